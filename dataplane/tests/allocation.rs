@@ -5,7 +5,8 @@ use std::cell::Cell;
 
 use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::{Arrival, Deadline, DropReason, Outputs, Picos, PortId, Store, Switch};
+use xoff_dataplane::{Arrival, DropReason, Picos, PortId, Store, Switch};
+use xoff_driver::{Step, TimeOrder, VirtualSwitch};
 use xoff_wire::link_quality::{self, PathLoad, SiteEntry};
 use xoff_wire::parse::parse;
 use xoff_wire::{Ecn, MacControl, Pfc};
@@ -46,90 +47,68 @@ static ALLOCATOR: Counting = Counting;
 const PORTS: u16 = 4;
 const TIMERS: usize = 256;
 
-/// A switch, and a driver that allocates nothing either.
+/// A switch whose driver has room for every event from the start.
 struct Run {
-    switch: Switch,
-    store: VecStore,
-    outputs: Outputs,
-    deadlines: Vec<Deadline>,
-    /// How many the switch has told.
+    driver: VirtualSwitch<VecStore>,
+    /// Events that the switch has reported.
     events: usize,
-    now: Picos,
 }
 
 impl Run {
     fn new(config: &SwitchConfig) -> Run {
-        let mut run = Run {
-            switch: Switch::new(config),
-            store: VecStore::new(8_192),
-            outputs: Outputs::with_capacity(256),
-            deadlines: Vec::with_capacity(TIMERS),
-            events: 0,
-            now: Picos::ZERO,
-        };
+        let queue = TimeOrder::with_capacity(TIMERS);
+        let mut driver = VirtualSwitch::with_queue(config, VecStore::new(8_192), queue);
+        driver.keep_punts();
         // Slots are made on first use: all of them now.
-        let slots: Vec<_> = std::iter::from_fn(|| run.store.allocate(60)).collect();
-        slots.into_iter().for_each(|slot| run.store.release(slot));
-        for port in 0..PORTS {
-            let (now, port) = (run.now, PortId(port));
-            run.switch
-                .set_link(now, port, true, &mut run.store, &mut run.outputs);
-        }
-        run
+        let store = driver.store_mut();
+        let slots: Vec<_> = std::iter::from_fn(|| store.allocate(60)).collect();
+        slots.into_iter().for_each(|slot| store.release(slot));
+        driver.set_links_up();
+        Run { driver, events: 0 }
+    }
+
+    fn switch(&self) -> &Switch {
+        self.driver.switch()
+    }
+
+    fn now(&self) -> Picos {
+        self.driver.now()
     }
 
     fn receive(&mut self, port: u16, bytes: &[u8]) {
-        let Some(frame) = self.store.insert(bytes) else {
+        let Some(frame) = self.driver.store_mut().insert(bytes) else {
             return;
         };
         let arrival = Arrival {
             frame,
             frame_len: bytes.len() as u32,
             parsed: parse(bytes),
-            received_at: self.now,
+            received_at: self.now(),
         };
-        self.switch.receive(
-            self.now,
-            PortId(port),
-            &arrival,
-            &mut self.store,
-            &mut self.outputs,
-        );
+        self.driver.receive(PortId(port), &arrival);
         self.drain();
     }
 
     fn block(&mut self, port: u16, on: bool) {
-        let (now, port) = (self.now, PortId(port));
-        self.switch
-            .set_tx_enabled(now, port, !on, &mut self.store, &mut self.outputs);
+        let port = PortId(port);
+        self.driver
+            .change(|switch, now, store, outputs| switch.set_tx_enabled(now, port, !on, store, outputs));
         self.drain();
     }
 
     /// Lets time pass, deadlines in the order of their time.
     fn run_for(&mut self, span: Picos) {
-        let until = self.now + span;
-        while let Some((at, index)) = self.deadlines.iter().zip(0..).map(|(d, n)| (d.at, n)).min()
-            && at <= until
-        {
-            let due = self.deadlines.swap_remove(index);
-            self.now = self.now.max(due.at);
-            self.switch
-                .expire(self.now, due.timer, &mut self.store, &mut self.outputs);
+        let until = self.now() + span;
+        while self.driver.step(until) == Step::Deadline {
             self.drain();
         }
-        self.now = until;
+        self.driver.advance_to(until);
     }
 
     fn drain(&mut self) {
-        for transmit in self.outputs.transmits.drain(..) {
-            self.store.release(transmit.frame);
-        }
-        for punt in self.outputs.punts.drain(..) {
-            self.store.release(punt.frame);
-        }
-        self.events += self.outputs.events.drain(..).count();
-        assert!(self.deadlines.len() + self.outputs.deadlines.len() <= TIMERS);
-        self.deadlines.append(&mut self.outputs.deadlines);
+        self.driver.release_departures();
+        self.driver.take_punts(|punt, store| store.release(punt.frame));
+        self.events += self.driver.take_events().count();
     }
 }
 
@@ -185,10 +164,10 @@ fn no_frame_allocates_after_start_up() {
     }
     let allocated = ALLOCATIONS.get() - before;
 
-    let counters = run.switch.port_counters(run.now, PortId(0));
+    let counters = run.switch().port_counters(run.now(), PortId(0));
     assert!(counters.pfc_tx[3] > 5 && counters.pgs[3].dropped_packets > 5);
-    assert!(run.switch.port_counters(run.now, PortId(1)).ecn_marked > 5);
-    assert_eq!(run.store.in_use(), run.switch.frames_queued());
+    assert!(run.switch().port_counters(run.now(), PortId(1)).ecn_marked > 5);
+    assert_eq!(run.driver.store().in_use(), run.switch().frames_queued());
     assert_eq!(
         allocated,
         0,
@@ -245,9 +224,9 @@ fn no_storm_allocates_after_start_up() {
     let allocated = ALLOCATIONS.get() - before - 5 * frames_of_the_tests_own;
     assert!(run.events >= 5 * 2 * 3, "{}", run.events);
     for reason in [DropReason::WatchdogEgress, DropReason::WatchdogIngress] {
-        assert!(run.switch.dropped_for(reason) > 5, "{reason:?}");
+        assert!(run.switch().dropped_for(reason) > 5, "{reason:?}");
     }
-    assert_eq!(run.store.in_use(), run.switch.frames_queued());
+    assert_eq!(run.driver.store().in_use(), run.switch().frames_queued());
     assert_eq!(allocated, 0);
 }
 
@@ -259,7 +238,7 @@ fn no_packet_that_is_routed_allocates_after_start_up() {
     let hops = [(1, "10.0.1.9"), (2, "10.0.2.9")];
     config::routes(&mut config, &[("198.51.100.0/24", config::via(&hops))]);
     let mut run = Run::new(&config);
-    run.switch.attach_cpu(true);
+    run.driver.switch_mut().attach_cpu(true);
     let mut frames: Vec<(u16, Vec<u8>)> = Vec::new();
     for port in 1..3 {
         let (own, router) = (format!("10.0.{port}.9"), format!("10.0.{port}.1"));
@@ -283,10 +262,10 @@ fn no_packet_that_is_routed_allocates_after_start_up() {
     let before = ALLOCATIONS.get();
     (0..5).for_each(|_| round(&mut run));
     let allocated = ALLOCATIONS.get() - before;
-    let counters = run.switch.port_counters(run.now, PortId(0));
+    let counters = run.switch().port_counters(run.now(), PortId(0));
     let dropped = |reason: DropReason| counters.drops[reason as usize].iter().sum::<u64>();
     assert!(dropped(DropReason::UnresolvedNextHop) > 100 && dropped(DropReason::Ttl) > 100);
-    assert!(run.switch.port_counters(run.now, PortId(1)).tx_packets > 100);
+    assert!(run.switch().port_counters(run.now(), PortId(1)).tx_packets > 100);
     assert_eq!(allocated, 0, "allocations in {} frames", 5 * frames.len());
 }
 
@@ -322,7 +301,7 @@ fn no_message_between_switches_allocates_after_start_up() {
     round(&mut run, 1_000);
     let allocated = ALLOCATIONS.get() - before;
     let (teller, hearer) = [0, 1]
-        .map(|port| run.switch.port_counters(run.now, PortId(port)))
+        .map(|port| run.switch().port_counters(run.now(), PortId(port)))
         .into();
     assert!(teller.link_quality_tx > 5 && hearer.link_quality_rx == 1_000);
     assert!(hearer.tx_packets > 900);

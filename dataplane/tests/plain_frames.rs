@@ -91,7 +91,7 @@ fn compare(
         let [short, long] = harnesses.each_mut().map(|harness| {
             let verdict = harness.receive(port, &frame);
             harness.run_for(wait);
-            harness.switch.check();
+            harness.switch().check();
             verdict
         });
         assert_eq!(short, long, "step {step}, port {port}: {frame:02x?}");
@@ -111,11 +111,11 @@ fn compare(
         assert_eq!(short.counters(port), long.counters(port), "port {port}");
         for reason in DropReason::ALL {
             let [short, long] =
-                [short, long].map(|harness| harness.switch.last_refusal(PortId(port), *reason));
+                [short, long].map(|harness| harness.switch().last_refusal(PortId(port), *reason));
             assert_eq!(short, long, "the limit behind {reason:?} of port {port}");
         }
     }
-    let drains = [short, long].map(|harness| harness.switch.frames_queued());
+    let drains = [short, long].map(|harness| harness.switch().frames_queued());
     assert_eq!(drains, [0, 0]);
 }
 

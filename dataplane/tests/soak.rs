@@ -72,14 +72,14 @@ fn accounted(seed: u64, frames: u64) -> u64 {
         }
         harness.run_for(Picos::from_nanos(dice.below(gap_ns)));
         if step % 64 == 0 {
-            harness.switch.check();
+            harness.switch().check();
         }
     }
     let conserved = |harness: &Harness| {
         let gone = sent(harness) - before[0] + dropped(harness) - before[1];
         assert_eq!(
             forwarded + refused,
-            gone + harness.switch.frames_queued() as u64,
+            gone + harness.switch().frames_queued() as u64,
             "seed {seed}: frames in, and frames sent, dropped and waiting"
         );
     };

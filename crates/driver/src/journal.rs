@@ -22,6 +22,14 @@ pub struct Journal {
 }
 
 impl Journal {
+    /// An empty journal that takes `events` events without an allocation.
+    pub fn with_capacity(events: usize) -> Journal {
+        Journal {
+            entries: Vec::with_capacity(events),
+            missed: 0,
+        }
+    }
+
     /// Takes what the switch has told in its latest call.
     #[inline]
     pub fn take(&mut self, events: &mut Vec<SwitchEvent>, switch: &Switch) {
@@ -50,6 +58,11 @@ impl Journal {
     /// The events kept.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// Takes the events kept so far.
+    pub fn drain(&mut self) -> impl Iterator<Item = SwitchEvent> + '_ {
+        self.entries.drain(..).map(|entry| entry.event)
     }
 
     /// Events that found no room.

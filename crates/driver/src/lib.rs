@@ -1,10 +1,45 @@
-//! The event loop around one switch.
+//! Drivers of one switch: what calls `xoff_dataplane::Switch` and passes its outputs on.
+//!
+//! A switch has no clock. A driver hands it frames and expired deadlines with the model time, and takes transmissions, new
+//! deadlines, punted frames and events after each call. This crate has the two drivers of a single switch:
+//!
+//! - [`VirtualSwitch`] for virtual time: replay, threshold probe, tester, core benches and tests. The caller adds its own
+//!   events to the queue and handles them.
+//! - [`engine::Engine`] for real time: a worker thread turns it once per iteration with the current model time. The engine also
+//!   paces arrivals and limits how many departures catch up after a late wake-up.
+//!
+//! Both share the CPU port ([`CpuPort`]), the pacing of arrivals ([`IngressPacer`]), the journal of events, and the snapshot of
+//! the state of a switch. A fabric of switches has its own event loop in `xoff_fabric`.
+//!
+//! ```
+//! use xoff_dataplane::config::SwitchConfig;
+//! use xoff_dataplane::store::VecStore;
+//! use xoff_driver::{Step, VirtualSwitch};
+//! use xoff_units::Picos;
+//!
+//! # fn example(config: &SwitchConfig) {
+//! let mut switch: VirtualSwitch<VecStore> = VirtualSwitch::new(config, VecStore::new(1_024));
+//! switch.set_links_up();
+//! // One millisecond passes: the switch handles its deadlines.
+//! while switch.step(Picos::from_millis(1)) == Step::Deadline {
+//!     switch.release_departures();
+//! }
+//! # }
+//! ```
 #![forbid(unsafe_code)]
 
 mod balancing_report;
 pub mod cpu;
+mod cpu_port;
 pub mod engine;
+mod event_queue;
+mod ingress_pacer;
 pub mod journal;
 pub mod snapshot;
-pub mod virtual_time;
+mod virtual_switch;
 mod watchdog_report;
+
+pub use cpu_port::CpuPort;
+pub use event_queue::{Event, EventQueue, TimeOrder};
+pub use ingress_pacer::{IN_FLIGHT_FRAMES_MAX, IngressPacer};
+pub use virtual_switch::{Step, VirtualSwitch};

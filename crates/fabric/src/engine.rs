@@ -13,7 +13,7 @@ use super::plan::End;
 use super::queue::Event;
 use super::store::FabricStore;
 use super::wire::Wire;
-use xoff_driver::engine::CpuPort;
+use xoff_driver::CpuPort;
 use xoff_driver::journal::Journal;
 use xoff_host::Host;
 use xoff_rdma::HopTelemetry;

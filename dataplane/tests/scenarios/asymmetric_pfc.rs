@@ -27,7 +27,7 @@ fn overload(harness: &mut Harness, class: u8, held: u8) {
     let pause = MacControl::Pfc(pfc).to_frame(mac(1)).to_vec();
     harness.receive(1, &pause);
     let end = harness.receive_back_to_back(0, (0..FRAMES).map(|_| small(0, 1, class)));
-    let mut at = harness.now;
+    let mut at = harness.now();
     while at < end {
         harness.receive_at(at, 1, pause.clone());
         at += Picos::from_millis(16);

@@ -10,7 +10,7 @@ fn ways_out(harness: &mut Harness, port: u16, frame: &[u8]) -> Vec<u16> {
     harness.clear_sent();
     harness.receive(port, frame);
     harness.run_for(Picos::from_millis(1));
-    let ports = harness.switch.port_count() as u16;
+    let ports = harness.switch().port_count() as u16;
     (0..ports).filter(|&p| !harness.sent(p).is_empty()).collect()
 }
 
@@ -52,8 +52,8 @@ fn addresses_age_unless_they_are_seen() {
     assert_eq!(ways_out(&mut harness, 0, &small(0, 1, 0)), [1], "seen again");
     assert_eq!(ways_out(&mut harness, 0, &small(0, 2, 0)), [1, 2, 3], "too old");
     let known: Vec<LogicalPort> = harness
-        .switch
-        .fdb_entries(harness.now)
+        .switch()
+        .fdb_entries(harness.now())
         .iter()
         .map(|e| e.2)
         .collect();
@@ -65,7 +65,7 @@ fn a_full_table_floods_instead_of_forgetting() {
     let mut config = config::switch(3);
     config.fdb_entries_max = 2;
     let mut harness = Harness::learnt(&config);
-    assert_eq!(harness.switch.fdb_entries(harness.now).len(), 2);
+    assert_eq!(harness.switch().fdb_entries(harness.now()).len(), 2);
     assert_eq!(ways_out(&mut harness, 0, &small(0, 1, 0)), [1]);
     assert_eq!(ways_out(&mut harness, 0, &small(0, 2, 0)), [1, 2]);
 }

@@ -22,7 +22,7 @@ fn cells(count: u64) -> u64 {
 /// Three senders at line rate in classes 3 and 4 to one receiver; `change` is called every half millisecond.
 fn under_load(mut config: SwitchConfig, mut change: impl FnMut(u64, &Harness, &mut SwitchConfig)) -> Harness {
     let mut harness = Harness::learnt(&config);
-    let until = harness.now + SPAN;
+    let until = harness.now() + SPAN;
     for port in 0..RECEIVER as u8 {
         let flow = |class| {
             let frame = udp(port, RECEIVER as u8, class, Ecn::NotEct, FRAME_LEN);
@@ -79,7 +79,7 @@ fn totals(harness: &Harness) -> [u64; 3] {
 fn peaks(harness: &Harness) -> Vec<u32> {
     let of_group = |port, group| {
         harness
-            .switch
+            .switch()
             .pg_buffers(PgId::new(PortId(port), group))
             .total
             .peak_cells
@@ -167,7 +167,7 @@ fn pools_change_above_what_is_in_use_at_line_rate() {
     under_load(config::switch(4), |step, harness, config| {
         let used = u64::from(
             harness
-                .switch
+                .switch()
                 .pool_buffers(config::INGRESS_POOL)
                 .shared
                 .current_cells,
@@ -225,23 +225,23 @@ fn a_port_with_a_profile_list_pauses_earlier_and_its_groups_together() {
     harness.set_tx_enabled(1, false);
     // Reserve of 4, then u >= (4096 - u) - u: 1366 cells.
     harness.receive_many(4 + 1_365, 0, &small(0, 1, 3));
-    assert_eq!(harness.switch.xoff(PortId(0)), 0);
+    assert_eq!(harness.switch().xoff(PortId(0)), 0);
     harness.receive(0, &small(0, 1, 3));
-    assert_eq!(harness.switch.xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
     // The other group finds what the port has left: its reserve, then one cell that declares XOFF for it as well.
     harness.receive_many(4, 0, &small(0, 1, 4));
     assert_eq!(
-        harness.switch.xoff(PortId(0)) & 1 << 4,
+        harness.switch().xoff(PortId(0)) & 1 << 4,
         0,
         "the reserve is its own"
     );
-    while harness.switch.xoff(PortId(0)) & 1 << 4 == 0 {
+    while harness.switch().xoff(PortId(0)) & 1 << 4 == 0 {
         assert!(!matches!(
             harness.receive(0, &small(0, 1, 4)),
             Verdict::Dropped(_)
         ));
     }
-    harness.switch.check();
+    harness.switch().check();
     // Lossless groups have headroom beyond, to the cell.
     assert_eq!(harness.receive_many(64, 0, &small(0, 1, 3)), 0);
     assert!(matches!(harness.receive(0, &small(0, 1, 3)), Verdict::Dropped(_)));

@@ -51,7 +51,7 @@ fn unicast_run(seed: u64, steps: usize, flap: bool) -> (Harness, Tally) {
         }
         harness.run_for(Picos::from_nanos(dice.below(12_000)));
         if step % 64 == 0 {
-            harness.switch.check();
+            harness.switch().check();
         }
     }
     (harness, tally)
@@ -64,7 +64,7 @@ fn every_frame_is_sent_dropped_for_a_reason_or_waiting() {
     let conserved = |harness: &Harness| {
         let received = total(harness, |c| c.rx_packets) + learnt - 1;
         let gone = total(harness, |c| c.tx_packets) + total(harness, PortCounters::dropped);
-        assert_eq!(received, gone + harness.switch.frames_queued() as u64);
+        assert_eq!(received, gone + harness.switch().frames_queued() as u64);
     };
     conserved(&harness);
     let_drain(&mut harness);

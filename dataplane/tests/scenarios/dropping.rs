@@ -31,8 +31,8 @@ fn assert_dropped(harness: &mut Harness, port: u16, frame: &[u8], reason: DropRe
         "{reason:?}: another reason counted too"
     );
     assert_eq!(harness.counters(port).rx_packets, rx + 7, "{reason:?}: received");
-    assert_eq!(harness.store.in_use(), 0, "{reason:?}: a slot is lost");
-    harness.switch.check();
+    assert_eq!(harness.store().in_use(), 0, "{reason:?}: a slot is lost");
+    harness.switch().check();
 }
 
 #[test]
@@ -71,11 +71,14 @@ fn reserved_group_addresses_are_dropped_or_punted_and_never_forwarded() {
     assert_eq!(harness.receive(0, &beyond), Verdict::Forwarded { copies: 2 });
     harness.run();
     harness.clear_sent();
-    harness.switch.attach_protocols(true);
+    harness.switch_mut().attach_protocols(true);
     let lldp = ethernet([0x01, 0x80, 0xc2, 0, 0, 0x0e], mac(0), 60);
     assert_eq!(harness.receive(0, &lldp), Verdict::Punted);
     let punt = harness.punts.pop().unwrap();
-    assert_eq!((punt.port, harness.store.contents(punt.frame)), (PortId(0), lldp));
+    assert_eq!(
+        (punt.port, harness.store().contents(punt.frame)),
+        (PortId(0), lldp)
+    );
     assert!((0..3).all(|p| harness.sent(p).is_empty()));
 }
 
@@ -144,7 +147,7 @@ fn without_pfc_lossless_frames_are_lost_at_ingress_and_the_limit_is_named() {
         "headroom of the priority group: 64 of 64 cells in use, 1 wanted"
     );
     let last = harness
-        .switch
+        .switch()
         .last_refusal(PortId(0), DropReason::PriorityGroupDropped);
     assert_eq!(last, Some(refusal));
     assert!(harness.sent(0).is_empty(), "no PFC");
@@ -196,7 +199,7 @@ fn nothing_that_arrives_makes_the_switch_panic() {
     for bridging in [config.bridging.clone(), Bridging::Vlans(Vec::new())] {
         config.bridging = bridging;
         let mut harness = Harness::new(&config);
-        harness.switch.attach_protocols(true);
+        harness.switch_mut().attach_protocols(true);
         for ethertype in [0x0800_u16, 0x86dd, 0x8100, 0x88a8, 0x8808, 0x9100, 0] {
             for len in 0..80 {
                 let mut frame = ethernet([0x01, 0x80, 0xc2, 0, 0, 1], mac(0), 80);
@@ -210,8 +213,8 @@ fn nothing_that_arrives_makes_the_switch_panic() {
             }
         }
         harness.run_for(Picos::from_millis(1_000));
-        harness.switch.check();
-        assert_eq!(harness.switch.frames_queued(), 0);
-        assert_eq!(harness.store.in_use(), harness.punts.len());
+        harness.switch().check();
+        assert_eq!(harness.switch().frames_queued(), 0);
+        assert_eq!(harness.store().in_use(), harness.punts.len());
     }
 }

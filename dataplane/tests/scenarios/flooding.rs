@@ -17,9 +17,9 @@ fn ingress_is_charged_once_and_released_with_the_last_copy() {
     (1..4).for_each(|port| harness.set_tx_enabled(port, false));
     let frame = broadcast(1_000); // 1004 octets: 4 cells
     assert_eq!(harness.receive(0, &frame), Verdict::Forwarded { copies: 3 });
-    let group = |h: &Harness| h.switch.pg_buffers(PgId::new(PortId(0), 0)).total.current_cells;
+    let group = |h: &Harness| h.switch().pg_buffers(PgId::new(PortId(0), 0)).total.current_cells;
     let queue = |h: &Harness, port| {
-        h.switch
+        h.switch()
             .queue_buffers(QueueId::new(PortId(port), 0))
             .total
             .current_cells
@@ -101,7 +101,7 @@ fn a_copy_that_finds_its_queue_full_is_dropped_alone() {
 fn a_copy_without_a_slot_is_dropped_and_its_queue_not_charged() {
     let mut harness = Harness::learnt(&config::switch(4));
     (1..4).for_each(|port| harness.set_tx_enabled(port, false));
-    harness.store = xoff_dataplane::store::VecStore::new(2);
+    *harness.store_mut() = xoff_dataplane::store::VecStore::new(2);
     assert_eq!(
         harness.receive(0, &broadcast(60)),
         Verdict::Forwarded { copies: 2 }

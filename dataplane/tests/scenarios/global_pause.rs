@@ -40,9 +40,9 @@ fn pauses_sent(harness: &Harness, port: u16) -> Vec<(Picos, u16)> {
 #[test]
 fn a_pause_stops_all_queues_for_its_quanta() {
     let mut harness = Harness::learnt(&without_pfc(2));
-    let start = harness.now;
+    let start = harness.now();
     assert_eq!(harness.receive(1, &pause(100)), Verdict::Control);
-    assert_eq!(harness.switch.paused(PortId(1)), 0xff);
+    assert_eq!(harness.switch().paused(PortId(1)), 0xff);
     for class in 0..8 {
         harness.receive(0, &small(0, 1, class));
     }
@@ -65,7 +65,7 @@ fn a_new_value_replaces_the_timer_and_zero_resumes_at_once() {
     harness.run_for(Picos(500 * QUANTUM.0));
     assert!(harness.sent(1).is_empty());
     harness.receive(1, &pause(0));
-    assert_eq!(harness.sent(1)[0].start, harness.now);
+    assert_eq!(harness.sent(1)[0].start, harness.now());
     harness.run();
     assert_eq!(harness.counters(1).rx_global_pause_ps, 550 * QUANTUM.0);
 }
@@ -77,7 +77,7 @@ fn the_stations_own_address_will_do_and_any_source() {
     frame[..6].copy_from_slice(&[2, 0xff, 0, 0, 1, 1]);
     frame[6..12].fill(0);
     assert_eq!(harness.receive(1, &frame), Verdict::Control);
-    assert_eq!(harness.switch.paused(PortId(1)), 0xff);
+    assert_eq!(harness.switch().paused(PortId(1)), 0xff);
     harness.run();
     frame[5] = 0;
     let Verdict::Dropped(drop) = harness.receive(1, &frame) else {
@@ -123,7 +123,7 @@ fn congestion_of_a_group_with_headroom_pauses_the_peer_altogether() {
     let mut harness = Harness::learnt(&without_pfc(2));
     harness.set_tx_enabled(1, false);
     harness.receive_many(TO_XOFF, 0, &small(0, 1, 3));
-    let start = harness.now;
+    let start = harness.now();
     assert_eq!(pauses_sent(&harness, 0), [(start, 0xffff)]);
     let frame = &harness.sent(0)[0].bytes;
     assert_eq!(frame[..6], DESTINATION);
@@ -161,12 +161,12 @@ fn the_peer_goes_on_when_the_last_group_has_room() {
     harness.set_queue_enabled(1, 4, false);
     harness.receive_many(TO_XOFF, 0, &small(0, 1, 3));
     harness.receive_many(1_500, 0, &small(0, 1, 4));
-    assert_eq!(harness.switch.xoff(PortId(0)), 0b1_1000);
+    assert_eq!(harness.switch().xoff(PortId(0)), 0b1_1000);
     harness.run_for(Picos::from_millis(1));
     assert_eq!(pauses_sent(&harness, 0).len(), 1, "one pause says it for both");
     harness.set_queue_enabled(1, 4, true);
     harness.run_for(Picos::from_millis(10));
-    assert_eq!(harness.switch.xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
     assert_eq!(pauses_sent(&harness, 0).len(), 1, "the other is still congested");
     harness.set_queue_enabled(1, 3, true);
     harness.run();
@@ -205,12 +205,12 @@ fn a_change_between_pfc_and_pause_says_what_holds_then() {
     };
     assert_eq!(harness.pfc_sent(0)[0].1, xon);
     assert_eq!(pauses_sent(&harness, 0).len(), 1);
-    assert_eq!(harness.switch.paused(PortId(1)), 0);
+    assert_eq!(harness.switch().paused(PortId(1)), 0);
     harness.receive(1, &pause(0xffff));
     harness.clear_sent();
     harness.apply(&pfc);
     harness.run_for(Picos::from_millis(1));
-    assert_eq!(harness.switch.paused(PortId(1)), 0);
+    assert_eq!(harness.switch().paused(PortId(1)), 0);
     let said: Vec<MacControl> = harness
         .sent(0)
         .iter()
@@ -229,5 +229,5 @@ fn pauses_end_with_the_link() {
     harness.receive(1, &pause(0xffff));
     harness.set_link(1, false);
     harness.set_link(1, true);
-    assert_eq!(harness.switch.paused(PortId(1)), 0);
+    assert_eq!(harness.switch().paused(PortId(1)), 0);
 }

@@ -17,7 +17,7 @@ const FRAME_NS: u64 = 8_848;
 /// Each sender offers its full rate in class 3 and 40 % of it in class 0.
 fn incast(config: &SwitchConfig) -> Harness {
     let mut harness = Harness::learnt(config);
-    let until = harness.now + SPAN;
+    let until = harness.now() + SPAN;
     for port in 0..4 {
         let frame = |class| udp(port, RECEIVER as u8, class, Ecn::NotEct, FRAME_LEN);
         let lossy_interval = Picos::from_nanos(FRAME_NS * 10 / 4);

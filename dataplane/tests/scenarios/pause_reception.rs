@@ -29,7 +29,7 @@ fn span(quanta: u64) -> Picos {
 #[test]
 fn a_paused_class_waits_for_its_quanta_and_others_go_on() {
     let mut harness = paused(100);
-    let start = harness.now;
+    let start = harness.now();
     harness.receive(0, &small(0, 1, 3));
     harness.receive(0, &small(0, 1, 4));
     harness.run();
@@ -46,7 +46,7 @@ fn a_paused_class_waits_for_its_quanta_and_others_go_on() {
 #[test]
 fn a_new_value_replaces_the_timer_and_zero_ends_it() {
     let mut harness = paused(100);
-    let start = harness.now;
+    let start = harness.now();
     harness.receive(0, &small(0, 1, 3));
     harness.run_until(start + span(50));
     harness.receive_pfc(1, 1 << 3, only(3, 100));
@@ -60,7 +60,7 @@ fn a_new_value_replaces_the_timer_and_zero_ends_it() {
 #[test]
 fn a_shorter_value_ends_the_pause_sooner() {
     let mut harness = paused(0xffff);
-    let start = harness.now;
+    let start = harness.now();
     harness.receive(0, &small(0, 1, 3));
     harness.run_for(QUANTUM);
     harness.receive_pfc(1, 1 << 3, only(3, 1));
@@ -71,7 +71,7 @@ fn a_shorter_value_ends_the_pause_sooner() {
 #[test]
 fn the_frame_in_flight_completes() {
     let mut harness = Harness::learnt(&config::switch(2));
-    let start = harness.now;
+    let start = harness.now();
     let frame = udp(0, 1, 3, Ecn::NotEct, 1_500);
     harness.receive(0, &frame);
     harness.receive(0, &frame);
@@ -94,7 +94,7 @@ fn priorities_stop_the_queue_they_are_mapped_to() {
     harness.run_for(span(50));
     assert_eq!(harness.sent(1).len(), 1);
     assert_eq!(harness.sent(1)[0].bytes, small(0, 1, 3));
-    assert_eq!(harness.switch.paused(PortId(1)), 1 << 3);
+    assert_eq!(harness.switch().paused(PortId(1)), 1 << 3);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_queue_of_two_priorities_goes_on_when_both_have_ended() {
     let mut config = config::switch(2);
     config.ports[1].pfc.priority_to_queue[4] = 3;
     let mut harness = Harness::learnt(&config);
-    let start = harness.now;
+    let start = harness.now();
     harness.receive_pfc(1, 0b1_1000, [0, 0, 0, 10, 20, 0, 0, 0]);
     harness.receive(0, &small(0, 1, 3));
     harness.run();
@@ -205,13 +205,13 @@ fn malformed_mac_control_is_a_counted_drop_and_pauses_nothing() {
     assert_eq!(harness.drops(1, DropReason::MacControlUnknown), 5);
     assert_eq!(harness.counters(1).rx_packets, before + 5);
     assert_eq!(harness.counters(1).pfc_rx_frames, 0);
-    assert_eq!(harness.switch.paused(PortId(1)), 0);
+    assert_eq!(harness.switch().paused(PortId(1)), 0);
     assert_eq!(
         harness.receive(1, &good[..34]),
         Verdict::Control,
         "padding is not required"
     );
-    assert_eq!(harness.store.in_use(), 0);
+    assert_eq!(harness.store().in_use(), 0);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn the_source_may_be_anything_and_the_destination_only_the_group() {
     .to_frame(mac(1));
     frame[6..12].fill(0);
     assert_eq!(harness.receive(1, &frame), Verdict::Control);
-    assert_eq!(harness.switch.paused(PortId(1)), 1 << 3);
+    assert_eq!(harness.switch().paused(PortId(1)), 1 << 3);
     harness.run();
     // The port's own address would do for PAUSE, but not for PFC.
     frame[..6].copy_from_slice(&[2, 0xff, 0, 0, 1, 1]);
@@ -232,7 +232,7 @@ fn the_source_may_be_anything_and_the_destination_only_the_group() {
         panic!("obeyed or forwarded");
     };
     assert_eq!(drop.reason, DropReason::MacControlUnknown);
-    assert_eq!(harness.switch.paused(PortId(1)), 0);
+    assert_eq!(harness.switch().paused(PortId(1)), 0);
     assert!((0..2).all(|port| harness.sent(port).is_empty()));
 }
 
@@ -252,7 +252,7 @@ fn a_link_that_comes_back_is_not_paused() {
     let mut harness = paused(0xffff);
     harness.set_link(1, false);
     harness.set_link(1, true);
-    assert_eq!(harness.switch.paused(PortId(1)), 0);
+    assert_eq!(harness.switch().paused(PortId(1)), 0);
     harness.receive(1, &small(1, 0, 0));
     harness.receive(0, &small(0, 1, 3));
     assert_eq!(harness.sent(1).len(), 1);
@@ -262,15 +262,15 @@ fn a_link_that_comes_back_is_not_paused() {
 fn raw_control_frames_are_sent_as_they_are_and_received_ones_recorded() {
     let mut harness = Harness::learnt(&config::switch(2));
     let raw = ethernet([0x01, 0x80, 0xc2, 0, 0, 1], mac(7), 60);
-    let handle = harness.store.insert(&raw).unwrap();
+    let handle = harness.store_mut().insert(&raw).unwrap();
     let sent = harness
         .with(|now, switch, store, outputs| switch.send_mac_control(now, PortId(1), handle, store, outputs));
     assert_eq!(sent, Ok(()));
     assert_eq!(harness.sent(1)[0].bytes, raw);
-    harness.switch.record_mac_control(PortId(1), true);
+    harness.switch_mut().record_mac_control(PortId(1), true);
     harness.receive_pfc(1, 1 << 3, only(3, 7));
     harness.receive_pfc(0, 1 << 3, only(3, 7));
-    let records: Vec<_> = harness.switch.mac_control_records().collect();
+    let records: Vec<_> = harness.switch().mac_control_records().collect();
     assert_eq!(records.len(), 1, "port 0 is not recorded");
     assert_eq!(records[0].frame_len, 60);
     assert_eq!(records[0].bytes[18 + 6..18 + 8], [0, 7]);

@@ -51,10 +51,10 @@ fn a_port_that_goes_down_relieves_the_senders_that_waited_for_it() {
     let mut harness = Harness::learnt(&config::switch(2));
     harness.set_tx_enabled(1, false);
     harness.receive_many(2_060, 0, &small(0, 1, 3));
-    assert_eq!(harness.switch.xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
     harness.set_link(1, false);
     harness.run_for(Picos::from_micros(1));
-    assert_eq!(harness.switch.xoff(PortId(0)), 0);
+    assert_eq!(harness.switch().xoff(PortId(0)), 0);
     assert_eq!(harness.pfc_sent(0).last().unwrap().1.quanta, [0; 8]);
 }
 
@@ -99,7 +99,7 @@ fn other_ports_or_another_cell_size_need_a_restart() {
 fn weights_change_under_traffic_without_a_loss() {
     let mut config = config::switch(3);
     let mut harness = Harness::learnt(&config);
-    let (until, mut sent_before) = (harness.now + Picos::from_millis(20), 0);
+    let (until, mut sent_before) = (harness.now() + Picos::from_millis(20), 0);
     for (port, class) in [(0, 3), (1, 4)] {
         let frame = udp(port, 2, class, Ecn::NotEct, 1_078);
         let flow = Flow::new(class, frame, Picos::ZERO, until);
@@ -130,15 +130,15 @@ fn a_smaller_threshold_pauses_at_the_next_frame_and_a_larger_one_resumes_at_once
     harness.receive_many(1_000, 0, &small(0, 1, 3));
     config.profiles[config::LOSSLESS].threshold = Threshold::Dynamic(-3);
     harness.apply(&config);
-    assert_eq!(harness.switch.xoff(PortId(0)), 0, "decided on arrival");
+    assert_eq!(harness.switch().xoff(PortId(0)), 0, "decided on arrival");
     harness.receive(0, &small(0, 1, 3));
-    assert_eq!(harness.switch.xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
     // Headroom is in use now, so that the group has to drain by one frame first.
     harness.set_tx_enabled(1, true);
     harness.set_tx_enabled(1, false);
     config.profiles[config::LOSSLESS].threshold = Threshold::Dynamic(0);
     harness.apply(&config);
-    assert_eq!(harness.switch.xoff(PortId(0)), 0);
+    assert_eq!(harness.switch().xoff(PortId(0)), 0);
     harness.run_for(Picos::from_millis(1));
     assert_eq!(harness.pfc_sent(0).last().unwrap().1.quanta, [0; 8], "XON");
 }
@@ -196,7 +196,7 @@ fn a_port_that_is_shut_down_and_opened_again() {
 fn a_new_speed_holds_from_the_next_frame_on() {
     let mut config = config::switch(2);
     let mut harness = Harness::learnt(&config);
-    let start = harness.now;
+    let start = harness.now();
     harness.receive_many(3, 0, &udp(0, 1, 0, Ecn::NotEct, 976));
     config.ports[1].link = LinkTiming::ethernet(10_000);
     harness.apply(&config);

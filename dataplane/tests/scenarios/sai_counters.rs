@@ -50,8 +50,8 @@ fn pool_occupancy_is_that_of_shared_and_headroom_cells() {
     harness.set_tx_enabled(1, false);
     // Up to the end of headroom.
     harness.receive_many(3_000, 0, &small(0, 1, 3));
-    let group = harness.switch.pg_buffers(PgId::new(PortId(0), 3));
-    let pool = harness.switch.pool_buffers(config::INGRESS_POOL);
+    let group = harness.switch().pg_buffers(PgId::new(PortId(0), 3));
+    let pool = harness.switch().pool_buffers(config::INGRESS_POOL);
     assert!(group.shared.current_cells > 0 && group.headroom.current_cells > 0);
     assert_eq!(pool.shared.current_cells, group.shared.current_cells);
     assert_eq!(pool.headroom.current_cells, group.headroom.current_cells);
@@ -61,7 +61,7 @@ fn pool_occupancy_is_that_of_shared_and_headroom_cells() {
     );
     harness.set_tx_enabled(1, true);
     harness.run();
-    let after = harness.switch.pool_buffers(config::INGRESS_POOL);
+    let after = harness.switch().pool_buffers(config::INGRESS_POOL);
     assert_eq!((after.shared.current_cells, after.headroom.current_cells), (0, 0));
     assert_eq!(
         (after.shared.peak_cells, after.headroom.peak_cells),

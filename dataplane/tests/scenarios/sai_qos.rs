@@ -89,7 +89,7 @@ fn one_cell_above_the_resume_point_the_group_stays_in_xoff() {
     harness.receive_many(DISMISS - 1, 0, &small(0, 2, 3));
     harness.set_tx_enabled(2, true);
     harness.run_for(Picos::from_millis(100));
-    assert_eq!(harness.switch.xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
     assert_eq!(harness.counters(0).pfc_tx[3], 7, "refreshes go on");
 }
 
@@ -120,13 +120,13 @@ fn pg_shared_and_headroom_watermarks() {
     for target in [4, 5, 516, 1_028, 1_540, 2_051, 2_052, 2_053, 2_068, 2_116, 2_126] {
         harness.receive_many(target - sent, 0, &small(0, 1, 3));
         sent = target;
-        let marks = harness.switch.pg_buffers(group);
+        let marks = harness.switch().pg_buffers(group);
         let (shared, headroom) = (target.clamp(4, 2_052) - 4, target.clamp(2_052, 2_116) - 2_052);
         assert_eq!(marks.shared.peak_cells, shared as u32, "{target} sent");
         assert_eq!(marks.headroom.peak_cells, headroom as u32, "{target} sent");
         assert_eq!(
             harness
-                .switch
+                .switch()
                 .pool_buffers(config::INGRESS_POOL)
                 .shared
                 .peak_cells,
@@ -135,11 +135,11 @@ fn pg_shared_and_headroom_watermarks() {
     }
     harness.set_tx_enabled(1, true);
     harness.run();
-    let marks = harness.switch.pg_buffers(group);
+    let marks = harness.switch().pg_buffers(group);
     assert_eq!((marks.shared.peak_cells, marks.headroom.peak_cells), (2_048, 64));
     assert_eq!((marks.shared.current_cells, marks.headroom.current_cells), (0, 0));
-    harness.switch.clear_watermarks();
-    assert_eq!(harness.switch.pg_buffers(group).shared.peak_cells, 0);
+    harness.switch_mut().clear_watermarks();
+    assert_eq!(harness.switch().pg_buffers(group).shared.peak_cells, 0);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn queue_shared_watermark() {
         let queue = QueueId::new(PortId(1), class);
         for n in 1..=most + 10 {
             harness.receive(0, &small(0, 1, class));
-            let marks = harness.switch.queue_buffers(queue);
+            let marks = harness.switch().queue_buffers(queue);
             assert_eq!(marks.shared.peak_cells, n.min(most), "class {class}");
         }
     }

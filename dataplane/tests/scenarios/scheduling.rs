@@ -81,7 +81,7 @@ fn shares_follow_weights_in_bytes_whatever_the_frame_lengths() {
     let mut config = roomy(config::switch(2));
     weights(&mut config, [10, 30, 1, 1, 1, 1, 1, 1]);
     let mut harness = released(&config, &[(0, 4_000, 1_496), (1, 12_000, 496)]);
-    let start = harness.now;
+    let start = harness.now();
     harness.run_until(start + Picos::from_millis(50));
     let bytes = |n: usize| -> usize {
         let of_class = harness.sent(1).iter().filter(|s| class(s) == n);
@@ -112,7 +112,7 @@ fn a_queue_shaper_passes_its_rate_exactly_and_leaves_the_rest_to_others() {
         burst_bytes: 2_000,
     });
     let mut harness = released(&config, &[(2, 2_000, 996), (0, 14_000, 996)]);
-    let start = harness.now;
+    let start = harness.now();
     harness.run_until(start + Picos(Picos::from_millis(1_000).0 - 1));
     let count = |n: usize| harness.sent(1).iter().filter(|s| class(s) == n).count();
     assert_eq!(
@@ -132,7 +132,7 @@ fn a_queue_shaper_alone_passes_its_rate_exactly() {
         burst_bytes: 0,
     });
     let mut harness = released(&config, &[(2, 2_000, 996)]);
-    let start = harness.now;
+    let start = harness.now();
     harness.run_until(start + Picos(Picos::from_millis(1_000).0 - 1));
     assert_eq!(harness.sent(1).len(), 1_000);
     let last = harness.sent(1)[999].start;
@@ -147,7 +147,7 @@ fn a_port_shaper_passes_its_rate_exactly() {
         burst_bytes: 0,
     });
     let mut harness = released(&config, &[(2, 2_000, 996), (0, 2_000, 996)]);
-    let start = harness.now;
+    let start = harness.now();
     harness.run_until(start + Picos(Picos::from_millis(1_000).0 - 1));
     assert_eq!(harness.sent(1).len(), 2_500);
     assert_eq!(
@@ -204,7 +204,7 @@ fn the_pipeline_takes_its_time_and_keeps_the_order() {
     let mut config = config::switch(2);
     config.pipeline_latency = Picos::from_nanos(800);
     let mut harness = Harness::learnt(&config);
-    let start = harness.now;
+    let start = harness.now();
     harness.receive(0, &small(0, 1, 0));
     harness.run_for(Picos::from_nanos(100));
     harness.receive(0, &small(0, 1, 6));
@@ -223,7 +223,7 @@ fn a_frame_still_in_the_pipeline_does_not_hold_up_another_queue() {
     config.pipeline_latency = Picos::from_nanos(800);
     config.ports[1].queues[6].schedule = Schedule::Strict;
     let mut harness = Harness::learnt(&config);
-    let start = harness.now;
+    let start = harness.now();
     harness.receive(0, &small(0, 1, 0));
     harness.run_for(Picos::from_nanos(500));
     harness.receive(0, &small(0, 1, 6));
@@ -252,10 +252,10 @@ fn a_blocked_port_holds_frames_and_lets_them_go_in_order() {
 fn lateness_of_the_driver_is_recorded_only_when_a_frame_could_have_left() {
     let mut harness = Harness::learnt(&config::switch(2));
     let port = xoff_dataplane::PortId(1);
-    assert_eq!(harness.switch.tx_deficit(port), Picos::ZERO);
+    assert_eq!(harness.switch().tx_deficit(port), Picos::ZERO);
     harness.receive(0, &small(0, 1, 0));
     harness.receive(0, &small(0, 1, 0));
-    harness.now += Picos::from_micros(5);
+    harness.be_late(Picos::from_micros(5));
     harness.run();
-    assert_eq!(harness.switch.tx_deficit(port), Picos::from_nanos(5_000 - 672));
+    assert_eq!(harness.switch().tx_deficit(port), Picos::from_nanos(5_000 - 672));
 }

@@ -122,21 +122,21 @@ fn a_frame_not_full_is_not_touched() {
     harness.receive(0, &frame);
     harness.run();
     assert_eq!(harness.sent(1)[0].bytes, frame);
-    assert_eq!(harness.switch.trims(), TrimCounters::default());
+    assert_eq!(harness.switch().trims(), TrimCounters::default());
 }
 
 #[test]
 fn what_is_left_is_charged_by_its_own_length_on_both_sides() {
     let mut harness = full(&trimming(2));
     let group = |h: &Harness| {
-        h.switch
+        h.switch()
             .pg_buffers(PgId::new(PortId(0), CLASS))
             .total
             .current_cells
     };
     let queue = |h: &Harness, n: usize| {
         let id = QueueId::new(PortId(1), n as u8);
-        h.switch.queue_buffers(id).total.current_cells
+        h.switch().queue_buffers(id).total.current_cells
     };
     assert_eq!((group(&harness), queue(&harness, 1)), (64, 64));
     harness.receive(0, &udp(0, 1, CLASS, Ecn::Ect0, 5_000));
@@ -166,7 +166,7 @@ fn counters_tell_where_packets_were_trimmed_sent_and_dropped() {
     assert_eq!(harness.drops(1, DropReason::TrimDropped), 5);
     assert_eq!(counters.dropped(), 5);
     let refusal = harness
-        .switch
+        .switch()
         .last_refusal(PortId(1), DropReason::TrimDropped)
         .expect("the limit");
     assert_eq!((refusal.limit_cells, refusal.wanted_cells), (40, 2));
@@ -182,7 +182,11 @@ fn counters_tell_where_packets_were_trimmed_sent_and_dropped() {
             dropped: 5
         }
     );
-    assert_eq!(harness.switch.trims(), counters.trims(), "port and switch agree");
+    assert_eq!(
+        harness.switch().trims(),
+        counters.trims(),
+        "port and switch agree"
+    );
     let sent = counters.tx_packets - before;
     assert_eq!(
         harness.counters(0).rx_packets - received,
@@ -382,7 +386,7 @@ fn ten_toggles_under_traffic_lose_nothing_that_the_counters_do_not_tell() {
         (trimmed, dropped) = (trimmed + 3 - lost, dropped + lost);
         assert_eq!(harness.counters(1).trims().trimmed, trimmed, "counters go on");
         assert_eq!(harness.drops(1, DropReason::QueueDropped), dropped);
-        harness.switch.check();
+        harness.switch().check();
     }
     assert_eq!(trimmed_frames(&mut harness).len() as u64, trimmed);
     assert_eq!(harness.counters(1).trims().sent, trimmed);
@@ -403,12 +407,12 @@ fn copies_of_a_flooded_packet_are_trimmed_one_by_one() {
             harness.receive_many(frames, 0, &udp(0, port as u8, CLASS, Ecn::Ect0, 1_000));
         }
         let trims_there = blocked.len() - usize::from(blocked.contains(&3));
-        let before = harness.switch.trims().trimmed;
+        let before = harness.switch().trims().trimmed;
         let Verdict::Forwarded { copies } = harness.receive(0, &flooded) else {
             panic!("a way out was left");
         };
         assert_eq!(usize::from(copies), trims_there + whole);
-        assert_eq!(harness.switch.trims().trimmed - before, trims_there as u64);
+        assert_eq!(harness.switch().trims().trimmed - before, trims_there as u64);
         harness.clear_sent();
         blocked
             .iter()
@@ -443,7 +447,7 @@ fn lossless_frames_and_early_drops_are_no_matter_of_trimming() {
         4
     );
     assert_eq!(harness.drops(1, DropReason::WredDropped), 4);
-    assert_eq!(harness.switch.trims(), TrimCounters::default());
+    assert_eq!(harness.switch().trims(), TrimCounters::default());
 }
 
 #[test]
@@ -452,7 +456,7 @@ fn trimmed_packets_on_a_port_that_goes_down_are_counted_as_dropped() {
     harness.receive_many(4, 0, &udp(0, 1, CLASS, Ecn::Ect0, 1_000));
     harness.set_link(1, false);
     assert_eq!(
-        harness.switch.trims(),
+        harness.switch().trims(),
         TrimCounters {
             trimmed: 4,
             sent: 0,

@@ -137,7 +137,7 @@ fn frames_of_foreign_vlans_are_dropped_at_ingress() {
     }
     let filtered = |port| harness.drops(port, DropReason::IngressVlanFilter);
     assert_eq!([filtered(ACCESS), filtered(TRUNK), filtered(OUTSIDE)], [1, 3, 2]);
-    assert_eq!(harness.store.in_use(), 0);
+    assert_eq!(harness.store().in_use(), 0);
 }
 
 #[test]

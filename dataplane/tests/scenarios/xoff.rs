@@ -41,8 +41,8 @@ fn xon(priority: usize) -> Pfc {
 fn xoff_leaves_in_the_call_that_crossed_the_threshold() {
     let mut harness = almost_congested(&config::switch(2));
     harness.receive(0, &small(0, 1, 3));
-    assert_eq!(harness.pfc_sent(0), [(harness.now, xoff(3))]);
-    assert_eq!(harness.switch.xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.pfc_sent(0), [(harness.now(), xoff(3))]);
+    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
     let frame = &harness.sent(0)[0].bytes;
     assert_eq!(frame.len(), 60);
     assert_eq!(frame[..6], DESTINATION);
@@ -88,7 +88,7 @@ fn xoff_ignores_that_its_port_is_paused_or_blocked() {
 fn xoff_is_repeated_while_congestion_lasts() {
     let mut harness = almost_congested(&config::switch(2));
     harness.receive(0, &small(0, 1, 3));
-    let start = harness.now;
+    let start = harness.now();
     harness.run_for(Picos::from_millis(100));
     let times: Vec<u64> = harness
         .pfc_sent(0)
@@ -116,7 +116,7 @@ fn xon_leaves_with_the_cell_that_made_room_and_ends_the_repetition() {
     harness.run_for(Picos::from_millis(100));
     // 8 cells below XOFF: with the start of the eighth departure.
     assert_eq!(harness.pfc_sent(0), [(harness.sent(1)[7].start, xon(3))]);
-    assert_eq!(harness.switch.xoff(PortId(0)), 0);
+    assert_eq!(harness.switch().xoff(PortId(0)), 0);
     harness.assert_empty();
 }
 
@@ -177,7 +177,7 @@ fn a_pause_that_ends_while_the_link_is_busy_is_never_sent() {
     harness.receive(1, &udp(1, 0, 0, Ecn::NotEct, 9_000));
     assert_eq!(harness.sent(0).len(), 1, "72 us in flight on port 0");
     harness.receive(0, &small(0, 1, 3));
-    assert_eq!(harness.switch.xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
     harness.set_tx_enabled(1, true);
     harness.run_for(Picos::from_millis(100));
     assert!(harness.pfc_sent(0).is_empty());
@@ -213,7 +213,7 @@ fn congestion_that_returns_before_xon_was_said_is_said_as_xoff() {
     harness.receive(1, &udp(1, 0, 0, Ecn::NotEct, 9_000));
     harness.set_tx_enabled(1, true);
     harness.run_for(Picos::from_micros(2));
-    assert_eq!(harness.switch.xoff(PortId(0)), 0, "XON is owed");
+    assert_eq!(harness.switch().xoff(PortId(0)), 0, "XON is owed");
     harness.set_tx_enabled(1, false);
     harness.receive_many(TO_XOFF, 0, &small(0, 1, 3));
     harness.run_for(Picos::from_millis(10));
@@ -225,9 +225,9 @@ fn congestion_that_returns_before_xon_was_said_is_said_as_xoff() {
 fn a_pfc_frame_without_a_slot_is_tried_again() {
     let mut harness = Harness::learnt(&config::switch(2));
     harness.set_tx_enabled(1, false);
-    harness.store = VecStore::new(TO_XOFF);
+    *harness.store_mut() = VecStore::new(TO_XOFF);
     harness.receive_many(TO_XOFF, 0, &small(0, 1, 3));
-    assert_eq!(harness.switch.xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
     assert!(harness.pfc_sent(0).is_empty(), "the last slot is taken");
     harness.set_tx_enabled(1, true); // one departure, one slot
     harness.set_tx_enabled(1, false);
@@ -245,7 +245,7 @@ fn every_waiting_group_is_looked_at_when_the_pool_has_room_again() {
     harness.receive_many(1_369, 2, &small(2, 3, 3));
     harness.receive(0, &small(0, 1, 3));
     assert_eq!(
-        harness.switch.xoff(PortId(0)) & harness.switch.xoff(PortId(2)),
+        harness.switch().xoff(PortId(0)) & harness.switch().xoff(PortId(2)),
         1 << 3
     );
     harness.clear_sent();
@@ -256,7 +256,7 @@ fn every_waiting_group_is_looked_at_when_the_pool_has_room_again() {
         pfc.iter().filter(|(_, pfc)| *pfc == xon(3)).count()
     };
     assert_eq!((xons(0), xons(2)), (1, 1));
-    let left = harness.switch.queue_buffers(QueueId::new(PortId(3), 3));
+    let left = harness.switch().queue_buffers(QueueId::new(PortId(3), 3));
     assert_eq!(
         left.total.current_cells, 1_369,
         "its own frames are all still there"
@@ -273,7 +273,7 @@ fn pfc_is_not_answered_to_a_port_that_is_down_and_said_again_when_it_is_up() {
     assert!(harness.sent(0).is_empty());
     assert!(matches!(harness.receive(0, &small(0, 1, 3)), Verdict::Dropped(_)));
     harness.set_link(0, true);
-    assert_eq!(harness.pfc_sent(0), [(harness.now, xoff(3))]);
+    assert_eq!(harness.pfc_sent(0), [(harness.now(), xoff(3))]);
     harness.run_for(Picos::from_millis(16));
     assert_eq!(harness.pfc_sent(0).len(), 2, "and repeated");
 }

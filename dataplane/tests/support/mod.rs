@@ -9,17 +9,15 @@ pub mod packets;
 pub mod random;
 pub mod sender;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 use sender::Sender;
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::counters::PortCounters;
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{
     Arrival, DropReason, LinkTiming, Outputs, Picos, PortId, Punt, QueueId, Store, Switch, SwitchEvent,
-    TimerId, Verdict,
+    Transmit, Verdict,
 };
+use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 use xoff_wire::{MacControl, Pfc};
 
@@ -43,16 +41,13 @@ impl Sent {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    Deadline(TimerId),
     Arrival(PortId, Vec<u8>),
     PeerHears(PortId, Vec<u8>),
     PeerSends(PortId),
 }
 
 pub struct Harness {
-    pub switch: Switch,
-    pub store: VecStore,
-    pub now: Picos,
+    driver: VirtualSwitch<VecStore, What>,
     /// Whether bytes of sent frames are kept; without, only counters and the digest remain.
     pub record: bool,
     /// What became of scheduled arrivals that were dropped.
@@ -65,9 +60,8 @@ pub struct Harness {
     links: Vec<LinkTiming>,
     sent: Vec<Vec<Sent>>,
     peers: Vec<Option<Sender>>,
-    events: BinaryHeap<Reverse<(Picos, u64, What)>>,
-    created: u64,
-    outputs: Outputs,
+    /// Departures in progress; empty between calls.
+    departures: Vec<Transmit>,
 }
 
 impl Harness {
@@ -75,9 +69,7 @@ impl Harness {
     pub fn new(config: &SwitchConfig) -> Harness {
         let ports = config.ports.len();
         let mut harness = Harness {
-            switch: Switch::new(config),
-            store: VecStore::new(1 << 20),
-            now: Picos::ZERO,
+            driver: VirtualSwitch::new(config, VecStore::new(1 << 20)),
             record: true,
             dropped: Vec::new(),
             punts: Vec::new(),
@@ -86,10 +78,9 @@ impl Harness {
             links: config.ports.iter().map(|port| port.link).collect(),
             sent: vec![Vec::new(); ports],
             peers: (0..ports).map(|_| None).collect(),
-            events: BinaryHeap::new(),
-            created: 0,
-            outputs: Outputs::default(),
+            departures: Vec::new(),
         };
+        harness.driver.keep_punts();
         for port in 0..ports as u16 {
             harness.set_link(port, true);
         }
@@ -108,26 +99,40 @@ impl Harness {
         harness.run();
         harness.run_for(Picos::from_millis(10)); // until every link is free
         harness.clear_sent();
-        harness.switch.clear_watermarks();
+        harness.switch_mut().clear_watermarks();
         harness
+    }
+
+    pub fn now(&self) -> Picos {
+        self.driver.now()
+    }
+
+    pub fn switch(&self) -> &Switch {
+        self.driver.switch()
+    }
+
+    pub fn switch_mut(&mut self) -> &mut Switch {
+        self.driver.switch_mut()
+    }
+
+    pub fn store(&self) -> &VecStore {
+        self.driver.store()
+    }
+
+    pub fn store_mut(&mut self) -> &mut VecStore {
+        self.driver.store_mut()
     }
 
     /// Hands the switch a frame now.
     pub fn receive(&mut self, port: u16, bytes: &[u8]) -> Verdict {
-        let frame = self.store.insert(bytes).expect("the store has room");
+        let frame = self.store_mut().insert(bytes).expect("the store has room");
         let arrival = Arrival {
             frame,
             frame_len: bytes.len() as u32,
             parsed: parse(bytes),
-            received_at: self.now,
+            received_at: self.now(),
         };
-        let verdict = self.switch.receive(
-            self.now,
-            PortId(port),
-            &arrival,
-            &mut self.store,
-            &mut self.outputs,
-        );
+        let verdict = self.driver.receive(PortId(port), &arrival);
         self.drain();
         verdict
     }
@@ -140,13 +145,13 @@ impl Harness {
 
     /// A frame whose last bit will arrive at `at`.
     pub fn receive_at(&mut self, at: Picos, port: u16, bytes: Vec<u8>) {
-        self.schedule(at, What::Arrival(PortId(port), bytes));
+        self.driver.schedule(at, What::Arrival(PortId(port), bytes));
     }
 
     /// `count` frames back to back on the link of `port`, from now on; returns when the last has arrived.
     pub fn receive_back_to_back(&mut self, port: u16, frames: impl IntoIterator<Item = Vec<u8>>) -> Picos {
         let link = self.links[usize::from(port)];
-        let mut at = self.now;
+        let mut at = self.now();
         for bytes in frames {
             at += link.duration(link.wire_len(link.mac_len(bytes.len() as u32)));
             self.receive_at(at, port, bytes);
@@ -160,17 +165,13 @@ impl Harness {
     }
 
     pub fn set_link(&mut self, port: u16, up: bool) {
-        let (now, port) = (self.now, PortId(port));
-        self.switch
-            .set_link(now, port, up, &mut self.store, &mut self.outputs);
+        self.driver.set_link(PortId(port), up);
         self.drain();
     }
 
     pub fn set_tx_enabled(&mut self, port: u16, on: bool) {
-        let (now, port) = (self.now, PortId(port));
-        self.switch
-            .set_tx_enabled(now, port, on, &mut self.store, &mut self.outputs);
-        self.drain();
+        let port = PortId(port);
+        self.with(|now, switch, store, outputs| switch.set_tx_enabled(now, port, on, store, outputs));
     }
 
     pub fn set_queue_enabled(&mut self, port: u16, queue: u8, on: bool) {
@@ -179,17 +180,16 @@ impl Harness {
     }
 
     pub fn apply(&mut self, config: &SwitchConfig) {
-        let applied = self
-            .switch
-            .apply(self.now, config, &mut self.store, &mut self.outputs);
+        let applied = self.with(|now, switch, store, outputs| switch.apply(now, config, store, outputs));
         applied.expect("same ports");
         self.links = config.ports.iter().map(|port| port.link).collect();
-        self.drain();
     }
 
     /// Direct access, with what comes out recorded.
     pub fn with<R>(&mut self, f: impl FnOnce(Picos, &mut Switch, &mut VecStore, &mut Outputs) -> R) -> R {
-        let result = f(self.now, &mut self.switch, &mut self.store, &mut self.outputs);
+        let result = self
+            .driver
+            .change(|switch, now, store, outputs| f(now, switch, store, outputs));
         self.drain();
         result
     }
@@ -197,7 +197,7 @@ impl Harness {
     /// Puts a sender that obeys PFC behind a port.
     pub fn connect(&mut self, port: u16, sender: Sender) {
         self.peers[usize::from(port)] = Some(sender);
-        self.schedule(self.now, What::PeerSends(PortId(port)));
+        self.driver.schedule(self.now(), What::PeerSends(PortId(port)));
     }
 
     pub fn peer(&self, port: u16) -> &Sender {
@@ -208,23 +208,22 @@ impl Harness {
 
     /// Handles everything that is due up to and including `until`.
     pub fn run_until(&mut self, until: Picos) {
-        while let Some(Reverse((at, ..))) = self.events.peek()
-            && *at <= until
-        {
-            self.step();
-        }
-        self.now = self.now.max(until);
+        while self.step(until) {}
+        self.driver.advance_to(until);
+    }
+
+    /// Lets time pass without handling what is due meanwhile, as a driver that wakes up late does.
+    pub fn be_late(&mut self, span: Picos) {
+        self.driver.advance_past_events(self.now() + span);
     }
 
     pub fn run_for(&mut self, span: Picos) {
-        self.run_until(self.now + span);
+        self.run_until(self.now() + span);
     }
 
     /// Handles everything until nothing is left to happen.
     pub fn run(&mut self) {
-        while !self.events.is_empty() {
-            self.step();
-        }
+        while self.step(Picos::NEVER) {}
     }
 
     pub fn sent(&self, port: u16) -> &[Sent] {
@@ -238,7 +237,7 @@ impl Harness {
 
     /// Whether nothing is left to happen.
     pub fn is_idle(&self) -> bool {
-        self.events.is_empty()
+        self.driver.next_event().is_none()
     }
 
     /// Frames sent that are not PFC.
@@ -258,7 +257,7 @@ impl Harness {
     }
 
     pub fn counters(&self, port: u16) -> PortCounters {
-        self.switch.port_counters(self.now, PortId(port))
+        self.switch().port_counters(self.now(), PortId(port))
     }
 
     /// Drops of one reason on a port, all classes.
@@ -273,12 +272,14 @@ impl Harness {
 
     /// Nothing is left anywhere: no frame, no slot, no cell.
     pub fn assert_empty(&self) {
-        self.switch.check();
-        assert_eq!(self.switch.frames_queued(), 0, "frames in queues");
-        assert_eq!(self.store.in_use(), 0, "slots in use");
+        self.switch().check();
+        assert_eq!(self.switch().frames_queued(), 0, "frames in queues");
+        assert_eq!(self.store().in_use(), 0, "slots in use");
         for port in 0..self.links.len() as u16 {
             for n in 0..8 {
-                let group = self.switch.pg_buffers(xoff_dataplane::PgId::new(PortId(port), n));
+                let group = self
+                    .switch()
+                    .pg_buffers(xoff_dataplane::PgId::new(PortId(port), n));
                 assert_eq!(
                     group.total.current_cells, 0,
                     "port {port}, priority group {n}: {group:?}"
@@ -288,39 +289,36 @@ impl Harness {
                     "port {port}, priority group {n} is empty and in XOFF"
                 );
                 let queue = self
-                    .switch
+                    .switch()
                     .queue_buffers(xoff_dataplane::QueueId::new(PortId(port), n));
                 assert_eq!(queue.total.current_cells, 0, "port {port}, queue {n}: {queue:?}");
             }
         }
     }
 
-    fn schedule(&mut self, at: Picos, what: What) {
-        self.created += 1;
-        self.events.push(Reverse((at, self.created, what)));
+    /// Handles the next event up to `until`; false if there is none.
+    fn step(&mut self, until: Picos) -> bool {
+        match self.driver.step(until) {
+            Step::Idle => return false,
+            Step::Deadline => self.drain(),
+            Step::Event(what) => self.handle(what),
+        }
+        true
     }
 
-    fn step(&mut self) {
-        let Some(Reverse((at, _, what))) = self.events.pop() else {
-            return;
-        };
-        self.now = self.now.max(at);
+    fn handle(&mut self, what: What) {
         match what {
-            What::Deadline(timer) => {
-                self.switch
-                    .expire(self.now, timer, &mut self.store, &mut self.outputs);
-                self.drain();
-            }
             What::Arrival(port, bytes) => {
                 if let Verdict::Dropped(drop) = self.receive(port.0, &bytes) {
                     self.dropped.push(drop);
                 }
             }
             What::PeerHears(port, bytes) => {
+                let now = self.now();
                 if let Some(peer) = &mut self.peers[port.index()] {
-                    peer.hear(self.now, &bytes);
+                    peer.hear(now, &bytes);
                 }
-                self.schedule(self.now, What::PeerSends(port));
+                self.driver.schedule(now, What::PeerSends(port));
             }
             What::PeerSends(port) => self.let_peer_send(port),
         }
@@ -330,41 +328,41 @@ impl Harness {
         let Some(peer) = &mut self.peers[port.index()] else {
             return;
         };
-        let (frame, again) = peer.send(self.now);
+        let (frame, again) = peer.send(self.driver.now());
         if let Some((arrives, bytes)) = frame {
-            self.schedule(arrives, What::Arrival(port, bytes));
+            self.driver.schedule(arrives, What::Arrival(port, bytes));
         }
         if again < Picos::NEVER {
-            self.schedule(again, What::PeerSends(port));
+            self.driver.schedule(again, What::PeerSends(port));
         }
     }
 
     fn drain(&mut self) {
-        let mut outputs = std::mem::take(&mut self.outputs);
-        for deadline in outputs.deadlines.drain(..) {
-            assert!(deadline.at >= self.now, "a deadline in the past");
-            self.schedule(deadline.at, What::Deadline(deadline.timer));
-        }
-        for transmit in outputs.transmits.drain(..) {
-            let bytes = self.store.contents(transmit.frame);
-            self.store.release(transmit.frame);
-            self.digest.update(&transmit.port.0.to_le_bytes());
-            self.digest.update(&transmit.start.0.to_le_bytes());
-            self.digest.update(&transmit.end.0.to_le_bytes());
+        let mut departures = std::mem::take(&mut self.departures);
+        self.driver
+            .take_departures(|departure, _| departures.push(departure));
+        for departure in departures.drain(..) {
+            let bytes = self.store().contents(departure.frame);
+            self.store_mut().release(departure.frame);
+            self.digest.update(&departure.port.0.to_le_bytes());
+            self.digest.update(&departure.start.0.to_le_bytes());
+            self.digest.update(&departure.end.0.to_le_bytes());
             self.digest.update(&bytes);
-            if self.peers[transmit.port.index()].is_some() {
-                self.schedule(transmit.end, What::PeerHears(transmit.port, bytes.clone()));
+            if self.peers[departure.port.index()].is_some() {
+                let heard = What::PeerHears(departure.port, bytes.clone());
+                self.driver.schedule(departure.end, heard);
             }
             if self.record {
-                self.sent[transmit.port.index()].push(Sent {
-                    start: transmit.start,
-                    end: transmit.end,
+                self.sent[departure.port.index()].push(Sent {
+                    start: departure.start,
+                    end: departure.end,
                     bytes,
                 });
             }
         }
-        self.punts.append(&mut outputs.punts);
-        self.told.append(&mut outputs.events);
-        self.outputs = outputs;
+        self.departures = departures;
+        let punts = &mut self.punts;
+        self.driver.take_punts(|punt, _| punts.push(punt));
+        self.told.extend(self.driver.take_events());
     }
 }

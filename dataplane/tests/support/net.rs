@@ -245,7 +245,7 @@ impl Net {
     /// Puts what has left one end of a cable onto its way to the other.
     fn carry(&mut self) {
         for index in 0..self.switches.len() {
-            for port in 0..self.switches[index].switch.port_count() as u16 {
+            for port in 0..self.switches[index].switch().port_count() as u16 {
                 for sent in self.switches[index].take_sent(port) {
                     self.pass_on((index, port), sent);
                 }

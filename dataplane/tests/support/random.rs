@@ -140,7 +140,7 @@ pub fn wild_run(seed: u64, steps: usize) -> Harness {
         harness.receive(port, &frame);
         harness.run_for(Picos::from_nanos(dice.below(20_000)));
         if step % 64 == 0 {
-            harness.switch.check();
+            harness.switch().check();
         }
     }
     let_drain(&mut harness);

@@ -13,7 +13,7 @@ use super::probe::{configuration, is_lab};
 use super::result::once;
 use xoff_lab::units::duration;
 use xoff_measure::dut::{
-    AnyDut, Dut, FrameSize, Pattern, RealDevice, VirtualOptions, VirtualSwitch, lossless_classes,
+    AnyDut, Dut, FrameSize, Pattern, RealDevice, VirtualDut, VirtualOptions, lossless_classes,
 };
 use xoff_measure::ndr::{self, Durations, Offer};
 use xoff_measure::result::{BenchResult, Limits, Meter};
@@ -152,7 +152,7 @@ impl DutArguments {
         let lossless = lossless_classes(&config, ports[0]);
         let class = self.class.or(lossless.first().copied()).unwrap_or(0);
         let options = self.options(ports, class, stop);
-        let dut = VirtualSwitch::new(&config, options)?;
+        let dut = VirtualDut::new(&config, options)?;
         let kind = match (lossless.contains(&class), self.ignore_pauses) {
             (true, false) => "lossless: senders obey pauses, and a time paused counts as loss does",
             (true, true) => "lossless, but senders ignore pauses",

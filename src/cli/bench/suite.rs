@@ -5,7 +5,7 @@ use clap::{Arg, Args, ValueEnum};
 use super::super::output;
 use super::dut::{DutArguments, check_ports, fitting};
 use super::result::{ResultArguments, once};
-use xoff_measure::dut::{AnyDut, Dut, FrameSize, Pattern, VirtualSwitch};
+use xoff_measure::dut::{AnyDut, Dut, FrameSize, Pattern, VirtualDut};
 use xoff_measure::result::BenchResult;
 use xoff_measure::suite::Suite;
 use xoff_measure::{rfc2544, rfc2889, rfc8239};
@@ -128,7 +128,7 @@ struct Document<T: 'static> {
     name: &'static str,
     measured: &'static [T],
     check: fn(T, usize) -> Result<(), Failure>,
-    measure: fn(&mut Suite<'_, VirtualSwitch>, T) -> Result<(), Failure>,
+    measure: fn(&mut Suite<'_, VirtualDut>, T) -> Result<(), Failure>,
 }
 
 pub(super) fn run_2544(options: &BenchRfc2544) -> Result<Exit, Failure> {

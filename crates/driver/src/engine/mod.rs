@@ -1,58 +1,31 @@
 //! The switch and its event queue, in model time, without a clock: what a worker does between two readings.
 
 mod agenda;
-mod cpu_port;
-
-use std::collections::VecDeque;
 
 use xoff_dataplane::config::{RoutingConfig, SwitchConfig};
 use xoff_dataplane::{
-    Arrival, Deadline, Line, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict,
+    Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit,
 };
 
 use agenda::Agenda;
-pub use cpu_port::CpuPort;
 
-use super::journal::Journal;
-use super::snapshot::{PortFacts, snapshot};
 use crate::cpu::Cpu;
+use crate::cpu_port::CpuPort;
+use crate::ingress_pacer::{IN_FLIGHT_FRAMES_MAX, IngressPacer};
+use crate::journal::Journal;
+use crate::snapshot::{PortFacts, snapshot};
 use xoff_telemetry::SwitchSnapshot;
 
 /// Departures of one port that may be made up for at once after the worker was late. More would be a burst that
 /// no link of this speed could have carried; what is left is recorded as the port's deficit.
 pub const CATCH_UP_FRAMES_MAX: u32 = 32;
 
-/// Frames that may wait on one port's wire. A port whose wire is full is not read; its device's queue is the next
-/// bound, and what that loses taints the run.
-pub const WIRE_FRAMES_MAX: usize = 1_024;
+/// Headers are prefetched for the frame that is this many frames behind the one that arrives. A burst of frames does not
+/// stay in the first-level cache after parsing.
+const PREFETCH_DISTANCE: usize = 4;
 
-/// So many frames behind the one that arrives are fetched: their headers have been read, and a burst of them is more than stays near.
-const AHEAD: usize = 4;
-
-/// Timer ids of the engine's own: the head of a port's wire. Far above any id of the switch.
-const WIRE_TIMER: u32 = 1 << 31;
-
-/// Frames that have left their sender but, at the model's speed, not yet arrived.
-#[derive(Debug)]
-struct Wire {
-    frames: VecDeque<(Picos, Arrival)>,
-    /// When the link has carried what is on it.
-    next_free: Picos,
-    link: Line,
-    waits: u64,
-}
-
-/// Hears what becomes of each arrival, in the moment it is decided. The frame may be gone by then.
-pub trait Witness {
-    /// `arrival` reached the switch on `port` at `at`.
-    fn arrived(&mut self, at: Picos, port: PortId, arrival: &Arrival, verdict: &Verdict, switch: &Switch);
-}
-
-/// Nobody asks.
-impl Witness for () {
-    #[inline]
-    fn arrived(&mut self, _: Picos, _: PortId, _: &Arrival, _: &Verdict, _: &Switch) {}
-}
+/// Bit of the timer ids of the engine itself: the next arrival at a port. No timer id of the switch has it.
+const ARRIVAL_TIMER: u32 = 1 << 31;
 
 /// A switch with its pending events.
 #[derive(Debug)]
@@ -62,7 +35,7 @@ pub struct Engine {
     outputs: Outputs,
     journal: Journal,
     events: Agenda,
-    wires: Vec<Wire>,
+    pacer: IngressPacer,
     caught_up: Vec<u32>,
     /// Time of the latest event: the switch is never driven backwards.
     time: Picos,
@@ -73,19 +46,13 @@ pub struct Engine {
 impl Engine {
     /// An engine at time zero around a fresh switch whose ports have these links.
     pub fn new(switch: Switch, links: &[LinkTiming]) -> Engine {
-        let wire = |link: &LinkTiming| Wire {
-            frames: VecDeque::with_capacity(WIRE_FRAMES_MAX),
-            next_free: Picos::ZERO,
-            link: Line::new(*link),
-            waits: 0,
-        };
         Engine {
             switch,
             cpu_port: CpuPort::default(),
-            outputs: Outputs::with_capacity(WIRE_FRAMES_MAX),
+            outputs: Outputs::with_capacity(IN_FLIGHT_FRAMES_MAX),
             journal: Journal::default(),
             events: Agenda::with_capacity(links.len() * 8 + 64),
-            wires: links.iter().map(wire).collect(),
+            pacer: IngressPacer::new(links.iter().copied()),
             caught_up: vec![0; links.len()],
             time: Picos::ZERO,
             late: Picos::ZERO,
@@ -102,84 +69,61 @@ impl Engine {
         &self.journal
     }
 
-    /// How many more frames a port's wire takes.
-    pub fn wire_room(&self, port: PortId) -> usize {
-        WIRE_FRAMES_MAX.saturating_sub(self.wires[port.index()].frames.len())
+    /// How many more frames may be in flight to a port.
+    pub fn ingress_room(&self, port: PortId) -> usize {
+        self.pacer.room(port)
     }
 
-    /// Frames of a port that came faster than its link and had to wait.
-    pub fn wire_waits(&self, port: PortId) -> u64 {
-        self.wires[port.index()].waits
+    /// Frames of a port that came faster than its link and were delayed.
+    pub fn delayed_frames(&self, port: PortId) -> u64 {
+        self.pacer.delayed_frames(port)
     }
 
     /// A copy of the switch's state.
     pub fn snapshot(&self, config: &SwitchConfig, facts: &[PortFacts], now: Picos) -> SwitchSnapshot {
-        let wire_waits = |port| self.wire_waits(port);
-        snapshot(&self.switch, &self.journal, wire_waits, config, facts, now)
+        let delayed_frames = |port| self.delayed_frames(port);
+        snapshot(&self.switch, &self.journal, delayed_frames, config, facts, now)
     }
 
     /// Takes new link parameters of a port.
     pub fn set_link_timing(&mut self, port: PortId, link: LinkTiming) {
-        self.wires[port.index()].link = Line::new(link);
+        self.pacer.set_link_timing(port, link);
     }
 
-    /// Puts a received frame on its port's wire. `arrival.received_at` is when the backend got it; the switch
-    /// gets it then, or when the link would have carried it, whichever is later.
+    /// Puts a received frame on the link of its port. The switch gets the frame at `arrival.received_at` or when the link has
+    /// carried it, whichever is later.
     #[inline(always)]
     pub fn offer(&mut self, port: PortId, arrival: Arrival) {
-        let wire = &mut self.wires[port.index()];
-        let at = arrival.received_at.max(self.time);
-        let gated = at.max(wire.next_free);
-        wire.waits += u64::from(gated > at);
-        let mac_len = wire.link.mac_len(arrival.frame_len);
-        wire.next_free = gated.saturating_add(wire.link.occupied(mac_len));
-        self.put(port, gated, arrival);
+        if let Some(at) = self.pacer.offer(self.time, port, arrival) {
+            self.schedule_arrival(port, at);
+        }
     }
 
-    /// Puts a frame on its port's wire that the link has carried already: the switch gets it at `arrival.received_at`, which may
-    /// lie ahead, and behind those that came before it.
+    /// Puts a frame behind the others of its port that the link has carried already. The switch gets it at
+    /// `arrival.received_at`, which may be in the future.
     #[inline]
     pub fn deliver(&mut self, port: PortId, arrival: Arrival) {
-        let wire = &mut self.wires[port.index()];
-        let before = wire.frames.back().map_or(self.time, |(at, _)| *at);
-        let at = arrival.received_at.max(before);
-        wire.next_free = wire.next_free.max(at);
-        self.put(port, at, arrival);
-    }
-
-    /// Puts a frame behind those on a wire; the first of them has an event. Inlined, so that the arrival is made there and not copied
-    /// there, which would wait for what has just been written of it.
-    #[inline(always)]
-    fn put(&mut self, port: PortId, at: Picos, arrival: Arrival) {
-        let wire = &mut self.wires[port.index()];
-        if wire.frames.is_empty() {
-            self.events.push(Deadline {
-                at,
-                timer: TimerId(WIRE_TIMER | u32::from(port.0)),
-            });
+        if let Some(at) = self.pacer.deliver(self.time, port, arrival) {
+            self.schedule_arrival(port, at);
         }
-        wire.frames.push_back((at, arrival));
     }
 
-    /// Handles every event up to `now`, in order. Frames to transmit go to `transmit`, frames for the CPU to what stands
-    /// behind the CPU port, if anything does.
+    #[inline(always)]
+    fn schedule_arrival(&mut self, port: PortId, at: Picos) {
+        self.events.push(Deadline {
+            at,
+            timer: TimerId(ARRIVAL_TIMER | u32::from(port.0)),
+        });
+    }
+
+    /// Handles every event up to `now`, in order. `transmit` gets the frames that start to leave. Frames for the CPU go to the
+    /// stack behind the CPU port, if one is attached.
     pub fn turn<S: Store>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
-        self.turn_watched(now, store, transmit, &mut ());
-    }
-
-    /// As [`Engine::turn`], with a witness of the arrivals.
-    pub fn turn_watched<S: Store>(
-        &mut self,
-        now: Picos,
-        store: &mut S,
-        transmit: &mut impl FnMut(Transmit),
-        witness: &mut impl Witness,
-    ) {
         self.caught_up.fill(0);
         while let Some(event) = self.events.take_due(now) {
-            if event.timer.0 & WIRE_TIMER != 0 {
-                let port = PortId((event.timer.0 & !WIRE_TIMER) as u16);
-                self.arrive(now, port, store, transmit, witness);
+            if event.timer.0 & ARRIVAL_TIMER != 0 {
+                let port = PortId((event.timer.0 & !ARRIVAL_TIMER) as u16);
+                self.arrive(now, port, store, transmit);
             } else {
                 self.expire(now, event, store, transmit);
             }
@@ -210,33 +154,29 @@ impl Engine {
         result
     }
 
-    /// Hands over the frames at the head of a wire, as long as nothing else is due before them. Departures that follow are passed
-    /// on together at the end, when what the switch has written of them can be read without waiting for it.
+    /// Hands the switch the frames that have arrived at a port, as long as no other event is due before them. Departures that
+    /// follow are passed on together at the end: the switch has just written them, and an earlier read would wait for its stores.
     fn arrive<S: Store>(
         &mut self,
         now: Picos,
         port: PortId,
         store: &mut S,
         transmit: &mut impl FnMut(Transmit),
-        witness: &mut impl Witness,
     ) {
-        let timer = TimerId(WIRE_TIMER | u32::from(port.0));
-        while let Some(&(at, arrival)) = self.wires[port.index()].frames.front() {
+        let timer = TimerId(ARRIVAL_TIMER | u32::from(port.0));
+        while let Some(&(at, arrival)) = self.pacer.first(port) {
             let next = Deadline { at, timer };
             if at > now || self.events.first().is_some_and(|other| other < next) {
                 self.events.push(next);
                 break;
             }
-            let frames = &mut self.wires[port.index()].frames;
-            if let Some((_, later)) = frames.get(AHEAD) {
+            if let Some((_, later)) = self.pacer.nth(port, PREFETCH_DISTANCE) {
                 store.fetch(later.frame);
             }
-            frames.pop_front();
+            self.pacer.pop(port);
             self.time = self.time.max(at);
-            let verdict = self
-                .switch
+            self.switch
                 .receive(self.time, port, &arrival, store, &mut self.outputs);
-            witness.arrived(self.time, port, &arrival, &verdict, &self.switch);
             let Outputs {
                 deadlines,
                 punts,

@@ -175,7 +175,7 @@ fn frames_that_come_faster_than_the_link_arrive_at_its_speed() {
     bench.turn(Picos::from_millis(1));
     let expected: Vec<_> = (0..10).map(|n| Picos(wire_time().0 * n)).collect();
     assert_eq!(bench.starts(), expected);
-    assert_eq!(bench.engine.wire_waits(PortId(0)), 9);
+    assert_eq!(bench.engine.delayed_frames(PortId(0)), 9);
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn what_a_link_has_carried_arrives_when_it_says_and_overtakes_nothing() {
     let starts = bench.starts();
     assert_eq!(starts[..2], [us(20), us(21)]);
     assert_eq!(starts.len(), 3, "and the third behind the second: {starts:?}");
-    assert_eq!(bench.engine.wire_waits(PortId(0)), 0);
+    assert_eq!(bench.engine.delayed_frames(PortId(0)), 0);
 }
 
 #[test]
@@ -254,11 +254,11 @@ fn arrivals_of_the_past_do_not_stretch_the_burst() {
 #[test]
 fn a_full_wire_says_so() {
     let mut bench = Bench::new();
-    assert_eq!(bench.engine.wire_room(PortId(0)), WIRE_FRAMES_MAX);
-    for _ in 0..WIRE_FRAMES_MAX {
+    assert_eq!(bench.engine.ingress_room(PortId(0)), IN_FLIGHT_FRAMES_MAX);
+    for _ in 0..IN_FLIGHT_FRAMES_MAX {
         bench.offer(Picos::ZERO);
     }
-    assert_eq!(bench.engine.wire_room(PortId(0)), 0);
+    assert_eq!(bench.engine.ingress_room(PortId(0)), 0);
     bench.turn(wire_time());
-    assert_eq!(bench.engine.wire_room(PortId(0)), 2);
+    assert_eq!(bench.engine.ingress_room(PortId(0)), 2);
 }

@@ -9,7 +9,7 @@ use crate::pending::Pending;
 use crate::plan::{End, FabricPlan, LinkPlan, PlanError};
 use crate::store::FabricStore;
 use crate::wire::Wire;
-use xoff_driver::engine::CpuPort;
+use xoff_driver::CpuPort;
 use xoff_driver::journal::Journal;
 use xoff_host::Host;
 

@@ -11,7 +11,8 @@ use xoff_dataplane::config::{
 };
 use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::{Arrival, Handle, InterfaceId, Outputs, Picos, PortId, Store, Switch, TimerId, Verdict};
+use xoff_dataplane::{Arrival, Handle, InterfaceId, Picos, PortId, Store, Verdict};
+use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
 use super::many_to_one::REWRITTEN;
@@ -119,12 +120,7 @@ const PERIOD: Picos = Picos::from_nanos(708);
 /// A switch under steady load. Frames go round: which one arrives is independent of what left when.
 #[derive(Debug)]
 pub struct Balanced {
-    switch: Switch,
-    store: VecStore,
-    outputs: Outputs,
-    now: Picos,
-    /// What each member's port asked for, at its index.
-    due: Vec<Option<(Picos, TimerId)>>,
+    switch: VirtualSwitch<VecStore>,
     /// Slots, to be written with the next queue pair's headers.
     idle: VecDeque<Handle>,
     /// The headers of each queue pair's frames.
@@ -136,23 +132,18 @@ impl Balanced {
     /// With so many queue pairs; `scheme`: `None` is the router's hash.
     pub fn new(scheme: Option<SchemeConfig>, queue_pairs: u32) -> Balanced {
         let mut new = Balanced {
-            switch: Switch::new(&switch_config(scheme)),
-            store: VecStore::new(STANDING + 4 * BURST),
-            outputs: Outputs::with_capacity(8 * BURST),
-            now: Picos::ZERO,
-            due: vec![None; usize::from(PORTS)],
+            switch: VirtualSwitch::new(&switch_config(scheme), VecStore::new(STANDING + 4 * BURST)),
             idle: VecDeque::with_capacity(STANDING + 4 * BURST),
             frames: (0..queue_pairs).map(frame).collect(),
             next: 0,
         };
-        for port in 0..PORTS {
-            new.switch
-                .set_link(new.now, PortId(port), true, &mut new.store, &mut new.outputs);
-        }
+        new.switch.keep_punts();
+        new.switch.set_links_up();
         new.run_until(Picos::from_micros(100)); // the questions about next hops
         let slots: Vec<_> = (0..STANDING + BURST)
             .map(|n| {
-                new.store
+                new.switch
+                    .store_mut()
                     .insert(&new.frames[n % new.frames.len()])
                     .expect("a slot")
             })
@@ -171,58 +162,34 @@ impl Balanced {
             // Neighbouring packets are of different queue pairs, and all of them come equally often.
             self.next = (self.next + 389) % self.frames.len();
             let frame = &self.frames[self.next];
-            self.store.prefix_mut(handle)[..HEADERS].copy_from_slice(&frame[..HEADERS]);
-            let bytes = self.store.prefix(handle);
+            self.switch.store_mut().prefix_mut(handle)[..HEADERS].copy_from_slice(&frame[..HEADERS]);
+            let bytes = self.switch.store().prefix(handle);
             let arrival = Arrival {
                 frame: handle,
                 frame_len: bytes.len() as u32,
                 parsed: parse(bytes),
-                received_at: self.now,
+                received_at: self.switch.now(),
             };
             let port = PortId(self.next as u16 % SENDERS);
-            let verdict = self
-                .switch
-                .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
+            let verdict = self.switch.receive(port, &arrival);
             debug_assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
-            self.drain();
+            self.take_departures();
         }
-        let until = self.now.saturating_add(PERIOD);
+        let until = self.switch.now().saturating_add(PERIOD);
         self.run_until(until);
     }
 
     fn run_until(&mut self, until: Picos) {
-        while let Some(port) = self.earliest(until) {
-            let Some((at, timer)) = self.due[port].take() else {
-                break;
-            };
-            self.now = self.now.max(at);
-            self.switch
-                .expire(self.now, timer, &mut self.store, &mut self.outputs);
-            self.drain();
+        while self.switch.step(until) == Step::Deadline {
+            self.take_departures();
         }
-        self.now = until;
+        self.switch.advance_to(until);
     }
 
-    fn earliest(&self, until: Picos) -> Option<usize> {
-        let due = self.due.iter().enumerate();
-        due.filter_map(|(port, due)| due.map(|(at, _)| (at, port)))
-            .min()
-            .filter(|(at, _)| *at <= until)
-            .map(|(_, port)| port)
-    }
-
-    fn drain(&mut self) {
-        while let Some(transmit) = self.outputs.transmits.pop() {
-            self.idle.push_back(transmit.frame);
-        }
-        while let Some(due) = self.outputs.deadlines.pop() {
-            let same = |other: &Option<(Picos, TimerId)>| other.is_some_and(|(_, timer)| timer == due.timer);
-            let place = self.due.iter().position(same);
-            let port = place.or_else(|| self.due.iter().position(Option::is_none));
-            if let Some(port) = port {
-                self.due[port] = Some((due.at, due.timer));
-            }
-        }
+    fn take_departures(&mut self) {
+        let idle = &mut self.idle;
+        self.switch
+            .take_departures(|departure, _| idle.push_back(departure.frame));
     }
 }
 
@@ -232,8 +199,12 @@ impl Load for Balanced {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.switch.check();
-        let counters = |port| self.switch.port_counters(self.now, PortId(port));
+        self.switch.switch().check();
+        let counters = |port| {
+            self.switch
+                .switch()
+                .port_counters(self.switch.now(), PortId(port))
+        };
         if let Some(port) = (0..PORTS).find(|&port| counters(port).dropped() > 0) {
             return Err(format!("port {port} dropped frames"));
         }

@@ -1,16 +1,14 @@
 //! A configuration of the user's: every port sends to the next one, as the configuration bridges or routes.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use ipnet::IpNet;
 use xoff_dataplane::config::{Attachment, StaticNeighbour, SwitchConfig};
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::{
-    Arrival, Deadline, Handle, InterfaceId, Outputs, Picos, PortId, Store, Switch, Verdict,
-};
+use xoff_dataplane::{Arrival, Handle, InterfaceId, Picos, PortId, Store, Verdict};
+use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
 use super::setting::{self, BURST, Header};
@@ -31,11 +29,7 @@ struct Flow {
 /// A switch of this configuration. A burst comes in, and all of it leaves.
 #[derive(Debug)]
 pub struct Configured {
-    switch: Switch,
-    store: VecStore,
-    outputs: Outputs,
-    now: Picos,
-    due: BinaryHeap<Reverse<Deadline>>,
+    switch: VirtualSwitch<VecStore>,
     /// Frames to arrive.
     idle: VecDeque<(usize, Handle)>,
     flows: Vec<Flow>,
@@ -81,20 +75,14 @@ impl Configured {
                 })
             }));
         let mut new = Configured {
-            switch: Switch::new(&config),
-            store: VecStore::new(8 * BURST + 4 * usize::from(ports)),
-            outputs: Outputs::with_capacity(4 * BURST),
-            now: Picos::ZERO,
-            due: BinaryHeap::new(),
+            switch: VirtualSwitch::new(&config, VecStore::new(8 * BURST + 4 * usize::from(ports))),
             idle: VecDeque::with_capacity(2 * BURST),
             flows: Vec::new(),
             of_slot: Vec::new(),
             ports,
         };
-        for port in 0..ports {
-            new.switch
-                .set_link(new.now, PortId(port), true, &mut new.store, &mut new.outputs);
-        }
+        new.switch.keep_punts();
+        new.switch.set_links_up();
         new.settle();
         new.learn();
         for flow in candidates(&config, &homes) {
@@ -109,7 +97,7 @@ impl Configured {
             let mut frame = [0; 60];
             frame[..6].fill(0xff);
             frame[6..12].copy_from_slice(&host_mac(port));
-            if let Some(handle) = self.store.insert(&frame) {
+            if let Some(handle) = self.switch.store_mut().insert(&frame) {
                 self.receive(PortId(port), handle);
                 self.settle();
             }
@@ -117,7 +105,7 @@ impl Configured {
     }
 
     fn keep_if_forwarded(&mut self, flow: Flow) {
-        let Some(handle) = self.store.insert(&flow.frame) else {
+        let Some(handle) = self.switch.store_mut().insert(&flow.frame) else {
             return;
         };
         let before = self.sent();
@@ -129,7 +117,11 @@ impl Configured {
     }
 
     fn sent(&self) -> u64 {
-        let counters = |port| self.switch.port_counters(self.now, PortId(port));
+        let counters = |port| {
+            self.switch
+                .switch()
+                .port_counters(self.switch.now(), PortId(port))
+        };
         (0..self.ports)
             .map(|port| {
                 counters(port)
@@ -145,7 +137,7 @@ impl Configured {
         for n in 0..2 * BURST {
             let at = n % self.flows.len().max(1);
             let flow = self.flows.get(at)?;
-            let handle = self.store.insert(&flow.frame)?;
+            let handle = self.switch.store_mut().insert(&flow.frame)?;
             let header = *flow.frame.first_chunk()?;
             self.of_slot
                 .resize(self.of_slot.len().max(handle.0 as usize + 1), None);
@@ -156,15 +148,14 @@ impl Configured {
     }
 
     fn receive(&mut self, ingress: PortId, handle: Handle) -> Verdict {
-        let bytes = self.store.prefix(handle);
+        let bytes = self.switch.store().prefix(handle);
         let arrival = Arrival {
             frame: handle,
             frame_len: bytes.len() as u32,
             parsed: parse(bytes),
-            received_at: self.now,
+            received_at: self.switch.now(),
         };
-        self.switch
-            .receive(self.now, ingress, &arrival, &mut self.store, &mut self.outputs)
+        self.switch.receive(ingress, &arrival)
     }
 
     fn burst(&mut self) {
@@ -174,47 +165,36 @@ impl Configured {
             };
             self.receive(self.flows[flow].ingress, handle);
         }
-        self.drain();
-        // All frames come back but those that were lost; what is due later than they are, such as a poll, waits.
-        while self.switch.frames_queued() > 0 {
-            let Some(Reverse(due)) = self.due.pop() else { break };
-            self.expire(due);
+        self.collect();
+        // All frames return but those that were lost. Deadlines after the last departure, such as polls, stay pending.
+        while self.switch.switch().frames_queued() > 0 && self.switch.step(Picos::NEVER) == Step::Deadline {
+            self.collect();
         }
     }
 
-    fn expire(&mut self, due: Deadline) {
-        self.now = self.now.max(due.at);
-        self.switch
-            .expire(self.now, due.timer, &mut self.store, &mut self.outputs);
-        self.drain();
-    }
-
-    fn drain(&mut self) {
-        while let Some(transmit) = self.outputs.transmits.pop() {
-            match self.of_slot.get(transmit.frame.0 as usize).copied().flatten() {
+    /// Queues the frames that have left to arrive again.
+    fn collect(&mut self) {
+        let (of_slot, idle) = (&self.of_slot, &mut self.idle);
+        self.switch.take_departures(|departure, store| {
+            match of_slot.get(departure.frame.0 as usize).copied().flatten() {
                 Some((flow, header)) => {
-                    self.store.prefix_mut(transmit.frame)[..header.len()].copy_from_slice(&header);
-                    self.idle.push_back((flow, transmit.frame));
+                    store.prefix_mut(departure.frame)[..header.len()].copy_from_slice(&header);
+                    idle.push_back((flow, departure.frame));
                 }
-                None => self.store.release(transmit.frame),
+                None => store.release(departure.frame),
             }
-        }
-        self.due.extend(self.outputs.deadlines.drain(..).map(Reverse));
-        while let Some(punt) = self.outputs.punts.pop() {
-            self.store.release(punt.frame);
-        }
-        self.outputs.events.clear();
+        });
+        self.switch.take_punts(|punt, store| store.release(punt.frame));
     }
 
-    /// Lets everything leave that is under way before the load begins.
+    /// Lets all frames in flight leave before the load begins.
     fn settle(&mut self) {
-        self.drain();
-        let end = self.now.saturating_add(Picos::from_millis(1));
-        while let Some(Reverse(due)) = self.due.peek().copied().filter(|Reverse(due)| due.at <= end) {
-            self.due.pop();
-            self.expire(due);
+        self.collect();
+        let end = self.switch.now().saturating_add(Picos::from_millis(1));
+        while self.switch.step(end) == Step::Deadline {
+            self.collect();
         }
-        self.now = end;
+        self.switch.advance_to(end);
     }
 }
 
@@ -224,7 +204,7 @@ impl Load for Configured {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.switch.check();
+        self.switch.switch().check();
         match self.idle.len() < 2 * BURST {
             true => Err(format!(
                 "its buffers do not hold a burst of {BURST} frames: {} of {} were lost",

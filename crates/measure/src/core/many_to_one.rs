@@ -5,7 +5,8 @@ use std::net::Ipv4Addr;
 
 use xoff_dataplane::config::Bridging;
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::{Arrival, Deadline, Handle, Outputs, Picos, PortId, Store, Switch, Verdict};
+use xoff_dataplane::{Arrival, Handle, Picos, PortId, Store, Verdict};
+use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
 use super::ring::Ring;
@@ -27,13 +28,8 @@ const _: () = assert!(STANDING + 2 * BURST <= FRAMES_MAX);
 /// A switch under steady load, and the frames that go round through it.
 #[derive(Debug)]
 pub struct ManyToOne {
-    switch: Switch,
-    store: VecStore,
-    outputs: Outputs,
-    now: Picos,
+    switch: VirtualSwitch<VecStore>,
     bursts: u64,
-    /// When the receiver's link wants to be served.
-    due: Option<Deadline>,
     /// Frames out of the switch, to arrive again: used in the order of their departure, as slots of a ring are.
     idle: Ring<Handle, FRAMES_MAX>,
     /// The port that a frame, by its handle, comes in by, and how it begins.
@@ -62,20 +58,14 @@ impl ManyToOne {
             config.routing = routes::config(routes);
         }
         let mut new = ManyToOne {
-            switch: Switch::new(&config),
-            store: VecStore::new(STANDING + 2 * BURST),
-            outputs: Outputs::with_capacity(4 * BURST),
-            now: Picos::ZERO,
+            switch: VirtualSwitch::new(&config, VecStore::new(STANDING + 2 * BURST)),
             bursts: 0,
-            due: None,
             idle: Ring::new(Handle(0)),
             ingress: Vec::new(),
             path,
         };
-        for port in 0..=RECEIVER {
-            new.switch
-                .set_link(new.now, PortId(port), true, &mut new.store, &mut new.outputs);
-        }
+        new.switch.keep_punts();
+        new.switch.set_links_up();
         match path {
             Way::Bridged => new.learn(),
             Way::Routed { .. } => new.flush(), // the questions about next hops
@@ -83,14 +73,22 @@ impl ManyToOne {
         for n in 0..(STANDING + BURST) as u32 {
             let port = n as u16 % SENDERS;
             let frame = frame(port, n, path);
-            let handle = new.store.insert(&frame).expect("a slot for each frame");
+            let handle = new
+                .switch
+                .store_mut()
+                .insert(&frame)
+                .expect("a slot for each frame");
             let begin = *frame.first_chunk().expect("long enough");
             new.ingress.resize(handle.0 as usize + 1, (PortId(0), begin));
             new.ingress[handle.0 as usize] = (PortId(port), begin);
             new.idle.push(handle);
         }
         new.arrive(STANDING);
-        assert_eq!(new.switch.frames_queued() + 1, STANDING, "one is on the link");
+        assert_eq!(
+            new.switch.switch().frames_queued() + 1,
+            STANDING,
+            "one is on the link"
+        );
         new
     }
 
@@ -106,45 +104,40 @@ impl ManyToOne {
             let Some(frame) = self.idle.pop() else {
                 return;
             };
-            let bytes = self.store.prefix(frame);
+            let bytes = self.switch.store().prefix(frame);
             let arrival = Arrival {
                 frame,
                 frame_len: bytes.len() as u32,
                 parsed: parse(bytes),
-                received_at: self.now,
+                received_at: self.switch.now(),
             };
             let (port, _) = self.ingress[frame.0 as usize];
-            let verdict = self
-                .switch
-                .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
+            let verdict = self.switch.receive(port, &arrival);
             debug_assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
         }
-        self.drain();
+        self.take_departures();
     }
 
     fn depart(&mut self, frames: usize) {
-        for _ in 0..frames {
-            let Some(due) = self.due.take() else { return };
-            self.now = due.at;
-            self.switch
-                .expire(self.now, due.timer, &mut self.store, &mut self.outputs);
-            self.drain();
+        let mut departed = 0;
+        while departed < frames && self.switch.step(Picos::NEVER) == Step::Deadline {
+            departed += self.take_departures();
         }
     }
 
-    fn drain(&mut self) {
-        // At most one frame leaves per call, so the order of the list does not matter.
-        while let Some(transmit) = self.outputs.transmits.pop() {
-            // It goes round as it was: one hop less each time would end it. Not just before it arrives again, when what was
-            // written would still lie in the store buffer.
-            let (_, begin) = self.ingress[transmit.frame.0 as usize];
-            self.store.prefix_mut(transmit.frame)[..REWRITTEN].copy_from_slice(&begin);
-            self.idle.push(transmit.frame);
-        }
-        if let Some(due) = self.outputs.deadlines.pop() {
-            self.due = Some(due);
-            self.outputs.deadlines.clear();
-        }
+    /// Queues the frames that have left to arrive again, and counts them.
+    #[inline]
+    fn take_departures(&mut self) -> usize {
+        let (ingress, idle) = (&self.ingress, &mut self.idle);
+        let departed = self.switch.departures().len();
+        self.switch.take_departures(|departure, store| {
+            // The frame arrives again as it was: a hop less each time would end it. Its headers are written now and not just
+            // before it arrives, when they would still be in the store buffer.
+            let (_, begin) = ingress[departure.frame.0 as usize];
+            store.prefix_mut(departure.frame)[..REWRITTEN].copy_from_slice(&begin);
+            idle.push(departure.frame);
+        });
+        departed
     }
 
     /// Every station is heard once, so that nothing floods.
@@ -154,20 +147,14 @@ impl ManyToOne {
                 let mut frame = [0; 60];
                 frame[..6].fill(0xff);
                 frame[6..12].copy_from_slice(&mac(port, station));
-                let handle = self.store.insert(&frame).expect("a slot");
+                let handle = self.switch.store_mut().insert(&frame).expect("a slot");
                 let arrival = Arrival {
                     frame: handle,
                     frame_len: 60,
                     parsed: parse(&frame),
-                    received_at: self.now,
+                    received_at: self.switch.now(),
                 };
-                self.switch.receive(
-                    self.now,
-                    PortId(port),
-                    &arrival,
-                    &mut self.store,
-                    &mut self.outputs,
-                );
+                self.switch.receive(PortId(port), &arrival);
                 self.flush();
             }
         }
@@ -175,17 +162,13 @@ impl ManyToOne {
 
     /// Lets everything leave and gives the slots back.
     fn flush(&mut self) {
-        let mut deadlines: Vec<Deadline> = self.outputs.deadlines.drain(..).collect();
-        while let Some(due) = deadlines.pop() {
-            self.now = self.now.max(due.at);
-            self.switch
-                .expire(self.now, due.timer, &mut self.store, &mut self.outputs);
-            deadlines.append(&mut self.outputs.deadlines);
-        }
-        for transmit in self.outputs.transmits.drain(..) {
-            self.now = self.now.max(transmit.end);
-            self.store.release(transmit.frame);
-        }
+        while self.switch.step(Picos::NEVER) == Step::Deadline {}
+        let mut last = self.switch.now();
+        self.switch.take_departures(|departure, store| {
+            last = last.max(departure.end);
+            store.release(departure.frame);
+        });
+        self.switch.advance_to(last);
     }
 }
 
@@ -195,8 +178,12 @@ impl Load for ManyToOne {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.switch.check();
-        let counters = |port| self.switch.port_counters(self.now, PortId(port));
+        self.switch.switch().check();
+        let counters = |port| {
+            self.switch
+                .switch()
+                .port_counters(self.switch.now(), PortId(port))
+        };
         if let Some(port) = (0..=RECEIVER).find(|&port| counters(port).dropped() > 0) {
             return Err(format!("port {port} dropped frames"));
         }
@@ -207,7 +194,7 @@ impl Load for ManyToOne {
             Way::Bridged => 5 * usize::from(STATIONS),
             Way::Routed { .. } => 0,
         };
-        match self.switch.fdb_entries(self.now).len() {
+        match self.switch.switch().fdb_entries(self.switch.now()).len() {
             found if found == learnt => Ok(()),
             found => Err(format!("{found} addresses were learnt, not {learnt}")),
         }

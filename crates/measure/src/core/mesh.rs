@@ -7,11 +7,13 @@ mod config;
 
 pub use config::{FEATURES, Features};
 
+use std::convert::Infallible;
 use std::net::Ipv4Addr;
 use std::ops::Range;
 
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::{Arrival, Deadline, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Verdict};
+use xoff_dataplane::{Arrival, Deadline, Handle, Picos, PortId, Store, TimerId, Verdict};
+use xoff_driver::{Event, EventQueue, Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
 use super::ring::Ring;
@@ -23,6 +25,8 @@ use super::{Load, in_bursts};
 const STANDING: usize = 32;
 /// Links that are served, at most: half of the ports. One asks for one call at a time.
 const LINKS_MAX: usize = 16;
+/// Deadlines that can be pending while links come up and addresses are learnt.
+const DEADLINES_MAX: usize = 128;
 /// Frames there are, at most: what stands at the links, and two bursts.
 const FRAMES_MAX: usize = 1_024;
 /// So many arrivals ahead a frame's headers are written, as a network card puts them into a cache ahead of the driver. Not just
@@ -152,17 +156,43 @@ struct Idle {
     frame: Handle,
 }
 
+/// Deadlines in the order in which they were asked for. All links of a mesh are equally fast and all frames equally long, so that is
+/// the order of their times too, and a queue costs less than a heap.
+#[derive(Debug)]
+struct InOrder(Ring<Deadline, DEADLINES_MAX>);
+
+impl Default for InOrder {
+    fn default() -> Self {
+        InOrder(Ring::new(Deadline {
+            at: Picos::NEVER,
+            timer: TimerId(0),
+        }))
+    }
+}
+
+impl EventQueue<Infallible> for InOrder {
+    #[inline(always)]
+    fn push(&mut self, at: Picos, event: Event<Infallible>) {
+        let Event::Deadline(timer) = event;
+        self.0.push(Deadline { at, timer });
+    }
+
+    fn next_time(&self) -> Option<Picos> {
+        None
+    }
+
+    #[inline(always)]
+    fn pop_until(&mut self, _: Picos) -> Option<(Picos, Event<Infallible>)> {
+        self.0.pop().map(|due| (due.at, Event::Deadline(due.timer)))
+    }
+}
+
 /// A switch under steady load.
 #[derive(Debug)]
 pub struct Mesh {
     shape: Shape,
     features: Features,
-    switch: Switch,
-    store: VecStore,
-    outputs: Outputs,
-    now: Picos,
-    /// When links want to be served: all are equally fast and all frames equally long, so in the order they were asked for.
-    due: Ring<Deadline, LINKS_MAX>,
+    switch: VirtualSwitch<VecStore, Infallible, InOrder>,
     /// Frames to arrive, in the order they left.
     idle: Ring<Idle, FRAMES_MAX>,
     /// How many of them, from the first one on, have their headers.
@@ -185,14 +215,11 @@ impl Mesh {
         let mut new = Mesh {
             shape,
             features,
-            switch: Switch::new(&config::config(&shape, &features)),
-            store: VecStore::new(slots),
-            outputs: Outputs::with_capacity(4 * BURST),
-            now: Picos::ZERO,
-            due: Ring::new(Deadline {
-                at: Picos::NEVER,
-                timer: TimerId(0),
-            }),
+            switch: VirtualSwitch::with_queue(
+                &config::config(&shape, &features),
+                VecStore::new(slots),
+                InOrder::default(),
+            ),
             idle: Ring::new(Idle {
                 link: 0,
                 ingress: PortId(0),
@@ -202,10 +229,8 @@ impl Mesh {
             links: (0..members).map(|_| Link::new()).collect(),
             sent: 0,
         };
-        for port in 0..shape.ports {
-            new.switch
-                .set_link(new.now, PortId(port), true, &mut new.store, &mut new.outputs);
-        }
+        new.switch.keep_punts();
+        new.switch.set_links_up();
         new.flush(); // the questions about next hops
         new.learn();
         new.choose_flows();
@@ -226,12 +251,9 @@ impl Mesh {
     /// The link sends that has waited longest; false: none waits.
     #[inline(always)]
     fn serve(&mut self) -> bool {
-        let Some(due) = self.due.pop() else { return false };
-        self.now = due.at;
-        self.switch
-            .expire(self.now, due.timer, &mut self.store, &mut self.outputs);
-        self.drain();
-        true
+        let served = self.switch.step(Picos::NEVER) == Step::Deadline;
+        self.take_departures();
+        served
     }
 
     fn arrive(&mut self, frames: usize) {
@@ -241,19 +263,17 @@ impl Mesh {
                 return;
             };
             self.written -= 1;
-            let bytes = self.store.prefix(frame);
+            let bytes = self.switch.store().prefix(frame);
             let arrival = Arrival {
                 frame,
                 frame_len: bytes.len() as u32,
                 parsed: parse(bytes),
-                received_at: self.now,
+                received_at: self.switch.now(),
             };
-            let verdict =
-                self.switch
-                    .receive(self.now, ingress, &arrival, &mut self.store, &mut self.outputs);
+            let verdict = self.switch.receive(ingress, &arrival);
             debug_assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
         }
-        self.drain();
+        self.take_departures();
     }
 
     /// Writes the headers of frames that arrive soon: those of the next flows of the links that they have left by.
@@ -263,27 +283,22 @@ impl Mesh {
             && let Some(idle) = self.idle.peek_mut(self.written)
         {
             let link = &mut self.links[usize::from(idle.link)];
-            idle.ingress = link.write_next(self.store.prefix_mut(idle.frame));
+            idle.ingress = link.write_next(self.switch.store_mut().prefix_mut(idle.frame));
             self.written += 1;
         }
     }
 
     #[inline(always)]
-    fn drain(&mut self) {
-        self.sent += self.outputs.transmits.len() as u64;
-        for transmit in &self.outputs.transmits {
-            self.idle.push(Idle {
-                link: transmit.port.0 - self.shape.ports / 2,
+    fn take_departures(&mut self) {
+        let (idle, half) = (&mut self.idle, self.shape.ports / 2);
+        self.sent += self.switch.departures().len() as u64;
+        self.switch.take_departures(|departure, _| {
+            idle.push(Idle {
+                link: departure.port.0 - half,
                 ingress: PortId(0),
-                frame: transmit.frame,
+                frame: departure.frame,
             });
-        }
-        self.outputs.transmits.clear();
-        // One at a time: a call seldom asks for more.
-        for &deadline in &self.outputs.deadlines {
-            self.due.push(deadline);
-        }
-        self.outputs.deadlines.clear();
+        });
     }
 
     /// The receivers are heard once, so that nothing floods.
@@ -320,28 +335,31 @@ impl Mesh {
     fn way_of(&mut self, ingress: PortId, frame: &[u8]) -> usize {
         self.receive(ingress, frame);
         self.settle();
-        let out = self.outputs.transmits.first().map(|transmit| transmit.port.0);
+        let out = self.switch.departures().first().map(|transmit| transmit.port.0);
         self.flush();
         usize::from(out.expect("a frame leaves a switch at rest") - self.shape.ports / 2)
     }
 
     fn receive(&mut self, ingress: PortId, frame: &[u8]) {
-        let handle = self.store.insert(frame).expect("a slot");
+        let handle = self.switch.store_mut().insert(frame).expect("a slot");
         let arrival = Arrival {
             frame: handle,
             frame_len: frame.len() as u32,
             parsed: parse(frame),
-            received_at: self.now,
+            received_at: self.switch.now(),
         };
-        self.switch
-            .receive(self.now, ingress, &arrival, &mut self.store, &mut self.outputs);
+        self.switch.receive(ingress, &arrival);
     }
 
     fn fill(&mut self) {
         let (_, frame) = candidate(&self.shape, 0);
         let links = self.links.len();
         for n in 0..STANDING * links + BURST {
-            let handle = self.store.insert(&frame).expect("a slot for each frame");
+            let handle = self
+                .switch
+                .store_mut()
+                .insert(&frame)
+                .expect("a slot for each frame");
             self.idle.push(Idle {
                 link: (n % links) as u16,
                 ingress: PortId(0),
@@ -350,9 +368,9 @@ impl Mesh {
         }
         self.arrive(STANDING * self.links.len());
         // Behind a pipeline the first frames have not left when they come.
-        while self.switch.frames_queued() + links > STANDING * links && self.serve() {}
+        while self.switch.switch().frames_queued() + links > STANDING * links && self.serve() {}
         assert_eq!(
-            self.switch.frames_queued() + self.links.len(),
+            self.switch.switch().frames_queued() + self.links.len(),
             STANDING * self.links.len(),
             "one is on each link"
         );
@@ -361,21 +379,17 @@ impl Mesh {
     /// Lets everything leave, and gives the slots back.
     fn flush(&mut self) {
         self.settle();
-        for transmit in self.outputs.transmits.drain(..) {
-            self.now = self.now.max(transmit.end);
-            self.store.release(transmit.frame);
-        }
+        let mut last = self.switch.now();
+        self.switch.take_departures(|departure, store| {
+            last = last.max(departure.end);
+            store.release(departure.frame);
+        });
+        self.switch.advance_to(last);
     }
 
     /// Lets everything leave.
     fn settle(&mut self) {
-        let mut deadlines: Vec<Deadline> = self.outputs.deadlines.drain(..).collect();
-        while let Some(due) = deadlines.pop() {
-            self.now = self.now.max(due.at);
-            self.switch
-                .expire(self.now, due.timer, &mut self.store, &mut self.outputs);
-            deadlines.append(&mut self.outputs.deadlines);
-        }
+        while self.switch.step(Picos::NEVER) == Step::Deadline {}
     }
 }
 
@@ -385,10 +399,14 @@ impl Load for Mesh {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.switch.check();
+        self.switch.switch().check();
         let half = self.shape.ports / 2;
         let counters: Vec<_> = (0..self.shape.ports)
-            .map(|port| self.switch.port_counters(self.now, PortId(port)))
+            .map(|port| {
+                self.switch
+                    .switch()
+                    .port_counters(self.switch.now(), PortId(port))
+            })
             .collect();
         if let Some(port) = counters.iter().position(|port| port.dropped() > 0) {
             return Err(format!("port {port} dropped frames"));

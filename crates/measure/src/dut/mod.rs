@@ -1,6 +1,6 @@
 //! A device under test between the ports of a tester: streams are offered for a time, and what came of them is seen from outside.
 //!
-//! [`Dut`] is all that the benches know of a device. [`VirtualSwitch`] is a data plane of ours in virtual time, exact and the same
+//! [`Dut`] is all that the benches know of a device. [`VirtualDut`] is a data plane of ours in virtual time, exact and the same
 //! in every run.
 
 mod facts;
@@ -10,7 +10,7 @@ mod real;
 mod sink;
 mod source;
 mod traffic;
-mod virtual_switch;
+mod virtual_dut;
 
 pub use facts::lossless_classes;
 pub use frames::classes;
@@ -18,7 +18,7 @@ pub(crate) use frames::{Header, alone, hello, station};
 pub use outcome::{Backlog, Latencies, Loss, Outcome, PortOutcome, StreamOutcome};
 pub use real::RealDevice;
 pub use traffic::{Destination, FrameSize, Pattern, Stream, Trial};
-pub use virtual_switch::{VirtualOptions, VirtualSwitch};
+pub use virtual_dut::{VirtualDut, VirtualOptions};
 
 use xoff_units::LinkTiming;
 
@@ -28,7 +28,7 @@ use xoff_telemetry::failure::Failure;
 #[derive(Debug)]
 pub enum AnyDut {
     /// In virtual time.
-    Virtual(Box<VirtualSwitch>),
+    Virtual(Box<VirtualDut>),
     /// In real time.
     Real(RealDevice),
 }

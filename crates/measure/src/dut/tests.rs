@@ -70,9 +70,8 @@ pub(crate) fn options(ports: usize, class: u8) -> VirtualOptions {
     }
 }
 
-pub(crate) fn dut(ports: usize, class: u8) -> VirtualSwitch {
-    VirtualSwitch::new(&switch(ports, 100_000, 4_000), options(ports, class))
-        .expect("a class that leads there")
+pub(crate) fn dut(ports: usize, class: u8) -> VirtualDut {
+    VirtualDut::new(&switch(ports, 100_000, 4_000), options(ports, class)).expect("a class that leads there")
 }
 
 fn trial(streams: Vec<Stream>, duration: Picos) -> Trial {
@@ -90,7 +89,7 @@ fn an_empty_switch_takes_two_serialisations_a_preamble_its_pipeline_and_two_cabl
         config.pipeline_latency = Picos::from_nanos(600);
         let mut options = options(2, 0);
         options.delay = Picos::from_nanos(25);
-        let mut dut = VirtualSwitch::new(&config, options).unwrap();
+        let mut dut = VirtualDut::new(&config, options).unwrap();
         let one = Stream::burst(0, 1, FrameSize::Fixed(bytes), 1);
         let slow = Stream::steady(0, 1, FrameSize::Fixed(bytes), 0.3, MS);
         let expected = (2 * u64::from(bytes) + 8) * 8_000_000 / u64::from(speed_mbps) + 600_000 + 2 * 25_000;
@@ -173,7 +172,7 @@ fn a_lossless_class_is_paused_in_place_of_losing() {
 fn senders_that_ignore_pauses_lose_what_headroom_does_not_hold() {
     let mut options = options(3, 3);
     options.is_obeying = false;
-    let mut dut = VirtualSwitch::new(&switch(3, 100_000, 4_000), options).unwrap();
+    let mut dut = VirtualDut::new(&switch(3, 100_000, 4_000), options).unwrap();
     assert!(!dut.is_lossless());
     let streams = Pattern::ManyToOne.streams(3, FrameSize::Fixed(64), 1.0, MS);
     let outcome = dut.run(&trial(streams, MS)).unwrap();
@@ -184,7 +183,7 @@ fn senders_that_ignore_pauses_lose_what_headroom_does_not_hold() {
 
 #[test]
 fn a_backlog_that_grows_tells_an_overload_that_buffers_hide() {
-    let mut dut = VirtualSwitch::new(&switch(3, 100_000, 4_000_000), options(3, 0)).unwrap();
+    let mut dut = VirtualDut::new(&switch(3, 100_000, 4_000_000), options(3, 0)).unwrap();
     let at = |share| Trial {
         phases: Some(1),
         ..trial(
@@ -234,7 +233,7 @@ fn the_same_trial_has_the_same_outcome_and_other_phases_another() {
 #[test]
 fn what_no_port_can_carry_and_what_does_not_end_is_refused() {
     let mut dut = dut(3, 0);
-    let refused = |dut: &mut VirtualSwitch, streams| dut.run(&trial(streams, MS)).unwrap_err();
+    let refused = |dut: &mut VirtualDut, streams| dut.run(&trial(streams, MS)).unwrap_err();
     let size = FrameSize::Fixed(64);
     let too_fast = vec![
         Stream::steady(0, 1, size, 0.6, MS),
@@ -246,14 +245,14 @@ fn what_no_port_can_carry_and_what_does_not_end_is_refused() {
 
     let mut config = switch(2, 100_000, 4_000);
     config.ports[1].mtu = 1_500;
-    let mut short = VirtualSwitch::new(&config, options(2, 0)).unwrap();
+    let mut short = VirtualDut::new(&config, options(2, 0)).unwrap();
     let too_long = vec![Stream::steady(0, 1, FrameSize::Fixed(1_519), 0.6, MS)];
     assert_eq!(refused(&mut short, too_long).exit, Exit::Usage);
     config.ports[1].queues[0].shaper = Some(Shaper {
         bytes_per_second: 1,
         burst_bytes: 64,
     });
-    let mut stuck = VirtualSwitch::new(&config, options(2, 0)).unwrap();
+    let mut stuck = VirtualDut::new(&config, options(2, 0)).unwrap();
     let streams = vec![Stream::steady(0, 1, size, 0.5, Picos::from_micros(10))];
     assert_eq!(refused(&mut stuck, streams).exit, Exit::Inconclusive);
 }

@@ -1,10 +1,10 @@
 //! Rates that are known beforehand.
 
-use super::super::dut::{FrameSize, Pattern, StreamOutcome, TesterPort, VirtualSwitch};
+use super::super::dut::{FrameSize, Pattern, StreamOutcome, TesterPort, VirtualDut};
 use super::*;
 use crate::dut::tests::{dut, options, switch};
 
-fn rates(dut: &mut VirtualSwitch, pattern: Pattern, size: FrameSize) -> Rates {
+fn rates(dut: &mut VirtualDut, pattern: Pattern, size: FrameSize) -> Rates {
     let offer = Offer {
         pattern,
         size,
@@ -31,7 +31,7 @@ fn many_to_one_carries_one_links_rate() {
     // Buffers of any size, lossless or not: what counts is whether the load could go on.
     for (senders, cells, class) in [(2, 400, 0), (2, 4_000_000, 0), (2, 4_000, 3), (5, 4_000, 0)] {
         let config = switch(senders + 1, 100_000, cells);
-        let mut dut = VirtualSwitch::new(&config, options(senders + 1, class)).unwrap();
+        let mut dut = VirtualDut::new(&config, options(senders + 1, class)).unwrap();
         let rates = rates(&mut dut, Pattern::ManyToOne, FrameSize::Fixed(1_082));
         let (lower, upper) = (rates.found[0].lower.unwrap(), rates.found[0].upper.unwrap());
         let fair = 1.0 / senders as f64;
@@ -81,7 +81,7 @@ fn a_long_cable_changes_no_rate() {
         let mut options = options(senders + 1, 0);
         options.delay = delay;
         let config = switch(senders + 1, 100_000, 400_000);
-        let mut dut = VirtualSwitch::new(&config, options).unwrap();
+        let mut dut = VirtualDut::new(&config, options).unwrap();
         let rates = rates(&mut dut, pattern, FrameSize::Fixed(1_082));
         let bounds: Vec<_> = rates
             .found
@@ -108,7 +108,7 @@ fn an_overload_of_a_lossless_class_is_seen_behind_any_cable() {
         let mut options = options(3, 3);
         options.delay = delay;
         let config = switch(3, 100_000, 4_000_000);
-        let mut dut = VirtualSwitch::new(&config, options).unwrap();
+        let mut dut = VirtualDut::new(&config, options).unwrap();
         let rates = rates(&mut dut, Pattern::ManyToOne, FrameSize::Fixed(1_082));
         let lower = rates.found[0].lower.unwrap();
         assert!((0.497..0.501).contains(&lower), "{delay:?}: {lower}");

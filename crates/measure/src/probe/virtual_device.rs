@@ -1,11 +1,10 @@
 //! A data plane of ours as a probe's device: in virtual time, between the ports of a tester.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use xoff_dataplane::config::{SwitchConfig, Trust};
-use xoff_dataplane::{Arrival, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit};
+use xoff_dataplane::{Arrival, Picos, PortId, Store, Transmit};
+use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 use xoff_wire::{MacControl, Pfc, mac_control};
 
@@ -31,12 +30,7 @@ const QUANTA: u16 = u16::MAX;
 /// connects them by, its watchdog is off, and early drops and trimming are as configured.
 #[derive(Debug)]
 pub struct VirtualDevice {
-    switch: Switch,
-    store: CaptureStore,
-    outputs: Outputs,
-    now: Picos,
-    deadlines: BinaryHeap<Reverse<(Picos, u64, TimerId)>>,
-    created: u64,
+    switch: VirtualSwitch<CaptureStore>,
     ingress: PortId,
     egresses: Vec<Egress>,
     /// When the sending port's link has carried what was sent.
@@ -46,6 +40,8 @@ pub struct VirtualDevice {
     /// Number of the next frame.
     next: u32,
     seen: Seen,
+    /// Departures in progress; empty between calls.
+    departures: Vec<Transmit>,
     moved_at: Picos,
     quiet: Picos,
 }
@@ -100,12 +96,7 @@ impl VirtualDevice {
         let mut alone = alone(config, &ports);
         alone.frames_max = FRAMES_MAX;
         let mut device = VirtualDevice {
-            switch: Switch::new(&alone),
-            store: CaptureStore::default(),
-            outputs: Outputs::default(),
-            now: Picos::ZERO,
-            deadlines: BinaryHeap::new(),
-            created: 0,
+            switch: VirtualSwitch::new(&alone, CaptureStore::default()),
             ingress: PortId(ingress as u16),
             egresses: Vec::new(),
             sent_until: Picos::ZERO,
@@ -115,6 +106,7 @@ impl VirtualDevice {
             frame_len,
             next: 0,
             seen: Seen::default(),
+            departures: Vec::new(),
             moved_at: Picos::ZERO,
             quiet: QUIET.saturating_add(config.pipeline_latency),
         };
@@ -147,9 +139,7 @@ impl VirtualDevice {
         let ports: Vec<PortId> = self.egresses.iter().map(|egress| egress.port).collect();
         let all: Vec<PortId> = ports.iter().copied().chain([self.ingress]).collect();
         for port in all {
-            let now = self.now;
-            self.switch
-                .set_link(now, port, true, &mut self.store, &mut self.outputs);
+            self.switch.set_link(port, true);
             self.drain();
         }
         for port in ports {
@@ -167,14 +157,14 @@ impl VirtualDevice {
         let origin = Origin {
             number,
             port,
-            at: self.now,
+            at: self.switch.now(),
             tc: 0,
             pg: 0,
             ecn: 0,
             data,
             len,
         };
-        let frame = self.store.insert(origin);
+        let frame = self.switch.store_mut().insert(origin);
         self.arrive(port, frame, len, parsed);
     }
 
@@ -183,35 +173,27 @@ impl VirtualDevice {
             frame,
             frame_len,
             parsed,
-            received_at: self.now,
+            received_at: self.switch.now(),
         };
-        self.switch
-            .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
+        self.switch.receive(port, &arrival);
         self.drain();
     }
 
     fn drain(&mut self) {
-        let mut outputs = std::mem::take(&mut self.outputs);
-        for deadline in outputs.deadlines.drain(..) {
-            self.created += 1;
-            self.deadlines
-                .push(Reverse((deadline.at, self.created, deadline.timer)));
+        let mut departures = std::mem::take(&mut self.departures);
+        self.switch
+            .take_departures(|departure, _| departures.push(departure));
+        for departure in departures.drain(..) {
+            self.hear(&departure);
+            self.switch.store_mut().release(departure.frame);
         }
-        for transmit in outputs.transmits.drain(..) {
-            self.hear(&transmit);
-            self.store.release(transmit.frame);
-        }
-        for punt in outputs.punts.drain(..) {
-            self.store.release(punt.frame);
-        }
-        outputs.events.clear();
-        self.store.reclaim();
-        self.outputs = outputs;
+        self.switch.store_mut().reclaim();
+        self.departures = departures;
     }
 
     /// A frame comes out of the switch.
     fn hear(&mut self, transmit: &Transmit) {
-        match MacControl::parse(self.store.prefix(transmit.frame)) {
+        match MacControl::parse(self.switch.store().prefix(transmit.frame)) {
             Ok(MacControl::Pfc(pfc)) if transmit.port == self.ingress => {
                 for priority in (0..8).filter(|n| pfc.enable & 1 << n != 0) {
                     match pfc.quanta[priority] {
@@ -224,10 +206,11 @@ impl VirtualDevice {
             Err(_) => {
                 self.moved_at = transmit.end;
                 let number = self
-                    .store
+                    .switch
+                    .store()
                     .origin(transmit.frame)
                     .map_or(u64::MAX, |origin| origin.number);
-                let whole = self.store.frame_len(transmit.frame) >= self.frame_len;
+                let whole = self.switch.store().frame_len(transmit.frame) >= self.frame_len;
                 let receiver = self.egresses.iter().any(|egress| egress.port == transmit.port);
                 if let (true, true, Ok(number)) = (receiver, whole, u32::try_from(number)) {
                     self.seen.arrived.push(number);
@@ -239,28 +222,22 @@ impl VirtualDevice {
     /// Everything that is due until `until` happens, the tester's repeated pauses too.
     fn run_until(&mut self, until: Picos) {
         loop {
-            let deadline = self
-                .deadlines
-                .peek()
-                .map_or(Picos::NEVER, |Reverse((at, ..))| *at);
             let refresh = self.egresses.iter().map(|egress| egress.refresh).min();
             let refresh = refresh.unwrap_or(Picos::NEVER);
-            if deadline.min(refresh) > until {
-                break;
-            }
-            self.now = self.now.max(deadline.min(refresh));
-            if refresh < deadline {
-                let due = |egress: &Egress| egress.refresh == refresh;
-                if let Some(index) = self.egresses.iter().position(due) {
+            // At one time, deadlines of the switch come before a repeated pause.
+            if self.switch.step(until.min(refresh)) == Step::Deadline {
+                self.drain();
+            } else if refresh <= until {
+                self.switch.advance_to(refresh);
+                let is_due = |egress: &Egress| egress.refresh == refresh;
+                if let Some(index) = self.egresses.iter().position(is_due) {
                     self.pause(index, QUANTA);
                 }
-            } else if let Some(Reverse((_, _, timer))) = self.deadlines.pop() {
-                self.switch
-                    .expire(self.now, timer, &mut self.store, &mut self.outputs);
-                self.drain();
+            } else {
+                break;
             }
         }
-        self.now = self.now.max(until);
+        self.switch.advance_to(until);
     }
 
     /// The tester pauses all priorities of a receiving port for so long, or lets them go.
@@ -268,7 +245,7 @@ impl VirtualDevice {
         let of = &mut self.egresses[egress];
         of.refresh = match quanta {
             0 => Picos::NEVER,
-            _ => self.now.saturating_add(of.half_pause),
+            _ => self.switch.now().saturating_add(of.half_pause),
         };
         let port = of.port;
         let frame = MacControl::Pfc(Pfc {
@@ -295,7 +272,7 @@ impl Device for VirtualDevice {
     }
 
     fn send(&mut self, egress: usize, frames: u32) -> Result<(), Failure> {
-        self.sent_until = self.sent_until.max(self.now);
+        self.sent_until = self.sent_until.max(self.switch.now());
         for _ in 0..frames {
             self.sent_until = self.sent_until.saturating_add(self.frame_wire);
             self.run_until(self.sent_until);
@@ -304,7 +281,7 @@ impl Device for VirtualDevice {
             let origin = Origin {
                 number: u64::from(self.next),
                 port: self.ingress,
-                at: self.now,
+                at: self.switch.now(),
                 tc: 0,
                 pg: 0,
                 ecn: 0,
@@ -312,10 +289,10 @@ impl Device for VirtualDevice {
                 len: self.frame_len,
             };
             self.next += 1;
-            let frame = self.store.insert(origin);
+            let frame = self.switch.store_mut().insert(origin);
             self.arrive(self.ingress, frame, self.frame_len, parsed);
         }
-        self.moved_at = self.moved_at.max(self.now);
+        self.moved_at = self.moved_at.max(self.switch.now());
         Ok(())
     }
 
@@ -326,9 +303,10 @@ impl Device for VirtualDevice {
                 self.pause(egress, if on { QUANTA } else { 0 });
             }
             Hold::Block => {
-                let (now, port) = (self.now, self.egresses[egress].port);
-                self.switch
-                    .set_tx_enabled(now, port, !on, &mut self.store, &mut self.outputs);
+                let port = self.egresses[egress].port;
+                self.switch.change(|switch, now, store, outputs| {
+                    switch.set_tx_enabled(now, port, !on, store, outputs);
+                });
                 self.drain();
             }
         }
@@ -336,15 +314,15 @@ impl Device for VirtualDevice {
     }
 
     fn wait(&mut self) -> Result<(), Failure> {
-        let begun = self.now;
-        self.moved_at = self.moved_at.max(self.now);
+        let begun = self.switch.now();
+        self.moved_at = self.moved_at.max(self.switch.now());
         loop {
             let before = self.moved_at;
             self.run_until(before.saturating_add(self.quiet));
             if self.moved_at == before {
                 return Ok(());
             }
-            if self.now > begun.saturating_add(PATIENCE) {
+            if self.switch.now() > begun.saturating_add(PATIENCE) {
                 return Err(
                     Failure::new(Exit::Inconclusive, "the switch does not come to rest")
                         .because("frames still leave after ten minutes of model time")

@@ -1,6 +1,7 @@
 //! The second pass: the frames of a capture on their way through a switch.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::io::{self, Read};
 use std::rc::Rc;
 
@@ -17,7 +18,7 @@ use super::survey::Survey;
 use super::timeline::{BeyondModelTime, Timeline};
 use super::witness::{Counts, Loss, Losses};
 use xoff_capture::{CapturedFrame, ReadError, Reader};
-use xoff_driver::virtual_time::VirtualSwitch;
+use xoff_driver::{IngressPacer, VirtualSwitch};
 use xoff_telemetry::SwitchSnapshot;
 
 /// How long after the last arrival the switch may still be busy, in model time. By then even a port of 10 Mb/s has sent
@@ -150,6 +151,11 @@ struct Waiting {
 #[derive(Debug)]
 pub struct Player<'a, S> {
     switch: VirtualSwitch<CaptureStore>,
+    config: SwitchConfig,
+    /// Frames in flight to the ports, no faster than the links carry them.
+    pacer: IngressPacer,
+    /// Time of the next arrival at each port that has a frame in flight.
+    arrivals: BinaryHeap<Reverse<(Picos, PortId)>>,
     mapping: &'a Mapping,
     timeline: Timeline,
     waiting: Vec<VecDeque<Waiting>>,
@@ -170,13 +176,18 @@ impl<'a, S: Sink> Player<'a, S> {
         sink: &'a mut S,
     ) -> Player<'a, S> {
         let ports = config.ports.len();
+        let mut switch = VirtualSwitch::new(&config, CaptureStore::default());
+        switch.set_links_up();
         Player {
             queues: config
                 .ports
                 .iter()
                 .map(|port| port.classify.tc_to_queue)
                 .collect(),
-            switch: VirtualSwitch::new(config, CaptureStore::default()),
+            switch,
+            pacer: IngressPacer::new(config.ports.iter().map(|port| port.link)),
+            arrivals: BinaryHeap::new(),
+            config,
             mapping,
             timeline: Timeline::new(pace, survey.first_ns),
             waiting: (0..ports).map(|_| VecDeque::new()).collect(),
@@ -213,20 +224,59 @@ impl<'a, S: Sink> Player<'a, S> {
         loop {
             // Whatever arrives up to the next event is on its way before that event.
             while let Some((port, frame)) = next.take_if(|(_, frame)| {
-                let due = self.switch.next_event();
+                let due = self.next_event();
                 due.is_none_or(|due| frame.origin.at <= due)
             }) {
                 self.waiting[port.index()].push_back(frame);
                 self.fill(port);
                 next = self.read(reader)?;
             }
-            if self.is_stuck() || !self.switch.step(&mut self.witness) {
+            if self.is_stuck() || !self.step() {
                 break;
             }
             self.deliver().map_err(PlayError::Write)?;
             (0..self.waiting.len() as u16).for_each(|port| self.fill(PortId(port)));
         }
         Ok(self.finish())
+    }
+
+    /// Time of the next event: a deadline of the switch or an arrival.
+    fn next_event(&self) -> Option<Picos> {
+        let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
+        self.switch.next_event().into_iter().chain(arrival).min()
+    }
+
+    /// Handles everything that happens at the time of the next event. False if no event is left. At one time, deadlines of the
+    /// switch come before arrivals, and arrivals are in the order of the ports.
+    fn step(&mut self) -> bool {
+        let Some(now) = self.next_event() else {
+            return false;
+        };
+        loop {
+            if self.switch.next_event().is_some_and(|at| at <= now) {
+                self.switch.step(now);
+            } else if let Some(Reverse((at, port))) = self.arrivals.peek().copied()
+                && at <= now
+            {
+                self.arrivals.pop();
+                self.arrive(at, port);
+            } else {
+                return true;
+            }
+        }
+    }
+
+    /// The first frame in flight to a port arrives.
+    fn arrive(&mut self, at: Picos, port: PortId) {
+        let Some((_, arrival)) = self.pacer.pop(port) else {
+            return;
+        };
+        if let Some((next, _)) = self.pacer.first(port) {
+            self.arrivals.push(Reverse((*next, port)));
+        }
+        self.switch.advance_to(at);
+        let verdict = self.switch.receive(port, &arrival);
+        self.witness.arrived(at, &arrival, &verdict, self.switch.switch());
     }
 
     /// The next frame that comes in somewhere, and where.
@@ -253,7 +303,7 @@ impl<'a, S: Sink> Player<'a, S> {
     }
 
     fn admit(&self, record: CapturedFrame, header: ParsedHeader, port: PortId, at: Picos) -> Waiting {
-        let (tc, pg) = class_of(&self.switch.config().ports[port.index()].classify, &header.parsed);
+        let (tc, pg) = class_of(&self.config.ports[port.index()].classify, &header.parsed);
         Waiting {
             origin: Origin {
                 number: record.number,
@@ -272,25 +322,30 @@ impl<'a, S: Sink> Player<'a, S> {
     /// Whether nothing arrives any more, and what is left does not leave either.
     fn is_stuck(&self) -> bool {
         let give_up = self.witness.last_at.saturating_add(DRAIN_MAX);
-        self.switch.next_event().is_some_and(|at| at > give_up)
-            && self.switch.on_wires() == 0
+        self.next_event().is_some_and(|at| at > give_up)
+            && self.pacer.frames_in_flight() == 0
             && self.waiting.iter().all(VecDeque::is_empty)
     }
 
     /// Puts on a port's wire what it has room for.
     fn fill(&mut self, port: PortId) {
-        while self.switch.room(port) > 0
+        while self.pacer.room(port) > 0
             && let Some(Waiting { header, origin }) = self.waiting[port.index()].pop_front()
         {
             let (frame_len, received_at) = (origin.len, origin.at);
-            let frame = self.switch.store().insert_completed(origin, &header.completion);
+            let frame = self
+                .switch
+                .store_mut()
+                .insert_completed(origin, &header.completion);
             let arrival = Arrival {
                 frame,
                 frame_len,
                 parsed: header.parsed,
                 received_at,
             };
-            self.switch.offer(port, arrival);
+            if let Some(at) = self.pacer.offer(self.switch.now(), port, arrival) {
+                self.arrivals.push(Reverse((at, port)));
+            }
         }
     }
 
@@ -329,7 +384,7 @@ impl<'a, S: Sink> Player<'a, S> {
             }
             store.release(transmit.frame);
         });
-        self.switch.store().reclaim();
+        self.switch.store_mut().reclaim();
         result
     }
 
@@ -386,7 +441,9 @@ impl<'a, S: Sink> Player<'a, S> {
             ..self.tally
         };
         Played {
-            snapshot: self.switch.snapshot(),
+            snapshot: self
+                .switch
+                .snapshot(&self.config, |port| self.pacer.delayed_frames(port)),
             tally: self.tally,
         }
     }

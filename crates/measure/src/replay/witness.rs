@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, HashSet};
 use xoff_dataplane::mmu::Refusal;
 use xoff_dataplane::{Arrival, DropReason, Handle, Picos, PortId, Switch, Verdict};
 
-use xoff_driver::engine::Witness;
-
 /// A dropped frame, before its bytes are looked up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loss {
@@ -97,10 +95,9 @@ impl Losses {
             }
         }
     }
-}
 
-impl Witness for Losses {
-    fn arrived(&mut self, at: Picos, _: PortId, arrival: &Arrival, verdict: &Verdict, switch: &Switch) {
+    /// Counts an arrival by the verdict of the switch.
+    pub(super) fn arrived(&mut self, at: Picos, arrival: &Arrival, verdict: &Verdict, switch: &Switch) {
         self.last_at = at;
         match *verdict {
             Verdict::Forwarded { copies } => {

@@ -1,7 +1,7 @@
 //! The suites find what a switch is configured to be.
 
 use super::super::dut::tests::{options, switch};
-use super::super::dut::{FrameSize, Pattern, VirtualSwitch};
+use super::super::dut::{FrameSize, Pattern, VirtualDut};
 use super::super::result::BenchResult;
 use super::super::{rfc2544, rfc2889, rfc8239};
 use super::*;
@@ -15,11 +15,11 @@ fn with(
     class: u8,
     pattern: Pattern,
     bytes: u32,
-    tests: impl FnOnce(&mut Suite<'_, VirtualSwitch>),
+    tests: impl FnOnce(&mut Suite<'_, VirtualDut>),
 ) -> BenchResult {
     let mut config = switch(ports, 100_000, 4_000);
     config.fdb_entries_max = 100;
-    let mut dut = VirtualSwitch::new(&config, options(ports, class)).unwrap();
+    let mut dut = VirtualDut::new(&config, options(ports, class)).unwrap();
     let mut result = BenchResult::new("test", "test", 0);
     let sizes = vec![FrameSize::Fixed(bytes)];
     tests(&mut Suite::new(&mut dut, sizes, pattern, 1 << 16, &mut result));

@@ -23,13 +23,14 @@ use super::running::{CrewThread, Parts, Running};
 use super::teller;
 use super::worker::{End, Way, Worker};
 use xoff_capture::live::{PcapError, PcapOptions, Recorder, open_recording};
-use xoff_driver::engine::{Engine, WIRE_FRAMES_MAX};
+use xoff_driver::IN_FLIGHT_FRAMES_MAX;
+use xoff_driver::engine::Engine;
 use xoff_driver::snapshot::PortFacts;
 use xoff_ports::{Arena, ArenaStore, Bell, Opened, Port, PortError};
 use xoff_telemetry::allowed_cpus;
 
 /// Slots beside those of frames in the model: on wires, in device queues, in I/O workers' stocks.
-const SPARE_SLOTS_PER_PORT: usize = 2 * WIRE_FRAMES_MAX;
+const SPARE_SLOTS_PER_PORT: usize = 2 * IN_FLIGHT_FRAMES_MAX;
 /// A frame that does not fit in a small slot occupies at least this much of the model's buffer.
 const LARGE_FRAME_BYTES_MIN: u64 = 1_793;
 

@@ -107,7 +107,7 @@ struct Wires<'a> {
 
 impl Intake for Wires<'_> {
     fn room(&self, port: PortId) -> usize {
-        self.engine.wire_room(port)
+        self.engine.ingress_room(port)
     }
 
     fn take(&mut self, port: PortId, frames: &[Received]) {

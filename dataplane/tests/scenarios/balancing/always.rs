@@ -109,13 +109,13 @@ proptest! {
                 }
             }
         }
-        let view = &harness.switch.balanced_groups(harness.now)[0];
+        let view = &harness.switch().balanced_groups(harness.now())[0];
         let usable: Vec<_> = view.members.iter().map(|member| member.usable).collect();
         prop_assert_eq!(usable, alive.to_vec());
         if let Some(table) = view.table {
             prop_assert!(table.flows <= table.flows_max);
         }
-        let moved = harness.switch.moves().all(|entry| entry.from != Some(entry.to) && entry.to < 4);
+        let moved = harness.switch().moves().all(|entry| entry.from != Some(entry.to) && entry.to < 4);
         prop_assert!(moved);
     }
 }

@@ -126,8 +126,8 @@ fn of_links(ways: &Ways) -> i32 {
 
 fn moves(harness: &Harness) -> [u64; MoveReason::ALL.len()] {
     harness
-        .switch
-        .balanced_groups(harness.now)
+        .switch()
+        .balanced_groups(harness.now())
         .iter()
         .fold([0; 7], |mut sum, group| {
             sum.iter_mut()
@@ -196,7 +196,7 @@ fn many_queue_pairs_behind_one_address_are_many_flows() {
         send(&mut harness, &mut ways, 1, qp);
     });
     assert_eq!(of_site(&ways, 1), 0);
-    let views = harness.switch.balanced_groups(harness.now);
+    let views = harness.switch().balanced_groups(harness.now());
     let view = views
         .iter()
         .find(|view| view.site == 1 && view.table.is_some_and(|table| table.flows > 0));
@@ -311,7 +311,7 @@ fn a_link_that_dies_moves_its_flows_and_no_others() {
     assert_eq!(counts, [4, 4, 4]);
     assert_eq!(moves(&harness)[MoveReason::LinkDown as usize], 3);
     let told = harness
-        .switch
+        .switch()
         .moves()
         .filter(|told| told.reason == MoveReason::LinkDown);
     assert!(told.into_iter().all(|told| told.from == Some(2)));
@@ -371,7 +371,7 @@ fn a_full_table_hashes_and_forgets_who_is_silent() {
         send(&mut harness, &mut ways, 1, qp);
     }
     let table = |harness: &Harness| {
-        let views = harness.switch.balanced_groups(harness.now);
+        let views = harness.switch().balanced_groups(harness.now());
         let sum = views.iter().filter_map(|view| view.table);
         sum.fold((0, 0), |sum, table| {
             (sum.0 + table.flows, sum.1 + table.overflow_packets)
@@ -477,12 +477,12 @@ fn an_announced_flow_takes_its_place_and_keeps_it() {
         via: None,
     };
     assert_eq!(
-        harness.switch.announce_flow(harness.now, &flow),
+        harness.with(|now, switch, _, _| switch.announce_flow(now, &flow)),
         AnnounceResult::NotSupported
     );
     let (source, destination) = (flow.destination, "198.51.1.7".parse().expect("an address"));
-    assert!(harness.switch.withdraw_flow(source, destination, 5));
-    assert!(!harness.switch.withdraw_flow(source, destination, 5));
+    assert!(harness.switch_mut().withdraw_flow(source, destination, 5));
+    assert!(!harness.switch_mut().withdraw_flow(source, destination, 5));
 }
 
 #[test]
@@ -496,11 +496,15 @@ fn announcements_of_ipv6_flows_are_of_the_same_flows() {
         via: Some(PortId(3)),
     };
     assert!(matches!(
-        harness.switch.announce_flow(harness.now, &flow),
+        harness.with(|now, switch, _, _| switch.announce_flow(now, &flow)),
         AnnounceResult::Placed { .. }
     ));
     assert_eq!(way(&mut harness, &roce6(2, 77, WRITE_ONLY)), 3);
-    assert!(harness.switch.withdraw_flow(flow.source, flow.destination, 77));
+    assert!(
+        harness
+            .switch_mut()
+            .withdraw_flow(flow.source, flow.destination, 77)
+    );
 }
 
 #[test]
@@ -543,7 +547,7 @@ fn a_hundred_thousand_queue_pairs_fit() {
     for qp in 2..FLOWS + 2 {
         harness.receive(0, &roce(1 + (qp % 2) as u16, qp, WRITE_ONLY));
     }
-    let views = harness.switch.balanced_groups(harness.now);
+    let views = harness.switch().balanced_groups(harness.now());
     for site in [1, 2] {
         let of_site = views.iter().filter(|view| view.site == site);
         let view = of_site.max_by_key(|view| view.table.map(|table| table.flows));
@@ -555,7 +559,7 @@ fn a_hundred_thousand_queue_pairs_fit() {
         assert!(view.members.iter().all(|member| member.flows == Some(FLOWS / 8)));
     }
     harness.receive(0, &roce(1, FLOWS + 2, WRITE_ONLY));
-    let views = harness.switch.balanced_groups(harness.now);
+    let views = harness.switch().balanced_groups(harness.now());
     let overflow: u64 = views
         .iter()
         .filter_map(|view| view.table)

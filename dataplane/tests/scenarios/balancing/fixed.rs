@@ -66,7 +66,7 @@ fn flows_without_a_place_are_hashed_and_counted() {
     let first: Vec<_> = (0..1_000).map(|n| chosen(&mut harness, &flow(n))).collect();
     let second: Vec<_> = (0..1_000).map(|n| chosen(&mut harness, &flow(n))).collect();
     assert_eq!(first, second, "hashing is static, too");
-    let table = harness.switch.balanced_groups(harness.now)[0]
+    let table = harness.switch().balanced_groups(harness.now())[0]
         .table
         .expect("it has one");
     assert_eq!((table.flows, table.flows_max), (256, 256));

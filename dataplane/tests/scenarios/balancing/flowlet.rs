@@ -162,7 +162,7 @@ fn flows_that_share_an_entry_share_their_path() {
     // 256 entries: no more flows than that were placed, and again everybody is where it was.
     assert_eq!(moves(&harness, 0).len(), 256);
     assert!((0..3_000).all(|n| chosen(&mut harness, &flow(n)) == ports[usize::from(n)]));
-    let table = harness.switch.balanced_groups(harness.now)[0]
+    let table = harness.switch().balanced_groups(harness.now())[0]
         .table
         .expect("it has one");
     assert_eq!(

@@ -70,7 +70,7 @@ pub(super) fn arrived(net: &Net, leaf: usize) -> usize {
 
 /// Frames that a leaf has sent to each spine.
 pub(super) fn uplinks(net: &Net, leaf: usize) -> Vec<u64> {
-    let ports = net.switches[leaf].switch.port_count() as u16;
+    let ports = net.switches[leaf].switch().port_count() as u16;
     (1..ports)
         .map(|port| net.switches[leaf].counters(port).tx_packets)
         .collect()
@@ -103,7 +103,7 @@ fn what_is_told_is_the_load_beyond_and_the_capacity() {
     net.run_for(Picos::from_micros(300));
     let words = |net: &Net, port| -> Vec<_> {
         net.switches[0]
-            .switch
+            .switch()
             .remote_words(net.now(), PortId(port))
             .collect()
     };
@@ -181,7 +181,7 @@ fn a_word_that_is_not_repeated_is_forgotten() {
     net.run_for(Picos::from_micros(400));
     let load = |net: &Net| {
         net.switches[0]
-            .switch
+            .switch()
             .remote_words(net.now(), PortId(1))
             .next()
             .expect("a word")
@@ -238,7 +238,7 @@ fn what_is_malformed_or_unexpected_is_dropped_by_reason() {
     );
     assert_eq!(leaf.counters(1).link_quality_rx, 1);
     assert_eq!((leaf.counters(0).rx_packets, leaf.counters(0).dropped()), (2, 2));
-    assert!(leaf.switch.fdb_entries(leaf.now).is_empty());
+    assert!(leaf.switch().fdb_entries(leaf.now()).is_empty());
     leaf.assert_empty();
 }
 

@@ -15,7 +15,7 @@ fn packets_take_turns() {
     let mut harness = up(&balanced(SchemeConfig::new("spray", SchemeKind::RoundRobin)));
     let ways: Vec<_> = (0..8).map(|_| way(&mut harness, &flow(1))).collect();
     assert_eq!(ways, [1, 2, 3, 4, 1, 2, 3, 4]);
-    let views = harness.switch.balanced_groups(harness.now);
+    let views = harness.switch().balanced_groups(harness.now());
     assert_eq!(views.len(), 1);
     assert_eq!(views[0].group, GroupKey::NextHops(GroupId(0)));
     let packets: Vec<_> = views[0].members.iter().map(|member| member.packets).collect();
@@ -32,7 +32,7 @@ fn a_dead_link_has_no_turn_and_a_group_without_links_drops() {
         harness.set_link(port, false);
     }
     assert!(matches!(harness.receive(0, &flow(1)), Verdict::Dropped(_)));
-    let views = harness.switch.balanced_groups(harness.now);
+    let views = harness.switch().balanced_groups(harness.now());
     assert!(views[0].members.iter().all(|member| !member.usable));
 }
 
@@ -106,7 +106,7 @@ fn groups_whose_scheme_stays_keep_their_flows() {
     let after: Vec<u16> = flows.iter().map(|port| way(&mut harness, &flow(*port))).collect();
     assert_eq!(before, after);
     assert_eq!(
-        harness.switch.balanced_groups(harness.now)[0].moves[0],
+        harness.switch().balanced_groups(harness.now())[0].moves[0],
         32,
         "each was placed once"
     );
@@ -128,12 +128,12 @@ fn a_scheme_from_outside_decides_and_its_moves_are_kept() {
     assert_eq!((way(&mut harness, &flow(1)), way(&mut harness, &flow(2))), (4, 4));
     harness.set_link(4, false);
     assert_eq!(way(&mut harness, &flow(2)), 3);
-    let moves: Vec<_> = harness.switch.moves().collect();
+    let moves: Vec<_> = harness.switch().moves().collect();
     assert_eq!(moves.len(), 1);
     assert_eq!(
         (moves[0].from, moves[0].to, moves[0].reason),
         (None, 3, MoveReason::New)
     );
-    let views = harness.switch.balanced_groups(harness.now);
+    let views = harness.switch().balanced_groups(harness.now());
     assert_eq!(views[0].moves[MoveReason::New as usize], 1);
 }

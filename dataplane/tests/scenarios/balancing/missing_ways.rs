@@ -21,7 +21,7 @@ fn shape(scheme: Option<SchemeKind>, loads: bool) -> Shape {
 
 fn dropped(net: &Net, reason: DropReason) -> u64 {
     let switches = net.switches.iter();
-    switches.map(|switch| switch.switch.dropped_for(reason)).sum()
+    switches.map(|switch| switch.switch().dropped_for(reason)).sum()
 }
 
 /// Frames that had no way.
@@ -151,7 +151,7 @@ fn a_switch_that_comes_up_is_told_what_it_has_missed() {
     net.set_cable(BEYOND, false);
     net.run_for(Picos::from_micros(200));
     let missing = |net: &Net| {
-        let mut words = net.switches[0].switch.remote_words(net.now(), PortId(1));
+        let mut words = net.switches[0].switch().remote_words(net.now(), PortId(1));
         words.any(|word| word.site == 2 && word.capacity_mbps == 0)
     };
     assert!(missing(&net));
@@ -179,6 +179,6 @@ fn if_no_spine_has_a_way_all_are_used() {
     let counts = uplinks(&net, 0);
     assert!(counts.iter().all(|count| *count >= sent as u64 / 4), "{counts:?}");
     assert_eq!(lost(&net), sent as u64);
-    let views = net.switches[0].switch.balanced_groups(net.now());
+    let views = net.switches[0].switch().balanced_groups(net.now());
     assert!(views[0].members.iter().all(|member| member.usable));
 }

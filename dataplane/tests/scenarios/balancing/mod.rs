@@ -85,7 +85,7 @@ fn with(kind: SchemeKind) -> Harness {
 
 /// Packets that each member has taken; member *n* leads over port *n* + 1.
 fn packets(harness: &Harness) -> Vec<u64> {
-    let views = harness.switch.balanced_groups(harness.now);
+    let views = harness.switch().balanced_groups(harness.now());
     views[0].members.iter().map(|member| member.packets).collect()
 }
 
@@ -110,5 +110,5 @@ fn occupy(harness: &mut Harness, port: u16, frames: usize) {
 /// The flows that were placed or moved since `from`: where they were, where they are, and why.
 fn moves(harness: &Harness, from: usize) -> Vec<(Option<u16>, u16, MoveReason)> {
     let told = |entry: &FlowMove| (entry.from, entry.to, entry.reason);
-    harness.switch.moves().skip(from).map(told).collect()
+    harness.switch().moves().skip(from).map(told).collect()
 }

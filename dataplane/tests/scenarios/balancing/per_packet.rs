@@ -21,7 +21,7 @@ fn a_burst_of_one_flow_spreads_evenly_by_quality() {
     let mut harness = with(QUALITY);
     harness.receive_many(400, 0, &flow(1));
     assert_eq!(packets(&harness), [100; 4]);
-    assert_eq!(harness.switch.moves().count(), 0);
+    assert_eq!(harness.switch().moves().count(), 0);
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn counting(streams: u32) -> SwitchConfig {
 }
 
 fn view(harness: &Harness) -> ReorderingView {
-    harness.switch.reordering().expect("it counts")
+    harness.switch().reordering().expect("it counts")
 }
 
 /// What is counted after these sequence numbers of one queue pair.
@@ -146,7 +146,7 @@ fn a_full_table_says_how_much_it_has_not_seen_and_forgets_who_is_silent() {
 #[test]
 fn nothing_is_counted_unless_asked_for() {
     let mut harness = Harness::new(&counting(0));
-    assert_eq!(harness.switch.reordering(), None);
+    assert_eq!(harness.switch().reordering(), None);
     harness.apply(&counting(4));
     harness.receive(0, &queue_pair(9, WRITE_MIDDLE, 1));
     assert_eq!(view(&harness).total.packets, 1);

@@ -112,7 +112,7 @@ impl Tiers {
     /// Mb/s and utilisation of the way to the other side by a port of leaf 0, as told.
     fn word(&self, port: u16) -> (u32, Option<u16>) {
         let mut words = self.net.switches[0]
-            .switch
+            .switch()
             .remote_words(self.net.now(), PortId(port));
         let word = words.find(|word| word.site == 2).expect("told");
         (word.capacity_mbps, word.load.map(|load| load.utilisation))

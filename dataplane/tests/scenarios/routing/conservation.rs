@@ -152,7 +152,7 @@ fn run(seed: u64, steps: usize) -> (Harness, Totals) {
         mixed(Some(64), &both[..1]),
     ];
     let mut harness = Harness::new(&configs[0]);
-    harness.switch.attach_cpu(true);
+    harness.switch_mut().attach_cpu(true);
     harness.record = false;
     let mut totals = Totals {
         received: 0,
@@ -178,17 +178,17 @@ fn run(seed: u64, steps: usize) -> (Harness, Totals) {
             Verdict::Forwarded { .. } | Verdict::Held => {}
         }
         for punt in std::mem::take(&mut harness.punts) {
-            harness.store.release(punt.frame);
+            harness.store_mut().release(punt.frame);
         }
         harness.run_for(Picos::from_nanos(dice.below(20_000)));
         if step % 64 == 0 {
-            harness.switch.check();
+            harness.switch().check();
         }
     }
     (0..PORTS).for_each(|port| harness.set_link(port, true));
     harness.run_for(Picos::from_millis(10_000)); // who has not answered by then never will
     for punt in std::mem::take(&mut harness.punts) {
-        harness.store.release(punt.frame);
+        harness.store_mut().release(punt.frame);
     }
     (harness, totals)
 }
@@ -198,7 +198,7 @@ fn every_frame_is_accounted_for_and_nothing_is_left() {
     let mut reasons = std::collections::BTreeSet::new();
     for seed in 0..6 {
         let (harness, totals) = run(seed, 8_000);
-        assert_eq!(harness.switch.frames_held(), 0);
+        assert_eq!(harness.switch().frames_held(), 0);
         harness.assert_empty();
         let sum = |of: &dyn Fn(u16) -> u64| -> u64 { (0..PORTS).map(of).sum() };
         assert_eq!(
@@ -213,7 +213,7 @@ fn every_frame_is_accounted_for_and_nothing_is_left() {
                 reasons.insert(reason.name());
             }
             let last = (0..PORTS)
-                .filter_map(|port| harness.switch.last_refusal(PortId(port), *reason))
+                .filter_map(|port| harness.switch().last_refusal(PortId(port), *reason))
                 .count();
             assert!(last == 0 || count > 0);
         }

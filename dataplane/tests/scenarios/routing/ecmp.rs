@@ -95,7 +95,7 @@ fn a_route_change_with_resilient_hashing_moves_only_the_flows_it_must() {
     let mut next = more.clone();
     next.routing.fib = std::sync::Arc::new(
         harness
-            .switch
+            .switch()
             .fib()
             .succeed(more.routing.fib.routes().map(|(route, _)| route.clone()))
             .expect("routes"),
@@ -121,7 +121,7 @@ fn removal_of_a_member_while_forwarding_loses_only_what_was_queued_to_it() {
     for by_route in [false, true] {
         let mut harness = up(&spread_over(&HOPS, Some(1_024)));
         let length = GIGABIT.duration(GIGABIT.wire_len(68));
-        let began = harness.now;
+        let began = harness.now();
         let total = 1_500_u64;
         for n in 0..total {
             // Faster than one link: queues build up.
@@ -129,7 +129,7 @@ fn removal_of_a_member_while_forwarding_loses_only_what_was_queued_to_it() {
         }
         harness.run_until(began + Picos(length.0 * total / 16));
         let queued_at_2 = harness
-            .switch
+            .switch()
             .queue_buffers(xoff_dataplane::QueueId::new(xoff_dataplane::PortId(2), 0));
         assert!(queued_at_2.total.current_cells > 0, "something waits there");
         if by_route {
@@ -137,7 +137,7 @@ fn removal_of_a_member_while_forwarding_loses_only_what_was_queued_to_it() {
             let mut next = fewer.clone();
             next.routing.fib = std::sync::Arc::new(
                 harness
-                    .switch
+                    .switch()
                     .fib()
                     .succeed(fewer.routing.fib.routes().map(|(route, _)| route.clone()))
                     .expect("routes"),

@@ -39,8 +39,8 @@ fn a_flood_takes_one_link_and_none_comes_back() {
         assert_eq!(ways_out(&mut harness, member, &broadcast(9)), [0, 1]);
     }
     let entry = harness
-        .switch
-        .fdb_entries(harness.now)
+        .switch()
+        .fdb_entries(harness.now())
         .into_iter()
         .find(|entry| entry.1 == mac(9));
     assert_eq!(
@@ -90,7 +90,7 @@ fn flows_are_spread_over_the_members_that_are_up() {
         Verdict::Forwarded { copies: 1 },
         "forgotten with the last link: flooded"
     );
-    assert!(!harness.switch.lag_up(0));
+    assert!(!harness.switch().lag_up(0));
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn too_few_links_are_none() {
     let mut config = aggregated();
     config.lags[0].min_links = 3;
     let mut harness = Harness::new(&config);
-    assert!(harness.switch.lag_up(0));
+    assert!(harness.switch().lag_up(0));
     harness.set_link(4, false);
-    assert!(!harness.switch.lag_up(0));
+    assert!(!harness.switch().lag_up(0));
     assert_eq!(ways_out(&mut harness, 0, &ethernet([0xff; 6], mac(0), 60)), [1]);
     match harness.receive(2, &ethernet([0xff; 6], mac(9), 60)) {
         Verdict::Dropped(drop) => assert_eq!(drop.reason, DropReason::PortDown),
@@ -113,7 +113,7 @@ fn too_few_links_are_none() {
     );
     config.lags[0].admin_up = false;
     harness.apply(&config);
-    assert!(!harness.switch.lag_up(0));
+    assert!(!harness.switch().lag_up(0));
 }
 
 #[test]

@@ -13,7 +13,7 @@ const MILLISECOND: Picos = Picos::from_millis(1);
 
 fn fresh(ports: usize) -> Harness {
     let mut harness = Harness::new(&config::routed(ports));
-    harness.switch.attach_cpu(true);
+    harness.switch_mut().attach_cpu(true);
     harness
 }
 
@@ -33,7 +33,7 @@ fn packets_wait_for_an_answer_and_leave_in_order() {
     for n in 0..5 {
         assert_eq!(harness.receive(0, &numbered(n)), Verdict::Held);
     }
-    assert_eq!(harness.switch.frames_held(), 5);
+    assert_eq!(harness.switch().frames_held(), 5);
     harness.run_for(MILLISECOND);
     let mut request = frame(
         [0xff; 6],
@@ -109,10 +109,10 @@ fn what_waits_is_bounded_and_who_never_answers_is_reported() {
     );
     let gives_up = Picos(RETRANSMIT.0 * u64::from(SOLICITATIONS_MAX));
     harness.run_for(Picos(gives_up.0 - 1));
-    assert_eq!(harness.switch.frames_held(), held);
+    assert_eq!(harness.switch().frames_held(), held);
     assert_eq!(harness.sent(1).len(), usize::from(SOLICITATIONS_MAX));
     harness.run_for(Picos(1));
-    assert_eq!(harness.switch.frames_held(), 0);
+    assert_eq!(harness.switch().frames_held(), 0);
     assert_eq!(harness.drops(0, DropReason::UnresolvedNextHop), 10 + held as u64);
     assert_eq!(harness.punts.len(), held);
     assert!(
@@ -122,7 +122,7 @@ fn what_waits_is_bounded_and_who_never_answers_is_reported() {
             .all(|punt| punt.reason == PuntReason::HostUnreachable)
     );
     assert!(
-        harness.switch.neighbour_entries(harness.now).is_empty(),
+        harness.switch().neighbour_entries(harness.now()).is_empty(),
         "and forgotten"
     );
     assert_eq!(
@@ -141,11 +141,11 @@ fn a_sweep_over_a_network_fills_no_more_than_the_table() {
         let packet = udp4("10.0.0.9", &format!("10.0.1.{host}"), 64, 10);
         harness.receive(0, &to_router(0, 0x0800, &packet));
     }
-    assert_eq!(harness.switch.neighbour_entries(harness.now).len(), 20);
-    assert_eq!(harness.switch.frames_held(), 20);
+    assert_eq!(harness.switch().neighbour_entries(harness.now()).len(), 20);
+    assert_eq!(harness.switch().frames_held(), 20);
     assert_eq!(harness.drops(0, DropReason::UnresolvedNextHop), 80);
     harness.run();
-    assert!(harness.switch.neighbour_entries(harness.now).is_empty());
+    assert!(harness.switch().neighbour_entries(harness.now()).is_empty());
     harness.assert_empty();
 }
 
@@ -160,7 +160,7 @@ fn who_asks_for_the_router_is_known_and_who_only_talks_is_not() {
             &arp(1, (mac(1), "10.0.1.9"), ([0; 6], target)),
         )
     };
-    let known = |harness: &Harness| harness.switch.neighbour_entries(harness.now).len();
+    let known = |harness: &Harness| harness.switch().neighbour_entries(harness.now()).len();
     harness.receive(1, &request("10.0.1.77"));
     assert_eq!(known(&harness), 0, "a question to somebody else");
     harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1"));
@@ -201,7 +201,7 @@ fn who_asks_for_the_router_is_known_and_who_only_talks_is_not() {
             &arp(2, (mac(5), "10.0.1.9"), (mac(5), "10.0.1.9")),
         ),
     );
-    let entry = harness.switch.neighbour_entries(harness.now)[0];
+    let entry = harness.switch().neighbour_entries(harness.now())[0];
     assert_eq!(
         (entry.interface, entry.mac),
         (InterfaceId(1), Some(mac(5))),
@@ -235,7 +235,7 @@ fn a_neighbour_is_asked_again_before_it_is_forgotten() {
         harness.sent(1).iter().all(|sent| sent.bytes[..6] == mac(1)),
         "itself, not everybody"
     );
-    let state = |harness: &Harness| harness.switch.neighbour_entries(harness.now)[0].state;
+    let state = |harness: &Harness| harness.switch().neighbour_entries(harness.now())[0].state;
     assert_eq!(state(&harness), NeighbourState::Probe);
     assert_eq!(
         harness.receive(0, &numbered(0)),
@@ -245,7 +245,7 @@ fn a_neighbour_is_asked_again_before_it_is_forgotten() {
     harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1"));
     assert_eq!(state(&harness), NeighbourState::Reachable);
     harness.run_for(Picos::from_millis(10_000));
-    let left = harness.switch.neighbour_entries(harness.now);
+    let left = harness.switch().neighbour_entries(harness.now());
     assert_eq!(left.len(), 1, "the one that did not answer is gone: {left:?}");
 }
 
@@ -294,13 +294,12 @@ fn a_link_that_goes_down_takes_what_waits_with_it() {
     let mut harness = fresh(2);
     (0..3).for_each(|n| assert_eq!(harness.receive(0, &numbered(n)), Verdict::Held));
     harness.set_link(1, false);
-    assert_eq!(harness.switch.frames_held(), 0);
+    assert_eq!(harness.switch().frames_held(), 0);
     assert_eq!(harness.drops(0, DropReason::L3EgressLinkDown), 3);
     harness.run();
-    harness
-        .punts
-        .drain(..)
-        .for_each(|punt| xoff_dataplane::Store::release(&mut harness.store, punt.frame));
+    for punt in std::mem::take(&mut harness.punts) {
+        xoff_dataplane::Store::release(harness.store_mut(), punt.frame);
+    }
     harness.assert_empty();
 }
 
@@ -308,10 +307,10 @@ fn a_link_that_goes_down_takes_what_waits_with_it() {
 fn a_packet_of_the_switch_waits_too() {
     let mut harness = fresh(2);
     let bytes = [&[0; 12][..], &[8, 0], &udp4("10.0.1.1", "10.0.1.9", 64, 20)].concat();
-    let frame = harness.store.insert(&bytes).expect("room");
+    let frame = harness.store_mut().insert(&bytes).expect("room");
     let taken =
         harness.with(|now, switch, store, outputs| switch.originate(now, None, frame, store, outputs));
-    assert_eq!((taken, harness.switch.frames_held()), (Ok(()), 1));
+    assert_eq!((taken, harness.switch().frames_held()), (Ok(()), 1));
     harness.run_for(MILLISECOND);
     harness.clear_sent();
     harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1"));
@@ -325,13 +324,13 @@ fn a_packet_of_the_switch_waits_too() {
         "and loses no hop: it starts here"
     );
     let own = harness
-        .store
+        .store_mut()
         .insert(&[&bytes[..14], &udp4("10.0.1.1", "10.0.0.1", 64, 20)[..]].concat());
     let own = own.expect("room");
     let refused =
         harness.with(|now, switch, store, outputs| switch.originate(now, None, own, store, outputs));
     assert_eq!(refused, Err(own), "to itself");
-    xoff_dataplane::Store::release(&mut harness.store, own);
+    xoff_dataplane::Store::release(harness.store_mut(), own);
     harness.run();
     harness.assert_empty();
 }

@@ -21,7 +21,7 @@ fn assert_dropped(harness: &mut Harness, bytes: &[u8], reason: DropReason) {
         harness.drops(0, reason),
         before.drops[reason as usize].iter().sum::<u64>() + 1
     );
-    assert_eq!(harness.switch.frames_queued(), 0);
+    assert_eq!(harness.switch().frames_queued(), 0);
 }
 
 fn v4(src: &str, dst: &str) -> Vec<u8> {
@@ -155,7 +155,7 @@ fn no_route_and_no_way() {
         &[("192.0.2.0/24", xoff_dataplane::route::Target::Blackhole)],
     );
     let mut harness = Harness::new(&config);
-    harness.switch.attach_cpu(true);
+    harness.switch_mut().attach_cpu(true);
     assert_dropped(
         &mut harness,
         &v4("10.0.0.9", "198.51.100.1"),
@@ -185,7 +185,7 @@ fn no_route_and_no_way() {
 #[test]
 fn the_last_hop() {
     let mut harness = harness(2);
-    harness.switch.attach_cpu(true);
+    harness.switch_mut().attach_cpu(true);
     for (ttl, expected) in [(0, true), (1, true), (2, false)] {
         let four = to_router(0, 0x0800, &udp4("10.0.0.9", "10.0.1.9", ttl, 100));
         let six = to_router(0, 0x86dd, &udp6("2001:db8:0::9", "2001:db8:1::9", ttl, 100));
@@ -197,7 +197,7 @@ fn the_last_hop() {
             assert_dropped(&mut harness, &packet, DropReason::Ttl);
             let punt = harness.punts.pop().expect("the sender is told");
             assert_eq!(punt.reason, PuntReason::TimeExceeded);
-            assert_eq!(harness.store.contents(punt.frame), packet, "as it came");
+            assert_eq!(harness.store().contents(punt.frame), packet, "as it came");
             // What is for the router itself has arrived, whatever its hops.
             let own = to_router(0, 0x0800, &udp4("10.0.0.9", "10.0.1.1", ttl, 100));
             assert_eq!(harness.receive(0, &own), Verdict::Punted);
@@ -214,7 +214,7 @@ fn too_long_for_the_way_out() {
     let mut config = config::routed(2);
     config.routing.interfaces[1].mtu = 1_500;
     let mut harness = Harness::new(&config);
-    harness.switch.attach_cpu(true);
+    harness.switch_mut().attach_cpu(true);
     super::introduce(&mut harness, 1);
     let four = |payload| to_router(0, 0x0800, &udp4("10.0.0.9", "10.0.1.9", 64, payload));
     let six = |payload| to_router(0, 0x86dd, &udp6("2001:db8:0::9", "2001:db8:1::9", 64, payload));
@@ -249,7 +249,7 @@ fn errors_are_told_no_more_often_than_configured() {
     let mut config = config::routed(2);
     config.routing.icmp_errors_per_second = 10;
     let mut harness = Harness::new(&config);
-    harness.switch.attach_cpu(true);
+    harness.switch_mut().attach_cpu(true);
     let lost = v4("10.0.0.9", "198.51.100.1");
     for second in 0..5_u64 {
         harness.run_until(xoff_units::Picos::from_millis(10_000 + 1_000 * second));
@@ -293,7 +293,7 @@ fn without_anybody_behind_the_cpu_port_what_is_for_the_switch_is_dropped() {
         &v6("2001:db8:0::9", "fe80::1"),
         DropReason::DipLocal,
     );
-    harness.switch.attach_cpu(true);
+    harness.switch_mut().attach_cpu(true);
     let mut taken = 0;
     for _ in 0..20_000 {
         taken += usize::from(harness.receive(0, &v4("10.0.0.9", "10.0.0.1")) == Verdict::Punted);

@@ -40,7 +40,7 @@ fn cross_traffic(harness: &mut Harness) {
 fn drop_drops_what_waits_what_comes_and_what_is_received_in_the_group() {
     let (mut harness, end) = with_waiting(WatchdogAction::Drop, ms(1_000));
     assert_eq!(
-        harness.switch.frames_queued(),
+        harness.switch().frames_queued(),
         0,
         "what waited is gone at the detection"
     );
@@ -98,7 +98,7 @@ fn drop_drops_what_waits_what_comes_and_what_is_received_in_the_group() {
 #[test]
 fn forward_lets_go_what_waits_and_obeys_again_afterwards() {
     let (mut harness, end) = with_waiting(WatchdogAction::Forward, ms(1_000));
-    let found = harness.now;
+    let found = harness.now();
     harness.run_for(ms(1));
     assert_eq!(harness.sent(1).len(), WAITING);
     assert!(harness.sent(1)[0].start <= found);
@@ -126,7 +126,7 @@ fn forward_lets_go_what_waits_and_obeys_again_afterwards() {
 #[test]
 fn alert_tells_and_ends_with_its_condition() {
     let (mut harness, _) = with_waiting(WatchdogAction::Alert, ms(1_000));
-    let found = harness.now;
+    let found = harness.now();
     cross_traffic(&mut harness);
     assert_eq!(
         harness.sent(1).len(),
@@ -178,13 +178,13 @@ fn copies_of_floods_and_frames_for_any_member_are_dropped_at_the_queue() {
     );
     // A frame of the switch's own is given back.
     let own = harness
-        .store
+        .store_mut()
         .insert(&ethernet([0xff; 6], [2, 0xff, 0, 0, 1, 1], 60))
         .unwrap();
     let sent =
         harness.with(|now, switch, store, outputs| switch.inject(now, PortId(1), QUEUE, own, store, outputs));
     assert_eq!(sent, Err(own));
-    harness.store.release(own);
+    harness.store_mut().release(own);
     harness.run();
     harness.assert_empty();
 }
@@ -194,10 +194,10 @@ fn senders_that_waited_for_the_queue_go_on_at_the_detection() {
     let mut harness = Harness::learnt(&watched(3, WatchdogAction::Drop));
     harness.receive(1, &pause(3, 0xffff));
     harness.receive_many(2_060, 0, &small(0, 1, QUEUE));
-    assert_eq!(harness.switch.xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
     stormed(&mut harness, ms(700));
     let found = detected(&harness, 1)[0];
-    assert_eq!(harness.switch.xoff(PortId(0)), 0);
+    assert_eq!(harness.switch().xoff(PortId(0)), 0);
     let (at, last) = *harness.pfc_sent(0).last().unwrap();
     assert_eq!((at, last), (found, xon(3)));
     harness.run();
@@ -209,7 +209,7 @@ fn a_group_that_drops_asks_for_nothing_and_is_heard_again_after_the_storm() {
     let mut harness = Harness::learnt(&watched(3, WatchdogAction::Drop));
     harness.set_queue_enabled(2, QUEUE, false);
     harness.receive_many(2_060, 1, &small(1, 2, QUEUE)); // the group of the stormed port's own frames
-    assert_eq!(harness.switch.xoff(PortId(1)), 1 << 3);
+    assert_eq!(harness.switch().xoff(PortId(1)), 1 << 3);
     let end = stormed(&mut harness, ms(700));
     let found = detected(&harness, 1)[0];
     assert_eq!(*harness.pfc_sent(1).last().unwrap(), (found, xon(3)));
@@ -248,13 +248,13 @@ fn queues_and_groups_follow_the_maps_of_priorities() {
         port.watchdog.as_mut().unwrap().queues = 1 << 5;
     }
     let mut harness = Harness::learnt(&config);
-    let now = harness.now;
+    let now = harness.now();
     harness.receive(1, &pause(3, 0xffff));
     harness.receive(0, &small(0, 1, 5));
     storm(&mut harness, 1, 3, now, now + ms(900));
     harness.run_for(ms(700));
-    assert_eq!(harness.switch.stormed_queues(PortId(1)), 1 << 5);
-    assert!(harness.switch.watchdog_stats(queue(1)).is_none());
+    assert_eq!(harness.switch().stormed_queues(PortId(1)), 1 << 5);
+    assert!(harness.switch().watchdog_stats(queue(1)).is_none());
     let dropped = |verdict| match verdict {
         Verdict::Dropped(drop) => Some(drop.reason),
         _ => None,
@@ -279,7 +279,7 @@ fn queues_and_groups_follow_the_maps_of_priorities() {
 #[test]
 fn pauses_are_counted_and_remembered_whatever_the_action_masks() {
     let (mut harness, _) = with_waiting(WatchdogAction::Drop, ms(1_000));
-    let (before, held) = (harness.counters(1), harness.switch.paused(PortId(1)));
+    let (before, held) = (harness.counters(1), harness.switch().paused(PortId(1)));
     assert_eq!(held, 1 << 3, "the peer holds it, obeyed or not");
     harness.run_for(ms(160));
     let after = harness.counters(1);
@@ -385,5 +385,5 @@ fn trimmed_frames_that_wait_when_a_storm_is_found_are_dropped_trimmed_frames() {
         counters.queues[usize::from(QUEUE)].watchdog_dropped_packets,
         trimmed
     );
-    assert_eq!(harness.switch.frames_queued(), 0);
+    assert_eq!(harness.switch().frames_queued(), 0);
 }

@@ -42,7 +42,7 @@ fn all_watched_queues_drop_until_it_is_off_whatever_the_action() {
             Some(DropReason::WatchdogIngress)
         );
         assert_eq!(dropped(harness.receive(2, &small(2, 1, 5))), None, "not watched");
-        let now = harness.now;
+        let now = harness.now();
         storm(&mut harness, 1, 3, now, now + ms(2_000));
         harness.run();
         assert_eq!(stats(&harness, 1).status, WatchdogStatus::BigRedSwitch);
@@ -79,12 +79,12 @@ fn it_closes_storms_and_they_do_not_come_back_by_themselves() {
     let end = stormed(&mut harness, ms(3_000));
     config.watchdog.big_red_switch = true;
     harness.apply(&config);
-    assert_eq!(restored(&harness, 1), [harness.now]);
+    assert_eq!(restored(&harness, 1), [harness.now()]);
     harness.run_for(ms(1_000));
     config.watchdog.big_red_switch = false;
     harness.apply(&config);
-    let off = harness.now;
-    assert_eq!(harness.switch.stormed_queues(PortId(1)), 0);
+    let off = harness.now();
+    assert_eq!(harness.switch().stormed_queues(PortId(1)), 0);
     // The peer is still at it: found again, a whole detection time later.
     harness.run_until(end);
     let again = detected(&harness, 1)[1];

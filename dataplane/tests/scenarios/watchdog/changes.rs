@@ -64,8 +64,8 @@ fn a_watchdog_that_is_removed_leaves_nothing_behind() {
     let mut without = config.clone();
     without.ports[1].watchdog = None;
     harness.apply(&without);
-    assert_eq!(restored(&harness, 1), [harness.now]);
-    assert_eq!(harness.switch.watched_queues(PortId(1)), 0);
+    assert_eq!(restored(&harness, 1), [harness.now()]);
+    assert_eq!(harness.switch().watched_queues(PortId(1)), 0);
     harness.receive(0, &small(0, 1, QUEUE));
     harness.receive(1, &small(1, 2, QUEUE));
     assert_eq!(harness.data_sent(2).len(), 1, "its group takes frames again");
@@ -75,7 +75,7 @@ fn a_watchdog_that_is_removed_leaves_nothing_behind() {
     // Watched again in mid-pause: judged from then on, with its account kept.
     storm(&mut harness, 1, 3, end, end + ms(1_000));
     harness.apply(&config);
-    let since = harness.now;
+    let since = harness.now();
     harness.run();
     let again = detected(&harness, 1)[1].since(since);
     assert!(again >= ms(400) && again < ms(600), "{again:?}");
@@ -92,17 +92,17 @@ fn a_watchdog_that_is_removed_leaves_nothing_behind() {
 fn one_queue_that_is_no_longer_watched_leaves_the_other_stormed() {
     let mut config = watched(2, WatchdogAction::Drop);
     let mut harness = Harness::learnt(&config);
-    let now = harness.now;
+    let now = harness.now();
     storm(&mut harness, 1, 4, now, now + ms(1_500));
     stormed(&mut harness, ms(1_500));
     harness.run_for(ms(1));
-    assert_eq!(harness.switch.stormed_queues(PortId(1)), 0b1_1000);
+    assert_eq!(harness.switch().stormed_queues(PortId(1)), 0b1_1000);
     config.ports[1].watchdog.as_mut().unwrap().queues = 1 << 4;
     harness.apply(&config);
-    assert_eq!(harness.switch.stormed_queues(PortId(1)), 1 << 4);
+    assert_eq!(harness.switch().stormed_queues(PortId(1)), 1 << 4);
     assert_eq!(restored(&harness, 1).len(), 1);
     harness.run();
-    assert_eq!(harness.switch.stormed_queues(PortId(1)), 0);
+    assert_eq!(harness.switch().stormed_queues(PortId(1)), 0);
 }
 
 #[test]
@@ -194,8 +194,8 @@ fn a_link_that_goes_down_ends_the_storm_and_a_flap_counts_none() {
     let mut harness = Harness::learnt(&watched(3, WatchdogAction::Drop));
     let end = stormed(&mut harness, ms(700));
     harness.set_link(1, false);
-    assert_eq!(restored(&harness, 1), [harness.now]);
-    assert_eq!(harness.switch.stormed_queues(PortId(1)), 0);
+    assert_eq!(restored(&harness, 1), [harness.now()]);
+    assert_eq!(harness.switch().stormed_queues(PortId(1)), 0);
     harness.run_until(end + ms(1)); // nothing is heard on a link that is down
     harness.set_link(1, true);
     harness.set_link(1, false);
@@ -218,7 +218,7 @@ fn a_peer_that_is_still_at_it_after_the_flap_is_found_after_a_whole_detection_ti
     harness.set_link(1, false);
     harness.run_for(ms(5));
     harness.set_link(1, true);
-    let up = harness.now;
+    let up = harness.now();
     harness.run();
     assert_eq!(detected(&harness, 1).len(), 2);
     let again = detected(&harness, 1)[1].since(up);
@@ -239,7 +239,7 @@ fn pfc_that_is_switched_off_ends_the_storm_by_its_restoration_time() {
     stormed(&mut harness, ms(5_000));
     config.ports.iter_mut().for_each(|port| port.pfc.enabled = 0);
     harness.apply(&config);
-    let off = harness.now;
+    let off = harness.now();
     harness.run_for(ms(700));
     assert_eq!(restored(&harness, 1).len(), 1);
     let after = restored(&harness, 1)[0].since(off);

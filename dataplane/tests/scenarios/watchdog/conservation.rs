@@ -57,7 +57,7 @@ fn disturb(dice: &mut Dice, harness: &mut Harness) {
     match dice.below(40) {
         0 => harness.set_link(port, false),
         1 => harness.apply(&random_config(dice)),
-        2 => harness.switch.clear_watermarks(),
+        2 => harness.switch_mut().clear_watermarks(),
         3..10 => harness.set_link(port, true),
         10..20 => {
             harness.receive_pfc(port, dice.below(256) as u8, [0; 8]);
@@ -84,12 +84,15 @@ fn accounts_agree(harness: &Harness) {
         let groups: u64 = c.pgs.iter().map(|pg| pg.watchdog_dropped_packets).sum();
         assert_eq!(groups, of(DropReason::WatchdogIngress), "port {port}");
         for n in 0..8 {
-            let Some(stats) = harness.switch.watchdog_stats(QueueId::new(PortId(port), n)) else {
+            let Some(stats) = harness.switch().watchdog_stats(QueueId::new(PortId(port), n)) else {
                 continue;
             };
             let stormed = stats.status == WatchdogStatus::Stormed;
             assert_eq!(stats.storms_detected - stats.storms_restored, u64::from(stormed));
-            assert_eq!(harness.switch.stormed_queues(PortId(port)) >> n & 1 == 1, stormed);
+            assert_eq!(
+                harness.switch().stormed_queues(PortId(port)) >> n & 1 == 1,
+                stormed
+            );
             // Drops of the watchdog happen in storms only, so the account has them all.
             let dropped = c.queues[usize::from(n)].watchdog_dropped_packets;
             assert!(
@@ -120,7 +123,7 @@ fn run(seed: u64, steps: usize) -> Harness {
         harness.receive(from, &udp(from as u8, to, class, Ecn::NotEct, len));
         harness.run_for(Picos::from_nanos(dice.below(9_000)));
         if step % 128 == 0 {
-            harness.switch.check();
+            harness.switch().check();
             accounts_agree(&harness);
         }
     }
@@ -204,7 +207,7 @@ fn received_is_sent_and_dropped_and_queued() {
             let received = sum(&harness, |c| c.rx_packets) + copies;
             assert_eq!(
                 received,
-                gone + harness.switch.frames_queued() as u64,
+                gone + harness.switch().frames_queued() as u64,
                 "step {step}"
             );
         }

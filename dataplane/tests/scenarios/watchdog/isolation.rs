@@ -29,7 +29,7 @@ fn of(sent: &[Sent], from: u8, class: u8) -> Vec<Picos> {
 fn only_who_shares_the_queue_or_its_ingress_group_notices() {
     for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
         let mut harness = Harness::learnt(&watched(4, action));
-        let (start, until) = (harness.now, harness.now + ms(1_500));
+        let (start, until) = (harness.now(), harness.now() + ms(1_500));
         let zero = vec![
             flow(0, 1, QUEUE, until),
             flow(0, 2, QUEUE, until),

@@ -74,10 +74,10 @@ fn storm(harness: &mut Harness, port: u16, priority: usize, from: Picos, until: 
 
 /// A storm of [`QUEUE`] of port 1 that begins now and lasts for `span`, played until it is detected.
 fn stormed(harness: &mut Harness, span: Picos) -> Picos {
-    let (now, told) = (harness.now, harness.told.len());
+    let (now, told) = (harness.now(), harness.told.len());
     let end = storm(harness, 1, usize::from(QUEUE), now, now + span);
     while harness.told.len() == told {
-        assert!(harness.now < end, "not detected");
+        assert!(harness.now() < end, "not detected");
         harness.run_for(ms(1));
     }
     end
@@ -89,7 +89,7 @@ fn queue(port: u16) -> QueueId {
 
 fn stats(harness: &Harness, port: u16) -> WatchdogStats {
     harness
-        .switch
+        .switch()
         .watchdog_stats(queue(port))
         .expect("the queue is watched")
 }

@@ -16,7 +16,7 @@ fn harness(rule: WatchdogRule) -> Harness {
 /// Pauses of `on`, then nothing for `off`, `count` times from now on.
 fn flapping(harness: &mut Harness, on: Picos, off: Picos, count: u64) {
     for n in 0..count {
-        let from = harness.now + Picos((on + off).0 * n);
+        let from = harness.now() + Picos((on + off).0 * n);
         let mut at = from;
         while at < from + on {
             harness.receive_at(at, 1, pause(3, 0xffff));
@@ -36,7 +36,7 @@ fn an_empty_queue_that_is_held_all_the_time() {
         let mut harness = harness(rule);
         for phase in [0, 37, 101, 163, 199] {
             harness.run_for(ms(phase));
-            let (now, before) = (harness.now, detected(&harness, 1).len());
+            let (now, before) = (harness.now(), detected(&harness, 1).len());
             storm(&mut harness, 1, 3, now, now + ms(900));
             harness.run_for(ms(1_800));
             let detected = detected(&harness, 1);
@@ -130,7 +130,7 @@ fn a_pause_until_resumed_counts_as_one_that_is_repeated() {
         harness.receive(1, &pause(3, 1));
         harness.run();
         assert_eq!(detected(&harness, 1), [ms(800)], "{rule:?}");
-        assert!(harness.now <= ms(1_000), "idle while it stands");
+        assert!(harness.now() <= ms(1_000), "idle while it stands");
         harness.run_until(ms(5_000));
         assert!(restored(&harness, 1).is_empty());
         harness.receive(1, &pause(3, 0));
@@ -147,10 +147,10 @@ fn with_asymmetric_pfc_lossy_queues_can_be_watched_too() {
     let mut harness = Harness::learnt(&config);
     harness.receive(1, &pause(1, 0xffff));
     harness.receive(0, &small(0, 1, 1));
-    let now = harness.now;
+    let now = harness.now();
     storm(&mut harness, 1, 1, now, now + ms(700));
     harness.run_for(ms(650));
-    assert_eq!(harness.switch.stormed_queues(xoff_dataplane::PortId(1)), 1 << 1);
+    assert_eq!(harness.switch().stormed_queues(xoff_dataplane::PortId(1)), 1 << 1);
     harness.run();
     harness.assert_empty();
 }

@@ -37,7 +37,7 @@ fn clearing_keeps_the_storm() {
     let mut harness = Harness::learnt(&watched(2, WatchdogAction::Drop));
     stormed(&mut harness, ms(1_000));
     harness.receive_many(5, 0, &small(0, 1, QUEUE));
-    harness.switch.clear_watchdog_stats();
+    harness.switch_mut().clear_watchdog_stats();
     harness.receive_many(2, 0, &small(0, 1, QUEUE));
     let during = stats(&harness, 1);
     assert_eq!(during.status, WatchdogStatus::Stormed);
@@ -48,7 +48,7 @@ fn clearing_keeps_the_storm() {
     );
     harness.run();
     assert_eq!(stats(&harness, 1).storms_restored, 1);
-    harness.switch.clear_watchdog_stats();
+    harness.switch_mut().clear_watchdog_stats();
     assert_eq!(stats(&harness, 1), Default::default());
 }
 
@@ -56,19 +56,19 @@ fn clearing_keeps_the_storm() {
 fn history_of_pauses_is_kept_watched_or_not() {
     let mut harness = Harness::learnt(&config::switch(2));
     let quantum = Picos(512_000);
-    let start = harness.now;
+    let start = harness.now();
     harness.receive(1, &pause(3, 100)); // runs out
     harness.run_for(ms(1));
-    let second = harness.now;
+    let second = harness.now();
     harness.receive(1, &pause(3, 1_000));
     harness.run_for(Picos::from_micros(100));
     harness.receive(1, &pause(3, 1_000)); // goes on
     harness.run_for(Picos::from_micros(100));
-    let so_far = harness.switch.pause_history(harness.now, PortId(1))[3];
+    let so_far = harness.switch().pause_history(harness.now(), PortId(1))[3];
     assert_eq!(so_far.recent_pause_ps, Picos::from_micros(200).0);
     harness.receive(1, &pause(3, 0));
     harness.run_for(ms(9));
-    let history = harness.switch.pause_history(harness.now, PortId(1));
+    let history = harness.switch().pause_history(harness.now(), PortId(1));
     let expected = PauseHistory {
         transitions: 2,
         total_pause_ps: 100 * quantum.0 + Picos::from_micros(200).0,

@@ -23,7 +23,7 @@ fn nineteen_storms_are_found_and_over_within_their_time_and_a_poll() {
             let (mut detection, mut restoration) = (Vec::new(), Vec::new());
             for (n, phase) in phases().take(19).enumerate() {
                 harness.run_for(phase);
-                let start = harness.now;
+                let start = harness.now();
                 harness.receive_at(start, 0, small(0, 1, QUEUE)); // waits, once the queue is held
                 let end = storm(&mut harness, 1, 3, start, start + time + poll + ms(100));
                 harness.run_until(end + time + poll + poll);
@@ -65,7 +65,7 @@ fn storms_below_the_detection_time_are_none() {
     for burst in 0..15 {
         // Half a poll, and half the detection time.
         let span = [ms(100), ms(200)][burst % 2];
-        let from = harness.now;
+        let from = harness.now();
         harness.receive(0, &small(0, 1, QUEUE));
         storm(&mut harness, 1, 3, from, from + span);
         harness.run_for(ms(200 + 400 + 400 + 100));
@@ -79,7 +79,7 @@ fn storms_below_the_detection_time_are_none() {
 fn a_pause_that_ends_before_it_is_repeated_is_another_pause() {
     let mut harness = Harness::learnt(&watched(2, WatchdogAction::Drop));
     for n in 0..100 {
-        let at = harness.now + Picos::from_micros(34_000 * n); // 0.45 ms are open
+        let at = harness.now() + Picos::from_micros(34_000 * n); // 0.45 ms are open
         harness.receive_at(at, 1, pause(3, 0xffff));
         harness.receive_at(at, 0, small(0, 1, QUEUE));
     }
@@ -92,7 +92,7 @@ fn a_pause_that_ends_before_it_is_repeated_is_another_pause() {
 fn a_pause_that_runs_out_as_the_next_one_comes_is_over() {
     let mut harness = Harness::learnt(&watched(2, WatchdogAction::Drop));
     let full = LinkTiming::ethernet(1_000).pause_duration(0xffff);
-    let mut at = harness.now;
+    let mut at = harness.now();
     for _ in 0..60 {
         harness.receive_at(at, 1, pause(3, 0xffff));
         at += full;
@@ -110,7 +110,7 @@ fn xon_and_empty_vectors_are_never_a_storm() {
         frame
     };
     for n in 0..1_000 {
-        let at = harness.now + ms(n);
+        let at = harness.now() + ms(n);
         harness.receive_at(at, 1, pause(3, 0));
         harness.receive_at(at, 1, pause(4, 0));
         harness.receive_at(at, 1, empty.clone());
@@ -125,17 +125,17 @@ fn xon_and_empty_vectors_are_never_a_storm() {
 #[test]
 fn two_ports_and_two_queues_are_found_each_for_itself() {
     let mut harness = Harness::learnt(&watched(4, WatchdogAction::Drop));
-    let now = harness.now;
+    let now = harness.now();
     for (port, priority) in [(1, 3), (2, 4), (3, 3)] {
         storm(&mut harness, port, priority, now, now + ms(900));
     }
     harness.run_for(ms(800));
     let stormed: Vec<u8> = (0..4)
-        .map(|port| harness.switch.stormed_queues(PortId(port)))
+        .map(|port| harness.switch().stormed_queues(PortId(port)))
         .collect();
     assert_eq!(stormed, [0, 1 << 3, 1 << 4, 1 << 3]);
     harness.run();
-    assert!((0..4).all(|port| harness.switch.stormed_queues(PortId(port)) == 0));
+    assert!((0..4).all(|port| harness.switch().stormed_queues(PortId(port)) == 0));
 }
 
 #[test]
@@ -148,11 +148,11 @@ fn without_restoration_a_storm_stays_and_nothing_more_happens() {
     stormed(&mut harness, ms(2_000));
     harness.run(); // comes to an end: no deadline is out
     assert!(
-        harness.now < ms(4_000),
+        harness.now() < ms(4_000),
         "{:?}: nobody asked to be called",
-        harness.now
+        harness.now()
     );
-    assert_eq!(harness.switch.stormed_queues(PortId(1)), 1 << QUEUE);
+    assert_eq!(harness.switch().stormed_queues(PortId(1)), 1 << QUEUE);
     assert!(restored(&harness, 1).is_empty());
 }
 
@@ -160,10 +160,10 @@ fn without_restoration_a_storm_stays_and_nothing_more_happens() {
 fn an_idle_switch_asks_for_no_poll() {
     let mut harness = Harness::learnt(&watched(2, WatchdogAction::Drop));
     harness.run();
-    let idle_since = harness.now;
+    let idle_since = harness.now();
     harness.receive(1, &pause(3, 100));
     harness.run();
-    assert!(harness.now.since(idle_since) <= ms(200), "one poll, then none");
+    assert!(harness.now().since(idle_since) <= ms(200), "one poll, then none");
     harness.receive(0, &small(0, 1, QUEUE));
     harness.run();
     assert_eq!(harness.sent(1).len(), 1);
@@ -191,7 +191,7 @@ fn what_is_left_of_a_pause_is_obeyed_after_the_storm() {
     assert_eq!(harness.sent(1)[0].start, ms(800));
     assert_eq!(stats(&harness, 1).storms_restored, 2);
     assert_eq!(
-        harness.switch.watchdog_stats(queue(0)).unwrap(),
+        harness.switch().watchdog_stats(queue(0)).unwrap(),
         Default::default()
     );
 }

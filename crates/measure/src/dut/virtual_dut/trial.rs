@@ -9,7 +9,7 @@ use super::super::sink::Received;
 use super::super::source::{Headers, Sending};
 use super::super::traffic::{Stream, Trial, check};
 use super::super::{Dut, TesterPort};
-use super::{Event, Running, VirtualSwitch};
+use super::{Event, Running, VirtualDut};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// A trial has ended so long after its last frame was sent, or never will.
@@ -26,18 +26,18 @@ struct Stock {
     entered: u64,
 }
 
-impl VirtualSwitch {
+impl VirtualDut {
     /// Lets time pass until no frame is in the switch or on a wire.
     pub(super) fn rest(&mut self) -> Result<(), Failure> {
-        let latest = self.after_cables(self.now, 2).saturating_add(PATIENCE);
-        self.run_until(latest, |this| this.store.in_use() == 0)?;
-        if self.store.in_use() == 0 {
+        let latest = self.after_cables(self.switch.now(), 2).saturating_add(PATIENCE);
+        self.run_until(latest, |this| this.switch.store().in_use() == 0)?;
+        if self.switch.store().in_use() == 0 {
             return self.be_let_go();
         }
         Err(Failure::new(Exit::Inconclusive, "the trial does not end")
             .because(format!(
                 "{} frames are still in the switch {} s after the last one was sent",
-                self.store.in_use(),
+                self.switch.store().in_use(),
                 PATIENCE.0 / 1_000_000_000_000
             ))
             .fix(
@@ -48,7 +48,7 @@ impl VirtualSwitch {
     /// Until no pause holds a port of the tester: the next trial begins unpaused.
     fn be_let_go(&mut self) -> Result<(), Failure> {
         loop {
-            let now = self.now;
+            let now = self.switch.now();
             let latest = self
                 .sources
                 .iter_mut()
@@ -58,14 +58,14 @@ impl VirtualSwitch {
                 return Ok(());
             };
             self.run_until(at, |_| false)?;
-            self.now = self.now.max(at);
+            self.switch.advance_to(at);
         }
     }
 
     /// Everything that happens until `at`, which it is then.
     fn pass_until(&mut self, at: Picos) -> Result<(), Failure> {
         self.run_until(at, |_| false)?;
-        self.now = self.now.max(at);
+        self.switch.advance_to(at);
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl VirtualSwitch {
     fn stock_at(&mut self, at: Picos) -> Result<Stock, Failure> {
         self.pass_until(at)?;
         Ok(Stock {
-            held: self.store.in_use() as u64 - self.on_wires,
+            held: self.switch.store().in_use() as u64 - self.on_wires,
             entered: self.running.entered,
         })
     }
@@ -132,8 +132,8 @@ impl VirtualSwitch {
             .map(|phase| Xoshiro256PlusPlus::seed_from_u64(self.options.seed.wrapping_add(phase)));
         // Nothing of an earlier trial is on its way any more; timers of the switch are.
         self.running = Running {
-            begin: self.now,
-            end: self.now.saturating_add(trial.duration),
+            begin: self.switch.now(),
+            end: self.switch.now().saturating_add(trial.duration),
             received: trial
                 .streams
                 .iter()
@@ -169,19 +169,19 @@ impl VirtualSwitch {
             };
             let source = &mut self.sources[stream.from];
             source.streams.push(index);
-            let sending = Sending::new(stream, (self.now, phase), &headers, source.link());
+            let sending = Sending::new(stream, (self.switch.now(), phase), &headers, source.link());
             self.running.sending.push(sending);
         }
         for port in 0..ports {
             if !self.sources[port].streams.is_empty() {
-                self.push(self.now, Event::Send(port as u16));
+                self.switch.schedule(self.switch.now(), Event::Send(port as u16));
             }
         }
     }
 
     /// Bursts have no end but their last frame: until then.
     fn send_all(&mut self) -> Result<(), Failure> {
-        let latest = self.now.saturating_add(PATIENCE);
+        let latest = self.switch.now().saturating_add(PATIENCE);
         self.run_until(latest, |this| this.running.sending.iter().all(Sending::is_over))
     }
 
@@ -215,7 +215,7 @@ impl VirtualSwitch {
     }
 }
 
-impl Dut for VirtualSwitch {
+impl Dut for VirtualDut {
     fn ports(&self) -> &[TesterPort] {
         &self.tester
     }
@@ -225,7 +225,7 @@ impl Dut for VirtualSwitch {
     }
 
     fn restart(&mut self) -> Result<bool, Failure> {
-        *self = VirtualSwitch::new(&self.config, self.options.clone())?;
+        *self = VirtualDut::new(&self.config, self.options.clone())?;
         Ok(true)
     }
 
@@ -236,11 +236,11 @@ impl Dut for VirtualSwitch {
 
     fn run(&mut self, trial: &Trial) -> Result<Outcome, Failure> {
         self.check(trial)?;
-        let before: Vec<Picos> = self.paused(self.now);
+        let before: Vec<Picos> = self.paused(self.switch.now());
         self.begin(trial);
         let end = self.running.end;
         // What was sent by a time is in the switch only when it has passed the cable.
-        let half = self.after_cables(Picos(self.now.0 + trial.duration.0 / 2), 1);
+        let half = self.after_cables(Picos(self.switch.now().0 + trial.duration.0 / 2), 1);
         let mut at_half = None;
         if half <= end {
             at_half = Some(self.stock_at(half)?);

@@ -2,15 +2,14 @@
 
 mod trial;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use xoff_dataplane::config::{SwitchConfig, Trust};
 use xoff_dataplane::ids::PRIORITIES;
-use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit};
+use xoff_dataplane::{Arrival, Handle, Picos, PortId, Store, Transmit};
+use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::mac_control::MacControl;
 use xoff_wire::parse::parse_prefix;
 
@@ -49,8 +48,6 @@ pub struct VirtualOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
-    /// A deadline of the switch.
-    Timer(TimerId),
     /// The last bit of a stream's frame is at the switch.
     Arrive { frame: u32, stream: u32, template: u32 },
     /// A port of the tester may send.
@@ -75,14 +72,11 @@ struct Running {
 /// It has the buffers, classes and flow control of its configuration. Its ports form one bridge, whatever the configuration connects
 /// them by; its watchdog is off. One switch goes through all trials, drained between them.
 #[derive(Debug)]
-pub struct VirtualSwitch {
+pub struct VirtualDut {
     config: SwitchConfig,
-    switch: Switch,
-    store: CaptureStore,
-    outputs: Outputs,
-    now: Picos,
-    events: BinaryHeap<Reverse<(Picos, u64, Event)>>,
-    created: u64,
+    switch: VirtualSwitch<CaptureStore, Event>,
+    /// Departures that are being handled; empty between calls.
+    departures: Vec<Transmit>,
     tester: Vec<TesterPort>,
     sources: Vec<Source>,
     /// Index of the tester's port at each port of the switch.
@@ -97,12 +91,12 @@ pub struct VirtualSwitch {
     looked: u32,
 }
 
-impl VirtualSwitch {
+impl VirtualDut {
     /// A switch with this configuration.
     ///
     /// # Errors
     /// No header leads to the class at a port.
-    pub fn new(config: &SwitchConfig, options: VirtualOptions) -> Result<VirtualSwitch, Failure> {
+    pub fn new(config: &SwitchConfig, options: VirtualOptions) -> Result<VirtualDut, Failure> {
         let mut alone = alone(config, &options.ports);
         alone.frames_max = frames_max(config) as usize;
         let mut codes = Vec::new();
@@ -130,14 +124,10 @@ impl VirtualSwitch {
             let priorities = priorities(config, port, options.class);
             Source::new(config.ports[port].link, priorities, options.is_obeying)
         };
-        let mut this = VirtualSwitch {
+        let mut this = VirtualDut {
             config: config.clone(),
-            switch: Switch::new(&alone),
-            store: CaptureStore::default(),
-            outputs: Outputs::default(),
-            now: Picos::ZERO,
-            events: BinaryHeap::new(),
-            created: 0,
+            switch: VirtualSwitch::new(&alone, CaptureStore::default()),
+            departures: Vec::new(),
             tester: tester.collect(),
             sources: options.ports.iter().map(source).collect(),
             at_port,
@@ -160,23 +150,21 @@ impl VirtualSwitch {
     fn connect(&mut self) -> Result<(), Failure> {
         let ports = self.options.ports.clone();
         for &port in &ports {
-            let (now, port) = (self.now, PortId(port as u16));
-            self.switch
-                .set_link(now, port, true, &mut self.store, &mut self.outputs);
+            self.switch.set_link(PortId(port as u16), true);
             self.drain();
         }
         for &port in &ports {
             let data: Rc<[u8]> = hello(station(port as u16)).into();
             let parsed = parse_prefix(&data, data.len());
             let (port, len) = (PortId(port as u16), data.len() as u32);
-            let frame = self.store.insert(self.origin(OF_NO_STREAM, port, data, len));
+            let frame = self.insert(OF_NO_STREAM, port, data, len);
             self.receive(
                 port,
                 Arrival {
                     frame,
                     frame_len: len,
                     parsed,
-                    received_at: self.now,
+                    received_at: self.switch.now(),
                 },
             );
             self.rest()?;
@@ -188,7 +176,7 @@ impl VirtualSwitch {
         Origin {
             number,
             port,
-            at: self.now,
+            at: self.switch.now(),
             tc: 0,
             pg: 0,
             ecn: 0,
@@ -197,37 +185,31 @@ impl VirtualSwitch {
         }
     }
 
+    fn insert(&mut self, number: u64, port: PortId, data: Rc<[u8]>, len: u32) -> Handle {
+        let origin = self.origin(number, port, data, len);
+        self.switch.store_mut().insert(origin)
+    }
+
     /// What leaves at `at` is at the end of so many cables then.
     fn after_cables(&self, at: Picos, cables: u64) -> Picos {
         at.saturating_add(Picos(self.options.delay.0.saturating_mul(cables)))
     }
 
-    fn push(&mut self, at: Picos, event: Event) {
-        self.created += 1;
-        self.events.push(Reverse((at, self.created, event)));
-    }
-
     fn receive(&mut self, port: PortId, arrival: Arrival) {
-        self.switch
-            .receive(self.now, port, &arrival, &mut self.store, &mut self.outputs);
+        self.switch.receive(port, &arrival);
         self.drain();
     }
 
     fn drain(&mut self) {
-        let mut outputs = std::mem::take(&mut self.outputs);
-        for deadline in outputs.deadlines.drain(..) {
-            self.push(deadline.at, Event::Timer(deadline.timer));
+        let mut departures = std::mem::take(&mut self.departures);
+        self.switch
+            .take_departures(|departure, _| departures.push(departure));
+        for departure in departures.drain(..) {
+            self.hear(&departure);
+            self.switch.store_mut().release(departure.frame);
         }
-        for transmit in outputs.transmits.drain(..) {
-            self.hear(&transmit);
-            self.store.release(transmit.frame);
-        }
-        for punt in outputs.punts.drain(..) {
-            self.store.release(punt.frame);
-        }
-        outputs.events.clear();
-        self.store.reclaim();
-        self.outputs = outputs;
+        self.switch.store_mut().reclaim();
+        self.departures = departures;
     }
 
     /// A frame comes out of the switch.
@@ -237,11 +219,11 @@ impl VirtualSwitch {
         };
         let gap = self.tester[port].link.gap_duration();
         let at = Picos(transmit.end.0 - gap.0).saturating_add(self.options.delay);
-        let Some(origin) = self.store.origin(transmit.frame) else {
+        let Some(origin) = self.switch.store().origin(transmit.frame) else {
             self.hear_control(port, transmit.frame, at);
             return;
         };
-        if origin.number == OF_NO_STREAM || self.store.frame_len(transmit.frame) < origin.len {
+        if origin.number == OF_NO_STREAM || self.switch.store().frame_len(transmit.frame) < origin.len {
             return; // A trimmed frame is not whole: it counts as lost.
         }
         let stream = (origin.number >> NUMBER_BITS) as usize;
@@ -258,7 +240,7 @@ impl VirtualSwitch {
 
     /// A frame of the switch's own reaches a port of the tester at `at`.
     fn hear_control(&mut self, port: usize, frame: Handle, at: Picos) {
-        let (enable, quanta) = match MacControl::parse(self.store.prefix(frame)) {
+        let (enable, quanta) = match MacControl::parse(self.switch.store().prefix(frame)) {
             Ok(MacControl::Pfc(pfc)) => (pfc.enable, pfc.quanta),
             Ok(MacControl::Pause { quanta }) => (0xff, [quanta; PRIORITIES]),
             Err(_) => return,
@@ -275,12 +257,12 @@ impl VirtualSwitch {
             }
         }
         self.sources[port].hear(at, enable, quanta);
-        self.push(at, Event::Send(port as u16));
+        self.switch.schedule(at, Event::Send(port as u16));
     }
 
     /// A port of the tester sends what is due, and says when it is to be asked again.
     fn send(&mut self, port: usize) {
-        let index = match self.sources[port].next(self.now, &mut self.running.sending) {
+        let index = match self.sources[port].next(self.switch.now(), &mut self.running.sending) {
             Next::Idle => return,
             Next::Wait(at) => return self.arm(port, at),
             Next::Send(index) => index,
@@ -292,9 +274,9 @@ impl VirtualSwitch {
         let of = &sending.templates[template];
         let (data, len) = (Rc::clone(&of.octets), of.frame_len);
         let from = PortId(self.options.ports[port] as u16);
-        let frame = self.store.insert(self.origin(number, from, data, len));
-        self.sources[port].sent(self.now, span);
-        let free = self.now.saturating_add(span);
+        let frame = self.insert(number, from, data, len);
+        self.sources[port].sent(self.switch.now(), span);
+        let free = self.switch.now().saturating_add(span);
         let last_bit =
             Picos(free.0 - self.tester[port].link.gap_duration().0).saturating_add(self.options.delay);
         let arrive = Event::Arrive {
@@ -302,7 +284,7 @@ impl VirtualSwitch {
             stream: index as u32,
             template: template as u32,
         };
-        self.push(last_bit, arrive);
+        self.switch.schedule(last_bit, arrive);
         self.on_wires += 1;
         self.arm(port, free);
     }
@@ -310,25 +292,21 @@ impl VirtualSwitch {
     /// The port is asked at `at`, unless that is already so.
     fn arm(&mut self, port: usize, at: Picos) {
         let source = &mut self.sources[port];
-        if at == Picos::NEVER || (source.armed > self.now && source.armed <= at) {
+        if at == Picos::NEVER || (source.armed > self.switch.now() && source.armed <= at) {
             return;
         }
         source.armed = at;
-        self.push(at, Event::Send(port as u16));
+        self.switch.schedule(at, Event::Send(port as u16));
     }
 
     /// Everything that happens until `until`, or until nothing is left to happen.
     fn run_until(&mut self, until: Picos, is_done: impl Fn(&Self) -> bool) -> Result<(), Failure> {
         while !is_done(self) {
-            match self.events.peek() {
-                Some(Reverse((at, ..))) if *at <= until => {}
-                _ => break,
+            match self.switch.step(until) {
+                Step::Idle => break,
+                Step::Deadline => self.drain(),
+                Step::Event(event) => self.handle(event),
             }
-            let Some(Reverse((at, _, event))) = self.events.pop() else {
-                break;
-            };
-            self.now = self.now.max(at);
-            self.happen(event);
             self.looked = self.looked.wrapping_add(1);
             if self.looked.is_multiple_of(EVENTS_BETWEEN_LOOKS) && self.options.stop.load(Ordering::Relaxed) {
                 return Err(Failure::new(Exit::Interrupted, "interrupted during a trial"));
@@ -337,13 +315,8 @@ impl VirtualSwitch {
         Ok(())
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         match event {
-            Event::Timer(timer) => {
-                self.switch
-                    .expire(self.now, timer, &mut self.store, &mut self.outputs);
-                self.drain();
-            }
             Event::Arrive {
                 frame,
                 stream,
@@ -355,7 +328,7 @@ impl VirtualSwitch {
                     frame: Handle(frame),
                     frame_len: of.frame_len,
                     parsed: of.parsed,
-                    received_at: self.now,
+                    received_at: self.switch.now(),
                 };
                 let port = PortId(self.options.ports[sending.stream.from] as u16);
                 self.on_wires -= 1;
@@ -364,7 +337,7 @@ impl VirtualSwitch {
             }
             Event::Send(port) => {
                 let port = usize::from(port);
-                if self.sources[port].armed <= self.now {
+                if self.sources[port].armed <= self.switch.now() {
                     self.sources[port].armed = Picos::NEVER;
                 }
                 self.send(port);

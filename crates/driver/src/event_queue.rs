@@ -1,0 +1,101 @@
+//! Event queues of a switch in virtual time.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use xoff_dataplane::{Deadline, Picos, TimerId};
+
+/// An event of a [`VirtualSwitch`](crate::VirtualSwitch).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Event<E> {
+    /// A deadline of the switch.
+    Deadline(TimerId),
+    /// An event that the caller has scheduled.
+    Scheduled(E),
+}
+
+/// Pending events in the order in which a virtual switch handles them.
+pub trait EventQueue<E> {
+    /// Adds an event at a model time.
+    fn push(&mut self, at: Picos, event: Event<E>);
+
+    /// Time of the next event; `None` if no event is pending.
+    fn next_time(&self) -> Option<Picos>;
+
+    /// Removes the next event if its time is at most `until`.
+    fn pop_until(&mut self, until: Picos) -> Option<(Picos, Event<E>)>;
+
+    /// Adds the deadlines that a call of the switch has asked for.
+    #[inline]
+    fn push_deadlines(&mut self, deadlines: &mut Vec<Deadline>) {
+        for deadline in deadlines.drain(..) {
+            self.push(deadline.at, Event::Deadline(deadline.timer));
+        }
+    }
+}
+
+/// Events by time. Events of one time are handled in the order in which they were added.
+#[derive(Debug)]
+pub struct TimeOrder<E> {
+    heap: BinaryHeap<Reverse<(Picos, u64, Event<E>)>>,
+    added: u64,
+}
+
+impl<E: Ord> TimeOrder<E> {
+    /// An empty queue that takes `events` events without an allocation.
+    pub fn with_capacity(events: usize) -> TimeOrder<E> {
+        TimeOrder {
+            heap: BinaryHeap::with_capacity(events),
+            added: 0,
+        }
+    }
+}
+
+impl<E: Ord> Default for TimeOrder<E> {
+    fn default() -> Self {
+        TimeOrder::with_capacity(0)
+    }
+}
+
+impl<E: Ord> EventQueue<E> for TimeOrder<E> {
+    fn push(&mut self, at: Picos, event: Event<E>) {
+        self.added += 1;
+        self.heap.push(Reverse((at, self.added, event)));
+    }
+
+    fn next_time(&self) -> Option<Picos> {
+        self.heap.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    fn pop_until(&mut self, until: Picos) -> Option<(Picos, Event<E>)> {
+        if self.next_time()? > until {
+            return None;
+        }
+        self.heap.pop().map(|Reverse((at, _, event))| (at, event))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_of_one_time_keep_the_order_in_which_they_were_added() {
+        let mut queue = TimeOrder::default();
+        queue.push(Picos(5), Event::Scheduled("later"));
+        queue.push(Picos(3), Event::Scheduled("second"));
+        queue.push(Picos(3), Event::Deadline(TimerId(0)));
+        queue.push(Picos(1), Event::Scheduled("first"));
+        assert_eq!(queue.next_time(), Some(Picos(1)));
+        let due: Vec<_> = std::iter::from_fn(|| queue.pop_until(Picos(4))).collect();
+        assert_eq!(
+            due,
+            [
+                (Picos(1), Event::Scheduled("first")),
+                (Picos(3), Event::Scheduled("second")),
+                (Picos(3), Event::Deadline(TimerId(0))),
+            ]
+        );
+        assert_eq!(queue.next_time(), Some(Picos(5)));
+    }
+}
