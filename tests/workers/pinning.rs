@@ -8,6 +8,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde_json::json;
+use xoff_runtime::workers::pin::{CoreBinding, Pin, bind};
 use xoff_telemetry::allowed_cpus;
 
 use crate::bench::Bench;
@@ -20,7 +21,39 @@ pub(crate) const TESTS: &[Reporting] = &[
         Needs::Netns,
         not_pinned,
     ),
+    (
+        "a_thread_is_released_while_its_core_is_crowded",
+        Needs::Netns,
+        released_while_crowded,
+    ),
 ];
+
+fn released_while_crowded() -> Result<Completion, Failed> {
+    let allowed = allowed_cpus();
+    let [core, _, ..] = allowed[..] else {
+        return Ok(Completion::ignored_with("it takes two cores"));
+    };
+    if CoreBinding::new(&Pin::List(vec![core]), Some(core), &allowed).is_some() {
+        return Err("a thread whose core the user chose is never released".into());
+    }
+    // This thread ends with the test.
+    bind(Some(core))?;
+    let mut binding = CoreBinding::new(&Pin::Auto, Some(core), &allowed).ok_or("no binding")?;
+    for (is_crowded, expected) in [
+        (false, &[core][..]),
+        (true, &allowed),
+        (true, &allowed),
+        (false, &[core]),
+    ] {
+        binding.update(is_crowded);
+        same(
+            allowed_cpus().as_slice(),
+            expected,
+            "the allowed cores of the thread",
+        )?;
+    }
+    Ok(Completion::Completed)
+}
 
 fn pinned() -> Result<Completion, Failed> {
     let [first, second, ..] = allowed_cpus()[..] else {

