@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ipnet::IpNet;
-use xoff_dataplane::route::{Entry, Fib, NextHop, Path, PathTable, Route, RouteTag, Target, seeded};
+use xoff_dataplane::route::{FibEntry, Fib, NextHop, RoutePath, PathTable, Route, RouteTag, RouteTarget, seeded_hash};
 use xoff_dataplane::{InterfaceId, NextHopId};
 
 /// Destinations that are looked up in turn.
@@ -22,7 +22,7 @@ fn draw(state: &mut u64) -> u64 {
 /// A default route and `count` networks, /24 in 10/8 or, beyond 50 000, in all of IPv4 unicast; /64 in one /48 or, beyond,
 /// /48 in 2000::/3. Each leads to four of 64 next hops.
 fn routes(v4: bool, count: usize) -> Vec<Route> {
-    let path = |number: u64| Path {
+    let path = |number: u64| RoutePath {
         next_hop: NextHop {
             interface: InterfaceId(number as u16),
             address: IpAddr::from([0xfe80, 0, 0, 0, 0, 0, 0, number as u16]),
@@ -39,7 +39,7 @@ fn routes(v4: bool, count: usize) -> Vec<Route> {
     }
     let target = |state: &mut u64| {
         let first = draw(state) >> 20;
-        Target::Via((0..4).map(|n| path((first + n) % 64)).collect())
+        RouteTarget::Via((0..4).map(|n| path((first + n) % 64)).collect())
     };
     prefixes
         .into_iter()
@@ -91,8 +91,8 @@ fn look_up(fib: &Fib, v4: bool, destinations: &[u128]) -> usize {
 /// As a packet does it: what is found, then the member of the group.
 fn choose(fib: &Fib, table: &PathTable, destinations: &[u128]) -> u32 {
     let next_hop = |address: &u128| match fib.lookup_v4(black_box(*address as u32)) {
-        Some(Entry::Group(group)) => table.select(group, seeded(black_box(*address as u32), 7)),
-        Some(Entry::NextHop(id)) => Some(id),
+        Some(FibEntry::Group(group)) => table.select(group, seeded_hash(black_box(*address as u32), 7)),
+        Some(FibEntry::NextHop(id)) => Some(id),
         _ => None,
     };
     destinations
@@ -109,7 +109,7 @@ fn lookup(criterion: &mut Criterion) {
             let routes = routes(v4, count);
             let destinations = destinations(&routes);
             let fib = Fib::build(routes).unwrap();
-            println!("{family}, {count} routes: {} octets", fib.lookup_bytes());
+            println!("{family}, {count} routes: {} octets", fib.lookup_memory_bytes());
             assert_eq!(look_up(&fib, v4, &destinations), FLOWS);
             group.bench_function(format!("{family}, {count} routes"), |bencher| {
                 bencher.iter(|| look_up(&fib, v4, &destinations))
@@ -141,7 +141,7 @@ fn build(criterion: &mut Criterion) {
         group.bench_function(format!("next, {family}, 100000 routes"), |bencher| {
             bencher.iter_batched(
                 || routes.clone(),
-                |routes| fib.succeed(routes).unwrap(),
+                |routes| fib.build_successor(routes).unwrap(),
                 BatchSize::LargeInput,
             )
         });

@@ -1,32 +1,34 @@
-//! Link aggregation groups with static members: which port a frame takes, and when a group is up.
+//! Link aggregation groups (LAG) with static members: member selection and the state of a LAG.
 
 use crate::config::{LagConfig, SwitchConfig};
 use crate::ids::{LogicalPort, PortId};
-use crate::route::seeded;
+use crate::route::seeded_hash;
 
-/// Apart from the seed of equal-cost routes: a switch that chose a next hop by the same hash would use one member only.
+/// Separates the hash from that of equal-cost routes. With the same hash, a switch that selected a next hop
+/// would use only one member.
 const LAG_SEED: u64 = 0x6c61_672d_6d65_6d62;
 
+/// State of a LAG.
 #[derive(Debug)]
-struct Lag {
+struct LagState {
     admin_up: bool,
     min_links: usize,
     members: Vec<PortId>,
-    /// Members whose link is up, in the order of their numbers; none while the group is down.
+    /// Members whose link is up, sorted by number. Empty while the LAG is down.
     active: Vec<PortId>,
 }
 
-/// All groups, and for every port the logical port that it is or belongs to.
+/// All LAGs, and the logical port of every port. The logical port of a member is its LAG.
 #[derive(Debug)]
-pub(crate) struct Lags {
+pub(crate) struct LagTable {
     logical: Vec<LogicalPort>,
-    groups: Vec<Lag>,
+    lags: Vec<LagState>,
     seed: u64,
 }
 
-impl Lags {
-    /// All groups down.
-    pub(crate) fn new(config: &SwitchConfig) -> Lags {
+impl LagTable {
+    /// Creates the table with all LAGs down.
+    pub(crate) fn new(config: &SwitchConfig) -> LagTable {
         let ports = config.ports.len();
         let mut logical: Vec<_> = (0..ports as u16).map(LogicalPort).collect();
         for (index, lag) in config.lags.iter().enumerate() {
@@ -37,81 +39,82 @@ impl Lags {
         let group = |lag: &LagConfig| {
             let mut members: Vec<_> = lag.members.iter().map(|&port| PortId(port)).collect();
             members.sort_unstable();
-            Lag {
+            LagState {
                 admin_up: lag.admin_up,
                 min_links: usize::from(lag.min_links.max(1)),
                 active: Vec::with_capacity(members.len()),
                 members,
             }
         };
-        Lags {
+        LagTable {
             logical,
-            groups: config.lags.iter().map(group).collect(),
+            lags: config.lags.iter().map(group).collect(),
             seed: config.routing.hash_seed ^ LAG_SEED,
         }
     }
 
-    /// What a port is to bridging and routing.
+    /// The logical port of a port: its LAG, or the port itself.
     #[inline]
-    pub(crate) fn logical(&self, port: PortId) -> LogicalPort {
+    pub(crate) fn logical_port(&self, port: PortId) -> LogicalPort {
         self.logical[port.index()]
     }
 
-    /// A group as a logical port.
-    pub(crate) fn group(&self, lag: u16) -> LogicalPort {
+    /// The logical port of a LAG.
+    pub(crate) fn logical_port_of_lag(&self, lag: u16) -> LogicalPort {
         LogicalPort(self.logical.len() as u16 + lag)
     }
 
-    /// The port by which a flow leaves a logical port; `None` if a group is down. A port is itself, up or not.
+    /// The egress port of a flow that leaves through a logical port. `None` if the LAG is down. A port gives
+    /// itself, regardless of its state.
     #[inline]
-    pub(crate) fn select(&self, logical: LogicalPort, flow_hash: u32) -> Option<PortId> {
+    pub(crate) fn select_member(&self, logical: LogicalPort, flow_hash: u32) -> Option<PortId> {
         match logical.index().checked_sub(self.logical.len()) {
             None => Some(PortId(logical.0)),
-            Some(group) => {
-                let active = &self.groups[group].active;
-                let choice = (u64::from(seeded(flow_hash, self.seed)) * active.len() as u64) >> 32;
+            Some(lag) => {
+                let active = &self.lags[lag].active;
+                let choice = (u64::from(seeded_hash(flow_hash, self.seed)) * active.len() as u64) >> 32;
                 active.get(choice as usize).copied()
             }
         }
     }
 
-    /// The members of a group, up or not, in the order of their numbers.
-    pub(crate) fn members(&self, group: usize) -> &[PortId] {
-        &self.groups[group].members
+    /// All members of a LAG, sorted by number.
+    pub(crate) fn members(&self, lag: usize) -> &[PortId] {
+        &self.lags[lag].members
     }
 
-    /// Whether a group can send by a member.
-    pub(crate) fn is_active(&self, group: usize, member: PortId) -> bool {
-        self.groups[group].active.contains(&member)
+    /// Returns true if a LAG can send through a member.
+    pub(crate) fn is_active(&self, lag: usize, member: PortId) -> bool {
+        self.lags[lag].active.contains(&member)
     }
 
-    /// The index of a group that is a logical port; `None`: it is a port.
+    /// The index of the LAG, or `None` if the logical port is a port.
     #[inline]
-    pub(crate) fn index_of(&self, logical: LogicalPort) -> Option<usize> {
+    pub(crate) fn lag_index(&self, logical: LogicalPort) -> Option<usize> {
         logical.index().checked_sub(self.logical.len())
     }
 
-    /// Whether a group is up.
-    pub(crate) fn group_up(&self, group: usize) -> bool {
-        !self.groups[group].active.is_empty()
+    /// Returns true if a LAG is up.
+    pub(crate) fn is_lag_up(&self, lag: usize) -> bool {
+        !self.lags[lag].active.is_empty()
     }
 
-    /// Whether `config` has the same members in the same groups.
-    pub(crate) fn same_groups(&self, config: &SwitchConfig) -> bool {
-        let other = Lags::new(config);
-        self.logical == other.logical && self.groups.len() == other.groups.len()
+    /// Returns true if `config` has the same LAGs with the same members.
+    pub(crate) fn has_same_members(&self, config: &SwitchConfig) -> bool {
+        let other = LagTable::new(config);
+        self.logical == other.logical && self.lags.len() == other.lags.len()
     }
 
-    /// How many groups there are.
+    /// Number of LAGs.
     pub(crate) fn count(&self) -> usize {
-        self.groups.len()
+        self.lags.len()
     }
 
-    /// Looks again which members are up.
-    pub(crate) fn refresh(&mut self, up: impl Fn(PortId) -> bool) {
-        for lag in &mut self.groups {
+    /// Updates the active members. `up` returns the state of a port.
+    pub(crate) fn update_active_members(&mut self, is_up: impl Fn(PortId) -> bool) {
+        for lag in &mut self.lags {
             lag.active.clear();
-            let alive = lag.members.iter().copied().filter(|&port| up(port));
+            let alive = lag.members.iter().copied().filter(|&port| is_up(port));
             lag.active.extend(alive);
             if !lag.admin_up || lag.active.len() < lag.min_links {
                 lag.active.clear();

@@ -5,5 +5,5 @@
 //! [`Mmu`](crate::mmu::Mmu) admits, [`Fib`](crate::route::Fib) routes and [`mark_ce`](xoff_wire::mark_ce)
 //! marks.
 
-pub use crate::bridge::{Fdb, Mac};
+pub use crate::bridge::{Fdb, MacAddress};
 pub use crate::egress::{Scheduler, SchedulerDecision, WredMarker};

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::thread;
 
 use xoff_dataplane::route::{
-    Fib, NextHop, Path, PathTable, RESILIENT_BUCKETS, Route, RouteTag, Target, seeded,
+    Fib, NextHop, PathTable, RESILIENT_BUCKETS, Route, RoutePath, RouteTag, RouteTarget, seeded_hash,
 };
 use xoff_dataplane::{GroupId, InterfaceId};
 use xoff_wire::parse::parse;
@@ -115,7 +115,7 @@ fn flows(pattern: Pattern, count: u32) -> Vec<u32> {
 }
 
 fn fib(weights: &[u16]) -> Fib {
-    let path = |(number, weight): (u16, &u16)| Path {
+    let path = |(number, weight): (u16, &u16)| RoutePath {
         next_hop: NextHop {
             interface: InterfaceId(number),
             address: IpAddr::from([10, 0, (number >> 8) as u8, number as u8]),
@@ -124,7 +124,7 @@ fn fib(weights: &[u16]) -> Fib {
     };
     let route = Route {
         prefix: "0.0.0.0/0".parse().unwrap(),
-        target: Target::Via((0..).zip(weights).map(path).collect()),
+        target: RouteTarget::Via((0..).zip(weights).map(path).collect()),
         tag: RouteTag::default(),
     };
     Fib::build([route]).unwrap()
@@ -163,8 +163,8 @@ fn for_every_seed(count: u32, check: impl Fn(u64, Pattern, &[u32]) -> f64 + Sync
             let pattern = pattern_of(index);
             let hashes = flows(pattern, count);
             for seed in (0..SEEDS).filter(|seed| *seed as usize % PATTERNS.len() == index) {
-                let seeded: Vec<_> = hashes.iter().map(|hash| seeded(*hash, seed)).collect();
-                worst = worst.max(check(seed, pattern, &seeded));
+                let seeded_hash: Vec<_> = hashes.iter().map(|hash| seeded_hash(*hash, seed)).collect();
+                worst = worst.max(check(seed, pattern, &seeded_hash));
             }
         }
         worst
@@ -201,12 +201,12 @@ fn ten_thousand_flows_are_as_even_as_a_fair_draw() {
     for pattern in PATTERNS {
         let hashes = flows(pattern, FLOWS);
         for seed in 0..SEEDS {
-            let seeded: Vec<_> = hashes.iter().map(|hash| seeded(*hash, seed)).collect();
+            let seeded_hash: Vec<_> = hashes.iter().map(|hash| seeded_hash(*hash, seed)).collect();
             for members in 2..=32_usize {
                 let share = 1.0 / members as f64;
                 let sigma = (f64::from(FLOWS) * share * (1.0 - share)).sqrt();
                 for kind in [None, Some(RESILIENT_BUCKETS)] {
-                    for count in spread(&table(&vec![1; members], kind), members, &seeded) {
+                    for count in spread(&table(&vec![1; members], kind), members, &seeded_hash) {
                         let off = (f64::from(count) - f64::from(FLOWS) * share) / sigma;
                         assert!(
                             off.abs() < 4.5,
@@ -281,7 +281,8 @@ fn switches_with_different_seeds_choose_independently() {
     let limit = 225.0 + 7.0 * 21.2;
     for pattern in PATTERNS {
         let hashes = flows(pattern, 65_536);
-        let chosen = seeds.map(|seed| -> Vec<_> { hashes.iter().map(|hash| seeded(*hash, seed)).collect() });
+        let chosen =
+            seeds.map(|seed| -> Vec<_> { hashes.iter().map(|hash| seeded_hash(*hash, seed)).collect() });
         for first in 0..seeds.len() {
             for second in 0..first {
                 let mut counts = [[0; 16]; 16];
@@ -305,18 +306,18 @@ fn switches_with_the_same_seed_choose_alike_on_every_machine() {
     // The second is the first output of splitmix64 from 0, 0xe220_a839_7b1d_cdaf: its upper half.
     let cases = [(0, 0), (1, 0), (0, 1), (0xdead_beef, 42)];
     let expected = [0, 0xe220_a839, 1_452_414_493, 2_732_096_354];
-    assert_eq!(cases.map(|(hash, seed)| seeded(hash, seed)), expected);
+    assert_eq!(cases.map(|(hash, seed)| seeded_hash(hash, seed)), expected);
 }
 
 #[test]
 fn flows_that_one_tier_sends_the_same_way_spread_again_at_the_next() {
     let hashes = flows(Pattern::RocePorts, 1_000_000);
     let (first, second) = (table(&[1; 8], None), table(&[1; 8], None));
-    let way = first.select(GroupId(0), seeded(hashes[0], 1));
+    let way = first.select(GroupId(0), seeded_hash(hashes[0], 1));
     let same_way: Vec<_> = hashes
         .iter()
-        .filter(|hash| first.select(GroupId(0), seeded(**hash, 1)) == way)
-        .map(|hash| seeded(*hash, 2))
+        .filter(|hash| first.select(GroupId(0), seeded_hash(**hash, 1)) == way)
+        .map(|hash| seeded_hash(*hash, 2))
         .collect();
     assert!(worst(&spread(&second, 8, &same_way), &[1; 8]) < 0.03);
 }

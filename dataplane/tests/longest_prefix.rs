@@ -5,7 +5,9 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use proptest::prelude::*;
-use xoff_dataplane::route::{Entry, Fib, NextHop, Path, Rib, Route, RouteTag, Source, Target};
+use xoff_dataplane::route::{
+    Fib, FibEntry, NextHop, Rib, Route, RoutePath, RouteSource, RouteTag, RouteTarget,
+};
 use xoff_dataplane::{InterfaceId, NextHopId};
 
 /// Numbers from a seed: splitmix64.
@@ -71,11 +73,11 @@ fn ip(v4: bool, address: u128) -> IpAddr {
 /// The reference.
 #[derive(Default)]
 struct Naive {
-    routes: BTreeMap<(bool, u8), BTreeMap<u128, Target>>,
+    routes: BTreeMap<(bool, u8), BTreeMap<u128, RouteTarget>>,
 }
 
 impl Naive {
-    fn set(&mut self, prefix: Bits, target: Target) {
+    fn set(&mut self, prefix: Bits, target: RouteTarget) {
         self.routes
             .entry((prefix.v4, prefix.len))
             .or_default()
@@ -86,7 +88,7 @@ impl Naive {
             routes.remove(&prefix.address);
         }
     }
-    fn lookup(&self, v4: bool, address: u128) -> Option<&Target> {
+    fn lookup(&self, v4: bool, address: u128) -> Option<&RouteTarget> {
         let of_family = self.routes.range((v4, 0)..=(v4, 128));
         of_family
             .rev()
@@ -115,15 +117,15 @@ impl Naive {
 }
 
 /// Whether an entry of `fib` is what `target` says.
-fn agree(fib: &Fib, entry: Option<Entry>, target: Option<&Target>) -> bool {
+fn agree(fib: &Fib, entry: Option<FibEntry>, target: Option<&RouteTarget>) -> bool {
     match (entry, target) {
-        (None, None) | (Some(Entry::Local), Some(Target::Local)) => true,
-        (Some(Entry::Blackhole), Some(Target::Blackhole)) => true,
-        (Some(Entry::Connected(found)), Some(Target::Connected(interface))) => found == *interface,
-        (Some(Entry::NextHop(id)), Some(Target::Via(paths))) => paths
+        (None, None) | (Some(FibEntry::Local), Some(RouteTarget::Local)) => true,
+        (Some(FibEntry::Blackhole), Some(RouteTarget::Blackhole)) => true,
+        (Some(FibEntry::Connected(found)), Some(RouteTarget::Connected(interface))) => found == *interface,
+        (Some(FibEntry::NextHop(id)), Some(RouteTarget::Via(paths))) => paths
             .iter()
             .all(|path| path.next_hop == fib.next_hops()[id.index()]),
-        (Some(Entry::Group(id)), Some(Target::Via(paths))) => {
+        (Some(FibEntry::Group(id)), Some(RouteTarget::Via(paths))) => {
             let members = &fib.groups()[id.index()].members;
             members.len() == paths.len()
                 && paths.iter().all(|path| {
@@ -144,22 +146,22 @@ fn next_hop(number: usize) -> NextHop {
     }
 }
 
-fn target(draw: &mut Draw) -> Target {
+fn target(draw: &mut Draw) -> RouteTarget {
     match draw.below(10) {
-        0 => Target::Local,
-        1 => Target::Blackhole,
-        2 => Target::Connected(InterfaceId(draw.below(300) as u16)),
-        3..=6 => Target::Via(vec![Path {
+        0 => RouteTarget::Local,
+        1 => RouteTarget::Blackhole,
+        2 => RouteTarget::Connected(InterfaceId(draw.below(300) as u16)),
+        3..=6 => RouteTarget::Via(vec![RoutePath {
             next_hop: next_hop(draw.below(40)),
             weight: 1,
         }]),
         _ => {
             let first = draw.below(40);
-            let path = |n| Path {
+            let path = |n| RoutePath {
                 next_hop: next_hop((first + n) % 40),
                 weight: 1,
             };
-            Target::Via((0..2 + draw.below(3)).map(path).collect())
+            RouteTarget::Via((0..2 + draw.below(3)).map(path).collect())
         }
     }
 }
@@ -214,20 +216,20 @@ impl World {
         }
     }
 
-    fn set(&mut self, prefix: Bits, target: Target) {
+    fn set(&mut self, prefix: Bits, target: RouteTarget) {
         let route = Route {
             prefix: prefix.net(),
             target: target.clone(),
             tag: RouteTag::default(),
         };
-        self.rib.set(Source::Static, 1, route);
+        self.rib.set_route(RouteSource::Static, 1, route);
         self.naive.set(prefix, target);
         self.ever.push(prefix);
         self.present.insert(prefix);
     }
 
     fn remove(&mut self, prefix: Bits) {
-        assert!(self.rib.remove(Source::Static, 1, prefix.net()));
+        assert!(self.rib.remove_route(RouteSource::Static, 1, prefix.net()));
         self.naive.remove(prefix);
         self.present.remove(&prefix);
     }
@@ -285,7 +287,7 @@ impl World {
 fn a_million_look_ups_agree_with_the_reference_while_ten_thousand_changes_happen() {
     let mut world = World::new(4);
     for v4 in [true, false] {
-        world.set(Bits::new(v4, 0, 0), Target::Blackhole);
+        world.set(Bits::new(v4, 0, 0), RouteTarget::Blackhole);
     }
     for _ in 0..3_000 {
         let (prefix, target) = (world.prefix(), target(&mut world.draw));
@@ -335,11 +337,11 @@ fn a_hundred_thousand_prefixes_agree_with_the_reference() {
     }
     world.publish();
     world.look_up(200_000);
-    println!("{} octets for look-ups", world.fib.lookup_bytes());
+    println!("{} octets for look-ups", world.fib.lookup_memory_bytes());
     assert!(
-        world.fib.lookup_bytes() < 12_000_000,
+        world.fib.lookup_memory_bytes() < 12_000_000,
         "{} octets",
-        world.fib.lookup_bytes()
+        world.fib.lookup_memory_bytes()
     );
 }
 
@@ -348,7 +350,7 @@ fn a_thousand_routes_of_a_fabric_fit_into_a_second_level_cache() {
     let mut draw = Draw(6);
     for v4 in [true, false] {
         let mut world = World::new(6);
-        world.set(Bits::new(v4, 0, 0), Target::Blackhole);
+        world.set(Bits::new(v4, 0, 0), RouteTarget::Blackhole);
         for _ in 0..1_000 {
             let block = if v4 {
                 0x0a << 120
@@ -356,10 +358,13 @@ fn a_thousand_routes_of_a_fabric_fit_into_a_second_level_cache() {
                 0xfd00_0001_0002_u128 << 80
             };
             let (share, len) = if v4 { (8, 24) } else { (48, 64) };
-            world.set(Bits::new(v4, block | draw.address() >> share, len), Target::Local);
+            world.set(
+                Bits::new(v4, block | draw.address() >> share, len),
+                RouteTarget::Local,
+            );
         }
         world.publish();
-        let bytes = world.fib.lookup_bytes();
+        let bytes = world.fib.lookup_memory_bytes();
         println!("{bytes} octets");
         assert!(bytes <= 300_000, "{bytes} octets");
     }
@@ -381,7 +386,7 @@ proptest! {
     fn small_tables_of_any_shape_agree_with_the_reference(routes in prefixes(), seed in any::<u64>()) {
         let mut naive = Naive::default();
         for &(prefix, interface) in &routes {
-            naive.set(prefix, Target::Connected(InterfaceId(u16::from(interface))));
+            naive.set(prefix, RouteTarget::Connected(InterfaceId(u16::from(interface))));
         }
         let fib = Fib::build(naive.routes()).unwrap();
         let mut draw = Draw(seed);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use xoff_dataplane::route::{
-    Entry, Fib, NextHop, Path, PathTable, RESILIENT_BUCKETS, Route, RouteTag, Target,
+    Fib, FibEntry, NextHop, PathTable, RESILIENT_BUCKETS, Route, RoutePath, RouteTag, RouteTarget,
 };
 use xoff_dataplane::{GroupId, InterfaceId, NextHopId};
 
@@ -25,7 +25,7 @@ fn address(number: u16) -> IpAddr {
 
 /// A route to 10.`index`/16 via next hops given by number and weight.
 fn route(index: u8, members: &[(u16, u16)]) -> Route {
-    let path = |&(number, weight): &(u16, u16)| Path {
+    let path = |&(number, weight): &(u16, u16)| RoutePath {
         next_hop: NextHop {
             interface: InterfaceId(number),
             address: address(number),
@@ -34,7 +34,7 @@ fn route(index: u8, members: &[(u16, u16)]) -> Route {
     };
     Route {
         prefix: ipnet::IpNet::new_assert(IpAddr::from([10, index, 0, 0]), 16),
-        target: Target::Via(members.iter().map(path).collect()),
+        target: RouteTarget::Via(members.iter().map(path).collect()),
         tag: RouteTag::default(),
     }
 }
@@ -56,10 +56,10 @@ impl World {
     }
 
     fn change(&mut self, routes: &[Route]) {
-        let next = self.fib.succeed(routes.iter().cloned()).unwrap();
+        let next = self.fib.build_successor(routes.iter().cloned()).unwrap();
         let down = |id: NextHopId| self.down.contains(&next.next_hops()[id.index()].interface.0);
         self.table
-            .succeed(&self.fib, &next, self.resilient, |id| !down(id));
+            .change_generation(&self.fib, &next, self.resilient, |id| !down(id));
         self.fib = next;
     }
 
@@ -80,7 +80,7 @@ impl World {
 
     fn group(&self, index: u8) -> GroupId {
         match self.fib.lookup(IpAddr::from([10, index, 1, 1])) {
-            Some(Entry::Group(group)) => group,
+            Some(FibEntry::Group(group)) => group,
             other => panic!("{other:?}"),
         }
     }
@@ -89,8 +89,8 @@ impl World {
     fn flows_of(&self, index: u8) -> Vec<Option<u16>> {
         let hash = |flow: u32| (u64::from(flow) * (1 << 32) / u64::from(FLOWS)) as u32;
         let choose = |flow| match self.fib.lookup(IpAddr::from([10, index, 1, 1]))? {
-            Entry::NextHop(id) => Some(id),
-            Entry::Group(group) => self.table.select(group, hash(flow)),
+            FibEntry::NextHop(id) => Some(id),
+            FibEntry::Group(group) => self.table.select(group, hash(flow)),
             other => panic!("{other:?}"),
         };
         (0..FLOWS)
@@ -352,11 +352,13 @@ fn routes_with_the_same_next_hops_and_different_pasts_keep_their_flows() {
 fn a_generation_that_is_skipped_costs_no_flows() {
     let mut world = World::new(Some(RESILIENT_BUCKETS), &equal(1..=4));
     let before = world.buckets();
-    let middle = world.fib.succeed([route(0, &equal(1..=3))]).unwrap();
+    let middle = world.fib.build_successor([route(0, &equal(1..=3))]).unwrap();
     let last = middle
-        .succeed([route(0, &equal(1..=3)), route(1, &equal([7, 8]))])
+        .build_successor([route(0, &equal(1..=3)), route(1, &equal([7, 8]))])
         .unwrap();
-    world.table.succeed(&world.fib, &last, world.resilient, |_| true);
+    world
+        .table
+        .change_generation(&world.fib, &last, world.resilient, |_| true);
     world.fib = last;
     assert_eq!(moved(&before, &world.buckets()), counts(&before)[&4]);
 }

@@ -14,7 +14,7 @@ use xoff_dataplane::config::{
     Attachment, Bridging, LagConfig, Pick, SchemeConfig, SchemeKind, StaticNeighbour, SwitchConfig, Tagging,
     VlanConfig, VlanMember,
 };
-use xoff_dataplane::route::Target;
+use xoff_dataplane::route::RouteTarget;
 use xoff_dataplane::{DropReason, InterfaceId, Picos, PortId, Verdict};
 
 const STEPS: usize = 30_000;
@@ -280,7 +280,7 @@ fn router() -> SwitchConfig {
             ("12.0.0.0/8", via(&hops[1..2])),
             ("13.0.0.0/8", via(&[(2, "10.0.2.77"), (3, "10.0.3.9")])), // one of them answers to nobody
             ("14.0.0.0/8", via(&[(4, "10.0.4.9"), (0, "10.0.0.9")])),  // one of them in the VLAN
-            ("15.0.0.0/8", Target::Blackhole),
+            ("15.0.0.0/8", RouteTarget::Blackhole),
         ],
     );
     config

@@ -1,7 +1,7 @@
 //! The fabric itself: what each event does.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::route::RouteAhead;
+use xoff_dataplane::route::RouteHint;
 use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
 use xoff_wire::parse::ParsedHeaders;
 
@@ -155,7 +155,7 @@ impl Fabric {
 
     /// Handles an event. Whether a host has completed something.
     #[inline(always)]
-    fn handle(&mut self, event: Event, ahead: RouteAhead, observer: &mut impl Observer) -> bool {
+    fn handle(&mut self, event: Event, ahead: RouteHint, observer: &mut impl Observer) -> bool {
         self.events += 1;
         let source = event.what();
         if source & SWITCH != 0 {
@@ -184,7 +184,7 @@ impl Fabric {
 
     /// A frame has arrived over a wire.
     #[inline(always)]
-    fn arrive<O: Observer>(&mut self, wire: u32, frame: Handle, ahead: RouteAhead, observer: &mut O) -> bool {
+    fn arrive<O: Observer>(&mut self, wire: u32, frame: Handle, ahead: RouteHint, observer: &mut O) -> bool {
         let to = self.wires[wire as usize].to;
         self.frame_hops += 1;
         if O::WATCHES {
@@ -204,7 +204,7 @@ impl Fabric {
         &mut self,
         at: (usize, PortId),
         frame: Handle,
-        ahead: RouteAhead,
+        ahead: RouteHint,
         observer: &mut impl Observer,
     ) {
         match self.store.known(frame) {
@@ -220,7 +220,7 @@ impl Fabric {
         &mut self,
         at: (usize, PortId),
         frame: Handle,
-        ahead: RouteAhead,
+        ahead: RouteHint,
         observer: &mut impl Observer,
     ) {
         let parsed = self.store.parsed(frame);
@@ -232,7 +232,7 @@ impl Fabric {
         &mut self,
         (switch, port): (usize, PortId),
         (frame, parsed): (Handle, ParsedHeaders),
-        ahead: RouteAhead,
+        ahead: RouteHint,
         observer: &mut impl Observer,
     ) {
         let arrival = Arrival {

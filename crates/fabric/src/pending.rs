@@ -14,7 +14,7 @@ use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 use std::ops::Range;
 
-use xoff_dataplane::route::RouteAhead;
+use xoff_dataplane::route::RouteHint;
 use xoff_units::Picos;
 
 use super::queue::{Event, EventQueue, first_key_at};
@@ -218,7 +218,7 @@ impl Pending {
         begin: Picos,
         limit: u128,
         mut see: impl FnMut(Event),
-        ahead: impl FnMut(Event) -> RouteAhead,
+        ahead: impl FnMut(Event) -> RouteHint,
     ) {
         (self.open, self.limit) = (parts.clone(), limit);
         self.window.begin_at(begin);
@@ -260,7 +260,7 @@ impl Pending {
 
     /// Takes the next event of the window, with what is known of it ahead.
     #[inline]
-    pub(super) fn take(&mut self) -> Option<(Event, RouteAhead)> {
+    pub(super) fn take(&mut self) -> Option<(Event, RouteHint)> {
         self.window.take()
     }
 

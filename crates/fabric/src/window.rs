@@ -3,7 +3,7 @@
 //! A calendar: the span is cut into slots, so short that few hold more than one event. All of it is a few kilobytes that stay in the first cache,
 //! and neither adding an event nor taking the next one compares it with others where it is alone in its slot.
 
-use xoff_dataplane::route::RouteAhead;
+use xoff_dataplane::route::RouteHint;
 use xoff_units::Picos;
 
 use super::queue::Event;
@@ -23,7 +23,7 @@ const PLACES_MAX: usize = 1 << 14;
 struct Place {
     event: Event,
     next: u32,
-    ahead: RouteAhead,
+    ahead: RouteHint,
 }
 
 /// Pending events of a span, the earliest first. Once one has been taken, none that comes before it is added.
@@ -33,7 +33,7 @@ pub(super) struct Window {
     /// that nobody foresees, would hold up everything behind them.
     next: Event,
     /// What has been looked up for it when the window was opened.
-    ahead: RouteAhead,
+    ahead: RouteHint,
     begin: Picos,
     /// A slot is 2^this picoseconds.
     slot_bits: u32,
@@ -54,7 +54,7 @@ impl Window {
     pub(super) fn new(frame: Picos) -> Window {
         Window {
             next: Event::NONE,
-            ahead: RouteAhead::NONE,
+            ahead: RouteHint::NONE,
             begin: Picos::ZERO,
             slot_bits: (frame.0 / SLOTS_PER_FRAME).max(1).ilog2().min(48),
             held: [0; WORDS],
@@ -81,12 +81,12 @@ impl Window {
     #[inline(always)]
     pub(super) fn fill(&mut self, event: Event) {
         debug_assert!(self.covers(event) && self.next == Event::NONE);
-        self.enter(event, RouteAhead::NONE);
+        self.enter(event, RouteHint::NONE);
     }
 
     /// It has been filled. `ahead`: what is to be known of an event before its turn comes.
     #[inline(always)]
-    pub(super) fn open(&mut self, mut ahead: impl FnMut(Event) -> RouteAhead) {
+    pub(super) fn open(&mut self, mut ahead: impl FnMut(Event) -> RouteHint) {
         for place in &mut self.places {
             place.ahead = ahead(place.event);
         }
@@ -101,10 +101,10 @@ impl Window {
     #[inline(never)]
     pub(super) fn push(&mut self, event: Event) {
         debug_assert!(self.covers(event));
-        let (mut second, mut ahead) = (event, RouteAhead::NONE);
+        let (mut second, mut ahead) = (event, RouteHint::NONE);
         if event < self.next {
             second = std::mem::replace(&mut self.next, event);
-            ahead = std::mem::replace(&mut self.ahead, RouteAhead::NONE);
+            ahead = std::mem::replace(&mut self.ahead, RouteHint::NONE);
             if second == Event::NONE {
                 return;
             }
@@ -114,7 +114,7 @@ impl Window {
 
     /// Puts an event into the calendar.
     #[inline(always)]
-    fn enter(&mut self, event: Event, ahead: RouteAhead) {
+    fn enter(&mut self, event: Event, ahead: RouteHint) {
         let slot = (event.at.0.wrapping_sub(self.begin.0) >> self.slot_bits) as usize % SLOTS;
         if self.places.len() >= self.places_max {
             self.move_together();
@@ -170,7 +170,7 @@ impl Window {
 
     /// Takes the earliest event, with what is known of it ahead.
     #[inline]
-    pub(super) fn take(&mut self) -> Option<(Event, RouteAhead)> {
+    pub(super) fn take(&mut self) -> Option<(Event, RouteHint)> {
         let second = self.take_entered();
         let first = (self.next, self.ahead);
         (self.next, self.ahead) = second;
@@ -179,9 +179,9 @@ impl Window {
 
     /// Takes the earliest event of the calendar; [`Event::NONE`] if there is none.
     #[inline]
-    fn take_entered(&mut self) -> (Event, RouteAhead) {
+    fn take_entered(&mut self) -> (Event, RouteHint) {
         if self.words == 0 {
-            return (Event::NONE, RouteAhead::NONE);
+            return (Event::NONE, RouteHint::NONE);
         }
         let word = self.words.trailing_zeros() as usize % WORDS;
         let slot = word * 64 + self.held[word].trailing_zeros() as usize % 64;
@@ -222,7 +222,7 @@ mod tests {
                 window.fill(event);
                 heap.push(Reverse(event));
             }
-            window.open(|_| RouteAhead::NONE);
+            window.open(|_| RouteHint::NONE);
             for step in 0..200 {
                 let at = Picos(now + draw(begin + span - now));
                 let event = Event::new(at, draw(20) as u32, 0);
@@ -251,7 +251,7 @@ mod tests {
         for n in 0..40 {
             window.fill(Event::new(Picos(n % 3), n as u32, 0));
         }
-        window.open(|_| RouteAhead::NONE);
+        window.open(|_| RouteHint::NONE);
         let mut before = Event::new(Picos::ZERO, 0, 0);
         for n in 40..6 * PLACES_MAX as u64 {
             let (event, _) = window.take().expect("forty are always there");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::balance::{FlowTableUse, MoveReason, ReorderingView};
-use xoff_dataplane::route::{Entry, Fib};
+use xoff_dataplane::route::{FibEntry, Fib};
 use xoff_dataplane::{GroupId, Picos};
 
 use super::reordering::ReorderingReport;
@@ -184,7 +184,7 @@ impl LoadBalancingReport {
         }
         let mut prefixes: BTreeMap<GroupId, (usize, Vec<String>)> = BTreeMap::new();
         for (route, entry) in snapshot.fib.routes() {
-            if let Entry::Group(group) = entry {
+            if let FibEntry::Group(group) = entry {
                 let (routes, named) = prefixes.entry(group).or_default();
                 *routes += 1;
                 if named.len() < PREFIXES_NAMED {

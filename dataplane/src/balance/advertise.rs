@@ -38,7 +38,7 @@ use super::remote::{RemotePaths, SiteIndex, max_path_load};
 use crate::config::{AdvertiseConfig, SwitchConfig};
 use crate::egress::FrameTable;
 use crate::ids::PortId;
-use crate::route::{Fib, NextHop, Target};
+use crate::route::{Fib, NextHop, RouteTarget};
 use xoff_units::{LinkTiming, Picos};
 use xoff_wire::link_quality::{self, LOAD_MAX, PathLoad, SiteEntry};
 
@@ -209,7 +209,7 @@ impl Advertiser {
             return Vec::new();
         }
         for (route, _) in fib.routes().filter(|(route, _)| route.tag.site != 0) {
-            let Target::Via(paths) = &route.target else {
+            let RouteTarget::Via(paths) = &route.target else {
                 continue;
             };
             let place = self

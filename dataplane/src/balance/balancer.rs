@@ -13,7 +13,7 @@ use super::scheme::cluster::QueuePairAnnouncement;
 use crate::config::{BalancingConfig, HashFields, SchemeConfig, SwitchConfig};
 use crate::egress::FrameTable;
 use crate::ids::{GroupId, NextHopId};
-use crate::route::{Fib, NextHop, RouteTag, Target, seeded};
+use crate::route::{Fib, NextHop, RouteTag, RouteTarget, seeded_hash};
 use xoff_units::Picos;
 use xoff_wire::parse::ParsedHeaders;
 
@@ -242,7 +242,7 @@ impl LoadBalancer {
                     key: GroupKey::NextHops(GroupId(index)),
                     tag: group.tag,
                     members: members.collect(),
-                    before: group.inherits.and_then(|old| {
+                    before: group.predecessor.and_then(|old| {
                         let old_group = take_group(&mut before, old.index())?;
                         Some((old_group, member_renumbering(previous, old, next, GroupId(index))))
                     }),
@@ -342,7 +342,7 @@ impl LoadBalancer {
             return chosen;
         }
         // A second seed makes this hash independent of the hash that selected the unreachable member.
-        let hash = seeded(hash, self.hash_seed.rotate_left(32) ^ DETOUR_HASH_SEED);
+        let hash = seeded_hash(hash, self.hash_seed.rotate_left(32) ^ DETOUR_HASH_SEED);
         reachable[((u64::from(hash) * reachable.len() as u64) >> 32) as usize]
     }
 
@@ -562,7 +562,7 @@ impl MemberSelector {
 
 /// The site of the switch itself: the lowest site number of its own networks.
 fn own_site(fib: &Fib) -> Option<u16> {
-    let own = |target: &Target| matches!(target, Target::Local | Target::Connected(_));
+    let own = |target: &RouteTarget| matches!(target, RouteTarget::Local | RouteTarget::Connected(_));
     let sites = fib
         .routes()
         .filter(|(route, _)| own(&route.target))

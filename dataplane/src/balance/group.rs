@@ -17,7 +17,7 @@ use super::{FlowTableUse, PathChoice};
 use crate::config::HashFields;
 use crate::egress::FrameTable;
 use crate::ids::{GroupId, PortId};
-use crate::route::seeded;
+use crate::route::seeded_hash;
 use xoff_units::Picos;
 
 /// Reason of the latest flow move.
@@ -161,7 +161,7 @@ pub(super) struct SwitchContext<'a> {
 /// The flow hash for schemes that identify flows by hash.
 #[inline(always)]
 fn scheme_flow_hash(fields: HashFields, lookup: &LookupContext<'_>, seed: u64) -> u32 {
-    seeded(flow_hash(fields, lookup.parsed, lookup.l3), seed)
+    seeded_hash(flow_hash(fields, lookup.parsed, lookup.l3), seed)
 }
 
 impl BalancingGroup {

@@ -1,18 +1,18 @@
-//! The forwarding database: learnt addresses and the ports behind them.
+//! The forwarding database (FDB): learnt MAC addresses and their ports.
 
 use core::hash::{BuildHasherDefault, Hasher};
 
 use hashbrown::HashMap;
 
-use super::Mac;
+use super::MacAddress;
 use crate::ids::LogicalPort;
 use xoff_units::Picos;
 
-/// Hashes a 64-bit key the same way on every machine and in every run.
+/// A hasher for 64-bit keys that gives the same result on every machine and in every run.
 #[derive(Default)]
-pub(crate) struct FixedHasher(u64);
+pub(crate) struct DeterministicHasher(u64);
 
-impl Hasher for FixedHasher {
+impl Hasher for DeterministicHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -22,33 +22,37 @@ impl Hasher for FixedHasher {
         }
     }
     fn write_u64(&mut self, value: u64) {
-        // A folded multiplication (as wyhash does): one instruction, and every input bit reaches every output bit.
-        // The constants are digits of the golden ratio and of pi: odd, and as many ones as zeros.
+        // A folded multiplication, as in wyhash: one instruction, and every input bit affects every output
+        // bit. The constants are digits of the golden ratio and of pi. They are odd and have about as many
+        // ones as zeros.
         let product = u128::from(self.0 ^ value ^ 0x9e37_79b9_7f4a_7c15) * 0xa409_3822_299f_31d1_u128;
         self.0 = (product >> 64) as u64 ^ product as u64;
     }
 }
 
+/// Port and time of the last frame from an address.
 #[derive(Clone, Copy, Debug)]
-struct Learnt {
+struct FdbEntry {
     port: LogicalPort,
     seen_at: Picos,
 }
 
-/// Addresses learnt per VLAN. An entry past its age counts as unknown; it is removed when room is needed.
+/// MAC addresses learnt per VLAN. An entry older than the ageing time counts as unknown. It is removed when
+/// the table is full.
 #[derive(Debug)]
 pub struct Fdb {
-    entries: HashMap<u64, Learnt, BuildHasherDefault<FixedHasher>>,
+    entries: HashMap<u64, FdbEntry, BuildHasherDefault<DeterministicHasher>>,
     entries_max: usize,
     ageing: Picos,
-    /// A full table is swept at most once per this time.
+    /// Earliest time of the next removal of old entries.
     next_sweep: Picos,
 }
 
 impl Fdb {
-    /// An empty one for so many addresses; an entry counts for less than `ageing` after its address was last seen.
+    /// Creates an empty database for `entries_max` addresses. An entry is valid for less than `ageing` after
+    /// the last frame from its address.
     pub fn new(entries_max: usize, ageing: Picos) -> Fdb {
-        // Twice the room: places of removed entries are then cleaned up in place, never by growing.
+        // Twice the capacity, so that slots of removed entries are reclaimed without a reallocation.
         let entries = HashMap::with_capacity_and_hasher(2 * entries_max, BuildHasherDefault::default());
         Fdb {
             entries,
@@ -58,15 +62,16 @@ impl Fdb {
         }
     }
 
+    /// Sets the ageing time.
     pub(crate) fn set_ageing(&mut self, ageing: Picos) {
         self.ageing = ageing;
     }
 
-    /// Notes that `mac` was seen behind `port`; a full table learns nothing.
+    /// Stores that `mac` is behind `port`. A full table learns no new address.
     #[inline]
-    pub fn learn(&mut self, now: Picos, vlan: u16, mac: Mac, port: LogicalPort) {
-        let key = key(vlan, mac);
-        let learnt = Learnt { port, seen_at: now };
+    pub fn learn(&mut self, now: Picos, vlan: u16, mac: MacAddress, port: LogicalPort) {
+        let key = fdb_key(vlan, mac);
+        let learnt = FdbEntry { port, seen_at: now };
         if let Some(entry) = self.entries.get_mut(&key) {
             *entry = learnt;
             return;
@@ -75,36 +80,36 @@ impl Fdb {
     }
 
     #[cold]
-    fn insert(&mut self, now: Picos, key: u64, learnt: Learnt) {
+    fn insert(&mut self, now: Picos, key: u64, learnt: FdbEntry) {
         if self.entries.len() >= self.entries_max {
             if now < self.next_sweep {
                 return;
             }
-            self.sweep(now);
+            self.remove_aged_entries(now);
         }
         if self.entries.len() < self.entries_max {
             self.entries.insert(key, learnt);
         }
     }
 
-    /// The port behind `mac`, if it was seen recently enough.
+    /// The port of `mac`, unless the entry is too old.
     #[inline]
-    pub fn lookup(&self, now: Picos, vlan: u16, mac: Mac) -> Option<LogicalPort> {
-        let entry = self.entries.get(&key(vlan, mac))?;
+    pub fn lookup(&self, now: Picos, vlan: u16, mac: MacAddress) -> Option<LogicalPort> {
+        let entry = self.entries.get(&fdb_key(vlan, mac))?;
         (now.since(entry.seen_at) < self.ageing).then_some(entry.port)
     }
 
-    /// Forgets everything behind a port or LAG that went down.
+    /// Removes all entries of a port or LAG that went down.
     pub(crate) fn flush_port(&mut self, port: LogicalPort) {
         self.entries.retain(|_, entry| entry.port != port);
     }
 
-    /// Forgets everything: VLANs have changed.
-    pub(crate) fn flush(&mut self) {
+    /// Removes all entries after a change of the VLANs.
+    pub(crate) fn flush_all(&mut self) {
         self.entries.clear();
     }
 
-    /// Live entries as (VLAN, address, port, age), sorted.
+    /// Valid entries as (VLAN, address, port, age), sorted.
     pub(crate) fn entries(&self, now: Picos) -> Vec<(u16, [u8; 6], LogicalPort, Picos)> {
         let mut all: Vec<_> = self
             .entries
@@ -113,7 +118,7 @@ impl Fdb {
             .map(|(key, e)| {
                 (
                     (key >> 48) as u16,
-                    Mac(*key & Mac::BITS).octets(),
+                    MacAddress(*key & MacAddress::BITS).to_bytes(),
                     e.port,
                     now.since(e.seen_at),
                 )
@@ -123,14 +128,16 @@ impl Fdb {
         all
     }
 
-    fn sweep(&mut self, now: Picos) {
+    /// Removes entries that are too old.
+    fn remove_aged_entries(&mut self, now: Picos) {
         let ageing = self.ageing;
         self.entries.retain(|_, entry| now.since(entry.seen_at) < ageing);
         self.next_sweep = now.saturating_add(Picos(ageing.0 / 16));
     }
 }
 
-fn key(vlan: u16, mac: Mac) -> u64 {
+/// The key of an address in a VLAN.
+fn fdb_key(vlan: u16, mac: MacAddress) -> u64 {
     u64::from(vlan) << 48 | mac.0
 }
 
@@ -138,11 +145,11 @@ fn key(vlan: u16, mac: Mac) -> u64 {
 mod tests {
     use super::*;
 
-    const MAC: Mac = Mac(0x0200_0000_0001);
-    const OTHER: Mac = Mac(0x0404_0404_0404);
+    const MAC: MacAddress = MacAddress(0x0200_0000_0001);
+    const OTHER: MacAddress = MacAddress(0x0404_0404_0404);
 
     #[test]
-    fn learns_moves_and_ages() {
+    fn addresses_are_learnt_move_and_age() {
         let mut fdb = Fdb::new(4, Picos::from_millis(100));
         assert_eq!(fdb.lookup(Picos::ZERO, 0, MAC), None);
         fdb.learn(Picos::ZERO, 0, MAC, LogicalPort(1));
@@ -153,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_table_makes_room_only_by_age() {
+    fn a_full_table_removes_only_aged_entries() {
         let mut fdb = Fdb::new(1, Picos::from_millis(100));
         fdb.learn(Picos::ZERO, 0, MAC, LogicalPort(1));
         fdb.learn(Picos::from_millis(50), 0, OTHER, LogicalPort(2));

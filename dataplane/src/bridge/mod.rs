@@ -1,10 +1,10 @@
-//! Layer-2 forwarding: which VLAN a frame is in, where its destination lives, how it leaves.
+//! Layer-2 forwarding: VLANs, the forwarding database and VLAN tags.
 
 mod fdb;
 mod mac;
 mod vlan;
 
+pub(crate) use fdb::DeterministicHasher;
 pub use fdb::Fdb;
-pub(crate) use fdb::FixedHasher;
-pub use mac::Mac;
-pub(crate) use vlan::{TagEdit, VlanTable};
+pub use mac::MacAddress;
+pub(crate) use vlan::{VlanTable, VlanTagAction};

@@ -1,43 +1,45 @@
-//! VLAN membership: which VLAN a frame arrives in, which ports it may leave by, and with which tag.
+//! VLAN membership: the VLAN of a received frame, its permitted egress ports and its egress tag.
 
 use crate::config::{Attachment, Bridging, SwitchConfig, Tagging, VlanConfig};
 use crate::ids::LogicalPort;
 use xoff_wire::parse::VlanTag;
 use xoff_wire::vlan::TPID_CTAG;
 
-/// What happens to a frame's outer tag on its way out.
+/// Change of the outer VLAN tag at egress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TagEdit {
-    /// It leaves as it came.
+pub(crate) enum VlanTagAction {
+    /// The frame is not changed.
     Keep,
-    /// The outer tag goes.
+    /// The outer tag is removed.
     Pop,
-    /// A tag with this TPID and TCI comes in front.
+    /// A tag with this TPID and TCI is inserted.
     Push { tpid: u16, tci: u16 },
-    /// The outer tag is overwritten.
+    /// The outer tag is replaced.
     Rewrite { tpid: u16, tci: u16 },
 }
 
+/// VLANs of a port or LAG.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct PortVlans {
     tpid: u16,
     /// VLAN of untagged frames.
     untagged: Option<u16>,
     /// Membership by VLAN id, sorted.
-    member_of: Vec<(u16, Tagging)>,
+    memberships: Vec<(u16, Tagging)>,
 }
 
-/// Membership of all ports and LAGs, or none where no VLAN is configured.
+/// VLAN membership of all ports and LAGs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VlanTable {
-    /// No VLAN is configured: all that is not routed is one bridge, blind to tags.
+    /// No VLAN is configured. All ports that are not routed form one bridge, which ignores tags.
     transparent: bool,
     ports: Vec<PortVlans>,
-    /// Ports of each VLAN, sorted by VLAN id; with id 0 all ports of the transparent bridge.
+    /// Ports of each VLAN, sorted by VLAN id. Id 0 has all ports of the transparent bridge.
     members: Vec<(u16, Vec<LogicalPort>)>,
 }
 
 impl VlanTable {
+    /// Builds the table of a configuration.
     pub(crate) fn new(config: &SwitchConfig) -> VlanTable {
         let tpids = config.ports.iter().map(|port| port.tpid);
         let lag_tpids = config.lags.iter().map(|lag| match lag.members.first() {
@@ -54,17 +56,18 @@ impl VlanTable {
             members: Vec::new(),
         };
         match &config.bridging {
-            Bridging::Transparent => table.members.push((0, bridged(config))),
-            Bridging::Vlans(vlans) => table.enter(vlans),
+            Bridging::Transparent => table.members.push((0, transparent_bridge_ports(config))),
+            Bridging::Vlans(vlans) => table.add_vlans(vlans),
         }
         table
     }
 
-    fn enter(&mut self, vlans: &[VlanConfig]) {
+    /// Adds the members of VLANs.
+    fn add_vlans(&mut self, vlans: &[VlanConfig]) {
         for vlan in vlans {
             for member in &vlan.members {
                 let port = &mut self.ports[usize::from(member.port)];
-                port.member_of.push((vlan.id, member.tagging));
+                port.memberships.push((vlan.id, member.tagging));
                 if member.tagging != Tagging::Tagged {
                     port.untagged = Some(vlan.id);
                 }
@@ -75,28 +78,29 @@ impl VlanTable {
         }
         self.ports
             .iter_mut()
-            .for_each(|p| p.member_of.sort_unstable_by_key(|(id, _)| *id));
+            .for_each(|p| p.memberships.sort_unstable_by_key(|(id, _)| *id));
         self.members.sort_unstable_by_key(|(id, _)| *id);
     }
 
-    /// The VLAN of a frame that arrives on `port`, 0 in the transparent bridge; `None` if the port is not in it.
+    /// The VLAN of a frame that arrives on `port`, or 0 in the transparent bridge. `None` if the port is not
+    /// a member.
     #[inline]
-    pub(crate) fn ingress(&self, port: LogicalPort, tag: Option<VlanTag>) -> Option<u16> {
+    pub(crate) fn ingress_vlan(&self, port: LogicalPort, tag: Option<VlanTag>) -> Option<u16> {
         if self.transparent {
             return Some(0);
         }
-        self.ports[port.index()].ingress(tag)
+        self.ports[port.index()].ingress_vlan(tag)
     }
 
-    /// Whether a tag is one to this port: of its TPID.
+    /// Returns true if the port treats a tag as a VLAN tag: both have the same TPID.
     #[inline]
-    pub(crate) fn recognises(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
+    pub(crate) fn recognises_tag(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
         tag.is_some_and(|tag| tag.tpid == self.ports[port.index()].tpid)
     }
 
-    /// Whether a frame on a port without VLANs is welcome: untagged, or with a tag that has only a priority.
+    /// Returns true if a port without VLANs accepts a frame: the frame is untagged or has a priority tag.
     #[inline]
-    pub(crate) fn untagged(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
+    pub(crate) fn accepts_without_vlan(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
         tag.is_none_or(|tag| tag.tpid == self.ports[port.index()].tpid && tag.vid() == 0)
     }
 
@@ -108,38 +112,40 @@ impl VlanTable {
         }
     }
 
-    /// How a frame of `vlan` that came in on `from` with `tag` leaves `to`; `None` if `to` is not in the VLAN.
+    /// The tag change of a frame of `vlan` that arrived on `from` with `tag` and leaves through `to`. `None`
+    /// if `to` is not a member of the VLAN.
     #[inline]
-    pub(crate) fn egress(
+    pub(crate) fn egress_tag_action(
         &self,
         from: LogicalPort,
         to: LogicalPort,
         vlan: u16,
         tag: Option<VlanTag>,
-    ) -> Option<TagEdit> {
+    ) -> Option<VlanTagAction> {
         if self.transparent {
-            return Some(TagEdit::Keep);
+            return Some(VlanTagAction::Keep);
         }
-        self.ports[from.index()].edit_towards(&self.ports[to.index()], vlan, tag)
+        self.ports[from.index()].tag_action_towards(&self.ports[to.index()], vlan, tag)
     }
 
-    /// How a packet that came in on `from` with `tag` and is routed out of a port of its own, without any VLAN, leaves.
+    /// The tag change of a routed packet that arrived on `from` with `tag` and leaves through a routed port.
     #[inline]
-    pub(crate) fn untagged_egress(&self, from: LogicalPort, tag: Option<VlanTag>) -> TagEdit {
+    pub(crate) fn routed_port_egress(&self, from: LogicalPort, tag: Option<VlanTag>) -> VlanTagAction {
         match tag.filter(|tag| tag.tpid == self.ports[from.index()].tpid) {
-            Some(_) => TagEdit::Pop,
-            None => TagEdit::Keep,
+            Some(_) => VlanTagAction::Pop,
+            None => VlanTagAction::Keep,
         }
     }
 
-    /// How a frame of the switch's own, untagged so far, leaves `to` in `vlan`; `None` if `to` is not in the VLAN.
-    pub(crate) fn own_egress(&self, to: LogicalPort, vlan: u16) -> Option<TagEdit> {
-        self.egress(to, to, vlan, None)
+    /// The tag change of an untagged frame of the switch itself that leaves through `to` in `vlan`. `None` if
+    /// `to` is not a member of the VLAN.
+    pub(crate) fn originated_frame_egress(&self, to: LogicalPort, vlan: u16) -> Option<VlanTagAction> {
+        self.egress_tag_action(to, to, vlan, None)
     }
 }
 
-/// What the transparent bridge connects: ports and LAGs that are not routed, and no members of LAGs.
-fn bridged(config: &SwitchConfig) -> Vec<LogicalPort> {
+/// The ports of the transparent bridge: ports and LAGs that are not routed, without members of LAGs.
+fn transparent_bridge_ports(config: &SwitchConfig) -> Vec<LogicalPort> {
     let ports = config.ports.len();
     let logical = |attachment: &Attachment| match *attachment {
         Attachment::Port(port) => Some(usize::from(port)),
@@ -158,17 +164,19 @@ fn bridged(config: &SwitchConfig) -> Vec<LogicalPort> {
 }
 
 impl PortVlans {
-    fn ingress(&self, tag: Option<VlanTag>) -> Option<u16> {
+    /// The VLAN of a received frame.
+    fn ingress_vlan(&self, tag: Option<VlanTag>) -> Option<u16> {
         match tag.filter(|t| t.tpid == self.tpid).map(VlanTag::vid) {
             None | Some(0) => self.untagged,
-            Some(vid) => self.tagging(vid).map(|_| vid),
+            Some(vid) => self.tagging_in_vlan(vid).map(|_| vid),
         }
     }
 
-    fn edit_towards(&self, to: &PortVlans, vlan: u16, tag: Option<VlanTag>) -> Option<TagEdit> {
+    /// The tag change between this ingress port and the egress port `to`.
+    fn tag_action_towards(&self, to: &PortVlans, vlan: u16, tag: Option<VlanTag>) -> Option<VlanTagAction> {
         let tag = tag.filter(|t| t.tpid == self.tpid);
-        let tagging = to.tagging(vlan)?;
-        // Priority and drop eligibility travel on; an untagged frame has none.
+        let tagging = to.tagging_in_vlan(vlan)?;
+        // The priority and the drop eligible indicator are kept. They are 0 for an untagged frame.
         let priority = tag.map_or(0, |t| t.tci & 0xf000);
         let wanted = match tagging {
             Tagging::Untagged => None,
@@ -182,16 +190,17 @@ impl PortVlans {
             }),
         };
         Some(match (tag, wanted) {
-            (None, None) => TagEdit::Keep,
-            (Some(_), None) => TagEdit::Pop,
-            (None, Some(VlanTag { tpid, tci })) => TagEdit::Push { tpid, tci },
-            (Some(old), Some(new)) if old == new => TagEdit::Keep,
-            (Some(_), Some(VlanTag { tpid, tci })) => TagEdit::Rewrite { tpid, tci },
+            (None, None) => VlanTagAction::Keep,
+            (Some(_), None) => VlanTagAction::Pop,
+            (None, Some(VlanTag { tpid, tci })) => VlanTagAction::Push { tpid, tci },
+            (Some(old), Some(new)) if old == new => VlanTagAction::Keep,
+            (Some(_), Some(VlanTag { tpid, tci })) => VlanTagAction::Rewrite { tpid, tci },
         })
     }
 
-    fn tagging(&self, vlan: u16) -> Option<Tagging> {
-        let found = self.member_of.binary_search_by_key(&vlan, |(id, _)| *id).ok()?;
-        Some(self.member_of[found].1)
+    /// The tagging of the port in a VLAN.
+    fn tagging_in_vlan(&self, vlan: u16) -> Option<Tagging> {
+        let found = self.memberships.binary_search_by_key(&vlan, |(id, _)| *id).ok()?;
+        Some(self.memberships[found].1)
     }
 }

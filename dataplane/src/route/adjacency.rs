@@ -1,28 +1,29 @@
-//! What a frame needs on its way to a next hop, worked out once instead of for each frame.
+//! Cached link-layer data of next hops.
 
 use xoff_wire::rewrite::LinkAddresses;
 
-/// A next hop that is a known neighbour behind a port: half a cache line, read in one go.
+/// Link-layer data for frames to a known neighbour behind a port. The size is half a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(crate) struct Adjacency {
-    /// The neighbour's link address and the interface's own.
+    /// Link addresses of the neighbour and of the interface.
     pub(crate) addresses: LinkAddresses,
-    /// What [`Neighbours::changes`](super::neighbour::Neighbours::changes) was when this was worked out; it is void once that is another.
-    pub(super) as_of: u64,
-    /// The interface's MTU; 0, which no packet is short enough for: frames cannot go this way without a further look.
+    /// Value of [`NeighbourTable::changes`](super::neighbour::NeighbourTable::changes) when the adjacency was
+    /// computed. A different present value makes the adjacency invalid.
+    pub(super) valid_for: u64,
+    /// MTU of the interface. 0 means that frames must take the full path, because no packet fits in this MTU.
     pub(crate) mtu: u32,
-    /// The port that the interface stands on.
+    /// Egress port of the interface.
     pub(crate) port: u16,
 }
 
 const _: () = assert!(core::mem::size_of::<Adjacency>() == 32);
 
 impl Adjacency {
-    /// Not worked out.
-    pub(super) const VOID: Adjacency = Adjacency {
+    /// An adjacency that is never valid.
+    pub(super) const INVALID: Adjacency = Adjacency {
         addresses: LinkAddresses::new([0; 6], [0; 6]),
-        as_of: u64::MAX,
+        valid_for: u64::MAX,
         mtu: 0,
         port: 0,
     };

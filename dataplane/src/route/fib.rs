@@ -1,4 +1,4 @@
-//! The forwarding information base: an immutable generation that some source of routes builds.
+//! The forwarding information base (FIB): an immutable generation of routes.
 
 mod build;
 mod error;
@@ -14,267 +14,273 @@ use ipnet::IpNet;
 pub(crate) use build::gcd;
 pub use error::FibError;
 use lineage::Lineage;
-pub(super) use lineage::Lineages;
+pub(super) use lineage::LineageIndex;
 
-use super::lpm::Trie;
+use super::lpm::LpmTrie;
 use crate::ids::{GroupId, InterfaceId, NextHopId};
 
-/// Most routes of a [`Fib`].
+/// Largest number of routes of a [`Fib`].
 pub const ROUTES_MAX: usize = 1 << 20;
-/// Most next hops of a [`Fib`].
+/// Largest number of next hops of a [`Fib`].
 pub const NEXT_HOPS_MAX: usize = 1 << 16;
-/// Most groups of a [`Fib`].
+/// Largest number of groups of a [`Fib`].
 pub const GROUPS_MAX: usize = 1 << 12;
-/// Most next hops of a route.
+/// Largest number of next hops of a route.
 pub const MEMBERS_MAX: usize = 512;
-/// Largest sum of the weights of a group, in lowest terms: 64 members of weight 256.
+/// Largest sum of the weights of a group in lowest terms: 64 members of weight 256.
 pub const WEIGHT_SUM_MAX: u32 = 1 << 14;
 
 /// A neighbouring router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NextHop {
-    /// The interface behind which it is.
+    /// Interface to the router.
     pub interface: InterfaceId,
-    /// Its address there.
+    /// Address of the router on this interface.
     pub address: IpAddr,
 }
 
-/// A next hop as part of a route.
+/// A next hop of a route with its weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Path {
-    /// Where to.
+pub struct RoutePath {
+    /// The next hop.
     pub next_hop: NextHop,
-    /// Its share relative to the route's other next hops, at least 1.
+    /// Weight relative to the other next hops of the route, at least 1.
     pub weight: u16,
 }
 
-/// Where a route leads.
+/// Destination of the packets of a route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
-    /// The switch itself has this address.
+pub enum RouteTarget {
+    /// The switch itself owns this address.
     Local,
-    /// The network is behind this interface: every destination is its own next hop.
+    /// The network is connected to this interface. Every destination is its own next hop.
     Connected(InterfaceId),
-    /// One or several routers; order has no meaning, and one that is there twice has the sum of its weights. IPv4
-    /// prefixes may lead to IPv6 addresses (RFC 8950), not the other way round.
-    Via(Vec<Path>),
-    /// Nowhere: packets are dropped and counted.
+    /// One or more routers. Their order has no meaning, and the weights of equal next hops are added. IPv4
+    /// prefixes may have IPv6 next hops (RFC 8950). IPv6 prefixes may not have IPv4 next hops.
+    Via(Vec<RoutePath>),
+    /// Packets are dropped and counted.
     Blackhole,
 }
 
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
-    /// Destinations; host bits are ignored.
+    /// Destination prefix. Host bits are ignored.
     pub prefix: IpNet,
-    /// Where to.
-    pub target: Target,
-    /// What load balancing is to know of it.
+    /// Destination of the packets.
+    pub target: RouteTarget,
+    /// Data for load balancing.
     pub tag: RouteTag,
 }
 
-/// What load balancing knows of a route. Routes with different tags share no group.
+/// Data of a route for load balancing. Routes with different tags do not share a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteTag {
-    /// Where its destinations are: all that is behind one leaf of a fabric is one site. 0: nothing is said.
+    /// Site of the destinations: all destinations behind one leaf of a fabric form a site. 0 means no site.
     pub site: u16,
-    /// How a group of its next hops chooses: an index into [`crate::config::BalancingConfig::schemes`]; `None`: by the rules there.
+    /// Scheme of the group: an index into [`crate::config::BalancingConfig::schemes`]. `None` selects the
+    /// scheme of the members or of the switch.
     pub scheme: Option<u16>,
 }
 
-/// What a look-up finds.
+/// Result of a look-up in a [`Fib`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Entry {
-    /// See [`Target::Local`].
+pub enum FibEntry {
+    /// See [`RouteTarget::Local`].
     Local,
-    /// See [`Target::Connected`].
+    /// See [`RouteTarget::Connected`].
     Connected(InterfaceId),
-    /// One router.
+    /// A single next hop.
     NextHop(NextHopId),
-    /// Several.
+    /// A group of next hops.
     Group(GroupId),
-    /// See [`Target::Blackhole`].
+    /// See [`RouteTarget::Blackhole`].
     Blackhole,
 }
 
 /// A group of equal-cost next hops.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
-    /// Its members, at least two, with their weights in lowest terms, in the order of next hop ids.
+pub struct NextHopGroup {
+    /// At least two members with their weights in lowest terms, in the order of next hop ids.
     pub members: Vec<(NextHopId, u16)>,
-    /// The tag of its routes.
+    /// Tag of the routes of the group.
     pub tag: RouteTag,
-    /// The group of the preceding generation whose flows it takes over.
-    pub inherits: Option<GroupId>,
+    /// The group of the previous generation whose flows this group takes over.
+    pub predecessor: Option<GroupId>,
 }
 
 /// One generation of routes.
 ///
-/// Ids of next hops and groups mean something in one generation only. Next hops are in the order of [`NextHop`], so the
-/// same routes have the same ids, in whatever order they were given.
+/// The ids of next hops and groups are valid in one generation only. Next hops are sorted, so equal routes
+/// give equal ids in any order of insertion.
 ///
-/// Routes with the same set of next hops share a group, unless their flows were spread by different groups before: with
-/// resilient hashing ([`super::PathTable`]) a group's buckets depend on its past, and a route must not be handed to
-/// buckets that would move flows of it without need.
+/// Routes with equal sets of next hops share a group. An exception concerns routes whose flows were in
+/// different groups before. With resilient hashing ([`super::PathTable`]) the buckets of a group depend on
+/// its history. A route must not join a group whose buckets would move flows unnecessarily.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fib {
-    /// In the order of address and length, IPv4 first; host bits are zero.
+    /// Sorted by address and length, IPv4 first. Host bits are zero.
     routes: Vec<Route>,
-    /// What each route's destinations find.
-    entries: Vec<Entry>,
+    /// Look-up result of each route.
+    entries: Vec<FibEntry>,
     next_hops: Vec<NextHop>,
-    groups: Vec<Group>,
-    /// The past of each group.
+    groups: Vec<NextHopGroup>,
+    /// History of each group.
     lineages: Vec<Lineage>,
-    v4: Trie<1>,
-    v6: Trie<2>,
+    v4: LpmTrie<1>,
+    v6: LpmTrie<2>,
 }
 
 impl Fib {
-    /// The first generation of these routes: its groups inherit nothing.
+    /// Builds a first generation. Its groups have no predecessor.
     pub fn build(routes: impl IntoIterator<Item = Route>) -> Result<Fib, FibError> {
         build::build(&Fib::default(), routes.into_iter().collect())
     }
 
-    /// The generation that follows this one: its groups say which groups of this one carried their routes' flows.
-    pub fn succeed(&self, routes: impl IntoIterator<Item = Route>) -> Result<Fib, FibError> {
+    /// Builds the next generation. Its groups refer to the groups of this generation that had the same flows.
+    pub fn build_successor(&self, routes: impl IntoIterator<Item = Route>) -> Result<Fib, FibError> {
         build::build(self, routes.into_iter().collect())
     }
 
-    /// Where packets to `destination` go; `None`: no route.
-    pub fn lookup(&self, destination: IpAddr) -> Option<Entry> {
+    /// Longest-prefix match for `destination`. Returns `None` without a route.
+    pub fn lookup(&self, destination: IpAddr) -> Option<FibEntry> {
         match destination {
             IpAddr::V4(address) => self.lookup_v4(address.to_bits()),
             IpAddr::V6(address) => self.lookup_v6(address.to_bits()),
         }
     }
 
-    /// As [`Fib::lookup`], for an IPv4 address as a number.
+    /// [`Fib::lookup`] for an IPv4 address as an integer.
     #[inline]
-    pub fn lookup_v4(&self, destination: u32) -> Option<Entry> {
-        self.find_v4(destination).entry()
+    pub fn lookup_v4(&self, destination: u32) -> Option<FibEntry> {
+        self.find_leaf_v4(destination).entry()
     }
 
-    /// As [`Fib::lookup`], for an IPv6 address as a number.
+    /// [`Fib::lookup`] for an IPv6 address as an integer.
     #[inline]
-    pub fn lookup_v6(&self, destination: u128) -> Option<Entry> {
-        self.find_v6(destination).entry()
+    pub fn lookup_v6(&self, destination: u128) -> Option<FibEntry> {
+        self.find_leaf_v6(destination).entry()
     }
 
-    /// As [`Fib::lookup_v4`], of which only a part may be asked for.
+    /// [`Fib::lookup_v4`] without decoding the result.
     #[inline(always)]
-    pub(crate) fn find_v4(&self, destination: u32) -> Leaf {
-        Leaf(self.v4.find([u64::from(destination) << 32]))
+    pub(crate) fn find_leaf_v4(&self, destination: u32) -> FibLeaf {
+        FibLeaf(self.v4.find([u64::from(destination) << 32]))
     }
 
-    /// As [`Fib::lookup_v6`], of which only a part may be asked for.
+    /// [`Fib::lookup_v6`] without decoding the result.
     #[inline(always)]
-    pub(crate) fn find_v6(&self, destination: u128) -> Leaf {
-        Leaf(self.v6.find([(destination >> 64) as u64, destination as u64]))
+    pub(crate) fn find_leaf_v6(&self, destination: u128) -> FibLeaf {
+        FibLeaf(self.v6.find([(destination >> 64) as u64, destination as u64]))
     }
 
-    /// Every route with what its destinations find, IPv4 first, in the order of address and length; host bits are zero.
-    pub fn routes(&self) -> impl ExactSizeIterator<Item = (&Route, Entry)> {
+    /// All routes with their look-up results, sorted by address and length, IPv4 first. Host bits are zero.
+    pub fn routes(&self) -> impl ExactSizeIterator<Item = (&Route, FibEntry)> {
         self.routes.iter().zip(self.entries.iter().copied())
     }
 
-    /// Every next hop that some route has, once, in order.
+    /// All next hops, sorted and without duplicates.
     pub fn next_hops(&self) -> &[NextHop] {
         &self.next_hops
     }
 
-    /// Every group that some route has.
-    pub fn groups(&self) -> &[Group] {
+    /// All groups.
+    pub fn groups(&self) -> &[NextHopGroup] {
         &self.groups
     }
 
-    /// Octets that the look-up structures occupy, for both families.
-    pub fn lookup_bytes(&self) -> usize {
-        self.v4.bytes() + self.v6.bytes()
+    /// Memory of the look-up structures of both IP versions in bytes.
+    pub fn lookup_memory_bytes(&self) -> usize {
+        self.v4.memory_bytes() + self.v6.memory_bytes()
     }
 }
 
 /// Bits of a leaf below its kind.
 const ID_BITS: u32 = 27;
 
-/// What a look-up finds, as the tries keep it: an [`Entry`] or nothing.
+/// Encoded look-up result: an [`FibEntry`], or 0 for no route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Leaf(u32);
+pub(crate) struct FibLeaf(u32);
 
-/// What the routes of a switch say of a destination, looked up ahead of the packet: see
-/// [`Switch::look_ahead`](crate::Switch::look_ahead).
+/// Result of a look-up before the packet arrives; see [`Switch::look_ahead`](crate::Switch::look_ahead).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RouteAhead(Leaf);
+pub struct RouteHint(FibLeaf);
 
-impl RouteAhead {
-    /// Nothing has been looked up.
-    pub const NONE: RouteAhead = RouteAhead(Leaf(u32::MAX));
+impl RouteHint {
+    /// No look-up was made.
+    pub const NONE: RouteHint = RouteHint(FibLeaf(u32::MAX));
 
+    /// Stores the result of a look-up.
     #[inline(always)]
-    pub(crate) fn new(leaf: Leaf) -> RouteAhead {
-        RouteAhead(leaf)
+    pub(crate) fn new(leaf: FibLeaf) -> RouteHint {
+        RouteHint(leaf)
     }
 
-    /// What was looked up; `None`: nothing was.
+    /// The result, or `None` if no look-up was made.
     #[inline(always)]
-    pub(crate) fn leaf(self) -> Option<Leaf> {
-        (self != RouteAhead::NONE).then_some(self.0)
+    pub(crate) fn leaf(self) -> Option<FibLeaf> {
+        (self != RouteHint::NONE).then_some(self.0)
     }
 }
 
-/// Kinds of leaves.
+/// Kind of a leaf for a local address.
 const LOCAL: u32 = 1;
+/// Kind of a leaf for a connected network.
 const CONNECTED: u32 = 2;
+/// Kind of a leaf for a single next hop.
 const NEXT_HOP: u32 = 3;
+/// Kind of a leaf for a group.
 const GROUP: u32 = 4;
+/// Kind of a leaf for a blackhole route.
 const BLACKHOLE: u32 = 5;
 
-impl Leaf {
+impl FibLeaf {
     #[inline(always)]
     fn id(self) -> u32 {
         self.0 & ((1 << ID_BITS) - 1)
     }
 
-    /// The group, if it is one.
+    /// The group, if the leaf is a group.
     #[inline(always)]
     pub(crate) fn group(self) -> Option<GroupId> {
         (self.0 >> ID_BITS == GROUP).then_some(GroupId(self.id()))
     }
 
-    /// The next hop, if it is one.
+    /// The next hop, if the leaf is a single next hop.
     #[inline(always)]
     pub(crate) fn next_hop(self) -> Option<NextHopId> {
         (self.0 >> ID_BITS == NEXT_HOP).then_some(NextHopId(self.id()))
     }
 
-    /// The interface behind which the destination is, if it is.
+    /// The interface, if the leaf is a connected network.
     #[inline(always)]
     pub(crate) fn connected(self) -> Option<InterfaceId> {
         (self.0 >> ID_BITS == CONNECTED).then_some(InterfaceId(self.id() as u16))
     }
 
-    /// Whatever it is; `None`: no route.
+    /// Decodes the leaf. Returns `None` without a route.
     #[inline]
-    pub(crate) fn entry(self) -> Option<Entry> {
+    pub(crate) fn entry(self) -> Option<FibEntry> {
         match self.0 >> ID_BITS {
-            LOCAL => Some(Entry::Local),
-            CONNECTED => Some(Entry::Connected(InterfaceId(self.id() as u16))),
-            NEXT_HOP => Some(Entry::NextHop(NextHopId(self.id()))),
-            GROUP => Some(Entry::Group(GroupId(self.id()))),
-            BLACKHOLE => Some(Entry::Blackhole),
+            LOCAL => Some(FibEntry::Local),
+            CONNECTED => Some(FibEntry::Connected(InterfaceId(self.id() as u16))),
+            NEXT_HOP => Some(FibEntry::NextHop(NextHopId(self.id()))),
+            GROUP => Some(FibEntry::Group(GroupId(self.id()))),
+            BLACKHOLE => Some(FibEntry::Blackhole),
             _ => None,
         }
     }
 }
 
-impl Entry {
+impl FibEntry {
+    /// Encodes the entry.
     fn leaf(self) -> u32 {
         let (kind, id) = match self {
-            Entry::Local => (LOCAL, 0),
-            Entry::Connected(interface) => (CONNECTED, u32::from(interface.0)),
-            Entry::NextHop(next_hop) => (NEXT_HOP, next_hop.0),
-            Entry::Group(group) => (GROUP, group.0),
-            Entry::Blackhole => (BLACKHOLE, 0),
+            FibEntry::Local => (LOCAL, 0),
+            FibEntry::Connected(interface) => (CONNECTED, u32::from(interface.0)),
+            FibEntry::NextHop(next_hop) => (NEXT_HOP, next_hop.0),
+            FibEntry::Group(group) => (GROUP, group.0),
+            FibEntry::Blackhole => (BLACKHOLE, 0),
         };
         kind << ID_BITS | id
     }

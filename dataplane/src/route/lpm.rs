@@ -1,101 +1,114 @@
-//! Longest-prefix match: a multibit trie whose nodes have the width and the skip that their prefixes ask for.
+//! Longest-prefix match: a multibit trie with variable widths and skips.
 //!
-//! A look-up follows *slots* of 32 bits. A slot is a leaf (what was found), a *branch* (the next 1 to 16 bits of the
-//! address index 2^width slots that lie together) or a *skip* (the next bits must be these, or the best shorter match
-//! holds). Leaves are pushed: each slot knows the best match of its whole range, so nothing is ever looked up twice. The
-//! width of a branch is in the slot that leads to it, so one branch costs one dependent load.
+//! A look-up follows *slots* of 32 bits. A slot is one of three kinds:
 //!
-//! How wide: a branch has at most 4 slots per prefix below it, the first one 64, never more than 2^16. All branches at one
-//! depth may have 4 096 together even so: in a small table most look-ups then take the same few steps, whatever they look
-//! for, and a processor that has to guess how many there will be guesses right. So 1 000 prefixes of 24 bits cost two or
-//! three loads and at most 256 KiB, of which a flow touches two or three cache lines; and a table
-//! of any shape stays near its prefixes in size. (LC-tries, Nilsson and Karlsson 1999, choose widths likewise; the
-//! popcounts of a poptrie, Asai and Ohara 2015, would cost a dozen instructions each on the x86-64 baseline.)
+//! - a leaf with the result,
+//! - a *branch*, where the next 1 to 16 bits of the address select one of 2^width consecutive slots,
+//! - a *skip*, where the next bits must have a given value. Otherwise, the best shorter match is the result.
+//!
+//! Leaves are pushed down: each slot contains the best match of its whole range, so a look-up never goes
+//! back. The slot that leads to a branch also contains its width. A branch therefore costs one dependent
+//! load.
+//!
+//! The width of a branch depends on the number of prefixes below it: at most 4 slots per prefix, 64 in the
+//! first branch, and never more than 2^16 slots. All branches of one depth may have 4096 slots together in
+//! any case. Most look-ups in a small table then take the same number of steps, so the branch prediction of
+//! the processor is correct. A table of 1000 prefixes of 24 bits needs two or three loads and at most 256
+//! KiB. The memory of any table is roughly proportional to the number of its prefixes.
+//!
+//! LC-tries (Nilsson and Karlsson 1999) select widths in a similar way. The population counts of a poptrie
+//! (Asai and Ohara 2015) would need a dozen instructions each on baseline x86-64.
 
 use std::fmt;
 
-/// Bits of a slot: leaf or not, branch or skip, width less one and first slot of a branch.
-const NODE: u32 = 1 << 31;
-const SKIP: u32 = 1 << 30;
+/// Flag of a slot that is not a leaf.
+const NODE_FLAG: u32 = 1 << 31;
+/// Flag of a slot that is a skip and not a branch.
+const SKIP_FLAG: u32 = 1 << 30;
+/// Position of the width of a branch, minus one, in a slot.
 const WIDTH_SHIFT: u32 = 26;
+/// Largest width of a branch in bits.
 const WIDTH_MAX: u32 = 16;
-const BASE: u32 = (1 << WIDTH_SHIFT) - 1;
+/// Mask of the first slot of a branch.
+const BASE_MASK: u32 = (1 << WIDTH_SHIFT) - 1;
 
-/// Most slots of a trie.
-const SLOTS_MAX: usize = BASE as usize + 1;
-/// The largest leaf: what [`Trie::find`] can return.
-pub(super) const LEAF_MAX: u32 = SKIP - 1;
-/// Slots per prefix of the first branch and of the others, at most.
-const FIRST_SLOTS: usize = 64;
-const SLOTS: usize = 4;
-/// Slots that the branches at one depth may have together even if those are more.
-const FREE_SLOTS: usize = 4_096;
+/// Largest number of slots of a trie.
+const SLOTS_MAX: usize = BASE_MASK as usize + 1;
+/// Largest leaf that [`LpmTrie::find`] can return.
+pub(super) const LEAF_MAX: u32 = SKIP_FLAG - 1;
+/// Slots per prefix in the first branch.
+const FIRST_BRANCH_SLOTS_PER_PREFIX: usize = 64;
+/// Slots per prefix in the other branches.
+const SLOTS_PER_PREFIX: usize = 4;
+/// Slots that all branches of one depth may have together in any case.
+const MIN_SLOTS_PER_DEPTH: usize = 4_096;
 
-/// A prefix on its way into a trie: an address in words, the first bit highest, host bits zero.
+/// A prefix to be inserted. The address consists of 64-bit words in network order, and host bits are zero.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Prefix<const WORDS: usize> {
+pub(super) struct TriePrefix<const WORDS: usize> {
     pub(super) address: [u64; WORDS],
     pub(super) len: u32,
     pub(super) leaf: u32,
 }
 
-/// The trie would need more than [`SLOTS_MAX`] slots.
+/// Error: the trie would need more than [`SLOTS_MAX`] slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Overfull;
+pub(super) struct TrieFull;
 
-/// Bits that all addresses below have in common, within one word of the address.
+/// Address bits that all prefixes below have in common, within one word of the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Skip {
+struct SkipNode {
     /// The word without its last `shift` bits.
     bits: u64,
     next: u32,
-    /// The leaf for an address with other bits.
-    otherwise: u32,
+    /// Leaf for an address with other bits.
+    default_leaf: u32,
     shift: u8,
-    /// Bits of the address that are known behind the skip.
+    /// Number of known address bits after the skip.
     depth: u8,
 }
 
-/// A trie over addresses of `WORDS` x 64 bits; shorter ones are put at the front. Leaf 0 means that nothing matches.
+/// A trie for addresses of `WORDS` x 64 bits. Shorter addresses are left-aligned. Leaf 0 means no match.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub(super) struct Trie<const WORDS: usize> {
+pub(super) struct LpmTrie<const WORDS: usize> {
     root: u32,
     slots: Vec<u32>,
-    skips: Vec<Skip>,
-    /// Slots per prefix of branches behind the first one.
+    skips: Vec<SkipNode>,
+    /// Slots per prefix of all branches except the first one.
     slots_per_prefix: usize,
 }
 
-impl<const WORDS: usize> Trie<WORDS> {
-    /// `prefixes` in order of address, then length; none twice; leaves from 1 to [`LEAF_MAX`].
-    pub(super) fn build(prefixes: &[Prefix<WORDS>]) -> Result<Trie<WORDS>, Overfull> {
-        let mut trie = Trie {
-            slots_per_prefix: SLOTS.max(FREE_SLOTS / prefixes.len().max(1)),
-            ..Trie::default()
+impl<const WORDS: usize> LpmTrie<WORDS> {
+    /// Builds a trie. `prefixes` is sorted by address, then length, without duplicates. Leaves are in the
+    /// range 1 to [`LEAF_MAX`].
+    pub(super) fn build(prefixes: &[TriePrefix<WORDS>]) -> Result<LpmTrie<WORDS>, TrieFull> {
+        let mut trie = LpmTrie {
+            slots_per_prefix: SLOTS_PER_PREFIX.max(MIN_SLOTS_PER_DEPTH / prefixes.len().max(1)),
+            ..LpmTrie::default()
         };
-        trie.root = trie.node(prefixes, 0, 0, FIRST_SLOTS)?;
+        trie.root = trie.build_slot(prefixes, 0, 0, FIRST_BRANCH_SLOTS_PER_PREFIX)?;
         trie.slots.shrink_to_fit();
         trie.skips.shrink_to_fit();
         Ok(trie)
     }
 
-    /// The leaf of the longest prefix that `address` is in; 0: of none.
+    /// The leaf of the longest prefix that contains `address`, or 0.
     #[inline(always)]
     pub(super) fn find(&self, address: [u64; WORDS]) -> u32 {
         let mut slot = self.root;
         let mut depth = 0;
-        while slot & NODE != 0 {
-            if slot & SKIP == 0 {
+        while slot & NODE_FLAG != 0 {
+            if slot & SKIP_FLAG == 0 {
                 let width = (slot >> WIDTH_SHIFT & 15) + 1;
                 let word = address[(depth / 64) as usize % WORDS];
                 let index = (word << (depth % 64)) >> (64 - width);
-                slot = self.slots[(slot & BASE) as usize + index as usize];
+                slot = self.slots[(slot & BASE_MASK) as usize + index as usize];
                 depth += width;
             } else {
                 let skip = &self.skips[(slot & LEAF_MAX) as usize];
                 let word = address[(depth / 64) as usize % WORDS];
                 if word >> skip.shift != skip.bits {
-                    return skip.otherwise;
+                    return skip.default_leaf;
                 }
                 slot = skip.next;
                 depth = u32::from(skip.depth);
@@ -104,36 +117,37 @@ impl<const WORDS: usize> Trie<WORDS> {
         slot
     }
 
-    /// Octets that the trie occupies.
-    pub(super) fn bytes(&self) -> usize {
+    /// Memory of the trie in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
         size_of_val(&self.slots[..]) + size_of_val(&self.skips[..])
     }
 
-    /// A slot for the addresses that share their first `depth` bits. `prefixes` are those among them, at least `depth`
-    /// long; `otherwise` is the leaf of the longest shorter one.
-    fn node(
+    /// Builds the slot for addresses with equal first `depth` bits. `prefixes` are the prefixes with these
+    /// bits and at least this length. `default_leaf` is the leaf of the longest shorter prefix.
+    fn build_slot(
         &mut self,
-        mut prefixes: &[Prefix<WORDS>],
+        mut prefixes: &[TriePrefix<WORDS>],
         depth: u32,
-        mut otherwise: u32,
+        mut default_leaf: u32,
         slots_per_prefix: usize,
-    ) -> Result<u32, Overfull> {
+    ) -> Result<u32, TrieFull> {
         if let Some((first, rest)) = prefixes.split_first()
             && first.len == depth
         {
-            otherwise = first.leaf;
+            default_leaf = first.leaf;
             prefixes = rest;
         }
         let (Some(first), Some(last)) = (prefixes.first(), prefixes.last()) else {
-            return Ok(otherwise);
+            return Ok(default_leaf);
         };
-        // The first one is the shortest of all if any is shorter than what they have in common: it has zeros there.
+        // If any prefix is shorter than the common bits, then it is the first one, because its host bits are
+        // zero.
         let word_end = (depth / 64 + 1) * 64;
-        let common = common_bits(&first.address, &last.address)
+        let common = common_prefix_bits(&first.address, &last.address)
             .min(first.len)
             .min(word_end);
         if common > depth {
-            return self.skip(prefixes, depth, common, otherwise, slots_per_prefix);
+            return self.build_skip(prefixes, depth, common, default_leaf, slots_per_prefix);
         }
         let longest = prefixes.iter().map(|prefix| prefix.len).max().unwrap_or(depth);
         let width = (prefixes.len() * slots_per_prefix)
@@ -141,52 +155,54 @@ impl<const WORDS: usize> Trie<WORDS> {
             .min(WIDTH_MAX)
             .min(longest - depth)
             .min(word_end - depth);
-        self.branch(prefixes, depth, width, otherwise)
+        self.build_branch(prefixes, depth, width, default_leaf)
     }
 
-    fn skip(
+    /// Builds a skip over the common bits.
+    fn build_skip(
         &mut self,
-        prefixes: &[Prefix<WORDS>],
+        prefixes: &[TriePrefix<WORDS>],
         depth: u32,
-        to: u32,
-        otherwise: u32,
+        end: u32,
+        default_leaf: u32,
         slots_per_prefix: usize,
-    ) -> Result<u32, Overfull> {
-        let shift = (depth / 64 + 1) * 64 - to;
+    ) -> Result<u32, TrieFull> {
+        let shift = (depth / 64 + 1) * 64 - end;
         let index = self.skips.len();
-        self.skips.push(Skip {
+        self.skips.push(SkipNode {
             bits: prefixes[0].address[(depth / 64) as usize] >> shift,
             next: 0,
-            otherwise,
+            default_leaf,
             shift: shift as u8,
-            depth: to as u8,
+            depth: end as u8,
         });
-        self.skips[index].next = self.node(prefixes, to, otherwise, slots_per_prefix)?;
+        self.skips[index].next = self.build_slot(prefixes, end, default_leaf, slots_per_prefix)?;
         if index > LEAF_MAX as usize {
-            return Err(Overfull);
+            return Err(TrieFull);
         }
-        Ok(NODE | SKIP | index as u32)
+        Ok(NODE_FLAG | SKIP_FLAG | index as u32)
     }
 
-    fn branch(
+    /// Builds a branch and the slots below it.
+    fn build_branch(
         &mut self,
-        mut prefixes: &[Prefix<WORDS>],
+        mut prefixes: &[TriePrefix<WORDS>],
         depth: u32,
         width: u32,
-        otherwise: u32,
-    ) -> Result<u32, Overfull> {
+        default_leaf: u32,
+    ) -> Result<u32, TrieFull> {
         let base = self.slots.len();
         let slots = 1_usize << width;
         if base + slots > SLOTS_MAX {
-            return Err(Overfull);
+            return Err(TrieFull);
         }
-        self.slots.resize(base + slots, otherwise);
+        self.slots.resize(base + slots, default_leaf);
         let end = depth + width;
-        let slot_of = |prefix: &Prefix<WORDS>| {
+        let slot_of = |prefix: &TriePrefix<WORDS>| {
             let word = prefix.address[(depth / 64) as usize];
             base + ((word << (depth % 64)) >> (64 - width)) as usize
         };
-        // In this order a prefix comes before those that it contains, so what is longer overwrites what is shorter.
+        // A prefix is sorted before the prefixes that it contains, so longer prefixes overwrite shorter ones.
         while let Some((first, rest)) = prefixes.split_first() {
             let slot = slot_of(first);
             if first.len <= end {
@@ -195,25 +211,25 @@ impl<const WORDS: usize> Trie<WORDS> {
             } else {
                 let below = prefixes.partition_point(|prefix| slot_of(prefix) == slot);
                 let (inside, after) = prefixes.split_at(below);
-                self.slots[slot] = self.node(inside, end, self.slots[slot], self.slots_per_prefix)?;
+                self.slots[slot] = self.build_slot(inside, end, self.slots[slot], self.slots_per_prefix)?;
                 prefixes = after;
             }
         }
-        Ok(NODE | (width - 1) << WIDTH_SHIFT | base as u32)
+        Ok(NODE_FLAG | (width - 1) << WIDTH_SHIFT | base as u32)
     }
 }
 
-impl<const WORDS: usize> fmt::Debug for Trie<WORDS> {
+impl<const WORDS: usize> fmt::Debug for LpmTrie<WORDS> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Trie")
+        f.debug_struct("LpmTrie")
             .field("slots", &self.slots.len())
             .field("skips", &self.skips.len())
             .finish_non_exhaustive()
     }
 }
 
-/// How many leading bits two addresses share.
-fn common_bits<const WORDS: usize>(a: &[u64; WORDS], b: &[u64; WORDS]) -> u32 {
+/// Number of equal leading bits of two addresses.
+fn common_prefix_bits<const WORDS: usize>(a: &[u64; WORDS], b: &[u64; WORDS]) -> u32 {
     let mut common = 0;
     for (a, b) in a.iter().zip(b) {
         let same = (a ^ b).leading_zeros();
@@ -229,40 +245,40 @@ fn common_bits<const WORDS: usize>(a: &[u64; WORDS], b: &[u64; WORDS]) -> u32 {
 mod tests {
     use super::*;
 
-    fn v4(address: u32, len: u32, leaf: u32) -> Prefix<1> {
-        Prefix {
+    fn ipv4_prefix(address: u32, len: u32, leaf: u32) -> TriePrefix<1> {
+        TriePrefix {
             address: [u64::from(address) << 32],
             len,
             leaf,
         }
     }
 
-    fn find(trie: &Trie<1>, address: u32) -> u32 {
+    fn find_ipv4(trie: &LpmTrie<1>, address: u32) -> u32 {
         trie.find([u64::from(address) << 32])
     }
 
     #[test]
     fn an_empty_trie_finds_nothing() {
-        assert_eq!(Trie::<1>::default().find([7]), 0);
-        assert_eq!(Trie::<2>::build(&[]).unwrap().find([7, 7]), 0);
+        assert_eq!(LpmTrie::<1>::default().find([7]), 0);
+        assert_eq!(LpmTrie::<2>::build(&[]).unwrap().find([7, 7]), 0);
     }
 
     #[test]
     fn a_single_prefix_is_one_skip() {
-        let trie = Trie::build(&[v4(0x0a00_0000, 8, 3)]).unwrap();
+        let trie = LpmTrie::build(&[ipv4_prefix(0x0a00_0000, 8, 3)]).unwrap();
         assert_eq!((trie.slots.len(), trie.skips.len()), (0, 1));
         assert_eq!(
-            [0x09ff_ffff, 0x0a00_0000, 0x0aff_ffff, 0x0b00_0000].map(|a| find(&trie, a)),
+            [0x09ff_ffff, 0x0a00_0000, 0x0aff_ffff, 0x0b00_0000].map(|a| find_ipv4(&trie, a)),
             [0, 3, 3, 0]
         );
     }
 
     #[test]
-    fn nested_prefixes_override_what_contains_them() {
+    fn longer_prefixes_override_the_prefixes_that_contain_them() {
         let nested: Vec<_> = [0, 1, 8, 16, 24, 31, 32]
-            .map(|len| v4(0x0a00_0000 & (u64::MAX << (32 - len)) as u32, len, len + 1))
+            .map(|len| ipv4_prefix(0x0a00_0000 & (u64::MAX << (32 - len)) as u32, len, len + 1))
             .into();
-        let trie = Trie::build(&nested).unwrap();
+        let trie = LpmTrie::build(&nested).unwrap();
         for (address, len) in [
             (0x0a00_0000, 32),
             (0x0a00_0001, 31),
@@ -272,14 +288,14 @@ mod tests {
             (0x0b00_0000, 1),
             (0x8000_0000, 0),
         ] {
-            assert_eq!(find(&trie, address), len + 1, "{address:08x}");
+            assert_eq!(find_ipv4(&trie, address), len + 1, "{address:08x}");
         }
     }
 
     #[test]
-    fn a_skip_over_both_words_of_an_address_is_two() {
+    fn a_skip_over_two_words_is_two_skips() {
         let address = [0x2001_0db8_0000_0001, 0x0000_0000_0000_0042];
-        let trie = Trie::build(&[Prefix {
+        let trie = LpmTrie::build(&[TriePrefix {
             address,
             len: 128,
             leaf: 9,
@@ -291,33 +307,36 @@ mod tests {
         assert_eq!(trie.find([address[0] ^ 1, address[1]]), 0);
     }
 
-    /// The table of a leaf: its hosts' networks and its own addresses there, other leaves, links to spines.
+    /// The table of a leaf switch: networks of hosts and its own addresses in them, other leaves, links to
+    /// spines.
     #[test]
-    fn a_small_table_has_one_depth() {
+    fn a_small_table_needs_two_skips_and_three_branches() {
         let hosts = (0..4).flat_map(|n| {
             [
-                v4(0x0a00_0000 | n << 1, 31, n + 1),
-                v4(0x0a00_0000 | n << 1, 32, n + 11),
+                ipv4_prefix(0x0a00_0000 | n << 1, 31, n + 1),
+                ipv4_prefix(0x0a00_0000 | n << 1, 32, n + 11),
             ]
         });
-        let leaves = (1..4).map(|n| v4(0x0a00_0000 | n << 8, 24, n + 21));
-        let links = (0..4).map(|n| v4(0xac10_0000 | n << 1, 31, n + 31));
+        let leaves = (1..4).map(|n| ipv4_prefix(0x0a00_0000 | n << 8, 24, n + 21));
+        let links = (0..4).map(|n| ipv4_prefix(0xac10_0000 | n << 1, 31, n + 31));
         let prefixes: Vec<_> = hosts.chain(leaves).chain(links).collect();
-        let trie = Trie::build(&prefixes).unwrap();
-        // One branch for the first bits, and for each block that they lead to a skip and a branch down to the last bit.
+        let trie = LpmTrie::build(&prefixes).unwrap();
+        // One branch for the first bits. Each of its two blocks has a skip and a branch to the last bit.
         assert_eq!((trie.slots.len(), trie.skips.len()), (512 + 1_024 + 4, 2));
-        assert_eq!(find(&trie, 0x0a00_0001), 1);
-        assert_eq!(find(&trie, 0x0a00_0002), 12);
-        assert_eq!(find(&trie, 0x0a00_0301), 24);
-        assert_eq!(find(&trie, 0xac10_0007), 34);
-        assert_eq!(find(&trie, 0x0a00_0400), 0);
+        assert_eq!(find_ipv4(&trie, 0x0a00_0001), 1);
+        assert_eq!(find_ipv4(&trie, 0x0a00_0002), 12);
+        assert_eq!(find_ipv4(&trie, 0x0a00_0301), 24);
+        assert_eq!(find_ipv4(&trie, 0xac10_0007), 34);
+        assert_eq!(find_ipv4(&trie, 0x0a00_0400), 0);
     }
 
     #[test]
-    fn a_thousand_networks_of_one_block_are_one_skip_and_one_branch() {
-        let networks: Vec<_> = (0..1_000).map(|n| v4(0x0a00_0000 | n << 8, 24, n + 1)).collect();
-        let trie = Trie::build(&networks).unwrap();
+    fn a_thousand_adjacent_networks_are_one_skip_and_one_branch() {
+        let networks: Vec<_> = (0..1_000)
+            .map(|n| ipv4_prefix(0x0a00_0000 | n << 8, 24, n + 1))
+            .collect();
+        let trie = LpmTrie::build(&networks).unwrap();
         assert_eq!((trie.slots.len(), trie.skips.len()), (1_024, 1));
-        assert!((0..1_000).all(|n| find(&trie, 0x0a00_0007 | n << 8) == n + 1));
+        assert!((0..1_000).all(|n| find_ipv4(&trie, 0x0a00_0007 | n << 8) == n + 1));
     }
 }

@@ -1,26 +1,26 @@
-//! Layer-3 forwarding: which way a packet goes, who is next, and how it is reached.
+//! Layer-3 forwarding: routes, next hops, and the link addresses of neighbours.
 
 mod adjacency;
 mod fib;
-mod limit;
+pub(crate) mod ip_header;
 mod lpm;
 mod neighbour;
-pub(crate) mod packet;
-mod paths;
+mod neighbour_message;
+mod path_table;
+mod rate_limit;
 mod rib;
 mod router;
-mod solicit;
 
 pub(crate) use fib::gcd;
 pub use fib::{
-    Entry, Fib, FibError, GROUPS_MAX, Group, MEMBERS_MAX, NEXT_HOPS_MAX, NextHop, Path, ROUTES_MAX, Route,
-    RouteAhead, RouteTag, Target, WEIGHT_SUM_MAX,
+    Fib, FibEntry, FibError, GROUPS_MAX, MEMBERS_MAX, NEXT_HOPS_MAX, NextHop, NextHopGroup, ROUTES_MAX,
+    Route, RouteHint, RoutePath, RouteTag, RouteTarget, WEIGHT_SUM_MAX,
 };
-pub(crate) use neighbour::{Due, Held, NeighbourId};
 pub use neighbour::{
-    HELD_FRAMES_MAX, NeighbourEntry, NeighbourState, REACHABLE, RETRANSMIT, SOLICITATIONS_MAX,
+    HELD_FRAMES_MAX, NeighbourEntry, NeighbourState, REACHABLE_TIME, RETRANSMIT_INTERVAL, SOLICITATIONS_MAX,
 };
-pub use paths::{PathTable, RESILIENT_BUCKETS, seeded};
-pub use rib::{DISTANCE_CONNECTED, DISTANCE_STATIC, Rib, Source};
-pub(crate) use router::{Hop, Router};
-pub(crate) use solicit::{Talk, read_arp, read_discovery};
+pub(crate) use neighbour::{HeldFrame, NeighbourAction, NeighbourId};
+pub(crate) use neighbour_message::{NeighbourMessage, parse_arp, parse_neighbour_discovery};
+pub use path_table::{PathTable, RESILIENT_BUCKETS, seeded_hash};
+pub use rib::{DISTANCE_CONNECTED, DISTANCE_STATIC, Rib, RouteSource};
+pub(crate) use router::{ResolvedHop, Router};

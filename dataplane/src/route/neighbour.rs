@@ -1,5 +1,5 @@
-//! Neighbours: the link addresses of next hops, how they are found out and kept (RFC 826, RFC 4861 7.3), and the frames
-//! that wait meanwhile.
+//! The neighbour table: link addresses of next hops, their resolution and ageing (RFC 826, RFC 4861 section
+//! 7.3), and the frames that wait for a resolution.
 
 use core::cmp::Reverse;
 use core::hash::BuildHasherDefault;
@@ -8,324 +8,342 @@ use std::net::IpAddr;
 
 use hashbrown::HashMap;
 
-use crate::bridge::FixedHasher;
+use crate::bridge::DeterministicHasher;
 use crate::frame::Handle;
 use crate::ids::{InterfaceId, LogicalPort, PortId};
 use xoff_units::Picos;
 use xoff_wire::parse::ParsedHeaders;
 
-/// From one request to the next (RFC 4861: RETRANS_TIMER).
-pub const RETRANSMIT: Picos = Picos::from_millis(1_000);
-/// Requests before a neighbour counts as unreachable (MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT).
+/// Time between two requests (RFC 4861: RETRANS_TIMER).
+pub const RETRANSMIT_INTERVAL: Picos = Picos::from_millis(1_000);
+/// Number of unanswered requests after which a neighbour is unreachable (MAX_MULTICAST_SOLICIT,
+/// MAX_UNICAST_SOLICIT).
 pub const SOLICITATIONS_MAX: u8 = 3;
-/// How long a neighbour is believed to be where it was before it is asked again.
-pub const REACHABLE: Picos = Picos::from_millis(300_000);
+/// Time after which a neighbour is probed again.
+pub const REACHABLE_TIME: Picos = Picos::from_millis(300_000);
 
-/// Frames that may wait for neighbours in all.
+/// Largest number of frames that wait for all neighbours together.
 pub const HELD_FRAMES_MAX: usize = 1_024;
 
-/// A place in the table of neighbours.
+/// Index of a neighbour in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct NeighbourId(u32);
 
-/// How much is known of a neighbour.
+/// Resolution state of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NeighbourState {
-    /// Nothing, and nobody has asked.
+    /// The address is not known, and no resolution is running.
     Unknown,
-    /// It is being looked for.
+    /// The resolution is running.
     Incomplete,
-    /// It was heard recently.
+    /// The neighbour answered recently.
     Reachable,
-    /// It was heard, and is asked whether it is still there.
+    /// The neighbour answered some time ago and is being probed.
     Probe,
-    /// It was told by the configuration.
+    /// The configuration contains the link address.
     Static,
 }
 
-/// A neighbour as the table shows it.
+/// Snapshot of a neighbour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeighbourEntry {
-    /// The interface behind which it is.
+    /// Interface of the neighbour.
     pub interface: InterfaceId,
-    /// Its address.
+    /// IP address.
     pub address: IpAddr,
-    /// Its address on the link, once known.
+    /// Link address, once it is known.
     pub mac: Option<[u8; 6]>,
-    /// How much is known.
+    /// Resolution state.
     pub state: NeighbourState,
-    /// The port or LAG behind which it was heard.
+    /// Port or LAG on which the neighbour was last heard.
     pub port: Option<LogicalPort>,
-    /// Since it was last heard.
+    /// Time since the last message of the neighbour.
     pub age: Picos,
-    /// Frames that wait for it.
+    /// Number of frames that wait for the neighbour.
     pub held: usize,
 }
 
 /// A frame that waits for a neighbour.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Held {
-    /// Where it came in; `None`: from the switch itself.
+pub(crate) struct HeldFrame {
+    /// Ingress port. `None` for a frame of the switch itself.
     pub(crate) from: Option<PortId>,
-    /// The router interface it came in on.
+    /// Router interface on which the frame arrived.
     pub(crate) interface: Option<InterfaceId>,
     pub(crate) frame: Handle,
     pub(crate) frame_len: u32,
     pub(crate) parsed: ParsedHeaders,
 }
 
-/// IPv4 as IPv4-mapped IPv6.
+/// Key of a neighbour. IPv4 addresses are stored as IPv4-mapped IPv6 addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
+struct NeighbourKey {
     interface: InterfaceId,
     address: u128,
 }
 
-impl core::hash::Hash for Key {
+impl core::hash::Hash for NeighbourKey {
     fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
         state.write_u64((self.address >> 64) as u64 ^ u64::from(self.interface.0) << 40);
         state.write_u64(self.address as u64);
     }
 }
 
-fn key(interface: InterfaceId, address: IpAddr) -> Key {
+/// The key of an address on an interface.
+fn neighbour_key(interface: InterfaceId, address: IpAddr) -> NeighbourKey {
     let address = match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
         IpAddr::V6(address) => address.to_bits(),
     };
-    Key { interface, address }
+    NeighbourKey { interface, address }
 }
 
-/// Where a neighbour is.
+/// Link address and port of a neighbour.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
+pub(crate) struct NeighbourLink {
     pub(crate) mac: [u8; 6],
-    /// The port or LAG behind which it was heard.
+    /// Port or LAG on which the neighbour was last heard.
     pub(crate) port: Option<LogicalPort>,
 }
 
+/// State of a neighbour.
 #[derive(Debug)]
 struct Neighbour {
-    key: Key,
-    known: Known,
+    key: NeighbourKey,
+    link: NeighbourLink,
     state: NeighbourState,
-    /// Requests sent without an answer.
-    solicited: u8,
+    /// Number of unanswered requests.
+    solicitations: u8,
     heard_at: Picos,
-    /// When something is to be done about it; [`Picos::NEVER`] if not.
+    /// Time of the next action, or [`Picos::NEVER`].
     due: Picos,
-    /// The earliest entry for it in the heap of deadlines: it is looked at then, and entered again if it is not yet due.
-    noted: Picos,
-    /// First and last of the frames that wait for it, and how many they are.
+    /// Earliest time of this neighbour in the heap of deadlines. At this time the deadline is checked, and
+    /// inserted again if it was postponed.
+    scheduled: Picos,
+    /// First frame that waits for this neighbour.
     held_first: u32,
+    /// Last frame that waits for this neighbour.
     held_last: u32,
+    /// Number of waiting frames.
     held: usize,
-    /// A next hop of some route: its place stays.
+    /// The neighbour is a next hop of a route, so its slot must not be freed.
     pinned: bool,
-    /// The place is taken.
+    /// The slot is occupied.
     in_use: bool,
 }
 
-/// No frame: the end of a list.
+/// End of a list of frames.
 const NO_FRAME: u32 = u32::MAX;
 
-/// A frame that waits, and the one behind it.
+/// A slot for a waiting frame, with the next slot of its list.
 #[derive(Debug)]
-struct HeldPlace {
-    held: Option<Held>,
+struct HeldFrameSlot {
+    held: Option<HeldFrame>,
     next: u32,
 }
 
-fn free_place(next: u32) -> HeldPlace {
+/// A free slot. `next` is the next free slot.
+fn free_slot(next: u32) -> HeldFrameSlot {
     let next = if next < HELD_FRAMES_MAX as u32 {
         next
     } else {
         NO_FRAME
     };
-    HeldPlace { held: None, next }
+    HeldFrameSlot { held: None, next }
 }
 
-/// What time asks for.
+/// Action that a timer requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Due {
-    /// To ask a neighbour: its own link address if one is known, everybody otherwise.
+pub(crate) enum NeighbourAction {
+    /// Send a request: to the link address if it is known, otherwise to all stations.
     Solicit(NeighbourId),
-    /// To give up the frames that wait for it.
+    /// Drop the frames that wait for an unreachable neighbour.
     Failed(NeighbourId),
 }
 
-/// All of them, up to a limit.
+/// All neighbours of a switch, up to a limit.
 #[derive(Debug)]
-pub(crate) struct Neighbours {
-    places: Vec<Neighbour>,
+pub(crate) struct NeighbourTable {
+    slots: Vec<Neighbour>,
     free: Vec<u32>,
-    index: HashMap<Key, u32, BuildHasherDefault<FixedHasher>>,
-    /// Earliest first; entries that were overtaken are skipped.
-    due: BinaryHeap<Reverse<(Picos, u32)>>,
-    places_max: usize,
+    index: HashMap<NeighbourKey, u32, BuildHasherDefault<DeterministicHasher>>,
+    /// Deadlines, earliest first. Outdated entries are skipped.
+    deadlines: BinaryHeap<Reverse<(Picos, u32)>>,
+    entries_max: usize,
     hold_frames: usize,
-    /// Frames that wait, of all neighbours, and the list of free places among them.
-    waiting: Vec<HeldPlace>,
-    waiting_free: u32,
+    /// Frames that wait, of all neighbours, and the list of free slots.
+    held_slots: Vec<HeldFrameSlot>,
+    free_held_slot: u32,
     held: usize,
     changes: u64,
 }
 
-impl Neighbours {
-    pub(crate) fn new(places_max: usize, hold_frames: usize) -> Neighbours {
-        Neighbours {
-            places: Vec::with_capacity(places_max),
-            free: Vec::with_capacity(places_max),
-            // Twice the room: places of removed entries are then cleaned up in place, never by growing.
-            index: HashMap::with_capacity_and_hasher(2 * places_max, BuildHasherDefault::default()),
-            due: BinaryHeap::with_capacity(2 * places_max),
-            places_max,
+impl NeighbourTable {
+    /// Creates an empty table.
+    pub(crate) fn new(entries_max: usize, hold_frames: usize) -> NeighbourTable {
+        NeighbourTable {
+            slots: Vec::with_capacity(entries_max),
+            free: Vec::with_capacity(entries_max),
+            // Twice the capacity, so that slots of removed entries are reclaimed without a reallocation.
+            index: HashMap::with_capacity_and_hasher(2 * entries_max, BuildHasherDefault::default()),
+            deadlines: BinaryHeap::with_capacity(2 * entries_max),
+            entries_max,
             hold_frames,
-            waiting: (1..=HELD_FRAMES_MAX as u32).map(free_place).collect(),
-            waiting_free: 0,
+            held_slots: (1..=HELD_FRAMES_MAX as u32).map(free_slot).collect(),
+            free_held_slot: 0,
             held: 0,
             changes: 0,
         }
     }
 
-    pub(crate) fn set_limits(&mut self, places_max: usize, hold_frames: usize) {
-        (self.places_max, self.hold_frames) = (places_max, hold_frames);
+    /// Sets the largest number of neighbours and of waiting frames per neighbour.
+    pub(crate) fn set_limits(&mut self, entries_max: usize, hold_frames: usize) {
+        (self.entries_max, self.hold_frames) = (entries_max, hold_frames);
     }
 
-    /// Counts changes to who is known where, and to what else makes an [`Adjacency`](super::adjacency::Adjacency).
+    /// Number of changes to inputs of an [`Adjacency`](super::adjacency::Adjacency).
     #[inline(always)]
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Something has changed that makes an adjacency.
-    pub(crate) fn changed(&mut self) {
+    /// Records a change to an input of an adjacency.
+    pub(crate) fn record_change(&mut self) {
         self.changes += 1;
     }
 
-    /// Frames that wait, in all.
-    pub(crate) fn held(&self) -> usize {
+    /// Number of waiting frames of all neighbours.
+    pub(crate) fn held_frames(&self) -> usize {
         self.held
     }
 
+    /// The neighbour with this address.
     #[inline]
     pub(crate) fn find(&self, interface: InterfaceId, address: IpAddr) -> Option<NeighbourId> {
-        self.index.get(&key(interface, address)).copied().map(NeighbourId)
+        self.index
+            .get(&neighbour_key(interface, address))
+            .copied()
+            .map(NeighbourId)
     }
 
-    /// As [`Neighbours::find`]; a new place if there is none. `None`: the table is full.
-    pub(crate) fn enter(&mut self, interface: InterfaceId, address: IpAddr) -> Option<NeighbourId> {
+    /// Returns the neighbour with this address, and adds it if necessary. Returns `None` if the table is
+    /// full.
+    pub(crate) fn find_or_add(&mut self, interface: InterfaceId, address: IpAddr) -> Option<NeighbourId> {
         if let Some(found) = self.find(interface, address) {
             return Some(found);
         }
-        if self.index.len() >= self.places_max {
+        if self.index.len() >= self.entries_max {
             return None;
         }
-        self.changed();
-        let key = key(interface, address);
+        self.record_change();
+        let key = neighbour_key(interface, address);
         let neighbour = Neighbour {
             key,
-            known: Known {
+            link: NeighbourLink {
                 mac: [0; 6],
                 port: None,
             },
             state: NeighbourState::Unknown,
-            solicited: 0,
+            solicitations: 0,
             heard_at: Picos::ZERO,
             due: Picos::NEVER,
-            noted: Picos::NEVER,
+            scheduled: Picos::NEVER,
             held_first: NO_FRAME,
             held_last: NO_FRAME,
             held: 0,
             pinned: false,
             in_use: true,
         };
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.places[place as usize] = neighbour;
-                place
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = neighbour;
+                slot
             }
             None => {
-                self.places.push(neighbour);
-                self.places.len() as u32 - 1
+                self.slots.push(neighbour);
+                self.slots.len() as u32 - 1
             }
         };
-        self.index.insert(key, place);
-        Some(NeighbourId(place))
+        self.index.insert(key, slot);
+        Some(NeighbourId(slot))
     }
 
-    /// Where a neighbour is, as far as that is believed.
+    /// The link address of a neighbour, if it is resolved.
     #[inline]
-    pub(crate) fn resolved(&self, id: NeighbourId) -> Option<&Known> {
-        let neighbour = &self.places[id.0 as usize];
+    pub(crate) fn resolved_link(&self, id: NeighbourId) -> Option<&NeighbourLink> {
+        let neighbour = &self.slots[id.0 as usize];
         match neighbour.state {
             NeighbourState::Reachable | NeighbourState::Probe | NeighbourState::Static => {
-                Some(&neighbour.known)
+                Some(&neighbour.link)
             }
             NeighbourState::Unknown | NeighbourState::Incomplete => None,
         }
     }
 
+    /// Interface of a neighbour.
     pub(crate) fn interface(&self, id: NeighbourId) -> InterfaceId {
-        self.places[id.0 as usize].key.interface
+        self.slots[id.0 as usize].key.interface
     }
 
+    /// IP address of a neighbour.
     pub(crate) fn address(&self, id: NeighbourId) -> IpAddr {
-        let address = std::net::Ipv6Addr::from_bits(self.places[id.0 as usize].key.address);
+        let address = std::net::Ipv6Addr::from_bits(self.slots[id.0 as usize].key.address);
         match address.to_ipv4_mapped() {
             Some(v4) => IpAddr::V4(v4),
             None => IpAddr::V6(address),
         }
     }
 
-    /// Keeps the place of a next hop, also while nothing is known of it.
+    /// Keeps the slot of a next hop, even while its address is not known.
     pub(crate) fn pin(&mut self, id: NeighbourId) {
-        self.places[id.0 as usize].pinned = true;
+        self.slots[id.0 as usize].pinned = true;
     }
 
-    /// No place is a next hop's any more; [`Neighbours::pin`] those that are again, then [`Neighbours::sweep`].
+    /// Removes all pins. The caller pins the current next hops again and calls
+    /// [`NeighbourTable::remove_unused`].
     pub(crate) fn unpin_all(&mut self) {
-        self.places.iter_mut().for_each(|place| place.pinned = false);
+        self.slots.iter_mut().for_each(|slot| slot.pinned = false);
     }
 
-    /// Frees places that nothing is known of and nobody waits for.
-    pub(crate) fn sweep(&mut self) {
-        for place in 0..self.places.len() {
-            let neighbour = &self.places[place];
+    /// Removes neighbours that are not resolved, not pinned and not being resolved.
+    pub(crate) fn remove_unused(&mut self) {
+        for slot in 0..self.slots.len() {
+            let neighbour = &self.slots[slot];
             if neighbour.in_use && neighbour.state == NeighbourState::Unknown && !neighbour.pinned {
-                self.remove(NeighbourId(place as u32));
+                self.remove(NeighbourId(slot as u32));
             }
         }
     }
 
-    /// Tells a neighbour's address once and for all.
-    pub(crate) fn tell(
+    /// Sets a static link address.
+    pub(crate) fn set_static(
         &mut self,
         interface: InterfaceId,
         address: IpAddr,
         mac: [u8; 6],
     ) -> Option<NeighbourId> {
-        let id = self.enter(interface, address)?;
-        self.changed();
-        let neighbour = &mut self.places[id.0 as usize];
-        (neighbour.known.mac, neighbour.state, neighbour.due) = (mac, NeighbourState::Static, Picos::NEVER);
+        let id = self.find_or_add(interface, address)?;
+        self.record_change();
+        let neighbour = &mut self.slots[id.0 as usize];
+        (neighbour.link.mac, neighbour.state, neighbour.due) = (mac, NeighbourState::Static, Picos::NEVER);
         Some(id)
     }
 
-    /// Forgets what the configuration told.
-    pub(crate) fn untell_all(&mut self) {
-        self.changed();
-        for place in 0..self.places.len() {
-            let neighbour = &mut self.places[place];
+    /// Removes all static link addresses.
+    pub(crate) fn clear_static(&mut self) {
+        self.record_change();
+        for slot in 0..self.slots.len() {
+            let neighbour = &mut self.slots[slot];
             if neighbour.in_use && neighbour.state == NeighbourState::Static {
                 (neighbour.state, neighbour.due) = (NeighbourState::Unknown, Picos::NEVER);
             }
         }
     }
 
-    /// A neighbour has said where it is. `known_only`: it was not asked, so that only an entry that exists is brought up
-    /// to date (RFC 826's merge, RFC 4861 7.2.5). The frames that waited for it are then the caller's to take.
-    pub(crate) fn heard(
+    /// Stores the link address that a neighbour announced. With `known_only`, only an existing entry is
+    /// updated, because nobody asked for the message (RFC 826: merge; RFC 4861 7.2.5). The caller must then
+    /// send the frames that waited.
+    pub(crate) fn update_from_message(
         &mut self,
         now: Picos,
         interface: InterfaceId,
@@ -336,121 +354,121 @@ impl Neighbours {
     ) -> Option<NeighbourId> {
         let id = match known_only {
             true => self.find(interface, address)?,
-            false => self.enter(interface, address)?,
+            false => self.find_or_add(interface, address)?,
         };
-        self.changed();
-        let neighbour = &mut self.places[id.0 as usize];
+        self.record_change();
+        let neighbour = &mut self.slots[id.0 as usize];
         if neighbour.state == NeighbourState::Static {
-            neighbour.known.port = Some(port);
+            neighbour.link.port = Some(port);
             return None;
         }
-        neighbour.known = Known {
+        neighbour.link = NeighbourLink {
             mac,
             port: Some(port),
         };
         neighbour.heard_at = now;
-        (neighbour.state, neighbour.solicited) = (NeighbourState::Reachable, 0);
-        self.set_due(id, now.saturating_add(REACHABLE));
+        (neighbour.state, neighbour.solicitations) = (NeighbourState::Reachable, 0);
+        self.set_deadline(id, now.saturating_add(REACHABLE_TIME));
         Some(id)
     }
 
-    /// Has a neighbour looked for, unless it is known or looked for already.
-    pub(crate) fn look_for(&mut self, now: Picos, id: NeighbourId) {
-        let neighbour = &mut self.places[id.0 as usize];
+    /// Starts the resolution of a neighbour, unless the neighbour is resolved or being resolved.
+    pub(crate) fn start_resolution(&mut self, now: Picos, id: NeighbourId) {
+        let neighbour = &mut self.slots[id.0 as usize];
         if neighbour.state == NeighbourState::Unknown {
-            (neighbour.state, neighbour.solicited) = (NeighbourState::Incomplete, 0);
-            self.set_due(id, now);
+            (neighbour.state, neighbour.solicitations) = (NeighbourState::Incomplete, 0);
+            self.set_deadline(id, now);
         }
     }
 
-    /// Keeps a frame until its neighbour is found; gives it back if too many wait already.
-    pub(crate) fn hold(&mut self, id: NeighbourId, frame: Held) -> Result<(), Held> {
-        let neighbour = &mut self.places[id.0 as usize];
-        let place = self.waiting_free;
-        if neighbour.held >= self.hold_frames || place == NO_FRAME {
+    /// Keeps a frame until its neighbour is resolved. Returns the frame if too many frames wait already.
+    pub(crate) fn hold_frame(&mut self, id: NeighbourId, frame: HeldFrame) -> Result<(), HeldFrame> {
+        let neighbour = &mut self.slots[id.0 as usize];
+        let slot = self.free_held_slot;
+        if neighbour.held >= self.hold_frames || slot == NO_FRAME {
             return Err(frame);
         }
-        self.waiting_free = self.waiting[place as usize].next;
-        self.waiting[place as usize] = HeldPlace {
+        self.free_held_slot = self.held_slots[slot as usize].next;
+        self.held_slots[slot as usize] = HeldFrameSlot {
             held: Some(frame),
             next: NO_FRAME,
         };
         match neighbour.held_last {
-            NO_FRAME => neighbour.held_first = place,
-            last => self.waiting[last as usize].next = place,
+            NO_FRAME => neighbour.held_first = slot,
+            last => self.held_slots[last as usize].next = slot,
         }
-        neighbour.held_last = place;
+        neighbour.held_last = slot;
         neighbour.held += 1;
         self.held += 1;
         Ok(())
     }
 
-    /// The next frame that waited for a neighbour.
-    pub(crate) fn take_held(&mut self, id: NeighbourId) -> Option<Held> {
-        let neighbour = &mut self.places[id.0 as usize];
+    /// Removes and returns the next frame that waits for a neighbour.
+    pub(crate) fn take_held_frame(&mut self, id: NeighbourId) -> Option<HeldFrame> {
+        let neighbour = &mut self.slots[id.0 as usize];
         let first = neighbour.held_first;
-        let place = self.waiting.get_mut(first as usize)?;
-        neighbour.held_first = place.next;
-        if place.next == NO_FRAME {
+        let slot = self.held_slots.get_mut(first as usize)?;
+        neighbour.held_first = slot.next;
+        if slot.next == NO_FRAME {
             neighbour.held_last = NO_FRAME;
         }
-        place.next = self.waiting_free;
-        self.waiting_free = first;
+        slot.next = self.free_held_slot;
+        self.free_held_slot = first;
         neighbour.held -= 1;
         self.held -= 1;
-        place.held.take()
+        slot.held.take()
     }
 
-    /// How many frames wait for a neighbour.
-    pub(crate) fn held_for(&self, id: NeighbourId) -> usize {
-        self.places[id.0 as usize].held
+    /// Number of frames that wait for a neighbour.
+    pub(crate) fn held_frames_of(&self, id: NeighbourId) -> usize {
+        self.slots[id.0 as usize].held
     }
 
-    /// When time asks for something next.
-    pub(crate) fn next_due(&mut self) -> Picos {
-        while let Some(&Reverse((at, place))) = self.due.peek() {
-            let neighbour = &mut self.places[place as usize];
-            if neighbour.noted != at {
-                self.due.pop();
+    /// Time of the next action.
+    pub(crate) fn next_deadline(&mut self) -> Picos {
+        while let Some(&Reverse((at, slot))) = self.deadlines.peek() {
+            let neighbour = &mut self.slots[slot as usize];
+            if neighbour.scheduled != at {
+                self.deadlines.pop();
                 continue;
             }
             if neighbour.due == at {
                 return at;
             }
-            self.due.pop();
-            neighbour.noted = Picos::NEVER;
+            self.deadlines.pop();
+            neighbour.scheduled = Picos::NEVER;
             let due = neighbour.due;
-            self.set_due(NeighbourId(place), due);
+            self.set_deadline(NeighbourId(slot), due);
         }
         Picos::NEVER
     }
 
-    /// What is due by `now`, one thing at a time.
-    pub(crate) fn take_due(&mut self, now: Picos) -> Option<Due> {
-        if self.next_due() > now {
+    /// Returns the next action that is due at `now`.
+    pub(crate) fn next_action(&mut self, now: Picos) -> Option<NeighbourAction> {
+        if self.next_deadline() > now {
             return None;
         }
-        let Reverse((_, place)) = self.due.pop()?;
-        self.changed();
-        let id = NeighbourId(place);
-        let neighbour = &mut self.places[place as usize];
-        (neighbour.due, neighbour.noted) = (Picos::NEVER, Picos::NEVER);
+        let Reverse((_, slot)) = self.deadlines.pop()?;
+        self.record_change();
+        let id = NeighbourId(slot);
+        let neighbour = &mut self.slots[slot as usize];
+        (neighbour.due, neighbour.scheduled) = (Picos::NEVER, Picos::NEVER);
         if neighbour.state == NeighbourState::Reachable {
-            (neighbour.state, neighbour.solicited) = (NeighbourState::Probe, 0);
+            (neighbour.state, neighbour.solicitations) = (NeighbourState::Probe, 0);
         }
-        if neighbour.solicited >= SOLICITATIONS_MAX {
+        if neighbour.solicitations >= SOLICITATIONS_MAX {
             neighbour.state = NeighbourState::Unknown;
-            return Some(Due::Failed(id));
+            return Some(NeighbourAction::Failed(id));
         }
-        neighbour.solicited += 1;
-        self.set_due(id, now.saturating_add(RETRANSMIT));
-        Some(Due::Solicit(id))
+        neighbour.solicitations += 1;
+        self.set_deadline(id, now.saturating_add(RETRANSMIT_INTERVAL));
+        Some(NeighbourAction::Solicit(id))
     }
 
-    /// Frees a place, unless it is a next hop's. Nothing may wait there.
-    pub(crate) fn forget(&mut self, id: NeighbourId) {
-        self.changed();
-        let neighbour = &mut self.places[id.0 as usize];
+    /// Marks a neighbour as unknown, and removes it unless it is pinned. No frame may wait for the neighbour.
+    pub(crate) fn reset(&mut self, id: NeighbourId) {
+        self.record_change();
+        let neighbour = &mut self.slots[id.0 as usize];
         debug_assert_eq!(neighbour.held, 0);
         (neighbour.state, neighbour.due) = (NeighbourState::Unknown, Picos::NEVER);
         if !neighbour.pinned {
@@ -458,38 +476,38 @@ impl Neighbours {
         }
     }
 
-    /// The neighbours behind an interface that are not told by the configuration.
-    pub(crate) fn dynamic_behind(&self, interface: InterfaceId) -> Vec<NeighbourId> {
+    /// The neighbours on an interface, without static ones.
+    pub(crate) fn dynamic_neighbours_on(&self, interface: InterfaceId) -> Vec<NeighbourId> {
         let behind = |neighbour: &Neighbour| {
             neighbour.in_use
                 && neighbour.key.interface == interface
                 && neighbour.state != NeighbourState::Static
         };
-        let places = self.places.iter().enumerate();
-        places
+        let slots = self.slots.iter().enumerate();
+        slots
             .filter(|(_, neighbour)| behind(neighbour))
-            .map(|(place, _)| NeighbourId(place as u32))
+            .map(|(slot, _)| NeighbourId(slot as u32))
             .collect()
     }
 
-    /// Everything known at `now`, sorted by interface and address.
+    /// Snapshots of all neighbours, sorted by interface and address.
     pub(crate) fn entries(&self, now: Picos) -> Vec<NeighbourEntry> {
-        let mut taken: Vec<_> = (0..self.places.len() as u32)
-            .filter(|&place| self.places[place as usize].in_use)
+        let mut taken: Vec<_> = (0..self.slots.len() as u32)
+            .filter(|&slot| self.slots[slot as usize].in_use)
             .map(NeighbourId)
             .collect();
         taken.sort_unstable_by_key(|id| {
-            let key = &self.places[id.0 as usize].key;
+            let key = &self.slots[id.0 as usize].key;
             (key.interface, key.address)
         });
         let entry = |id: NeighbourId| {
-            let neighbour = &self.places[id.0 as usize];
+            let neighbour = &self.slots[id.0 as usize];
             NeighbourEntry {
                 interface: neighbour.key.interface,
                 address: self.address(id),
-                mac: self.resolved(id).map(|known| known.mac),
+                mac: self.resolved_link(id).map(|known| known.mac),
                 state: neighbour.state,
-                port: neighbour.known.port,
+                port: neighbour.link.port,
                 age: now.since(neighbour.heard_at),
                 held: neighbour.held,
             }
@@ -497,19 +515,21 @@ impl Neighbours {
         taken.into_iter().map(entry).collect()
     }
 
+    /// Removes a neighbour.
     fn remove(&mut self, id: NeighbourId) {
-        let neighbour = &mut self.places[id.0 as usize];
-        (neighbour.in_use, neighbour.due, neighbour.noted) = (false, Picos::NEVER, Picos::NEVER);
+        let neighbour = &mut self.slots[id.0 as usize];
+        (neighbour.in_use, neighbour.due, neighbour.scheduled) = (false, Picos::NEVER, Picos::NEVER);
         self.index.remove(&neighbour.key);
         self.free.push(id.0);
     }
 
-    fn set_due(&mut self, id: NeighbourId, at: Picos) {
-        let neighbour = &mut self.places[id.0 as usize];
+    /// Sets the time of the next action.
+    fn set_deadline(&mut self, id: NeighbourId, at: Picos) {
+        let neighbour = &mut self.slots[id.0 as usize];
         neighbour.due = at;
-        if at < neighbour.noted {
-            neighbour.noted = at;
-            self.due.push(Reverse((at, id.0)));
+        if at < neighbour.scheduled {
+            neighbour.scheduled = at;
+            self.deadlines.push(Reverse((at, id.0)));
         }
     }
 }

@@ -1,145 +1,156 @@
-//! The routing information base: what every source of routes offers, and the best of it.
+//! The routing information base (RIB): the routes of all sources, and the selection of the best ones.
 
 use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 
-use super::{Fib, FibError, Route, RouteTag, Target};
+use super::{Fib, FibError, Route, RouteTag, RouteTarget};
 use crate::config::{Attachment, InterfaceConfig};
 use crate::ids::InterfaceId;
 
-/// Where a route comes from. Of two routes to the same prefix with the same distance, that of the source which comes
-/// first here is used.
+/// Source of a route. Among routes to the same prefix with equal distance, the source that is listed first
+/// here wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
+pub enum RouteSource {
     /// An address of an interface.
     Local(InterfaceId),
     /// A network of an interface.
     Connected(InterfaceId),
     /// The configuration (`STATIC_ROUTE`).
     Static,
-    /// A routing daemon, by a number of the caller's choice.
+    /// A routing daemon, identified by a number of the caller's choice.
     Daemon(u16),
 }
 
-/// Distance of the routes that follow from interfaces.
+/// Administrative distance of routes that interfaces create.
 pub const DISTANCE_CONNECTED: u8 = 0;
-/// Distance of static routes unless told otherwise, as in SONiC's FRR.
+/// Default administrative distance of static routes, as in SONiC's FRR.
 pub const DISTANCE_STATIC: u8 = 1;
 
-/// What sources offer for a prefix, by distance and source: where to, and its tag.
-type Offers = BTreeMap<(u8, Source), (Target, RouteTag)>;
+/// The routes to a prefix, by distance and source.
+type PrefixRoutes = BTreeMap<(u8, RouteSource), (RouteTarget, RouteTag)>;
 
-/// All routes that are offered: per prefix, one for each source and distance; the one with the least distance is used.
+/// All routes of all sources. Each source may have one route per prefix and distance. The route with the
+/// smallest distance is used.
 ///
-/// A source that knows several equally good ways offers them as one route via several next hops. One that has ways of
-/// different distance (`STATIC_ROUTE` with a list of distances) offers a route for each distance: the further one takes
-/// over when the nearer one is removed.
+/// A source with several equally good next hops sets one route with these next hops. A source with next hops
+/// of different distances sets one route per distance, such as a `STATIC_ROUTE` with a list of distances. The
+/// route with the larger distance takes over when the other route is removed.
 #[derive(Clone, Debug, Default)]
 pub struct Rib {
-    offers: BTreeMap<IpNet, Offers>,
-    /// What follows from each interface.
-    interfaces: BTreeMap<InterfaceId, Vec<(Source, IpNet)>>,
+    routes_of_prefix: BTreeMap<IpNet, PrefixRoutes>,
+    /// Routes that each interface created.
+    interfaces: BTreeMap<InterfaceId, Vec<(RouteSource, IpNet)>>,
 }
 
 impl Rib {
-    /// Without routes.
+    /// Creates an empty RIB.
     pub fn new() -> Rib {
         Rib::default()
     }
 
-    /// Offers a route, instead of what the source offered to the same prefix at the same distance before.
-    pub fn set(&mut self, source: Source, distance: u8, route: Route) {
-        let offers = self.offers.entry(route.prefix.trunc()).or_default();
-        offers.insert((distance, source), (route.target, route.tag));
+    /// Sets a route. It replaces the route of the same source with the same prefix and distance.
+    pub fn set_route(&mut self, source: RouteSource, distance: u8, route: Route) {
+        let routes_of_prefix = self.routes_of_prefix.entry(route.prefix.trunc()).or_default();
+        routes_of_prefix.insert((distance, source), (route.target, route.tag));
     }
 
-    /// Takes an offer back; whether there was one.
-    pub fn remove(&mut self, source: Source, distance: u8, prefix: IpNet) -> bool {
+    /// Removes a route. Returns true if the route existed.
+    pub fn remove_route(&mut self, source: RouteSource, distance: u8, prefix: IpNet) -> bool {
         let prefix = prefix.trunc();
-        let Some(offers) = self.offers.get_mut(&prefix) else {
+        let Some(routes_of_prefix) = self.routes_of_prefix.get_mut(&prefix) else {
             return false;
         };
-        let removed = offers.remove(&(distance, source)).is_some();
-        if offers.is_empty() {
-            self.offers.remove(&prefix);
+        let removed = routes_of_prefix.remove(&(distance, source)).is_some();
+        if routes_of_prefix.is_empty() {
+            self.routes_of_prefix.remove(&prefix);
         }
         removed
     }
 
-    /// Takes everything back that a source offered: a daemon has gone.
-    pub fn remove_source(&mut self, source: Source) {
-        self.offers.retain(|_, offers| {
-            offers.retain(|&(_, other), _| other != source);
-            !offers.is_empty()
+    /// Removes all routes of a source, for example of a stopped daemon.
+    pub fn remove_source(&mut self, source: RouteSource) {
+        self.routes_of_prefix.retain(|_, routes_of_prefix| {
+            routes_of_prefix.retain(|&(_, other), _| other != source);
+            !routes_of_prefix.is_empty()
         });
     }
 
-    /// Offers what follows from the addresses of an interface, instead of what followed before:
+    /// Replaces the routes that follow from the addresses of an interface:
     ///
-    /// | for each address | route | because |
+    /// | for each address | route | reason |
     /// |---|---|---|
-    /// | itself | [`Target::Local`] | |
-    /// | its network, unless it is a /32 or /128 | [`Target::Connected`] | |
-    /// | IPv4: network and broadcast address, unless the network is a /31 or /32 | [`Target::Blackhole`] | directed broadcasts are not forwarded (RFC 2644, which changes RFC 1812 4.2.2.11 and 5.3.5.2); a /31 has none (RFC 3021) |
-    /// | IPv6: the subnet-router anycast address, unless the network is a /127 or /128 | [`Target::Local`] | RFC 4291 2.6.1, RFC 6164 |
-    /// | IPv6 link-local ones | nothing | they mean something on their link only, which is known before a route is looked up (RFC 4291 2.5.6) |
+    /// | the address | [`RouteTarget::Local`] | |
+    /// | its network, unless the prefix is a /32 or /128 | [`RouteTarget::Connected`] | |
+    /// | IPv4: network and broadcast address, unless the prefix is a /31 or /32 | [`RouteTarget::Blackhole`] | directed broadcasts are not forwarded (RFC 2644 changes RFC 1812 4.2.2.11 and 5.3.5.2); a /31 has no broadcast address (RFC 3021) |
+    /// | IPv6: the subnet-router anycast address, unless the prefix is a /127 or /128 | [`RouteTarget::Local`] | RFC 4291 2.6.1, RFC 6164 |
+    /// | IPv6 link-local addresses | none | they are valid on their link only, which is known before the route look-up (RFC 4291 2.5.6) |
     ///
-    /// Networks of a loopback lead nowhere: nobody is there. SONiC differs in one thing: in a VLAN it floods directed
-    /// broadcasts of IPv4 networks up to /30 (`IntfsOrch::addDirectedBroadcast`), which RFC 2644 allows only where it has
-    /// been asked for.
+    /// Networks of a loopback interface are blackhole routes, because no station is behind the interface.
+    /// SONiC differs in one point: in a VLAN it floods directed broadcasts of IPv4 networks up to /30
+    /// (`IntfsOrch::addDirectedBroadcast`). RFC 2644 permits this only on request.
     pub fn set_interface(&mut self, interface: InterfaceId, config: &InterfaceConfig) {
         self.remove_interface(interface);
         let routes: Vec<_> = config
             .addresses
             .iter()
-            .flat_map(|address| derived(interface, config.attachment, *address))
+            .flat_map(|address| interface_routes(interface, config.attachment, *address))
             .collect();
-        let derived = routes
+        let prefixes = routes
             .iter()
             .map(|(source, route)| (*source, route.prefix))
             .collect();
-        self.interfaces.insert(interface, derived);
+        self.interfaces.insert(interface, prefixes);
         for (source, route) in routes {
-            self.set(source, DISTANCE_CONNECTED, route);
+            self.set_route(source, DISTANCE_CONNECTED, route);
         }
     }
 
-    /// Takes back what followed from an interface: it is gone, or down.
+    /// Removes the routes of an interface that was removed or went down.
     pub fn remove_interface(&mut self, interface: InterfaceId) {
         for (source, prefix) in self.interfaces.remove(&interface).unwrap_or_default() {
-            self.remove(source, DISTANCE_CONNECTED, prefix);
+            self.remove_route(source, DISTANCE_CONNECTED, prefix);
         }
     }
 
-    /// Says of every offer that there is what load balancing is to know of it.
-    pub fn tag(&mut self, tag: impl Fn(IpNet) -> RouteTag) {
-        for (prefix, offers) in &mut self.offers {
+    /// Sets the load-balancing tag of all routes. The function `tag` returns the tag of a prefix.
+    pub fn set_tags(&mut self, tag: impl Fn(IpNet) -> RouteTag) {
+        for (prefix, routes_of_prefix) in &mut self.routes_of_prefix {
             let tag = tag(*prefix);
-            offers.values_mut().for_each(|(_, of_offer)| *of_offer = tag);
+            routes_of_prefix
+                .values_mut()
+                .for_each(|(_, of_offer)| *of_offer = tag);
         }
     }
 
     /// The best route to each prefix, in the order of prefixes.
-    pub fn best(&self) -> impl Iterator<Item = Route> {
-        self.offers.iter().filter_map(|(prefix, offers)| {
-            offers.first_key_value().map(|(_, (target, tag))| Route {
-                prefix: *prefix,
-                target: target.clone(),
-                tag: *tag,
+    pub fn best_routes(&self) -> impl Iterator<Item = Route> {
+        self.routes_of_prefix
+            .iter()
+            .filter_map(|(prefix, routes_of_prefix)| {
+                routes_of_prefix
+                    .first_key_value()
+                    .map(|(_, (target, tag))| Route {
+                        prefix: *prefix,
+                        target: target.clone(),
+                        tag: *tag,
+                    })
             })
-        })
     }
 
-    /// The best routes as the generation that follows `previous`.
+    /// Builds the FIB of the best routes that follows `previous`.
     pub fn next_generation(&self, previous: &Fib) -> Result<Fib, FibError> {
-        previous.succeed(self.best())
+        previous.build_successor(self.best_routes())
     }
 }
 
-/// The routes that follow from an address of an interface.
-fn derived(interface: InterfaceId, attachment: Attachment, address: IpNet) -> Vec<(Source, Route)> {
-    let (local, connected) = (Source::Local(interface), Source::Connected(interface));
+/// The routes that follow from one address of an interface.
+fn interface_routes(
+    interface: InterfaceId,
+    attachment: Attachment,
+    address: IpNet,
+) -> Vec<(RouteSource, Route)> {
+    let (local, connected) = (RouteSource::Local(interface), RouteSource::Connected(interface));
     let link_local = matches!(address, IpNet::V6(net) if net.addr().is_unicast_link_local());
     if link_local {
         return Vec::new();
@@ -152,12 +163,14 @@ fn derived(interface: InterfaceId, attachment: Attachment, address: IpNet) -> Ve
         };
         (source, route)
     };
-    let mut routes = vec![host(local, address.addr(), Target::Local)];
+    let mut routes = vec![host(local, address.addr(), RouteTarget::Local)];
     let host_bits = address.max_prefix_len() - address.prefix_len();
     if host_bits > 0 {
         let target = match attachment {
-            Attachment::Loopback => Target::Blackhole,
-            Attachment::Port(_) | Attachment::Lag(_) | Attachment::Vlan(_) => Target::Connected(interface),
+            Attachment::Loopback => RouteTarget::Blackhole,
+            Attachment::Port(_) | Attachment::Lag(_) | Attachment::Vlan(_) => {
+                RouteTarget::Connected(interface)
+            }
         };
         let prefix = address.trunc();
         routes.push((
@@ -172,10 +185,10 @@ fn derived(interface: InterfaceId, attachment: Attachment, address: IpNet) -> Ve
     if host_bits > 1 {
         match address {
             IpNet::V4(_) => {
-                routes.push(host(connected, address.network(), Target::Blackhole));
-                routes.push(host(connected, address.broadcast(), Target::Blackhole));
+                routes.push(host(connected, address.network(), RouteTarget::Blackhole));
+                routes.push(host(connected, address.broadcast(), RouteTarget::Blackhole));
             }
-            IpNet::V6(_) => routes.push(host(local, address.network(), Target::Local)),
+            IpNet::V6(_) => routes.push(host(local, address.network(), RouteTarget::Local)),
         }
     }
     routes
@@ -184,7 +197,7 @@ fn derived(interface: InterfaceId, attachment: Attachment, address: IpNet) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::route::{Entry, NextHop, Path};
+    use crate::route::{FibEntry, NextHop, RoutePath};
 
     fn interface(attachment: Attachment, addresses: &[&str]) -> InterfaceConfig {
         InterfaceConfig {
@@ -202,10 +215,10 @@ mod tests {
         rib
     }
 
-    /// `expected`: prefix and target, in the order of prefixes.
-    fn assert_routes(rib: &Rib, expected: &[(&str, Target)]) {
+    /// Compares the best routes with `expected`, in the order of prefixes.
+    fn assert_routes(rib: &Rib, expected: &[(&str, RouteTarget)]) {
         let best: Vec<_> = rib
-            .best()
+            .best_routes()
             .map(|route| (route.prefix.to_string(), route.target))
             .collect();
         let expected: Vec<_> = expected
@@ -215,62 +228,65 @@ mod tests {
         assert_eq!(best, expected);
     }
 
-    const HERE: Target = Target::Connected(InterfaceId(7));
+    const CONNECTED: RouteTarget = RouteTarget::Connected(InterfaceId(7));
 
     #[test]
-    fn an_ipv4_network_has_its_address_and_two_that_lead_nowhere() {
+    fn an_ipv4_network_has_a_local_route_and_two_blackhole_routes() {
         let expected = [
-            ("10.0.0.0/24", HERE),
-            ("10.0.0.0/32", Target::Blackhole),
-            ("10.0.0.9/32", Target::Local),
-            ("10.0.0.255/32", Target::Blackhole),
+            ("10.0.0.0/24", CONNECTED),
+            ("10.0.0.0/32", RouteTarget::Blackhole),
+            ("10.0.0.9/32", RouteTarget::Local),
+            ("10.0.0.255/32", RouteTarget::Blackhole),
         ];
         assert_routes(&rib(Attachment::Port(0), &["10.0.0.9/24"]), &expected);
     }
 
     #[test]
-    fn a_link_of_two_addresses_has_no_broadcast() {
+    fn a_31_bit_prefix_has_no_broadcast_address() {
         let rib = rib(Attachment::Port(0), &["10.0.0.0/31", "2001:db8::1/127"]);
         let expected = [
-            ("10.0.0.0/31", HERE),
-            ("10.0.0.0/32", Target::Local),
-            ("2001:db8::/127", HERE),
-            ("2001:db8::1/128", Target::Local),
+            ("10.0.0.0/31", CONNECTED),
+            ("10.0.0.0/32", RouteTarget::Local),
+            ("2001:db8::/127", CONNECTED),
+            ("2001:db8::1/128", RouteTarget::Local),
         ];
         assert_routes(&rib, &expected);
     }
 
     #[test]
-    fn host_addresses_have_no_network() {
+    fn host_addresses_have_no_connected_route() {
         let rib = rib(Attachment::Loopback, &["10.1.0.1/32", "2001:db8::1/128"]);
         assert_routes(
             &rib,
-            &[("10.1.0.1/32", Target::Local), ("2001:db8::1/128", Target::Local)],
+            &[
+                ("10.1.0.1/32", RouteTarget::Local),
+                ("2001:db8::1/128", RouteTarget::Local),
+            ],
         );
     }
 
     #[test]
-    fn an_ipv6_network_has_its_anycast_address_and_link_local_ones_have_nothing() {
+    fn an_ipv6_network_has_an_anycast_address_and_link_local_has_no_route() {
         let rib = rib(Attachment::Vlan(100), &["fe80::1/64", "2001:db8:1::1/64"]);
         let expected = [
-            ("2001:db8:1::/64", HERE),
-            ("2001:db8:1::/128", Target::Local),
-            ("2001:db8:1::1/128", Target::Local),
+            ("2001:db8:1::/64", CONNECTED),
+            ("2001:db8:1::/128", RouteTarget::Local),
+            ("2001:db8:1::1/128", RouteTarget::Local),
         ];
         assert_routes(&rib, &expected);
     }
 
     #[test]
-    fn the_network_of_a_loopback_leads_nowhere() {
+    fn the_network_of_a_loopback_is_a_blackhole_route() {
         let fib = rib(Attachment::Loopback, &["10.1.0.1/24"])
             .next_generation(&Fib::default())
             .unwrap();
-        assert_eq!(fib.lookup([10, 1, 0, 1].into()), Some(Entry::Local));
-        assert_eq!(fib.lookup([10, 1, 0, 2].into()), Some(Entry::Blackhole));
+        assert_eq!(fib.lookup([10, 1, 0, 1].into()), Some(FibEntry::Local));
+        assert_eq!(fib.lookup([10, 1, 0, 2].into()), Some(FibEntry::Blackhole));
     }
 
     #[test]
-    fn the_address_of_one_interface_wins_over_the_broadcast_of_another() {
+    fn a_local_route_wins_over_the_broadcast_address_of_another_interface() {
         let mut rib = rib(Attachment::Port(0), &["10.0.0.1/24"]);
         rib.set_interface(
             InterfaceId(8),
@@ -278,8 +294,8 @@ mod tests {
         );
         rib.set_interface(InterfaceId(6), &interface(Attachment::Port(2), &["10.0.0.2/24"]));
         let fib = rib.next_generation(&Fib::default()).unwrap();
-        assert_eq!(fib.lookup([10, 0, 0, 255].into()), Some(Entry::Local));
-        let first = Some(Entry::Connected(InterfaceId(6)));
+        assert_eq!(fib.lookup([10, 0, 0, 255].into()), Some(FibEntry::Local));
+        let first = Some(FibEntry::Connected(InterfaceId(6)));
         assert_eq!(
             fib.lookup([10, 0, 0, 3].into()),
             first,
@@ -287,19 +303,19 @@ mod tests {
         );
         rib.remove_interface(InterfaceId(8));
         let fib = rib.next_generation(&fib).unwrap();
-        assert_eq!(fib.lookup([10, 0, 0, 255].into()), Some(Entry::Blackhole));
+        assert_eq!(fib.lookup([10, 0, 0, 255].into()), Some(FibEntry::Blackhole));
     }
 
-    fn via(number: u8) -> Target {
+    fn via(number: u8) -> RouteTarget {
         let next_hop = NextHop {
             interface: InterfaceId(0),
             address: [10, 0, 0, number].into(),
         };
-        Target::Via(vec![Path { next_hop, weight: 1 }])
+        RouteTarget::Via(vec![RoutePath { next_hop, weight: 1 }])
     }
 
     #[test]
-    fn the_least_distance_wins_and_the_next_one_takes_over() {
+    fn the_route_with_the_smallest_distance_wins() {
         let prefix: IpNet = "10.9.0.0/16".parse().unwrap();
         let route = |number| Route {
             prefix,
@@ -307,31 +323,31 @@ mod tests {
             tag: RouteTag::default(),
         };
         let mut rib = Rib::new();
-        rib.set(Source::Daemon(1), 20, route(20));
-        rib.set(Source::Static, 200, route(200));
-        rib.set(Source::Static, DISTANCE_STATIC, route(1));
+        rib.set_route(RouteSource::Daemon(1), 20, route(20));
+        rib.set_route(RouteSource::Static, 200, route(200));
+        rib.set_route(RouteSource::Static, DISTANCE_STATIC, route(1));
         for (number, source, distance) in [
-            (1, Source::Static, 1),
-            (20, Source::Daemon(1), 20),
-            (200, Source::Static, 200),
+            (1, RouteSource::Static, 1),
+            (20, RouteSource::Daemon(1), 20),
+            (200, RouteSource::Static, 200),
         ] {
             assert_routes(&rib, &[("10.9.0.0/16", via(number))]);
             assert!(
-                rib.remove(source, distance, "10.9.1.1/16".parse().unwrap()),
+                rib.remove_route(source, distance, "10.9.1.1/16".parse().unwrap()),
                 "host bits are ignored"
             );
-            assert!(!rib.remove(source, distance, prefix));
+            assert!(!rib.remove_route(source, distance, prefix));
         }
-        assert_eq!(rib.best().count(), 0);
+        assert_eq!(rib.best_routes().count(), 0);
     }
 
     #[test]
-    fn a_source_that_goes_takes_its_routes_with_it() {
+    fn remove_source_removes_all_its_routes() {
         let mut rib = rib(Attachment::Port(0), &["10.0.0.1/31"]);
         for n in 0..100 {
             let prefix = IpNet::new_assert([10, n, 0, 0].into(), 16);
-            rib.set(
-                Source::Daemon(u16::from(n) % 2),
+            rib.set_route(
+                RouteSource::Daemon(u16::from(n) % 2),
                 20,
                 Route {
                     prefix,
@@ -340,10 +356,10 @@ mod tests {
                 },
             );
         }
-        rib.remove_source(Source::Daemon(1));
-        assert_eq!(rib.best().count(), 50 + 2);
-        rib.remove_source(Source::Daemon(0));
+        rib.remove_source(RouteSource::Daemon(1));
+        assert_eq!(rib.best_routes().count(), 50 + 2);
+        rib.remove_source(RouteSource::Daemon(0));
         rib.remove_interface(InterfaceId(7));
-        assert_eq!(rib.best().count(), 0);
+        assert_eq!(rib.best_routes().count(), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Layer 3 of a switch: interfaces, the current generation of routes, the neighbours.
+//! The router of a switch: interfaces, the current routes and the neighbours.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -6,60 +6,60 @@ use std::sync::Arc;
 use ipnet::IpNet;
 
 use super::adjacency::Adjacency;
-use super::limit::RateLimit;
-use super::neighbour::{NeighbourId, Neighbours};
-use super::paths::{PathTable, seeded};
-use super::solicit::Question;
-use super::{Entry, Fib, NextHop};
-use crate::bridge::Mac;
+use super::neighbour::{NeighbourId, NeighbourTable};
+use super::neighbour_message::AddressRequest;
+use super::path_table::{PathTable, seeded_hash};
+use super::rate_limit::RateLimit;
+use super::{Fib, FibEntry, NextHop};
+use crate::bridge::MacAddress;
 use crate::config::{Attachment, InterfaceConfig, RoutingConfig, SwitchConfig};
 use crate::ids::{GroupId, InterfaceId, LogicalPort, NextHopId};
 use xoff_wire::rewrite::LinkAddresses;
 
-/// Frames for the switch itself that it takes per second, and at once.
+/// Rate limit of frames to the CPU port in frames per second. The burst is one second of this rate.
 const CPU_FRAMES_PER_SECOND: u32 = 10_000;
 
-/// Stations on link whose adjacencies are kept.
-const ON_LINK: usize = 64;
+/// Number of cached adjacencies to stations on connected networks.
+const ON_LINK_SLOTS: usize = 64;
 
-/// A station on link, and what frames to it need.
+/// Cached adjacency of a station on a connected network.
 #[derive(Clone, Copy, Debug)]
-struct OnLink {
-    of: (InterfaceId, u32),
+struct OnLinkAdjacency {
+    station: (InterfaceId, u32),
     adjacency: Adjacency,
 }
 
-impl OnLink {
-    const VOID: OnLink = OnLink {
-        of: (InterfaceId(0), 0),
-        adjacency: Adjacency::VOID,
+impl OnLinkAdjacency {
+    const INVALID: OnLinkAdjacency = OnLinkAdjacency {
+        station: (InterfaceId(0), 0),
+        adjacency: Adjacency::INVALID,
     };
 }
 
-/// Where a station's adjacency is kept: by the product of its address with the golden ratio.
+/// Cache slot of a station: the high bits of its address multiplied by the golden ratio.
 #[inline(always)]
-fn on_link_place(address: u32) -> usize {
-    (address.wrapping_mul(0x9e37_79b9) >> (u32::BITS - ON_LINK.ilog2())) as usize
+fn on_link_slot(address: u32) -> usize {
+    (address.wrapping_mul(0x9e37_79b9) >> (u32::BITS - ON_LINK_SLOTS.ilog2())) as usize
 }
 
-/// A router interface at work.
+/// State of a router interface.
 #[derive(Debug)]
-pub(crate) struct Interface {
-    pub(crate) mac: Mac,
-    /// The same as it lies in a frame.
-    pub(crate) octets: [u8; 6],
+pub(crate) struct RouterInterface {
+    pub(crate) mac: MacAddress,
+    /// The MAC address as the bytes of a frame.
+    pub(crate) mac_bytes: [u8; 6],
     pub(crate) mtu: u32,
     pub(crate) attachment: Attachment,
     pub(crate) addresses: Vec<IpNet>,
-    /// Something it stands on is up.
+    /// True if a port or LAG behind the interface is up.
     pub(crate) up: bool,
 }
 
-impl Interface {
-    fn new(config: &InterfaceConfig) -> Interface {
-        Interface {
-            mac: Mac::of_octets(config.mac),
-            octets: config.mac,
+impl RouterInterface {
+    fn new(config: &InterfaceConfig) -> RouterInterface {
+        RouterInterface {
+            mac: MacAddress::from_bytes(config.mac),
+            mac_bytes: config.mac,
             mtu: config.mtu,
             attachment: config.attachment,
             addresses: config.addresses.clone(),
@@ -67,19 +67,21 @@ impl Interface {
         }
     }
 
-    /// Whether an address is its own.
-    pub(crate) fn has(&self, address: IpAddr) -> bool {
+    /// Returns true if the interface owns this address.
+    pub(crate) fn owns_address(&self, address: IpAddr) -> bool {
         self.addresses.iter().any(|own| own.addr() == address)
     }
 
-    /// Whether another station's address belongs to one of its networks.
-    pub(crate) fn on_link(&self, address: IpAddr) -> bool {
+    /// Returns true if another station owns this address and the address belongs to a network of the
+    /// interface.
+    pub(crate) fn is_on_link(&self, address: IpAddr) -> bool {
         let near = is_link_local(address) || self.addresses.iter().any(|own| own.contains(&address));
-        near && !self.has(address)
+        near && !self.owns_address(address)
     }
 
-    /// How to ask for a station: from the address of its own network, or else from any of its family.
-    pub(crate) fn question(&self, target: IpAddr) -> Option<Question> {
+    /// The ARP request or neighbour solicitation for an address. The source is an address of the same network
+    /// if possible, otherwise any address of the same IP version.
+    pub(crate) fn address_request(&self, target: IpAddr) -> Option<AddressRequest> {
         let family = |own: &&IpNet| own.addr().is_ipv4() == target.is_ipv4();
         let near = self
             .addresses
@@ -88,8 +90,8 @@ impl Interface {
             .find(|own| own.contains(&target));
         let source = near.or_else(|| self.addresses.iter().find(family))?.addr();
         match (source, target) {
-            (IpAddr::V4(source), IpAddr::V4(target)) => Some(Question::Arp { source, target }),
-            (IpAddr::V6(source), IpAddr::V6(target)) => Some(Question::Solicitation { source, target }),
+            (IpAddr::V4(source), IpAddr::V4(target)) => Some(AddressRequest::Arp { source, target }),
+            (IpAddr::V6(source), IpAddr::V6(target)) => Some(AddressRequest::Solicitation { source, target }),
             _ => None,
         }
     }
@@ -99,41 +101,43 @@ fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(v6) if Ipv6Addr::is_unicast_link_local(&v6))
 }
 
-/// What is found for a destination.
+/// Result of a route look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Hop {
+pub(crate) enum ResolvedHop {
     /// The switch itself.
     Local,
-    /// A neighbour; `None`: the table of neighbours is full.
+    /// A neighbour. The id is `None` if the neighbour table is full.
     Neighbour(InterfaceId, Option<NeighbourId>),
-    /// Routers, and none can be reached now.
+    /// The route has next hops, but none is reachable at present.
     Down,
-    /// Nowhere.
+    /// A blackhole route.
     Blackhole,
 }
 
+/// Layer-3 forwarding state of a switch.
 #[derive(Debug)]
 pub(crate) struct Router {
-    interfaces: Vec<Interface>,
+    interfaces: Vec<RouterInterface>,
     by_logical: Vec<Option<InterfaceId>>,
     by_vlan: Vec<(u16, InterfaceId)>,
     pub(crate) fib: Arc<Fib>,
     paths: PathTable,
     resilient_buckets: Option<u16>,
-    /// For each next hop of the FIB.
+    /// Interface and neighbour of each next hop of the FIB.
     hops: Vec<(InterfaceId, Option<NeighbourId>)>,
-    /// For each of them, what is worked out when it is asked for.
+    /// Cached adjacency of each next hop.
     adjacencies: Vec<Adjacency>,
-    /// Of stations that are no next hops of routes, by the hash of their addresses: the latest of each hash.
-    on_link: Box<[OnLink; ON_LINK]>,
-    pub(crate) neighbours: Neighbours,
+    /// Cached adjacencies of stations that are not next hops of a route. Each hash value has one entry, for
+    /// the latest station.
+    on_link: Box<[OnLinkAdjacency; ON_LINK_SLOTS]>,
+    pub(crate) neighbours: NeighbourTable,
     hash_seed: u64,
     pub(crate) icmp_limit: RateLimit,
     pub(crate) cpu_limit: RateLimit,
 }
 
 impl Router {
-    /// All interfaces down.
+    /// Creates a router whose interfaces are down.
     pub(crate) fn new(config: &SwitchConfig) -> Router {
         let routing = &config.routing;
         let mut router = Router {
@@ -145,8 +149,8 @@ impl Router {
             resilient_buckets: None,
             hops: Vec::new(),
             adjacencies: Vec::new(),
-            on_link: Box::new([OnLink::VOID; ON_LINK]),
-            neighbours: Neighbours::new(routing.neighbours_max, routing.hold_frames),
+            on_link: Box::new([OnLinkAdjacency::INVALID; ON_LINK_SLOTS]),
+            neighbours: NeighbourTable::new(routing.neighbours_max, routing.hold_frames),
             hash_seed: 0,
             icmp_limit: RateLimit::new(0),
             cpu_limit: RateLimit::new(CPU_FRAMES_PER_SECOND),
@@ -155,23 +159,23 @@ impl Router {
         router
     }
 
-    /// Interfaces that `config` changes, or that only the current configuration has: what is known behind them is void.
-    pub(crate) fn changed_by(&self, config: &RoutingConfig) -> Vec<InterfaceId> {
-        let same = |(index, old): &(usize, &Interface)| {
+    /// The interfaces that `config` changes or removes. Their neighbours are no longer valid.
+    pub(crate) fn changed_interfaces(&self, config: &RoutingConfig) -> Vec<InterfaceId> {
+        let same = |(index, old): &(usize, &RouterInterface)| {
             let new = config.interfaces.get(*index);
             new.is_some_and(|new| new.attachment == old.attachment && new.addresses == old.addresses)
         };
         let all = self.interfaces.iter().enumerate();
-        all.filter(|place| !same(place))
+        all.filter(|slot| !same(slot))
             .map(|(index, _)| InterfaceId(index as u16))
             .collect()
     }
 
-    /// Takes a new configuration; routes are taken by [`Router::set_fib`].
+    /// Applies a new configuration. [`Router::set_fib`] applies routes.
     pub(crate) fn configure(&mut self, config: &SwitchConfig) {
         let routing = &config.routing;
         let was_up: Vec<bool> = self.interfaces.iter().map(|interface| interface.up).collect();
-        self.interfaces = routing.interfaces.iter().map(Interface::new).collect();
+        self.interfaces = routing.interfaces.iter().map(RouterInterface::new).collect();
         for (interface, up) in self.interfaces.iter_mut().zip(was_up) {
             interface.up = up;
         }
@@ -192,68 +196,73 @@ impl Router {
         self.resilient_buckets = routing.resilient_buckets;
         self.neighbours
             .set_limits(routing.neighbours_max, routing.hold_frames);
-        self.neighbours.untell_all();
-        for told in &routing.neighbours {
-            self.neighbours.tell(told.interface, told.address, told.mac);
+        self.neighbours.clear_static();
+        for neighbour_config in &routing.neighbours {
+            self.neighbours.set_static(
+                neighbour_config.interface,
+                neighbour_config.address,
+                neighbour_config.mac,
+            );
         }
-        self.neighbours.sweep();
-        self.neighbours.changed();
+        self.neighbours.remove_unused();
+        self.neighbours.record_change();
     }
 
-    /// Makes `fib` the current generation; returns the one before.
+    /// Replaces the routes and returns the previous routes.
     pub(crate) fn set_fib(&mut self, fib: Arc<Fib>) -> Arc<Fib> {
         let old = core::mem::replace(&mut self.fib, fib);
         let (fib, interfaces) = (&self.fib, &self.interfaces);
-        let live = |hop: NextHopId| up(interfaces, fib.next_hops()[hop.index()].interface);
-        self.paths.succeed(&old, fib, self.resilient_buckets, live);
+        let live = |hop: NextHopId| is_interface_up(interfaces, fib.next_hops()[hop.index()].interface);
+        self.paths
+            .change_generation(&old, fib, self.resilient_buckets, live);
         self.neighbours.unpin_all();
         self.hops.clear();
         for hop in fib.next_hops() {
-            let neighbour = self.neighbours.enter(hop.interface, hop.address);
+            let neighbour = self.neighbours.find_or_add(hop.interface, hop.address);
             if let Some(id) = neighbour {
                 self.neighbours.pin(id);
             }
             self.hops.push((hop.interface, neighbour));
         }
         self.adjacencies.clear();
-        self.adjacencies.resize(self.hops.len(), Adjacency::VOID);
-        self.neighbours.sweep();
+        self.adjacencies.resize(self.hops.len(), Adjacency::INVALID);
+        self.neighbours.remove_unused();
         old
     }
 
     /// All interfaces.
-    pub(crate) fn interfaces(&self) -> &[Interface] {
+    pub(crate) fn interfaces(&self) -> &[RouterInterface] {
         &self.interfaces
     }
 
-    /// What an interface stands on is up, or not; whether it was otherwise before.
-    pub(crate) fn set_up(&mut self, id: InterfaceId, up: bool) -> bool {
-        self.neighbours.changed();
+    /// Sets the state of an interface. Returns true if the state changed.
+    pub(crate) fn set_interface_up(&mut self, id: InterfaceId, up: bool) -> bool {
+        self.neighbours.record_change();
         core::mem::replace(&mut self.interfaces[id.index()].up, up) != up
     }
 
-    /// Some interface went up or down: chooses anew among the next hops that live.
+    /// Selects members again among the usable next hops after an interface change.
     pub(crate) fn refresh_paths(&mut self) {
         let (fib, interfaces) = (&self.fib, &self.interfaces);
-        let live = |hop: NextHopId| up(interfaces, fib.next_hops()[hop.index()].interface);
+        let live = |hop: NextHopId| is_interface_up(interfaces, fib.next_hops()[hop.index()].interface);
         self.paths.set_live(fib, live);
     }
 
-    /// The next hops behind an interface.
-    pub(crate) fn hops_behind(&self, interface: InterfaceId) -> Vec<NeighbourId> {
+    /// The neighbours on an interface that are next hops.
+    pub(crate) fn next_hop_neighbours_on(&self, interface: InterfaceId) -> Vec<NeighbourId> {
         let behind = self.hops.iter().filter(|(of, _)| *of == interface);
         behind.filter_map(|(_, neighbour)| *neighbour).collect()
     }
 
-    /// The interface that a port or LAG is.
+    /// The interface of a port or LAG.
     #[inline]
-    pub(crate) fn of_logical(&self, logical: LogicalPort) -> Option<InterfaceId> {
+    pub(crate) fn interface_of_port(&self, logical: LogicalPort) -> Option<InterfaceId> {
         self.by_logical[logical.index()]
     }
 
     /// The interface of a VLAN.
     #[inline]
-    pub(crate) fn of_vlan(&self, vlan: u16) -> Option<InterfaceId> {
+    pub(crate) fn interface_of_vlan(&self, vlan: u16) -> Option<InterfaceId> {
         if self.by_vlan.is_empty() {
             return None;
         }
@@ -261,112 +270,119 @@ impl Router {
         Some(self.by_vlan[found].1)
     }
 
+    /// The interface with this id.
     #[inline]
-    pub(crate) fn interface(&self, id: InterfaceId) -> &Interface {
+    pub(crate) fn interface(&self, id: InterfaceId) -> &RouterInterface {
         &self.interfaces[id.index()]
     }
 
-    /// Who is next on the way that `entry` says.
+    /// The next hop for a destination whose look-up result is `entry`.
     #[inline]
-    pub(crate) fn hop(&mut self, entry: Entry, destination: IpAddr, flow_hash: u32) -> Hop {
+    pub(crate) fn resolve_hop(
+        &mut self,
+        entry: FibEntry,
+        destination: IpAddr,
+        flow_hash: u32,
+    ) -> ResolvedHop {
         let next_hop = match entry {
-            Entry::NextHop(id) => Some(id),
-            Entry::Group(group) => self.by_hash(group, flow_hash),
-            Entry::Connected(interface) => {
+            FibEntry::NextHop(id) => Some(id),
+            FibEntry::Group(group) => self.select_by_hash(group, flow_hash),
+            FibEntry::Connected(interface) => {
                 let known = self.neighbours.find(interface, destination);
-                let neighbour = known.or_else(|| self.neighbours.enter(interface, destination));
-                return Hop::Neighbour(interface, neighbour);
+                let neighbour = known.or_else(|| self.neighbours.find_or_add(interface, destination));
+                return ResolvedHop::Neighbour(interface, neighbour);
             }
-            Entry::Local => return Hop::Local,
-            Entry::Blackhole => return Hop::Blackhole,
+            FibEntry::Local => return ResolvedHop::Local,
+            FibEntry::Blackhole => return ResolvedHop::Blackhole,
         };
         match next_hop {
             Some(id) => {
-                let (interface, neighbour) = self.via(id);
-                Hop::Neighbour(interface, neighbour)
+                let (interface, neighbour) = self.neighbour_of_next_hop(id);
+                ResolvedHop::Neighbour(interface, neighbour)
             }
-            None => Hop::Down,
+            None => ResolvedHop::Down,
         }
     }
 
-    /// The next hop of a group by the hash of a flow; `None`: none can be reached now.
+    /// Selects a next hop of a group by the flow hash. Returns `None` if no next hop is reachable.
     #[inline(always)]
-    pub(crate) fn by_hash(&self, group: GroupId, flow_hash: u32) -> Option<NextHopId> {
-        self.paths.select(group, seeded(flow_hash, self.hash_seed))
+    pub(crate) fn select_by_hash(&self, group: GroupId, flow_hash: u32) -> Option<NextHopId> {
+        self.paths.select(group, seeded_hash(flow_hash, self.hash_seed))
     }
 
-    /// The next hop of a group whose member was chosen elsewhere.
+    /// The next hop of a group member that a load-balancing scheme selected.
     #[inline(always)]
-    pub(crate) fn member(&self, group: GroupId, member: u16) -> NextHopId {
+    pub(crate) fn next_hop_of_member(&self, group: GroupId, member: u16) -> NextHopId {
         self.fib.groups()[group.index()].members[usize::from(member)].0
     }
 
-    /// Who a next hop is; no neighbour: their table is full.
+    /// The interface and neighbour of a next hop. The neighbour is `None` if the neighbour table is full.
     #[inline(always)]
-    pub(crate) fn via(&self, id: NextHopId) -> (InterfaceId, Option<NeighbourId>) {
+    pub(crate) fn neighbour_of_next_hop(&self, id: NextHopId) -> (InterfaceId, Option<NeighbourId>) {
         self.hops[id.index()]
     }
 
-    /// What a frame needs that goes to a next hop.
+    /// The adjacency of a next hop.
     #[inline(always)]
     pub(crate) fn adjacency(&mut self, id: NextHopId) -> &Adjacency {
-        if self.adjacencies[id.index()].as_of != self.neighbours.changes() {
-            self.work_out_adjacency(id);
+        if self.adjacencies[id.index()].valid_for != self.neighbours.changes() {
+            self.update_adjacency(id);
         }
         &self.adjacencies[id.index()]
     }
 
     #[inline(never)]
-    fn work_out_adjacency(&mut self, id: NextHopId) {
-        self.adjacencies[id.index()] = self.adjacency_now(self.via(id));
+    fn update_adjacency(&mut self, id: NextHopId) {
+        self.adjacencies[id.index()] = self.compute_adjacency(self.neighbour_of_next_hop(id));
     }
 
-    /// What a frame needs that goes to a station of a network that an interface is in.
+    /// The adjacency of a station on a connected IPv4 network.
     #[inline(always)]
-    pub(crate) fn adjacency_on(&mut self, interface: InterfaceId, address: u32) -> &Adjacency {
-        let place = on_link_place(address);
-        let known = &self.on_link[place];
-        if known.of != (interface, address) || known.adjacency.as_of != self.neighbours.changes() {
-            self.work_out_on_link(place, interface, address);
+    pub(crate) fn on_link_adjacency(&mut self, interface: InterfaceId, address: u32) -> &Adjacency {
+        let slot = on_link_slot(address);
+        let known = &self.on_link[slot];
+        if known.station != (interface, address) || known.adjacency.valid_for != self.neighbours.changes() {
+            self.update_on_link_adjacency(slot, interface, address);
         }
-        &self.on_link[place].adjacency
+        &self.on_link[slot].adjacency
     }
 
     #[inline(never)]
-    fn work_out_on_link(&mut self, place: usize, interface: InterfaceId, address: u32) {
+    fn update_on_link_adjacency(&mut self, slot: usize, interface: InterfaceId, address: u32) {
         let neighbour = self
             .neighbours
             .find(interface, Ipv4Addr::from_bits(address).into());
-        self.on_link[place] = OnLink {
-            of: (interface, address),
-            adjacency: self.adjacency_now((interface, neighbour)),
+        self.on_link[slot] = OnLinkAdjacency {
+            station: (interface, address),
+            adjacency: self.compute_adjacency((interface, neighbour)),
         };
     }
 
-    fn adjacency_now(&self, (interface, neighbour): (InterfaceId, Option<NeighbourId>)) -> Adjacency {
-        let as_of = self.neighbours.changes();
+    /// Computes the adjacency of a neighbour.
+    fn compute_adjacency(&self, (interface, neighbour): (InterfaceId, Option<NeighbourId>)) -> Adjacency {
+        let valid_for = self.neighbours.changes();
         let out = self.interface(interface);
-        let known = neighbour.and_then(|neighbour| self.neighbours.resolved(neighbour));
+        let known = neighbour.and_then(|neighbour| self.neighbours.resolved_link(neighbour));
         match (out.attachment, known) {
             (Attachment::Port(port), Some(known)) if out.up => Adjacency {
-                addresses: LinkAddresses::new(known.mac, out.octets),
-                as_of,
+                addresses: LinkAddresses::new(known.mac, out.mac_bytes),
+                valid_for,
                 mtu: out.mtu,
                 port,
             },
             _ => Adjacency {
-                as_of,
-                ..Adjacency::VOID
+                valid_for,
+                ..Adjacency::INVALID
             },
         }
     }
 
-    /// Whether the interface of a next hop is up.
-    pub(crate) fn lives(&self, hop: NextHop) -> bool {
-        up(&self.interfaces, hop.interface)
+    /// Returns true if the interface of a next hop is up.
+    pub(crate) fn is_next_hop_up(&self, hop: NextHop) -> bool {
+        is_interface_up(&self.interfaces, hop.interface)
     }
 }
 
-fn up(interfaces: &[Interface], id: InterfaceId) -> bool {
+fn is_interface_up(interfaces: &[RouterInterface], id: InterfaceId) -> bool {
     interfaces.get(id.index()).is_some_and(|interface| interface.up)
 }

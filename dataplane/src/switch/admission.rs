@@ -4,7 +4,7 @@ use super::Switch;
 use super::ingress::FrameContext;
 use super::transmission::mark_ce;
 use super::trimming::TrimPlan;
-use crate::bridge::TagEdit;
+use crate::bridge::VlanTagAction;
 use crate::config::MarkPoint;
 use crate::drops::DropReason;
 use crate::egress::{IngressCharge, QueuedFrame};
@@ -21,7 +21,7 @@ use xoff_wire::vlan::{self, TAG_LEN};
 pub(super) struct EgressTarget {
     pub(super) to: PortId,
     pub(super) queue: usize,
-    pub(super) edit: TagEdit,
+    pub(super) edit: VlanTagAction,
     pub(super) mac_len: u32,
     pub(super) cells: u32,
     pub(super) mark: bool,
@@ -148,21 +148,21 @@ impl Switch {
         }
         let edit = match context.vlan {
             Some(vlan) => {
-                let behind = self.lags.logical(to);
+                let behind = self.lags.logical_port(to);
                 self.vlans
-                    .egress(context.logical, behind, vlan, context.parsed.tag)
+                    .egress_tag_action(context.logical, behind, vlan, context.parsed.tag)
                     .ok_or(DropReason::EgressVlanFilter)?
             }
-            None => self.vlans.untagged_egress(context.logical, context.parsed.tag),
+            None => self.vlans.routed_port_egress(context.logical, context.parsed.tag),
         };
         // Tags do not count against the MTU, so the tag edit does not matter.
         if context.frame_len > egress.mtu + u32::from(context.parsed.l3_offset) {
             return Err(DropReason::ExceedsL2Mtu);
         }
         let mac_len = match edit {
-            TagEdit::Keep | TagEdit::Rewrite { .. } => egress.link.mac_len(context.frame_len),
-            TagEdit::Pop => egress.link.mac_len(context.frame_len - TAG_LEN as u32),
-            TagEdit::Push { .. } => egress.link.mac_len(context.frame_len + TAG_LEN as u32),
+            VlanTagAction::Keep | VlanTagAction::Rewrite { .. } => egress.link.mac_len(context.frame_len),
+            VlanTagAction::Pop => egress.link.mac_len(context.frame_len - TAG_LEN as u32),
+            VlanTagAction::Push { .. } => egress.link.mac_len(context.frame_len + TAG_LEN as u32),
         };
         let queue = egress.egress_queue(context.tc);
         let mark =
@@ -239,7 +239,7 @@ impl Switch {
             let frame = store.prefix_mut(target.frame);
             rewrite::rewrite_routed(frame, l3_offset, context.parsed.payload, addresses);
         }
-        if target.edit != TagEdit::Keep {
+        if target.edit != VlanTagAction::Keep {
             l3_offset = edit_tag(target.edit, target.frame, l3_offset, store);
         }
         if let Some(trim) = target.trim {
@@ -277,22 +277,22 @@ pub(super) fn queue_full_drop(context: &FrameContext, target: &EgressTarget, ref
 
 /// Edits the outer VLAN tag of a frame. Returns the new offset of the layer 3 header.
 #[inline(never)]
-pub(super) fn edit_tag<S: Store>(edit: TagEdit, frame: Handle, l3_offset: u8, store: &mut S) -> u8 {
+pub(super) fn edit_tag<S: Store>(edit: VlanTagAction, frame: Handle, l3_offset: u8, store: &mut S) -> u8 {
     match edit {
-        TagEdit::Keep => l3_offset,
-        TagEdit::Rewrite { tpid, tci } => {
+        VlanTagAction::Keep => l3_offset,
+        VlanTagAction::Rewrite { tpid, tci } => {
             if let Some(octets) = store.prefix_mut(frame).get_mut(12..16) {
                 octets[..2].copy_from_slice(&tpid.to_be_bytes());
                 octets[2..].copy_from_slice(&tci.to_be_bytes());
             }
             l3_offset
         }
-        TagEdit::Push { tpid, tci } => {
+        VlanTagAction::Push { tpid, tci } => {
             store.push_front(frame, TAG_LEN);
             vlan::write_outer_tag(store.prefix_mut(frame), VlanTag { tpid, tci });
             l3_offset + TAG_LEN as u8
         }
-        TagEdit::Pop => {
+        VlanTagAction::Pop => {
             vlan::prepare_tag_removal(store.prefix_mut(frame));
             store.pull_front(frame, TAG_LEN);
             l3_offset - TAG_LEN as u8

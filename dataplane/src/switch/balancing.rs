@@ -13,7 +13,7 @@ use crate::balance::{
 use crate::config::{Attachment, PortBalancing, SwitchConfig};
 use crate::frame::Store;
 use crate::ids::{GroupId, LogicalPort, NextHopId, PortId};
-use crate::route::{Entry, Fib, NextHop};
+use crate::route::{Fib, FibEntry, NextHop};
 use xoff_units::Picos;
 use xoff_wire::parse::{ParsedHeaders, Payload};
 
@@ -53,21 +53,21 @@ impl Switch {
     ) -> Option<NextHopId> {
         let hash = parsed.flow_hash;
         if self.is_exempt(from, parsed.payload, l3) {
-            return self.router.by_hash(group, hash);
+            return self.router.select_by_hash(group, hash);
         }
         if self.balance.uses_five_tuple_hash(group) {
             return self.hash_or_detour(group, hash);
         }
         match self.balance.choose_next_hop(group, &asked(), &self.frames) {
             PathDecision::Hash(hash) => self.hash_or_detour_outlined(group, hash),
-            PathDecision::Member(member) => Some(self.router.member(group, member)),
+            PathDecision::Member(member) => Some(self.router.next_hop_of_member(group, member)),
             PathDecision::NoMember => None,
         }
     }
 
     #[inline(always)]
     fn hash_or_detour(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
-        let chosen = self.router.by_hash(group, hash)?;
+        let chosen = self.router.select_by_hash(group, hash)?;
         Some(self.balance.detour_next_hop(group, hash, chosen))
     }
 
@@ -84,7 +84,7 @@ impl Switch {
         to: LogicalPort,
         store: &S,
     ) -> Option<PortId> {
-        match self.lags.index_of(to) {
+        match self.lags.lag_index(to) {
             None => Some(PortId(to.0)),
             Some(lag) => self.select_lag_member(context, to, lag, store),
         }
@@ -101,13 +101,13 @@ impl Switch {
         let prefix = store.prefix(context.frame);
         let l3 = prefix.get(usize::from(context.parsed.l3_offset)..).unwrap_or(&[]);
         if self.is_exempt(context.from, context.parsed.payload, l3) {
-            return self.lags.select(to, context.parsed.flow_hash);
+            return self.lags.select_member(to, context.parsed.flow_hash);
         }
         let said = self
             .balance
             .choose_lag_member(lag, &asked(context, l3), &self.frames);
         match said {
-            PathDecision::Hash(hash) => self.lags.select(to, hash),
+            PathDecision::Hash(hash) => self.lags.select_member(to, hash),
             PathDecision::Member(member) => self.lags.members(lag).get(usize::from(member)).copied(),
             PathDecision::NoMember => None,
         }
@@ -143,7 +143,7 @@ impl Switch {
     pub(super) fn update_group_members(&mut self) {
         let router = &self.router;
         self.balance
-            .update_live_members(&router.fib, &self.frames, |hop| router.lives(hop));
+            .update_live_members(&router.fib, &self.frames, |hop| router.is_next_hop_up(hop));
     }
 
     /// Updates the members of all LAGs, after LAGs or their links have changed.
@@ -178,7 +178,7 @@ impl Switch {
             Some(Attachment::Vlan(_) | Attachment::Loopback) | None => Vec::new(),
         };
         let mut lead = self.member_state_of_ports(&ports);
-        lead.live = self.router.lives(hop);
+        lead.live = self.router.is_next_hop_up(hop);
         let told = self
             .balance
             .config()
@@ -276,7 +276,7 @@ impl Switch {
     pub fn announce_flow(&mut self, now: Picos, flow: &FlowAnnouncement) -> AnnounceResult {
         let key = queue_pair_key(flow.source, flow.destination, flow.destination_qp);
         match (key, self.router.fib.lookup(flow.destination)) {
-            (Some(key), Some(Entry::Group(group))) => {
+            (Some(key), Some(FibEntry::Group(group))) => {
                 let announced = QueuePairAnnouncement {
                     key,
                     heavy: flow.data,

@@ -10,13 +10,13 @@
 use super::Switch;
 use super::port::IngressBinding;
 use crate::balance::LookupContext;
-use crate::bridge::{Mac, TagEdit};
+use crate::bridge::{MacAddress, VlanTagAction};
 use crate::egress::{IngressCharge, QueuedFrame};
 use crate::frame::{Arrival, Store};
 use crate::ids::{LogicalPort, NextHopId, PgId, PortId, QueueId, TRAFFIC_CLASSES};
 use crate::outputs::{Outputs, Verdict};
-use crate::route::RouteAhead;
-use crate::route::packet::{self, Destination, Scope};
+use crate::route::RouteHint;
+use crate::route::ip_header::{self, AddressScope, IpDestination};
 use xoff_units::Picos;
 use xoff_wire::ETHERNET_LEN;
 use xoff_wire::parse::Payload;
@@ -75,15 +75,15 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        self.receive_ahead(now, port, arrival, RouteAhead::NONE, store, outputs)
+        self.receive_ahead(now, port, arrival, RouteHint::NONE, store, outputs)
     }
 
     /// Looks up the route of an IPv4 destination for a later call of [`Switch::receive_with_route_hint`]. The
     /// result is valid until [`Switch::set_fib`]. Looking up several packets in advance overlaps the memory
     /// accesses of the lookups.
     #[inline(always)]
-    pub fn look_ahead(&self, destination: u32) -> RouteAhead {
-        RouteAhead::new(self.router.fib.find_v4(destination))
+    pub fn look_ahead(&self, destination: u32) -> RouteHint {
+        RouteHint::new(self.router.fib.find_leaf_v4(destination))
     }
 
     /// As [`Switch::receive`], for a frame whose route has been looked up.
@@ -93,7 +93,7 @@ impl Switch {
         now: Picos,
         port: PortId,
         arrival: &Arrival,
-        ahead: RouteAhead,
+        ahead: RouteHint,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
@@ -109,7 +109,7 @@ impl Switch {
         &mut self,
         now: Picos,
         port: PortId,
-        (arrival, ahead): (&Arrival, RouteAhead),
+        (arrival, ahead): (&Arrival, RouteHint),
         store: &mut S,
         outputs: &mut Outputs,
         result: &mut Verdict,
@@ -180,7 +180,7 @@ impl Switch {
         port: PortId,
         arrival: &Arrival,
         frame: &[u8],
-    ) -> Option<(IngressBinding, FrameClass, Mac, Mac)> {
+    ) -> Option<(IngressBinding, FrameClass, MacAddress, MacAddress)> {
         let ingress = &self.ports[port.index()];
         let parsed = &arrival.parsed;
         if !matches!(parsed.payload, Payload::Ipv4 | Payload::Ipv6)
@@ -196,7 +196,7 @@ impl Switch {
             tc: ingress.traffic_class(parsed),
             mac_len: ingress.link.mac_len(arrival.frame_len),
         };
-        let (destination, source) = Mac::of_frame(frame)?;
+        let (destination, source) = MacAddress::destination_and_source(frame)?;
         if source.is_group() || source == destination {
             return None;
         }
@@ -209,19 +209,19 @@ impl Switch {
         &mut self,
         now: Picos,
         ingress_binding: IngressBinding,
-        destination: Mac,
-        source: Mac,
+        destination: MacAddress,
+        source: MacAddress,
     ) -> Option<BridgedTo> {
         let from = ingress_binding.logical;
-        let vlan = self.vlans.ingress(from, None)?;
+        let vlan = self.vlans.ingress_vlan(from, None)?;
         self.fdb.learn(now, vlan, source, from);
         let own = |interface| self.router.interface(interface).mac == destination;
-        if destination.is_group() || self.router.of_vlan(vlan).is_some_and(own) {
+        if destination.is_group() || self.router.interface_of_vlan(vlan).is_some_and(own) {
             return None;
         }
         let to = self.fdb.lookup(now, vlan, destination)?;
-        let keeps = self.vlans.egress(from, to, vlan, None) == Some(TagEdit::Keep);
-        if to == from || !keeps || self.lags.index_of(to).is_some() {
+        let keeps = self.vlans.egress_tag_action(from, to, vlan, None) == Some(VlanTagAction::Keep);
+        if to == from || !keeps || self.lags.lag_index(to).is_some() {
             return None;
         }
         Some(BridgedTo {
@@ -236,7 +236,7 @@ impl Switch {
         &mut self,
         now: Picos,
         port: PortId,
-        (arrival, ahead): (&Arrival, RouteAhead),
+        (arrival, ahead): (&Arrival, RouteHint),
         class: FrameClass,
         frame: &[u8],
     ) -> Result<RoutedTo, PartialDecision> {
@@ -245,22 +245,22 @@ impl Switch {
         if parsed.payload != Payload::Ipv4 || usize::from(parsed.l3_offset) != ETHERNET_LEN {
             return Err(PartialDecision::Nothing);
         }
-        let Ok(packet) = packet::ipv4(l3) else {
+        let Ok(packet) = ip_header::parse_ipv4(l3) else {
             return Err(PartialDecision::Nothing);
         };
-        let Destination::V4(destination) = packet.destination else {
+        let IpDestination::V4(destination) = packet.destination else {
             return Err(PartialDecision::Nothing);
         };
-        if packet.scope != Scope::Global || packet.ttl <= 1 {
+        if packet.scope != AddressScope::Global || packet.ttl <= 1 {
             return Err(PartialDecision::Nothing);
         }
         let found = match ahead.leaf() {
             Some(found) => found,
-            None => self.router.fib.find_v4(destination),
+            None => self.router.fib.find_leaf_v4(destination),
         };
         debug_assert_eq!(
             found,
-            self.router.fib.find_v4(destination),
+            self.router.fib.find_leaf_v4(destination),
             "looked up for another packet"
         );
         let hop = if let Some(group) = found.group() {
@@ -284,7 +284,7 @@ impl Switch {
         };
         let adjacency = match hop {
             Ok(hop) => self.router.adjacency(hop),
-            Err(interface) => self.router.adjacency_on(interface, destination),
+            Err(interface) => self.router.on_link_adjacency(interface, destination),
         };
         if packet.len > adjacency.mtu {
             return Err(match hop {

@@ -78,7 +78,7 @@ impl Switch {
             if member == context.logical && context.rewrite.is_none() {
                 continue;
             }
-            let Some(to) = self.lags.select(member, context.parsed.flow_hash) else {
+            let Some(to) = self.lags.select_member(member, context.parsed.flow_hash) else {
                 continue;
             };
             if !self.ports[to.index()].up {

@@ -2,13 +2,13 @@
 
 use super::Switch;
 use super::port::Port;
-use crate::bridge::Mac;
+use crate::bridge::MacAddress;
 use crate::drops::DropReason;
 use crate::frame::{Arrival, Handle, Store};
 use crate::ids::{InterfaceId, LogicalPort, PgId, PortId};
 use crate::mmu::Mmu;
 use crate::outputs::{Drop, Outputs, Punt, PuntReason, Verdict};
-use crate::route::{Held, NeighbourId};
+use crate::route::{HeldFrame, NeighbourId};
 use xoff_units::Picos;
 use xoff_wire::LinkQuality;
 use xoff_wire::parse::{ParsedHeaders, Payload};
@@ -71,8 +71,8 @@ impl FrameContext<'_> {
     }
 
     /// The frame as an entry of the frames that wait for a neighbour.
-    pub(super) fn to_held_frame(&self) -> Held {
-        Held {
+    pub(super) fn to_held_frame(&self) -> HeldFrame {
+        HeldFrame {
             from: Some(self.from),
             interface: self.interface,
             frame: self.frame,
@@ -184,7 +184,7 @@ impl Switch {
         &self,
         now: Picos,
         from: PortId,
-        held: &'a Held,
+        held: &'a HeldFrame,
     ) -> FrameContext<'a> {
         let ingress = &self.ports[from.index()];
         frame_context(
@@ -268,7 +268,8 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<ForwardingDecision, DropReason> {
-        let Some((destination, source)) = Mac::of_frame(store.prefix(context.frame)) else {
+        let Some((destination, source)) = MacAddress::destination_and_source(store.prefix(context.frame))
+        else {
             return Err(DropReason::Truncated);
         };
         if source.is_group() {
@@ -303,18 +304,18 @@ impl Switch {
     fn bridge_frame<S: Store>(
         &mut self,
         context: &mut FrameContext,
-        destination: Mac,
-        source: Mac,
+        destination: MacAddress,
+        source: MacAddress,
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<BridgeResult, DropReason> {
         let (now, from) = (context.now, context.logical);
-        let Some(vlan) = self.vlans.ingress(from, context.parsed.tag) else {
+        let Some(vlan) = self.vlans.ingress_vlan(from, context.parsed.tag) else {
             return Err(DropReason::IngressVlanFilter);
         };
         context.vlan = Some(vlan);
         self.fdb.learn(now, vlan, source, from);
-        if let Some(interface) = self.router.of_vlan(vlan) {
+        if let Some(interface) = self.router.interface_of_vlan(vlan) {
             if destination == self.router.interface(interface).mac {
                 return Ok(BridgeResult::ToRouter(interface));
             }

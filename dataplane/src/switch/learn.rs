@@ -1,7 +1,7 @@
 //! Address learning from an external source.
 
 use super::Switch;
-use crate::bridge::Mac;
+use crate::bridge::MacAddress;
 use crate::ids::PortId;
 use xoff_units::Picos;
 use xoff_wire::parse::VlanTag;
@@ -17,10 +17,10 @@ impl Switch {
         seen_on: PortId,
         tag: Option<VlanTag>,
     ) -> bool {
-        let (port, seen_on) = (self.lags.logical(port), self.lags.logical(seen_on));
-        let vlan = self.vlans.ingress(seen_on, tag);
+        let (port, seen_on) = (self.lags.logical_port(port), self.lags.logical_port(seen_on));
+        let vlan = self.vlans.ingress_vlan(seen_on, tag);
         if let Some(vlan) = vlan {
-            self.fdb.learn(now, vlan, Mac::of_octets(station), port);
+            self.fdb.learn(now, vlan, MacAddress::from_bytes(station), port);
         }
         vlan.is_some()
     }

@@ -75,10 +75,11 @@ impl Switch {
 
     /// Updates LAGs, interfaces, routes and load balancing after a link, LAG or interface may have changed.
     pub(super) fn update_links<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
-        self.lags.refresh(|port| self.ports[port.index()].up);
+        self.lags
+            .update_active_members(|port| self.ports[port.index()].up);
         for index in 0..self.ports.len() {
             let port = PortId(index as u16);
-            let logical = self.lags.logical(port);
+            let logical = self.lags.logical_port(port);
             self.ports[index].lag_down = logical != LogicalPort(port.0) && !self.is_logical_port_up(logical);
         }
         self.was_up_at_last_update
@@ -93,7 +94,7 @@ impl Switch {
         let mut changed = false;
         for index in 0..self.router.interfaces().len() {
             let up = self.is_attachment_up(self.router.interfaces()[index].attachment);
-            if !self.router.set_up(InterfaceId(index as u16), up) {
+            if !self.router.set_interface_up(InterfaceId(index as u16), up) {
                 continue;
             }
             changed = true;
@@ -114,8 +115,8 @@ impl Switch {
     pub(super) fn resolve_next_hops<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         for index in 0..self.router.interfaces().len() {
             if self.router.interfaces()[index].up {
-                for hop in self.router.hops_behind(InterfaceId(index as u16)) {
-                    self.router.neighbours.look_for(now, hop);
+                for hop in self.router.next_hop_neighbours_on(InterfaceId(index as u16)) {
+                    self.router.neighbours.start_resolution(now, hop);
                 }
             }
         }
@@ -125,14 +126,14 @@ impl Switch {
     fn is_logical_port_up(&self, logical: LogicalPort) -> bool {
         match logical.index().checked_sub(self.ports.len()) {
             None => self.ports[logical.index()].up,
-            Some(group) => self.lags.group_up(group),
+            Some(group) => self.lags.is_lag_up(group),
         }
     }
 
     fn is_attachment_up(&self, attachment: Attachment) -> bool {
         match attachment {
             Attachment::Port(port) => self.is_logical_port_up(LogicalPort(port)),
-            Attachment::Lag(lag) => self.lags.group_up(usize::from(lag)),
+            Attachment::Lag(lag) => self.lags.is_lag_up(usize::from(lag)),
             Attachment::Vlan(vlan) => {
                 let mut members = self.vlans.members(vlan).iter();
                 members.any(|&member| self.is_logical_port_up(member))

@@ -29,14 +29,14 @@ pub use control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 pub use ingress::FLOOD_PREFIX_BYTES;
 
 use crate::balance::{LoadBalancer, ReorderTracker};
-use crate::bridge::{Fdb, Mac, VlanTable};
+use crate::bridge::{Fdb, MacAddress, VlanTable};
 use crate::config::{MarkPoint, SwitchConfig};
 use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers, TrimCounters};
 use crate::drops::DropReason;
 use crate::egress::FrameTable;
 use crate::frame::{Handle, Store};
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PgId, PortId, QueueId, TimerId};
-use crate::lag::Lags;
+use crate::lag::LagTable;
 use crate::mmu::{Mmu, Refusal};
 use crate::outputs::Outputs;
 use crate::pfc::set_bits;
@@ -66,7 +66,7 @@ pub struct Switch {
     mark_point: MarkPoint,
     trimming: TrimmingRules,
     pipeline_latency: Picos,
-    lags: Lags,
+    lags: LagTable,
     /// Which ports and LAGs were up at the last link update.
     was_up_at_last_update: Vec<bool>,
     router: Router,
@@ -137,7 +137,7 @@ impl Switch {
             mark_point: config.mark_point,
             trimming: TrimmingRules::new(config),
             pipeline_latency: config.pipeline_latency,
-            lags: Lags::new(config),
+            lags: LagTable::new(config),
             was_up_at_last_update: vec![false; ports + config.lags.len()],
             router: Router::new(config),
             balance: LoadBalancer::new(config),
@@ -183,9 +183,9 @@ impl Switch {
         self.pipeline_latency = config.pipeline_latency;
         self.fdb.set_ageing(config.fdb_ageing);
         let vlans = VlanTable::new(config);
-        if vlans != self.vlans || !self.lags.same_groups(config) {
+        if vlans != self.vlans || !self.lags.has_same_members(config) {
             self.vlans = vlans;
-            self.fdb.flush();
+            self.fdb.flush_all();
         }
         self.mmu.reconfigure(config, &mut self.resumed);
         self.update_storm_counts();
@@ -193,7 +193,7 @@ impl Switch {
         for (state, port) in self.ports.iter_mut().zip(&config.ports) {
             state.configure(port, config.mark_point);
         }
-        self.lags = Lags::new(config);
+        self.lags = LagTable::new(config);
         self.resume_groups(now, store, outputs);
         self.configure_watchdog(now, config, store, outputs);
         for (index, was_up) in was_up.iter().enumerate() {
@@ -206,7 +206,7 @@ impl Switch {
             }
             self.try_transmit(now, port, store, outputs);
         }
-        for interface in self.router.changed_by(&config.routing) {
+        for interface in self.router.changed_interfaces(&config.routing) {
             self.remove_neighbours(now, interface, store, outputs);
         }
         self.router.configure(config);
@@ -226,12 +226,12 @@ impl Switch {
     /// Updates the ingress binding of each port after LAGs or router interfaces have changed.
     fn bind_ports(&mut self) {
         for (index, port) in self.ports.iter_mut().enumerate() {
-            let logical = self.lags.logical(PortId(index as u16));
-            let interface = self.router.of_logical(logical);
+            let logical = self.lags.logical_port(PortId(index as u16));
+            let interface = self.router.interface_of_port(logical);
             port.ingress_binding = IngressBinding {
                 logical,
                 interface,
-                mac: interface.map_or(Mac(0), |interface| self.router.interface(interface).mac),
+                mac: interface.map_or(MacAddress(0), |interface| self.router.interface(interface).mac),
             };
         }
     }
@@ -489,12 +489,12 @@ impl Switch {
 
     /// True if enough members of a LAG are up. `lag` is an index in the configuration.
     pub fn lag_up(&self, lag: usize) -> bool {
-        self.lags.group_up(lag)
+        self.lags.is_lag_up(lag)
     }
 
     /// Number of frames that wait for a neighbour.
     pub fn frames_held(&self) -> usize {
-        self.router.neighbours.held()
+        self.router.neighbours.held_frames()
     }
 
     /// The port whose transmissions a timer drives. `None` for other timers. A late driver uses it to limit

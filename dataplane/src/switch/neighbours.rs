@@ -6,7 +6,7 @@ use crate::drops::DropReason;
 use crate::frame::Store;
 use crate::ids::InterfaceId;
 use crate::outputs::{Outputs, PuntReason, Verdict};
-use crate::route::{Due, Held, NeighbourId};
+use crate::route::{HeldFrame, NeighbourAction, NeighbourId};
 use xoff_units::Picos;
 
 impl Switch {
@@ -19,7 +19,11 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Verdict {
-        let verdict = match self.router.neighbours.hold(neighbour, context.to_held_frame()) {
+        let verdict = match self
+            .router
+            .neighbours
+            .hold_frame(neighbour, context.to_held_frame())
+        {
             Ok(()) => Verdict::Held,
             Err(_) => self.drop_and_report(context, DropReason::UnresolvedNextHop, store, outputs),
         };
@@ -35,7 +39,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        self.router.neighbours.look_for(now, neighbour);
+        self.router.neighbours.start_resolution(now, neighbour);
         self.process_due_neighbours(now, store, outputs);
     }
 
@@ -46,16 +50,16 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        while let Some(due) = self.router.neighbours.take_due(now) {
+        while let Some(due) = self.router.neighbours.next_action(now) {
             match due {
-                Due::Solicit(id) => self.send_solicitation(now, id, store, outputs),
-                Due::Failed(id) => {
+                NeighbourAction::Solicit(id) => self.send_solicitation(now, id, store, outputs),
+                NeighbourAction::Failed(id) => {
                     self.drop_held_frames(now, id, DropReason::UnresolvedNextHop, store, outputs);
-                    self.router.neighbours.forget(id);
+                    self.router.neighbours.reset(id);
                 }
             }
         }
-        let next = self.router.neighbours.next_due();
+        let next = self.router.neighbours.next_deadline();
         self.timers.arm_neighbours(next, outputs);
     }
 
@@ -73,11 +77,11 @@ impl Switch {
             self.router.neighbours.address(id),
         );
         let out = self.router.interface(interface);
-        let known = self.router.neighbours.resolved(id).map(|known| known.mac);
-        let Some(question) = out.question(target).filter(|_| out.up) else {
+        let known = self.router.neighbours.resolved_link(id).map(|known| known.mac);
+        let Some(question) = out.address_request(target).filter(|_| out.up) else {
             return;
         };
-        let mac = out.octets;
+        let mac = out.mac_bytes;
         let Some(frame) = store.allocate(question.frame_len()) else {
             return;
         };
@@ -91,20 +95,26 @@ impl Switch {
     #[cold]
     pub(super) fn forward_held_frames<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         while let Some(id) = self.found.pop() {
-            for _ in 0..self.router.neighbours.held_for(id) {
-                let Some(held) = self.router.neighbours.take_held(id) else {
+            for _ in 0..self.router.neighbours.held_frames_of(id) {
+                let Some(held) = self.router.neighbours.take_held_frame(id) else {
                     break;
                 };
                 self.resume_held_frame(now, &held, store, outputs);
             }
         }
-        let next = self.router.neighbours.next_due();
+        let next = self.router.neighbours.next_deadline();
         self.timers.arm_neighbours(next, outputs);
     }
 
     /// Routes a held frame again, because routes may have changed.
     #[cold]
-    fn resume_held_frame<S: Store>(&mut self, now: Picos, held: &Held, store: &mut S, outputs: &mut Outputs) {
+    fn resume_held_frame<S: Store>(
+        &mut self,
+        now: Picos,
+        held: &HeldFrame,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         match (held.from, held.interface) {
             (Some(from), Some(interface)) => {
                 let mut context = self.context_of_held_frame(now, from, held);
@@ -128,7 +138,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        while let Some(held) = self.router.neighbours.take_held(id) {
+        while let Some(held) = self.router.neighbours.take_held_frame(id) {
             let Some(from) = held.from else {
                 store.release(held.frame);
                 continue;
@@ -149,9 +159,9 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        for id in self.router.neighbours.dynamic_behind(interface) {
+        for id in self.router.neighbours.dynamic_neighbours_on(interface) {
             self.drop_held_frames(now, id, DropReason::L3EgressLinkDown, store, outputs);
-            self.router.neighbours.forget(id);
+            self.router.neighbours.reset(id);
         }
     }
 }

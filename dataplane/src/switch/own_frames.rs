@@ -3,14 +3,14 @@
 use super::Switch;
 use super::admission::edit_tag;
 use super::ingress::FLOOD_PREFIX_BYTES;
-use crate::bridge::Mac;
+use crate::bridge::MacAddress;
 use crate::config::Attachment;
 use crate::egress::{IngressCharge, QueuedFrame};
 use crate::frame::{Handle, Store};
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId, QueueId};
 use crate::outputs::Outputs;
-use crate::route::packet::{self, Destination};
-use crate::route::{Held, Hop};
+use crate::route::ip_header::{self, IpDestination};
+use crate::route::{HeldFrame, ResolvedHop};
 use xoff_units::Picos;
 use xoff_wire::ETHERNET_LEN;
 use xoff_wire::parse::{self, Payload};
@@ -75,9 +75,14 @@ impl Switch {
             Attachment::Port(port) => {
                 self.send_by_logical_port(now, LogicalPort(port), None, frame, store, outputs)
             }
-            Attachment::Lag(lag) => {
-                self.send_by_logical_port(now, self.lags.group(lag), None, frame, store, outputs)
-            }
+            Attachment::Lag(lag) => self.send_by_logical_port(
+                now,
+                self.lags.logical_port_of_lag(lag),
+                None,
+                frame,
+                store,
+                outputs,
+            ),
             Attachment::Vlan(vlan) => self.send_in_vlan(now, vlan, frame, store, outputs),
             Attachment::Loopback => Err(frame),
         }
@@ -91,7 +96,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> Result<(), Handle> {
-        let Some((destination, _)) = Mac::of_frame(store.prefix(frame)) else {
+        let Some((destination, _)) = MacAddress::destination_and_source(store.prefix(frame)) else {
             return Err(frame);
         };
         if let Some(to) = self.fdb.lookup(now, vlan, destination) {
@@ -120,11 +125,11 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> Result<(), Handle> {
         let flow_hash = parse::parse_prefix(store.prefix(frame), store.frame_len(frame) as usize).flow_hash;
-        let Some(port) = self.lags.select(to, flow_hash) else {
+        let Some(port) = self.lags.select_member(to, flow_hash) else {
             return Err(frame);
         };
         if let Some(vlan) = vlan {
-            let Some(edit) = self.vlans.own_egress(to, vlan) else {
+            let Some(edit) = self.vlans.originated_frame_egress(to, vlan) else {
                 return Err(frame);
             };
             edit_tag(edit, frame, ETHERNET_LEN as u8, store);
@@ -150,43 +155,43 @@ impl Switch {
         let parsed = parse::parse_prefix(prefix, frame_len as usize);
         let l3 = prefix.get(ETHERNET_LEN..).unwrap_or(&[]);
         let packet = match parsed.payload {
-            Payload::Ipv4 => packet::ipv4(l3),
-            Payload::Ipv6 => packet::ipv6(l3, frame_len - ETHERNET_LEN as u32),
+            Payload::Ipv4 => ip_header::parse_ipv4(l3),
+            Payload::Ipv6 => ip_header::parse_ipv6(l3, frame_len - ETHERNET_LEN as u32),
             _ => return Err(frame),
         };
         let Ok(packet) = packet else { return Err(frame) };
         let address = packet.destination.address();
         let hop = match (packet.scope, interface) {
-            (packet::Scope::Link(_), Some(interface))
-                if self.router.interface(interface).on_link(address) =>
+            (ip_header::AddressScope::Link(_), Some(interface))
+                if self.router.interface(interface).is_on_link(address) =>
             {
-                Hop::Neighbour(interface, self.router.neighbours.enter(interface, address))
+                ResolvedHop::Neighbour(interface, self.router.neighbours.find_or_add(interface, address))
             }
             _ => {
                 let entry = match packet.destination {
-                    Destination::V4(address) => self.router.fib.lookup_v4(address),
-                    Destination::V6(address) => self.router.fib.lookup_v6(address),
+                    IpDestination::V4(address) => self.router.fib.lookup_v4(address),
+                    IpDestination::V6(address) => self.router.fib.lookup_v6(address),
                 };
                 let Some(entry) = entry else { return Err(frame) };
-                self.router.hop(entry, address, parsed.flow_hash)
+                self.router.resolve_hop(entry, address, parsed.flow_hash)
             }
         };
-        let Hop::Neighbour(egress, Some(neighbour)) = hop else {
+        let ResolvedHop::Neighbour(egress, Some(neighbour)) = hop else {
             return Err(frame);
         };
         let out = self.router.interface(egress);
         if !out.up || packet.len > out.mtu {
             return Err(frame);
         }
-        let Some(known) = self.router.neighbours.resolved(neighbour) else {
-            let held = Held {
+        let Some(known) = self.router.neighbours.resolved_link(neighbour) else {
+            let held = HeldFrame {
                 from: None,
                 interface,
                 frame,
                 frame_len,
                 parsed,
             };
-            if self.router.neighbours.hold(neighbour, held).is_err() {
+            if self.router.neighbours.hold_frame(neighbour, held).is_err() {
                 return Err(frame);
             }
             self.resolve_neighbour(now, neighbour, store, outputs);
@@ -194,7 +199,7 @@ impl Switch {
         };
         if let Some(addresses) = store.prefix_mut(frame).first_chunk_mut::<12>() {
             addresses[..6].copy_from_slice(&known.mac);
-            addresses[6..].copy_from_slice(&out.octets);
+            addresses[6..].copy_from_slice(&out.mac_bytes);
         }
         self.send_on(now, egress, frame, store, outputs)
     }

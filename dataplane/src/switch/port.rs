@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::timers;
-use crate::bridge::Mac;
+use crate::bridge::MacAddress;
 use crate::config::{ClassMaps, MarkPoint, PauseModel, PortConfig, SwitchConfig, Wred};
 use crate::counters::PortCounters;
 use crate::drops::DropReason;
@@ -29,7 +29,7 @@ pub(crate) struct IngressBinding {
     /// The router interface of the port or LAG. `None`: the port or LAG is bridged.
     pub(crate) interface: Option<InterfaceId>,
     /// MAC address of that interface.
-    pub(crate) mac: Mac,
+    pub(crate) mac: MacAddress,
 }
 
 /// State of a port. The fields that nearly every frame uses come first, so that the caches hold them for many
@@ -111,7 +111,7 @@ impl Port {
             ingress_binding: IngressBinding {
                 logical: LogicalPort(index as u16),
                 interface: None,
-                mac: Mac(0),
+                mac: MacAddress(0),
             },
             mac: port.mac,
             mtu: port.mtu,

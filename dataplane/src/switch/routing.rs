@@ -2,14 +2,16 @@
 
 use super::Switch;
 use super::ingress::{FLOOD_PREFIX_BYTES, ForwardingDecision, FrameContext};
-use crate::bridge::Mac;
+use crate::bridge::MacAddress;
 use crate::config::Attachment;
 use crate::drops::DropReason;
 use crate::frame::Store;
 use crate::ids::{InterfaceId, LogicalPort, NextHopId};
 use crate::outputs::{Punt, PuntReason};
-use crate::route::packet::{self, Destination, Packet, Scope};
-use crate::route::{Entry, Hop, NeighbourId, Talk, read_arp, read_discovery};
+use crate::route::ip_header::{self, AddressScope, IpDestination, IpHeaderFields};
+use crate::route::{
+    FibEntry, NeighbourId, NeighbourMessage, ResolvedHop, parse_arp, parse_neighbour_discovery,
+};
 use xoff_wire::parse::Payload;
 use xoff_wire::rewrite::LinkAddresses;
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, vlan::TAG_LEN};
@@ -19,10 +21,13 @@ impl Switch {
     pub(super) fn is_addressed_to_router(
         &self,
         context: &FrameContext,
-        own: Mac,
-        destination: Mac,
+        own: MacAddress,
+        destination: MacAddress,
     ) -> Result<bool, DropReason> {
-        if !self.vlans.untagged(context.logical, context.parsed.tag) {
+        if !self
+            .vlans
+            .accepts_without_vlan(context.logical, context.parsed.tag)
+        {
             return Err(DropReason::IngressVlanFilter);
         }
         Ok(destination == own)
@@ -34,7 +39,7 @@ impl Switch {
         &mut self,
         context: &mut FrameContext,
         interface: InterfaceId,
-        destination: Mac,
+        destination: MacAddress,
         store: &S,
     ) -> Result<ForwardingDecision, DropReason> {
         if !destination.is_group() {
@@ -68,7 +73,7 @@ impl Switch {
         let l3 = l3_bytes(context, store);
         let l3_offset = context.parsed.l3_offset;
         // The router would forward a second tag, or a tag with another TPID, as part of the packet.
-        let tagged = self.vlans.recognises(context.logical, context.parsed.tag);
+        let tagged = self.vlans.recognises_tag(context.logical, context.parsed.tag);
         if usize::from(l3_offset) != ETHERNET_LEN + if tagged { TAG_LEN } else { 0 } {
             return Err(DropReason::NoL3Header);
         }
@@ -76,12 +81,12 @@ impl Switch {
             return self.handle_non_ip(context, interface, store);
         }
         let packet = parse_packet(context, l3)?;
-        if let Scope::Link(reason) = packet.scope {
+        if let AddressScope::Link(reason) = packet.scope {
             return self.handle_link_local(context, interface, packet, reason, store);
         }
         let found = match packet.destination {
-            Destination::V4(address) => self.router.fib.find_v4(address),
-            Destination::V6(address) => self.router.fib.find_v6(address),
+            IpDestination::V4(address) => self.router.fib.find_leaf_v4(address),
+            IpDestination::V6(address) => self.router.fib.find_leaf_v6(address),
         };
         let hop = if let Some(group) = found.group() {
             self.next_hop_in(context, group, l3)
@@ -107,10 +112,12 @@ impl Switch {
     fn forward_to_next_hop(
         &mut self,
         context: &mut FrameContext,
-        packet: Packet,
+        packet: IpHeaderFields,
         hop: Option<NextHopId>,
     ) -> Result<ForwardingDecision, DropReason> {
-        let (egress, neighbour) = self.router.via(hop.ok_or(DropReason::L3EgressLinkDown)?);
+        let (egress, neighbour) = self
+            .router
+            .neighbour_of_next_hop(hop.ok_or(DropReason::L3EgressLinkDown)?);
         self.forward_by_neighbour(context, packet, egress, neighbour)
     }
 
@@ -120,32 +127,35 @@ impl Switch {
         &mut self,
         context: &mut FrameContext,
         interface: InterfaceId,
-        packet: Packet,
-        entry: Option<Entry>,
+        packet: IpHeaderFields,
+        entry: Option<FibEntry>,
         store: &S,
     ) -> Result<ForwardingDecision, DropReason> {
         let Some(entry) = entry else {
             context.icmp_error = Some(PuntReason::NetUnreachable);
             return Err(match packet.destination {
-                Destination::V4(_) => DropReason::Lpm4Miss,
-                Destination::V6(_) => DropReason::Lpm6Miss,
+                IpDestination::V4(_) => DropReason::Lpm4Miss,
+                IpDestination::V6(_) => DropReason::Lpm6Miss,
             });
         };
         let flow_hash = context.parsed.flow_hash;
-        match self.router.hop(entry, packet.destination.address(), flow_hash) {
-            Hop::Neighbour(egress, neighbour) => {
+        match self
+            .router
+            .resolve_hop(entry, packet.destination.address(), flow_hash)
+        {
+            ResolvedHop::Neighbour(egress, neighbour) => {
                 self.forward_by_neighbour(context, packet, egress, neighbour)
             }
-            Hop::Local => self.deliver_to_switch(context, interface, store),
-            Hop::Down => Err(DropReason::L3EgressLinkDown),
-            Hop::Blackhole => Err(DropReason::BlackholeRoute),
+            ResolvedHop::Local => self.deliver_to_switch(context, interface, store),
+            ResolvedHop::Down => Err(DropReason::L3EgressLinkDown),
+            ResolvedHop::Blackhole => Err(DropReason::BlackholeRoute),
         }
     }
 
     fn forward_by_neighbour(
         &mut self,
         context: &mut FrameContext,
-        packet: Packet,
+        packet: IpHeaderFields,
         egress: InterfaceId,
         neighbour: Option<NeighbourId>,
     ) -> Result<ForwardingDecision, DropReason> {
@@ -158,22 +168,24 @@ impl Switch {
             return Err(DropReason::L3EgressLinkDown);
         }
         if packet.len > out.mtu {
-            context.icmp_error = packet.tell_too_big.then_some(PuntReason::TooBig { mtu: out.mtu });
+            context.icmp_error = packet
+                .dont_fragment
+                .then_some(PuntReason::TooBig { mtu: out.mtu });
             return Err(DropReason::ExceedsL3Mtu);
         }
         let Some(neighbour) = neighbour else {
             return Err(DropReason::UnresolvedNextHop);
         };
-        let Some(known) = self.router.neighbours.resolved(neighbour) else {
+        let Some(known) = self.router.neighbours.resolved_link(neighbour) else {
             return Ok(ForwardingDecision::Hold(neighbour));
         };
-        context.rewrite = Some(LinkAddresses::new(known.mac, out.octets));
+        context.rewrite = Some(LinkAddresses::new(known.mac, out.mac_bytes));
         match out.attachment {
             Attachment::Port(port) => {
                 context.vlan = None;
                 Ok(context.forward_to(LogicalPort(port)))
             }
-            other => self.set_egress_port(context, other, Mac::of_octets(known.mac), known.port),
+            other => self.set_egress_port(context, other, MacAddress::from_bytes(known.mac), known.port),
         }
     }
 
@@ -182,13 +194,13 @@ impl Switch {
         &self,
         context: &mut FrameContext,
         attachment: Attachment,
-        mac: Mac,
+        mac: MacAddress,
         heard_behind: Option<LogicalPort>,
     ) -> Result<ForwardingDecision, DropReason> {
         context.vlan = None;
         match attachment {
             Attachment::Port(port) => Ok(context.forward_to(LogicalPort(port))),
-            Attachment::Lag(lag) => Ok(context.forward_to(self.lags.group(lag))),
+            Attachment::Lag(lag) => Ok(context.forward_to(self.lags.logical_port_of_lag(lag))),
             Attachment::Vlan(vlan) => {
                 context.vlan = Some(vlan);
                 let behind = self.fdb.lookup(context.now, vlan, mac);
@@ -225,11 +237,12 @@ impl Switch {
         &mut self,
         context: &mut FrameContext,
         interface: InterfaceId,
-        packet: Packet,
+        packet: IpHeaderFields,
         reason: DropReason,
         store: &S,
     ) -> Result<ForwardingDecision, DropReason> {
-        let own = |address| self.router.interface(interface).has(address) || self.is_own_address(address);
+        let own =
+            |address| self.router.interface(interface).owns_address(address) || self.is_own_address(address);
         match own(packet.destination.address()) {
             true => self.deliver_to_switch(context, interface, store),
             false => Err(reason),
@@ -240,7 +253,7 @@ impl Switch {
         self.router
             .interfaces()
             .iter()
-            .any(|interface| interface.has(address))
+            .any(|interface| interface.owns_address(address))
     }
 
     /// Handles a packet to an address of the switch.
@@ -264,7 +277,7 @@ impl Switch {
         &mut self,
         context: &mut FrameContext,
         interface: InterfaceId,
-        message: Talk,
+        message: NeighbourMessage,
     ) -> Result<ForwardingDecision, DropReason> {
         match self.learn_neighbour(context, interface, message) && self.cpu_attached {
             true => self.punt_to_cpu(context, PuntReason::Neighbour),
@@ -313,13 +326,18 @@ impl Switch {
 
     /// Learns from ARP and neighbour discovery. Returns true if the message asks for an address of the
     /// router.
-    fn learn_neighbour(&mut self, context: &FrameContext, interface: InterfaceId, message: Talk) -> bool {
+    fn learn_neighbour(
+        &mut self,
+        context: &FrameContext,
+        interface: InterfaceId,
+        message: NeighbourMessage,
+    ) -> bool {
         let heard_on = self.router.interface(interface);
-        let asked = message.question && heard_on.has(message.target);
+        let asked = message.is_request && heard_on.owns_address(message.target);
         if let Some((address, mac)) = message.sender
-            && heard_on.on_link(address)
+            && heard_on.is_on_link(address)
         {
-            let found = self.router.neighbours.heard(
+            let found = self.router.neighbours.update_from_message(
                 context.now,
                 interface,
                 address,
@@ -327,7 +345,7 @@ impl Switch {
                 context.logical,
                 // A station that asks for the router, or announces itself, will receive packets. Resolve it
                 // now, so that the first frame of a lossless class does not wait.
-                !(asked || message.announcement),
+                !(asked || message.is_announcement),
             );
             self.found.extend(found);
         }
@@ -336,10 +354,10 @@ impl Switch {
 }
 
 /// Parses the IP header of a frame.
-fn parse_packet(context: &FrameContext, l3: &[u8]) -> Result<Packet, DropReason> {
+fn parse_packet(context: &FrameContext, l3: &[u8]) -> Result<IpHeaderFields, DropReason> {
     match context.parsed.payload {
-        Payload::Ipv4 => packet::ipv4(l3),
-        _ => packet::ipv6(l3, context.frame_len - u32::from(context.parsed.l3_offset)),
+        Payload::Ipv4 => ip_header::parse_ipv4(l3),
+        _ => ip_header::parse_ipv6(l3, context.frame_len - u32::from(context.parsed.l3_offset)),
     }
 }
 
@@ -357,11 +375,11 @@ fn ethertype<S: Store>(context: &FrameContext, store: &S) -> Option<u16> {
 }
 
 /// Parses ARP or neighbour discovery. `None` for other frames.
-fn parse_neighbour_message<S: Store>(context: &FrameContext, store: &S) -> Option<Talk> {
+fn parse_neighbour_message<S: Store>(context: &FrameContext, store: &S) -> Option<NeighbourMessage> {
     let l3 = l3_bytes(context, store);
     match (context.parsed.payload, ethertype(context, store)) {
-        (Payload::Ipv6, _) => read_discovery(l3),
-        (Payload::Other, Some(ETHERTYPE_ARP)) => read_arp(l3),
+        (Payload::Ipv6, _) => parse_neighbour_discovery(l3),
+        (Payload::Other, Some(ETHERTYPE_ARP)) => parse_arp(l3),
         _ => None,
     }
 }

@@ -16,7 +16,7 @@ use super::acl;
 use super::admission::{EgressTarget, queue_full_drop};
 use super::ingress::FrameContext;
 use super::port::Port;
-use crate::bridge::TagEdit;
+use crate::bridge::VlanTagAction;
 use crate::config::{AclTable, SwitchConfig, TrimDscp, TrimQueue};
 use crate::drops::DropReason;
 use crate::frame::{Handle, Store};
@@ -162,9 +162,9 @@ impl Switch {
     fn can_trim(&self, context: &FrameContext, target: &EgressTarget, l3: &[u8]) -> bool {
         let tag = TAG_LEN as u32;
         let edited = |len: u32| match target.edit {
-            TagEdit::Keep | TagEdit::Rewrite { .. } => len,
-            TagEdit::Push { .. } => len + tag,
-            TagEdit::Pop => len - tag,
+            VlanTagAction::Keep | VlanTagAction::Rewrite { .. } => len,
+            VlanTagAction::Push { .. } => len + tag,
+            VlanTagAction::Pop => len - tag,
         };
         let header = match context.parsed.payload {
             Payload::Ipv4 => l3.first().map_or(0, |first| u32::from(first & 15) * 4),

@@ -7,7 +7,9 @@ use xoff_dataplane::config::{
     PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule,
     SwitchConfig, Threshold, Trust, WatchdogConfig, Wred,
 };
-use xoff_dataplane::route::{DISTANCE_STATIC, NextHop, Path, Rib, Route, RouteTag, Source, Target};
+use xoff_dataplane::route::{
+    DISTANCE_STATIC, NextHop, Rib, Route, RoutePath, RouteSource, RouteTag, RouteTarget,
+};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
 /// Indices of profiles.
@@ -172,7 +174,7 @@ pub fn interface(config: &mut SwitchConfig, name: &str, attachment: Attachment, 
 }
 
 /// Makes these the static routes, beside those of the interfaces.
-pub fn routes(config: &mut SwitchConfig, routes: &[(&str, Target)]) {
+pub fn routes(config: &mut SwitchConfig, routes: &[(&str, RouteTarget)]) {
     let mut rib = Rib::new();
     for (n, interface) in config.routing.interfaces.iter().enumerate() {
         rib.set_interface(InterfaceId(n as u16), interface);
@@ -180,8 +182,8 @@ pub fn routes(config: &mut SwitchConfig, routes: &[(&str, Target)]) {
     for (prefix, target) in routes {
         let prefix = prefix.parse().expect("a prefix");
         let target = target.clone();
-        rib.set(
-            Source::Static,
+        rib.set_route(
+            RouteSource::Static,
             DISTANCE_STATIC,
             Route {
                 prefix,
@@ -196,13 +198,13 @@ pub fn routes(config: &mut SwitchConfig, routes: &[(&str, Target)]) {
 }
 
 /// Equal-cost routers, by interface and address.
-pub fn via(hops: &[(u16, &str)]) -> Target {
-    let path = |(interface, address): &(u16, &str)| Path {
+pub fn via(hops: &[(u16, &str)]) -> RouteTarget {
+    let path = |(interface, address): &(u16, &str)| RoutePath {
         next_hop: NextHop {
             interface: InterfaceId(*interface),
             address: address.parse().expect("an address"),
         },
         weight: 1,
     };
-    Target::Via(hops.iter().map(path).collect())
+    RouteTarget::Via(hops.iter().map(path).collect())
 }

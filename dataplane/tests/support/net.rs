@@ -6,7 +6,7 @@ use std::sync::Arc;
 use xoff_dataplane::config::{
     AdvertiseConfig, Attachment, InterfaceConfig, SchemeConfig, StaticNeighbour, SwitchConfig,
 };
-use xoff_dataplane::route::{DISTANCE_STATIC, Fib, Rib, Route, RouteTag, Source, Target};
+use xoff_dataplane::route::{DISTANCE_STATIC, Fib, Rib, Route, RouteSource, RouteTag, RouteTarget};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
 use super::config::{switch, via};
@@ -174,7 +174,7 @@ pub fn neighbour(config: &mut SwitchConfig, interface: usize, address: &str, mac
 }
 
 /// Routes to leaves, tagged with their sites.
-pub fn routes(config: &mut SwitchConfig, to: impl Iterator<Item = (usize, Target)>) {
+pub fn routes(config: &mut SwitchConfig, to: impl Iterator<Item = (usize, RouteTarget)>) {
     let mut rib = Rib::new();
     for (n, interface) in config.routing.interfaces.iter().enumerate() {
         rib.set_interface(InterfaceId(n as u16), interface);
@@ -188,7 +188,7 @@ pub fn routes(config: &mut SwitchConfig, to: impl Iterator<Item = (usize, Target
                 scheme: None,
             },
         };
-        rib.set(Source::Static, DISTANCE_STATIC, route);
+        rib.set_route(RouteSource::Static, DISTANCE_STATIC, route);
     }
     config.routing.fib = Arc::new(rib.next_generation(&Fib::default()).expect("routes"));
 }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 use xoff_dataplane::config::Attachment;
 use xoff_dataplane::ids::InterfaceId;
-use xoff_dataplane::route::{DISTANCE_STATIC, NextHop, Path, Target};
+use xoff_dataplane::route::{DISTANCE_STATIC, NextHop, RoutePath, RouteTarget};
 
 use super::addresses::{
     address_family, is_link_local, why_not_host_address, why_not_host_of_network, why_not_routable,
@@ -30,7 +30,7 @@ pub struct StaticRoute {
     /// Administrative distance. Among routes to the same prefix, the lowest distance is preferred.
     pub distance: u8,
     /// The next hops, the interface or the blackhole of the route.
-    pub target: Target,
+    pub target: RouteTarget,
 }
 
 /// One item of the parallel lists of a route.
@@ -44,7 +44,7 @@ struct RouteItem {
 enum RouteDestination {
     Blackhole,
     Interface(InterfaceId),
-    Via(Path),
+    Via(RoutePath),
 }
 
 /// An entry of `STATIC_ROUTE` with its lists.
@@ -309,7 +309,7 @@ fn resolve_destination(
         (Some(address), interface) => {
             let interface = find_next_hop_interface(interfaces, entry, address, interface.map(|(id, _)| id))?;
             let next_hop = NextHop { interface, address };
-            Ok(RouteDestination::Via(Path { next_hop, weight }))
+            Ok(RouteDestination::Via(RoutePath { next_hop, weight }))
         }
     }
 }
@@ -429,15 +429,15 @@ fn group_by_distance(
 }
 
 /// Combines destinations into one target. Returns `None` if they exclude each other.
-fn combine_destinations(destinations: &[RouteDestination]) -> Option<Target> {
+fn combine_destinations(destinations: &[RouteDestination]) -> Option<RouteTarget> {
     let path = |destination: &RouteDestination| match destination {
         RouteDestination::Via(path) => Some(*path),
         _ => None,
     };
     match destinations {
-        [RouteDestination::Blackhole] => Some(Target::Blackhole),
-        [RouteDestination::Interface(id)] => Some(Target::Connected(*id)),
-        destinations => Some(Target::Via(destinations.iter().map(path).collect::<Option<_>>()?)),
+        [RouteDestination::Blackhole] => Some(RouteTarget::Blackhole),
+        [RouteDestination::Interface(id)] => Some(RouteTarget::Connected(*id)),
+        destinations => Some(RouteTarget::Via(destinations.iter().map(path).collect::<Option<_>>()?)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::ids::InterfaceId;
-use xoff_dataplane::route::{Fib, Rib, Route, RouteTag, Source};
+use xoff_dataplane::route::{Fib, Rib, Route, RouteTag, RouteSource};
 
 use super::balancing::ResolvedBalancing;
 use super::context::ResolveContext;
@@ -94,10 +94,10 @@ fn build_rib(interfaces: &Interfaces, statics: &[StaticRoute], balancing: &Resol
             target: target.clone(),
             tag: RouteTag::default(),
         };
-        rib.set(Source::Static, *distance, route);
+        rib.set_route(RouteSource::Static, *distance, route);
     }
     // Networks of the switch itself get the tag of their site as well.
-    rib.tag(|prefix| balancing.route_tag(prefix));
+    rib.set_tags(|prefix| balancing.route_tag(prefix));
     rib
 }
 

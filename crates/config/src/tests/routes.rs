@@ -1,6 +1,6 @@
 //! Tests of `STATIC_ROUTE`, `XOFF_ROUTE`, `NEIGH`, `SWITCH_HASH` and the routing fields of `XOFF_SWITCH`.
 
-use xoff_dataplane::route::Target;
+use xoff_dataplane::route::RouteTarget;
 
 use super::{load_config, load_errors, load_text, load_warnings};
 
@@ -23,11 +23,11 @@ fn route_lines(more: &str) -> Vec<String> {
         load_text(&config_text(more), &PORTS).unwrap_or_else(|problems| panic!("refused:\n{problems}"));
     let line = |route: &crate::StaticRoute| {
         let target = match &route.target {
-            Target::Local => "local".to_owned(),
-            Target::Blackhole => "blackhole".to_owned(),
-            Target::Connected(interface) => format!("interface {}", interface.0),
-            Target::Via(paths) => {
-                let path = |path: &xoff_dataplane::route::Path| {
+            RouteTarget::Local => "local".to_owned(),
+            RouteTarget::Blackhole => "blackhole".to_owned(),
+            RouteTarget::Connected(interface) => format!("interface {}", interface.0),
+            RouteTarget::Via(paths) => {
+                let path = |path: &xoff_dataplane::route::RoutePath| {
                     format!(
                         "{} at {} x{}",
                         path.next_hop.address, path.next_hop.interface.0, path.weight
@@ -121,19 +121,19 @@ fn assert_all_refused(cases: &[(&str, &str)]) {
 #[test]
 fn longest_prefix_match_selects_the_route() {
     use xoff_dataplane::ids::InterfaceId;
-    use xoff_dataplane::route::Entry;
+    use xoff_dataplane::route::FibEntry;
     let more = r#""STATIC_ROUTE": {"0.0.0.0/0": {"nexthop": "10.0.0.1,10.0.0.3"}, "10.9.0.0/16": {"nexthop": "10.0.4.7"},
         "10.9.9.0/24": {"blackhole": "true"}}"#;
     let fib = load_config(&config_text(more), &PORTS).routing.fib;
     let find = |address: &str| fib.lookup(address.parse().expect("an address"));
-    assert!(matches!(find("192.0.2.1"), Some(Entry::Group(_))));
-    assert!(matches!(find("10.9.0.1"), Some(Entry::NextHop(_))));
-    assert_eq!(find("10.9.9.1"), Some(Entry::Blackhole));
-    assert_eq!(find("10.0.4.9"), Some(Entry::Connected(InterfaceId(1))));
-    assert_eq!(find("10.0.0.2"), Some(Entry::Local));
+    assert!(matches!(find("192.0.2.1"), Some(FibEntry::Group(_))));
+    assert!(matches!(find("10.9.0.1"), Some(FibEntry::NextHop(_))));
+    assert_eq!(find("10.9.9.1"), Some(FibEntry::Blackhole));
+    assert_eq!(find("10.0.4.9"), Some(FibEntry::Connected(InterfaceId(1))));
+    assert_eq!(find("10.0.0.2"), Some(FibEntry::Local));
     assert_eq!(
         find("10.8.0.9"),
-        Some(Entry::Blackhole),
+        Some(FibEntry::Blackhole),
         "nobody is behind a loopback"
     );
     assert_eq!(find("2001:db8:9::1"), None);

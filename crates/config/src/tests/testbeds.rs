@@ -1,7 +1,7 @@
 //! Tests of the configurations in `testbeds/`.
 
 use xoff_dataplane::config::{Bridging, Schedule, Threshold, Trust};
-use xoff_dataplane::route::Target;
+use xoff_dataplane::route::RouteTarget;
 use xoff_units::Picos;
 
 use super::resolve_options;
@@ -112,7 +112,7 @@ fn routed_testbed_resolves_without_warnings() {
         prefixes,
         ["0.0.0.0/0", "10.2.0.0/16", "198.18.0.0/15", "2001:db8:2::/48"]
     );
-    let Target::Via(paths) = &loaded.resolved.static_routes[1].target else {
+    let RouteTarget::Via(paths) = &loaded.resolved.static_routes[1].target else {
         panic!("{:?}", loaded.resolved.static_routes[1])
     };
     assert_eq!(paths.iter().map(|path| path.weight).collect::<Vec<_>>(), [2, 1]);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use xoff_dataplane::route::RouteAhead;
+use xoff_dataplane::route::RouteHint;
 use xoff_dataplane::{Handle, Picos};
 
 use super::{EVENTS_AT_ONCE_MAX, Fabric, HOST, HOST_NUMBER, Halt, SWITCH, TIMER_BITS, is_arrival};
@@ -60,7 +60,7 @@ impl Fabric {
             }
             self.pending.pop();
             self.stand_at(event.at);
-            if self.handle(event, RouteAhead::NONE, observer) {
+            if self.handle(event, RouteHint::NONE, observer) {
                 return Halt::Completion;
             }
         }
@@ -149,14 +149,14 @@ impl Fabric {
             false => self.switches.get(parts.start - self.parts.groups()),
         };
         // A window has many frames to few destinations.
-        let mut known = [(0, RouteAhead::NONE); KNOWN_ROUTES];
+        let mut known = [(0, RouteHint::NONE); KNOWN_ROUTES];
         let ahead = |event| {
             let arrival = switch.filter(|_| is_arrival(event));
             let (Some(node), Some(to)) = (arrival, store.destination(Handle(event.what()))) else {
-                return RouteAhead::NONE;
+                return RouteHint::NONE;
             };
             let place = &mut known[place_of(to)];
-            if place.0 != to || place.1 == RouteAhead::NONE {
+            if place.0 != to || place.1 == RouteHint::NONE {
                 *place = (to, node.switch.look_ahead(to));
             }
             place.1

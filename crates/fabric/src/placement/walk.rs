@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use xoff_dataplane::config::Attachment;
-use xoff_dataplane::route::{Entry, NextHop};
+use xoff_dataplane::route::{FibEntry, NextHop};
 use xoff_dataplane::{InterfaceId, PortId};
 
 use super::PlannedFlow;
@@ -148,8 +148,8 @@ impl Walk<'_> {
         let fib = &self.plan.switches[switch].routing.fib;
         let hop = |id: xoff_dataplane::NextHopId| fib.next_hops()[id.index()];
         match fib.lookup(destination) {
-            Some(Entry::NextHop(id)) => vec![hop(id)],
-            Some(Entry::Group(group)) => {
+            Some(FibEntry::NextHop(id)) => vec![hop(id)],
+            Some(FibEntry::Group(group)) => {
                 let members = fib.groups()[group.index()].members.iter();
                 members.map(|(id, _)| hop(*id)).collect()
             }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use xoff_dataplane::config::{Attachment, Bridging, SchemeKind, SwitchConfig, Tagging, VlanMember};
-use xoff_dataplane::route::{Entry, Fib};
+use xoff_dataplane::route::{FibEntry, Fib};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
 use crate::plan::{End, FabricPlan};
@@ -300,13 +300,13 @@ impl Forwarder {
     fn interfaces_to(&self, destination: IpAddr) -> Vec<InterfaceId> {
         let next_hops = self.fib.next_hops();
         match self.fib.lookup(destination) {
-            Some(Entry::Connected(interface)) => vec![interface],
-            Some(Entry::NextHop(hop)) => vec![next_hops[hop.index()].interface],
-            Some(Entry::Group(group)) => {
+            Some(FibEntry::Connected(interface)) => vec![interface],
+            Some(FibEntry::NextHop(hop)) => vec![next_hops[hop.index()].interface],
+            Some(FibEntry::Group(group)) => {
                 let members = self.fib.groups()[group.index()].members.iter();
                 members.map(|(hop, _)| next_hops[hop.index()].interface).collect()
             }
-            Some(Entry::Local | Entry::Blackhole) | None => Vec::new(),
+            Some(FibEntry::Local | FibEntry::Blackhole) | None => Vec::new(),
         }
     }
 }

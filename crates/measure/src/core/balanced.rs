@@ -9,7 +9,7 @@ use xoff_dataplane::config::{
     BalancingConfig, Bridging, Pick, Rebalance, RoutingConfig, SchemeConfig, SchemeKind, StaticNeighbour,
     SwitchConfig,
 };
-use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
+use xoff_dataplane::route::{Fib, NextHop, RoutePath, Route, RouteTag, RouteTarget};
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{Arrival, Handle, InterfaceId, Picos, PortId, Store, Verdict};
 use xoff_driver::{Step, VirtualSwitch};
@@ -237,7 +237,7 @@ fn switch_config(scheme: Option<SchemeConfig>) -> SwitchConfig {
         address: IpAddr::V4(Ipv4Addr::new(10, 1, n as u8, 9)),
     };
     let members = SENDERS..PORTS;
-    let paths = members.clone().map(|n| Path {
+    let paths = members.clone().map(|n| RoutePath {
         next_hop: hop(n),
         weight: 1,
     });
@@ -245,7 +245,7 @@ fn switch_config(scheme: Option<SchemeConfig>) -> SwitchConfig {
         prefix: Ipv4Net::new(Ipv4Addr::new(11, 0, 0, 0), 8)
             .expect("a prefix length")
             .into(),
-        target: Target::Via(paths.collect()),
+        target: RouteTarget::Via(paths.collect()),
         tag: RouteTag::default(),
     };
     SwitchConfig {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ipnet::{IpNet, Ipv4Net};
 use xoff_dataplane::InterfaceId;
 use xoff_dataplane::config::{Attachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
-use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
+use xoff_dataplane::route::{Fib, NextHop, RoutePath, Route, RouteTag, RouteTarget};
 
 /// The router's address on every link.
 pub(super) const MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 1];
@@ -64,14 +64,14 @@ fn prefix(n: u32) -> Ipv4Net {
     Ipv4Net::new(network, 20 + (n % 9) as u8).expect("a prefix length")
 }
 
-fn target(n: u32) -> Target {
-    let path = |n: u32| Path {
+fn target(n: u32) -> RouteTarget {
+    let path = |n: u32| RoutePath {
         next_hop: next_hop((n % u32::from(NEXT_HOPS)) as u8),
         weight: 1,
     };
     match n % 2 {
-        0 => Target::Via(vec![path(n)]),
-        _ => Target::Via((0..4).map(|member| path(n + 4 * member)).collect()),
+        0 => RouteTarget::Via(vec![path(n)]),
+        _ => RouteTarget::Via((0..4).map(|member| path(n + 4 * member)).collect()),
     }
 }
 

@@ -8,7 +8,7 @@ mod ways;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use xoff_dataplane::route::{Entry, Fib, PathTable, seeded};
+use xoff_dataplane::route::{FibEntry, Fib, PathTable, seeded_hash};
 use xoff_wire::parse::parse;
 
 use super::setting::BURST;
@@ -169,7 +169,7 @@ impl PathChoice {
     pub(super) fn new() -> PathChoice {
         let fib = routes::config(ROUTES).fib;
         let group = |entry| match entry {
-            Some(Entry::Group(group)) => Some(group),
+            Some(FibEntry::Group(group)) => Some(group),
             _ => None,
         };
         let groups: Vec<_> = (0..ROUTES)
@@ -190,14 +190,14 @@ impl Load for PathChoice {
         let mut at = 0;
         in_bursts(frames, || {
             for &(group, hash) in &self.choices[at..at + BURST] {
-                black_box(self.table.select(black_box(group), seeded(black_box(hash), 7)));
+                black_box(self.table.select(black_box(group), seeded_hash(black_box(hash), 7)));
             }
             at = (at + BURST) % self.choices.len();
         })
     }
 
     fn check(&self) -> Result<(), String> {
-        let chosen = |&(group, hash): &_| self.table.select(group, seeded(hash, 7)).is_some();
+        let chosen = |&(group, hash): &_| self.table.select(group, seeded_hash(hash, 7)).is_some();
         match self.choices.iter().all(chosen) {
             true => Ok(()),
             false => Err("a group has no next hop".to_owned()),

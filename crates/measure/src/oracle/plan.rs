@@ -10,7 +10,7 @@ use xoff_dataplane::config::{
     StaticNeighbour, SwitchConfig, Threshold, Trust, WatchdogConfig, Wred,
 };
 use xoff_dataplane::ids::{InterfaceId, PRIORITIES, TRAFFIC_CLASSES};
-use xoff_dataplane::route::{Fib, FibError, NextHop, Path, Route, RouteTag, Target};
+use xoff_dataplane::route::{Fib, FibError, NextHop, RoutePath, Route, RouteTag, RouteTarget};
 use xoff_dataplane::{LinkTiming, Picos};
 
 use xoff_fabric::{End, FabricPlan, LinkPlan};
@@ -361,7 +361,7 @@ fn neighbour_address(port: usize) -> IpAddr {
 fn route(address: Ipv4Addr, port: usize) -> Route {
     Route {
         prefix: IpNet::V4(Ipv4Net::from(address)),
-        target: Target::Via(vec![Path {
+        target: RouteTarget::Via(vec![RoutePath {
             next_hop: NextHop {
                 interface: InterfaceId(port as u16),
                 address: neighbour_address(port),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use ipnet::IpNet;
 use serde_json::Value;
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::route::{Fib, Target};
+use xoff_dataplane::route::{Fib, RouteTarget};
 
 use xoff_config::{ConfigDb, StaticRoute};
 
@@ -106,8 +106,8 @@ impl Generation {
         static_routes: Vec<StaticRoute>,
     ) -> Generation {
         let now = Instant::now();
-        let before: HashMap<IpNet, &Target> = targets(&self.config.routing.fib).collect();
-        let since = |(prefix, target): (IpNet, &Target)| {
+        let before: HashMap<IpNet, &RouteTarget> = targets(&self.config.routing.fib).collect();
+        let since = |(prefix, target): (IpNet, &RouteTarget)| {
             let same = before.get(&prefix) == Some(&target);
             (prefix, self.installed_at(prefix).filter(|_| same).unwrap_or(now))
         };
@@ -132,6 +132,6 @@ impl Generation {
     }
 }
 
-fn targets(fib: &Fib) -> impl Iterator<Item = (IpNet, &Target)> {
+fn targets(fib: &Fib) -> impl Iterator<Item = (IpNet, &RouteTarget)> {
     fib.routes().map(|(route, _)| (route.prefix, &route.target))
 }

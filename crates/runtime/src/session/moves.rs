@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ipnet::IpNet;
 use xoff_dataplane::config::{Attachment, HashFields, SchemeConfig, SchemeKind, SwitchConfig};
-use xoff_dataplane::route::{NextHop, Route, Target};
+use xoff_dataplane::route::{NextHop, Route, RouteTarget};
 
 /// One line for each pair of schemes between which groups change.
 pub(super) fn moves(old: &SwitchConfig, new: &SwitchConfig) -> Vec<String> {
@@ -53,14 +53,14 @@ fn of_routes(config: &SwitchConfig) -> impl Iterator<Item = (IpNet, SchemeConfig
         .fib
         .routes()
         .filter_map(|(route, _)| match &route.target {
-            Target::Via(paths) if paths.len() > 1 => Some((route.prefix, of_route(config, route))),
+            RouteTarget::Via(paths) if paths.len() > 1 => Some((route.prefix, of_route(config, route))),
             _ => None,
         })
 }
 
 /// The rule is the core's (`dataplane/src/balance/table.rs`): the route's own, a member's, the default.
 fn of_route(config: &SwitchConfig, route: &Route) -> SchemeConfig {
-    let Target::Via(paths) = &route.target else {
+    let RouteTarget::Via(paths) = &route.target else {
         return plain();
     };
     let mut of_members = paths.iter().map(|path| of_next_hop(config, path.next_hop));

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use xoff_dataplane::config::{Attachment, Bridging, InterfaceConfig, SwitchConfig};
-use xoff_dataplane::route::{NeighbourEntry, NeighbourState, Target};
+use xoff_dataplane::route::{NeighbourEntry, NeighbourState, RouteTarget};
 use xoff_dataplane::{InterfaceId, LogicalPort, Picos, PortId, Switch};
 
 use super::generation::Generation;
@@ -99,7 +99,7 @@ pub(super) fn neighbours(config: &SwitchConfig, entries: Vec<NeighbourEntry>) ->
 /// The routes packets follow, and the static ones behind them, by prefix and distance.
 pub(super) fn routes(current: &Generation, links: &Links, family: Family) -> Vec<RouteEntry> {
     let routing = &current.config.routing;
-    let is_static = |prefix: IpNet, target: &Target| {
+    let is_static = |prefix: IpNet, target: &RouteTarget| {
         let of_prefix = static_routes(current, prefix).first()?;
         (of_prefix.target == *target).then_some(of_prefix.distance)
     };
@@ -112,7 +112,7 @@ pub(super) fn routes(current: &Generation, links: &Links, family: Family) -> Vec
         // What is on the link is preferred to a static route, and never the same to the same prefix.
         let derived = follows_from_interface(&routing.interfaces, route.prefix);
         let (protocol, distance) = match (&route.target, is_static(route.prefix, &route.target)) {
-            (Target::Local, _) => ("local", 0),
+            (RouteTarget::Local, _) => ("local", 0),
             (_, Some(distance)) if !derived => ("static", distance),
             _ => ("connected", 0),
         };
@@ -174,7 +174,7 @@ fn entry(
     current: &Generation,
     links: &Links,
     prefix: IpNet,
-    target: &Target,
+    target: &RouteTarget,
     (protocol, distance): (&str, u8),
     selected: bool,
 ) -> RouteEntry {
@@ -200,15 +200,15 @@ fn entry(
         protocol: protocol.to_owned(),
         distance,
         selected,
-        blackhole: *target == Target::Blackhole,
+        blackhole: *target == RouteTarget::Blackhole,
         next_hops: match target {
-            Target::Local => own().map(|id| hop(id, None, 1)).into_iter().collect(),
-            Target::Connected(id) => vec![hop(*id, None, 1)],
-            Target::Via(paths) => paths
+            RouteTarget::Local => own().map(|id| hop(id, None, 1)).into_iter().collect(),
+            RouteTarget::Connected(id) => vec![hop(*id, None, 1)],
+            RouteTarget::Via(paths) => paths
                 .iter()
                 .map(|path| hop(path.next_hop.interface, Some(path.next_hop.address), path.weight))
                 .collect(),
-            Target::Blackhole => Vec::new(),
+            RouteTarget::Blackhole => Vec::new(),
         },
         age_s: current
             .installed_at(prefix)

@@ -1,4 +1,4 @@
-//! Routes into a [`Fib`]: sort, give numbers to next hops and groups, build the tries.
+//! Builds a [`Fib`] from routes: sorts them, numbers next hops and groups, and builds the tries.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -6,16 +6,16 @@ use std::net::IpAddr;
 use hashbrown::HashTable;
 use ipnet::IpNet;
 
-use super::groups::{Groups, pasts};
-use super::lineage::name_of;
+use super::groups::{GroupAssignment, group_lineages};
+use super::lineage::path_set_hash;
 use super::{
-    Entry, Fib, FibError, MEMBERS_MAX, NEXT_HOPS_MAX, NextHop, Path, ROUTES_MAX, Route, RouteTag, Target,
-    WEIGHT_SUM_MAX,
+    Fib, FibEntry, FibError, MEMBERS_MAX, NEXT_HOPS_MAX, NextHop, ROUTES_MAX, Route, RoutePath, RouteTag,
+    RouteTarget, WEIGHT_SUM_MAX,
 };
 use crate::ids::{GroupId, NextHopId};
-use crate::route::lpm::{Overfull, Prefix, Trie};
+use crate::route::lpm::{LpmTrie, TrieFull, TriePrefix};
 
-/// The generation of `routes` that follows `previous`.
+/// Builds the generation of `routes` that follows `previous`.
 pub(super) fn build(previous: &Fib, mut routes: Vec<Route>) -> Result<Fib, FibError> {
     for route in &mut routes {
         route.prefix = route.prefix.trunc();
@@ -27,26 +27,26 @@ pub(super) fn build(previous: &Fib, mut routes: Vec<Route>) -> Result<Fib, FibEr
     if let Some(route) = routes.get(ROUTES_MAX) {
         return Err(FibError::TooManyRoutes(route.prefix));
     }
-    let sets = Sets::of(&routes)?;
-    let next_hops = next_hops(&routes, &sets)?;
-    let pasts = pasts(previous, &routes, &sets);
-    let groups = match Groups::assign(&sets, &pasts, false) {
+    let sets = PathSets::of_routes(&routes)?;
+    let next_hops = collect_next_hops(&routes, &sets)?;
+    let pasts = group_lineages(previous, &routes, &sets);
+    let groups = match GroupAssignment::assign(&sets, &pasts, false) {
         Ok(groups) => groups,
-        // Too many pasts: routes with the same set share one group again, and some flows move.
-        Err(_) => Groups::assign(&sets, &pasts, true)
+        // Too many histories. Routes with equal sets share one group again, and some flows move.
+        Err(_) => GroupAssignment::assign(&sets, &pasts, true)
             .map_err(|route| FibError::TooManyGroups(routes[route].prefix))?,
     };
-    let entries = entries(&routes, &sets, &groups, &next_hops);
+    let entries = fib_entries(&routes, &sets, &groups, &next_hops);
     Ok(Fib {
-        v4: trie(&routes, &entries, |prefix| match prefix {
+        v4: build_trie(&routes, &entries, |prefix| match prefix {
             IpNet::V4(net) => Some([u64::from(net.network().to_bits()) << 32]),
             IpNet::V6(_) => None,
         })?,
-        v6: trie(&routes, &entries, |prefix| match prefix {
+        v6: build_trie(&routes, &entries, |prefix| match prefix {
             IpNet::V4(_) => None,
-            IpNet::V6(net) => Some(words(net.network().to_bits())),
+            IpNet::V6(net) => Some(address_words(net.network().to_bits())),
         })?,
-        groups: groups.describe(previous, &sets, &next_hops),
+        groups: groups.next_hop_groups(previous, &sets, &next_hops),
         lineages: groups.list.iter().map(|&(_, lineage)| lineage).collect(),
         routes,
         entries,
@@ -54,16 +54,17 @@ pub(super) fn build(previous: &Fib, mut routes: Vec<Route>) -> Result<Fib, FibEr
     })
 }
 
-fn words(address: u128) -> [u64; 2] {
+/// Splits an IPv6 address into two words.
+fn address_words(address: u128) -> [u64; 2] {
     [(address >> 64) as u64, address as u64]
 }
 
-/// The trie of one family: `address` knows which routes are of it.
-fn trie<const WORDS: usize>(
+/// Builds the trie of one IP version. `address` returns `None` for prefixes of the other version.
+fn build_trie<const WORDS: usize>(
     routes: &[Route],
-    entries: &[Entry],
+    entries: &[FibEntry],
     address: impl Fn(&IpNet) -> Option<[u64; WORDS]>,
-) -> Result<Trie<WORDS>, FibError> {
+) -> Result<LpmTrie<WORDS>, FibError> {
     let mut last = None;
     let prefixes: Vec<_> = routes
         .iter()
@@ -71,84 +72,86 @@ fn trie<const WORDS: usize>(
         .filter_map(|(route, entry)| {
             let address = address(&route.prefix)?;
             last = Some(route.prefix);
-            Some(Prefix {
+            Some(TriePrefix {
                 address,
                 len: u32::from(route.prefix.prefix_len()),
                 leaf: entry.leaf(),
             })
         })
         .collect();
-    Trie::build(&prefixes).map_err(|Overfull| FibError::TooManyRoutes(last.unwrap_or_default()))
+    LpmTrie::build(&prefixes).map_err(|TrieFull| FibError::TooManyRoutes(last.unwrap_or_default()))
 }
 
-/// The different sets of paths that routes have.
-pub(super) struct Sets {
-    /// Each in order, no next hop twice, weights in lowest terms.
-    pub(super) list: Vec<Vec<Path>>,
+/// The distinct sets of next hops.
+pub(super) struct PathSets {
+    /// Each set is sorted and has no duplicates. Weights are in lowest terms.
+    pub(super) list: Vec<Vec<RoutePath>>,
     pub(super) tags: Vec<RouteTag>,
-    pub(super) names: Vec<u64>,
-    by_name: HashTable<u32>,
-    /// For each route that leads via next hops, its set.
-    pub(super) of_route: Vec<Option<u32>>,
+    pub(super) hashes: Vec<u64>,
+    by_hash: HashTable<u32>,
+    /// The set of each route with next hops.
+    pub(super) by_route: Vec<Option<u32>>,
 }
 
-impl Sets {
-    fn of(routes: &[Route]) -> Result<Sets, FibError> {
-        let mut sets = Sets {
+impl PathSets {
+    /// Collects the sets of all routes.
+    fn of_routes(routes: &[Route]) -> Result<PathSets, FibError> {
+        let mut sets = PathSets {
             list: Vec::new(),
             tags: Vec::new(),
-            names: Vec::new(),
-            by_name: HashTable::new(),
-            of_route: Vec::with_capacity(routes.len()),
+            hashes: Vec::new(),
+            by_hash: HashTable::new(),
+            by_route: Vec::with_capacity(routes.len()),
         };
-        // As routes state them. Most routes state what another one has stated.
-        let mut stated: HashTable<(u64, &Route, &[Path], u32)> = HashTable::new();
+        // Sets as the routes contain them. Most routes have a set that an earlier route had.
+        let mut stated: HashTable<(u64, &Route, &[RoutePath], u32)> = HashTable::new();
         for route in routes {
-            let Target::Via(paths) = &route.target else {
-                sets.of_route.push(None);
+            let RouteTarget::Via(paths) = &route.target else {
+                sets.by_route.push(None);
                 continue;
             };
-            // What an IPv6 route may state is not what an IPv4 route may.
-            let key = name_of(paths, route.tag) ^ u64::from(matches!(route.prefix, IpNet::V4(_)));
+            // A set of an IPv6 route may be invalid for an IPv4 route, so the IP version is part of the key.
+            let key = path_set_hash(paths, route.tag) ^ u64::from(matches!(route.prefix, IpNet::V4(_)));
             let known = stated.find(key, |&(other, stated, known, _)| {
                 other == key && known == paths && stated.tag == route.tag
             });
             let set = match known {
                 Some(&(.., set)) => set,
                 None => {
-                    let set = sets.intern(canonical(route.prefix, paths)?, route.tag);
+                    let set = sets.find_or_add_set(canonical_paths(route.prefix, paths)?, route.tag);
                     stated.insert_unique(key, (key, route, paths, set), |&(key, ..)| key);
                     set
                 }
             };
-            sets.of_route.push(Some(set));
+            sets.by_route.push(Some(set));
         }
         Ok(sets)
     }
 
-    fn intern(&mut self, paths: Vec<Path>, tag: RouteTag) -> u32 {
-        let name = name_of(&paths, tag);
-        if let Some(set) = self.find(name, &paths, tag) {
+    /// Returns the index of a set, and adds it if necessary.
+    fn find_or_add_set(&mut self, paths: Vec<RoutePath>, tag: RouteTag) -> u32 {
+        let name = path_set_hash(&paths, tag);
+        if let Some(set) = self.find_set(name, &paths, tag) {
             return set;
         }
         let set = self.list.len() as u32;
         self.list.push(paths);
         self.tags.push(tag);
-        self.names.push(name);
-        let names = &self.names;
-        self.by_name.insert_unique(name, set, |&set| names[set as usize]);
+        self.hashes.push(name);
+        let hashes = &self.hashes;
+        self.by_hash.insert_unique(name, set, |&set| hashes[set as usize]);
         set
     }
 
-    /// The set with these paths of routes with this tag; `name` is theirs.
-    pub(super) fn find(&self, name: u64, paths: &[Path], tag: RouteTag) -> Option<u32> {
+    /// The set with these paths and this tag. `hash` is their hash.
+    pub(super) fn find_set(&self, hash: u64, paths: &[RoutePath], tag: RouteTag) -> Option<u32> {
         let same = |&set: &u32| self.list[set as usize] == paths && self.tags[set as usize] == tag;
-        self.by_name.find(name, same).copied()
+        self.by_hash.find(hash, same).copied()
     }
 }
 
-/// The paths of a route in order, no next hop twice, weights in lowest terms.
-fn canonical(prefix: IpNet, paths: &[Path]) -> Result<Vec<Path>, FibError> {
+/// Sorts the next hops of a route, merges duplicates and reduces the weights to lowest terms.
+fn canonical_paths(prefix: IpNet, paths: &[RoutePath]) -> Result<Vec<RoutePath>, FibError> {
     if paths.is_empty() {
         return Err(FibError::NoNextHop(prefix));
     }
@@ -183,20 +186,20 @@ fn canonical(prefix: IpNet, paths: &[Path]) -> Result<Vec<Path>, FibError> {
     if sum > u64::from(WEIGHT_SUM_MAX) {
         return Err(FibError::WeightSum(prefix, sum));
     }
-    let path = |&(next_hop, weight): &(NextHop, u64)| Path {
+    let path = |&(next_hop, weight): &(NextHop, u64)| RoutePath {
         next_hop,
         weight: (weight / divisor) as u16,
     };
     Ok(sorted.iter().map(path).collect())
 }
 
-/// Greatest common divisor; of a number and 0 it is the number.
+/// Greatest common divisor. The result for a number and 0 is the number.
 pub(crate) fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Every next hop once, in order.
-fn next_hops(routes: &[Route], sets: &Sets) -> Result<Vec<NextHop>, FibError> {
+/// All next hops, sorted and without duplicates.
+fn collect_next_hops(routes: &[Route], sets: &PathSets) -> Result<Vec<NextHop>, FibError> {
     let mut all: Vec<_> = sets.list.iter().flatten().map(|path| path.next_hop).collect();
     all.sort_unstable();
     all.dedup();
@@ -204,7 +207,7 @@ fn next_hops(routes: &[Route], sets: &Sets) -> Result<Vec<NextHop>, FibError> {
         return Ok(all);
     }
     let mut seen = BTreeSet::new();
-    for (route, set) in routes.iter().zip(&sets.of_route) {
+    for (route, set) in routes.iter().zip(&sets.by_route) {
         let paths = set.map_or(&[][..], |set| &sets.list[set as usize]);
         seen.extend(paths.iter().map(|path| path.next_hop));
         if seen.len() > NEXT_HOPS_MAX {
@@ -214,30 +217,35 @@ fn next_hops(routes: &[Route], sets: &Sets) -> Result<Vec<NextHop>, FibError> {
     unreachable!("the routes have all the next hops that the sets have")
 }
 
-/// What each route's destinations find.
-fn entries(routes: &[Route], sets: &Sets, groups: &Groups, next_hops: &[NextHop]) -> Vec<Entry> {
-    // A set of one is a next hop; for others the id is not used.
+/// The look-up result of each route.
+fn fib_entries(
+    routes: &[Route],
+    sets: &PathSets,
+    groups: &GroupAssignment,
+    next_hops: &[NextHop],
+) -> Vec<FibEntry> {
+    // A set with one element gives a next hop. The ids of other sets are not used.
     let single: Vec<_> = sets
         .list
         .iter()
-        .map(|set| id_of(next_hops, set[0].next_hop))
+        .map(|set| next_hop_id(next_hops, set[0].next_hop))
         .collect();
     let mut entries = Vec::with_capacity(routes.len());
     for (index, route) in routes.iter().enumerate() {
         entries.push(
-            match (&route.target, groups.of_route[index], sets.of_route[index]) {
-                (Target::Local, ..) => Entry::Local,
-                (Target::Connected(interface), ..) => Entry::Connected(*interface),
-                (Target::Via(_), Some(group), _) => Entry::Group(GroupId(group)),
-                (Target::Via(_), None, Some(set)) => Entry::NextHop(single[set as usize]),
-                (Target::Via(_), None, None) | (Target::Blackhole, ..) => Entry::Blackhole,
+            match (&route.target, groups.by_route[index], sets.by_route[index]) {
+                (RouteTarget::Local, ..) => FibEntry::Local,
+                (RouteTarget::Connected(interface), ..) => FibEntry::Connected(*interface),
+                (RouteTarget::Via(_), Some(group), _) => FibEntry::Group(GroupId(group)),
+                (RouteTarget::Via(_), None, Some(set)) => FibEntry::NextHop(single[set as usize]),
+                (RouteTarget::Via(_), None, None) | (RouteTarget::Blackhole, ..) => FibEntry::Blackhole,
             },
         );
     }
     entries
 }
 
-/// `next_hop` is among `next_hops`.
-pub(super) fn id_of(next_hops: &[NextHop], next_hop: NextHop) -> NextHopId {
+/// The id of a next hop in the sorted list `next_hops`.
+pub(super) fn next_hop_id(next_hops: &[NextHop], next_hop: NextHop) -> NextHopId {
     NextHopId(next_hops.partition_point(|other| *other < next_hop) as u32)
 }

@@ -1,4 +1,4 @@
-//! Why routes cannot be built into a [`super::Fib`].
+//! Errors of building a [`super::Fib`].
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,24 +7,24 @@ use ipnet::IpNet;
 
 use super::{GROUPS_MAX, MEMBERS_MAX, NEXT_HOPS_MAX, ROUTES_MAX, WEIGHT_SUM_MAX};
 
-/// Why routes cannot be built into a [`super::Fib`], and the first prefix, in the order of prefixes, that is to blame.
+/// Reason why routes cannot form a [`super::Fib`], with the first offending prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FibError {
-    /// Two routes to the same destinations.
+    /// Two routes have the same prefix.
     DuplicatePrefix(IpNet),
-    /// A route via no next hop.
+    /// A route has an empty list of next hops.
     NoNextHop(IpNet),
-    /// A next hop with weight 0.
+    /// A next hop has weight 0.
     ZeroWeight(IpNet, IpAddr),
-    /// The weights of a route's next hops, in lowest terms, add up to more than [`WEIGHT_SUM_MAX`].
+    /// The sum of the weights in lowest terms exceeds [`WEIGHT_SUM_MAX`].
     WeightSum(IpNet, u64),
-    /// An IPv6 prefix via an IPv4 next hop.
+    /// An IPv6 prefix has an IPv4 next hop.
     Family(IpNet, IpAddr),
-    /// More than [`ROUTES_MAX`] routes, or a table that is too large to index.
+    /// More than [`ROUTES_MAX`] routes, or a table that is too large for the trie.
     TooManyRoutes(IpNet),
     /// More than [`NEXT_HOPS_MAX`] next hops.
     TooManyNextHops(IpNet),
-    /// A route via more than [`MEMBERS_MAX`] next hops.
+    /// A route has more than [`MEMBERS_MAX`] next hops.
     TooManyMembers(IpNet),
     /// More than [`GROUPS_MAX`] sets of next hops.
     TooManyGroups(IpNet),

@@ -1,41 +1,41 @@
-//! Which group a route has: its set of next hops, and where its flows come from.
+//! Assigns routes to groups. The group depends on the next hops of the route and on its previous group.
 //!
-//! | the route led before to | and leads now to | its group |
+//! | previous target | new target | new group |
 //! |---|---|---|
-//! | several next hops | the same ones | the one it had |
-//! | several | others, at least one of which is the same | one that takes over from the one it had |
-//! | several | all others | any with these members: every flow moves |
-//! | one, or none, or it is new | several | any with these members |
+//! | several next hops | the same next hops | the previous group |
+//! | several next hops | other next hops, at least one in common | a successor of the previous group |
+//! | several next hops | next hops without a common one | any group with these members: every flow moves |
+//! | one next hop, none, or a new route | several next hops | any group with these members |
 //!
-//! The last line moves no flow without need either: all flows were on one next hop, or nowhere, and in any group of
-//! these members that next hop keeps exactly its share of them.
+//! The last case moves no flow unnecessarily. All flows had one next hop or none before. In any group of the
+//! new members, that next hop keeps exactly its share.
 
 use hashbrown::HashTable;
 
-use super::build::{Sets, id_of};
-use super::lineage::{Lineage, Lineages, name_of};
-use super::{Entry, Fib, GROUPS_MAX, Group, NextHop, Path, Route};
+use super::build::{PathSets, next_hop_id};
+use super::lineage::{Lineage, LineageIndex, path_set_hash};
+use super::{Fib, FibEntry, GROUPS_MAX, NextHop, NextHopGroup, Route, RoutePath};
 
-/// For each route that leads via several next hops: the lineage of its group, if it has a past.
-pub(super) fn pasts(previous: &Fib, routes: &[Route], sets: &Sets) -> Vec<Option<Lineage>> {
+/// The lineage of each route's group, for routes with several next hops and a previous group.
+pub(super) fn group_lineages(previous: &Fib, routes: &[Route], sets: &PathSets) -> Vec<Option<Lineage>> {
     let before: Vec<_> = previous
         .groups
         .iter()
-        .map(|group| Before::of(previous, group, sets))
+        .map(|group| PreviousGroup::new(previous, group, sets))
         .collect();
     let mut known = previous.routes.iter().zip(&previous.entries).peekable();
     let mut pasts = Vec::with_capacity(routes.len());
-    for (route, set) in routes.iter().zip(&sets.of_route) {
+    for (route, set) in routes.iter().zip(&sets.by_route) {
         while known.next_if(|(other, _)| other.prefix < route.prefix).is_some() {}
         let entry = known.next_if(|(other, _)| other.prefix == route.prefix);
         let past = match (set, entry) {
-            (Some(set), Some((_, Entry::Group(group)))) => {
+            (Some(set), Some((_, FibEntry::Group(group)))) => {
                 let lineage = previous.lineages[group.index()];
                 let before = &before[group.index()];
                 if before.set == Some(*set) {
                     Some(lineage)
-                } else if before.overlaps(&sets.list[*set as usize]) {
-                    Some(Lineage::after(lineage.own, sets.names[*set as usize]))
+                } else if before.shares_next_hop_with(&sets.list[*set as usize]) {
+                    Some(Lineage::with_parent(lineage.own_hash, sets.hashes[*set as usize]))
                 } else {
                     None
                 }
@@ -47,31 +47,31 @@ pub(super) fn pasts(previous: &Fib, routes: &[Route], sets: &Sets) -> Vec<Option
     pasts
 }
 
-/// A group of the preceding generation.
-struct Before {
-    /// The set of this generation that has the same paths.
+/// A group of the previous generation.
+struct PreviousGroup {
+    /// The set of the new generation with the same next hops.
     set: Option<u32>,
-    paths: Vec<Path>,
+    paths: Vec<RoutePath>,
 }
 
-impl Before {
-    fn of(previous: &Fib, group: &Group, sets: &Sets) -> Before {
+impl PreviousGroup {
+    fn new(previous: &Fib, group: &NextHopGroup, sets: &PathSets) -> PreviousGroup {
         let paths: Vec<_> = group
             .members
             .iter()
-            .map(|&(id, weight)| Path {
+            .map(|&(id, weight)| RoutePath {
                 next_hop: previous.next_hops[id.index()],
                 weight,
             })
             .collect();
-        Before {
-            set: sets.find(name_of(&paths, group.tag), &paths, group.tag),
+        PreviousGroup {
+            set: sets.find_set(path_set_hash(&paths, group.tag), &paths, group.tag),
             paths,
         }
     }
 
-    /// Whether some next hop is in both; both are in order.
-    fn overlaps(&self, paths: &[Path]) -> bool {
+    /// Returns true if the two sorted lists have a common next hop.
+    fn shares_next_hop_with(&self, paths: &[RoutePath]) -> bool {
         let mut ours = self.paths.iter().map(|path| path.next_hop).peekable();
         paths.iter().any(|path| {
             while ours.next_if(|our| *our < path.next_hop).is_some() {}
@@ -81,34 +81,38 @@ impl Before {
 }
 
 /// The groups of a generation.
-pub(super) struct Groups {
-    /// Set and lineage of each.
+pub(super) struct GroupAssignment {
+    /// Set and lineage of each group.
     pub(super) list: Vec<(u32, Lineage)>,
-    by_name: HashTable<u32>,
+    by_hash: HashTable<u32>,
     /// The first group of each set.
     of_set: Vec<Option<u32>>,
-    /// For each route that leads via several next hops, its group.
-    pub(super) of_route: Vec<Option<u32>>,
+    /// The group of each route with several next hops.
+    pub(super) by_route: Vec<Option<u32>>,
 }
 
-impl Groups {
-    /// `alike`: routes with the same set share a group whatever their past. Fails with the route that has one group too
-    /// many.
-    pub(super) fn assign(sets: &Sets, pasts: &[Option<Lineage>], alike: bool) -> Result<Groups, usize> {
-        let mut groups = Groups {
+impl GroupAssignment {
+    /// Assigns groups to routes. With `ignore_history`, routes with equal sets share a group regardless of
+    /// their history. The error is the index of the route that exceeds the limit.
+    pub(super) fn assign(
+        sets: &PathSets,
+        pasts: &[Option<Lineage>],
+        ignore_history: bool,
+    ) -> Result<GroupAssignment, usize> {
+        let mut groups = GroupAssignment {
             list: Vec::new(),
-            by_name: HashTable::new(),
+            by_hash: HashTable::new(),
             of_set: vec![None; sets.list.len()],
-            of_route: vec![None; pasts.len()],
+            by_route: vec![None; pasts.len()],
         };
-        let several = |route: usize| sets.of_route[route].filter(|&set| sets.list[set as usize].len() > 1);
+        let several = |route: usize| sets.by_route[route].filter(|&set| sets.list[set as usize].len() > 1);
         for (route, past) in pasts.iter().enumerate() {
             if let (Some(set), Some(lineage)) = (several(route), past) {
                 let group = match groups.of_set[set as usize] {
-                    Some(group) if alike => group,
-                    _ => groups.intern(set, *lineage).ok_or(route)?,
+                    Some(group) if ignore_history => group,
+                    _ => groups.find_or_add_group(set, *lineage).ok_or(route)?,
                 };
-                groups.of_route[route] = Some(group);
+                groups.by_route[route] = Some(group);
             }
         }
         for (route, past) in pasts.iter().enumerate() {
@@ -116,21 +120,22 @@ impl Groups {
                 let group = match groups.of_set[set as usize] {
                     Some(group) => group,
                     None => groups
-                        .intern(set, Lineage::fresh(sets.names[set as usize]))
+                        .find_or_add_group(set, Lineage::without_parent(sets.hashes[set as usize]))
                         .ok_or(route)?,
                 };
-                groups.of_route[route] = Some(group);
+                groups.by_route[route] = Some(group);
             }
         }
         Ok(groups)
     }
 
-    /// The group with this set and lineage; `None` if there is no room for it.
-    fn intern(&mut self, set: u32, lineage: Lineage) -> Option<u32> {
+    /// Returns the group with this set and lineage, and adds it if necessary. Returns `None` if the limit is
+    /// reached.
+    fn find_or_add_group(&mut self, set: u32, lineage: Lineage) -> Option<u32> {
         let list = &self.list;
-        let found = self.by_name.find(lineage.own, |&group| {
+        let found = self.by_hash.find(lineage.own_hash, |&group| {
             let (other, past) = list[group as usize];
-            other == set && past.own == lineage.own
+            other == set && past.own_hash == lineage.own_hash
         });
         if let Some(&group) = found {
             return Some(group);
@@ -141,22 +146,27 @@ impl Groups {
         let group = self.list.len() as u32;
         self.list.push((set, lineage));
         let list = &self.list;
-        self.by_name
-            .insert_unique(lineage.own, group, |&group| list[group as usize].1.own);
+        self.by_hash
+            .insert_unique(lineage.own_hash, group, |&group| list[group as usize].1.own_hash);
         self.of_set[set as usize].get_or_insert(group);
         Some(group)
     }
 
-    /// The groups as the generation shows them.
-    pub(super) fn describe(&self, previous: &Fib, sets: &Sets, next_hops: &[NextHop]) -> Vec<Group> {
-        let before = Lineages::of(previous);
-        let group = |&(set, lineage): &(u32, Lineage)| Group {
+    /// Builds the public description of all groups.
+    pub(super) fn next_hop_groups(
+        &self,
+        previous: &Fib,
+        sets: &PathSets,
+        next_hops: &[NextHop],
+    ) -> Vec<NextHopGroup> {
+        let before = LineageIndex::new(previous);
+        let group = |&(set, lineage): &(u32, Lineage)| NextHopGroup {
             members: sets.list[set as usize]
                 .iter()
-                .map(|path| (id_of(next_hops, path.next_hop), path.weight))
+                .map(|path| (next_hop_id(next_hops, path.next_hop), path.weight))
                 .collect(),
             tag: sets.tags[set as usize],
-            inherits: before.ancestor_of(lineage),
+            predecessor: before.predecessor_of_lineage(lineage),
         };
         self.list.iter().map(group).collect()
     }

@@ -1,75 +1,80 @@
-//! What groups were before: names that hold over generations.
+//! The history of groups, as hashes that are valid across generations.
 //!
-//! A group's buckets, with resilient hashing, follow from its members and from the buckets of the group before it. So a
-//! group is named by a hash of its members and of the name before it. Routes that went through the same changes have the
-//! same name, and share a group, even if the changes reached them in different generations (a routing daemon hands on a
-//! failure in batches). A name keeps its meaning if a generation is skipped.
+//! With resilient hashing, the buckets of a group depend on its members and on the buckets of its
+//! predecessor. The identity of a group is therefore a hash of its members and of the identity of its
+//! predecessor. Routes with equal histories have equal hashes and share a group. The changes may happen in
+//! different generations, for example when a routing daemon reports a failure in batches. A hash stays valid
+//! if a generation is skipped.
 //!
-//! A collision of names costs nothing but flows that move without need.
+//! A collision of hashes only moves flows unnecessarily.
 
 use std::net::IpAddr;
 
-use super::{Fib, Path, RouteTag};
+use super::{Fib, RoutePath, RouteTag};
 use crate::ids::GroupId;
 
-/// The name of a group, and the one of the group before the last change of its members.
+/// Hash of a group, and hash of its predecessor before the last change of the members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lineage {
-    pub(super) own: u64,
-    pub(super) parent: Option<u64>,
+    pub(super) own_hash: u64,
+    pub(super) parent_hash: Option<u64>,
 }
 
 impl Lineage {
-    /// A group of the members `set` without a past.
-    pub(super) fn fresh(set: u64) -> Lineage {
+    /// A group with the member set `set_hash` and without a predecessor.
+    pub(super) fn without_parent(set_hash: u64) -> Lineage {
         Lineage {
-            own: set,
-            parent: None,
+            own_hash: set_hash,
+            parent_hash: None,
         }
     }
 
-    /// A group of the members `set` that takes over from the group `parent`.
-    pub(super) fn after(parent: u64, set: u64) -> Lineage {
+    /// A group with the member set `set_hash` that takes over from the group `parent_hash`.
+    pub(super) fn with_parent(parent_hash: u64, set_hash: u64) -> Lineage {
         Lineage {
-            own: mix(parent, set),
-            parent: Some(parent),
+            own_hash: multiply_and_fold(parent_hash, set_hash),
+            parent_hash: Some(parent_hash),
         }
     }
 }
 
-/// The groups of a generation by name.
-pub(in crate::route) struct Lineages(Vec<(u64, GroupId)>);
+/// The groups of a generation, sorted by hash.
+pub(in crate::route) struct LineageIndex(Vec<(u64, GroupId)>);
 
-impl Lineages {
-    pub(in crate::route) fn of(fib: &Fib) -> Lineages {
-        let mut names: Vec<_> = (0..)
+impl LineageIndex {
+    /// Builds the index of a generation.
+    pub(in crate::route) fn new(fib: &Fib) -> LineageIndex {
+        let mut hashes: Vec<_> = (0..)
             .zip(&fib.lineages)
-            .map(|(group, lineage)| (lineage.own, GroupId(group)))
+            .map(|(group, lineage)| (lineage.own_hash, GroupId(group)))
             .collect();
-        names.sort_unstable();
-        Lineages(names)
+        hashes.sort_unstable();
+        LineageIndex(hashes)
     }
 
-    /// The group here whose flows go to the group `heir` of the generation `next`.
-    pub(in crate::route) fn ancestor(&self, next: &Fib, heir: GroupId) -> Option<GroupId> {
-        self.ancestor_of(next.lineages[heir.index()])
+    /// The group of this generation whose flows the group `heir` of the generation `next` takes over.
+    pub(in crate::route) fn predecessor_of_group(&self, next: &Fib, heir: GroupId) -> Option<GroupId> {
+        self.predecessor_of_lineage(next.lineages[heir.index()])
     }
 
-    pub(super) fn ancestor_of(&self, heir: Lineage) -> Option<GroupId> {
-        self.named(heir.own).or_else(|| self.named(heir.parent?))
+    /// The group of this generation with the same hash, or the predecessor.
+    pub(super) fn predecessor_of_lineage(&self, heir: Lineage) -> Option<GroupId> {
+        self.find_group(heir.own_hash)
+            .or_else(|| self.find_group(heir.parent_hash?))
     }
 
-    fn named(&self, name: u64) -> Option<GroupId> {
-        let at = self.0.partition_point(|&(other, _)| other < name);
+    /// The group with this hash.
+    fn find_group(&self, hash: u64) -> Option<GroupId> {
+        let at = self.0.partition_point(|&(other, _)| other < hash);
         self.0
             .get(at)
-            .filter(|&&(other, _)| other == name)
+            .filter(|&&(other, _)| other == hash)
             .map(|&(_, group)| group)
     }
 }
 
-/// The name of a set of paths, which are in order, of routes with a tag. Where nothing is said of routes, names are of the paths alone.
-pub(super) fn name_of(paths: &[Path], tag: RouteTag) -> u64 {
+/// Hash of a sorted set of next hops and a tag. An empty tag does not change the hash.
+pub(super) fn path_set_hash(paths: &[RoutePath], tag: RouteTag) -> u64 {
     let said = u64::from(tag.site) << 32 | tag.scheme.map_or(0, |scheme| u64::from(scheme) + 1) << 48;
     paths.iter().fold(paths.len() as u64 ^ said, |name, path| {
         let interface = u64::from(path.next_hop.interface.0);
@@ -78,12 +83,15 @@ pub(super) fn name_of(paths: &[Path], tag: RouteTag) -> u64 {
             IpAddr::V6(address) => (6, address.to_bits()),
         };
         let rest = u64::from(path.weight) << 32 | interface << 8 | family;
-        mix(mix(mix(name, rest), address as u64), (address >> 64) as u64)
+        multiply_and_fold(
+            multiply_and_fold(multiply_and_fold(name, rest), address as u64),
+            (address >> 64) as u64,
+        )
     })
 }
 
-/// A folded multiplication, as in the flow hash; the constants are digits of pi.
-fn mix(state: u64, word: u64) -> u64 {
+/// Multiplies two values and folds the product, as the flow hash does. The constants are digits of pi.
+fn multiply_and_fold(state: u64, word: u64) -> u64 {
     let product = u128::from(state ^ 0x243f_6a88_85a3_08d3) * u128::from(word ^ 0x1319_8a2e_0370_7344);
     product as u64 ^ (product >> 64) as u64
 }

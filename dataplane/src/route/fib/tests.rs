@@ -11,81 +11,84 @@ fn next_hop(number: u8) -> NextHop {
     }
 }
 
-/// A route via the next hops with these numbers, each of weight 1.
-fn via(prefix: &str, numbers: &[u8]) -> Route {
-    weighted(
+/// A route with the given next hops, each with weight 1.
+fn route_via(prefix: &str, numbers: &[u8]) -> Route {
+    weighted_route(
         prefix,
         &numbers.iter().map(|&number| (number, 1)).collect::<Vec<_>>(),
     )
 }
 
-fn weighted(prefix: &str, paths: &[(u8, u16)]) -> Route {
-    let path = |&(number, weight): &(u8, u16)| Path {
+fn weighted_route(prefix: &str, paths: &[(u8, u16)]) -> Route {
+    let path = |&(number, weight): &(u8, u16)| RoutePath {
         next_hop: next_hop(number),
         weight,
     };
     Route {
         prefix: net(prefix),
-        target: Target::Via(paths.iter().map(path).collect()),
+        target: RouteTarget::Via(paths.iter().map(path).collect()),
         tag: RouteTag::default(),
     }
 }
 
-fn found(fib: &Fib, address: &str) -> Option<Entry> {
+fn lookup(fib: &Fib, address: &str) -> Option<FibEntry> {
     fib.lookup(address.parse().unwrap())
 }
 
-fn group(fib: &Fib, address: &str) -> GroupId {
-    match found(fib, address) {
-        Some(Entry::Group(group)) => group,
+fn group_of_address(fib: &Fib, address: &str) -> GroupId {
+    match lookup(fib, address) {
+        Some(FibEntry::Group(group)) => group,
         other => panic!("{address}: {other:?}"),
     }
 }
 
 #[test]
-fn every_kind_of_target_is_found() {
+fn every_kind_of_target_is_looked_up() {
     let routes = [
-        (net("0.0.0.0/0"), Target::Blackhole),
-        (net("10.0.0.0/24"), Target::Connected(InterfaceId(7))),
-        (net("10.0.0.1/32"), Target::Local),
-        (net("2001:db8::/32"), Target::Blackhole),
-        (net("2001:db8:1::/64"), Target::Connected(InterfaceId(65_535))),
-        (net("2001:db8:1::1/128"), Target::Local),
+        (net("0.0.0.0/0"), RouteTarget::Blackhole),
+        (net("10.0.0.0/24"), RouteTarget::Connected(InterfaceId(7))),
+        (net("10.0.0.1/32"), RouteTarget::Local),
+        (net("2001:db8::/32"), RouteTarget::Blackhole),
+        (
+            net("2001:db8:1::/64"),
+            RouteTarget::Connected(InterfaceId(65_535)),
+        ),
+        (net("2001:db8:1::1/128"), RouteTarget::Local),
     ]
     .map(|(prefix, target)| Route {
         prefix,
         target,
         tag: RouteTag::default(),
     });
-    let gateway = [via("10.1.0.0/16", &[3]), via("10.2.0.0/16", &[3, 2])];
+    let gateway = [route_via("10.1.0.0/16", &[3]), route_via("10.2.0.0/16", &[3, 2])];
     let fib = Fib::build(routes.into_iter().chain(gateway)).unwrap();
     for (address, entry) in [
-        ("1.2.3.4", Some(Entry::Blackhole)),
-        ("10.0.0.2", Some(Entry::Connected(InterfaceId(7)))),
-        ("10.0.0.1", Some(Entry::Local)),
-        ("10.1.2.3", Some(Entry::NextHop(NextHopId(1)))),
-        ("10.2.2.3", Some(Entry::Group(GroupId(0)))),
-        ("2001:db8::1", Some(Entry::Blackhole)),
-        ("2001:db8:1::7", Some(Entry::Connected(InterfaceId(65_535)))),
-        ("2001:db8:1::1", Some(Entry::Local)),
+        ("1.2.3.4", Some(FibEntry::Blackhole)),
+        ("10.0.0.2", Some(FibEntry::Connected(InterfaceId(7)))),
+        ("10.0.0.1", Some(FibEntry::Local)),
+        ("10.1.2.3", Some(FibEntry::NextHop(NextHopId(1)))),
+        ("10.2.2.3", Some(FibEntry::Group(GroupId(0)))),
+        ("2001:db8::1", Some(FibEntry::Blackhole)),
+        ("2001:db8:1::7", Some(FibEntry::Connected(InterfaceId(65_535)))),
+        ("2001:db8:1::1", Some(FibEntry::Local)),
         ("2001:db9::1", None),
     ] {
-        assert_eq!(found(&fib, address), entry, "{address}");
+        assert_eq!(lookup(&fib, address), entry, "{address}");
     }
     assert_eq!(fib.next_hops(), [next_hop(2), next_hop(3)]);
 }
 
 #[test]
-fn routes_are_shown_in_order_without_host_bits() {
+fn routes_are_sorted_and_have_no_host_bits() {
     let fib = Fib::build(
         [
-            via("2001:db8::/32", &[]),
-            via("10.1.2.3/8", &[1]),
-            via("9.0.0.0/8", &[1]),
+            route_via("2001:db8::/32", &[]),
+            route_via("10.1.2.3/8", &[1]),
+            route_via("9.0.0.0/8", &[1]),
         ]
         .map(|mut route| {
-            if route.target == Target::Via(Vec::new()) {
-                route.target = Target::Blackhole;
+            if route.target == RouteTarget::Via(Vec::new()) {
+                route.target = RouteTarget::Blackhole;
             }
             route
         }),
@@ -96,11 +99,11 @@ fn routes_are_shown_in_order_without_host_bits() {
 }
 
 #[test]
-fn the_same_routes_in_another_order_are_the_same_generation() {
+fn the_order_of_routes_does_not_change_the_generation() {
     let routes = [
-        via("10.0.0.0/8", &[4, 2]),
-        via("11.0.0.0/8", &[1, 3]),
-        via("12.0.0.0/8", &[2, 4]),
+        route_via("10.0.0.0/8", &[4, 2]),
+        route_via("11.0.0.0/8", &[1, 3]),
+        route_via("12.0.0.0/8", &[2, 4]),
     ];
     let mut reversed = routes.clone();
     reversed.reverse();
@@ -114,43 +117,46 @@ fn the_same_routes_in_another_order_are_the_same_generation() {
 #[test]
 fn a_set_of_paths_has_one_group_whatever_its_order_and_scale() {
     let fib = Fib::build([
-        weighted("10.0.0.0/8", &[(1, 2), (2, 4)]),
-        weighted("11.0.0.0/8", &[(2, 2), (1, 1)]),
-        weighted("12.0.0.0/8", &[(2, 1), (1, 1), (2, 1)]),
-        weighted("13.0.0.0/8", &[(2, 5), (2, 7)]),
+        weighted_route("10.0.0.0/8", &[(1, 2), (2, 4)]),
+        weighted_route("11.0.0.0/8", &[(2, 2), (1, 1)]),
+        weighted_route("12.0.0.0/8", &[(2, 1), (1, 1), (2, 1)]),
+        weighted_route("13.0.0.0/8", &[(2, 5), (2, 7)]),
     ])
     .unwrap();
     let members = vec![(NextHopId(0), 1), (NextHopId(1), 2)];
     assert_eq!(
         fib.groups(),
-        [Group {
+        [NextHopGroup {
             members,
             tag: RouteTag::default(),
-            inherits: None
+            predecessor: None
         }]
     );
     assert_eq!(
-        found(&fib, "13.0.0.1"),
-        Some(Entry::NextHop(NextHopId(1))),
+        lookup(&fib, "13.0.0.1"),
+        Some(FibEntry::NextHop(NextHopId(1))),
         "one next hop, twice"
     );
 }
 
 #[test]
-fn what_cannot_be_built_is_refused_with_the_prefix() {
+fn invalid_routes_are_refused_with_their_prefix() {
     let refused = |routes: &[Route]| Fib::build(routes.iter().cloned()).unwrap_err();
     let prefix = net("10.0.0.0/8");
     let address = next_hop(1).address;
-    let twice = [via("10.0.0.0/8", &[1]), via("10.9.9.9/8", &[2])];
+    let twice = [route_via("10.0.0.0/8", &[1]), route_via("10.9.9.9/8", &[2])];
     assert_eq!(refused(&twice), FibError::DuplicatePrefix(prefix));
-    assert_eq!(refused(&[via("10.0.0.0/8", &[])]), FibError::NoNextHop(prefix));
-    let zero = weighted("10.0.0.0/8", &[(2, 1), (1, 0)]);
+    assert_eq!(
+        refused(&[route_via("10.0.0.0/8", &[])]),
+        FibError::NoNextHop(prefix)
+    );
+    let zero = weighted_route("10.0.0.0/8", &[(2, 1), (1, 0)]);
     assert_eq!(refused(&[zero]), FibError::ZeroWeight(prefix, address));
-    let heavy = weighted("10.0.0.0/8", &[(1, 1), (2, 16_384)]);
+    let heavy = weighted_route("10.0.0.0/8", &[(1, 1), (2, 16_384)]);
     assert_eq!(refused(&[heavy]), FibError::WeightSum(prefix, 16_385));
     let family = FibError::Family(net("2001:db8::/32"), address);
     assert_eq!(
-        refused(&[via("10.0.0.0/8", &[1]), via("2001:db8::/32", &[1])]),
+        refused(&[route_via("10.0.0.0/8", &[1]), route_via("2001:db8::/32", &[1])]),
         family
     );
     assert_eq!(
@@ -165,20 +171,20 @@ fn an_ipv4_route_may_lead_to_an_ipv6_next_hop() {
         interface: InterfaceId(1),
         address: "fe80::1".parse().unwrap(),
     };
-    let target = Target::Via(vec![Path { next_hop, weight: 1 }]);
+    let target = RouteTarget::Via(vec![RoutePath { next_hop, weight: 1 }]);
     let fib = Fib::build([Route {
         prefix: net("10.0.0.0/8"),
         target,
         tag: RouteTag::default(),
     }])
     .unwrap();
-    assert_eq!(found(&fib, "10.1.1.1"), Some(Entry::NextHop(NextHopId(0))));
+    assert_eq!(lookup(&fib, "10.1.1.1"), Some(FibEntry::NextHop(NextHopId(0))));
 }
 
-fn many_next_hops(routes: u32) -> impl Iterator<Item = Route> {
+fn routes_with_distinct_next_hops(routes: u32) -> impl Iterator<Item = Route> {
     (0..routes).map(|n| Route {
         prefix: IpNet::new_assert(IpAddr::from((0x0a00_0000 + n).to_be_bytes()), 32),
-        target: Target::Via(vec![Path {
+        target: RouteTarget::Via(vec![RoutePath {
             next_hop: NextHop {
                 interface: InterfaceId(0),
                 address: IpAddr::from(n.to_be_bytes()),
@@ -190,22 +196,25 @@ fn many_next_hops(routes: u32) -> impl Iterator<Item = Route> {
 }
 
 #[test]
-fn limits_are_kept_and_the_first_prefix_beyond_is_named() {
+fn an_exceeded_limit_is_reported_with_the_first_prefix_beyond() {
     let most = NEXT_HOPS_MAX as u32;
     assert_eq!(
-        Fib::build(many_next_hops(most)).unwrap().next_hops().len(),
+        Fib::build(routes_with_distinct_next_hops(most))
+            .unwrap()
+            .next_hops()
+            .len(),
         NEXT_HOPS_MAX
     );
     assert_eq!(
-        Fib::build(many_next_hops(most + 1)),
+        Fib::build(routes_with_distinct_next_hops(most + 1)),
         Err(FibError::TooManyNextHops(net("10.1.0.0/32")))
     );
 
     let group = |n: u32| {
-        let path = |number: u32| many_paths(number);
+        let path = |number: u32| numbered_path(number);
         Route {
             prefix: IpNet::new_assert(IpAddr::from((0x0a00_0000 + n).to_be_bytes()), 32),
-            target: Target::Via(vec![path(0), path(n + 1)]),
+            target: RouteTarget::Via(vec![path(0), path(n + 1)]),
             tag: RouteTag::default(),
         }
     };
@@ -221,7 +230,7 @@ fn limits_are_kept_and_the_first_prefix_beyond_is_named() {
 
     let members = |count: u32| Route {
         prefix: net("10.0.0.0/8"),
-        target: Target::Via((0..count).map(many_paths).collect()),
+        target: RouteTarget::Via((0..count).map(numbered_path).collect()),
         tag: RouteTag::default(),
     };
     let most = MEMBERS_MAX as u32;
@@ -235,8 +244,8 @@ fn limits_are_kept_and_the_first_prefix_beyond_is_named() {
     );
 }
 
-fn many_paths(number: u32) -> Path {
-    Path {
+fn numbered_path(number: u32) -> RoutePath {
+    RoutePath {
         next_hop: NextHop {
             interface: InterfaceId(0),
             address: IpAddr::from(number.to_be_bytes()),
@@ -246,45 +255,55 @@ fn many_paths(number: u32) -> Path {
 }
 
 #[test]
-fn an_unchanged_route_keeps_its_group_and_a_changed_one_inherits_from_it() {
-    let first = Fib::build([via("10.0.0.0/8", &[1, 2, 3]), via("11.0.0.0/8", &[1, 2, 3])]).unwrap();
+fn an_unchanged_route_keeps_its_group_and_a_changed_one_gets_a_successor() {
+    let first = Fib::build([
+        route_via("10.0.0.0/8", &[1, 2, 3]),
+        route_via("11.0.0.0/8", &[1, 2, 3]),
+    ])
+    .unwrap();
     let second = first
-        .succeed([via("10.0.0.0/8", &[1, 2, 3]), via("11.0.0.0/8", &[1, 2])])
+        .build_successor([
+            route_via("10.0.0.0/8", &[1, 2, 3]),
+            route_via("11.0.0.0/8", &[1, 2]),
+        ])
         .unwrap();
     assert_eq!(second.groups().len(), 2);
     assert!(
         second
             .groups()
             .iter()
-            .all(|group| group.inherits == Some(GroupId(0)))
+            .all(|group| group.predecessor == Some(GroupId(0)))
     );
-    // The same members, but the flows of 11/8 are elsewhere in their buckets than those of a new route.
+    // The members are equal, but the flows of 11/8 are in other buckets than those of a new route.
     let third = second
-        .succeed([
-            via("10.0.0.0/8", &[1, 2, 3]),
-            via("11.0.0.0/8", &[1, 2, 3]),
-            via("12.0.0.0/8", &[1, 2, 3]),
+        .build_successor([
+            route_via("10.0.0.0/8", &[1, 2, 3]),
+            route_via("11.0.0.0/8", &[1, 2, 3]),
+            route_via("12.0.0.0/8", &[1, 2, 3]),
         ])
         .unwrap();
-    assert_ne!(group(&third, "10.0.0.1"), group(&third, "11.0.0.1"));
+    assert_ne!(
+        group_of_address(&third, "10.0.0.1"),
+        group_of_address(&third, "11.0.0.1")
+    );
     assert_eq!(
-        group(&third, "10.0.0.1"),
-        group(&third, "12.0.0.1"),
+        group_of_address(&third, "10.0.0.1"),
+        group_of_address(&third, "12.0.0.1"),
         "a new route joins a group"
     );
 }
 
 #[test]
-fn routes_that_change_alike_in_different_generations_share_a_group() {
+fn routes_with_equal_changes_in_different_generations_share_a_group() {
     let prefixes = ["10.0.0.0/8", "11.0.0.0/8", "12.0.0.0/8"];
-    let mut fib = Fib::build(prefixes.map(|prefix| via(prefix, &[1, 2, 3]))).unwrap();
+    let mut fib = Fib::build(prefixes.map(|prefix| route_via(prefix, &[1, 2, 3]))).unwrap();
     for changed in 1..=3 {
         let members = |index| if index < changed { &[1, 2][..] } else { &[1, 2, 3] };
         let routes: Vec<_> = (0..)
             .zip(prefixes)
-            .map(|(index, prefix)| via(prefix, members(index)))
+            .map(|(index, prefix)| route_via(prefix, members(index)))
             .collect();
-        fib = fib.succeed(routes).unwrap();
+        fib = fib.build_successor(routes).unwrap();
         assert_eq!(
             fib.groups().len(),
             if changed < 3 { 2 } else { 1 },
@@ -294,42 +313,44 @@ fn routes_that_change_alike_in_different_generations_share_a_group() {
 }
 
 #[test]
-fn without_a_common_next_hop_or_a_group_before_nothing_is_inherited() {
+fn a_group_without_a_common_next_hop_has_no_predecessor() {
     let first = Fib::build([
-        via("10.0.0.0/8", &[1, 2]),
-        via("11.0.0.0/8", &[1]),
-        via("12.0.0.0/8", &[3]),
+        route_via("10.0.0.0/8", &[1, 2]),
+        route_via("11.0.0.0/8", &[1]),
+        route_via("12.0.0.0/8", &[3]),
     ])
     .unwrap();
     let second = first
-        .succeed([
-            via("10.0.0.0/8", &[3, 4]),
-            via("11.0.0.0/8", &[3, 4]),
-            via("12.0.0.0/8", &[3, 4]),
+        .build_successor([
+            route_via("10.0.0.0/8", &[3, 4]),
+            route_via("11.0.0.0/8", &[3, 4]),
+            route_via("12.0.0.0/8", &[3, 4]),
         ])
         .unwrap();
     assert_eq!(second.groups().len(), 1);
-    assert_eq!(second.groups()[0].inherits, None);
+    assert_eq!(second.groups()[0].predecessor, None);
 }
 
 #[test]
-fn when_pasts_outnumber_the_groups_routes_with_the_same_members_share_one_again() {
+fn with_too_many_lineages_routes_with_equal_members_share_a_group() {
     let prefix = |n: u32| IpNet::new_assert(IpAddr::from((0x0a00_0000 + n).to_be_bytes()), 32);
     let route = |n: u32, numbers: &[u32]| Route {
         prefix: prefix(n),
-        target: Target::Via(numbers.iter().map(|&number| many_paths(number)).collect()),
+        target: RouteTarget::Via(numbers.iter().map(|&number| numbered_path(number)).collect()),
         tag: RouteTag::default(),
     };
     let count = GROUPS_MAX as u32;
     let first = Fib::build((0..count).map(|n| route(n, &[0, 1, n + 2]))).unwrap();
     let second = first
-        .succeed(
+        .build_successor(
             (0..count)
                 .map(|n| route(n, &[0, 1]))
                 .chain([route(count, &[1, 2])]),
         )
         .unwrap();
     assert_eq!(second.groups().len(), 2, "{count} pasts and one more do not fit");
-    let third = first.succeed((0..count).map(|n| route(n, &[0, 1]))).unwrap();
+    let third = first
+        .build_successor((0..count).map(|n| route(n, &[0, 1])))
+        .unwrap();
     assert_eq!(third.groups().len(), GROUPS_MAX, "they just fit");
 }

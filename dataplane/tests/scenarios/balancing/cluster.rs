@@ -6,7 +6,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use xoff_dataplane::balance::{AnnounceResult, MoveReason};
 use xoff_dataplane::config::{SchemeConfig, SchemeKind, SwitchConfig};
-use xoff_dataplane::route::{Fib, Route, RouteTag, Target};
+use xoff_dataplane::route::{Fib, Route, RouteTag, RouteTarget};
 use xoff_dataplane::{FlowAnnouncement, LinkTiming, Picos, PortId};
 
 use super::{HOPS, up, way};
@@ -54,8 +54,8 @@ fn leaf(scheme: SchemeConfig, own: u16) -> SwitchConfig {
     config::routes(&mut config, &routes);
     let tagged = |route: &Route| {
         let site = match (&route.target, route.prefix.addr()) {
-            (Target::Via(_), std::net::IpAddr::V4(address)) => u16::from(address.octets()[2]),
-            (Target::Via(_), std::net::IpAddr::V6(address)) => address.segments()[3],
+            (RouteTarget::Via(_), std::net::IpAddr::V4(address)) => u16::from(address.octets()[2]),
+            (RouteTarget::Via(_), std::net::IpAddr::V6(address)) => address.segments()[3],
             _ => own,
         };
         Route {
@@ -527,7 +527,7 @@ fn flows_keep_their_places_when_routes_change() {
         target: config::via(&[(0, "10.0.0.20"), (1, "10.0.1.3")]),
         tag: RouteTag::default(),
     });
-    let next = Arc::new(config.routing.fib.succeed(routes).expect("routes"));
+    let next = Arc::new(config.routing.fib.build_successor(routes).expect("routes"));
     harness.with(|now, switch, store, outputs| drop(switch.set_fib(now, next, store, outputs)));
     for ((site, qp), port) in &before {
         assert_eq!(way(&mut harness, &roce(*site, *qp, WRITE_ONLY)), *port);

@@ -87,7 +87,11 @@ impl PathChoice for Last {
 /// Its routes follow those in force, as they do on a running switch.
 fn follow(config: &mut SwitchConfig) {
     let routes = config.routing.fib.routes().map(|(route, _)| route.clone());
-    let next = config.routing.fib.succeed(routes).expect("the same routes");
+    let next = config
+        .routing
+        .fib
+        .build_successor(routes)
+        .expect("the same routes");
     config.routing.fib = Arc::new(next);
 }
 

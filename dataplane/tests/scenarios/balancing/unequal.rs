@@ -1,7 +1,7 @@
 //! Members that are not alike: in speed, in weight, in role.
 
 use xoff_dataplane::config::{NextHopBalancing, Pick, PortBalancing, SchemeConfig, SchemeKind, SwitchConfig};
-use xoff_dataplane::route::Target;
+use xoff_dataplane::route::RouteTarget;
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::{HOPS, balanced, chosen, flow, occupy, packets, up};
@@ -26,11 +26,11 @@ fn of_two_speeds(kind: SchemeKind) -> SwitchConfig {
 /// The same with weights 1, 1, 1, 3 and equal speeds.
 fn weighted(kind: SchemeKind) -> SwitchConfig {
     let mut config = balanced(SchemeConfig::new("tested", kind));
-    let Target::Via(mut paths) = config::via(&HOPS) else {
+    let RouteTarget::Via(mut paths) = config::via(&HOPS) else {
         panic!("next hops");
     };
     paths[3].weight = 3;
-    config::routes(&mut config, &[("198.51.100.0/24", Target::Via(paths))]);
+    config::routes(&mut config, &[("198.51.100.0/24", RouteTarget::Via(paths))]);
     config
 }
 

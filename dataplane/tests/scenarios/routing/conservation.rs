@@ -55,7 +55,7 @@ fn mixed(resilient: Option<u16>, hops: &[(u16, &str)]) -> SwitchConfig {
         &mut config,
         &[
             ("0.0.0.0/0", config::via(hops)),
-            ("198.51.100.0/24", xoff_dataplane::route::Target::Blackhole),
+            ("198.51.100.0/24", xoff_dataplane::route::RouteTarget::Blackhole),
         ],
     );
     config

@@ -97,7 +97,7 @@ fn a_route_change_with_resilient_hashing_moves_only_the_flows_it_must() {
         harness
             .switch()
             .fib()
-            .succeed(more.routing.fib.routes().map(|(route, _)| route.clone()))
+            .build_successor(more.routing.fib.routes().map(|(route, _)| route.clone()))
             .expect("routes"),
     );
     harness.apply(&next);
@@ -139,7 +139,7 @@ fn removal_of_a_member_while_forwarding_loses_only_what_was_queued_to_it() {
                 harness
                     .switch()
                     .fib()
-                    .succeed(fewer.routing.fib.routes().map(|(route, _)| route.clone()))
+                    .build_successor(fewer.routing.fib.routes().map(|(route, _)| route.clone()))
                     .expect("routes"),
             );
             harness.apply(&next);

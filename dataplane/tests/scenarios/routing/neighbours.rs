@@ -1,7 +1,7 @@
 //! How next hops are found, and what happens to packets meanwhile.
 
 use xoff_dataplane::config::StaticNeighbour;
-use xoff_dataplane::route::{NeighbourState, REACHABLE, RETRANSMIT, SOLICITATIONS_MAX};
+use xoff_dataplane::route::{NeighbourState, REACHABLE_TIME, RETRANSMIT_INTERVAL, SOLICITATIONS_MAX};
 use xoff_dataplane::{DropReason, InterfaceId, Picos, PuntReason, Verdict};
 
 use crate::support::Harness;
@@ -107,7 +107,7 @@ fn what_waits_is_bounded_and_who_never_answers_is_reported() {
         harness.punts.is_empty(),
         "too many waiting is no proof that nobody is there"
     );
-    let gives_up = Picos(RETRANSMIT.0 * u64::from(SOLICITATIONS_MAX));
+    let gives_up = Picos(RETRANSMIT_INTERVAL.0 * u64::from(SOLICITATIONS_MAX));
     harness.run_for(Picos(gives_up.0 - 1));
     assert_eq!(harness.switch().frames_held(), held);
     assert_eq!(harness.sent(1).len(), usize::from(SOLICITATIONS_MAX));
@@ -227,7 +227,7 @@ fn a_neighbour_is_asked_again_before_it_is_forgotten() {
     let mut harness = fresh(2);
     super::introduce(&mut harness, 1);
     harness.clear_sent();
-    harness.run_for(Picos(REACHABLE.0 - 1));
+    harness.run_for(Picos(REACHABLE_TIME.0 - 1));
     assert!(harness.sent(1).is_empty());
     harness.run_for(MILLISECOND);
     assert_eq!(harness.sent(1).len(), 2, "IPv4 and IPv6");

@@ -152,7 +152,7 @@ fn no_route_and_no_way() {
     let mut config = config::routed(2);
     config::routes(
         &mut config,
-        &[("192.0.2.0/24", xoff_dataplane::route::Target::Blackhole)],
+        &[("192.0.2.0/24", xoff_dataplane::route::RouteTarget::Blackhole)],
     );
     let mut harness = Harness::new(&config);
     harness.switch_mut().attach_cpu(true);

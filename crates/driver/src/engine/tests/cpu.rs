@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smoltcp::wire::{Icmpv4Message, Icmpv4Packet, Ipv4Packet};
 use xoff_dataplane::config::{Attachment, InterfaceConfig};
 use xoff_dataplane::ids::InterfaceId;
-use xoff_dataplane::route::{Fib, Route, RouteTag, Target};
+use xoff_dataplane::route::{Fib, Route, RouteTag, RouteTarget};
 
 use super::*;
 use crate::cpu::IcmpError;
@@ -25,8 +25,8 @@ fn routed() -> SwitchConfig {
             target,
             tag: RouteTag::default(),
         };
-        routes.push(route(address.addr().into(), Target::Local));
-        routes.push(route(address.trunc(), Target::Connected(InterfaceId(n))));
+        routes.push(route(address.addr().into(), RouteTarget::Local));
+        routes.push(route(address.trunc(), RouteTarget::Connected(InterfaceId(n))));
         config.routing.interfaces.push(InterfaceConfig {
             name: format!("Ethernet{n}"),
             attachment: Attachment::Port(n),

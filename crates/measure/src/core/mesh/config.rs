@@ -7,7 +7,7 @@ use ipnet::Ipv4Net;
 use xoff_dataplane::config::{
     Bridging, PortWatchdog, RoutingConfig, Schedule, StaticNeighbour, SwitchConfig, WatchdogAction, Wred,
 };
-use xoff_dataplane::route::{Fib, NextHop, Path, Route, RouteTag, Target};
+use xoff_dataplane::route::{Fib, NextHop, RoutePath, Route, RouteTag, RouteTarget};
 use xoff_dataplane::{InterfaceId, Picos};
 
 use super::{Shape, Way, station_mac};
@@ -151,15 +151,15 @@ fn routing(shape: &Shape) -> RoutingConfig {
         interface: InterfaceId(n),
         address: IpAddr::V4(Ipv4Addr::new(10, 1, n as u8, 9)),
     };
-    let path = |n: u16| Path {
+    let path = |n: u16| RoutePath {
         next_hop: hop(n),
         weight: 1,
     };
-    let route = |second: u8, len: u8, paths: Vec<Path>| Route {
+    let route = |second: u8, len: u8, paths: Vec<RoutePath>| Route {
         prefix: Ipv4Net::new(Ipv4Addr::new(11, second, 0, 0), len)
             .expect("a prefix length")
             .into(),
-        target: Target::Via(paths),
+        target: RouteTarget::Via(paths),
         tag: RouteTag::default(),
     };
     let members = shape.ports / 2..shape.ports;

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use xoff_dataplane::config::{ClassMaps, Trust};
-use xoff_dataplane::stages::{Fdb, Mac};
+use xoff_dataplane::stages::{Fdb, MacAddress};
 use xoff_dataplane::{LogicalPort, Picos};
 use xoff_wire::VlanTag;
 use xoff_wire::parse::{ParsedHeaders, parse};
@@ -109,7 +109,7 @@ impl MacLookup {
     pub(super) fn new() -> MacLookup {
         let mut fdb = Fdb::new(4_096, Picos::from_millis(600_000));
         for n in 0..STATIONS {
-            fdb.learn(Picos::ZERO, VLAN, Mac::of_octets(station(n)), port_of(n));
+            fdb.learn(Picos::ZERO, VLAN, MacAddress::from_bytes(station(n)), port_of(n));
         }
         let frame = |n: u32| {
             let (from, to) = (nth_station(n), nth_station(n ^ 1));
@@ -146,7 +146,7 @@ impl Load for MacLookup {
         in_bursts(frames, || {
             self.now = self.now.saturating_add(Picos::from_nanos(1));
             for (frame, port) in &self.frames[at..at + BURST] {
-                if let Some((destination, source)) = Mac::of_frame(black_box(frame)) {
+                if let Some((destination, source)) = MacAddress::destination_and_source(black_box(frame)) {
                     self.fdb.learn(self.now, VLAN, source, *port);
                     black_box(self.fdb.lookup(self.now, VLAN, destination));
                 }
@@ -157,12 +157,12 @@ impl Load for MacLookup {
 
     fn check(&self) -> Result<(), String> {
         for n in 0..STATIONS {
-            let found = self.fdb.lookup(self.now, VLAN, Mac::of_octets(station(n)));
+            let found = self.fdb.lookup(self.now, VLAN, MacAddress::from_bytes(station(n)));
             if found != Some(port_of(n)) {
                 return Err(format!("station {n} is behind {found:?}, not {:?}", port_of(n)));
             }
         }
-        match self.fdb.lookup(self.now, VLAN, Mac::of_octets(station(STATIONS))) {
+        match self.fdb.lookup(self.now, VLAN, MacAddress::from_bytes(station(STATIONS))) {
             None => Ok(()),
             Some(port) => Err(format!("a station that never spoke is behind {port:?}")),
         }

@@ -1,5 +1,5 @@
-//! ARP (RFC 826) and neighbour discovery (RFC 4861): the questions a router asks, and what it learns from those of others.
-//! Questions about the router's own addresses are answered behind the CPU port.
+//! ARP (RFC 826) and neighbour discovery (RFC 4861): builds requests and parses received messages. The stack
+//! behind the CPU port answers requests for the switch's own addresses.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,21 +11,22 @@ use smoltcp::wire::{
 
 use xoff_wire::{ETHERNET_LEN, IPV6_LEN, MIN_FRAME_LEN};
 
-/// What a frame says about who is where.
+/// An ARP packet, a neighbour solicitation or a neighbour advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Talk {
-    /// Who says it, and where that station is, if it says so.
+pub(crate) struct NeighbourMessage {
+    /// IP address and link address of the sender, if the message has them.
     pub(crate) sender: Option<(IpAddr, [u8; 6])>,
-    /// The address that is asked about or spoken to.
+    /// The requested or addressed IP address.
     pub(crate) target: IpAddr,
-    /// A question, rather than an answer.
-    pub(crate) question: bool,
-    /// Nobody asked: the sender says by itself where it is (gratuitous ARP, RFC 5227; unsolicited advertisement, RFC 9131).
-    pub(crate) announcement: bool,
+    /// True for a request, false for an answer.
+    pub(crate) is_request: bool,
+    /// The sender announces its address without a request (gratuitous ARP, RFC 5227; unsolicited
+    /// advertisement, RFC 9131).
+    pub(crate) is_announcement: bool,
 }
 
-/// Reads an ARP packet; `None` if it is none for Ethernet and IPv4, or malformed.
-pub(crate) fn read_arp(l3: &[u8]) -> Option<Talk> {
+/// Parses an ARP packet. Returns `None` if it is malformed or not for Ethernet and IPv4.
+pub(crate) fn parse_arp(l3: &[u8]) -> Option<NeighbourMessage> {
     let packet = ArpPacket::new_checked(l3).ok()?;
     let ArpRepr::EthernetIpv4 {
         operation,
@@ -38,17 +39,18 @@ pub(crate) fn read_arp(l3: &[u8]) -> Option<Talk> {
         return None;
     };
     let says = !source_protocol_addr.is_unspecified() && !source_hardware_addr.is_multicast();
-    Some(Talk {
-        // Without a source it is a probe for a duplicate (RFC 5227).
+    Some(NeighbourMessage {
+        // A packet without a source address is a probe for duplicates (RFC 5227).
         sender: says.then_some((source_protocol_addr.into(), source_hardware_addr.0)),
         target: target_protocol_addr.into(),
-        question: operation == ArpOperation::Request,
-        announcement: source_protocol_addr == target_protocol_addr,
+        is_request: operation == ArpOperation::Request,
+        is_announcement: source_protocol_addr == target_protocol_addr,
     })
 }
 
-/// Reads a neighbour solicitation or advertisement; `None` if the packet is none, or not valid (RFC 4861 7.1).
-pub(crate) fn read_discovery(l3: &[u8]) -> Option<Talk> {
+/// Parses a neighbour solicitation or advertisement. Returns `None` for other packets and for invalid ones
+/// (RFC 4861 7.1).
+pub(crate) fn parse_neighbour_discovery(l3: &[u8]) -> Option<NeighbourMessage> {
     let packet = Ipv6Packet::new_checked(l3).ok()?;
     if packet.next_header() != IpProtocol::Icmpv6 || packet.hop_limit() != 255 {
         return None;
@@ -64,47 +66,48 @@ pub(crate) fn read_discovery(l3: &[u8]) -> Option<Talk> {
         (octets[0] & 1 == 0).then_some(octets)
     };
     match message {
-        NdiscRepr::NeighborSolicit { target_addr, lladdr } => Some(Talk {
+        NdiscRepr::NeighborSolicit { target_addr, lladdr } => Some(NeighbourMessage {
             sender: lladdr
                 .and_then(mac)
                 .filter(|_| !source.is_unspecified())
                 .map(|mac| (source.into(), mac)),
             target: target_addr.into(),
-            question: true,
-            announcement: false,
+            is_request: true,
+            is_announcement: false,
         }),
         NdiscRepr::NeighborAdvert {
             target_addr, lladdr, ..
-        } if !target_addr.is_multicast() => Some(Talk {
+        } if !target_addr.is_multicast() => Some(NeighbourMessage {
             sender: lladdr.and_then(mac).map(|mac| (target_addr.into(), mac)),
             target: destination.into(),
-            question: false,
-            announcement: destination.is_multicast(),
+            is_request: false,
+            is_announcement: destination.is_multicast(),
         }),
         _ => None,
     }
 }
 
-/// A question to be sent: who has `target`? To `known`, or to everybody.
+/// A request for the link address of `target`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Question {
+pub(crate) enum AddressRequest {
     Arp { source: Ipv4Addr, target: Ipv4Addr },
     Solicitation { source: Ipv6Addr, target: Ipv6Addr },
 }
 
-/// Octets of a neighbour solicitation with its source link-layer address option.
+/// Length of a neighbour solicitation with its source link-layer address option, in bytes.
 const SOLICITATION_LEN: usize = ETHERNET_LEN + IPV6_LEN + 32;
 
-impl Question {
-    /// Length of the frame in octets.
+impl AddressRequest {
+    /// Length of the frame in bytes.
     pub(crate) fn frame_len(&self) -> usize {
         match self {
-            Question::Arp { .. } => MIN_FRAME_LEN,
-            Question::Solicitation { .. } => SOLICITATION_LEN,
+            AddressRequest::Arp { .. } => MIN_FRAME_LEN,
+            AddressRequest::Solicitation { .. } => SOLICITATION_LEN,
         }
     }
 
-    /// Writes the frame into `bytes`, which are zero and [`Question::frame_len`] long.
+    /// Writes the frame into `bytes`, which are zero and [`AddressRequest::frame_len`] long. A known link
+    /// address gives a unicast request, otherwise the request goes to all stations.
     pub(crate) fn emit(&self, mac: [u8; 6], known: Option<[u8; 6]>, bytes: &mut [u8]) {
         let own = EthernetAddress(mac);
         let ethernet = |dst_addr: EthernetAddress, ethertype| EthernetRepr {
@@ -113,20 +116,20 @@ impl Question {
             ethertype,
         };
         match *self {
-            Question::Arp { source, target } => {
+            AddressRequest::Arp { source, target } => {
                 let header = ethernet(EthernetAddress::BROADCAST, EthernetProtocol::Arp);
                 header.emit(&mut EthernetFrame::new_unchecked(&mut *bytes));
-                let request = ArpRepr::EthernetIpv4 {
+                let arp = ArpRepr::EthernetIpv4 {
                     operation: ArpOperation::Request,
                     source_hardware_addr: own,
                     source_protocol_addr: source,
                     target_hardware_addr: EthernetAddress([0; 6]),
                     target_protocol_addr: target,
                 };
-                request.emit(&mut ArpPacket::new_unchecked(&mut bytes[ETHERNET_LEN..]));
+                arp.emit(&mut ArpPacket::new_unchecked(&mut bytes[ETHERNET_LEN..]));
             }
-            Question::Solicitation { source, target } => {
-                let group = solicited_node(target);
+            AddressRequest::Solicitation { source, target } => {
+                let group = solicited_node_address(target);
                 let [.., a, b, c, d] = group.octets();
                 let header = ethernet(EthernetAddress([0x33, 0x33, a, b, c, d]), EthernetProtocol::Ipv6);
                 header.emit(&mut EthernetFrame::new_unchecked(&mut *bytes));
@@ -151,8 +154,8 @@ impl Question {
     }
 }
 
-/// RFC 4291 2.7.1: ff02::1:ff00:0/104 with the low 24 bits of the address.
-fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
+/// Solicited-node multicast address (RFC 4291 2.7.1): ff02::1:ff00:0/104 with the low 24 bits of the address.
+fn solicited_node_address(address: Ipv6Addr) -> Ipv6Addr {
     const GROUP: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
     Ipv6Addr::from_bits(GROUP | address.to_bits() & 0x00ff_ffff)
 }
@@ -164,69 +167,76 @@ mod tests {
     const OWN: [u8; 6] = [2, 0, 0, 0, 0, 1];
     const OTHER: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
-    fn frame(question: Question, known: Option<[u8; 6]>) -> Vec<u8> {
-        let mut bytes = vec![0; question.frame_len()];
-        question.emit(OWN, known, &mut bytes);
+    fn request_frame(request: AddressRequest, known: Option<[u8; 6]>) -> Vec<u8> {
+        let mut bytes = vec![0; request.frame_len()];
+        request.emit(OWN, known, &mut bytes);
         bytes
     }
 
     #[test]
-    fn an_arp_request_octet_by_octet() {
-        let question = Question::Arp {
+    fn an_arp_request_has_the_expected_bytes() {
+        let request = AddressRequest::Arp {
             source: [10, 0, 0, 1].into(),
             target: [10, 0, 0, 2].into(),
         };
-        let bytes = frame(question, None);
+        let bytes = request_frame(request, None);
         let expected = [
             0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 8, 6, 0, 1, 8, 0, 6, 4, 0, 1, 2, 0, 0, 0,
             0, 1, 10, 0, 0, 1, 0, 0, 0, 0, 0, 0, 10, 0, 0, 2,
         ];
         assert_eq!(bytes[..42], expected);
         assert_eq!(bytes[42..], [0; 18]);
-        assert_eq!(frame(question, Some(OTHER))[..6], OTHER);
-        let talk = read_arp(&bytes[14..]).unwrap();
-        assert_eq!(talk.sender, Some(([10, 0, 0, 1].into(), OWN)));
-        assert_eq!((talk.target, talk.question), ([10, 0, 0, 2].into(), true));
+        assert_eq!(request_frame(request, Some(OTHER))[..6], OTHER);
+        let message = parse_arp(&bytes[14..]).unwrap();
+        assert_eq!(message.sender, Some(([10, 0, 0, 1].into(), OWN)));
+        assert_eq!((message.target, message.is_request), ([10, 0, 0, 2].into(), true));
     }
 
     #[test]
-    fn a_solicitation_is_read_as_it_was_meant() {
+    fn a_solicitation_is_parsed_with_its_fields() {
         let source: Ipv6Addr = "fe80::1".parse().unwrap();
         let target: Ipv6Addr = "2001:db8::1:2:3".parse().unwrap();
-        let question = Question::Solicitation { source, target };
-        let bytes = frame(question, None);
+        let request = AddressRequest::Solicitation { source, target };
+        let bytes = request_frame(request, None);
         assert_eq!(bytes[..6], [0x33, 0x33, 0xff, 2, 0, 3]);
-        let talk = read_discovery(&bytes[14..]).unwrap();
-        assert_eq!(talk.sender, Some((source.into(), OWN)));
-        assert_eq!((talk.target, talk.question), (target.into(), true));
-        assert_eq!(read_discovery(&frame(question, Some(OTHER))[14..]), Some(talk));
+        let message = parse_neighbour_discovery(&bytes[14..]).unwrap();
+        assert_eq!(message.sender, Some((source.into(), OWN)));
+        assert_eq!((message.target, message.is_request), (target.into(), true));
+        assert_eq!(
+            parse_neighbour_discovery(&request_frame(request, Some(OTHER))[14..]),
+            Some(message)
+        );
         for bit in 8 * (14 + 40)..8 * bytes.len() {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(
-                read_discovery(&bad[14..]),
+                parse_neighbour_discovery(&bad[14..]),
                 None,
                 "bit {bit}: the checksum is wrong"
             );
         }
         let mut far = bytes.clone();
         far[14 + 7] = 254;
-        assert_eq!(read_discovery(&far[14..]), None, "came through a router");
+        assert_eq!(
+            parse_neighbour_discovery(&far[14..]),
+            None,
+            "came through a router"
+        );
     }
 
     #[test]
-    fn what_is_cut_off_says_nothing() {
-        let arp = Question::Arp {
+    fn truncated_messages_are_refused() {
+        let arp = AddressRequest::Arp {
             source: [10, 0, 0, 1].into(),
             target: [10, 0, 0, 2].into(),
         };
-        let bytes = frame(arp, None);
-        (14..42).for_each(|end| assert_eq!(read_arp(&bytes[14..end]), None));
-        let solicitation = Question::Solicitation {
+        let bytes = request_frame(arp, None);
+        (14..42).for_each(|end| assert_eq!(parse_arp(&bytes[14..end]), None));
+        let solicitation = AddressRequest::Solicitation {
             source: Ipv6Addr::from_bits(0xfe80 << 112 | 1),
             target: Ipv6Addr::from_bits(0xfe80 << 112 | 2),
         };
-        let bytes = frame(solicitation, None);
-        (14..bytes.len()).for_each(|end| assert_eq!(read_discovery(&bytes[14..end]), None));
+        let bytes = request_frame(solicitation, None);
+        (14..bytes.len()).for_each(|end| assert_eq!(parse_neighbour_discovery(&bytes[14..end]), None));
     }
 }

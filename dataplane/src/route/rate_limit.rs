@@ -1,8 +1,8 @@
-//! How much the switch does for others.
+//! Rate limits for work that other stations cause.
 
 use xoff_units::Picos;
 
-/// A rate with a burst: the generic cell rate algorithm (ITU-T I.371), one number of state.
+/// A rate limit with a burst. The state is one number (generic cell rate algorithm, ITU-T I.371).
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     interval: Picos,
@@ -12,7 +12,7 @@ pub(crate) struct RateLimit {
 }
 
 impl RateLimit {
-    /// `per_second` events, as many at once; 0: none.
+    /// Permits `per_second` events per second and the same number as a burst. 0 permits no event.
     pub(crate) fn new(per_second: u32) -> RateLimit {
         const SECOND: u64 = 1_000_000_000_000;
         RateLimit {
@@ -22,7 +22,7 @@ impl RateLimit {
         }
     }
 
-    /// Whether one more may happen now.
+    /// Returns true and counts an event if the limit permits it now.
     pub(crate) fn allow(&mut self, now: Picos) -> bool {
         let start = self.next.max(now);
         let next = start.saturating_add(self.interval);
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_then_the_rate() {
+    fn permits_a_burst_and_then_the_rate() {
         let mut limit = RateLimit::new(10);
         let allowed = |limit: &mut RateLimit, now| (0..100).filter(|_| limit.allow(now)).count();
         assert_eq!(allowed(&mut limit, Picos::ZERO), 10);

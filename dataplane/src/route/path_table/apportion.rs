@@ -1,54 +1,61 @@
-//! Sharing out buckets: who is entitled to how many, and which ones stay where they are.
+//! Assigns buckets to members by their weights, with as few changes as possible.
 
 use std::cmp::Reverse;
 
 use crate::ids::NextHopId;
 
-/// A member's part of the buckets.
+/// Share of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Share {
+struct MemberShare {
     member: NextHopId,
     weight: u64,
-    /// Buckets that it has a claim to.
-    held: usize,
-    /// Buckets that it is entitled to.
+    /// Number of buckets that the member claims.
+    claimed_buckets: usize,
+    /// Number of buckets that the member should have.
     quota: usize,
-    /// Buckets that it has been given.
+    /// Number of buckets that the member has received.
     given: usize,
 }
 
-/// Who had a bucket before.
+/// Claims of members to a bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Claims {
-    /// Whose home it is; comes first.
+pub(super) struct BucketClaim {
+    /// Home of the bucket. This claim has priority.
     pub(super) home: Option<NextHopId>,
-    /// Who has it, and keeps it if its home is not among those that share.
+    /// Present member of the bucket. It keeps the bucket if the home does not take part.
     pub(super) holder: Option<NextHopId>,
 }
 
-/// Shares `claims.len()` buckets out to `members`, in proportion to their weights, exactly to one bucket, and at least one
-/// each. Claims are met up to a member's share; with `home_first` those of homes even beyond it, by the one bucket that
-/// rounding can make. What is left goes round in turn. As few buckets change hands as the shares allow. `members` are in
-/// order, at least one, and not more than the buckets.
-pub(super) fn share_out(members: &[(NextHopId, u16)], claims: &[Claims], home_first: bool) -> Vec<NextHopId> {
+/// Assigns `claims.len()` buckets to `members` in proportion to their weights. Shares are exact to one
+/// bucket, and each member has at least one bucket. `members` is sorted, not empty and not longer than
+/// `claims`.
+///
+/// A claim is satisfied up to the share of the member. With `home_first`, the claim of a home is satisfied
+/// even one bucket beyond the share. The remaining buckets are assigned in turn. The number of moved buckets
+/// is the smallest that the shares permit.
+pub(super) fn assign_buckets(
+    members: &[(NextHopId, u16)],
+    claims: &[BucketClaim],
+    home_first: bool,
+) -> Vec<NextHopId> {
     let mut shares: Vec<_> = members
         .iter()
-        .map(|&(member, weight)| Share {
+        .map(|&(member, weight)| MemberShare {
             member,
             weight: u64::from(weight),
-            held: 0,
+            claimed_buckets: 0,
             quota: 0,
             given: 0,
         })
         .collect();
-    // The place among the members of whoever comes first, and whether the bucket is its home.
+    // The member with the first claim, and whether it is the home of the bucket.
     let place = |id: Option<NextHopId>| members.binary_search_by_key(&id?, |&(member, _)| member).ok();
     let claimed: Vec<_> = claims
         .iter()
         .map(|claim| (place(claim.home), place(claim.holder)))
         .collect();
     for share in claimed.iter().filter_map(|&(home, holder)| home.or(holder)) {
-        shares[share].held += 1;
+        shares[share].claimed_buckets += 1;
     }
     set_quotas(&mut shares, claims.len());
 
@@ -69,7 +76,8 @@ pub(super) fn share_out(members: &[(NextHopId, u16)], claims: &[Claims], home_fi
     }
     let mut turn = 0;
     let mut next = || {
-        // Quotas add up to the buckets, so somebody has room for each bucket that is left.
+        // The sum of the quotas is the number of buckets, so a member below its quota exists for each
+        // remaining bucket.
         while shares[turn].given >= shares[turn].quota {
             turn = (turn + 1) % shares.len();
         }
@@ -84,11 +92,12 @@ pub(super) fn share_out(members: &[(NextHopId, u16)], claims: &[Claims], home_fi
         .collect()
 }
 
-/// How many of `buckets` each one is entitled to: its exact part, rounded down. What rounding leaves over goes to those
-/// that lost by it: first to those that hold more than that already, then to those that lost most.
-fn set_quotas(shares: &mut [Share], buckets: usize) {
+/// Sets the quota of each member: its exact share, rounded down. Left-over buckets go to members with a
+/// rounding loss. Members that already claim more than their quota come first, then members with the largest
+/// loss.
+fn set_quotas(shares: &mut [MemberShare], buckets: usize) {
     let total: u64 = shares.iter().map(|share| share.weight).sum();
-    let exact = |share: &Share| share.weight * buckets as u64;
+    let exact = |share: &MemberShare| share.weight * buckets as u64;
     for share in &mut *shares {
         share.quota = ((exact(share) / total) as usize).max(1);
     }
@@ -101,12 +110,17 @@ fn set_quotas(shares: &mut [Share], buckets: usize) {
         } else {
             exact(share) % total
         };
-        (lost == 0, share.held <= share.quota, Reverse(lost), index)
+        (
+            lost == 0,
+            share.claimed_buckets <= share.quota,
+            Reverse(lost),
+            index,
+        )
     });
     for index in order.into_iter().take(buckets.saturating_sub(sum)) {
         shares[index].quota += 1;
     }
-    // Those with less than one bucket were given one: at the cost of the largest.
+    // Each member with less than one bucket has received one. The largest member pays for it.
     for _ in buckets..sum {
         if let Some(largest) = shares.iter_mut().rev().max_by_key(|share| share.quota) {
             largest.quota -= 1;
@@ -118,14 +132,14 @@ fn set_quotas(shares: &mut [Share], buckets: usize) {
 mod tests {
     use super::*;
 
-    fn quotas(weights: &[u64], held: &[usize], buckets: usize) -> Vec<usize> {
+    fn quotas(weights: &[u64], claimed_buckets: &[usize], buckets: usize) -> Vec<usize> {
         let mut shares: Vec<_> = weights
             .iter()
-            .zip(held)
-            .map(|(&weight, &held)| Share {
+            .zip(claimed_buckets)
+            .map(|(&weight, &claimed_buckets)| MemberShare {
                 member: NextHopId(0),
                 weight,
-                held,
+                claimed_buckets,
                 quota: 0,
                 given: 0,
             })
@@ -142,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rounding_leaves_goes_to_those_who_have_it() {
+    fn left_over_buckets_go_to_members_that_claim_them() {
         assert_eq!(quotas(&[1, 1, 1], &[21, 21, 22], 64), [21, 21, 22]);
         assert_eq!(
             quotas(&[2, 1, 1], &[64, 0, 0], 6),
@@ -152,26 +166,26 @@ mod tests {
     }
 
     #[test]
-    fn the_lightest_member_has_a_bucket_at_the_cost_of_the_heaviest() {
+    fn every_member_has_at_least_one_bucket() {
         assert_eq!(quotas(&[1, 1, 1_000], &[0; 3], 8), [1, 1, 6]);
         assert_eq!(quotas(&[1, 1, 1, 1_000], &[0; 4], 4), [1, 1, 1, 1]);
     }
 
     #[test]
-    fn without_claims_buckets_go_round_in_turn() {
+    fn unclaimed_buckets_are_assigned_in_turn() {
         let (a, b) = (NextHopId(3), NextHopId(7));
-        let given = share_out(&[(a, 1), (b, 1)], &[Claims::default(); 6], false);
+        let given = assign_buckets(&[(a, 1), (b, 1)], &[BucketClaim::default(); 6], false);
         assert_eq!(given, [a, b, a, b, a, b]);
     }
 
     #[test]
-    fn a_claim_is_met_up_to_the_share() {
+    fn claims_are_satisfied_up_to_the_share() {
         let (a, b, gone) = (NextHopId(3), NextHopId(7), NextHopId(9));
-        let claim = |home, holder| Claims {
+        let claim = |home, holder| BucketClaim {
             home: Some(home),
             holder: Some(holder),
         };
         let claims = [claim(a, a), claim(a, a), claim(a, a), claim(gone, b)];
-        assert_eq!(share_out(&[(a, 1), (b, 1)], &claims, false), [a, a, b, b]);
+        assert_eq!(assign_buckets(&[(a, 1), (b, 1)], &claims, false), [a, a, b, b]);
     }
 }

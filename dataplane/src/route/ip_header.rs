@@ -1,51 +1,53 @@
-//! What a router must know of a packet, and what it must not forward: RFC 1812 4.2.2 and 5.2, RFC 4291, RFC 6890.
+//! Reads and checks the IP header of a packet to be routed: RFC 1812 sections 4.2.2 and 5.2, RFC 4291, RFC
+//! 6890.
 
 use std::net::IpAddr;
 
 use crate::drops::DropReason;
 use xoff_wire::{IPV4_LEN, IPV6_LEN};
 
-/// The fields of a packet that decide about its way.
+/// The header fields that routing needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Packet {
-    pub(crate) destination: Destination,
-    /// Source or destination is link-local: good for the switch itself, not for forwarding.
-    pub(crate) scope: Scope,
+pub(crate) struct IpHeaderFields {
+    pub(crate) destination: IpDestination,
+    /// A link-local source or destination prevents forwarding, but not delivery to the switch itself.
+    pub(crate) scope: AddressScope,
     /// Time to live or hop limit.
     pub(crate) ttl: u8,
-    /// Length of the packet by its own header, in octets.
+    /// Length of the packet from its IP header, in bytes.
     pub(crate) len: u32,
-    /// A packet that is too long is to be told so: the sender asked not to have it cut (always, for IPv6).
-    pub(crate) tell_too_big: bool,
+    /// The packet must not be fragmented. The switch reports a packet that exceeds the MTU to its sender.
+    /// Always true for IPv6.
+    pub(crate) dont_fragment: bool,
 }
 
-/// Where a packet wants to go.
+/// Destination address of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Destination {
+pub(crate) enum IpDestination {
     V4(u32),
     V6(u128),
 }
 
-impl Destination {
+impl IpDestination {
     pub(crate) fn address(self) -> IpAddr {
         match self {
-            Destination::V4(address) => IpAddr::V4(address.into()),
-            Destination::V6(address) => IpAddr::V6(address.into()),
+            IpDestination::V4(address) => IpAddr::V4(address.into()),
+            IpDestination::V6(address) => IpAddr::V6(address.into()),
         }
     }
 }
 
-/// How far the addresses of a packet may carry it.
+/// Scope of the source and destination addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scope {
-    /// Anywhere.
+pub(crate) enum AddressScope {
+    /// The packet may be forwarded.
     Global,
-    /// Not beyond its link: why.
+    /// The packet must stay on its link, for this reason.
     Link(DropReason),
 }
 
-/// First octets of IPv4 addresses that need a second look, as source or destination.
-const UNUSUAL: [bool; 256] = {
+/// Marks the first bytes of IPv4 addresses that need further checks as source or destination.
+const SPECIAL_IPV4_FIRST_BYTES: [bool; 256] = {
     let mut table = [false; 256];
     (table[0], table[127], table[169]) = (true, true, true);
     let mut octet = 224;
@@ -56,41 +58,45 @@ const UNUSUAL: [bool; 256] = {
     table
 };
 
-/// Reads and checks an IPv4 packet whose header the parser found well formed ([`xoff_wire::parse::Payload::Ipv4`]).
+/// Checks an IPv4 header that the parser accepted ([`xoff_wire::parse::Payload::Ipv4`]), and reads its
+/// fields.
 #[inline(always)]
-pub(crate) fn ipv4(l3: &[u8]) -> Result<Packet, DropReason> {
+pub(crate) fn parse_ipv4(l3: &[u8]) -> Result<IpHeaderFields, DropReason> {
     let Some(header) = l3.first_chunk::<IPV4_LEN>() else {
         return Err(DropReason::IpHeaderError);
     };
     let header_len = usize::from(header[0] & 15) * 4;
     let sum = match header_len {
-        IPV4_LEN => sum20(header),
-        // Options that are not stored cannot be checked; a whole frame always has them.
-        _ => l3.get(..header_len).map_or(0xffff, sum),
+        IPV4_LEN => ones_complement_sum_20(header),
+        // Options that are not stored cannot be checked. A complete frame always contains them.
+        _ => l3.get(..header_len).map_or(0xffff, ones_complement_sum),
     };
     if sum != 0xffff {
         return Err(DropReason::IpHeaderError);
     }
     let word = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
     let (source, destination) = (word(12), word(16));
-    let mut scope = Scope::Global;
-    if UNUSUAL[(source >> 24) as usize] || UNUSUAL[(destination >> 24) as usize] {
-        scope = unusual_ipv4(source, destination)?;
+    let mut scope = AddressScope::Global;
+    if SPECIAL_IPV4_FIRST_BYTES[(source >> 24) as usize]
+        || SPECIAL_IPV4_FIRST_BYTES[(destination >> 24) as usize]
+    {
+        scope = check_special_ipv4(source, destination)?;
     }
     if source == destination {
         return Err(DropReason::SipEqualsDip);
     }
-    Ok(Packet {
-        destination: Destination::V4(destination),
+    Ok(IpHeaderFields {
+        destination: IpDestination::V4(destination),
         scope,
         ttl: header[8],
         len: u32::from(u16::from_be_bytes([header[2], header[3]])),
-        tell_too_big: header[6] & 0x40 != 0,
+        dont_fragment: header[6] & 0x40 != 0,
     })
 }
 
+/// Checks IPv4 addresses of special-purpose ranges.
 #[cold]
-fn unusual_ipv4(source: u32, destination: u32) -> Result<Scope, DropReason> {
+fn check_special_ipv4(source: u32, destination: u32) -> Result<AddressScope, DropReason> {
     match source >> 24 {
         0 => return Err(DropReason::SipUnspecified),
         127 => return Err(DropReason::SipLoopback),
@@ -107,16 +113,16 @@ fn unusual_ipv4(source: u32, destination: u32) -> Result<Scope, DropReason> {
     }
     const LINK_LOCAL: u32 = 0xa9fe; // 169.254/16, RFC 3927
     Ok(match (source >> 16, destination >> 16) {
-        (LINK_LOCAL, _) => Scope::Link(DropReason::SipLinkLocal),
-        (_, LINK_LOCAL) => Scope::Link(DropReason::DipLinkLocal),
-        _ => Scope::Global,
+        (LINK_LOCAL, _) => AddressScope::Link(DropReason::SipLinkLocal),
+        (_, LINK_LOCAL) => AddressScope::Link(DropReason::DipLinkLocal),
+        _ => AddressScope::Global,
     })
 }
 
-/// Reads and checks an IPv6 packet whose fixed header is whole ([`xoff_wire::parse::Payload::Ipv6`]). `available`: octets from
-/// the header to the end of the frame.
+/// Checks a complete IPv6 header ([`xoff_wire::parse::Payload::Ipv6`]), and reads its fields. `available` is
+/// the number of bytes from the header to the end of the frame.
 #[inline]
-pub(crate) fn ipv6(l3: &[u8], available: u32) -> Result<Packet, DropReason> {
+pub(crate) fn parse_ipv6(l3: &[u8], available: u32) -> Result<IpHeaderFields, DropReason> {
     let Some(header) = l3.first_chunk::<IPV6_LEN>() else {
         return Err(DropReason::IpHeaderError);
     };
@@ -130,25 +136,26 @@ pub(crate) fn ipv6(l3: &[u8], available: u32) -> Result<Packet, DropReason> {
             .map_or(0, |octets| u128::from_be_bytes(*octets))
     };
     let (source, destination) = (address(8), address(24));
-    let mut scope = Scope::Global;
-    // Global unicast is 2000::/3, and fc00::/7 is routed too.
+    let mut scope = AddressScope::Global;
+    // Global unicast is 2000::/3. The range fc00::/7 is routed too.
     if source >> 125 != 1 || destination >> 125 != 1 {
-        scope = unusual_ipv6(source, destination)?;
+        scope = check_special_ipv6(source, destination)?;
     }
     if source == destination {
         return Err(DropReason::SipEqualsDip);
     }
-    Ok(Packet {
-        destination: Destination::V6(destination),
+    Ok(IpHeaderFields {
+        destination: IpDestination::V6(destination),
         scope,
         ttl: header[7],
         len,
-        tell_too_big: true,
+        dont_fragment: true,
     })
 }
 
+/// Checks IPv6 addresses outside the global unicast range.
 #[cold]
-fn unusual_ipv6(source: u128, destination: u128) -> Result<Scope, DropReason> {
+fn check_special_ipv6(source: u128, destination: u128) -> Result<AddressScope, DropReason> {
     let multicast = |address: u128| address >> 120 == 0xff;
     let link_local = |address: u128| address >> 118 == 0xfe80 >> 6;
     let mapped_ipv4 = |address: u128| address >> 32 == 0xffff;
@@ -168,36 +175,38 @@ fn unusual_ipv6(source: u128, destination: u128) -> Result<Scope, DropReason> {
         _ => {}
     }
     Ok(if link_local(source) {
-        Scope::Link(DropReason::SipLinkLocal)
+        AddressScope::Link(DropReason::SipLinkLocal)
     } else if link_local(destination) {
-        Scope::Link(DropReason::DipLinkLocal)
+        AddressScope::Link(DropReason::DipLinkLocal)
     } else {
-        Scope::Global
+        AddressScope::Global
     })
 }
 
-/// The one's complement sum of a header without options: 0xffff if its checksum is right.
+/// One's complement sum of a header without options. A correct checksum gives 0xffff.
 #[inline(always)]
-fn sum20(header: &[u8; IPV4_LEN]) -> u16 {
+fn ones_complement_sum_20(header: &[u8; IPV4_LEN]) -> u16 {
     let (words, _) = header.as_chunks::<8>();
     let first = u64::from_ne_bytes(words[0]);
     let (sum, carry) = first.overflowing_add(u64::from_ne_bytes(words[1]));
     let [.., a, b, c, d] = *header;
     let rest = u64::from(u32::from_ne_bytes([a, b, c, d])) + u64::from(carry);
-    // A carry out of here leaves next to nothing behind, so it has room.
+    // After a carry the sum is small, so the addition below cannot overflow.
     let (sum, carry) = sum.overflowing_add(rest);
-    fold(sum + u64::from(carry))
+    fold_to_16_bits(sum + u64::from(carry))
 }
 
-fn sum(header: &[u8]) -> u16 {
+/// One's complement sum of a header with options.
+fn ones_complement_sum(header: &[u8]) -> u16 {
     let words = header.as_chunks::<2>().0.iter();
-    fold(words.map(|word| u64::from(u16::from_ne_bytes(*word))).sum())
+    fold_to_16_bits(words.map(|word| u64::from(u16::from_ne_bytes(*word))).sum())
 }
 
-/// Byte order does not matter to whether all ones come out (RFC 1071 2 B).
+/// Folds a sum to 16 bits. The byte order does not matter for the comparison with all ones (RFC 1071 section
+/// 2 B).
 #[inline(always)]
-fn fold(sum: u64) -> u16 {
-    // Each half is added to the other: what the lower sum carries goes into the upper one, which is the one's complement sum.
+fn fold_to_16_bits(sum: u64) -> u16 {
+    // Both halves are added in the upper half, so the carry of the lower sum is included.
     let sum = (sum.wrapping_add(sum.rotate_left(32)) >> 32) as u32;
     (sum.wrapping_add(sum.rotate_left(16)) >> 16) as u16
 }
@@ -208,7 +217,7 @@ mod tests {
     use xoff_wire::Ipv4Packet;
 
     #[test]
-    fn folded_sums_are_those_of_the_ones_complement() {
+    fn folding_gives_the_ones_complement_sum() {
         let edges = [
             0,
             1,
@@ -223,11 +232,11 @@ mod tests {
         let sums = edges.iter().flat_map(|a| edges.map(|b| a.wrapping_add(b)));
         for sum in sums.chain((0..100_000).map(|n: u64| n.wrapping_mul(0x9e37_79b9_7f4a_7c15))) {
             let expected = if sum == 0 { 0 } else { (sum - 1) % 0xffff + 1 };
-            assert_eq!(u64::from(fold(sum)), expected, "{sum:#x}");
+            assert_eq!(u64::from(fold_to_16_bits(sum)), expected, "{sum:#x}");
         }
     }
 
-    fn v4(source: [u8; 4], destination: [u8; 4]) -> [u8; 20] {
+    fn ipv4_header(source: [u8; 4], destination: [u8; 4]) -> [u8; 20] {
         let mut header = [
             0x45, 0, 0, 20, 0, 0, 0x40, 0, 64, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
         ];
@@ -238,19 +247,19 @@ mod tests {
     }
 
     #[test]
-    fn every_single_bit_error_in_a_header_is_found() {
+    fn every_single_bit_error_in_a_header_is_detected() {
         let mut good = [0; 60]; // whole whatever length a flipped bit claims
-        good[..20].copy_from_slice(&v4([10, 0, 0, 1], [10, 0, 1, 1]));
-        assert!(ipv4(&good).is_ok());
+        good[..20].copy_from_slice(&ipv4_header([10, 0, 0, 1], [10, 0, 1, 1]));
+        assert!(parse_ipv4(&good).is_ok());
         for bit in 0..160 {
             let mut bad = good;
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(ipv4(&bad).is_err(), "bit {bit}");
+            assert!(parse_ipv4(&bad).is_err(), "bit {bit}");
         }
     }
 
     #[test]
-    fn martians_have_names() {
+    fn martian_ipv4_addresses_give_their_drop_reason() {
         use DropReason::*;
         let host = [10, 0, 0, 1];
         for (source, destination, reason) in [
@@ -269,7 +278,7 @@ mod tests {
             (host, [225, 0, 0, 1], McDmacMismatch),
         ] {
             assert_eq!(
-                ipv4(&v4(source, destination)),
+                parse_ipv4(&ipv4_header(source, destination)),
                 Err(reason),
                 "{source:?} {destination:?}"
             );
@@ -278,14 +287,17 @@ mod tests {
             ([169, 254, 1, 1], host, SipLinkLocal),
             (host, [169, 254, 1, 1], DipLinkLocal),
         ] {
-            let packet = ipv4(&v4(source, destination)).unwrap();
-            assert_eq!(packet.scope, Scope::Link(reason));
+            let packet = parse_ipv4(&ipv4_header(source, destination)).unwrap();
+            assert_eq!(packet.scope, AddressScope::Link(reason));
         }
-        assert_eq!(ipv4(&v4([169, 1, 1, 1], host)).unwrap().scope, Scope::Global);
+        assert_eq!(
+            parse_ipv4(&ipv4_header([169, 1, 1, 1], host)).unwrap().scope,
+            AddressScope::Global
+        );
     }
 
     #[test]
-    fn martians_of_ipv6_have_names() {
+    fn martian_ipv6_addresses_give_their_drop_reason() {
         use DropReason::*;
         let host = 0x2001_0db8_u128 << 96 | 1;
         let local = 0xfd00_u128 << 112 | 1;
@@ -308,17 +320,17 @@ mod tests {
             (host, 0xffff_0a00_0001, NonRoutable),
         ] {
             assert_eq!(
-                ipv6(&header(source, destination), 40),
+                parse_ipv6(&header(source, destination), 40),
                 Err(reason),
                 "{source:x} {destination:x}"
             );
         }
-        let scope = |source, destination| ipv6(&header(source, destination), 40).unwrap().scope;
-        assert_eq!(scope(0xfe80 << 112 | 1, host), Scope::Link(SipLinkLocal));
-        assert_eq!(scope(host, 0xfebf << 112 | 1), Scope::Link(DipLinkLocal));
-        assert_eq!(scope(local, host), Scope::Global);
+        let scope = |source, destination| parse_ipv6(&header(source, destination), 40).unwrap().scope;
+        assert_eq!(scope(0xfe80 << 112 | 1, host), AddressScope::Link(SipLinkLocal));
+        assert_eq!(scope(host, 0xfebf << 112 | 1), AddressScope::Link(DipLinkLocal));
+        assert_eq!(scope(local, host), AddressScope::Global);
         assert_eq!(
-            ipv6(&header(host, local), 39),
+            parse_ipv6(&header(host, local), 39),
             Err(IpHeaderError),
             "longer than its frame"
         );
@@ -327,13 +339,13 @@ mod tests {
     #[test]
     fn options_are_part_of_the_checksum() {
         let mut header = [0; 24];
-        header[..20].copy_from_slice(&v4([10, 0, 0, 1], [10, 0, 1, 1]));
+        header[..20].copy_from_slice(&ipv4_header([10, 0, 0, 1], [10, 0, 1, 1]));
         (header[0], header[3], header[20]) = (0x46, 24, 0x94);
         header[10..12].fill(0);
-        let right = !sum(&header);
+        let right = !ones_complement_sum(&header);
         header[10..12].copy_from_slice(&right.to_ne_bytes());
-        assert!(ipv4(&header).is_ok());
+        assert!(parse_ipv4(&header).is_ok());
         header[23] ^= 1;
-        assert_eq!(ipv4(&header), Err(DropReason::IpHeaderError));
+        assert_eq!(parse_ipv4(&header), Err(DropReason::IpHeaderError));
     }
 }
