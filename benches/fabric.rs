@@ -55,7 +55,7 @@ fn main() {
             hops / seconds / 1e6,
             seconds * 1e9 / hops,
             (fabric.events() - events) as f64 / hops,
-            fabric.frames_under_way_max(),
+            fabric.frames_in_flight_max(),
         );
     }
     rates.sort_by(f64::total_cmp);

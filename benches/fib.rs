@@ -5,7 +5,9 @@ use std::net::IpAddr;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use ipnet::IpNet;
-use xoff_dataplane::route::{FibEntry, Fib, NextHop, RoutePath, PathTable, Route, RouteTag, RouteTarget, seeded_hash};
+use xoff_dataplane::route::{
+    Fib, FibEntry, NextHop, PathTable, Route, RoutePath, RouteTag, RouteTarget, seeded_hash,
+};
 use xoff_dataplane::{InterfaceId, NextHopId};
 
 /// Destinations that are looked up in turn.

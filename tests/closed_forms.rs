@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use xoff_fabric::{End, FrameView, Observer};
+use xoff_fabric::{FrameView, LinkEnd, Observer};
 use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse};
 use xoff_units::Picos;
@@ -124,14 +124,14 @@ struct Journey {
 }
 
 impl Observer for Journey {
-    fn departed(&mut self, at: Picos, _: Picos, from: End, frame: FrameView<'_>) {
-        if matches!(from, End::Host(_)) && frame.frame_len > 200 {
+    fn frame_departed(&mut self, at: Picos, _: Picos, from: LinkEnd, frame: FrameView<'_>) {
+        if matches!(from, LinkEnd::Host(_)) && frame.frame_len > 200 {
             self.left = Some(at);
             self.len = u64::from(frame.frame_len);
         }
     }
-    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
-        if matches!(to, End::Host(_)) && frame.frame_len > 200 {
+    fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
+        if matches!(to, LinkEnd::Host(_)) && frame.frame_len > 200 {
             self.arrived = Some(at);
         }
     }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use xoff_dataplane::balance::MoveReason;
-use xoff_fabric::{FabricPlan, PlannedFlow, PlannedHop, place};
+use xoff_fabric::{FabricPlan, PlannedFlow, PlannedHop, place_flows};
 use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse};
 
@@ -198,11 +198,11 @@ fn loads(plan: &FabricPlan, flows: &[PlannedFlow], hops: &[PlannedHop]) -> Loads
             .iter()
             .position(|host| host.ipv4.map(Into::into) == Some(flows[hop.flow].destination));
         let leaf = plan.links.iter().find_map(|link| match link.ends {
-            [a, b] if a == xoff_fabric::End::Host(destination? as u32) => Some(b),
-            [a, b] if b == xoff_fabric::End::Host(destination? as u32) => Some(a),
+            [a, b] if a == xoff_fabric::LinkEnd::Host(destination? as u32) => Some(b),
+            [a, b] if b == xoff_fabric::LinkEnd::Host(destination? as u32) => Some(a),
             _ => None,
         });
-        let Some(xoff_fabric::End::Switch { switch, .. }) = leaf else {
+        let Some(xoff_fabric::LinkEnd::Switch { switch, .. }) = leaf else {
             continue;
         };
         *down.entry((hop.port.0, switch as usize)).or_default() += 1;
@@ -242,7 +242,7 @@ fn places_are_even_on_every_link_up_and_down() {
     let flows = pairs(&plan, 16, |from, to| {
         from / 4 != to / 4 && (from * 7 + to * 5) % 11 > 2
     });
-    let hops = place(&plan, &flows);
+    let hops = place_flows(&plan, &flows);
     assert_eq!(hops.len(), flows.len());
     let (up, down) = loads(&plan, &flows, &hops);
     assert!(spread(&up, |key| key.0) <= 1, "{up:?}");
@@ -257,7 +257,7 @@ fn places_in_three_tiers_are_even_in_both_stages() {
     );
     let plan = lab(&text).fabric_plan;
     let flows = pairs(&plan, 16, |_, _| true);
-    let hops = place(&plan, &flows);
+    let hops = place_flows(&plan, &flows);
     let across_pods = flows.len() - 16 * 3;
     // Within an edge switch there is no choice, within a pod one, else two.
     assert_eq!(hops.len(), 16 * 2 + across_pods * 2);
@@ -273,8 +273,8 @@ fn faster_links_get_more_places_and_irregular_ones_what_they_carry() {
     let fast = |plan: &mut FabricPlan, leaf: Option<usize>| {
         for link in plan.links.clone() {
             let names = link.ends.map(|end| match end {
-                xoff_fabric::End::Switch { switch, port } => (switch as usize, port),
-                xoff_fabric::End::Host(_) => (usize::MAX, 0),
+                xoff_fabric::LinkEnd::Switch { switch, port } => (switch as usize, port),
+                xoff_fabric::LinkEnd::Host(_) => (usize::MAX, 0),
             });
             let ours = names.iter().any(|(switch, _)| *switch == 4);
             let of_leaf = leaf.is_none_or(|leaf| names.iter().any(|(switch, _)| *switch == leaf));
@@ -285,7 +285,7 @@ fn faster_links_get_more_places_and_irregular_ones_what_they_carry() {
         }
     };
     fast(&mut plan, None);
-    let (up, _) = loads(&plan, &flows, &place(&plan, &flows));
+    let (up, _) = loads(&plan, &flows, &place_flows(&plan, &flows));
     let of_leaf: Vec<usize> = up
         .iter()
         .filter(|((switch, _), _)| *switch == 0)
@@ -299,7 +299,7 @@ fn faster_links_get_more_places_and_irregular_ones_what_they_carry() {
 
     let mut plan = lab(RING).fabric_plan;
     fast(&mut plan, Some(1));
-    let (up, _) = loads(&plan, &flows, &place(&plan, &flows));
+    let (up, _) = loads(&plan, &flows, &place_flows(&plan, &flows));
     let of = |leaf: usize| -> Vec<usize> {
         up.iter()
             .filter(|((switch, _), _)| *switch == leaf)

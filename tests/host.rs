@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use libtest_mimic::Failed;
 use support::{Named, check, run_in_namespaces, same, wait_for};
-use xoff_host::{FlowConfig, Host, HostConfig, Rate, ReceiveBuffer, flow_report};
+use xoff_host::{FlowConfig, FlowRate, Host, HostConfig, ReceiveBuffer, flow_report};
 use xoff_ports::net::{self, Netns};
 use xoff_ports::{Backend, Port, PortSpec};
 use xoff_runtime::hosts::standalone::{HostRunError, HostRunSpec, HostSummary, SendSpec, run_standalone};
@@ -56,7 +56,7 @@ fn send_spec(frames: u64) -> SendSpec {
         class: 3,
         dscp: 26,
         ecn: Ecn::Ect0,
-        rate: Rate::LinkShare(400_000),
+        rate: FlowRate::LinkShare(400_000),
         frame_len: 1082,
         vlan: None,
         frames_max: Some(frames),
@@ -262,7 +262,7 @@ fn several_hosts_share_a_thread() -> Result<(), Failed> {
             let (from, to) = (10 + pair, 20 + pair);
             hosts.push(attach(&a, from, |config| {
                 let mut flow = FlowConfig::lossless(pair.into(), [10, 0, 0, to].into(), None);
-                (flow.rate, flow.frames_max) = (Rate::LinkShare(200_000), Some(1_000));
+                (flow.rate, flow.frames_max) = (FlowRate::LinkShare(200_000), Some(1_000));
                 config.flows = vec![
                     flow.with_frame_len(2_106)
                         .unwrap_or_else(|| unreachable!("in range")),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use xoff_dataplane::{Picos, PortId, SwitchEvent, Verdict};
-use xoff_fabric::{End, FrameView, Observer};
+use xoff_fabric::{FrameView, LinkEnd, Observer};
 use xoff_host::Host;
 use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse};
@@ -24,43 +24,43 @@ struct Heard {
 }
 
 impl Heard {
-    fn note(&mut self, time: Picos, at: End, what: String) {
+    fn note(&mut self, time: Picos, at: LinkEnd, what: String) {
         self.went_back |= time < self.latest;
         self.latest = time;
-        if matches!(at, End::Host(_)) {
+        if matches!(at, LinkEnd::Host(_)) {
             self.hosts_went_back |= time < self.latest_of_hosts;
             self.latest_of_hosts = time;
         }
         let part = match at {
-            End::Switch { switch, .. } => format!("switch {switch}"),
-            End::Host(host) => format!("host {host}"),
+            LinkEnd::Switch { switch, .. } => format!("switch {switch}"),
+            LinkEnd::Host(host) => format!("host {host}"),
         };
         self.parts.entry(part).or_default().push(what);
     }
 }
 
 impl Observer for Heard {
-    fn needs_order(&self) -> bool {
+    fn needs_total_order(&self) -> bool {
         self.in_order
     }
-    fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
+    fn frame_departed(&mut self, at: Picos, until: Picos, from: LinkEnd, frame: FrameView<'_>) {
         self.note(at, from, format!("{at:?} to {until:?} {from:?} {frame:?}"));
     }
-    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
+    fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
         self.note(at, to, format!("{at:?} {to:?} {frame:?}"));
     }
-    fn decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
-        let end = End::Switch { switch, port: port.0 };
+    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
+        let end = LinkEnd::Switch { switch, port: port.0 };
         self.note(at, end, format!("{at:?} {end:?} {verdict:?}"));
     }
-    fn marked(&mut self, at: Picos, port: End) {
+    fn frame_marked(&mut self, at: Picos, port: LinkEnd) {
         self.note(at, port, format!("{at:?} {port:?} marked"));
     }
-    fn served(&mut self, at: Picos, host: u32, _: &Host) {
-        self.note(at, End::Host(host), format!("{at:?} served {host}"));
+    fn host_updated(&mut self, at: Picos, host: u32, _: &Host) {
+        self.note(at, LinkEnd::Host(host), format!("{at:?} served {host}"));
     }
-    fn told(&mut self, switch: u32, event: &SwitchEvent) {
-        let end = End::Switch { switch, port: 0 };
+    fn switch_event(&mut self, switch: u32, event: &SwitchEvent) {
+        let end = LinkEnd::Switch { switch, port: 0 };
         self.note(event.at, end, format!("{event:?}"));
     }
 }
@@ -85,10 +85,10 @@ fn play(text: &str, heard: &mut Heard) -> Vec<String> {
             fabric.frame_hops(),
             fabric.events(),
             fabric.events_pending(),
-            fabric.moves(),
+            fabric.frames_moved(),
             fabric.frames_queued(),
-            fabric.frames_on_wires(),
-            fabric.frames_under_way(),
+            fabric.frames_on_links(),
+            fabric.frames_in_flight(),
         ));
         for switch in 0..fabric.switch_count() {
             fabric.switch(switch).check();
@@ -106,7 +106,7 @@ fn play(text: &str, heard: &mut Heard) -> Vec<String> {
                     &[0, 0, 0, 0, 0, 0, 1, 0][..],
                     &[0; 34][..],
                 ];
-                assert!(fabric.inject(End::Host(0), &pause.concat(), heard));
+                assert!(fabric.inject(LinkEnd::Host(0), &pause.concat(), heard));
             }
             _ => {}
         }

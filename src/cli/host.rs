@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use xoff_wire::Ecn;
 
 use super::{HostRun, SendArgument, output};
-use xoff_host::Rate;
+use xoff_host::FlowRate;
 use xoff_lab::plan::RatePlan;
 use xoff_lab::report::{Report, build, render};
 use xoff_runtime::hosts::standalone::{
@@ -82,8 +82,8 @@ fn flow(argument: &SendArgument) -> SendSpec {
         dscp: argument.dscp,
         ecn: if argument.ecn { Ecn::Ect0 } else { Ecn::NotEct },
         rate: match argument.rate {
-            RatePlan::LinkShare(millionths) => Rate::LinkShare(millionths),
-            RatePlan::WireBitsPerSecond(bits) => Rate::WireBitsPerSecond(bits),
+            RatePlan::LinkShare(millionths) => FlowRate::LinkShare(millionths),
+            RatePlan::WireBitsPerSecond(bits) => FlowRate::WireBitsPerSecond(bits),
         },
         frame_len: argument.frame_bytes,
         vlan: argument.vlan,

@@ -1,18 +1,18 @@
-//! The fabric itself: what each event does.
+//! The fabric, and the processing of its events.
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::route::RouteHint;
 use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
 use xoff_wire::parse::ParsedHeaders;
 
+use super::event_queue::Event;
 use super::fault::FaultAction;
+use super::link_direction::LinkDirection;
 use super::observer::{FrameView, Observer};
-use super::parts::Parts;
-use super::pending::Pending;
-use super::plan::End;
-use super::queue::Event;
+use super::partitions::Partitions;
+use super::pending::PendingEvents;
+use super::plan::LinkEnd;
 use super::store::FabricStore;
-use super::wire::Wire;
 use xoff_driver::CpuPort;
 use xoff_driver::journal::Journal;
 use xoff_host::Host;
@@ -24,39 +24,39 @@ mod hosts;
 mod reading;
 mod running;
 
-/// Most events without time going on: more are no traffic but a mistake.
-pub const EVENTS_AT_ONCE_MAX: u64 = 10_000_000;
+/// Limit of events at one model time. More events indicate an endless loop.
+pub const SIMULTANEOUS_EVENTS_MAX: u64 = 10_000_000;
 
-/// Sources: wires count up from zero, timers of switches and hosts have a bit each. So have they where it says what an event is, beside
-/// the frames that arrive.
-const SWITCH: u32 = 1 << 31;
-const HOST: u32 = 1 << 30;
-/// Beside [`HOST`]: its link is free again. Only where insertion orders events.
-const LINK_FREE: u32 = 1 << 29;
-/// Beside [`HOST`]: a timer of it that sends nothing by itself. Only where insertion orders events.
-const HOST_TIMER: u32 = 1 << 28;
-/// Which host, of a source that has [`HOST`].
-const HOST_NUMBER: u32 = !(SWITCH | HOST | LINK_FREE | HOST_TIMER);
-/// A source of a switch's timer holds the switch above these bits.
+/// Flags of an event source. Link directions count from 0. Timers of switches and hosts have one flag each.
+/// The same flags distinguish these events from arriving frames.
+const SWITCH_FLAG: u32 = 1 << 31;
+const HOST_FLAG: u32 = 1 << 30;
+/// Added to [`HOST_FLAG`]: the link of the host is free again. Only with ordering by insertion.
+const LINK_FREE_FLAG: u32 = 1 << 29;
+/// Added to [`HOST_FLAG`]: a timer of the host that sends nothing by itself. Only with ordering by insertion.
+const HOST_TIMER_FLAG: u32 = 1 << 28;
+/// Mask of the host index in a source with [`HOST_FLAG`].
+const HOST_INDEX_MASK: u32 = !(SWITCH_FLAG | HOST_FLAG | LINK_FREE_FLAG | HOST_TIMER_FLAG);
+/// Bits of the timer in a source with [`SWITCH_FLAG`]. The switch index is above these bits.
 const TIMER_BITS: u32 = 16;
 const SWITCHES_MAX: usize = 1 << 15;
 const HOSTS_MAX: usize = 1 << 24;
-/// No wire: the port or NIC has no link.
-const NO_WIRE: u32 = u32::MAX;
+/// Value for a port or NIC without a link.
+const NO_LINK: u32 = u32::MAX;
 
-/// Why a run came back.
+/// Reason why [`Fabric::run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Halt {
-    /// The time it was given has come; what lies later has not happened.
-    Time,
-    /// A host has completed something: see [`Fabric::take_completions`].
+pub enum RunStopReason {
+    /// The requested time has been reached. Later events have not been processed.
+    TimeReached,
+    /// A host has a completion. See [`Fabric::take_completions`].
     Completion,
-    /// Nothing will ever happen again by itself.
+    /// No event is left.
     Idle,
-    /// Time does not go on: [`EVENTS_AT_ONCE_MAX`] events at one time.
+    /// [`SIMULTANEOUS_EVENTS_MAX`] events have occurred at one model time.
     Stuck,
-    /// All events that it may handle have been: see [`Fabric::set_events_max`].
-    Spent,
+    /// The limit of [`Fabric::set_events_max`] has been reached.
+    EventLimit,
 }
 
 #[derive(Debug)]
@@ -65,19 +65,20 @@ struct SwitchNode {
     cpu: CpuPort,
     journal: Journal,
     config: SwitchConfig,
-    /// The wire out of each port.
-    wires: Vec<u32>,
+    /// Link direction out of each port.
+    directions: Vec<u32>,
 }
 
 #[derive(Debug)]
 struct HostNode {
     host: Host,
-    wire: u32,
-    /// The earliest event that is out for it.
+    direction: u32,
+    /// Time of the earliest event of this host.
     armed: Picos,
-    /// Its link is busy until that is told. Only where insertion orders events.
+    /// The link is busy until its release event. Only with ordering by insertion.
     busy: bool,
-    /// The earliest event of its timers that is out. Only where insertion orders events, and those of departures stand apart.
+    /// Time of the earliest timer event. Only with ordering by insertion, which separates timers from
+    /// departures.
     timer_armed: Picos,
 }
 
@@ -85,16 +86,17 @@ struct HostNode {
 #[derive(Debug)]
 pub struct Fabric {
     now: Picos,
-    pending: Pending,
-    parts: Parts,
-    /// So far the nodes may be apart in time: no frame is faster between two parts, hosts together.
+    pending: PendingEvents,
+    partitions: Partitions,
+    /// Shortest time that a frame needs between two partitions, with all hosts as one partition. Partitions
+    /// may be apart by this time.
     lookahead: Picos,
-    /// Links lead from a host to another: never do groups of hosts go on apart.
+    /// A link connects two hosts, so host groups cannot run separately.
     hosts_linked: bool,
     switches: Vec<SwitchNode>,
     hosts: Vec<HostNode>,
-    /// Link *n* is wires 2n (from its first end) and 2n + 1.
-    wires: Vec<Wire>,
+    /// Directions of all links. Link *n* has the directions 2n (from its first end) and 2n + 1.
+    directions: Vec<LinkDirection>,
     store: FabricStore,
     outputs: Outputs,
     buffer: Vec<u8>,
@@ -103,30 +105,30 @@ pub struct Fabric {
     frame_hops: u64,
     moves: u64,
     seed: u64,
-    /// The last insertion's number, where insertion orders events of one time.
+    /// Number of the last insertion, with ordering by insertion.
     insertions: Option<u32>,
 }
 
 impl Fabric {
-    /// From now on the events of one time happen in the order of their insertion, as in ns-3, instead of by their places in
-    /// the plan; and a link is busy until the event of its release, which is inserted when its transmission begins. For runs
-    /// that are held against such a simulator, where chance has it that whole frames leave and arrive in the same nanosecond.
+    /// Orders events of one time by their insertion, as ns-3 does. The default is the order of the plan.
     ///
-    /// Insertions are numbered in 32 bits: two events of one time are in order if fewer than 2^32 lie between them.
+    /// A link is then busy until its release event, which is inserted at the start of the transmission. Used
+    /// for comparisons with ns-3, where frames often leave and arrive in the same nanosecond. Insertion
+    /// numbers have 32 bits: fewer than 2^32 events may lie between two events of one time.
     pub fn order_by_insertion(&mut self) {
         self.insertions = Some(0);
-        // What a link's coming up has sent is under way already.
+        // Frames that were sent when a link came up are already in flight.
         for event in self.pending.iter().filter(|event| is_arrival(*event)) {
-            self.store.set_wire(Handle(event.what()), event.rank());
+            self.store.set_direction(Handle(event.payload()), event.rank());
         }
         for node in &mut self.switches {
             node.switch.set_links_free_by_deadline(true);
         }
     }
 
-    /// The rank of an event that is inserted now.
+    /// Returns the rank of an event that is inserted now.
     #[inline]
-    fn rank(&mut self, source: u32) -> u32 {
+    fn next_rank(&mut self, source: u32) -> u32 {
         match &mut self.insertions {
             None => source,
             Some(last) => {
@@ -137,102 +139,109 @@ impl Fabric {
     }
 
     #[inline]
-    fn push(&mut self, part: usize, at: Picos, source: u32) {
-        let rank = self.rank(source);
-        self.pending.push(part, Event::new(at, rank, source));
+    fn push_event(&mut self, partition: usize, at: Picos, source: u32) {
+        let rank = self.next_rank(source);
+        self.pending.push(partition, Event::new(at, rank, source));
     }
 
-    /// How many events it may handle in its life; without it, as many as there are.
+    /// Limits the number of events that the fabric processes in total. The default is no limit.
     pub fn set_events_max(&mut self, events_max: u64) {
         self.events_max = events_max;
     }
 
-    /// Lets model time go on to `at`, as far as nothing happens before: after [`Halt::Idle`], for what is to be done later.
-    pub fn wait(&mut self, at: Picos) {
+    /// Advances model time to `at`, or to the next event if that is earlier. Used after
+    /// [`RunStopReason::Idle`].
+    pub fn advance_idle(&mut self, at: Picos) {
         let free = self.next_event().map_or(at, |next| next.min(at));
-        self.stand_at(self.now.max(free));
+        self.advance_to(self.now.max(free));
     }
 
-    /// Handles an event. Whether a host has completed something.
+    /// Processes an event. Returns whether a host has a completion.
     #[inline(always)]
-    fn handle(&mut self, event: Event, ahead: RouteHint, observer: &mut impl Observer) -> bool {
+    fn process_event(&mut self, event: Event, route_hint: RouteHint, observer: &mut impl Observer) -> bool {
         self.events += 1;
-        let source = event.what();
-        if source & SWITCH != 0 {
-            let switch = ((source & !SWITCH) >> TIMER_BITS) as usize;
+        let source = event.payload();
+        if source & SWITCH_FLAG != 0 {
+            let switch = ((source & !SWITCH_FLAG) >> TIMER_BITS) as usize;
             let timer = TimerId(source & ((1 << TIMER_BITS) - 1));
             let node = &mut self.switches[switch];
             node.switch
                 .expire(self.now, timer, &mut self.store, &mut self.outputs);
-            self.drain(switch, observer);
+            self.process_outputs(switch, observer);
             false
-        } else if source & HOST != 0 {
-            let host = (source & HOST_NUMBER) as usize;
-            if source & LINK_FREE != 0 {
+        } else if source & HOST_FLAG != 0 {
+            let host = (source & HOST_INDEX_MASK) as usize;
+            if source & LINK_FREE_FLAG != 0 {
                 self.hosts[host].busy = false;
                 self.serve_host(host, false, observer)
-            } else if source & HOST_TIMER != 0 {
-                self.advance_host(host, observer)
+            } else if source & HOST_TIMER_FLAG != 0 {
+                self.process_host_timer(host, observer)
             } else {
-                self.wake_host(host, observer)
+                self.process_host_departure(host, observer)
             }
         } else {
-            let wire = wire_of(event, self.insertions.is_some(), &self.store);
-            self.arrive(wire, Handle(source), ahead, observer)
+            let direction = direction_of(event, self.insertions.is_some(), &self.store);
+            self.process_arrival(direction, Handle(source), route_hint, observer)
         }
     }
 
-    /// A frame has arrived over a wire.
+    /// Processes the arrival of a frame at the end of a link.
     #[inline(always)]
-    fn arrive<O: Observer>(&mut self, wire: u32, frame: Handle, ahead: RouteHint, observer: &mut O) -> bool {
-        let to = self.wires[wire as usize].to;
+    fn process_arrival<O: Observer>(
+        &mut self,
+        direction: u32,
+        frame: Handle,
+        route_hint: RouteHint,
+        observer: &mut O,
+    ) -> bool {
+        let to = self.directions[direction as usize].to;
         self.frame_hops += 1;
-        if O::WATCHES {
-            observer.arrived(self.now, to, view(&self.store, frame));
+        if O::IS_ACTIVE {
+            observer.frame_arrived(self.now, to, frame_view(&self.store, frame));
         }
         match to {
-            End::Switch { switch, port } => {
-                self.arrive_at_switch((switch as usize, PortId(port)), frame, ahead, observer);
+            LinkEnd::Switch { switch, port } => {
+                self.process_switch_arrival((switch as usize, PortId(port)), frame, route_hint, observer);
                 false
             }
-            End::Host(host) => self.arrive_at_host(host as usize, frame, observer),
+            LinkEnd::Host(host) => self.process_host_arrival(host as usize, frame, observer),
         }
     }
 
     #[inline]
-    fn arrive_at_switch(
+    fn process_switch_arrival(
         &mut self,
         at: (usize, PortId),
         frame: Handle,
-        ahead: RouteHint,
+        route_hint: RouteHint,
         observer: &mut impl Observer,
     ) {
-        match self.store.known(frame) {
-            Some(parsed) => self.enter_switch(at, (frame, parsed), ahead, observer),
-            None => self.read_and_enter_switch(at, frame, ahead, observer),
+        match self.store.known_headers(frame) {
+            Some(parsed) => self.admit_to_switch(at, (frame, parsed), route_hint, observer),
+            None => self.parse_and_admit_to_switch(at, frame, route_hint, observer),
         }
     }
 
-    /// As [`Fabric::arrive_at_switch`], of a frame whose headers have not been read. By itself: where what they say may come from two
-    /// places, it goes through memory.
+    /// Parses a frame and passes it to the switch. A separate function, because headers from two sources
+    /// would be copied through memory.
     #[inline(never)]
-    fn read_and_enter_switch(
+    fn parse_and_admit_to_switch(
         &mut self,
         at: (usize, PortId),
         frame: Handle,
-        ahead: RouteHint,
+        route_hint: RouteHint,
         observer: &mut impl Observer,
     ) {
         let parsed = self.store.parsed(frame);
-        self.enter_switch(at, (frame, parsed), ahead, observer);
+        self.admit_to_switch(at, (frame, parsed), route_hint, observer);
     }
 
     #[inline(always)]
-    fn enter_switch(
+    fn admit_to_switch(
         &mut self,
         (switch, port): (usize, PortId),
         (frame, parsed): (Handle, ParsedHeaders),
-        ahead: RouteHint,
+        route_hint: RouteHint,
         observer: &mut impl Observer,
     ) {
         let arrival = Arrival {
@@ -246,26 +255,26 @@ impl Fabric {
             self.now,
             port,
             &arrival,
-            ahead,
+            route_hint,
             &mut self.store,
             &mut self.outputs,
         );
         self.moves += u64::from(!matches!(verdict, Verdict::Control));
         for port in node.switch.marked_on_arrival() {
-            let port = End::Switch {
+            let port = LinkEnd::Switch {
                 switch: switch as u32,
                 port: port.0,
             };
-            observer.marked(self.now, port);
+            observer.frame_marked(self.now, port);
         }
-        observer.decided(self.now, switch as u32, port, &verdict);
-        self.drain(switch, observer);
+        observer.admission_decided(self.now, switch as u32, port, &verdict);
+        self.process_outputs(switch, observer);
     }
 
-    /// Takes what has come out of a switch.
+    /// Processes the outputs of a switch.
     #[inline(always)]
-    fn drain(&mut self, switch: usize, observer: &mut impl Observer) {
-        self.pass_on(switch, observer);
+    fn process_outputs(&mut self, switch: usize, observer: &mut impl Observer) {
+        self.forward_outputs(switch, observer);
         if self.outputs.punts.is_empty() {
             return;
         }
@@ -273,44 +282,44 @@ impl Fabric {
     }
 
     #[inline(always)]
-    fn pass_on(&mut self, switch: usize, observer: &mut impl Observer) {
+    fn forward_outputs(&mut self, switch: usize, observer: &mut impl Observer) {
         for index in 0..self.outputs.deadlines.len() {
             let deadline = self.outputs.deadlines[index];
-            self.push(
-                self.parts.of_switch(switch),
+            self.push_event(
+                self.partitions.switch_partition(switch),
                 deadline.at,
-                SWITCH | (switch as u32) << TIMER_BITS | deadline.timer.0,
+                SWITCH_FLAG | (switch as u32) << TIMER_BITS | deadline.timer.0,
             );
         }
         self.outputs.deadlines.clear();
         for index in 0..self.outputs.transmits.len() {
             let departure = self.outputs.transmits[index];
-            let wire = self.switches[switch].wires[departure.port.index()];
+            let direction = self.switches[switch].directions[departure.port.index()];
             if self.store.has_telemetry()
                 && let Some(telemetry) = self.store.telemetry_mut(departure.frame)
             {
                 let node = &self.switches[switch];
-                telemetry.push(hop(&node.switch, &node.config, departure));
+                telemetry.push(hop_telemetry(&node.switch, &node.config, departure));
             }
             if departure.marked {
-                let from = End::Switch {
+                let from = LinkEnd::Switch {
                     switch: switch as u32,
                     port: departure.port.0,
                 };
-                observer.marked(self.now, from);
+                observer.frame_marked(self.now, from);
             }
-            self.launch(wire, departure.end, departure.frame, observer);
+            self.start_transmission(direction, departure.end, departure.frame, observer);
         }
         self.outputs.transmits.clear();
         if !self.outputs.events.is_empty() {
-            self.tell(switch, observer);
+            self.report_events(switch, observer);
         }
     }
 
     #[cold]
-    fn tell(&mut self, switch: usize, observer: &mut impl Observer) {
+    fn report_events(&mut self, switch: usize, observer: &mut impl Observer) {
         for event in &self.outputs.events {
-            observer.told(switch as u32, event);
+            observer.switch_event(switch as u32, event);
         }
         let node = &mut self.switches[switch];
         node.journal.take(&mut self.outputs.events, &node.switch);
@@ -323,7 +332,8 @@ impl Fabric {
         let mut store = std::mem::take(&mut self.store);
         cpu.take(&mut outputs);
         let mut behind = Outputs::default();
-        // The CPU port answers through the switch, so the switch is outside of the fabric meanwhile.
+        // The CPU port sends through the switch, so the switch state is taken out of the fabric for this
+        // time.
         let Fabric { switches, now, .. } = self;
         cpu.serve(
             *now,
@@ -339,63 +349,67 @@ impl Fabric {
         self.outputs.transmits.append(&mut behind.transmits);
         self.outputs.deadlines.append(&mut behind.deadlines);
         self.switches[switch].cpu = cpu;
-        self.pass_on(switch, observer);
+        self.forward_outputs(switch, observer);
     }
 
-    /// A frame begins to leave: it is on its wire, unless the link is down or takes it.
+    /// Starts the transmission of a frame. The frame is lost if the link is down or a fault drops it.
     #[inline(always)]
-    fn launch<O: Observer>(&mut self, index: u32, end: Picos, frame: Handle, observer: &mut O) {
-        let rank = self.rank(index);
-        let Some(wire) = self.wires.get_mut(index as usize).filter(|wire| wire.up) else {
-            // A port without a link: what leaves by it is nobody's.
+    fn start_transmission<O: Observer>(&mut self, index: u32, end: Picos, frame: Handle, observer: &mut O) {
+        let rank = self.next_rank(index);
+        let Some(direction) = self
+            .directions
+            .get_mut(index as usize)
+            .filter(|direction| direction.up)
+        else {
+            // A port without a link discards its frames.
             self.store.release(frame);
             return;
         };
-        if O::WATCHES {
-            observer.departed(self.now, end, wire.from, view(&self.store, frame));
+        if O::IS_ACTIVE {
+            observer.frame_departed(self.now, end, direction.from, frame_view(&self.store, frame));
         }
-        if !wire.faults.is_empty() {
-            match wire.faults.strike(&view(&self.store, frame)) {
+        if !direction.faults.is_empty() {
+            match direction.faults.apply_to(&frame_view(&self.store, frame)) {
                 Some(FaultAction::Drop) => {
-                    wire.lost_frames += 1;
-                    observer.struck(self.now, wire.from, view(&self.store, frame), true);
+                    direction.lost_frames += 1;
+                    observer.fault_applied(self.now, direction.from, frame_view(&self.store, frame), true);
                     self.store.release(frame);
                     return;
                 }
                 Some(FaultAction::Corrupt) => {
-                    self.store.damage(frame);
-                    observer.struck(self.now, wire.from, view(&self.store, frame), false);
+                    self.store.set_damaged(frame);
+                    observer.fault_applied(self.now, direction.from, frame_view(&self.store, frame), false);
                 }
                 None => {}
             }
         }
         if self.insertions.is_some() {
-            self.store.set_wire(frame, index);
+            self.store.set_direction(frame, index);
         }
-        let at = wire.put(end);
+        let at = direction.add_frame(end);
         self.pending
-            .push(wire.to_part as usize, Event::new(at, rank, frame.0));
+            .push(direction.to_partition as usize, Event::new(at, rank, frame.0));
     }
 }
 
-/// Whether an event is a frame that arrives.
+/// Returns whether an event is the arrival of a frame.
 #[inline]
 fn is_arrival(event: Event) -> bool {
-    event.what() & (SWITCH | HOST) == 0
+    event.payload() & (SWITCH_FLAG | HOST_FLAG) == 0
 }
 
-/// The wire over which the frame of an event comes; `inserted`: ranks are numbers of insertion.
+/// Returns the link direction of an arrival. `by_insertion` tells that ranks are insertion numbers.
 #[inline]
-fn wire_of(event: Event, inserted: bool, store: &FabricStore) -> u32 {
-    match inserted {
+fn direction_of(event: Event, by_insertion: bool, store: &FabricStore) -> u32 {
+    match by_insertion {
         false => event.rank(),
-        true => store.wire(Handle(event.what())),
+        true => store.direction(Handle(event.payload())),
     }
 }
 
-/// What a port writes into a frame that leaves by it and collects telemetry.
+/// Creates the telemetry record of a port for a departing frame.
 #[cold]
-fn hop(switch: &Switch, config: &SwitchConfig, departure: Transmit) -> HopTelemetry {
+fn hop_telemetry(switch: &Switch, config: &SwitchConfig, departure: Transmit) -> HopTelemetry {
     let load = switch.load(departure.port);
     HopTelemetry {
         at: departure.start,
@@ -406,7 +420,7 @@ fn hop(switch: &Switch, config: &SwitchConfig, departure: Transmit) -> HopTeleme
 }
 
 #[inline]
-fn view(store: &FabricStore, frame: Handle) -> FrameView<'_> {
+fn frame_view(store: &FabricStore, frame: Handle) -> FrameView<'_> {
     FrameView {
         prefix: store.prefix(frame),
         frame_len: store.frame_len(frame),

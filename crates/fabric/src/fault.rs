@@ -1,70 +1,70 @@
-//! Faults of links: chosen frames that are lost or damaged.
+//! Faults of links: selected frames are lost or corrupted.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::observer::FrameView;
 
-/// What a fault does to a frame.
+/// Action of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultAction {
-    /// It never arrives.
+    /// The frame is lost.
     Drop,
-    /// It arrives with a wrong ICRC: the host that gets it drops it.
+    /// The frame arrives with a wrong ICRC, and the receiving host discards it.
     Corrupt,
 }
 
-/// Which frames.
+/// Selection of the frames that a fault affects.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Selector {
-    /// All.
+pub enum FrameSelector {
+    /// All frames.
     All,
-    /// Every *n*-th, n at least 1.
+    /// Every *n*-th frame, with n at least 1.
     EveryNth(u64),
-    /// Each with this probability, in units of 2^-32 of certainty; drawn from a stream of the fault's own.
+    /// Each frame with this probability, in units of 2^-32. Each fault has its own random numbers.
     Probability(u64),
-    /// RoCE packets with this sequence number, to this queue pair if one is given.
+    /// RoCE packets with this packet sequence number, of one queue pair or of all.
     Psn {
-        /// Packet sequence number.
+        /// Packet sequence number, 24 bits.
         psn: u32,
-        /// Destination queue pair.
+        /// Number of the destination queue pair, or `None` for all.
         dst_qp: Option<u32>,
     },
 }
 
-/// A fault of one direction of a link.
+/// A fault of one link direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fault {
-    /// What it does.
+    /// Action on the selected frames.
     pub action: FaultAction,
-    /// To which frames.
-    pub selector: Selector,
-    /// To how many of them at most.
+    /// Selection of the frames.
+    pub selector: FrameSelector,
+    /// Maximum number of affected frames.
     pub frames_max: u64,
-    /// Frames of up to this length are left alone: 0 leaves none, 127 the acknowledgements.
+    /// Length up to which frames are not affected: 0 affects all frames, and 127 excludes acknowledgements.
     pub spares_up_to_len: u32,
 }
 
 #[derive(Clone, Debug)]
-struct Active {
+struct ActiveFault {
     fault: Fault,
     seen: u64,
     hits: u64,
     random: Xoshiro256PlusPlus,
 }
 
-/// The faults of one direction of a link.
+/// Faults of one link direction.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Faults(Vec<Active>);
+pub(super) struct FaultList(Vec<ActiveFault>);
 
-impl Faults {
+impl FaultList {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     pub(super) fn add(&mut self, fault: Fault, seed: u64) {
         let seed = seed.wrapping_add(self.0.len() as u64);
-        self.0.push(Active {
+        self.0.push(ActiveFault {
             fault,
             seen: 0,
             hits: 0,
@@ -76,23 +76,23 @@ impl Faults {
         self.0.clear();
     }
 
-    /// What becomes of a frame: the first fault that chooses it decides.
-    pub(super) fn strike(&mut self, frame: &FrameView<'_>) -> Option<FaultAction> {
-        self.0.iter_mut().find_map(|active| active.strike(frame))
+    /// Returns the action on a frame. The first fault that selects the frame decides.
+    pub(super) fn apply_to(&mut self, frame: &FrameView<'_>) -> Option<FaultAction> {
+        self.0.iter_mut().find_map(|active| active.apply_to(frame))
     }
 }
 
-impl Active {
-    fn strike(&mut self, frame: &FrameView<'_>) -> Option<FaultAction> {
+impl ActiveFault {
+    fn apply_to(&mut self, frame: &FrameView<'_>) -> Option<FaultAction> {
         if self.hits >= self.fault.frames_max || frame.frame_len <= self.fault.spares_up_to_len {
             return None;
         }
         self.seen += 1;
         let chosen = match self.fault.selector {
-            Selector::All => true,
-            Selector::EveryNth(n) => self.seen.is_multiple_of(n.max(1)),
-            Selector::Probability(p) => u64::from(self.random.next_u32()) < p,
-            Selector::Psn { psn, dst_qp } => frame
+            FrameSelector::All => true,
+            FrameSelector::EveryNth(n) => self.seen.is_multiple_of(n.max(1)),
+            FrameSelector::Probability(p) => u64::from(self.random.next_u32()) < p,
+            FrameSelector::Psn { psn, dst_qp } => frame
                 .bth()
                 .is_some_and(|bth| bth.psn() == psn && dst_qp.is_none_or(|qp| qp == bth.dest_qp())),
         };

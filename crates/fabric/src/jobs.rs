@@ -1,4 +1,5 @@
-//! Workloads on hosts, be they a fabric's or real time's: messages become work requests of queue pairs, completions become reports.
+//! Workloads on hosts, in virtual and in real time. Messages become work requests, and completions become
+//! results.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,73 +10,74 @@ use xoff_wire::Ecn;
 use xoff_wire::bth::MASK_24;
 
 use super::engine::Fabric;
-use super::lengths::PacketLengths;
 use super::observer::Observer;
+use super::packet_lengths::PacketLengths;
 use super::path::{FabricPath, Paths};
 use super::placement::PlannedHop;
 use super::reference::{ReferenceMessage, ReferenceTimes};
 use xoff_host::{Entropy, Host, QueuePairSetup};
-use xoff_rdma::congestion::{Context, Factory};
+use xoff_rdma::congestion::{ControllerContext, ControllerFactory};
 use xoff_rdma::{
     Completion, CompletionKind, MTU_MAX, MTU_MIN, QpConfig, QpIndex, Transport as Service, Verb as RdmaVerb,
     WorkRequest,
 };
 use xoff_workload::{Connection, MessageId, Post, Spread, Verb, Workload};
 
-/// Number of the first queue pair of a run's jobs; those below 2 are special in InfiniBand.
+/// Number of the first queue pair of the jobs. InfiniBand reserves the numbers 0 and 1.
 pub const FIRST_QUEUE_PAIR: u32 = 0x100;
 
-/// How the connections of a job are set up.
+/// Transport options of the connections of a job.
 #[derive(Clone, Debug)]
-pub struct Transport {
-    /// Queue pairs, but for their numbers.
+pub struct JobTransport {
+    /// Configuration of the queue pairs. The numbers are set for each queue pair.
     pub qp: QpConfig,
-    /// Their congestion control.
-    pub congestion: Factory,
-    /// DSCP of data, of acknowledgements and of CNPs.
+    /// Factory of their congestion controllers.
+    pub congestion: ControllerFactory,
+    /// DSCP of data packets, acknowledgements and CNPs.
     pub dscp: [u8; 3],
-    /// UDP source port of all of them; `None` derives it from the queue pair's numbers.
+    /// UDP source port of all queue pairs. `None` derives the port from the numbers of the queue pair.
     pub source_port: Option<u16>,
-    /// Source ports that change with each packet.
+    /// Entropy values: source ports that change with each packet.
     pub entropy: Option<Entropy>,
-    /// Whether switches may mark their packets.
+    /// ECN field of data packets, which allows or prevents marks by switches.
     pub ecn: Ecn,
 }
 
-impl Transport {
-    /// Lengths of its packets on links.
+impl JobTransport {
+    /// Returns the lengths of the packets on links.
     pub fn packet_lengths(&self) -> PacketLengths {
         PacketLengths::new(self.congestion.telemetry_format())
     }
 }
 
-/// Where the two ends of a fabric's hosts find each other.
-pub trait Directory {
-    /// The IP address of a host.
+/// Addresses of hosts.
+pub trait HostDirectory {
+    /// Returns the IP address of a host.
     fn address(&self, host: usize) -> std::net::IpAddr;
-    /// The link address that `from` sends to on its way to `to`; `None` asks the network.
+    /// Returns the MAC address of the next hop from one host to another. `None` means that the host resolves
+    /// the address.
     fn next_hop_mac(&self, from: usize, to: usize) -> Option<[u8; 6]>;
 }
 
-/// What jobs run on: hosts with queue pairs, and the time.
+/// Hosts with queue pairs, and model time. Jobs run in virtual and in real time through this trait.
 pub trait JobHosts {
-    /// Model time.
+    /// Returns the model time.
     fn now(&self) -> Picos;
-    /// How many hosts there are, by the numbers that jobs call them.
+    /// Returns the number of hosts.
     fn host_count(&self) -> usize;
-    /// A host.
+    /// Returns a host by its index.
     fn host(&self, host: usize) -> &Host;
-    /// Changes a host now, and sees to it that it sends what it then may.
+    /// Changes a host at the current time. The host then sends the packets that it may send.
     fn change_host<R>(&mut self, host: usize, change: impl FnOnce(&mut Host, Picos) -> R) -> R;
-    /// Takes what the hosts have completed since the last call: in the order of hosts, and of each in its own order.
+    /// Passes the completions since the last call to `take`, by host index, and in order for each host.
     fn take_completions(&mut self, take: impl FnMut(usize, Completion));
 }
 
-/// A fabric with whoever watches it.
+/// A fabric and its observer.
 #[derive(Debug)]
-pub struct Watched<'a, O>(pub &'a mut Fabric, pub &'a mut O);
+pub struct ObservedFabric<'a, O>(pub &'a mut Fabric, pub &'a mut O);
 
-impl<O: Observer> JobHosts for Watched<'_, O> {
+impl<O: Observer> JobHosts for ObservedFabric<'_, O> {
     fn now(&self) -> Picos {
         self.0.now()
     }
@@ -95,105 +97,106 @@ impl<O: Observer> JobHosts for Watched<'_, O> {
     fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
         let observer = &mut *self.1;
         self.0.take_completions(|host, completion| {
-            observer.completed(host, &completion);
+            observer.request_completed(host, &completion);
             take(host, completion);
         });
     }
 }
 
-/// A queue pair's part in a connection.
+/// Role of a queue pair in a connection.
 #[derive(Clone, Copy, Debug)]
-struct Role {
+struct QueuePairRole {
     connection: u32,
-    /// Which of the connection's queue pairs it is.
+    /// Index among the queue pairs of the connection.
     pair: u16,
-    /// It is the end that posts.
+    /// The queue pair posts the messages.
     posts: bool,
 }
 
-/// The queue pairs of one connection.
+/// Queue pairs of one connection.
 #[derive(Debug)]
-struct Pairs {
-    /// The host that posts: the source, or, of READs, the destination.
+struct ConnectionQueuePairs {
+    /// Host that posts the messages: the source, or the destination for READs.
     poster: u32,
     qps: Vec<QpIndex>,
-    /// Messages that each pair carries and whose arrival is still to come, in order.
+    /// Messages in flight of each queue pair, in order.
     expected: Vec<std::collections::VecDeque<MessageId>>,
     next: u16,
 }
 
-/// Parts of a message that are still under way.
+/// Number of parts of a message that are not complete.
 #[derive(Clone, Copy, Debug, Default)]
-struct Parts {
+struct OpenParts {
     received: u16,
     acknowledged: u16,
 }
 
-/// What arrived of a connection's data, at all its queue pairs.
+/// Data packets that have arrived at all queue pairs of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Arrivals {
-    /// Packets with data, repetitions included.
+pub struct ReceivedPackets {
+    /// Data packets, including retransmissions.
     pub data_packets: u64,
-    /// Those that arrived behind a gap.
+    /// Data packets that arrived after a gap.
     pub out_of_order_packets: u64,
 }
 
-/// A work request that a queue pair could not complete.
+/// A work request that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedMessage {
-    /// When.
+    /// Time of the failure.
     pub at: Picos,
-    /// Index of its job.
+    /// Index of the job.
     pub job: usize,
-    /// From and to which host.
+    /// Source and destination host.
     pub hosts: (u32, u32),
-    /// Why.
+    /// Reason of the failure as text.
     pub why: String,
 }
 
-/// A workload that runs.
+/// A running workload.
 #[derive(Debug)]
 pub struct Jobs {
     workload: Workload,
-    pairs: Vec<Pairs>,
-    /// By host and queue pair.
-    roles: Vec<Vec<Role>>,
-    /// By slot of the message.
-    parts: Vec<Parts>,
+    pairs: Vec<ConnectionQueuePairs>,
+    /// Roles by host and queue pair.
+    roles: Vec<Vec<QueuePairRole>>,
+    /// Open parts by slot of the message.
+    parts: Vec<OpenParts>,
     posts: Vec<Post>,
     completions: Vec<(usize, Completion)>,
     failed: Vec<FailedMessage>,
     paths: Paths,
     reference: ReferenceTimes,
     transports: Vec<ReferenceTransport>,
-    /// What goes with data to queue pairs.
+    /// Data flows of all queue pairs.
     data_flows: Vec<DataFlow>,
-    /// By job: flows that are announced, and to which switch.
+    /// Announced flows and their switches, by job.
     announced: BTreeMap<usize, Vec<(usize, DataFlow)>>,
 }
 
-/// The data of a connection's queue pair.
+/// Data flow of one queue pair of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataFlow {
-    /// Index of the host that sends it.
+    /// Index of the sending host.
     pub from: usize,
-    /// Addresses of the two hosts.
+    /// Addresses of the sending and the receiving host.
     pub addresses: (IpAddr, IpAddr),
-    /// Number of the queue pair that gets it.
+    /// Number of the receiving queue pair.
     pub destination_qp: u32,
-    /// Which of the connection's queue pairs it is.
+    /// Index among the queue pairs of the connection.
     pub pair: u16,
     /// Index of the job.
     pub job: usize,
 }
 
 impl Jobs {
-    /// Creates the queue pairs of all connections of a workload. `transports` are what [`Connection::transport`] counts.
+    /// Creates the queue pairs of all connections of a workload. [`Connection::transport`] is an index into
+    /// `transports`.
     pub fn new(
         hosts: &mut impl JobHosts,
         workload: Workload,
-        transports: &[Transport],
-        directory: &dyn Directory,
+        transports: &[JobTransport],
+        directory: &dyn HostDirectory,
         (paths, reference): (Paths, ReferenceTimes),
         seed: u64,
     ) -> Jobs {
@@ -214,20 +217,20 @@ impl Jobs {
         let connections: Vec<Connection> = jobs.workload.connections().to_vec();
         let mut number = FIRST_QUEUE_PAIR;
         for (index, connection) in connections.iter().enumerate() {
-            let reads = jobs.workload.job_verb(connection.job) == Verb::Read;
-            let (poster, peer) = match reads {
+            let is_read = jobs.workload.job_verb(connection.job) == Verb::Read;
+            let (poster, peer) = match is_read {
                 false => (connection.src, connection.dst),
                 true => (connection.dst, connection.src),
             };
-            let mut pairs = Pairs {
+            let mut pairs = ConnectionQueuePairs {
                 poster,
                 qps: Vec::with_capacity(usize::from(connection.qps)),
                 expected: vec![Default::default(); usize::from(connection.qps)],
                 next: 0,
             };
             for pair in 0..connection.qps {
-                // READ responses go to the queue pair that asks.
-                let destination_qp = if reads { number } else { number + 1 };
+                // READ responses go to the queue pair that requests the data.
+                let destination_qp = if is_read { number } else { number + 1 };
                 let (from, to) = (connection.src as usize, connection.dst as usize);
                 jobs.data_flows.push(DataFlow {
                     from,
@@ -245,9 +248,10 @@ impl Jobs {
                 for (posts, (at, to, own, other)) in [true, false].into_iter().zip(ends) {
                     let path = jobs.paths.between(at as usize, to as usize);
                     let link = *hosts.host(at as usize).link();
-                    let setup = setup(&link, transport, directory, path, (at, to), (own, other), seed);
+                    let setup =
+                        queue_pair_setup(&link, transport, directory, path, (at, to), (own, other), seed);
                     let qp = hosts.change_host(at as usize, |host, _| host.create_queue_pair(setup));
-                    let role = Role {
+                    let role = QueuePairRole {
                         connection: index as u32,
                         pair,
                         posts,
@@ -265,24 +269,24 @@ impl Jobs {
         jobs
     }
 
-    /// The workload, to be read.
+    /// Returns the workload.
     pub fn workload(&self) -> &Workload {
         &self.workload
     }
 
-    /// Messages that failed, in order.
+    /// Returns the failed messages in order.
     pub fn failed(&self) -> &[FailedMessage] {
         &self.failed
     }
 
-    /// The queue pairs that get data, and who sends it.
+    /// Returns the data flows of all queue pairs.
     pub fn data_flows(&self) -> &[DataFlow] {
         &self.data_flows
     }
 
-    /// Tells switches which way flows go that will begin, `hops` by their places in [`Jobs::data_flows`]; how many places were given. They
-    /// are withdrawn when their jobs are over.
-    pub fn announce(
+    /// Announces the paths of flows to switches. The flow of a hop is an index into [`Jobs::data_flows`].
+    /// Returns the number of accepted announcements. Announcements are withdrawn when their job ends.
+    pub fn announce_flows(
         &mut self,
         fabric: &mut Fabric,
         hops: &[PlannedHop],
@@ -308,8 +312,8 @@ impl Jobs {
         self.announced.values().map(Vec::len).sum()
     }
 
-    /// Withdraws the flows of jobs that are over.
-    pub(super) fn withdraw(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
+    /// Withdraws the flow announcements of jobs that have ended.
+    pub(super) fn withdraw_flows(&mut self, fabric: &mut Fabric, observer: &mut impl Observer) {
         if self.announced.is_empty() {
             return;
         }
@@ -324,17 +328,17 @@ impl Jobs {
         }
     }
 
-    /// When [`Jobs::advance`] has something to do.
+    /// Returns the time of the next [`Jobs::post_due`] call.
     pub fn next_start(&self) -> Picos {
         self.workload.next_start()
     }
 
-    /// What arrived so far, for each of [`Workload::connections`].
-    pub fn arrivals<'a>(&self, host_at: impl Fn(usize) -> &'a Host) -> Vec<Arrivals> {
-        let mut all = vec![Arrivals::default(); self.pairs.len()];
+    /// Returns the packets that have arrived on each of [`Workload::connections`].
+    pub fn received_packets<'a>(&self, host_by_index: impl Fn(usize) -> &'a Host) -> Vec<ReceivedPackets> {
+        let mut all = vec![ReceivedPackets::default(); self.pairs.len()];
         let busy = self.roles.iter().enumerate();
         for (host, roles) in busy.filter(|(_, roles)| !roles.is_empty()) {
-            let endpoint = host_at(host).endpoint();
+            let endpoint = host_by_index(host).endpoint();
             for (qp, role) in roles.iter().enumerate() {
                 if let Some(counters) = endpoint.qp_counters(QpIndex(qp as u32)) {
                     let arrivals = &mut all[role.connection as usize];
@@ -346,7 +350,7 @@ impl Jobs {
         all
     }
 
-    /// Whether everything has been sent and received.
+    /// Returns whether all messages have been sent and received.
     pub fn is_finished(&self) -> bool {
         self.workload.is_finished()
     }
@@ -354,43 +358,43 @@ impl Jobs {
     /// Starts all jobs.
     pub fn start(&mut self, hosts: &mut impl JobHosts) {
         self.workload.start(hosts.now(), &mut self.posts);
-        self.post(hosts);
+        self.submit_posts(hosts);
     }
 
-    /// Keeps a job from starting with the others, as [`Workload::hold`].
-    pub fn hold(&mut self, job: usize) {
+    /// Prevents a job from starting with the others ([`Workload::hold`]).
+    pub fn hold_job(&mut self, job: usize) {
         self.workload.hold(job);
     }
 
-    /// Starts a job that is held.
+    /// Starts a held job.
     pub fn start_job(&mut self, job: usize, hosts: &mut impl JobHosts) {
         self.workload.start_job(hosts.now(), job, &mut self.posts);
-        self.post(hosts);
+        self.submit_posts(hosts);
     }
 
-    /// Has a job post no more.
+    /// Stops a job. It posts no more messages.
     pub fn stop_job(&mut self, job: usize) {
         self.workload.stop_job(job);
     }
 
-    /// Posts what is due now.
-    pub fn advance(&mut self, hosts: &mut impl JobHosts) {
+    /// Posts the messages that are due.
+    pub fn post_due(&mut self, hosts: &mut impl JobHosts) {
         self.workload.advance(hosts.now(), &mut self.posts);
-        self.post(hosts);
+        self.submit_posts(hosts);
     }
 
-    /// Takes what the hosts have completed, and posts what follows from it.
-    pub fn complete(&mut self, hosts: &mut impl JobHosts) {
+    /// Processes the completions of the hosts and posts the messages that follow.
+    pub fn process_completions(&mut self, hosts: &mut impl JobHosts) {
         let mut completions = std::mem::take(&mut self.completions);
         hosts.take_completions(|host, completion| completions.push((host, completion)));
         for (host, completion) in completions.drain(..) {
-            self.note(host, &completion);
+            self.process_completion(host, &completion);
         }
         self.completions = completions;
-        self.post(hosts);
+        self.submit_posts(hosts);
     }
 
-    fn note(&mut self, host: usize, completion: &Completion) {
+    fn process_completion(&mut self, host: usize, completion: &Completion) {
         let Some(role) = self.roles[host].get(completion.qp.0 as usize).copied() else {
             return;
         };
@@ -398,15 +402,15 @@ impl Jobs {
         match completion.kind {
             CompletionKind::Acked { id } => {
                 let message = MessageId(id);
-                let reads = self.workload.connections()[role.connection as usize].src
+                let is_read = self.workload.connections()[role.connection as usize].src
                     != self.pairs[role.connection as usize].poster;
                 let parts = &mut self.parts[message.slot()];
                 parts.acknowledged -= 1;
-                let whole = parts.acknowledged == 0;
-                if whole && reads {
+                let is_complete = parts.acknowledged == 0;
+                if is_complete && is_read {
                     self.workload.received(now, message, &mut self.posts);
                 }
-                if whole {
+                if is_complete {
                     self.workload.acknowledged(now, message, &mut self.posts);
                 }
             }
@@ -434,7 +438,7 @@ impl Jobs {
         }
     }
 
-    fn post(&mut self, hosts: &mut impl JobHosts) {
+    fn submit_posts(&mut self, hosts: &mut impl JobHosts) {
         let mut posts = std::mem::take(&mut self.posts);
         for post in posts.drain(..) {
             self.post_message(hosts, &post);
@@ -445,7 +449,7 @@ impl Jobs {
     fn post_message(&mut self, hosts: &mut impl JobHosts, post: &Post) {
         let connection = self.workload.connections()[post.connection as usize];
         let pairs = &mut self.pairs[post.connection as usize];
-        let (first, parts) = match parts_of(&connection, post.bytes) {
+        let (first, parts) = match used_queue_pairs(&connection, post.bytes) {
             parts if parts > 1 => (0, parts),
             _ => {
                 let pair = pairs.next;
@@ -455,9 +459,9 @@ impl Jobs {
         };
         let slot = post.message.slot();
         if self.parts.len() <= slot {
-            self.parts.resize(slot + 1, Parts::default());
+            self.parts.resize(slot + 1, OpenParts::default());
         }
-        self.parts[slot] = Parts {
+        self.parts[slot] = OpenParts {
             received: parts as u16,
             acknowledged: parts as u16,
         };
@@ -468,7 +472,7 @@ impl Jobs {
         };
         for part in 0..parts {
             let pair = (first + part) as usize;
-            // What does not divide goes with the first parts.
+            // The first parts carry the remaining bytes.
             let bytes = post.bytes / parts + u64::from(part < post.bytes % parts);
             let request = WorkRequest {
                 id: post.message.0,
@@ -491,7 +495,8 @@ impl Jobs {
         }
     }
 
-    /// The least time that a message of a connection takes to its receiver; `None` if no path leads there. See [`ReferenceTimes`].
+    /// Returns the shortest possible time of a message of a connection, or `None` without a path. See
+    /// [`ReferenceTimes`].
     pub fn least_time(&self, connection: &Connection, bytes: u64) -> Option<Picos> {
         let transport = self.transports.get(connection.transport)?;
         let verb = match self.workload.job_verb(connection.job) {
@@ -503,7 +508,7 @@ impl Jobs {
             from: connection.src as usize,
             to: connection.dst as usize,
             bytes,
-            queue_pairs: parts_of(connection, bytes) as u16,
+            queue_pairs: used_queue_pairs(connection, bytes) as u16,
             verb,
             service: transport.service,
             mtu: transport.mtu,
@@ -513,7 +518,7 @@ impl Jobs {
     }
 }
 
-/// What of a transport determines the least time of a message.
+/// Transport options that determine the shortest time of a message.
 #[derive(Clone, Copy, Debug)]
 struct ReferenceTransport {
     mtu: u32,
@@ -523,7 +528,7 @@ struct ReferenceTransport {
 }
 
 impl ReferenceTransport {
-    fn new(transport: &Transport) -> ReferenceTransport {
+    fn new(transport: &JobTransport) -> ReferenceTransport {
         ReferenceTransport {
             mtu: transport.qp.mtu.clamp(MTU_MIN, MTU_MAX),
             service: transport.qp.transport,
@@ -533,24 +538,24 @@ impl ReferenceTransport {
     }
 }
 
-/// How many queue pairs of a connection carry a message of so many bytes.
-fn parts_of(connection: &Connection, bytes: u64) -> u64 {
+/// Returns the number of queue pairs that carry a message of `bytes`.
+fn used_queue_pairs(connection: &Connection, bytes: u64) -> u64 {
     match connection.spread {
         Spread::Split if bytes >= u64::from(connection.qps) => u64::from(connection.qps),
         Spread::Split | Spread::RoundRobin => 1,
     }
 }
 
-fn setup(
+fn queue_pair_setup(
     link: &LinkTiming,
-    (transport, lengths): (&Transport, PacketLengths),
-    directory: &dyn Directory,
+    (transport, lengths): (&JobTransport, PacketLengths),
+    directory: &dyn HostDirectory,
     path: Option<FabricPath>,
     (at, to): (u32, u32),
     (number, peer): (u32, u32),
     seed: u64,
 ) -> QueuePairSetup {
-    let context = Context {
+    let context = ControllerContext {
         line_rate_bps: u64::from(link.speed_mbps) * 1_000_000,
         base_rtt: path.map_or(Picos::from_micros(10), |path| {
             path.round_trip(transport.qp.mtu, lengths)

@@ -1,58 +1,94 @@
-//! Virtual time: many switches, hosts and links, and what happens to them in its order.
+//! Virtual time: switches, hosts and links whose model time advances only with events.
 //!
-//! The switches are those of `xoff_dataplane`, the hosts those of [`xoff_host`]: what runs here is what forwards real frames,
-//! with a clock that only events advance. A [`Fabric`] is made from a [`FabricPlan`] and driven by [`Fabric::run`]; nothing in it
-//! reads a clock, sleeps or draws from anything but seeds of the plan, so the same plan and the same calls give the same
-//! events, whoever watches ([`Observer`]).
+//! The switches are those of `xoff_dataplane` and the hosts those of [`xoff_host`], the same code that
+//! forwards frames in real time. A [`FabricPlan`] describes switches, hosts and links. A [`Fabric`] is built
+//! from the plan, and [`Fabric::run`] processes its events. A [`Simulation`] adds jobs. An [`Observer`]
+//! receives every event.
 //!
-//! The order of events is total: by time, then wires before hosts before timers of switches, each in the order of the plan. Where
-//! nobody has to hear of all of them in it, parts of the fabric go through theirs by themselves for as long as no frame can come from
-//! one to another; what comes of it is the same.
+//! The fabric reads no clock and takes random numbers only from seeds. The same plan and the same calls
+//! therefore give the same events, with any observer.
 //!
-//! A frame begins to leave, occupies its wire for preamble, frame, FCS and gap, and has arrived when its last bit has:
-//! the gap behind it not counted, the link's delay added. Then the switch decides at once (store and forward), and its own
-//! pipeline latency passes before the frame can leave.
+//! Events are ordered by time. At the same time, arrivals of frames come first, then hosts, then timers of
+//! switches, each in the order of the plan. If no observer needs the total order, partitions of the fabric
+//! process their events separately for as long as no frame can pass between them. The results are the same.
+//!
+//! A frame occupies its link for preamble, frame, FCS and gap. It arrives when its last bit has arrived: the
+//! gap does not count, and the delay of the link is added. The switch decides at this time (store and
+//! forward). The frame can leave after the pipeline latency of the switch.
+//!
+//! # Example
+//!
+//! Two hosts on one link. The first host sends ten frames to the second one:
+//!
+//! ```
+//! use xoff_fabric::{Fabric, FabricPlan, LinkEnd, LinkPlan};
+//! use xoff_host::{FlowConfig, HostConfig};
+//! use xoff_units::{LinkTiming, Picos};
+//!
+//! let host = |n: u8| {
+//!     let mut config = HostConfig::new(format!("h{n}"), [2, 0, 0, 0, 0, n], LinkTiming::ethernet(100_000));
+//!     config.ipv4 = Some([10, 0, 0, n].into());
+//!     config
+//! };
+//! let mut sender = host(1);
+//! let mut flow = FlowConfig::lossless(0, [10, 0, 0, 2].into(), Some([2, 0, 0, 0, 0, 2]));
+//! flow.frames_max = Some(10);
+//! sender.flows.push(flow);
+//! let link = LinkPlan {
+//!     name: "h1--h2".into(),
+//!     ends: [LinkEnd::Host(0), LinkEnd::Host(1)],
+//!     delay: Picos::from_micros(1),
+//! };
+//! let plan = FabricPlan { hosts: vec![sender, host(2)], links: vec![link], ..FabricPlan::default() };
+//!
+//! let mut fabric = Fabric::new(plan, 1)?;
+//! fabric.change_host(0, &mut (), |host, now| host.start(now));
+//! fabric.run(Picos::from_millis(1), &mut ());
+//! assert_eq!(fabric.host(1).received_frames(), 10);
+//! # Ok::<(), xoff_fabric::PlanError>(())
+//! ```
 
-mod diagnosis;
+mod deadlock;
 mod engine;
-mod events;
+mod event_log;
+mod event_queue;
+mod event_window;
 mod fault;
+mod in_flight;
 mod jobs;
-mod lengths;
+mod link_direction;
 mod observer;
-mod parts;
+mod packet_lengths;
+mod partitions;
 mod path;
 mod pending;
 mod placement;
 mod plan;
-mod queue;
 mod recording;
 mod reference;
-mod series;
 mod simulation;
 mod store;
+mod time_series;
 mod timeline;
-mod under_way;
-mod window;
-mod wire;
 
-pub use diagnosis::{Deadlock, diagnose};
-pub use engine::{EVENTS_AT_ONCE_MAX, Fabric, Halt};
-pub use events::{EVENTS_SCHEMA, EventLog};
-pub use fault::{Fault, FaultAction, Selector};
+pub use deadlock::{Deadlock, find_deadlock};
+pub use engine::{Fabric, RunStopReason, SIMULTANEOUS_EVENTS_MAX};
+pub use event_log::{EVENTS_SCHEMA, EventLog};
+pub use fault::{Fault, FaultAction, FrameSelector};
 pub use jobs::{
-    Arrivals, DataFlow, Directory, FIRST_QUEUE_PAIR, FailedMessage, JobHosts, Jobs, Transport, Watched,
+    DataFlow, FIRST_QUEUE_PAIR, FailedMessage, HostDirectory, JobHosts, JobTransport, Jobs, ObservedFabric,
+    ReceivedPackets,
 };
-pub use lengths::PacketLengths;
 pub use observer::{FrameView, Observer};
+pub use packet_lengths::PacketLengths;
 pub use path::{FabricPath, Paths};
-pub use placement::{Edge, PlannedFlow, PlannedHop, equitable, place};
-pub use plan::{End, FabricPlan, LinkPlan, PlanError};
+pub use placement::{Edge, PlannedFlow, PlannedHop, equitable_colouring, place_flows};
+pub use plan::{FabricPlan, LinkEnd, LinkPlan, PlanError};
 pub use recording::{LinkRecording, RecordingError};
 pub use reference::{ReferenceMessage, ReferenceTimes};
-pub use series::Series;
-pub use simulation::{DEADLOCKS_MAX, LastingDeadlock, Outcome, Simulation};
+pub use simulation::{DEADLOCKS_MAX, LastingDeadlock, Simulation, SimulationEnd};
 pub use store::FabricStore;
+pub use time_series::TimeSeries;
 pub use timeline::{PortTimeline, Timeline};
 
 #[cfg(test)]

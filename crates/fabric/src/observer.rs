@@ -1,37 +1,37 @@
-//! Who watches a fabric: event logs, recordings, series, scripts.
+//! Observers of a fabric, such as event logs, recordings, time series and scripts.
 
 use xoff_dataplane::{Picos, PortId, SwitchEvent, Verdict};
 use xoff_wire::parse::{Payload, parse_prefix};
 use xoff_wire::{Aeth, Bth, Extension, ROCE_UDP_PORT, bth};
 
-use super::plan::End;
+use super::plan::LinkEnd;
 use super::simulation::LastingDeadlock;
 use xoff_host::Host;
 use xoff_rdma::Completion;
 
-/// A frame as an observer sees it.
+/// A frame as observers see it.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
-    /// Its first octets: all headers at least.
+    /// First bytes of the frame, with at least all headers.
     pub prefix: &'a [u8],
-    /// Its length as a socket sees it (no FCS).
+    /// Length without FCS, as a socket sees it.
     pub frame_len: u32,
-    /// A link has damaged it: its ICRC is wrong.
+    /// A link has corrupted the frame, so its ICRC is wrong.
     pub damaged: bool,
 }
 
 impl<'a> FrameView<'a> {
-    /// The ECN field of an IP packet, 3 if it is marked; 0 for others.
+    /// Returns the ECN field of an IP packet, which is 3 for a marked packet. Returns 0 for other frames.
     pub fn ecn(&self) -> u8 {
         parse_prefix(self.prefix, self.frame_len as usize).tos & 3
     }
 
-    /// The base transport header of a RoCEv2 packet.
+    /// Returns the base transport header of a RoCEv2 packet.
     pub fn bth(&self) -> Option<Bth<&'a [u8]>> {
         Bth::new_checked(self.transport()?).ok()
     }
 
-    /// The acknowledge header of a RoCEv2 packet that has it right behind its base transport header.
+    /// Returns the ACK extended transport header of a RoCEv2 packet, if it follows the base transport header.
     pub fn aeth(&self) -> Option<Aeth> {
         let kinds = self.bth()?.opcode().extensions();
         let bytes = self.transport()?.get(bth::LEN..)?;
@@ -41,7 +41,7 @@ impl<'a> FrameView<'a> {
         }
     }
 
-    /// A RoCEv2 packet from its base transport header on.
+    /// Returns the RoCEv2 packet from its base transport header on.
     fn transport(&self) -> Option<&'a [u8]> {
         let parsed = parse_prefix(self.prefix, self.frame_len as usize);
         let l3 = usize::from(parsed.l3_offset);
@@ -56,132 +56,134 @@ impl<'a> FrameView<'a> {
     }
 }
 
-/// Hears what happens, in the order in which it happens. Everything is optional; what is not overridden costs nothing.
+/// Receives the events of a fabric. All methods are optional. A method without an implementation costs
+/// nothing.
 pub trait Observer {
-    /// Whether anybody watches at all. What it would be shown is not even looked up otherwise: the headers of a frame that only
-    /// departs are in no cache.
-    const WATCHES: bool = true;
+    /// Whether any method is implemented. If not, the fabric does not read the headers of departing frames,
+    /// which would be cache misses.
+    const IS_ACTIVE: bool = true;
 
-    /// Whether it must hear everything in the one order of events. Otherwise it hears what happens at each node in order, but of one of them up
-    /// to a link's delay ahead of another; a link belongs to where it begins, an arrival to where
-    /// it ends. Asked when a run begins.
-    fn needs_order(&self) -> bool {
+    /// Returns whether the observer needs all events in the total order. Called at the start of each run.
+    ///
+    /// With `false`, the events of each node arrive in order, but one node can be ahead of another by up to
+    /// one link delay. The events of a link belong to its sending node, and arrivals to the receiving node.
+    fn needs_total_order(&self) -> bool {
         true
     }
 
-    /// A frame begins to leave `from` at `at`; the link is occupied until `until`.
+    /// A frame starts to leave `from` at `at`. The link is occupied until `until`.
     #[inline]
-    fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
+    fn frame_departed(&mut self, at: Picos, until: Picos, from: LinkEnd, frame: FrameView<'_>) {
         let _ = (at, until, from, frame);
     }
 
-    /// The last bit of a frame arrives at `to`, before anything is done with it.
+    /// The last bit of a frame has arrived at `to`. The receiver has not processed the frame yet.
     #[inline]
-    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
+    fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
         let _ = (at, to, frame);
     }
 
-    /// A switch has decided on an arrival.
+    /// A switch has admitted or dropped an arriving frame.
     #[inline]
-    fn decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
+    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
         let _ = (at, switch, port, verdict);
     }
 
-    /// A link lost or damaged a frame on its way from `from`.
+    /// A link has lost or corrupted a frame from `from`.
     #[inline]
-    fn struck(&mut self, at: Picos, from: End, frame: FrameView<'_>, lost: bool) {
+    fn fault_applied(&mut self, at: Picos, from: LinkEnd, frame: FrameView<'_>, lost: bool) {
         let _ = (at, from, frame, lost);
     }
 
-    /// A switch has marked a frame in a queue of a port: as it leaves, or as it joined the queue, whatever the
-    /// switch's mark point is.
+    /// A switch has set the ECN mark of a frame in a queue of a port, at enqueue or at dequeue.
     #[inline]
-    fn marked(&mut self, at: Picos, port: End) {
+    fn frame_marked(&mut self, at: Picos, port: LinkEnd) {
         let _ = (at, port);
     }
 
-    /// A host has done all that it could at `at`: what has changed in it since the last time changed then.
+    /// A host has done all its work at `at`. All changes of its state since the previous call occurred at
+    /// `at`.
     #[inline]
-    fn served(&mut self, at: Picos, host: u32, state: &Host) {
+    fn host_updated(&mut self, at: Picos, host: u32, state: &Host) {
         let _ = (at, host, state);
     }
 
-    /// A queue pair of a host has completed something.
+    /// A queue pair of a host has a completion.
     #[inline]
-    fn completed(&mut self, host: usize, completion: &Completion) {
+    fn request_completed(&mut self, host: usize, completion: &Completion) {
         let _ = (host, completion);
     }
 
-    /// A link went up or down.
+    /// A link has gone up or down.
     #[inline]
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         let _ = (at, link, up);
     }
 
-    /// Ports have paused each other in a circle for some time.
+    /// A PFC deadlock has lasted for some time.
     #[inline]
     fn deadlocked(&mut self, at: Picos, deadlock: &LastingDeadlock) {
         let _ = (at, deadlock);
     }
 
-    /// A switch tells its operator something.
+    /// A switch has reported an event, such as a PFC watchdog storm.
     #[inline]
-    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+    fn switch_event(&mut self, switch: u32, event: &SwitchEvent) {
         let _ = (switch, event);
     }
 }
 
-/// Nobody watches.
+/// No observer.
 impl Observer for () {
-    const WATCHES: bool = false;
+    const IS_ACTIVE: bool = false;
 
-    fn needs_order(&self) -> bool {
+    fn needs_total_order(&self) -> bool {
         false
     }
 }
 
-/// Both watch, the first one first.
+/// Two observers. The first one receives each event first.
 impl<A: Observer, B: Observer> Observer for (A, B) {
-    const WATCHES: bool = A::WATCHES || B::WATCHES;
+    const IS_ACTIVE: bool = A::IS_ACTIVE || B::IS_ACTIVE;
 
-    fn needs_order(&self) -> bool {
-        self.0.needs_order() || self.1.needs_order()
+    fn needs_total_order(&self) -> bool {
+        self.0.needs_total_order() || self.1.needs_total_order()
     }
 
     #[inline]
-    fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
-        self.0.departed(at, until, from, frame);
-        self.1.departed(at, until, from, frame);
+    fn frame_departed(&mut self, at: Picos, until: Picos, from: LinkEnd, frame: FrameView<'_>) {
+        self.0.frame_departed(at, until, from, frame);
+        self.1.frame_departed(at, until, from, frame);
     }
     #[inline]
-    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
-        self.0.arrived(at, to, frame);
-        self.1.arrived(at, to, frame);
+    fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
+        self.0.frame_arrived(at, to, frame);
+        self.1.frame_arrived(at, to, frame);
     }
     #[inline]
-    fn decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
-        self.0.decided(at, switch, port, verdict);
-        self.1.decided(at, switch, port, verdict);
+    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
+        self.0.admission_decided(at, switch, port, verdict);
+        self.1.admission_decided(at, switch, port, verdict);
     }
     #[inline]
-    fn struck(&mut self, at: Picos, from: End, frame: FrameView<'_>, lost: bool) {
-        self.0.struck(at, from, frame, lost);
-        self.1.struck(at, from, frame, lost);
+    fn fault_applied(&mut self, at: Picos, from: LinkEnd, frame: FrameView<'_>, lost: bool) {
+        self.0.fault_applied(at, from, frame, lost);
+        self.1.fault_applied(at, from, frame, lost);
     }
     #[inline]
-    fn marked(&mut self, at: Picos, port: End) {
-        self.0.marked(at, port);
-        self.1.marked(at, port);
+    fn frame_marked(&mut self, at: Picos, port: LinkEnd) {
+        self.0.frame_marked(at, port);
+        self.1.frame_marked(at, port);
     }
     #[inline]
-    fn served(&mut self, at: Picos, host: u32, state: &Host) {
-        self.0.served(at, host, state);
-        self.1.served(at, host, state);
+    fn host_updated(&mut self, at: Picos, host: u32, state: &Host) {
+        self.0.host_updated(at, host, state);
+        self.1.host_updated(at, host, state);
     }
     #[inline]
-    fn completed(&mut self, host: usize, completion: &Completion) {
-        self.0.completed(host, completion);
-        self.1.completed(host, completion);
+    fn request_completed(&mut self, host: usize, completion: &Completion) {
+        self.0.request_completed(host, completion);
+        self.1.request_completed(host, completion);
     }
     #[inline]
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
@@ -194,60 +196,60 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.deadlocked(at, deadlock);
     }
     #[inline]
-    fn told(&mut self, switch: u32, event: &SwitchEvent) {
-        self.0.told(switch, event);
-        self.1.told(switch, event);
+    fn switch_event(&mut self, switch: u32, event: &SwitchEvent) {
+        self.0.switch_event(switch, event);
+        self.1.switch_event(switch, event);
     }
 }
 
-/// Somebody watches, or nobody does.
+/// An optional observer.
 impl<O: Observer> Observer for Option<O> {
-    const WATCHES: bool = O::WATCHES;
+    const IS_ACTIVE: bool = O::IS_ACTIVE;
 
-    fn needs_order(&self) -> bool {
-        self.as_ref().is_some_and(O::needs_order)
+    fn needs_total_order(&self) -> bool {
+        self.as_ref().is_some_and(O::needs_total_order)
     }
 
     #[inline]
-    fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
+    fn frame_departed(&mut self, at: Picos, until: Picos, from: LinkEnd, frame: FrameView<'_>) {
         if let Some(observer) = self {
-            observer.departed(at, until, from, frame);
+            observer.frame_departed(at, until, from, frame);
         }
     }
     #[inline]
-    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
+    fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
         if let Some(observer) = self {
-            observer.arrived(at, to, frame);
+            observer.frame_arrived(at, to, frame);
         }
     }
     #[inline]
-    fn decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
+    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
         if let Some(observer) = self {
-            observer.decided(at, switch, port, verdict);
+            observer.admission_decided(at, switch, port, verdict);
         }
     }
     #[inline]
-    fn struck(&mut self, at: Picos, from: End, frame: FrameView<'_>, lost: bool) {
+    fn fault_applied(&mut self, at: Picos, from: LinkEnd, frame: FrameView<'_>, lost: bool) {
         if let Some(observer) = self {
-            observer.struck(at, from, frame, lost);
+            observer.fault_applied(at, from, frame, lost);
         }
     }
     #[inline]
-    fn marked(&mut self, at: Picos, port: End) {
+    fn frame_marked(&mut self, at: Picos, port: LinkEnd) {
         if let Some(observer) = self {
-            observer.marked(at, port);
+            observer.frame_marked(at, port);
         }
     }
     #[inline]
-    fn served(&mut self, at: Picos, host: u32, state: &Host) {
+    fn host_updated(&mut self, at: Picos, host: u32, state: &Host) {
         if let Some(observer) = self {
-            observer.served(at, host, state);
+            observer.host_updated(at, host, state);
         }
     }
     #[inline]
-    fn completed(&mut self, host: usize, completion: &Completion) {
+    fn request_completed(&mut self, host: usize, completion: &Completion) {
         if let Some(observer) = self {
-            observer.completed(host, completion);
+            observer.request_completed(host, completion);
         }
     }
     #[inline]
@@ -263,9 +265,9 @@ impl<O: Observer> Observer for Option<O> {
         }
     }
     #[inline]
-    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+    fn switch_event(&mut self, switch: u32, event: &SwitchEvent) {
         if let Some(observer) = self {
-            observer.told(switch, event);
+            observer.switch_event(switch, event);
         }
     }
 }

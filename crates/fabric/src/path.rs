@@ -1,76 +1,77 @@
-//! What a fabric's paths cost when nobody else is there.
+//! Properties of paths in an idle fabric.
 
 use std::collections::VecDeque;
 
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::Opcode;
 
-use super::lengths::PacketLengths;
-use super::plan::{End, FabricPlan};
+use super::packet_lengths::PacketLengths;
+use super::plan::{FabricPlan, LinkEnd};
 
-/// A shortest path between two hosts: what it adds up to.
+/// Properties of a shortest path between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FabricPath {
-    /// Links on it.
+    /// Number of links.
     pub hops: u32,
-    /// The slowest of them.
+    /// Timing of the slowest link.
     pub bottleneck: LinkTiming,
-    /// Time of one octet on all other links together, in picoseconds, and delays of all and latencies of switches.
-    octet_ps: u64,
+    /// Time of one byte on all other links in picoseconds, and the sum of all link delays and switch
+    /// latencies.
+    byte_ps: u64,
     fixed: Picos,
 }
 
 impl FabricPath {
-    /// From the first bit of a frame at the sender to its last bit at the receiver.
-    fn one_frame(&self, frame_len: u32) -> Picos {
+    /// Returns the time from the first bit of a frame at the sender to its last bit at the receiver.
+    fn frame_time(&self, frame_len: u32) -> Picos {
         let mac_len = self.bottleneck.mac_len(frame_len);
         let preamble = self
             .bottleneck
             .overhead_bytes
             .saturating_sub(self.bottleneck.gap_bytes);
-        let octets = mac_len + preamble;
-        let others = Picos(self.octet_ps * u64::from(octets));
+        let bytes = mac_len + preamble;
+        let others = Picos(self.byte_ps * u64::from(bytes));
         self.bottleneck
-            .duration(octets)
+            .duration(bytes)
             .saturating_add(others)
             .saturating_add(self.fixed)
     }
 
-    /// A full packet there and its acknowledgement back.
+    /// Returns the time of a full packet and its acknowledgement.
     pub fn round_trip(&self, mtu: u32, lengths: PacketLengths) -> Picos {
-        self.one_frame(lengths.frame_len(Opcode::RcWriteMiddle, mtu))
-            .saturating_add(self.one_frame(lengths.frame_len(Opcode::RcAcknowledge, 0)))
+        self.frame_time(lengths.frame_len(Opcode::RcWriteMiddle, mtu))
+            .saturating_add(self.frame_time(lengths.frame_len(Opcode::RcAcknowledge, 0)))
     }
 }
 
-/// The shortest paths of a fabric, by number of links.
+/// Shortest paths of a fabric, by number of links.
 #[derive(Clone, Debug)]
 pub struct Paths {
     switches: usize,
-    /// By node (switches, then hosts): neighbour, timing and delay of the link to it, latency behind it.
+    /// Links by node, first switches and then hosts: neighbour, timing and delay.
     links: Vec<Vec<(u32, LinkTiming, Picos)>>,
     latency: Vec<Picos>,
-    /// By node: the part of the topology that it is in. Hosts forward nothing, so two switches that only a host joins are in
-    /// different parts.
-    parts: Vec<u32>,
+    /// Connected component of each node. Hosts do not forward, so two switches that only share a host are in
+    /// different components.
+    components: Vec<u32>,
 }
 
 impl Paths {
-    /// Those of a plan.
+    /// Creates the paths of a plan.
     pub fn new(plan: &FabricPlan) -> Paths {
         let switches = plan.switches.len();
         let mut links = vec![Vec::new(); switches + plan.hosts.len()];
-        let node = |end: End| match end {
-            End::Switch { switch, .. } => switch as usize,
-            End::Host(host) => switches + host as usize,
+        let node = |end: LinkEnd| match end {
+            LinkEnd::Switch { switch, .. } => switch as usize,
+            LinkEnd::Host(host) => switches + host as usize,
         };
-        let timing = |end: End| match end {
-            End::Switch { switch, port } => plan
+        let timing = |end: LinkEnd| match end {
+            LinkEnd::Switch { switch, port } => plan
                 .switches
                 .get(switch as usize)
                 .and_then(|s| s.ports.get(usize::from(port)))
                 .map(|p| p.link),
-            End::Host(host) => plan.hosts.get(host as usize).map(|h| h.nic.link),
+            LinkEnd::Host(host) => plan.hosts.get(host as usize).map(|h| h.nic.link),
         };
         for link in &plan.links {
             for (from, to) in [(link.ends[0], link.ends[1]), (link.ends[1], link.ends[0])] {
@@ -81,7 +82,7 @@ impl Paths {
         }
         Paths {
             switches,
-            parts: parts(&links, switches),
+            components: connected_components(&links, switches),
             links,
             latency: plan
                 .switches
@@ -91,13 +92,13 @@ impl Paths {
         }
     }
 
-    /// Whether a path of links leads from one host to another.
-    pub fn are_joined(&self, from: usize, to: usize) -> bool {
-        let part = |host: usize| self.parts.get(self.switches + host);
-        part(from).is_some() && part(from) == part(to)
+    /// Returns whether a path connects two hosts.
+    pub fn are_connected(&self, from: usize, to: usize) -> bool {
+        let component = |host: usize| self.components.get(self.switches + host);
+        component(from).is_some() && component(from) == component(to)
     }
 
-    /// A shortest path between two hosts; `None` if there is none.
+    /// Returns a shortest path between two hosts, or `None` without one.
     pub fn between(&self, from: usize, to: usize) -> Option<FabricPath> {
         let (start, goal) = (self.switches + from, self.switches + to);
         let mut reached: Vec<Option<(u32, LinkTiming, Picos)>> = vec![None; self.links.len()];
@@ -108,7 +109,7 @@ impl Paths {
             }
             for &(next, timing, delay) in &self.links[node] {
                 let next = next as usize;
-                // Hosts forward nothing.
+                // Hosts do not forward.
                 if next != start && reached[next].is_none() && (next < self.switches || next == goal) {
                     reached[next] = Some((node as u32, timing, delay));
                     queue.push_back(next);
@@ -134,7 +135,7 @@ impl Paths {
         Some(FabricPath {
             hops: hops.len() as u32 + 1,
             bottleneck,
-            octet_ps: hops
+            byte_ps: hops
                 .iter()
                 .map(|hop| 8_000_000 / u64::from(hop.speed_mbps.max(1)))
                 .sum(),
@@ -143,13 +144,13 @@ impl Paths {
     }
 }
 
-/// Numbers the parts of a topology that no links join; by node.
-fn parts(links: &[Vec<(u32, LinkTiming, Picos)>], switches: usize) -> Vec<u32> {
-    let mut parts: Vec<u32> = (0..links.len() as u32).collect();
+/// Numbers the connected components of a topology. The result is ordered by node.
+fn connected_components(links: &[Vec<(u32, LinkTiming, Picos)>], switches: usize) -> Vec<u32> {
+    let mut components: Vec<u32> = (0..links.len() as u32).collect();
     for host in switches..links.len() {
         let peers = links[host].iter().map(|(peer, ..)| *peer);
         let hosts = peers.filter(|peer| *peer as usize >= switches);
-        parts[host] = hosts.fold(host as u32, u32::min);
+        components[host] = hosts.fold(host as u32, u32::min);
     }
     let mut reached = vec![false; switches];
     for first in 0..switches {
@@ -158,16 +159,16 @@ fn parts(links: &[Vec<(u32, LinkTiming, Picos)>], switches: usize) -> Vec<u32> {
         }
         let mut queue = vec![first];
         while let Some(switch) = queue.pop() {
-            parts[switch] = first as u32;
+            components[switch] = first as u32;
             for (next, ..) in &links[switch] {
                 let next = *next as usize;
                 if next >= switches {
-                    parts[next] = first as u32;
+                    components[next] = first as u32;
                 } else if !std::mem::replace(&mut reached[next], true) {
                     queue.push(next);
                 }
             }
         }
     }
-    parts
+    components
 }

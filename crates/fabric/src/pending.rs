@@ -1,13 +1,13 @@
-//! What is pending in a fabric: in one order, or each part's events in theirs.
+//! Pending events of a fabric, in one order or separately for each partition.
 //!
-//! A frame takes at least a link's delay from one node to the next. So what happens at a node within that time of the earliest
-//! pending event (the *lookahead*, as conservative parallel simulation calls it) hangs on nothing that happens at others
-//! meanwhile, and each node may go through its events of that window alone: with its own state, tables and code in the caches, and a
-//! handful of pending events instead of all of them. What becomes of anything is the same. Only somebody who watches the whole
-//! fabric sees a difference: the order in which he hears of different nodes.
+//! A frame needs at least one link delay from one node to the next. This shortest time is the *lookahead* of
+//! conservative parallel simulation. The events of a node within the lookahead do not depend on other nodes.
+//! Each partition can therefore process the events of a time window alone. Its state, tables and code stay in
+//! the caches, and only its own few events are pending. The results are the same. Only the order of events of
+//! different nodes differs for an observer of the whole fabric.
 //!
-//! Where a host may complete something within a window, all hosts are one part for its length: whoever drives the fabric gives any of
-//! them work without delay when one has completed something.
+//! If a host may complete a request within a window, all hosts are one partition for this window. The reason
+//! is that the driver of the fabric can give new work to any host after a completion.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,131 +17,132 @@ use std::ops::Range;
 use xoff_dataplane::route::RouteHint;
 use xoff_units::Picos;
 
-use super::queue::{Event, EventQueue, first_key_at};
-use super::window::Window;
+use super::event_queue::{Event, EventQueue, first_key_at};
+use super::event_window::EventWindow;
 
-/// Pending events of a part that is not handled now, but for those that are [far](Pending::far). Half a cache line: each frame that
-/// leaves for another part touches one of these.
+/// Pending events of a partition outside its window, except those that are [far](PendingEvents::far). The
+/// struct has half a cache line, because every frame to another partition accesses one.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
-struct Later {
-    /// When the first of all of them is, far ones too; [`Picos::NEVER`]: there is none.
+struct LaterEvents {
+    /// Time of the earliest event, including far events, or [`Picos::NEVER`].
     first: Picos,
-    /// Those of the next windows, in no order: nearly all, frames on their way above all. A window looks at each once or twice,
-    /// where a heap would compare it with others as often as it has levels.
+    /// Events of the next windows, unsorted. Nearly all are arrivals of frames. A window reads each event
+    /// once or twice, while a heap would compare each event once per level.
     near: Vec<Event>,
 }
 
-const _: () = assert!(size_of::<Later>() == 32);
+const _: () = assert!(size_of::<LaterEvents>() == 32);
 
-impl Later {
-    const EMPTY: Later = Later {
+impl LaterEvents {
+    const EMPTY: LaterEvents = LaterEvents {
         first: Picos::NEVER,
         near: Vec::new(),
     };
 }
 
-/// Events of a part that are not near.
-type Far = BinaryHeap<Reverse<Event>>;
+/// Far events of a partition.
+type FarEvents = BinaryHeap<Reverse<Event>>;
 
-/// Within so many windows an event is near.
+/// Number of windows within which an event is near.
 const NEAR_WINDOWS: u64 = 4;
 
-/// Pending events.
+/// Pending events of a fabric.
 #[derive(Clone, Debug)]
-pub(super) struct Pending {
-    /// Of all parts, where they are handled in one order.
-    together: EventQueue,
-    /// Of the part that is handled now, where each goes on by itself: those in the window.
-    window: Window,
-    /// Of each part: those behind the window.
-    later: Vec<Later>,
-    /// Of each part: those behind the next windows.
-    far: Vec<Far>,
-    /// Events before that are near.
+pub(super) struct PendingEvents {
+    /// Events of all partitions, if they are processed in one order.
+    in_order: EventQueue,
+    /// Events of the current window, if partitions are processed separately.
+    window: EventWindow,
+    /// Events of each partition after the window.
+    later: Vec<LaterEvents>,
+    /// Events of each partition after the next windows.
+    far: Vec<FarEvents>,
+    /// Events before this time are near.
     near_until: Picos,
-    is_apart: bool,
-    /// The parts that are handled now: usually one.
+    is_partitioned: bool,
+    /// Partitions that are being processed, usually one.
     open: Range<usize>,
-    /// The key at which the window ends.
+    /// Event key at the end of the window.
     limit: u128,
 }
 
-impl Pending {
-    /// Of a fabric with so many parts, whose shortest frame takes `frame` on the fastest link.
-    pub(super) fn new(parts: usize, frame: Picos) -> Pending {
-        Pending {
-            together: EventQueue::default(),
-            window: Window::new(frame),
-            later: vec![Later::EMPTY; parts],
-            far: vec![Far::new(); parts],
+impl PendingEvents {
+    /// Creates an empty set for `partitions`. `frame` is the time of the shortest frame on the fastest link.
+    pub(super) fn new(partitions: usize, frame: Picos) -> PendingEvents {
+        PendingEvents {
+            in_order: EventQueue::default(),
+            window: EventWindow::new(frame),
+            later: vec![LaterEvents::EMPTY; partitions],
+            far: vec![FarEvents::new(); partitions],
             near_until: Picos::ZERO,
-            is_apart: false,
+            is_partitioned: false,
             open: 0..0,
             limit: 0,
         }
     }
 
-    /// The longest that a window may be.
+    /// Returns the longest possible window.
     pub(super) fn window_max(&self) -> Picos {
         self.window.span()
     }
 
-    /// Gives each part its own order, or all of them one. `part`: whose an event is.
-    pub(super) fn set_apart(&mut self, apart: bool, part: impl Fn(Event) -> usize) {
-        if self.is_apart == apart {
+    /// Selects separate partitions or one order. `partition_of` returns the partition of an event.
+    pub(super) fn set_partitioned(&mut self, partitioned: bool, partition_of: impl Fn(Event) -> usize) {
+        if self.is_partitioned == partitioned {
             return;
         }
-        self.is_apart = apart;
-        if apart {
-            for event in self.together.drain() {
-                self.push_later(part(event), event);
+        self.is_partitioned = partitioned;
+        if partitioned {
+            for event in self.in_order.drain() {
+                self.push_later(partition_of(event), event);
             }
         } else {
             for (later, far) in self.later.iter_mut().zip(&mut self.far) {
                 let far = far.drain().map(|Reverse(event)| event);
                 let events = later.near.drain(..).chain(far);
-                events.for_each(|event| self.together.push(event));
+                events.for_each(|event| self.in_order.push(event));
                 later.first = Picos::NEVER;
             }
         }
     }
 
-    /// Adds an event of a part. At each place that does so it is nearly always one of the window, or nearly always not.
+    /// Adds an event of a partition. At each call site nearly all events are in the window, or nearly all are
+    /// not.
     #[inline(always)]
-    pub(super) fn push(&mut self, part: usize, event: Event) {
-        if event.key() < self.limit && self.open.contains(&part) {
+    pub(super) fn push(&mut self, partition: usize, event: Event) {
+        if event.key() < self.limit && self.open.contains(&partition) {
             self.window.push(event);
-        } else if self.is_apart {
-            self.push_later(part, event);
+        } else if self.is_partitioned {
+            self.push_later(partition, event);
         } else {
-            self.together.push(event);
+            self.in_order.push(event);
         }
     }
 
     #[inline(always)]
-    fn push_later(&mut self, part: usize, event: Event) {
-        let later = &mut self.later[part];
+    fn push_later(&mut self, partition: usize, event: Event) {
+        let later = &mut self.later[partition];
         later.first = later.first.min(event.at);
         match event.at < self.near_until {
             true => later.near.push(event),
-            false => self.far[part].push(Reverse(event)),
+            false => self.far[partition].push(Reverse(event)),
         }
     }
 
-    /// Takes away all events of which `of` says so, in no order.
-    pub(super) fn remove(&mut self, of: impl Fn(Event) -> bool) -> Vec<Event> {
+    /// Removes all events for which `is_removed` is true, and returns them unsorted.
+    pub(super) fn remove(&mut self, is_removed: impl Fn(Event) -> bool) -> Vec<Event> {
         let mut removed = Vec::new();
         let mut stays = |event: &Event| {
-            let goes = of(*event);
+            let goes = is_removed(*event);
             if goes {
                 removed.push(*event);
             }
             !goes
         };
-        if !self.is_apart {
-            let events = self.together.drain().into_iter();
-            events.filter(stays).for_each(|event| self.together.push(event));
+        if !self.is_partitioned {
+            let events = self.in_order.drain().into_iter();
+            events.filter(stays).for_each(|event| self.in_order.push(event));
             return removed;
         }
         for (later, far) in self.later.iter_mut().zip(&mut self.far) {
@@ -154,133 +155,140 @@ impl Pending {
         removed
     }
 
-    /// All events, in no order.
+    /// Returns all events, unsorted.
     pub(super) fn iter(&self) -> impl Iterator<Item = Event> + '_ {
         let near = self.later.iter().flat_map(|later| later.near.iter().copied());
         let far = self.far.iter().flatten().map(|Reverse(event)| *event);
-        self.together.iter().chain(near).chain(far)
+        self.in_order.iter().chain(near).chain(far)
     }
 
-    /// How many events are pending.
+    /// Returns the number of events.
     pub(super) fn len(&self) -> usize {
-        match self.is_apart {
+        match self.is_partitioned {
             true => {
                 let near = self.later.iter().map(|later| later.near.len());
-                near.chain(self.far.iter().map(Far::len)).sum()
+                near.chain(self.far.iter().map(FarEvents::len)).sum()
             }
-            false => self.together.len(),
+            false => self.in_order.len(),
         }
     }
 
-    /// The time of the earliest event.
+    /// Returns the time of the earliest event.
     pub(super) fn earliest(&self) -> Option<Picos> {
-        match self.is_apart {
+        match self.is_partitioned {
             true => {
                 let first = self.later.iter().map(|later| later.first).min();
                 first.filter(|at| *at != Picos::NEVER)
             }
-            false => self.together.earliest(),
+            false => self.in_order.earliest(),
         }
     }
 
-    /// How many parts there are.
-    pub(super) fn parts(&self) -> usize {
+    /// Returns the number of partitions.
+    pub(super) fn partition_count(&self) -> usize {
         self.later.len()
     }
 
-    /// Whether all events of a part whose keys are below `limit` are such as `is` says, where each part has its own order.
-    pub(super) fn all_before(&self, part: usize, limit: u128, mut is: impl FnMut(Event) -> bool) -> bool {
-        let (near, far) = (&self.later[part].near, &self.far[part]);
-        let mut fits = |event: Event| event.key() >= limit || is(event);
+    /// Returns whether all events of a partition before the key `limit` satisfy a condition. Only for
+    /// separate partitions.
+    pub(super) fn all_before(
+        &self,
+        partition: usize,
+        limit: u128,
+        mut condition: impl FnMut(Event) -> bool,
+    ) -> bool {
+        let (near, far) = (&self.later[partition].near, &self.far[partition]);
+        let mut fits = |event: Event| event.key() >= limit || condition(event);
         let first_is_far = far.peek().is_some_and(|Reverse(event)| event.key() < limit);
         near.iter().all(|event| fits(*event))
             && (!first_is_far || far.iter().all(|Reverse(event)| fits(*event)))
     }
 
-    /// Whether a part has an event whose key may be below `limit`; where each part has its own order.
+    /// Returns whether a partition can have an event before the key `limit`. Only for separate partitions.
     #[inline]
-    pub(super) fn has_before(&self, part: usize, limit: u128) -> bool {
-        first_key_at(self.later[part].first) < limit
+    pub(super) fn has_before(&self, partition: usize, limit: u128) -> bool {
+        first_key_at(self.later[partition].first) < limit
     }
 
-    /// Windows begin at `begin` from now on.
+    /// Sets the time at which the next windows start.
     pub(super) fn begin_windows(&mut self, begin: Picos) {
-        let ahead = Picos(NEAR_WINDOWS * self.window_max().0);
-        self.near_until = begin.saturating_add(ahead);
+        let near_span = Picos(NEAR_WINDOWS * self.window_max().0);
+        self.near_until = begin.saturating_add(near_span);
     }
 
-    /// Makes some parts those that are handled: their events from `begin` on whose keys are below `limit`, no longer than
-    /// [`Pending::window_max`]. Where each part has its own order. Hands each event to `see`, and then, when all have been seen, to
-    /// `ahead`, which says what is to be known before its turn comes.
+    /// Opens a window of some partitions: their events from `begin` up to the key `limit`, at most
+    /// [`PendingEvents::window_max`]. Only for separate partitions. First passes each event to `prefetch`,
+    /// then each event to `route_hint`, whose result is returned together with the event.
     pub(super) fn open_window(
         &mut self,
-        parts: Range<usize>,
+        partitions: Range<usize>,
         begin: Picos,
         limit: u128,
-        mut see: impl FnMut(Event),
-        ahead: impl FnMut(Event) -> RouteHint,
+        mut prefetch: impl FnMut(Event),
+        route_hint: impl FnMut(Event) -> RouteHint,
     ) {
-        (self.open, self.limit) = (parts.clone(), limit);
+        (self.open, self.limit) = (partitions.clone(), limit);
         self.window.begin_at(begin);
-        for part in parts {
-            if self.has_before(part, limit) {
-                self.enter_window(part, &mut see);
+        for partition in partitions {
+            if self.has_before(partition, limit) {
+                self.fill_window(partition, &mut prefetch);
             }
         }
-        self.window.open(ahead);
+        self.window.open(route_hint);
     }
 
-    /// Moves the events of a part that lie in the window there.
-    fn enter_window(&mut self, part: usize, see: &mut impl FnMut(Event)) {
-        let (near, far) = (&mut self.later[part].near, &mut self.far[part]);
-        let (mut behind, mut first_behind) = (0, Picos::NEVER);
+    /// Moves the events of a partition that are in the window there.
+    fn fill_window(&mut self, partition: usize, prefetch: &mut impl FnMut(Event)) {
+        let (near, far) = (&mut self.later[partition].near, &mut self.far[partition]);
+        let (mut remaining, mut first_remaining) = (0, Picos::NEVER);
         for index in 0..near.len() {
             let event = near[index];
             if event.key() < self.limit {
-                see(event);
+                prefetch(event);
                 self.window.fill(event);
             } else {
-                near[behind] = event;
-                behind += 1;
-                first_behind = first_behind.min(event.at);
+                near[remaining] = event;
+                remaining += 1;
+                first_remaining = first_remaining.min(event.at);
             }
         }
-        near.truncate(behind);
+        near.truncate(remaining);
         while let Some(first) = far.peek_mut() {
             if first.0.key() >= self.limit {
-                first_behind = first_behind.min(first.0.at);
+                first_remaining = first_remaining.min(first.0.at);
                 break;
             }
             let Reverse(event) = PeekMut::pop(first);
-            see(event);
+            prefetch(event);
             self.window.fill(event);
         }
-        self.later[part].first = first_behind;
+        self.later[partition].first = first_remaining;
     }
 
-    /// Takes the next event of the window, with what is known of it ahead.
+    /// Takes the next event of the window, with its route hint.
     #[inline]
-    pub(super) fn take(&mut self) -> Option<(Event, RouteHint)> {
+    pub(super) fn take_event(&mut self) -> Option<(Event, RouteHint)> {
         self.window.take()
     }
 
-    /// The parts are handled no more: what has not been taken stays pending. `part`: whose an event is.
-    pub(super) fn shut_window(&mut self, part: impl Fn(Event) -> usize) {
+    /// Closes the window. Events that were not taken remain pending. `partition_of` returns the partition of
+    /// an event.
+    pub(super) fn close_window(&mut self, partition_of: impl Fn(Event) -> usize) {
         (self.open, self.limit) = (0..0, 0);
         while let Some((left, _)) = self.window.take() {
-            self.push_later(part(left), left);
+            self.push_later(partition_of(left), left);
         }
     }
 
-    /// The earliest event if it is not later than `until`, where all have one order; see [`EventQueue::peek`].
+    /// Returns the earliest event if it is not later than `until`, with one order. See [`EventQueue::peek`].
     #[inline]
     pub(super) fn peek(&mut self, until: Picos) -> Option<Event> {
-        self.together.peek(until)
+        self.in_order.peek(until)
     }
 
-    /// Removes the event that [`Pending::peek`] has shown.
+    /// Removes the event that [`PendingEvents::peek`] has returned.
     #[inline]
     pub(super) fn pop(&mut self) {
-        self.together.pop();
+        self.in_order.pop();
     }
 }

@@ -1,77 +1,77 @@
-//! What a fabric is made of.
+//! Plan of a fabric: switches, hosts and links.
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_units::Picos;
 
 use xoff_host::HostConfig;
 
-/// A fabric: switches, hosts, and the links between them. Indices are places in these lists; they make the order of
-/// simultaneous events, so the same plan gives the same run.
+/// A plan of switches, hosts and links. Their indices in these lists determine the order of simultaneous
+/// events, so the same plan gives the same run.
 #[derive(Clone, Debug, Default)]
 pub struct FabricPlan {
-    /// The switches, at most 32 768.
+    /// Configurations of the switches, at most 32 768.
     pub switches: Vec<SwitchConfig>,
-    /// The hosts.
+    /// Configurations of the hosts.
     pub hosts: Vec<HostConfig>,
-    /// The links. Each port of a switch and each host is at one end of at most one.
+    /// Links. Each switch port and each host is an end of at most one link.
     pub links: Vec<LinkPlan>,
 }
 
-/// A link: two wires, one each way. The speed and framing of a wire are those of the port or NIC that sends into it.
+/// A link in both directions. Each direction has the speed and framing of the sending port or NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkPlan {
-    /// What it is called in recordings and messages: `leaf1:Ethernet0--spine1:Ethernet4`.
+    /// Name in recordings and messages, such as `leaf1:Ethernet0--spine1:Ethernet4`.
     pub name: String,
-    /// Its ends.
-    pub ends: [End; 2],
-    /// How long a bit is under way.
+    /// Both ends of the link.
+    pub ends: [LinkEnd; 2],
+    /// Propagation delay.
     pub delay: Picos,
 }
 
-/// An end of a link.
+/// One end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum End {
-    /// A port of a switch.
+pub enum LinkEnd {
+    /// Port of a switch.
     Switch {
         /// Index of the switch.
         switch: u32,
         /// Index of the port.
         port: u16,
     },
-    /// A host.
+    /// Index of a host.
     Host(u32),
 }
 
-/// A plan that makes no fabric.
+/// Error in a plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
-    /// An end of a link that is not there.
+    /// An end of a link does not exist.
     #[error("link {link}: there is no {end:?}")]
     NoSuchEnd {
         /// Name of the link.
         link: String,
-        /// The end.
-        end: End,
+        /// End that does not exist.
+        end: LinkEnd,
     },
-    /// An end with two links.
+    /// A port or host has two links.
     #[error("link {link}: {end:?} has a link already")]
     EndInUse {
         /// Name of the second link.
         link: String,
-        /// The end.
-        end: End,
+        /// End with two links.
+        end: LinkEnd,
     },
-    /// More than there are numbers for.
+    /// The plan has too many elements of one kind.
     #[error("the fabric has {count} {what}; at most {max} are possible")]
     TooMany {
-        /// Switches, hosts or links.
+        /// Kind of the elements: switches, hosts or links.
         what: &'static str,
-        /// How many there are.
+        /// Number of elements.
         count: usize,
-        /// How many there may be.
+        /// Maximum number.
         max: usize,
     },
-    /// A host that cannot be.
+    /// The configuration of a host is invalid.
     #[error(transparent)]
     Host(#[from] xoff_host::HostConfigError),
 }

@@ -1,4 +1,4 @@
-//! A recording of a link: pcapng, with both directions and the nanosecond of each departure.
+//! Recording of a link as pcapng, with both directions and departure times in nanoseconds.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -8,44 +8,45 @@ use thiserror::Error;
 use xoff_units::Picos;
 
 use super::observer::{FrameView, Observer};
-use super::plan::{End, FabricPlan};
+use super::plan::{FabricPlan, LinkEnd};
 use xoff_capture::Direction;
 use xoff_capture::write::{
     InterfaceBlock, PacketBlock, append_interface, append_packet, append_section_header,
 };
 
-/// Octets that are written at once.
+/// Number of bytes per write.
 const CHUNK_BYTES: usize = 1 << 16;
 
-/// Why a link was not recorded.
+/// Reason why a recording failed.
 #[derive(Debug, Error)]
 pub enum RecordingError {
     /// The file cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Write {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the operating system.
         error: std::io::Error,
     },
 }
 
-/// Records what passes one link. Interface 0 is the link's first end, 1 its second; a frame is recorded at the end it leaves.
-/// Of frames whose payload is only a length, the headers are recorded.
+/// Observer that records the frames of one link. Interface 0 is the first end of the link and interface 1 the
+/// second. A frame is recorded when it leaves an end. Frames without payload bytes are recorded with their
+/// headers only.
 #[derive(Debug)]
 pub struct LinkRecording {
     path: PathBuf,
-    ends: [End; 2],
+    ends: [LinkEnd; 2],
     file: BufWriter<File>,
     chunk: Vec<u8>,
     error: Option<std::io::Error>,
 }
 
 impl LinkRecording {
-    /// Begins to record a link of the plan, by its index.
+    /// Starts the recording of a link, by its index in the plan.
     ///
     /// # Errors
-    /// The file cannot be made.
+    /// Returns an error if the file cannot be created.
     pub fn new(plan: &FabricPlan, link: usize, path: &Path) -> Result<LinkRecording, RecordingError> {
         let file = File::create(path).map_err(|error| RecordingError::Write {
             path: path.to_owned(),
@@ -59,11 +60,11 @@ impl LinkRecording {
         );
         for end in link.ends {
             let (name, speed_mbps, mac) = match end {
-                End::Host(host) => {
+                LinkEnd::Host(host) => {
                     let host = &plan.hosts[host as usize];
                     (host.name.clone(), host.nic.link.speed_mbps, host.mac)
                 }
-                End::Switch { switch, port } => {
+                LinkEnd::Switch { switch, port } => {
                     let switch = &plan.switches[switch as usize];
                     let port = &switch.ports[usize::from(port)];
                     (
@@ -99,10 +100,10 @@ impl LinkRecording {
         self.chunk.clear();
     }
 
-    /// Ends the recording.
+    /// Flushes the recording.
     ///
     /// # Errors
-    /// The first failure to write.
+    /// Returns the first write error.
     pub fn finish(mut self) -> Result<(), RecordingError> {
         self.flush();
         let error = self.error.take().or_else(|| self.file.flush().err());
@@ -116,7 +117,7 @@ impl LinkRecording {
 }
 
 impl Observer for LinkRecording {
-    fn departed(&mut self, at: Picos, _: Picos, from: End, frame: FrameView<'_>) {
+    fn frame_departed(&mut self, at: Picos, _: Picos, from: LinkEnd, frame: FrameView<'_>) {
         let Some(index) = self.ends.iter().position(|end| *end == from) else {
             return;
         };
@@ -139,15 +140,15 @@ impl Observer for LinkRecording {
     }
 }
 
-/// Several at once.
+/// Records several links.
 impl Observer for Vec<LinkRecording> {
-    fn needs_order(&self) -> bool {
+    fn needs_total_order(&self) -> bool {
         !self.is_empty()
     }
 
-    fn departed(&mut self, at: Picos, until: Picos, from: End, frame: FrameView<'_>) {
+    fn frame_departed(&mut self, at: Picos, until: Picos, from: LinkEnd, frame: FrameView<'_>) {
         for recording in self {
-            recording.departed(at, until, from, frame);
+            recording.frame_departed(at, until, from, frame);
         }
     }
 }

@@ -1,74 +1,75 @@
-//! A run: a fabric, its jobs, and whoever watches; until everything is done, or cannot be.
+//! A simulation: a fabric and its jobs, which run until the jobs end or cannot continue.
 
 use xoff_units::Picos;
 
-use super::diagnosis::{Deadlock, diagnose};
-use super::engine::{Fabric, Halt};
-use super::jobs::{Jobs, Watched};
+use super::deadlock::{Deadlock, find_deadlock};
+use super::engine::{Fabric, RunStopReason};
+use super::jobs::{Jobs, ObservedFabric};
 use super::observer::Observer;
 
-/// How often it is asked whether anything still moves.
-const WATCH: Picos = Picos::from_millis(1);
-/// So long nothing may move while frames wait: three pauses of the longest kind at 10 Gb/s, and more at higher speeds.
-const STANDSTILL: Picos = Picos::from_millis(10);
-/// Most circles of pauses that are kept of a run.
+/// Interval of the checks for progress.
+const CHECK_INTERVAL: Picos = Picos::from_millis(1);
+/// Time without progress after which a simulation ends if frames wait. Three pauses of maximum length at 10
+/// Gb/s fit in this time, and more at higher speeds.
+const STANDSTILL_TIME: Picos = Picos::from_millis(10);
+/// Limit of recorded deadlocks of a simulation.
 pub const DEADLOCKS_MAX: usize = 64;
 
-/// How far a run came.
+/// Reason why [`Simulation::run`] returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// The time it was given has come.
-    Time,
-    /// All jobs are done. Frames may still be under way.
+pub enum SimulationEnd {
+    /// The requested time has been reached.
+    TimeReached,
+    /// All jobs are finished. Frames can still be in flight.
     Finished,
-    /// Nothing will happen any more, and not everything is done.
+    /// No event is left, but some jobs are not finished.
     Idle,
-    /// Frames wait and nothing moves; the circle of pauses, if that is why.
+    /// Frames wait and none moves. Contains the deadlock, if one is the cause.
     Standstill(Option<Deadlock>),
-    /// Time does not go on.
+    /// Model time does not advance.
     Stuck,
-    /// It has handled as many events as it may.
-    Spent,
+    /// The limit of events has been reached.
+    EventLimit,
 }
 
 /// A fabric and its jobs.
 #[derive(Debug)]
 pub struct Simulation {
-    /// The fabric.
+    /// Switches, hosts and links.
     pub fabric: Fabric,
-    /// Its jobs.
+    /// Jobs on the hosts of the fabric.
     pub jobs: Jobs,
     started: bool,
-    watched_at: Picos,
-    /// Moves up to the last time they were seen to grow, and when that was.
+    checked_at: Picos,
+    /// Number of moved frames at the last progress, and the time of that progress.
     moved: (u64, Picos),
-    circles: Circles,
+    deadlock_tracker: DeadlockTracker,
 }
 
-/// A circle of pauses that lasted.
+/// A deadlock that lasted at least 10 ms.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastingDeadlock {
-    /// When it was first seen.
+    /// Time of the first check that found the deadlock.
     pub since: Picos,
-    /// When it was first seen to be gone; `None`: it is still there, as far as was looked.
+    /// Time of the first check that no longer found the deadlock. `None` if the last check still found it.
     pub until: Option<Picos>,
-    /// The circle.
+    /// Ports and priorities of the deadlock.
     pub deadlock: Deadlock,
 }
 
-/// Circles that lasted, and the one that is looked at.
+/// Recorded deadlocks, and the deadlock of the last check.
 #[derive(Debug, Default)]
-struct Circles {
+struct DeadlockTracker {
     found: Vec<LastingDeadlock>,
     now: Option<LastingDeadlock>,
 }
 
-impl Circles {
-    /// Enters the circle that is there now, if one is; the one that has just come to count. Pauses that pass by may close a circle for a moment: one counts when it
-    /// has stood for as long as a standstill takes.
-    fn look(&mut self, now: Picos, circle: Option<Deadlock>) -> Option<&LastingDeadlock> {
-        let same = match (&self.now, &circle) {
-            (Some(known), Some(circle)) => known.deadlock == *circle,
+impl DeadlockTracker {
+    /// Records the result of a check. Returns a deadlock when it has lasted as long as the standstill time.
+    /// Shorter cycles of pauses are not recorded, because pauses can form a cycle for a moment.
+    fn record_check(&mut self, now: Picos, deadlock: Option<Deadlock>) -> Option<&LastingDeadlock> {
+        let same = match (&self.now, &deadlock) {
+            (Some(known), Some(deadlock)) => known.deadlock == *deadlock,
             (None, None) => true,
             _ => false,
         };
@@ -76,7 +77,7 @@ impl Circles {
             if let Some(found) = self.found.last_mut().filter(|found| found.until.is_none()) {
                 found.until = Some(now);
             }
-            self.now = circle.map(|deadlock| LastingDeadlock {
+            self.now = deadlock.map(|deadlock| LastingDeadlock {
                 since: now,
                 until: None,
                 deadlock,
@@ -85,7 +86,7 @@ impl Circles {
         }
         let lasting = self.now.as_ref()?;
         let known = self.found.last().is_some_and(|found| found.until.is_none());
-        if known || now.since(lasting.since) < STANDSTILL || self.found.len() >= DEADLOCKS_MAX {
+        if known || now.since(lasting.since) < STANDSTILL_TIME || self.found.len() >= DEADLOCKS_MAX {
             return None;
         }
         self.found.push(lasting.clone());
@@ -94,63 +95,71 @@ impl Circles {
 }
 
 impl Simulation {
-    /// A run that has not started its jobs yet.
+    /// Creates a simulation whose jobs have not started.
     pub fn new(fabric: Fabric, jobs: Jobs) -> Simulation {
         Simulation {
             fabric,
             jobs,
             started: false,
-            watched_at: Picos::ZERO,
+            checked_at: Picos::ZERO,
             moved: (0, Picos::ZERO),
-            circles: Circles::default(),
+            deadlock_tracker: DeadlockTracker::default(),
         }
     }
 
-    /// The circles of pauses that lasted for 10 ms or more, in the order in which they closed; at most
+    /// Returns the deadlocks that lasted at least 10 ms, in the order of their start, at most
     /// [`DEADLOCKS_MAX`].
     pub fn deadlocks(&self) -> &[LastingDeadlock] {
-        &self.circles.found
+        &self.deadlock_tracker.found
     }
 
-    /// Starts the jobs; their times count from now.
+    /// Starts the jobs. Their start times count from the current time.
     pub fn start(&mut self, observer: &mut impl Observer) {
         self.started = true;
-        self.jobs.start(&mut Watched(&mut self.fabric, observer));
+        self.jobs.start(&mut ObservedFabric(&mut self.fabric, observer));
     }
 
-    /// Runs until `until`, or until the jobs are done where `stop_when_finished`. Deadlocks are looked for all the time.
-    pub fn run(&mut self, until: Picos, stop_when_finished: bool, observer: &mut impl Observer) -> Outcome {
+    /// Runs until a time, or until all jobs are finished if `stop_when_finished` is set. Checks for deadlocks
+    /// every millisecond.
+    pub fn run(
+        &mut self,
+        until: Picos,
+        stop_when_finished: bool,
+        observer: &mut impl Observer,
+    ) -> SimulationEnd {
         loop {
             if stop_when_finished && self.started && self.jobs.is_finished() {
-                return Outcome::Finished;
+                return SimulationEnd::Finished;
             }
-            // While nothing happens there is nothing to watch: long gaps cost nothing.
-            let watch = self.watched_at.saturating_add(WATCH);
+            // No check is necessary before the next event, so long gaps cost nothing.
+            let watch = self.checked_at.saturating_add(CHECK_INTERVAL);
             let watch = watch.max(self.fabric.next_event().unwrap_or(watch));
             let next = until.min(self.jobs.next_start()).min(watch);
             match self.fabric.run(next, observer) {
-                Halt::Completion => {
-                    self.jobs.complete(&mut Watched(&mut self.fabric, observer));
-                    self.jobs.withdraw(&mut self.fabric, observer);
+                RunStopReason::Completion => {
+                    self.jobs
+                        .process_completions(&mut ObservedFabric(&mut self.fabric, observer));
+                    self.jobs.withdraw_flows(&mut self.fabric, observer);
                 }
-                Halt::Stuck => return Outcome::Stuck,
-                Halt::Spent => return Outcome::Spent,
-                Halt::Idle => match self.jobs.next_start() {
+                RunStopReason::Stuck => return SimulationEnd::Stuck,
+                RunStopReason::EventLimit => return SimulationEnd::EventLimit,
+                RunStopReason::Idle => match self.jobs.next_start() {
                     Picos::NEVER if self.jobs.is_finished() && self.started => {
-                        return Outcome::Finished;
+                        return SimulationEnd::Finished;
                     }
-                    Picos::NEVER => return Outcome::Idle,
+                    Picos::NEVER => return SimulationEnd::Idle,
                     start if start > until => {
-                        self.fabric.wait(until);
-                        return Outcome::Time;
+                        self.fabric.advance_idle(until);
+                        return SimulationEnd::TimeReached;
                     }
                     start => {
-                        self.fabric.wait(start);
-                        self.jobs.advance(&mut Watched(&mut self.fabric, observer));
+                        self.fabric.advance_idle(start);
+                        self.jobs
+                            .post_due(&mut ObservedFabric(&mut self.fabric, observer));
                     }
                 },
-                Halt::Time => {
-                    if let Some(outcome) = self.pause(until, observer) {
+                RunStopReason::TimeReached => {
+                    if let Some(outcome) = self.handle_time_reached(until, observer) {
                         return outcome;
                     }
                 }
@@ -158,31 +167,32 @@ impl Simulation {
         }
     }
 
-    /// When something happens next, in the fabric or by a job; [`Picos::NEVER`] if nothing does by itself.
+    /// Returns the time of the next event or job start, or [`Picos::NEVER`].
     pub fn next_activity(&self) -> Picos {
         let event = self.fabric.next_event().unwrap_or(Picos::NEVER);
         event.min(self.jobs.next_start())
     }
 
-    /// The time asked for has come: work that is due, a look whether anything moves, or the end.
-    fn pause(&mut self, until: Picos, observer: &mut impl Observer) -> Option<Outcome> {
+    /// Handles a reached time: starts due jobs, checks for progress, and returns a result at the end.
+    fn handle_time_reached(&mut self, until: Picos, observer: &mut impl Observer) -> Option<SimulationEnd> {
         let now = self.fabric.now();
         if self.jobs.next_start() <= now {
-            self.jobs.advance(&mut Watched(&mut self.fabric, observer));
+            self.jobs
+                .post_due(&mut ObservedFabric(&mut self.fabric, observer));
         }
-        if now >= self.watched_at.saturating_add(WATCH) {
-            self.watched_at = now;
-            let moves = self.fabric.moves();
-            let circle = diagnose(&self.fabric);
-            if let Some(lasting) = self.circles.look(now, circle.clone()) {
+        if now >= self.checked_at.saturating_add(CHECK_INTERVAL) {
+            self.checked_at = now;
+            let moves = self.fabric.frames_moved();
+            let deadlock = find_deadlock(&self.fabric);
+            if let Some(lasting) = self.deadlock_tracker.record_check(now, deadlock.clone()) {
                 observer.deadlocked(now, lasting);
             }
             if moves != self.moved.0 || self.fabric.frames_queued() == 0 {
                 self.moved = (moves, now);
-            } else if now.since(self.moved.1) >= STANDSTILL.max(self.fabric.watchdog_patience()) {
-                return Some(Outcome::Standstill(circle));
+            } else if now.since(self.moved.1) >= STANDSTILL_TIME.max(self.fabric.watchdog_reaction_time()) {
+                return Some(SimulationEnd::Standstill(deadlock));
             }
         }
-        (now >= until).then_some(Outcome::Time)
+        (now >= until).then_some(SimulationEnd::TimeReached)
     }
 }

@@ -1,63 +1,67 @@
-//! Frames of a virtual run: their headers, and how long they are.
+//! Frames of a run in virtual time: headers and lengths.
 //!
-//! A frame of a queue pair is its headers alone, in a slot of fixed size; what stands behind them is a length. Longer
-//! prefixes (frames of open-loop flows, whose payload is stamped, ARP, pings) lie beside the slots, whole.
+//! A frame of a queue pair is stored as its headers in a slot of fixed size, plus a payload length. Longer
+//! frames are stored completely in separate memory. Examples are frames of open-loop flows, ARP and pings.
 
 use xoff_dataplane::{Handle, Picos, Store, prefetch};
 use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL};
 
-use super::under_way::UnderWay;
-use xoff_host::{Emitted, HEADERS_LEN_MAX};
+use super::in_flight::FramesInFlight;
+use xoff_host::{EmittedFrame, HEADERS_LEN_MAX};
 use xoff_rdma::Telemetry;
 
-/// Octets of a slot: the longest headers of RoCEv2 (Ethernet, tag, IPv6, UDP, BTH, RETH: 94) behind room for a tag.
+/// Size of the bytes of a slot: the longest RoCEv2 headers (94 bytes: Ethernet, tag, IPv6, UDP, BTH, RETH)
+/// and space for a tag.
 const SLOT_BYTES: usize = 108;
-/// Where a frame begins in a fresh slot: a tag fits in front, and Ethernet, IPv4 and the ports of UDP into the slot's first cache line.
+/// Start of a frame in a fresh slot. There is space for a tag in front, and Ethernet, IPv4 and the UDP ports
+/// are in the first cache line.
 const START: u8 = 5;
-/// Longest prefix that a slot stores.
+/// Longest prefix that a slot can store.
 const PREFIX_MAX: usize = SLOT_BYTES - START as usize;
 const _: () = assert!(HEADERS_LEN_MAX <= PREFIX_MAX);
-/// Where IPv4's type of service lies in an untagged frame.
+/// Offset of the IPv4 type of service field in an untagged frame.
 const TOS: usize = ETHERNET_LEN + 1;
-/// Where IPv4's destination lies there.
+/// Offset of the IPv4 destination address in an untagged frame.
 const DESTINATION: usize = ETHERNET_LEN + 16;
-/// Where the second cache line of a slot begins.
-const SECOND_LINE: usize = 64 - std::mem::offset_of!(Slot, bytes);
+/// Offset of the second cache line in the bytes of a slot.
+const SECOND_LINE: usize = 64 - std::mem::offset_of!(FrameSlot, bytes);
 const NONE: u32 = u32::MAX;
 
-/// Two cache lines. The first one has all that a switch reads and writes of an untagged IPv4 packet.
+/// A stored frame in two cache lines. The first line has all fields of an untagged IPv4 packet that a switch
+/// reads or writes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
-struct Slot {
-    /// Octets of the frame behind those that are stored.
-    beyond: u32,
-    /// Index of the prefix in `long`, if it is too long for a slot.
+struct FrameSlot {
+    /// Bytes of the frame after the stored bytes.
+    unstored_bytes: u32,
+    /// Index of the prefix in `long_prefixes`, if it is too long for a slot.
     long: u32,
-    /// Index of what the frame has collected on its way.
+    /// Index of the telemetry that the frame has collected.
     telemetry: u32,
-    /// Hash of the flow, where the frame is [`KNOWN`].
+    /// Hash of the flow, if the frame is [`PARSED`].
     flow_hash: u32,
     start: u8,
     end: u8,
-    /// [`IN_USE`] and the like.
+    /// Flags such as [`IN_USE`].
     flags: u8,
     bytes: [u8; SLOT_BYTES],
 }
 
-/// It holds a frame.
+/// The slot contains a frame.
 const IN_USE: u8 = 1;
-/// A link has damaged it.
+/// A link has corrupted the frame.
 const DAMAGED: u8 = 1 << 1;
-/// Its headers have been read: an untagged IPv4 packet, well-formed, its Ethernet header at [`START`]. What nodes on its way write into it
-/// (link addresses, hops left, DSCP, ECN) leaves it one, of the same flow.
-const KNOWN: u8 = 1 << 2;
-/// Its arrival at a host completes nothing there ([`Packet::completes_nothing`](xoff_rdma::Packet::completes_nothing)).
+/// The headers have been parsed: a valid untagged IPv4 packet with its Ethernet header at [`START`]. Changes
+/// by switches (MAC addresses, TTL, DSCP, ECN) keep this property and the flow hash.
+const PARSED: u8 = 1 << 2;
+/// The arrival at a host causes no completion
+/// ([`Packet::completes_nothing`](xoff_rdma::Packet::completes_nothing)).
 const COMPLETES_NOTHING: u8 = 1 << 3;
 
-const FRESH: Slot = Slot {
+const FRESH_SLOT: FrameSlot = FrameSlot {
     bytes: [0; SLOT_BYTES],
-    beyond: 0,
+    unstored_bytes: 0,
     long: NONE,
     telemetry: NONE,
     flow_hash: 0,
@@ -66,7 +70,7 @@ const FRESH: Slot = Slot {
     flags: 0,
 };
 
-/// Things with numbers, used again when they are free.
+/// Numbered items whose numbers are reused.
 #[derive(Clone, Debug)]
 struct Slab<T> {
     items: Vec<T>,
@@ -97,35 +101,36 @@ impl<T> Default for Slab<T> {
     }
 }
 
-/// All frames of a fabric. It grows with the frames that are under way at once.
+/// All frames of a fabric. The memory grows with the largest number of frames in flight.
 #[derive(Clone, Debug, Default)]
 pub struct FabricStore {
-    slots: Slab<Slot>,
-    long: Slab<Vec<u8>>,
+    slots: Slab<FrameSlot>,
+    long_prefixes: Slab<Vec<u8>>,
     telemetry: Slab<Telemetry>,
-    /// The wire that each frame is on, where somebody has said so.
-    wires: Vec<u32>,
-    pub(super) under_way: UnderWay,
+    /// Link direction of each frame, if it was set.
+    directions: Vec<u32>,
+    pub(super) in_flight: FramesInFlight,
 }
 
 impl FabricStore {
-    /// An empty one, for a fabric whose parts are no further apart in time than a `window`.
+    /// Creates an empty store. Partitions are at most one `window` apart in time.
     pub(super) fn new(window: Picos) -> FabricStore {
         FabricStore {
-            under_way: UnderWay::new(window),
+            in_flight: FramesInFlight::new(window),
             ..FabricStore::default()
         }
     }
 
-    /// Room for the headers of the next frame, which are stored by [`FabricStore::insert_written`]: what is written elsewhere in small
-    /// pieces and then read in large ones has to wait for the writes.
+    /// Returns space for the headers of the next frame, which [`FabricStore::insert_written`] then stores.
+    /// The headers are written in place, because a copy would read them in larger pieces right after small
+    /// writes and stall.
     #[inline]
-    pub(super) fn room(&mut self) -> &mut [u8] {
+    pub(super) fn header_space(&mut self) -> &mut [u8] {
         let Slab { items, free } = &mut self.slots;
         let index = match free.last() {
             Some(index) => *index as usize,
             None => {
-                items.push(FRESH);
+                items.push(FRESH_SLOT);
                 free.push(items.len() as u32 - 1);
                 items.len() - 1
             }
@@ -133,77 +138,78 @@ impl FabricStore {
         &mut items[index].bytes[usize::from(START)..]
     }
 
-    /// Stores a frame whose first octets stand in [`FabricStore::room`].
+    /// Stores a frame whose first bytes are in [`FabricStore::header_space`].
     #[inline]
-    pub(super) fn insert_written(&mut self, emitted: &Emitted) -> Handle {
-        let index = self.take();
+    pub(super) fn insert_written(&mut self, emitted: &EmittedFrame) -> Handle {
+        let index = self.allocate_slot();
         let slot = &mut self.slots.items[index as usize];
-        slot.beyond = (emitted.frame_len - emitted.stored) as u32;
+        slot.unstored_bytes = (emitted.frame_len - emitted.stored) as u32;
         slot.end = START + emitted.stored as u8;
         slot.flow_hash = emitted.flow_hash.unwrap_or(0);
         slot.flags |= COMPLETES_NOTHING * u8::from(emitted.completes_nothing);
-        slot.flags |= KNOWN * u8::from(emitted.flow_hash.is_some());
+        slot.flags |= PARSED * u8::from(emitted.flow_hash.is_some());
         Handle(index)
     }
 
-    /// Whether a frame's arrival at a host surely completes nothing there: its sender has said so, or it is a MAC control frame.
+    /// Returns whether the arrival of a frame at a host certainly causes no completion. This is so if the
+    /// sender has said so or if it is a MAC control frame.
     #[inline]
     pub(super) fn completes_nothing(&self, frame: Handle) -> bool {
         let slot = &self.slots.items[frame.0 as usize];
         slot.flags & COMPLETES_NOTHING != 0 || is_mac_control(self.prefix(frame))
     }
 
-    /// Stores the first octets of a frame of `frame_len` octets.
+    /// Stores a frame of `frame_len` bytes, of which `prefix` contains the first ones.
     #[inline]
     pub(super) fn insert(&mut self, prefix: &[u8], frame_len: u32) -> Handle {
-        let index = self.take();
+        let index = self.allocate_slot();
         let slot = &mut self.slots.items[index as usize];
-        slot.beyond = frame_len - prefix.len() as u32;
+        slot.unstored_bytes = frame_len - prefix.len() as u32;
         if prefix.len() <= PREFIX_MAX {
             slot.end = START + prefix.len() as u8;
             slot.bytes[usize::from(START)..usize::from(slot.end)].copy_from_slice(prefix);
         } else {
-            slot.long = self.long.insert(prefix.to_vec());
+            slot.long = self.long_prefixes.insert(prefix.to_vec());
         }
         Handle(index)
     }
 
-    /// Whether its ICRC and FCS are right. A damaged frame is one that a link has damaged.
+    /// Returns whether a link has corrupted a frame. All other frames have a correct ICRC and FCS.
     pub(super) fn is_damaged(&self, frame: Handle) -> bool {
         self.slots.items[frame.0 as usize].flags & DAMAGED != 0
     }
 
-    pub(super) fn damage(&mut self, frame: Handle) {
+    pub(super) fn set_damaged(&mut self, frame: Handle) {
         self.slots.items[frame.0 as usize].flags |= DAMAGED;
     }
 
-    /// The wire that a frame is on, as [`FabricStore::set_wire`] was told.
-    pub(super) fn wire(&self, frame: Handle) -> u32 {
-        self.wires[frame.0 as usize]
+    /// Returns the link direction of a frame, from [`FabricStore::set_direction`].
+    pub(super) fn direction(&self, frame: Handle) -> u32 {
+        self.directions[frame.0 as usize]
     }
 
     #[cold]
-    pub(super) fn set_wire(&mut self, frame: Handle, wire: u32) {
-        if self.wires.len() < self.slots.items.len() {
-            self.wires.resize(self.slots.items.len(), NONE);
+    pub(super) fn set_direction(&mut self, frame: Handle, direction: u32) {
+        if self.directions.len() < self.slots.items.len() {
+            self.directions.resize(self.slots.items.len(), NONE);
         }
-        self.wires[frame.0 as usize] = wire;
+        self.directions[frame.0 as usize] = direction;
     }
 
-    /// What the headers of a frame say. They are read at one node of its way.
+    /// Returns the parsed headers of a frame. The headers are parsed only once on the path of the frame.
     #[inline]
     pub(super) fn parsed(&mut self, frame: Handle) -> ParsedHeaders {
-        match self.known(frame) {
+        match self.known_headers(frame) {
             Some(parsed) => parsed,
             None => self.parse(frame),
         }
     }
 
-    /// What the headers of a frame say, where they have been read.
+    /// Returns the headers of a frame if they have been parsed.
     #[inline]
-    pub(super) fn known(&self, frame: Handle) -> Option<ParsedHeaders> {
+    pub(super) fn known_headers(&self, frame: Handle) -> Option<ParsedHeaders> {
         let slot = &self.slots.items[frame.0 as usize];
-        if slot.flags & KNOWN == 0 {
+        if slot.flags & PARSED == 0 {
             return None;
         }
         let parsed = ParsedHeaders {
@@ -220,12 +226,12 @@ impl FabricStore {
         Some(parsed)
     }
 
-    /// The destination of an IPv4 packet, where its headers have been read.
+    /// Returns the destination address of a parsed IPv4 packet.
     #[inline]
     pub(super) fn destination(&self, frame: Handle) -> Option<u32> {
         let slot = self.slots.items.get(frame.0 as usize)?;
-        let octets = slot.bytes[START as usize + DESTINATION..].first_chunk()?;
-        (slot.flags & KNOWN != 0).then(|| u32::from_be_bytes(*octets))
+        let bytes = slot.bytes[START as usize + DESTINATION..].first_chunk()?;
+        (slot.flags & PARSED != 0).then(|| u32::from_be_bytes(*bytes))
     }
 
     #[inline(never)]
@@ -233,30 +239,30 @@ impl FabricStore {
         let parsed = parse_prefix(self.prefix(frame), self.frame_len(frame) as usize);
         let slot = &mut self.slots.items[frame.0 as usize];
         if parsed.is_plain_ipv4() && slot.long == NONE && slot.start == START {
-            slot.flags |= KNOWN;
+            slot.flags |= PARSED;
             slot.flow_hash = parsed.flow_hash;
         }
         parsed
     }
 
-    /// Whether some frame collects telemetry.
+    /// Returns whether any frame collects telemetry.
     #[inline]
     pub(super) fn has_telemetry(&self) -> bool {
         !self.telemetry.items.is_empty()
     }
 
-    /// Fetches what a switch will read of a frame soon, without waiting for it; `whole`: what a host will.
+    /// Prefetches the part of a frame that a switch reads, or with `all_headers` the part that a host reads.
     #[inline]
-    pub(super) fn prefetch(&self, frame: Handle, whole: bool) {
+    pub(super) fn prefetch(&self, frame: Handle, all_headers: bool) {
         if let Some(slot) = self.slots.items.get(frame.0 as usize) {
             prefetch(slot);
-            if whole {
+            if all_headers {
                 prefetch(&slot.bytes[SECOND_LINE]);
             }
         }
     }
 
-    /// What a frame has collected on its way; `None` if it collects nothing.
+    /// Returns the telemetry of a frame, or `None` if it collects none.
     pub(super) fn telemetry(&self, frame: Handle) -> Option<&Telemetry> {
         self.telemetry
             .items
@@ -268,49 +274,49 @@ impl FabricStore {
         self.telemetry.items.get_mut(index as usize)
     }
 
-    /// Lets a frame collect telemetry, or carry what was collected.
+    /// Sets the telemetry of a frame. Further links add to it.
     pub(super) fn set_telemetry(&mut self, frame: Handle, telemetry: Telemetry) {
         let index = self.telemetry.insert(telemetry);
         self.slots.items[frame.0 as usize].telemetry = index;
     }
 
-    /// Gives back what a frame has beside its slot.
+    /// Frees the memory of a frame outside its slot.
     #[inline(never)]
-    fn release_beside(&mut self, frame: Handle) {
+    fn release_extra_memory(&mut self, frame: Handle) {
         let slot = &mut self.slots.items[frame.0 as usize];
         let long = std::mem::replace(&mut slot.long, NONE);
         let telemetry = std::mem::replace(&mut slot.telemetry, NONE);
         if long != NONE {
-            self.long.items[long as usize] = Vec::new();
-            self.long.free.push(long);
+            self.long_prefixes.items[long as usize] = Vec::new();
+            self.long_prefixes.free.push(long);
         }
         if telemetry != NONE {
             self.telemetry.free.push(telemetry);
         }
     }
 
-    /// Frames in the store.
+    /// Returns the number of frames in the store.
     pub fn in_use(&self) -> usize {
-        self.under_way.now()
+        self.in_flight.count()
     }
 
-    /// Most frames that were in it at once; what leaves within some nanoseconds of another one's arrival counts beside it.
+    /// Returns the peak number of frames. It can be slightly too high (see the module `in_flight`).
     pub fn in_use_max(&self) -> usize {
-        self.under_way.peak()
+        self.in_flight.peak()
     }
 
     #[inline(always)]
-    fn take(&mut self) -> u32 {
-        self.under_way.add();
+    fn allocate_slot(&mut self) -> u32 {
+        self.in_flight.add();
         let index = match self.slots.free.pop() {
             Some(index) => index,
             None => {
-                self.slots.items.push(FRESH);
+                self.slots.items.push(FRESH_SLOT);
                 self.slots.items.len() as u32 - 1
             }
         };
         let slot = &mut self.slots.items[index as usize];
-        (slot.beyond, slot.start, slot.end, slot.flags) = (0, START, START, IN_USE);
+        (slot.unstored_bytes, slot.start, slot.end, slot.flags) = (0, START, START, IN_USE);
         index
     }
 }
@@ -321,7 +327,7 @@ impl Store for FabricStore {
         let slot = &self.slots.items[frame.0 as usize];
         match slot.long {
             NONE => &slot.bytes[usize::from(slot.start)..usize::from(slot.end)],
-            long => &self.long.items[long as usize],
+            long => &self.long_prefixes.items[long as usize],
         }
     }
 
@@ -330,7 +336,7 @@ impl Store for FabricStore {
         let slot = &mut self.slots.items[frame.0 as usize];
         match slot.long {
             NONE => &mut slot.bytes[usize::from(slot.start)..usize::from(slot.end)],
-            long => &mut self.long.items[long as usize],
+            long => &mut self.long_prefixes.items[long as usize],
         }
     }
 
@@ -338,36 +344,36 @@ impl Store for FabricStore {
     fn frame_len(&self, frame: Handle) -> u32 {
         let slot = &self.slots.items[frame.0 as usize];
         match slot.long {
-            NONE => u32::from(slot.end - slot.start) + slot.beyond,
-            long => self.long.items[long as usize].len() as u32 + slot.beyond,
+            NONE => u32::from(slot.end - slot.start) + slot.unstored_bytes,
+            long => self.long_prefixes.items[long as usize].len() as u32 + slot.unstored_bytes,
         }
     }
 
     fn allocate(&mut self, len: usize) -> Option<Handle> {
-        let index = self.take();
+        let index = self.allocate_slot();
         if len <= PREFIX_MAX {
             let slot = &mut self.slots.items[index as usize];
             slot.end = START + len as u8;
             slot.bytes[usize::from(START)..usize::from(slot.end)].fill(0);
         } else {
-            self.slots.items[index as usize].long = self.long.insert(vec![0; len]);
+            self.slots.items[index as usize].long = self.long_prefixes.insert(vec![0; len]);
         }
         Some(Handle(index))
     }
 
-    /// A copy stores all that the frame stores: there is nothing that would be shared.
+    /// Copies the whole stored frame, because no memory is shared.
     fn copy(&mut self, frame: Handle, _prefix_len: usize) -> Option<Handle> {
-        let index = self.take();
+        let index = self.allocate_slot();
         let source = self.slots.items[frame.0 as usize];
         let (long, telemetry) = (source.long, source.telemetry);
-        self.slots.items[index as usize] = Slot {
+        self.slots.items[index as usize] = FrameSlot {
             long: NONE,
             telemetry: NONE,
             ..source
         };
         if long != NONE {
-            let bytes = self.long.items[long as usize].clone();
-            self.slots.items[index as usize].long = self.long.insert(bytes);
+            let bytes = self.long_prefixes.items[long as usize].clone();
+            self.slots.items[index as usize].long = self.long_prefixes.insert(bytes);
         }
         if telemetry != NONE {
             let telemetry = self.telemetry.items[telemetry as usize];
@@ -378,7 +384,7 @@ impl Store for FabricStore {
 
     fn push_front(&mut self, frame: Handle, len: usize) {
         let slot = &mut self.slots.items[frame.0 as usize];
-        slot.flags &= !KNOWN;
+        slot.flags &= !PARSED;
         if slot.long == NONE && len <= usize::from(slot.start) {
             slot.start -= len as u8;
             let start = usize::from(slot.start);
@@ -388,23 +394,23 @@ impl Store for FabricStore {
         let mut bytes = vec![0; len];
         bytes.extend_from_slice(self.prefix(frame));
         match self.slots.items[frame.0 as usize].long {
-            NONE => self.slots.items[frame.0 as usize].long = self.long.insert(bytes),
-            long => self.long.items[long as usize] = bytes,
+            NONE => self.slots.items[frame.0 as usize].long = self.long_prefixes.insert(bytes),
+            long => self.long_prefixes.items[long as usize] = bytes,
         }
     }
 
     fn pull_front(&mut self, frame: Handle, len: usize) {
         let slot = &mut self.slots.items[frame.0 as usize];
-        slot.flags &= !KNOWN;
+        slot.flags &= !PARSED;
         match slot.long {
             NONE => slot.start += len as u8,
-            long => drop(self.long.items[long as usize].drain(..len)),
+            long => drop(self.long_prefixes.items[long as usize].drain(..len)),
         }
     }
 
     fn truncate(&mut self, frame: Handle, len: usize) {
         let slot = &mut self.slots.items[frame.0 as usize];
-        slot.flags &= !(KNOWN | COMPLETES_NOTHING);
+        slot.flags &= !(PARSED | COMPLETES_NOTHING);
         let stored = match slot.long {
             NONE => {
                 let stored = usize::from(slot.end - slot.start).min(len);
@@ -412,12 +418,12 @@ impl Store for FabricStore {
                 stored
             }
             long => {
-                let bytes = &mut self.long.items[long as usize];
+                let bytes = &mut self.long_prefixes.items[long as usize];
                 bytes.truncate(len);
                 bytes.len()
             }
         };
-        slot.beyond = slot.beyond.min((len - stored) as u32);
+        slot.unstored_bytes = slot.unstored_bytes.min((len - stored) as u32);
     }
 
     #[inline]
@@ -425,16 +431,16 @@ impl Store for FabricStore {
         let slot = &mut self.slots.items[frame.0 as usize];
         assert!(slot.flags & IN_USE != 0, "frame {} released twice", frame.0);
         slot.flags = 0;
-        self.under_way.remove();
+        self.in_flight.remove();
         let beside = (slot.long, slot.telemetry);
         if beside != (NONE, NONE) {
-            self.release_beside(frame);
+            self.release_extra_memory(frame);
         }
         self.slots.free.push(frame.0);
     }
 }
 
-/// Whether a frame says that it is MAC control.
+/// Returns whether the ethertype of a frame is MAC control.
 fn is_mac_control(frame: &[u8]) -> bool {
     frame.get(ETHERNET_LEN - 2..ETHERNET_LEN) == Some(&ETHERTYPE_MAC_CONTROL.to_be_bytes())
 }
@@ -444,7 +450,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_have_a_length_behind_them() {
+    fn a_stored_frame_has_headers_and_a_length() {
         let mut store = FabricStore::default();
         let frame = store.insert(&[7; 70], 1_098);
         assert_eq!((store.prefix(frame).len(), store.frame_len(frame)), (70, 1_098));
@@ -460,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_can_be_cut_among_its_headers_and_behind_them() {
+    fn a_frame_can_be_truncated_within_and_after_its_headers() {
         let mut store = FabricStore::default();
         for (stored, len, left) in [
             (70, 1_098, 128),
@@ -483,7 +489,7 @@ mod tests {
     }
 
     #[test]
-    fn long_frames_are_whole_and_give_their_memory_back() {
+    fn long_frames_are_stored_completely_and_freed() {
         let mut store = FabricStore::default();
         let bytes: Vec<u8> = (0..=255).cycle().take(1_082).collect();
         let frame = store.insert(&bytes, 1_082);

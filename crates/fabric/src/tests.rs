@@ -1,4 +1,4 @@
-//! A star of hosts around one switch, by hand: times, losses, order.
+//! Tests with hosts around one switch: times, losses and order.
 
 use std::net::Ipv4Addr;
 
@@ -8,7 +8,7 @@ use xoff_dataplane::{LinkTiming, Picos, Verdict};
 use super::*;
 use xoff_config::{ResolveOptions, build_preset, load};
 use xoff_host::{HostConfig, QueuePairSetup};
-use xoff_rdma::congestion::{Algorithm, Choice, Context};
+use xoff_rdma::congestion::{Algorithm, CongestionConfig, ControllerContext};
 use xoff_rdma::{CompletionKind, QpConfig, QpIndex, Verb, WorkRequest};
 
 const SPEED_MBPS: u32 = 100_000;
@@ -22,12 +22,12 @@ fn mac(host: usize) -> [u8; 6] {
     [2, 0, 0, 0, 0, 1 + host as u8]
 }
 
-/// Hosts around one switch with the preset `roce-lossless`.
+/// Creates hosts around one switch with the preset `roce-lossless`.
 fn star(hosts: usize) -> Fabric {
     star_with(hosts, |_| {})
 }
 
-/// As [`star`], with some of the switch's configuration changed.
+/// Does the same with a changed switch configuration.
 fn star_with(hosts: usize, change: impl FnOnce(&mut SwitchConfig)) -> Fabric {
     let ports: Vec<(String, u32)> = (0..hosts)
         .map(|n| (format!("Ethernet{}", 4 * n), SPEED_MBPS))
@@ -55,8 +55,8 @@ fn star_with(hosts: usize, change: impl FnOnce(&mut SwitchConfig)) -> Fabric {
     let link = |n| LinkPlan {
         name: format!("h{n}"),
         ends: [
-            End::Host(n as u32),
-            End::Switch {
+            LinkEnd::Host(n as u32),
+            LinkEnd::Switch {
                 switch: 0,
                 port: n as u16,
             },
@@ -71,16 +71,19 @@ fn star_with(hosts: usize, change: impl FnOnce(&mut SwitchConfig)) -> Fabric {
     Fabric::new(plan, 1).unwrap()
 }
 
-/// A queue pair between two hosts, in both of them.
+/// Creates a queue pair at each of two hosts.
 fn connect(fabric: &mut Fabric, from: usize, to: usize, number: u32) -> QpIndex {
     let mut end = |at: usize, peer: usize, number, peer_number| {
-        let context = Context {
+        let context = ControllerContext {
             line_rate_bps: u64::from(SPEED_MBPS) * 1_000_000,
             base_rtt: Picos::from_micros(5),
             packet_bytes: 1_086,
             seed: 1,
         };
-        let none = Choice::new(Algorithm::None).factory().unwrap().make(&context);
+        let none = CongestionConfig::new(Algorithm::None)
+            .factory()
+            .unwrap()
+            .make(&context);
         let mut setup = QueuePairSetup::new(QpConfig::new(number, peer_number), none, ip(peer).into());
         setup.dst_mac = Some(mac(peer));
         fabric.change_host(at, &mut (), |host, _| host.create_queue_pair(setup))
@@ -89,7 +92,7 @@ fn connect(fabric: &mut Fabric, from: usize, to: usize, number: u32) -> QpIndex 
     end(from, to, number, number + 1)
 }
 
-fn write(fabric: &mut Fabric, from: usize, qp: QpIndex, bytes: u64) {
+fn post_write(fabric: &mut Fabric, from: usize, qp: QpIndex, bytes: u64) {
     let request = WorkRequest {
         id: 7,
         verb: Verb::Write,
@@ -100,12 +103,16 @@ fn write(fabric: &mut Fabric, from: usize, qp: QpIndex, bytes: u64) {
         .unwrap();
 }
 
-/// Runs until `count` requests are acknowledged; when each was.
-fn acknowledged(fabric: &mut Fabric, count: usize, observer: &mut impl Observer) -> Vec<(usize, Picos)> {
+/// Runs until `count` requests are acknowledged. Returns the host and time of each acknowledgement.
+fn run_until_acknowledged(
+    fabric: &mut Fabric,
+    count: usize,
+    observer: &mut impl Observer,
+) -> Vec<(usize, Picos)> {
     let mut done = Vec::new();
     while done.len() < count {
         let halt = fabric.run(Picos::from_millis(100), observer);
-        assert_eq!(halt, Halt::Completion, "at {:?}", fabric.now());
+        assert_eq!(halt, RunStopReason::Completion, "at {:?}", fabric.now());
         fabric.take_completions(|host, completion| {
             if matches!(completion.kind, CompletionKind::Acked { id: 7 }) {
                 done.push((host, completion.at));
@@ -115,43 +122,44 @@ fn acknowledged(fabric: &mut Fabric, count: usize, observer: &mut impl Observer)
     done
 }
 
-/// Hears when frames of at least a length arrive at a host.
+/// Records the arrivals of frames above 1000 bytes at hosts.
 #[derive(Default)]
-struct Arrivals {
+struct ArrivalRecorder {
     at_host: Vec<Picos>,
     dropped: u64,
 }
 
-impl Observer for Arrivals {
-    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
-        if matches!(to, End::Host(_)) && frame.frame_len > 1_000 {
+impl Observer for ArrivalRecorder {
+    fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
+        if matches!(to, LinkEnd::Host(_)) && frame.frame_len > 1_000 {
             self.at_host.push(at);
         }
     }
-    fn decided(&mut self, _: Picos, _: u32, _: xoff_dataplane::PortId, verdict: &Verdict) {
+    fn admission_decided(&mut self, _: Picos, _: u32, _: xoff_dataplane::PortId, verdict: &Verdict) {
         self.dropped += u64::from(matches!(verdict, Verdict::Dropped(_)));
     }
 }
 
-/// One octet at 100 Gb/s, in picoseconds.
-const OCTET: u64 = 80;
+/// Time of one byte at 100 Gb/s in picoseconds.
+const BYTE_PS: u64 = 80;
 
 #[test]
-fn an_empty_path_takes_what_its_links_take() {
+fn a_packet_on_an_idle_path_has_the_computed_time() {
     let mut fabric = star(2);
     let qp = connect(&mut fabric, 0, 1, 0x11);
     fabric.run(Picos::from_millis(1), &mut ());
     let start = fabric.now();
-    let mut arrivals = Arrivals::default();
-    write(&mut fabric, 0, qp, 1_024);
-    acknowledged(&mut fabric, 1, &mut arrivals);
-    // Preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH 12, RETH 16, payload 1024, ICRC 4, FCS 4: twice, and two delays.
+    let mut arrivals = ArrivalRecorder::default();
+    post_write(&mut fabric, 0, qp, 1_024);
+    run_until_acknowledged(&mut fabric, 1, &mut arrivals);
+    // Preamble 8, Ethernet 14, IPv4 20, UDP 8, BTH 12, RETH 16, payload 1024, ICRC 4, FCS 4. Twice, plus two
+    // delays.
     let one = 8 + 14 + 20 + 8 + 12 + 16 + 1_024 + 4 + 4;
-    assert_eq!(arrivals.at_host, [start + Picos(2 * (one * OCTET + DELAY.0))]);
+    assert_eq!(arrivals.at_host, [start + Picos(2 * (one * BYTE_PS + DELAY.0))]);
 }
 
 #[test]
-fn an_incast_loses_nothing_and_leaves_nothing_behind() {
+fn an_incast_drops_no_frame_and_drains_completely() {
     let mut fabric = star(5);
     let senders = 0..4;
     let queue_pairs: Vec<QpIndex> = senders
@@ -161,10 +169,10 @@ fn an_incast_loses_nothing_and_leaves_nothing_behind() {
     fabric.run(Picos::from_millis(1), &mut ());
     let start = fabric.now();
     for n in senders {
-        write(&mut fabric, n, queue_pairs[n], 4 << 20);
+        post_write(&mut fabric, n, queue_pairs[n], 4 << 20);
     }
-    let mut arrivals = Arrivals::default();
-    let done = acknowledged(&mut fabric, 4, &mut arrivals);
+    let mut arrivals = ArrivalRecorder::default();
+    let done = run_until_acknowledged(&mut fabric, 4, &mut arrivals);
     assert_eq!((arrivals.at_host.len(), arrivals.dropped), (4 * 4_096, 0));
     let xoffs: u64 = (0..4)
         .map(|n| {
@@ -175,12 +183,13 @@ fn an_incast_loses_nothing_and_leaves_nothing_behind() {
         })
         .sum();
     assert!(xoffs > 0, "four into one without a pause");
-    // The receiver's link carries everything once: 16384 frames of 1106 octets with preamble and gap, firsts 16 more.
-    let bits = (4 * 4_096 * (1_082 + 24) + 4 * 16) * OCTET;
+    // The link of the receiver carries each frame once: 16384 frames of 1106 bytes with preamble and gap, and
+    // 16 more bytes for each first frame.
+    let bits = (4 * 4_096 * (1_082 + 24) + 4 * 16) * BYTE_PS;
     let took = done.iter().map(|(_, at)| at.since(start).0).max().unwrap();
     assert!((bits..bits + bits / 100).contains(&took), "{took} {bits}");
     fabric.run(Picos::from_millis(200), &mut ());
-    assert_eq!((fabric.frames_under_way(), fabric.frames_on_wires()), (0, 0));
+    assert_eq!((fabric.frames_in_flight(), fabric.frames_on_links()), (0, 0));
     fabric.switch(0).check();
 }
 
@@ -190,38 +199,38 @@ fn the_same_plan_gives_the_same_run() {
         let mut fabric = star(4);
         for n in 0..3 {
             let qp = connect(&mut fabric, n, 3, 0x100 + 2 * n as u32);
-            write(&mut fabric, n, qp, 1 << 20);
+            post_write(&mut fabric, n, qp, 1 << 20);
         }
-        let mut arrivals = Arrivals::default();
-        let done = acknowledged(&mut fabric, 3, &mut arrivals);
+        let mut arrivals = ArrivalRecorder::default();
+        let done = run_until_acknowledged(&mut fabric, 3, &mut arrivals);
         (done, arrivals.at_host, fabric.events())
     };
     assert_eq!(run(), run());
 }
 
 #[test]
-fn a_lost_frame_is_repeated_and_a_damaged_one_too() {
+fn lost_and_corrupted_frames_are_retransmitted() {
     for action in [FaultAction::Drop, FaultAction::Corrupt] {
         let mut fabric = star(2);
         let qp = connect(&mut fabric, 0, 1, 0x11);
         let fault = Fault {
             action,
-            selector: Selector::Psn {
+            selector: FrameSelector::Psn {
                 psn: 17,
                 dst_qp: None,
             },
             frames_max: 1,
             spares_up_to_len: 0,
         };
-        assert!(fabric.add_fault(End::Host(0), fault));
-        write(&mut fabric, 0, qp, 1 << 16);
-        acknowledged(&mut fabric, 1, &mut ());
+        assert!(fabric.add_fault(LinkEnd::Host(0), fault));
+        post_write(&mut fabric, 0, qp, 1 << 16);
+        run_until_acknowledged(&mut fabric, 1, &mut ());
         let counters = fabric.host(1).rdma_counters();
         assert!(counters.out_of_sequence > 0, "{counters:?}");
     }
 }
 
-/// Trimmed packets are no messages: they are counted, and what they were is sent again.
+/// Trimmed packets are counted and not delivered, and the requester sends the data again.
 #[test]
 fn a_trimmed_packet_is_not_received() {
     let mut fabric = star_with(3, |config| {
@@ -242,9 +251,9 @@ fn a_trimmed_packet_is_not_received() {
     });
     for source in [0, 1] {
         let qp = connect(&mut fabric, source, 2, 0x11 + source as u32);
-        write(&mut fabric, source, qp, 1 << 18);
+        post_write(&mut fabric, source, qp, 1 << 18);
     }
-    acknowledged(&mut fabric, 2, &mut ());
+    run_until_acknowledged(&mut fabric, 2, &mut ());
     let trims = fabric.switch(0).trims();
     assert!(trims.sent > 10, "{trims:?}");
     assert_eq!(fabric.host(2).trimmed_frames(), trims.sent);
@@ -254,21 +263,21 @@ fn a_trimmed_packet_is_not_received() {
 }
 
 #[test]
-fn a_link_that_goes_down_takes_what_is_on_it() {
+fn a_link_that_goes_down_loses_its_frames() {
     let mut fabric = star(2);
     let qp = connect(&mut fabric, 0, 1, 0x11);
-    write(&mut fabric, 0, qp, 1 << 20);
+    post_write(&mut fabric, 0, qp, 1 << 20);
     let halt = fabric.run(Picos::from_micros(20), &mut ());
-    assert_eq!(halt, Halt::Time);
+    assert_eq!(halt, RunStopReason::TimeReached);
     fabric.set_link(1, false, &mut ());
     assert!(fabric.lost_frames(1) > 0);
     fabric.run(Picos::from_micros(60), &mut ());
     fabric.set_link(1, true, &mut ());
-    acknowledged(&mut fabric, 1, &mut ());
+    run_until_acknowledged(&mut fabric, 1, &mut ());
 }
 
 #[test]
-fn plans_that_make_no_fabric_are_refused() {
+fn invalid_plans_are_rejected() {
     let link = |a, b| LinkPlan {
         name: "x".into(),
         ends: [a, b],
@@ -280,12 +289,15 @@ fn plans_that_make_no_fabric_are_refused() {
         hosts: vec![host(0), host(1)],
         links,
     };
-    assert!(Fabric::new(plan(vec![link(End::Host(0), End::Host(1))]), 1).is_ok());
+    assert!(Fabric::new(plan(vec![link(LinkEnd::Host(0), LinkEnd::Host(1))]), 1).is_ok());
     for links in [
-        vec![link(End::Host(0), End::Host(2))],
-        vec![link(End::Host(0), End::Switch { switch: 0, port: 0 })],
-        vec![link(End::Host(0), End::Host(0))],
-        vec![link(End::Host(0), End::Host(1)), link(End::Host(1), End::Host(0))],
+        vec![link(LinkEnd::Host(0), LinkEnd::Host(2))],
+        vec![link(LinkEnd::Host(0), LinkEnd::Switch { switch: 0, port: 0 })],
+        vec![link(LinkEnd::Host(0), LinkEnd::Host(0))],
+        vec![
+            link(LinkEnd::Host(0), LinkEnd::Host(1)),
+            link(LinkEnd::Host(1), LinkEnd::Host(0)),
+        ],
     ] {
         assert!(Fabric::new(plan(links.clone()), 1).is_err(), "{links:?}");
     }

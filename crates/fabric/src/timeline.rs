@@ -1,50 +1,50 @@
-//! What happened over time, in so many bins as a plot can show.
+//! Load, queues and pauses over time, with a limited number of bins for a plot.
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{Picos, PortId, QueueId};
 
 use super::engine::Fabric;
 
-/// Most bins; with more, two become one and each lasts twice as long.
+/// Maximum number of bins. Beyond it, pairs of bins are merged and new bins are twice as long.
 const BINS_MAX: usize = 256;
-/// How long a bin lasts at first.
+/// Initial length of a bin.
 const FIRST_BIN: Picos = Picos::from_micros(1);
 
-/// Loads, queues and pauses of every port of every switch, over time. A run of any length has at most 256 bins, all of
-/// the same length but the last one; memory does not grow with time.
+/// Load, queues and pauses of every switch port over time. A run of any length has at most 256 bins of the
+/// same length, except for the last one. The memory use does not grow with time.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     began: Picos,
     bin: Picos,
-    /// When the bin that is open ends.
+    /// End of the open bin.
     next: Picos,
-    /// Ends of the bins that are closed.
+    /// Ends of the closed bins.
     ends: Vec<Picos>,
-    /// In the order of switches and of their ports.
+    /// Ports in the order of switches and ports.
     ports: Vec<PortTimeline>,
 }
 
-/// One port of a switch: a value for each bin.
+/// Values of one switch port, one for each bin.
 #[derive(Clone, Debug)]
 pub struct PortTimeline {
     /// Index of the switch.
     pub switch: usize,
     /// Index of the port.
     pub port: usize,
-    /// Time the link was busy with what the port sent, in picoseconds.
+    /// Time that the link was busy with frames of this port, in picoseconds.
     pub busy_ps: Vec<u64>,
-    /// Most bytes that its egress queues held together, at the ends of the bins.
+    /// Bytes in all egress queues at the end of a bin. A merged bin has the larger value.
     pub queued_bytes: Vec<u64>,
-    /// Time the peer held it, of the priority that was held longest, in picoseconds.
+    /// Time that the peer paused this port, in picoseconds, for the priority with the longest pauses.
     pub paused_ps: Vec<u64>,
-    /// Time it asked its peer to pause, of the priority that was asked longest, in picoseconds.
+    /// Time that this port paused its peer, in picoseconds, for the priority with the longest pauses.
     pub pausing_ps: Vec<u64>,
-    before: Before,
+    previous: PreviousCounters,
 }
 
-/// Counters at the end of the bin before.
+/// Counters at the end of the previous bin.
 #[derive(Clone, Copy, Debug, Default)]
-struct Before {
+struct PreviousCounters {
     tx_bytes: u64,
     tx_packets: u64,
     paused_ps: [u64; PRIORITIES],
@@ -52,7 +52,7 @@ struct Before {
 }
 
 impl Timeline {
-    /// From now on.
+    /// Creates a timeline that starts at the current time.
     pub fn new(fabric: &Fabric) -> Timeline {
         let mut timeline = Timeline {
             began: fabric.now(),
@@ -73,7 +73,7 @@ impl Timeline {
                     queued_bytes: Vec::new(),
                     paused_ps: Vec::new(),
                     pausing_ps: Vec::new(),
-                    before: Before {
+                    previous: PreviousCounters {
                         tx_bytes: counters.tx_bytes,
                         tx_packets: counters.tx_packets,
                         paused_ps: counters.rx_pause_ps,
@@ -85,30 +85,30 @@ impl Timeline {
         timeline
     }
 
-    /// When the open bin ends.
-    pub fn next(&self) -> Picos {
+    /// Returns the end of the open bin.
+    pub fn next_sample(&self) -> Picos {
         self.next
     }
 
-    /// Closes the open bin if its end has come.
+    /// Closes the open bin if its end has been reached.
     pub fn sample(&mut self, fabric: &Fabric) {
         if fabric.now() >= self.next {
-            self.close(fabric);
+            self.close_bin(fabric);
         }
     }
 
-    /// Closes the last bin, which may be shorter.
+    /// Closes the last bin, which can be shorter.
     pub fn finish(&mut self, fabric: &Fabric) {
         let last = self.ends.last().copied().unwrap_or(self.began);
         if fabric.now() > last {
-            self.close(fabric);
+            self.close_bin(fabric);
         }
     }
 
-    fn close(&mut self, fabric: &Fabric) {
+    fn close_bin(&mut self, fabric: &Fabric) {
         let now = fabric.now();
         for port in &mut self.ports {
-            port.close(fabric);
+            port.close_bin(fabric);
         }
         self.ends.push(now);
         if self.ends.len() >= BINS_MAX {
@@ -118,12 +118,12 @@ impl Timeline {
                 .chunks(2)
                 .filter_map(|pair| pair.last().copied())
                 .collect();
-            self.ports.iter_mut().for_each(PortTimeline::halve);
+            self.ports.iter_mut().for_each(PortTimeline::merge_bin_pairs);
         }
         self.next = now.saturating_add(self.bin);
     }
 
-    /// Begin and end of each bin, counted from the start, in nanoseconds.
+    /// Returns the start and end of each bin in nanoseconds since the start of the timeline.
     pub fn bins_ns(&self) -> Vec<(f64, f64)> {
         let ends = self.ends.iter().map(|end| end.since(self.began).0 as f64 / 1e3);
         let ends: Vec<f64> = ends.collect();
@@ -131,36 +131,36 @@ impl Timeline {
         begins.zip(ends.iter().copied()).collect()
     }
 
-    /// What each port of each switch did.
+    /// Returns the values of each port.
     pub fn ports(&self) -> &[PortTimeline] {
         &self.ports
     }
 }
 
 impl PortTimeline {
-    fn close(&mut self, fabric: &Fabric) {
+    fn close_bin(&mut self, fabric: &Fabric) {
         let id = PortId(self.port as u16);
         let (core, config) = (fabric.switch(self.switch), fabric.switch_config(self.switch));
         let counters = core.port_counters(fabric.now(), id);
         let link = &config.ports[self.port].link;
-        let packets = counters.tx_packets - self.before.tx_packets;
-        let octets = counters.tx_bytes - self.before.tx_bytes + packets * u64::from(link.overhead_bytes);
-        // An octet at 1 Mb/s takes 8 us.
-        let busy_ps = u128::from(octets) * 8_000_000 / u128::from(link.speed_mbps.max(1));
+        let packets = counters.tx_packets - self.previous.tx_packets;
+        let bytes = counters.tx_bytes - self.previous.tx_bytes + packets * u64::from(link.overhead_bytes);
+        // One byte at 1 Mb/s takes 8 us.
+        let busy_ps = u128::from(bytes) * 8_000_000 / u128::from(link.speed_mbps.max(1));
         self.busy_ps.push(u64::try_from(busy_ps).unwrap_or(u64::MAX));
         let cells: u64 = (0..PRIORITIES as u8)
             .map(|n| u64::from(core.queue_buffers(QueueId::new(id, n)).total.current_cells))
             .sum();
         self.queued_bytes.push(cells * u64::from(config.cell_bytes));
-        let longest = |now: &[u64; PRIORITIES], before: &[u64; PRIORITIES]| {
-            let grown = now.iter().zip(before).map(|(now, before)| now - before);
+        let longest = |now: &[u64; PRIORITIES], previous: &[u64; PRIORITIES]| {
+            let grown = now.iter().zip(previous).map(|(now, previous)| now - previous);
             grown.max().unwrap_or(0)
         };
         self.paused_ps
-            .push(longest(&counters.rx_pause_ps, &self.before.paused_ps));
+            .push(longest(&counters.rx_pause_ps, &self.previous.paused_ps));
         self.pausing_ps
-            .push(longest(&counters.tx_pause_ps, &self.before.pausing_ps));
-        self.before = Before {
+            .push(longest(&counters.tx_pause_ps, &self.previous.pausing_ps));
+        self.previous = PreviousCounters {
             tx_bytes: counters.tx_bytes,
             tx_packets: counters.tx_packets,
             paused_ps: counters.rx_pause_ps,
@@ -168,8 +168,8 @@ impl PortTimeline {
         };
     }
 
-    /// Makes one bin of two.
-    fn halve(&mut self) {
+    /// Merges pairs of bins.
+    fn merge_bin_pairs(&mut self) {
         for times in [&mut self.busy_ps, &mut self.paused_ps, &mut self.pausing_ps] {
             *times = times.chunks(2).map(|pair| pair.iter().sum()).collect();
         }

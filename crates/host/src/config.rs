@@ -1,4 +1,4 @@
-//! What a model host is told to be.
+//! Configuration of a model host.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,60 +13,61 @@ use xoff_wire::{ETHERNET_LEN, Ecn, IPV4_LEN, IPV6_LEN, UDP_LEN, VlanTag, icrc};
 
 use super::stamp::STAMP_BYTES;
 
-/// Most flows of one host.
+/// Maximum number of flows of one host.
 pub const FLOWS_MAX: usize = 4096;
-/// Largest payload of one frame: a jumbo frame less all headers.
+/// Largest payload of one frame in bytes: a jumbo frame without its headers.
 pub const PATH_MTU_MAX: u16 = 8192;
 
-/// A model host: its NIC, its addresses, what it sends.
+/// Configuration of a model host: NIC, addresses and flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostConfig {
-    /// Name, for reports.
+    /// Name of the host in reports.
     pub name: String,
     /// MAC address.
     pub mac: [u8; 6],
-    /// IPv4 address, which it answers ARP and echo requests for.
+    /// IPv4 address. The host answers ARP and echo requests for this address.
     pub ipv4: Option<Ipv4Addr>,
-    /// IPv6 address, which it answers neighbour solicitations and echo requests for.
+    /// IPv6 address. The host answers neighbour solicitations and echo requests for this address.
     pub ipv6: Option<Ipv6Addr>,
-    /// Routers, per address family: what is not in the host's own network goes there.
+    /// Gateways, at most one per address family. Packets to other networks go through them.
     pub gateways: Vec<Gateway>,
-    /// 802.1Q tag of its own ARP and neighbour discovery; that of flows is theirs.
+    /// 802.1Q tag of ARP and neighbour discovery. Flows have their own tag.
     pub vlan: Option<VlanTag>,
-    /// The NIC.
+    /// Configuration of the NIC.
     pub nic: NicConfig,
-    /// What it sends.
+    /// Open-loop flows that the host sends.
     pub flows: Vec<FlowConfig>,
-    /// Which run this is: written into each frame, so that frames of an earlier one that still drift about are
-    /// recognised. Hosts of one run share it.
+    /// Identifier of the run, written into each frame. The receiver uses it to recognise frames of an earlier
+    /// run. All hosts of a run have the same token.
     pub token: u64,
-    /// Whether frames of other tokens are counted as flows too (a receiver that stands alone cannot know its
-    /// senders' tokens); otherwise they are counted as stale only.
+    /// Whether frames with another token count as flows. A receiver without knowledge of its senders needs
+    /// this. Otherwise such frames only count as stale.
     pub accept_any_token: bool,
-    /// Seconds of wall time per second of model time, at least 1: latencies are measured on the wall clock.
+    /// Wall time per model time, at least 1. Latencies are measured in wall time and divided by this factor.
     pub dilate: u32,
-    /// The host says who it is (gratuitous ARP, unsolicited neighbour advertisement) this often, so that switches keep
-    /// its address and do not flood what is sent to it. Zero: only at the start.
+    /// Interval of announcements (gratuitous ARP, unsolicited neighbour advertisement), which keep the
+    /// address of the host in the tables of switches. 0 means only at the start.
     pub announce_interval: Picos,
-    /// Frames of queue pairs have a simulator's lengths instead of their own, to be held against it; in virtual time only.
+    /// Frame lengths of another simulator, for comparisons with it. Only in virtual time.
     pub fixed_lengths: Option<FixedLengths>,
-    /// Queue pairs that may send take turns in the order of their creation ([`Endpoint::take_turns`]), as in the ns-3 models.
+    /// Selects queue pairs round robin, as the ns-3 models do ([`Endpoint::enable_round_robin`]).
     ///
-    /// [`Endpoint::take_turns`]: xoff_rdma::Endpoint::take_turns
-    pub take_turns: bool,
+    /// [`Endpoint::enable_round_robin`]: xoff_rdma::Endpoint::enable_round_robin
+    pub round_robin: bool,
 }
 
-/// Lengths of a simulator's frames, as a socket would see them.
+/// Frame lengths of another simulator, without FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedLengths {
-    /// Octets of a data frame beside its payload; at least 48, so that it is longer than our headers with 64 bytes of payload.
+    /// Bytes of a data frame without its payload, at least 48. A frame is then longer than the real headers
+    /// with 64 bytes of payload.
     pub header_bytes: u32,
-    /// Octets of an acknowledgement or a CNP; at least 58, our headers of one over IPv4.
+    /// Bytes of an acknowledgement or CNP, at least 58, the real length over IPv4.
     pub ack_bytes: u32,
 }
 
 impl HostConfig {
-    /// A host that sends nothing yet, with a NIC of Ethernet timing.
+    /// Creates the configuration of a host without flows, whose NIC has Ethernet timing.
     pub fn new(name: impl Into<String>, mac: [u8; 6], link: LinkTiming) -> HostConfig {
         HostConfig {
             name: name.into(),
@@ -82,22 +83,22 @@ impl HostConfig {
             dilate: 1,
             announce_interval: Picos::from_millis(10_000),
             fixed_lengths: None,
-            take_turns: false,
+            round_robin: false,
         }
     }
 }
 
-/// A router of a host.
+/// A gateway to other networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gateway {
-    /// The host's own network: what is in it is asked for directly.
+    /// Network of the host. Its addresses are resolved directly.
     pub network: IpNet,
-    /// The router's address in it.
+    /// Address of the gateway in this network.
     pub address: IpAddr,
 }
 
 impl HostConfig {
-    /// Who is to be asked for on the way to `destination`: a router, or the destination itself.
+    /// Returns the address to resolve for packets to `destination`: a gateway or the destination itself.
     pub fn next_hop(&self, destination: IpAddr) -> IpAddr {
         let of_family = |gateway: &&Gateway| gateway.address.is_ipv4() == destination.is_ipv4();
         match self.gateways.iter().find(of_family) {
@@ -107,30 +108,32 @@ impl HostConfig {
     }
 }
 
-/// The NIC of a host.
+/// Configuration of a NIC.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NicConfig {
-    /// Speed and framing of its link.
+    /// Speed and framing of the link.
     pub link: LinkTiming,
     /// Bit *n*: the NIC honours PFC of priority *n*.
     pub pfc_honoured: u8,
-    /// The NIC honours 802.3x PAUSE frames, which stop all classes. A link has either PFC or 802.3x (IEEE 802.1Q 36.1.1), so
-    /// this is for NICs with PFC off.
+    /// Whether the NIC honours 802.3x PAUSE frames, which pause all classes. A link uses either PFC or 802.3x
+    /// (IEEE 802.1Q 36.1.1), so this field is for NICs without PFC.
     pub pause_honoured: bool,
-    /// From the arrival of a pause to its effect, in nanoseconds of model time (IEEE 802.3 31B.3.7 bounds it:
-    /// 2 quanta at 1 Gb/s, 394 at 100 Gb/s). It delays the release as well, so a pause keeps its length.
+    /// Response time of a pause in nanoseconds of model time. IEEE 802.3 31B.3.7 limits it to 2 quanta at 1
+    /// Gb/s and 394 quanta at 100 Gb/s. The response time delays the end of a pause too, so the pause keeps
+    /// its length.
     pub response_ns: u64,
-    /// Share of each class in the link, relative to the other classes that have something to send, 1 to 100.
+    /// Weight of each class, 1 to 100. Classes with frames share the link in proportion to their weights.
     pub weights: [u8; PRIORITIES],
-    /// A receive side that is slower than the link; `None` takes frames in as they come.
+    /// Receive buffer that is slower than the link. `None` means that the NIC receives at link speed.
     pub receive_buffer: Option<ReceiveBuffer>,
-    /// A pause lasts until it is resumed, whatever its quanta: simulators have it so
+    /// Whether a pause lasts until an XON frame, independent of its quanta, as in some simulators
     /// ([`PauseModel::UntilResumed`](xoff_dataplane::config::PauseModel)).
     pub pauses_until_resumed: bool,
 }
 
 impl NicConfig {
-    /// Obeys pauses of all priorities within two quanta, shares the link evenly, receives at any speed.
+    /// Creates a NIC that honours PFC of all priorities within two quanta, has equal weights and receives at
+    /// link speed.
     pub fn new(link: LinkTiming) -> NicConfig {
         NicConfig {
             link,
@@ -144,28 +147,28 @@ impl NicConfig {
     }
 }
 
-/// A receive side that drains slower than the link fills it, and says so with PFC.
+/// A receive buffer that drains more slowly than the link fills it, and that sends PFC frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveBuffer {
-    /// Its size in bytes (of `mac_len`); what does not fit is dropped and counted as the NIC's loss.
+    /// Size in bytes of `mac_len`. Frames that do not fit are dropped and counted by the NIC.
     pub buffer_bytes: u32,
-    /// How fast it drains, in bits of `mac_len` per second of model time, at least 1.
+    /// Drain rate in bits of `mac_len` per second of model time, at least 1.
     pub drain_bps: u64,
-    /// A class that holds this much sends XOFF. At most `buffer_bytes`.
+    /// Bytes of a class at which XOFF is sent, at most `buffer_bytes`.
     pub xoff_bytes: u32,
-    /// A stopped class that has come down to this sends XON. Less than `xoff_bytes`.
+    /// Bytes of a paused class at which XON is sent, less than `xoff_bytes`.
     pub xon_bytes: u32,
-    /// Bit *n*: priority *n* sends PFC.
+    /// Bit *n*: the NIC sends PFC for priority *n*.
     pub pfc_enabled: u8,
-    /// Quanta in an XOFF frame, 1 to 65535; repeated at half that time.
+    /// Quanta of an XOFF frame, 1 to 65535. The frame is repeated after half of this time.
     pub pause_quanta: u16,
-    /// DSCP to class; untagged frames without IP are class 0.
+    /// Class of each DSCP. Untagged frames without IP have class 0.
     pub dscp_to_class: [u8; 64],
 }
 
 impl ReceiveBuffer {
-    /// A buffer that drains at the speed of its link, sends PFC for all classes at these fill levels, and takes the
-    /// class of a frame from the upper three bits of its DSCP.
+    /// Creates a buffer that drains at the speed of its link and sends PFC for all classes at these fill
+    /// levels. The class of a frame is the upper three bits of its DSCP.
     pub fn at_link_speed(
         buffer_bytes: u32,
         xoff_percent: u32,
@@ -185,53 +188,54 @@ impl ReceiveBuffer {
     }
 }
 
-/// A flow: RDMA messages on one reliable connection, one way. Open loop: it does not wait for
+/// An open-loop flow: RDMA messages in one direction of a reliable connection. The sender does not wait for
 /// acknowledgements and repeats nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowConfig {
-    /// Its number in the run; receivers count by it. Unique among all senders of a token.
+    /// Number of the flow, unique among all senders of a token.
     pub id: u32,
     /// Transmit queue of the NIC, 0 to 7.
     pub class: u8,
-    /// Where it goes. The source address is the host's of the same family.
+    /// Destination address. The source is the host's address of the same family.
     pub dst_ip: IpAddr,
-    /// Its MAC address; `None` asks by ARP or neighbour discovery before sending.
+    /// MAC address of the destination. `None` resolves it by ARP or neighbour discovery before sending.
     pub dst_mac: Option<[u8; 6]>,
     /// DSCP, 0 to 63.
     pub dscp: u8,
-    /// ECN field of its frames.
+    /// ECN field of the frames.
     pub ecn: Ecn,
-    /// 802.1Q tag.
+    /// 802.1Q tag of the frames.
     pub vlan: Option<VlanTag>,
-    /// Hop limit, at least 1.
+    /// Hop limit (TTL), at least 1.
     pub ttl: u8,
-    /// Own queue pair, 24 bits.
+    /// Number of the source queue pair, 24 bits.
     pub src_qp: u32,
-    /// The receiver's queue pair, 24 bits.
+    /// Number of the destination queue pair, 24 bits.
     pub dst_qp: u32,
     /// First packet sequence number, 24 bits.
     pub first_psn: u32,
-    /// UDP source port; `None` derives it from the queue pairs as rdma-core does (`rdma_flow_label_to_udp_sport`).
+    /// UDP source port. `None` derives it from the queue pair numbers as rdma-core does
+    /// (`rdma_flow_label_to_udp_sport`).
     pub udp_source_port: Option<u16>,
-    /// What its messages are.
-    pub operation: Operation,
-    /// Length of a message in bytes. Its last frame is shorter where this is no multiple of `path_mtu`, but not shorter
-    /// than the stamp that each frame carries (40 bytes).
+    /// Operation of the messages.
+    pub operation: FlowOperation,
+    /// Length of a message in bytes. If it is no multiple of `path_mtu`, the last frame is shorter, but
+    /// contains at least the stamp of 40 bytes.
     pub message_bytes: u32,
-    /// Payload of a full frame in bytes, 40 to 8192 (InfiniBand knows 256 to 4096).
+    /// Payload of a full frame in bytes, 40 to 8192. InfiniBand defines 256 to 4096.
     pub path_mtu: u16,
-    /// The most it sends.
-    pub rate: Rate,
-    /// It starts this long after [`super::Host::start`] or [`super::Host::start_flow`].
+    /// Maximum sending rate.
+    pub rate: FlowRate,
+    /// Start time after [`super::Host::start`] or [`super::Host::start_flow`].
     pub start: Picos,
-    /// It ends after so many frames.
+    /// Number of frames after which the flow ends, or `None` for no end.
     pub frames_max: Option<u64>,
-    /// [`super::Host::start`] passes over it: it waits for [`super::Host::start_flow`].
+    /// Whether only [`super::Host::start_flow`] starts this flow, and not [`super::Host::start`].
     pub waits: bool,
 }
 
 impl FlowConfig {
-    /// DSCP 26, class 3, ECT(0), messages of 1 MiB in frames of 1082 bytes, at the link's whole rate.
+    /// Creates a flow with DSCP 26, class 3, ECT(0), messages of 1 MiB in frames of 1082 bytes, at link rate.
     pub fn lossless(id: u32, dst_ip: IpAddr, dst_mac: Option<[u8; 6]>) -> FlowConfig {
         FlowConfig {
             id,
@@ -246,17 +250,17 @@ impl FlowConfig {
             dst_qp: (0x12 + 2 * id) & MASK_24,
             first_psn: 0,
             udp_source_port: None,
-            operation: Operation::Write,
+            operation: FlowOperation::Write,
             message_bytes: 1 << 20,
             path_mtu: 1024,
-            rate: Rate::LINK,
+            rate: FlowRate::LINK,
             start: Picos::ZERO,
             frames_max: None,
             waits: false,
         }
     }
 
-    /// The same in class 0 (DSCP 0, Not-ECT): what may be lost.
+    /// Creates a flow of class 0 with DSCP 0 and Not-ECT, for lossy traffic.
     pub fn lossy(id: u32, dst_ip: IpAddr, dst_mac: Option<[u8; 6]>) -> FlowConfig {
         FlowConfig {
             class: 0,
@@ -266,19 +270,20 @@ impl FlowConfig {
         }
     }
 
-    /// Length of the headers and the ICRC of a middle frame.
+    /// Returns the length of the headers and the ICRC of a middle frame.
     pub fn headers_len(&self) -> u32 {
         FlowConfig::headers_len_of(self.dst_ip.is_ipv6(), self.vlan.is_some())
     }
 
-    /// Shortest and longest middle frame; between them, every fourth length is possible.
+    /// Returns the shortest and the longest middle frame. Lengths between them in steps of 4 bytes are
+    /// possible.
     pub fn frame_len_range(ipv6: bool, tagged: bool) -> (u32, u32) {
         let headers = FlowConfig::headers_len_of(ipv6, tagged);
         (headers + STAMP_BYTES as u32, headers + u32::from(PATH_MTU_MAX))
     }
 
-    /// The path MTU whose middle frames are `frame_len` bytes long as a socket sees them; `None` if no payload
-    /// of [`FlowConfig::path_mtu`]'s range gives that length.
+    /// Returns the path MTU for middle frames of `frame_len` bytes without FCS. Returns `None` if no payload
+    /// in the range of [`FlowConfig::path_mtu`] gives this length.
     pub fn path_mtu_for(frame_len: u32, ipv6: bool, tagged: bool) -> Option<u16> {
         let payload = frame_len.checked_sub(FlowConfig::headers_len_of(ipv6, tagged))?;
         let fits =
@@ -286,15 +291,16 @@ impl FlowConfig {
         fits.then_some(payload as u16)
     }
 
-    /// Ethernet, tag, IP, UDP, base transport header, ICRC.
+    /// Returns the length of Ethernet, tag, IP, UDP, BTH and ICRC.
     fn headers_len_of(ipv6: bool, tagged: bool) -> u32 {
         let tag = if tagged { TAG_LEN } else { 0 };
         let ip = if ipv6 { IPV6_LEN } else { IPV4_LEN };
         (ETHERNET_LEN + tag + ip + UDP_LEN + bth::LEN + icrc::LEN) as u32
     }
 
-    /// This flow in frames of `frame_len` bytes (98 to 8240 for untagged IPv4, in steps of 4; first frames of
-    /// messages have 16 more), its messages cut to whole frames; `None` if no payload gives that length.
+    /// Returns this flow with frames of `frame_len` bytes, 98 to 8240 for untagged IPv4 in steps of 4. The
+    /// first frame of a message has 16 more bytes. Messages are shortened to full frames. Returns `None` if
+    /// no payload gives this length.
     pub fn with_frame_len(self, frame_len: u32) -> Option<FlowConfig> {
         let path_mtu = FlowConfig::path_mtu_for(frame_len, self.dst_ip.is_ipv6(), self.vlan.is_some())?;
         let frames = (self.message_bytes / u32::from(path_mtu)).max(1);
@@ -306,54 +312,55 @@ impl FlowConfig {
     }
 }
 
-/// What the messages of a flow are.
+/// Operation of the messages of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Operation {
-    /// RDMA WRITE: the first frame of a message is 16 bytes longer (RETH).
+pub enum FlowOperation {
+    /// RDMA WRITE. The first frame of a message has 16 more bytes for the RETH.
     #[default]
     Write,
-    /// SEND: all full frames are equally long.
+    /// SEND. All full frames have the same length.
     Send,
 }
 
-/// A sending rate. A cap, not a debt: what a pause or a busy link prevents is not made up for, beyond a few frames.
+/// A maximum sending rate. A flow that could not send because of a pause or a busy link catches up only a few
+/// frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rate {
-    /// Share of the link's time, in millionths, 1 to 1 000 000.
+pub enum FlowRate {
+    /// Share of the link's capacity in millionths, 1 to 1 000 000.
     LinkShare(u32),
-    /// Bits on the wire per second of model time, preamble and gap of each frame included; at least 1.
+    /// Bits per second of model time including preamble and gap of each frame, at least 1.
     WireBitsPerSecond(u64),
 }
 
-impl Rate {
-    /// All that the link carries.
-    pub const LINK: Rate = Rate::LinkShare(1_000_000);
+impl FlowRate {
+    /// Full capacity of the link.
+    pub const LINK: FlowRate = FlowRate::LinkShare(1_000_000);
 
-    /// In bits on the wire per second on a link.
+    /// Returns the rate in bits per second on a link, including preamble and gap.
     pub fn bits_per_second(self, link: &LinkTiming) -> u64 {
         match self {
-            Rate::LinkShare(millionths) => u64::from(link.speed_mbps) * u64::from(millionths),
-            Rate::WireBitsPerSecond(bps) => bps,
+            FlowRate::LinkShare(millionths) => u64::from(link.speed_mbps) * u64::from(millionths),
+            FlowRate::WireBitsPerSecond(bps) => bps,
         }
     }
 }
 
-/// A host configuration that cannot be.
+/// An invalid host configuration.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("host {host}: {field} is {value}, allowed is {allowed}")]
 pub struct HostConfigError {
     /// Name of the host.
     pub host: String,
-    /// Which field, with the flow's number.
+    /// Field with the invalid value, with the flow number if it belongs to a flow.
     pub field: String,
-    /// Its value.
+    /// Invalid value.
     pub value: String,
-    /// What it may be.
+    /// Allowed values.
     pub allowed: &'static str,
 }
 
 impl HostConfig {
-    /// Checks every range that the host relies on.
+    /// Checks the range of every field.
     pub fn check(&self) -> Result<(), HostConfigError> {
         let rule = |ok: bool, field: String, value: String, allowed: &'static str| {
             let host = self.name.clone();
@@ -496,8 +503,8 @@ impl HostConfig {
             "40 to 2^31, last frame 40 or more",
         )?;
         let rate_ok = match flow.rate {
-            Rate::LinkShare(millionths) => (1..=1_000_000).contains(&millionths),
-            Rate::WireBitsPerSecond(bps) => bps > 0,
+            FlowRate::LinkShare(millionths) => (1..=1_000_000).contains(&millionths),
+            FlowRate::WireBitsPerSecond(bps) => bps > 0,
         };
         rule(
             rate_ok,

@@ -1,53 +1,59 @@
-//! Source ports that change from packet to packet, so that switches which hash the five-tuple spread a queue pair over all paths.
+//! Source ports that change with each packet. Switches that hash the five-tuple then spread a queue pair over
+//! all paths.
 
 use serde::{Deserialize, Serialize};
 
-/// Most values of a pool: UDP source ports of RoCEv2 are 0xc000 to 0xffff.
+/// Maximum number of entropy values. UDP source ports of RoCEv2 are 0xc000 to 0xffff.
 pub const ENTROPY_VALUES_MAX: u16 = 0x4000;
 
 const PORT_FIRST: u16 = 0xc000;
 const PORT_BITS_MASK: u16 = ENTROPY_VALUES_MAX - 1;
 
-/// Neighbouring values of a pool lie far apart: odd, so that all of a pool differ; the golden ratio of 2^14.
+/// Distance of neighbouring values of a pool, the golden ratio of 2^14. It is odd, so that all values of a
+/// pool differ.
 const STRIDE: u16 = 10_125;
 
-/// Entropy values of a queue pair, as Ultra Ethernet's packet spraying has them (RUD), in the only field of RoCEv2 that is free for them: each packet of requests
-/// and READ responses has a UDP source port out of a pool. Acknowledgements and CNPs keep the queue pair's own, the first of the pool.
+/// Entropy values of a queue pair, as in the packet spraying of Ultra Ethernet (RUD). RoCEv2 can only vary
+/// the UDP source port.
+///
+/// Each packet of requests and READ responses has a source port of a pool. Acknowledgements and CNPs have the
+/// first port of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entropy {
-    /// Source ports in the pool, 1 to [`ENTROPY_VALUES_MAX`]. By a hash they lie on paths as by lot: of four paths, each
-    /// has its quarter give or take 2.7 % with 4 096 values, 22 % with 64 (one standard deviation).
+    /// Number of source ports in the pool, 1 to [`ENTROPY_VALUES_MAX`]. Switches hash them to paths at
+    /// random. With four paths, the load of each path has a standard deviation of 2.7 % with 4 096 values and
+    /// 22 % with 64 values.
     pub values: u16,
-    /// Which one a packet gets.
+    /// Selection of the value of a packet.
     pub pick: EntropyPick,
 }
 
-/// Which value of its pool a packet gets.
+/// Selection of an entropy value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EntropyPick {
-    /// One after the other.
+    /// The next value of the pool.
     #[default]
     RoundRobin,
-    /// At random.
+    /// A random value of the pool.
     Random,
 }
 
-/// The ports of one queue pair.
+/// Source ports of one queue pair.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct SourcePorts {
+pub(super) struct SourcePortPool {
     entropy: Entropy,
     first: u16,
-    /// Packets so far.
+    /// Number of packets so far.
     packets: u64,
     seed: u64,
 }
 
-impl SourcePorts {
-    /// A pool that begins with `first`; queue pairs with different seeds draw differently.
-    pub(super) fn new(entropy: Entropy, first: u16, seed: u64) -> SourcePorts {
+impl SourcePortPool {
+    /// Creates a pool that starts with `first`. Different seeds give different random values.
+    pub(super) fn new(entropy: Entropy, first: u16, seed: u64) -> SourcePortPool {
         let values = entropy.values.clamp(1, ENTROPY_VALUES_MAX);
-        SourcePorts {
+        SourcePortPool {
             entropy: Entropy { values, ..entropy },
             first,
             packets: 0,
@@ -55,13 +61,13 @@ impl SourcePorts {
         }
     }
 
-    /// The port of the next packet.
+    /// Returns the port of the next packet.
     #[inline]
-    pub(super) fn next(&mut self) -> u16 {
+    pub(super) fn next_port(&mut self) -> u16 {
         let values = u64::from(self.entropy.values);
         let index = match self.entropy.pick {
             EntropyPick::RoundRobin => self.packets % values,
-            EntropyPick::Random => ((mixed(self.seed.wrapping_add(self.packets)) >> 32) * values) >> 32,
+            EntropyPick::Random => ((splitmix64(self.seed.wrapping_add(self.packets)) >> 32) * values) >> 32,
         };
         self.packets += 1;
         let offset = (index as u16).wrapping_mul(STRIDE);
@@ -69,13 +75,13 @@ impl SourcePorts {
     }
 }
 
-/// The output function of splitmix64 (Steele, Lea and Flood 2014) at a place of its sequence.
+/// Output function of SplitMix64 (Steele, Lea and Flood 2014) at a position of its sequence.
 #[inline]
-fn mixed(place: u64) -> u64 {
-    let mut mixed = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
+fn splitmix64(place: u64) -> u64 {
+    let mut splitmix64 = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    splitmix64 = (splitmix64 ^ splitmix64 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    splitmix64 = (splitmix64 ^ splitmix64 >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    splitmix64 ^ splitmix64 >> 31
 }
 
 #[cfg(test)]
@@ -84,12 +90,12 @@ mod tests {
     use std::collections::BTreeMap;
 
     fn ports(values: u16, pick: EntropyPick, first: u16, packets: usize) -> Vec<u16> {
-        let mut ports = SourcePorts::new(Entropy { values, pick }, first, u64::from(first));
-        (0..packets).map(|_| ports.next()).collect()
+        let mut ports = SourcePortPool::new(Entropy { values, pick }, first, u64::from(first));
+        (0..packets).map(|_| ports.next_port()).collect()
     }
 
     #[test]
-    fn a_pool_has_so_many_ports_from_the_first_on_and_goes_round() {
+    fn round_robin_uses_all_ports_of_the_pool() {
         for values in [1, 2, 64, 1_000, ENTROPY_VALUES_MAX] {
             let ports = ports(values, EntropyPick::RoundRobin, 0xd123, 3 * usize::from(values));
             let (round, rest) = ports.split_at(usize::from(values));
@@ -102,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn drawn_ports_are_those_of_the_same_pool_and_even() {
+    fn random_ports_are_evenly_distributed_over_the_pool() {
         let pool: std::collections::BTreeSet<_> = ports(16, EntropyPick::RoundRobin, 0xffff, 16)
             .into_iter()
             .collect();

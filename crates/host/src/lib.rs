@@ -1,42 +1,74 @@
-//! Model hosts: an RDMA NIC and a RoCEv2 endpoint of ours.
+//! Model hosts with an RDMA NIC and RoCEv2 queue pairs.
 //!
-//! A kernel's own network stack does not obey PFC, so a lossless path ends in a host that does. [`Host`] is sans-IO
-//! like the switch: frames and the time go in, frames come out, nothing here reads a clock. It has
+//! A lossless path needs a host that honours PFC, and the network stack of a kernel does not. A [`Host`]
+//! performs no input or output and reads no clock: the caller passes arriving frames and the time, and takes
+//! frames to send.
 //!
-//! - a NIC with eight transmit queues that share its link, stop for PFC and never exceed the link's speed,
-//! - flows: RDMA WRITE messages on reliable connections, at a set rate, with packet sequence numbers and ICRC,
-//! - a receiver that verifies every ICRC and accounts for loss, order, duplicates and latency,
-//! - ARP, neighbour discovery and echo, enough to be found.
+//! A host has these parts:
 //!
-//! Flows are open loop in this version: nobody acknowledges and nobody repeats, so what is lost stays lost and is seen.
+//! - a NIC with eight transmit queues that share the link, honour PFC and never exceed the link speed
+//! - open-loop flows: RDMA messages at a constant rate, with packet sequence numbers and ICRC
+//! - queue pairs of [`xoff_rdma`], with acknowledgements, loss recovery and congestion control
+//! - a receiver that verifies each ICRC and counts loss, reordering, duplicates and latency
+//! - ARP, IPv6 neighbour discovery and echo replies
+//!
+//! An open-loop flow does not wait for acknowledgements and repeats nothing. Every lost frame of a flow is
+//! therefore visible in the results.
+//!
+//! # Example
+//!
+//! A host sends ten frames of one flow. The caller would put each frame on a link:
+//!
+//! ```
+//! use xoff_host::{FlowConfig, Host, HostConfig};
+//! use xoff_units::{LinkTiming, Picos};
+//!
+//! let mut config = HostConfig::new("h1", [2, 0, 0, 0, 0, 1], LinkTiming::ethernet(100_000));
+//! config.ipv4 = Some([10, 0, 0, 1].into());
+//! let destination_mac = [2, 0, 0, 0, 0, 2];
+//! config.flows.push(FlowConfig::lossless(0, [10, 0, 0, 2].into(), Some(destination_mac)));
+//!
+//! let mut host = Host::new(&config)?;
+//! host.start(Picos::ZERO);
+//! let mut buffer = vec![0; host.frame_len_max()];
+//! let mut now = Picos::ZERO;
+//! while host.sent_frames() < 10 {
+//!     match host.transmit(now, now.as_nanos(), &mut buffer) {
+//!         Some(frame_len) => assert!(frame_len >= 42),
+//!         None => now = host.next_deadline(),
+//!     }
+//! }
+//! # Ok::<(), xoff_host::HostConfigError>(())
+//! ```
 
 mod config;
-mod endpoint;
 mod entropy;
-mod intake;
+mod flow_sender;
+mod host;
 mod neighbour;
 mod nic;
 mod pacer;
 mod queue_pairs;
+mod receive_buffer;
 mod receiver;
-mod requester;
+mod roce_datagram;
 mod schedule;
 mod sequence;
 mod stamp;
 #[cfg(test)]
 mod tests;
-mod trimmed;
 
 pub use config::{
-    FLOWS_MAX, FixedLengths, FlowConfig, Gateway, HostConfig, HostConfigError, NicConfig, Operation,
-    PATH_MTU_MAX, Rate, ReceiveBuffer,
-};
-pub use endpoint::{
-    HEADERS_LEN_MAX, Host, HostResults, Inbound, SENT_FRAME_LEN_MAX, SendRefused, SentFlow, flow_report,
+    FLOWS_MAX, FixedLengths, FlowConfig, FlowOperation, FlowRate, Gateway, HostConfig, HostConfigError,
+    NicConfig, PATH_MTU_MAX, ReceiveBuffer,
 };
 pub use entropy::{ENTROPY_VALUES_MAX, Entropy, EntropyPick};
+pub use host::{
+    HEADERS_LEN_MAX, Host, HostResults, InboundFrame, SENT_FRAME_LEN_MAX, SendFrameError, SentFlow,
+    flow_report,
+};
 pub use nic::{CATCH_UP_FRAMES, NicCounters};
-pub use queue_pairs::{Emitted, QueuePairSetup};
+pub use queue_pairs::{EmittedFrame, QueuePairSetup};
 pub use receiver::{ForeignFlow, ReceiveTotals, ReceivedFlow, TRACKED_FLOWS_MAX};
 pub use sequence::REORDER_WINDOW_FRAMES;
 pub use stamp::{STAMP_BYTES, Stamp};

@@ -1,113 +1,115 @@
-//! The transmit side of a NIC: one link, eight classes, pauses.
+//! Transmit side of a NIC: one link, eight classes, and pauses.
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::pfc::{PauseReceiver, set_bits};
 use xoff_dataplane::{Line, LinkTiming, Picos};
 
 use super::config::NicConfig;
-use super::schedule::FairShare;
+use super::schedule::FairScheduler;
 
-/// After a call that comes late, so many frames leave at once; link time before them is lost and recorded.
+/// Number of frames that leave at once after a late call. Link time before them is lost and recorded.
 pub const CATCH_UP_FRAMES: u64 = 32;
 
-/// What a NIC counts.
+/// Counters of a NIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NicCounters {
-    /// Frames of flows and queue pairs put on the wire, per class.
+    /// Sent frames of flows and queue pairs, per class.
     pub tx_frames: [u64; PRIORITIES],
-    /// Their bytes (`mac_len`), per class.
+    /// Bytes (`mac_len`) of the sent frames, per class.
     pub tx_bytes: [u64; PRIORITIES],
-    /// Frames put on the wire ahead of all classes: ARP, neighbour discovery, echo replies, frames given as bytes
-    /// ([`Host::send_frame`](super::Host::send_frame)). MAC control frames are not among them.
+    /// Frames sent before all classes: ARP, neighbour discovery, echo replies, and frames of
+    /// [`Host::send_frame`](super::Host::send_frame). MAC control frames are not included.
     pub tx_other_frames: u64,
-    /// Their bytes (`mac_len`).
+    /// Bytes (`mac_len`) of these frames.
     pub tx_other_bytes: u64,
-    /// Frames of the host's own that found no room to wait for the link, pauses included; they were not sent.
+    /// Frames of the host, including pauses, that were discarded because too many were waiting for the link.
     pub tx_dropped_frames: u64,
-    /// PFC frames received whose enable bit *n* is set, XON included.
+    /// Received PFC frames with enable bit *n*, XON included.
     pub pfc_rx: [u64; PRIORITIES],
-    /// PFC frames received.
+    /// Received PFC frames.
     pub pfc_rx_frames: u64,
-    /// Running classes that a PFC pause stopped.
+    /// Changes of a class from running to paused by PFC.
     pub pfc_on2off_rx: [u64; PRIORITIES],
-    /// Time each class was paused by PFC, the pause in progress included, in nanoseconds of model time.
+    /// Time for which each class was paused by PFC, in nanoseconds of model time. A current pause is
+    /// included.
     pub paused_ns: [u64; PRIORITIES],
-    /// 802.3x PAUSE frames received, honoured or not, XON (0 quanta) included.
+    /// Received 802.3x PAUSE frames, with XON (0 quanta) and frames that the NIC ignores.
     pub pause_rx_frames: u64,
-    /// Time all classes were paused by 802.3x, the pause in progress included, in nanoseconds of model time.
+    /// Time for which all classes were paused by 802.3x, in nanoseconds of model time. A current pause is
+    /// included.
     pub global_paused_ns: u64,
-    /// PFC frames sent whose enable bit *n* is set, XON included.
+    /// Sent PFC frames with enable bit *n*, XON included.
     pub pfc_tx: [u64; PRIORITIES],
-    /// Frames that found the receive buffer full, per class.
+    /// Frames that did not fit into the receive buffer, per class.
     pub rx_dropped_frames: [u64; PRIORITIES],
-    /// Model time by which departures were put off because the NIC was called too late to catch up, in nanoseconds.
+    /// Delay of departures because calls were too late to catch up, in nanoseconds of model time.
     pub tx_deficit_ns: u64,
 }
 
-/// Decides when the next frame leaves and of which class it is. It knows nothing of frames.
+/// Selects the class and the time of the next frame. The NIC does not handle frames themselves.
 #[derive(Clone, Debug)]
 pub(super) struct Nic {
     link: Line,
     honoured: u8,
     pause_honoured: bool,
     pauses: PauseReceiver,
-    /// 802.3x pauses: priority 0 stands for the whole link.
+    /// State of 802.3x pauses. Priority 0 represents the whole link.
     whole_link: PauseReceiver,
-    /// Bit *n*: class *n* is paused, by PFC or 802.3x.
+    /// Bit *n*: class *n* is paused by PFC or 802.3x.
     stopped: u8,
-    /// When `pauses` or `whole_link` change by themselves next.
+    /// Next time at which a pause takes effect or ends.
     change_at: Picos,
-    /// When each class was last released from a pause: nothing of it leaves before, however late the call.
+    /// Time at which each class was last resumed. No frame of the class may have an earlier departure, even
+    /// in a late call.
     resumed_at: [Picos; PRIORITIES],
     link_free: Picos,
-    share: FairShare,
+    share: FairScheduler,
     deficit: Picos,
     counters: NicCounters,
 }
 
 impl NicCounters {
-    /// Frames put on the wire, of all kinds but MAC control.
+    /// Returns the number of sent frames of all kinds except MAC control.
     pub fn all_tx_frames(&self) -> u64 {
         self.tx_frames.iter().sum::<u64>() + self.tx_other_frames
     }
 
-    /// Their bytes (`mac_len`).
+    /// Returns the bytes (`mac_len`) of these frames.
     pub fn all_tx_bytes(&self) -> u64 {
         self.tx_bytes.iter().sum::<u64>() + self.tx_other_bytes
     }
 }
 
-/// When each class first has something to send.
+/// Earliest departure of each class.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Earliest<'a> {
-    /// [`Picos::NEVER`]: it has nothing.
+pub(super) struct EarliestDepartures<'a> {
+    /// Departure time of each class, or [`Picos::NEVER`] without a frame.
     pub(super) at: &'a [Picos; PRIORITIES],
-    /// Bit *n*: class *n* has something. The others are not looked at.
+    /// Bit *n*: class *n* has a frame. The other classes are not read.
     pub(super) waiting: u8,
 }
 
-impl Earliest<'_> {
-    /// What is first of this and of another kind of senders, which says when its classes first have something; `both` is where that is
-    /// kept.
-    pub(super) fn or<'b>(
+impl EarliestDepartures<'_> {
+    /// Merges the departure times with those of another kind of senders. The result is stored in `merged`.
+    pub(super) fn merged_with<'b>(
         self,
         at: impl Fn(usize) -> Picos,
-        both: &'b mut [Picos; PRIORITIES],
-    ) -> Earliest<'b> {
+        merged: &'b mut [Picos; PRIORITIES],
+    ) -> EarliestDepartures<'b> {
         let mut waiting = self.waiting;
-        for (class, first) in both.iter_mut().enumerate() {
+        for (class, first) in merged.iter_mut().enumerate() {
             *first = self.at[class].min(at(class));
             waiting |= u8::from(*first != Picos::NEVER) << class;
         }
-        Earliest { at: both, waiting }
+        EarliestDepartures { at: merged, waiting }
     }
 }
 
-/// A chance to send.
+/// Permission to send a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct SendSlot {
     pub(super) class: usize,
-    /// When the frame begins to leave: now, or earlier when the call came late.
+    /// Departure time: now, or earlier after a late call.
     pub(super) start: Picos,
 }
 
@@ -131,7 +133,7 @@ impl Nic {
             change_at: Picos::NEVER,
             resumed_at: [Picos::ZERO; PRIORITIES],
             link_free: Picos::ZERO,
-            share: FairShare::new(config.weights),
+            share: FairScheduler::new(config.weights),
             deficit: Picos::ZERO,
             counters: NicCounters::default(),
         }
@@ -141,62 +143,62 @@ impl Nic {
         self.link.timing()
     }
 
-    /// Takes a PFC frame that arrived at `now`.
-    pub(super) fn pause(&mut self, now: Picos, enable: u8, quanta: &[u16; PRIORITIES]) {
+    /// Processes a PFC frame that arrived at `now`.
+    pub(super) fn receive_pfc(&mut self, now: Picos, enable: u8, quanta: &[u16; PRIORITIES]) {
         self.counters.pfc_rx_frames += 1;
         for (priority, count) in self.counters.pfc_rx.iter_mut().enumerate() {
             *count += u64::from(enable >> priority & 1);
         }
-        self.change(now);
+        self.process_pause_changes(now);
         let timing = self.link.timing();
         self.pauses.receive(now, enable, quanta, self.honoured, timing);
-        self.pauses_changed(now);
+        self.update_paused_classes(now);
     }
 
-    /// Takes an 802.3x PAUSE frame that arrived at `now`.
-    pub(super) fn pause_all(&mut self, now: Picos, quanta: u16) {
+    /// Processes an 802.3x PAUSE frame that arrived at `now`.
+    pub(super) fn receive_pause(&mut self, now: Picos, quanta: u16) {
         self.counters.pause_rx_frames += 1;
         if !self.pause_honoured {
             return;
         }
-        self.change(now);
+        self.process_pause_changes(now);
         let timing = self.link.timing();
         self.whole_link.receive(now, 1, &[quanta; PRIORITIES], 1, timing);
-        self.pauses_changed(now);
+        self.update_paused_classes(now);
     }
 
-    /// Brings the pauses up to `now`. What they forbid as of now is not sent, even where a punctual NIC would have sent
-    /// it before: lateness errs on the side of the peer's buffer.
+    /// Updates the pauses to `now`. A class that is paused now does not send, even if an earlier call could
+    /// have sent a frame. A late call thus protects the buffer of the peer.
     #[inline]
     pub(super) fn advance(&mut self, now: Picos) {
         if self.change_at <= now {
-            self.change(now);
+            self.process_pause_changes(now);
         }
     }
 
-    /// Lets pauses take effect and end, each at its own time.
+    /// Processes all starts and ends of pauses up to `now`, each at its own time.
     #[inline(never)]
-    fn change(&mut self, now: Picos) {
+    fn process_pause_changes(&mut self, now: Picos) {
         while self.change_at <= now && self.change_at != Picos::NEVER {
             let at = self.change_at;
             self.pauses.expire(at);
             self.whole_link.expire(at);
-            self.pauses_changed(at);
+            self.update_paused_classes(at);
         }
     }
 
-    /// Follows the pauses, which have just changed.
-    fn pauses_changed(&mut self, at: Picos) {
+    /// Updates the state of the classes after a change of the pauses.
+    fn update_paused_classes(&mut self, at: Picos) {
         let before = self.stopped;
         self.stopped = match self.whole_link.paused() {
             0 => self.pauses.paused(),
             _ => 0xff,
         };
-        self.note_resumed(before, at);
+        self.record_resumed_classes(before, at);
         self.change_at = self.pauses.next_change().min(self.whole_link.next_change());
     }
 
-    fn note_resumed(&mut self, before: u8, at: Picos) {
+    fn record_resumed_classes(&mut self, before: u8, at: Picos) {
         let resumed = before & !self.stopped;
         for (class, resumed_at) in self.resumed_at.iter_mut().enumerate() {
             if resumed & (1 << class) != 0 {
@@ -205,41 +207,41 @@ impl Nic {
         }
     }
 
-    /// When something may leave next, given when each class first has something to send and as pauses stand;
-    /// [`Picos::NEVER`] if all that wait are paused.
+    /// Returns the time of the next departure in the current pause state. Returns [`Picos::NEVER`] if all
+    /// waiting classes are paused.
     #[inline]
-    pub(super) fn next_start(&self, earliest: Earliest<'_>) -> Picos {
+    pub(super) fn next_start(&self, earliest: EarliestDepartures<'_>) -> Picos {
         let first = set_bits(earliest.waiting & !self.stopped)
             .map(|class| earliest.at[class].max(self.resumed_at[class]))
             .min();
         first.unwrap_or(Picos::NEVER).max(self.link_free)
     }
 
-    /// When pauses change by themselves next.
+    /// Returns the next time at which a pause takes effect or ends.
     #[inline]
     pub(super) fn next_change(&self) -> Picos {
         self.change_at
     }
 
-    /// The class that may send at `now`, if any.
+    /// Selects the class that may send at `now`, if any.
     #[inline]
-    pub(super) fn turn(&mut self, now: Picos, earliest: Earliest<'_>) -> Option<Turn> {
+    pub(super) fn select_class(&mut self, now: Picos, earliest: EarliestDepartures<'_>) -> Option<SendSlot> {
         self.advance(now);
         let start = self.next_start(earliest);
         if start > now {
             return None;
         }
         let unpaused = earliest.waiting & !self.stopped;
-        // Nearly always there is no choice.
+        // Nearly always only one class is waiting.
         if unpaused.is_power_of_two() {
             let class = unpaused.trailing_zeros() as usize;
-            return Some(Turn { class, start });
+            return Some(SendSlot { class, start });
         }
-        self.choose(earliest, start)
+        self.select_among(earliest, start)
     }
 
-    /// The class whose turn it is of those that may send at `start`.
-    fn choose(&mut self, earliest: Earliest<'_>, start: Picos) -> Option<Turn> {
+    /// Selects one of several classes that may send at `start`.
+    fn select_among(&mut self, earliest: EarliestDepartures<'_>, start: Picos) -> Option<SendSlot> {
         let mut eligible = 0_u8;
         for class in set_bits(earliest.waiting & !self.stopped) {
             let may = earliest.at[class] <= start && self.resumed_at[class] <= start;
@@ -250,72 +252,72 @@ impl Nic {
         } else {
             self.share.choose(eligible)?
         };
-        Some(Turn { class, start })
+        Some(SendSlot { class, start })
     }
 
-    /// Moves a turn of a frame of `frame_len` forward if `now` is too late to catch up from there.
+    /// Moves the departure of a frame of `frame_len` bytes to a later time if `now` is too late to catch up.
     #[inline]
-    pub(super) fn limit_catch_up(&mut self, turn: Turn, now: Picos, frame_len: u32) -> Turn {
+    pub(super) fn limit_catch_up(&mut self, slot: SendSlot, now: Picos, frame_len: u32) -> SendSlot {
         // In virtual time no call is late.
-        match turn.start == now {
-            true => turn,
-            false => self.limit_late(turn, now, frame_len),
+        match slot.start == now {
+            true => slot,
+            false => self.limit_late_departure(slot, now, frame_len),
         }
     }
 
-    fn limit_late(&mut self, turn: Turn, now: Picos, frame_len: u32) -> Turn {
-        let duration = self.duration(frame_len);
+    fn limit_late_departure(&mut self, slot: SendSlot, now: Picos, frame_len: u32) -> SendSlot {
+        let duration = self.transmission_time(frame_len);
         let oldest = Picos(
             now.0
                 .saturating_sub(duration.0.saturating_mul(CATCH_UP_FRAMES - 1)),
         );
-        if turn.start >= oldest {
-            return turn;
+        if slot.start >= oldest {
+            return slot;
         }
-        self.deficit += oldest.since(turn.start);
-        Turn {
+        self.deficit += oldest.since(slot.start);
+        SendSlot {
             start: oldest,
-            ..turn
+            ..slot
         }
     }
 
-    /// Counts a frame of a flow that begins to leave.
+    /// Records that a frame of a class leaves.
     #[inline]
-    pub(super) fn sent(&mut self, turn: Turn, frame_len: u32) {
+    pub(super) fn record_sent(&mut self, slot: SendSlot, frame_len: u32) {
         let mac_len = self.link.mac_len(frame_len);
-        self.link_free = turn.start.saturating_add(self.duration(frame_len));
-        self.share.charge(turn.class, mac_len);
-        self.counters.tx_frames[turn.class] += 1;
-        self.counters.tx_bytes[turn.class] += u64::from(mac_len);
+        self.link_free = slot.start.saturating_add(self.transmission_time(frame_len));
+        self.share.charge(slot.class, mac_len);
+        self.counters.tx_frames[slot.class] += 1;
+        self.counters.tx_bytes[slot.class] += u64::from(mac_len);
     }
 
-    /// When the link is free again.
+    /// Returns the time at which the link is free again.
     pub(super) fn link_free(&self) -> Picos {
         self.link_free
     }
 
-    /// Counts a frame that begins to leave at `start`, ahead of all classes.
-    pub(super) fn sent_ahead(&mut self, start: Picos, frame_len: u32, is_mac_control: bool) {
-        self.link_free = start.saturating_add(self.duration(frame_len));
+    /// Records that a frame leaves at `start` before all classes.
+    pub(super) fn record_sent_before_data(&mut self, start: Picos, frame_len: u32, is_mac_control: bool) {
+        self.link_free = start.saturating_add(self.transmission_time(frame_len));
         if !is_mac_control {
             self.counters.tx_other_frames += 1;
             self.counters.tx_other_bytes += u64::from(self.link.mac_len(frame_len));
         }
     }
 
-    /// Counts a frame of the host's own that is not sent: too many wait, or the caller has no room for it.
+    /// Counts a frame of the host that is discarded because too many wait or the buffer is too short.
     pub(super) fn count_tx_dropped(&mut self) {
         self.counters.tx_dropped_frames += 1;
     }
 
-    /// Counts a PFC frame of our own.
+    /// Counts a PFC frame that the host sends.
     pub(super) fn count_pfc_sent(&mut self, enable: u8) {
         for (priority, count) in self.counters.pfc_tx.iter_mut().enumerate() {
             *count += u64::from(enable >> priority & 1);
         }
     }
 
-    /// Counts a frame that found the receive buffer full.
+    /// Returns the number of frames that did not fit into the receive buffer.
     pub(super) fn rx_dropped_frames(&self) -> u64 {
         self.counters.rx_dropped_frames.iter().sum()
     }
@@ -324,7 +326,7 @@ impl Nic {
         self.counters.rx_dropped_frames[class] += 1;
     }
 
-    /// Counters as of `now`.
+    /// Returns the counters at `now`.
     pub(super) fn counters(&self, now: Picos) -> NicCounters {
         NicCounters {
             pfc_on2off_rx: *self.pauses.on_to_off_counts(),
@@ -335,19 +337,23 @@ impl Nic {
         }
     }
 
-    /// Time of as many frames of `frame_len` as catch up at once.
+    /// Returns the time of the frames that can be caught up at once.
     pub(super) fn catch_up_span(&self, frame_len: u32) -> Picos {
-        Picos(self.duration(frame_len).0.saturating_mul(CATCH_UP_FRAMES))
+        Picos(
+            self.transmission_time(frame_len)
+                .0
+                .saturating_mul(CATCH_UP_FRAMES),
+        )
     }
 
-    /// Bytes of link time that a frame takes.
+    /// Returns the bytes of link time of a frame, with preamble and gap.
     pub(super) fn wire_len(&self, frame_len: u32) -> u32 {
         self.link.timing().wire_len(self.link.mac_len(frame_len))
     }
 
-    /// How long a frame occupies the link.
+    /// Returns the time for which a frame occupies the link.
     #[inline]
-    pub(super) fn duration(&self, frame_len: u32) -> Picos {
+    pub(super) fn transmission_time(&self, frame_len: u32) -> Picos {
         self.link.occupied(self.link.mac_len(frame_len))
     }
 }

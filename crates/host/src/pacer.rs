@@ -1,22 +1,22 @@
-//! How often a flow may send.
+//! Pacing of open-loop flows.
 
 use xoff_units::Picos;
 
-/// A flow that could not send keeps at most this many frames' worth of its rate: enough to make up for waiting
-/// its turn on the link, too little to become a burst.
+/// Number of frames that a flow can catch up after it was blocked. This is sufficient for a wait for the
+/// link, and too few for a large burst.
 const CREDIT_FRAMES: u64 = 4;
 
-/// Spaces the frames of a flow at its rate, exactly: no rounding adds up.
+/// Spaces the frames of a flow by its rate. Rounding errors do not accumulate.
 #[derive(Clone, Debug)]
 pub(super) struct Pacer {
     bits_per_second: u64,
     due: Picos,
-    /// What the due time lies beyond `due`, in picoseconds / `bits_per_second`.
+    /// Fraction of the due time, in picoseconds divided by `bits_per_second`.
     remainder: u64,
 }
 
 impl Pacer {
-    /// A pacer that has not started.
+    /// Creates a pacer that has not started.
     pub(super) fn new(bits_per_second: u64) -> Pacer {
         Pacer {
             bits_per_second: bits_per_second.max(1),
@@ -25,20 +25,20 @@ impl Pacer {
         }
     }
 
-    /// Lets the first frame leave at `at`.
+    /// Sets the departure time of the first frame.
     pub(super) fn start(&mut self, at: Picos) {
         self.due = at;
         self.remainder = 0;
     }
 
-    /// When the next frame may leave.
+    /// Returns the departure time of the next frame.
     pub(super) fn due(&self) -> Picos {
         self.due
     }
 
-    /// Counts a frame of `wire_len` bytes that begins to leave at `start`.
-    pub(super) fn sent(&mut self, start: Picos, wire_len: u32) {
-        // A wire length below 2^20 keeps this below 2^63; the remainder is below the rate.
+    /// Records a frame of `wire_len` bytes that leaves at `start`.
+    pub(super) fn record_sent(&mut self, start: Picos, wire_len: u32) {
+        // The product is below 2^63 because a wire length is below 2^20. The remainder is less than the rate.
         let time = u64::from(wire_len) * 8_000_000_000_000 + self.remainder;
         let interval = time / self.bits_per_second;
         let oldest = start.0.saturating_sub(interval.saturating_mul(CREDIT_FRAMES));
@@ -57,17 +57,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_keep_the_rate_without_rounding_and_waiting_earns_a_bounded_credit() {
-        // 8848 bits at 700 Mb/s last no whole number of picoseconds.
+    fn frames_keep_the_rate_and_waiting_earns_limited_credit() {
+        // 8848 bits at 700 Mb/s are no whole number of picoseconds.
         let mut pacer = Pacer::new(700_000_000);
         pacer.start(Picos::ZERO);
         for _ in 0..700_000 {
-            pacer.sent(pacer.due(), 1106);
+            pacer.record_sent(pacer.due(), 1106);
         }
         assert_eq!(pacer.due(), Picos(8_848_000_000_000));
 
         let late = pacer.due().saturating_add(Picos::from_millis(1_000));
-        pacer.sent(late, 1106);
+        pacer.record_sent(late, 1106);
         let interval = 8_848_000_000_000_000_u64 / 700_000_000;
         assert_eq!(pacer.due().0, late.0 - 3 * interval);
     }

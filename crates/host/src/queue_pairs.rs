@@ -1,4 +1,4 @@
-//! The queue pairs of a host: between the transport's packets and frames.
+//! Queue pairs of a host: conversion between packets of the transport and frames.
 
 use std::net::IpAddr;
 
@@ -10,45 +10,46 @@ use xoff_wire::{
 };
 
 use super::config::{FixedLengths, HostConfig};
-use super::entropy::{Entropy, SourcePorts};
-use super::nic::Earliest;
-use super::requester::PATTERN;
-use super::trimmed::datagram;
+use super::entropy::{Entropy, SourcePortPool};
+use super::flow_sender::PATTERN;
+use super::nic::EarliestDepartures;
+use super::roce_datagram::parse_roce_datagram;
 use xoff_rdma::congestion::CongestionControl;
 use xoff_rdma::{
-    Arrival, Completion, Counters, Endpoint, Header, Packet, PostError, QpConfig, QpIndex, Telemetry,
-    TelemetryFormat, WorkRequest,
+    ArrivalInfo, Completion, Counters, Endpoint, ExtensionHeader, Packet, PostError, QpConfig, QpIndex,
+    Telemetry, TelemetryFormat, WorkRequest,
 };
 
-/// A queue pair, and the way to its peer.
+/// Options of a queue pair and of the path to its peer.
 #[derive(Debug)]
 pub struct QueuePairSetup {
-    /// The transport.
+    /// Configuration of the transport.
     pub config: QpConfig,
-    /// Its congestion control.
+    /// Congestion controller.
     pub congestion: Box<dyn CongestionControl>,
-    /// The peer.
+    /// Address of the peer.
     pub dst_ip: IpAddr,
-    /// The peer's MAC address, or that of the router before it; `None` asks by ARP or neighbour discovery.
+    /// MAC address of the peer or of the gateway. `None` resolves it by ARP or neighbour discovery.
     pub dst_mac: Option<[u8; 6]>,
     /// DSCP of requests and READ responses, 0 to 63.
     pub dscp: u8,
-    /// DSCP of acknowledgements.
+    /// DSCP of acknowledgements, 0 to 63.
     pub ack_dscp: u8,
-    /// DSCP of CNPs; NICs use 48.
+    /// DSCP of CNPs, 0 to 63. NICs use 48.
     pub cnp_dscp: u8,
-    /// ECN field of what it sends, CNPs excepted, which are not capable.
+    /// ECN field of all packets except CNPs, which are not ECN-capable.
     pub ecn: Ecn,
-    /// Hop limit, at least 1.
+    /// Hop limit (TTL), at least 1.
     pub ttl: u8,
-    /// UDP source port; `None` derives it from the queue pairs as rdma-core does.
+    /// UDP source port. `None` derives it from the queue pair numbers as rdma-core does.
     pub udp_source_port: Option<u16>,
-    /// Source ports that change with each packet, from that one on; `None`: they do not.
+    /// Entropy values: source ports that change with each packet, starting with the one above. `None` keeps
+    /// one port.
     pub entropy: Option<Entropy>,
 }
 
 impl QueuePairSetup {
-    /// DSCP 26, ECT(0), CNPs in DSCP 48, 64 hops, the source port by the public formula.
+    /// Creates a setup with DSCP 26, ECT(0), CNPs with DSCP 48, 64 hops, and the source port of rdma-core.
     pub fn new(config: QpConfig, congestion: Box<dyn CongestionControl>, dst_ip: IpAddr) -> QueuePairSetup {
         QueuePairSetup {
             config,
@@ -66,36 +67,37 @@ impl QueuePairSetup {
     }
 }
 
-/// How much of a frame is written.
+/// Amount of a frame that is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Depth {
-    /// All of it, payload and ICRC included.
+pub(super) enum EmitMode {
+    /// The whole frame with payload and ICRC.
     Whole,
-    /// The headers.
+    /// The headers only.
     Headers,
 }
 
-/// A frame that was written.
+/// A frame that was written to a buffer.
 #[derive(Debug)]
-pub struct Emitted {
-    /// Octets at the front of the buffer.
+pub struct EmittedFrame {
+    /// Number of bytes at the front of the buffer.
     pub stored: usize,
-    /// Length of the frame, as a socket would see it.
+    /// Length of the frame without FCS.
     pub frame_len: usize,
-    /// The telemetry that it carries. In a box, as it comes: hardly any frame has one, and this travels by value.
+    /// Telemetry that the frame carries. Boxed, because few frames have telemetry and the struct is passed by
+    /// value.
     pub telemetry: Option<Box<Telemetry>>,
-    /// The room that it has for telemetry of its path; `None`: it collects nothing.
+    /// Format of the telemetry that the frame collects, or `None`.
     pub collects: Option<TelemetryFormat>,
-    /// See [`Packet::completes_nothing`]; false where that is not known.
+    /// Value of [`Packet::completes_nothing`], or `false` if it is not known.
     pub completes_nothing: bool,
-    /// The flow hash of an untagged IPv4 packet, if it is known without a look at it.
+    /// Flow hash of an untagged IPv4 packet, if it is known without parsing.
     pub flow_hash: Option<u32>,
 }
 
-impl Emitted {
-    /// A frame that is stored whole.
-    pub(super) fn whole(frame_len: usize) -> Emitted {
-        Emitted {
+impl EmittedFrame {
+    /// Creates the description of a frame that is stored completely.
+    pub(super) fn complete(frame_len: usize) -> EmittedFrame {
+        EmittedFrame {
             stored: frame_len,
             frame_len,
             telemetry: None,
@@ -106,45 +108,45 @@ impl Emitted {
     }
 }
 
-/// The way of a queue pair's packets.
+/// Path of the packets of a queue pair.
 #[derive(Debug)]
-struct Way {
-    path: FlowHeaders,
-    /// What its data packets have for source ports, if not that of the path.
-    source_ports: Option<SourcePorts>,
+struct QueuePairPath {
+    headers: FlowHeaders,
+    /// Source ports of data packets, if they differ from that of the headers.
+    source_ports: Option<SourcePortPool>,
     ack_dscp: u8,
     cnp_dscp: u8,
     next_hop: IpAddr,
     resolved: bool,
-    /// What the latest packet had below the transport, where only headers are written.
+    /// Lower headers of the last packet, if only headers are written.
     lower: Option<LowerHeaders>,
 }
 
-/// The longest headers below the transport: Ethernet, a tag, IPv6, UDP.
-const LOWER_MAX: usize = 66;
+/// Length of the longest lower headers: Ethernet, a tag, IPv6 and UDP.
+const LOWER_HEADERS_LEN_MAX: usize = 66;
 
-/// The headers below the transport of a packet: the next one of its kind and length has the same.
+/// Headers below the transport. The next packet of the same opcode and length has the same ones.
 #[derive(Clone, Copy, Debug)]
 struct LowerHeaders {
     opcode: Opcode,
     payload_len: u32,
     telemetry_bytes: u32,
     frame_len: u32,
-    /// How many of `octets` they are.
+    /// Number of valid bytes in `bytes`.
     len: u32,
-    /// See [`Emitted::flow_hash`].
+    /// See [`EmittedFrame::flow_hash`].
     flow_hash: Option<u32>,
-    octets: [u8; LOWER_MAX],
+    octets: [u8; LOWER_HEADERS_LEN_MAX],
 }
 
 /// All queue pairs of a host.
 #[derive(Debug)]
 pub(super) struct QueuePairs {
     endpoint: Endpoint,
-    ways: Vec<Way>,
+    paths: Vec<QueuePairPath>,
     fixed_lengths: Option<FixedLengths>,
-    /// See [`HostConfig::take_turns`].
-    take_turns: bool,
+    /// See [`HostConfig::round_robin`].
+    round_robin: bool,
     /// Length of the longest frame.
     pub(super) frame_len_max: usize,
 }
@@ -152,19 +154,19 @@ pub(super) struct QueuePairs {
 impl QueuePairs {
     pub(super) fn new(host: &HostConfig) -> QueuePairs {
         let mut endpoint = Endpoint::new();
-        if host.take_turns {
-            endpoint.take_turns();
+        if host.round_robin {
+            endpoint.enable_round_robin();
         }
         QueuePairs {
             endpoint,
-            ways: Vec::new(),
+            paths: Vec::new(),
             fixed_lengths: host.fixed_lengths,
-            take_turns: host.take_turns,
+            round_robin: host.round_robin,
             frame_len_max: 0,
         }
     }
 
-    /// Adds one; its next hop, if the link address of that is not known.
+    /// Adds a queue pair. Also returns its next hop if the MAC address of the next hop is unknown.
     pub(super) fn create(&mut self, setup: QueuePairSetup, host: &HostConfig) -> (QpIndex, Option<IpAddr>) {
         let label = FlowHeaders::flow_label_of_queue_pairs(setup.config.number, setup.config.peer);
         let addresses = match setup.dst_ip {
@@ -177,7 +179,7 @@ impl QueuePairs {
                 dst,
             },
         };
-        let path = FlowHeaders {
+        let headers = FlowHeaders {
             tag: host.vlan,
             dscp: setup.dscp,
             ecn: setup.ecn,
@@ -190,7 +192,7 @@ impl QueuePairs {
         };
         let next_hop = host.next_hop(setup.dst_ip);
         let longest = RocePacket {
-            headers: &path,
+            headers: &headers,
             bth: BthFields::new(Opcode::RcWriteOnly, 0, 0),
             extensions: &[],
         };
@@ -201,11 +203,11 @@ impl QueuePairs {
             .max(longest.frame_len(setup.config.mtu as usize) + telemetry_bytes)
             .max(longest.frame_len(cnp::RESERVED_LEN));
         let pair = u64::from(setup.config.number) << 32 | u64::from(setup.config.peer);
-        self.ways.push(Way {
-            path,
+        self.paths.push(QueuePairPath {
+            headers,
             source_ports: setup
                 .entropy
-                .map(|entropy| SourcePorts::new(entropy, path.udp_src_port, pair)),
+                .map(|entropy| SourcePortPool::new(entropy, headers.udp_src_port, pair)),
             ack_dscp: setup.ack_dscp,
             cnp_dscp: setup.cnp_dscp,
             next_hop,
@@ -216,15 +218,15 @@ impl QueuePairs {
         (index, setup.dst_mac.is_none().then_some(next_hop))
     }
 
-    /// A next hop has said its link address.
+    /// Sets the MAC address of a next hop.
     pub(super) fn resolve(&mut self, ip: IpAddr, mac: [u8; 6]) {
-        for way in self
-            .ways
+        for path in self
+            .paths
             .iter_mut()
-            .filter(|way| way.next_hop == ip && !way.resolved)
+            .filter(|path| path.next_hop == ip && !path.resolved)
         {
-            way.path.dst_mac = mac;
-            (way.resolved, way.lower) = (true, None);
+            path.headers.dst_mac = mac;
+            (path.resolved, path.lower) = (true, None);
         }
     }
 
@@ -235,10 +237,10 @@ impl QueuePairs {
         posted
     }
 
-    /// A frame arrives or a message is posted: see [`Endpoint::begin_event`].
+    /// Announces an arriving frame or a posted message. See [`Endpoint::begin_event`].
     #[inline]
     pub(super) fn begin_event(&mut self, now: Picos) {
-        if self.take_turns {
+        if self.round_robin {
             self.endpoint.begin_event(now);
         }
     }
@@ -246,15 +248,15 @@ impl QueuePairs {
     /// See [`Endpoint::end_event`].
     #[inline]
     pub(super) fn end_event(&mut self, now: Picos) {
-        if self.take_turns {
+        if self.round_robin {
             self.endpoint.end_event(now);
         }
     }
 
-    /// A packet begins to leave at `now`, and the link is busy for `duration`.
+    /// Records that a packet leaves at `now` and that the link is busy for `duration`.
     #[inline]
     pub(super) fn link_free_at(&mut self, now: Picos, duration: Picos) {
-        if self.take_turns {
+        if self.round_robin {
             self.endpoint.link_free_at(now.saturating_add(duration));
         }
     }
@@ -263,7 +265,7 @@ impl QueuePairs {
         self.endpoint.post_receives(now, qp, count);
     }
 
-    /// Takes a frame whose ICRC is right. False if it is for no queue pair here.
+    /// Processes a frame with a correct ICRC. Returns `false` if no queue pair of this host is addressed.
     #[inline]
     pub(super) fn receive(
         &mut self,
@@ -272,10 +274,10 @@ impl QueuePairs {
         parsed: &ParsedHeaders,
         telemetry: Option<&Telemetry>,
     ) -> bool {
-        let Some(packet) = decode(prefix, parsed, self.fixed_lengths.is_none()) else {
+        let Some(packet) = parse_packet(prefix, parsed, self.fixed_lengths.is_none()) else {
             return false;
         };
-        let arrival = Arrival {
+        let arrival = ArrivalInfo {
             ce: parsed.tos & 3 == Ecn::Ce as u8,
             telemetry,
         };
@@ -283,10 +285,10 @@ impl QueuePairs {
     }
 
     #[inline]
-    pub(super) fn earliest(&self) -> Earliest<'_> {
-        Earliest {
-            at: self.endpoint.earliest(),
-            waiting: self.endpoint.waiting(),
+    pub(super) fn earliest(&self) -> EarliestDepartures<'_> {
+        EarliestDepartures {
+            at: self.endpoint.earliest_departures(),
+            waiting: self.endpoint.waiting_classes(),
         }
     }
 
@@ -325,13 +327,20 @@ impl QueuePairs {
         &self.endpoint
     }
 
-    /// Writes the next packet of a class, which begins to leave now, to the front of `buf`; `None` if there is none, or if it
-    /// does not fit or its way is not known (it counts as sent and is lost).
+    /// Writes the next packet of a class to the front of `buf`. The packet leaves at `now`. Returns `None`
+    /// without a packet. Also returns `None` if the packet does not fit or its path is unknown; such a packet
+    /// counts as sent and is lost.
     #[inline]
-    pub(super) fn emit(&mut self, now: Picos, class: u8, depth: Depth, buf: &mut [u8]) -> Option<Emitted> {
-        let outgoing = self.endpoint.pop(now, class)?;
-        let way = &mut self.ways[outgoing.qp.0 as usize];
-        if !way.resolved {
+    pub(super) fn emit_next(
+        &mut self,
+        now: Picos,
+        class: u8,
+        mode: EmitMode,
+        buf: &mut [u8],
+    ) -> Option<EmittedFrame> {
+        let outgoing = self.endpoint.pop_packet(now, class)?;
+        let path = &mut self.paths[outgoing.qp.0 as usize];
+        if !path.resolved {
             return None;
         }
         let packet = &outgoing.packet;
@@ -340,10 +349,10 @@ impl QueuePairs {
             None => outgoing.collects,
         }
         .map_or(0, |format| u32::from(format.bytes));
-        if depth == Depth::Headers
-            && let Some((stored, lower)) = way.repeat_lower(packet, telemetry_bytes, buf)
+        if mode == EmitMode::Headers
+            && let Some((stored, lower)) = path.reuse_lower_headers(packet, telemetry_bytes, buf)
         {
-            return Some(Emitted {
+            return Some(EmittedFrame {
                 stored,
                 frame_len: lower.frame_len as usize,
                 completes_nothing: packet.completes_nothing(),
@@ -352,25 +361,25 @@ impl QueuePairs {
                 collects: outgoing.collects,
             });
         }
-        let path = way.next_path(packet.opcode);
+        let headers = path.next_headers(packet.opcode);
         let len = packet.payload_len as usize;
-        let written = match (packet.opcode, depth) {
-            (Opcode::Cnp, Depth::Whole) => {
+        let written = match (packet.opcode, mode) {
+            (Opcode::Cnp, EmitMode::Whole) => {
                 let cnp = Cnp {
                     dest_qp: packet.dst_qp,
                     becn: packet.becn,
                 };
-                let whole = cnp.emit(&path, buf).ok()?;
+                let whole = cnp.emit(&headers, buf).ok()?;
                 (whole, whole)
             }
-            (opcode, Depth::Headers) => {
+            (opcode, EmitMode::Headers) => {
                 let len = if opcode == Opcode::Cnp {
                     cnp::RESERVED_LEN
                 } else {
                     len
                 };
-                let (stored, frame_len) = self.emit_headers(&path, packet, (len, telemetry_bytes), buf)?;
-                self.ways[outgoing.qp.0 as usize].keep_lower(
+                let (stored, frame_len) = self.emit_headers(&headers, packet, (len, telemetry_bytes), buf)?;
+                self.paths[outgoing.qp.0 as usize].store_lower_headers(
                     packet,
                     telemetry_bytes,
                     buf,
@@ -378,13 +387,13 @@ impl QueuePairs {
                 );
                 (stored, frame_len)
             }
-            (_, Depth::Whole) => {
+            (_, EmitMode::Whole) => {
                 let fill = |payload: &mut [u8]| payload.copy_from_slice(&PATTERN[..len]);
-                let whole = with_headers(packet, &path, |roce| roce.emit(buf, len, fill)).ok()?;
+                let whole = with_headers(packet, &headers, |roce| roce.emit(buf, len, fill)).ok()?;
                 (whole, whole)
             }
         };
-        Some(Emitted {
+        Some(EmittedFrame {
             stored: written.0,
             frame_len: written.1,
             completes_nothing: packet.completes_nothing(),
@@ -396,20 +405,20 @@ impl QueuePairs {
 
     fn emit_headers(
         &self,
-        path: &FlowHeaders,
+        headers: &FlowHeaders,
         packet: &Packet,
         (payload_len, telemetry_bytes): (usize, u32),
         buf: &mut [u8],
     ) -> Option<(usize, usize)> {
-        with_headers(packet, path, |roce| {
+        with_headers(packet, headers, |roce| {
             let own = roce.frame_len(payload_len);
             let frame_len = match self.fixed_lengths {
                 None => own,
-                Some(fixed) if is_answer(packet.opcode) => fixed.ack_bytes as usize,
-                // A payload of a few bytes is shorter than what our headers have more.
+                Some(fixed) if is_acknowledgement_or_cnp(packet.opcode) => fixed.ack_bytes as usize,
+                // With a payload of a few bytes, the real headers can be longer.
                 Some(fixed) => (fixed.header_bytes as usize + payload_len).max(own - payload_len - icrc::LEN),
             };
-            // Telemetry follows the ICRC, behind the end of the UDP datagram (the surplus area of RFC 9868).
+            // Telemetry follows the ICRC after the end of the UDP datagram (the surplus area of RFC 9868).
             let frame_len = frame_len + telemetry_bytes as usize;
             let stored = roce.emit_headers(buf, payload_len, frame_len).ok()?;
             Some((stored, frame_len))
@@ -417,34 +426,34 @@ impl QueuePairs {
     }
 }
 
-impl Way {
-    /// The way of the next packet.
+impl QueuePairPath {
+    /// Returns the headers of the next packet.
     #[inline]
-    fn next_path(&mut self, opcode: Opcode) -> FlowHeaders {
+    fn next_headers(&mut self, opcode: Opcode) -> FlowHeaders {
         match opcode {
             Opcode::Cnp => FlowHeaders {
                 dscp: self.cnp_dscp,
                 ecn: Ecn::NotEct,
-                ..self.path
+                ..self.headers
             },
             Opcode::RcAcknowledge => FlowHeaders {
                 dscp: self.ack_dscp,
-                ..self.path
+                ..self.headers
             },
             _ => match &mut self.source_ports {
-                None => self.path,
+                None => self.headers,
                 Some(ports) => FlowHeaders {
-                    udp_src_port: ports.next(),
-                    ..self.path
+                    udp_src_port: ports.next_port(),
+                    ..self.headers
                 },
             },
         }
     }
 }
 
-impl Way {
-    /// Keeps the lower headers of a packet that has just been written, where others will have the same.
-    fn keep_lower(
+impl QueuePairPath {
+    /// Stores the lower headers of a packet that has just been written, if later packets can use them.
+    fn store_lower_headers(
         &mut self,
         packet: &Packet,
         telemetry_bytes: u32,
@@ -460,16 +469,16 @@ impl Way {
             payload_len: packet.payload_len,
             telemetry_bytes,
             frame_len: frame_len as u32,
-            len: with_headers(packet, &self.path, |roce| roce.transport_offset() as u32),
+            len: with_headers(packet, &self.headers, |roce| roce.transport_offset() as u32),
             flow_hash: parsed.is_plain_ipv4().then_some(parsed.flow_hash),
             octets: *octets,
         });
     }
 
-    /// Writes the headers of a packet that has the lower ones of the latest; how many octets they are, and what those were. `None`:
-    /// it has others.
+    /// Writes the headers of a packet that has the stored lower headers. Returns their length and the stored
+    /// headers. Returns `None` if the lower headers differ.
     #[inline]
-    fn repeat_lower(
+    fn reuse_lower_headers(
         &self,
         packet: &Packet,
         telemetry_bytes: u32,
@@ -485,42 +494,44 @@ impl Way {
         let transport = buf.get_mut(lower.len as usize..)?;
         let payload_len = packet.payload_len as usize;
         let mut write = |roce: RocePacket<'_>| roce.emit_transport(transport, payload_len);
-        // Each of the two that nearly all packets are by itself: little is left of the general way then.
+        // The two most frequent cases are handled separately, so that the compiler can simplify them.
         let written = match packet.header {
-            Header::None => write(with_extensions(packet, &self.path, &[])),
-            Header::Aeth(aeth) => write(with_extensions(packet, &self.path, &[Extension::Aeth(aeth)])),
-            _ => with_headers(packet, &self.path, write),
+            ExtensionHeader::None => write(with_extensions(packet, &self.headers, &[])),
+            ExtensionHeader::Aeth(aeth) => {
+                write(with_extensions(packet, &self.headers, &[Extension::Aeth(aeth)]))
+            }
+            _ => with_headers(packet, &self.headers, write),
         };
         Some((lower.len as usize + written.ok()?, lower))
     }
 }
 
-fn is_answer(opcode: Opcode) -> bool {
+fn is_acknowledgement_or_cnp(opcode: Opcode) -> bool {
     matches!(opcode, Opcode::Cnp | Opcode::RcAcknowledge)
 }
 
-/// Hands a packet with its headers to `write`.
+/// Passes a packet with its extension header to `write`.
 #[inline]
-fn with_headers<R>(packet: &Packet, path: &FlowHeaders, write: impl FnOnce(RocePacket<'_>) -> R) -> R {
+fn with_headers<R>(packet: &Packet, headers: &FlowHeaders, write: impl FnOnce(RocePacket<'_>) -> R) -> R {
     let header = match packet.header {
-        Header::None => None,
-        Header::Reth(reth) => Some([Extension::Reth(reth)]),
-        Header::Aeth(aeth) => Some([Extension::Aeth(aeth)]),
-        Header::Deth(deth) => Some([Extension::Deth(deth)]),
+        ExtensionHeader::None => None,
+        ExtensionHeader::Reth(reth) => Some([Extension::Reth(reth)]),
+        ExtensionHeader::Aeth(aeth) => Some([Extension::Aeth(aeth)]),
+        ExtensionHeader::Deth(deth) => Some([Extension::Deth(deth)]),
     };
     let extensions = header.as_ref().map_or(&[][..], |header| header);
-    write(with_extensions(packet, path, extensions))
+    write(with_extensions(packet, headers, extensions))
 }
 
-/// A packet as it is written.
+/// Builds the packet for encoding.
 #[inline]
 fn with_extensions<'a>(
     packet: &Packet,
-    path: &'a FlowHeaders,
+    headers: &'a FlowHeaders,
     extensions: &'a [Extension],
 ) -> RocePacket<'a> {
     RocePacket {
-        headers: path,
+        headers,
         bth: BthFields {
             ack_req: packet.ack_req,
             becn: packet.becn,
@@ -530,12 +541,12 @@ fn with_extensions<'a>(
     }
 }
 
-/// Reads the headers of a RoCEv2 packet of which the headers at least are stored; `None` for anything else, and for a packet of
-/// which a switch has sent on the beginning alone. `whole`: lengths are those of the packets, not fixed ones.
+/// Parses the headers of a RoCEv2 packet. Returns `None` for other frames and for packets that a switch has
+/// trimmed. `check_length` tells that lengths are those of the packets and not fixed ones.
 #[inline]
-fn decode(prefix: &[u8], parsed: &ParsedHeaders, whole: bool) -> Option<Packet> {
-    let packet = datagram(prefix, parsed)?;
-    if whole && packet.is_trimmed() {
+fn parse_packet(prefix: &[u8], parsed: &ParsedHeaders, check_length: bool) -> Option<Packet> {
+    let packet = parse_roce_datagram(prefix, parsed)?;
+    if check_length && packet.is_trimmed() {
         return None;
     }
     let rest = packet.rest;
@@ -543,10 +554,10 @@ fn decode(prefix: &[u8], parsed: &ParsedHeaders, whole: bool) -> Option<Packet> 
     let opcode = header.opcode();
     let extensions = rest.get(bth::LEN..)?;
     let extension = match opcode.extensions().first() {
-        Some(ExtensionKind::Reth) => Header::Reth(Reth::parse(extensions).ok()?),
-        Some(ExtensionKind::Aeth) => Header::Aeth(Aeth::parse(extensions).ok()?),
-        Some(ExtensionKind::Deth) => Header::Deth(Deth::parse(extensions).ok()?),
-        _ => Header::None,
+        Some(ExtensionKind::Reth) => ExtensionHeader::Reth(Reth::parse(extensions).ok()?),
+        Some(ExtensionKind::Aeth) => ExtensionHeader::Aeth(Aeth::parse(extensions).ok()?),
+        Some(ExtensionKind::Deth) => ExtensionHeader::Deth(Deth::parse(extensions).ok()?),
+        _ => ExtensionHeader::None,
     };
     let beside = UDP_LEN + bth::LEN + opcode.extensions_len() + usize::from(header.pad()) + icrc::LEN;
     Some(Packet {

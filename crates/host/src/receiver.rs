@@ -1,4 +1,4 @@
-//! The receiving end: what arrived, in which order, unharmed or not, and how long it took.
+//! Receiver of open-loop flows: counts arrivals, order, damage and latency.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,100 +8,101 @@ use xoff_units::Picos;
 use xoff_wire::bth::MASK_24;
 use xoff_wire::{Ecn, Ipv4Packet, Ipv6Packet, Opcode, RoceView, Transport};
 
-use super::sequence::{Order, SequenceWindow};
+use super::sequence::{ArrivalOrder, SequenceWindow};
 use super::stamp::Stamp;
 use xoff_telemetry::LatencyReport;
 
-/// Most flows (stamped and others) that a receiver tells apart; frames of further ones are only counted.
+/// Maximum number of flows, with and without stamp, that a receiver distinguishes. Frames of further flows
+/// are only counted.
 pub const TRACKED_FLOWS_MAX: usize = 65_536;
 
-/// Latencies beyond a minute are recorded as a minute.
+/// Largest recorded latency, one minute. Longer latencies are recorded as one minute.
 const LATENCY_MAX_NS: u64 = 60_000_000_000;
 
-/// What a receiver saw of one flow of a model host.
+/// Results of a receiver for one flow of a model host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedFlow {
-    /// The sender's run ([`super::HostConfig::token`]).
+    /// Identifier of the sender's run ([`super::HostConfig::token`]).
     pub token: u64,
     /// Number of the flow.
     pub flow: u32,
-    /// Where it came from.
+    /// Source address.
     pub src_ip: IpAddr,
-    /// Queue pair it was sent to.
+    /// Number of the destination queue pair.
     pub dst_qp: u32,
-    /// Class in which its sender queues it.
+    /// Class of the flow at the sender.
     pub class: u8,
-    /// Frames sent at least: the newest sequence number plus one. What was lost behind the newest frame only its sender
-    /// knows.
+    /// Smallest number of sent frames: the newest sequence number plus one. Frames that were lost after the
+    /// newest one are not included.
     pub expected_frames: u64,
-    /// Frames that arrived with a valid ICRC, each counted once.
+    /// Frames received with a valid ICRC, without duplicates.
     pub received_frames: u64,
-    /// Frames that arrived after one that was sent later. One that comes more than
-    /// [`super::REORDER_WINDOW_FRAMES`] behind is counted here but not as received.
+    /// Frames that arrived after a frame that was sent later. A frame more than
+    /// [`super::REORDER_WINDOW_FRAMES`] late counts here but not as received.
     pub reordered_frames: u64,
-    /// Further arrivals of a frame that had arrived.
+    /// Duplicate frames.
     pub duplicate_frames: u64,
-    /// Frames with a wrong ICRC. They count as nothing else.
+    /// Frames with a wrong ICRC. They are not counted elsewhere.
     pub icrc_errors: u64,
-    /// Frames whose PSN did not fit their sequence number: the sender numbered them wrongly.
+    /// Frames whose PSN does not match their sequence number, which is an error of the sender.
     pub psn_errors: u64,
-    /// Frames that arrived marked CE.
+    /// Frames received with the ECN mark CE.
     pub ce_marked_frames: u64,
-    /// Payload bytes of the received frames, without headers, pad and ICRC.
+    /// Payload bytes of the received frames, without headers, padding and ICRC.
     pub payload_bytes: u64,
-    /// First and last arrival, in nanoseconds of model time.
+    /// Model time of the first and the last arrival in nanoseconds.
     pub arrivals_ns: (u64, u64),
-    /// Payload bits per second of model time between the first and the last arrival (the first frame's own bits, which
-    /// took their time before it, left out); 0 for fewer than two frames.
+    /// Payload bits per second of model time between the first and the last arrival. The first frame is not
+    /// included, because its transmission was earlier. 0 for fewer than two frames.
     pub goodput_bps: u64,
-    /// From the stamp to the arrival, in model time.
+    /// Latency from the stamp to the arrival in nanoseconds of model time.
     pub latency_ns: LatencyReport,
-    /// Frames that arrived before they were sent by the clocks at hand (a clock was set); not in `latency_ns`.
+    /// Frames that arrived before they were sent, because a clock was set. Not included in `latency_ns`.
     pub clock_errors: u64,
 }
 
-/// What a receiver saw of RoCE packets without our stamp, by source address and destination queue pair.
+/// Results of a receiver for RoCE packets without a stamp, by source address and destination queue pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignFlow {
-    /// Where they came from.
+    /// Source address.
     pub src_ip: IpAddr,
-    /// Queue pair they were sent to.
+    /// Number of the destination queue pair.
     pub dst_qp: u32,
     /// Packets with a valid ICRC.
     pub frames: u64,
-    /// Of those, requests (SEND and WRITE of RC and UC), whose PSNs follow each other.
+    /// Packets that are SEND or WRITE requests of RC or UC, which have consecutive PSNs.
     pub requests: u64,
-    /// PSNs that were skipped.
+    /// Number of skipped PSNs.
     pub missing_psns: u64,
-    /// Requests with a PSN behind the newest: reordered, or repeated by their sender.
+    /// Requests with a PSN below the newest one: reordered or retransmitted.
     pub out_of_order: u64,
     /// Packets with a wrong ICRC.
     pub icrc_errors: u64,
 }
 
-/// What belongs to no flow.
+/// Counts of received frames that belong to no flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveTotals {
-    /// RoCE frames for this host, whatever became of them.
+    /// All RoCE frames for this host.
     pub roce_frames: u64,
     /// Frames of another run.
     pub stale_frames: u64,
-    /// Frames with a wrong ICRC that no known flow can be blamed for.
+    /// Frames with a wrong ICRC that match no known flow.
     pub unattributed_icrc_errors: u64,
     /// Frames of flows beyond [`TRACKED_FLOWS_MAX`].
     pub untracked_frames: u64,
-    /// Frames with the address of another host (the switch flooded them).
+    /// Frames for another host, which the switch has flooded.
     pub flooded_frames: u64,
-    /// RoCE packets that a switch has trimmed. Without their ICRC they are dropped, as a NIC does it.
+    /// RoCE packets that a switch has trimmed. They have no ICRC and are dropped, as a NIC does.
     pub trimmed_frames: u64,
-    /// MAC control frames that mean nothing.
+    /// MAC control frames that cannot be parsed.
     pub malformed_control_frames: u64,
-    /// Anything else: ARP, neighbour discovery, other protocols.
+    /// All other frames, such as ARP and neighbour discovery.
     pub other_frames: u64,
 }
 
 #[derive(Clone, Debug)]
-struct Tracked {
+struct TrackedFlow {
     flow: ReceivedFlow,
     window: SequenceWindow,
     /// PSN of sequence number 0.
@@ -112,32 +113,32 @@ struct Tracked {
 }
 
 #[derive(Clone, Debug)]
-struct Foreign {
+struct TrackedForeignFlow {
     flow: ForeignFlow,
     expected_psn: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Peer {
+enum FlowIndex {
     Stamped(usize),
     Foreign(usize),
 }
 
-/// Takes RoCE frames and keeps account of them.
+/// Counts received RoCE frames.
 #[derive(Clone, Debug)]
 pub(super) struct Receiver {
     token: Option<u64>,
     dilate: u64,
-    tracked: Vec<Tracked>,
-    foreign: Vec<Foreign>,
+    tracked: Vec<TrackedFlow>,
+    foreign: Vec<TrackedForeignFlow>,
     by_stamp: HashMap<(u64, u32), usize>,
-    by_peer: HashMap<(IpAddr, u32), Peer>,
+    by_peer: HashMap<(IpAddr, u32), FlowIndex>,
     pub(super) totals: ReceiveTotals,
     received_frames: u64,
 }
 
 impl Receiver {
-    /// Takes frames of one run only, or (`None`) of any.
+    /// Creates a receiver for frames of one run, or of all runs for `None`.
     pub(super) fn new(token: Option<u64>, dilate: u32) -> Receiver {
         Receiver {
             token,
@@ -151,16 +152,16 @@ impl Receiver {
         }
     }
 
-    /// Frames received of all flows, for progress.
+    /// Returns the number of received frames of all flows.
     pub(super) fn received_frames(&self) -> u64 {
         self.received_frames
     }
 
     pub(super) fn receive(&mut self, now: Picos, wall_ns: u64, frame: &[u8], view: &RoceView<'_>) {
         self.totals.roce_frames += 1;
-        let peer = (source(frame, view), view.bth().dest_qp());
+        let peer = (source_address(frame, view), view.bth().dest_qp());
         if !view.icrc_is_valid() {
-            return self.blame(peer);
+            return self.count_icrc_error(peer);
         }
         match Stamp::read(view.payload()) {
             Some(stamp) if self.token.is_some_and(|own| own != stamp.token) => self.totals.stale_frames += 1,
@@ -169,19 +170,19 @@ impl Receiver {
         }
     }
 
-    /// A frame whose ICRC is wrong, whatever is stored of it.
+    /// Counts a frame with a wrong ICRC.
     pub(super) fn receive_damaged(&mut self, frame: &[u8]) {
         match RoceView::new_checked(frame) {
-            Ok(view) => self.blame((source(frame, &view), view.bth().dest_qp())),
+            Ok(view) => self.count_icrc_error((source_address(frame, &view), view.bth().dest_qp())),
             Err(_) => self.totals.unattributed_icrc_errors += 1,
         }
     }
 
-    /// The flow that a frame with a wrong ICRC seems to be of counts it.
-    fn blame(&mut self, peer: (IpAddr, u32)) {
+    /// Counts a frame with a wrong ICRC for the flow with the same address and queue pair.
+    fn count_icrc_error(&mut self, peer: (IpAddr, u32)) {
         match self.by_peer.get(&peer) {
-            Some(Peer::Stamped(at)) => self.tracked[*at].flow.icrc_errors += 1,
-            Some(Peer::Foreign(at)) => self.foreign[*at].flow.icrc_errors += 1,
+            Some(FlowIndex::Stamped(at)) => self.tracked[*at].flow.icrc_errors += 1,
+            Some(FlowIndex::Foreign(at)) => self.foreign[*at].flow.icrc_errors += 1,
             None => self.totals.unattributed_icrc_errors += 1,
         }
     }
@@ -195,7 +196,7 @@ impl Receiver {
         view: &RoceView<'_>,
     ) {
         let psn = view.bth().psn();
-        let Some(at) = self.track(now, peer, stamp, psn) else {
+        let Some(at) = self.track_flow(now, peer, stamp, psn) else {
             self.totals.untracked_frames += 1;
             return;
         };
@@ -203,14 +204,14 @@ impl Receiver {
         if psn != tracked.first_psn.wrapping_add(stamp.sequence as u32) & MASK_24 {
             tracked.flow.psn_errors += 1;
         }
-        match tracked.window.note(stamp.sequence) {
-            Order::Newest => {}
-            Order::Reordered => tracked.flow.reordered_frames += 1,
-            Order::Duplicate => {
+        match tracked.window.record(stamp.sequence) {
+            ArrivalOrder::Newest => {}
+            ArrivalOrder::Reordered => tracked.flow.reordered_frames += 1,
+            ArrivalOrder::Duplicate => {
                 tracked.flow.duplicate_frames += 1;
                 return;
             }
-            Order::TooOld => {
+            ArrivalOrder::TooOld => {
                 tracked.flow.reordered_frames += 1;
                 return;
             }
@@ -229,7 +230,7 @@ impl Receiver {
         }
     }
 
-    fn track(&mut self, now: Picos, peer: (IpAddr, u32), stamp: &Stamp, psn: u32) -> Option<usize> {
+    fn track_flow(&mut self, now: Picos, peer: (IpAddr, u32), stamp: &Stamp, psn: u32) -> Option<usize> {
         let key = (stamp.token, stamp.flow);
         if let Some(at) = self.by_stamp.get(&key) {
             return Some(*at);
@@ -238,7 +239,7 @@ impl Receiver {
             return None;
         }
         let at = self.tracked.len();
-        self.tracked.push(Tracked {
+        self.tracked.push(TrackedFlow {
             flow: ReceivedFlow::new(stamp, peer),
             window: SequenceWindow::new(),
             first_psn: psn.wrapping_sub(stamp.sequence as u32) & MASK_24,
@@ -248,15 +249,16 @@ impl Receiver {
             latency: Histogram::new_with_max(LATENCY_MAX_NS, 2).ok()?,
         });
         self.by_stamp.insert(key, at);
-        self.by_peer.insert(peer, Peer::Stamped(at));
+        self.by_peer.insert(peer, FlowIndex::Stamped(at));
         Some(at)
     }
 
     fn receive_foreign(&mut self, peer: (IpAddr, u32), view: &RoceView<'_>) {
         let at = match self.by_peer.get(&peer) {
-            Some(Peer::Foreign(at)) => *at,
-            // The queue pair of a stamped flow: something else answers on it, such as acknowledgements.
-            Some(Peer::Stamped(_)) => {
+            Some(FlowIndex::Foreign(at)) => *at,
+            // This is the queue pair of a stamped flow. Another sender uses it, for example for
+            // acknowledgements.
+            Some(FlowIndex::Stamped(_)) => {
                 self.totals.other_frames += 1;
                 return;
             }
@@ -265,34 +267,35 @@ impl Receiver {
                 return;
             }
             None => {
-                self.foreign.push(Foreign {
+                self.foreign.push(TrackedForeignFlow {
                     flow: ForeignFlow::new(peer),
                     expected_psn: None,
                 });
-                self.by_peer.insert(peer, Peer::Foreign(self.foreign.len() - 1));
+                self.by_peer
+                    .insert(peer, FlowIndex::Foreign(self.foreign.len() - 1));
                 self.foreign.len() - 1
             }
         };
-        self.foreign[at].note(view.bth().opcode(), view.bth().psn());
+        self.foreign[at].record_packet(view.bth().opcode(), view.bth().psn());
     }
 
-    /// What arrived of one stamped flow.
+    /// Returns the results of one stamped flow.
     pub(super) fn received(&self, token: u64, flow: u32) -> Option<ReceivedFlow> {
         self.by_stamp
             .get(&(token, flow))
             .map(|at| self.tracked[*at].result())
     }
 
-    /// Frames with a wrong ICRC.
+    /// Returns the number of frames with a wrong ICRC.
     pub(super) fn icrc_errors(&self) -> u64 {
         let tracked = self.tracked.iter().map(|tracked| tracked.flow.icrc_errors);
         let foreign = self.foreign.iter().map(|peer| peer.flow.icrc_errors);
         self.totals.unattributed_icrc_errors + tracked.chain(foreign).sum::<u64>()
     }
 
-    /// The stamped flows, by token and number, and the others, by address and queue pair.
+    /// Returns the stamped flows sorted by token and number, and the others sorted by address and queue pair.
     pub(super) fn results(&self) -> (Vec<ReceivedFlow>, Vec<ForeignFlow>) {
-        let mut tracked: Vec<ReceivedFlow> = self.tracked.iter().map(Tracked::result).collect();
+        let mut tracked: Vec<ReceivedFlow> = self.tracked.iter().map(TrackedFlow::result).collect();
         tracked.sort_by_key(|flow| (flow.token, flow.flow));
         let mut foreign: Vec<ForeignFlow> = self.foreign.iter().map(|peer| peer.flow.clone()).collect();
         foreign.sort_by_key(|flow| (flow.src_ip, flow.dst_qp));
@@ -300,7 +303,7 @@ impl Receiver {
     }
 }
 
-impl Tracked {
+impl TrackedFlow {
     fn result(&self) -> ReceivedFlow {
         let (first, last) = self.arrivals;
         let bits = u128::from(self.flow.payload_bytes - self.first_payload) * 8;
@@ -346,7 +349,7 @@ impl ReceivedFlow {
         }
     }
 
-    /// Frames missing up to the newest one.
+    /// Returns the number of frames that are missing before the newest one.
     pub fn missing_frames(&self) -> u64 {
         self.expected_frames.saturating_sub(self.received_frames)
     }
@@ -366,10 +369,10 @@ impl ForeignFlow {
     }
 }
 
-impl Foreign {
-    fn note(&mut self, opcode: Opcode, psn: u32) {
+impl TrackedForeignFlow {
+    fn record_packet(&mut self, opcode: Opcode, psn: u32) {
         self.flow.frames += 1;
-        // SEND and WRITE come first in the numbering of each transport.
+        // In each transport, SEND and WRITE have the lowest opcodes.
         let request = matches!(opcode.transport(), Transport::Rc | Transport::Uc)
             && opcode.code() & 0x1f <= Opcode::RcWriteOnlyImm.code();
         if !request {
@@ -378,7 +381,7 @@ impl Foreign {
         self.flow.requests += 1;
         let expected = self.expected_psn.unwrap_or(psn);
         let ahead = psn.wrapping_sub(expected) & MASK_24;
-        // Half of the PSN space lies ahead (IBTA 9.7.1).
+        // PSNs in the next half of the PSN space are newer (IBTA 9.7.1).
         if ahead >= 1 << 23 {
             self.flow.out_of_order += 1;
             return;
@@ -388,7 +391,7 @@ impl Foreign {
     }
 }
 
-fn source(frame: &[u8], view: &RoceView<'_>) -> IpAddr {
+fn source_address(frame: &[u8], view: &RoceView<'_>) -> IpAddr {
     let ip = &frame[view.ip_offset()..];
     if view.is_ipv6() {
         IpAddr::V6(Ipv6Packet::new_unchecked(ip).src_addr())

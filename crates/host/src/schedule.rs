@@ -1,4 +1,4 @@
-//! Whose turn it is: classes share the link by bytes, flows share their class by frames.
+//! Scheduling: classes share the link by bytes, and flows share their class by frames.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -6,7 +6,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_units::Picos;
 
-/// The flows of one class: those whose next frame is due, in the order in which they became so, and the others.
+/// Flows of one class. The flows that may send are in the order in which they became ready.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ClassQueue {
     ready: VecDeque<u32>,
@@ -14,12 +14,12 @@ pub(super) struct ClassQueue {
 }
 
 impl ClassQueue {
-    /// Enters a flow whose next frame is due at `due`.
+    /// Queues a flow whose next frame is due at `due`.
     pub(super) fn push(&mut self, due: Picos, flow: u32) {
         self.waiting.push(Reverse((due, flow)));
     }
 
-    /// When this class first has something to send: in the past if it has.
+    /// Returns the time of the first frame of this class, which is in the past if a flow is ready.
     pub(super) fn earliest(&self) -> Picos {
         match (self.ready.is_empty(), self.waiting.peek()) {
             (false, _) => Picos::ZERO,
@@ -28,7 +28,7 @@ impl ClassQueue {
         }
     }
 
-    /// Takes the flow whose turn it is at `start`.
+    /// Takes the next flow that may send at `start`.
     pub(super) fn pop(&mut self, start: Picos) -> Option<u32> {
         while let Some(&Reverse((due, flow))) = self.waiting.peek() {
             if due > start {
@@ -40,42 +40,42 @@ impl ClassQueue {
         self.ready.pop_front()
     }
 
-    /// Forgets a flow.
+    /// Removes a flow.
     pub(super) fn remove(&mut self, flow: u32) {
         self.ready.retain(|ready| *ready != flow);
         self.waiting.retain(|Reverse((_, waiting))| *waiting != flow);
     }
 
-    /// Forgets every flow.
+    /// Removes all flows.
     pub(super) fn clear(&mut self) {
         self.ready.clear();
         self.waiting.clear();
     }
 }
 
-/// Tags are bytes in this many parts, divided by a weight.
+/// Fraction of a byte in a tag.
 const TAG_SCALE: u64 = 1 << 16;
 
-/// Start-time fair queueing (Goyal, Vin, Cheng 1996) over the classes: each gets its weight's share of the bytes, one
-/// that was idle gets no credit for it.
+/// Start-time fair queueing (Goyal, Vin, Cheng 1996) of the classes. Each class gets a share of the bytes in
+/// proportion to its weight. An idle class earns no credit.
 #[derive(Clone, Debug)]
-pub(super) struct FairShare {
+pub(super) struct FairScheduler {
     weights: [u8; PRIORITIES],
-    /// Start tag of the frame sent last.
+    /// Start tag of the last sent frame.
     virtual_time: u64,
     finish: [u64; PRIORITIES],
 }
 
-impl FairShare {
-    pub(super) fn new(weights: [u8; PRIORITIES]) -> FairShare {
-        FairShare {
+impl FairScheduler {
+    pub(super) fn new(weights: [u8; PRIORITIES]) -> FairScheduler {
+        FairScheduler {
             weights,
             virtual_time: 0,
             finish: [0; PRIORITIES],
         }
     }
 
-    /// The class of `eligible` whose turn it is; on a tie the higher one.
+    /// Selects a class of `eligible`. A tie selects the higher class.
     pub(super) fn choose(&self, eligible: u8) -> Option<usize> {
         (0..PRIORITIES)
             .rev()
@@ -99,13 +99,13 @@ impl FairShare {
 mod tests {
     use super::*;
 
-    fn served(
+    fn bytes_per_class(
         weights: [u8; PRIORITIES],
         lengths: [u32; PRIORITIES],
         eligible: u8,
         bytes: u64,
     ) -> [u64; PRIORITIES] {
-        let mut share = FairShare::new(weights);
+        let mut share = FairScheduler::new(weights);
         let mut sum = [0; PRIORITIES];
         while sum.iter().sum::<u64>() < bytes {
             let class = share.choose(eligible).unwrap();
@@ -116,21 +116,21 @@ mod tests {
     }
 
     #[test]
-    fn classes_share_by_bytes_and_weight_whatever_their_frame_length() {
+    fn classes_share_the_link_by_bytes_and_weight() {
         let mut lengths = [1000; PRIORITIES];
         lengths[1] = 100;
-        let sum = served([1; PRIORITIES], lengths, 0b11, 1_000_000);
+        let sum = bytes_per_class([1; PRIORITIES], lengths, 0b11, 1_000_000);
         assert!(sum[0].abs_diff(sum[1]) <= 1000, "{sum:?}");
         let mut weights = [1; PRIORITIES];
         weights[5] = 3;
-        let sum = served(weights, lengths, 0b10_0001, 1_000_000);
+        let sum = bytes_per_class(weights, lengths, 0b10_0001, 1_000_000);
         assert!(sum[5].abs_diff(750_000) <= 1000, "{sum:?}");
-        assert_eq!(FairShare::new([1; PRIORITIES]).choose(0), None);
+        assert_eq!(FairScheduler::new([1; PRIORITIES]).choose(0), None);
     }
 
     #[test]
     fn an_idle_class_earns_no_credit() {
-        let mut share = FairShare::new([1; PRIORITIES]);
+        let mut share = FairScheduler::new([1; PRIORITIES]);
         for _ in 0..100 {
             share.charge(0, 1000);
         }
@@ -141,12 +141,12 @@ mod tests {
                 class
             })
             .collect();
-        // Half of the turns, and one more because it comes in the middle of the other's.
+        // Half of the frames, and one more because its turn falls into the middle of the other class.
         assert_eq!(turns.iter().filter(|c| **c == 1).count(), 4, "{turns:?}");
     }
 
     #[test]
-    fn flows_of_a_class_take_turns_once_due() {
+    fn due_flows_of_a_class_alternate() {
         let mut queue = ClassQueue::default();
         queue.push(Picos(10), 1);
         queue.push(Picos(5), 2);

@@ -1,25 +1,25 @@
-//! Which frames of a flow have arrived.
+//! Detection of lost, reordered and duplicate frames of a flow.
 
-/// Frames that are told apart behind the newest one. One that arrives later than that counts as lost and reordered:
-/// whether it is a duplicate can no longer be known.
+/// Number of frames before the newest one for which arrivals are recorded. An older frame counts as lost and
+/// reordered, because a duplicate could not be recognised.
 pub const REORDER_WINDOW_FRAMES: u64 = 16_384;
 
 const WORDS: usize = (REORDER_WINDOW_FRAMES / 64) as usize;
 
-/// What an arrival is.
+/// Position of an arriving frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    /// Newer than all before it.
+pub(super) enum ArrivalOrder {
+    /// The frame is newer than all earlier arrivals.
     Newest,
-    /// It fills a gap: something sent later has arrived before.
+    /// The frame fills a gap: a frame that was sent later has arrived before.
     Reordered,
-    /// It had arrived.
+    /// The frame has arrived before.
     Duplicate,
-    /// Behind the window.
+    /// The frame is older than the window.
     TooOld,
 }
 
-/// A sliding bitmap over the sequence numbers of a flow.
+/// A sliding bit map of the sequence numbers of a flow.
 #[derive(Clone, Debug)]
 pub(super) struct SequenceWindow {
     /// Newest sequence number plus one.
@@ -35,29 +35,29 @@ impl SequenceWindow {
         }
     }
 
-    /// Newest sequence number plus one: how many frames were sent at least.
+    /// Returns the newest sequence number plus one, which is the smallest number of sent frames.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    pub(super) fn note(&mut self, sequence: u64) -> Order {
+    pub(super) fn record(&mut self, sequence: u64) -> ArrivalOrder {
         if sequence >= self.next {
-            self.forget(self.next, sequence);
+            self.clear_range(self.next, sequence);
             self.next = sequence.saturating_add(1);
             self.mark(sequence);
-            return Order::Newest;
+            return ArrivalOrder::Newest;
         }
         if self.next - sequence > REORDER_WINDOW_FRAMES {
-            return Order::TooOld;
+            return ArrivalOrder::TooOld;
         }
         if self.mark(sequence) {
-            Order::Duplicate
+            ArrivalOrder::Duplicate
         } else {
-            Order::Reordered
+            ArrivalOrder::Reordered
         }
     }
 
-    /// Sets the bit of `sequence` and says whether it was set.
+    /// Sets the bit of `sequence`. Returns whether it was set before.
     fn mark(&mut self, sequence: u64) -> bool {
         let word = &mut self.seen[(sequence / 64) as usize % WORDS];
         let bit = 1 << (sequence % 64);
@@ -66,8 +66,8 @@ impl SequenceWindow {
         was
     }
 
-    /// Clears the bits of `from..=to`, which still say what was a window ago.
-    fn forget(&mut self, from: u64, to: u64) {
+    /// Clears the bits of `from..=to`, which still contain the previous window.
+    fn clear_range(&mut self, from: u64, to: u64) {
         if to - from >= REORDER_WINDOW_FRAMES {
             self.seen.fill(0);
             return;
@@ -87,7 +87,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_window_agrees_with_a_set(steps in proptest::collection::vec((0_u64..40_000, any::<bool>()), 1..400)) {
+        fn the_window_matches_a_set(steps in proptest::collection::vec((0_u64..40_000, any::<bool>()), 1..400)) {
             let mut window = SequenceWindow::new();
             let mut seen = HashSet::new();
             let mut newest: Option<u64> = None;
@@ -95,12 +95,12 @@ mod tests {
             for (offset, advance) in steps {
                 let sequence = base + offset;
                 let expected = match newest {
-                    Some(n) if sequence <= n && n + 1 - sequence > REORDER_WINDOW_FRAMES => Order::TooOld,
-                    Some(n) if sequence <= n && seen.contains(&sequence) => Order::Duplicate,
-                    Some(n) if sequence <= n => Order::Reordered,
-                    _ => Order::Newest,
+                    Some(n) if sequence <= n && n + 1 - sequence > REORDER_WINDOW_FRAMES => ArrivalOrder::TooOld,
+                    Some(n) if sequence <= n && seen.contains(&sequence) => ArrivalOrder::Duplicate,
+                    Some(n) if sequence <= n => ArrivalOrder::Reordered,
+                    _ => ArrivalOrder::Newest,
                 };
-                prop_assert_eq!(window.note(sequence), expected);
+                prop_assert_eq!(window.record(sequence), expected);
                 seen.insert(sequence);
                 newest = newest.max(Some(sequence));
                 if advance {
@@ -111,10 +111,10 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_sequence_number_does_no_harm() {
+    fn the_largest_sequence_number_is_accepted() {
         let mut window = SequenceWindow::new();
-        assert_eq!(window.note(u64::MAX), Order::Newest);
-        assert_eq!(window.note(0), Order::TooOld);
-        assert_eq!(window.note(u64::MAX - 1), Order::Reordered);
+        assert_eq!(window.record(u64::MAX), ArrivalOrder::Newest);
+        assert_eq!(window.record(0), ArrivalOrder::TooOld);
+        assert_eq!(window.record(u64::MAX - 1), ArrivalOrder::Reordered);
     }
 }

@@ -1,4 +1,4 @@
-//! The stamp at the front of each frame's payload, by which a receiver knows the frame.
+//! Stamp at the front of each payload, by which a receiver identifies the frame.
 
 /// Length of the stamp in bytes.
 pub const STAMP_BYTES: usize = 40;
@@ -6,24 +6,24 @@ pub const STAMP_BYTES: usize = 40;
 /// First eight bytes of the stamp: name and version.
 const MAGIC: [u8; 8] = *b"xoffRoC1";
 
-/// What a sender writes at the front of each frame's payload. All numbers big-endian, in the order of the fields,
-/// behind eight bytes of magic; the last three bytes are zero.
+/// Contents of the stamp. It consists of eight bytes of magic, the fields in this order in big-endian
+/// notation, and three zero bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stamp {
-    /// Which run the frame belongs to ([`super::HostConfig::token`]).
+    /// Identifier of the run ([`super::HostConfig::token`]).
     pub token: u64,
     /// Number of the frame in its flow, from 0.
     pub sequence: u64,
-    /// When the frame was built: nanoseconds of the wall clock (`CLOCK_REALTIME`).
+    /// Wall clock at the construction of the frame, in nanoseconds of `CLOCK_REALTIME`.
     pub wall_ns: u64,
     /// Number of the flow.
     pub flow: u32,
-    /// Class in which the sender queues it.
+    /// Class of the flow at the sender.
     pub class: u8,
 }
 
 impl Stamp {
-    /// Writes the stamp over the front of a payload; nothing when there is no room.
+    /// Writes the stamp to the front of a payload. Has no effect if the payload is too short.
     pub fn write(&self, payload: &mut [u8]) {
         let Some(room) = payload.first_chunk_mut::<STAMP_BYTES>() else {
             return;
@@ -37,7 +37,7 @@ impl Stamp {
         room[37..40].fill(0);
     }
 
-    /// Reads the stamp of a payload, if it has one.
+    /// Parses the stamp of a payload, if it has one.
     pub fn read(payload: &[u8]) -> Option<Stamp> {
         let bytes = payload.first_chunk::<STAMP_BYTES>()?;
         if bytes[0..8] != MAGIC {
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_is_read_as_it_was_written_and_only_with_its_magic() {
+    fn a_stamp_is_parsed_only_with_its_magic() {
         let stamp = Stamp {
             token: 7 << 40,
             sequence: u64::MAX - 1,

@@ -8,7 +8,7 @@ use xoff_units::Picos;
 use super::model_hosts::next_hop_mac;
 use super::plan::{IpVersion, LabPlan, TargetPlan};
 use super::virtual_run::ReorderedReport;
-use xoff_fabric::{Arrivals, Directory, FabricPlan, JobHosts, Jobs, Paths, ReferenceTimes};
+use xoff_fabric::{FabricPlan, HostDirectory, JobHosts, Jobs, Paths, ReceivedPackets, ReferenceTimes};
 use xoff_telemetry::failure::Failure;
 use xoff_workload::{Results, Workload};
 
@@ -49,7 +49,7 @@ pub(super) fn jobs(
     let mut jobs = Jobs::new(hosts, workload, &transports, &Addresses(plan), on, seed);
     for job in 0..plan.workload.jobs.jobs.len() {
         if plan.script.starts(TargetPlan::Job(job)) {
-            jobs.hold(job);
+            jobs.hold_job(job);
         }
     }
     Ok(jobs)
@@ -92,7 +92,7 @@ impl fmt::Display for NoPath<'_> {
 /// The first connection of a workload whose hosts no path joins, and how many others its job has.
 fn no_path<'a>(plan: &'a LabPlan, workload: &Workload, paths: &Paths) -> Option<NoPath<'a>> {
     let connections = workload.connections().iter();
-    let mut apart = connections.filter(|c| !paths.are_joined(c.src as usize, c.dst as usize));
+    let mut apart = connections.filter(|c| !paths.are_connected(c.src as usize, c.dst as usize));
     let first = apart.next()?;
     Some(NoPath {
         job: &plan.workload.jobs.jobs[first.job].name,
@@ -105,7 +105,7 @@ fn no_path<'a>(plan: &'a LabPlan, workload: &Workload, paths: &Paths) -> Option<
 /// Where hosts of a plan are.
 struct Addresses<'a>(&'a LabPlan);
 
-impl Directory for Addresses<'_> {
+impl HostDirectory for Addresses<'_> {
     fn address(&self, host: usize) -> IpAddr {
         self.0.hosts[host].ipv4.into()
     }
@@ -122,7 +122,7 @@ pub(super) fn results(jobs: &Jobs) -> Results {
 }
 
 /// Connections whose packets arrived out of order, of what arrived on each.
-pub(super) fn reordered(plan: &LabPlan, jobs: &Jobs, arrivals: &[Arrivals]) -> Vec<ReorderedReport> {
+pub(super) fn reordered(plan: &LabPlan, jobs: &Jobs, arrivals: &[ReceivedPackets]) -> Vec<ReorderedReport> {
     let name = |host: u32| plan.hosts[host as usize].name.clone();
     let reordered = arrivals.iter().zip(jobs.workload().connections());
     reordered

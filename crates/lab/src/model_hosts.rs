@@ -9,7 +9,9 @@ use xoff_wire::{Ecn, VlanTag};
 
 use super::options::LabOptions;
 use super::plan::{FlowPlan, HostPlan, IpVersion, LabPlan, RatePlan, SendPlan, TargetPlan};
-use xoff_host::{FlowConfig, Gateway, HostConfig, HostResults, Operation, Rate, ReceiveBuffer, flow_report};
+use xoff_host::{
+    FlowConfig, FlowOperation, FlowRate, Gateway, HostConfig, HostResults, ReceiveBuffer, flow_report,
+};
 use xoff_telemetry::FlowReport;
 
 /// Queue pairs of sends count from here: far from those of jobs.
@@ -79,7 +81,7 @@ fn send_config(plan: &LabPlan, id: usize, send: &SendPlan) -> FlowConfig {
         FlowConfig::path_mtu_for(send.flow.frame_len, ipv6, send.tag.is_some()).unwrap_or(base.path_mtu);
     let own_qp = (SEND_QP + 2 * id as u32) & MASK_24;
     FlowConfig {
-        operation: Operation::Send,
+        operation: FlowOperation::Send,
         ecn: Ecn::from_tos(send.ecn),
         vlan: send.tag.map(|(pcp, vid)| VlanTag::dot1q(pcp, vid)),
         src_qp: own_qp,
@@ -136,8 +138,8 @@ fn flow_config(plan: &LabPlan, id: usize, flow: &FlowPlan) -> FlowConfig {
         // The plan was checked: every frame length in it has a path MTU.
         path_mtu: FlowConfig::path_mtu_for(flow.frame_len, ipv6, false).unwrap_or(base.path_mtu),
         rate: match flow.rate {
-            RatePlan::LinkShare(millionths) => Rate::LinkShare(millionths),
-            RatePlan::WireBitsPerSecond(bits) => Rate::WireBitsPerSecond(bits),
+            RatePlan::LinkShare(millionths) => FlowRate::LinkShare(millionths),
+            RatePlan::WireBitsPerSecond(bits) => FlowRate::WireBitsPerSecond(bits),
         },
         start: Picos::from_nanos(flow.start_ns),
         ..base

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::plan::{ActionPlan, LabPlan, TransportPlan};
 use paths::{MarkingPorts, PathsTo, Topology};
 use xoff_fabric::FabricPlan;
-use xoff_rdma::congestion::{Feedback, Signal};
+use xoff_rdma::congestion::{CongestionFeedback, CongestionSignal};
 use xoff_rdma::{HOPS_MAX, Transport};
 use xoff_telemetry::failure::Failure;
 use xoff_workload::{Connection, Verb, Workload};
@@ -24,7 +24,7 @@ enum Gap {
     /// READ responses are not acknowledged.
     ReadResponses,
     /// The receiver does not report marks in the form that the control acts on, which is this value of `feedback`.
-    Feedback(&'static str),
+    CongestionFeedback(&'static str),
     /// Switches may not mark the packets.
     NotEcnCapable,
     /// No queue on the shortest paths marks them.
@@ -42,7 +42,7 @@ struct Affected {
 
 /// Per transport: what its flows depend on.
 struct Control {
-    signals: &'static [Signal],
+    signals: &'static [CongestionSignal],
     hops_max: Option<u8>,
     /// Flows that need a signal.
     flows: usize,
@@ -170,7 +170,7 @@ impl Check<'_> {
     /// Why a flow gets none of these signals; `None`: it may get one.
     fn gap(
         &mut self,
-        signals: &[Signal],
+        signals: &[CongestionSignal],
         options: &TransportPlan,
         unacknowledged: Option<Gap>,
         connection: &Connection,
@@ -178,21 +178,25 @@ impl Check<'_> {
         let mut found: Option<Gap> = None;
         for signal in signals {
             let gap = match signal {
-                Signal::Acknowledgement | Signal::RoundTrip | Signal::Telemetry => unacknowledged,
-                Signal::Cnp if !matches!(options.qp.feedback, Feedback::Cnp { .. }) => {
-                    Some(Gap::Feedback("cnp"))
+                CongestionSignal::Acknowledgement
+                | CongestionSignal::RoundTrip
+                | CongestionSignal::Telemetry => unacknowledged,
+                CongestionSignal::Cnp if !matches!(options.qp.feedback, CongestionFeedback::Cnp { .. }) => {
+                    Some(Gap::CongestionFeedback("cnp"))
                 }
-                Signal::MarkEcho if options.qp.feedback != Feedback::AckEcho => {
-                    Some(Gap::Feedback("ack-echo"))
+                CongestionSignal::MarkEcho if options.qp.feedback != CongestionFeedback::AckEcho => {
+                    Some(Gap::CongestionFeedback("ack-echo"))
                 }
-                Signal::MarkEcho if unacknowledged.is_some() => unacknowledged,
-                Signal::Cnp | Signal::MarkEcho => self.mark_gap(options, connection),
+                CongestionSignal::MarkEcho if unacknowledged.is_some() => unacknowledged,
+                CongestionSignal::Cnp | CongestionSignal::MarkEcho => self.mark_gap(options, connection),
             };
             // Of several gaps, that of the configured feedback says most, and then the first one.
             match (gap, found) {
                 (None, _) => return None,
                 (Some(_), None) => found = gap,
-                (Some(of), Some(Gap::Feedback(_))) if !matches!(of, Gap::Feedback(_)) => found = gap,
+                (Some(of), Some(Gap::CongestionFeedback(_))) if !matches!(of, Gap::CongestionFeedback(_)) => {
+                    found = gap
+                }
                 (Some(_), Some(_)) => {}
             }
         }
@@ -294,9 +298,11 @@ impl Check<'_> {
     fn rare_acknowledgements(&self, transport: usize, control: &Control) -> Option<String> {
         let options = &self.plan.transports[transport];
         let ack_every = options.qp.ack_every;
-        let by_cnps =
-            matches!(options.qp.feedback, Feedback::Cnp { .. }) && control.signals.contains(&Signal::Cnp);
-        let per_packet = |signal: &Signal| !matches!(signal, Signal::Acknowledgement | Signal::Cnp);
+        let by_cnps = matches!(options.qp.feedback, CongestionFeedback::Cnp { .. })
+            && control.signals.contains(&CongestionSignal::Cnp);
+        let per_packet = |signal: &CongestionSignal| {
+            !matches!(signal, CongestionSignal::Acknowledgement | CongestionSignal::Cnp)
+        };
         if ack_every < 2 || control.flows == 0 || by_cnps || !control.signals.iter().any(per_packet) {
             return None;
         }
@@ -335,7 +341,7 @@ impl Check<'_> {
         let why = match gap {
             Gap::Unreliable => "UC and UD have no acknowledgements".to_owned(),
             Gap::ReadResponses => "READ responses are not acknowledged".to_owned(),
-            Gap::Feedback(_) => format!("receivers send {}", feedback_name(options.qp.feedback)),
+            Gap::CongestionFeedback(_) => format!("receivers send {}", feedback_name(options.qp.feedback)),
             Gap::NotEcnCapable => "`ecn: false` keeps switches from marking its packets".to_owned(),
             Gap::NoMarkOnPath => format!("no queue on their shortest paths marks DSCP {}", options.dscp[0]),
             Gap::NoMarkInLab => format!("no queue of a switch marks DSCP {}", options.dscp[0]),
@@ -344,14 +350,14 @@ impl Check<'_> {
     }
 
     fn fix(&self, transport: usize, gap: Gap) -> String {
-        let acts_on_cnps = self.controls[transport].signals.contains(&Signal::Cnp);
+        let acts_on_cnps = self.controls[transport].signals.contains(&CongestionSignal::Cnp);
         match gap {
             Gap::Unreliable | Gap::ReadResponses if acts_on_cnps => "write `feedback: cnp`".to_owned(),
             Gap::Unreliable => "use `transport: rc`, or dcqcn or dcqcn-nic, which act on CNPs".to_owned(),
             Gap::ReadResponses => {
                 "use `verb: write` or `send`, or dcqcn or dcqcn-nic, which act on CNPs".to_owned()
             }
-            Gap::Feedback(value) => format!("write `feedback: {value}`, or leave `feedback` out"),
+            Gap::CongestionFeedback(value) => format!("write `feedback: {value}`, or leave `feedback` out"),
             Gap::NotEcnCapable => "leave `ecn` out, or write `congestion: none`".to_owned(),
             Gap::NoMarkOnPath | Gap::NoMarkInLab => {
                 "give their queues a WRED_PROFILE with `ecn: ecn_all` and thresholds that the buffer can reach".to_owned()
@@ -369,10 +375,10 @@ fn unacknowledged(options: &TransportPlan, verb: Verb) -> Option<Gap> {
     }
 }
 
-fn feedback_name(feedback: Feedback) -> &'static str {
+fn feedback_name(feedback: CongestionFeedback) -> &'static str {
     match feedback {
-        Feedback::None => "none (`feedback: none`)",
-        Feedback::Cnp { .. } => "CNPs instead (`feedback: cnp`)",
-        Feedback::AckEcho => "marks in acknowledgements instead (`feedback: ack-echo`)",
+        CongestionFeedback::None => "none (`feedback: none`)",
+        CongestionFeedback::Cnp { .. } => "CNPs instead (`feedback: cnp`)",
+        CongestionFeedback::AckEcho => "marks in acknowledgements instead (`feedback: ack-echo`)",
     }
 }

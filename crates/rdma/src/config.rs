@@ -1,82 +1,85 @@
-//! How a queue pair is set up.
+//! Configuration of a queue pair.
 
 use serde::{Deserialize, Serialize};
 use xoff_units::Picos;
 use xoff_wire::bth::MASK_24;
 
-use super::congestion::Feedback;
+use super::congestion::CongestionFeedback;
 use super::pacing::Pacing;
 
-/// Smallest path MTU a queue pair takes, in payload bytes.
+/// Smallest path MTU of a queue pair, in payload bytes.
 pub const MTU_MIN: u32 = 64;
-/// Largest path MTU a queue pair takes, in payload bytes.
+/// Largest path MTU of a queue pair, in payload bytes.
 pub const MTU_MAX: u32 = 8192;
-/// `retry_cnt` and `rnr_retry` of this value: for RNR, without end (IBTA 9.7.5.2.8); for timeouts, just seven.
+/// Largest retry count of InfiniBand. As `rnr_retry` it means retry without limit (IBTA 9.7.5.2.8). As
+/// `retry_cnt` it means seven retries.
 pub const RETRY_MAX: u8 = 7;
 
-/// Place of a queue pair in its endpoint: 0 for the first one created, and so on.
+/// Index of a queue pair in its endpoint, in the order of creation, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QpIndex(pub u32);
 
 /// Transport service of a queue pair (IBTA 9.7 to 9.8).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Transport {
-    /// Reliable connection: acknowledged, repeated, in order.
+    /// Reliable connection (RC): packets are acknowledged, retransmitted and delivered in order.
     #[default]
     Rc,
-    /// Unreliable connection: a message that loses a packet is dropped as a whole.
+    /// Unreliable connection (UC): a message that loses a packet is discarded.
     Uc,
-    /// Unreliable datagram: one packet per message.
+    /// Unreliable datagram (UD): each message is one packet.
     Ud,
 }
 
-/// What happens after a loss on a reliable connection. Both ends must agree.
+/// Loss recovery of a reliable connection. Both ends must use the same mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Recovery {
-    /// The receiver drops all behind a gap and names it once; the sender resumes there (IBTA 9.7.5.1).
+    /// Go-back-N. The responder discards all packets after a gap and sends one NAK. The requester resumes at
+    /// the missing packet (IBTA 9.7.5.1).
     #[default]
     GoBackN,
-    /// The message that lost a packet begins again with its first one: what the first RoCE NICs did ("RDMA over Commodity
-    /// Ethernet at Scale", SIGCOMM 2016, section 4.1, livelock).
+    /// Go-back-zero. The requester repeats the whole message that lost a packet. The first RoCE NICs worked
+    /// like this ("RDMA over Commodity Ethernet at Scale", SIGCOMM 2016, section 4.1).
     GoBackZero,
-    /// The receiver keeps what arrives behind a gap and names each missing packet once; only those are repeated (IRN,
-    /// SIGCOMM 2018). A NAK of this mode acknowledges nothing.
+    /// Selective repeat. The responder stores packets after a gap and sends one NAK for each missing packet.
+    /// The requester repeats only these packets (IRN, SIGCOMM 2018). A NAK of this mode acknowledges nothing.
     SelectiveRepeat,
 }
 
-/// Where an arriving SEND finds its receive entries.
+/// Source of the receive entries for arriving SENDs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ReceiveQueue {
-    /// There is always one.
+    /// A receive entry is always available.
     #[default]
     Unlimited,
-    /// Those of [`Endpoint::post_receives`](super::Endpoint::post_receives); without one, RNR NAK.
+    /// The host adds entries with [`Endpoint::post_receives`](super::Endpoint::post_receives). A SEND without
+    /// an entry gets an RNR NAK.
     Posted,
-    /// A queue of `depth` entries, 1 or more, full at first. The application re-posts one entry every `interval_ps` picoseconds while
-    /// the queue is not full; without an entry, RNR NAK.
+    /// A receive queue that is full at the start. The application reposts one entry every `interval_ps`
+    /// picoseconds while the queue is not full. A SEND without an entry gets an RNR NAK.
     Reposted {
-        /// Entries of a full queue.
+        /// Number of entries of a full queue, 1 or more.
         depth: u32,
-        /// Time from one re-posted entry to the next, 1 or more.
+        /// Time between two reposted entries in picoseconds, 1 or more.
         interval_ps: u64,
     },
 }
 
-/// A queue pair. Values outside their range are brought to its nearest end.
+/// Configuration of a queue pair. Values outside their range are clamped to the nearest limit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QpConfig {
-    /// Its number, 24 bits.
+    /// Number of this queue pair, 24 bits.
     pub number: u32,
     /// Number of the queue pair at the other end, 24 bits.
     pub peer: u32,
-    /// Service. Default RC.
+    /// Transport service. Default RC.
     pub transport: Transport,
-    /// Payload of a full packet, [`MTU_MIN`] to [`MTU_MAX`] bytes; InfiniBand knows 256, 512, 1024, 2048, 4096, simulators
-    /// others. Both ends must agree. Default 1024.
+    /// Payload of a full packet, [`MTU_MIN`] to [`MTU_MAX`] bytes. InfiniBand defines 256, 512, 1024, 2048
+    /// and 4096; simulators use other values too. Both ends must agree. Default 1024.
     pub mtu: u32,
-    /// PSN of its first request, 24 bits.
+    /// PSN of the first request of this queue pair, 24 bits.
     pub first_psn: u32,
-    /// PSN of the peer's first request, 24 bits.
+    /// PSN of the first request of the peer, 24 bits.
     pub peer_first_psn: u32,
     /// NIC class of requests and READ responses, 0 to 7. Default 3.
     pub data_class: u8,
@@ -84,48 +87,53 @@ pub struct QpConfig {
     pub ack_class: u8,
     /// NIC class of CNPs, 0 to 7. Default 6.
     pub cnp_class: u8,
-    /// Bytes of a data packet beside its payload, counted for pacing. Default 62: Ethernet 14, IPv4 20, UDP 8, BTH 12, ICRC 4,
-    /// FCS 4.
+    /// Bytes of a data packet without its payload, counted for pacing. Default 62: Ethernet 14, IPv4 20, UDP
+    /// 8, BTH 12, ICRC 4 and FCS 4.
     pub header_bytes: u32,
-    /// What its receiving side says of congestion marks. Default nothing.
-    pub feedback: Feedback,
-    /// Its receiving side acknowledges every so many packets, and always the last of a message and where asked; 1 or more.
-    /// Default 1.
+    /// Congestion feedback that the responder sends for ECN marks. Default none.
+    pub feedback: CongestionFeedback,
+    /// Number of packets per acknowledgement of the responder, 1 or more. The last packet of a message and
+    /// packets with the AckReq bit are always acknowledged. Default 1.
     pub ack_every: u32,
-    /// Default go-back-N.
+    /// Loss recovery of an RC queue pair. Default go-back-N.
     pub recovery: Recovery,
-    /// The receiver keeps packets that arrive behind a gap, with go-back-N too, and complains of a gap only when it has lasted
-    /// this long: for spraying. Go-back-0 keeps nothing and ignores this. Default `None`.
+    /// Tolerated reordering time. The receiver stores packets after a gap and sends a NAK only when the gap
+    /// has lasted this long. Used with packet spraying, also with go-back-N. Go-back-zero ignores this field.
+    /// Default `None`.
     #[serde(with = "xoff_units::serde_picos::option")]
     pub out_of_order: Option<Picos>,
-    /// Packets from the oldest missing one that a receiver keeps (`SelectiveRepeat`, `out_of_order`), 1 to 65 536; also the
-    /// most that a sender in either mode has outstanding. Default 1024.
+    /// Size of the receiver's reorder window in packets, 1 to 65 536. Used with `SelectiveRepeat` and
+    /// `out_of_order`. The sender then has at most this number of packets in flight. Default 1024.
     pub reorder_window_packets: u32,
-    /// Local ACK timeout: 4.096 us x 2^this, 1 to 31; 0: none (IBTA 9.7.6.1.3). Default 14, 67 ms.
+    /// Code of the local ACK timeout, 0 to 31. The timeout is 4.096 us times 2^code, and 0 disables it (IBTA
+    /// 9.7.6.1.3). Default 14, which is 67 ms.
     pub ack_timeout: u8,
-    /// Repetitions without progress before the queue pair fails, 0 to [`RETRY_MAX`] in hardware; greater values count too.
-    /// Default 7.
+    /// Number of retries without progress before the queue pair fails. Hardware supports 0 to [`RETRY_MAX`],
+    /// and xoff accepts larger values too. Default 7.
     pub retry_cnt: u8,
-    /// RNR NAKs without progress before the queue pair fails; [`RETRY_MAX`] and more: any number. Default 7.
+    /// Number of RNR NAKs without progress before the queue pair fails. [`RETRY_MAX`] or more means no limit.
+    /// Default 7.
     pub rnr_retry: u8,
-    /// Timer code of its RNR NAKs, 0 to 31 ([`rnr_timer_us`](xoff_wire::ext::rnr_timer_us)). Default 12, 640 us.
+    /// Timer code of RNR NAKs, 0 to 31 ([`rnr_timer_us`](xoff_wire::ext::rnr_timer_us)). Default 12, which is
+    /// 640 us.
     pub min_rnr_timer: u8,
-    /// Default unlimited.
+    /// Source of the receive entries for SENDs. Default unlimited.
     pub receive_queue: ReceiveQueue,
-    /// Most packets outstanding, beside the controller's window. Default `None`.
+    /// Limit of packets in flight, in addition to the window of congestion control. Default `None`.
     pub window_packets: Option<u32>,
-    /// Most payload bytes outstanding, beside the controller's window. Default `None`.
+    /// Limit of payload bytes in flight, in addition to the window of congestion control. Default `None`.
     pub window_bytes: Option<u64>,
-    /// Most READ requests outstanding, 1 or more, as `max_rd_atomic` of verbs. Default 16.
+    /// Limit of outstanding READ requests, 1 or more; `max_rd_atomic` of verbs. Default 16.
     pub reads_max: u8,
-    /// Rate limiter, bits per second of whole packets, beside the controller's rate. Default `None`.
+    /// Rate limit in bits per second, headers included, in addition to the rate of congestion control.
+    /// Default `None`.
     pub rate_bps_max: Option<u64>,
-    /// How the time between two packets is computed. Default exact.
+    /// Arithmetic of the interval between two packets. Default exact.
     pub pacing: Pacing,
 }
 
 impl QpConfig {
-    /// A reliable connection between two numbers with the defaults of each field, both ends starting at PSN 0.
+    /// Creates the configuration of a reliable connection with all defaults. Both directions start at PSN 0.
     pub fn new(number: u32, peer: u32) -> QpConfig {
         QpConfig {
             number,
@@ -138,7 +146,7 @@ impl QpConfig {
             ack_class: 3,
             cnp_class: 6,
             header_bytes: 62,
-            feedback: Feedback::None,
+            feedback: CongestionFeedback::None,
             ack_every: 1,
             recovery: Recovery::GoBackN,
             out_of_order: None,
@@ -156,7 +164,7 @@ impl QpConfig {
         }
     }
 
-    /// The same with every value in its range.
+    /// Returns the configuration with every value in its range.
     pub(super) fn clamped(mut self) -> QpConfig {
         for number in [
             &mut self.number,
@@ -181,12 +189,12 @@ impl QpConfig {
         self
     }
 
-    /// The local ACK timeout as a time; `None`: it never comes.
+    /// Returns the local ACK timeout, or `None` if it is disabled.
     pub fn ack_timeout(&self) -> Option<Picos> {
         (self.ack_timeout > 0).then(|| Picos::from_nanos(4_096 << self.ack_timeout.min(31)))
     }
 
-    /// Whether the receiving side keeps packets behind a gap.
+    /// Returns whether the receiver has a reorder window.
     pub(super) fn reorders(&self) -> bool {
         match self.recovery {
             Recovery::GoBackN => self.out_of_order.is_some(),
@@ -216,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn values_beyond_their_range_are_brought_back() {
+    fn values_out_of_range_are_clamped() {
         let config = QpConfig {
             mtu: 0,
             data_class: 9,

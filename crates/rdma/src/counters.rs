@@ -1,86 +1,88 @@
-//! Counters, under the names of Linux's RDMA `hw_counters` where those exist (mlx5; rxe and bnxt_re name them otherwise).
+//! Counters of queue pairs. A counter with an equivalent in the `hw_counters` of Linux has the name that mlx5
+//! uses there.
 
-/// What happened at a queue pair, or at all of an endpoint. Bytes are of payload.
+/// Counters of one queue pair, or the sums of an endpoint. Byte counters count payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Packets that began to leave, acknowledgements and CNPs included.
+    /// Packets sent, acknowledgements and CNPs included.
     pub tx_packets: u64,
-    /// Payload bytes of them, repetitions included.
+    /// Payload bytes sent, retransmissions included.
     pub tx_bytes: u64,
-    /// Packets that arrived for a queue pair that exists.
+    /// Packets received for an existing queue pair.
     pub rx_packets: u64,
-    /// Payload bytes of them, whatever became of them.
+    /// Payload bytes received, discarded packets included.
     pub rx_bytes: u64,
-    /// Data packets that arrived (SEND, WRITE, READ responses), repetitions included.
+    /// Data packets received (SEND, WRITE and READ responses), retransmissions included.
     pub rx_data_packets: u64,
     /// Data packets and READ requests sent again.
     pub retransmitted_packets: u64,
-    /// Requests that arrived behind a gap.
+    /// Requests received after a gap.
     pub out_of_sequence: u64,
-    /// NAKs "PSN sequence error" received.
+    /// NAKs with the code "PSN sequence error" received.
     pub packet_seq_err: u64,
-    /// Request packets that had arrived before.
+    /// Duplicate request packets received.
     pub duplicate_request: u64,
     /// RNR NAKs received.
     pub rnr_nak_retry_err: u64,
     /// SEND messages that found no receive entry.
     pub out_of_buffer: u64,
-    /// Local ACK timeouts.
+    /// Local ACK timeouts of the requester.
     pub local_ack_timeout_err: u64,
-    /// READ responses found missing by what arrived after them.
+    /// Implied NAKs: a later packet showed that a READ response is missing.
     pub implied_nak_seq_err: u64,
-    /// WRITE messages that began to arrive.
+    /// WRITE messages of which the first packet has arrived.
     pub rx_write_requests: u64,
-    /// READ requests that arrived, repetitions included.
+    /// READ requests received, repeated ones included.
     pub rx_read_requests: u64,
-    /// CNPs received and handed to congestion control.
+    /// CNPs received and passed to congestion control.
     pub rp_cnp_handled: u64,
-    /// CNPs received by a queue pair that does not react to them, or has failed.
+    /// CNPs received by a queue pair that ignores CNPs or has failed.
     pub rp_cnp_ignored: u64,
-    /// CNPs sent.
+    /// CNPs sent by the responder.
     pub np_cnp_sent: u64,
-    /// Data packets that arrived marked CE.
+    /// Data packets received with the ECN mark CE.
     pub np_ecn_marked_roce_packets: u64,
-    /// Queue pairs that failed after `retry_cnt` repetitions.
+    /// Queue pairs that failed after `retry_cnt` retries.
     pub req_transport_retries_exceeded: u64,
-    /// Queue pairs that failed after `rnr_retry` repetitions.
+    /// Queue pairs that failed after `rnr_retry` retries.
     pub req_rnr_retries_exceeded: u64,
-    /// Refusals received (NAKs other than sequence errors).
+    /// NAKs received with a code other than "PSN sequence error".
     pub req_remote_errors: u64,
-    /// Requests refused as malformed, or out of place in their message.
+    /// Requests rejected as malformed, or as out of place in their message.
     pub resp_invalid_requests: u64,
-    /// Packets dropped because they mean nothing to their queue pair: another transport service, an unknown operation, an
-    /// acknowledgement of what was not sent, a response of the wrong length.
+    /// Packets discarded because they do not fit their queue pair. Examples are another transport service, an
+    /// unknown opcode, an acknowledgement of an unsent packet, and a response of the wrong length.
     pub rx_discarded: u64,
-    /// Packets for a queue pair that does not exist; in an endpoint's counters only.
+    /// Packets for a queue pair that does not exist. Only the counters of an endpoint have a value other than
+    /// 0.
     pub rx_unknown_qp: u64,
 }
 
 impl Counters {
-    /// Adds another's numbers.
+    /// Adds the values of other counters.
     pub fn add(&mut self, other: &Counters) {
-        for ((_, own), (_, others)) in self.each_mut().into_iter().zip(other.each()) {
+        for ((_, own), (_, others)) in self.named_values_mut().into_iter().zip(other.named_values()) {
             *own += others;
         }
     }
 }
 
-macro_rules! names {
+macro_rules! counter_names {
     ($($field:ident)*) => {
         impl Counters {
-            /// Every counter with its name.
-            pub fn each(&self) -> [(&'static str, u64); 25] {
+            /// Returns every counter with its name.
+            pub fn named_values(&self) -> [(&'static str, u64); 25] {
                 [$((stringify!($field), self.$field)),*]
             }
 
-            fn each_mut(&mut self) -> [(&'static str, &mut u64); 25] {
+            fn named_values_mut(&mut self) -> [(&'static str, &mut u64); 25] {
                 [$((stringify!($field), &mut self.$field)),*]
             }
         }
     };
 }
 
-names! {
+counter_names! {
     tx_packets tx_bytes rx_packets rx_bytes rx_data_packets retransmitted_packets out_of_sequence packet_seq_err
     duplicate_request rnr_nak_retry_err out_of_buffer local_ack_timeout_err implied_nak_seq_err rx_write_requests rx_read_requests
     rp_cnp_handled rp_cnp_ignored np_cnp_sent np_ecn_marked_roce_packets req_transport_retries_exceeded
@@ -88,7 +90,8 @@ names! {
 }
 
 impl Counters {
-    /// Packets that arrived behind a gap: data packets at the responder, and READ responses at the requester.
+    /// Returns the packets that arrived after a gap: data packets at the responder and READ responses at the
+    /// requester.
     pub fn out_of_order_packets(&self) -> u64 {
         self.out_of_sequence + self.implied_nak_seq_err
     }
@@ -102,7 +105,7 @@ mod tests {
     fn every_counter_has_a_name_and_is_summed() {
         assert_eq!(
             size_of::<Counters>(),
-            size_of_val(&Counters::default().each().map(|(_, value)| value))
+            size_of_val(&Counters::default().named_values().map(|(_, value)| value))
         );
         let mut sum = Counters {
             rx_unknown_qp: 2,
@@ -111,6 +114,10 @@ mod tests {
         let other = sum;
         sum.add(&other);
         let expected = |name| if name == "rx_unknown_qp" { 4 } else { 0 };
-        assert!(sum.each().iter().all(|(name, value)| *value == expected(*name)));
+        assert!(
+            sum.named_values()
+                .iter()
+                .all(|(name, value)| *value == expected(*name))
+        );
     }
 }

@@ -4,52 +4,53 @@ use hashbrown::HashTable;
 use xoff_units::Picos;
 use xoff_wire::bth::MASK_24;
 
+use super::class_queues::CLASS_COUNT;
 use super::config::{QpConfig, QpIndex};
 use super::congestion::CongestionControl;
 use super::counters::Counters;
 use super::packet::Packet;
 use super::queue_pair::QueuePair;
-use super::ready::CLASSES;
-use super::shared::Shared;
+use super::state::EndpointState;
 use super::telemetry::Telemetry;
-use super::work::{Arrival, Completion, Outgoing, PostError, WorkRequest};
+use super::work::{ArrivalInfo, Completion, OutgoingPacket, PostError, WorkRequest};
 
-/// Boxes for telemetry that are kept for reuse.
-const SPARE_MAX: usize = 1024;
+/// Telemetry boxes that an endpoint keeps for reuse, at most.
+const SPARE_TELEMETRY_MAX: usize = 1024;
 
 /// All queue pairs of one host.
 ///
-/// Its owner
+/// The host passes arriving packets to [`receive`](Endpoint::receive) and work requests to
+/// [`post`](Endpoint::post). The host takes the next packet of a NIC class with [`pop`](Endpoint::pop) when
+/// its link is free and the time in [`earliest_departures`](Endpoint::earliest_departures) has been reached.
+/// The host calls [`advance`](Endpoint::advance) at [`next_deadline`](Endpoint::next_deadline).
 ///
-/// - hands in arriving packets ([`receive`](Endpoint::receive)) and work requests ([`post`](Endpoint::post)),
-/// - takes packets out ([`pop`](Endpoint::pop)) when the link is free for a class and [`earliest`](Endpoint::earliest) has come,
-/// - calls [`advance`](Endpoint::advance) when [`next_deadline`](Endpoint::next_deadline) has come,
-///
-/// each with the model time, which never goes backwards. Both times may have changed after every call.
+/// Every call passes the current model time, which must never decrease. The departure times and the deadline
+/// can change with every call, so the host reads them again after each one.
 #[derive(Debug, Default)]
 pub struct Endpoint {
     queue_pairs: Vec<QueuePair>,
     by_number: HashTable<u32>,
-    shared: Shared,
+    shared: EndpointState,
     unknown_qp: u64,
 }
 
-/// Spreads numbers over the table, the same on every machine: the product with the golden ratio.
+/// Hashes a queue pair number. The multiplication by the golden ratio gives the same value on every machine.
 #[inline]
-fn hash(number: u32) -> u64 {
+fn hash_qp_number(number: u32) -> u64 {
     let product = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     product ^ product >> 32
 }
 
 impl Endpoint {
-    /// One without queue pairs.
+    /// Creates an endpoint without queue pairs.
     pub fn new() -> Endpoint {
         Endpoint::default()
     }
 
-    /// Creates a queue pair, ready to send. Of several with one number, packets reach the newest.
+    /// Creates a queue pair that is ready to send. If several queue pairs have the same number, arriving
+    /// packets go to the newest of them.
     pub fn create(&mut self, config: QpConfig, congestion: Box<dyn CongestionControl>) -> QpIndex {
-        let at = u32::try_from(self.queue_pairs.len()).unwrap_or(u32::MAX);
+        let index = u32::try_from(self.queue_pairs.len()).unwrap_or(u32::MAX);
         let config = config.clamped();
         let Endpoint {
             queue_pairs,
@@ -57,57 +58,64 @@ impl Endpoint {
             ..
         } = self;
         let number = config.number;
-        let of = |index: u32| queue_pairs.get(index as usize).map(|qp| qp.config.number);
-        match by_number.find_mut(hash(number), |index| of(*index) == Some(number)) {
-            Some(index) => *index = at,
+        let number_of = |index: u32| queue_pairs.get(index as usize).map(|qp| qp.config.number);
+        match by_number.find_mut(hash_qp_number(number), |index| number_of(*index) == Some(number)) {
+            Some(existing) => *existing = index,
             None => {
-                by_number.insert_unique(hash(number), at, |index| hash(of(*index).unwrap_or(number)));
+                by_number.insert_unique(hash_qp_number(number), index, |index| {
+                    hash_qp_number(number_of(*index).unwrap_or(number))
+                });
             }
         }
-        let mut queue_pair = QueuePair::new(QpIndex(at), config, congestion);
-        queue_pair.is_reconsidered |= self.shared.classes.takes_turns();
-        queue_pair.note_completing(&mut self.shared);
+        let mut queue_pair = QueuePair::new(QpIndex(index), config, congestion);
+        queue_pair.updates_departure |= self.shared.classes.uses_round_robin();
+        queue_pair.update_completing(&mut self.shared);
         self.queue_pairs.push(queue_pair);
-        QpIndex(at)
+        QpIndex(index)
     }
 
-    /// Queue pairs of a class that may send take turns in the order of their creation, as in the ns-3 RDMA models, instead of by
-    /// how long each has waited. Called before the first is created.
-    pub fn take_turns(&mut self) {
-        self.shared.classes.take_turns();
+    /// Selects the queue pairs of a class round robin, in the order of their creation, as the ns-3 RDMA
+    /// models do. The default is first come, first served. Must be called before the first queue pair is
+    /// created.
+    pub fn enable_round_robin(&mut self) {
+        self.shared.classes.enable_round_robin();
     }
 
-    /// Where queue pairs [take turns](Endpoint::take_turns): a frame arrives or a message is posted at `now`. Called before the endpoint has it.
+    /// Announces that a frame arrives or a message is posted at `now`. Only needed with [round
+    /// robin](Endpoint::enable_round_robin). Must be called before the endpoint processes the event.
     pub fn begin_event(&mut self, now: Picos) {
         self.shared.classes.begin_event(now);
     }
 
-    /// Where queue pairs [take turns](Endpoint::take_turns): the endpoint has what happened at `now`.
+    /// Announces that the endpoint has processed the event at `now`. Only needed with [round
+    /// robin](Endpoint::enable_round_robin).
     pub fn end_event(&mut self, now: Picos) {
         self.shared.classes.end_event(now);
     }
 
-    /// Where queue pairs [take turns](Endpoint::take_turns): a packet leaves, and the link is free again at `free`.
+    /// Announces that a packet starts to leave and that the link is free again at `free`. Only needed with
+    /// [round robin](Endpoint::enable_round_robin).
     pub fn link_free_at(&mut self, free: Picos) {
-        self.shared.classes.sent(free);
+        self.shared.classes.on_packet_sent(free);
     }
 
-    /// How many queue pairs it has.
+    /// Returns the number of queue pairs.
     pub fn len(&self) -> usize {
         self.queue_pairs.len()
     }
 
-    /// Whether it has none.
+    /// Returns whether the endpoint has no queue pairs.
     pub fn is_empty(&self) -> bool {
         self.queue_pairs.is_empty()
     }
 
-    /// Configuration of a queue pair, as it was taken.
+    /// Returns the configuration of a queue pair, with all values clamped to their ranges.
     pub fn config(&self, qp: QpIndex) -> Option<&QpConfig> {
         self.queue_pairs.get(qp.0 as usize).map(|qp| &qp.config)
     }
 
-    /// Queues a message. Messages of a queue pair go, and complete, in the order in which they are posted.
+    /// Queues a message. The messages of a queue pair are sent and completed in the order in which they are
+    /// posted.
     pub fn post(&mut self, now: Picos, qp: QpIndex, request: WorkRequest) -> Result<(), PostError> {
         let queue_pair = self
             .queue_pairs
@@ -116,19 +124,20 @@ impl Endpoint {
         queue_pair.post(now, &mut self.shared, &request)
     }
 
-    /// Adds receive entries, each good for one arriving SEND ([`super::ReceiveQueue::Posted`]).
+    /// Adds receive entries to a queue pair with [`super::ReceiveQueue::Posted`]. Each arriving SEND uses one
+    /// entry.
     pub fn post_receives(&mut self, _now: Picos, qp: QpIndex, count: u32) {
         if let Some(queue_pair) = self.queue_pairs.get_mut(qp.0 as usize) {
             queue_pair.post_receives(count);
         }
     }
 
-    /// A packet arrives. False if its queue pair does not exist.
+    /// Processes an arriving packet. Returns `false` if its destination queue pair does not exist.
     #[inline]
-    pub fn receive(&mut self, now: Picos, packet: &Packet, arrival: Arrival<'_>) -> bool {
+    pub fn receive(&mut self, now: Picos, packet: &Packet, arrival: ArrivalInfo<'_>) -> bool {
         let number = packet.dst_qp & MASK_24;
         let queue_pairs = &self.queue_pairs;
-        let found = self.by_number.find(hash(number), |index| {
+        let found = self.by_number.find(hash_qp_number(number), |index| {
             queue_pairs
                 .get(*index as usize)
                 .is_some_and(|qp| qp.config.number == number)
@@ -141,41 +150,46 @@ impl Endpoint {
         true
     }
 
-    /// Per NIC class: when its next packet may leave at the earliest, perhaps in the past; [`Picos::NEVER`] if it has none.
+    /// Returns the earliest departure time of the next packet of each NIC class. The time can be in the past.
+    /// It is [`Picos::NEVER`] for a class without packets.
     #[inline]
-    pub fn earliest(&self) -> &[Picos; CLASSES] {
-        self.shared.classes.earliest()
+    pub fn earliest_departures(&self) -> &[Picos; CLASS_COUNT] {
+        self.shared.classes.earliest_departures()
     }
 
-    /// Bit *n*: class *n* has a packet, so that [`earliest`](Endpoint::earliest) says when. Nearly always one or two have.
+    /// Returns the NIC classes that have a packet to send: bit *n* stands for class *n*. The departure times
+    /// are in [`earliest_departures`](Endpoint::earliest_departures).
     #[inline]
-    pub fn waiting(&self) -> u8 {
-        self.shared.classes.waiting()
+    pub fn waiting_classes(&self) -> u8 {
+        self.shared.classes.waiting_classes()
     }
 
-    /// The next packet of a class, which begins to leave now. `None` before [`earliest`](Endpoint::earliest); rarely also then,
-    /// where an acknowledgement has made needless what was to be repeated.
+    /// Takes the next packet of a class. The packet starts to leave at `now`.
+    ///
+    /// Returns `None` before the time in [`earliest_departures`](Endpoint::earliest_departures). In rare
+    /// cases the result is `None` after that time too, because an acknowledgement has made a retransmission
+    /// unnecessary.
     #[inline]
-    pub fn pop(&mut self, now: Picos, class: u8) -> Option<Outgoing> {
-        if usize::from(class) >= CLASSES {
+    pub fn pop_packet(&mut self, now: Picos, class: u8) -> Option<OutgoingPacket> {
+        if usize::from(class) >= CLASS_COUNT {
             return None;
         }
-        if let Some(finished) = self.shared.classes.pop_finished(class) {
-            let queue_pair = self.queue_pairs.get_mut(finished.qp.0 as usize)?;
+        if let Some(unpaced) = self.shared.classes.pop_unpaced(class) {
+            let queue_pair = self.queue_pairs.get_mut(unpaced.qp.0 as usize)?;
             queue_pair.counters.tx_packets += 1;
-            return Some(Outgoing {
-                qp: finished.qp,
-                packet: finished.packet(queue_pair.config.peer),
-                telemetry: finished.telemetry,
+            return Some(OutgoingPacket {
+                qp: unpaced.qp,
+                packet: unpaced.to_packet(queue_pair.config.peer),
+                telemetry: unpaced.telemetry,
                 collects: None,
             });
         }
         while let Some(index) = self.shared.classes.pop(class, now) {
             let queue_pair = self.queue_pairs.get_mut(index as usize)?;
-            if let Some((packet, collects)) = queue_pair.pop(now, &mut self.shared) {
+            if let Some((packet, collects)) = queue_pair.pop_packet(now, &mut self.shared) {
                 queue_pair.counters.tx_packets += 1;
                 queue_pair.counters.tx_bytes += u64::from(packet.payload_len);
-                return Some(Outgoing {
+                return Some(OutgoingPacket {
                     qp: QpIndex(index),
                     packet,
                     telemetry: None,
@@ -186,7 +200,7 @@ impl Endpoint {
         None
     }
 
-    /// Fires the timers that are due: retransmission, RNR, tolerated gaps, congestion control.
+    /// Fires the timers that are due: retransmission, RNR, reordering gaps and congestion control.
     pub fn advance(&mut self, now: Picos) {
         while let Some((at, index)) = self.shared.timers.pop(now) {
             let Some(queue_pair) = self.queue_pairs.get_mut(index as usize) else {
@@ -194,53 +208,56 @@ impl Endpoint {
             };
             if queue_pair.armed == at {
                 queue_pair.armed = Picos::NEVER;
-                queue_pair.expire(now, &mut self.shared);
+                queue_pair.process_timers(now, &mut self.shared);
             }
         }
     }
 
-    /// When [`advance`](Endpoint::advance) is to be called next; [`Picos::NEVER`] if at no time. A timer that has been moved to
-    /// a later time may still show here at its old one.
+    /// Returns the time of the next call of [`advance`](Endpoint::advance), or [`Picos::NEVER`]. The time can
+    /// be too early: a timer that was moved to a later time stays at its old time until then.
     pub fn next_deadline(&self) -> Picos {
         self.shared.timers.next()
     }
 
-    /// Takes out what has been completed since the last call, oldest first.
+    /// Takes the completions since the last call, oldest first.
     pub fn completions(&mut self) -> impl Iterator<Item = Completion> + '_ {
         self.shared.completions.drain(..)
     }
 
-    /// Whether [`completions`](Endpoint::completions) has something.
+    /// Returns whether [`completions`](Endpoint::completions) would return at least one completion.
     #[inline]
     pub fn has_completions(&self) -> bool {
         !self.shared.completions.is_empty()
     }
 
-    /// Whether nothing completes before `until` by time alone, by what is sent until then, or by packets that
-    /// [complete nothing](Packet::completes_nothing) and answer what has been sent by now. `false` does not say that something will.
+    /// Returns whether no completion can occur before `until`.
+    ///
+    /// The answer takes timers and packets sent before `until` into account. It also allows for arriving
+    /// packets that answer earlier packets and for which [`Packet::completes_nothing`] is true. The result
+    /// `false` means that a completion is possible, not that one will occur.
     #[inline]
     pub fn completes_nothing_before(&self, until: Picos) -> bool {
-        self.shared.completing == 0 && self.shared.timers.next() >= until
+        self.shared.completing_qps == 0 && self.shared.timers.next() >= until
     }
 
-    /// Gives back the box of an [`Outgoing`], so that the next acknowledgement need not allocate one.
+    /// Returns the telemetry box of an [`OutgoingPacket`], so that a later acknowledgement can use it again.
     pub fn recycle(&mut self, telemetry: Box<Telemetry>) {
-        if self.shared.spare.len() < SPARE_MAX {
+        if self.shared.spare.len() < SPARE_TELEMETRY_MAX {
             self.shared.spare.push(telemetry);
         }
     }
 
-    /// Local ACK timeouts of all queue pairs.
+    /// Returns the number of local ACK timeouts of all queue pairs.
     pub fn timeouts(&self) -> u64 {
         self.shared.timeouts
     }
 
-    /// Packets sent again by all queue pairs.
+    /// Returns the number of packets that all queue pairs have retransmitted.
     pub fn retransmitted_packets(&self) -> u64 {
-        self.shared.repeats
+        self.shared.retransmitted_packets
     }
 
-    /// The sums over all queue pairs.
+    /// Returns the sums of the counters of all queue pairs.
     pub fn counters(&self) -> Counters {
         let mut sum = Counters {
             rx_unknown_qp: self.unknown_qp,
@@ -250,12 +267,12 @@ impl Endpoint {
         sum
     }
 
-    /// Counters of one queue pair.
+    /// Returns the counters of one queue pair.
     pub fn qp_counters(&self, qp: QpIndex) -> Option<&Counters> {
         self.queue_pairs.get(qp.0 as usize).map(|qp| &qp.counters)
     }
 
-    /// Congestion control of one queue pair.
+    /// Returns the congestion controller of one queue pair.
     pub fn congestion(&self, qp: QpIndex) -> Option<&dyn CongestionControl> {
         self.queue_pairs.get(qp.0 as usize).map(QueuePair::congestion)
     }

@@ -1,65 +1,67 @@
-//! The requests of a queue pair that are not complete, and what their packets are.
+//! Messages of a queue pair that are not complete, and the fields of their packets.
 
 use std::collections::VecDeque;
 
 use xoff_wire::{Deth, Opcode, Reth};
 
 use super::config::Transport;
-use super::packet::Header;
+use super::packet::ExtensionHeader;
 use super::work::{Verb, WorkRequest};
 
-/// Packets of a message, or of the responses to a READ; an empty message has one.
-pub(super) fn packets_of(bytes: u32, mtu: u32) -> u32 {
+/// Returns the number of packets of a message, or of the responses to a READ. An empty message has one
+/// packet.
+pub(super) fn packet_count(bytes: u32, mtu: u32) -> u32 {
     bytes.div_ceil(mtu).max(1)
 }
 
-/// A request, numbered from the moment at which it is posted.
+/// A posted message with its sequence numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message {
     pub(super) id: u64,
-    /// Sequence number of its first packet; of a READ, of its first response.
+    /// Sequence number of the first packet. For a READ, of the first response.
     pub(super) first: u64,
-    /// Payload bytes (SEND, WRITE) of the messages before it.
-    stream: u64,
+    /// Payload bytes of all earlier SEND and WRITE messages.
+    stream_offset: u64,
     pub(super) bytes: u32,
     pub(super) packets: u32,
     pub(super) verb: Verb,
 }
 
 impl Message {
-    /// Sequence number behind its last packet.
+    /// Returns the sequence number after the last packet.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.first + u64::from(self.packets)
     }
 
-    /// Where a packet of it begins. Packets of a message lie below 2^25 and the MTU below 2^14.
+    /// Returns the byte offset of a packet in the message. The product fits: a message has fewer than 2^26
+    /// packets, and the MTU is below 2^14.
     #[inline]
     fn offset(&self, sequence: u64, mtu: u32) -> u32 {
         ((sequence - self.first) * u64::from(mtu)).min(u64::from(self.bytes)) as u32
     }
 
-    /// Bytes from a packet of it to its end.
+    /// Returns the number of bytes from a packet to the end of the message.
     pub(super) fn remaining(&self, sequence: u64, mtu: u32) -> u32 {
         self.bytes - self.offset(sequence, mtu)
     }
 
-    /// Payload of a packet of it, on whichever way it goes.
+    /// Returns the payload length of a packet, sent by either side.
     #[inline]
     pub(super) fn payload(&self, sequence: u64, mtu: u32) -> u32 {
         self.remaining(sequence, mtu).min(mtu)
     }
 
-    /// Payload bytes of the stream before a packet of it.
+    /// Returns the number of payload bytes that the queue pair sends before a packet.
     #[inline]
-    fn stream_at(&self, sequence: u64, mtu: u32) -> u64 {
+    fn stream_offset_at(&self, sequence: u64, mtu: u32) -> u64 {
         match self.verb {
-            Verb::Read => self.stream,
-            Verb::Send | Verb::Write => self.stream + u64::from(self.offset(sequence, mtu)),
+            Verb::Read => self.stream_offset,
+            Verb::Send | Verb::Write => self.stream_offset + u64::from(self.offset(sequence, mtu)),
         }
     }
 
-    /// Operation of its packet, by its place in the message.
+    /// Returns the opcode of a packet, which depends on the position in the message.
     pub(super) fn opcode(&self, sequence: u64, transport: Transport) -> Opcode {
         let (first, last) = (sequence == self.first, sequence + 1 == self.end());
         match (transport, self.verb, first, last) {
@@ -84,55 +86,61 @@ impl Message {
         }
     }
 
-    /// Extension header of its packet. Addresses count from the start of the message; a READ that is repeated from within
-    /// asks for what remains.
-    pub(super) fn header(&self, sequence: u64, mtu: u32, source_qp: u32, transport: Transport) -> Header {
+    /// Returns the extension header of a packet. Addresses are offsets in the message. A READ that is
+    /// repeated from the middle requests the remaining bytes.
+    pub(super) fn header(
+        &self,
+        sequence: u64,
+        mtu: u32,
+        source_qp: u32,
+        transport: Transport,
+    ) -> ExtensionHeader {
         let reth = |address, dma_len| {
-            Header::Reth(Reth {
+            ExtensionHeader::Reth(Reth {
                 virtual_address: u64::from(address),
                 rkey: 0,
                 dma_len,
             })
         };
         match self.verb {
-            _ if transport == Transport::Ud => Header::Deth(Deth { q_key: 0, source_qp }),
+            _ if transport == Transport::Ud => ExtensionHeader::Deth(Deth { q_key: 0, source_qp }),
             Verb::Read => reth(self.offset(sequence, mtu), self.remaining(sequence, mtu)),
             Verb::Write if sequence == self.first => reth(0, self.bytes),
-            Verb::Send | Verb::Write => Header::None,
+            Verb::Send | Verb::Write => ExtensionHeader::None,
         }
     }
 }
 
-/// The requests in their order.
+/// The incomplete messages in posting order.
 #[derive(Debug, Default)]
-pub(super) struct Messages {
+pub(super) struct MessageQueue {
     queue: VecDeque<Message>,
-    /// Sequence number of the next request.
+    /// First sequence number of the next message.
     end: u64,
-    /// Payload bytes posted so far.
-    stream: u64,
+    /// Payload bytes of all messages so far.
+    stream_offset: u64,
 }
 
-impl Messages {
-    /// Adds a request of at most 2^31 bytes.
+impl MessageQueue {
+    /// Adds a message of at most 2^31 bytes.
     pub(super) fn push(&mut self, request: &WorkRequest, mtu: u32) {
         let bytes = request.bytes as u32;
         let message = Message {
             id: request.id,
             first: self.end,
-            stream: self.stream,
+            stream_offset: self.stream_offset,
             bytes,
-            packets: packets_of(bytes, mtu),
+            packets: packet_count(bytes, mtu),
             verb: request.verb,
         };
         self.end = message.end();
         if request.verb != Verb::Read {
-            self.stream += request.bytes;
+            self.stream_offset += request.bytes;
         }
         self.queue.push_back(message);
     }
 
-    /// Sequence number behind the last request.
+    /// Returns the sequence number after the last message.
     #[inline]
     pub(super) fn end(&self) -> u64 {
         self.end
@@ -152,20 +160,21 @@ impl Messages {
         self.queue.pop_front()
     }
 
-    /// Place of the request that a sequence number belongs to; the number of requests if to none.
-    pub(super) fn find(&self, sequence: u64) -> usize {
+    /// Returns the index of the message that contains a sequence number. Without such a message, returns the
+    /// number of messages.
+    pub(super) fn index_of(&self, sequence: u64) -> usize {
         match self.queue.front() {
             Some(front) if sequence < front.end() => 0,
             _ => self.queue.partition_point(|message| message.end() <= sequence),
         }
     }
 
-    /// Payload bytes of the stream before a packet.
+    /// Returns the number of payload bytes before a packet.
     #[inline]
-    pub(super) fn stream_at(&self, sequence: u64, mtu: u32) -> u64 {
-        match self.queue.get(self.find(sequence)) {
-            Some(message) => message.stream_at(sequence.max(message.first), mtu),
-            None => self.stream,
+    pub(super) fn stream_offset_at(&self, sequence: u64, mtu: u32) -> u64 {
+        match self.queue.get(self.index_of(sequence)) {
+            Some(message) => message.stream_offset_at(sequence.max(message.first), mtu),
+            None => self.stream_offset,
         }
     }
 }

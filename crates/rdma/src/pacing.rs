@@ -1,26 +1,28 @@
-//! The time between two packets of a queue pair.
+//! Pacing: the interval between two packets of a queue pair.
 
 use serde::{Deserialize, Serialize};
 use xoff_units::{Picos, ns3_nanos};
 
-/// Bits of a byte times picoseconds of a second: payload below 2^14 and headers below 2^17 keep the product below 2^61.
+/// Bits of a byte times the picoseconds of a second. A packet has fewer than 2^18 bytes, so the product stays
+/// below 2^61.
 const BIT_PICOS: u64 = 8_000_000_000_000;
 
-/// How the time that a packet takes at a rate is computed.
+/// Arithmetic of the interval between two packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Pacing {
-    /// Bits over rate, cut off to picoseconds.
+    /// Bits divided by rate, rounded down to picoseconds.
     #[default]
     Exact,
-    /// As ns-3 does, to be held against it: seconds as a floating-point number, cut off to nanoseconds ([`ns3_nanos`]).
+    /// The arithmetic of ns-3, for comparisons with ns-3: seconds in floating point, rounded down to
+    /// nanoseconds ([`ns3_nanos`]).
     Ns3,
-    /// As [`Pacing::Ns3`], and a change of the rate moves the departure of the next packet to where the new rate would have put it
-    /// (`RdmaHw::ChangeRate` of the HPCC model).
+    /// As [`Pacing::Ns3`]. A change of the rate also moves the departure of the next packet to the time that
+    /// the new rate gives (`RdmaHw::ChangeRate` of the HPCC model).
     Ns3Retimed,
 }
 
 impl Pacing {
-    /// What `bytes` take at `rate_bps`, at least 1.
+    /// Returns the interval after a packet of `bytes` at `rate_bps`, which must be at least 1.
     #[inline]
     pub(super) fn interval(self, bytes: u32, rate_bps: u64) -> Picos {
         match self {
@@ -33,20 +35,20 @@ impl Pacing {
     }
 }
 
-/// The latest interval: the next packet is nearly always as long, and leaves at the same rate.
+/// The last interval. The next packet nearly always has the same length and rate, so the division is skipped.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct PacingInterval {
     bytes: u32,
     rate_bps: u64,
     interval: Picos,
 }
 
-impl Pace {
-    /// As [`Pacing::interval`], always of the same `pacing`.
+impl PacingInterval {
+    /// Returns [`Pacing::interval`]. Every call must pass the same `pacing`.
     #[inline]
     pub(super) fn interval(&mut self, pacing: Pacing, bytes: u32, rate_bps: u64) -> Picos {
         if (self.bytes, self.rate_bps) != (bytes, rate_bps) {
-            *self = Pace {
+            *self = PacingInterval {
                 bytes,
                 rate_bps,
                 interval: pacing.interval(bytes, rate_bps),
@@ -55,8 +57,8 @@ impl Pace {
         self.interval
     }
 
-    /// The interval of the latest packet, and its interval at `rate_bps`, which counts from now on.
-    pub(super) fn retime(&mut self, pacing: Pacing, rate_bps: u64) -> (Picos, Picos) {
+    /// Returns the interval of the last packet at its own rate and at `rate_bps`, and stores the second one.
+    pub(super) fn change_rate(&mut self, pacing: Pacing, rate_bps: u64) -> (Picos, Picos) {
         let before = self.interval;
         (before, self.interval(pacing, self.bytes, rate_bps))
     }
@@ -67,8 +69,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pace_is_that_of_the_packet_at_hand() {
-        let mut pace = Pace::default();
+    fn the_stored_interval_is_that_of_the_last_packet() {
+        let mut pace = PacingInterval::default();
         for (bytes, rate) in [
             (0, 1),
             (1_048, 1),
@@ -87,11 +89,11 @@ mod tests {
     }
 
     #[test]
-    fn exact_is_to_the_picosecond_and_ns3_cut_off_to_nanoseconds() {
+    fn exact_rounds_to_picoseconds_and_ns3_to_nanoseconds() {
         let gbps = |n: u64| n * 1_000_000_000;
         assert_eq!(Pacing::Exact.interval(1_048, gbps(100)), Picos(83_840));
         assert_eq!(Pacing::Ns3.interval(1_048, gbps(100)), Picos(83_000));
-        // 8384 ns: as a double of seconds it lies just below.
+        // 8384 ns: as a double in seconds the value is slightly smaller.
         assert_eq!(Pacing::Exact.interval(1_048, gbps(1)), Picos(8_384_000));
         assert_eq!(Pacing::Ns3.interval(1_048, gbps(1)), Picos(8_383_000));
         assert_eq!(Pacing::Ns3.interval(1_048, 1), Picos(8_384_000_000_000_000));

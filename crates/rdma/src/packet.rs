@@ -1,31 +1,34 @@
-//! A RoCEv2 packet as the transport sees it.
+//! RoCEv2 packets as the transport sees them.
 
 use xoff_wire::{Aeth, Deth, Opcode, Reth, Syndrome};
 
-/// What stands in a packet's base transport header and behind it; the payload is a length.
+/// Fields of the base transport header (BTH) and of the extension header. The payload is only a length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// What it is.
+    /// Operation of the packet.
     pub opcode: Opcode,
-    /// Queue pair it goes to, 24 bits.
+    /// Number of the destination queue pair, 24 bits.
     pub dst_qp: u32,
     /// Packet sequence number, 24 bits.
     pub psn: u32,
-    /// The requester wants an acknowledgement.
+    /// Acknowledge request bit (AckReq).
     pub ack_req: bool,
-    /// BTH's BECN bit: set in a CNP; in an acknowledgement, the echo of a congestion mark where the connection's feedback is
-    /// [`congestion::Feedback::AckEcho`](super::congestion::Feedback).
+    /// BECN bit of the BTH. It is set in a CNP. With
+    /// [`AckEcho`](super::congestion::CongestionFeedback::AckEcho), an acknowledgement echoes the ECN mark of
+    /// a data packet in this bit.
     pub becn: bool,
-    /// Bytes of payload, without pad.
+    /// Payload length in bytes, without padding.
     pub payload_len: u32,
-    /// The extension header of its opcode, if it has one that matters here.
-    pub header: Header,
+    /// Extension header, if the opcode has one that the transport uses.
+    pub header: ExtensionHeader,
 }
 
 impl Packet {
-    /// Whether its arrival completes nothing at an endpoint that
-    /// [completes nothing by itself](super::Endpoint::completes_nothing_before): data that is not the last of a message, of a reliable
-    /// connection; a plain acknowledgement; a CNP.
+    /// Returns whether the arrival of this packet completes nothing.
+    ///
+    /// This is true for RC data packets that do not end a message, for positive acknowledgements and for
+    /// CNPs. The endpoint must satisfy
+    /// [`completes_nothing_before`](super::Endpoint::completes_nothing_before).
     #[inline]
     pub fn completes_nothing(&self) -> bool {
         match self.opcode {
@@ -35,7 +38,7 @@ impl Packet {
             | Opcode::RcWriteMiddle
             | Opcode::Cnp => true,
             Opcode::RcAcknowledge => {
-                let Header::Aeth(Aeth { syndrome, .. }) = self.header else {
+                let ExtensionHeader::Aeth(Aeth { syndrome, .. }) = self.header else {
                     return false;
                 };
                 matches!(syndrome, Syndrome::Ack { .. })
@@ -45,15 +48,15 @@ impl Packet {
     }
 }
 
-/// The extension header behind the base transport header.
+/// Extension header after the base transport header (IBTA 9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Header {
-    /// None.
+pub enum ExtensionHeader {
+    /// No extension header.
     None,
-    /// RDMA WRITE (first, only) and READ REQUEST.
+    /// RDMA extended transport header: the first packet of a WRITE, and a READ REQUEST.
     Reth(Reth),
-    /// Acknowledgements and READ RESPONSE (first, last, only).
+    /// ACK extended transport header: acknowledgements, and the first and last READ RESPONSE.
     Aeth(Aeth),
-    /// UD.
+    /// Datagram extended transport header: UD packets.
     Deth(Deth),
 }

@@ -1,74 +1,75 @@
-//! A queue pair: its two sides, its congestion control, its pacing.
+//! One queue pair: requester, responder, congestion control and pacing.
 
 use xoff_units::Picos;
 use xoff_wire::{Opcode, Transport as Service};
 
 use super::config::{QpConfig, QpIndex, Transport};
-use super::congestion::{CongestionControl, Feedback};
+use super::congestion::{CongestionControl, CongestionFeedback};
 use super::counters::Counters;
-use super::pacing::{Pace, Pacing};
+use super::pacing::{Pacing, PacingInterval};
 use super::packet::Packet;
 use super::requester::Requester;
 use super::responder::Responder;
-use super::shared::{Env, Shared};
+use super::state::{EndpointState, QpContext};
 use super::telemetry::TelemetryFormat;
-use super::work::{Arrival, PostError, WorkRequest};
+use super::work::{ArrivalInfo, PostError, WorkRequest};
 
-/// A queue pair.
+/// State of one queue pair.
 #[derive(Debug)]
 pub(super) struct QueuePair {
     index: QpIndex,
     pub(super) config: QpConfig,
     congestion: Box<dyn CongestionControl>,
-    /// What its data packets collect.
+    /// Format of the telemetry that data packets of this queue pair collect.
     telemetry: Option<TelemetryFormat>,
     pub(super) counters: Counters,
     requester: Requester,
     responder: Responder,
-    pace: Pace,
-    /// When it may send next.
+    pace: PacingInterval,
+    /// Earliest time of the next data packet.
     due: Picos,
-    /// It stands in the queue of its data class.
-    queued: bool,
-    /// Its departure is reconsidered whenever something happens: queue pairs take turns, or its pacing is that of ns-3.
-    pub(super) is_reconsidered: bool,
-    /// Packets acknowledged when its departure was last reconsidered.
-    reconsidered_at: u64,
-    /// The next data packet is a READ response if there is one: requests and responses take turns.
+    /// The queue pair is is_queued in its data class.
+    is_queued: bool,
+    /// The departure time is computed again after every event, because the endpoint uses round robin or the
+    /// pacing of ns-3.
+    pub(super) updates_departure: bool,
+    /// Number of acknowledged packets when the departure time was last computed.
+    acked_at_update: u64,
+    /// The next data packet is a READ response if one is waiting. Requests and responses alternate.
     response_next: bool,
-    /// When it is asked for timers.
+    /// Time at which the timer of this queue pair fires.
     pub(super) armed: Picos,
-    /// It is one of [`Shared::completing`].
-    completing: bool,
+    /// This queue pair is counted in [`EndpointState::completing_qps`].
+    is_completing: bool,
 }
 
 impl QueuePair {
     pub(super) fn new(index: QpIndex, config: QpConfig, congestion: Box<dyn CongestionControl>) -> QueuePair {
         QueuePair {
             index,
-            is_reconsidered: config.pacing != Pacing::Exact,
+            updates_departure: config.pacing != Pacing::Exact,
             requester: Requester::new(&config),
             responder: Responder::new(&config),
             config,
             telemetry: congestion.telemetry_format(),
             congestion,
             counters: Counters::default(),
-            pace: Pace::default(),
+            pace: PacingInterval::default(),
             due: Picos::ZERO,
-            queued: false,
-            reconsidered_at: 0,
+            is_queued: false,
+            acked_at_update: 0,
             response_next: true,
             armed: Picos::NEVER,
-            completing: false,
+            is_completing: false,
         }
     }
 
-    fn parts<'a>(
+    fn split<'a>(
         &'a mut self,
         now: Picos,
-        shared: &'a mut Shared,
-    ) -> (&'a mut Requester, &'a mut Responder, Env<'a>) {
-        let env = Env {
+        shared: &'a mut EndpointState,
+    ) -> (&'a mut Requester, &'a mut Responder, QpContext<'a>) {
+        let env = QpContext {
             now,
             qp: self.index,
             config: &self.config,
@@ -86,11 +87,11 @@ impl QueuePair {
     pub(super) fn post(
         &mut self,
         now: Picos,
-        shared: &mut Shared,
+        shared: &mut EndpointState,
         request: &WorkRequest,
     ) -> Result<(), PostError> {
         self.requester.post(&self.config, request)?;
-        self.settle(now, shared);
+        self.update_schedule(now, shared);
         Ok(())
     }
 
@@ -102,13 +103,13 @@ impl QueuePair {
     pub(super) fn receive(
         &mut self,
         now: Picos,
-        shared: &mut Shared,
+        shared: &mut EndpointState,
         packet: &Packet,
-        arrival: &Arrival<'_>,
+        arrival: &ArrivalInfo<'_>,
     ) {
         self.counters.rx_packets += 1;
         self.counters.rx_bytes += u64::from(packet.payload_len);
-        let (requester, responder, mut env) = self.parts(now, shared);
+        let (requester, responder, mut env) = self.split(now, shared);
         match packet.opcode {
             Opcode::RcAcknowledge => requester.on_acknowledge(&mut env, packet, arrival.telemetry),
             Opcode::Cnp => self.on_cnp(now),
@@ -116,7 +117,7 @@ impl QueuePair {
                 let response = is_read_response(opcode);
                 let request = opcode.transport() != Service::Other;
                 if arrival.ce && (response || request) {
-                    responder.replies.on_mark(&mut env);
+                    responder.replies.on_ecn_mark(&mut env);
                 }
                 let has_data = response || (request && opcode != Opcode::RcReadRequest);
                 env.counters.rx_data_packets += u64::from(has_data);
@@ -127,43 +128,43 @@ impl QueuePair {
                 }
             }
         }
-        self.settle(now, shared);
+        self.update_schedule(now, shared);
     }
 
     fn on_cnp(&mut self, now: Picos) {
-        if matches!(self.config.feedback, Feedback::Cnp { .. }) && !self.requester.failed {
+        if matches!(self.config.feedback, CongestionFeedback::Cnp { .. }) && !self.requester.failed {
             self.counters.rp_cnp_handled += 1;
-            self.congestion.notified(now);
+            self.congestion.on_cnp(now);
         } else {
             self.counters.rp_cnp_ignored += 1;
         }
     }
 
-    /// Its turn in its data class: the next packet, and the telemetry that it collects. `None` if what it wanted to send has
-    /// become needless meanwhile.
+    /// Sends the next packet of this queue pair. Returns the packet and the format of the telemetry that it
+    /// collects. Returns `None` if the packet is no longer needed.
     #[inline]
-    pub(super) fn pop(
+    pub(super) fn pop_packet(
         &mut self,
         now: Picos,
-        shared: &mut Shared,
+        shared: &mut EndpointState,
     ) -> Option<(Packet, Option<TelemetryFormat>)> {
-        self.queued = false;
+        self.is_queued = false;
         let rate = self.rate_bps();
         if self.responder.replies.has_response() {
-            let packet = self.next_in_turns(now, shared);
-            return self.send(now, shared, rate, packet);
+            let packet = self.next_alternating(now, shared);
+            return self.account_packet(now, shared, rate, packet);
         }
-        // Two places that a packet comes from would make it go through memory.
-        let (requester, _, mut env) = self.parts(now, shared);
+        // A packet from two call sites would be copied through memory.
+        let (requester, _, mut env) = self.split(now, shared);
         let packet = requester.next_packet(&mut env);
-        self.send(now, shared, rate, packet)
+        self.account_packet(now, shared, rate, packet)
     }
 
-    /// The next packet where READ responses wait: they and requests take turns.
+    /// Selects between waiting READ responses and requests, which alternate.
     #[inline(never)]
-    fn next_in_turns(&mut self, now: Picos, shared: &mut Shared) -> Option<Packet> {
+    fn next_alternating(&mut self, now: Picos, shared: &mut EndpointState) -> Option<Packet> {
         let response_next = self.response_next;
-        let (requester, responder, mut env) = self.parts(now, shared);
+        let (requester, responder, mut env) = self.split(now, shared);
         if response_next {
             responder
                 .replies
@@ -176,12 +177,12 @@ impl QueuePair {
         }
     }
 
-    /// Takes account of a packet that is sent at a rate, or of its absence.
+    /// Updates the pacing and the congestion controller after a packet has been selected at a rate.
     #[inline(always)]
-    fn send(
+    fn account_packet(
         &mut self,
         now: Picos,
-        shared: &mut Shared,
+        shared: &mut EndpointState,
         rate: u64,
         packet: Option<Packet>,
     ) -> Option<(Packet, Option<TelemetryFormat>)> {
@@ -193,41 +194,42 @@ impl QueuePair {
             let telemetry_bytes = collects.map_or(0, |format| u32::from(format.bytes));
             let bytes = packet.payload_len + self.config.header_bytes + telemetry_bytes;
             if packet.opcode != Opcode::RcReadRequest {
-                self.congestion.sent(now, bytes);
+                self.congestion.on_packet_sent(now, bytes);
             }
             let interval = self.pace.interval(self.config.pacing, bytes, rate);
             self.due = self.due.max(now).saturating_add(interval);
         }
-        self.settle(now, shared);
+        self.update_schedule(now, shared);
         packet.map(|packet| (packet, collects))
     }
 
-    /// Fires what is due.
-    pub(super) fn expire(&mut self, now: Picos, shared: &mut Shared) {
+    /// Fires the timers of this queue pair that are due.
+    pub(super) fn process_timers(&mut self, now: Picos, shared: &mut EndpointState) {
         if self.congestion.next_deadline() <= now {
-            self.congestion.expire(now);
+            self.congestion.on_deadline(now);
         }
-        // A change of rate alone does not make a NIC of ns-3 look for a packet; what a timeout repeats has to leave.
+        // In ns-3 a rate change alone does not make a NIC look for a packet, but a retransmission after a
+        // timeout does.
         let is_timeout = self.requester.next_deadline() <= now;
         if is_timeout {
             shared.classes.begin_event(now);
         }
-        let (requester, responder, mut env) = self.parts(now, shared);
-        requester.expire(&mut env);
-        responder.expire(&mut env);
-        self.settle(now, shared);
+        let (requester, responder, mut env) = self.split(now, shared);
+        requester.process_timers(&mut env);
+        responder.process_gap_timer(&mut env);
+        self.update_schedule(now, shared);
         if is_timeout {
             shared.classes.end_event(now);
         }
     }
 
-    /// Where queue pairs take turns as in ns-3: moves the departure of the next packet if the rate has changed, and gives up the
-    /// place in the queue if a window that has shrunk forbids the packet.
+    /// Moves the departure of the next packet if the rate has changed, as in the round robin of ns-3. Removes
+    /// the queue pair from its class if the window has shrunk and no longer permits the packet.
     #[inline(never)]
-    fn reconsider(&mut self, now: Picos, shared: &mut Shared) {
+    fn update_departure(&mut self, now: Picos, shared: &mut EndpointState) {
         let due = self.due;
         if self.config.pacing == Pacing::Ns3Retimed {
-            let (before, after) = self.pace.retime(self.config.pacing, self.rate_bps());
+            let (before, after) = self.pace.change_rate(self.config.pacing, self.rate_bps());
             self.due = Picos(self.due.0.saturating_sub(before.0).saturating_add(after.0));
         }
         let class = self.config.data_class;
@@ -236,8 +238,8 @@ impl QueuePair {
             false => Picos::NEVER,
         };
         let is_retimed = self.due != due;
-        // The model computes a rate with every acknowledgement but the first.
-        let before = std::mem::replace(&mut self.reconsidered_at, self.requester.unacked);
+        // The ns-3 model computes a rate with every acknowledgement but the first.
+        let before = std::mem::replace(&mut self.acked_at_update, self.requester.unacked);
         let has_new_rate =
             self.config.pacing == Pacing::Ns3Retimed && before > 0 && before != self.requester.unacked;
         shared.classes.set_next_available(
@@ -248,18 +250,20 @@ impl QueuePair {
             has_new_rate,
             self.requester.has_messages(),
         );
-        if !self.queued {
+        if !self.is_queued {
             return;
         }
         if !self.has_packet() {
-            self.queued = false;
-            shared.classes.retime(class, Picos::NEVER, self.index.0);
+            self.is_queued = false;
+            shared.classes.move_departure(class, Picos::NEVER, self.index.0);
         } else if is_retimed {
-            shared.classes.retime(class, self.due.max(now), self.index.0);
+            shared
+                .classes
+                .move_departure(class, self.due.max(now), self.index.0);
         }
     }
 
-    /// Congestion control's rate, within that of the configuration.
+    /// Returns the rate of congestion control, limited by the configured maximum.
     #[inline]
     fn rate_bps(&self) -> u64 {
         self.congestion
@@ -268,20 +272,20 @@ impl QueuePair {
             .max(1)
     }
 
-    /// Whether it has a packet to send, at whatever time.
+    /// Returns whether the queue pair has a packet to send, now or later.
     #[inline(always)]
     fn has_packet(&self) -> bool {
-        self.responder.replies.has_response() || self.requester.sendable(&self.config, &*self.congestion)
+        self.responder.replies.has_response() || self.requester.can_send(&self.config, &*self.congestion)
     }
 
-    /// After anything happened: enters the queue if it can send, and the timers.
+    /// Updates the class queue and the timers. Called after every event of the queue pair.
     #[inline]
-    fn settle(&mut self, now: Picos, shared: &mut Shared) {
-        if self.is_reconsidered {
-            self.reconsider(now, shared);
+    fn update_schedule(&mut self, now: Picos, shared: &mut EndpointState) {
+        if self.updates_departure {
+            self.update_departure(now, shared);
         }
-        if !self.queued && self.has_packet() {
-            self.queued = true;
+        if !self.is_queued && self.has_packet() {
+            self.is_queued = true;
             shared
                 .classes
                 .push(self.config.data_class, self.due.max(now), self.index.0);
@@ -291,21 +295,24 @@ impl QueuePair {
             .min(self.responder.gap_deadline)
             .min(self.congestion.next_deadline());
         shared.timers.arm(self.index.0, deadline, &mut self.armed);
-        self.note_completing(shared);
+        self.update_completing(shared);
     }
 
-    /// Counts itself among those that may complete something, or no longer. An acknowledgement completes a message whose last packet has
-    /// been sent; without acknowledgements messages complete as they leave; data behind a gap may wait for what is not the last.
+    /// Updates [`EndpointState::completing_qps`].
+    ///
+    /// An acknowledgement completes a message whose last packet has been sent. Without acknowledgements, a
+    /// message completes when its last packet leaves. With reordering, any data packet can complete a message
+    /// that waits behind a gap.
     #[inline]
-    pub(super) fn note_completing(&mut self, shared: &mut Shared) {
-        let completing = self.config.transport != Transport::Rc
+    pub(super) fn update_completing(&mut self, shared: &mut EndpointState) {
+        let is_completing = self.config.transport != Transport::Rc
             || self.config.reorders()
             || self.requester.has_sent_message();
-        if completing != self.completing {
-            self.completing = completing;
-            match completing {
-                true => shared.completing += 1,
-                false => shared.completing -= 1,
+        if is_completing != self.is_completing {
+            self.is_completing = is_completing;
+            match is_completing {
+                true => shared.completing_qps += 1,
+                false => shared.completing_qps -= 1,
             }
         }
     }

@@ -1,4 +1,5 @@
-//! What the receiving side sends: acknowledgements, NAKs, READ responses, in the order of what they answer.
+//! Packets that the responder sends: acknowledgements, NAKs and READ responses, in the order of their
+//! requests.
 
 use std::collections::VecDeque;
 
@@ -6,73 +7,74 @@ use xoff_units::Picos;
 use xoff_wire::bth::MASK_24;
 use xoff_wire::{Aeth, NakCode, Opcode, Syndrome};
 
-use super::congestion::Feedback;
-use super::finished::Finished;
-use super::messages::packets_of;
-use super::packet::{Header, Packet};
-use super::sequence::Numbering;
-use super::shared::Env;
+use super::congestion::CongestionFeedback;
+use super::messages::packet_count;
+use super::packet::{ExtensionHeader, Packet};
+use super::sequence::PsnNumbering;
+use super::state::QpContext;
 use super::telemetry::Telemetry;
-use super::work::Arrival;
+use super::unpaced::UnpacedPacket;
+use super::work::ArrivalInfo;
 
-/// Most READ requests that wait for their responses; one more is refused (IBTA 9.7.4.1.3: responder resources).
+/// Limit of READ requests that wait for their responses. The responder rejects further READs (IBTA 9.7.4.1.3:
+/// responder resources).
 const READS_MAX: usize = 256;
 
-/// An answer and the sequence number that it is about.
+/// A reply and the sequence number to which it refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// All before this has arrived.
+    /// All packets before this number have arrived.
     Ack(u64),
-    /// No receive entry for this.
+    /// No receive entry is free for this packet.
     Rnr(u64),
-    /// This is missing, or refused.
+    /// This packet is missing or has been rejected.
     Nak(u64, NakCode),
 }
 
 impl Reply {
-    /// It answers everything before this.
-    fn covers(self) -> u64 {
+    /// Returns the sequence number before which the reply acknowledges everything.
+    fn end_sequence(self) -> u64 {
         match self {
             Reply::Ack(sequence) | Reply::Rnr(sequence) | Reply::Nak(sequence, _) => sequence,
         }
     }
 }
 
-/// A READ whose responses are not all sent.
+/// A READ of which some responses are not sent.
 #[derive(Clone, Copy, Debug)]
-struct Read {
+struct PendingRead {
     first: u64,
     next: u64,
     end: u64,
     remaining: u32,
 }
 
-/// Answers to be given.
+/// State of the replies of one queue pair.
 #[derive(Debug, Default)]
-pub(super) struct Replies {
-    /// Requests executed, READs included: the message sequence number.
+pub(super) struct ReplyQueue {
+    /// Number of executed requests, READs included. This is the message sequence number (MSN).
     pub(super) messages: u64,
-    /// Packets that arrived since the last acknowledgement.
+    /// Number of packets since the last acknowledgement.
     pub(super) since_ack: u32,
-    /// One of those not acknowledged was marked.
+    /// At least one unacknowledged packet carried an ECN mark.
     marked: bool,
     last_cnp: Option<Picos>,
-    reads: VecDeque<Read>,
-    /// An answer that waits for the responses of a READ before it.
+    reads: VecDeque<PendingRead>,
+    /// Reply that waits for the responses of an earlier READ.
     deferred: Option<(Reply, Option<Box<Telemetry>>)>,
 }
 
-impl Replies {
-    /// Remembers the mark of a packet that is taken, for its acknowledgement.
+impl ReplyQueue {
+    /// Stores the ECN mark of an accepted packet for its acknowledgement.
     #[inline]
-    pub(super) fn note(&mut self, env: &Env<'_>, arrival: &Arrival<'_>) {
-        self.marked |= arrival.ce && env.config.feedback == Feedback::AckEcho;
+    pub(super) fn store_ecn_mark(&mut self, env: &QpContext<'_>, arrival: &ArrivalInfo<'_>) {
+        self.marked |= arrival.ce && env.config.feedback == CongestionFeedback::AckEcho;
     }
 
-    /// Data arrived marked: a CNP, unless one was sent just now.
-    pub(super) fn on_mark(&mut self, env: &mut Env<'_>) {
+    /// Sends a CNP for a marked data packet, unless the CNP interval has not passed.
+    pub(super) fn on_ecn_mark(&mut self, env: &mut QpContext<'_>) {
         env.counters.np_ecn_marked_roce_packets += 1;
-        let Feedback::Cnp { interval } = env.config.feedback else {
+        let CongestionFeedback::Cnp { interval } = env.config.feedback else {
             return;
         };
         if self
@@ -83,39 +85,48 @@ impl Replies {
         }
         self.last_cnp = Some(env.now);
         env.counters.np_cnp_sent += 1;
-        env.emit(env.config.cnp_class, Finished::cnp(env.qp));
+        env.send_unpaced(env.config.cnp_class, UnpacedPacket::cnp(env.qp));
     }
 
-    /// Counts packets taken, and acknowledges all before `through` if it is time.
+    /// Counts accepted packets, and acknowledges all packets before `acked_end` if an acknowledgement is due.
     #[inline]
-    pub(super) fn count(
+    pub(super) fn count_packets(
         &mut self,
-        env: &mut Env<'_>,
+        env: &mut QpContext<'_>,
         packets: u32,
-        wanted: bool,
-        through: u64,
-        arrival: &Arrival<'_>,
+        ack_requested: bool,
+        acked_end: u64,
+        arrival: &ArrivalInfo<'_>,
     ) {
         self.since_ack = self.since_ack.saturating_add(packets);
-        if wanted || self.since_ack >= env.config.ack_every {
+        if ack_requested || self.since_ack >= env.config.ack_every {
             let telemetry = arrival
                 .telemetry
-                .map(|telemetry| env.shared.boxed_echo(telemetry));
-            self.answer(env, Reply::Ack(through), telemetry);
+                .map(|telemetry| env.shared.echo_telemetry(telemetry));
+            self.send_reply(env, Reply::Ack(acked_end), telemetry);
         }
     }
 
-    /// Gives an answer, or keeps it until the responses before it are sent.
+    /// Sends a reply, or defers the reply until the responses of earlier READs are sent.
     #[inline]
-    pub(super) fn answer(&mut self, env: &mut Env<'_>, reply: Reply, telemetry: Option<Box<Telemetry>>) {
+    pub(super) fn send_reply(
+        &mut self,
+        env: &mut QpContext<'_>,
+        reply: Reply,
+        telemetry: Option<Box<Telemetry>>,
+    ) {
         self.since_ack = 0;
-        if self.reads.front().is_some_and(|read| read.first < reply.covers()) {
+        if self
+            .reads
+            .front()
+            .is_some_and(|read| read.first < reply.end_sequence())
+        {
             self.deferred = Some((reply, telemetry));
             return;
         }
         let (sequence, syndrome) = match reply {
-            // The first packet is acknowledged as number 0: nothing to say before it.
-            Reply::Ack(through) => match through.checked_sub(1) {
+            // Nothing precedes packet 0, so there is nothing to acknowledge.
+            Reply::Ack(acked_end) => match acked_end.checked_sub(1) {
                 Some(last) => (last, Syndrome::ACK),
                 None => return,
             },
@@ -125,40 +136,41 @@ impl Replies {
             }
             Reply::Nak(sequence, code) => (sequence, Syndrome::Nak(code)),
         };
-        self.acknowledge(env, sequence, syndrome, telemetry);
+        self.send_acknowledge(env, sequence, syndrome, telemetry);
     }
 
-    /// A NAK that acknowledges nothing, so that no response need go before it.
-    pub(super) fn selective_nak(&mut self, env: &mut Env<'_>, sequence: u64) {
-        self.acknowledge(env, sequence, Syndrome::Nak(NakCode::PsnSequenceError), None);
+    /// Sends a NAK that acknowledges nothing and therefore does not wait for READ responses.
+    pub(super) fn send_selective_nak(&mut self, env: &mut QpContext<'_>, sequence: u64) {
+        self.send_acknowledge(env, sequence, Syndrome::Nak(NakCode::PsnSequenceError), None);
     }
 
     #[inline(always)]
-    fn acknowledge(
+    fn send_acknowledge(
         &mut self,
-        env: &mut Env<'_>,
+        env: &mut QpContext<'_>,
         sequence: u64,
         syndrome: Syndrome,
         telemetry: Option<Box<Telemetry>>,
     ) {
-        let psn = Numbering::new(env.config.peer_first_psn).psn(sequence);
+        let psn = PsnNumbering::new(env.config.peer_first_psn).psn(sequence);
         let marked = std::mem::take(&mut self.marked);
-        let answer = Finished::answer(env.qp, psn, marked, self.aeth(syndrome), telemetry);
-        env.emit(env.config.ack_class, answer);
+        let answer = UnpacedPacket::acknowledge(env.qp, psn, marked, self.build_aeth(syndrome), telemetry);
+        env.send_unpaced(env.config.ack_class, answer);
     }
 
-    fn aeth(&self, syndrome: Syndrome) -> Aeth {
+    fn build_aeth(&self, syndrome: Syndrome) -> Aeth {
         let msn = self.messages as u32 & MASK_24;
         Aeth { syndrome, msn }
     }
 
-    /// Enters a READ; false if too many wait, or it is longer than the PSN space allows.
-    pub(super) fn read(&mut self, mtu: u32, first: u64, bytes: u32) -> bool {
-        let packets = packets_of(bytes, mtu);
+    /// Queues a READ. Returns `false` if too many READs wait, or if the PSN space is too small for the
+    /// responses.
+    pub(super) fn push_read(&mut self, mtu: u32, first: u64, bytes: u32) -> bool {
+        let packets = packet_count(bytes, mtu);
         if self.reads.len() >= READS_MAX || packets > super::requester::OUTSTANDING_MAX {
             return false;
         }
-        self.reads.push_back(Read {
+        self.reads.push_back(PendingRead {
             first,
             next: first,
             end: first + u64::from(packets),
@@ -167,28 +179,29 @@ impl Replies {
         true
     }
 
-    /// A READ, or the rest of it, is asked for again. Its sender will ask again for what it had asked for after it.
-    pub(super) fn read_again(&mut self, mtu: u32, first: u64, bytes: u32) {
+    /// Answers a repeated READ, or the rest of one. Discards later READs, because the requester repeats these
+    /// as well.
+    pub(super) fn restart_read(&mut self, mtu: u32, first: u64, bytes: u32) {
         while self.reads.back().is_some_and(|read| read.end > first) {
             self.reads.pop_back();
         }
         if self
             .deferred
             .as_ref()
-            .is_some_and(|(reply, _)| reply.covers() > first)
+            .is_some_and(|(reply, _)| reply.end_sequence() > first)
         {
             self.deferred = None;
         }
-        self.read(mtu, first, bytes);
+        self.push_read(mtu, first, bytes);
     }
 
-    /// Whether responses wait to be sent.
+    /// Returns whether READ responses are waiting.
     #[inline]
     pub(super) fn has_response(&self) -> bool {
         !self.reads.is_empty()
     }
 
-    pub(super) fn next_response(&mut self, env: &mut Env<'_>) -> Option<Packet> {
+    pub(super) fn next_response(&mut self, env: &mut QpContext<'_>) -> Option<Packet> {
         let read = self.reads.front_mut()?;
         let payload_len = read.remaining.min(env.config.mtu);
         let sequence = read.next;
@@ -202,20 +215,20 @@ impl Replies {
             (false, false) => Opcode::RcReadResponseMiddle,
         };
         let header = if first || last {
-            Header::Aeth(self.aeth(Syndrome::ACK))
+            ExtensionHeader::Aeth(self.build_aeth(Syndrome::ACK))
         } else {
-            Header::None
+            ExtensionHeader::None
         };
         if last {
             self.reads.pop_front();
             if let Some((reply, telemetry)) = self.deferred.take() {
-                self.answer(env, reply, telemetry);
+                self.send_reply(env, reply, telemetry);
             }
         }
         Some(Packet {
             opcode,
             dst_qp: env.config.peer,
-            psn: Numbering::new(env.config.peer_first_psn).psn(sequence),
+            psn: PsnNumbering::new(env.config.peer_first_psn).psn(sequence),
             ack_req: false,
             becn: false,
             payload_len,

@@ -1,35 +1,36 @@
-//! What a request packet is to the receiving side.
+//! RequestPacket packets as the responder sees them.
 
 use xoff_wire::Opcode;
 
 use super::config::Transport;
-use super::packet::{Header, Packet};
+use super::packet::{ExtensionHeader, Packet};
 use super::work::Verb;
 
-/// A request packet without its addresses.
+/// Transport fields of a request packet, without its addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Request {
+pub(super) struct RequestPacket {
     pub(super) verb: Verb,
-    /// First and last packet of its message; a READ request is both.
+    /// The packet is the first or the last one of its message. A READ request is both.
     pub(super) first: bool,
     pub(super) last: bool,
     pub(super) ack_req: bool,
     pub(super) payload_len: u32,
-    /// Length that its RETH states: of the message, or of what is to be read.
+    /// DMA length of the RETH: the length of the whole message, or of the data to read.
     pub(super) dma_len: u32,
 }
 
-impl Request {
-    /// Reads a packet; `None` for what is no request, or lacks the header of its operation.
+impl RequestPacket {
+    /// Parses a request packet. Returns `None` if the packet is not a request or lacks the RETH of its
+    /// operation.
     #[inline]
-    pub(super) fn of(packet: &Packet) -> Option<(Transport, Request)> {
-        let (transport, verb, first, last) = parts(packet.opcode)?;
+    pub(super) fn of(packet: &Packet) -> Option<(Transport, RequestPacket)> {
+        let (transport, verb, first, last) = decode_opcode(packet.opcode)?;
         let dma_len = match packet.header {
-            Header::Reth(reth) => reth.dma_len,
+            ExtensionHeader::Reth(reth) => reth.dma_len,
             _ if verb == Verb::Read || verb == Verb::Write && first => return None,
             _ => 0,
         };
-        let request = Request {
+        let request = RequestPacket {
             verb,
             first,
             last,
@@ -42,7 +43,7 @@ impl Request {
 }
 
 #[inline]
-fn parts(opcode: Opcode) -> Option<(Transport, Verb, bool, bool)> {
+fn decode_opcode(opcode: Opcode) -> Option<(Transport, Verb, bool, bool)> {
     use Transport::{Rc, Uc, Ud};
     use Verb::{Read, Send, Write};
     Some(match opcode {

@@ -1,4 +1,5 @@
-//! The sending side of a queue pair: requests become packets, acknowledgements complete them (IBTA 9.7.2 to 9.7.3).
+//! The requester of a queue pair. It divides messages into packets and completes them when acknowledgements
+//! arrive (IBTA 9.7.2 to 9.7.3).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -6,61 +7,64 @@ use xoff_units::Picos;
 
 use super::config::{QpConfig, RETRY_MAX, Recovery, Transport};
 use super::congestion::{Ack, CongestionControl};
-use super::messages::{Message, Messages};
+use super::held_responses::HeldResponses;
+use super::messages::{Message, MessageQueue};
 use super::packet::Packet;
-use super::responses::ResponsesAhead;
-use super::sequence::Numbering;
-use super::shared::Env;
+use super::sequence::PsnNumbering;
+use super::state::QpContext;
 use super::telemetry::Telemetry;
 use super::work::{CompletionKind, FailReason, MESSAGE_BYTES_MAX, PostError, Verb, WorkRequest};
 
-/// Most packets outstanding, and most responses to one READ: together they stay within half of the PSN space.
+/// Limit of outstanding packets, and of responses to one READ. Both together stay within half of the PSN
+/// space.
 pub(super) const OUTSTANDING_MAX: u32 = 1 << 22;
 
-/// When a packet left, for the round-trip time.
+/// Departure time of one packet, for the measurement of the round-trip time.
 #[derive(Clone, Copy, Debug)]
 struct Departure {
     sequence: u64,
-    /// [`Picos::NEVER`] if it left more than once: then nobody knows which one is acknowledged (Karn, SIGCOMM 1987).
+    /// [`Picos::NEVER`] for a retransmitted packet: its acknowledgement could belong to either copy (Karn,
+    /// SIGCOMM 1987).
     at: Picos,
 }
 
-/// State of the sending side. Sequence numbers: `unacked <= next <= sent <= messages.end()`.
+/// State of the requester. Its sequence numbers satisfy `unacked <= next <= sent <= messages.end()`.
 #[derive(Debug)]
 pub(super) struct Requester {
-    pub(super) numbering: Numbering,
-    pub(super) messages: Messages,
-    /// Oldest one not acknowledged.
+    pub(super) numbering: PsnNumbering,
+    pub(super) messages: MessageQueue,
+    /// Oldest sequence number that is not acknowledged.
     pub(super) unacked: u64,
-    /// Next one to send.
+    /// Next sequence number to send.
     pub(super) next: u64,
-    /// Behind the newest one ever sent.
+    /// One more than the highest sequence number ever sent.
     pub(super) sent: u64,
-    /// Place of the message that `next` belongs to.
+    /// Index of the message that contains `next`.
     cursor: usize,
-    /// Payload bytes before `next`, and the most that this was.
+    /// Payload bytes before `next`, and the largest value that this number has had.
     next_bytes: u64,
     sent_bytes: u64,
-    /// Payload bytes before `unacked`, and the most that this was.
+    /// Payload bytes before `unacked`, and the largest value that this number has had.
     unacked_bytes: u64,
     acked_bytes: u64,
     departures: VecDeque<Departure>,
-    /// Packets to be repeated out of turn (selective repeat).
+    /// Packets to retransmit out of order (selective repeat).
     pub(super) repeats: BTreeSet<u64>,
-    /// Where `next` was at the last timeout (selective repeat): until then, where acknowledgements stop, a packet is missing.
+    /// Value of `next` at the last timeout (selective repeat). Below this number, the first unacknowledged
+    /// packet is sent again after every acknowledgement.
     pub(super) recover: u64,
-    /// The receiver owes an answer to all before this: a packet that requested an acknowledgement, or a READ, has been sent.
+    /// The responder owes an acknowledgement of all packets before this sequence number.
     answered_to: u64,
-    /// READ requests outstanding.
+    /// Number of outstanding READ requests.
     reads: u32,
-    /// A missing READ response has been asked for.
+    /// A missing READ response has been requested is_retransmission.
     pub(super) read_gap: bool,
-    pub(super) ahead: ResponsesAhead,
+    pub(super) held_responses: HeldResponses,
     pub(super) retries_left: u8,
     pub(super) rnr_left: u8,
-    /// Local ACK timeout.
+    /// End of the local ACK timeout.
     pub(super) deadline: Picos,
-    /// End of the wait that an RNR NAK asked for.
+    /// End of the wait that an RNR NAK has requested.
     pub(super) rnr_until: Picos,
     pub(super) failed: bool,
 }
@@ -68,8 +72,8 @@ pub(super) struct Requester {
 impl Requester {
     pub(super) fn new(config: &QpConfig) -> Requester {
         Requester {
-            numbering: Numbering::new(config.first_psn),
-            messages: Messages::default(),
+            numbering: PsnNumbering::new(config.first_psn),
+            messages: MessageQueue::default(),
             unacked: 0,
             next: 0,
             sent: 0,
@@ -84,7 +88,7 @@ impl Requester {
             answered_to: 0,
             reads: 0,
             read_gap: false,
-            ahead: ResponsesAhead::new(),
+            held_responses: HeldResponses::new(),
             retries_left: config.retry_cnt,
             rnr_left: config.rnr_retry,
             deadline: Picos::NEVER,
@@ -113,9 +117,9 @@ impl Requester {
         Ok(())
     }
 
-    /// Whether a packet may be sent as far as windows are concerned.
+    /// Returns whether the windows permit another packet.
     #[inline]
-    pub(super) fn sendable(&self, config: &QpConfig, congestion: &dyn CongestionControl) -> bool {
+    pub(super) fn can_send(&self, config: &QpConfig, congestion: &dyn CongestionControl) -> bool {
         if self.failed || self.rnr_until != Picos::NEVER {
             return false;
         }
@@ -124,7 +128,7 @@ impl Requester {
                 && (self.window_has_room(config, congestion) || self.needs_window_probe(config))
     }
 
-    /// Whether the next packet in turn exists and fits the limits that hold with and without a window.
+    /// Returns whether a next new packet exists and the limits that do not depend on a window permit it.
     fn may_start_next(&self, config: &QpConfig) -> bool {
         self.messages.get(self.cursor).is_some_and(|message| {
             self.next - self.unacked < u64::from(OUTSTANDING_MAX)
@@ -132,8 +136,8 @@ impl Requester {
         })
     }
 
-    /// Whether fewer packets and bytes are in flight than the windows allow. Always true without acknowledgements, which alone
-    /// would open a window again.
+    /// Returns whether fewer packets and bytes are in flight than the windows permit. Always true for UC and
+    /// UD: without acknowledgements a full window would never open is_retransmission.
     fn window_has_room(&self, config: &QpConfig, congestion: &dyn CongestionControl) -> bool {
         if config.transport != Transport::Rc {
             return true;
@@ -151,31 +155,33 @@ impl Requester {
         self.next - self.unacked < u64::from(packets_max) && self.inflight_bytes() < bytes_max
     }
 
-    /// Whether one packet beyond a full window has to request an acknowledgement, because the receiver owes none: the window has
-    /// shrunk below what is in flight since the last packet was sent. The packet that fills a window requests one itself
-    /// ([`next_packet`](Requester::next_packet)), so a window of constant size needs no such probe.
+    /// Returns whether one packet beyond a full window has to request an acknowledgement.
+    ///
+    /// This happens when the responder owes no acknowledgement and the window has shrunk below the data in
+    /// flight. A window of constant size needs no probe, because the packet that fills a window requests an
+    /// acknowledgement in [`next_packet`](Requester::next_packet).
     fn needs_window_probe(&self, config: &QpConfig) -> bool {
         config.ack_every > 1 && self.next > self.unacked && !self.awaits_acknowledgement()
     }
 
-    /// Whether the receiver owes an acknowledgement that has not arrived.
+    /// Returns whether an acknowledgement that the responder owes has not arrived.
     fn awaits_acknowledgement(&self) -> bool {
         self.answered_to > self.unacked
     }
 
-    /// Whether all of the oldest message has been sent.
+    /// Returns whether the whole oldest message has been sent.
     #[inline]
     pub(super) fn has_sent_message(&self) -> bool {
         let oldest = self.messages.front();
         oldest.is_some_and(|message| message.end() <= self.sent)
     }
 
-    /// Whether a packet has not been sent, or is to be sent again, whatever the windows allow.
+    /// Returns whether a packet is unsent or waits for retransmission, whatever the windows permit.
     pub(super) fn has_data_left(&self) -> bool {
         !self.failed && (!self.repeats.is_empty() || self.messages.get(self.cursor).is_some())
     }
 
-    /// Whether a message is not complete.
+    /// Returns whether a message is not complete.
     pub(super) fn has_messages(&self) -> bool {
         self.messages.front().is_some()
     }
@@ -184,20 +190,20 @@ impl Requester {
         self.next_bytes.saturating_sub(self.unacked_bytes)
     }
 
-    /// The next packet, if one may be sent.
+    /// Takes the next packet, if the windows permit one.
     #[inline]
-    pub(super) fn next_packet(&mut self, env: &mut Env<'_>) -> Option<Packet> {
-        if !self.sendable(env.config, env.congestion) {
+    pub(super) fn next_packet(&mut self, env: &mut QpContext<'_>) -> Option<Packet> {
+        if !self.can_send(env.config, env.congestion) {
             return None;
         }
         let repeat = self.repeats.pop_first();
         let sequence = repeat.unwrap_or(self.next);
-        let place = if repeat.is_some() {
-            self.messages.find(sequence)
+        let index = if repeat.is_some() {
+            self.messages.index_of(sequence)
         } else {
             self.cursor
         };
-        let message = *self.messages.get(place)?;
+        let message = *self.messages.get(index)?;
         let (mtu, transport) = (env.config.mtu, env.config.transport);
         let is_read = message.verb == Verb::Read;
         let payload_len = if is_read {
@@ -205,20 +211,20 @@ impl Requester {
         } else {
             message.payload(sequence, mtu)
         };
-        let again = sequence < self.sent;
-        if again {
+        let is_retransmission = sequence < self.sent;
+        if is_retransmission {
             env.counters.retransmitted_packets += 1;
-            env.shared.repeats += 1;
+            env.shared.retransmitted_packets += 1;
         }
         match repeat {
             Some(_) => self.forget_departure(sequence),
-            None => self.step(env.now, &message, payload_len, again),
+            None => self.advance_next(env.now, &message, payload_len, is_retransmission),
         }
         let last = sequence + 1 == message.end();
         let ack_req = transport == Transport::Rc
             && !is_read
             && (last
-                || again && sequence == self.unacked
+                || is_retransmission && sequence == self.unacked
                 || repeat.is_some()
                 || env.config.ack_every > 1 && !self.window_has_room(env.config, env.congestion));
         if transport == Transport::Rc {
@@ -227,7 +233,7 @@ impl Requester {
             } else if ack_req || env.config.ack_every == 1 {
                 self.answered_to = self.answered_to.max(sequence + 1);
             }
-            // As long as the receiver owes nothing, its silence is no loss (IBTA 9.7.6.1.3).
+            // If the responder owes no acknowledgement, its silence is not a loss (IBTA 9.7.6.1.3).
             if self.deadline == Picos::NEVER && self.awaits_acknowledgement() {
                 self.deadline = env.ack_deadline();
             }
@@ -245,15 +251,15 @@ impl Requester {
         })
     }
 
-    /// Moves `next` behind the packet that is sent in turn.
-    fn step(&mut self, now: Picos, message: &Message, payload_len: u32, again: bool) {
+    /// Moves `next` past the packet that is sent in order.
+    fn advance_next(&mut self, now: Picos, message: &Message, payload_len: u32, is_retransmission: bool) {
         let sequence = self.next;
         if message.verb == Verb::Read {
             self.reads += 1;
             self.next = message.end();
         } else {
             self.next += 1;
-            if !again {
+            if !is_retransmission {
                 self.departures.push_back(Departure { sequence, at: now });
             }
         }
@@ -266,16 +272,16 @@ impl Requester {
     }
 
     fn forget_departure(&mut self, sequence: u64) {
-        if let Ok(place) = self
+        if let Ok(index) = self
             .departures
             .binary_search_by_key(&sequence, |departure| departure.sequence)
         {
-            self.departures[place].at = Picos::NEVER;
+            self.departures[index].at = Picos::NEVER;
         }
     }
 
-    /// Without acknowledgements, a message is done when its last packet leaves.
-    fn finish_unreliable(&mut self, env: &mut Env<'_>) {
+    /// Completes a UC or UD message when its last packet leaves.
+    fn finish_unreliable(&mut self, env: &mut QpContext<'_>) {
         self.departures.clear();
         self.unacked = self.next;
         self.unacked_bytes = self.next_bytes;
@@ -283,7 +289,7 @@ impl Requester {
         self.pop_message(env);
     }
 
-    fn pop_message(&mut self, env: &mut Env<'_>) {
+    fn pop_message(&mut self, env: &mut QpContext<'_>) {
         let Some(message) = self.messages.pop_front() else {
             return;
         };
@@ -291,51 +297,52 @@ impl Requester {
         if message.verb == Verb::Read {
             self.reads = self.reads.saturating_sub(1);
         }
-        env.complete(CompletionKind::Acked { id: message.id });
+        env.push_completion(CompletionKind::Acked { id: message.id });
     }
 
-    /// Takes all before `through` as acknowledged, up to a READ whose responses are missing. Says whether it met one.
+    /// Acknowledges all packets before `acked_end`, but stops at a READ whose responses are missing. Returns
+    /// whether such a READ was found.
     #[inline]
-    pub(super) fn advance(&mut self, env: &mut Env<'_>, through: u64) -> bool {
+    pub(super) fn acknowledge_before(&mut self, env: &mut QpContext<'_>, acked_end: u64) -> bool {
         let before = self.unacked;
-        let mut met_read = false;
-        while self.unacked < through {
+        let mut found_read = false;
+        while self.unacked < acked_end {
             match self.messages.front() {
                 Some(front) if front.verb != Verb::Read => {
                     let end = front.end();
-                    self.unacked = through.min(end);
+                    self.unacked = acked_end.min(end);
                     if self.unacked == end {
                         self.pop_message(env);
                     }
                 }
                 front => {
-                    met_read = front.is_some();
+                    found_read = front.is_some();
                     break;
                 }
             }
         }
         if self.unacked > before {
-            self.progress(env);
+            self.update_after_ack(env);
         }
-        met_read
+        found_read
     }
 
-    /// A READ response arrived that is the oldest one missing.
-    pub(super) fn advance_read(&mut self, env: &mut Env<'_>, end: u64) {
+    /// Processes the oldest missing READ response.
+    pub(super) fn acknowledge_read_response(&mut self, env: &mut QpContext<'_>, end: u64) {
         self.unacked += 1;
         if self.unacked == end {
             self.pop_message(env);
         }
-        self.progress(env);
+        self.update_after_ack(env);
     }
 
     #[inline(always)]
-    fn progress(&mut self, env: &mut Env<'_>) {
+    fn update_after_ack(&mut self, env: &mut QpContext<'_>) {
         let mtu = env.config.mtu;
-        self.unacked_bytes = self.messages.stream_at(self.unacked, mtu);
+        self.unacked_bytes = self.messages.stream_offset_at(self.unacked, mtu);
         if self.next < self.unacked {
-            // It went back too early: what it was about to repeat had arrived.
-            self.seek(self.unacked, mtu);
+            // The retransmission was not necessary: the data had arrived.
+            self.set_next(self.unacked, mtu);
         }
         self.retries_left = env.config.retry_cnt;
         self.rnr_left = env.config.rnr_retry;
@@ -353,12 +360,13 @@ impl Requester {
         }
     }
 
-    /// Tells congestion control of an answer; `named` is the packet that it answers.
+    /// Reports an acknowledgement to congestion control. `acked_packet` is the packet that the
+    /// acknowledgement names.
     #[inline(always)]
-    pub(super) fn inform(
+    pub(super) fn report_ack(
         &mut self,
-        env: &mut Env<'_>,
-        named: Option<u64>,
+        env: &mut QpContext<'_>,
+        acked_packet: Option<u64>,
         marked: bool,
         telemetry: Option<&Telemetry>,
     ) {
@@ -367,7 +375,7 @@ impl Requester {
             if departure.sequence >= self.unacked {
                 break;
             }
-            if named == Some(departure.sequence) && departure.at != Picos::NEVER {
+            if acked_packet == Some(departure.sequence) && departure.at != Picos::NEVER {
                 rtt = Some(env.now.since(departure.at));
             }
             self.departures.pop_front();
@@ -383,65 +391,66 @@ impl Requester {
             marked,
             telemetry,
         };
-        env.congestion.acknowledged(env.now, &ack);
+        env.congestion.on_ack(env.now, &ack);
     }
 
-    /// Resumes sending at a sequence number that had been sent.
+    /// Resumes sending at an earlier sequence number.
     pub(super) fn rewind(&mut self, sequence: u64, mtu: u32) {
-        self.seek(sequence, mtu);
+        self.set_next(sequence, mtu);
         self.departures.clear();
         self.repeats.clear();
         self.recover = 0;
         self.reads = 0;
         self.answered_to = self.answered_to.min(sequence);
-        // Time runs from when it is sent again.
+        // The timeout starts when the packet is sent is_retransmission.
         self.deadline = Picos::NEVER;
     }
 
-    /// The message that `unacked` belongs to begins again.
+    /// Restarts the message that contains `unacked`.
     pub(super) fn restart_message(&mut self, mtu: u32) {
         if let Some(front) = self.messages.front() {
             self.unacked = front.first;
-            self.unacked_bytes = self.messages.stream_at(self.unacked, mtu);
+            self.unacked_bytes = self.messages.stream_offset_at(self.unacked, mtu);
         }
         self.rewind(self.unacked, mtu);
     }
 
-    fn seek(&mut self, sequence: u64, mtu: u32) {
+    fn set_next(&mut self, sequence: u64, mtu: u32) {
         self.next = sequence;
-        self.cursor = self.messages.find(sequence);
-        self.next_bytes = self.messages.stream_at(sequence, mtu);
+        self.cursor = self.messages.index_of(sequence);
+        self.next_bytes = self.messages.stream_offset_at(sequence, mtu);
     }
 
-    /// Repeats one packet out of turn, or the READ that it belongs to; not one whose turn is still to come.
-    pub(super) fn repeat(&mut self, sequence: u64) {
+    /// Schedules the retransmission of one packet, or of the READ that contains it. Ignores packets that are
+    /// not sent yet.
+    pub(super) fn schedule_retransmission(&mut self, sequence: u64) {
         if sequence >= self.next {
             return;
         }
-        let Some(message) = self.messages.get(self.messages.find(sequence)) else {
+        let Some(message) = self.messages.get(self.messages.index_of(sequence)) else {
             return;
         };
         if message.verb != Verb::Read {
             self.repeats.insert(sequence);
         } else if sequence == message.first.max(self.unacked) {
-            // Every response of a request that was lost is named; the request is repeated once.
+            // The NAKs name every response of a lost READ request. The request is repeated only once.
             self.repeats.insert(sequence);
         }
     }
 
-    /// One repetition less; fails the queue pair, and says so, if there was none left.
-    pub(super) fn spend_retry(&mut self, env: &mut Env<'_>) -> bool {
+    /// Uses one retry. Without a retry left, fails the queue pair and returns `false`.
+    pub(super) fn use_retry(&mut self, env: &mut QpContext<'_>) -> bool {
         if let Some(left) = self.retries_left.checked_sub(1) {
             self.retries_left = left;
             return true;
         }
         env.counters.req_transport_retries_exceeded += 1;
-        self.fail(env, FailReason::RetriesExceeded);
+        self.fail_requests(env, FailReason::RetriesExceeded);
         false
     }
 
-    /// The same for RNR NAKs.
-    pub(super) fn spend_rnr_retry(&mut self, env: &mut Env<'_>) -> bool {
+    /// Uses one RNR retry. Without one left, fails the queue pair and returns `false`.
+    pub(super) fn use_rnr_retry(&mut self, env: &mut QpContext<'_>) -> bool {
         if env.config.rnr_retry >= RETRY_MAX {
             return true;
         }
@@ -450,16 +459,16 @@ impl Requester {
             return true;
         }
         env.counters.req_rnr_retries_exceeded += 1;
-        self.fail(env, FailReason::RnrRetriesExceeded);
+        self.fail_requests(env, FailReason::RnrRetriesExceeded);
         false
     }
 
-    /// The local ACK timeout, or the wait after an RNR NAK, may be over.
-    pub(super) fn expire(&mut self, env: &mut Env<'_>) {
+    /// Processes the end of the local ACK timeout, of an RNR wait or of a reordering gap.
+    pub(super) fn process_timers(&mut self, env: &mut QpContext<'_>) {
         if self.rnr_until <= env.now {
             self.rnr_until = Picos::NEVER;
         }
-        if self.ahead.gap_deadline <= env.now {
+        if self.held_responses.gap_deadline <= env.now {
             self.request_missing_responses(env);
         }
         if self.deadline > env.now {
@@ -467,14 +476,14 @@ impl Requester {
         }
         self.deadline = Picos::NEVER;
         if self.unacked >= self.next {
-            return; // nothing is under way: it was sent before the queue pair went back
+            return; // nothing is in flight: a rewind came after the last packet
         }
         env.counters.local_ack_timeout_err += 1;
         env.shared.timeouts += 1;
-        if !self.spend_retry(env) {
+        if !self.use_retry(env) {
             return;
         }
-        env.congestion.timed_out(env.now);
+        env.congestion.on_timeout(env.now);
         self.read_gap = false;
         match env.config.recovery {
             Recovery::GoBackN => self.rewind(self.unacked, env.config.mtu),
@@ -486,12 +495,12 @@ impl Requester {
         }
     }
 
-    /// The oldest request fails, the others with it.
-    pub(super) fn fail(&mut self, env: &mut Env<'_>, why: FailReason) {
+    /// Fails the oldest request with a reason, and flushes all others.
+    pub(super) fn fail_requests(&mut self, env: &mut QpContext<'_>, why: FailReason) {
         self.failed = true;
         let mut why = why;
         while let Some(message) = self.messages.pop_front() {
-            env.complete(CompletionKind::Failed { id: message.id, why });
+            env.push_completion(CompletionKind::Failed { id: message.id, why });
             why = FailReason::Flushed;
         }
         self.rewind(self.messages.end(), env.config.mtu);
@@ -499,11 +508,13 @@ impl Requester {
         self.unacked_bytes = self.next_bytes;
         self.sent = self.next;
         self.rnr_until = Picos::NEVER;
-        self.ahead.clear();
+        self.held_responses.clear();
     }
 
-    /// When time alone requires an action next.
+    /// Returns the next time at which a timer of the requester ends.
     pub(super) fn next_deadline(&self) -> Picos {
-        self.deadline.min(self.rnr_until).min(self.ahead.gap_deadline)
+        self.deadline
+            .min(self.rnr_until)
+            .min(self.held_responses.gap_deadline)
     }
 }

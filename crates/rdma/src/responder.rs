@@ -1,85 +1,85 @@
-//! The receiving side of a queue pair: puts requests in order and answers them (IBTA 9.7.4 to 9.7.5).
+//! The responder of a queue pair. It puts requests in order and answers them (IBTA 9.7.4 to 9.7.5).
 
 use xoff_units::Picos;
 use xoff_wire::NakCode;
 
 use super::config::{QpConfig, ReceiveQueue, Recovery, Transport};
-use super::messages::packets_of;
+use super::messages::packet_count;
 use super::packet::Packet;
-use super::replies::{Replies, Reply};
-use super::request::Request;
-use super::sequence::Numbering;
-use super::shared::Env;
-use super::window::ReorderWindow;
-use super::work::{Arrival, CompletionKind, Verb};
+use super::reorder_window::ReorderWindow;
+use super::replies::{Reply, ReplyQueue};
+use super::request::RequestPacket;
+use super::sequence::PsnNumbering;
+use super::state::QpContext;
+use super::work::{ArrivalInfo, CompletionKind, Verb};
 
-/// A message that has begun and not ended.
+/// A message of which at least one packet, but not the last one, has arrived.
 #[derive(Clone, Copy, Debug)]
-struct Open {
+struct PartialMessage {
     first: u64,
     verb: Verb,
     bytes: u64,
     dma_len: u32,
 }
 
-/// Why a request in its turn was not executed.
+/// Reason why a request was not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
-    /// No receive entry.
+enum RequestError {
+    /// No receive entry is free.
     NotReady,
-    /// It is malformed or out of place.
+    /// The request is malformed or does not belong at this position of a message.
     Invalid,
 }
 
-/// State of the receiving side.
+/// State of the responder.
 #[derive(Debug)]
 pub(super) struct Responder {
-    numbering: Numbering,
-    /// Sequence number of the oldest request missing.
+    numbering: PsnNumbering,
+    /// Sequence number of the oldest missing request.
     pub(super) expected: u64,
-    open: Option<Open>,
-    /// SEND and WRITE messages that arrived whole.
+    partial: Option<PartialMessage>,
+    /// Number of complete SEND and WRITE messages.
     received: u64,
-    /// Receive entries left.
+    /// Free receive entries.
     pub(super) receive_entries: u64,
-    /// Entries are re-posted from then on ([`ReceiveQueue::Reposted`]).
+    /// Start of the current interval of [`ReceiveQueue::Reposted`].
     reposting_since: Picos,
-    /// The gap at `expected` has been named: silence until it is filled.
-    silent: bool,
+    /// A NAK for the gap at `expected` has been sent. The responder sends no other until the gap is filled.
+    has_sent_nak: bool,
     pub(super) failed: bool,
     window: ReorderWindow,
-    /// All that is missing before this has been named (when packets behind a gap are kept).
-    named: u64,
-    /// When a gap that is tolerated will be complained of.
+    /// With a reorder window: every missing packet before this sequence number has been reported by a NAK.
+    reported_before: u64,
+    /// Time at which a tolerated gap is reported.
     pub(super) gap_deadline: Picos,
-    pub(super) replies: Replies,
+    pub(super) replies: ReplyQueue,
 }
 
 impl Responder {
     pub(super) fn new(config: &QpConfig) -> Responder {
         Responder {
-            numbering: Numbering::new(config.peer_first_psn),
+            numbering: PsnNumbering::new(config.peer_first_psn),
             expected: 0,
-            open: None,
+            partial: None,
             received: 0,
             receive_entries: match config.receive_queue {
                 ReceiveQueue::Reposted { depth, .. } => u64::from(depth),
                 ReceiveQueue::Unlimited | ReceiveQueue::Posted => 0,
             },
             reposting_since: Picos::ZERO,
-            silent: false,
+            has_sent_nak: false,
             failed: false,
             window: ReorderWindow::default(),
-            named: 0,
+            reported_before: 0,
             gap_deadline: Picos::NEVER,
-            replies: Replies::default(),
+            replies: ReplyQueue::default(),
         }
     }
 
-    /// A request packet arrives.
+    /// Processes a request packet.
     #[inline]
-    pub(super) fn on_request(&mut self, env: &mut Env<'_>, packet: &Packet, arrival: &Arrival<'_>) {
-        let request = Request::of(packet).filter(|(transport, _)| *transport == env.config.transport);
+    pub(super) fn on_request(&mut self, env: &mut QpContext<'_>, packet: &Packet, arrival: &ArrivalInfo<'_>) {
+        let request = RequestPacket::of(packet).filter(|(transport, _)| *transport == env.config.transport);
         let sequence = self.numbering.sequence(packet.psn, self.expected);
         let (Some((transport, request)), Some(sequence)) = (request, sequence) else {
             env.counters.rx_discarded += 1;
@@ -89,85 +89,102 @@ impl Responder {
             return;
         }
         match transport {
-            Transport::Rc => self.on_reliable(env, sequence, request, arrival),
-            Transport::Uc => self.on_unreliable(env, sequence, request),
+            Transport::Rc => self.on_rc_request(env, sequence, request, arrival),
+            Transport::Uc => self.on_uc_request(env, sequence, request),
             Transport::Ud => {
-                self.open = None;
-                let _ = self.execute(env, self.expected, request);
+                self.partial = None;
+                let _ = self.execute_request(env, self.expected, request);
             }
         }
     }
 
-    fn on_reliable(&mut self, env: &mut Env<'_>, sequence: u64, request: Request, arrival: &Arrival<'_>) {
+    fn on_rc_request(
+        &mut self,
+        env: &mut QpContext<'_>,
+        sequence: u64,
+        request: RequestPacket,
+        arrival: &ArrivalInfo<'_>,
+    ) {
         if env.config.recovery == Recovery::GoBackZero
             && request.first
-            && self.open.is_some_and(|open| open.first == sequence)
+            && self.partial.is_some_and(|partial| partial.first == sequence)
         {
             self.restart_message(env.config);
         }
         if sequence == self.expected {
-            self.silent = false;
-            self.replies.note(env, arrival);
-            self.in_turn(env, request, arrival);
+            self.has_sent_nak = false;
+            self.replies.store_ecn_mark(env, arrival);
+            self.execute_in_order(env, request, arrival);
         } else if sequence < self.expected {
-            self.replies.note(env, arrival);
+            self.replies.store_ecn_mark(env, arrival);
             self.on_duplicate(env, sequence, request, arrival);
-        } else if env.config.reorders() && !self.silent {
-            self.hold(env, sequence, request, arrival);
+        } else if env.config.reorders() && !self.has_sent_nak {
+            self.store_in_window(env, sequence, request, arrival);
         } else {
             self.on_gap(env);
         }
     }
 
-    /// Executes the request whose turn it is, and those held behind it.
-    fn in_turn(&mut self, env: &mut Env<'_>, request: Request, arrival: &Arrival<'_>) {
+    /// Executes the next request in order, and the requests in the reorder window that follow it.
+    fn execute_in_order(
+        &mut self,
+        env: &mut QpContext<'_>,
+        request: RequestPacket,
+        arrival: &ArrivalInfo<'_>,
+    ) {
         let mut request = request;
-        let (mut executed, mut wanted, mut acknowledge) = (0, false, None);
-        let refusal = loop {
-            if let Err(refusal) = self.execute(env, self.expected, request) {
-                break Some(refusal);
+        let (mut executed, mut ack_requested, mut acknowledge) = (0, false, None);
+        let error = loop {
+            if let Err(error) = self.execute_request(env, self.expected, request) {
+                break Some(error);
             }
-            let mut numbers = 1;
+            let mut sequence_count = 1;
             if request.verb == Verb::Read {
-                // Its responses acknowledge all before it.
-                numbers = packets_of(request.dma_len, env.config.mtu);
-                (executed, wanted, acknowledge) = (0, false, None);
+                // The READ responses acknowledge all earlier requests.
+                sequence_count = packet_count(request.dma_len, env.config.mtu);
+                (executed, ack_requested, acknowledge) = (0, false, None);
                 self.replies.since_ack = 0;
             }
-            self.expected += u64::from(numbers);
+            self.expected += u64::from(sequence_count);
             if request.verb != Verb::Read {
                 executed += 1;
-                wanted |= request.ack_req || request.last;
+                ack_requested |= request.ack_req || request.last;
                 acknowledge = Some(self.expected);
             }
             if self.window.is_empty() {
                 break None;
             }
-            match self.window.shift(u64::from(numbers)) {
+            match self.window.advance(u64::from(sequence_count)) {
                 Some(held) => request = held,
                 None => break None,
             }
         };
-        if let Some(refusal) = refusal {
-            self.refuse(env, refusal);
-        } else if let Some(through) = acknowledge {
-            self.replies.count(env, executed, wanted, through, arrival);
+        if let Some(error) = error {
+            self.reject_request(env, error);
+        } else if let Some(acked_end) = acknowledge {
+            self.replies
+                .count_packets(env, executed, ack_requested, acked_end, arrival);
         }
-        self.watch_gap(env);
+        self.start_gap_timer(env);
     }
 
-    /// Sets the clock on the gap that is now the oldest.
-    fn watch_gap(&mut self, env: &Env<'_>) {
+    /// Starts the timer of the gap that is now the oldest.
+    fn start_gap_timer(&mut self, env: &QpContext<'_>) {
         let tolerated = env.config.out_of_order.filter(|_| !self.window.is_empty());
         self.gap_deadline = tolerated.map_or(Picos::NEVER, |time| env.now.saturating_add(time));
     }
 
-    /// One request in its turn.
+    /// Executes one request.
     #[inline(always)]
-    fn execute(&mut self, env: &mut Env<'_>, sequence: u64, request: Request) -> Result<(), Refusal> {
+    fn execute_request(
+        &mut self,
+        env: &mut QpContext<'_>,
+        sequence: u64,
+        request: RequestPacket,
+    ) -> Result<(), RequestError> {
         if request.verb == Verb::Read {
-            if self.open.is_some() || !self.replies.read(env.config.mtu, sequence, request.dma_len) {
-                return Err(Refusal::Invalid);
+            if self.partial.is_some() || !self.replies.push_read(env.config.mtu, sequence, request.dma_len) {
+                return Err(RequestError::Invalid);
             }
             env.counters.rx_read_requests += 1;
             self.replies.messages += 1;
@@ -179,46 +196,51 @@ impl Responder {
             (false, true) => (1..=mtu).contains(&request.payload_len),
             (_, false) => request.payload_len == mtu,
         };
-        if !fits || request.first == self.open.is_some() {
-            return Err(Refusal::Invalid);
+        if !fits || request.first == self.partial.is_some() {
+            return Err(RequestError::Invalid);
         }
-        let mut open = match self.open {
-            Some(open) if open.verb == request.verb => open,
-            Some(_) => return Err(Refusal::Invalid),
-            None => self.begin(env, sequence, request)?,
+        let mut partial = match self.partial {
+            Some(partial) if partial.verb == request.verb => partial,
+            Some(_) => return Err(RequestError::Invalid),
+            None => self.begin_message(env, sequence, request)?,
         };
-        open.bytes += u64::from(request.payload_len);
+        partial.bytes += u64::from(request.payload_len);
         if !request.last {
-            self.open = Some(open);
+            self.partial = Some(partial);
             return Ok(());
         }
-        if open.verb == Verb::Write && open.bytes != u64::from(open.dma_len) {
-            return Err(Refusal::Invalid);
+        if partial.verb == Verb::Write && partial.bytes != u64::from(partial.dma_len) {
+            return Err(RequestError::Invalid);
         }
-        self.open = None;
+        self.partial = None;
         self.replies.messages += 1;
-        env.complete(CompletionKind::Received {
+        env.push_completion(CompletionKind::Received {
             message: self.received,
-            bytes: open.bytes,
-            verb: open.verb,
+            bytes: partial.bytes,
+            verb: partial.verb,
         });
         self.received += 1;
         Ok(())
     }
 
-    /// The first packet of a SEND or WRITE.
-    fn begin(&mut self, env: &mut Env<'_>, first: u64, request: Request) -> Result<Open, Refusal> {
+    /// Processes the first packet of a SEND or WRITE.
+    fn begin_message(
+        &mut self,
+        env: &mut QpContext<'_>,
+        first: u64,
+        request: RequestPacket,
+    ) -> Result<PartialMessage, RequestError> {
         if request.verb == Verb::Write {
             env.counters.rx_write_requests += 1;
         } else if env.config.receive_queue != ReceiveQueue::Unlimited {
-            self.repost(env);
+            self.repost_receive_entries(env);
             let Some(left) = self.receive_entries.checked_sub(1) else {
                 env.counters.out_of_buffer += 1;
-                return Err(Refusal::NotReady);
+                return Err(RequestError::NotReady);
             };
             self.receive_entries = left;
         }
-        Ok(Open {
+        Ok(PartialMessage {
             first,
             verb: request.verb,
             bytes: 0,
@@ -226,8 +248,8 @@ impl Responder {
         })
     }
 
-    /// Adds the receive entries that the application has re-posted since the last call.
-    fn repost(&mut self, env: &Env<'_>) {
+    /// Adds the receive entries that the application has reposted since the last call.
+    fn repost_receive_entries(&mut self, env: &QpContext<'_>) {
         let ReceiveQueue::Reposted { depth, interval_ps } = env.config.receive_queue else {
             return;
         };
@@ -243,135 +265,152 @@ impl Responder {
         }
     }
 
-    fn refuse(&mut self, env: &mut Env<'_>, refusal: Refusal) {
+    fn reject_request(&mut self, env: &mut QpContext<'_>, error: RequestError) {
         self.window.clear();
-        self.named = self.expected;
-        match refusal {
-            Refusal::NotReady => {
-                self.silent = true;
-                self.replies.answer(env, Reply::Rnr(self.expected), None);
+        self.reported_before = self.expected;
+        match error {
+            RequestError::NotReady => {
+                self.has_sent_nak = true;
+                self.replies.send_reply(env, Reply::Rnr(self.expected), None);
             }
-            Refusal::Invalid => {
+            RequestError::Invalid => {
                 env.counters.resp_invalid_requests += 1;
                 self.failed = true;
                 self.replies
-                    .answer(env, Reply::Nak(self.expected, NakCode::InvalidRequest), None);
+                    .send_reply(env, Reply::Nak(self.expected, NakCode::InvalidRequest), None);
             }
         }
     }
 
-    /// A request that had arrived: acknowledged again, or read again.
-    fn on_duplicate(&mut self, env: &mut Env<'_>, sequence: u64, request: Request, arrival: &Arrival<'_>) {
+    /// Processes a request that has arrived before. A READ is answered again, and all others are acknowledged
+    /// again.
+    fn on_duplicate(
+        &mut self,
+        env: &mut QpContext<'_>,
+        sequence: u64,
+        request: RequestPacket,
+        arrival: &ArrivalInfo<'_>,
+    ) {
         env.counters.duplicate_request += 1;
         if request.verb != Verb::Read {
-            let wanted = request.ack_req || request.last;
-            self.replies.count(env, 1, wanted, self.expected, arrival);
+            let ack_requested = request.ack_req || request.last;
+            self.replies
+                .count_packets(env, 1, ack_requested, self.expected, arrival);
             return;
         }
-        let end = sequence + u64::from(packets_of(request.dma_len, env.config.mtu));
+        let end = sequence + u64::from(packet_count(request.dma_len, env.config.mtu));
         if end <= self.expected {
             env.counters.rx_read_requests += 1;
-            self.replies.read_again(env.config.mtu, sequence, request.dma_len);
+            self.replies
+                .restart_read(env.config.mtu, sequence, request.dma_len);
         }
     }
 
-    /// Something behind a gap that is not kept.
-    fn on_gap(&mut self, env: &mut Env<'_>) {
+    /// Handles a request after a gap, without a reorder window.
+    fn on_gap(&mut self, env: &mut QpContext<'_>) {
         env.counters.out_of_sequence += 1;
-        if self.silent {
+        if self.has_sent_nak {
             return;
         }
-        self.silent = true;
+        self.has_sent_nak = true;
         if env.config.recovery == Recovery::GoBackZero {
             self.restart_message(env.config);
         }
         self.replies
-            .answer(env, Reply::Nak(self.expected, NakCode::PsnSequenceError), None);
+            .send_reply(env, Reply::Nak(self.expected, NakCode::PsnSequenceError), None);
     }
 
-    /// The message that has begun is forgotten and expected from its start.
+    /// Discards the started message. The responder then expects its first packet again.
     fn restart_message(&mut self, config: &QpConfig) {
-        let Some(open) = self.open.take() else {
+        let Some(partial) = self.partial.take() else {
             return;
         };
-        self.expected = open.first;
+        self.expected = partial.first;
         self.replies.since_ack = 0;
-        if open.verb == Verb::Send && config.receive_queue != ReceiveQueue::Unlimited {
+        if partial.verb == Verb::Send && config.receive_queue != ReceiveQueue::Unlimited {
             self.receive_entries += 1;
         }
     }
 
-    /// Something behind a gap that is kept.
-    fn hold(&mut self, env: &mut Env<'_>, sequence: u64, request: Request, arrival: &Arrival<'_>) {
+    /// Stores a request that arrived after a gap in the reorder window.
+    fn store_in_window(
+        &mut self,
+        env: &mut QpContext<'_>,
+        sequence: u64,
+        request: RequestPacket,
+        arrival: &ArrivalInfo<'_>,
+    ) {
         env.counters.out_of_sequence += 1;
-        let places_max = env.config.reorder_window_packets as usize + 1;
+        let slots_max = env.config.reorder_window_packets as usize + 1;
         let ahead = usize::try_from(sequence - self.expected).unwrap_or(usize::MAX);
-        if ahead >= places_max {
-            // No room: whatever the gap is, it has lasted too long.
-            self.name_missing(env);
+        if ahead >= slots_max {
+            // The window is full, so the gap is treated as a loss.
+            self.send_missing_naks(env);
             return;
         }
-        self.replies.note(env, arrival);
-        let numbers = match request.verb {
-            Verb::Read => packets_of(request.dma_len, env.config.mtu),
+        self.replies.store_ecn_mark(env, arrival);
+        let sequence_count = match request.verb {
+            Verb::Read => packet_count(request.dma_len, env.config.mtu),
             Verb::Send | Verb::Write => 1,
         };
-        if !self.window.hold(ahead, request, numbers, places_max) {
+        if !self.window.store(ahead, request, sequence_count, slots_max) {
             env.counters.duplicate_request += 1;
         } else if env.config.out_of_order.is_none() {
-            self.name_missing(env);
-        } else if self.gap_deadline == Picos::NEVER && self.named <= self.expected {
-            self.watch_gap(env);
+            self.send_missing_naks(env);
+        } else if self.gap_deadline == Picos::NEVER && self.reported_before <= self.expected {
+            self.start_gap_timer(env);
         }
     }
 
-    /// Names what is missing and has not been named.
-    fn name_missing(&mut self, env: &mut Env<'_>) {
+    /// Sends NAKs for the missing packets that have not been reported.
+    fn send_missing_naks(&mut self, env: &mut QpContext<'_>) {
         self.gap_deadline = Picos::NEVER;
-        let from = self.named.max(self.expected);
+        let from = self.reported_before.max(self.expected);
         if env.config.recovery != Recovery::SelectiveRepeat {
-            if self.named <= self.expected {
-                self.named = self.expected + 1;
+            if self.reported_before <= self.expected {
+                self.reported_before = self.expected + 1;
                 self.replies
-                    .answer(env, Reply::Nak(self.expected, NakCode::PsnSequenceError), None);
+                    .send_reply(env, Reply::Nak(self.expected, NakCode::PsnSequenceError), None);
             }
             return;
         }
         if self.replies.since_ack > 0 {
-            self.replies.answer(env, Reply::Ack(self.expected), None);
+            self.replies.send_reply(env, Reply::Ack(self.expected), None);
         }
         let end = self.expected + self.window.len() as u64;
         for sequence in from..end {
             if self.window.is_missing((sequence - self.expected) as usize) {
-                self.replies.selective_nak(env, sequence);
+                self.replies.send_selective_nak(env, sequence);
             }
         }
-        self.named = from.max(end);
+        self.reported_before = from.max(end);
     }
 
-    /// A gap may have lasted as long as is tolerated.
-    pub(super) fn expire(&mut self, env: &mut Env<'_>) {
+    /// Processes the end of the tolerated reordering time.
+    pub(super) fn process_gap_timer(&mut self, env: &mut QpContext<'_>) {
         if self.gap_deadline <= env.now {
-            self.name_missing(env);
+            self.send_missing_naks(env);
         }
     }
 
-    /// Unreliable connection: a gap costs the message that it lies in, and all up to the next first packet.
-    fn on_unreliable(&mut self, env: &mut Env<'_>, sequence: u64, request: Request) {
+    /// Processes a UC request. A gap discards the message that contains it, and all packets up to the next
+    /// first packet.
+    fn on_uc_request(&mut self, env: &mut QpContext<'_>, sequence: u64, request: RequestPacket) {
         if sequence < self.expected {
             env.counters.duplicate_request += 1;
             return;
         }
         if sequence > self.expected {
             env.counters.out_of_sequence += 1;
-            self.open = None;
+            self.partial = None;
         }
         if request.first {
-            self.open = None;
+            self.partial = None;
         }
         self.expected = sequence + 1;
-        if (request.first || self.open.is_some()) && self.execute(env, sequence, request).is_err() {
-            self.open = None;
+        if (request.first || self.partial.is_some()) && self.execute_request(env, sequence, request).is_err()
+        {
+            self.partial = None;
         }
     }
 }

@@ -1,32 +1,33 @@
-//! Packet sequence numbers: 24 bits on the wire, 64 inside, where they never wrap.
+//! Packet sequence numbers. A packet carries 24 bits; xoff computes with 64 bits, which never wrap.
 
 use xoff_wire::bth::MASK_24;
 
-/// Half of the PSN space: what lies less than this ahead is new, the rest old (IBTA 9.7.1).
-const HALF: u32 = 1 << 23;
+/// Half of the PSN space. A PSN less than this distance ahead is new, and all others are old (IBTA 9.7.1).
+const HALF_PSN_SPACE: u32 = 1 << 23;
 
-/// Numbers of one direction: sequence 0 has the PSN it starts with.
+/// Sequence numbers of one direction. Sequence number 0 corresponds to the first PSN.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Numbering {
+pub(super) struct PsnNumbering {
     first_psn: u32,
 }
 
-impl Numbering {
-    pub(super) fn new(first_psn: u32) -> Numbering {
-        Numbering { first_psn }
+impl PsnNumbering {
+    pub(super) fn new(first_psn: u32) -> PsnNumbering {
+        PsnNumbering { first_psn }
     }
 
-    /// The PSN of a sequence number.
+    /// Returns the PSN of a sequence number.
     #[inline]
     pub(super) fn psn(self, sequence: u64) -> u32 {
         self.first_psn.wrapping_add(sequence as u32) & MASK_24
     }
 
-    /// The sequence number nearest to `reference` that has this PSN; `None` if it would lie before the first.
+    /// Returns the sequence number with this PSN that is nearest to `reference`. Returns `None` for a number
+    /// below 0.
     #[inline]
     pub(super) fn sequence(self, psn: u32, reference: u64) -> Option<u64> {
         let ahead = psn.wrapping_sub(self.psn(reference)) & MASK_24;
-        if ahead < HALF {
+        if ahead < HALF_PSN_SPACE {
             reference.checked_add(u64::from(ahead))
         } else {
             reference.checked_sub(u64::from(MASK_24 + 1 - ahead))
@@ -39,19 +40,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_survive_the_wrap_and_the_window_is_half_the_space() {
-        let numbering = Numbering::new(0xff_fff0);
+    fn sequence_numbers_are_correct_across_the_psn_wrap() {
+        let numbering = PsnNumbering::new(0xff_fff0);
         for reference in [0_u64, 15, 16, 1 << 24, (1 << 40) + 5] {
-            for ahead in [0_u64, 1, 100, u64::from(HALF) - 1] {
+            for ahead in [0_u64, 1, 100, u64::from(HALF_PSN_SPACE) - 1] {
                 let sequence = reference + ahead;
                 assert_eq!(
                     numbering.sequence(numbering.psn(sequence), reference),
                     Some(sequence)
                 );
             }
-            let behind = reference.checked_sub(u64::from(HALF));
+            let behind = reference.checked_sub(u64::from(HALF_PSN_SPACE));
             assert_eq!(
-                numbering.sequence(numbering.psn(reference + u64::from(HALF)), reference),
+                numbering.sequence(numbering.psn(reference + u64::from(HALF_PSN_SPACE)), reference),
                 behind
             );
         }

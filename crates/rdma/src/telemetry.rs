@@ -1,22 +1,25 @@
-//! In-band telemetry: what the links on a packet's path write into it (HPCC, SIGCOMM 2019, section 3).
+//! In-band network telemetry: records that the links on a path write into a packet (HPCC, SIGCOMM 2019,
+//! section 3).
 
 use xoff_units::Picos;
 
-/// Most hops that a packet can have room for.
+/// Maximum number of hop records in a packet.
 pub const HOPS_MAX: usize = 16;
 
-/// Room for telemetry in a packet.
+/// Size of the telemetry in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TelemetryFormat {
-    /// Hops that a packet has room for, 1 to [`HOPS_MAX`]. Of a longer path the first ones are recorded.
+    /// Number of hop records for which a packet has space, 1 to [`HOPS_MAX`]. On a longer path the first hops
+    /// are recorded.
     pub hops_max: u8,
-    /// Bytes that telemetry adds to a data packet and to the acknowledgement that echoes it, on every link and in every
-    /// buffer. The room is reserved by the sender, so it does not depend on the number of hops that were recorded.
+    /// Bytes that telemetry adds to a data packet and to its acknowledgement, on every link and in every
+    /// buffer. The sender reserves the space, so the size does not depend on the number of recorded hops.
     pub bytes: u16,
 }
 
 impl TelemetryFormat {
-    /// HPCC's header: 2 bytes, and 8 for each hop (SIGCOMM 2019, section 4.1). `hops_max` beyond [`HOPS_MAX`] is that.
+    /// Returns the format of HPCC: 2 bytes, and 8 bytes per hop (SIGCOMM 2019, section 4.1). `hops_max` is
+    /// limited to [`HOPS_MAX`].
     pub const fn hpcc(hops_max: u8) -> TelemetryFormat {
         let hops_max = if hops_max as usize > HOPS_MAX {
             HOPS_MAX as u8
@@ -31,26 +34,26 @@ impl TelemetryFormat {
 }
 
 impl Default for TelemetryFormat {
-    /// HPCC's header for five hops, the longest path of a fat tree: 42 bytes.
+    /// HPCC's format for five hops, the longest path of a fat tree: 42 bytes.
     fn default() -> TelemetryFormat {
         TelemetryFormat::hpcc(5)
     }
 }
 
-/// The record of one switch port as the packet left by it.
+/// Record of one switch port, taken when the packet left the port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HopTelemetry {
     /// Start of the transmission.
     pub at: Picos,
-    /// Bytes the port has sent since its start, this packet's included.
+    /// Bytes that the port has sent since its start, including this packet.
     pub tx_bytes: u64,
-    /// Bytes that remain in the packet's queue.
+    /// Bytes that remain in the queue of the packet.
     pub queue_bytes: u64,
-    /// The port's speed in Mb/s.
+    /// Speed of the port in Mb/s.
     pub speed_mbps: u32,
 }
 
-/// The records in a packet, in the order of its hops.
+/// Hop records of a packet, in path order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Telemetry {
     hops: [HopTelemetry; HOPS_MAX],
@@ -60,7 +63,7 @@ pub struct Telemetry {
 }
 
 impl Telemetry {
-    /// That of a packet which has not passed a switch.
+    /// Creates the telemetry of a packet that has not passed a switch.
     pub fn new(format: TelemetryFormat) -> Telemetry {
         Telemetry {
             format,
@@ -68,7 +71,7 @@ impl Telemetry {
         }
     }
 
-    /// Adds the record of a hop. Ignored in an echo, and where there is no room left.
+    /// Adds a hop record. Has no effect in an echo, or when the space is full.
     pub fn push(&mut self, hop: HopTelemetry) {
         if !self.is_echo && self.len < self.format.hops_max {
             self.hops[usize::from(self.len)] = hop;
@@ -76,17 +79,18 @@ impl Telemetry {
         }
     }
 
-    /// The records so far.
+    /// Returns the hop records so far.
     pub fn hops(&self) -> &[HopTelemetry] {
         &self.hops[..usize::from(self.len)]
     }
 
-    /// The room that the packet has.
+    /// Returns the format of the telemetry.
     pub fn format(&self) -> TelemetryFormat {
         self.format
     }
 
-    /// Turns the telemetry of a data packet into that of its acknowledgement, into which the links of the way back write nothing.
+    /// Turns the telemetry of a data packet into the echo in its acknowledgement. Links on the return path
+    /// add no records.
     pub fn become_echo(&mut self) {
         self.is_echo = true;
     }
@@ -97,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_records_as_many_hops_as_it_has_room_for() {
+    fn telemetry_records_at_most_hops_max_hops() {
         for hops_max in [1, 5, HOPS_MAX as u8] {
             let mut telemetry = Telemetry::new(TelemetryFormat::hpcc(hops_max));
             for tx_bytes in 0..20 {
@@ -115,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_records_nothing() {
+    fn an_echo_records_no_hops() {
         let mut telemetry = Telemetry::default();
         telemetry.push(HopTelemetry::default());
         telemetry.become_echo();

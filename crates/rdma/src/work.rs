@@ -1,4 +1,4 @@
-//! What goes in and out of an endpoint: requests, packets, completions.
+//! Inputs and outputs of an endpoint: work requests, packets and completions.
 
 use thiserror::Error;
 use xoff_units::Picos;
@@ -8,122 +8,123 @@ use super::config::QpIndex;
 use super::packet::Packet;
 use super::telemetry::{Telemetry, TelemetryFormat};
 
-/// Most bytes of a message (IBTA 9.7.2: 2^31).
+/// Maximum length of a message in bytes, 2^31 (IBTA 9.7.2).
 pub const MESSAGE_BYTES_MAX: u64 = 1 << 31;
 
 /// Operation of a work request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
-    /// SEND: goes into a receive entry of the peer.
+    /// SEND: the data fill a receive entry of the peer.
     Send,
-    /// RDMA WRITE: goes into the peer's memory.
+    /// RDMA WRITE: the data are written to the memory of the peer.
     Write,
-    /// RDMA READ: comes from the peer's memory.
+    /// RDMA READ: the data are read from the memory of the peer.
     Read,
 }
 
 /// One message to transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorkRequest {
-    /// The caller's name for it, returned with its completion.
+    /// Identifier of the caller's choice. The completion of the request carries the same value.
     pub id: u64,
-    /// What to do.
+    /// Operation of the request.
     pub verb: Verb,
-    /// Length of the message in bytes, 0 to [`MESSAGE_BYTES_MAX`]; in a datagram up to the MTU.
+    /// Length of the message in bytes, 0 to [`MESSAGE_BYTES_MAX`]. The limit of a UD queue pair is its MTU.
     pub bytes: u64,
 }
 
-/// Why a work request was not taken.
+/// Reason why a work request was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PostError {
-    /// The endpoint has no such queue pair.
+    /// The endpoint has no queue pair with this index.
     #[error("no such queue pair")]
     NoSuchQp,
-    /// The message has more than [`MESSAGE_BYTES_MAX`] bytes, or a datagram more than the MTU.
+    /// The message is longer than [`MESSAGE_BYTES_MAX`], or a datagram is longer than the MTU.
     #[error("message of {bytes} bytes, at most {bytes_max} are possible")]
     TooLong {
-        /// Its length.
+        /// Length of the message in bytes.
         bytes: u64,
-        /// The limit.
+        /// Maximum length in bytes.
         bytes_max: u64,
     },
-    /// The queue pair's service does not know the verb: READ needs RC, a datagram is a SEND.
+    /// The transport service does not support the operation. READ needs RC, and UD supports only SEND.
     #[error("the queue pair's transport service does not know this operation")]
     Unsupported,
-    /// The queue pair has failed.
+    /// The queue pair has failed and accepts no more requests.
     #[error("the queue pair has failed")]
     Failed,
 }
 
-/// Why a work request failed.
+/// Reason why a work request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailReason {
-    /// Nothing was acknowledged in spite of `retry_cnt` repetitions.
+    /// No acknowledgement arrived after `retry_cnt` retries.
     RetriesExceeded,
-    /// The peer had no receive entry in spite of `rnr_retry` repetitions.
+    /// The peer had no receive entry after `rnr_retry` retries.
     RnrRetriesExceeded,
-    /// The peer refused it.
+    /// The peer answered with a NAK.
     Refused(NakCode),
-    /// A request before it failed, and the queue pair with it.
+    /// An earlier request failed, and the queue pair failed with it.
     Flushed,
 }
 
-/// The end of something.
+/// Completion of a work request, or of a message from the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Where.
+    /// Queue pair of the request or message.
     pub qp: QpIndex,
-    /// When.
+    /// Model time of the completion.
     pub at: Picos,
-    /// What.
+    /// Kind of the completion.
     pub kind: CompletionKind,
 }
 
-/// What ended.
+/// Kind of a [`Completion`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompletionKind {
-    /// A work request is done: acknowledged (RC), its data here (READ), its last packet under way (UC, UD). In the order in
-    /// which they were posted.
+    /// A work request is complete. An RC request completes when its last packet is acknowledged or its READ
+    /// data have arrived. A UC or UD request completes when its last packet leaves. Requests complete in
+    /// posting order.
     Acked {
-        /// Name of the work request.
+        /// Identifier of the work request.
         id: u64,
     },
     /// A work request failed.
     Failed {
-        /// Name of the work request.
+        /// Identifier of the work request.
         id: u64,
-        /// Why.
+        /// Reason of the failure.
         why: FailReason,
     },
-    /// A message of the peer arrived whole.
+    /// A whole message of the peer has arrived.
     Received {
-        /// Its number among the SEND and WRITE messages that arrived here, from 0.
+        /// Number of the message among the received SEND and WRITE messages, from 0.
         message: u64,
-        /// Its length.
+        /// Length of the message in bytes.
         bytes: u64,
-        /// SEND or WRITE.
+        /// Operation of the message, SEND or WRITE.
         verb: Verb,
     },
 }
 
-/// What a host knows of an arriving packet beside its headers.
+/// Facts about an arriving packet that are not in its RDMA headers.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Arrival<'a> {
-    /// Its IP header says "congestion experienced".
+pub struct ArrivalInfo<'a> {
+    /// The IP header carries the ECN mark CE.
     pub ce: bool,
-    /// What the links on its way wrote into it.
+    /// Telemetry that the links on the path have written into the packet.
     pub telemetry: Option<&'a Telemetry>,
 }
 
-/// A packet that begins to leave.
+/// A packet that starts to leave.
 #[derive(Debug)]
-pub struct Outgoing {
-    /// Whose it is.
+pub struct OutgoingPacket {
+    /// Queue pair that sends the packet.
     pub qp: QpIndex,
-    /// The packet.
+    /// Headers and payload length of the packet.
     pub packet: Packet,
-    /// In an acknowledgement, the telemetry of the packet that it answers.
+    /// Telemetry of the acknowledged packet. Only acknowledgements have this field.
     pub telemetry: Option<Box<Telemetry>>,
-    /// The room that it has for records of the links on its path; `None`: they write nothing into it.
+    /// Format of the telemetry that links add to the packet, or `None` without telemetry.
     pub collects: Option<TelemetryFormat>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::balance::{FlowTableUse, MoveReason, ReorderingView};
-use xoff_dataplane::route::{FibEntry, Fib};
+use xoff_dataplane::route::{Fib, FibEntry};
 use xoff_dataplane::{GroupId, Picos};
 
 use super::reordering::ReorderingReport;

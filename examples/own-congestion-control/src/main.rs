@@ -1,6 +1,6 @@
 //! A congestion control outside xoff: additive increase, multiplicative decrease by echoed congestion marks.
 
-use xoff_rdma::congestion::{Ack, CongestionControl, Context, Factory, Signal};
+use xoff_rdma::congestion::{Ack, CongestionControl, ControllerContext, ControllerFactory, CongestionSignal};
 use xoff_dataplane::Picos;
 
 /// Adds to its rate in each round trip, and halves it in one with a mark.
@@ -17,7 +17,7 @@ struct Aimd {
 }
 
 impl Aimd {
-    fn new(context: &Context) -> Aimd {
+    fn new(context: &ControllerContext) -> Aimd {
         let line_rate_bps = context.line_rate_bps.max(1);
         Aimd {
             rate_bps: line_rate_bps,
@@ -38,11 +38,11 @@ impl CongestionControl for Aimd {
         self.rate_bps
     }
 
-    fn signals(&self) -> &'static [Signal] {
-        &[Signal::MarkEcho]
+    fn signals(&self) -> &'static [CongestionSignal] {
+        &[CongestionSignal::MarkEcho]
     }
 
-    fn acknowledged(&mut self, _now: Picos, ack: &Ack<'_>) {
+    fn on_ack(&mut self, _now: Picos, ack: &Ack<'_>) {
         self.marked |= ack.marked;
         if ack.acked_total <= self.round_end {
             return;
@@ -58,8 +58,8 @@ impl CongestionControl for Aimd {
 }
 
 /// Makes one for each queue pair.
-fn factory() -> Factory {
-    Factory::new(|context| Box::new(Aimd::new(context)))
+fn factory() -> ControllerFactory {
+    ControllerFactory::new(|context| Box::new(Aimd::new(context)))
 }
 
 /// Round trips of ten packets; says the rate after each. In those of `marked` the fifth packet carries a mark.
@@ -79,7 +79,7 @@ fn play(control: &mut dyn CongestionControl, rounds: u64, marked: &[u64]) -> Vec
                 marked: packet == 5 && marked.contains(&round),
                 telemetry: None,
             };
-            control.acknowledged(Picos::from_micros(round * PACKETS + packet), &ack);
+            control.on_ack(Picos::from_micros(round * PACKETS + packet), &ack);
         }
         rates.push(control.rate_bps());
     }
@@ -87,8 +87,8 @@ fn play(control: &mut dyn CongestionControl, rounds: u64, marked: &[u64]) -> Vec
 }
 
 /// 100 Gb/s and 10 us.
-fn context() -> Context {
-    Context {
+fn context() -> ControllerContext {
+    ControllerContext {
         line_rate_bps: 100_000_000_000,
         base_rtt: Picos::from_micros(10),
         packet_bytes: 1082,

@@ -437,7 +437,9 @@ fn combine_destinations(destinations: &[RouteDestination]) -> Option<RouteTarget
     match destinations {
         [RouteDestination::Blackhole] => Some(RouteTarget::Blackhole),
         [RouteDestination::Interface(id)] => Some(RouteTarget::Connected(*id)),
-        destinations => Some(RouteTarget::Via(destinations.iter().map(path).collect::<Option<_>>()?)),
+        destinations => Some(RouteTarget::Via(
+            destinations.iter().map(path).collect::<Option<_>>()?,
+        )),
     }
 }
 

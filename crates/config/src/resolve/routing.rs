@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::ids::InterfaceId;
-use xoff_dataplane::route::{Fib, Rib, Route, RouteTag, RouteSource};
+use xoff_dataplane::route::{Fib, Rib, Route, RouteSource, RouteTag};
 
 use super::balancing::ResolvedBalancing;
 use super::context::ResolveContext;

@@ -1,38 +1,43 @@
-//! A fabric from its plan.
+//! Construction of a fabric from its plan.
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{Line, Outputs, Picos, Switch};
 
-use super::{Fabric, HOST, HOSTS_MAX, HostNode, NO_WIRE, SWITCHES_MAX, SwitchNode, TIMER_BITS};
-use crate::parts::Parts;
-use crate::pending::Pending;
-use crate::plan::{End, FabricPlan, LinkPlan, PlanError};
+use super::{Fabric, HOST_FLAG, HOSTS_MAX, HostNode, NO_LINK, SWITCHES_MAX, SwitchNode, TIMER_BITS};
+use crate::link_direction::LinkDirection;
+use crate::partitions::Partitions;
+use crate::pending::PendingEvents;
+use crate::plan::{FabricPlan, LinkEnd, LinkPlan, PlanError};
 use crate::store::FabricStore;
-use crate::wire::Wire;
 use xoff_driver::CpuPort;
 use xoff_driver::journal::Journal;
 use xoff_host::Host;
 
 impl Fabric {
-    /// A fabric at time zero, every link up. `seed` is for faults that draw; switches have seeds of their own.
+    /// Builds a fabric at time 0 with all links up. `seed` is for random faults; switches have seeds of their
+    /// own.
     ///
     /// # Errors
-    /// An end of a link that is not there or used twice, too many of something, a host that cannot be.
+    /// Returns an error for a link end that does not exist or is used twice, for too many nodes, and for an
+    /// invalid host.
     pub fn new(plan: FabricPlan, seed: u64) -> Result<Fabric, PlanError> {
         check_counts(&plan)?;
         let links = plan.links.len();
-        let parts = Parts::new(plan.hosts.len());
-        let pending = Pending::new(parts.groups() + plan.switches.len(), shortest_frame(&plan));
+        let partitions = Partitions::new(plan.hosts.len());
+        let pending = PendingEvents::new(
+            partitions.host_group_count() + plan.switches.len(),
+            shortest_frame_time(&plan),
+        );
         let mut fabric = Fabric {
             now: Picos::ZERO,
             store: FabricStore::new(pending.window_max()),
             pending,
-            parts,
+            partitions,
             lookahead: lookahead(&plan),
             hosts_linked: plan.links.iter().any(is_between_hosts),
             switches: Vec::with_capacity(plan.switches.len()),
             hosts: Vec::with_capacity(plan.hosts.len()),
-            wires: Vec::with_capacity(2 * links),
+            directions: Vec::with_capacity(2 * links),
             outputs: Outputs::with_capacity(64),
             buffer: Vec::new(),
             events: 0,
@@ -49,7 +54,7 @@ impl Fabric {
             let host = Host::new(config)?;
             fabric.hosts.push(HostNode {
                 host,
-                wire: NO_WIRE,
+                direction: NO_LINK,
                 armed: Picos::NEVER,
                 busy: false,
                 timer_armed: Picos::NEVER,
@@ -69,63 +74,64 @@ impl Fabric {
             switch: Switch::new(&config),
             cpu: CpuPort::default(),
             journal: Journal::default(),
-            wires: vec![NO_WIRE; config.ports.len()],
+            directions: vec![NO_LINK; config.ports.len()],
             config,
         };
         node.cpu.reconfigure(&mut node.switch, &node.config.routing);
         self.switches.push(node);
     }
 
-    fn add_link(&mut self, name: &str, ends: [End; 2], delay: Picos) -> Result<(), PlanError> {
-        for (direction, (from, to)) in [(ends[0], ends[1]), (ends[1], ends[0])].into_iter().enumerate() {
-            let index = self.wires.len() as u32;
+    fn add_link(&mut self, name: &str, ends: [LinkEnd; 2], delay: Picos) -> Result<(), PlanError> {
+        for (side, (from, to)) in [(ends[0], ends[1]), (ends[1], ends[0])].into_iter().enumerate() {
+            let index = self.directions.len() as u32;
             let no_such_end = || PlanError::NoSuchEnd {
                 link: name.to_owned(),
                 end: from,
             };
-            let (wire, timing) = match from {
-                End::Switch { switch, port } => {
+            let (direction, timing) = match from {
+                LinkEnd::Switch { switch, port } => {
                     let node = self.switches.get_mut(switch as usize).ok_or_else(no_such_end)?;
                     let config = node.config.ports.get(usize::from(port)).ok_or_else(no_such_end)?;
-                    (&mut node.wires[usize::from(port)], config.link)
+                    (&mut node.directions[usize::from(port)], config.link)
                 }
-                End::Host(host) => {
+                LinkEnd::Host(host) => {
                     let node = self.hosts.get_mut(host as usize).ok_or_else(no_such_end)?;
-                    (&mut node.wire, *node.host.link())
+                    (&mut node.direction, *node.host.link())
                 }
             };
-            if *wire != NO_WIRE {
+            if *direction != NO_LINK {
                 return Err(PlanError::EndInUse {
                     link: name.to_owned(),
                     end: from,
                 });
             }
-            *wire = index;
-            debug_assert_eq!(index as usize % 2, direction);
-            let to_part = self.parts.of(to);
-            self.wires.push(Wire::new(from, to, to_part, delay, timing));
+            *direction = index;
+            debug_assert_eq!(index as usize % 2, side);
+            let to_partition = self.partitions.partition_of(to);
+            self.directions
+                .push(LinkDirection::new(from, to, to_partition, delay, timing));
         }
         Ok(())
     }
 }
 
-/// Whether a link leads from a host to another.
+/// Returns whether a link connects two hosts.
 fn is_between_hosts(link: &LinkPlan) -> bool {
-    link.ends.iter().all(|end| matches!(end, End::Host(_)))
+    link.ends.iter().all(|end| matches!(end, LinkEnd::Host(_)))
 }
 
-/// How long any frame takes from one part to another at least, all hosts being one: the shortest delay of a link between two.
+/// Returns the shortest delay of a link between two partitions, with all hosts as one partition.
 fn lookahead(plan: &FabricPlan) -> Picos {
-    let parts = Parts::new(plan.hosts.len());
+    let partitions = Partitions::new(plan.hosts.len());
     let between = plan.links.iter().filter(|link| {
-        let [one, other] = link.ends.map(|end| parts.of(end));
+        let [one, other] = link.ends.map(|end| partitions.partition_of(end));
         one != other && !is_between_hosts(link)
     });
     between.map(|link| link.delay).min().unwrap_or(Picos::NEVER)
 }
 
-/// What the shortest frame takes on the fastest link.
-fn shortest_frame(plan: &FabricPlan) -> Picos {
+/// Returns the time of the shortest frame on the fastest link.
+fn shortest_frame_time(plan: &FabricPlan) -> Picos {
     let ports = plan.switches.iter().flat_map(|switch| &switch.ports);
     let of_ports = ports.map(|port| port.link);
     let links = of_ports.chain(plan.hosts.iter().map(|host| host.nic.link));
@@ -138,8 +144,8 @@ fn check_counts(plan: &FabricPlan) -> Result<(), PlanError> {
     for (what, count, max) in [
         ("switches", plan.switches.len(), SWITCHES_MAX),
         ("hosts", plan.hosts.len(), HOSTS_MAX),
-        ("links", plan.links.len(), HOST as usize / 2),
-        // Four timers a port, and two of the switch itself.
+        ("links", plan.links.len(), HOST_FLAG as usize / 2),
+        // Four timers for each port, and two for the switch.
         ("ports at one switch", ports_max, (1 << TIMER_BITS) / 4 - 1),
     ] {
         if count > max {

@@ -1,55 +1,55 @@
-//! What a script or a driver does to a fabric between two runs.
+//! Changes of a fabric between two runs, by a script or a driver.
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{ApplyError, Handle, Outputs, Picos, PortId, Store, Switch};
 
-use super::{Fabric, is_arrival, wire_of};
+use super::{Fabric, direction_of, is_arrival};
 use crate::fault::Fault;
 use crate::observer::Observer;
-use crate::plan::End;
+use crate::plan::LinkEnd;
 use crate::store::FabricStore;
 use xoff_host::Host;
 use xoff_rdma::Completion;
 
-/// What a script or a driver does to a fabric between two runs.
+/// Changes between two runs.
 impl Fabric {
-    /// Brings a link up or down, by its index in the plan. What is on a link that goes down is lost.
+    /// Sets a link up or down, by its index in the plan. A link that goes down loses the frames on it.
     pub fn set_link(&mut self, link: usize, up: bool, observer: &mut impl Observer) {
         for index in [2 * link, 2 * link + 1] {
-            let Some(wire) = self.wires.get_mut(index) else {
+            let Some(direction) = self.directions.get_mut(index) else {
                 return;
             };
-            wire.up = up;
+            direction.up = up;
             if !up {
-                self.clear_wire(index);
+                self.clear_direction(index);
             }
         }
         observer.link_changed(self.now, link, up);
         for index in [2 * link, 2 * link + 1] {
-            match self.wires[index].from {
-                End::Switch { switch, port } => {
+            match self.directions[index].from {
+                LinkEnd::Switch { switch, port } => {
                     self.change_switch(switch as usize, observer, |switch, now, store, outputs| {
                         switch.set_link(now, PortId(port), up, store, outputs)
                     });
                 }
-                End::Host(host) => drop(self.serve_host(host as usize, false, observer)),
+                LinkEnd::Host(host) => drop(self.serve_host(host as usize, false, observer)),
             }
         }
     }
 
-    /// Takes all frames off a wire.
-    fn clear_wire(&mut self, index: usize) {
+    /// Removes all frames from a link direction.
+    fn clear_direction(&mut self, index: usize) {
         let (store, insertions) = (&self.store, self.insertions);
         let frames = self.pending.remove(|event| {
-            is_arrival(event) && wire_of(event, insertions.is_some(), store) as usize == index
+            is_arrival(event) && direction_of(event, insertions.is_some(), store) as usize == index
         });
-        self.wires[index].clear(frames.len());
+        self.directions[index].clear(frames.len());
         for event in frames {
-            self.store.release(Handle(event.what()));
+            self.store.release(Handle(event.payload()));
         }
     }
 
-    /// Changes a switch now, through one of its methods.
+    /// Changes a switch at the current time, through a function.
     pub fn change_switch<R>(
         &mut self,
         switch: usize,
@@ -58,14 +58,14 @@ impl Fabric {
     ) -> R {
         let node = &mut self.switches[switch];
         let result = change(&mut node.switch, self.now, &mut self.store, &mut self.outputs);
-        self.drain(switch, observer);
+        self.process_outputs(switch, observer);
         result
     }
 
-    /// Gives a running switch another configuration; the speeds of its ports are those of their wires from then on.
+    /// Applies a new configuration to a running switch. The link directions take the speeds of its ports.
     ///
     /// # Errors
-    /// One that a running switch cannot take; then nothing has changed.
+    /// Returns an error if a running switch cannot accept the configuration. Nothing has changed then.
     pub fn configure_switch(
         &mut self,
         switch: usize,
@@ -76,9 +76,9 @@ impl Fabric {
             switch.apply(now, &config, store, outputs)
         })?;
         let node = &mut self.switches[switch];
-        for (wire, port) in node.wires.iter().zip(&config.ports) {
-            if let Some(wire) = self.wires.get_mut(*wire as usize) {
-                wire.set_timing(port.link);
+        for (direction, port) in node.directions.iter().zip(&config.ports) {
+            if let Some(direction) = self.directions.get_mut(*direction as usize) {
+                direction.set_timing(port.link);
             }
         }
         node.config = config;
@@ -86,7 +86,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// Changes a host now, and lets it send what it then may.
+    /// Changes a host at the current time. The host then sends the packets that it may send.
     pub fn change_host<R>(
         &mut self,
         host: usize,
@@ -98,7 +98,7 @@ impl Fabric {
         result
     }
 
-    /// Takes what the hosts have completed since the last call: in the order of hosts, and of each in its own order.
+    /// Passes the completions since the last call to `take`, by host index, and in order for each host.
     pub fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
         for (index, node) in self.hosts.iter_mut().enumerate() {
             if node.host.has_completions() {
@@ -109,39 +109,44 @@ impl Fabric {
         }
     }
 
-    /// Puts a frame on the wire out of `from` at once, as if a device there sent it beside its own traffic: pauses of a
-    /// misbehaving peer, bad frames. False if there is no link or it is down.
+    /// Sends a frame from a link end at once, in addition to the traffic of the device there. Used for pauses
+    /// of a faulty peer and for malformed frames. Returns `false` if there is no link or it is down.
     #[must_use = "false: the frame was not sent"]
-    pub fn inject(&mut self, from: End, frame: &[u8], observer: &mut impl Observer) -> bool {
-        let Some(index) = self.wire_from(from).filter(|index| self.wires[*index].up) else {
+    pub fn inject(&mut self, from: LinkEnd, frame: &[u8], observer: &mut impl Observer) -> bool {
+        let Some(index) = self
+            .direction_from(from)
+            .filter(|index| self.directions[*index].up)
+        else {
             return false;
         };
-        let link = *self.wires[index].timing();
+        let link = *self.directions[index].timing();
         let end = self.now + link.duration(link.wire_len(link.mac_len(frame.len() as u32)));
         let frame = self.store.insert(frame, frame.len() as u32);
-        self.launch(index as u32, end, frame, observer);
+        self.start_transmission(index as u32, end, frame, observer);
         true
     }
 
-    /// Adds a fault to the wire out of `from`; false if there is none.
-    #[must_use = "false: there is no such wire"]
-    pub fn add_fault(&mut self, from: End, fault: Fault) -> bool {
-        let Some(index) = self.wire_from(from) else {
+    /// Adds a fault to the link direction out of `from`. Returns `false` if there is no link.
+    #[must_use = "false: there is no such direction"]
+    pub fn add_fault(&mut self, from: LinkEnd, fault: Fault) -> bool {
+        let Some(index) = self.direction_from(from) else {
             return false;
         };
         let seed = self.seed ^ (index as u64) << 32;
-        self.wires[index].faults.add(fault, seed);
+        self.directions[index].faults.add(fault, seed);
         true
     }
 
-    /// Takes the faults of the wire out of `from` away.
-    pub fn clear_faults(&mut self, from: End) {
-        if let Some(index) = self.wire_from(from) {
-            self.wires[index].faults.clear();
+    /// Removes all faults of the link direction out of `from`.
+    pub fn clear_faults(&mut self, from: LinkEnd) {
+        if let Some(index) = self.direction_from(from) {
+            self.directions[index].faults.clear();
         }
     }
 
-    pub(super) fn wire_from(&self, from: End) -> Option<usize> {
-        self.wires.iter().position(|wire| wire.from == from)
+    pub(super) fn direction_from(&self, from: LinkEnd) -> Option<usize> {
+        self.directions
+            .iter()
+            .position(|direction| direction.from == from)
     }
 }

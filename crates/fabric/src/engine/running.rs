@@ -1,212 +1,234 @@
-//! The loop: events in their one order, or window by window, in which each part goes through its own (see [`pending`](crate::pending)).
+//! Event loop: all events in one order, or window by window for each partition (see
+//! [`pending`](crate::pending)).
 
 use std::ops::Range;
 
 use xoff_dataplane::route::RouteHint;
 use xoff_dataplane::{Handle, Picos};
 
-use super::{EVENTS_AT_ONCE_MAX, Fabric, HOST, HOST_NUMBER, Halt, SWITCH, TIMER_BITS, is_arrival};
+use super::{
+    Fabric, HOST_FLAG, HOST_INDEX_MASK, RunStopReason, SIMULTANEOUS_EVENTS_MAX, SWITCH_FLAG, TIMER_BITS,
+    is_arrival,
+};
+use crate::event_queue::{Event, first_key_after, first_key_at, time_of_key};
+use crate::link_direction::LinkDirection;
 use crate::observer::Observer;
-use crate::parts::Parts;
-use crate::queue::{Event, first_key_at, first_key_behind, time_of_key};
-use crate::wire::Wire;
+use crate::partitions::Partitions;
 
-/// Nodes whose links are shorter than this are not handled apart: a window would hold hardly an event for each.
+/// Shortest lookahead for separate partitions. With shorter links, a window would contain hardly one event
+/// per partition.
 const LOOKAHEAD_MIN: Picos = Picos::from_nanos(100);
 
-/// Why a part has not come to the end of a window.
-enum Interrupted {
-    /// A host has completed something by this event.
+/// Reason why a partition has not processed its whole window.
+enum PartitionStop {
+    /// A host has completed a request by this event.
     Completed(Event),
-    /// See [`Halt::Stuck`].
+    /// See [`RunStopReason::Stuck`].
     Stuck,
 }
 
 impl Fabric {
-    /// Handles events until `until`, and those at `until`, each after all that it hangs on. It comes back earlier when a host completes
-    /// something, with everything handled that comes before that in the order of events and nothing that comes behind it; and when
-    /// nothing is left to happen.
-    pub fn run(&mut self, until: Picos, observer: &mut impl Observer) -> Halt {
-        let apart = self.lookahead >= LOOKAHEAD_MIN
+    /// Processes all events up to and including `until`.
+    ///
+    /// Returns earlier when a host has a completion, and when no event is left. At a completion, all earlier
+    /// events have been processed and no later ones.
+    pub fn run(&mut self, until: Picos, observer: &mut impl Observer) -> RunStopReason {
+        let partitioned = self.lookahead >= LOOKAHEAD_MIN
             && self.insertions.is_none()
             && self.events_max == u64::MAX
-            && !observer.needs_order();
-        let (parts, wires) = (self.parts, &self.wires);
-        self.pending
-            .set_apart(apart, |event| part_of_source(parts, wires, event.rank()));
-        match apart {
-            true => self.run_apart(until, observer),
-            false => self.run_together(until, observer),
+            && !observer.needs_total_order();
+        let (partitions, directions) = (self.partitions, &self.directions);
+        self.pending.set_partitioned(partitioned, |event| {
+            partition_of_source(partitions, directions, event.rank())
+        });
+        match partitioned {
+            true => self.run_partitioned(until, observer),
+            false => self.run_in_order(until, observer),
         }
     }
 
-    /// As [`Fabric::run`], in the order of events.
-    fn run_together(&mut self, until: Picos, observer: &mut impl Observer) -> Halt {
-        let mut at_once = 0;
+    /// Does the work of [`Fabric::run`] in the total order of events.
+    fn run_in_order(&mut self, until: Picos, observer: &mut impl Observer) -> RunStopReason {
+        let mut simultaneous_events = 0;
         loop {
             let Some(event) = self.pending.peek(until) else {
                 if self.pending.len() == 0 {
-                    return Halt::Idle;
+                    return RunStopReason::Idle;
                 }
-                self.stand_at(self.now.max(until));
-                return Halt::Time;
+                self.advance_to(self.now.max(until));
+                return RunStopReason::TimeReached;
             };
-            at_once = if event.at > self.now { 0 } else { at_once + 1 };
-            if at_once > EVENTS_AT_ONCE_MAX {
-                return Halt::Stuck;
+            simultaneous_events = if event.at > self.now {
+                0
+            } else {
+                simultaneous_events + 1
+            };
+            if simultaneous_events > SIMULTANEOUS_EVENTS_MAX {
+                return RunStopReason::Stuck;
             }
             if self.events >= self.events_max {
-                return Halt::Spent;
+                return RunStopReason::EventLimit;
             }
             self.pending.pop();
-            self.stand_at(event.at);
-            if self.handle(event, RouteHint::NONE, observer) {
-                return Halt::Completion;
+            self.advance_to(event.at);
+            if self.process_event(event, RouteHint::NONE, observer) {
+                return RunStopReason::Completion;
             }
         }
     }
 
-    /// As [`Fabric::run`], window by window, in which each part goes through its events alone (see [`super::pending`]).
-    fn run_apart(&mut self, until: Picos, observer: &mut impl Observer) -> Halt {
+    /// Does the work of [`Fabric::run`] window by window. Each partition processes its events separately (see
+    /// [`super::pending`]).
+    fn run_partitioned(&mut self, until: Picos, observer: &mut impl Observer) -> RunStopReason {
         loop {
             let Some(first) = self.pending.earliest() else {
-                return Halt::Idle;
+                return RunStopReason::Idle;
             };
             if first > until {
-                self.stand_at(self.now.max(until));
-                return Halt::Time;
+                self.advance_to(self.now.max(until));
+                return RunStopReason::TimeReached;
             }
-            self.store.under_way.settle(first);
+            self.store.in_flight.settle(first);
             self.pending.begin_windows(first);
-            // What begins to leave for another part from now on arrives behind the lookahead.
+            // Frames that leave for another partition from now on arrive after the lookahead.
             let span = self.lookahead.min(self.pending.window_max());
-            let mut limit = first_key_at(first.saturating_add(span)).min(first_key_behind(until));
+            let mut limit = first_key_at(first.saturating_add(span)).min(first_key_after(until));
             let mut latest = self.now;
             let mut halt = None;
-            let groups = self.parts.groups();
-            let hosts_apart = self.hosts_complete_nothing_before(limit);
-            let mut part = 0;
-            while part < self.pending.parts() {
-                let parts = match part < groups && !hosts_apart {
-                    true => part..groups,
-                    false => part..part + 1,
+            let groups = self.partitions.host_group_count();
+            let hosts_are_separate = self.hosts_complete_nothing_before(limit);
+            let mut partition = 0;
+            while partition < self.pending.partition_count() {
+                let partitions = match partition < groups && !hosts_are_separate {
+                    true => partition..groups,
+                    false => partition..partition + 1,
                 };
-                part = parts.end;
-                if !parts.clone().any(|part| self.pending.has_before(part, limit)) {
+                partition = partitions.end;
+                if !partitions
+                    .clone()
+                    .any(|partition| self.pending.has_before(partition, limit))
+                {
                     continue;
                 }
-                match self.run_parts(parts, first, limit, observer) {
+                match self.run_partitions(partitions, first, limit, observer) {
                     Ok(at) => latest = latest.max(at),
-                    Err(Interrupted::Stuck) => halt = Some(Halt::Stuck),
-                    Err(Interrupted::Completed(event)) => {
-                        debug_assert!(!hosts_apart, "{event:?} has completed something");
+                    Err(PartitionStop::Stuck) => halt = Some(RunStopReason::Stuck),
+                    Err(PartitionStop::Completed(event)) => {
+                        debug_assert!(!hosts_are_separate, "{event:?} has completed something");
                         (limit, latest) = (event.key(), event.at);
-                        halt = Some(Halt::Completion);
+                        halt = Some(RunStopReason::Completion);
                     }
                 }
             }
-            self.stand_at(latest);
+            self.advance_to(latest);
             if let Some(halt) = halt {
                 return halt;
             }
         }
     }
 
-    /// Whether no host can complete anything by an event whose key is below `limit`. What arrives before is pending already: it was sent
-    /// a link's delay ago at least. So an acknowledgement that arrives before is of what was sent before the window.
+    /// Returns whether no host can have a completion by an event before `limit`. All frames that arrive
+    /// before `limit` are pending already, because they left at least one link delay ago. An acknowledgement
+    /// in this window therefore belongs to a packet from before the window.
     fn hosts_complete_nothing_before(&self, limit: u128) -> bool {
         let until = time_of_key(limit);
-        let is_quiet =
-            |event: Event| !is_arrival(event) || self.store.completes_nothing(Handle(event.what()));
-        let mut groups = (0..self.parts.groups()).filter(|group| self.pending.has_before(*group, limit));
+        let causes_no_completion =
+            |event: Event| !is_arrival(event) || self.store.completes_nothing(Handle(event.payload()));
+        let mut groups =
+            (0..self.partitions.host_group_count()).filter(|group| self.pending.has_before(*group, limit));
         !self.hosts_linked
             && groups.all(|group| {
-                let hosts = &self.hosts[self.parts.hosts_of(group, self.hosts.len())];
+                let hosts = &self.hosts[self.partitions.hosts_in_group(group, self.hosts.len())];
                 hosts.iter().all(|node| node.host.completes_nothing_before(until))
-                    && self.pending.all_before(group, limit, is_quiet)
+                    && self.pending.all_before(group, limit, causes_no_completion)
             })
     }
 
-    /// Handles the events of some parts from `begin` on whose keys are below `limit`; when the last one was.
-    fn run_parts(
+    /// Processes the events of some partitions from `begin` up to the key `limit`. Returns the time of the
+    /// last event.
+    fn run_partitions(
         &mut self,
-        parts: Range<usize>,
+        partitions: Range<usize>,
         begin: Picos,
         limit: u128,
         observer: &mut impl Observer,
-    ) -> Result<Picos, Interrupted> {
-        let (mut at, mut at_once) = (Picos::ZERO, 0);
-        let mut came = Ok(());
-        let of_hosts = parts.start < self.parts.groups();
+    ) -> Result<Picos, PartitionStop> {
+        let (mut at, mut simultaneous_events) = (Picos::ZERO, 0);
+        let mut result = Ok(());
+        let is_host_group = partitions.start < self.partitions.host_group_count();
         let store = &self.store;
-        let see = |event| {
+        let prefetch = |event| {
             if is_arrival(event) {
-                store.prefetch(Handle(event.what()), of_hosts);
+                store.prefetch(Handle(event.payload()), is_host_group);
             }
         };
-        let switch = match of_hosts {
+        let switch = match is_host_group {
             true => None,
-            false => self.switches.get(parts.start - self.parts.groups()),
+            false => self
+                .switches
+                .get(partitions.start - self.partitions.host_group_count()),
         };
-        // A window has many frames to few destinations.
-        let mut known = [(0, RouteHint::NONE); KNOWN_ROUTES];
-        let ahead = |event| {
+        // A window contains many frames to few destinations.
+        let mut cached = [(0, RouteHint::NONE); CACHED_ROUTES];
+        let route_hint = |event| {
             let arrival = switch.filter(|_| is_arrival(event));
-            let (Some(node), Some(to)) = (arrival, store.destination(Handle(event.what()))) else {
+            let (Some(node), Some(to)) = (arrival, store.destination(Handle(event.payload()))) else {
                 return RouteHint::NONE;
             };
-            let place = &mut known[place_of(to)];
-            if place.0 != to || place.1 == RouteHint::NONE {
-                *place = (to, node.switch.look_ahead(to));
+            let slot = &mut cached[route_cache_slot(to)];
+            if slot.0 != to || slot.1 == RouteHint::NONE {
+                *slot = (to, node.switch.look_ahead(to));
             }
-            place.1
+            slot.1
         };
-        self.pending.open_window(parts, begin, limit, see, ahead);
-        while let Some((event, ahead)) = self.pending.take() {
-            at_once = if event.at > at { 0 } else { at_once + 1 };
-            if at_once > EVENTS_AT_ONCE_MAX {
-                came = Err(Interrupted::Stuck);
+        self.pending
+            .open_window(partitions, begin, limit, prefetch, route_hint);
+        while let Some((event, route_hint)) = self.pending.take_event() {
+            simultaneous_events = if event.at > at { 0 } else { simultaneous_events + 1 };
+            if simultaneous_events > SIMULTANEOUS_EVENTS_MAX {
+                result = Err(PartitionStop::Stuck);
                 break;
             }
             at = event.at;
             self.now = at;
-            self.store.under_way.at(at);
-            if self.handle(event, ahead, observer) {
-                came = Err(Interrupted::Completed(event));
+            self.store.in_flight.set_time(at);
+            if self.process_event(event, route_hint, observer) {
+                result = Err(PartitionStop::Completed(event));
                 break;
             }
         }
-        let (parts, wires) = (self.parts, &self.wires);
+        let (partitions, directions) = (self.partitions, &self.directions);
         self.pending
-            .shut_window(|event| part_of_source(parts, wires, event.rank()));
-        came.map(|()| at)
+            .close_window(|event| partition_of_source(partitions, directions, event.rank()));
+        result.map(|()| at)
     }
 
-    /// It is `at`, and nothing will happen earlier.
+    /// Advances model time to `at`. No later event may be earlier.
     #[inline]
-    pub(super) fn stand_at(&mut self, at: Picos) {
+    pub(super) fn advance_to(&mut self, at: Picos) {
         self.now = at;
-        self.store.under_way.settle(at);
-        self.store.under_way.at(at);
+        self.store.in_flight.settle(at);
+        self.store.in_flight.set_time(at);
     }
 }
 
-/// Routes of a window that are kept while it is opened.
-const KNOWN_ROUTES: usize = 64;
+/// Number of routes that are cached while a window is opened.
+const CACHED_ROUTES: usize = 64;
 
-/// Where the route of a destination is kept: by a product with the golden ratio, so that neighbours lie apart.
+/// Returns the cache slot of a destination. The multiplication by the golden ratio spreads neighbouring
+/// addresses.
 #[inline]
-fn place_of(destination: u32) -> usize {
-    (destination.wrapping_mul(0x9e37_79b9) >> (u32::BITS - KNOWN_ROUTES.ilog2())) as usize % KNOWN_ROUTES
+fn route_cache_slot(destination: u32) -> usize {
+    (destination.wrapping_mul(0x9e37_79b9) >> (u32::BITS - CACHED_ROUTES.ilog2())) as usize % CACHED_ROUTES
 }
 
-/// Whose events those of a source are.
-fn part_of_source(parts: Parts, wires: &[Wire], source: u32) -> usize {
-    if source & SWITCH != 0 {
-        parts.of_switch(((source & !SWITCH) >> TIMER_BITS) as usize)
-    } else if source & HOST != 0 {
-        parts.of_host((source & HOST_NUMBER) as usize)
+/// Returns the partition that owns the events of a source.
+fn partition_of_source(partitions: Partitions, directions: &[LinkDirection], source: u32) -> usize {
+    if source & SWITCH_FLAG != 0 {
+        partitions.switch_partition(((source & !SWITCH_FLAG) >> TIMER_BITS) as usize)
+    } else if source & HOST_FLAG != 0 {
+        partitions.host_partition((source & HOST_INDEX_MASK) as usize)
     } else {
-        wires[source as usize].to_part as usize
+        directions[source as usize].to_partition as usize
     }
 }

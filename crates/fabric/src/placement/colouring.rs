@@ -1,39 +1,45 @@
 //! Equitable edge colourings of bipartite multigraphs.
 //!
-//! Edges are flows, from the leaf that sends to the leaf that receives; colours are spines; the *class* of an edge says with which
-//! others its flow sends at the same time. Of these *sets* of edges, any two colours have the same number, but for one:
+//! Edges are flows from the sending leaf to the receiving leaf, and colours are spines. The *class* of an
+//! edge is the turn in which its flow sends. The numbers of edges of any two colours may differ by at most
+//! one in each of these *sets*:
 //!
-//! - all edges at a vertex; those of one class; those of one class to one vertex at the other side.
+//! - all edges at a vertex
+//! - the edges of one class at a vertex
+//! - the edges of one class between two vertices
 //!
-//! The sets of each side lie within each other or apart, and for such families every bipartite multigraph has an equitable
-//! colouring, for every number of colours (de Werra 1971 for vertices). [`equitable`] finds one:
+//! The sets of each side are nested or disjoint. Every bipartite multigraph has an equitable colouring for
+//! such sets and any number of colours (de Werra 1971 for vertices). [`equitable_colouring`] finds one in two
+//! steps:
 //!
-//! 1. Each left vertex deals its edges, sorted by class and right end, to the colours in turn. The left sets are equitable then.
-//! 2. While two colours differ by two or more edges in some set, their edges are dealt to them anew. Each edge gets a partner at its
-//!    left end and one at its right end, with which it is not to share a colour: from the innermost set that has another edge
-//!    without one. So no set has more than one edge whose partner is elsewhere, or none. Going from edge to partner, by left and
-//!    right ends in turn, is a path or a circle of even length, along which the two colours alternate. In every set they differ by at most one
-//!    after that.
+//! 1. Each left vertex distributes its edges over the colours in turn, sorted by class and right end. The
+//!    left sets are equitable afterwards.
+//! 2. While two colours differ by two or more edges in a set, their edges are distributed again. Each edge
+//!    gets a partner at its left end and one at its right end, which must have the other colour. The partner
+//!    comes from the innermost set with an unpaired edge, so each set has at most one edge with a partner
+//!    outside. A walk along left and right partners is a path, or a cycle of even length, and its edges
+//!    alternate between the two colours. The colours then differ by at most one in every set.
 //!
-//! A new deal makes the sum of the squares of all colours' numbers in all sets smaller where the two differed by two or more, and
-//! larger nowhere: so it comes to an end. Nothing is drawn, so the same edges have the same colours.
+//! Each step reduces the sum of the squared edge counts of all colours and sets, so the algorithm terminates.
+//! It uses no random numbers: the same edges get the same colours.
 
 use std::collections::BTreeMap;
 
-/// An edge. Numbers of vertices are to be dense.
+/// An edge of a bipartite multigraph. Vertex numbers must be consecutive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Edge {
-    /// Vertex at the left side.
+    /// Left vertex.
     pub left: u32,
-    /// Which edges it is to be even with, apart from all others.
+    /// Class of the edge. The colours are also balanced within each class.
     pub class: u32,
-    /// Vertex at the right side.
+    /// Right vertex.
     pub right: u32,
 }
 
 impl Edge {
-    /// Names of the sets that it is in, from the outermost inwards, as seen from one end.
-    fn at(&self, side: Side) -> [u32; 3] {
+    /// Returns the keys of the sets that contain the edge at one side, from the outermost set to the
+    /// innermost.
+    fn set_keys(&self, side: Side) -> [u32; 3] {
         match side {
             Side::Left => [self.left, self.class, self.right],
             Side::Right => [self.right, self.class, self.left],
@@ -49,20 +55,20 @@ enum Side {
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
-/// The colour of each edge, below `colours`, such that any two colours differ by at most one edge at every vertex, there in each class, and in each
-/// class between each pair of vertices.
-pub fn equitable(edges: &[Edge], colours: usize) -> Vec<u32> {
-    let mut classes = dealt(edges, colours);
-    let mut splitter = Splitter::new(edges);
+/// Returns a colour below `colour_count` for each edge. Any two colours differ by at most one edge at every
+/// vertex, in each class of a vertex, and in each class between two vertices.
+pub fn equitable_colouring(edges: &[Edge], colour_count: usize) -> Vec<u32> {
+    let mut classes = distribute_edges(edges, colour_count);
+    let mut balancer = ColourBalancer::new(edges);
     let mut settled = false;
     while !settled {
         settled = true;
-        for low in 0..colours {
-            for high in low + 1..colours {
+        for low in 0..colour_count {
+            for high in low + 1..colour_count {
                 let (head, tail) = classes.split_at_mut(high);
                 let (one, two) = (&mut head[low], &mut tail[0]);
-                if !splitter.even(one, two) {
-                    splitter.deal_anew(one, two);
+                if !balancer.is_balanced(one, two) {
+                    balancer.redistribute(one, two);
                     settled = false;
                 }
             }
@@ -77,9 +83,10 @@ pub fn equitable(edges: &[Edge], colours: usize) -> Vec<u32> {
     found
 }
 
-/// The first step: each left vertex deals to the colours in turn, one further for each vertex.
-fn dealt(edges: &[Edge], colours: usize) -> Vec<Vec<u32>> {
-    let mut dealt = vec![Vec::new(); colours];
+/// Distributes the edges of each left vertex over the colours in turn. Each vertex starts with the next
+/// colour.
+fn distribute_edges(edges: &[Edge], colour_count: usize) -> Vec<Vec<u32>> {
+    let mut distributed = vec![Vec::new(); colour_count];
     let mut order: Vec<u32> = (0..edges.len() as u32).collect();
     order.sort_by_key(|edge| edges[*edge as usize]);
     let (mut left, mut turn) = (None, 0);
@@ -88,32 +95,32 @@ fn dealt(edges: &[Edge], colours: usize) -> Vec<Vec<u32>> {
         if left != Some(from) {
             (left, turn) = (Some(from), from as usize);
         }
-        dealt[turn % colours].push(edge);
+        distributed[turn % colour_count].push(edge);
         turn += 1;
     }
-    dealt
+    distributed
 }
 
 /// No edge.
 const NONE: u32 = u32::MAX;
 
-/// Two colours at a time.
-struct Splitter<'a> {
+/// Balances two colours at a time.
+struct ColourBalancer<'a> {
     edges: &'a [Edge],
-    /// By edge: the numbers of its sets; those of the innermost are the same from both ends.
+    /// Set numbers of each edge. The innermost set is the same for both ends.
     sets: Vec<[u32; 5]>,
-    /// By set: how many more edges the one colour has.
+    /// Difference of the edge counts of the two colours in each set.
     more: Vec<i32>,
-    /// By edge: its partner at the left end and at the right one.
+    /// Partners of each edge at its left and at its right end.
     partners: Vec<[u32; 2]>,
 }
 
-impl<'a> Splitter<'a> {
-    fn new(edges: &'a [Edge]) -> Splitter<'a> {
+impl<'a> ColourBalancer<'a> {
+    fn new(edges: &'a [Edge]) -> ColourBalancer<'a> {
         let mut sets = vec![[0; 5]; edges.len()];
         let mut known = BTreeMap::new();
         for (sets, edge) in sets.iter_mut().zip(edges) {
-            let [left, right] = SIDES.map(|side| edge.at(side));
+            let [left, right] = SIDES.map(|side| edge.set_keys(side));
             let names = [
                 (0, &left[..1]),
                 (0, &left[..2]),
@@ -126,7 +133,7 @@ impl<'a> Splitter<'a> {
                 *set = *known.entry((side, name.to_vec())).or_insert(next);
             }
         }
-        Splitter {
+        ColourBalancer {
             edges,
             sets,
             more: vec![0; known.len()],
@@ -134,8 +141,8 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    /// Whether two colours differ by at most one edge in every set.
-    fn even(&mut self, one: &[u32], two: &[u32]) -> bool {
+    /// Returns whether two colours differ by at most one edge in every set.
+    fn is_balanced(&mut self, one: &[u32], two: &[u32]) -> bool {
         self.more.fill(0);
         for (colour, by) in [(one, 1), (two, -1)] {
             for &edge in colour {
@@ -147,8 +154,8 @@ impl<'a> Splitter<'a> {
         self.more.iter().all(|more| more.abs() <= 1)
     }
 
-    /// Deals the edges of two colours to them anew.
-    fn deal_anew(&mut self, one: &mut Vec<u32>, two: &mut Vec<u32>) {
+    /// Distributes the edges of two colours again.
+    fn redistribute(&mut self, one: &mut Vec<u32>, two: &mut Vec<u32>) {
         let mut all = core::mem::take(one);
         all.append(two);
         all.sort_unstable();
@@ -156,7 +163,7 @@ impl<'a> Splitter<'a> {
             self.partners[edge as usize] = [NONE; 2];
         }
         for side in SIDES {
-            self.pair_up(&all, side);
+            self.assign_partners(&all, side);
         }
         let mut waiting: Vec<bool> = vec![false; self.edges.len()];
         all.iter().for_each(|edge| waiting[*edge as usize] = true);
@@ -164,7 +171,8 @@ impl<'a> Splitter<'a> {
         let (ends, others): (Vec<u32>, Vec<u32>) =
             all.iter().partition(|edge| is_end(&self.partners, **edge));
         for from in ends.into_iter().chain(others) {
-            // Where a path begins there is no partner to come from. The smaller colour gets the first edge, and with that the odd one.
+            // The start of a path has no partner behind it. The smaller colour gets the first edge, and
+            // therefore the odd one.
             let mut side = usize::from(self.partners[from as usize][0] == NONE);
             let mut to_one = one.len() <= two.len();
             let mut edge = from;
@@ -181,9 +189,9 @@ impl<'a> Splitter<'a> {
         }
     }
 
-    /// Gives edges their partners at one end.
-    fn pair_up(&mut self, all: &[u32], side: Side) {
-        let name = |edge: &u32| self.edges[*edge as usize].at(side);
+    /// Assigns the partners of edges at one end.
+    fn assign_partners(&mut self, all: &[u32], side: Side) {
+        let name = |edge: &u32| self.edges[*edge as usize].set_keys(side);
         let mut rest = all.to_vec();
         rest.sort_by_key(name);
         for depth in (1..=3).rev() {
@@ -211,8 +219,9 @@ mod tests {
         Edge { left, class, right }
     }
 
-    /// The most that two colours differ by at a vertex, there in a class, or in a class between a pair.
-    fn imbalance(edges: &[Edge], colours: usize, found: &[u32]) -> u32 {
+    /// Returns the largest difference of two colours at a vertex, in a class of a vertex, or in a class
+    /// between two vertices.
+    fn imbalance(edges: &[Edge], colour_count: usize, found: &[u32]) -> u32 {
         let mut counts: BTreeMap<(u8, u32, u32, u32), Vec<u32>> = BTreeMap::new();
         for (&Edge { left, class, right }, &colour) in edges.iter().zip(found) {
             for key in [
@@ -222,7 +231,7 @@ mod tests {
                 (3, right, class, 0),
                 (4, left, class, right),
             ] {
-                counts.entry(key).or_insert_with(|| vec![0; colours])[colour as usize] += 1;
+                counts.entry(key).or_insert_with(|| vec![0; colour_count])[colour as usize] += 1;
             }
         }
         let spread =
@@ -234,32 +243,32 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_multigraph_is_coloured_evenly(
+        fn every_multigraph_gets_an_equitable_colouring(
             draws in prop::collection::vec((0..9u32, 0..7u32, 0..4u32), 0..200),
             classes in 1..5u32,
-            colours in 1..9usize,
+            colour_count in 1..9usize,
         ) {
             let edges: Vec<Edge> = draws.iter().map(|(a, b, class)| edge((*a, *b, class % classes))).collect();
-            let found = equitable(&edges, colours);
-            prop_assert!(found.iter().all(|colour| (*colour as usize) < colours));
-            prop_assert!(imbalance(&edges, colours, &found) <= 1);
+            let found = equitable_colouring(&edges, colour_count);
+            prop_assert!(found.iter().all(|colour| (*colour as usize) < colour_count));
+            prop_assert!(imbalance(&edges, colour_count, &found) <= 1);
         }
 
-        /// Degrees as unequal as they come: most edges at few vertices.
+        /// Very unequal degrees: most edges are at few vertices.
         #[test]
-        fn skewed_multigraphs_too(
+        fn skewed_multigraphs_get_an_equitable_colouring(
             draws in prop::collection::vec((0..64u32, 0..64u32), 1..300),
-            colours in 2..33usize,
+            colour_count in 2..33usize,
         ) {
             let edges: Vec<Edge> = draws.iter().map(|(a, b)| edge((a * a / 400, b * b * b / 30_000, a * b % 3))).collect();
-            let found = equitable(&edges, colours);
-            prop_assert!(imbalance(&edges, colours, &found) <= 1);
+            let found = equitable_colouring(&edges, colour_count);
+            prop_assert!(imbalance(&edges, colour_count, &found) <= 1);
         }
     }
 
     #[test]
-    fn all_to_all_of_a_large_fabric() {
-        // 16 leaves of 8 hosts, every pair of hosts on different leaves, 5 spines.
+    fn an_all_to_all_of_a_large_fabric_is_balanced() {
+        // 16 leaves of 8 hosts, all pairs of hosts on different leaves, 5 spines.
         let hosts = 0..128u32;
         let pairs = hosts
             .clone()
@@ -268,11 +277,11 @@ mod tests {
             .filter(|(from, to)| from != to)
             .map(|(from, to)| edge((from, to, 0)))
             .collect();
-        let found = equitable(&edges, 5);
+        let found = equitable_colouring(&edges, 5);
         assert!(imbalance(&edges, 5, &found) <= 1);
         assert_eq!(
             found,
-            equitable(&edges, 5),
+            equitable_colouring(&edges, 5),
             "the same edges have the same colours"
         );
     }

@@ -1,20 +1,24 @@
-//! Where the flows of a collective go, decided for the whole fabric before any of them sends.
+//! Placement of the flows of a collective: the paths of all flows are selected before the first packet.
 //!
-//! The flows between all pairs of hosts are known. They are led from switch to switch; where several of them are at switches that have a choice,
-//! that is one *stage*, and all of its choices are made together. A flow is an edge from the switch that has the choice to the one at which all
-//! its ways meet again: in a fabric of two tiers from leaf to leaf, with the spines as colours; in one of three from leaf to leaf with the
-//! aggregation switches as colours, and then from aggregation switch to aggregation switch with the cores.
+//! The flows between all pairs of hosts are known. The algorithm follows them from switch to switch. All
+//! flows that are at a switch with several next hops form a *stage*, and the next hops of a stage are
+//! selected together. A flow is an edge from this switch to the switch where all its paths meet again. In a
+//! fabric with two tiers, edges lead from leaf to leaf and the colours are the spines. In a fabric with three
+//! tiers, the first stage leads from leaf to leaf with the aggregation switches as colours. The second stage
+//! leads from aggregation switch to aggregation switch with the cores.
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! Where all switches of a stage have the same choice (the same switches next, or in a regular fabric of three tiers as many of them in each pod, in the order of ports), and each next
-//! switch is reached and left at one speed, the colouring is equitable ([`colouring`]): **on every link up and every link down, and between every two
-//! switches, the flows that take one next switch are at most one more than those that take another one**, for every pattern of traffic: of all flows
-//! on links, and of the flows of each turn ([`PlannedFlow::turn`]) on links and between two switches. A next switch of `n` times the speed
-//! counts as `n` colours: it gets `n` times as many flows, at most `n` more or less.
+//! The colouring of a stage is equitable ([`colouring`]) if its switches have the same set of next switches
+//! and each next switch has one speed. In a fabric with three tiers, the number of next switches in each pod
+//! must be the same. The numbers of flows through two next switches then differ by at most one. This holds on
+//! every uplink, on every downlink, and between every two switches. It holds for all flows, and on links and
+//! between two switches also for the flows of each turn ([`PlannedFlow::turn`]). A next switch with `n` times
+//! the speed counts as `n` colours and gets `n` times the flows, with a difference of at most `n`.
 //!
-//! Elsewhere (links that are missing, or degraded at one end) flows are given out one by one, each to the next switch where the busier of its two links,
-//! in flows of the same turn for their speed, is least busy with it. That has no bound but that of each choice.
+//! If links are missing or have different speeds, flows are assigned one by one. Each flow gets the next
+//! switch whose busier link has the lowest load with this flow, measured in flows of the same turn divided by
+//! the speed. This method has no bound for the difference.
 
 mod colouring;
 mod walk;
@@ -24,104 +28,113 @@ use std::net::IpAddr;
 
 use xoff_dataplane::PortId;
 
-pub use colouring::{Edge, equitable};
-use walk::{At, Walk, Way};
+pub use colouring::{Edge, equitable_colouring};
+use walk::{Candidate, FlowLocation, RouteWalk};
 
 use super::plan::FabricPlan;
 
-/// Most colours that speeds are turned into; beyond, flows are given out one by one.
+/// Limit of colours for speed ratios. Beyond it, flows are assigned one by one.
 const COLOURS_MAX: u64 = 1_024;
 
-/// A flow whose place is looked for.
+/// A flow to be placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedFlow {
-    /// Index of the host that sends.
+    /// Index of the sending host.
     pub from: usize,
-    /// Where to.
+    /// Destination address.
     pub destination: IpAddr,
-    /// Flows of the same turn send at the same time: the first queue pairs of all connections, the second ones, and so on, where
-    /// messages take them in turn.
+    /// Turn of the flow. Flows of the same turn send at the same time: the first queue pairs of all
+    /// connections, then the second ones, and so on, if messages use the queue pairs in turn.
     pub turn: u16,
 }
 
-/// A choice for a flow.
+/// Next hop of a flow at one switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlannedHop {
     /// Index of the flow.
     pub flow: usize,
-    /// Index of the switch that has the choice.
+    /// Index of the switch.
     pub switch: usize,
-    /// The port that the flow is to leave it by.
+    /// Egress port of the flow.
     pub port: PortId,
 }
 
-/// A flow at a switch that has a choice.
+/// A flow at a switch with several next hops.
 #[derive(Clone, Debug)]
-struct Choice {
+struct FlowChoice {
     flow: usize,
     switch: usize,
-    /// Where its ways meet again.
+    /// Index of the switch where its paths meet again.
     meets: usize,
     turn: u16,
-    /// By port.
-    ways: Vec<Way>,
+    /// Candidate next hops, sorted by port.
+    candidates: Vec<Candidate>,
 }
 
-/// The way of each flow through the switches of a plan that have a choice: of every flow, in the order of its way.
-pub fn place(plan: &FabricPlan, flows: &[PlannedFlow]) -> Vec<PlannedHop> {
-    let mut walk = Walk::new(plan);
-    let mut at: Vec<At> = flows.iter().map(|flow| walk.begin(flow)).collect();
+/// Selects the path of each flow. Returns the next hop at every switch that has several next hops, in path
+/// order.
+pub fn place_flows(plan: &FabricPlan, flows: &[PlannedFlow]) -> Vec<PlannedHop> {
+    let mut walk = RouteWalk::new(plan);
+    let mut at: Vec<FlowLocation> = flows.iter().map(|flow| walk.first_switch(flow)).collect();
     let mut hops = Vec::new();
-    // A way passes a switch once at most, unless it is a circle.
+    // A path visits a switch only once, unless it is a loop.
     for _ in 0..plan.switches.len() {
         let mut stage = Vec::new();
         for (index, flow) in flows.iter().enumerate() {
-            at[index] = walk.to_choice(at[index], flow.destination);
-            let At::Switch(switch) = at[index] else { continue };
-            stage.push(Choice {
+            at[index] = walk.next_choice(at[index], flow.destination);
+            let FlowLocation::Switch(switch) = at[index] else {
+                continue;
+            };
+            stage.push(FlowChoice {
                 flow: index,
                 switch,
-                meets: walk.meets(switch, flow.destination),
+                meets: walk.meeting_switch(switch, flow.destination),
                 turn: flow.turn,
-                ways: walk.ways(switch, flow.destination),
+                candidates: walk.candidates(switch, flow.destination),
             });
         }
         if stage.is_empty() {
             break;
         }
-        let chosen = choose(&stage);
-        for (choice, way) in stage.iter().zip(chosen) {
-            let way = &choice.ways[way];
+        let chosen = choose_candidates(&stage);
+        for (choice, candidate) in stage.iter().zip(chosen) {
+            let candidate = &choice.candidates[candidate];
             hops.push(PlannedHop {
                 flow: choice.flow,
                 switch: choice.switch,
-                port: way.port,
+                port: candidate.port,
             });
-            at[choice.flow] = At::Switch(way.next);
+            at[choice.flow] = FlowLocation::Switch(candidate.next);
         }
     }
     hops
 }
 
-/// Which of its ways each flow of a stage takes.
-fn choose(stage: &[Choice]) -> Vec<usize> {
-    match speeds(stage) {
-        Some(speeds) => coloured(stage, &speeds),
-        None => one_by_one(stage),
+/// Selects a candidate for each flow of a stage.
+fn choose_candidates(stage: &[FlowChoice]) -> Vec<usize> {
+    match relative_speeds(stage) {
+        Some(speeds) => choose_by_colouring(stage, &speeds),
+        None => choose_one_by_one(stage),
     }
 }
 
-/// What each colour's speed is, relative to the others, if all flows of a stage have the same ones.
-fn speeds(stage: &[Choice]) -> Option<Vec<u64>> {
+/// Returns the relative speeds of the colours, or `None` if the flows of the stage have different sets of
+/// next switches.
+fn relative_speeds(stage: &[FlowChoice]) -> Option<Vec<u64>> {
     let first = stage.first()?;
-    let speeds: Vec<u64> = first.ways.iter().map(Way::speed).collect();
+    let speeds: Vec<u64> = first.candidates.iter().map(Candidate::speed).collect();
     let mut owners: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for choice in stage {
-        if !choice.ways.iter().map(Way::speed).eq(speeds.iter().copied()) {
+        if !choice
+            .candidates
+            .iter()
+            .map(Candidate::speed)
+            .eq(speeds.iter().copied())
+        {
             return None;
         }
-        // Two sets of next switches are the same, or have none in common.
-        let nexts: Vec<usize> = choice.ways.iter().map(|way| way.next).collect();
+        // Two sets of next switches must be equal or disjoint.
+        let nexts: Vec<usize> = choice.candidates.iter().map(|candidate| candidate.next).collect();
         for next in &nexts {
             if owners.entry(*next).or_insert_with(|| nexts.clone()) != &nexts {
                 return None;
@@ -137,15 +150,15 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-fn coloured(stage: &[Choice], speeds: &[u64]) -> Vec<usize> {
+fn choose_by_colouring(stage: &[FlowChoice], speeds: &[u64]) -> Vec<usize> {
     let of_colour: Vec<usize> = speeds
         .iter()
         .enumerate()
-        .flat_map(|(way, speed)| std::iter::repeat_n(way, *speed as usize))
+        .flat_map(|(candidate, speed)| std::iter::repeat_n(candidate, *speed as usize))
         .collect();
     let (lefts, rights) = (
-        numbers(stage, |choice| choice.switch),
-        numbers(stage, |choice| choice.meets),
+        number_switches(stage, |choice| choice.switch),
+        number_switches(stage, |choice| choice.meets),
     );
     let edges: Vec<Edge> = stage
         .iter()
@@ -155,16 +168,16 @@ fn coloured(stage: &[Choice], speeds: &[u64]) -> Vec<usize> {
             right: rights[&choice.meets],
         })
         .collect();
-    let found = equitable(&edges, of_colour.len());
+    let found = equitable_colouring(&edges, of_colour.len());
     found
         .into_iter()
         .map(|colour| of_colour[colour as usize])
         .collect()
 }
 
-/// Dense numbers for the switches of a stage.
-fn numbers(stage: &[Choice], of: fn(&Choice) -> usize) -> BTreeMap<usize, u32> {
-    let mut numbers: BTreeMap<usize, u32> = stage.iter().map(|choice| (of(choice), 0)).collect();
+/// Assigns consecutive numbers to the switches of a stage.
+fn number_switches(stage: &[FlowChoice], switch_of: fn(&FlowChoice) -> usize) -> BTreeMap<usize, u32> {
+    let mut numbers: BTreeMap<usize, u32> = stage.iter().map(|choice| (switch_of(choice), 0)).collect();
     numbers
         .values_mut()
         .zip(0..)
@@ -172,51 +185,60 @@ fn numbers(stage: &[Choice], of: fn(&Choice) -> usize) -> BTreeMap<usize, u32> {
     numbers
 }
 
-/// Flows on links and between two switches, as far as they were given out.
+/// Number of assigned flows on links and between two switches.
 #[derive(Default)]
-struct Given {
+struct AssignedFlows {
     up: BTreeMap<(usize, PortId), u64>,
     down: BTreeMap<(usize, usize), u64>,
     pair: BTreeMap<(usize, usize, PortId), u64>,
 }
 
-impl Given {
-    /// How busy a way would be with another flow: its busier link, both links, the flows of the pair.
-    fn with(&self, choice: &Choice, way: &Way) -> (u64, u64, u64) {
-        // Flows for their speed, in units that whole numbers can hold.
+impl AssignedFlows {
+    /// Returns the load of a candidate with one more flow: of the busier link, of both links, and of the pair
+    /// of switches.
+    fn load_with(&self, choice: &FlowChoice, candidate: &Candidate) -> (u64, u64, u64) {
+        // Flows divided by speed, in units that fit into integers.
         let busy = |flows: Option<&u64>, speed: u64| {
             (flows.copied().unwrap_or(0) + 1) * 1_000_000_000 / speed.max(1)
         };
-        let up = busy(self.up.get(&(choice.switch, way.port)), way.up_mbps);
-        let down = busy(self.down.get(&(way.next, choice.meets)), way.down_mbps);
-        let pair = self.pair.get(&(choice.switch, choice.meets, way.port));
+        let up = busy(self.up.get(&(choice.switch, candidate.port)), candidate.up_mbps);
+        let down = busy(
+            self.down.get(&(candidate.next, choice.meets)),
+            candidate.down_mbps,
+        );
+        let pair = self.pair.get(&(choice.switch, choice.meets, candidate.port));
         (up.max(down), up + down, pair.copied().unwrap_or(0))
     }
 
-    fn add(&mut self, choice: &Choice, way: &Way) {
-        *self.up.entry((choice.switch, way.port)).or_default() += 1;
-        *self.down.entry((way.next, choice.meets)).or_default() += 1;
+    fn add(&mut self, choice: &FlowChoice, candidate: &Candidate) {
+        *self.up.entry((choice.switch, candidate.port)).or_default() += 1;
+        *self.down.entry((candidate.next, choice.meets)).or_default() += 1;
         *self
             .pair
-            .entry((choice.switch, choice.meets, way.port))
+            .entry((choice.switch, choice.meets, candidate.port))
             .or_default() += 1;
     }
 }
 
-/// Each flow to the way whose busier link is least busy with it, by the flows of its turn and then by all.
-fn one_by_one(stage: &[Choice]) -> Vec<usize> {
-    let mut all = Given::default();
-    let mut turns: BTreeMap<u16, Given> = BTreeMap::new();
+/// Assigns each flow to the candidate with the lowest load, first of the same turn and then of all flows.
+fn choose_one_by_one(stage: &[FlowChoice]) -> Vec<usize> {
+    let mut all = AssignedFlows::default();
+    let mut turns: BTreeMap<u16, AssignedFlows> = BTreeMap::new();
     let mut chosen = Vec::with_capacity(stage.len());
     for choice in stage {
         let turn = turns.entry(choice.turn).or_default();
-        let load = |way: &Way| (turn.with(choice, way), all.with(choice, way));
-        let best = (0..choice.ways.len())
-            .min_by_key(|way| load(&choice.ways[*way]))
+        let load = |candidate: &Candidate| {
+            (
+                turn.load_with(choice, candidate),
+                all.load_with(choice, candidate),
+            )
+        };
+        let best = (0..choice.candidates.len())
+            .min_by_key(|candidate| load(&choice.candidates[*candidate]))
             .unwrap_or(0);
-        if let Some(way) = choice.ways.get(best) {
-            all.add(choice, way);
-            turn.add(choice, way);
+        if let Some(candidate) = choice.candidates.get(best) {
+            all.add(choice, candidate);
+            turn.add(choice, candidate);
         }
         chosen.push(best);
     }

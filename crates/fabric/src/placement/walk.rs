@@ -1,4 +1,4 @@
-//! The ways that routes leave to flows.
+//! Next hops of flows according to the routes of a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -8,130 +8,132 @@ use xoff_dataplane::route::{FibEntry, NextHop};
 use xoff_dataplane::{InterfaceId, PortId};
 
 use super::PlannedFlow;
-use crate::plan::{End, FabricPlan};
+use crate::plan::{FabricPlan, LinkEnd};
 
-/// Where a flow is.
+/// Location of a flow during the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum FlowLocation {
     /// At a switch.
     Switch(usize),
-    /// Where there is nothing more to choose, or nothing known.
+    /// At the end: no further switch has several next hops, or the route is unknown.
     Done,
 }
 
-/// One of the ways that a switch has for a flow.
+/// A candidate next hop of a flow at a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Way {
-    /// The port that it leaves by, of a LAG the first.
+pub(super) struct Candidate {
+    /// Egress port. The first member port for a LAG.
     pub(super) port: PortId,
-    /// The switch there.
+    /// Index of the next switch.
     pub(super) next: usize,
-    /// Speed of the link to it.
+    /// Speed of the link to the next switch in Mb/s.
     pub(super) up_mbps: u64,
-    /// Speed of its links on towards the destination.
+    /// Speed of the links from the next switch towards the destination in Mb/s.
     pub(super) down_mbps: u64,
 }
 
-impl Way {
-    /// The slower of its two links.
+impl Candidate {
+    /// Returns the lower of the two speeds.
     pub(super) fn speed(&self) -> u64 {
         self.up_mbps.min(self.down_mbps)
     }
 }
 
 /// Routes and links of a plan.
-pub(super) struct Walk<'a> {
+pub(super) struct RouteWalk<'a> {
     plan: &'a FabricPlan,
-    peers: BTreeMap<End, End>,
+    peers: BTreeMap<LinkEnd, LinkEnd>,
     meets: BTreeMap<(usize, IpAddr), usize>,
 }
 
-impl Walk<'_> {
-    pub(super) fn new(plan: &FabricPlan) -> Walk<'_> {
+impl RouteWalk<'_> {
+    pub(super) fn new(plan: &FabricPlan) -> RouteWalk<'_> {
         let both = |link: &crate::LinkPlan| [(link.ends[0], link.ends[1]), (link.ends[1], link.ends[0])];
-        Walk {
+        RouteWalk {
             plan,
             peers: plan.links.iter().flat_map(both).collect(),
             meets: BTreeMap::new(),
         }
     }
 
-    /// The switch that a flow's sender is connected to.
-    pub(super) fn begin(&self, flow: &PlannedFlow) -> At {
-        match self.peers.get(&End::Host(flow.from as u32)) {
-            Some(End::Switch { switch, .. }) => At::Switch(*switch as usize),
-            _ => At::Done,
+    /// Returns the switch of the sending host.
+    pub(super) fn first_switch(&self, flow: &PlannedFlow) -> FlowLocation {
+        match self.peers.get(&LinkEnd::Host(flow.from as u32)) {
+            Some(LinkEnd::Switch { switch, .. }) => FlowLocation::Switch(*switch as usize),
+            _ => FlowLocation::Done,
         }
     }
 
-    /// Goes on to the next switch that has a choice.
-    pub(super) fn to_choice(&self, at: At, destination: IpAddr) -> At {
-        let At::Switch(mut switch) = at else {
-            return At::Done;
+    /// Follows the route to the next switch with several next hops.
+    pub(super) fn next_choice(&self, at: FlowLocation, destination: IpAddr) -> FlowLocation {
+        let FlowLocation::Switch(mut switch) = at else {
+            return FlowLocation::Done;
         };
         for _ in 0..self.plan.switches.len() {
-            let hops = self.hops(switch, destination);
+            let hops = self.next_hops_to(switch, destination);
             let mut nexts: Vec<usize> = hops
                 .iter()
-                .filter_map(|hop| self.next(switch, *hop))
+                .filter_map(|hop| self.next_switch(switch, *hop))
                 .map(|(_, next)| next)
                 .collect();
             if hops.len() > 1 && nexts.len() == hops.len() {
-                return At::Switch(switch);
+                return FlowLocation::Switch(switch);
             }
             match nexts.pop() {
                 Some(next) if hops.len() == 1 => switch = next,
-                _ => return At::Done,
+                _ => return FlowLocation::Done,
             }
         }
-        At::Done
+        FlowLocation::Done
     }
 
-    /// The ways that a switch has, by port.
-    pub(super) fn ways(&self, switch: usize, destination: IpAddr) -> Vec<Way> {
-        let way = |hop: NextHop| {
-            let (port, next) = self.next(switch, hop)?;
-            let beyond = self.hops(next, destination);
+    /// Returns the candidates of a switch, sorted by port.
+    pub(super) fn candidates(&self, switch: usize, destination: IpAddr) -> Vec<Candidate> {
+        let candidate = |hop: NextHop| {
+            let (port, next) = self.next_switch(switch, hop)?;
+            let beyond = self.next_hops_to(next, destination);
             let down_mbps = match beyond.is_empty() {
-                // The destination is there.
+                // The destination is connected to this switch.
                 true => u64::MAX,
-                false => beyond.iter().map(|hop| self.speed(next, *hop)).sum(),
+                false => beyond.iter().map(|hop| self.speed_mbps(next, *hop)).sum(),
             };
-            Some(Way {
+            Some(Candidate {
                 port,
                 next,
-                up_mbps: self.speed(switch, hop),
+                up_mbps: self.speed_mbps(switch, hop),
                 down_mbps,
             })
         };
-        let mut ways: Vec<Way> = self
-            .hops(switch, destination)
+        let mut candidates: Vec<Candidate> = self
+            .next_hops_to(switch, destination)
             .into_iter()
-            .filter_map(way)
+            .filter_map(candidate)
             .collect();
-        ways.sort_by_key(|way| way.port);
-        ways
+        candidates.sort_by_key(|candidate| candidate.port);
+        candidates
     }
 
-    /// The switch at which all ways from this one to a destination meet again; the last one, if nothing before.
-    pub(super) fn meets(&mut self, switch: usize, destination: IpAddr) -> usize {
+    /// Returns the switch where all paths to the destination meet again, or the last switch.
+    pub(super) fn meeting_switch(&mut self, switch: usize, destination: IpAddr) -> usize {
         if let Some(known) = self.meets.get(&(switch, destination)) {
             return *known;
         }
-        let found = self.look_ahead(switch, destination);
+        let found = self.find_meeting_switch(switch, destination);
         self.meets.insert((switch, destination), found);
         found
     }
 
-    fn look_ahead(&self, switch: usize, destination: IpAddr) -> usize {
+    fn find_meeting_switch(&self, switch: usize, destination: IpAddr) -> usize {
         let mut front = BTreeSet::from([switch]);
         for step in 0..self.plan.switches.len() {
             if let Some(only) = front.first().filter(|_| step > 0 && front.len() == 1) {
                 return *only;
             }
             let beyond = |at: &usize| {
-                let hops = self.hops(*at, destination).into_iter();
-                let nexts: Vec<usize> = hops.filter_map(|hop| Some(self.next(*at, hop)?.1)).collect();
+                let hops = self.next_hops_to(*at, destination).into_iter();
+                let nexts: Vec<usize> = hops
+                    .filter_map(|hop| Some(self.next_switch(*at, hop)?.1))
+                    .collect();
                 nexts
             };
             let next: BTreeSet<usize> = front.iter().flat_map(beyond).collect();
@@ -143,8 +145,8 @@ impl Walk<'_> {
         front.first().copied().unwrap_or(switch)
     }
 
-    /// The routers that a switch has for a destination; none where that is its own network, or unknown.
-    fn hops(&self, switch: usize, destination: IpAddr) -> Vec<NextHop> {
+    /// Returns the next hops of a switch. Empty if the destination is in a connected network or unknown.
+    fn next_hops_to(&self, switch: usize, destination: IpAddr) -> Vec<NextHop> {
         let fib = &self.plan.switches[switch].routing.fib;
         let hop = |id: xoff_dataplane::NextHopId| fib.next_hops()[id.index()];
         match fib.lookup(destination) {
@@ -157,7 +159,7 @@ impl Walk<'_> {
         }
     }
 
-    fn ports(&self, switch: usize, interface: InterfaceId) -> Vec<PortId> {
+    fn ports_of_interface(&self, switch: usize, interface: InterfaceId) -> Vec<PortId> {
         let config = &self.plan.switches[switch];
         let interface = config.routing.interfaces.get(interface.index());
         match interface.map(|interface| interface.attachment) {
@@ -177,27 +179,30 @@ impl Walk<'_> {
         }
     }
 
-    /// The port towards a router, and the switch that it is.
-    fn next(&self, switch: usize, hop: NextHop) -> Option<(PortId, usize)> {
-        let port = *self.ports(switch, hop.interface).first()?;
-        let end = End::Switch {
+    /// Returns the port to a next hop and the switch there.
+    fn next_switch(&self, switch: usize, hop: NextHop) -> Option<(PortId, usize)> {
+        let port = *self.ports_of_interface(switch, hop.interface).first()?;
+        let end = LinkEnd::Switch {
             switch: switch as u32,
             port: port.0,
         };
         match self.peers.get(&end) {
-            Some(End::Switch { switch, .. }) => Some((port, *switch as usize)),
+            Some(LinkEnd::Switch { switch, .. }) => Some((port, *switch as usize)),
             _ => None,
         }
     }
 
-    /// Mb/s towards a router.
-    fn speed(&self, switch: usize, hop: NextHop) -> u64 {
+    /// Returns the speed towards a next hop in Mb/s.
+    fn speed_mbps(&self, switch: usize, hop: NextHop) -> u64 {
         let ports = &self.plan.switches[switch].ports;
         let of = |port: &PortId| {
             ports
                 .get(port.index())
                 .map_or(0, |port| u64::from(port.link.speed_mbps))
         };
-        self.ports(switch, hop.interface).iter().map(of).sum()
+        self.ports_of_interface(switch, hop.interface)
+            .iter()
+            .map(of)
+            .sum()
     }
 }

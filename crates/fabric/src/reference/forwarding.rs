@@ -1,28 +1,28 @@
-//! Where the switches of a plan forward packets to: from routes where they route, towards the destination where they bridge.
+//! Forwarding of the switches of a plan: by routes, or towards the destination by bridging.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use xoff_dataplane::config::{Attachment, Bridging, SchemeKind, SwitchConfig, Tagging, VlanMember};
-use xoff_dataplane::route::{FibEntry, Fib};
+use xoff_dataplane::route::{Fib, FibEntry};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
-use crate::plan::{End, FabricPlan};
+use crate::plan::{FabricPlan, LinkEnd};
 
-/// How a packet is in a switch.
+/// State of a packet in a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Ingress {
-    /// It arrived at a router interface.
+pub(super) enum IngressState {
+    /// The packet arrived at a router interface.
     Routed,
-    /// It is in this VLAN; `None` where no VLAN is configured.
+    /// The packet is in this VLAN. `None` without VLANs.
     Bridged(Option<u16>),
 }
 
 /// A link out of a node.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Egress {
-    /// Index of the port; 0 of a host.
+pub(super) struct EgressLink {
+    /// Index of the port, 0 for a host.
     pub(super) port: u16,
     /// Node at the other end, and its port.
     pub(super) to: usize,
@@ -31,57 +31,58 @@ pub(super) struct Egress {
     pub(super) delay: Picos,
 }
 
-/// A switch, as far as it decides where packets go.
+/// Forwarding state of one switch.
 #[derive(Debug)]
-struct Forwarder {
+struct SwitchForwarding {
     fib: Arc<Fib>,
     interfaces: Vec<Attachment>,
-    /// Members of each LAG.
+    /// Member ports of each LAG.
     lags: Vec<Vec<u16>>,
     bridging: Bridging,
-    /// By port: it is a router interface, or its LAG is.
+    /// Whether each port, or its LAG, is a router interface.
     routed: Vec<bool>,
     latency: Picos,
     spreads: bool,
 }
 
-/// A host that packets go to.
+/// A destination host.
 #[derive(Clone, Debug)]
-pub(super) struct Destination {
+pub(super) struct DestinationHost {
     pub(super) address: IpAddr,
     pub(super) node: usize,
-    /// Links from every node to the switch that it is connected to; [`u32::MAX`] where there is no path.
+    /// Number of links from every node to the switch of the host, or [`u32::MAX`] without a path.
     pub(super) distances: Arc<Vec<u32>>,
 }
 
-/// Switches and hosts with their links. Nodes are numbered: switches first, then hosts.
+/// Forwarding of all switches, and the links of all nodes. Switches have the first node numbers, and hosts
+/// follow.
 #[derive(Debug)]
-pub(super) struct Forwarding {
-    switches: Vec<Forwarder>,
-    /// By node.
-    links: Vec<Vec<Egress>>,
+pub(super) struct FabricForwarding {
+    switches: Vec<SwitchForwarding>,
+    /// Links by node.
+    links: Vec<Vec<EgressLink>>,
 }
 
-impl Forwarding {
-    pub(super) fn new(plan: &FabricPlan) -> Forwarding {
-        let switches: Vec<Forwarder> = plan.switches.iter().map(Forwarder::new).collect();
+impl FabricForwarding {
+    pub(super) fn new(plan: &FabricPlan) -> FabricForwarding {
+        let switches: Vec<SwitchForwarding> = plan.switches.iter().map(SwitchForwarding::new).collect();
         let mut links = vec![Vec::new(); switches.len() + plan.hosts.len()];
-        let place = |end: End| match end {
-            End::Switch { switch, port } => (switch as usize, port),
-            End::Host(host) => (plan.switches.len() + host as usize, 0),
+        let place = |end: LinkEnd| match end {
+            LinkEnd::Switch { switch, port } => (switch as usize, port),
+            LinkEnd::Host(host) => (plan.switches.len() + host as usize, 0),
         };
-        let timing = |end: End| match end {
-            End::Switch { switch, port } => {
+        let timing = |end: LinkEnd| match end {
+            LinkEnd::Switch { switch, port } => {
                 let ports = &plan.switches.get(switch as usize)?.ports;
                 ports.get(usize::from(port)).map(|port| port.link)
             }
-            End::Host(host) => plan.hosts.get(host as usize).map(|host| host.nic.link),
+            LinkEnd::Host(host) => plan.hosts.get(host as usize).map(|host| host.nic.link),
         };
         for link in &plan.links {
             for (from, to) in [(link.ends[0], link.ends[1]), (link.ends[1], link.ends[0])] {
                 let ((node, port), (to, to_port)) = (place(from), place(to));
                 if let Some(timing) = timing(from) {
-                    links[node].push(Egress {
+                    links[node].push(EgressLink {
                         port,
                         to,
                         to_port,
@@ -91,7 +92,7 @@ impl Forwarding {
                 }
             }
         }
-        Forwarding { switches, links }
+        FabricForwarding { switches, links }
     }
 
     pub(super) fn is_switch(&self, node: usize) -> bool {
@@ -102,8 +103,8 @@ impl Forwarding {
         self.switches.len() + host
     }
 
-    /// The link of a host.
-    pub(super) fn host_link(&self, host: usize) -> Option<Egress> {
+    /// Returns the link of a host.
+    pub(super) fn host_link(&self, host: usize) -> Option<EgressLink> {
         self.links.get(self.host_node(host))?.first().copied()
     }
 
@@ -113,8 +114,8 @@ impl Forwarding {
             .map_or(Picos::ZERO, |switch| switch.latency)
     }
 
-    /// Whether packets of one flow may leave a switch by several links.
-    pub(super) fn spreads(&self, switch: usize) -> bool {
+    /// Returns whether a switch may send the packets of one flow over several links.
+    pub(super) fn spreads_packets(&self, switch: usize) -> bool {
         self.switches[switch].spreads
     }
 
@@ -122,11 +123,12 @@ impl Forwarding {
         self.switches.len()
     }
 
-    pub(super) fn egress(&self, node: usize, link: usize) -> &Egress {
+    pub(super) fn egress(&self, node: usize, link: usize) -> &EgressLink {
         &self.links[node][link]
     }
 
-    /// Links from every node to `destination`; [`u32::MAX`] where there is no path. Hosts forward nothing.
+    /// Returns the number of links from every node to `destination`, or [`u32::MAX`] without a path. Hosts do
+    /// not forward.
     pub(super) fn distances(&self, destination: usize) -> Vec<u32> {
         let mut distances = vec![u32::MAX; self.links.len()];
         distances[destination] = 0;
@@ -145,14 +147,14 @@ impl Forwarding {
         distances
     }
 
-    /// How a packet is in a switch that it enters by a port, `tag` being the VLAN id in it.
-    pub(super) fn ingress(&self, switch: usize, port: u16, tag: Option<u16>) -> Ingress {
+    /// Returns the state of a packet that enters a switch at a port. `tag` is its VLAN id.
+    pub(super) fn ingress(&self, switch: usize, port: u16, tag: Option<u16>) -> IngressState {
         let forwarder = &self.switches[switch];
         if forwarder.routed.get(usize::from(port)) == Some(&true) {
-            return Ingress::Routed;
+            return IngressState::Routed;
         }
         let Bridging::Vlans(vlans) = &forwarder.bridging else {
-            return Ingress::Bridged(tag);
+            return IngressState::Bridged(tag);
         };
         let tag = tag.filter(|tag| *tag > 0);
         let own = vlans.iter().find(|vlan| {
@@ -161,66 +163,72 @@ impl Forwarding {
                 member.tagging != Tagging::Tagged && forwarder.ports_of(member.port).contains(&port)
             })
         });
-        Ingress::Bridged(tag.or(own.map(|vlan| vlan.id)))
+        IngressState::Bridged(tag.or(own.map(|vlan| vlan.id)))
     }
 
-    /// The links by which a switch may send a packet on, with the VLAN id of the tag that it has there.
-    pub(super) fn next(
+    /// Returns the links on which a switch may forward a packet, with the VLAN id of its tag on the link.
+    pub(super) fn next_links(
         &self,
         switch: usize,
-        ingress: Ingress,
-        destination: &Destination,
+        ingress: IngressState,
+        destination: &DestinationHost,
     ) -> Vec<(usize, Option<u16>)> {
         let forwarder = &self.switches[switch];
         let interfaces = match ingress {
-            Ingress::Bridged(vlan) if !forwarder.has_interface(vlan) => Vec::new(),
+            IngressState::Bridged(vlan) if !forwarder.has_interface(vlan) => Vec::new(),
             _ => forwarder.interfaces_to(destination.address),
         };
         let mut next = Vec::new();
         for interface in interfaces {
             match forwarder.interfaces.get(interface.index()) {
-                Some(Attachment::Port(port)) => next.extend(self.links_of(switch, &[*port])),
+                Some(Attachment::Port(port)) => next.extend(self.links_of_ports(switch, &[*port])),
                 Some(Attachment::Lag(lag)) => {
-                    next.extend(self.links_of(switch, forwarder.lag(usize::from(*lag))));
+                    next.extend(self.links_of_ports(switch, forwarder.lag(usize::from(*lag))));
                 }
-                Some(Attachment::Vlan(vlan)) => next.extend(self.bridged(switch, Some(*vlan), destination)),
+                Some(Attachment::Vlan(vlan)) => {
+                    next.extend(self.bridged_links(switch, Some(*vlan), destination))
+                }
                 Some(Attachment::Loopback) | None => {}
             }
         }
-        if let (true, Ingress::Bridged(vlan)) = (next.is_empty(), ingress) {
-            next = self.bridged(switch, vlan, destination);
+        if let (true, IngressState::Bridged(vlan)) = (next.is_empty(), ingress) {
+            next = self.bridged_links(switch, vlan, destination);
         }
         next.sort_unstable();
         next.dedup();
         next
     }
 
-    /// The links on shortest paths to the destination, whatever switches are configured to do.
-    pub(super) fn shortest(&self, switch: usize, destination: &Destination) -> Vec<(usize, Option<u16>)> {
+    /// Returns the links on shortest paths to the destination, independent of the configuration.
+    pub(super) fn shortest_path_links(
+        &self,
+        switch: usize,
+        destination: &DestinationHost,
+    ) -> Vec<(usize, Option<u16>)> {
         let links = self.links[switch].iter().enumerate();
         let closer = links.filter(|(_, link)| self.is_closer(switch, link, destination));
         closer.map(|(at, _)| (at, None)).collect()
     }
 
-    fn is_closer(&self, switch: usize, link: &Egress, destination: &Destination) -> bool {
+    fn is_closer(&self, switch: usize, link: &EgressLink, destination: &DestinationHost) -> bool {
         let distances = &destination.distances;
         link.to == destination.node || self.is_switch(link.to) && distances[link.to] < distances[switch]
     }
 
-    fn links_of(&self, switch: usize, ports: &[u16]) -> Vec<(usize, Option<u16>)> {
+    fn links_of_ports(&self, switch: usize, ports: &[u16]) -> Vec<(usize, Option<u16>)> {
         let links = self.links[switch].iter().enumerate();
         let own = links.filter(|(_, link)| ports.contains(&link.port));
         own.map(|(at, _)| (at, None)).collect()
     }
 
-    /// The links towards the destination in a VLAN.
-    fn bridged(
+    /// Returns the links towards the destination in a VLAN.
+    fn bridged_links(
         &self,
         switch: usize,
         vlan: Option<u16>,
-        destination: &Destination,
+        destination: &DestinationHost,
     ) -> Vec<(usize, Option<u16>)> {
-        let closer = |link: &Egress| self.is_closer(switch, link, destination);
+        let closer = |link: &EgressLink| self.is_closer(switch, link, destination);
         let links = || self.links[switch].iter().enumerate();
         let vlans = match &self.switches[switch].bridging {
             Bridging::Transparent => {
@@ -250,8 +258,8 @@ impl Forwarding {
     }
 }
 
-impl Forwarder {
-    fn new(config: &SwitchConfig) -> Forwarder {
+impl SwitchForwarding {
+    fn new(config: &SwitchConfig) -> SwitchForwarding {
         let interfaces = config.routing.interfaces.iter();
         let interfaces: Vec<Attachment> = interfaces.map(|interface| interface.attachment).collect();
         let lags: Vec<Vec<u16>> = config.lags.iter().map(|lag| lag.members.clone()).collect();
@@ -268,7 +276,7 @@ impl Forwarder {
                 }
             }
         }
-        Forwarder {
+        SwitchForwarding {
             fib: Arc::clone(&config.routing.fib),
             interfaces,
             lags,
@@ -283,7 +291,7 @@ impl Forwarder {
         self.lags.get(lag).map_or(&[], Vec::as_slice)
     }
 
-    /// The ports of a member of a VLAN, which may be a LAG.
+    /// Returns the ports of a VLAN member, which can be a LAG.
     fn ports_of(&self, member: u16) -> Vec<u16> {
         match usize::from(member).checked_sub(self.routed.len()) {
             None => vec![member],
@@ -296,7 +304,7 @@ impl Forwarder {
         self.interfaces.iter().any(own)
     }
 
-    /// The router interfaces that lead to a destination.
+    /// Returns the router interfaces that lead to a destination.
     fn interfaces_to(&self, destination: IpAddr) -> Vec<InterfaceId> {
         let next_hops = self.fib.next_hops();
         match self.fib.lookup(destination) {
@@ -311,7 +319,7 @@ impl Forwarder {
     }
 }
 
-/// Whether any group of links of a switch may divide the packets of one queue pair.
+/// Returns whether any load balancing group of a switch may spread the packets of one queue pair.
 fn spreads_packets(config: &SwitchConfig) -> bool {
     let balancing = &config.balancing;
     let ports = balancing.ports.iter().map(|port| port.scheme);

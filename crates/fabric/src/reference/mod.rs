@@ -1,17 +1,19 @@
-//! The least time that a message takes: to its last byte at the receiver, with no other traffic, no window and no congestion control,
-//! over all paths and queue pairs that it may use.
+//! Shortest possible time of a message, from its posting to its last byte at the receiver.
 //!
-//! Slowdowns are completion times over this, so it must never be more than what a message takes, and no less than what it takes alone.
+//! The time applies without other traffic, window and congestion control, over all paths and queue pairs that
+//! the message may use. The slowdown of a message is its completion time divided by this time. The reference
+//! must never exceed the time of a real message, and should equal the time of a message that is alone.
 //!
-//! - **Path.** What switches forward decides where packets may go: routes, LAGs, VLANs, and shortest paths where they bridge ([`route`]).
-//!   A queue pair whose packets are hashed takes one path: the best of them counts. Where switches may divide its packets, or each
-//!   packet has a source port of its own, and for messages over several queue pairs, links of the same distance count together.
-//! - **Packets.** Each has the length that the host gives it: headers by verb and place in the message, padding, FCS, the smallest
-//!   frame, a tag where a VLAN has one ([`train`]).
-//! - **Time.** Store and forward, exact to the picosecond, in a time that does not grow with the message ([`pipeline`]). Of a READ, the
-//!   request travels first.
+//! - **Path.** The forwarding of the switches determines the paths: routes, LAGs, VLANs, and shortest paths
+//!   for bridging ([`route`]). A queue pair with hashed packets uses one path, and the best one counts.
+//!   Parallel links count together if switches may spread its packets, if each packet has its own source
+//!   port, or if the message uses several queue pairs.
+//! - **Packets.** Each packet has the length that the host would give it: headers by verb and position in the
+//!   message, padding, FCS, minimum frame length, and a VLAN tag where required ([`train`]).
+//! - **Time.** Store and forward, exact to the picosecond. The computing time does not grow with the message
+//!   length ([`pipeline`]). A READ starts with the transfer of its request.
 //!
-//! A route is looked for once for each switch with sources and each destination; equal routes share their times.
+//! A route is searched once for each source switch and destination. Equal routes share their computed times.
 
 mod forwarding;
 mod pipeline;
@@ -25,111 +27,112 @@ use std::sync::Arc;
 
 use xoff_units::Picos;
 
-use super::lengths::PacketLengths;
+use super::packet_lengths::PacketLengths;
 use super::plan::FabricPlan;
-use forwarding::{Destination, Forwarding, Ingress};
-use pipeline::{Hop, Run, over_path, over_stages};
+use forwarding::{DestinationHost, FabricForwarding, IngressState};
+use pipeline::{LinkHop, PacketRun, path_arrival, stages_arrival};
 use route::{Route, TAG_BYTES};
-use train::Framing;
+use train::FrameFormat;
 use xoff_host::FixedLengths;
 use xoff_rdma::{Transport, Verb};
 
-/// New routes are compared with so many that were found before.
+/// Number of recent routes with which a new route is compared.
 const ROUTES_COMPARED: usize = 64;
 
-/// A message whose least time is asked for.
+/// A message whose shortest time is computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ReferenceMessage {
     /// Index of the host that has the data.
     pub from: usize,
-    /// Index of the host that gets it.
+    /// Index of the host that receives the data.
     pub to: usize,
     /// Payload in bytes.
     pub bytes: u64,
-    /// Queue pairs that it is divided over evenly, at least 1.
+    /// Number of queue pairs that share the message evenly, at least 1.
     pub queue_pairs: u16,
-    /// How it is carried. With a READ, `to` asks for the data.
+    /// Operation of the message. In a READ, the host `to` requests the data.
     pub verb: Verb,
-    /// Service of the queue pairs.
+    /// Transport service of the queue pairs.
     pub service: Transport,
     /// Payload of a full packet in bytes.
     pub mtu: u32,
-    /// Lengths of the queue pairs' packets.
+    /// Lengths of the packets.
     pub lengths: PacketLengths,
-    /// Each packet has a UDP source port of its own ([`xoff_host::Entropy`]).
+    /// Each packet has its own UDP source port ([`xoff_host::Entropy`]).
     pub entropy: bool,
 }
 
-/// What a plan says of a host.
+/// Properties of a host.
 #[derive(Clone, Copy, Debug)]
-struct HostFacts {
+struct HostProperties {
     address: Option<IpAddr>,
     tagged: bool,
     fixed_lengths: Option<FixedLengths>,
 }
 
-/// Least times of messages on a fabric, computed when they are asked for.
+/// Computes the shortest times of messages on a fabric, and caches them.
 #[derive(Debug)]
 pub struct ReferenceTimes {
-    forwarding: Forwarding,
-    hosts: Vec<HostFacts>,
-    found: RefCell<Found>,
+    forwarding: FabricForwarding,
+    hosts: Vec<HostProperties>,
+    cache: RefCell<ReferenceCache>,
 }
 
-/// What was computed before.
+/// Cached results.
 #[derive(Debug, Default)]
-struct Found {
-    /// By the switch that the destination is connected to.
+struct ReferenceCache {
+    /// Distances by the switch of the destination.
     distances: HashMap<usize, Arc<Vec<u32>>>,
-    /// Index of the route from a switch to a host; `None` if there is none.
-    routes: HashMap<(usize, Ingress, usize), Option<usize>>,
+    /// Index of the route from a switch to a host, or `None` without one.
+    routes: HashMap<(usize, IngressState, usize), Option<usize>>,
     /// Different routes.
     all: Vec<Arc<Route>>,
     times: HashMap<TimeKey, Picos>,
 }
 
-/// All that the time of a message depends on: its routes there and, of a READ, back, with the links of the two hosts.
+/// Key of a computed time: routes and host links of the data, and of the request for a READ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct TimeKey {
     message: ReferenceMessage,
-    there: Direction,
-    back: Option<Direction>,
+    there: PathKey,
+    back: Option<PathKey>,
 }
 
-/// The way from one host to another.
+/// Path from one host to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Direction {
-    /// The link of the source.
-    first: Hop,
-    /// Index of the route behind it; `None` if the link leads to the destination.
+struct PathKey {
+    /// Link of the source host.
+    first: LinkHop,
+    /// Index of the route after the first link, or `None` if this link leads to the destination.
     route: Option<usize>,
 }
 
 impl ReferenceTimes {
-    /// Those on the fabric of a plan.
+    /// Creates the computation for the fabric of a plan.
     pub fn new(plan: &FabricPlan) -> ReferenceTimes {
-        let hosts = plan.hosts.iter().map(|host| HostFacts {
+        let hosts = plan.hosts.iter().map(|host| HostProperties {
             address: host.ipv4.map(IpAddr::V4).or(host.ipv6.map(IpAddr::V6)),
             tagged: host.vlan.is_some(),
             fixed_lengths: host.fixed_lengths,
         });
         ReferenceTimes {
-            forwarding: Forwarding::new(plan),
+            forwarding: FabricForwarding::new(plan),
             hosts: hosts.collect(),
-            found: RefCell::default(),
+            cache: RefCell::default(),
         }
     }
 
-    /// From the moment at which a message is posted to its last byte at the receiver; `None` if no path of links leads there.
+    /// Returns the shortest time from the posting of a message to its last byte at the receiver. `None`
+    /// without a path.
     pub fn least_time(&self, message: &ReferenceMessage) -> Option<Picos> {
-        let mut found = self.found.borrow_mut();
-        let there = self.direction(&mut found, message.from, message.to)?;
+        let mut cache = self.cache.borrow_mut();
+        let there = self.path_key(&mut cache, message.from, message.to)?;
         let back = match message.verb {
-            Verb::Read => Some(self.direction(&mut found, message.to, message.from)?),
+            Verb::Read => Some(self.path_key(&mut cache, message.to, message.from)?),
             Verb::Send | Verb::Write => None,
         };
         let key = TimeKey {
-            // Hosts of equal routes are alike.
+            // Hosts with equal routes need no distinction.
             message: ReferenceMessage {
                 from: 0,
                 to: 0,
@@ -138,17 +141,17 @@ impl ReferenceTimes {
             there,
             back,
         };
-        if let Some(time) = found.times.get(&key) {
+        if let Some(time) = cache.times.get(&key) {
             return Some(*time);
         }
-        let time = self.compute(&found, message, &key);
-        found.times.insert(key, time);
+        let time = self.compute_time(&cache, message, &key);
+        cache.times.insert(key, time);
         Some(time)
     }
 
-    fn compute(&self, found: &Found, message: &ReferenceMessage, key: &TimeKey) -> Picos {
+    fn compute_time(&self, cache: &ReferenceCache, message: &ReferenceMessage, key: &TimeKey) -> Picos {
         let sender = self.hosts.get(message.from);
-        let framing = Framing {
+        let framing = FrameFormat {
             mtu: message.mtu,
             ipv6: sender.is_some_and(|host| host.address.is_some_and(|address| address.is_ipv6())),
             transport: message.service,
@@ -157,8 +160,8 @@ impl ReferenceTimes {
             fixed: sender.and_then(|host| host.fixed_lengths),
         };
         let parts = u64::from(message.queue_pairs.max(1));
-        let last_arrival = |direction: &Direction, train: &[Run], streams: u64, released: Picos| {
-            let route = direction.route.map(|route| &*found.all[route]);
+        let last_arrival = |direction: &PathKey, train: &[PacketRun], streams: u64, released: Picos| {
+            let route = direction.route.map(|route| &*cache.all[route]);
             last_arrival(
                 direction.first,
                 route,
@@ -176,14 +179,14 @@ impl ReferenceTimes {
             );
         };
         let requested = |requests: u64| {
-            let request = Run {
+            let request = PacketRun {
                 frame_len: framing.request_len(),
                 count: requests,
             };
-            // Requests differ in their source ports no more than others of the queue pair do.
+            // All requests have the source port of their queue pair.
             last_arrival(back, &[request], requests, Picos::ZERO)
         };
-        // Responses begin with the first request, and those to the last request follow it.
+        // The responses start with the first request. The responses to the last request follow this request.
         let all = last_arrival(
             &key.there,
             &framing.train(message.bytes, parts),
@@ -194,7 +197,7 @@ impl ReferenceTimes {
         all.max(last_arrival(&key.there, &last, 1, requested(parts)))
     }
 
-    fn direction(&self, found: &mut Found, from: usize, to: usize) -> Option<Direction> {
+    fn path_key(&self, cache: &mut ReferenceCache, from: usize, to: usize) -> Option<PathKey> {
         let link = self.forwarding.host_link(from)?;
         let tag_bytes = if self.hosts.get(from)?.tagged {
             TAG_BYTES
@@ -202,68 +205,73 @@ impl ReferenceTimes {
             0
         };
         let destination = self.forwarding.host_node(to);
-        let first = Hop {
+        let first = LinkHop {
             timing: link.timing,
             tag_bytes,
             latency: link.delay.saturating_add(self.forwarding.latency(link.to)),
         };
         if link.to == destination {
-            return Some(Direction { first, route: None });
+            return Some(PathKey { first, route: None });
         }
         if !self.forwarding.is_switch(link.to) {
             return None;
         }
         let ingress = self.forwarding.ingress(link.to, link.to_port, None);
-        let place = (link.to, ingress, destination);
-        let route = match found.routes.get(&place) {
+        let key = (link.to, ingress, destination);
+        let route = match cache.routes.get(&key) {
             Some(route) => *route,
             None => {
-                let route = self.route(found, (link.to, ingress), to);
-                found.routes.insert(place, route);
+                let route = self.find_route(cache, (link.to, ingress), to);
+                cache.routes.insert(key, route);
                 route
             }
         };
-        route.map(|route| Direction {
+        route.map(|route| PathKey {
             first,
             route: Some(route),
         })
     }
 
-    /// Looks for a route, and gives its index among the different ones.
-    fn route(&self, found: &mut Found, from: (usize, Ingress), to: usize) -> Option<usize> {
+    /// Searches for a route and returns its index.
+    fn find_route(
+        &self,
+        cache: &mut ReferenceCache,
+        from: (usize, IngressState),
+        to: usize,
+    ) -> Option<usize> {
         let at = self.forwarding.host_link(to)?.to;
-        let distances = found.distances.entry(at);
-        let destination = Destination {
+        let distances = cache.distances.entry(at);
+        let destination = DestinationHost {
             address: self.hosts.get(to)?.address?,
             node: self.forwarding.host_node(to),
             distances: Arc::clone(distances.or_insert_with(|| Arc::new(self.forwarding.distances(at)))),
         };
         let route = Route::find(&self.forwarding, from, &destination)?;
-        let compared = found.all.len().saturating_sub(ROUTES_COMPARED);
-        let same = found.all[compared..].iter().position(|other| **other == route);
+        let compared = cache.all.len().saturating_sub(ROUTES_COMPARED);
+        let same = cache.all[compared..].iter().position(|other| **other == route);
         Some(same.map(|at| compared + at).unwrap_or_else(|| {
-            found.all.push(Arc::new(route));
-            found.all.len() - 1
+            cache.all.push(Arc::new(route));
+            cache.all.len() - 1
         }))
     }
 }
 
-/// When the last packet of a train has arrived that leaves a host by its link `first`. `streams`: queue pairs, and whether their packets
-/// differ in source ports.
+/// Returns the arrival time of the last packet of a train that leaves a host on the link `first`. `streams`
+/// is the number of queue pairs, and `entropy` tells that each packet has its own source port.
 fn last_arrival(
-    first: Hop,
+    first: LinkHop,
     route: Option<&Route>,
-    train: &[Run],
+    train: &[PacketRun],
     (streams, entropy): (usize, bool),
     released: Picos,
 ) -> Picos {
     let Some(route) = route else {
-        return over_path(&[first], train, released);
+        return path_arrival(&[first], train, released);
     };
     if route.is_wide(streams, entropy) {
-        return over_stages(&route.stages(first, streams, entropy), train, released);
+        return stages_arrival(&route.stages(first, streams, entropy), train, released);
     }
     let paths = route.single_paths(first);
-    let times = paths.iter().map(|path| over_path(path, train, released));
+    let times = paths.iter().map(|path| path_arrival(path, train, released));
     times.min().unwrap_or(Picos::ZERO)
 }

@@ -1,62 +1,66 @@
-//! When the last of a train of packets arrives: store and forward over links in a row, each of which sends one packet after the other.
+//! Arrival time of the last packet of a train: store and forward over links in series.
 //!
-//! All arithmetic is that of the fabric: picoseconds, occupation by [`Line`], a gap behind each frame that its arrival does not
-//! wait for.
+//! The arithmetic equals that of the fabric: picoseconds, transmission times of [`Line`], and a gap after
+//! each frame that does not delay its arrival.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use xoff_dataplane::{Line, LinkTiming, Picos};
 
-/// Most packets after which the state of parallel links is compared with that before them.
+/// Limit of the number of packets between two comparisons of the state of parallel links.
 const PERIOD_MAX: u64 = 4_096;
-/// Most packets at the end of a message that pass stage after stage.
+/// Limit of the number of packets at the end of a message that are computed stage by stage.
 const TAIL_MAX: u64 = 65_536;
 
-/// A link with what follows it up to the next link.
+/// A link and the switch at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Hop {
-    /// Speed and framing of its sender.
+pub(super) struct LinkHop {
+    /// Speed and framing of the sender.
     pub(super) timing: LinkTiming,
-    /// Bytes of a VLAN tag that frames have on it.
+    /// Bytes of the VLAN tag of frames on this link.
     pub(super) tag_bytes: u32,
-    /// Its propagation delay and the latency of the switch behind it.
+    /// Delay of the link plus latency of the switch at its end.
     pub(super) latency: Picos,
 }
 
-impl Hop {
-    /// Picoseconds for which a frame occupies the link, the gap behind it included.
-    fn occupied(&self, frame_len: u32) -> u64 {
+impl LinkHop {
+    /// Returns the picoseconds for which a frame occupies the link, including its gap.
+    fn transmission_ps(&self, frame_len: u32) -> u64 {
         let line = Line::new(self.timing);
         line.occupied(line.mac_len(frame_len + self.tag_bytes)).0
     }
 
-    /// From the end of a frame's occupation to its arrival.
-    fn arrival(&self, end: u64) -> u64 {
+    /// Returns the arrival time of a frame whose transmission, with the gap, ends at `end`.
+    fn arrival_ps(&self, end: u64) -> u64 {
         let gap = Line::new(self.timing).timing().gap_duration().0;
         end.saturating_sub(gap).saturating_add(self.latency.0)
     }
 }
 
-/// Packets of one length in a row.
+/// Consecutive packets of equal length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Run {
-    /// Bytes of each as a socket sees it.
+pub(super) struct PacketRun {
+    /// Length of each frame without FCS, as a socket sees it.
     pub(super) frame_len: u32,
     pub(super) count: u64,
 }
 
-/// When the last packet of `train` has arrived over one path, if the first may leave at `released`. Takes a time that does not depend
-/// on the number of packets.
+/// Returns the arrival time of the last packet of `train` over one path. The first packet may leave at
+/// `released`. The computing time does not depend on the number of packets.
 ///
-/// A packet leaves a link when it has arrived and the one before it has left. So the last departure is the largest sum of
-/// occupations over all ways through the table of links and packets that go to the next link or to the next packet in each step.
-/// In a run of `c` equal packets such a way has `c - 1` more cells than links; all of them are best on the slowest of these links.
-pub(super) fn over_path(path: &[Hop], train: &[Run], released: Picos) -> Picos {
-    // When each link is free again, less what the links before it take without any occupation.
+/// A packet leaves a link when it has arrived and the previous packet has left. The last departure is
+/// therefore a longest path through the table of links and packets. Each step of this path goes to the next
+/// link or to the next packet. In a run of `c` equal packets, the path has `c - 1` more cells than links, and
+/// all of these cells are on the slowest link.
+pub(super) fn path_arrival(path: &[LinkHop], train: &[PacketRun], released: Picos) -> Picos {
+    // Time at which each link is free, without the latencies of the links before it.
     let mut free = vec![0_u64; path.len()];
     for run in train.iter().filter(|run| run.count > 0) {
-        let occupied: Vec<u64> = path.iter().map(|hop| hop.occupied(run.frame_len)).collect();
+        let occupied: Vec<u64> = path
+            .iter()
+            .map(|hop| hop.transmission_ps(run.frame_len))
+            .collect();
         let before = free.clone();
         for (link, free) in free.iter_mut().enumerate() {
             let (mut sum, mut slowest) = (0_u64, 0);
@@ -69,33 +73,33 @@ pub(super) fn over_path(path: &[Hop], train: &[Run], released: Picos) -> Picos {
         }
     }
     let last = free.last().copied().unwrap_or(0);
-    let arrival = path.iter().fold(last, |at, hop| hop.arrival(at));
+    let arrival = path.iter().fold(last, |at, hop| hop.arrival_ps(at));
     Picos(released.0.saturating_add(arrival))
 }
 
-/// In which order packets queue for the links of a stage.
+/// Order in which packets queue for the links of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QueueOrder {
-    /// Packets reach each switch over one link, so a packet never overtakes one that was sent before it over the same links.
+    /// Each switch receives all packets from one link, so packets stay in sending order.
     AsSent,
-    /// Each switch sends into one link, where packets from several links queue in the order in which they arrive.
+    /// Each switch sends into one link. Packets from several links queue in the order of their arrival.
     AsArrived,
-    /// Unknown: links of a switch are shared by several incoming links, or hashes place packets. A packet that overtakes others waits for
-    /// none of them, which no real order can beat.
+    /// Unknown, because several incoming links share the links of a switch or because hashes select links. A
+    /// packet that overtakes others does not wait for them, so no real order is faster.
     Unknown,
 }
 
-/// Parallel links. Each packet takes one of them.
+/// Parallel links. Each packet uses one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stage {
-    /// Links and how many there are of each kind.
-    pub(super) links: Vec<(Hop, usize)>,
+    /// Kinds of links, with the number of links of each kind.
+    pub(super) links: Vec<(LinkHop, usize)>,
     pub(super) order: QueueOrder,
 }
 
 impl Stage {
-    /// One link, at which all packets meet.
-    pub(super) fn one(hop: Hop) -> Stage {
+    /// Creates a stage with one link for all packets.
+    pub(super) fn single_link(hop: LinkHop) -> Stage {
         Stage {
             links: vec![(hop, 1)],
             order: QueueOrder::AsArrived,
@@ -107,12 +111,13 @@ impl Stage {
     }
 }
 
-/// As [`over_path`], where each packet takes the link of a stage that delivers it first.
+/// Returns the arrival time of the last packet of `train` over stages of parallel links. Each packet uses the
+/// link that delivers it first.
 ///
-/// Equal packets keep their order, so they pass all stages one after the other. The last packets of a message may be shorter and may
-/// overtake longer ones, but no more of them than the widest stage has links. These packets pass stage after stage, in the order of
-/// their arrival.
-pub(super) fn over_stages(stages: &[Stage], train: &[Run], released: Picos) -> Picos {
+/// Equal packets stay in order and pass all stages one after the other. The last packets of a message can be
+/// shorter and can overtake longer ones. Their number is limited by the links of the widest stage. These
+/// packets are computed stage by stage, in the order of arrival.
+pub(super) fn stages_arrival(stages: &[Stage], train: &[PacketRun], released: Picos) -> Picos {
     let mut pipeline = Pipeline::new(stages, released.0);
     let packets: u64 = train.iter().map(|run| run.count).sum();
     let mut head = packets - tail_len(stages, train).min(packets);
@@ -120,7 +125,7 @@ pub(super) fn over_stages(stages: &[Stage], train: &[Run], released: Picos) -> P
     for run in train {
         let in_order = head.min(run.count);
         head -= in_order;
-        pipeline.send(&Run {
+        pipeline.send_run(&PacketRun {
             count: in_order,
             ..*run
         });
@@ -131,34 +136,34 @@ pub(super) fn over_stages(stages: &[Stage], train: &[Run], released: Picos) -> P
     Picos(pipeline.last_arrival)
 }
 
-/// Packets at the end of a train that may overtake or be overtaken: those behind its longest run, and as many before them as there are
-/// links side by side.
-fn tail_len(stages: &[Stage], train: &[Run]) -> u64 {
+/// Returns the number of packets at the end of a train that can overtake or be overtaken. These are the
+/// packets after the longest run, and as many packets before them as there are parallel links.
+fn tail_len(stages: &[Stage], train: &[PacketRun]) -> u64 {
     let width = stages.iter().map(Stage::link_count).max().unwrap_or(1);
     let longest = (0..train.len()).max_by_key(|run| train[*run].count).unwrap_or(0);
     let behind: u64 = train.iter().skip(longest + 1).map(|run| run.count).sum();
     behind.saturating_add(width as u64).min(TAIL_MAX)
 }
 
-/// The links of a stage, of one kind.
-struct Links {
-    hop: Hop,
-    /// When each is free.
+/// Links of one kind in a stage.
+struct LinkGroup {
+    hop: LinkHop,
+    /// Times at which the links are free.
     free: BinaryHeap<Reverse<u64>>,
-    /// What a packet of the present run occupies.
+    /// Transmission time of a packet of the current run.
     occupied: u64,
 }
 
 struct StageState {
-    kinds: Vec<Links>,
+    kinds: Vec<LinkGroup>,
     order: QueueOrder,
-    /// When the latest packet arrived here.
+    /// Latest arrival of a packet at this stage.
     latest: u64,
 }
 
 impl StageState {
     fn new(stage: &Stage) -> StageState {
-        let links = |(hop, count): &(Hop, usize)| Links {
+        let links = |(hop, count): &(LinkHop, usize)| LinkGroup {
             hop: *hop,
             free: std::iter::repeat_n(Reverse(0), (*count).max(1)).collect(),
             occupied: 0,
@@ -172,17 +177,17 @@ impl StageState {
 
     fn set_frame_len(&mut self, frame_len: u32) {
         for links in &mut self.kinds {
-            links.occupied = links.hop.occupied(frame_len);
+            links.occupied = links.hop.transmission_ps(frame_len);
         }
     }
 
-    /// Sends a packet that arrives at `at`; returns when it arrives behind the stage.
-    fn pass(&mut self, at: u64) -> u64 {
+    /// Sends a packet that arrives at `at`. Returns its arrival time after the stage.
+    fn send_packet(&mut self, at: u64) -> u64 {
         let overtakes = self.order == QueueOrder::Unknown && at < self.latest;
-        let arrival = |links: &Links| {
+        let arrival = |links: &LinkGroup| {
             let free = links.free.peek().map_or(0, |Reverse(free)| *free);
             let start = if overtakes { at } else { at.max(free) };
-            links.hop.arrival(start + links.occupied)
+            links.hop.arrival_ps(start + links.occupied)
         };
         let Some(best) = (0..self.kinds.len()).min_by_key(|kind| arrival(&self.kinds[*kind])) else {
             return at;
@@ -198,21 +203,22 @@ impl StageState {
         arrived
     }
 
-    /// Sends packets of these lengths that arrive at `times`, and replaces these by their arrivals behind the stage.
-    fn pass_all(&mut self, frame_lens: &[u32], times: &mut [u64]) {
+    /// Sends packets that arrive at `times`, and replaces the times by the arrivals after the stage.
+    fn send_packets_through(&mut self, frame_lens: &[u32], times: &mut [u64]) {
         if self.order == QueueOrder::AsArrived && self.kinds.len() == 1 {
-            self.merge(frame_lens, times);
+            self.send_in_arrival_order(frame_lens, times);
             return;
         }
         for (frame_len, time) in frame_lens.iter().zip(times) {
             self.set_frame_len(*frame_len);
-            *time = self.pass(*time);
+            *time = self.send_packet(*time);
         }
     }
 
-    /// The same where packets queue as they arrive. Each takes the link that is free first for packets in the order in which they were
-    /// sent: so equal packets take the links in turn, as in the stages before, and each link has the packets of a fixed set of paths.
-    fn merge(&mut self, frame_lens: &[u32], times: &mut [u64]) {
+    /// Does the same for packets that queue in arrival order. Each packet uses the link that is free first
+    /// for packets in sending order. Equal packets therefore use the links in turn, and each link carries a
+    /// fixed set of paths.
+    fn send_in_arrival_order(&mut self, frame_lens: &[u32], times: &mut [u64]) {
         let hop = self.kinds[0].hop;
         let mut free: Vec<u64> = self.kinds[0].free.iter().map(|Reverse(free)| *free).collect();
         free.sort_unstable();
@@ -222,27 +228,27 @@ impl StageState {
             let Some(mut first) = in_turn.peek_mut() else {
                 return;
             };
-            first.0.0 = first.0.0.max(*at) + hop.occupied(*frame_len);
+            first.0.0 = first.0.0.max(*at) + hop.transmission_ps(*frame_len);
             queues[first.0.1 as usize].push((*at, packet));
         }
         for (queue, free) in queues.iter_mut().zip(&mut free) {
             queue.sort_unstable();
             for (at, packet) in queue {
-                *free = (*free).max(*at) + hop.occupied(frame_lens[*packet]);
-                times[*packet] = hop.arrival(*free);
+                *free = (*free).max(*at) + hop.transmission_ps(frame_lens[*packet]);
+                times[*packet] = hop.arrival_ps(*free);
             }
         }
         self.kinds[0].free = free.into_iter().map(Reverse).collect();
     }
 
-    /// When its links are free, in order; only of stages of one kind.
-    fn sorted(&self) -> Vec<u64> {
+    /// Returns the sorted times at which the links are free. Only for stages with one kind of links.
+    fn sorted_free_times(&self) -> Vec<u64> {
         let mut all: Vec<u64> = self.kinds[0].free.iter().map(|Reverse(free)| *free).collect();
         all.sort_unstable();
         all
     }
 
-    fn shift(&mut self, free_by: u64, latest_by: u64) {
+    fn advance_by(&mut self, free_by: u64, latest_by: u64) {
         self.latest += latest_by;
         for links in &mut self.kinds {
             links.free = links
@@ -269,18 +275,18 @@ impl Pipeline {
         }
     }
 
-    fn send(&mut self, run: &Run) {
+    fn send_run(&mut self, run: &PacketRun) {
         for stage in &mut self.stages {
             stage.set_frame_len(run.frame_len);
         }
-        let period = self.period();
+        let period = self.packets_per_period();
         let mut left = run.count;
         while let Some(period) = period.filter(|period| left > 2 * period) {
-            let before: Vec<Vec<u64>> = self.stages.iter().map(StageState::sorted).collect();
+            let before: Vec<Vec<u64>> = self.stages.iter().map(StageState::sorted_free_times).collect();
             self.send_packets(period);
             left -= period;
-            if let Some(growth) = self.growth(&before, period) {
-                self.skip(&growth, left / period);
+            if let Some(growth) = self.growth_per_period(&before, period) {
+                self.skip_periods(&growth, left / period);
                 left %= period;
             }
         }
@@ -290,23 +296,27 @@ impl Pipeline {
     fn send_packets(&mut self, count: u64) {
         for _ in 0..count {
             let released = self.released;
-            let arrived = self.stages.iter_mut().fold(released, |at, stage| stage.pass(at));
+            let arrived = self
+                .stages
+                .iter_mut()
+                .fold(released, |at, stage| stage.send_packet(at));
             self.last_arrival = self.last_arrival.max(arrived);
         }
     }
 
-    /// Sends the last packets, which may overtake each other.
+    /// Sends the last packets, which can overtake each other.
     fn send_tail(&mut self, frame_lens: &[u32]) {
         let mut times = vec![self.released; frame_lens.len()];
         for stage in &mut self.stages {
-            stage.pass_all(frame_lens, &mut times);
+            stage.send_packets_through(frame_lens, &mut times);
         }
         let last = times.into_iter().max().unwrap_or(0);
         self.last_arrival = self.last_arrival.max(last);
     }
 
-    /// After so many equal packets all links of a stage have sent equally many; `None` where that is not so, or is too many.
-    fn period(&self) -> Option<u64> {
+    /// Returns the number of equal packets after which all links of each stage have sent equally many. `None`
+    /// if the links differ or the number is too large.
+    fn packets_per_period(&self) -> Option<u64> {
         let mut period = 1_u64;
         for stage in &self.stages {
             let [links] = stage.kinds.as_slice() else {
@@ -320,16 +330,17 @@ impl Pipeline {
         Some(period)
     }
 
-    /// By how much each stage is later after `period` packets than before them, if it will be that for each further period: then all
-    /// of its links are, and no less is possible, because it is the growth of the stage before or what its own links need.
-    fn growth(&self, before: &[Vec<u64>], period: u64) -> Option<Vec<u64>> {
+    /// Returns the growth of each stage over `period` packets, if it is the same for every further period.
+    /// This is the case if all links of a stage grow by the growth of the previous stage or by their own
+    /// transmission time, whichever is larger.
+    fn growth_per_period(&self, before: &[Vec<u64>], period: u64) -> Option<Vec<u64>> {
         let mut all = Vec::with_capacity(self.stages.len());
         let mut arrivals = 0;
         for (stage, before) in self.stages.iter().zip(before) {
             let links = &stage.kinds[0];
             let own = links.occupied * (period / links.free.len() as u64);
             let growth = own.max(arrivals);
-            let after = stage.sorted();
+            let after = stage.sorted_free_times();
             if !before
                 .iter()
                 .zip(after)
@@ -343,12 +354,12 @@ impl Pipeline {
         Some(all)
     }
 
-    /// Goes on by so many periods.
-    fn skip(&mut self, growth: &[u64], periods: u64) {
+    /// Advances by a number of periods.
+    fn skip_periods(&mut self, growth: &[u64], periods: u64) {
         let mut arrivals = 0;
         for (stage, growth) in self.stages.iter_mut().zip(growth) {
             let by = growth.saturating_mul(periods);
-            stage.shift(by, arrivals);
+            stage.advance_by(by, arrivals);
             arrivals = by;
         }
         self.last_arrival += arrivals;

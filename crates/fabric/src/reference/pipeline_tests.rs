@@ -1,30 +1,30 @@
-//! The closed form and the repetition against packets one by one.
+//! Compares the closed form and the skipping of periods with a simulation of single packets.
 
 use super::*;
 use xoff_testing::random_generator;
 
-fn hop(speed_mbps: u32, latency_ns: u64) -> Hop {
-    Hop {
+fn hop(speed_mbps: u32, latency_ns: u64) -> LinkHop {
+    LinkHop {
         timing: LinkTiming::ethernet(speed_mbps),
         tag_bytes: 0,
         latency: Picos::from_nanos(latency_ns),
     }
 }
 
-fn run(frame_len: u32, count: u64) -> Run {
-    Run { frame_len, count }
+fn run(frame_len: u32, count: u64) -> PacketRun {
+    PacketRun { frame_len, count }
 }
 
-/// Packets one by one over links in a row.
-fn one_by_one(path: &[Hop], train: &[Run]) -> Picos {
+/// Sends single packets over links in series.
+fn one_by_one(path: &[LinkHop], train: &[PacketRun]) -> Picos {
     let mut free = vec![0; path.len()];
     let mut last = 0;
     for run in train {
         for _ in 0..run.count {
             let mut at = 0_u64;
             for (hop, free) in path.iter().zip(&mut free) {
-                *free = at.max(*free) + hop.occupied(run.frame_len);
-                at = hop.arrival(*free);
+                *free = at.max(*free) + hop.transmission_ps(run.frame_len);
+                at = hop.arrival_ps(*free);
             }
             last = at;
         }
@@ -33,10 +33,10 @@ fn one_by_one(path: &[Hop], train: &[Run]) -> Picos {
 }
 
 #[test]
-fn the_closed_form_is_that_of_packets_one_by_one() {
+fn the_closed_form_equals_a_simulation_of_single_packets() {
     let mut below = random_generator(1);
     for _ in 0..500 {
-        let path: Vec<Hop> = (0..1 + below(7))
+        let path: Vec<LinkHop> = (0..1 + below(7))
             .map(|_| {
                 hop(
                     [7, 1_000, 10_000, 25_000, 100_000, 400_000][below(6) as usize],
@@ -44,13 +44,13 @@ fn the_closed_form_is_that_of_packets_one_by_one() {
                 )
             })
             .collect();
-        let train: Vec<Run> = (0..1 + below(4))
+        let train: Vec<PacketRun> = (0..1 + below(4))
             .map(|_| run(40 + below(4_200) as u32, below(40)))
             .collect();
         let expected = one_by_one(&path, &train);
         if train.iter().any(|run| run.count > 0) {
             assert_eq!(
-                over_path(&path, &train, Picos::ZERO),
+                path_arrival(&path, &train, Picos::ZERO),
                 expected,
                 "{path:?} {train:?}"
             );
@@ -59,10 +59,10 @@ fn the_closed_form_is_that_of_packets_one_by_one() {
 }
 
 #[test]
-fn stages_of_one_link_are_a_path() {
+fn stages_of_one_link_equal_a_path() {
     let mut below = random_generator(2);
     for _ in 0..200 {
-        let path: Vec<Hop> = (0..1 + below(6))
+        let path: Vec<LinkHop> = (0..1 + below(6))
             .map(|_| hop([1_000, 10_000, 25_000, 100_000][below(4) as usize], below(5_000)))
             .collect();
         let train = [
@@ -70,18 +70,18 @@ fn stages_of_one_link_are_a_path() {
             run(1_058, 1 + below(5_000)),
             run(62 + below(996) as u32, 1),
         ];
-        let stages: Vec<Stage> = path.iter().map(|hop| Stage::one(*hop)).collect();
+        let stages: Vec<Stage> = path.iter().map(|hop| Stage::single_link(*hop)).collect();
         let released = Picos(below(1_000_000));
         assert_eq!(
-            over_stages(&stages, &train, released),
-            over_path(&path, &train, released),
+            stages_arrival(&stages, &train, released),
+            path_arrival(&path, &train, released),
             "{path:?} {train:?}"
         );
     }
 }
 
 #[test]
-fn skipped_packets_change_nothing() {
+fn skipped_periods_do_not_change_the_result() {
     let mut below = random_generator(3);
     for _ in 0..200 {
         let order = [QueueOrder::AsSent, QueueOrder::AsArrived, QueueOrder::Unknown][below(3) as usize];
@@ -97,13 +97,13 @@ fn skipped_packets_change_nothing() {
         let last = 62 + below(996) as u32;
         let train = [run(1_058, 3_000), run(last, 1)];
         let mut pipeline = Pipeline::new(&stages, 0);
-        // All packets pass stage after stage.
+        // All packets are computed stage by stage.
         let frame_lens: Vec<u32> = [1_058; 3_000].into_iter().chain([last]).collect();
         pipeline.send_tail(&frame_lens);
         let expected = Picos(pipeline.last_arrival);
         if order != QueueOrder::Unknown {
             assert_eq!(
-                over_stages(&stages, &train, Picos::ZERO),
+                stages_arrival(&stages, &train, Picos::ZERO),
                 expected,
                 "{stages:?} {train:?}"
             );
@@ -118,27 +118,27 @@ fn skipped_packets_change_nothing() {
         }
         let one_by_one = pipeline.last_arrival;
         let mut pipeline = Pipeline::new(&stages, 0);
-        train.iter().for_each(|run| pipeline.send(run));
+        train.iter().for_each(|run| pipeline.send_run(run));
         assert_eq!(pipeline.last_arrival, one_by_one, "{stages:?} {train:?}");
     }
 }
 
-/// Links of a fabric, each with a queue of its own.
-struct Network {
-    hops: Vec<Hop>,
+/// Links of a network, each with its own queue.
+struct LinkQueues {
+    hops: Vec<LinkHop>,
     free: Vec<u64>,
 }
 
-impl Network {
-    fn new(hops: &[Hop]) -> Network {
-        Network {
+impl LinkQueues {
+    fn new(hops: &[LinkHop]) -> LinkQueues {
+        LinkQueues {
             hops: hops.to_vec(),
             free: vec![0; hops.len()],
         }
     }
 
-    /// Carries packets, each over the links that it names, in the order of their arrival at each link; the last arrival.
-    fn carry(&mut self, packets: &[(u32, Vec<usize>)]) -> u64 {
+    /// Sends packets over their links in the order of their arrival at each link. Returns the last arrival.
+    fn send_packets_over_links(&mut self, packets: &[(u32, Vec<usize>)]) -> u64 {
         let mut events: BinaryHeap<Reverse<(u64, usize, usize)>> = BinaryHeap::new();
         (0..packets.len()).for_each(|packet| events.push(Reverse((0, packet, 0))));
         let mut last = 0;
@@ -148,26 +148,27 @@ impl Network {
                 last = last.max(at);
                 continue;
             };
-            let free = at.max(self.free[*link]) + self.hops[*link].occupied(*frame_len);
+            let free = at.max(self.free[*link]) + self.hops[*link].transmission_ps(*frame_len);
             self.free[*link] = free;
-            events.push(Reverse((self.hops[*link].arrival(free), packet, step + 1)));
+            events.push(Reverse((self.hops[*link].arrival_ps(free), packet, step + 1)));
         }
         last
     }
 }
 
 /// A message whose last packet is shorter than the others.
-fn short_ending(below: &mut impl FnMut(u64) -> u64) -> Vec<Run> {
+fn short_ending(below: &mut impl FnMut(u64) -> u64) -> Vec<PacketRun> {
     let (full, short, count) = (300 + below(4_000) as u32, 62 + below(238) as u32, below(60));
     vec![run(full + 16, 1), run(full, count), run(short, 1)]
 }
 
-/// Compares stages with links that have queues of their own; `path_of` gives the links of each packet, by its place in the train.
+/// Compares stages with links that have their own queues. `path_of` returns the links of a packet by its
+/// index in the train.
 #[track_caller]
-fn assert_as_with_queues(
+fn assert_equals_separate_queues(
     stages: &[Stage],
-    hops: &[Hop],
-    train: &[Run],
+    hops: &[LinkHop],
+    train: &[PacketRun],
     path_of: impl Fn(usize) -> Vec<usize>,
 ) {
     let frame_lens = train.iter().flat_map(|run| (0..run.count).map(|_| run.frame_len));
@@ -176,14 +177,14 @@ fn assert_as_with_queues(
         .map(|(packet, frame_len)| (frame_len, path_of(packet)));
     let packets: Vec<_> = packets.collect();
     assert_eq!(
-        over_stages(stages, train, Picos::ZERO),
-        Picos(Network::new(hops).carry(&packets)),
+        stages_arrival(stages, train, Picos::ZERO),
+        Picos(LinkQueues::new(hops).send_packets_over_links(&packets)),
         "{stages:?} {train:?}"
     );
 }
 
 #[test]
-fn spraying_over_spines_is_that_of_queues_of_their_own() {
+fn spraying_over_spines_equals_separate_queues() {
     let mut below = random_generator(5);
     for _ in 0..500 {
         let spines = 1 + below(8) as usize;
@@ -198,23 +199,23 @@ fn spraying_over_spines_is_that_of_queues_of_their_own() {
             order,
         };
         let stages = [
-            Stage::one(host),
+            Stage::single_link(host),
             stage(QueueOrder::AsSent),
             stage(QueueOrder::AsArrived),
-            Stage::one(host),
+            Stage::single_link(host),
         ];
         let mut hops = vec![host, host];
         hops.extend(vec![uplink; 2 * spines]);
-        assert_as_with_queues(&stages, &hops, &train, |packet| {
+        assert_equals_separate_queues(&stages, &hops, &train, |packet| {
             let spine = packet % spines;
             vec![0, 2 + spine, 2 + spines + spine, 1]
         });
     }
 }
 
-/// A fat tree: two aggregation switches in each pod, with `cores` core switches each.
+/// A fat tree with two aggregation switches in each pod and `cores` core switches for each of them.
 #[test]
-fn spraying_over_a_fat_tree_is_that_of_queues_of_their_own() {
+fn spraying_over_a_fat_tree_equals_separate_queues() {
     let mut below = random_generator(6);
     for _ in 0..500 {
         let cores = 1 + below(4) as usize;
@@ -230,16 +231,16 @@ fn spraying_over_a_fat_tree_is_that_of_queues_of_their_own() {
             order,
         };
         let stages = [
-            Stage::one(host),
+            Stage::single_link(host),
             stage(edge, 2, QueueOrder::AsSent),
             stage(core, 2 * cores, QueueOrder::AsSent),
             stage(core, 2 * cores, QueueOrder::AsArrived),
             stage(edge, 2, QueueOrder::AsArrived),
-            Stage::one(host),
+            Stage::single_link(host),
         ];
         let mut hops = vec![host, host, edge, edge, edge, edge];
         hops.extend(vec![core; 4 * cores]);
-        assert_as_with_queues(&stages, &hops, &train, |packet| {
+        assert_equals_separate_queues(&stages, &hops, &train, |packet| {
             let (side, place) = (packet % 2, packet % (2 * cores));
             vec![0, 2 + side, 6 + place, 6 + 2 * cores + place, 4 + side, 1]
         });
@@ -254,23 +255,24 @@ fn four_links_of_a_quarter_of_the_speed_are_as_fast_as_one() {
         links: vec![links],
         order: QueueOrder::AsArrived,
     });
-    // 1000 packets of 1082 bytes, and the last one over three more links; less the gaps that no arrival waits for.
+    // 1000 packets of 1082 bytes, and the last one over three more links, without the gaps that do not delay
+    // arrivals.
     let byte = 80;
     let expected = 1_082 * byte * 1_000 + 1_082 * byte * (4 + 4 + 1) - 12 * byte * (1 + 4 + 4 + 1);
-    assert_eq!(over_stages(&stages, &train, Picos::ZERO), Picos(expected));
+    assert_eq!(stages_arrival(&stages, &train, Picos::ZERO), Picos(expected));
 }
 
 #[test]
-fn a_million_million_packets_take_no_time_to_count() {
+fn a_long_message_needs_no_long_computation() {
     let train = [run(1_058, 1_000_000_000_000)];
     let path = [hop(400_000, 0), hop(100_000, 0)];
     let expected = 1_000_000_000_000 * 1_082 * 80 + 1_082 * 20 - 12 * (20 + 80);
-    assert_eq!(over_path(&path, &train, Picos::ZERO), Picos(expected));
+    assert_eq!(path_arrival(&path, &train, Picos::ZERO), Picos(expected));
     let stages = path.map(|hop| Stage {
         links: vec![(hop, 2)],
         order: QueueOrder::AsSent,
     });
-    let spread = over_stages(&stages, &train, Picos::ZERO);
+    let spread = stages_arrival(&stages, &train, Picos::ZERO);
     assert!(
         spread.0 > expected / 2 - 100_000 && spread.0 < expected / 2 + 1_000_000,
         "{spread:?}"

@@ -1,76 +1,77 @@
-//! All paths that packets may take from a switch to a host.
+//! All paths from a switch to a host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::forwarding::{Destination, Forwarding, Ingress};
-use super::pipeline::{Hop, QueueOrder, Stage};
+use super::forwarding::{DestinationHost, FabricForwarding, IngressState};
+use super::pipeline::{LinkHop, QueueOrder, Stage};
 
-/// Most paths that differ in speeds, delays or order of their links which are kept.
+/// Limit of stored paths that differ in the speed, delay or order of their links.
 const PATHS_MAX: usize = 32;
 /// Bytes of a VLAN tag.
 pub(super) const TAG_BYTES: u32 = 4;
 
-/// Links that the packets of one flow may take at the same distance from its source.
+/// Links of one flow at the same distance from its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Layer {
-    /// Kinds of links, and how many there are of each.
-    links: Vec<(Hop, usize)>,
-    /// Switches that send into them.
+struct LinkLayer {
+    /// Kinds of links, with the number of links of each kind.
+    links: Vec<(LinkHop, usize)>,
+    /// Number of switches that send into these links.
     switches: usize,
-    /// One of these may divide the packets of a queue pair.
+    /// At least one of these switches may spread the packets of a queue pair.
     spreads: bool,
 }
 
-/// The paths from a switch to a host, behind the link of the source.
+/// Paths from a switch to a host, without the link of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Route {
-    /// Every path once, however many there are that differ in nothing but names.
-    paths: Vec<Vec<Hop>>,
-    /// There were more than are kept.
+    /// Different paths. Paths that differ only in names are stored once.
+    paths: Vec<Vec<LinkHop>>,
+    /// More paths exist than are stored.
     incomplete: bool,
-    /// Where all paths have equally many links: the links by distance.
-    layers: Option<Vec<Layer>>,
+    /// Links by distance, if all paths have the same number of links.
+    layers: Option<Vec<LinkLayer>>,
 }
 
 impl Route {
-    /// Follows what switches forward; `None` if nothing leads to the destination.
+    /// Follows the forwarding of the switches. Returns `None` if no path leads to the destination.
     pub(super) fn find(
-        forwarding: &Forwarding,
-        from: (usize, Ingress),
-        destination: &Destination,
+        forwarding: &FabricForwarding,
+        from: (usize, IngressState),
+        destination: &DestinationHost,
     ) -> Option<Route> {
-        let forwarded = |switch, ingress| forwarding.next(switch, ingress, destination);
-        let shortest = |switch, _| forwarding.shortest(switch, destination);
-        // A configuration that is not understood here, or that the model does not decide by itself, does not make a reference
-        // impossible: no path is shorter than the shortest.
-        Search::run(forwarding, from, destination, forwarded)
-            .or_else(|| Search::run(forwarding, from, destination, shortest))
+        let forwarded = |switch, ingress| forwarding.next_links(switch, ingress, destination);
+        let shortest = |switch, _| forwarding.shortest_path_links(switch, destination);
+        // If the configuration is not supported here, or the model does not decide alone, the shortest path
+        // is still a valid lower bound.
+        PathSearch::run(forwarding, from, destination, forwarded)
+            .or_else(|| PathSearch::run(forwarding, from, destination, shortest))
     }
 
-    /// Paths for a message that takes one of them, each behind `first`.
-    pub(super) fn single_paths(&self, first: Hop) -> Vec<Vec<Hop>> {
+    /// Returns the candidate paths of a message that uses one path, each with the link `first`.
+    pub(super) fn single_paths(&self, first: LinkHop) -> Vec<Vec<LinkHop>> {
         if !self.incomplete {
-            return self.paths.iter().map(|path| with_first(first, path)).collect();
+            return self.paths.iter().map(|path| prepend_hop(first, path)).collect();
         }
         let stages = self.stages(first, 1, false);
         let best = |stage: &Stage| stage.links.first().map(|(hop, _)| *hop);
         vec![stages.iter().filter_map(best).collect()]
     }
 
-    /// Whether `streams` queue pairs, whose packets switches hash, may use several links at once.
+    /// Returns whether `streams` queue pairs can use several links at once.
     pub(super) fn is_wide(&self, streams: usize, entropy: bool) -> bool {
         let layers = self.layers.iter().flatten();
-        let spread = |layer: &Layer| layer.link_count() > 1 && (streams > 1 || entropy || layer.spreads);
+        let spread = |layer: &LinkLayer| layer.link_count() > 1 && (streams > 1 || entropy || layer.spreads);
         self.layers.is_none() && (streams > 1 || entropy) || layers.into_iter().any(spread)
     }
 
-    /// Links that `streams` queue pairs use at once at most, by distance, behind `first`. `entropy`: each packet has a hash of its own.
-    pub(super) fn stages(&self, first: Hop, streams: usize, entropy: bool) -> Vec<Stage> {
-        let mut stages = vec![Stage::one(first)];
+    /// Returns the links that `streams` queue pairs can use at once, by distance, after `first`. With
+    /// `entropy`, each packet has its own hash.
+    pub(super) fn stages(&self, first: LinkHop, streams: usize, entropy: bool) -> Vec<Stage> {
+        let mut stages = vec![Stage::single_link(first)];
         let Some(layers) = &self.layers else {
-            // What paths of several lengths share: the link of the destination.
+            // Paths of different lengths only share the link of the destination.
             let last = self.paths.iter().filter_map(|path| path.last()).copied().next();
-            stages.extend(last.map(Stage::one));
+            stages.extend(last.map(Stage::single_link));
             return stages;
         };
         let (mut used, mut divided, mut ordered) = (1, false, true);
@@ -78,7 +79,7 @@ impl Route {
             let links = layer.link_count();
             let before = used;
             let divides = entropy || layer.spreads;
-            // Where packets were divided before, each of the switches that they reach hashes them.
+            // If packets were spread before, each switch that they reach hashes them again.
             let sources = if divided { layer.switches.min(used) } else { 1 };
             used = if divides {
                 links
@@ -89,7 +90,7 @@ impl Route {
             let equal = layer.links.len() == 1 && used == links;
             let order = match layer.switches {
                 _ if used == 1 => QueueOrder::AsArrived,
-                // Packets that are hashed, and links of several kinds, do not take turns.
+                // Hashed packets, and links of several kinds, are not used in turn.
                 _ if !(ordered && equal && (divides || streams <= 1)) => QueueOrder::Unknown,
                 switches if switches == links => QueueOrder::AsArrived,
                 switches if switches == before => QueueOrder::AsSent,
@@ -98,16 +99,16 @@ impl Route {
             ordered &= order != QueueOrder::Unknown;
             stages.push(Stage {
                 order,
-                ..layer.fastest(used)
+                ..layer.fastest_links(used)
             });
         }
         stages
     }
 }
 
-impl Layer {
-    /// Its `count` fastest links. If that is not all of them, each has the shortest delay of all.
-    fn fastest(&self, count: usize) -> Stage {
+impl LinkLayer {
+    /// Returns the `count` fastest links. If there are more links, each one gets the shortest latency of all.
+    fn fastest_links(&self, count: usize) -> Stage {
         let mut links = self.links.clone();
         links.sort_by_key(|(hop, _)| {
             (
@@ -132,36 +133,36 @@ impl Layer {
     }
 }
 
-fn with_first(first: Hop, path: &[Hop]) -> Vec<Hop> {
+fn prepend_hop(first: LinkHop, path: &[LinkHop]) -> Vec<LinkHop> {
     std::iter::once(first).chain(path.iter().copied()).collect()
 }
 
-type At = (usize, Ingress);
+type SearchLocation = (usize, IngressState);
 
-/// The paths to where a search is, by kinds of links.
+/// Paths to a location of the search, as lists of link kinds.
 type PathSet = BTreeSet<Vec<usize>>;
 
-struct Search<'a> {
-    forwarding: &'a Forwarding,
-    destination: &'a Destination,
-    kinds: Vec<Hop>,
+struct PathSearch<'a> {
+    forwarding: &'a FabricForwarding,
+    destination: &'a DestinationHost,
+    kinds: Vec<LinkHop>,
     found: PathSet,
     incomplete: bool,
-    layers: Vec<Layer>,
+    layers: Vec<LinkLayer>,
     /// Distances at which paths end.
     ends: BTreeSet<usize>,
-    /// A path ends where others go on.
+    /// Paths of different lengths exist.
     uneven: bool,
 }
 
-impl Search<'_> {
+impl PathSearch<'_> {
     fn run(
-        forwarding: &Forwarding,
-        from: At,
-        destination: &Destination,
-        next: impl Fn(usize, Ingress) -> Vec<(usize, Option<u16>)>,
+        forwarding: &FabricForwarding,
+        from: SearchLocation,
+        destination: &DestinationHost,
+        next: impl Fn(usize, IngressState) -> Vec<(usize, Option<u16>)>,
     ) -> Option<Route> {
-        let mut search = Search {
+        let mut search = PathSearch {
             forwarding,
             destination,
             kinds: Vec::new(),
@@ -172,12 +173,12 @@ impl Search<'_> {
             uneven: false,
         };
         let mut front = BTreeMap::from([(from, PathSet::from([Vec::new()]))]);
-        // A path visits a switch once, unless it is a loop.
+        // A path visits a switch only once, unless it is a loop.
         for _ in 0..=forwarding.switch_count() {
             if front.is_empty() {
                 break;
             }
-            front = search.step(&front, &next);
+            front = search.extend_paths(&front, &next);
         }
         if search.found.is_empty() {
             return None;
@@ -191,15 +192,15 @@ impl Search<'_> {
         })
     }
 
-    /// Goes one link further from everywhere.
-    fn step(
+    /// Extends all paths by one link.
+    fn extend_paths(
         &mut self,
-        front: &BTreeMap<At, PathSet>,
-        next: &impl Fn(usize, Ingress) -> Vec<(usize, Option<u16>)>,
-    ) -> BTreeMap<At, PathSet> {
-        let mut beyond: BTreeMap<At, PathSet> = BTreeMap::new();
+        front: &BTreeMap<SearchLocation, PathSet>,
+        next: &impl Fn(usize, IngressState) -> Vec<(usize, Option<u16>)>,
+    ) -> BTreeMap<SearchLocation, PathSet> {
+        let mut beyond: BTreeMap<SearchLocation, PathSet> = BTreeMap::new();
         let mut taken = BTreeSet::new();
-        let mut layer = Layer {
+        let mut layer = LinkLayer {
             links: Vec::new(),
             switches: 0,
             spreads: false,
@@ -211,7 +212,7 @@ impl Search<'_> {
                 if egress.to != self.destination.node && !self.forwarding.is_switch(egress.to) {
                     continue;
                 }
-                let hop = Hop {
+                let hop = LinkHop {
                     timing: egress.timing,
                     tag_bytes: tag.map_or(0, |_| TAG_BYTES),
                     latency: egress.delay.saturating_add(self.forwarding.latency(egress.to)),
@@ -219,9 +220,9 @@ impl Search<'_> {
                 if taken.insert((*switch, link, tag)) {
                     layer.add(hop);
                     switches.insert(*switch);
-                    layer.spreads |= self.forwarding.spreads(*switch);
+                    layer.spreads |= self.forwarding.spreads_packets(*switch);
                 }
-                let kind = self.kind(hop);
+                let kind = self.link_kind(hop);
                 let longer = paths
                     .iter()
                     .map(|path| path.iter().copied().chain([kind]).collect());
@@ -246,7 +247,7 @@ impl Search<'_> {
         beyond
     }
 
-    fn kind(&mut self, hop: Hop) -> usize {
+    fn link_kind(&mut self, hop: LinkHop) -> usize {
         self.kinds
             .iter()
             .position(|kind| *kind == hop)
@@ -257,12 +258,12 @@ impl Search<'_> {
     }
 }
 
-impl Layer {
+impl LinkLayer {
     fn link_count(&self) -> usize {
         self.links.iter().map(|(_, count)| count).sum()
     }
 
-    fn add(&mut self, hop: Hop) {
+    fn add(&mut self, hop: LinkHop) {
         match self.links.iter_mut().find(|(kind, _)| *kind == hop) {
             Some((_, count)) => *count += 1,
             None => self.links.push((hop, 1)),

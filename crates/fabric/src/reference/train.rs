@@ -1,27 +1,27 @@
-//! The packets of a message, in the order in which its sender sends them.
+//! Packets of a message in the order in which they are sent.
 
 use xoff_wire::{IPV4_LEN, IPV6_LEN, Opcode, icrc};
 
-use super::pipeline::Run;
-use crate::lengths::PacketLengths;
+use super::pipeline::PacketRun;
+use crate::packet_lengths::PacketLengths;
 use xoff_host::FixedLengths;
 use xoff_rdma::{Transport, Verb};
 
-/// Frames of a queue pair.
+/// Properties of the frames of a queue pair.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Framing {
+pub(super) struct FrameFormat {
     pub(super) mtu: u32,
     pub(super) ipv6: bool,
     pub(super) transport: Transport,
     pub(super) verb: Verb,
-    /// Lengths over IPv4.
+    /// Packet lengths with IPv4.
     pub(super) lengths: PacketLengths,
-    /// Of a host that has a simulator's lengths.
+    /// Packet lengths of another simulator, if the host uses them.
     pub(super) fixed: Option<FixedLengths>,
 }
 
-impl Framing {
-    /// Length of the READ request that precedes the data, as a socket sees it.
+impl FrameFormat {
+    /// Returns the length of the READ request without FCS.
     pub(super) fn request_len(&self) -> u32 {
         self.frame_len(Opcode::RcReadRequest, 0)
     }
@@ -31,7 +31,7 @@ impl Framing {
         let own = self.lengths.frame_len(opcode, payload) + ipv6 as u32;
         let Some(fixed) = self.fixed else { return own };
         let padded = payload.next_multiple_of(4) + icrc::LEN as u32;
-        // A simulator's length replaces ours, but for telemetry.
+        // The simulator's length replaces the real length, except for telemetry.
         let telemetry = own - PacketLengths::default().frame_len(opcode, payload) - ipv6 as u32;
         (fixed.header_bytes + payload).max(own - telemetry - padded) + telemetry
     }
@@ -54,16 +54,20 @@ impl Framing {
         }
     }
 
-    /// Frames of `bytes` that are divided evenly over `parts` queue pairs, which take turns.
-    pub(super) fn train(&self, bytes: u64, parts: u64) -> Vec<Run> {
-        let parts = parts.max(1);
-        let longer = Part::new(bytes / parts + 1, self.mtu);
-        let shorter = Part::new(bytes / parts, self.mtu);
-        let groups = [(longer, bytes % parts), (shorter, parts - bytes % parts)];
+    /// Returns the frames of `bytes` that are divided evenly over `queue_pairs` queue pairs, which send in
+    /// turn.
+    pub(super) fn train(&self, bytes: u64, queue_pairs: u64) -> Vec<PacketRun> {
+        let queue_pairs = queue_pairs.max(1);
+        let longer = QueuePairShare::new(bytes / queue_pairs + 1, self.mtu);
+        let shorter = QueuePairShare::new(bytes / queue_pairs, self.mtu);
+        let groups = [
+            (longer, bytes % queue_pairs),
+            (shorter, queue_pairs - bytes % queue_pairs),
+        ];
         let mut train = Vec::new();
-        // The second packet to the last but one of the shorter parts: all are equal.
+        // The packets of the shorter shares from the second to the last but one are equal.
         let equal = shorter.packets.saturating_sub(2);
-        let rounds = if !bytes.is_multiple_of(parts) {
+        let rounds = if !bytes.is_multiple_of(queue_pairs) {
             longer.packets
         } else {
             shorter.packets
@@ -71,10 +75,10 @@ impl Framing {
         let mut round = 1;
         while round <= rounds {
             let repeated = if round == 2 { equal.max(1) } else { 1 };
-            for (part, count) in groups {
-                if round <= part.packets {
-                    train.push(Run {
-                        frame_len: self.packet_len(&part, round),
+            for (share, count) in groups {
+                if round <= share.packets {
+                    train.push(PacketRun {
+                        frame_len: self.packet_len(&share, round),
                         count: count * repeated,
                     });
                 }
@@ -84,26 +88,26 @@ impl Framing {
         train
     }
 
-    fn packet_len(&self, part: &Part, number: u64) -> u32 {
-        let (first, last) = (number == 1, number == part.packets);
-        let payload = if last { part.last } else { self.mtu };
+    fn packet_len(&self, share: &QueuePairShare, number: u64) -> u32 {
+        let (first, last) = (number == 1, number == share.packets);
+        let payload = if last { share.last } else { self.mtu };
         self.frame_len(self.opcode(first, last), payload)
     }
 }
 
-/// What one queue pair carries.
+/// Packets of one queue pair.
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct QueuePairShare {
     packets: u64,
-    /// Payload of the last one.
+    /// Payload of the last packet.
     last: u32,
 }
 
-impl Part {
-    fn new(bytes: u64, mtu: u32) -> Part {
+impl QueuePairShare {
+    fn new(bytes: u64, mtu: u32) -> QueuePairShare {
         let mtu = u64::from(mtu.max(1));
         let packets = bytes.div_ceil(mtu).max(1);
-        Part {
+        QueuePairShare {
             packets,
             last: (bytes - (packets - 1) * mtu) as u32,
         }
@@ -114,8 +118,8 @@ impl Part {
 mod tests {
     use super::*;
 
-    fn framing(transport: Transport, verb: Verb) -> Framing {
-        Framing {
+    fn framing(transport: Transport, verb: Verb) -> FrameFormat {
+        FrameFormat {
             mtu: 1000,
             ipv6: false,
             transport,
@@ -125,14 +129,14 @@ mod tests {
         }
     }
 
-    fn lengths(framing: &Framing, bytes: u64, parts: u64) -> Vec<(u32, u64)> {
-        let runs = framing.train(bytes, parts);
+    fn lengths(framing: &FrameFormat, bytes: u64, queue_pairs: u64) -> Vec<(u32, u64)> {
+        let runs = framing.train(bytes, queue_pairs);
         let full = runs.iter().filter(|run| run.count > 0);
         full.map(|run| (run.frame_len, run.count)).collect()
     }
 
     #[test]
-    fn headers_are_those_of_the_first_the_middle_and_the_last_packet() {
+    fn headers_depend_on_the_position_of_the_packet() {
         let write = framing(Transport::Rc, Verb::Write);
         assert_eq!(lengths(&write, 0, 1), [(74, 1)]);
         assert_eq!(lengths(&write, 501, 1), [(74 + 504, 1)]);
@@ -149,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn queue_pairs_take_turns() {
+    fn queue_pairs_send_in_turn() {
         let send = framing(Transport::Rc, Verb::Send);
         assert_eq!(lengths(&send, 7, 3), [(62, 1), (62, 2)]);
-        // Two parts of two packets, one of three.
+        // Two queue pairs send two packets, and one sends three.
         assert_eq!(
             lengths(&send, 6001, 3),
             [(1058, 1), (1058, 2), (1058, 1), (1058, 2), (62, 1)]

@@ -1,4 +1,5 @@
-//! The host in virtual time: two hosts back to back, every frame seen and timed.
+//! Tests of hosts in virtual time. Two hosts are connected directly, and every frame is recorded with its
+//! time.
 
 mod flows;
 mod neighbours;
@@ -16,11 +17,11 @@ use xoff_wire::{MacControl, Pfc};
 use super::*;
 
 const GIGABIT: LinkTiming = LinkTiming::ethernet(1_000);
-/// Time of a 1082-byte frame on a gigabit link: 1106 bytes with FCS, preamble and gap.
+/// Time of a 1082-byte frame on a link of 1 Gb/s: 1106 bytes with FCS, preamble and gap.
 const FRAME_TIME: Picos = Picos::from_nanos(8_848);
-/// The wall clock of these tests when model time is zero.
+/// Wall clock of these tests at model time 0.
 const WALL_EPOCH_NS: u64 = 1_700_000_000_000_000_000;
-/// What a NIC of these tests answers a pause in.
+/// Response time of a pause in these tests.
 const RESPONSE: Picos = Picos::from_nanos(1_024);
 
 fn mac(n: u8) -> [u8; 6] {
@@ -35,7 +36,7 @@ fn ipv6(n: u8) -> Ipv6Addr {
     Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, u16::from(n))
 }
 
-/// Host `n` with both addresses, silent but for its flows: announcements are taken off first.
+/// Returns the configuration of host `n` with both addresses and without announcements.
 fn host_config(n: u8) -> HostConfig {
     let mut config = HostConfig::new(format!("h{n}"), mac(n), GIGABIT);
     config.ipv4 = Some(ipv4(n));
@@ -45,7 +46,7 @@ fn host_config(n: u8) -> HostConfig {
     config
 }
 
-/// Flow `id` from host 1 to host 2 whose every frame is 1082 bytes long but for the first of each 64 MiB.
+/// Returns flow `id` from host 1 to host 2. All frames have 1082 bytes, except the first of each 64 MiB.
 fn flow(id: u32, class: u8) -> FlowConfig {
     let mut flow = FlowConfig::lossless(id, ipv4(2).into(), Some(mac(2)));
     flow.class = class;
@@ -63,16 +64,16 @@ fn receiver() -> Host {
     Host::new(&host_config(2)).unwrap()
 }
 
-/// A frame on the wire.
+/// A sent frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Sent {
-    /// When it was handed over; its last bit is later.
+struct SentFrame {
+    /// Start of the transmission.
     at: Picos,
     bytes: Vec<u8>,
 }
 
-impl Sent {
-    /// Its stamp; `None` of ARP, neighbour discovery and PFC.
+impl SentFrame {
+    /// Returns the stamp, or `None` for ARP, neighbour discovery and PFC.
     fn stamp(&self) -> Option<Stamp> {
         let view = xoff_wire::RoceView::new_checked(&self.bytes).ok()?;
         Stamp::read(view.payload())
@@ -83,14 +84,14 @@ fn wall_ns(now: Picos) -> u64 {
     WALL_EPOCH_NS + now.as_nanos()
 }
 
-/// Drives a host alone, called exactly when it asks, until `end`; returns the frames of its flows.
-fn run_alone(host: &mut Host, from: Picos, end: Picos) -> Vec<Sent> {
+/// Runs a single host until `end` with calls at its deadlines. Returns the frames of its flows.
+fn run_single_host(host: &mut Host, from: Picos, end: Picos) -> Vec<SentFrame> {
     let mut sent = Vec::new();
     let mut buf = vec![0; host.frame_len_max()];
     let mut now = from;
     while now < end {
         while let Some(len) = host.transmit(now, wall_ns(now), &mut buf) {
-            sent.push(Sent {
+            sent.push(SentFrame {
                 at: now,
                 bytes: buf[..len].to_vec(),
             });
@@ -106,8 +107,8 @@ fn run_alone(host: &mut Host, from: Picos, end: Picos) -> Vec<Sent> {
     sent
 }
 
-/// Counts frames without keeping them: rates over long times.
-fn count_alone(host: &mut Host, end: Picos) -> u64 {
+/// Counts the frames of a single host without storing them, for rates over long times.
+fn count_frames_of_single_host(host: &mut Host, end: Picos) -> u64 {
     let mut buf = vec![0; host.frame_len_max()];
     let mut now = Picos::ZERO;
     while now < end {
@@ -117,19 +118,19 @@ fn count_alone(host: &mut Host, end: Picos) -> u64 {
     host.sent_frames()
 }
 
-fn pfc(host: &mut Host, now: Picos, enable: u8, quanta: [u16; 8]) {
+fn deliver_pfc(host: &mut Host, now: Picos, enable: u8, quanta: [u16; 8]) {
     let frame = MacControl::Pfc(Pfc { enable, quanta }).to_frame(mac(9));
     host.receive(now, wall_ns(now), &frame, &parse(&frame));
 }
 
-/// Two hosts joined by a cable of no length. What `tamper` returns for each frame arrives, in that order, when the last
-/// bit of the frame does.
+/// Two hosts on a link without delay. The frames that `tamper` returns for a sent frame arrive, in this
+/// order, with the last bit of the frame.
 struct Cable<T: FnMut(usize, Vec<u8>) -> Vec<Vec<u8>>> {
     hosts: [Host; 2],
     now: Picos,
     in_flight: Vec<(Picos, usize, Vec<u8>)>,
     tamper: T,
-    log: Vec<(usize, Sent)>,
+    log: Vec<(usize, SentFrame)>,
 }
 
 impl<T: FnMut(usize, Vec<u8>) -> Vec<Vec<u8>>> Cable<T> {
@@ -151,7 +152,7 @@ impl<T: FnMut(usize, Vec<u8>) -> Vec<Vec<u8>>> Cable<T> {
                     let bytes = buf[..len].to_vec();
                     self.log.push((
                         side,
-                        Sent {
+                        SentFrame {
                             at: self.now,
                             bytes: bytes.clone(),
                         },
@@ -184,7 +185,7 @@ impl<T: FnMut(usize, Vec<u8>) -> Vec<Vec<u8>>> Cable<T> {
         }
     }
 
-    /// Runs until `stop`, then until what is on the wire has arrived.
+    /// Runs until `stop`, then until all frames in flight have arrived.
     fn run_and_drain(&mut self, stop: Picos) {
         self.run(stop);
         self.hosts.iter_mut().for_each(Host::stop);

@@ -1,4 +1,4 @@
-//! ARP, neighbour discovery and echo.
+//! Tests of ARP, neighbour discovery and echo.
 
 use smoltcp::wire::{ArpOperation, ArpPacket, ArpRepr, EthernetAddress, Icmpv6Packet, Ipv6Packet};
 use xoff_wire::VlanTag;
@@ -6,14 +6,14 @@ use xoff_wire::VlanTag;
 use super::*;
 use crate::config::Gateway;
 
-/// Everything a host sends of itself until `end`.
-fn own_frames(host: &mut Host, end: Picos) -> Vec<Sent> {
+/// Returns all frames that a host sends until `end`.
+fn own_frames(host: &mut Host, end: Picos) -> Vec<SentFrame> {
     let mut frames = Vec::new();
     let mut buf = [0; 2048];
     let mut now = Picos::ZERO;
     while now < end {
         while let Some(len) = host.transmit(now, wall_ns(now), &mut buf) {
-            frames.push(Sent {
+            frames.push(SentFrame {
                 at: now,
                 bytes: buf[..len].to_vec(),
             });
@@ -24,7 +24,7 @@ fn own_frames(host: &mut Host, end: Picos) -> Vec<Sent> {
 }
 
 #[test]
-fn a_host_announces_both_addresses_twice_at_the_start_and_then_now_and_then() {
+fn a_host_announces_both_addresses_periodically() {
     let mut config = host_config(1);
     config.announce_interval = Picos::from_millis(4_000);
     config.vlan = Some(VlanTag::dot1q(0, 20));
@@ -54,7 +54,7 @@ fn a_host_announces_both_addresses_twice_at_the_start_and_then_now_and_then() {
 }
 
 #[test]
-fn flows_without_a_mac_address_ask_for_it_then_send() {
+fn flows_resolve_a_missing_mac_address() {
     for v6 in [false, true] {
         let mut asking = flow(3, 3);
         asking.dst_mac = None;
@@ -74,7 +74,7 @@ fn flows_without_a_mac_address_ask_for_it_then_send() {
 }
 
 #[test]
-fn what_is_in_another_network_goes_to_the_router() {
+fn packets_to_other_networks_use_the_gateway() {
     let mut far = flow(3, 3);
     (far.dst_mac, far.dst_ip) = (None, [192, 0, 2, 1].into());
     let mut near = flow(4, 3);
@@ -90,7 +90,7 @@ fn what_is_in_another_network_goes_to_the_router() {
     assert_eq!(
         cable.hosts[0].unresolved().count(),
         1,
-        "both need the same address"
+        "merged need the same address"
     );
     cable.hosts[0].start(Picos::ZERO);
     cable.run_and_drain(Picos::from_millis(5));
@@ -104,7 +104,7 @@ fn what_is_in_another_network_goes_to_the_router() {
 }
 
 #[test]
-fn an_unanswered_question_is_repeated_every_second_and_nothing_is_sent_blindly() {
+fn unanswered_requests_are_repeated_every_second() {
     let mut asking = flow(3, 3);
     (asking.dst_mac, asking.dst_ip) = (None, ipv4(9).into());
     let mut host = sender(vec![asking]);
@@ -121,7 +121,7 @@ fn an_unanswered_question_is_repeated_every_second_and_nothing_is_sent_blindly()
 }
 
 #[test]
-fn echo_requests_come_back_with_a_right_checksum() {
+fn echo_replies_have_a_valid_checksum() {
     let mut host = receiver();
     own_frames(&mut host, Picos::from_millis(2_000));
     let mut request = Vec::new();

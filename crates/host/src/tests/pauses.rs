@@ -1,19 +1,19 @@
-//! PFC: what a pause stops, and for how long.
+//! Tests of pauses: affected classes and duration.
 
 use super::*;
 
-const ONLY_3: u8 = 1 << 3;
+const PRIORITY_3_BIT: u8 = 1 << 3;
 
-fn one(priority: usize, quanta: u16) -> [u16; 8] {
+fn quanta_of_priority(priority: usize, quanta: u16) -> [u16; 8] {
     let mut all = [0; 8];
     all[priority] = quanta;
     all
 }
 
-/// Eight flows, one a class, each at a tenth of the link; started.
+/// Returns a started host with one flow per class, each at a tenth of the link rate.
 fn eight_classes() -> Host {
     let tenth = |class: u8| FlowConfig {
-        rate: Rate::LinkShare(100_000),
+        rate: FlowRate::LinkShare(100_000),
         ..flow(u32::from(class), class)
     };
     let mut host = sender((0..8).map(tenth).collect());
@@ -21,8 +21,8 @@ fn eight_classes() -> Host {
     host
 }
 
-/// When frames of `class` (a flow has the number of its class) were sent.
-fn times(frames: &[Sent], class: u32) -> Vec<Picos> {
+/// Returns the times of sent frames of `class`. A flow has the number of its class.
+fn send_times(frames: &[SentFrame], class: u32) -> Vec<Picos> {
     frames
         .iter()
         .filter(|frame| frame.stamp().unwrap().flow == class)
@@ -30,15 +30,21 @@ fn times(frames: &[Sent], class: u32) -> Vec<Picos> {
         .collect()
 }
 
-/// Runs to `at`, hands over a PFC frame, runs to `end`: frames sent before and after.
-fn pause_at(host: &mut Host, at: Picos, enable: u8, quanta: [u16; 8], end: Picos) -> (Vec<Sent>, Vec<Sent>) {
-    let before = run_alone(host, Picos::ZERO, at);
-    pfc(host, at, enable, quanta);
-    (before, run_alone(host, at, end))
+/// Passes a PFC frame to a host at `at`. Returns the frames sent before, and those sent after until `end`.
+fn pause_at(
+    host: &mut Host,
+    at: Picos,
+    enable: u8,
+    quanta: [u16; 8],
+    end: Picos,
+) -> (Vec<SentFrame>, Vec<SentFrame>) {
+    let before = run_single_host(host, Picos::ZERO, at);
+    deliver_pfc(host, at, enable, quanta);
+    (before, run_single_host(host, at, end))
 }
 
 #[test]
-fn a_pause_stops_its_class_alone_for_its_quanta_after_the_response_time() {
+fn a_pause_stops_only_its_class_for_its_quanta() {
     let at = Picos::from_millis(2);
     for class in 0..8 {
         let mut host = eight_classes();
@@ -46,16 +52,16 @@ fn a_pause_stops_its_class_alone_for_its_quanta_after_the_response_time() {
             &mut host,
             at,
             1 << class,
-            one(class, 20_000),
+            quanta_of_priority(class, 20_000),
             Picos::from_millis(20),
         );
         let silent_until = at + RESPONSE + GIGABIT.pause_duration(20_000);
         for other in 0..8 {
-            let sent = times(&after, other as u32);
+            let sent = send_times(&after, other as u32);
             if other == class {
                 let first = *sent.iter().find(|t| **t > at + RESPONSE).unwrap();
-                // A class that waits has a frame ready; at most one frame of another class is in transmission, and
-                // another's may have the turn.
+                // A waiting class has a frame ready. At most one frame of another class is in transmission,
+                // and one more may be selected.
                 assert!(
                     first >= silent_until && first <= silent_until + Picos(FRAME_TIME.0 * 8),
                     "class {class}"
@@ -79,14 +85,20 @@ fn a_pause_stops_its_class_alone_for_its_quanta_after_the_response_time() {
 }
 
 #[test]
-fn a_lone_class_resumes_to_the_picosecond() {
+fn a_single_class_resumes_at_the_exact_time() {
     let mut host = sender(vec![flow(3, 3)]);
     host.start(Picos::ZERO);
     let at = Picos::from_millis(1);
-    let (_, after) = pause_at(&mut host, at, ONLY_3, one(3, 1_000), Picos::from_millis(3));
+    let (_, after) = pause_at(
+        &mut host,
+        at,
+        PRIORITY_3_BIT,
+        quanta_of_priority(3, 1_000),
+        Picos::from_millis(3),
+    );
     let resumed = at + RESPONSE + GIGABIT.pause_duration(1_000);
     assert_eq!(
-        times(&after, 3).into_iter().find(|t| *t > at + RESPONSE),
+        send_times(&after, 3).into_iter().find(|t| *t > at + RESPONSE),
         Some(resumed)
     );
 }
@@ -99,37 +111,46 @@ fn frames_leave_until_the_response_time_is_over() {
     let mut host = Host::new(&config).unwrap();
     host.start(Picos::ZERO);
     let at = Picos::from_millis(1);
-    let (_, after) = pause_at(&mut host, at, ONLY_3, one(3, 1_000), Picos::from_millis(3));
+    let (_, after) = pause_at(
+        &mut host,
+        at,
+        PRIORITY_3_BIT,
+        quanta_of_priority(3, 1_000),
+        Picos::from_millis(3),
+    );
     let response = Picos::from_micros(50);
-    let in_response = times(&after, 3).iter().filter(|t| **t < at + response).count() as u64;
+    let in_response = send_times(&after, 3)
+        .iter()
+        .filter(|t| **t < at + response)
+        .count() as u64;
     let fits = response.0 / FRAME_TIME.0;
     assert!(
         in_response == fits || in_response == fits + 1,
         "{in_response} frames, {fits} fit"
     );
-    let resumed = times(&after, 3).into_iter().find(|t| *t >= at + response);
+    let resumed = send_times(&after, 3).into_iter().find(|t| *t >= at + response);
     assert_eq!(resumed, Some(at + response + GIGABIT.pause_duration(1_000)));
 }
 
 #[test]
-fn zero_quanta_resume_at_once_and_a_new_value_replaces_the_timer() {
+fn xon_resumes_and_a_new_pause_replaces_the_timer() {
     let mut host = sender(vec![flow(3, 3)]);
     host.start(Picos::ZERO);
     let at = Picos::from_millis(1);
     let xon = Picos::from_millis(4);
-    let (_, silent) = pause_at(&mut host, at, ONLY_3, one(3, 0xffff), xon);
-    assert!(times(&silent, 3).iter().all(|t| *t <= at + RESPONSE));
-    pfc(&mut host, xon, ONLY_3, [0; 8]);
-    let resumed = run_alone(&mut host, xon, Picos::from_millis(5));
+    let (_, silent) = pause_at(&mut host, at, PRIORITY_3_BIT, quanta_of_priority(3, 0xffff), xon);
+    assert!(send_times(&silent, 3).iter().all(|t| *t <= at + RESPONSE));
+    deliver_pfc(&mut host, xon, PRIORITY_3_BIT, [0; 8]);
+    let resumed = run_single_host(&mut host, xon, Picos::from_millis(5));
     assert_eq!(resumed[0].at, xon + RESPONSE);
 
-    // 100 quanta, and 100 again when half are over: 150 in all.
+    // 100 quanta, and 100 again after half of them: 150 in total.
     let first = Picos::from_millis(5);
-    pfc(&mut host, first, ONLY_3, one(3, 100));
+    deliver_pfc(&mut host, first, PRIORITY_3_BIT, quanta_of_priority(3, 100));
     let second = first + GIGABIT.pause_duration(50);
-    let mut frames = run_alone(&mut host, first, second);
-    pfc(&mut host, second, ONLY_3, one(3, 100));
-    frames.extend(run_alone(&mut host, second, Picos::from_millis(6)));
+    let mut frames = run_single_host(&mut host, first, second);
+    deliver_pfc(&mut host, second, PRIORITY_3_BIT, quanta_of_priority(3, 100));
+    frames.extend(run_single_host(&mut host, second, Picos::from_millis(6)));
     let resumed = frames.iter().map(|f| f.at).find(|t| *t > first + RESPONSE);
     assert_eq!(resumed, Some(first + RESPONSE + GIGABIT.pause_duration(150)));
 }
@@ -142,7 +163,7 @@ fn all_eight_classes_resume_each_at_its_own_time() {
     let (_, after) = pause_at(&mut host, at, 0xff, quanta, Picos::from_millis(20));
     for (class, quanta) in quanta.into_iter().enumerate() {
         let until = at + RESPONSE + GIGABIT.pause_duration(quanta);
-        let first = times(&after, class as u32)
+        let first = send_times(&after, class as u32)
             .into_iter()
             .find(|t| *t > at + RESPONSE)
             .unwrap();
@@ -154,11 +175,11 @@ fn all_eight_classes_resume_each_at_its_own_time() {
 }
 
 #[test]
-fn what_is_not_a_pause_of_this_nic_changes_nothing() {
+fn other_control_frames_do_not_pause() {
     let undisturbed = {
         let mut host = sender(vec![flow(3, 3)]);
         host.start(Picos::ZERO);
-        run_alone(&mut host, Picos::ZERO, Picos::from_millis(3))
+        run_single_host(&mut host, Picos::ZERO, Picos::from_millis(3))
     };
     let disturb = |frame: &[u8], honoured: u8| {
         let mut config = host_config(1);
@@ -167,9 +188,9 @@ fn what_is_not_a_pause_of_this_nic_changes_nothing() {
         let mut host = Host::new(&config).unwrap();
         host.start(Picos::ZERO);
         let at = Picos::from_millis(1);
-        let mut frames = run_alone(&mut host, Picos::ZERO, at);
+        let mut frames = run_single_host(&mut host, Picos::ZERO, at);
         host.receive(at, 0, frame, &parse(frame));
-        frames.extend(run_alone(&mut host, at, Picos::from_millis(3)));
+        frames.extend(run_single_host(&mut host, at, Picos::from_millis(3)));
         frames
     };
     let xoff = |enable: u8| {
@@ -191,9 +212,13 @@ fn what_is_not_a_pause_of_this_nic_changes_nothing() {
         frame
     };
     assert_eq!(disturb(&xoff(0), 0xff), undisturbed, "no bit set");
-    assert_eq!(disturb(&xoff(!ONLY_3), 0xff), undisturbed, "other priorities");
     assert_eq!(
-        disturb(&xoff(0xff), !ONLY_3),
+        disturb(&xoff(!PRIORITY_3_BIT), 0xff),
+        undisturbed,
+        "other priorities"
+    );
+    assert_eq!(
+        disturb(&xoff(0xff), !PRIORITY_3_BIT),
         undisturbed,
         "priority not honoured"
     );
@@ -205,16 +230,16 @@ fn what_is_not_a_pause_of_this_nic_changes_nothing() {
     assert_eq!(disturb(&other_address, 0xff), undisturbed, "another address");
     assert_eq!(disturb(&unknown_opcode, 0xff), undisturbed, "another opcode");
     assert_eq!(disturb(&xoff(0xff)[..30], 0xff), undisturbed, "cut short");
-    assert_ne!(disturb(&xoff(ONLY_3), 0xff), undisturbed);
+    assert_ne!(disturb(&xoff(PRIORITY_3_BIT), 0xff), undisturbed);
 }
 
 #[test]
-fn a_pause_that_ended_while_the_caller_slept_does_not_let_frames_out_from_before_its_end() {
+fn a_late_call_sends_no_frame_from_before_the_end_of_a_pause() {
     let mut host = sender(vec![flow(3, 3)]);
     host.start(Picos::ZERO);
     let at = Picos::from_millis(1);
-    run_alone(&mut host, Picos::ZERO, at);
-    pfc(&mut host, at, ONLY_3, one(3, 1_000));
+    run_single_host(&mut host, Picos::ZERO, at);
+    deliver_pfc(&mut host, at, PRIORITY_3_BIT, quanta_of_priority(3, 1_000));
     let resumed = at + RESPONSE + GIGABIT.pause_duration(1_000);
     let late = resumed + Picos(FRAME_TIME.0 * 5);
     let mut buf = [0; 2048];
@@ -226,7 +251,7 @@ fn a_pause_that_ended_while_the_caller_slept_does_not_let_frames_out_from_before
 }
 
 #[test]
-fn a_slow_receiver_pauses_its_peer_and_loses_nothing() {
+fn a_slow_receiver_pauses_its_peer_without_loss() {
     let mut slow = host_config(2);
     slow.nic.receive_buffer = Some(ReceiveBuffer {
         buffer_bytes: 100_000,
@@ -255,7 +280,7 @@ fn a_slow_receiver_pauses_its_peer_and_loses_nothing() {
         right.nic
     );
     assert_eq!(right.nic.pfc_tx.iter().sum::<u64>(), right.nic.pfc_tx[3]);
-    // 1086 bytes are drained for 1024 of payload.
+    // 1086 bytes are drained for 1024 bytes of payload.
     let drained = 300_000_000 * 1024 / 1086;
     let goodput = right.received[0].goodput_bps;
     assert!(
@@ -265,7 +290,7 @@ fn a_slow_receiver_pauses_its_peer_and_loses_nothing() {
 }
 
 #[test]
-fn a_slow_receiver_without_pfc_drops_and_says_so() {
+fn a_slow_receiver_without_pfc_counts_drops() {
     let mut slow = host_config(2);
     slow.nic.receive_buffer = Some(ReceiveBuffer {
         buffer_bytes: 20_000,
@@ -302,10 +327,10 @@ fn a_nic_without_pfc_honours_802_3x() {
         config.flows = vec![flow(0, 0), flow(3, 3)];
         let mut host = Host::new(&config).unwrap();
         host.start(Picos::ZERO);
-        run_alone(&mut host, Picos::ZERO, at);
+        run_single_host(&mut host, Picos::ZERO, at);
         let frame = MacControl::Pause { quanta: 20_000 }.to_frame(mac(9));
         host.receive(at, wall_ns(at), &frame, &parse(&frame));
-        let after = run_alone(&mut host, at, Picos::from_millis(20));
+        let after = run_single_host(&mut host, at, Picos::from_millis(20));
         let first = after
             .iter()
             .map(|frame| frame.at)
@@ -317,7 +342,7 @@ fn a_nic_without_pfc_honours_802_3x() {
     assert!((silent_until..=silent_until + FRAME_TIME).contains(&first));
     assert_eq!(nic.global_paused_ns, GIGABIT.pause_duration(20_000).as_nanos());
     assert_eq!((nic.pause_rx_frames, nic.paused_ns), (1, [0; 8]));
-    // With PFC on the frame is counted and ignored (IEEE 802.1Q 36.1.1).
+    // With PFC enabled, the frame is counted and ignored (IEEE 802.1Q 36.1.1).
     let (first, nic) = run(false);
     assert!(first < silent_until);
     assert_eq!((nic.pause_rx_frames, nic.global_paused_ns), (1, 0));

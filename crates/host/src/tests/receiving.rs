@@ -1,4 +1,4 @@
-//! What a receiver makes of loss, disorder, duplicates and damage.
+//! Tests of loss, reordering, duplicates and damage at the receiver.
 
 use std::net::IpAddr;
 
@@ -6,11 +6,12 @@ use xoff_wire::{Addresses, BthFields, FlowHeaders, Opcode, RocePacket};
 
 use super::*;
 
-/// Sends flow 3 for 10 ms over a cable that does `tamper` with its frames, given their number.
-fn tampered(mut tamper: impl FnMut(u64, Vec<u8>) -> Vec<Vec<u8>>) -> (HostResults, HostResults) {
+/// Sends flow 3 for 10 ms over a link on which `tamper` changes each frame. `tamper` also gets the number of
+/// the frame.
+fn run_with_tampering(mut tamper: impl FnMut(u64, Vec<u8>) -> Vec<Vec<u8>>) -> (HostResults, HostResults) {
     let mut number = 0;
     let count = |side: usize, frame: Vec<u8>| {
-        let stamped = Sent {
+        let stamped = SentFrame {
             at: Picos::ZERO,
             bytes: frame.clone(),
         }
@@ -31,7 +32,7 @@ fn tampered(mut tamper: impl FnMut(u64, Vec<u8>) -> Vec<Vec<u8>>) -> (HostResult
     )
 }
 
-fn report((left, right): &(HostResults, HostResults)) -> xoff_telemetry::FlowReport {
+fn flow_report_of((left, right): &(HostResults, HostResults)) -> xoff_telemetry::FlowReport {
     flow_report(
         &left.name,
         &right.name,
@@ -42,9 +43,9 @@ fn report((left, right): &(HostResults, HostResults)) -> xoff_telemetry::FlowRep
 }
 
 #[test]
-fn an_honest_cable_loses_nothing_and_carries_the_link_rate() {
-    let results = tampered(|_, frame| vec![frame]);
-    let report = report(&results);
+fn a_lossless_cable_carries_the_link_rate() {
+    let results = run_with_tampering(|_, frame| vec![frame]);
+    let report = flow_report_of(&results);
     assert_eq!(
         (report.src.as_str(), report.dst.as_str(), report.class),
         ("h1", "h2", 3)
@@ -62,7 +63,8 @@ fn an_honest_cable_loses_nothing_and_carries_the_link_rate() {
         "{}",
         report.goodput_bps
     );
-    // Stamped when handed over, received a frame's time later; the histogram keeps two digits.
+    // The stamp is written at the start of the transmission, one frame time before the arrival. The histogram
+    // stores two digits.
     let exact = FRAME_TIME.as_nanos();
     assert!(
         report.latency_ns.p50.abs_diff(exact) <= exact / 50,
@@ -76,15 +78,15 @@ fn an_honest_cable_loses_nothing_and_carries_the_link_rate() {
 }
 
 #[test]
-fn lost_frames_are_counted_exactly_also_the_last_ones() {
-    let results = tampered(|n, frame| {
+fn lost_frames_are_counted_including_the_last_ones() {
+    let results = run_with_tampering(|n, frame| {
         if n % 10 == 7 || n > 1_000 {
             vec![]
         } else {
             vec![frame]
         }
     });
-    let report = report(&results);
+    let report = flow_report_of(&results);
     assert_eq!(report.received_frames, 901);
     assert_eq!(report.lost_frames, report.sent_frames - 901);
     assert_eq!((report.reordered_frames, report.duplicate_frames), (0, 0));
@@ -96,9 +98,9 @@ fn lost_frames_are_counted_exactly_also_the_last_ones() {
 }
 
 #[test]
-fn everything_lost_is_everything_lost() {
-    let results = tampered(|_, _| vec![]);
-    let report = report(&results);
+fn a_flow_without_arrivals_is_reported_as_lost() {
+    let results = run_with_tampering(|_, _| vec![]);
+    let report = flow_report_of(&results);
     assert!(report.sent_frames > 1_000);
     assert_eq!(
         (report.received_frames, report.lost_frames),
@@ -109,7 +111,7 @@ fn everything_lost_is_everything_lost() {
 #[test]
 fn swapped_frames_are_reordered_not_lost() {
     let mut held: Option<Vec<u8>> = None;
-    let results = tampered(|n, frame| match n % 100 {
+    let results = run_with_tampering(|n, frame| match n % 100 {
         50 => {
             held = Some(frame);
             vec![]
@@ -117,7 +119,7 @@ fn swapped_frames_are_reordered_not_lost() {
         53 => vec![frame, held.take().unwrap()],
         _ => vec![frame],
     });
-    let report = report(&results);
+    let report = flow_report_of(&results);
     assert_eq!(report.lost_frames, u64::from(held.is_some()));
     assert_eq!(
         report.reordered_frames,
@@ -127,12 +129,12 @@ fn swapped_frames_are_reordered_not_lost() {
 
 #[test]
 fn duplicates_are_counted_and_do_not_hide_losses() {
-    let results = tampered(|n, frame| match n % 100 {
+    let results = run_with_tampering(|n, frame| match n % 100 {
         10 => vec![frame.clone(), frame],
         20 => vec![],
         _ => vec![frame],
     });
-    let report = report(&results);
+    let report = flow_report_of(&results);
     let hundreds = |offset: u64| (report.sent_frames + 99 - offset) / 100;
     assert_eq!(report.duplicate_frames, hundreds(10));
     assert_eq!(report.lost_frames, hundreds(20));
@@ -141,28 +143,28 @@ fn duplicates_are_counted_and_do_not_hide_losses() {
 
 #[test]
 fn damaged_frames_are_icrc_errors_and_lost() {
-    let results = tampered(|n, mut frame| {
+    let results = run_with_tampering(|n, mut frame| {
         if n % 50 == 49 {
             let at = 60 + (n as usize * 7) % 1000;
             frame[at] ^= 1 << (n % 8);
         }
         vec![frame]
     });
-    let report = report(&results);
+    let report = flow_report_of(&results);
     assert_eq!(report.icrc_errors, report.sent_frames / 50);
     assert_eq!(report.lost_frames, report.icrc_errors);
 }
 
 #[test]
-fn remarking_on_the_way_is_no_damage() {
-    let results = tampered(|n, mut frame| {
+fn changed_dscp_and_ecn_keep_the_icrc_valid() {
+    let results = run_with_tampering(|n, mut frame| {
         let parsed = parse(&frame);
         if n % 4 == 0 {
             xoff_wire::mark_ce(&mut frame[usize::from(parsed.l3_offset)..], parsed.payload);
         }
         vec![frame]
     });
-    assert_eq!(report(&results).icrc_errors, 0);
+    assert_eq!(flow_report_of(&results).icrc_errors, 0);
     assert_eq!(
         results.1.received[0].ce_marked_frames,
         results.0.sent[0].sent_frames.div_ceil(4)
@@ -192,13 +194,13 @@ fn frames_of_another_run_are_stale_unless_any_token_is_accepted() {
 }
 
 #[test]
-fn latency_is_model_time_when_the_run_is_dilated() {
+fn latency_is_in_model_time_with_dilation() {
     let mut dilated = host_config(2);
     dilated.dilate = 10;
     let mut to = Host::new(&dilated).unwrap();
     let mut from = sender(vec![flow(3, 3)]);
     from.start(Picos::ZERO);
-    for frame in run_alone(&mut from, Picos::ZERO, Picos::from_millis(1)) {
+    for frame in run_single_host(&mut from, Picos::ZERO, Picos::from_millis(1)) {
         to.receive(
             frame.at,
             wall_ns(frame.at) + 50_000,
@@ -213,7 +215,7 @@ fn latency_is_model_time_when_the_run_is_dilated() {
 }
 
 #[test]
-fn frames_for_others_are_counted_as_flooded() {
+fn frames_for_other_hosts_count_as_flooded() {
     let mut elsewhere = flow(3, 3);
     elsewhere.dst_mac = Some(mac(77));
     let mut cable = Cable::new([sender(vec![elsewhere]), receiver()], |_, f| vec![f]);
@@ -246,7 +248,7 @@ fn other_roce_senders_are_checked_by_their_psns() {
         frame[len - 10] ^= u8::from(damage);
         host.receive(Picos::ZERO, 0, &frame[..len], &parse(&frame[..len]));
     };
-    // In order over the wrap, two missing, one of them late, one repeated, one damaged.
+    // In order across the PSN wrap, two missing, one of them late, one repeated, one damaged.
     for psn in [0x00ff_fffe, 0x00ff_ffff, 0, 3, 2, 3] {
         send(Opcode::RcSendMiddle, psn, false);
     }

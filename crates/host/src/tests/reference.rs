@@ -1,7 +1,8 @@
-//! An ICRC computed from the text of the standard (IBTA annex A17.3.3), bit by bit, sharing nothing with the codecs.
+//! ICRC computed from the text of the standard (IBTA annex A17.3.3), bit by bit and independent of the
+//! codecs.
 
-/// Whether an untagged or once tagged RoCEv2 frame carries the right ICRC.
-pub(super) fn icrc_is_right(frame: &[u8]) -> bool {
+/// Returns whether an untagged or single-tagged RoCEv2 frame has the correct ICRC.
+pub(super) fn has_valid_icrc(frame: &[u8]) -> bool {
     let ip = if frame[12..14] == [0x81, 0x00] { 18 } else { 14 };
     let v6 = frame[ip] >> 4 == 6;
     let ip_len = if v6 { 40 } else { 20 };
@@ -37,8 +38,8 @@ pub(super) fn icrc_is_right(frame: &[u8]) -> bool {
 }
 
 #[test]
-fn the_reference_agrees_with_published_vectors() {
-    // scapy's UC SEND_ONLY, and a CNP captured from a ConnectX-4 Lx.
+fn the_reference_matches_published_frames() {
+    // UC SEND_ONLY of scapy, and a CNP captured from a ConnectX-4 Lx.
     let send = hex(
         "248a07a8fa22248a07a8fa22080045010040047840004011b4d5c0a80007c0a80007c00012b7002caca22460ffff\
          000000d300cf17104630818be28935d90e9a95505401be885e50000078f353f3",
@@ -47,8 +48,8 @@ fn the_reference_agrees_with_published_vectors() {
         "e41d2dab2bc27cfe90643b32080045c2003c718c4000401191610a0011010a001201000012b7002800008100ffff\
          40000118000000000000000000000000000000000000000082fd002a",
     );
-    assert!(icrc_is_right(&send));
-    assert!(icrc_is_right(&cnp));
+    assert!(has_valid_icrc(&send));
+    assert!(has_valid_icrc(&cnp));
 }
 
 fn hex(text: &str) -> Vec<u8> {

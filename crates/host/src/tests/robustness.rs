@@ -1,4 +1,4 @@
-//! Nothing that arrives, and no configuration, makes a host panic; the same input gives the same output.
+//! No arriving frame and no configuration causes a panic, and equal input gives equal output.
 
 use bolero::check;
 
@@ -31,28 +31,28 @@ fn asking_host() -> Host {
     host
 }
 
-fn exercise(host: &mut Host, now: Picos, frame: &[u8]) {
+fn deliver_and_transmit(host: &mut Host, now: Picos, frame: &[u8]) {
     host.receive(now, wall_ns(now), frame, &parse(frame));
     let mut buf = [0; 2048];
     while host.transmit(now, wall_ns(now), &mut buf).is_some() {}
 }
 
 #[test]
-fn arbitrary_bytes_do_no_harm() {
+fn arbitrary_bytes_cause_no_panic() {
     check!()
         .with_type::<Vec<Vec<u8>>>()
         .with_iterations(2_000)
         .for_each(|frames| {
             let mut host = asking_host();
             for (n, frame) in frames.iter().enumerate() {
-                exercise(&mut host, Picos::from_micros(n as u64 * 700), frame);
+                deliver_and_transmit(&mut host, Picos::from_micros(n as u64 * 700), frame);
             }
             host.results(Picos::from_millis(1_000));
         });
 }
 
 #[test]
-fn real_frames_with_changed_bytes_and_lengths_do_no_harm() {
+fn modified_frames_cause_no_panic() {
     let mut peer = sender(vec![
         flow(3, 3),
         FlowConfig {
@@ -72,7 +72,7 @@ fn real_frames_with_changed_bytes_and_lengths_do_no_harm() {
     }
     let mut asker = asking_host();
     while let Some(len) = asker.transmit(Picos::ZERO, 0, &mut buf) {
-        // Questions for host 2's peers, put to host 2 itself.
+        // Requests for the peers of host 2, sent to host 2.
         seeds.push(buf[..len].to_vec());
     }
     seeds.push(
@@ -89,7 +89,7 @@ fn real_frames_with_changed_bytes_and_lengths_do_no_harm() {
         .for_each(|(pick, edits, cut)| {
             let mut frame = seeds[usize::from(*pick) % seeds.len()].clone();
             for (at, value) in edits {
-                // Headers are where it matters: most edits fall into the first 96 bytes.
+                // Most changes are in the first 96 bytes, which contain the headers.
                 let len = if at & 3 == 0 {
                     frame.len()
                 } else {
@@ -101,8 +101,8 @@ fn real_frames_with_changed_bytes_and_lengths_do_no_harm() {
                 frame.truncate(usize::from(cut >> 1) % (frame.len() + 1));
             }
             let mut host = asking_host();
-            exercise(&mut host, Picos::from_micros(10), &frame);
-            exercise(&mut host, Picos::from_micros(900), &frame);
+            deliver_and_transmit(&mut host, Picos::from_micros(10), &frame);
+            deliver_and_transmit(&mut host, Picos::from_micros(900), &frame);
             host.results(Picos::from_millis(1));
         });
 }
@@ -111,7 +111,7 @@ fn real_frames_with_changed_bytes_and_lengths_do_no_harm() {
 fn the_same_input_gives_the_same_frames() {
     let run = || {
         let lossy = FlowConfig {
-            rate: Rate::LinkShare(333_000),
+            rate: FlowRate::LinkShare(333_000),
             ..flow(2, 0)
         };
         let mut cable = Cable::new([sender(vec![flow(1, 3), lossy]), receiver()], |_, f| vec![f]);
@@ -124,7 +124,7 @@ fn the_same_input_gives_the_same_frames() {
 }
 
 #[test]
-fn configurations_out_of_range_are_refused_with_field_value_and_range() {
+fn configurations_out_of_range_are_rejected() {
     let refused = |change: &dyn Fn(&mut HostConfig)| {
         let mut config = host_config(1);
         config.flows = vec![flow(5, 3)];
@@ -145,7 +145,9 @@ fn configurations_out_of_range_are_refused_with_field_value_and_range() {
             c.flows[0].message_bytes = 1030
         }),
         ("flow 5 dst_qp is 16777216", &|c| c.flows[0].dst_qp = 1 << 24),
-        ("flow 5 rate", &|c| c.flows[0].rate = Rate::LinkShare(1_000_001)),
+        ("flow 5 rate", &|c| {
+            c.flows[0].rate = FlowRate::LinkShare(1_000_001)
+        }),
         ("flow 5 destination is 10.0.0.2", &|c| c.ipv4 = None),
     ];
     for (text, change) in cases {
@@ -158,7 +160,7 @@ fn configurations_out_of_range_are_refused_with_field_value_and_range() {
 }
 
 #[test]
-fn a_buffer_too_short_for_a_frame_gets_none() {
+fn a_short_buffer_gets_no_frame() {
     let mut host = sender(vec![flow(3, 3)]);
     host.start(Picos::ZERO);
     let mut short = [0; 1000];

@@ -8,7 +8,7 @@ use serde::de::{self, Deserializer, MapAccess, Visitor};
 use serde_saphyr::Spanned;
 
 use super::OneOrMore;
-use xoff_rdma::congestion::Value;
+use xoff_rdma::congestion::ParameterValue;
 
 /// A job of any kind: which fields a kind has is checked where it is resolved.
 #[derive(Clone, Debug, Deserialize)]
@@ -100,7 +100,7 @@ pub(crate) struct Transport {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Congestion {
     pub(crate) name: Option<String>,
-    pub(crate) parameters: BTreeMap<String, Value>,
+    pub(crate) parameters: BTreeMap<String, ParameterValue>,
 }
 
 impl<'de> Deserialize<'de> for Congestion {
@@ -119,9 +119,9 @@ impl<'de> Deserialize<'de> for Congestion {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut said = Congestion::default();
-                while let Some((key, value)) = map.next_entry::<String, Value>()? {
+                while let Some((key, value)) = map.next_entry::<String, ParameterValue>()? {
                     match (key.as_str(), value) {
-                        ("name", Value::Text(name)) => said.name = Some(name),
+                        ("name", ParameterValue::Text(name)) => said.name = Some(name),
                         (_, value) => drop(said.parameters.insert(key, value)),
                     }
                 }

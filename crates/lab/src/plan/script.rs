@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigLayer, FlowPlan};
 use crate::expr::Expression;
-use xoff_fabric::{Fault, FaultAction, Selector};
+use xoff_fabric::{Fault, FaultAction, FrameSelector};
 
 /// A script: its steps, one after the other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -214,10 +214,10 @@ impl FaultPlan {
                 FaultAction::Drop
             },
             selector: match self.selector {
-                SelectorPlan::All => Selector::All,
-                SelectorPlan::EveryNth(n) => Selector::EveryNth(n),
-                SelectorPlan::Probability(probability) => Selector::Probability(probability),
-                SelectorPlan::Psn(psn, dst_qp) => Selector::Psn { psn, dst_qp },
+                SelectorPlan::All => FrameSelector::All,
+                SelectorPlan::EveryNth(n) => FrameSelector::EveryNth(n),
+                SelectorPlan::Probability(probability) => FrameSelector::Probability(probability),
+                SelectorPlan::Psn(psn, dst_qp) => FrameSelector::Psn { psn, dst_qp },
             },
             frames_max: self.frames_max,
             spares_up_to_len: self.spares_up_to_len,

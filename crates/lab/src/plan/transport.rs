@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use xoff_wire::Ecn;
 
-use xoff_fabric::Transport;
+use xoff_fabric::JobTransport;
 use xoff_host::Entropy;
 use xoff_rdma::QpConfig;
-use xoff_rdma::congestion::{Choice, ParameterError};
+use xoff_rdma::congestion::{CongestionConfig, ParameterError};
 use xoff_workload::{Framing, Spread};
 
 /// Preamble, start delimiter and gap of Ethernet, bytes.
@@ -20,7 +20,7 @@ pub struct TransportPlan {
     /// Each queue pair, but for its numbers.
     pub qp: QpConfig,
     /// Its congestion control.
-    pub congestion: Choice,
+    pub congestion: CongestionConfig,
     /// DSCP of data, of acknowledgements and of CNPs.
     pub dscp: [u8; 3],
     /// UDP source port of all its queue pairs; `None` derives each from the queue pair's numbers.
@@ -42,7 +42,7 @@ impl TransportPlan {
         TransportPlan {
             name: name.into(),
             qp: QpConfig::new(0, 0),
-            congestion: Choice::default(),
+            congestion: CongestionConfig::default(),
             dscp: [26, 26, 48],
             source_port: None,
             entropy: None,
@@ -71,8 +71,8 @@ impl TransportPlan {
     ///
     /// # Errors
     /// Parameters of the congestion control that it does not take; those of a checked plan are good.
-    pub fn transport(&self) -> Result<Transport, ParameterError> {
-        Ok(Transport {
+    pub fn transport(&self) -> Result<JobTransport, ParameterError> {
+        Ok(JobTransport {
             qp: self.qp.clone(),
             congestion: self.congestion.factory()?,
             dscp: self.dscp,

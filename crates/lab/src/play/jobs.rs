@@ -2,7 +2,7 @@
 
 use xoff_units::Picos;
 
-use xoff_fabric::{Arrivals, JobHosts, Jobs};
+use xoff_fabric::{JobHosts, Jobs, ReceivedPackets};
 use xoff_host::Host;
 use xoff_rdma::Completion;
 use xoff_runtime::hosts::{Application, AttachedHost, HostsAt};
@@ -20,7 +20,7 @@ pub(super) struct JobRun {
     /// Settings that have no effect.
     pub(super) ineffective: Vec<String>,
     /// What had arrived of each connection in the end.
-    pub(super) arrivals: Vec<Arrivals>,
+    pub(super) arrivals: Vec<ReceivedPackets>,
 }
 
 impl JobRun {
@@ -64,9 +64,9 @@ impl Application for JobRun {
             places: &self.places,
         };
         let working = !self.jobs.is_finished();
-        self.jobs.complete(&mut hosts);
+        self.jobs.process_completions(&mut hosts);
         if self.jobs.next_start() <= now {
-            self.jobs.advance(&mut hosts);
+            self.jobs.post_due(&mut hosts);
         }
         if working {
             self.seen = now;
@@ -83,7 +83,7 @@ impl Application for JobRun {
 
     fn finish(&mut self, hosts: &mut HostsAt<'_>) {
         let place = |host: usize| self.places[host].expect("jobs are of model hosts");
-        self.arrivals = self.jobs.arrivals(|host| hosts.host(place(host)));
+        self.arrivals = self.jobs.received_packets(|host| hosts.host(place(host)));
     }
 }
 

@@ -7,7 +7,7 @@ use crate::plan::LabPlan;
 use crate::play::jobs::JobRun;
 use crate::report::Report;
 use crate::virtual_run::{BalanceReport, Carried, HostReport, LinkReport, ReorderedReport, link_reports};
-use xoff_fabric::{End, FabricPlan};
+use xoff_fabric::{FabricPlan, LinkEnd};
 use xoff_runtime::hosts::HostOutcome;
 use xoff_telemetry::SwitchSnapshot;
 
@@ -69,9 +69,9 @@ impl Ended<'_> {
 
     /// What both directions of every link carried. What the lab's own hosts are not is not known: a kernel, a guest.
     fn carried(&self) -> Vec<[Carried; 2]> {
-        let sent = |end: End| match end {
-            End::Switch { switch, port } => self.by_switch(switch as usize, usize::from(port)),
-            End::Host(host) => {
+        let sent = |end: LinkEnd| match end {
+            LinkEnd::Switch { switch, port } => self.by_switch(switch as usize, usize::from(port)),
+            LinkEnd::Host(host) => {
                 let name = &self.plan.hosts[host as usize].name;
                 let outcome = self.hosts.iter().find(|outcome| outcome.results.name == *name);
                 outcome.map_or_else(Carried::default, |outcome| Carried::by_nic(&outcome.results.nic))

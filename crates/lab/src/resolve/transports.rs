@@ -8,7 +8,7 @@ use super::super::plan::TransportPlan;
 use super::super::units;
 use super::Resolver;
 use xoff_host::{ENTROPY_VALUES_MAX, Entropy, EntropyPick};
-use xoff_rdma::congestion::{Choice, Feedback};
+use xoff_rdma::congestion::{CongestionConfig, CongestionFeedback};
 use xoff_rdma::{MTU_MAX, MTU_MIN, ReceiveQueue, Recovery, Transport as Service};
 use xoff_workload::Spread;
 
@@ -105,9 +105,9 @@ impl Resolver<'_> {
         )
     }
 
-    fn congestion(&mut self, said: &Transport) -> Choice {
+    fn congestion(&mut self, said: &Transport) -> CongestionConfig {
         let Some(congestion) = &said.congestion else {
-            return Choice::default();
+            return CongestionConfig::default();
         };
         let at = congestion.referenced;
         let Some(name) = &congestion.value.name else {
@@ -116,9 +116,9 @@ impl Resolver<'_> {
                 "the congestion control has no `name`",
                 "write {name: dcqcn-nic, ...}",
             );
-            return Choice::default();
+            return CongestionConfig::default();
         };
-        let choice = name.parse().map(|algorithm| Choice {
+        let choice = name.parse().map(|algorithm| CongestionConfig {
             algorithm,
             parameters: congestion.value.parameters.clone(),
         });
@@ -131,7 +131,7 @@ impl Resolver<'_> {
                     error.to_string(),
                     "docs/congestion-control.md has all parameters",
                 );
-                Choice::default()
+                CongestionConfig::default()
             }
         }
     }
@@ -140,7 +140,7 @@ impl Resolver<'_> {
     fn marks(&mut self, said: &Transport, plan: &mut TransportPlan) {
         let default = plan.congestion.feedback();
         let interval = match default {
-            Feedback::Cnp { interval } => interval,
+            CongestionFeedback::Cnp { interval } => interval,
             _ => Picos::from_nanos(CNP_INTERVAL_NS),
         };
         let interval_ns = self.quantity(
@@ -149,17 +149,17 @@ impl Resolver<'_> {
             units::duration_ns,
             units::DURATION,
         );
-        let cnp = Feedback::Cnp {
+        let cnp = CongestionFeedback::Cnp {
             interval: Picos::from_nanos(interval_ns),
         };
         let default = match default {
-            Feedback::Cnp { .. } => cnp,
+            CongestionFeedback::Cnp { .. } => cnp,
             other => other,
         };
         let choices = [
-            ("none", Feedback::None),
+            ("none", CongestionFeedback::None),
             ("cnp", cnp),
-            ("ack-echo", Feedback::AckEcho),
+            ("ack-echo", CongestionFeedback::AckEcho),
         ];
         plan.qp.feedback = self.choice(said.feedback.as_ref(), default, &choices);
         if let (Some(interval), true) = (&said.cnp_interval, plan.qp.feedback != cnp) {

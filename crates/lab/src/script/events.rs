@@ -5,7 +5,7 @@ use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl, Opcode, Syndrome};
 
 use super::super::expr::{Subject, Which};
 use super::arrivals::Arrivals;
-use xoff_fabric::{End, Fabric, FrameView, Observer};
+use xoff_fabric::{Fabric, FrameView, LinkEnd, Observer};
 use xoff_host::Host;
 
 /// The events of [`counters::EVENTS`](super::super::expr::counters::EVENTS).
@@ -127,10 +127,10 @@ impl EventTimes {
     }
 
     /// Enters an event that no observer is told of.
-    pub(super) fn note(&mut self, kind: EventKind, at: Picos, end: End) {
+    pub(super) fn note(&mut self, kind: EventKind, at: Picos, end: LinkEnd) {
         let spans = match end {
-            End::Host(host) => self.hosts.get_mut(host as usize),
-            End::Switch { switch, port } => self
+            LinkEnd::Host(host) => self.hosts.get_mut(host as usize),
+            LinkEnd::Switch { switch, port } => self
                 .ports
                 .get_mut(switch as usize)
                 .and_then(|ports| ports.get_mut(usize::from(port))),
@@ -171,7 +171,7 @@ impl EventTimes {
         }
     }
 
-    fn rdma(&mut self, at: Picos, from: End, frame: &FrameView<'_>) {
+    fn rdma(&mut self, at: Picos, from: LinkEnd, frame: &FrameView<'_>) {
         let Some(bth) = frame.bth() else { return };
         match bth.opcode() {
             Opcode::Cnp => self.note(EventKind::Cnp, at, from),
@@ -183,8 +183,8 @@ impl EventTimes {
 
 /// Of the port that a host is connected to.
 fn address_of_port(fabric: &Fabric, host: usize) -> [u8; 6] {
-    match fabric.peer(End::Host(host as u32)) {
-        Some(End::Switch { switch, port }) => {
+    match fabric.peer(LinkEnd::Host(host as u32)) {
+        Some(LinkEnd::Switch { switch, port }) => {
             let ports = &fabric.switch_config(switch as usize).ports;
             ports.get(usize::from(port)).map_or([0; 6], |port| port.mac)
         }
@@ -201,11 +201,11 @@ fn is_nak(frame: &FrameView<'_>) -> bool {
 
 impl Observer for EventTimes {
     /// Times are kept by port and host.
-    fn needs_order(&self) -> bool {
+    fn needs_total_order(&self) -> bool {
         false
     }
 
-    fn departed(&mut self, at: Picos, _: Picos, from: End, frame: FrameView<'_>) {
+    fn frame_departed(&mut self, at: Picos, _: Picos, from: LinkEnd, frame: FrameView<'_>) {
         if frame.prefix.get(12..14) == Some(&ETHERTYPE_MAC_CONTROL.to_be_bytes()) {
             if let Ok(MacControl::Pfc(pfc)) = MacControl::parse(frame.prefix) {
                 let kind = match pfc.is_xoff() {
@@ -214,13 +214,13 @@ impl Observer for EventTimes {
                 };
                 self.note(kind, at, from);
             }
-        } else if let End::Host(_) = from {
+        } else if let LinkEnd::Host(_) = from {
             self.rdma(at, from, &frame);
         }
     }
 
-    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
-        let End::Host(host) = to else { return };
+    fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
+        let LinkEnd::Host(host) = to else { return };
         let arrivals = self.arrivals.get_mut(host as usize);
         if arrivals.is_some_and(|arrivals| arrivals.note(at, &frame)) {
             self.note(EventKind::Rx, at, to);
@@ -230,34 +230,34 @@ impl Observer for EventTimes {
         }
     }
 
-    fn decided(&mut self, at: Picos, switch: u32, _: PortId, verdict: &Verdict) {
+    fn admission_decided(&mut self, at: Picos, switch: u32, _: PortId, verdict: &Verdict) {
         if let Verdict::Dropped(drop) = verdict {
             let port = drop.port.0;
-            self.note(EventKind::Drop, at, End::Switch { switch, port });
+            self.note(EventKind::Drop, at, LinkEnd::Switch { switch, port });
         }
     }
 
-    fn struck(&mut self, at: Picos, from: End, _: FrameView<'_>, lost: bool) {
+    fn fault_applied(&mut self, at: Picos, from: LinkEnd, _: FrameView<'_>, lost: bool) {
         if lost {
             self.note(EventKind::Drop, at, from);
         }
     }
 
-    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+    fn switch_event(&mut self, switch: u32, event: &SwitchEvent) {
         let (kind, queue) = match event.kind {
             SwitchEventKind::StormDetected { queue, .. } => (EventKind::Storm, queue),
             SwitchEventKind::StormRestored { queue } => (EventKind::StormRestored, queue),
             SwitchEventKind::BigRedSwitch { .. } => return,
         };
         let port = queue.port().0;
-        self.note(kind, event.at, End::Switch { switch, port });
+        self.note(kind, event.at, LinkEnd::Switch { switch, port });
     }
 
-    fn marked(&mut self, at: Picos, port: End) {
+    fn frame_marked(&mut self, at: Picos, port: LinkEnd) {
         self.note(EventKind::Ce, at, port);
     }
 
-    fn served(&mut self, at: Picos, host: u32, state: &Host) {
+    fn host_updated(&mut self, at: Picos, host: u32, state: &Host) {
         let now = HostCounts {
             timeouts: state.endpoint().timeouts(),
             retransmitted: state.endpoint().retransmitted_packets(),
@@ -276,7 +276,7 @@ impl Observer for EventTimes {
             (now.dropped > before.dropped, EventKind::Drop),
         ] {
             if grew {
-                self.note(kind, at, End::Host(host));
+                self.note(kind, at, LinkEnd::Host(host));
             }
         }
     }

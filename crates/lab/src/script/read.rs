@@ -10,7 +10,7 @@ use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Switch, WatchdogStats, W
 use super::super::expr::{Place, Subject, Unknown};
 use super::super::virtual_run::VirtualLab;
 use super::values::{FlowIds, Names};
-use xoff_fabric::diagnose;
+use xoff_fabric::find_deadlock;
 use xoff_host::{ReceivedFlow, SentFlow};
 use xoff_workload::{JobResults, Results};
 
@@ -96,7 +96,9 @@ pub(super) fn check(lab: &VirtualLab, subject: &Subject, path: &str) -> Result<(
 fn run(lab: &VirtualLab, counter: &str) -> Option<f64> {
     match counter {
         "now_ns" => Some(lab.elapsed().0 as f64 / 1e3),
-        "deadlock" => Some(f64::from(u8::from(diagnose(&lab.simulation.fabric).is_some()))),
+        "deadlock" => Some(f64::from(u8::from(
+            find_deadlock(&lab.simulation.fabric).is_some(),
+        ))),
         _ => None,
     }
 }
@@ -309,7 +311,11 @@ fn of_host(lab: &VirtualLab, at: usize, counter: &str) -> Option<f64> {
         "trimmed_packets" => host.trimmed_frames(),
         _ => {
             let counters = host.rdma_counters();
-            counters.each().into_iter().find(|(name, _)| *name == counter)?.1
+            counters
+                .named_values()
+                .into_iter()
+                .find(|(name, _)| *name == counter)?
+                .1
         }
     } as f64)
 }

@@ -13,7 +13,7 @@ use super::storms::Storms;
 use super::values::{Base, Names, Reading};
 use super::verdict::{Check, Checked};
 use crate::report::Report;
-use xoff_fabric::{EVENTS_AT_ONCE_MAX, Outcome};
+use xoff_fabric::{SIMULTANEOUS_EVENTS_MAX, SimulationEnd};
 use xoff_telemetry::failure::Failure;
 
 /// Finest step at which a `wait: {until: ...}` looks.
@@ -41,7 +41,7 @@ pub(super) struct Script {
 /// Why time does not go on.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stuck {
-    /// More than [`EVENTS_AT_ONCE_MAX`] events at one time.
+    /// More than [`SIMULTANEOUS_EVENTS_MAX`] events at one time.
     AtOnce,
     /// As many events as the run may have.
     Spent,
@@ -94,7 +94,7 @@ impl Script {
                 let now = xoff_telemetry::nanos(self.lab.elapsed().as_nanos());
                 let why = match stuck {
                     Stuck::AtOnce => {
-                        let events = xoff_telemetry::grouped(EVENTS_AT_ONCE_MAX);
+                        let events = xoff_telemetry::grouped(SIMULTANEOUS_EVENTS_MAX);
                         format!("time does not go on: more than {events} events at {now}")
                     }
                     Stuck::Spent => {
@@ -228,12 +228,12 @@ impl Script {
         let elapsed = at.since(self.lab.began);
         loop {
             match self.lab.run(elapsed, false, &mut self.events) {
-                Outcome::Time => return Ok(()),
-                Outcome::Standstill(_) => {}
-                Outcome::Stuck => return Err(Stuck::AtOnce),
-                Outcome::Spent => return Err(Stuck::Spent),
-                Outcome::Finished | Outcome::Idle => {
-                    self.lab.simulation.fabric.wait(at);
+                SimulationEnd::TimeReached => return Ok(()),
+                SimulationEnd::Standstill(_) => {}
+                SimulationEnd::Stuck => return Err(Stuck::AtOnce),
+                SimulationEnd::EventLimit => return Err(Stuck::Spent),
+                SimulationEnd::Finished | SimulationEnd::Idle => {
+                    self.lab.simulation.fabric.advance_idle(at);
                     return Ok(());
                 }
             }

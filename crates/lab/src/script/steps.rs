@@ -7,8 +7,8 @@ use super::events::EventKind;
 use super::run::Script;
 use super::storms;
 use super::values::Base;
-use xoff_fabric::{End, Watched};
-use xoff_host::{Host, SendRefused};
+use xoff_fabric::{LinkEnd, ObservedFabric};
+use xoff_host::{Host, SendFrameError};
 use xoff_telemetry::failure::Failure;
 
 impl Script {
@@ -99,7 +99,7 @@ impl Script {
             storms::Frame::Bytes(bytes) => host.send_frame(now, bytes),
         });
         match sent {
-            Ok(()) | Err(SendRefused::QueueFull) => Ok(()),
+            Ok(()) | Err(SendFrameError::QueueFull) => Ok(()),
             Err(refused) => Err(Failure::configuration(refused.to_string())
                 .at(format!("host {}", self.lab.plan.hosts[host].name))),
         }
@@ -118,7 +118,7 @@ impl Script {
                 let simulation = &mut self.lab.simulation;
                 simulation
                     .jobs
-                    .start_job(job, &mut Watched(&mut simulation.fabric, &mut self.events));
+                    .start_job(job, &mut ObservedFabric(&mut simulation.fabric, &mut self.events));
                 Ok(())
             }
             TargetPlan::Flow(flow) => {
@@ -178,11 +178,11 @@ impl Script {
         }
     }
 
-    fn dropped(&self, ends: [End; 2]) -> [u64; 2] {
+    fn dropped(&self, ends: [LinkEnd; 2]) -> [u64; 2] {
         let fabric = &self.lab.simulation.fabric;
         ends.map(|end| match end {
-            End::Host(_) => 0,
-            End::Switch { switch, port } => fabric
+            LinkEnd::Host(_) => 0,
+            LinkEnd::Switch { switch, port } => fabric
                 .switch(switch as usize)
                 .port_counters(fabric.now(), PortId(port))
                 .dropped(),
@@ -190,7 +190,7 @@ impl Script {
     }
 
     /// The ends of a link that send into the ways that are meant.
-    fn ends(&self, direction: DirectionPlan) -> Vec<End> {
+    fn ends(&self, direction: DirectionPlan) -> Vec<LinkEnd> {
         let [near, far] = self.lab.fabric_plan.links[direction.link].ends;
         let mut ends = Vec::new();
         if direction.from_switch {

@@ -7,13 +7,13 @@ use xoff_dataplane::ids::TRAFFIC_CLASSES;
 
 use super::super::plan::{ConfigLayer, LabPlan};
 use super::super::routes::MADE;
-use xoff_fabric::{End, FabricPlan};
+use xoff_fabric::{FabricPlan, LinkEnd};
 
 /// A link of a switch: the port, and what is at its other end.
 #[derive(Clone, Copy, Debug)]
 struct Neighbour {
     port: u16,
-    end: End,
+    end: LinkEnd,
 }
 
 /// The switches of a plan and their links.
@@ -56,11 +56,13 @@ impl Topology<'_> {
             let [a, b] = link.ends;
             for (from, to) in [(a, b), (b, a)] {
                 match (from, to) {
-                    (End::Switch { switch, port }, end) => {
+                    (LinkEnd::Switch { switch, port }, end) => {
                         neighbours[switch as usize].push(Neighbour { port, end });
                     }
-                    (End::Host(host), End::Switch { switch, .. }) => access[host as usize] = Some(switch),
-                    (End::Host(_), End::Host(_)) => {}
+                    (LinkEnd::Host(host), LinkEnd::Switch { switch, .. }) => {
+                        access[host as usize] = Some(switch)
+                    }
+                    (LinkEnd::Host(_), LinkEnd::Host(_)) => {}
                 }
             }
         }
@@ -107,9 +109,9 @@ impl Topology<'_> {
         while let Some(at) = queue.pop_front() {
             for neighbour in &self.neighbours[at] {
                 let marked_later = match neighbour.end {
-                    End::Host(host) if host == dst => false,
-                    End::Host(_) => continue,
-                    End::Switch { switch, .. } => {
+                    LinkEnd::Host(host) if host == dst => false,
+                    LinkEnd::Host(_) => continue,
+                    LinkEnd::Switch { switch, .. } => {
                         let next = switch as usize;
                         if hops[next] == 0 {
                             hops[next] = hops[at] + 1;

@@ -17,8 +17,8 @@ use super::super::signals;
 use super::super::sweep::load_with;
 use super::links::{self, Carried};
 use xoff_fabric::{
-    DataFlow, End, Fabric, FabricPlan, Halt, LinkPlan, Observer, Outcome, PlannedFlow, Simulation, Watched,
-    place,
+    DataFlow, Fabric, FabricPlan, LinkEnd, LinkPlan, ObservedFabric, Observer, PlannedFlow, RunStopReason,
+    Simulation, SimulationEnd, place_flows,
 };
 use xoff_telemetry::failure::Failure;
 
@@ -81,7 +81,7 @@ impl VirtualLab {
             &plan,
             &fabric_plan,
             options.seed,
-            &mut Watched(&mut fabric, &mut ()),
+            &mut ObservedFabric(&mut fabric, &mut ()),
         )?;
         let ineffective = signals::check(&plan, &fabric_plan, jobs.workload())?;
         Ok(VirtualLab {
@@ -126,7 +126,7 @@ impl VirtualLab {
             let lost = (0..fabric.host_count()).find_map(|h| Some((h, fabric.host(h).unresolved().next()?)));
             let Some((host, address)) = lost else { break };
             // Where time stands still, patience would never end.
-            if fabric.now() >= READY_PATIENCE || matches!(halt, Halt::Stuck | Halt::Idle) {
+            if fabric.now() >= READY_PATIENCE || matches!(halt, RunStopReason::Stuck | RunStopReason::Idle) {
                 let name = &self.plan.hosts[host].name;
                 let has = |host: &&HostPlan| address == host.ipv4 || address == host.ipv6;
                 let whose = match self.plan.hosts.iter().find(has) {
@@ -174,7 +174,7 @@ impl VirtualLab {
             turn: flow.pair,
         };
         let flows: Vec<PlannedFlow> = jobs.data_flows().iter().map(planned).collect();
-        jobs.announce(fabric, &place(&self.fabric_plan, &flows), observer)
+        jobs.announce_flows(fabric, &place_flows(&self.fabric_plan, &flows), observer)
     }
 
     /// Stops the flows that have no end of their own.
@@ -219,7 +219,12 @@ impl VirtualLab {
     }
 
     /// Runs to `until`, counted from the start of the workload, or until its jobs are done.
-    pub fn run(&mut self, until: Picos, stop_when_finished: bool, observer: &mut impl Observer) -> Outcome {
+    pub fn run(
+        &mut self,
+        until: Picos,
+        stop_when_finished: bool,
+        observer: &mut impl Observer,
+    ) -> SimulationEnd {
         let until = self.began.saturating_add(until);
         self.simulation.run(until, stop_when_finished, observer)
     }
@@ -274,7 +279,7 @@ pub(crate) fn fabric_of(
         ports
             .iter()
             .position(|port| port.name == name)
-            .map(|port| End::Switch {
+            .map(|port| LinkEnd::Switch {
                 switch: switch as u32,
                 port: port as u16,
             })
@@ -293,7 +298,7 @@ pub(crate) fn fabric_of(
     let mut links = Vec::with_capacity(plan.links.len());
     for link in &plan.links {
         let far = match &link.far {
-            FarEnd::Host(host) => Some(End::Host(*host as u32)),
+            FarEnd::Host(host) => Some(LinkEnd::Host(*host as u32)),
             FarEnd::Switch { switch, port: name } => port(*switch, name),
             FarEnd::External(_) => continue,
         };

@@ -16,7 +16,7 @@ use super::build::VirtualLab;
 use super::output::{self, Format};
 use crate::plot::{self, Watched};
 use crate::report::Report;
-use xoff_fabric::{EventLog, LinkRecording, Outcome, Series, Timeline};
+use xoff_fabric::{EventLog, LinkRecording, SimulationEnd, TimeSeries, Timeline};
 use xoff_telemetry::failure::Failure;
 
 /// Model time between two looks of the progress bar, and at most so many looks in a run.
@@ -136,7 +136,7 @@ pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Play
     let mut watching = watch(&lab, arguments)?;
     let mut series = match &arguments.series {
         Some(folder) => Some(
-            Series::new(&lab.simulation.fabric, arguments.series_interval, folder).map_err(|error| {
+            TimeSeries::new(&lab.simulation.fabric, arguments.series_interval, folder).map_err(|error| {
                 Failure::usage(format!("cannot write series to {}", folder.display())).because(error)
             })?,
         ),
@@ -222,9 +222,9 @@ fn advance(
     lab: &mut VirtualLab,
     arguments: &VirtualRunArgs,
     watching: &mut Watching,
-    series: &mut Option<Series>,
+    series: &mut Option<TimeSeries>,
     timeline: &mut Option<Timeline>,
-) -> Result<Outcome, Failure> {
+) -> Result<SimulationEnd, Failure> {
     let workload = &lab.plan.workload;
     let sending = Picos::from_nanos(workload.duration_ns);
     let drained = sending.saturating_add(Picos::from_nanos(workload.drain_ns));
@@ -252,10 +252,10 @@ fn advance(
             next = next.min(sending);
         }
         if let Some(series) = series {
-            next = next.min(series.next().since(lab.began).max(Picos(now.0 + 1)));
+            next = next.min(series.next_sample().since(lab.began).max(Picos(now.0 + 1)));
         }
         if let Some(timeline) = timeline {
-            next = next.min(timeline.next().since(lab.began).max(Picos(now.0 + 1)));
+            next = next.min(timeline.next_sample().since(lab.began).max(Picos(now.0 + 1)));
         }
         let outcome = lab.run(next, has_jobs && stopped, watching);
         if let Some(series) = series {
@@ -277,9 +277,9 @@ fn advance(
         ));
         bar.set_position(lab.elapsed().as_nanos());
         match outcome {
-            Outcome::Time if lab.elapsed() < end => {}
+            SimulationEnd::TimeReached if lab.elapsed() < end => {}
             // Without jobs there is nothing to finish before the time is over.
-            Outcome::Finished if !has_jobs && lab.elapsed() < end => {}
+            SimulationEnd::Finished if !has_jobs && lab.elapsed() < end => {}
             outcome => break outcome,
         }
     };
@@ -288,27 +288,27 @@ fn advance(
 }
 
 /// What keeps a run from being what it should have been.
-fn complaint(lab: &VirtualLab, outcome: &Outcome, events_max: u64) -> Vec<String> {
+fn complaint(lab: &VirtualLab, outcome: &SimulationEnd, events_max: u64) -> Vec<String> {
     let jobs = &lab.simulation.jobs;
     let mut complaints = jobs::failed(&lab.plan, jobs, lab.began);
     let unfinished = || jobs::unfinished(jobs);
     match outcome {
-        Outcome::Finished => {}
-        Outcome::Time if jobs.is_finished() || jobs.workload().connections().is_empty() => {}
-        Outcome::Time => complaints.push(format!("the time is over{}", unfinished())),
-        Outcome::Idle => complaints.push(format!("nothing happens any more{}", unfinished())),
-        Outcome::Standstill(Some(deadlock)) => complaints.push(format!("{deadlock}{}", unfinished())),
-        Outcome::Standstill(None) => complaints.push(format!(
+        SimulationEnd::Finished => {}
+        SimulationEnd::TimeReached if jobs.is_finished() || jobs.workload().connections().is_empty() => {}
+        SimulationEnd::TimeReached => complaints.push(format!("the time is over{}", unfinished())),
+        SimulationEnd::Idle => complaints.push(format!("nothing happens any more{}", unfinished())),
+        SimulationEnd::Standstill(Some(deadlock)) => complaints.push(format!("{deadlock}{}", unfinished())),
+        SimulationEnd::Standstill(None) => complaints.push(format!(
             "nothing has moved for 10 ms and {} frames wait in switches{}",
             lab.simulation.fabric.frames_queued(),
             unfinished()
         )),
-        Outcome::Stuck => complaints.push(format!(
+        SimulationEnd::Stuck => complaints.push(format!(
             "time does not go on: more than {} events at {}",
-            xoff_telemetry::grouped(xoff_fabric::EVENTS_AT_ONCE_MAX),
+            xoff_telemetry::grouped(xoff_fabric::SIMULTANEOUS_EVENTS_MAX),
             xoff_telemetry::nanos(lab.elapsed().as_nanos())
         )),
-        Outcome::Spent => complaints.push(format!(
+        SimulationEnd::EventLimit => complaints.push(format!(
             "given up after {} events, at {} of model time{}; --events-max N allows more",
             xoff_telemetry::grouped(events_max),
             xoff_telemetry::nanos(lab.elapsed().as_nanos()),

@@ -8,7 +8,7 @@ use xoff_dataplane::{LinkTiming, Picos, PortId};
 use super::super::plan::LabPlan;
 use super::build::VirtualLab;
 use crate::plot::PortName;
-use xoff_fabric::{End, Fabric, FabricPlan, LinkPlan};
+use xoff_fabric::{Fabric, FabricPlan, LinkEnd, LinkPlan};
 use xoff_host::NicCounters;
 use xoff_units::{jain_index, max_mean_ratio};
 use xoff_workload::Connection;
@@ -90,8 +90,8 @@ pub(crate) struct Carried {
 
 /// What both directions of every link have carried since the fabric was made.
 pub(super) fn carried(fabric: &Fabric, plan: &FabricPlan) -> Vec<[Carried; 2]> {
-    let sent = |end: End| match end {
-        End::Switch { switch, port } => {
+    let sent = |end: LinkEnd| match end {
+        LinkEnd::Switch { switch, port } => {
             let counters = fabric
                 .switch(switch as usize)
                 .port_counters(fabric.now(), PortId(port));
@@ -100,7 +100,7 @@ pub(super) fn carried(fabric: &Fabric, plan: &FabricPlan) -> Vec<[Carried; 2]> {
                 bytes: counters.tx_bytes,
             }
         }
-        End::Host(host) => Carried::by_nic(&fabric.host(host as usize).nic_counters(fabric.now())),
+        LinkEnd::Host(host) => Carried::by_nic(&fabric.host(host as usize).nic_counters(fabric.now())),
     };
     plan.links
         .iter()
@@ -145,7 +145,7 @@ impl VirtualLab {
         let mut names = Vec::new();
         for (switch, config) in self.fabric_plan.switches.iter().enumerate() {
             for port in 0..config.ports.len() {
-                let end = End::Switch {
+                let end = LinkEnd::Switch {
                     switch: switch as u32,
                     port: port as u16,
                 };
@@ -153,7 +153,7 @@ impl VirtualLab {
                 names.push(PortName {
                     port: self.end_name(end),
                     peer: peer.map_or_else(String::new, |peer| self.end_name(peer)),
-                    between_switches: matches!(peer, Some(End::Switch { .. })),
+                    between_switches: matches!(peer, Some(LinkEnd::Switch { .. })),
                     usable: usable.contains(&end),
                 });
             }
@@ -162,7 +162,7 @@ impl VirtualLab {
     }
 
     /// What an end of a link is called.
-    pub(super) fn end_name(&self, end: End) -> String {
+    pub(super) fn end_name(&self, end: LinkEnd) -> String {
         end_name(&self.plan, &self.fabric_plan, end)
     }
 }
@@ -188,7 +188,7 @@ pub(crate) fn link_reports(
                 tx_packets: carried.packets,
                 tx_bytes: carried.bytes,
                 utilisation: None,
-                between_switches: [from, to].iter().all(|end| matches!(end, End::Switch { .. })),
+                between_switches: [from, to].iter().all(|end| matches!(end, LinkEnd::Switch { .. })),
                 usable: usable.contains(&from),
             };
             report.utilisation = report.utilisation_in(span);
@@ -199,7 +199,7 @@ pub(crate) fn link_reports(
 }
 
 /// The sending ends of all directions of links that are on a shortest path of the workload's data.
-fn usable_by(plan: &LabPlan, fabric: &FabricPlan, connections: &[Connection]) -> BTreeSet<End> {
+fn usable_by(plan: &LabPlan, fabric: &FabricPlan, connections: &[Connection]) -> BTreeSet<LinkEnd> {
     let jobs = connections
         .iter()
         .map(|connection| (connection.src, connection.dst));
@@ -209,23 +209,23 @@ fn usable_by(plan: &LabPlan, fabric: &FabricPlan, connections: &[Connection]) ->
     usable(&fabric.links, switches, hosts, jobs.chain(flows))
 }
 
-fn end_name(plan: &LabPlan, fabric: &FabricPlan, end: End) -> String {
+fn end_name(plan: &LabPlan, fabric: &FabricPlan, end: LinkEnd) -> String {
     match end {
-        End::Switch { switch, port } => {
+        LinkEnd::Switch { switch, port } => {
             let config = &fabric.switches[switch as usize];
             format!("{}:{}", config.name, config.ports[usize::from(port)].name)
         }
-        End::Host(host) => plan.hosts[host as usize].name.clone(),
+        LinkEnd::Host(host) => plan.hosts[host as usize].name.clone(),
     }
 }
 
-fn speed_mbps(fabric: &FabricPlan, end: End) -> u32 {
+fn speed_mbps(fabric: &FabricPlan, end: LinkEnd) -> u32 {
     match end {
-        End::Switch { switch, port } => {
+        LinkEnd::Switch { switch, port } => {
             let config = &fabric.switches[switch as usize];
             config.ports[usize::from(port)].link.speed_mbps
         }
-        End::Host(host) => fabric.hosts[host as usize].nic.link.speed_mbps,
+        LinkEnd::Host(host) => fabric.hosts[host as usize].nic.link.speed_mbps,
     }
 }
 
@@ -235,13 +235,13 @@ fn usable(
     switches: usize,
     hosts: usize,
     pairs: impl Iterator<Item = (u32, u32)>,
-) -> BTreeSet<End> {
-    let node = |end: End| match end {
-        End::Switch { switch, .. } => switch as usize,
-        End::Host(host) => switches + host as usize,
+) -> BTreeSet<LinkEnd> {
+    let node = |end: LinkEnd| match end {
+        LinkEnd::Switch { switch, .. } => switch as usize,
+        LinkEnd::Host(host) => switches + host as usize,
     };
     // By node: the own end of each link, and the node at its other end.
-    let mut links: Vec<Vec<(End, usize)>> = vec![Vec::new(); switches + hosts];
+    let mut links: Vec<Vec<(LinkEnd, usize)>> = vec![Vec::new(); switches + hosts];
     for link in plan {
         let [a, b] = link.ends;
         links[node(a)].push((a, node(b)));
@@ -346,11 +346,11 @@ mod tests {
     /// Two leaves, two spines, a host at each leaf and a second one at the first: switches 0 to 3, hosts 0 to 2.
     #[test]
     fn usable_are_the_directions_on_shortest_paths() {
-        let port = |switch: u32, port: u16| End::Switch { switch, port };
+        let port = |switch: u32, port: u16| LinkEnd::Switch { switch, port };
         let ends = [
-            [End::Host(0), port(0, 0)],
-            [End::Host(1), port(0, 1)],
-            [End::Host(2), port(1, 0)],
+            [LinkEnd::Host(0), port(0, 0)],
+            [LinkEnd::Host(1), port(0, 1)],
+            [LinkEnd::Host(2), port(1, 0)],
             [port(0, 2), port(2, 0)],
             [port(0, 3), port(3, 0)],
             [port(1, 2), port(2, 1)],
@@ -363,7 +363,7 @@ mod tests {
         });
         let across = usable(&links, 4, 3, [(0, 2)].into_iter());
         let expected = [
-            End::Host(0),
+            LinkEnd::Host(0),
             port(0, 2),
             port(0, 3),
             port(2, 1),
@@ -372,6 +372,6 @@ mod tests {
         ];
         assert_eq!(across, expected.into());
         let inside = usable(&links, 4, 3, [(0, 1)].into_iter());
-        assert_eq!(inside, [End::Host(0), port(0, 1)].into());
+        assert_eq!(inside, [LinkEnd::Host(0), port(0, 1)].into());
     }
 }

@@ -87,7 +87,7 @@ pub struct HostReport {
 
 impl HostReport {
     pub(crate) fn new(name: &str, queue_pairs: &Counters, nic: &NicCounters) -> HostReport {
-        let counters = queue_pairs.each().into_iter();
+        let counters = queue_pairs.named_values().into_iter();
         HostReport {
             name: name.to_owned(),
             counters: counters
@@ -140,11 +140,11 @@ impl VirtualLab {
         report.virtual_time = Some(VirtualReport {
             balance: BalanceReport::of(&links),
             links,
-            reordered: jobs::reordered(&self.plan, jobs, &jobs.arrivals(|host| fabric.host(host))),
+            reordered: jobs::reordered(&self.plan, jobs, &jobs.received_packets(|host| fabric.host(host))),
             model_time_ns: self.elapsed().as_nanos(),
             events: fabric.events(),
             frame_hops: fabric.frame_hops(),
-            frames_under_way_max: fabric.frames_under_way_max() as u64,
+            frames_under_way_max: fabric.frames_in_flight_max() as u64,
             link_lost_frames: (0..self.plan.links.len())
                 .map(|link| fabric.lost_frames(link))
                 .sum(),

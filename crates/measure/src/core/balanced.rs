@@ -9,7 +9,7 @@ use xoff_dataplane::config::{
     BalancingConfig, Bridging, Pick, Rebalance, RoutingConfig, SchemeConfig, SchemeKind, StaticNeighbour,
     SwitchConfig,
 };
-use xoff_dataplane::route::{Fib, NextHop, RoutePath, Route, RouteTag, RouteTarget};
+use xoff_dataplane::route::{Fib, NextHop, Route, RoutePath, RouteTag, RouteTarget};
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{Arrival, Handle, InterfaceId, Picos, PortId, Store, Verdict};
 use xoff_driver::{Step, VirtualSwitch};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ipnet::{IpNet, Ipv4Net};
 use xoff_dataplane::InterfaceId;
 use xoff_dataplane::config::{Attachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
-use xoff_dataplane::route::{Fib, NextHop, RoutePath, Route, RouteTag, RouteTarget};
+use xoff_dataplane::route::{Fib, NextHop, Route, RoutePath, RouteTag, RouteTarget};
 
 /// The router's address on every link.
 pub(super) const MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 1];

@@ -8,7 +8,7 @@ mod ways;
 use std::hint::black_box;
 use std::sync::Arc;
 
-use xoff_dataplane::route::{FibEntry, Fib, PathTable, seeded_hash};
+use xoff_dataplane::route::{Fib, FibEntry, PathTable, seeded_hash};
 use xoff_wire::parse::parse;
 
 use super::setting::BURST;
@@ -190,7 +190,10 @@ impl Load for PathChoice {
         let mut at = 0;
         in_bursts(frames, || {
             for &(group, hash) in &self.choices[at..at + BURST] {
-                black_box(self.table.select(black_box(group), seeded_hash(black_box(hash), 7)));
+                black_box(
+                    self.table
+                        .select(black_box(group), seeded_hash(black_box(hash), 7)),
+                );
             }
             at = (at + BURST) % self.choices.len();
         })

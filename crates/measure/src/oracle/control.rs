@@ -70,20 +70,20 @@ impl CongestionControl for Windowed {
         self.window.at_rate(self.control.rate_bps())
     }
 
-    fn acknowledged(&mut self, now: Picos, ack: &Ack<'_>) {
-        self.control.acknowledged(now, ack);
+    fn on_ack(&mut self, now: Picos, ack: &Ack<'_>) {
+        self.control.on_ack(now, ack);
     }
 
-    fn notified(&mut self, now: Picos) {
-        self.control.notified(now);
+    fn on_cnp(&mut self, now: Picos) {
+        self.control.on_cnp(now);
     }
 
     fn next_deadline(&self) -> Picos {
         self.control.next_deadline()
     }
 
-    fn expire(&mut self, now: Picos) {
-        self.control.expire(now);
+    fn on_deadline(&mut self, now: Picos) {
+        self.control.on_deadline(now);
     }
 }
 
@@ -432,7 +432,7 @@ impl CongestionControl for ModelControl {
         })
     }
 
-    fn acknowledged(&mut self, _now: Picos, ack: &Ack<'_>) {
+    fn on_ack(&mut self, _now: Picos, ack: &Ack<'_>) {
         match self.mode {
             CongestionMode::Dcqcn => {}
             CongestionMode::Hpcc => self.hpcc(ack),

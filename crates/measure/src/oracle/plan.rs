@@ -10,10 +10,10 @@ use xoff_dataplane::config::{
     StaticNeighbour, SwitchConfig, Threshold, Trust, WatchdogConfig, Wred,
 };
 use xoff_dataplane::ids::{InterfaceId, PRIORITIES, TRAFFIC_CLASSES};
-use xoff_dataplane::route::{Fib, FibError, NextHop, RoutePath, Route, RouteTag, RouteTarget};
+use xoff_dataplane::route::{Fib, FibError, NextHop, Route, RoutePath, RouteTag, RouteTarget};
 use xoff_dataplane::{LinkTiming, Picos};
 
-use xoff_fabric::{End, FabricPlan, LinkPlan};
+use xoff_fabric::{FabricPlan, LinkEnd, LinkPlan};
 use xoff_host::{FixedLengths, HostConfig};
 use xoff_lab::ns3::{FlowPaths, Link, Parameters, Scenario, SwitchBuffer, Topology, node_address};
 use xoff_telemetry::failure::Failure;
@@ -145,8 +145,8 @@ pub(super) fn plan(scenario: &Scenario, lengths: Lengths, seed: u64) -> Result<P
 fn link_plan(topology: &Topology, ends: &[NodeIndex], index: usize) -> LinkPlan {
     let link = &topology.links[index];
     let end = |node: u32| match ends[node as usize] {
-        NodeIndex::Host(host) => End::Host(host),
-        NodeIndex::Switch(switch) => End::Switch {
+        NodeIndex::Host(host) => LinkEnd::Host(host),
+        NodeIndex::Switch(switch) => LinkEnd::Switch {
             switch,
             port: topology.interface(node, index).unwrap_or(1) as u16 - 1,
         },
@@ -187,7 +187,7 @@ impl Builder<'_> {
         config.announce_interval = Picos::ZERO;
         config.nic.response_ns = 0;
         config.nic.pauses_until_resumed = true;
-        config.take_turns = true;
+        config.round_robin = true;
         config.fixed_lengths = (self.lengths == Lengths::Model).then_some(FixedLengths {
             header_bytes: self.parameters().header_bytes(),
             ack_bytes: self.parameters().ack_bytes(),

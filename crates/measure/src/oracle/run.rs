@@ -5,11 +5,12 @@ use xoff_wire::mac_control::MacControl;
 
 use super::control::{ModelControl, Window, Windowed};
 use super::plan::{self, Lengths, NodeIndex, Plan};
-use xoff_fabric::{End, Fabric, FrameView, Halt, Observer};
+use xoff_fabric::{Fabric, FrameView, LinkEnd, Observer, RunStopReason};
 use xoff_host::QueuePairSetup;
 use xoff_lab::ns3::{CongestionMode, Flow, PairTimings, Parameters, PauseEvent, Scenario, Topology};
 use xoff_rdma::congestion::{
-    CongestionControl, Constant, ConstantParameters, Context, DcqcnNic, DcqcnNicParameters, Feedback,
+    CongestionControl, CongestionFeedback, ConstantRate, ConstantRateParameters, ControllerContext, DcqcnNic,
+    DcqcnNicParameters,
 };
 use xoff_rdma::{CompletionKind, Pacing, QpConfig, QpIndex, Verb, WorkRequest};
 use xoff_telemetry::failure::Failure;
@@ -94,14 +95,14 @@ impl Run<'_> {
             let number = FIRST_QUEUE_PAIR + 2 * index as u32;
             let context = self.context(flow, index);
             let sender = self.congestion(&context, index);
-            let receiver = Constant::new(ConstantParameters::default(), &context);
+            let receiver = ConstantRate::new(ConstantRateParameters::default(), &context);
             self.create(index, flow.dst, number + 1, number, Box::new(receiver));
             let created = self.create(index, flow.src, number, number + 1, sender);
             self.senders.push(created);
         }
     }
 
-    fn context(&self, flow: &Flow, index: usize) -> Context {
+    fn context(&self, flow: &Flow, index: usize) -> ControllerContext {
         let topology = &self.scenario.topology;
         let paths = &self.plan.paths[index];
         let delay: u64 = [&paths.data, &paths.acks]
@@ -110,7 +111,7 @@ impl Run<'_> {
             .map(|step| topology.links[step.link].delay_ns)
             .sum();
         let first = paths.data.first().map(|step| &topology.links[step.link]);
-        Context {
+        ControllerContext {
             line_rate_bps: first.map_or(1, |link| link.rate_bps()),
             base_rtt: Picos::from_nanos(delay),
             packet_bytes: self.scenario.parameters.payload_bytes + self.header_bytes(),
@@ -125,7 +126,7 @@ impl Run<'_> {
         }
     }
 
-    fn congestion(&mut self, context: &Context, flow: usize) -> Box<dyn CongestionControl> {
+    fn congestion(&mut self, context: &ControllerContext, flow: usize) -> Box<dyn CongestionControl> {
         let parameters = &self.scenario.parameters;
         let lead = self.plan.paths[flow].acks.last().map_or(Picos::ZERO, |step| {
             let link = &self.scenario.topology.links[step.link];
@@ -139,9 +140,11 @@ impl Run<'_> {
         let window = self.window(context, &scenario.flows[flow]);
         let control: Box<dyn CongestionControl> = match (parameters.mode, parameters.rate_bound) {
             (CongestionMode::Dcqcn, true) => {
-                Box::new(DcqcnNic::new(dcqcn(parameters), context).with_notification_lead(lead))
+                Box::new(DcqcnNic::new(dcqcn(parameters), context).with_notification_delay(lead))
             }
-            (CongestionMode::Dcqcn, false) => Box::new(Constant::new(ConstantParameters::default(), context)),
+            (CongestionMode::Dcqcn, false) => {
+                Box::new(ConstantRate::new(ConstantRateParameters::default(), context))
+            }
             _ => return Box::new(ModelControl::new(parameters, window, context.seed ^ flow as u64)),
         };
         match window.bytes {
@@ -151,7 +154,7 @@ impl Run<'_> {
     }
 
     /// Window and round trip that the model gives the flow.
-    fn window(&mut self, context: &Context, flow: &Flow) -> Window {
+    fn window(&mut self, context: &ControllerContext, flow: &Flow) -> Window {
         let parameters = &self.scenario.parameters;
         let timing = self
             .timings
@@ -190,8 +193,8 @@ impl Run<'_> {
             },
             header_bytes: self.header_bytes(),
             feedback: match self.scenario.parameters.rate_bound {
-                true => Feedback::AckEcho,
-                false => Feedback::None,
+                true => CongestionFeedback::AckEcho,
+                false => CongestionFeedback::None,
             },
             // The model never repeats for want of an answer.
             ack_timeout: 0,
@@ -230,9 +233,9 @@ impl Run<'_> {
             let halt = self.fabric.run(until, &mut self.watch);
             left -= self.take_completions();
             match halt {
-                Halt::Completion => {}
-                Halt::Time | Halt::Idle if next < flows.len() && until < end => {
-                    self.fabric.wait(until);
+                RunStopReason::Completion => {}
+                RunStopReason::TimeReached | RunStopReason::Idle if next < flows.len() && until < end => {
+                    self.fabric.advance_idle(until);
                     while flows
                         .get(next)
                         .is_some_and(|flow| Picos::from_nanos(flow.start_ns) <= until)
@@ -241,7 +244,10 @@ impl Run<'_> {
                         next += 1;
                     }
                 }
-                Halt::Time | Halt::Idle | Halt::Stuck | Halt::Spent => break,
+                RunStopReason::TimeReached
+                | RunStopReason::Idle
+                | RunStopReason::Stuck
+                | RunStopReason::EventLimit => break,
             }
         }
         // What is still under way, such as the resumes that follow the last packets.
@@ -349,7 +355,7 @@ impl Watch {
 
 impl Observer for Watch {
     #[inline]
-    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
+    fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
         // Pauses are the only MAC control frames here: Ethernet type 0x8808.
         if frame.prefix.get(12..14) != Some(&[0x88, 0x08]) {
             return;
@@ -358,8 +364,8 @@ impl Observer for Watch {
             return;
         };
         let (node, interface) = match to {
-            End::Switch { switch, port } => (self.switches[switch as usize], u32::from(port) + 1),
-            End::Host(host) => (self.hosts[host as usize], 1),
+            LinkEnd::Switch { switch, port } => (self.switches[switch as usize], u32::from(port) + 1),
+            LinkEnd::Host(host) => (self.hosts[host as usize], 1),
         };
         for (priority, quanta) in pfc.quanta.iter().enumerate() {
             if pfc.enable >> priority & 1 == 1 {
@@ -374,7 +380,7 @@ impl Observer for Watch {
     }
 
     #[inline]
-    fn decided(&mut self, _: Picos, _: u32, _: PortId, verdict: &Verdict) {
+    fn admission_decided(&mut self, _: Picos, _: u32, _: PortId, verdict: &Verdict) {
         self.dropped_frames += u64::from(matches!(verdict, Verdict::Dropped(_)));
     }
 }

@@ -9,7 +9,7 @@ use super::figures::{Outcome, outcome};
 use super::lab::{PlacementLab, Setting};
 use super::leaf::Leaf;
 use super::run::for_each;
-use xoff_fabric::{End, FrameView, Observer};
+use xoff_fabric::{FrameView, LinkEnd, Observer};
 use xoff_lab::{LabOptions, VirtualLab};
 use xoff_telemetry::failure::Failure;
 
@@ -52,8 +52,8 @@ struct Uplinks {
 }
 
 impl Observer for Uplinks {
-    fn departed(&mut self, _: Picos, _: Picos, from: End, frame: FrameView<'_>) {
-        let End::Switch { switch, port } = from else {
+    fn frame_departed(&mut self, _: Picos, _: Picos, from: LinkEnd, frame: FrameView<'_>) {
+        let LinkEnd::Switch { switch, port } = from else {
             return;
         };
         if switch != self.leaf {

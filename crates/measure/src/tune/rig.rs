@@ -10,8 +10,8 @@ use xoff_wire::{Ecn, MacControl, VlanTag};
 
 use super::pattern::{Pattern, Traffic};
 use super::subject::{Candidate, Subject};
-use xoff_fabric::{End, Fabric, FabricPlan, FrameView, LinkPlan, Observer};
-use xoff_host::{FlowConfig, HostConfig, Operation, Rate};
+use xoff_fabric::{Fabric, FabricPlan, FrameView, LinkEnd, LinkPlan, Observer};
+use xoff_host::{FlowConfig, FlowOperation, FlowRate, HostConfig};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Index of the host that receives.
@@ -182,7 +182,7 @@ impl<'a> Run<'a> {
         if let Some(at) = own_frame_at {
             self.run(self.began.saturating_add(at))?;
             let frame = own_frame(self.subject, self.traffic.own_frame_bytes);
-            let receiver = End::Host(RECEIVER as u32);
+            let receiver = LinkEnd::Host(RECEIVER as u32);
             if !self.fabric.inject(receiver, &frame, &mut self.watch) {
                 let what = "the receiver's own frame cannot be sent: its link is down";
                 return Err(Failure::new(Exit::Inconclusive, what));
@@ -257,7 +257,7 @@ impl<'a> Run<'a> {
                 .at(format!("--pattern {}", self.phase.pattern))
                 .fix("let fewer send, or choose larger frames"));
         }
-        self.fabric.wait(until);
+        self.fabric.advance_idle(until);
         Ok(())
     }
 
@@ -326,8 +326,10 @@ impl Watch {
 }
 
 impl Observer for Watch {
-    fn departed(&mut self, at: Picos, _: Picos, from: End, frame: FrameView<'_>) {
-        let End::Switch { port, .. } = from else { return };
+    fn frame_departed(&mut self, at: Picos, _: Picos, from: LinkEnd, frame: FrameView<'_>) {
+        let LinkEnd::Switch { port, .. } = from else {
+            return;
+        };
         let Ok(MacControl::Pfc(pfc)) = MacControl::parse(frame.prefix) else {
             return;
         };
@@ -338,7 +340,7 @@ impl Observer for Watch {
         }
     }
 
-    fn decided(&mut self, at: Picos, _: u32, port: PortId, verdict: &Verdict) {
+    fn admission_decided(&mut self, at: Picos, _: u32, port: PortId, verdict: &Verdict) {
         let Verdict::Dropped(drop) = verdict else { return };
         if drop.tc != self.class {
             return;
@@ -370,8 +372,8 @@ fn plan(subject: &Subject, traffic: &Traffic, phase: &Phase, config: SwitchConfi
     let links = (0..hosts.len()).map(|index| LinkPlan {
         name: format!("h{index}"),
         ends: [
-            End::Host(index as u32),
-            End::Switch {
+            LinkEnd::Host(index as u32),
+            LinkEnd::Switch {
                 switch: 0,
                 port: subject.ports[index] as u16,
             },
@@ -396,10 +398,10 @@ fn flow(subject: &Subject, traffic: &Traffic, index: usize, start: Picos) -> Flo
         dscp: if subject.tagged { 0 } else { subject.code },
         ecn: Ecn::Ect0,
         vlan: tag,
-        operation: Operation::Send,
+        operation: FlowOperation::Send,
         path_mtu,
         message_bytes: u32::from(path_mtu) * 64,
-        rate: Rate::LINK,
+        rate: FlowRate::LINK,
         start,
         ..base
     }

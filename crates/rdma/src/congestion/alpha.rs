@@ -1,56 +1,58 @@
-//! DCQCN's estimate of congestion, kept without an event per update.
+//! Alpha, the congestion estimate of DCQCN, computed without an event for each update.
 
 use xoff_units::Picos;
 
-/// Below this, alpha counts as zero: `1 - alpha / 2` is 1 and `(1 - g) * alpha + g` is `g` to the last bit of a double,
-/// for each `g` in its range.
+/// Below this value, alpha is treated as zero. `1 - alpha / 2` and `(1 - g) * alpha + g` then equal 1 and `g`
+/// in double precision, for each `g` in its range.
 const NEGLIGIBLE: f64 = 1e-30;
 
-/// Alpha, updated once per interval: `alpha = (1 - g) * alpha`, plus `g` if it was flagged since the update before.
+/// Alpha of DCQCN. An update once per interval sets `alpha = (1 - g) * alpha`, plus `g` if congestion was
+/// reported since the last update.
 ///
-/// Nobody sees alpha between notifications and rate cuts, so the updates are made up for when it is asked for.
+/// Alpha is only read at notifications and rate cuts. The updates since the last read are computed at the
+/// next one.
 #[derive(Clone, Debug)]
-pub(super) struct Alpha {
+pub(super) struct AlphaEstimator {
     value: f64,
     g: f64,
     interval: Picos,
-    /// Time of the first update not yet made; [`Picos::NEVER`] before the start.
+    /// Time of the first update that is not computed yet, or [`Picos::NEVER`] before the start.
     next: Picos,
-    flagged: bool,
+    is_congested: bool,
 }
 
-impl Alpha {
-    /// Not started: it stays at `value`.
-    pub(super) fn new(value: f64, g: f64, interval: Picos) -> Alpha {
-        Alpha {
+impl AlphaEstimator {
+    /// Creates an estimator without updates: alpha remains `value` until the start.
+    pub(super) fn new(value: f64, g: f64, interval: Picos) -> AlphaEstimator {
+        AlphaEstimator {
             value,
             g,
             interval: interval.max(Picos(1)),
             next: Picos::NEVER,
-            flagged: false,
+            is_congested: false,
         }
     }
 
-    /// Sets the first update one interval after `now`, the others on the grid from there.
-    pub(super) fn start(&mut self, now: Picos) {
+    /// Starts the updates. The first one is one interval after `now`.
+    pub(super) fn start_updates(&mut self, now: Picos) {
         self.next = now.saturating_add(self.interval);
     }
 
-    /// Raises it as a congested interval does.
-    pub(super) fn rise(&mut self) {
+    /// Applies an update of an interval with congestion.
+    pub(super) fn increase_on_congestion(&mut self) {
         self.value = (1.0 - self.g) * self.value + self.g;
     }
 
-    /// Makes the next update one of congestion.
-    pub(super) fn flag(&mut self) {
-        self.flagged = true;
+    /// Reports congestion to the next update.
+    pub(super) fn mark_congested(&mut self) {
+        self.is_congested = true;
     }
 
-    /// Its value once the updates up to and including `now` are made.
-    pub(super) fn at(&mut self, now: Picos) -> f64 {
-        if self.flagged && self.next <= now {
-            self.flagged = false;
-            self.rise();
+    /// Returns alpha after all updates up to and including `now`.
+    pub(super) fn value_at(&mut self, now: Picos) -> f64 {
+        if self.is_congested && self.next <= now {
+            self.is_congested = false;
+            self.increase_on_congestion();
             self.next = self.next.saturating_add(self.interval);
         }
         while self.next <= now && self.value > NEGLIGIBLE {
@@ -73,24 +75,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn updates_are_made_up_for_on_the_grid() {
-        let mut alpha = Alpha::new(1.0, 0.25, Picos(10));
-        assert_eq!(alpha.at(Picos(1_000)), 1.0, "not started");
-        alpha.start(Picos(5));
-        assert_eq!(alpha.at(Picos(14)), 1.0);
-        assert_eq!(alpha.at(Picos(15)), 0.75);
-        assert_eq!(alpha.at(Picos(36)), 0.75 * 0.75 * 0.75);
-        alpha.flag();
-        assert_eq!(alpha.at(Picos(55)), (0.75 * 0.421875 + 0.25) * 0.75);
+    fn missed_updates_are_computed_at_the_next_read() {
+        let mut alpha = AlphaEstimator::new(1.0, 0.25, Picos(10));
+        assert_eq!(alpha.value_at(Picos(1_000)), 1.0, "not started");
+        alpha.start_updates(Picos(5));
+        assert_eq!(alpha.value_at(Picos(14)), 1.0);
+        assert_eq!(alpha.value_at(Picos(15)), 0.75);
+        assert_eq!(alpha.value_at(Picos(36)), 0.75 * 0.75 * 0.75);
+        alpha.mark_congested();
+        assert_eq!(alpha.value_at(Picos(55)), (0.75 * 0.421875 + 0.25) * 0.75);
     }
 
     #[test]
-    fn a_long_silence_ends_at_zero_and_on_the_same_grid() {
-        let mut alpha = Alpha::new(1.0, 1.0 / 256.0, Picos(7));
-        alpha.start(Picos(0));
-        assert_eq!(alpha.at(Picos(7_000_000_003)), 0.0);
-        alpha.flag();
-        assert_eq!(alpha.at(Picos(7_000_000_006)), 0.0);
-        assert_eq!(alpha.at(Picos(7_000_000_007)), 1.0 / 256.0);
+    fn after_a_long_time_alpha_is_zero() {
+        let mut alpha = AlphaEstimator::new(1.0, 1.0 / 256.0, Picos(7));
+        alpha.start_updates(Picos(0));
+        assert_eq!(alpha.value_at(Picos(7_000_000_003)), 0.0);
+        alpha.mark_congested();
+        assert_eq!(alpha.value_at(Picos(7_000_000_006)), 0.0);
+        assert_eq!(alpha.value_at(Picos(7_000_000_007)), 1.0 / 256.0);
     }
 }

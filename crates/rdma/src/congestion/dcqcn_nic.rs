@@ -1,61 +1,64 @@
-//! DCQCN as network cards implement it: notifications set flags, two periodic checks act on them.
+//! DCQCN as network cards implement it. Notifications set flags, and two periodic checks read them.
 //!
-//! Differs from the algorithm as published ([`Dcqcn`](super::Dcqcn)) in that alpha and the rate follow grids of their own,
-//! both from the first notification on, so that many notifications in one interval count as one; and in that only a timer
-//! raises the rate, no byte counter. The behaviour is that of the public HPCC model for ns-3 (`CC_MODE 1`), bit for bit in
-//! its arithmetic, which in turn follows ConnectX.
+//! [`Dcqcn`](super::Dcqcn) is the published algorithm, which differs in two points. In this module, alpha and
+//! the rate have their own periods, which start at the first notification. Several notifications in one
+//! period therefore count once. Only a timer increases the rate; there is no byte counter. The arithmetic
+//! equals that of the public HPCC model for ns-3 (`CC_MODE 1`) bit for bit. That model follows ConnectX.
 //!
-//! The model runs an event per microsecond and queue pair. Here only what changes the rate is a deadline: the rate check
-//! while a notification is pending, and the increase timer until the rate is back at the line's.
+//! The ns-3 model has one event per microsecond and queue pair. This module only sets a deadline when the
+//! rate can change: for the rate check after a notification, and for the increase timer until the rate
+//! reaches the line rate.
 
 use xoff_units::Picos;
 
-use super::alpha::Alpha;
-use super::parameters::{Field, ParameterSet, Preset, Slot};
-use super::rate::Bounds;
-use super::{Ack, CongestionControl, Context, Signal};
+use super::alpha::AlphaEstimator;
+use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
+use super::rate::RateBounds;
+use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// The rate check comes this long after the update of alpha with which it would coincide, as in the ns-3 model.
+/// Delay of the rate check after the update of alpha at the same time, as in the ns-3 model.
 const CHECK_DELAY: Picos = Picos::from_nanos(1);
 
-/// Parameters of [`DcqcnNic`]. In brackets the names of NVIDIA's firmware settings and of the ns-3 model's.
+/// Parameters of [`DcqcnNic`]. Parentheses contain the names of NVIDIA's firmware and of the ns-3 model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DcqcnNicParameters {
-    /// Period of the updates of alpha, 100 ns to 100 ms (`DCE_TCP_RTT`, `ALPHA_RESUME_INTERVAL`).
+    /// Period of the alpha updates, 100 ns to 100 ms (`DCE_TCP_RTT`, `ALPHA_RESUME_INTERVAL`).
     pub alpha_interval_ns: u64,
-    /// Weight of an update of alpha, 0.0001 to 1 (`DCE_TCP_G`: `1 - g` in 1/1024; `EWMA_GAIN`).
+    /// Weight of an alpha update, 0.0001 to 1 (`DCE_TCP_G`: `1 - g` in 1/1024; `EWMA_GAIN`).
     pub g: f64,
     /// Alpha at the first notification, 0 to 1 (`INITIAL_ALPHA_VALUE`).
     pub initial_alpha: f64,
     /// Period of the rate check, 100 ns to 100 ms (`RATE_REDUCE_MONITOR_PERIOD`, `RATE_DECREASE_INTERVAL`).
     pub decrease_interval_ns: u64,
-    /// What a cut leaves at least, as a share of the rate, 0 to 0.99 (`RPG_MIN_DEC_FAC`). As alpha is at most 1, a share
-    /// of up to 0.5 has no effect.
+    /// Smallest factor of a rate cut, 0 to 0.99 (`RPG_MIN_DEC_FAC`). Alpha is at most 1, so a value up to 0.5
+    /// has no effect.
     pub min_decrease_factor: f64,
     /// Period of the increases after a cut, 1 us to 1 s (`RPG_TIME_RESET`, `RP_TIMER`).
     pub increase_interval_ns: u64,
-    /// How many increases are fast recovery, 0 to 1000; then comes one additive increase, then hyper increase
-    /// (`RPG_THRESHOLD`, `FAST_RECOVERY_TIMES`).
+    /// Number of increases in fast recovery, 0 to 1000. One additive increase follows, and then hyper
+    /// increase (`RPG_THRESHOLD`, `FAST_RECOVERY_TIMES`).
     pub fast_recovery_times: u64,
-    /// What additive increase adds to the target rate, bits per second, 0 to 1 Tb/s (`RPG_AI_RATE`, `RATE_AI`).
+    /// Step of the target rate in additive increase, in bits per second, 0 to 1 Tb/s (`RPG_AI_RATE`,
+    /// `RATE_AI`).
     pub rate_ai_bps: u64,
-    /// What hyper increase adds to it, bits per second, 0 to 1 Tb/s (`RPG_HAI_RATE`, `RATE_HAI`).
+    /// Step of the target rate in hyper increase, in bits per second, 0 to 1 Tb/s (`RPG_HAI_RATE`,
+    /// `RATE_HAI`).
     pub rate_hai_bps: u64,
-    /// Lowest rate, bits per second, 1 kb/s to 1 Tb/s (`RPG_MIN_RATE`, `MIN_RATE`).
+    /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s (`RPG_MIN_RATE`, `MIN_RATE`).
     pub min_rate_bps: u64,
-    /// Share of its rate that a flow keeps at the first notification, before the first cut, 0.001 to 1
-    /// (`RATE_TO_SET_ON_FIRST_CNP`, where 0 means all).
+    /// Factor of the rate at the first notification, before the first cut, 0.001 to 1
+    /// (`RATE_TO_SET_ON_FIRST_CNP`, where 0 means factor 1).
     pub first_cnp_rate: f64,
-    /// Whether each cut sets the target rate to the rate before it (`CLAMP_TGT_RATE`); otherwise only the first one after
-    /// an increase does (`CLAMP_TGT_RATE_AFTER_TIME_INC`).
+    /// Whether each cut sets the target rate to the previous rate (`CLAMP_TGT_RATE`). Otherwise only the
+    /// first cut after an increase does so (`CLAMP_TGT_RATE_AFTER_TIME_INC`).
     pub clamp_target: bool,
-    /// Whether a missed packet counts as a notification, as in the ConWeave model.
+    /// Whether a NAK counts as a notification, as in the ConWeave model.
     pub cut_on_nak: bool,
 }
 
 impl DcqcnNicParameters {
-    /// Defaults of NVIDIA's firmware (mlxconfig). Its byte counter is left out: `RPG_BYTE_RESET` has no documented unit,
-    /// and the ns-3 models have none.
+    /// Returns the defaults of NVIDIA's firmware (mlxconfig), without the byte counter. The unit of
+    /// `RPG_BYTE_RESET` is not documented, and the ns-3 models have no byte counter.
     pub fn nvidia_firmware() -> DcqcnNicParameters {
         DcqcnNicParameters {
             alpha_interval_ns: 1_000,
@@ -74,8 +77,10 @@ impl DcqcnNicParameters {
         }
     }
 
-    /// The HPCC model's `run.py --cc dcqcn`: increases of 1/5000 and 1/500 of the line rate. Its lowest rate of 1 Gb/s is
-    /// kept from 25 Gb/s on; slower links, for which the model was not made, get 1/25 of their rate.
+    /// Returns the values of the HPCC model, `run.py --cc dcqcn`.
+    ///
+    /// The increases are 1/5000 and 1/500 of the line rate. The lowest rate is 1 Gb/s as in the model. Links
+    /// below 25 Gb/s, which the model does not cover, use 1/25 of their rate.
     pub fn hpcc_ns3(line_rate_bps: u64) -> DcqcnNicParameters {
         DcqcnNicParameters {
             g: 1.0 / 256.0,
@@ -87,8 +92,10 @@ impl DcqcnNicParameters {
         }
     }
 
-    /// The ConWeave model's `run.py`: increases of 1/2500 and 1/1000 of the line rate, lowest rate 100 Mb/s (1/250 of a
-    /// line below 25 Gb/s), and a cut for a missed packet.
+    /// Returns the values of the ConWeave model, `run.py`.
+    ///
+    /// The increases are 1/2500 and 1/1000 of the line rate. The lowest rate is 100 Mb/s, or 1/250 of a line
+    /// rate below 25 Gb/s. A NAK causes a cut.
     pub fn conweave_ns3(line_rate_bps: u64) -> DcqcnNicParameters {
         DcqcnNicParameters {
             rate_ai_bps: line_rate_bps / 2_500,
@@ -102,30 +109,38 @@ impl DcqcnNicParameters {
 
 impl ParameterSet for DcqcnNicParameters {
     const ALGORITHM: &'static str = "dcqcn-nic";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::new("alpha_interval_ns", 100.0, 1e8, |p| {
-            Slot::Whole(&mut p.alpha_interval_ns)
+    const FIELDS: &'static [ParameterField<Self>] = &[
+        ParameterField::new("alpha_interval_ns", 100.0, 1e8, |p| {
+            FieldRef::Whole(&mut p.alpha_interval_ns)
         }),
-        Field::new("g", 1e-4, 1.0, |p| Slot::Real(&mut p.g)),
-        Field::new("initial_alpha", 0.0, 1.0, |p| Slot::Real(&mut p.initial_alpha)),
-        Field::new("decrease_interval_ns", 100.0, 1e8, |p| {
-            Slot::Whole(&mut p.decrease_interval_ns)
+        ParameterField::new("g", 1e-4, 1.0, |p| FieldRef::Real(&mut p.g)),
+        ParameterField::new("initial_alpha", 0.0, 1.0, |p| {
+            FieldRef::Real(&mut p.initial_alpha)
         }),
-        Field::new("min_decrease_factor", 0.0, 0.99, |p| {
-            Slot::Real(&mut p.min_decrease_factor)
+        ParameterField::new("decrease_interval_ns", 100.0, 1e8, |p| {
+            FieldRef::Whole(&mut p.decrease_interval_ns)
         }),
-        Field::new("increase_interval_ns", 1e3, 1e9, |p| {
-            Slot::Whole(&mut p.increase_interval_ns)
+        ParameterField::new("min_decrease_factor", 0.0, 0.99, |p| {
+            FieldRef::Real(&mut p.min_decrease_factor)
         }),
-        Field::new("fast_recovery_times", 0.0, 1000.0, |p| {
-            Slot::Whole(&mut p.fast_recovery_times)
+        ParameterField::new("increase_interval_ns", 1e3, 1e9, |p| {
+            FieldRef::Whole(&mut p.increase_interval_ns)
         }),
-        Field::new("rate_ai_bps", 0.0, 1e12, |p| Slot::Whole(&mut p.rate_ai_bps)),
-        Field::new("rate_hai_bps", 0.0, 1e12, |p| Slot::Whole(&mut p.rate_hai_bps)),
-        Field::new("min_rate_bps", 1e3, 1e12, |p| Slot::Whole(&mut p.min_rate_bps)),
-        Field::new("first_cnp_rate", 1e-3, 1.0, |p| Slot::Real(&mut p.first_cnp_rate)),
-        Field::flag("clamp_target", |p| Slot::Flag(&mut p.clamp_target)),
-        Field::flag("cut_on_nak", |p| Slot::Flag(&mut p.cut_on_nak)),
+        ParameterField::new("fast_recovery_times", 0.0, 1000.0, |p| {
+            FieldRef::Whole(&mut p.fast_recovery_times)
+        }),
+        ParameterField::new("rate_ai_bps", 0.0, 1e12, |p| FieldRef::Whole(&mut p.rate_ai_bps)),
+        ParameterField::new("rate_hai_bps", 0.0, 1e12, |p| {
+            FieldRef::Whole(&mut p.rate_hai_bps)
+        }),
+        ParameterField::new("min_rate_bps", 1e3, 1e12, |p| {
+            FieldRef::Whole(&mut p.min_rate_bps)
+        }),
+        ParameterField::new("first_cnp_rate", 1e-3, 1.0, |p| {
+            FieldRef::Real(&mut p.first_cnp_rate)
+        }),
+        ParameterField::new_flag("clamp_target", |p| FieldRef::Flag(&mut p.clamp_target)),
+        ParameterField::new_flag("cut_on_nak", |p| FieldRef::Flag(&mut p.cut_on_nak)),
     ];
     const PRESETS: &'static [Preset<Self>] = &[
         Preset {
@@ -143,36 +158,38 @@ impl ParameterSet for DcqcnNicParameters {
     ];
 }
 
-/// DCQCN as network cards implement it; see the module's head in the source for how it differs from the published one.
+/// DCQCN as network cards implement it. The comment at the top of the source file lists the differences to
+/// [`Dcqcn`](super::Dcqcn).
 ///
-/// A marked acknowledgement counts as a notification, so it works with either [`Feedback`](super::Feedback).
+/// A marked acknowledgement counts as a notification, so the controller works with CNPs and with echoed
+/// marks.
 #[derive(Clone, Debug)]
 pub struct DcqcnNic {
     parameters: DcqcnNicParameters,
-    bounds: Bounds,
+    bounds: RateBounds,
     rate_bps: u64,
     target_bps: u64,
-    alpha: Alpha,
-    /// Time of the first rate check; [`Picos::NEVER`] before the first notification.
+    alpha: AlphaEstimator,
+    /// Time of the first rate check, or [`Picos::NEVER`] before the first notification.
     first_check: Picos,
-    /// The rate check that a pending notification waits for.
+    /// Next rate check after a notification, or [`Picos::NEVER`].
     check_due: Picos,
     increase_due: Picos,
-    /// Increases since the last cut.
+    /// Number of increases since the last cut.
     stage: u64,
-    notification_lead: Picos,
+    notification_delay: Picos,
 }
 
 impl DcqcnNic {
-    /// Starts at line rate. Values out of range are taken at the nearest end of it.
-    pub fn new(parameters: DcqcnNicParameters, context: &Context) -> DcqcnNic {
+    /// Creates a controller that starts at line rate. Parameters are clamped to their ranges.
+    pub fn new(parameters: DcqcnNicParameters, context: &ControllerContext) -> DcqcnNic {
         let parameters = parameters.clamped();
-        let bounds = Bounds::new(parameters.min_rate_bps, context);
+        let bounds = RateBounds::new(parameters.min_rate_bps, context);
         DcqcnNic {
             bounds,
             rate_bps: bounds.line_bps,
             target_bps: bounds.line_bps,
-            alpha: Alpha::new(
+            alpha: AlphaEstimator::new(
                 parameters.initial_alpha,
                 parameters.g,
                 Picos::from_nanos(parameters.alpha_interval_ns),
@@ -181,31 +198,33 @@ impl DcqcnNic {
             check_due: Picos::NEVER,
             increase_due: Picos::NEVER,
             stage: 0,
-            notification_lead: Picos::ZERO,
+            notification_delay: Picos::ZERO,
             parameters,
         }
     }
 
-    /// How long a notification has been under way on its last link. It decides where one arrives at the very time of an update
-    /// of alpha or of a rate check: the ns-3 model runs first what it scheduled first, so a notification that left before the
-    /// period began is seen by what ends the period. By default none is.
+    /// Sets the delay of a notification on its last link. Default 0.
+    ///
+    /// The delay matters for a notification that arrives at the time of an alpha update or a rate check. The
+    /// ns-3 model runs simultaneous events in the order in which they were scheduled. If the delay is longer
+    /// than the period, the notification was scheduled first, and the check takes it into account.
     #[must_use]
-    pub fn with_notification_lead(mut self, lead: Picos) -> DcqcnNic {
-        self.notification_lead = lead;
+    pub fn with_notification_delay(mut self, lead: Picos) -> DcqcnNic {
+        self.notification_delay = lead;
         self
     }
 
-    /// The time up to which events of a period have happened when a notification arrives.
-    fn happened(&self, now: Picos, period_ns: u64) -> Picos {
-        match self.notification_lead > Picos::from_nanos(period_ns) {
+    /// Returns the time up to which the events of a period precede a notification that arrives at `now`.
+    fn events_done_until(&self, now: Picos, period_ns: u64) -> Picos {
+        match self.notification_delay > Picos::from_nanos(period_ns) {
             true => Picos(now.0.saturating_sub(1)),
             false => now,
         }
     }
 
-    /// Does what is due up to and including `now`, in its order.
-    fn advance(&mut self, now: Picos) {
-        // Of two events at one instant the model runs the one that was scheduled first: that of the longer period.
+    /// Processes all events up to and including `now`, in order.
+    fn process_due_events(&mut self, now: Picos) {
+        // The model runs the event first that was scheduled first. This is the event with the longer period.
         let increase_wins = self.parameters.increase_interval_ns > self.parameters.decrease_interval_ns;
         loop {
             let due = self.next_deadline();
@@ -213,28 +232,28 @@ impl DcqcnNic {
                 return;
             }
             if self.increase_due < self.check_due || (self.increase_due == self.check_due && increase_wins) {
-                self.increase();
+                self.increase_rate();
             } else {
-                self.cut();
+                self.cut_rate();
             }
         }
     }
 
-    /// The rate check with a notification pending.
-    fn cut(&mut self) {
+    /// Cuts the rate at a rate check after a notification.
+    fn cut_rate(&mut self) {
         let now = self.check_due;
         if self.parameters.clamp_target || self.stage > 0 {
             self.target_bps = self.rate_bps;
         }
-        let factor = (1.0 - self.alpha.at(now) / 2.0).max(self.parameters.min_decrease_factor);
+        let factor = (1.0 - self.alpha.value_at(now) / 2.0).max(self.parameters.min_decrease_factor);
         self.rate_bps = self.bounds.clamp(self.rate_bps as f64 * factor);
         self.stage = 0;
         self.check_due = Picos::NEVER;
         self.increase_due = now.saturating_add(Picos::from_nanos(self.parameters.increase_interval_ns));
     }
 
-    /// The increase timer.
-    fn increase(&mut self) {
+    /// Increases the rate when the increase timer fires.
+    fn increase_rate(&mut self) {
         let before = (self.rate_bps, self.target_bps);
         let step = match self.stage.cmp(&self.parameters.fast_recovery_times) {
             std::cmp::Ordering::Less => 0,
@@ -242,14 +261,14 @@ impl DcqcnNic {
             std::cmp::Ordering::Greater => self.parameters.rate_hai_bps,
         };
         self.target_bps = self.target_bps.saturating_add(step).min(self.bounds.line_bps);
-        // Each half is cut down to whole bits, as in the model.
+        // Each half is rounded down to whole bits, as in the model.
         self.rate_bps = self
             .bounds
             .clamp((self.rate_bps / 2 + self.target_bps / 2) as f64);
         self.stage += 1;
         let period = Picos::from_nanos(self.parameters.increase_interval_ns);
-        // With the target at line rate and the rate where it stays, no further increase changes anything, and a cut
-        // asks only whether there was one.
+        // With the target at line rate and an unchanged rate, further increases have no effect. A cut only
+        // needs to know whether an increase has occurred.
         let settled = self.target_bps == self.bounds.line_bps && before == (self.rate_bps, self.target_bps);
         self.increase_due = if settled {
             Picos::NEVER
@@ -258,8 +277,8 @@ impl DcqcnNic {
         };
     }
 
-    /// The first rate check after `now`.
-    fn check_after(&self, now: Picos) -> Picos {
+    /// Returns the time of the first rate check after `now`.
+    fn next_check_after(&self, now: Picos) -> Picos {
         if now < self.first_check {
             return self.first_check;
         }
@@ -269,8 +288,8 @@ impl DcqcnNic {
             .saturating_add(Picos(passed.saturating_mul(period)))
     }
 
-    fn start(&mut self, now: Picos) {
-        self.alpha.start(now);
+    fn start_periods(&mut self, now: Picos) {
+        self.alpha.start_updates(now);
         let period = Picos::from_nanos(self.parameters.decrease_interval_ns);
         self.first_check = now.saturating_add(period).saturating_add(CHECK_DELAY);
         self.rate_bps = self
@@ -285,39 +304,39 @@ impl CongestionControl for DcqcnNic {
         DcqcnNicParameters::ALGORITHM
     }
 
-    fn signals(&self) -> &'static [Signal] {
-        &[Signal::Cnp, Signal::MarkEcho]
+    fn signals(&self) -> &'static [CongestionSignal] {
+        &[CongestionSignal::Cnp, CongestionSignal::MarkEcho]
     }
 
     fn rate_bps(&self) -> u64 {
         self.rate_bps
     }
 
-    fn acknowledged(&mut self, now: Picos, ack: &Ack<'_>) {
+    fn on_ack(&mut self, now: Picos, ack: &Ack<'_>) {
         if ack.marked {
-            self.notified(now);
+            self.on_cnp(now);
         }
     }
 
-    fn notified(&mut self, now: Picos) {
-        let checked = self.happened(now, self.parameters.decrease_interval_ns);
-        self.advance(checked);
+    fn on_cnp(&mut self, now: Picos) {
+        let checked = self.events_done_until(now, self.parameters.decrease_interval_ns);
+        self.process_due_events(checked);
         if self.first_check == Picos::NEVER {
-            self.start(now);
+            self.start_periods(now);
         } else {
-            // The updates up to now did not see this notification, the next one does.
+            // The updates up to now have not seen this notification. The next update does.
             self.alpha
-                .at(self.happened(now, self.parameters.alpha_interval_ns));
-            self.alpha.flag();
+                .value_at(self.events_done_until(now, self.parameters.alpha_interval_ns));
+            self.alpha.mark_congested();
         }
         if self.check_due == Picos::NEVER {
-            self.check_due = self.check_after(checked);
+            self.check_due = self.next_check_after(checked);
         }
     }
 
-    fn missed(&mut self, now: Picos) {
+    fn on_nak(&mut self, now: Picos) {
         if self.parameters.cut_on_nak {
-            self.notified(now);
+            self.on_cnp(now);
         }
     }
 
@@ -325,8 +344,8 @@ impl CongestionControl for DcqcnNic {
         self.check_due.min(self.increase_due)
     }
 
-    fn expire(&mut self, now: Picos) {
-        self.advance(now);
+    fn on_deadline(&mut self, now: Picos) {
+        self.process_due_events(now);
     }
 }
 

@@ -1,35 +1,37 @@
-//! DCQCN as published (Zhu et al., SIGCOMM 2015, section 3.1), which took its increase from QCN (802.1Qau).
+//! DCQCN as published (Zhu et al., SIGCOMM 2015, section 3.1). Its rate increase is that of QCN (802.1Qau).
 
 use xoff_units::Picos;
 
-use super::alpha::Alpha;
-use super::parameters::{Field, ParameterSet, Preset, Slot};
-use super::rate::Bounds;
-use super::{Ack, CongestionControl, Context, Signal};
+use super::alpha::AlphaEstimator;
+use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
+use super::rate::RateBounds;
+use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Dcqcn`]; in brackets the paper's names.
+/// Parameters of [`Dcqcn`]. Parentheses contain the names of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DcqcnParameters {
-    /// Weight of an update of alpha, 0.0001 to 1 (g).
+    /// Weight of an alpha update, 0.0001 to 1 (g).
     pub g: f64,
-    /// Without a notification for this long alpha falls, and again after each further one, 100 ns to 100 ms (K).
+    /// Time without a notification after which alpha decreases, 100 ns to 100 ms (K). Alpha decreases again
+    /// after each further such time.
     pub alpha_interval_ns: u64,
     /// Period of the increase timer, 1 us to 1 s (T).
     pub increase_interval_ns: u64,
-    /// Bytes sent for an increase, headers included, 1000 to 2^40 (B).
+    /// Bytes sent between two increases of the byte counter, headers included, 1000 to 2^40 (B).
     pub increase_bytes: u64,
-    /// How many increases of either kind are fast recovery, 1 to 1000 (F).
+    /// Number of increases of either kind in fast recovery, 1 to 1000 (F).
     pub fast_recovery_times: u64,
-    /// What additive increase adds to the target rate, bits per second, 0 to 1 Tb/s (R_AI).
+    /// Step of the target rate in additive increase, in bits per second, 0 to 1 Tb/s (R_AI).
     pub rate_ai_bps: u64,
-    /// What the i-th hyper increase adds to it i times, bits per second, 0 to 1 Tb/s (R_HAI).
+    /// Step of the target rate in hyper increase, in bits per second, 0 to 1 Tb/s (R_HAI). The i-th hyper
+    /// increase adds i steps.
     pub rate_hai_bps: u64,
-    /// Lowest rate, bits per second, 1 kb/s to 1 Tb/s. The paper names none.
+    /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s. The paper does not define one.
     pub min_rate_bps: u64,
 }
 
 impl DcqcnParameters {
-    /// The paper's values, for 40 Gb/s. The lowest rate is that of NVIDIA's firmware, 1 Mb/s.
+    /// Returns the values of the paper, for 40 Gb/s. The lowest rate is that of NVIDIA's firmware, 1 Mb/s.
     pub fn sigcomm2015() -> DcqcnParameters {
         DcqcnParameters {
             g: 1.0 / 256.0,
@@ -43,7 +45,8 @@ impl DcqcnParameters {
         }
     }
 
-    /// The sample configuration of the authors' model (bobzhuyb/ns3-rdma): a timer of 60 us, a byte counter of 300 MB.
+    /// Returns the sample configuration of the authors' model (bobzhuyb/ns3-rdma): a timer of 60 us and a
+    /// byte counter of 300 MB.
     pub fn ns3_rdma() -> DcqcnParameters {
         DcqcnParameters {
             increase_interval_ns: 60_000,
@@ -55,23 +58,27 @@ impl DcqcnParameters {
 
 impl ParameterSet for DcqcnParameters {
     const ALGORITHM: &'static str = "dcqcn";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::new("g", 1e-4, 1.0, |p| Slot::Real(&mut p.g)),
-        Field::new("alpha_interval_ns", 100.0, 1e8, |p| {
-            Slot::Whole(&mut p.alpha_interval_ns)
+    const FIELDS: &'static [ParameterField<Self>] = &[
+        ParameterField::new("g", 1e-4, 1.0, |p| FieldRef::Real(&mut p.g)),
+        ParameterField::new("alpha_interval_ns", 100.0, 1e8, |p| {
+            FieldRef::Whole(&mut p.alpha_interval_ns)
         }),
-        Field::new("increase_interval_ns", 1e3, 1e9, |p| {
-            Slot::Whole(&mut p.increase_interval_ns)
+        ParameterField::new("increase_interval_ns", 1e3, 1e9, |p| {
+            FieldRef::Whole(&mut p.increase_interval_ns)
         }),
-        Field::new("increase_bytes", 1e3, 1_099_511_627_776.0, |p| {
-            Slot::Whole(&mut p.increase_bytes)
+        ParameterField::new("increase_bytes", 1e3, 1_099_511_627_776.0, |p| {
+            FieldRef::Whole(&mut p.increase_bytes)
         }),
-        Field::new("fast_recovery_times", 1.0, 1000.0, |p| {
-            Slot::Whole(&mut p.fast_recovery_times)
+        ParameterField::new("fast_recovery_times", 1.0, 1000.0, |p| {
+            FieldRef::Whole(&mut p.fast_recovery_times)
         }),
-        Field::new("rate_ai_bps", 0.0, 1e12, |p| Slot::Whole(&mut p.rate_ai_bps)),
-        Field::new("rate_hai_bps", 0.0, 1e12, |p| Slot::Whole(&mut p.rate_hai_bps)),
-        Field::new("min_rate_bps", 1e3, 1e12, |p| Slot::Whole(&mut p.min_rate_bps)),
+        ParameterField::new("rate_ai_bps", 0.0, 1e12, |p| FieldRef::Whole(&mut p.rate_ai_bps)),
+        ParameterField::new("rate_hai_bps", 0.0, 1e12, |p| {
+            FieldRef::Whole(&mut p.rate_hai_bps)
+        }),
+        ParameterField::new("min_rate_bps", 1e3, 1e12, |p| {
+            FieldRef::Whole(&mut p.min_rate_bps)
+        }),
     ];
     const PRESETS: &'static [Preset<Self>] = &[
         Preset {
@@ -85,37 +92,37 @@ impl ParameterSet for DcqcnParameters {
     ];
 }
 
-/// DCQCN's reaction point as published: each notification cuts the rate, a timer and a byte counter raise it.
+/// DCQCN as published. Each notification cuts the rate. A timer and a byte counter increase the rate.
 ///
-/// It relies on the far end for the distance between notifications (the paper: 50 us). A marked acknowledgement counts as
-/// one.
+/// The responder limits the rate of notifications; the paper uses one per 50 us. A marked acknowledgement
+/// counts as a notification.
 #[derive(Clone, Debug)]
 pub struct Dcqcn {
     parameters: DcqcnParameters,
-    bounds: Bounds,
+    bounds: RateBounds,
     rate_bps: u64,
     target_bps: u64,
-    alpha: Alpha,
-    /// [`Picos::NEVER`] while the rate is the line's and nothing is left to raise; bytes do not count then.
+    alpha: AlphaEstimator,
+    /// [`Picos::NEVER`] at line rate, when no increase is left. Bytes are not counted then.
     increase_due: Picos,
-    /// Bytes since the byte counter's last increase.
+    /// Bytes since the last increase by the byte counter.
     bytes: u64,
-    /// Increases by the timer since the last cut.
+    /// Number of increases by the timer since the last cut.
     timer_stage: u64,
-    /// Increases by the byte counter since then.
+    /// Number of increases by the byte counter since the last cut.
     byte_stage: u64,
 }
 
 impl Dcqcn {
-    /// Starts at line rate. Values out of range are taken at the nearest end of it.
-    pub fn new(parameters: DcqcnParameters, context: &Context) -> Dcqcn {
+    /// Creates a controller that starts at line rate. Parameters are clamped to their ranges.
+    pub fn new(parameters: DcqcnParameters, context: &ControllerContext) -> Dcqcn {
         let parameters = parameters.clamped();
-        let bounds = Bounds::new(parameters.min_rate_bps, context);
+        let bounds = RateBounds::new(parameters.min_rate_bps, context);
         Dcqcn {
             bounds,
             rate_bps: bounds.line_bps,
             target_bps: bounds.line_bps,
-            alpha: Alpha::new(1.0, parameters.g, Picos::from_nanos(parameters.alpha_interval_ns)),
+            alpha: AlphaEstimator::new(1.0, parameters.g, Picos::from_nanos(parameters.alpha_interval_ns)),
             increase_due: Picos::NEVER,
             bytes: 0,
             timer_stage: 0,
@@ -124,19 +131,19 @@ impl Dcqcn {
         }
     }
 
-    /// Makes the timer's increases up to and including `now`.
-    fn advance(&mut self, now: Picos) {
+    /// Applies the increases of the timer up to and including `now`.
+    fn apply_timer_increases(&mut self, now: Picos) {
         while self.increase_due <= now && self.increase_due != Picos::NEVER {
             let period = Picos::from_nanos(self.parameters.increase_interval_ns);
             self.increase_due = self.increase_due.saturating_add(period);
-            self.increase();
+            self.increase_rate();
             self.timer_stage += 1;
         }
     }
 
-    /// One increase, by timer or bytes. Its phase follows from those before it, so that `fast_recovery_times` of one kind
-    /// are fast recovery.
-    fn increase(&mut self) {
+    /// Applies one increase of the timer or of the byte counter. The earlier increases determine the phase.
+    /// The first `fast_recovery_times` increases of each kind are fast recovery.
+    fn increase_rate(&mut self) {
         let before = (self.rate_bps, self.target_bps);
         let threshold = self.parameters.fast_recovery_times;
         let most = self.timer_stage.max(self.byte_stage);
@@ -149,7 +156,7 @@ impl Dcqcn {
             self.parameters.rate_ai_bps
         };
         self.target_bps = self.target_bps.saturating_add(step).min(self.bounds.line_bps);
-        // Rounded up, so that it arrives.
+        // Rounded up, so that the rate reaches the target.
         self.rate_bps = (self.rate_bps + self.target_bps).div_ceil(2);
         if self.rate_bps == self.bounds.line_bps && before == (self.rate_bps, self.target_bps) {
             self.increase_due = Picos::NEVER;
@@ -162,40 +169,40 @@ impl CongestionControl for Dcqcn {
         DcqcnParameters::ALGORITHM
     }
 
-    fn signals(&self) -> &'static [Signal] {
-        &[Signal::Cnp, Signal::MarkEcho]
+    fn signals(&self) -> &'static [CongestionSignal] {
+        &[CongestionSignal::Cnp, CongestionSignal::MarkEcho]
     }
 
     fn rate_bps(&self) -> u64 {
         self.rate_bps
     }
 
-    fn sent(&mut self, now: Picos, packet_bytes: u32) {
-        self.advance(now);
+    fn on_packet_sent(&mut self, now: Picos, packet_bytes: u32) {
+        self.apply_timer_increases(now);
         if self.increase_due == Picos::NEVER {
             return;
         }
         self.bytes += u64::from(packet_bytes);
         while self.bytes >= self.parameters.increase_bytes {
             self.bytes -= self.parameters.increase_bytes;
-            self.increase();
+            self.increase_rate();
             self.byte_stage += 1;
         }
     }
 
-    fn acknowledged(&mut self, now: Picos, ack: &Ack<'_>) {
+    fn on_ack(&mut self, now: Picos, ack: &Ack<'_>) {
         if ack.marked {
-            self.notified(now);
+            self.on_cnp(now);
         }
     }
 
-    fn notified(&mut self, now: Picos) {
-        self.advance(now);
-        let factor = 1.0 - self.alpha.at(now) / 2.0;
+    fn on_cnp(&mut self, now: Picos) {
+        self.apply_timer_increases(now);
+        let factor = 1.0 - self.alpha.value_at(now) / 2.0;
         self.target_bps = self.rate_bps;
         self.rate_bps = self.bounds.clamp(self.rate_bps as f64 * factor);
-        self.alpha.rise();
-        self.alpha.start(now);
+        self.alpha.increase_on_congestion();
+        self.alpha.start_updates(now);
         self.timer_stage = 0;
         self.byte_stage = 0;
         self.bytes = 0;
@@ -206,8 +213,8 @@ impl CongestionControl for Dcqcn {
         self.increase_due
     }
 
-    fn expire(&mut self, now: Picos) {
-        self.advance(now);
+    fn on_deadline(&mut self, now: Picos) {
+        self.apply_timer_increases(now);
     }
 }
 
@@ -225,32 +232,33 @@ mod tests {
     #[test]
     fn a_notification_cuts_by_half_of_alpha() {
         let mut dcqcn = dcqcn();
-        dcqcn.notified(Picos::from_micros(1));
+        dcqcn.on_cnp(Picos::from_micros(1));
         assert_eq!(dcqcn.rate_bps(), LINE / 2, "alpha starts at 1");
-        dcqcn.notified(Picos::from_micros(51));
+        dcqcn.on_cnp(Picos::from_micros(51));
         assert_eq!((dcqcn.rate_bps(), dcqcn.target_bps), (LINE / 4, LINE / 2));
-        // Two updates of alpha without a notification, at 106 and 161 us; meanwhile the timer halves the distance twice.
-        dcqcn.expire(Picos::from_micros(106));
+        // Alpha is updated twice without a notification, at 106 and 161 us. The timer halves the distance
+        // twice.
+        dcqcn.on_deadline(Picos::from_micros(106));
         assert_eq!(dcqcn.rate_bps(), 15_000_000_000);
-        dcqcn.expire(Picos::from_micros(161));
+        dcqcn.on_deadline(Picos::from_micros(161));
         assert_eq!(dcqcn.rate_bps(), 17_500_000_000);
-        dcqcn.notified(Picos::from_micros(162));
+        dcqcn.on_cnp(Picos::from_micros(162));
         let alpha = (255.0_f64 / 256.0) * (255.0 / 256.0);
         assert_eq!(dcqcn.rate_bps(), (17.5e9 * (1.0 - alpha / 2.0)) as u64);
     }
 
     #[test]
-    fn five_fast_recoveries_then_additive_increase_by_the_timer() {
+    fn the_timer_causes_five_fast_recoveries_then_additive_increase() {
         let mut dcqcn = dcqcn();
-        dcqcn.notified(Picos::ZERO);
-        dcqcn.notified(Picos::ZERO);
+        dcqcn.on_cnp(Picos::ZERO);
+        dcqcn.on_cnp(Picos::ZERO);
         for _ in 0..5 {
             assert_eq!(dcqcn.target_bps, LINE / 2);
-            dcqcn.expire(dcqcn.next_deadline());
+            dcqcn.on_deadline(dcqcn.next_deadline());
         }
         assert_eq!(dcqcn.rate_bps(), LINE / 2 - LINE / 4 / 32);
         for times in 1..=20 {
-            dcqcn.expire(dcqcn.next_deadline());
+            dcqcn.on_deadline(dcqcn.next_deadline());
             assert_eq!(
                 dcqcn.target_bps,
                 LINE / 2 + times * 40_000_000,
@@ -260,30 +268,30 @@ mod tests {
     }
 
     #[test]
-    fn bytes_raise_too_and_both_together_make_hyper_increase() {
+    fn timer_and_byte_counter_together_cause_hyper_increase() {
         let mut dcqcn = dcqcn();
-        dcqcn.notified(Picos::ZERO);
-        dcqcn.notified(Picos::ZERO);
+        dcqcn.on_cnp(Picos::ZERO);
+        dcqcn.on_cnp(Picos::ZERO);
         for _ in 0..10_000 * 6 {
-            dcqcn.sent(Picos::ZERO, 1000);
+            dcqcn.on_packet_sent(Picos::ZERO, 1000);
         }
         assert_eq!(
             dcqcn.target_bps,
             LINE / 2 + 40_000_000,
             "five fast recoveries, one additive"
         );
-        dcqcn.expire(Picos::from_micros(55 * 6));
+        dcqcn.on_deadline(Picos::from_micros(55 * 6));
         assert_eq!(dcqcn.target_bps, LINE / 2 + 7 * 40_000_000);
         for _ in 0..10_000 {
-            dcqcn.sent(Picos::from_micros(331), 1000);
+            dcqcn.on_packet_sent(Picos::from_micros(331), 1000);
         }
         assert_eq!(
             dcqcn.target_bps,
             LINE / 2 + 7 * 40_000_000 + 200_000_000,
             "both have six behind them"
         );
-        dcqcn.expire(dcqcn.next_deadline());
-        dcqcn.sent(Picos::from_micros(390), 10_000_000);
+        dcqcn.on_deadline(dcqcn.next_deadline());
+        dcqcn.on_packet_sent(Picos::from_micros(390), 10_000_000);
         assert_eq!(
             dcqcn.target_bps,
             LINE / 2 + 7 * 40_000_000 + (1 + 1 + 2) * 200_000_000
@@ -291,12 +299,12 @@ mod tests {
     }
 
     #[test]
-    fn back_at_line_rate_it_asks_for_no_more_deadlines() {
+    fn at_line_rate_no_deadline_remains() {
         let mut dcqcn = dcqcn();
-        dcqcn.notified(Picos::ZERO);
+        dcqcn.on_cnp(Picos::ZERO);
         let mut expired = 0;
         while dcqcn.next_deadline() != Picos::NEVER {
-            dcqcn.expire(dcqcn.next_deadline());
+            dcqcn.on_deadline(dcqcn.next_deadline());
             expired += 1;
         }
         assert_eq!(dcqcn.rate_bps(), LINE);

@@ -1,29 +1,30 @@
-//! DCTCP's window (Alizadeh et al., SIGCOMM 2010; RFC 8257) on a queue pair.
+//! The DCTCP window for a queue pair (Alizadeh et al., SIGCOMM 2010; RFC 8257).
 
 use xoff_units::Picos;
 
-use super::parameters::{Field, ParameterSet, Preset, Slot};
-use super::rate::{Bounds, bytes_in, rate_of, whole_bytes};
-use super::{Ack, CongestionControl, Context, Signal};
+use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
+use super::rate::{RateBounds, bytes_at_rate, rate_for_bytes, window_to_bytes};
+use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
 /// Parameters of [`Dctcp`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct DctcpParameters {
-    /// Weight of one window's share of marks in alpha, 0.0001 to 1. RFC 8257, 4.2: 1/16.
+    /// Weight of the last window's share of marks in alpha, 0.0001 to 1. RFC 8257 section 4.2 uses 1/16.
     pub g: f64,
-    /// Alpha at the start, 0 to 1. RFC 8257, 3.3: 1.
+    /// Initial alpha, 0 to 1. RFC 8257 section 3.3 uses 1.
     pub initial_alpha: f64,
-    /// What the window grows by in a round trip without marks, in packets, 0.001 to 1000. RFC 8257: 1.
+    /// Growth of the window per round trip without marks, in packets, 0.001 to 1000. RFC 8257 uses 1.
     pub increase_packets: f64,
-    /// Window at the start in payload bytes, 1 to 2^40. Default: what the line sends in a round trip of an empty network,
-    /// so that a flow starts at line rate, as RDMA does.
+    /// Initial window in payload bytes, 1 to 2^40. Default: the bytes that the link sends in a round trip of
+    /// an idle network. A flow then starts at line rate, as RDMA does.
     pub initial_window_bytes: Option<u64>,
-    /// Lowest rate, bits per second, 1 kb/s to 1 Tb/s; the window does not fall below what it sends in a round trip.
+    /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s. The window does not fall below the bytes of a round
+    /// trip at this rate.
     pub min_rate_bps: u64,
 }
 
 impl DctcpParameters {
-    /// RFC 8257's values, and the start at line rate.
+    /// Returns the values of RFC 8257, with a start at line rate.
     pub fn rfc8257() -> DctcpParameters {
         DctcpParameters {
             g: 1.0 / 16.0,
@@ -37,16 +38,20 @@ impl DctcpParameters {
 
 impl ParameterSet for DctcpParameters {
     const ALGORITHM: &'static str = "dctcp";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::new("g", 1e-4, 1.0, |p| Slot::Real(&mut p.g)),
-        Field::new("initial_alpha", 0.0, 1.0, |p| Slot::Real(&mut p.initial_alpha)),
-        Field::new("increase_packets", 1e-3, 1e3, |p| {
-            Slot::Real(&mut p.increase_packets)
+    const FIELDS: &'static [ParameterField<Self>] = &[
+        ParameterField::new("g", 1e-4, 1.0, |p| FieldRef::Real(&mut p.g)),
+        ParameterField::new("initial_alpha", 0.0, 1.0, |p| {
+            FieldRef::Real(&mut p.initial_alpha)
         }),
-        Field::new("initial_window_bytes", 1.0, 1_099_511_627_776.0, |p| {
-            Slot::Optional(&mut p.initial_window_bytes)
+        ParameterField::new("increase_packets", 1e-3, 1e3, |p| {
+            FieldRef::Real(&mut p.increase_packets)
         }),
-        Field::new("min_rate_bps", 1e3, 1e12, |p| Slot::Whole(&mut p.min_rate_bps)),
+        ParameterField::new("initial_window_bytes", 1.0, 1_099_511_627_776.0, |p| {
+            FieldRef::Optional(&mut p.initial_window_bytes)
+        }),
+        ParameterField::new("min_rate_bps", 1e3, 1e12, |p| {
+            FieldRef::Whole(&mut p.min_rate_bps)
+        }),
     ];
     const PRESETS: &'static [Preset<Self>] = &[Preset {
         name: "rfc8257",
@@ -54,36 +59,37 @@ impl ParameterSet for DctcpParameters {
     }];
 }
 
-/// A window that falls by half of the share of marked bytes, at most once per round trip.
+/// DCTCP: at most once per round trip, the window falls by half of the share of marked bytes.
 ///
-/// Made for switches that mark from one queue length on, and for acknowledgements that echo each mark. The window is sent
-/// out at `window / base_rtt`, at most at line rate: a window below one packet means a pause between packets.
+/// DCTCP expects switches that mark above one queue length, and acknowledgements that echo each mark. The
+/// rate is `window / base_rtt`, limited to the line rate. With a window below one packet, the packets have
+/// gaps.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     parameters: DctcpParameters,
-    bounds: Bounds,
+    bounds: RateBounds,
     base_rtt: Picos,
     packet_bytes: f64,
     window: f64,
     min_window: f64,
     alpha: f64,
-    /// Acknowledged in the current round trip, and marked of that.
+    /// Bytes acknowledged in the current round trip, and the marked ones of them.
     acked_bytes: u64,
     marked_bytes: u64,
-    /// The round trip ends when this position is acknowledged.
+    /// The round trip ends when this byte position is acknowledged.
     round_end: u64,
-    /// Marks up to this position belong to a cut that was made.
+    /// Marks up to this byte position have already caused a cut.
     cut_end: u64,
 }
 
 impl Dctcp {
-    /// Values out of range are taken at the nearest end of it.
-    pub fn new(parameters: DctcpParameters, context: &Context) -> Dctcp {
+    /// Creates a controller. Parameters are clamped to their ranges.
+    pub fn new(parameters: DctcpParameters, context: &ControllerContext) -> Dctcp {
         let parameters = parameters.clamped();
-        let bounds = Bounds::new(parameters.min_rate_bps, context);
+        let bounds = RateBounds::new(parameters.min_rate_bps, context);
         let base_rtt = context.base_rtt.max(Picos(1));
         let packet_bytes = f64::from(context.packet_bytes.max(1));
-        let line_window = bytes_in(bounds.line_bps, base_rtt).max(packet_bytes);
+        let line_window = bytes_at_rate(bounds.line_bps, base_rtt).max(packet_bytes);
         Dctcp {
             bounds,
             base_rtt,
@@ -91,7 +97,7 @@ impl Dctcp {
             window: parameters
                 .initial_window_bytes
                 .map_or(line_window, |bytes| bytes as f64),
-            min_window: bytes_in(bounds.min_bps, base_rtt),
+            min_window: bytes_at_rate(bounds.min_bps, base_rtt),
             alpha: parameters.initial_alpha,
             acked_bytes: 0,
             marked_bytes: 0,
@@ -101,12 +107,12 @@ impl Dctcp {
         }
     }
 
-    fn multiply(&mut self, factor: f64) {
+    fn scale_window(&mut self, factor: f64) {
         self.window = (self.window * factor).max(self.min_window);
     }
 
-    /// One round trip's share of marks goes into alpha.
-    fn end_round(&mut self, sent_total: u64) {
+    /// Updates alpha with the share of marks of one round trip.
+    fn end_round_trip(&mut self, sent_total: u64) {
         if self.acked_bytes > 0 {
             let marked = self.marked_bytes as f64 / self.acked_bytes as f64;
             self.alpha = (1.0 - self.parameters.g) * self.alpha + self.parameters.g * marked;
@@ -122,34 +128,34 @@ impl CongestionControl for Dctcp {
         DctcpParameters::ALGORITHM
     }
 
-    fn signals(&self) -> &'static [Signal] {
-        &[Signal::MarkEcho]
+    fn signals(&self) -> &'static [CongestionSignal] {
+        &[CongestionSignal::MarkEcho]
     }
 
     fn rate_bps(&self) -> u64 {
-        self.bounds.clamp(rate_of(self.window, self.base_rtt))
+        self.bounds.clamp(rate_for_bytes(self.window, self.base_rtt))
     }
 
     fn window_bytes(&self) -> Option<u64> {
-        Some(whole_bytes(self.window))
+        Some(window_to_bytes(self.window))
     }
 
-    fn acknowledged(&mut self, _now: Picos, ack: &Ack<'_>) {
+    fn on_ack(&mut self, _now: Picos, ack: &Ack<'_>) {
         self.acked_bytes = self.acked_bytes.saturating_add(ack.acked_bytes);
         if ack.marked {
             self.marked_bytes = self.marked_bytes.saturating_add(ack.acked_bytes);
         }
         if ack.acked_total > self.round_end {
-            self.end_round(ack.sent_total);
+            self.end_round_trip(ack.sent_total);
         }
         if ack.marked {
             if ack.acked_total > self.cut_end {
                 self.cut_end = ack.sent_total;
-                self.multiply(1.0 - self.alpha / 2.0);
+                self.scale_window(1.0 - self.alpha / 2.0);
             }
             return;
         }
-        // A window that was not used up says nothing of whether the network would carry a larger one.
+        // A window that is not full does not show that the network could carry a larger one.
         let used = ack.inflight_bytes as f64 + ack.acked_bytes as f64 + self.packet_bytes;
         if used >= self.window {
             let growth = self.parameters.increase_packets * self.packet_bytes * ack.acked_bytes as f64;
@@ -157,7 +163,7 @@ impl CongestionControl for Dctcp {
         }
     }
 
-    fn timed_out(&mut self, _now: Picos) {
+    fn on_timeout(&mut self, _now: Picos) {
         self.window = self.window.min(self.packet_bytes).max(self.min_window);
     }
 }
@@ -167,21 +173,21 @@ mod tests {
     use super::super::tests::{ack, context};
     use super::*;
 
-    /// 10 Gb/s and 10 us: 12 500 bytes.
+    /// A controller at 10 Gb/s with a round trip of 10 us, which gives a window of 12 500 bytes.
     fn dctcp() -> Dctcp {
         Dctcp::new(DctcpParameters::rfc8257(), &context(10_000_000_000))
     }
 
     #[test]
-    fn it_starts_at_line_rate_and_a_mark_halves_it_once_per_round_trip() {
+    fn a_mark_halves_the_initial_window_once_per_round_trip() {
         let mut dctcp = dctcp();
         assert_eq!(
             (dctcp.rate_bps(), dctcp.window_bytes()),
             (10_000_000_000, Some(12_500))
         );
-        dctcp.acknowledged(Picos(1), &ack(1000, 1000, 13_000).marked());
+        dctcp.on_ack(Picos(1), &ack(1000, 1000, 13_000).marked());
         assert_eq!(dctcp.window_bytes(), Some(6_250), "alpha is 1");
-        dctcp.acknowledged(Picos(2), &ack(1000, 2000, 14_000).marked());
+        dctcp.on_ack(Picos(2), &ack(1000, 2000, 14_000).marked());
         assert_eq!(dctcp.window_bytes(), Some(6_250), "sent before the cut");
         assert_eq!(dctcp.rate_bps(), 5_000_000_000);
     }
@@ -189,39 +195,39 @@ mod tests {
     #[test]
     fn alpha_follows_the_share_of_marked_bytes() {
         let mut dctcp = dctcp();
-        // The first acknowledgement, unmarked, is the first round.
-        dctcp.acknowledged(Picos(1), &ack(1000, 1000, 11_000));
+        // The first acknowledgement, without a mark, is the first round trip.
+        dctcp.on_ack(Picos(1), &ack(1000, 1000, 11_000));
         assert_eq!(dctcp.alpha, 15.0 / 16.0);
         for i in 2..=11 {
             let plain = ack(1000, i * 1000, (i + 10) * 1000);
-            dctcp.acknowledged(Picos(i), &if i == 5 { plain.marked() } else { plain });
+            dctcp.on_ack(Picos(i), &if i == 5 { plain.marked() } else { plain });
         }
         assert_eq!(dctcp.alpha, 15.0 / 16.0, "the round ends with the next byte");
-        dctcp.acknowledged(Picos(12), &ack(1000, 12_000, 22_000));
+        dctcp.on_ack(Picos(12), &ack(1000, 12_000, 22_000));
         assert_eq!(dctcp.alpha, 225.0 / 256.0 + 1.0 / 16.0 / 11.0);
     }
 
     #[test]
-    fn a_full_window_grows_by_a_packet_per_round_trip_an_unused_one_does_not() {
+    fn only_a_full_window_grows() {
         let mut dctcp = dctcp();
         let packet = dctcp.packet_bytes;
         let before = dctcp.window;
         for i in 1..=25 {
             let mut ack = ack(500, i * 500, i * 500 + 12_000);
             ack.inflight_bytes = 12_000;
-            dctcp.acknowledged(Picos(i), &ack);
+            dctcp.on_ack(Picos(i), &ack);
         }
         let grown = (dctcp.window - before) / packet;
         assert!((0.9..=1.0).contains(&grown), "{grown}");
         let before = dctcp.window;
-        dctcp.acknowledged(Picos(30), &ack(500, 13_000, 14_000));
+        dctcp.on_ack(Picos(30), &ack(500, 13_000, 14_000));
         assert_eq!(dctcp.window, before);
     }
 
     #[test]
-    fn a_timeout_leaves_one_packet() {
+    fn a_timeout_reduces_the_window_to_one_packet() {
         let mut dctcp = dctcp();
-        dctcp.timed_out(Picos(5));
+        dctcp.on_timeout(Picos(5));
         assert_eq!(dctcp.window, dctcp.packet_bytes);
     }
 }

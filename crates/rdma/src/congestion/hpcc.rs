@@ -1,33 +1,33 @@
-//! HPCC: a window computed from what the links on the way say of themselves (Li et al., SIGCOMM 2019, algorithm 1).
+//! HPCC: a window computed from in-band telemetry of the links (Li et al., SIGCOMM 2019, algorithm 1).
 
 use xoff_units::Picos;
 
 use super::super::telemetry::{HOPS_MAX, HopTelemetry, Telemetry, TelemetryFormat};
-use super::parameters::{Field, ParameterSet, Preset, Slot};
-use super::rate::{Bounds, bytes_in, rate_of, whole_bytes};
-use super::{Ack, CongestionControl, Context, Signal};
+use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
+use super::rate::{RateBounds, bytes_at_rate, rate_for_bytes, window_to_bytes};
+use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Hpcc`]; in brackets the paper's names.
+/// Parameters of [`Hpcc`]. Parentheses contain the names of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HpccParameters {
-    /// Utilisation that is aimed at, 0.5 to 1 (eta).
+    /// Target utilisation of a link, 0.5 to 1 (eta).
     pub eta: f64,
-    /// How many round trips in a row may be additive increase only, 0 to 1000 (maxStage).
+    /// Maximum number of round trips in a row with additive increase only, 0 to 1000 (maxStage).
     pub max_stage: u64,
-    /// What each round trip adds to the window, in bytes, 0 to 1 GB (W_AI). The sum over all flows should stay below
-    /// `(1 - eta) * line rate * T`, or queues will stand.
+    /// Additive increase of the window per round trip, in bytes, 0 to 1 GB (W_AI). The sum over all flows
+    /// should stay below `(1 - eta) * line rate * T`. Otherwise queues do not drain.
     pub w_ai_bytes: f64,
-    /// Round trip of an empty network, 100 ns to 1 s (T). Default: what the host knows of it.
+    /// Round-trip time of an idle network, 100 ns to 1 s (T). Default: the value of the host.
     pub base_rtt_ns: Option<u64>,
-    /// Lowest rate, bits per second, 1 kb/s to 1 Tb/s.
+    /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s.
     pub min_rate_bps: u64,
-    /// Hops that a packet has room for, 1 to [`HOPS_MAX`]; each takes 8 bytes of every data packet and its acknowledgement. Queues
-    /// behind the last of them are not seen.
+    /// Number of hop records for which a packet has space, 1 to [`HOPS_MAX`]. Each record adds 8 bytes to a
+    /// data packet and to its acknowledgement. Queues at later hops are not seen.
     pub telemetry_hops: u64,
 }
 
 impl HpccParameters {
-    /// The paper's values, for 100 Gb/s and T = 13 us.
+    /// Returns the values of the paper, for 100 Gb/s and T = 13 us.
     pub fn sigcomm2019() -> HpccParameters {
         HpccParameters {
             eta: 0.95,
@@ -39,11 +39,12 @@ impl HpccParameters {
         }
     }
 
-    /// The HPCC model's `run.py --cc hp`: an increase of 1/2500 of the line rate, no stage without a multiplicative one.
-    pub fn hpcc_ns3(context: &Context) -> HpccParameters {
+    /// Returns the values of the HPCC model, `run.py --cc hp`. The additive increase is 1/2500 of the line
+    /// rate, and every round trip has a multiplicative change.
+    pub fn hpcc_ns3(context: &ControllerContext) -> HpccParameters {
         HpccParameters {
             max_stage: 0,
-            w_ai_bytes: bytes_in(context.line_rate_bps, context.base_rtt) / 2_500.0,
+            w_ai_bytes: bytes_at_rate(context.line_rate_bps, context.base_rtt) / 2_500.0,
             min_rate_bps: (context.line_rate_bps / 25).clamp(1_000, 1_000_000_000),
             ..HpccParameters::sigcomm2019()
         }
@@ -52,14 +53,18 @@ impl HpccParameters {
 
 impl ParameterSet for HpccParameters {
     const ALGORITHM: &'static str = "hpcc";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::new("eta", 0.5, 1.0, |p| Slot::Real(&mut p.eta)),
-        Field::new("max_stage", 0.0, 1000.0, |p| Slot::Whole(&mut p.max_stage)),
-        Field::new("w_ai_bytes", 0.0, 1e9, |p| Slot::Real(&mut p.w_ai_bytes)),
-        Field::new("base_rtt_ns", 100.0, 1e9, |p| Slot::Optional(&mut p.base_rtt_ns)),
-        Field::new("min_rate_bps", 1e3, 1e12, |p| Slot::Whole(&mut p.min_rate_bps)),
-        Field::new("telemetry_hops", 1.0, HOPS_MAX as f64, |p| {
-            Slot::Whole(&mut p.telemetry_hops)
+    const FIELDS: &'static [ParameterField<Self>] = &[
+        ParameterField::new("eta", 0.5, 1.0, |p| FieldRef::Real(&mut p.eta)),
+        ParameterField::new("max_stage", 0.0, 1000.0, |p| FieldRef::Whole(&mut p.max_stage)),
+        ParameterField::new("w_ai_bytes", 0.0, 1e9, |p| FieldRef::Real(&mut p.w_ai_bytes)),
+        ParameterField::new("base_rtt_ns", 100.0, 1e9, |p| {
+            FieldRef::Optional(&mut p.base_rtt_ns)
+        }),
+        ParameterField::new("min_rate_bps", 1e3, 1e12, |p| {
+            FieldRef::Whole(&mut p.min_rate_bps)
+        }),
+        ParameterField::new("telemetry_hops", 1.0, HOPS_MAX as f64, |p| {
+            FieldRef::Whole(&mut p.telemetry_hops)
         }),
     ];
     const PRESETS: &'static [Preset<Self>] = &[
@@ -74,37 +79,38 @@ impl ParameterSet for HpccParameters {
     ];
 }
 
-/// A window from in-band telemetry: each acknowledgement sets it from a reference window, which itself moves once per
-/// round trip.
+/// HPCC: each acknowledgement sets the window, computed from a reference window. The reference window changes
+/// once per round trip.
 ///
-/// Needs switches that write telemetry; where none comes, it stays at line rate.
+/// HPCC needs switches that write telemetry. Without telemetry the controller stays at line rate.
 #[derive(Clone, Debug)]
 pub struct Hpcc {
     parameters: HpccParameters,
-    bounds: Bounds,
+    bounds: RateBounds,
     base_rtt: Picos,
     window: f64,
     reference: f64,
-    /// Averaged utilisation of the busiest link: rate and queue over what it could have under way.
+    /// Averaged utilisation of the busiest link: its rate divided by its speed, plus its queue divided by the
+    /// bandwidth-delay product.
     utilisation: f64,
-    /// Round trips of additive increase in a row.
+    /// Number of round trips in a row with additive increase only.
     stage: u64,
-    /// Telemetry of the acknowledgement before.
+    /// Telemetry of the previous acknowledgement.
     last: Option<Telemetry>,
-    /// The reference window moves once this position is acknowledged.
+    /// The reference window changes when this byte position is acknowledged.
     round_end: u64,
 }
 
 impl Hpcc {
-    /// Starts at line rate. Values out of range are taken at the nearest end of it.
-    pub fn new(parameters: HpccParameters, context: &Context) -> Hpcc {
+    /// Creates a controller that starts at line rate. Parameters are clamped to their ranges.
+    pub fn new(parameters: HpccParameters, context: &ControllerContext) -> Hpcc {
         let parameters = parameters.clamped();
-        let bounds = Bounds::new(parameters.min_rate_bps, context);
+        let bounds = RateBounds::new(parameters.min_rate_bps, context);
         let base_rtt = parameters
             .base_rtt_ns
             .map_or(context.base_rtt, Picos::from_nanos)
             .max(Picos(1));
-        let window = bytes_in(bounds.line_bps, base_rtt);
+        let window = bytes_at_rate(bounds.line_bps, base_rtt);
         Hpcc {
             parameters,
             bounds,
@@ -118,16 +124,16 @@ impl Hpcc {
         }
     }
 
-    /// Takes the busiest hop since the acknowledgement before into the average. `false` if the two cannot be compared,
-    /// because packets took another way.
-    fn measure(&mut self, last: &Telemetry, telemetry: &Telemetry) -> bool {
-        let same_way = last.hops().len() == telemetry.hops().len()
+    /// Adds the utilisation of the busiest hop since the previous acknowledgement to the average. Returns
+    /// `false` if the two packets used different paths and cannot be compared.
+    fn update_utilisation(&mut self, last: &Telemetry, telemetry: &Telemetry) -> bool {
+        let is_same_path = last.hops().len() == telemetry.hops().len()
             && last
                 .hops()
                 .iter()
                 .zip(telemetry.hops())
                 .all(|(a, b)| a.speed_mbps == b.speed_mbps);
-        if !same_way {
+        if !is_same_path {
             return false;
         }
         let mut busiest = (0.0, Picos::ZERO);
@@ -144,35 +150,37 @@ impl Hpcc {
         true
     }
 
-    /// The window that the utilisation asks for; with `update` the reference window moves there.
-    fn compute(&mut self, update: bool) {
+    /// Computes the window from the utilisation. With `update_reference` the reference window takes the same
+    /// value.
+    fn update_window(&mut self, update_reference: bool) {
         let load = self.utilisation / self.parameters.eta;
         let multiply = load >= 1.0 || self.stage >= self.parameters.max_stage;
         let kept = if multiply {
-            // An idle link may leave a load of zero: infinity, and the bounds say the rest.
+            // An idle link can have a load of zero. The result is infinity, which the bounds limit.
             self.reference / load
         } else {
             self.reference
         };
-        let lowest = bytes_in(self.bounds.min_bps, self.base_rtt);
-        let highest = bytes_in(self.bounds.line_bps, self.base_rtt);
+        let lowest = bytes_at_rate(self.bounds.min_bps, self.base_rtt);
+        let highest = bytes_at_rate(self.bounds.line_bps, self.base_rtt);
         self.window = (kept + self.parameters.w_ai_bytes).max(lowest).min(highest);
-        if update {
+        if update_reference {
             self.stage = if multiply { 0 } else { self.stage + 1 };
             self.reference = self.window;
         }
     }
 }
 
-/// Utilisation of one hop between two looks at it, and the time between them; `None` if no time passed.
+/// Returns the utilisation of one hop between two records, and the time between them. `None` if no time has
+/// passed.
 fn hop_utilisation(old: &HopTelemetry, new: &HopTelemetry, base_rtt: Picos) -> Option<(f64, Picos)> {
     let span = new.at.since(old.at);
     if span == Picos::ZERO || new.speed_mbps == 0 {
         return None;
     }
     let speed_bps = u64::from(new.speed_mbps) * 1_000_000;
-    let sent = rate_of(new.tx_bytes.saturating_sub(old.tx_bytes) as f64, span) / speed_bps as f64;
-    let queued = new.queue_bytes.min(old.queue_bytes) as f64 / bytes_in(speed_bps, base_rtt);
+    let sent = rate_for_bytes(new.tx_bytes.saturating_sub(old.tx_bytes) as f64, span) / speed_bps as f64;
+    let queued = new.queue_bytes.min(old.queue_bytes) as f64 / bytes_at_rate(speed_bps, base_rtt);
     Some((sent + queued, span))
 }
 
@@ -181,32 +189,32 @@ impl CongestionControl for Hpcc {
         HpccParameters::ALGORITHM
     }
 
-    fn signals(&self) -> &'static [Signal] {
-        &[Signal::Telemetry]
+    fn signals(&self) -> &'static [CongestionSignal] {
+        &[CongestionSignal::Telemetry]
     }
 
     fn rate_bps(&self) -> u64 {
-        self.bounds.clamp(rate_of(self.window, self.base_rtt))
+        self.bounds.clamp(rate_for_bytes(self.window, self.base_rtt))
     }
 
     fn window_bytes(&self) -> Option<u64> {
-        Some(whole_bytes(self.window))
+        Some(window_to_bytes(self.window))
     }
 
     fn telemetry_format(&self) -> Option<TelemetryFormat> {
         Some(TelemetryFormat::hpcc(self.parameters.telemetry_hops as u8))
     }
 
-    fn acknowledged(&mut self, _now: Picos, ack: &Ack<'_>) {
+    fn on_ack(&mut self, _now: Picos, ack: &Ack<'_>) {
         let Some(telemetry) = ack.telemetry else { return };
-        let update = ack.acked_total > self.round_end;
+        let update_reference = ack.acked_total > self.round_end;
         match self.last.replace(*telemetry) {
-            // The first one is only something to compare with.
+            // The first telemetry only serves for later comparisons.
             None => self.round_end = ack.sent_total,
             Some(last) => {
-                if self.measure(&last, telemetry) {
-                    self.compute(update);
-                    if update {
+                if self.update_utilisation(&last, telemetry) {
+                    self.update_window(update_reference);
+                    if update_reference {
                         self.round_end = ack.sent_total;
                     }
                 }
@@ -220,7 +228,7 @@ mod tests {
     use super::super::tests::{ack, context};
     use super::*;
 
-    /// 100 Gb/s and 10 us: 125 000 bytes, to which a round trip adds 80.
+    /// A controller at 100 Gb/s with a round trip of 10 us: 125 000 bytes, plus 80 bytes per round trip.
     fn hpcc(max_stage: u64) -> Hpcc {
         let parameters = HpccParameters {
             max_stage,
@@ -229,7 +237,7 @@ mod tests {
         Hpcc::new(parameters, &context(100_000_000_000))
     }
 
-    fn hop(at_us: u64, tx_bytes: u64, queue_bytes: u64) -> Telemetry {
+    fn hop_telemetry(at_us: u64, tx_bytes: u64, queue_bytes: u64) -> Telemetry {
         let mut telemetry = Telemetry::default();
         telemetry.push(HopTelemetry {
             at: Picos::from_micros(at_us),
@@ -240,19 +248,19 @@ mod tests {
         telemetry
     }
 
-    fn tell(hpcc: &mut Hpcc, acked_total: u64, sent_total: u64, telemetry: &Telemetry) {
+    fn acknowledge(hpcc: &mut Hpcc, acked_total: u64, sent_total: u64, telemetry: &Telemetry) {
         let mut ack = ack(1000, acked_total, sent_total);
         ack.telemetry = Some(telemetry);
-        hpcc.acknowledged(Picos::ZERO, &ack);
+        hpcc.on_ack(Picos::ZERO, &ack);
     }
 
     #[test]
-    fn a_round_trip_divides_the_window_by_the_load_and_adds() {
+    fn a_round_trip_divides_the_window_by_the_load_and_adds_w_ai() {
         let mut hpcc = hpcc(0);
-        tell(&mut hpcc, 1000, 100_000, &hop(0, 0, 50_000));
+        acknowledge(&mut hpcc, 1000, 100_000, &hop_telemetry(0, 0, 50_000));
         assert_eq!(hpcc.window_bytes(), Some(125_000), "nothing to compare with yet");
-        // A full link for a whole round trip, 25 000 of 125 000 bytes queued: utilisation 1.2.
-        tell(&mut hpcc, 101_000, 200_000, &hop(10, 125_000, 25_000));
+        // A full link for a whole round trip, with 25 000 of 125 000 bytes queued: utilisation 1.2.
+        acknowledge(&mut hpcc, 101_000, 200_000, &hop_telemetry(10, 125_000, 25_000));
         let expected = 125_000.0 / (1.2 / 0.95) + 80.0;
         assert!(
             (hpcc.window - expected).abs() < 1e-6,
@@ -265,37 +273,37 @@ mod tests {
     }
 
     #[test]
-    fn acknowledgements_within_a_round_trip_start_from_the_same_reference() {
+    fn acknowledgements_of_one_round_trip_use_the_same_reference() {
         let mut hpcc = hpcc(0);
-        tell(&mut hpcc, 1000, 100_000, &hop(0, 0, 0));
-        tell(&mut hpcc, 101_000, 200_000, &hop(10, 118_750, 0));
+        acknowledge(&mut hpcc, 1000, 100_000, &hop_telemetry(0, 0, 0));
+        acknowledge(&mut hpcc, 101_000, 200_000, &hop_telemetry(10, 118_750, 0));
         let reference = hpcc.reference;
         assert!(
             (reference - 125_000.0).abs() < 1e-6,
             "at 95 % only the addition, up to line rate: {reference}"
         );
-        // Two reports of a queue within the round trip: the second does not multiply what the first did.
-        tell(&mut hpcc, 102_000, 201_000, &hop(20, 243_750, 125_000));
+        // Two reports of a queue in one round trip: the second one starts from the same reference window.
+        acknowledge(&mut hpcc, 102_000, 201_000, &hop_telemetry(20, 243_750, 125_000));
         assert!((hpcc.window - (reference / (1.0 / 0.95) + 80.0)).abs() < 1e-6);
-        tell(&mut hpcc, 103_000, 202_000, &hop(30, 368_750, 125_000));
+        acknowledge(&mut hpcc, 103_000, 202_000, &hop_telemetry(30, 368_750, 125_000));
         assert!((hpcc.window - (reference / (2.0 / 0.95) + 80.0)).abs() < 1e-6);
         assert_eq!(hpcc.reference, reference);
     }
 
     #[test]
-    fn below_the_aim_it_adds_for_max_stage_round_trips_and_then_jumps() {
+    fn below_the_target_the_window_grows_additively_for_max_stage_round_trips() {
         let mut hpcc = hpcc(2);
-        tell(&mut hpcc, 1000, 2000, &hop(0, 0, 0));
+        acknowledge(&mut hpcc, 1000, 2000, &hop_telemetry(0, 0, 0));
         hpcc.reference = 50_000.0;
         hpcc.window = 50_000.0;
         let windows: Vec<f64> = (1..=4)
             .map(|i| {
                 // Half of the link, for a whole round trip each.
-                tell(
+                acknowledge(
                     &mut hpcc,
                     i * 2000 + 1,
                     (i + 1) * 2000,
-                    &hop(i * 10, i * 62_500, 0),
+                    &hop_telemetry(i * 10, i * 62_500, 0),
                 );
                 hpcc.window
             })
@@ -307,21 +315,21 @@ mod tests {
     }
 
     #[test]
-    fn the_busiest_hop_counts_and_another_way_is_not_compared() {
+    fn the_busiest_hop_counts_and_another_path_is_not_compared() {
         let mut hpcc = hpcc(0);
         let two = |tx: u64, at: u64| {
-            let mut telemetry = hop(at, tx / 2, 0);
-            telemetry.push(hop(at, tx, 0).hops()[0]);
+            let mut telemetry = hop_telemetry(at, tx / 2, 0);
+            telemetry.push(hop_telemetry(at, tx, 0).hops()[0]);
             telemetry
         };
-        tell(&mut hpcc, 1000, 1000, &two(0, 0));
-        tell(&mut hpcc, 2000, 2000, &two(125_000, 10));
+        acknowledge(&mut hpcc, 1000, 1000, &two(0, 0));
+        acknowledge(&mut hpcc, 2000, 2000, &two(125_000, 10));
         assert!((hpcc.utilisation - 1.0).abs() < 1e-9);
         let before = hpcc.window;
-        tell(&mut hpcc, 3000, 3000, &hop(20, 1_000_000, 900_000));
+        acknowledge(&mut hpcc, 3000, 3000, &hop_telemetry(20, 1_000_000, 900_000));
         assert_eq!(hpcc.window, before);
-        // Twice the same look at a hop says nothing new.
-        tell(&mut hpcc, 4000, 4000, &hop(20, 1_000_000, 900_000));
+        // A second identical record of a hop does not change the utilisation.
+        acknowledge(&mut hpcc, 4000, 4000, &hop_telemetry(20, 1_000_000, 900_000));
         assert!((hpcc.utilisation - 1.0).abs() < 1e-9);
     }
 }

@@ -1,10 +1,11 @@
-//! Congestion control of a queue pair: how fast it may send, and how much may be under way.
+//! Congestion control of a queue pair: its sending rate and its window.
 //!
-//! [`CongestionControl`] is the interface, [`Choice`] names the algorithms that come with xoff, and [`Factory`] is the way
-//! in for others. Each algorithm has a struct of parameters with their meaning, unit, range and source.
+//! [`CongestionControl`] is the interface of an algorithm. [`CongestionConfig`] selects one of xoff's
+//! algorithms by name, and [`ControllerFactory`] accepts algorithms of other crates. Each algorithm has a
+//! parameter struct that documents the meaning, unit, range and source of every parameter.
 
 mod alpha;
-mod choice;
+mod config;
 mod dcqcn_nic;
 mod dcqcn_paper;
 mod dctcp;
@@ -26,77 +27,76 @@ use xoff_units::Picos;
 
 use super::telemetry::{Telemetry, TelemetryFormat};
 
-pub use choice::{Algorithm, Choice};
+pub use config::{Algorithm, CongestionConfig};
 pub use dcqcn_nic::{DcqcnNic, DcqcnNicParameters};
 pub use dcqcn_paper::{Dcqcn, DcqcnParameters};
 pub use dctcp::{Dctcp, DctcpParameters};
 pub use hpcc::{Hpcc, HpccParameters};
-pub use none::{Constant, ConstantParameters};
-pub use parameters::{Field, ParameterError, ParameterSet, Preset, Slot, Value};
+pub use none::{ConstantRate, ConstantRateParameters};
+pub use parameters::{FieldRef, ParameterError, ParameterField, ParameterSet, ParameterValue, Preset};
 pub use swift::{Swift, SwiftParameters};
 pub use timely::{Timely, TimelyParameters};
 
-/// What the far end tells the sender of congestion marks (CE) on its packets.
+/// Feedback of the responder to the requester for ECN marks (CE) on data packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Feedback {
-    /// Nothing.
+pub enum CongestionFeedback {
+    /// No feedback.
     #[default]
     None,
-    /// A congestion notification packet, at most one per queue pair and interval (DCQCN's notification point); an interval of
-    /// zero sends one per marked packet.
+    /// Congestion notification packets, as the notification point of DCQCN sends them.
     Cnp {
-        /// Shortest time between two.
+        /// Shortest time between two CNPs of a queue pair. With 0, every marked packet causes a CNP.
         #[serde(with = "xoff_units::serde_picos")]
         interval: Picos,
     },
-    /// The mark is echoed in the BECN bit of the acknowledgement that covers the marked packet.
+    /// The acknowledgement of a marked packet echoes the mark in its BECN bit.
     AckEcho,
 }
 
-/// Something that tells a controller of congestion.
+/// A signal of congestion that a controller can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// Acknowledgements ([`CongestionControl::acknowledged`]), whatever they carry.
+pub enum CongestionSignal {
+    /// Acknowledgements of any content ([`CongestionControl::on_ack`]).
     Acknowledgement,
-    /// Congestion notification packets ([`CongestionControl::notified`]).
+    /// Congestion notification packets ([`CongestionControl::on_cnp`]).
     Cnp,
-    /// Congestion marks echoed in acknowledgements ([`Ack::marked`]).
+    /// ECN marks that acknowledgements echo ([`Ack::marked`]).
     MarkEcho,
-    /// Records of links, echoed in acknowledgements ([`Ack::telemetry`]).
+    /// Link records that acknowledgements echo ([`Ack::telemetry`]).
     Telemetry,
     /// Round-trip times of acknowledged packets ([`Ack::rtt`]).
     RoundTrip,
 }
 
-impl Signal {
-    /// What it is called in messages.
+impl CongestionSignal {
+    /// Returns the text for messages.
     pub fn description(self) -> &'static str {
         match self {
-            Signal::Acknowledgement => "acknowledgements",
-            Signal::Cnp => "CNPs",
-            Signal::MarkEcho => "marks echoed in acknowledgements",
-            Signal::Telemetry => "telemetry echoed in acknowledgements",
-            Signal::RoundTrip => "round-trip times of acknowledgements",
+            CongestionSignal::Acknowledgement => "acknowledgements",
+            CongestionSignal::Cnp => "CNPs",
+            CongestionSignal::MarkEcho => "marks echoed in acknowledgements",
+            CongestionSignal::Telemetry => "telemetry echoed in acknowledgements",
+            CongestionSignal::RoundTrip => "round-trip times of acknowledgements",
         }
     }
 }
 
-/// Where a controller finds itself.
+/// Properties of a queue pair and its host that a controller needs at creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context {
-    /// Speed of the host's link, bits per second.
+pub struct ControllerContext {
+    /// Speed of the host's link in bits per second.
     pub line_rate_bps: u64,
-    /// Round trip of an empty network, as far as it is known; a few microseconds otherwise.
+    /// Round-trip time of an idle network. A few microseconds if the network is not known.
     pub base_rtt: Picos,
-    /// Bytes of a full data packet, headers included; telemetry is not.
+    /// Length of a full data packet in bytes, with headers and without telemetry.
     pub packet_bytes: u32,
-    /// A seed of the queue pair's own, for controllers that draw.
+    /// Seed of the queue pair, for controllers that use random numbers.
     pub seed: u64,
 }
 
-impl Context {
-    /// A host at 100 Gb/s, to ask controllers for properties that do not depend on where they are.
-    const NOMINAL: Context = Context {
+impl ControllerContext {
+    /// A host at 100 Gb/s, used to read properties that do not depend on the host.
+    const NOMINAL_HOST: ControllerContext = ControllerContext {
         line_rate_bps: 100_000_000_000,
         base_rtt: Picos::from_micros(10),
         packet_bytes: 1_086,
@@ -104,121 +104,131 @@ impl Context {
     };
 }
 
-/// What an acknowledgement says.
+/// Contents of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
-    /// Payload bytes that it acknowledges for the first time.
+    /// Payload bytes that this acknowledgement covers and no earlier one did.
     pub acked_bytes: u64,
-    /// Payload bytes that remain unacknowledged.
+    /// Payload bytes that remain in flight.
     pub inflight_bytes: u64,
-    /// Payload bytes that had been acknowledged before, plus `acked_bytes`: a position in the stream.
+    /// All payload bytes acknowledged so far, including `acked_bytes`.
     pub acked_total: u64,
-    /// Payload bytes sent for the first time so far: where the stream stands.
+    /// All payload bytes sent so far, without retransmissions.
     pub sent_total: u64,
-    /// From the sending of the packet that it answers to its arrival.
+    /// Time from the departure of the acknowledged packet to the arrival of this acknowledgement.
     pub rtt: Option<Picos>,
-    /// It echoes a congestion mark.
+    /// The acknowledgement echoes an ECN mark.
     pub marked: bool,
-    /// Records of the links on the packet's path, if it collected any.
+    /// Link records of the acknowledged packet, if it collected any.
     pub telemetry: Option<&'a Telemetry>,
 }
 
 /// Congestion control of one queue pair.
 ///
-/// The sender asks [`rate_bps`](CongestionControl::rate_bps) before each packet and spaces packets accordingly; it stops
-/// when [`window_bytes`](CongestionControl::window_bytes) are unacknowledged. It calls the other methods as things happen, with
-/// the model time, which never goes backwards. A controller reads no clock and shares no state, so that runs repeat. Use only
-/// `+ - * /` and comparisons on floats: those are the same on every machine.
+/// The requester reads [`rate_bps`](CongestionControl::rate_bps) before each packet and spaces its packets by
+/// this rate. It stops when [`window_bytes`](CongestionControl::window_bytes) bytes are in flight. It calls
+/// the other methods at the events that they describe. Every call passes the model time, which never
+/// decreases.
+///
+/// A run with the same seed must give the same result. A controller therefore reads no clock and shares no
+/// state. It uses only `+`, `-`, `*`, `/`, square roots and comparisons of floating-point numbers, which are
+/// equal on every machine.
 pub trait CongestionControl: fmt::Debug + Send {
-    /// Its name, as in lab files.
+    /// Returns the name of the algorithm, as in lab files.
     fn name(&self) -> &'static str;
 
-    /// The rate at which the queue pair may send now, in bits per second of whole packets (payload and headers).
+    /// Returns the current rate in bits per second. The rate counts whole packets with their headers.
     fn rate_bps(&self) -> u64;
 
-    /// How many payload bytes may be unacknowledged; `None`: any number. A packet is sent while fewer are.
+    /// Returns the window in payload bytes, or `None` without a limit. A packet may be sent while less is in
+    /// flight.
     fn window_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// The signals that it acts on, each of which is enough by itself. A lab is refused before it runs if no flow gets one, and
-    /// warned of if some do not. Empty: it needs none. UC, UD and READ responses have no acknowledgements.
-    fn signals(&self) -> &'static [Signal] {
+    /// Returns the signals that the controller uses. One of them is sufficient.
+    ///
+    /// xoff rejects a lab if no flow receives such a signal, and warns if some flows do not. An empty slice
+    /// means that the controller needs no signal. UC, UD and READ responses have no acknowledgements.
+    fn signals(&self) -> &'static [CongestionSignal] {
         &[]
     }
 
-    /// What data packets collect on their path; `None`: nothing. Asked once, when the queue pair is created. The bytes count on
-    /// links, in buffers and in pacing.
+    /// Returns the format of the telemetry that data packets collect, or `None`. Called once, when the queue
+    /// pair is created. Telemetry bytes count on links, in buffers and in pacing.
     fn telemetry_format(&self) -> Option<TelemetryFormat> {
         None
     }
 
-    /// A data packet of so many bytes, headers included, begins to leave; repetitions too.
-    fn sent(&mut self, now: Picos, packet_bytes: u32) {
+    /// A data packet starts to leave. `packet_bytes` includes headers. Retransmissions count too.
+    fn on_packet_sent(&mut self, now: Picos, packet_bytes: u32) {
         let _ = (now, packet_bytes);
     }
 
-    /// An acknowledgement arrived.
-    fn acknowledged(&mut self, now: Picos, ack: &Ack<'_>) {
+    /// An acknowledgement has arrived.
+    fn on_ack(&mut self, now: Picos, ack: &Ack<'_>) {
         let _ = (now, ack);
     }
 
-    /// A congestion notification packet arrived.
-    fn notified(&mut self, now: Picos) {
+    /// A congestion notification packet has arrived.
+    fn on_cnp(&mut self, now: Picos) {
         let _ = now;
     }
 
-    /// The far end missed a packet (NAK, sequence error).
-    fn missed(&mut self, now: Picos) {
+    /// A NAK has reported a missing packet.
+    fn on_nak(&mut self, now: Picos) {
         let _ = now;
     }
 
-    /// Nothing was acknowledged for the length of the timeout.
-    fn timed_out(&mut self, now: Picos) {
+    /// The local ACK timeout has expired.
+    fn on_timeout(&mut self, now: Picos) {
         let _ = now;
     }
 
-    /// When [`expire`](CongestionControl::expire) is to be called; [`Picos::NEVER`] if at no time. Asked again after every call.
+    /// Returns the time of the next [`on_deadline`](CongestionControl::on_deadline) call, or
+    /// [`Picos::NEVER`]. The queue pair reads the time again after every call.
     fn next_deadline(&self) -> Picos {
         Picos::NEVER
     }
 
-    /// The time of the deadline has come.
-    fn expire(&mut self, now: Picos) {
+    /// The time of [`next_deadline`](CongestionControl::next_deadline) has been reached.
+    fn on_deadline(&mut self, now: Picos) {
         let _ = now;
     }
 }
 
-type Make = dyn Fn(&Context) -> Box<dyn CongestionControl> + Send + Sync;
+type MakeController = dyn Fn(&ControllerContext) -> Box<dyn CongestionControl> + Send + Sync;
 
-/// Makes a controller for each queue pair.
+/// Creates a controller for each queue pair.
 #[derive(Clone)]
-pub struct Factory(Arc<Make>);
+pub struct ControllerFactory(Arc<MakeController>);
 
-impl Factory {
-    /// A factory around a function; the way in for controllers of other crates.
-    pub fn new(make: impl Fn(&Context) -> Box<dyn CongestionControl> + Send + Sync + 'static) -> Factory {
-        Factory(Arc::new(make))
+impl ControllerFactory {
+    /// Creates a factory from a function. Other crates use this to add an algorithm.
+    pub fn new(
+        make: impl Fn(&ControllerContext) -> Box<dyn CongestionControl> + Send + Sync + 'static,
+    ) -> ControllerFactory {
+        ControllerFactory(Arc::new(make))
     }
 
-    /// A controller for one queue pair.
-    pub fn make(&self, context: &Context) -> Box<dyn CongestionControl> {
+    /// Creates the controller of one queue pair.
+    pub fn make(&self, context: &ControllerContext) -> Box<dyn CongestionControl> {
         (self.0)(context)
     }
 
-    /// Signals that its controllers act on: [`CongestionControl::signals`].
-    pub fn signals(&self) -> &'static [Signal] {
-        self.make(&Context::NOMINAL).signals()
+    /// Returns [`CongestionControl::signals`] of the controllers.
+    pub fn signals(&self) -> &'static [CongestionSignal] {
+        self.make(&ControllerContext::NOMINAL_HOST).signals()
     }
 
-    /// What data packets of its controllers collect: [`CongestionControl::telemetry_format`].
+    /// Returns [`CongestionControl::telemetry_format`] of the controllers.
     pub fn telemetry_format(&self) -> Option<TelemetryFormat> {
-        self.make(&Context::NOMINAL).telemetry_format()
+        self.make(&ControllerContext::NOMINAL_HOST).telemetry_format()
     }
 }
 
-impl fmt::Debug for Factory {
+impl fmt::Debug for ControllerFactory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Factory")
+        f.write_str("ControllerFactory")
     }
 }

@@ -1,46 +1,47 @@
-//! No congestion control: a constant rate, and perhaps a constant window.
+//! No congestion control: a constant rate and an optional constant window.
 
-use super::parameters::{Field, ParameterSet, Preset, Slot};
-use super::rate::Bounds;
-use super::{CongestionControl, Context, Signal};
+use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
+use super::rate::RateBounds;
+use super::{CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Constant`].
+/// Parameters of [`ConstantRate`].
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct ConstantParameters {
-    /// The rate in bits per second, 1 Mb/s to 1.6 Tb/s; at most the line rate, which is also the default.
+pub struct ConstantRateParameters {
+    /// Rate in bits per second, 1 Mb/s to 1.6 Tb/s. The rate is limited to the line rate, which is also the
+    /// default.
     pub rate_bps: Option<u64>,
-    /// The window in payload bytes, 1 to 2^40. Default: none. About `line rate * round trip` keeps the flow from having
-    /// more under way than an empty network holds (the BDP cap of IRN, SIGCOMM 2018).
+    /// Window in payload bytes, 1 to 2^40. Default: none. A window of `line rate * round trip` limits a flow
+    /// to the data that an idle network can hold (the BDP cap of IRN, SIGCOMM 2018).
     pub window_bytes: Option<u64>,
 }
 
-impl ParameterSet for ConstantParameters {
+impl ParameterSet for ConstantRateParameters {
     const ALGORITHM: &'static str = "none";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::new("rate_bps", 1e6, 1.6e12, |p| Slot::Optional(&mut p.rate_bps)),
-        Field::new("window_bytes", 1.0, 1_099_511_627_776.0, |p| {
-            Slot::Optional(&mut p.window_bytes)
+    const FIELDS: &'static [ParameterField<Self>] = &[
+        ParameterField::new("rate_bps", 1e6, 1.6e12, |p| FieldRef::Optional(&mut p.rate_bps)),
+        ParameterField::new("window_bytes", 1.0, 1_099_511_627_776.0, |p| {
+            FieldRef::Optional(&mut p.window_bytes)
         }),
     ];
     const PRESETS: &'static [Preset<Self>] = &[Preset {
         name: "line-rate",
-        make: |_| ConstantParameters::default(),
+        make: |_| ConstantRateParameters::default(),
     }];
 }
 
-/// Sends at a constant rate, whatever happens.
+/// Controller with a constant rate.
 #[derive(Clone, Debug)]
-pub struct Constant {
+pub struct ConstantRate {
     rate_bps: u64,
     window_bytes: Option<u64>,
 }
 
-impl Constant {
-    /// Values out of range are taken at the nearest end of it.
-    pub fn new(parameters: ConstantParameters, context: &Context) -> Constant {
+impl ConstantRate {
+    /// Creates a controller. Parameters are clamped to their ranges.
+    pub fn new(parameters: ConstantRateParameters, context: &ControllerContext) -> ConstantRate {
         let parameters = parameters.clamped();
-        let bounds = Bounds::new(1, context);
-        Constant {
+        let bounds = RateBounds::new(1, context);
+        ConstantRate {
             rate_bps: parameters
                 .rate_bps
                 .unwrap_or(bounds.line_bps)
@@ -50,14 +51,14 @@ impl Constant {
     }
 }
 
-impl CongestionControl for Constant {
+impl CongestionControl for ConstantRate {
     fn name(&self) -> &'static str {
-        ConstantParameters::ALGORITHM
+        ConstantRateParameters::ALGORITHM
     }
 
-    fn signals(&self) -> &'static [Signal] {
+    fn signals(&self) -> &'static [CongestionSignal] {
         match self.window_bytes {
-            Some(_) => &[Signal::Acknowledgement],
+            Some(_) => &[CongestionSignal::Acknowledgement],
             None => &[],
         }
     }
@@ -77,23 +78,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_is_the_lines_unless_told_otherwise() {
+    fn the_default_rate_is_the_line_rate() {
         let context = context(25_000_000_000);
-        let free = Constant::new(ConstantParameters::default(), &context);
+        let free = ConstantRate::new(ConstantRateParameters::default(), &context);
         assert_eq!((free.rate_bps(), free.window_bytes()), (25_000_000_000, None));
-        let limited = ConstantParameters {
+        let limited = ConstantRateParameters {
             rate_bps: Some(1_000_000_000),
             window_bytes: Some(64_000),
         };
-        let limited = Constant::new(limited, &context);
+        let limited = ConstantRate::new(limited, &context);
         assert_eq!(
             (limited.rate_bps(), limited.window_bytes()),
             (1_000_000_000, Some(64_000))
         );
-        let beyond = ConstantParameters {
+        let beyond = ConstantRateParameters {
             rate_bps: Some(100_000_000_000),
             window_bytes: None,
         };
-        assert_eq!(Constant::new(beyond, &context).rate_bps(), 25_000_000_000);
+        assert_eq!(ConstantRate::new(beyond, &context).rate_bps(), 25_000_000_000);
     }
 }

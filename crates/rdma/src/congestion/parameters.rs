@@ -1,162 +1,162 @@
-//! Parameters by name: their ranges, named sets of them, and what a user changes.
+//! Named parameters of algorithms: ranges, presets and changes by the user.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Context;
+use super::ControllerContext;
 
-/// Why parameters were refused.
+/// Reason why parameters were rejected.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ParameterError {
-    /// There is no such algorithm.
+    /// No algorithm has this name.
     #[error("no congestion control is called {name:?}; there are {known}")]
     UnknownAlgorithm {
-        /// As it was written.
+        /// Name in the configuration.
         name: String,
-        /// The names there are.
+        /// Known names.
         known: String,
     },
-    /// The algorithm has no such parameter.
+    /// The algorithm has no parameter of this name.
     #[error("{algorithm} has no parameter {name:?}; it has {known}")]
     UnknownField {
-        /// Which algorithm.
+        /// Name of the algorithm.
         algorithm: &'static str,
-        /// As it was written.
+        /// Name in the configuration.
         name: String,
-        /// The names there are, with their ranges.
+        /// Known parameter names, with their ranges.
         known: String,
     },
-    /// The algorithm has no such set of parameters.
+    /// The algorithm has no preset of this name.
     #[error("{algorithm} has no preset {name:?}; it has {known}")]
     UnknownPreset {
-        /// Which algorithm.
+        /// Name of the algorithm.
         algorithm: &'static str,
-        /// As it was written.
+        /// Name in the configuration.
         name: String,
-        /// The names there are.
+        /// Known preset names.
         known: String,
     },
-    /// A number beyond its range.
+    /// A number is outside its range.
     #[error("{field} = {value} is out of range, which is {min} to {max}")]
     OutOfRange {
-        /// Which parameter.
+        /// Name of the parameter.
         field: &'static str,
-        /// The value.
+        /// Value in the configuration.
         value: f64,
-        /// Smallest one allowed.
+        /// Smallest allowed value.
         min: f64,
-        /// Largest one allowed.
+        /// Largest allowed value.
         max: f64,
     },
-    /// Something else than what the parameter takes.
+    /// The value has the wrong type.
     #[error("{field} = {value} is not {expected}")]
     WrongKind {
-        /// Which parameter.
+        /// Name of the parameter.
         field: &'static str,
-        /// The value, as text.
+        /// Value in the configuration, as text.
         value: String,
-        /// What it takes.
+        /// Type that the parameter accepts.
         expected: &'static str,
     },
-    /// Two parameters contradict each other.
+    /// A parameter must be smaller than another one, and is not.
     #[error("{field} = {value} must be below {other} = {bound}")]
     NotBelow {
-        /// Which parameter.
+        /// Name of the parameter.
         field: &'static str,
-        /// Its value.
+        /// Value of the parameter.
         value: f64,
-        /// The other one.
+        /// Name of the larger parameter.
         other: &'static str,
-        /// Its value.
+        /// Value of the larger parameter.
         bound: f64,
     },
 }
 
-/// A value as a lab file has it.
+/// Parameter value in a lab file.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
-pub enum Value {
-    /// `true` or `false`.
+pub enum ParameterValue {
+    /// A Boolean, `true` or `false`.
     Flag(bool),
-    /// Any number.
+    /// A number, integer or not.
     Number(f64),
-    /// A word: the name of a preset, or `none` where a parameter may be absent.
+    /// A text: the name of a preset, or `none` for an optional parameter.
     Text(String),
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for ParameterValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Flag(flag) => write!(f, "{flag}"),
-            Value::Number(number) => write!(f, "{number}"),
-            Value::Text(text) => write!(f, "{text:?}"),
+            ParameterValue::Flag(flag) => write!(f, "{flag}"),
+            ParameterValue::Number(number) => write!(f, "{number}"),
+            ParameterValue::Text(text) => write!(f, "{text:?}"),
         }
     }
 }
 
-impl From<f64> for Value {
-    fn from(number: f64) -> Value {
-        Value::Number(number)
+impl From<f64> for ParameterValue {
+    fn from(number: f64) -> ParameterValue {
+        ParameterValue::Number(number)
     }
 }
 
-impl From<bool> for Value {
-    fn from(flag: bool) -> Value {
-        Value::Flag(flag)
+impl From<bool> for ParameterValue {
+    fn from(flag: bool) -> ParameterValue {
+        ParameterValue::Flag(flag)
     }
 }
 
-impl From<&str> for Value {
-    fn from(text: &str) -> Value {
-        Value::Text(text.to_owned())
+impl From<&str> for ParameterValue {
+    fn from(text: &str) -> ParameterValue {
+        ParameterValue::Text(text.to_owned())
     }
 }
 
-/// Where a parameter lies in its struct, and of what kind it is.
+/// Mutable reference to a parameter, by type.
 #[derive(Debug)]
-pub enum Slot<'a> {
-    /// A real number.
+pub enum FieldRef<'a> {
+    /// A floating-point number.
     Real(&'a mut f64),
-    /// A whole number.
+    /// An integer.
     Whole(&'a mut u64),
-    /// A whole number, or `none`.
+    /// An integer, or no value.
     Optional(&'a mut Option<u64>),
-    /// Yes or no.
+    /// A Boolean.
     Flag(&'a mut bool),
 }
 
-/// One parameter: its name, as in the struct and in lab files, and its range.
+/// Description of one parameter: its name in the struct and in lab files, and its range.
 #[derive(Debug)]
-pub struct Field<P: 'static> {
+pub struct ParameterField<P: 'static> {
     name: &'static str,
     min: f64,
     max: f64,
-    slot: fn(&mut P) -> Slot<'_>,
+    slot: fn(&mut P) -> FieldRef<'_>,
 }
 
-impl<P> Field<P> {
+impl<P> ParameterField<P> {
     pub(super) const fn new(
         name: &'static str,
         min: f64,
         max: f64,
-        slot: fn(&mut P) -> Slot<'_>,
-    ) -> Field<P> {
-        Field { name, min, max, slot }
+        slot: fn(&mut P) -> FieldRef<'_>,
+    ) -> ParameterField<P> {
+        ParameterField { name, min, max, slot }
     }
 
-    /// A flag has no range.
-    pub(super) const fn flag(name: &'static str, slot: fn(&mut P) -> Slot<'_>) -> Field<P> {
-        Field::new(name, 0.0, 1.0, slot)
+    /// Describes a Boolean parameter, which has no range.
+    pub(super) const fn new_flag(name: &'static str, slot: fn(&mut P) -> FieldRef<'_>) -> ParameterField<P> {
+        ParameterField::new(name, 0.0, 1.0, slot)
     }
 
-    /// Its name.
+    /// Returns the name of the parameter.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Smallest and largest value allowed; 0 and 1 for a flag.
+    /// Returns the smallest and largest allowed value. For a Boolean these are 0 and 1.
     pub fn range(&self) -> (f64, f64) {
         (self.min, self.max)
     }
@@ -175,16 +175,16 @@ impl<P> Field<P> {
 
     fn check(&self, parameters: &mut P) -> Result<(), ParameterError> {
         let value = match (self.slot)(parameters) {
-            Slot::Real(value) => *value,
-            Slot::Whole(value) | Slot::Optional(Some(value)) => *value as f64,
-            Slot::Optional(None) | Slot::Flag(_) => return Ok(()),
+            FieldRef::Real(value) => *value,
+            FieldRef::Whole(value) | FieldRef::Optional(Some(value)) => *value as f64,
+            FieldRef::Optional(None) | FieldRef::Flag(_) => return Ok(()),
         };
         self.in_range(value).map(drop)
     }
 
-    /// Moves the value to the nearest end of its range.
+    /// Clamps the value to its range.
     fn clamp(&self, parameters: &mut P) {
-        // Not f64::clamp, which would let NaN through.
+        // f64::clamp would return NaN for NaN.
         let nearest = |value: f64| {
             if value >= self.min {
                 value.min(self.max)
@@ -193,75 +193,77 @@ impl<P> Field<P> {
             }
         };
         match (self.slot)(parameters) {
-            Slot::Real(value) => *value = nearest(*value),
-            Slot::Whole(value) | Slot::Optional(Some(value)) => *value = nearest(*value as f64) as u64,
-            Slot::Optional(None) | Slot::Flag(_) => {}
+            FieldRef::Real(value) => *value = nearest(*value),
+            FieldRef::Whole(value) | FieldRef::Optional(Some(value)) => {
+                *value = nearest(*value as f64) as u64
+            }
+            FieldRef::Optional(None) | FieldRef::Flag(_) => {}
         }
     }
 
-    fn set(&self, parameters: &mut P, value: &Value) -> Result<(), ParameterError> {
+    fn set(&self, parameters: &mut P, value: &ParameterValue) -> Result<(), ParameterError> {
         let wrong = |expected| ParameterError::WrongKind {
             field: self.name,
             value: value.to_string(),
             expected,
         };
         match ((self.slot)(parameters), value) {
-            (Slot::Flag(slot), Value::Flag(flag)) => *slot = *flag,
-            (Slot::Flag(_), _) => return Err(wrong("true or false")),
-            (Slot::Optional(slot), Value::Text(text)) if text == "none" => *slot = None,
-            (Slot::Real(slot), Value::Number(number)) => *slot = self.in_range(*number)?,
-            (Slot::Real(_), _) => return Err(wrong("a number")),
-            (Slot::Whole(slot), Value::Number(number)) if number.trunc() == *number => {
+            (FieldRef::Flag(slot), ParameterValue::Flag(flag)) => *slot = *flag,
+            (FieldRef::Flag(_), _) => return Err(wrong("true or false")),
+            (FieldRef::Optional(slot), ParameterValue::Text(text)) if text == "none" => *slot = None,
+            (FieldRef::Real(slot), ParameterValue::Number(number)) => *slot = self.in_range(*number)?,
+            (FieldRef::Real(_), _) => return Err(wrong("a number")),
+            (FieldRef::Whole(slot), ParameterValue::Number(number)) if number.trunc() == *number => {
                 *slot = self.in_range(*number)? as u64;
             }
-            (Slot::Whole(_), _) => return Err(wrong("a whole number")),
-            (Slot::Optional(slot), Value::Number(number)) if number.trunc() == *number => {
+            (FieldRef::Whole(_), _) => return Err(wrong("a whole number")),
+            (FieldRef::Optional(slot), ParameterValue::Number(number)) if number.trunc() == *number => {
                 *slot = Some(self.in_range(*number)? as u64);
             }
-            (Slot::Optional(_), _) => return Err(wrong("a whole number or none")),
+            (FieldRef::Optional(_), _) => return Err(wrong("a whole number or none")),
         }
         Ok(())
     }
 }
 
-impl<P> fmt::Display for Field<P> {
+impl<P> fmt::Display for ParameterField<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} to {})", self.name, self.min, self.max)
     }
 }
 
-/// A named set of parameters, some of which may follow from the speed of the link or the round trip.
+/// A named set of parameters. The values can depend on the link speed and on the round-trip time.
 #[derive(Debug)]
 pub struct Preset<P> {
-    /// Its name in lab files.
+    /// Name of the preset in lab files.
     pub name: &'static str,
-    /// The set.
-    pub make: fn(&Context) -> P,
+    /// Function that returns the parameters for a host.
+    pub make: fn(&ControllerContext) -> P,
 }
 
-/// The parameters of one algorithm.
+/// Parameters of one algorithm.
 pub trait ParameterSet: Clone + fmt::Debug + Send + Sync + 'static {
-    /// Name of the algorithm, as in lab files.
+    /// Name of the algorithm in lab files.
     const ALGORITHM: &'static str;
-    /// Every parameter.
-    const FIELDS: &'static [Field<Self>];
-    /// Named sets; the first is the default.
+    /// All parameters.
+    const FIELDS: &'static [ParameterField<Self>];
+    /// Named parameter sets. The first one is the default.
     const PRESETS: &'static [Preset<Self>];
 
-    /// What must hold between parameters.
-    fn relations(&self) -> Result<(), ParameterError> {
+    /// Checks the conditions between parameters.
+    fn check_relations(&self) -> Result<(), ParameterError> {
         Ok(())
     }
 
-    /// Whether every parameter is in its range, and all fit together.
+    /// Checks the range of every parameter and the conditions between parameters.
     fn check(&self) -> Result<(), ParameterError> {
         let mut copy = self.clone();
         Self::FIELDS.iter().try_for_each(|field| field.check(&mut copy))?;
-        self.relations()
+        self.check_relations()
     }
 
-    /// With every parameter moved to the nearest end of its range: what controllers do before use, so that no value
-    /// can make them loop or divide by zero.
+    /// Returns the parameters clamped to their ranges. Controllers call this at creation, so that no value
+    /// can cause an endless loop or a division by zero.
     fn clamped(mut self) -> Self {
         for field in Self::FIELDS {
             field.clamp(&mut self);
@@ -270,16 +272,18 @@ pub trait ParameterSet: Clone + fmt::Debug + Send + Sync + 'static {
     }
 }
 
-/// A preset and what is changed of it, checked.
+/// A preset and its checked changes.
 #[derive(Clone, Debug)]
-pub(super) struct Overrides<P: ParameterSet> {
+pub(super) struct PresetOverrides<P: ParameterSet> {
     preset: &'static Preset<P>,
-    changes: Vec<(&'static Field<P>, Value)>,
+    changes: Vec<(&'static ParameterField<P>, ParameterValue)>,
 }
 
-impl<P: ParameterSet> Overrides<P> {
-    /// From names and values; the name `preset` chooses the set that the others change.
-    pub(super) fn parse(values: &BTreeMap<String, Value>) -> Result<Overrides<P>, ParameterError> {
+impl<P: ParameterSet> PresetOverrides<P> {
+    /// Parses names and values. The name `preset` selects the preset to which the other values apply.
+    pub(super) fn parse(
+        values: &BTreeMap<String, ParameterValue>,
+    ) -> Result<PresetOverrides<P>, ParameterError> {
         let preset = match values.get("preset") {
             None => &P::PRESETS[0],
             Some(value) => Self::find_preset(value)?,
@@ -290,12 +294,12 @@ impl<P: ParameterSet> Overrides<P> {
             let field = field.ok_or_else(|| ParameterError::UnknownField {
                 algorithm: P::ALGORITHM,
                 name: name.clone(),
-                known: list(P::FIELDS),
+                known: list_fields(P::FIELDS),
             })?;
             changes.push((field, value.clone()));
         }
-        let overrides = Overrides { preset, changes };
-        let mut parameters = (preset.make)(&NOMINAL);
+        let overrides = PresetOverrides { preset, changes };
+        let mut parameters = (preset.make)(&NOMINAL_HOST);
         for (field, value) in &overrides.changes {
             field.set(&mut parameters, value)?;
         }
@@ -303,8 +307,8 @@ impl<P: ParameterSet> Overrides<P> {
         Ok(overrides)
     }
 
-    fn find_preset(value: &Value) -> Result<&'static Preset<P>, ParameterError> {
-        let Value::Text(name) = value else {
+    fn find_preset(value: &ParameterValue) -> Result<&'static Preset<P>, ParameterError> {
+        let ParameterValue::Text(name) = value else {
             return Err(ParameterError::WrongKind {
                 field: "preset",
                 value: value.to_string(),
@@ -323,11 +327,12 @@ impl<P: ParameterSet> Overrides<P> {
         })
     }
 
-    /// The parameters on a host.
-    pub(super) fn parameters(&self, context: &Context) -> P {
+    /// Returns the parameters for a host.
+    pub(super) fn parameters(&self, context: &ControllerContext) -> P {
         let mut parameters = (self.preset.make)(context);
         for (field, value) in &self.changes {
-            // Whether a change is accepted depends on itself alone, so what `parse` accepted is accepted here.
+            // The check of a change does not depend on the host, so every value that `parse` accepted is
+            // accepted here.
             let accepted = field.set(&mut parameters, value);
             debug_assert!(accepted.is_ok());
         }
@@ -335,14 +340,18 @@ impl<P: ParameterSet> Overrides<P> {
     }
 }
 
-/// A host to check parameters on before there is one. Neither ranges nor relations depend on it.
-const NOMINAL: Context = Context {
+/// Host properties for checks before a host exists. No range or condition depends on the host.
+const NOMINAL_HOST: ControllerContext = ControllerContext {
     line_rate_bps: 100_000_000_000,
     base_rtt: xoff_units::Picos::from_micros(10),
     packet_bytes: 1082,
     seed: 0,
 };
 
-fn list<P>(fields: &[Field<P>]) -> String {
-    fields.iter().map(Field::to_string).collect::<Vec<_>>().join(", ")
+fn list_fields<P>(fields: &[ParameterField<P>]) -> String {
+    fields
+        .iter()
+        .map(ParameterField::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }

@@ -1,39 +1,42 @@
-//! Swift: a window that keeps the round trip at a target (Kumar et al., SIGCOMM 2020, algorithm 1).
+//! Swift: a window that keeps the round-trip time at a target (Kumar et al., SIGCOMM 2020, algorithm 1).
 
 use xoff_units::Picos;
 
-use super::parameters::{Field, ParameterError, ParameterSet, Preset, Slot};
-use super::rate::{Bounds, bytes_in, rate_of, whole_bytes};
-use super::{Ack, CongestionControl, Context, Signal};
+use super::parameters::{FieldRef, ParameterError, ParameterField, ParameterSet, Preset};
+use super::rate::{RateBounds, bytes_at_rate, rate_for_bytes, window_to_bytes};
+use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Swift`]; in brackets the paper's names.
+/// Parameters of [`Swift`]. Parentheses contain the names of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwiftParameters {
-    /// Round trip that is aimed at, 100 ns to 1 s (base target delay). The paper's term for the hops of the way is part of
-    /// it, for an acknowledgement does not tell their number. It must leave room for some packets per flow.
+    /// Target round-trip time, 100 ns to 1 s (base target delay). It includes the paper's term for the number
+    /// of hops, because an acknowledgement does not contain that number. The target must leave space for some
+    /// packets of each flow.
     pub base_target_ns: u64,
-    /// What the window grows by in a round trip, in packets, 0.001 to 1000 (ai).
+    /// Growth of the window per round trip in packets, 0.001 to 1000 (ai).
     pub increase_packets: f64,
-    /// How hard the window is cut, 0.001 to 1 (beta).
+    /// Factor of a window decrease, 0.001 to 1 (beta).
     pub beta: f64,
-    /// The largest cut, as a share, 0.01 to 0.99 (max_mdf).
+    /// Largest decrease as a share of the window, 0.01 to 0.99 (max_mdf).
     pub max_decrease: f64,
-    /// What the target grows by at most as the window gets small, 0 to 1 s (fs_range).
+    /// Maximum addition to the target for small windows, 0 to 1 s (fs_range).
     pub scaling_range_ns: u64,
-    /// Window in packets at which that is reached, 0.001 to 1000 (fs_min_cwnd).
+    /// Window in packets at which the maximum is added, 0.001 to 1000 (fs_min_cwnd).
     pub scaling_min_packets: f64,
-    /// Window in packets from which on nothing is added, 0.001 to 100 000 (fs_max_cwnd); above `scaling_min_packets`.
+    /// Window in packets above which nothing is added, 0.001 to 100 000 (fs_max_cwnd). Must be above
+    /// `scaling_min_packets`.
     pub scaling_max_packets: f64,
-    /// Timeouts in a row after which the window becomes the smallest, 1 to 100 (RETX_RESET_THRESHOLD).
+    /// Number of timeouts in a row that reset the window to its minimum, 1 to 100 (RETX_RESET_THRESHOLD).
     pub timeouts_to_reset: u64,
     /// Smallest window in packets, 0.0001 to 1 (min_cwnd).
     pub min_window_packets: f64,
-    /// Lowest rate, bits per second, 1 kb/s to 1 Tb/s.
+    /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s.
     pub min_rate_bps: u64,
 }
 
 impl SwiftParameters {
-    /// As in htsim (Broadcom/csg-htsim, `swift.cpp`): a target of 20 us. The smallest window is 10 of 1500 bytes there.
+    /// Returns the values of htsim (Broadcom/csg-htsim, `swift.cpp`) with a target of 20 us. The smallest
+    /// window there is 10 bytes, with packets of 1500 bytes.
     pub fn htsim() -> SwiftParameters {
         SwiftParameters {
             base_target_ns: 20_000,
@@ -49,8 +52,9 @@ impl SwiftParameters {
         }
     }
 
-    /// As in htsim, with a target that suits the link: twice the round trip of an empty network and 16 packets more.
-    pub fn scaled(context: &Context) -> SwiftParameters {
+    /// Returns the values of htsim with a target for the link: twice the round trip of an idle network plus
+    /// 16 packets.
+    pub fn scaled(context: &ControllerContext) -> SwiftParameters {
         let line_rate_bps = context.line_rate_bps.max(1) as f64;
         let packet_ns = f64::from(context.packet_bytes) * 8e9 / line_rate_bps;
         let base_target_ns =
@@ -65,31 +69,35 @@ impl SwiftParameters {
 
 impl ParameterSet for SwiftParameters {
     const ALGORITHM: &'static str = "swift";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::new("base_target_ns", 100.0, 1e9, |p| {
-            Slot::Whole(&mut p.base_target_ns)
+    const FIELDS: &'static [ParameterField<Self>] = &[
+        ParameterField::new("base_target_ns", 100.0, 1e9, |p| {
+            FieldRef::Whole(&mut p.base_target_ns)
         }),
-        Field::new("increase_packets", 1e-3, 1e3, |p| {
-            Slot::Real(&mut p.increase_packets)
+        ParameterField::new("increase_packets", 1e-3, 1e3, |p| {
+            FieldRef::Real(&mut p.increase_packets)
         }),
-        Field::new("beta", 1e-3, 1.0, |p| Slot::Real(&mut p.beta)),
-        Field::new("max_decrease", 0.01, 0.99, |p| Slot::Real(&mut p.max_decrease)),
-        Field::new("scaling_range_ns", 0.0, 1e9, |p| {
-            Slot::Whole(&mut p.scaling_range_ns)
+        ParameterField::new("beta", 1e-3, 1.0, |p| FieldRef::Real(&mut p.beta)),
+        ParameterField::new("max_decrease", 0.01, 0.99, |p| {
+            FieldRef::Real(&mut p.max_decrease)
         }),
-        Field::new("scaling_min_packets", 1e-3, 1e3, |p| {
-            Slot::Real(&mut p.scaling_min_packets)
+        ParameterField::new("scaling_range_ns", 0.0, 1e9, |p| {
+            FieldRef::Whole(&mut p.scaling_range_ns)
         }),
-        Field::new("scaling_max_packets", 1e-3, 1e5, |p| {
-            Slot::Real(&mut p.scaling_max_packets)
+        ParameterField::new("scaling_min_packets", 1e-3, 1e3, |p| {
+            FieldRef::Real(&mut p.scaling_min_packets)
         }),
-        Field::new("timeouts_to_reset", 1.0, 100.0, |p| {
-            Slot::Whole(&mut p.timeouts_to_reset)
+        ParameterField::new("scaling_max_packets", 1e-3, 1e5, |p| {
+            FieldRef::Real(&mut p.scaling_max_packets)
         }),
-        Field::new("min_window_packets", 1e-4, 1.0, |p| {
-            Slot::Real(&mut p.min_window_packets)
+        ParameterField::new("timeouts_to_reset", 1.0, 100.0, |p| {
+            FieldRef::Whole(&mut p.timeouts_to_reset)
         }),
-        Field::new("min_rate_bps", 1e3, 1e12, |p| Slot::Whole(&mut p.min_rate_bps)),
+        ParameterField::new("min_window_packets", 1e-4, 1.0, |p| {
+            FieldRef::Real(&mut p.min_window_packets)
+        }),
+        ParameterField::new("min_rate_bps", 1e3, 1e12, |p| {
+            FieldRef::Whole(&mut p.min_rate_bps)
+        }),
     ];
     const PRESETS: &'static [Preset<Self>] = &[
         Preset {
@@ -102,7 +110,7 @@ impl ParameterSet for SwiftParameters {
         },
     ];
 
-    fn relations(&self) -> Result<(), ParameterError> {
+    fn check_relations(&self) -> Result<(), ParameterError> {
         if self.scaling_min_packets < self.scaling_max_packets {
             return Ok(());
         }
@@ -115,45 +123,47 @@ impl ParameterSet for SwiftParameters {
     }
 }
 
-/// A window that keeps the round trip at a target, which is higher for flows of small windows, so that many flows find
-/// room; below one packet per round trip packets are spaced.
+/// Swift: a window that keeps the round-trip time at a target.
+///
+/// The target is higher for flows with small windows, so that many flows can share a link. With a window
+/// below one packet, the packets have gaps.
 #[derive(Clone, Debug)]
 pub struct Swift {
     parameters: SwiftParameters,
-    bounds: Bounds,
+    bounds: RateBounds,
     packet_bytes: f64,
-    /// In packets.
+    /// Window in packets.
     window: f64,
     max_window: f64,
-    /// The flow scaling curve: `scale / sqrt(window) - offset`, in picoseconds.
+    /// Parameters of the flow scaling curve `scale / sqrt(window) - offset`, in picoseconds.
     scale: f64,
     offset: f64,
     rtt: Picos,
-    /// The window may be cut again from here on.
+    /// Earliest time of the next window decrease.
     cut_allowed: Picos,
-    /// Timeouts in a row.
+    /// Number of timeouts in a row.
     timeouts: u64,
 }
 
 impl Swift {
-    /// Starts at line rate. Values out of range are taken at the nearest end of it.
-    pub fn new(parameters: SwiftParameters, context: &Context) -> Swift {
+    /// Creates a controller that starts at line rate. Parameters are clamped to their ranges.
+    pub fn new(parameters: SwiftParameters, context: &ControllerContext) -> Swift {
         let parameters = parameters.clamped();
-        let bounds = Bounds::new(parameters.min_rate_bps, context);
+        let bounds = RateBounds::new(parameters.min_rate_bps, context);
         let packet_bytes = f64::from(context.packet_bytes.max(1));
         let at_most = 1.0 / parameters.scaling_max_packets.sqrt();
-        // Limits in the wrong order, which `check` refuses, switch the scaling off.
-        let slope = 1.0 / parameters.scaling_min_packets.sqrt() - at_most;
-        let scale = if slope > 0.0 {
-            Picos::from_nanos(parameters.scaling_range_ns).0 as f64 / slope
+        // `check` rejects limits in the wrong order. If they occur anyway, there is no scaling.
+        let window_range = 1.0 / parameters.scaling_min_packets.sqrt() - at_most;
+        let scale = if window_range > 0.0 {
+            Picos::from_nanos(parameters.scaling_range_ns).0 as f64 / window_range
         } else {
             0.0
         };
-        // As long as the round trip is below its target, no more than this is under way even at line rate.
+        // While the round-trip time is below the target, no more than this is in flight even at line rate.
         let target = Picos::from_nanos(parameters.base_target_ns);
-        let max_window = (bytes_in(bounds.line_bps, target) / packet_bytes).max(1.0);
+        let max_window = (bytes_at_rate(bounds.line_bps, target) / packet_bytes).max(1.0);
         let rtt = context.base_rtt.max(Picos(1));
-        let window = (bytes_in(bounds.line_bps, rtt) / packet_bytes)
+        let window = (bytes_at_rate(bounds.line_bps, rtt) / packet_bytes)
             .max(1.0)
             .min(max_window);
         Swift {
@@ -170,8 +180,8 @@ impl Swift {
         }
     }
 
-    /// The round trip aimed at with the present window.
-    fn target(&self) -> Picos {
+    /// Returns the target round-trip time for the current window.
+    fn target_rtt(&self) -> Picos {
         let range = Picos::from_nanos(self.parameters.scaling_range_ns).0 as f64;
         let scaling = (self.scale / self.window.sqrt() - self.offset)
             .min(range)
@@ -179,8 +189,8 @@ impl Swift {
         Picos::from_nanos(self.parameters.base_target_ns).saturating_add(Picos(scaling as u64))
     }
 
-    /// Multiplies the window, unless that happened less than a round trip ago.
-    fn cut(&mut self, now: Picos, factor: f64) {
+    /// Multiplies the window by a factor, at most once per round trip.
+    fn cut_window(&mut self, now: Picos, factor: f64) {
         if now < self.cut_allowed {
             return;
         }
@@ -200,8 +210,8 @@ impl CongestionControl for Swift {
         SwiftParameters::ALGORITHM
     }
 
-    fn signals(&self) -> &'static [Signal] {
-        &[Signal::RoundTrip]
+    fn signals(&self) -> &'static [CongestionSignal] {
+        &[CongestionSignal::RoundTrip]
     }
 
     fn rate_bps(&self) -> u64 {
@@ -209,19 +219,19 @@ impl CongestionControl for Swift {
             return self.bounds.line_bps;
         }
         self.bounds
-            .clamp(rate_of(self.window * self.packet_bytes, self.rtt))
+            .clamp(rate_for_bytes(self.window * self.packet_bytes, self.rtt))
     }
 
     fn window_bytes(&self) -> Option<u64> {
-        // Below one packet the rate alone holds back.
-        Some(whole_bytes(self.window.max(1.0) * self.packet_bytes))
+        // With a window below one packet, the rate limits the flow.
+        Some(window_to_bytes(self.window.max(1.0) * self.packet_bytes))
     }
 
-    fn acknowledged(&mut self, now: Picos, ack: &Ack<'_>) {
+    fn on_ack(&mut self, now: Picos, ack: &Ack<'_>) {
         self.timeouts = 0;
         let Some(rtt) = ack.rtt else { return };
         self.rtt = rtt.max(Picos(1));
-        let target = self.target();
+        let target = self.target_rtt();
         if rtt < target {
             let acked = ack.acked_bytes as f64 / self.packet_bytes;
             let growth = self.parameters.increase_packets * acked / self.window.max(1.0);
@@ -229,20 +239,20 @@ impl CongestionControl for Swift {
         } else {
             let excess = (rtt - target).0 as f64 / rtt.0.max(1) as f64;
             let factor = (1.0 - self.parameters.beta * excess).max(1.0 - self.parameters.max_decrease);
-            self.cut(now, factor);
+            self.cut_window(now, factor);
         }
     }
 
-    fn missed(&mut self, now: Picos) {
-        self.cut(now, 1.0 - self.parameters.max_decrease);
+    fn on_nak(&mut self, now: Picos) {
+        self.cut_window(now, 1.0 - self.parameters.max_decrease);
     }
 
-    fn timed_out(&mut self, now: Picos) {
+    fn on_timeout(&mut self, now: Picos) {
         self.timeouts += 1;
         if self.timeouts >= self.parameters.timeouts_to_reset {
             self.set_window(0.0);
         } else {
-            self.cut(now, 1.0 - self.parameters.max_decrease);
+            self.cut_window(now, 1.0 - self.parameters.max_decrease);
         }
     }
 }
@@ -254,7 +264,8 @@ mod tests {
 
     const LINE: u64 = 100_000_000_000;
 
-    /// 100 Gb/s, 10 us, a target of 20 us without scaling; the window set to so many packets of 1000 bytes.
+    /// A controller at 100 Gb/s with a round trip of 10 us, a target of 20 us and no scaling. `window` counts
+    /// packets of 1000 bytes.
     fn swift(window: f64) -> Swift {
         let parameters = SwiftParameters {
             scaling_range_ns: 0,
@@ -265,35 +276,35 @@ mod tests {
         swift
     }
 
-    fn tell(swift: &mut Swift, now_us: u64, rtt_us: u64) {
+    fn acknowledge(swift: &mut Swift, now_us: u64, rtt_us: u64) {
         let mut ack = ack(1000, 1000, 1000);
         ack.rtt = Some(Picos::from_micros(rtt_us));
-        swift.acknowledged(Picos::from_micros(now_us), &ack);
+        swift.on_ack(Picos::from_micros(now_us), &ack);
     }
 
     #[test]
-    fn below_the_target_it_adds_a_packet_per_window() {
+    fn below_the_target_the_window_grows_by_a_packet_per_round_trip() {
         let mut swift = swift(10.0);
-        tell(&mut swift, 1, 19);
+        acknowledge(&mut swift, 1, 19);
         assert_eq!(swift.window, 10.1);
         swift.window = 0.5;
-        tell(&mut swift, 1, 19);
+        acknowledge(&mut swift, 1, 19);
         assert_eq!(swift.window, 1.5);
     }
 
     #[test]
-    fn above_the_target_it_cuts_by_the_excess_once_per_round_trip() {
+    fn above_the_target_the_window_shrinks_once_per_round_trip() {
         let mut swift = swift(10.0);
-        tell(&mut swift, 100, 25);
+        acknowledge(&mut swift, 100, 25);
         assert_eq!(swift.window, 10.0 * (1.0 - 0.8 * 0.2));
-        tell(&mut swift, 110, 40);
+        acknowledge(&mut swift, 110, 40);
         assert_eq!(swift.window, 8.4, "a round trip has not passed");
-        tell(&mut swift, 125, 400);
+        acknowledge(&mut swift, 125, 400);
         assert_eq!(swift.window, 4.2, "half at most");
     }
 
     #[test]
-    fn below_one_packet_it_spaces_packets() {
+    fn a_window_below_one_packet_limits_the_rate() {
         let mut swift = swift(0.25);
         assert_eq!(swift.window_bytes(), Some(1000));
         swift.rtt = Picos::from_micros(20);
@@ -307,7 +318,7 @@ mod tests {
         let mut swift = Swift::new(SwiftParameters::htsim(), &context(LINE));
         let mut target_us = |window: f64| {
             swift.window = window;
-            swift.target().as_nanos() as f64 / 1e3
+            swift.target_rtt().as_nanos() as f64 / 1e3
         };
         assert_eq!(target_us(100.0), 20.0);
         assert!((target_us(0.1) - 120.0).abs() < 0.01);
@@ -317,15 +328,15 @@ mod tests {
     }
 
     #[test]
-    fn timeouts_cut_and_at_last_reset() {
+    fn timeouts_shrink_and_finally_reset_the_window() {
         let mut swift = swift(64.0);
         for i in 1..=4 {
-            swift.timed_out(Picos::from_millis(i));
+            swift.on_timeout(Picos::from_millis(i));
         }
         assert_eq!(swift.window, 4.0);
-        swift.missed(Picos::from_millis(9));
+        swift.on_nak(Picos::from_millis(9));
         assert_eq!(swift.window, 2.0);
-        swift.timed_out(Picos::from_millis(10));
+        swift.on_timeout(Picos::from_millis(10));
         assert_eq!(swift.window, 0.0067);
     }
 }

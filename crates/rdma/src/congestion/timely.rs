@@ -1,36 +1,37 @@
-//! TIMELY: the rate follows the gradient of the round trip (Mittal et al., SIGCOMM 2015, algorithm 1).
+//! TIMELY: the rate follows the gradient of the round-trip time (Mittal et al., SIGCOMM 2015, algorithm 1).
 
 use xoff_units::Picos;
 
-use super::parameters::{Field, ParameterError, ParameterSet, Preset, Slot};
-use super::rate::Bounds;
-use super::{Ack, CongestionControl, Context, Signal};
+use super::parameters::{FieldRef, ParameterError, ParameterField, ParameterSet, Preset};
+use super::rate::RateBounds;
+use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Parameters of [`Timely`]; in brackets the paper's names.
+/// Parameters of [`Timely`]. Parentheses contain the names of the paper.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimelyParameters {
-    /// Weight of the newest difference of round trips, 0.001 to 1 (alpha).
+    /// Weight of the newest difference of round-trip times, 0.001 to 1 (alpha).
     pub ewma_weight: f64,
-    /// How hard the rate is cut, 0.001 to 1 (beta).
+    /// Factor of a rate decrease, 0.001 to 1 (beta).
     pub beta: f64,
-    /// Below this round trip the rate only rises, 100 ns to 1 s (T_low).
+    /// Round-trip time below which the rate only increases, 100 ns to 1 s (T_low).
     pub t_low_ns: u64,
-    /// Above this round trip the rate only falls, 100 ns to 1 s (T_high); above `t_low_ns`.
+    /// Round-trip time above which the rate only decreases, 100 ns to 1 s (T_high). Must be above `t_low_ns`.
     pub t_high_ns: u64,
-    /// What makes differences of round trips a gradient: the round trip of an empty network, 100 ns to 1 s (minRTT).
+    /// Round-trip time of an idle network, 100 ns to 1 s (minRTT). Differences of round-trip times are
+    /// divided by this value.
     pub min_rtt_ns: u64,
-    /// What an increase adds, bits per second, 0 to 1 Tb/s (delta).
+    /// Step of an increase in bits per second, 0 to 1 Tb/s (delta).
     pub rate_ai_bps: u64,
-    /// What it adds after `hyper_after` increases in a row, bits per second, 0 to 1 Tb/s (the paper: N delta).
+    /// Step after `hyper_after` increases in a row, in bits per second, 0 to 1 Tb/s (N delta).
     pub rate_hai_bps: u64,
-    /// How many increases in a row are plain ones, 1 to 1000 (N).
+    /// Number of increases in a row before hyperactive increase, 1 to 1000 (N).
     pub hyper_after: u64,
-    /// Lowest rate, bits per second, 1 kb/s to 1 Tb/s.
+    /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s.
     pub min_rate_bps: u64,
 }
 
 impl TimelyParameters {
-    /// The paper's values, for 10 Gb/s.
+    /// Returns the values of the paper, for 10 Gb/s.
     pub fn sigcomm2015() -> TimelyParameters {
         TimelyParameters {
             ewma_weight: 0.875,
@@ -45,8 +46,10 @@ impl TimelyParameters {
         }
     }
 
-    /// The HPCC model's `run.py --cc timely`: increases of 1/1000 and 1/200 of the line rate. Its lowest rate of 1 Gb/s
-    /// is kept from 25 Gb/s on; slower links get 1/25 of their rate.
+    /// Returns the values of the HPCC model, `run.py --cc timely`.
+    ///
+    /// The increases are 1/1000 and 1/200 of the line rate. The lowest rate is 1 Gb/s as in the model, or
+    /// 1/25 of a line rate below 25 Gb/s.
     pub fn hpcc_ns3(line_rate_bps: u64) -> TimelyParameters {
         TimelyParameters {
             rate_ai_bps: line_rate_bps / 1_000,
@@ -59,16 +62,22 @@ impl TimelyParameters {
 
 impl ParameterSet for TimelyParameters {
     const ALGORITHM: &'static str = "timely";
-    const FIELDS: &'static [Field<Self>] = &[
-        Field::new("ewma_weight", 1e-3, 1.0, |p| Slot::Real(&mut p.ewma_weight)),
-        Field::new("beta", 1e-3, 1.0, |p| Slot::Real(&mut p.beta)),
-        Field::new("t_low_ns", 100.0, 1e9, |p| Slot::Whole(&mut p.t_low_ns)),
-        Field::new("t_high_ns", 100.0, 1e9, |p| Slot::Whole(&mut p.t_high_ns)),
-        Field::new("min_rtt_ns", 100.0, 1e9, |p| Slot::Whole(&mut p.min_rtt_ns)),
-        Field::new("rate_ai_bps", 0.0, 1e12, |p| Slot::Whole(&mut p.rate_ai_bps)),
-        Field::new("rate_hai_bps", 0.0, 1e12, |p| Slot::Whole(&mut p.rate_hai_bps)),
-        Field::new("hyper_after", 1.0, 1000.0, |p| Slot::Whole(&mut p.hyper_after)),
-        Field::new("min_rate_bps", 1e3, 1e12, |p| Slot::Whole(&mut p.min_rate_bps)),
+    const FIELDS: &'static [ParameterField<Self>] = &[
+        ParameterField::new("ewma_weight", 1e-3, 1.0, |p| FieldRef::Real(&mut p.ewma_weight)),
+        ParameterField::new("beta", 1e-3, 1.0, |p| FieldRef::Real(&mut p.beta)),
+        ParameterField::new("t_low_ns", 100.0, 1e9, |p| FieldRef::Whole(&mut p.t_low_ns)),
+        ParameterField::new("t_high_ns", 100.0, 1e9, |p| FieldRef::Whole(&mut p.t_high_ns)),
+        ParameterField::new("min_rtt_ns", 100.0, 1e9, |p| FieldRef::Whole(&mut p.min_rtt_ns)),
+        ParameterField::new("rate_ai_bps", 0.0, 1e12, |p| FieldRef::Whole(&mut p.rate_ai_bps)),
+        ParameterField::new("rate_hai_bps", 0.0, 1e12, |p| {
+            FieldRef::Whole(&mut p.rate_hai_bps)
+        }),
+        ParameterField::new("hyper_after", 1.0, 1000.0, |p| {
+            FieldRef::Whole(&mut p.hyper_after)
+        }),
+        ParameterField::new("min_rate_bps", 1e3, 1e12, |p| {
+            FieldRef::Whole(&mut p.min_rate_bps)
+        }),
     ];
     const PRESETS: &'static [Preset<Self>] = &[
         Preset {
@@ -81,7 +90,7 @@ impl ParameterSet for TimelyParameters {
         },
     ];
 
-    fn relations(&self) -> Result<(), ParameterError> {
+    fn check_relations(&self) -> Result<(), ParameterError> {
         if self.t_low_ns < self.t_high_ns {
             return Ok(());
         }
@@ -94,27 +103,29 @@ impl ParameterSet for TimelyParameters {
     }
 }
 
-/// A rate that follows the gradient of the round trip, once per round trip, as in the HPCC model for ns-3.
+/// TIMELY: once per round trip, the rate follows the gradient of the round-trip time, as in the HPCC model
+/// for ns-3.
 ///
-/// It bounds the queue, but any division of the link among flows can be steady (Zhu et al., CoNEXT 2016).
+/// TIMELY limits the queue. The division of the link among flows has no unique steady state (Zhu et al.,
+/// CoNEXT 2016).
 #[derive(Clone, Debug)]
 pub struct Timely {
     parameters: TimelyParameters,
-    bounds: Bounds,
+    bounds: RateBounds,
     rate_bps: u64,
-    /// The round trip before, and its position: the next update comes once that is acknowledged. `None` at the start.
+    /// Last round-trip time, and the byte position at which the next update is due. `None` at the start.
     last: Option<(Picos, u64)>,
-    /// Averaged difference of round trips, in picoseconds.
+    /// Averaged difference of round-trip times in picoseconds.
     rtt_diff: f64,
-    /// Increases in a row.
+    /// Number of increases in a row.
     increases: u64,
 }
 
 impl Timely {
-    /// Starts at line rate. Values out of range are taken at the nearest end of it.
-    pub fn new(parameters: TimelyParameters, context: &Context) -> Timely {
+    /// Creates a controller that starts at line rate. Parameters are clamped to their ranges.
+    pub fn new(parameters: TimelyParameters, context: &ControllerContext) -> Timely {
         let parameters = parameters.clamped();
-        let bounds = Bounds::new(parameters.min_rate_bps, context);
+        let bounds = RateBounds::new(parameters.min_rate_bps, context);
         Timely {
             parameters,
             bounds,
@@ -125,7 +136,7 @@ impl Timely {
         }
     }
 
-    fn update(&mut self, rtt: Picos, last_rtt: Picos) {
+    fn update_rate(&mut self, rtt: Picos, last_rtt: Picos) {
         let parameters = &self.parameters;
         let weight = parameters.ewma_weight;
         self.rtt_diff = (1.0 - weight) * self.rtt_diff + weight * (rtt.0 as f64 - last_rtt.0 as f64);
@@ -165,19 +176,19 @@ impl CongestionControl for Timely {
         TimelyParameters::ALGORITHM
     }
 
-    fn signals(&self) -> &'static [Signal] {
-        &[Signal::RoundTrip]
+    fn signals(&self) -> &'static [CongestionSignal] {
+        &[CongestionSignal::RoundTrip]
     }
 
     fn rate_bps(&self) -> u64 {
         self.rate_bps
     }
 
-    fn acknowledged(&mut self, _now: Picos, ack: &Ack<'_>) {
+    fn on_ack(&mut self, _now: Picos, ack: &Ack<'_>) {
         let Some(rtt) = ack.rtt else { return };
         match self.last {
             Some((_, position)) if ack.acked_total <= position => return,
-            Some((last_rtt, _)) => self.update(rtt, last_rtt),
+            Some((last_rtt, _)) => self.update_rate(rtt, last_rtt),
             None => {}
         }
         self.last = Some((rtt, ack.sent_total));
@@ -191,62 +202,62 @@ mod tests {
 
     const LINE: u64 = 10_000_000_000;
 
-    /// Round trips one after the other, in microseconds.
-    fn after(rtts_us: &[u64]) -> Timely {
+    /// Creates a controller and passes it round-trip times in microseconds, one after the other.
+    fn timely_after(rtts_us: &[u64]) -> Timely {
         let mut timely = Timely::new(TimelyParameters::sigcomm2015(), &context(LINE));
         timely.rate_bps = LINE / 2;
         for (i, rtt_us) in rtts_us.iter().enumerate() {
             let mut ack = ack(1000, (i as u64 + 1) * 1000, (i as u64 + 1) * 1000);
             ack.rtt = Some(Picos::from_micros(*rtt_us));
-            timely.acknowledged(Picos(i as u64), &ack);
+            timely.on_ack(Picos(i as u64), &ack);
         }
         timely
     }
 
     #[test]
-    fn below_t_low_it_adds_and_after_five_adds_more() {
+    fn below_t_low_the_rate_increases_faster_after_five_increases() {
         assert_eq!(
-            after(&[20]).rate_bps(),
+            timely_after(&[20]).rate_bps(),
             LINE / 2,
             "one round trip has no gradient"
         );
-        assert_eq!(after(&[20, 49]).rate_bps(), LINE / 2 + 10_000_000);
-        assert_eq!(after(&[20; 6]).rate_bps(), LINE / 2 + 50_000_000);
-        assert_eq!(after(&[20; 8]).rate_bps(), LINE / 2 + 150_000_000);
+        assert_eq!(timely_after(&[20, 49]).rate_bps(), LINE / 2 + 10_000_000);
+        assert_eq!(timely_after(&[20; 6]).rate_bps(), LINE / 2 + 50_000_000);
+        assert_eq!(timely_after(&[20; 8]).rate_bps(), LINE / 2 + 150_000_000);
     }
 
     #[test]
-    fn above_t_high_it_falls_by_the_excess_whatever_the_gradient() {
-        let rate = after(&[1000, 1000]).rate_bps();
+    fn above_t_high_the_rate_falls_for_any_gradient() {
+        let rate = timely_after(&[1000, 1000]).rate_bps();
         assert_eq!(rate, (LINE as f64 / 2.0 * (1.0 - 0.8 * 0.5)) as u64);
     }
 
     #[test]
-    fn in_between_it_follows_the_gradient() {
-        // Difference 10 us, averaged 8.75 us, over 20 us.
+    fn between_t_low_and_t_high_the_rate_follows_the_gradient() {
+        // The difference is 10 us, its average 8.75 us, divided by 20 us.
         assert_eq!(
-            after(&[100, 110]).rate_bps(),
+            timely_after(&[100, 110]).rate_bps(),
             (LINE as f64 / 2.0 * (1.0 - 0.8 * 0.4375)) as u64
         );
-        assert_eq!(after(&[110, 100]).rate_bps(), LINE / 2 + 10_000_000);
+        assert_eq!(timely_after(&[110, 100]).rate_bps(), LINE / 2 + 10_000_000);
         assert_eq!(
-            after(&[100, 400]).rate_bps(),
+            timely_after(&[100, 400]).rate_bps(),
             1_000_000,
             "no lower than the lowest rate"
         );
     }
 
     #[test]
-    fn it_acts_once_per_round_trip() {
-        let mut timely = after(&[20]);
+    fn the_rate_changes_once_per_round_trip() {
+        let mut timely = timely_after(&[20]);
         let mut early = ack(500, 1000, 9000);
         early.rtt = Some(Picos::from_micros(20));
-        timely.acknowledged(Picos(9), &early);
+        timely.on_ack(Picos(9), &early);
         assert_eq!(timely.rate_bps(), LINE / 2);
     }
 
     #[test]
-    fn thresholds_in_the_wrong_order_are_refused() {
+    fn thresholds_in_the_wrong_order_are_rejected() {
         let parameters = TimelyParameters {
             t_low_ns: 600_000,
             ..TimelyParameters::sigcomm2015()

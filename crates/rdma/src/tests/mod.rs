@@ -1,4 +1,4 @@
-//! Two endpoints over a pipe in virtual time that loses, delays, repeats and marks as it is told.
+//! Tests with two endpoints and a link in virtual time. The link drops, delays, duplicates and marks packets.
 
 mod feedback;
 mod livelock;
@@ -20,19 +20,19 @@ use xoff_wire::Opcode;
 use super::congestion::{Ack, CongestionControl};
 use super::*;
 
-/// Speed of the pipe's links, bits per second.
+/// Speed of the link in bits per second.
 const LINE_BPS: u64 = 100_000_000_000;
-/// One way through the pipe.
+/// Propagation delay of the link in one direction.
 const LATENCY: Picos = Picos::from_nanos(1_000);
-/// Bytes of a packet of the pipe beside its payload: [`QpConfig::new`]'s.
+/// Bytes of a packet without its payload, as in [`QpConfig::new`].
 const HEADER_BYTES: u32 = 62;
 
-/// More happens in no test between two looks at it.
+/// Limit of events in one call of [`TestLink::run`].
 const EVENTS_MAX: u32 = 1_500_000;
 
-/// What a controller was told.
+/// Calls that a controller has received.
 #[derive(Clone, Debug, Default)]
-struct Told {
+struct ControllerCalls {
     sent: Vec<(Picos, u32)>,
     acks: Vec<(Picos, u64, u64, Option<Picos>, bool, bool)>,
     notified: Vec<Picos>,
@@ -40,31 +40,31 @@ struct Told {
     timed_out: u32,
 }
 
-/// A controller of fixed rate and window that notes what it is told.
+/// A controller with a fixed rate and window that records all calls.
 #[derive(Clone, Debug)]
-struct Fixed {
+struct RecordingController {
     rate_bps: u64,
     window_bytes: Option<u64>,
     telemetry: bool,
-    told: Arc<Mutex<Told>>,
+    calls: Arc<Mutex<ControllerCalls>>,
 }
 
-impl Fixed {
-    fn new(rate_bps: u64) -> Fixed {
-        Fixed {
+impl RecordingController {
+    fn new(rate_bps: u64) -> RecordingController {
+        RecordingController {
             rate_bps,
             window_bytes: None,
             telemetry: false,
-            told: Arc::default(),
+            calls: Arc::default(),
         }
     }
 
-    fn told(&self) -> Told {
-        self.told.lock().unwrap().clone()
+    fn calls(&self) -> ControllerCalls {
+        self.calls.lock().unwrap().clone()
     }
 }
 
-impl CongestionControl for Fixed {
+impl CongestionControl for RecordingController {
     fn name(&self) -> &'static str {
         "fixed"
     }
@@ -77,10 +77,10 @@ impl CongestionControl for Fixed {
     fn telemetry_format(&self) -> Option<TelemetryFormat> {
         self.telemetry.then(TelemetryFormat::default)
     }
-    fn sent(&mut self, now: Picos, packet_bytes: u32) {
-        self.told.lock().unwrap().sent.push((now, packet_bytes));
+    fn on_packet_sent(&mut self, now: Picos, packet_bytes: u32) {
+        self.calls.lock().unwrap().sent.push((now, packet_bytes));
     }
-    fn acknowledged(&mut self, now: Picos, ack: &Ack<'_>) {
+    fn on_ack(&mut self, now: Picos, ack: &Ack<'_>) {
         let telemetry = ack.telemetry.is_some();
         let note = (
             now,
@@ -90,36 +90,36 @@ impl CongestionControl for Fixed {
             ack.marked,
             telemetry,
         );
-        self.told.lock().unwrap().acks.push(note);
+        self.calls.lock().unwrap().acks.push(note);
     }
-    fn notified(&mut self, now: Picos) {
-        self.told.lock().unwrap().notified.push(now);
+    fn on_cnp(&mut self, now: Picos) {
+        self.calls.lock().unwrap().notified.push(now);
     }
-    fn missed(&mut self, _now: Picos) {
-        self.told.lock().unwrap().missed += 1;
+    fn on_nak(&mut self, _now: Picos) {
+        self.calls.lock().unwrap().missed += 1;
     }
-    fn timed_out(&mut self, _now: Picos) {
-        self.told.lock().unwrap().timed_out += 1;
+    fn on_timeout(&mut self, _now: Picos) {
+        self.calls.lock().unwrap().timed_out += 1;
     }
 }
 
-/// What the pipe does to a packet.
+/// Action of the link on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum LinkAction {
     Pass,
     Drop,
-    /// Behind what is sent up to this much later.
+    /// The packet arrives this much later, after packets that were sent later.
     Delay(Picos),
-    /// Once now, once this much later.
+    /// The packet arrives twice, the second time this much later.
     Twice(Picos),
     Mark,
 }
 
-type Script = Box<dyn FnMut(usize, u64, &Packet) -> Fate>;
+type LinkScript = Box<dyn FnMut(usize, u64, &Packet) -> LinkAction>;
 
-/// A packet of the pipe: when it arrives, its number, where.
+/// A packet in flight: arrival time, number and destination.
 #[derive(Debug)]
-struct Flying {
+struct InFlightPacket {
     at: Picos,
     order: u64,
     to: usize,
@@ -128,44 +128,44 @@ struct Flying {
     telemetry: Option<Box<Telemetry>>,
 }
 
-impl PartialEq for Flying {
-    fn eq(&self, other: &Flying) -> bool {
+impl PartialEq for InFlightPacket {
+    fn eq(&self, other: &InFlightPacket) -> bool {
         (self.at, self.order) == (other.at, other.order)
     }
 }
-impl Eq for Flying {}
-impl PartialOrd for Flying {
-    fn partial_cmp(&self, other: &Flying) -> Option<std::cmp::Ordering> {
+impl Eq for InFlightPacket {}
+impl PartialOrd for InFlightPacket {
+    fn partial_cmp(&self, other: &InFlightPacket) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
-impl Ord for Flying {
-    fn cmp(&self, other: &Flying) -> std::cmp::Ordering {
+impl Ord for InFlightPacket {
+    fn cmp(&self, other: &InFlightPacket) -> std::cmp::Ordering {
         (self.at, self.order).cmp(&(other.at, other.order))
     }
 }
 
-/// The two endpoints and the pipe.
-struct Pipe {
+/// Two endpoints and the link between them.
+struct TestLink {
     now: Picos,
     ends: [Endpoint; 2],
-    /// Where each end's link is free again.
+    /// Time at which the transmitter of each end is free again.
     free: [Picos; 2],
-    flying: BinaryHeap<Reverse<Flying>>,
+    flying: BinaryHeap<Reverse<InFlightPacket>>,
     order: u64,
-    /// Packets that each end has sent.
+    /// Number of packets that each end has sent.
     sent: [u64; 2],
-    /// Given the sending end, the number of the packet there and the packet.
-    script: Script,
-    /// Every packet that began to leave: when, from which end.
+    /// Returns the action for a sending end, a packet number and a packet.
+    script: LinkScript,
+    /// Every packet that was sent: time and sending end.
     log: Vec<(Picos, usize, Packet)>,
     keep_log: bool,
     completions: [Vec<Completion>; 2],
 }
 
-impl Pipe {
-    fn new(script: impl FnMut(usize, u64, &Packet) -> Fate + 'static) -> Pipe {
-        Pipe {
+impl TestLink {
+    fn new(script: impl FnMut(usize, u64, &Packet) -> LinkAction + 'static) -> TestLink {
+        TestLink {
             now: Picos::ZERO,
             ends: [Endpoint::new(), Endpoint::new()],
             free: [Picos::ZERO; 2],
@@ -179,12 +179,12 @@ impl Pipe {
         }
     }
 
-    /// A queue pair from each end to the other, both with what `adapt` makes of the defaults.
-    fn connect(&mut self, control: [&Fixed; 2], adapt: impl Fn(&mut QpConfig)) -> QpIndex {
+    /// Creates a queue pair at each end. `adapt` changes the default configuration of both.
+    fn connect(&mut self, control: [&RecordingController; 2], adapt: impl Fn(&mut QpConfig)) -> QpIndex {
         self.connect_with(control.map(|fixed| Box::new(fixed.clone()) as Box<_>), adapt)
     }
 
-    /// As [`Pipe::connect`], with any congestion control.
+    /// Does the same as [`TestLink::connect`] with any congestion control.
     fn connect_with(
         &mut self,
         control: [Box<dyn CongestionControl>; 2],
@@ -212,7 +212,7 @@ impl Pipe {
             .unwrap();
     }
 
-    /// Runs until nothing is left to happen, or `until`.
+    /// Runs until no event is left, or until a time.
     fn run(&mut self, until: Picos) {
         for _ in 0..EVENTS_MAX {
             let arrival = self
@@ -221,7 +221,7 @@ impl Pipe {
                 .map_or(Picos::NEVER, |Reverse(flying)| flying.at);
             let timer = self.ends[0].next_deadline().min(self.ends[1].next_deadline());
             let leave = [0, 1].map(|end| {
-                let earliest = *self.ends[end].earliest();
+                let earliest = *self.ends[end].earliest_departures();
                 earliest.into_iter().min().unwrap().max(self.free[end])
             });
             let next = arrival.min(timer).min(leave[0]).min(leave[1]).max(self.now);
@@ -231,12 +231,12 @@ impl Pipe {
             }
             self.now = next;
             if arrival <= next {
-                self.arrive();
+                self.deliver_next();
             } else if timer <= next {
                 self.ends[0].advance(next);
                 self.ends[1].advance(next);
             } else {
-                self.leave(usize::from(leave[0] > next));
+                self.send_packets(usize::from(leave[0] > next));
             }
             for end in 0..2 {
                 self.completions[end].extend(self.ends[end].completions());
@@ -245,11 +245,11 @@ impl Pipe {
         panic!("no end: {EVENTS_MAX} events, now {:?}", self.now);
     }
 
-    fn arrive(&mut self) {
+    fn deliver_next(&mut self) {
         let Some(Reverse(flying)) = self.flying.pop() else {
             return;
         };
-        let arrival = Arrival {
+        let arrival = ArrivalInfo {
             ce: flying.ce,
             telemetry: flying.telemetry.as_deref(),
         };
@@ -259,13 +259,13 @@ impl Pipe {
         }
     }
 
-    fn leave(&mut self, end: usize) {
-        let earliest = *self.ends[end].earliest();
+    fn send_packets(&mut self, end: usize) {
+        let earliest = *self.ends[end].earliest_departures();
         let class = (0..8_u8)
             .rev()
             .find(|class| earliest[usize::from(*class)] <= self.now)
             .unwrap();
-        let Some(outgoing) = self.ends[end].pop(self.now, class) else {
+        let Some(outgoing) = self.ends[end].pop_packet(self.now, class) else {
             return;
         };
         let packet = outgoing.packet;
@@ -277,30 +277,30 @@ impl Pipe {
             self.log.push((self.now, end, packet));
         }
         let telemetry = match outgoing.collects {
-            Some(_) => Some(Box::new(one_hop(self.now))),
+            Some(_) => Some(Box::new(hop_telemetry(self.now))),
             None => outgoing.telemetry,
         };
         let base = self.free[end].saturating_add(LATENCY);
         let at: &[Picos] = match fate {
-            Fate::Pass | Fate::Mark => &[base],
-            Fate::Drop => &[],
-            Fate::Delay(by) => &[base.saturating_add(by)],
-            Fate::Twice(by) => &[base, base.saturating_add(by)],
+            LinkAction::Pass | LinkAction::Mark => &[base],
+            LinkAction::Drop => &[],
+            LinkAction::Delay(by) => &[base.saturating_add(by)],
+            LinkAction::Twice(by) => &[base, base.saturating_add(by)],
         };
         for at in at {
             self.order += 1;
-            self.flying.push(Reverse(Flying {
+            self.flying.push(Reverse(InFlightPacket {
                 at: *at,
                 order: self.order,
                 to: 1 - end,
                 packet,
-                ce: fate == Fate::Mark,
+                ce: fate == LinkAction::Mark,
                 telemetry: telemetry.clone(),
             }));
         }
     }
 
-    /// Names of the requests of an end that were acknowledged, in that order.
+    /// Returns the identifiers of the acknowledged requests of an end, in order.
     fn acked(&self, end: usize) -> Vec<u64> {
         let ids = self.completions[end]
             .iter()
@@ -311,7 +311,7 @@ impl Pipe {
         ids.collect()
     }
 
-    /// Number, length and verb of the messages that arrived at an end.
+    /// Returns the number, length and verb of the messages that an end has received.
     fn received(&self, end: usize) -> Vec<(u64, u64, Verb)> {
         let messages = self.completions[end]
             .iter()
@@ -332,7 +332,7 @@ impl Pipe {
         requests.collect()
     }
 
-    /// Opcode and PSN of what an end sent.
+    /// Returns the opcode and PSN of the packets that an end has sent.
     fn sent_by(&self, end: usize) -> Vec<(Opcode, u32)> {
         let packets = self.log.iter().filter(|(_, from, _)| *from == end);
         packets
@@ -341,8 +341,8 @@ impl Pipe {
     }
 }
 
-/// A hop at 100 Gb/s, half of which is used, with a queue that changes from packet to packet.
-fn one_hop(at: Picos) -> Telemetry {
+/// Telemetry of a hop at 100 Gb/s with half of the speed in use. The queue changes from packet to packet.
+fn hop_telemetry(at: Picos) -> Telemetry {
     let mut telemetry = Telemetry::default();
     telemetry.push(HopTelemetry {
         at,
@@ -353,19 +353,19 @@ fn one_hop(at: Picos) -> Telemetry {
     telemetry
 }
 
-/// A pipe that does no harm, and one reliable connection over it.
-fn plain(adapt: impl Fn(&mut QpConfig)) -> (Pipe, QpIndex, Fixed) {
-    scripted(|_, _, _| Fate::Pass, adapt)
+/// Creates a link without faults and one reliable connection.
+fn connect_without_faults(adapt: impl Fn(&mut QpConfig)) -> (TestLink, QpIndex, RecordingController) {
+    connect_with_script(|_, _, _| LinkAction::Pass, adapt)
 }
 
-fn scripted(
-    script: impl FnMut(usize, u64, &Packet) -> Fate + 'static,
+fn connect_with_script(
+    script: impl FnMut(usize, u64, &Packet) -> LinkAction + 'static,
     adapt: impl Fn(&mut QpConfig),
-) -> (Pipe, QpIndex, Fixed) {
-    let mut pipe = Pipe::new(script);
-    let control = Fixed::new(LINE_BPS);
-    let qp = pipe.connect([&control, &Fixed::new(LINE_BPS)], adapt);
-    (pipe, qp, control)
+) -> (TestLink, QpIndex, RecordingController) {
+    let mut link = TestLink::new(script);
+    let control = RecordingController::new(LINE_BPS);
+    let qp = link.connect([&control, &RecordingController::new(LINE_BPS)], adapt);
+    (link, qp, control)
 }
 
 const SECOND: Picos = Picos::from_millis(1_000);

@@ -1,4 +1,4 @@
-//! Packets that nobody should have sent.
+//! Invalid and unexpected packets.
 
 use proptest::prelude::*;
 use xoff_wire::{Aeth, NakCode, Reth, Syndrome};
@@ -13,40 +13,40 @@ fn write_only(dst_qp: u32, psn: u32) -> Packet {
         ack_req: true,
         becn: false,
         payload_len: 100,
-        header: Header::Reth(Reth {
+        header: ExtensionHeader::Reth(Reth {
             dma_len: 100,
             ..Reth::default()
         }),
     }
 }
 
-fn answer(endpoint: &mut Endpoint) -> Option<Syndrome> {
-    let outgoing = endpoint.pop(Picos::ZERO, 3)?;
+fn pop_syndrome(endpoint: &mut Endpoint) -> Option<Syndrome> {
+    let outgoing = endpoint.pop_packet(Picos::ZERO, 3)?;
     match outgoing.packet.header {
-        Header::Aeth(aeth) => Some(aeth.syndrome),
+        ExtensionHeader::Aeth(aeth) => Some(aeth.syndrome),
         other => panic!("{other:?}"),
     }
 }
 
-fn one() -> Endpoint {
+fn endpoint_with_queue_pair() -> Endpoint {
     let mut endpoint = Endpoint::new();
-    endpoint.create(QpConfig::new(5, 6), Box::new(Fixed::new(LINE_BPS)));
+    endpoint.create(QpConfig::new(5, 6), Box::new(RecordingController::new(LINE_BPS)));
     endpoint
 }
 
 #[test]
-fn a_packet_for_nobody_is_counted() {
-    let mut endpoint = one();
-    assert!(!endpoint.receive(Picos::ZERO, &write_only(7, 0), Arrival::default()));
+fn a_packet_for_an_unknown_queue_pair_is_counted() {
+    let mut endpoint = endpoint_with_queue_pair();
+    assert!(!endpoint.receive(Picos::ZERO, &write_only(7, 0), ArrivalInfo::default()));
     assert_eq!(endpoint.counters().rx_unknown_qp, 1);
-    assert_eq!(*endpoint.earliest(), [Picos::NEVER; 8]);
+    assert_eq!(*endpoint.earliest_departures(), [Picos::NEVER; 8]);
 }
 
 #[test]
-fn malformed_requests_are_refused_and_fail_their_sender() {
+fn malformed_requests_get_a_nak_and_fail_the_requester() {
     let middle = Packet {
         opcode: Opcode::RcWriteMiddle,
-        header: Header::None,
+        header: ExtensionHeader::None,
         ..write_only(5, 0)
     };
     let too_long = Packet {
@@ -62,40 +62,40 @@ fn malformed_requests_are_refused_and_fail_their_sender() {
         ..write_only(5, 0)
     };
     for packet in [middle, too_long, wrong_length, short_first] {
-        let mut endpoint = one();
-        endpoint.receive(Picos::ZERO, &packet, Arrival::default());
+        let mut endpoint = endpoint_with_queue_pair();
+        endpoint.receive(Picos::ZERO, &packet, ArrivalInfo::default());
         assert_eq!(
-            answer(&mut endpoint),
+            pop_syndrome(&mut endpoint),
             Some(Syndrome::Nak(NakCode::InvalidRequest)),
             "{packet:?}"
         );
-        endpoint.receive(Picos::ZERO, &write_only(5, 0), Arrival::default());
-        assert_eq!(answer(&mut endpoint), None, "it has failed");
+        endpoint.receive(Picos::ZERO, &write_only(5, 0), ArrivalInfo::default());
+        assert_eq!(pop_syndrome(&mut endpoint), None, "it has failed");
         assert_eq!(endpoint.counters().resp_invalid_requests, 1);
         assert_eq!(endpoint.completions().count(), 0);
     }
-    let (mut pipe, qp, _) = plain(|_| {});
-    pipe.post(0, qp, 1, Verb::Write, 10);
-    pipe.post(0, qp, 2, Verb::Write, 10);
-    pipe.run(Picos::from_nanos(100));
+    let (mut link, qp, _) = connect_without_faults(|_| {});
+    link.post(0, qp, 1, Verb::Write, 10);
+    link.post(0, qp, 2, Verb::Write, 10);
+    link.run(Picos::from_nanos(100));
     let refusal = Packet {
         opcode: Opcode::RcAcknowledge,
-        header: Header::Aeth(Aeth {
+        header: ExtensionHeader::Aeth(Aeth {
             syndrome: Syndrome::Nak(NakCode::RemoteAccessError),
             msn: 0,
         }),
         payload_len: 0,
         ..write_only(0x10, 0)
     };
-    pipe.ends[0].receive(pipe.now, &refusal, Arrival::default());
-    pipe.run(SECOND);
+    link.ends[0].receive(link.now, &refusal, ArrivalInfo::default());
+    link.run(SECOND);
     let why = FailReason::Refused(NakCode::RemoteAccessError);
-    assert_eq!(pipe.failed(0), [(1, why), (2, FailReason::Flushed)]);
+    assert_eq!(link.failed(0), [(1, why), (2, FailReason::Flushed)]);
 }
 
 #[test]
-fn what_means_nothing_is_discarded() {
-    let mut endpoint = one();
+fn unexpected_packets_are_discarded() {
+    let mut endpoint = endpoint_with_queue_pair();
     let unknown = Packet {
         opcode: Opcode::from_u8(0xfe),
         ..write_only(5, 0)
@@ -106,29 +106,29 @@ fn what_means_nothing_is_discarded() {
     };
     let acknowledge = Packet {
         opcode: Opcode::RcAcknowledge,
-        header: Header::None,
+        header: ExtensionHeader::None,
         ..write_only(5, 0)
     };
     let response = Packet {
         opcode: Opcode::RcReadResponseMiddle,
-        header: Header::None,
+        header: ExtensionHeader::None,
         ..write_only(5, 0)
     };
     let headless = Packet {
-        header: Header::None,
+        header: ExtensionHeader::None,
         ..write_only(5, 0)
     };
     let ancient = write_only(5, 1 << 23);
     for packet in [unknown, datagram, acknowledge, response, headless, ancient] {
-        endpoint.receive(Picos::ZERO, &packet, Arrival::default());
-        assert_eq!(answer(&mut endpoint), None, "{packet:?}");
+        endpoint.receive(Picos::ZERO, &packet, ArrivalInfo::default());
+        assert_eq!(pop_syndrome(&mut endpoint), None, "{packet:?}");
     }
     assert_eq!(endpoint.counters().rx_discarded, 6);
-    endpoint.receive(Picos::ZERO, &write_only(5, 0), Arrival::default());
-    assert_eq!(answer(&mut endpoint), Some(Syndrome::ACK));
+    endpoint.receive(Picos::ZERO, &write_only(5, 0), ArrivalInfo::default());
+    assert_eq!(pop_syndrome(&mut endpoint), Some(Syndrome::ACK));
 }
 
-fn packet() -> impl Strategy<Value = Packet> {
+fn any_packet() -> impl Strategy<Value = Packet> {
     let opcode = prop_oneof![
         (0..Opcode::ALL.len()).prop_map(|n| Opcode::ALL[n]),
         any::<u8>().prop_map(Opcode::from_u8),
@@ -137,13 +137,13 @@ fn packet() -> impl Strategy<Value = Packet> {
     let psn = prop_oneof![0_u32..64, any::<u32>()];
     let length = prop_oneof![0_u32..300, Just(256), any::<u32>()];
     let header = prop_oneof![
-        Just(Header::None),
-        length.clone().prop_map(|dma_len| Header::Reth(Reth {
+        Just(ExtensionHeader::None),
+        length.clone().prop_map(|dma_len| ExtensionHeader::Reth(Reth {
             dma_len,
             ..Reth::default()
         })),
         (any::<u8>(), any::<u32>()).prop_map(|(code, msn)| {
-            Header::Aeth(Aeth {
+            ExtensionHeader::Aeth(Aeth {
                 syndrome: Syndrome::from_u8(code),
                 msn,
             })
@@ -171,8 +171,8 @@ fn packet() -> impl Strategy<Value = Packet> {
 
 proptest! {
     #[test]
-    fn no_packet_does_harm(
-        packets in proptest::collection::vec((packet(), any::<bool>(), 0_u64..100_000), 1..200),
+    fn no_packet_causes_a_panic(
+        packets in proptest::collection::vec((any_packet(), any::<bool>(), 0_u64..100_000), 1..200),
         recovery in 0..3,
         tolerant in any::<bool>(),
     ) {
@@ -186,7 +186,7 @@ proptest! {
                 [Recovery::GoBackN, Recovery::GoBackZero, Recovery::SelectiveRepeat][recovery as usize];
             config.out_of_order = tolerant.then_some(Picos::from_nanos(100));
             config.receive_queue = ReceiveQueue::Posted;
-            let qp = endpoint.create(config, Box::new(Fixed::new(LINE_BPS)));
+            let qp = endpoint.create(config, Box::new(RecordingController::new(LINE_BPS)));
             endpoint.post_receives(Picos::ZERO, qp, 3);
             for (id, verb) in [Verb::Write, Verb::Send, Verb::Read, Verb::Write].into_iter().enumerate() {
                 let bytes = if transport == Transport::Ud { 200 } else { 2_000 };
@@ -198,24 +198,24 @@ proptest! {
             now = now.saturating_add(Picos::from_nanos(wait));
             endpoint.advance(now);
             for class in 0..8 {
-                endpoint.pop(now, class);
+                endpoint.pop_packet(now, class);
             }
-            endpoint.receive(now, &packet, Arrival { ce, telemetry: None });
+            endpoint.receive(now, &packet, ArrivalInfo { ce, telemetry: None });
         }
         let ended = endpoint.completions().filter(|c| !matches!(c.kind, CompletionKind::Received { .. }));
         prop_assert!(ended.count() <= 12);
     }
 }
 
-/// A receiver that is not ready makes the sender go back; an acknowledgement from before then shows that a READ is missing,
-/// which is to be sent in its turn, not twice, and leaves no timer that never ends.
+/// An RNR NAK makes the requester go back. An older acknowledgement then reveals a missing READ. The READ
+/// must be sent once, in order, and no timer may remain.
 #[test]
 fn a_late_acknowledgement_after_an_rnr_nak_repeats_nothing() {
     let mut endpoint = Endpoint::new();
     let mut config = QpConfig::new(5, 6);
     config.recovery = Recovery::SelectiveRepeat;
     config.ack_timeout = 1;
-    let qp = endpoint.create(config, Box::new(Fixed::new(LINE_BPS)));
+    let qp = endpoint.create(config, Box::new(RecordingController::new(LINE_BPS)));
     for (id, verb) in [Verb::Read, Verb::Write].into_iter().enumerate() {
         let request = WorkRequest {
             id: id as u64,
@@ -225,25 +225,25 @@ fn a_late_acknowledgement_after_an_rnr_nak_repeats_nothing() {
         endpoint.post(Picos::ZERO, qp, request).unwrap();
     }
     let mut now = Picos::ZERO;
-    while endpoint.earliest()[3] != Picos::NEVER {
-        now = now.max(endpoint.earliest()[3]);
-        assert!(endpoint.pop(now, 3).is_some());
+    while endpoint.earliest_departures()[3] != Picos::NEVER {
+        now = now.max(endpoint.earliest_departures()[3]);
+        assert!(endpoint.pop_packet(now, 3).is_some());
     }
     for (psn, syndrome) in [(0, Syndrome::RnrNak { timer: 1 }), (1, Syndrome::ACK)] {
         let packet = Packet {
             opcode: Opcode::RcAcknowledge,
-            header: Header::Aeth(Aeth { syndrome, msn: 0 }),
+            header: ExtensionHeader::Aeth(Aeth { syndrome, msn: 0 }),
             ..write_only(5, psn)
         };
-        endpoint.receive(now, &packet, Arrival::default());
+        endpoint.receive(now, &packet, ArrivalInfo::default());
     }
-    assert_eq!(endpoint.earliest()[3], Picos::NEVER, "it waits");
+    assert_eq!(endpoint.earliest_departures()[3], Picos::NEVER, "it waits");
     now = now.saturating_add(Picos::from_micros(11));
     endpoint.advance(now);
     let mut again = Vec::new();
-    while endpoint.earliest()[3] != Picos::NEVER {
-        now = now.max(endpoint.earliest()[3]);
-        again.extend(endpoint.pop(now, 3).map(|outgoing| outgoing.packet.psn));
+    while endpoint.earliest_departures()[3] != Picos::NEVER {
+        now = now.max(endpoint.earliest_departures()[3]);
+        again.extend(endpoint.pop_packet(now, 3).map(|outgoing| outgoing.packet.psn));
     }
     assert_eq!(again, [0, 1]);
     endpoint.advance(now.saturating_add(Picos::from_millis(1)));

@@ -1,38 +1,39 @@
-//! Windows hold with any number of packets an acknowledgement.
+//! Windows with coalesced acknowledgements.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use super::*;
-use crate::congestion::{Algorithm, Choice, Context};
+use crate::congestion::{Algorithm, CongestionConfig, ControllerContext};
 
 const MTU: u64 = 1024;
-/// Time of a full packet on the pipe's link.
+/// Time of a full packet on the link.
 const PACKET_PS: u64 = (MTU + HEADER_BYTES as u64) * 80;
-/// From the first bit of a full packet to the arrival of its acknowledgement.
+/// Time from the first bit of a full packet to the arrival of its acknowledgement.
 const ROUND_TRIP_PS: u64 = PACKET_PS + HEADER_BYTES as u64 * 80 + 2 * LATENCY.0;
 
-/// What a sender did with its window. Packets all have [`MTU`] bytes of payload.
+/// Use of the window by a requester. Each packet has [`MTU`] bytes of payload.
 #[derive(Clone, Debug, Default)]
 struct WindowUse {
     sent_bytes: u64,
     acked_bytes: u64,
-    /// Packets sent while as many bytes as the window allows were in flight, since the latest acknowledgement.
+    /// Packets sent with a full window since the last acknowledgement.
     beyond_window: u32,
-    /// The most that was.
+    /// Largest value of this count.
     beyond_window_max: u32,
     timeouts: u32,
 }
 
-/// A controller under observation. `window_bytes` is the least window of the queue pair's configuration.
+/// A controller that measures the use of its window. `window_bytes` is the smallest window of the
+/// configuration.
 #[derive(Debug)]
-struct Observed {
+struct WindowObserver {
     control: Box<dyn CongestionControl>,
     window_bytes: u64,
     seen: Arc<Mutex<WindowUse>>,
 }
 
-impl CongestionControl for Observed {
+impl CongestionControl for WindowObserver {
     fn name(&self) -> &'static str {
         self.control.name()
     }
@@ -45,7 +46,7 @@ impl CongestionControl for Observed {
     fn telemetry_format(&self) -> Option<TelemetryFormat> {
         self.control.telemetry_format()
     }
-    fn sent(&mut self, now: Picos, packet_bytes: u32) {
+    fn on_packet_sent(&mut self, now: Picos, packet_bytes: u32) {
         let window = self
             .control
             .window_bytes()
@@ -61,34 +62,34 @@ impl CongestionControl for Observed {
             .telemetry_format()
             .map_or(0, |format| u32::from(format.bytes));
         seen.sent_bytes += u64::from(packet_bytes - HEADER_BYTES - telemetry_bytes);
-        self.control.sent(now, packet_bytes);
+        self.control.on_packet_sent(now, packet_bytes);
     }
-    fn acknowledged(&mut self, now: Picos, ack: &Ack<'_>) {
+    fn on_ack(&mut self, now: Picos, ack: &Ack<'_>) {
         let mut seen = self.seen.lock().unwrap();
         seen.acked_bytes += ack.acked_bytes;
         if ack.acked_bytes > 0 {
             seen.beyond_window = 0;
         }
-        self.control.acknowledged(now, ack);
+        self.control.on_ack(now, ack);
     }
-    fn notified(&mut self, now: Picos) {
-        self.control.notified(now);
+    fn on_cnp(&mut self, now: Picos) {
+        self.control.on_cnp(now);
     }
-    fn timed_out(&mut self, now: Picos) {
+    fn on_timeout(&mut self, now: Picos) {
         self.seen.lock().unwrap().timeouts += 1;
-        self.control.timed_out(now);
+        self.control.on_timeout(now);
     }
     fn next_deadline(&self) -> Picos {
         self.control.next_deadline()
     }
-    fn expire(&mut self, now: Picos) {
-        self.control.expire(now);
+    fn on_deadline(&mut self, now: Picos) {
+        self.control.on_deadline(now);
     }
 }
 
-/// A connection, its window and its congestion control.
+/// A connection with its window and congestion control.
 #[derive(Clone, Debug)]
-struct Setup {
+struct ConnectionSetup {
     algorithm: Algorithm,
     base_rtt_us: u64,
     ack_every: u32,
@@ -98,7 +99,7 @@ struct Setup {
     packets: u64,
 }
 
-fn setup() -> impl Strategy<Value = Setup> {
+fn setup() -> impl Strategy<Value = ConnectionSetup> {
     (
         proptest::sample::select(Algorithm::ALL.to_vec()),
         1_u64..20,
@@ -108,7 +109,7 @@ fn setup() -> impl Strategy<Value = Setup> {
         any::<bool>(),
         1_u64..400,
     )
-        .prop_map(|tuple| Setup {
+        .prop_map(|tuple| ConnectionSetup {
             algorithm: tuple.0,
             base_rtt_us: tuple.1,
             ack_every: tuple.2,
@@ -119,10 +120,13 @@ fn setup() -> impl Strategy<Value = Setup> {
         })
 }
 
-/// Sends one message, of which no packet is lost; when it was acknowledged, and what the sender did with its window.
-fn send(setup: &Setup, script: impl FnMut(usize, u64, &Packet) -> Fate + 'static) -> (Picos, WindowUse) {
-    let choice = Choice::new(setup.algorithm);
-    let context = Context {
+/// Sends one message without loss. Returns the time of its acknowledgement and the use of the window.
+fn send(
+    setup: &ConnectionSetup,
+    script: impl FnMut(usize, u64, &Packet) -> LinkAction + 'static,
+) -> (Picos, WindowUse) {
+    let choice = CongestionConfig::new(setup.algorithm);
+    let context = ControllerContext {
         line_rate_bps: LINE_BPS,
         base_rtt: Picos::from_micros(setup.base_rtt_us),
         packet_bytes: MTU as u32 + HEADER_BYTES,
@@ -131,15 +135,15 @@ fn send(setup: &Setup, script: impl FnMut(usize, u64, &Packet) -> Fate + 'static
     let factory = choice.factory().unwrap();
     let seen = Arc::default();
     let in_bytes = setup.window_packets.map(|packets| u64::from(packets) * MTU);
-    let observed = Observed {
+    let observed = WindowObserver {
         control: factory.make(&context),
         window_bytes: in_bytes
             .unwrap_or(u64::MAX)
             .min(setup.window_bytes.unwrap_or(u64::MAX)),
         seen: Arc::clone(&seen),
     };
-    let mut pipe = Pipe::new(script);
-    let qp = pipe.connect_with([Box::new(observed), factory.make(&context)], |config| {
+    let mut link = TestLink::new(script);
+    let qp = link.connect_with([Box::new(observed), factory.make(&context)], |config| {
         config.ack_every = setup.ack_every;
         config.window_packets = setup.window_packets;
         config.window_bytes = setup.window_bytes;
@@ -148,15 +152,15 @@ fn send(setup: &Setup, script: impl FnMut(usize, u64, &Packet) -> Fate + 'static
             config.recovery = Recovery::SelectiveRepeat;
         }
     });
-    pipe.post(0, qp, 1, Verb::Write, setup.packets * MTU);
-    pipe.run(Picos::from_millis(100_000));
-    let done: Vec<Picos> = pipe.completions[0]
+    link.post(0, qp, 1, Verb::Write, setup.packets * MTU);
+    link.run(Picos::from_millis(100_000));
+    let done: Vec<Picos> = link.completions[0]
         .iter()
         .map(|completion| completion.at)
         .collect();
     assert_eq!(done.len(), 1, "the message is acknowledged");
     assert_eq!(
-        pipe.ends[0].timeouts(),
+        link.ends[0].timeouts(),
         0,
         "nothing was lost, so nothing times out"
     );
@@ -172,45 +176,46 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Marks and late acknowledgements move the windows of all congestion controls; no packet is lost.
+    /// Marks and late acknowledgements change the windows of all controllers. No packet is lost.
     #[test]
-    fn at_most_one_packet_goes_beyond_a_window(setup in setup(), marks in 0_u64..8, delay_ns in 0_u64..10_000) {
+    fn at_most_one_packet_exceeds_the_window(setup in setup(), marks in 0_u64..8, delay_ns in 0_u64..10_000) {
         let script = move |end: usize, n: u64, _: &Packet| match end {
-            0 if n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61 < marks => Fate::Mark,
-            0 => Fate::Pass,
-            _ => Fate::Delay(Picos::from_nanos(delay_ns * (n % 5))),
+            0 if n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61 < marks => LinkAction::Mark,
+            0 => LinkAction::Pass,
+            _ => LinkAction::Delay(Picos::from_nanos(delay_ns * (n % 5))),
         };
         let (_, seen) = send(&setup, script);
         prop_assert_eq!(seen.acked_bytes, setup.packets * MTU);
         prop_assert_eq!(seen.timeouts, 0);
         let beyond_max = match setup.algorithm {
-            // These have no window of their own, and one that does not shrink needs no packet beyond it.
+            // These controllers have no window of their own. A constant window needs no packet beyond it.
             Algorithm::None | Algorithm::Dcqcn | Algorithm::DcqcnNic | Algorithm::Timely => 0,
             Algorithm::Dctcp | Algorithm::Hpcc | Algorithm::Swift => u32::from(setup.ack_every > 1),
         };
         prop_assert!(seen.beyond_window_max <= beyond_max, "{} packets beyond the window", seen.beyond_window_max);
     }
 
-    /// An acknowledgement stands for `min(ack_every, window)` packets, so the window opens when the last of them has returned.
+    /// An acknowledgement covers `min(ack_every, window)` packets, so the window opens when the last of them
+    /// has arrived.
     #[test]
-    fn a_constant_window_takes_as_long_as_computed(
+    fn a_constant_window_gives_the_computed_duration(
         window in 1_u32..80,
         ack_every in 1_u32..=64,
         in_bytes in any::<bool>(),
         selective in any::<bool>(),
     ) {
         let packets = 4_000;
-        let setup = Setup {
+        let setup = ConnectionSetup {
             algorithm: Algorithm::None,
             base_rtt_us: 2,
             ack_every,
             window_packets: (!in_bytes).then_some(window),
-            // Rounded up to whole packets: a packet is sent while fewer bytes are in flight.
+            // Rounded up to whole packets: a packet is sent while less than the window is in flight.
             window_bytes: in_bytes.then_some(u64::from(window - 1) * MTU + 1),
             selective,
             packets,
         };
-        let (done, seen) = send(&setup, |_, _, _| Fate::Pass);
+        let (done, seen) = send(&setup, |_, _, _| LinkAction::Pass);
         prop_assert_eq!(seen.beyond_window_max, 0);
         let group = u64::from(ack_every.min(window));
         let turn_ps = ROUND_TRIP_PS + (group - 1) * PACKET_PS;
@@ -222,26 +227,29 @@ proptest! {
     }
 }
 
-/// A pause between packets is no silence of the receiver: it owes no acknowledgement until `ack_every` packets have arrived.
+/// A gap between packets is not a silent responder. It owes no acknowledgement until `ack_every` packets have
+/// arrived.
 #[test]
 fn slow_packets_do_not_time_out() {
-    let mut pipe = Pipe::new(|_, _, _| Fate::Pass);
-    let slow = Fixed::new(100_000_000);
-    // A packet in 87 us, a timeout of 65 us, and an acknowledgement for 16 packets.
-    let qp = pipe.connect([&slow, &Fixed::new(LINE_BPS)], |config| config.ack_every = 16);
-    pipe.post(0, qp, 1, Verb::Write, 40 * MTU);
-    pipe.run(SECOND);
-    assert_eq!(pipe.acked(0), [1]);
-    assert_eq!((pipe.ends[0].timeouts(), pipe.sent[0], pipe.sent[1]), (0, 40, 3));
+    let mut link = TestLink::new(|_, _, _| LinkAction::Pass);
+    let slow = RecordingController::new(100_000_000);
+    // One packet per 87 us, a timeout of 65 us, and one acknowledgement for 16 packets.
+    let qp = link.connect([&slow, &RecordingController::new(LINE_BPS)], |config| {
+        config.ack_every = 16
+    });
+    link.post(0, qp, 1, Verb::Write, 40 * MTU);
+    link.run(SECOND);
+    assert_eq!(link.acked(0), [1]);
+    assert_eq!((link.ends[0].timeouts(), link.sent[0], link.sent[1]), (0, 40, 3));
 }
 
-/// A window that shrinks between two packets, while the receiver owes nothing.
+/// A controller whose window shrinks while the responder owes no acknowledgement.
 #[derive(Debug)]
-struct Shrinking {
+struct ShrinkingWindow {
     sent: u64,
 }
 
-impl CongestionControl for Shrinking {
+impl CongestionControl for ShrinkingWindow {
     fn name(&self) -> &'static str {
         "shrinking"
     }
@@ -251,27 +259,27 @@ impl CongestionControl for Shrinking {
     fn window_bytes(&self) -> Option<u64> {
         Some(if self.sent < 10 { 20 * MTU } else { 5 * MTU })
     }
-    fn sent(&mut self, _: Picos, _: u32) {
+    fn on_packet_sent(&mut self, _: Picos, _: u32) {
         self.sent += 1;
     }
 }
 
 #[test]
-fn a_window_that_shrinks_costs_one_packet_that_asks_for_an_acknowledgement() {
-    let mut pipe = Pipe::new(|_, _, _| Fate::Pass);
-    let fixed: Box<dyn CongestionControl> = Box::new(Fixed::new(LINE_BPS));
-    let qp = pipe.connect_with([Box::new(Shrinking { sent: 0 }), fixed], |config| {
+fn a_shrinking_window_sends_one_probe_packet() {
+    let mut link = TestLink::new(|_, _, _| LinkAction::Pass);
+    let fixed: Box<dyn CongestionControl> = Box::new(RecordingController::new(LINE_BPS));
+    let qp = link.connect_with([Box::new(ShrinkingWindow { sent: 0 }), fixed], |config| {
         config.ack_every = 64
     });
-    pipe.post(0, qp, 1, Verb::Write, 30 * MTU);
-    pipe.run(SECOND);
-    assert_eq!((pipe.acked(0), pipe.ends[0].timeouts()), (vec![1], 0));
-    let asking: Vec<u32> = pipe
+    link.post(0, qp, 1, Verb::Write, 30 * MTU);
+    link.run(SECOND);
+    assert_eq!((link.acked(0), link.ends[0].timeouts()), (vec![1], 0));
+    let asking: Vec<u32> = link
         .log
         .iter()
         .filter(|(_, end, packet)| *end == 0 && packet.ack_req)
         .map(|(_, _, packet)| packet.psn)
         .collect();
-    // Ten packets of the large window, the one that asks, then windows of five.
+    // Ten packets of the large window, the probe, then windows of five.
     assert_eq!(asking, [10, 15, 20, 25, 29]);
 }

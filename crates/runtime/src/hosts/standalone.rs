@@ -13,7 +13,7 @@ use super::{AttachedHost, HostOutcome, Progress, RunningHosts, RuntimeOptions, d
 use crate::workers::clock::{ModelClock, monotonic_ns};
 use crate::workers::{Idle, Ledger};
 use xoff_host::{
-    FlowConfig, Host, HostConfig, HostConfigError, NicConfig, Rate, ReceiveBuffer, ReceivedFlow,
+    FlowConfig, FlowRate, Host, HostConfig, HostConfigError, NicConfig, ReceiveBuffer, ReceivedFlow,
 };
 use xoff_ports::net;
 use xoff_ports::{Backend, MTU_MAX, Opened, Port, PortError, PortSpec};
@@ -101,7 +101,7 @@ pub struct SendSpec {
     /// ECN field.
     pub ecn: Ecn,
     /// The most it sends.
-    pub rate: Rate,
+    pub rate: FlowRate,
     /// Length of its frames without FCS, see [`FlowConfig::with_frame_len`].
     pub frame_len: u32,
     /// 802.1Q VLAN id; its priority is the class.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::TransportPlan;
-use xoff_rdma::congestion::{Algorithm as Control, Feedback};
+use xoff_rdma::congestion::{Algorithm as Control, CongestionFeedback};
 use xoff_rdma::{Recovery, Transport};
 use xoff_units::Picos;
 use xoff_workload::{Algorithm, Endpoints, JobKind, Repeat, Spread, Verb};
@@ -49,7 +49,7 @@ fn transports_become_queue_pairs() {
     );
     assert_eq!(
         dcqcn.qp.feedback,
-        Feedback::Cnp {
+        CongestionFeedback::Cnp {
             interval: Picos::from_micros(4)
         }
     );
@@ -64,7 +64,7 @@ fn transports_become_queue_pairs() {
     );
     assert_eq!(
         (irn.qp.out_of_order, irn.qp.feedback),
-        (Some(Picos::from_micros(20)), Feedback::AckEcho)
+        (Some(Picos::from_micros(20)), CongestionFeedback::AckEcho)
     );
     assert_eq!((irn.dscp, irn.ecn_capable), ([10, 48, 48], false));
     assert_eq!(

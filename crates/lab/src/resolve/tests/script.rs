@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::plan::{ActionPlan, BlockPlan, DirectionPlan, PausePlan, SelectorPlan, StepPlan, TargetPlan};
-use xoff_fabric::{Fault, FaultAction, Selector};
+use xoff_fabric::{Fault, FaultAction, FrameSelector};
 
 const LAB: &str = r#"
 name: script
@@ -148,14 +148,14 @@ fn faults_are_those_of_the_fabric() {
     );
     let first = Fault {
         action: FaultAction::Drop,
-        selector: Selector::Probability(1 << 30),
+        selector: FrameSelector::Probability(1 << 30),
         frames_max: 9,
         spares_up_to_len: 127,
     };
     assert_eq!(faults[0].fault(), first);
     assert_eq!(
         faults[1].fault().selector,
-        Selector::Psn {
+        FrameSelector::Psn {
             psn: 5,
             dst_qp: Some(3)
         }

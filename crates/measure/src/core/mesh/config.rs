@@ -7,7 +7,7 @@ use ipnet::Ipv4Net;
 use xoff_dataplane::config::{
     Bridging, PortWatchdog, RoutingConfig, Schedule, StaticNeighbour, SwitchConfig, WatchdogAction, Wred,
 };
-use xoff_dataplane::route::{Fib, NextHop, RoutePath, Route, RouteTag, RouteTarget};
+use xoff_dataplane::route::{Fib, NextHop, Route, RoutePath, RouteTag, RouteTarget};
 use xoff_dataplane::{InterfaceId, Picos};
 
 use super::{Shape, Way, station_mac};

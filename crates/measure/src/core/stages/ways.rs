@@ -157,12 +157,17 @@ impl Load for MacLookup {
 
     fn check(&self) -> Result<(), String> {
         for n in 0..STATIONS {
-            let found = self.fdb.lookup(self.now, VLAN, MacAddress::from_bytes(station(n)));
+            let found = self
+                .fdb
+                .lookup(self.now, VLAN, MacAddress::from_bytes(station(n)));
             if found != Some(port_of(n)) {
                 return Err(format!("station {n} is behind {found:?}, not {:?}", port_of(n)));
             }
         }
-        match self.fdb.lookup(self.now, VLAN, MacAddress::from_bytes(station(STATIONS))) {
+        match self
+            .fdb
+            .lookup(self.now, VLAN, MacAddress::from_bytes(station(STATIONS)))
+        {
             None => Ok(()),
             Some(port) => Err(format!("a station that never spoke is behind {port:?}")),
         }

@@ -1,27 +1,27 @@
-//! Flows that share one link: a small packet-level network to see controllers converge in.
+//! Flows that share one link: a small network model for tests of convergence.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use xoff_units::Picos;
 
-use super::super::{Ack, Choice, CongestionControl, Context, Feedback};
+use super::super::{Ack, CongestionConfig, CongestionControl, CongestionFeedback, ControllerContext};
 use crate::{HopTelemetry, Telemetry};
 
-/// Round trip without queueing, unless a link says otherwise.
+/// Default round-trip time without queueing.
 pub(super) const RTT: Picos = Picos::from_micros(10);
-/// Length of packets, unless a link says otherwise; all of it is payload.
+/// Default packet length. The whole packet is payload.
 pub(super) const PACKET_BYTES: u64 = 1000;
-/// How the shared link marks, by the bytes that remain behind the departing packet.
+/// Marking by the shared link. It depends on the bytes that remain in the queue behind the departing packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Marking {
-    /// Beyond so many bytes.
+    /// Every packet above this queue length.
     Step(u64),
-    /// Random between two lengths, with this probability at the upper one; always beyond.
+    /// Random between two queue lengths, up to this probability. Every packet above the second length.
     Red { min: u64, max: u64, probability: f64 },
 }
 
-/// Speed of the hosts' links and of the shared one, and how that marks.
+/// Speed of the host links and of the shared link, and marking.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub(super) line_bps: u64,
@@ -31,7 +31,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// With [`RTT`] and [`PACKET_BYTES`].
+    /// Creates a link with [`RTT`] and [`PACKET_BYTES`].
     pub(super) fn new(line_bps: u64, marking: Marking) -> Link {
         Link {
             line_bps,
@@ -46,28 +46,28 @@ impl Link {
     }
 }
 
-/// What came out, over the second half of the time.
+/// Results of the second half of a run.
 #[derive(Clone, Debug)]
-pub(super) struct Outcome {
+pub(super) struct LinkUsage {
     line_bps: u64,
-    /// Bits per second of each flow.
+    /// Rate of each flow in bits per second.
     pub(super) goodput_bps: Vec<f64>,
-    /// Queue in bytes, averaged over time.
+    /// Average queue length in bytes.
     pub(super) queue_mean: f64,
-    /// Longest queue, bytes.
+    /// Longest queue in bytes.
     pub(super) queue_max: u64,
-    /// When each flow's last packet was acknowledged, at any time.
+    /// Time at which the last packet of each flow was acknowledged, in the whole run.
     pub(super) finished: Vec<Picos>,
 }
 
-impl Outcome {
-    /// Share of the link that carried something.
+impl LinkUsage {
+    /// Returns the share of the link capacity in use.
     pub(super) fn utilisation(&self) -> f64 {
         self.goodput_bps.iter().sum::<f64>() / self.line_bps as f64
     }
 
-    /// The smallest flow's rate over the largest's.
-    pub(super) fn balance(&self) -> f64 {
+    /// Returns the smallest rate of a flow divided by the largest.
+    pub(super) fn rate_ratio(&self) -> f64 {
         let most = self.goodput_bps.iter().copied().fold(0.0, f64::max);
         let least = self.goodput_bps.iter().copied().fold(f64::MAX, f64::min);
         least / most
@@ -87,12 +87,12 @@ struct Flow {
     control: Box<dyn CongestionControl>,
     due: Picos,
     send_scheduled: bool,
-    /// Bytes not yet sent.
+    /// Bytes that are not sent yet.
     left: u64,
     sent: u64,
     acked: u64,
     finished: Picos,
-    /// Sending time, mark and telemetry of packets whose acknowledgement is on its way.
+    /// Sending time, mark and telemetry of packets whose acknowledgement is in flight.
     answers: VecDeque<(Picos, bool, Telemetry)>,
     last_notification: Option<Picos>,
     deadline: Picos,
@@ -107,9 +107,9 @@ struct Network {
     flows: Vec<Flow>,
     /// Flow and sending time of the packets that wait for the shared link.
     queue: VecDeque<(usize, Picos)>,
-    /// The one on it, with its mark and what the link says of itself.
+    /// The packet on the link, with its mark and telemetry.
     departing: Option<(usize, Picos, bool, Telemetry)>,
-    feedback: Feedback,
+    feedback: CongestionFeedback,
     link: Link,
     random: u64,
     tx_bytes: u64,
@@ -118,20 +118,20 @@ struct Network {
     queue_max: u64,
 }
 
-/// Runs flows of one choice, which start at these times and send for all of `length`.
-pub(super) fn run(choice: &Choice, link: Link, starts: &[Picos], length: Picos) -> Outcome {
+/// Runs flows of one algorithm. Each flow starts at its time and sends until `length`.
+pub(super) fn run(choice: &CongestionConfig, link: Link, starts: &[Picos], length: Picos) -> LinkUsage {
     run_messages(choice, link, starts, u64::MAX, length)
 }
 
-/// Runs flows of so many bytes, whole packets.
+/// Runs flows of `bytes` each, in whole packets.
 pub(super) fn run_messages(
-    choice: &Choice,
+    choice: &CongestionConfig,
     link: Link,
     starts: &[Picos],
     bytes: u64,
     length: Picos,
-) -> Outcome {
-    let context = Context {
+) -> LinkUsage {
+    let context = ControllerContext {
         line_rate_bps: link.line_bps,
         base_rtt: link.rtt,
         packet_bytes: link.packet_bytes as u32,
@@ -180,7 +180,7 @@ pub(super) fn run_messages(
     }
     let seconds = (length - half).0 as f64 / 1e12;
     let bps = |flow: &Flow| (flow.delivered * 8) as f64 / seconds;
-    Outcome {
+    LinkUsage {
         line_bps: link.line_bps,
         goodput_bps: network.flows.iter().map(bps).collect(),
         queue_mean: network.queue_area / (length - half).0 as f64,
@@ -195,19 +195,20 @@ impl Network {
         self.events.push(Reverse((at, self.order, event, flow)));
     }
 
-    /// Up to half a packet's time late, for hosts in step see the queue at the same moment of each period, and then some
-    /// divisions of the link hold that no network would.
+    /// Schedules a packet with a random delay of up to half a packet time. Synchronised hosts would see the
+    /// queue at the same phase of each period. Some unfair rates would then be stable that are not stable in
+    /// a network.
     fn schedule_send(&mut self, flow: usize) {
         if !self.flows[flow].send_scheduled {
             self.flows[flow].send_scheduled = true;
-            let late = Picos((self.draw() * self.link.packet_time().0 as f64 / 2.0) as u64);
+            let late = Picos((self.random_unit() * self.link.packet_time().0 as f64 / 2.0) as u64);
             let at = self.flows[flow].due.max(self.now).saturating_add(late);
             self.schedule(at, Event::Send, flow);
         }
     }
 
-    /// From 0 up to 1 (SplitMix64).
-    fn draw(&mut self) -> f64 {
+    /// Returns a random number from 0 to 1 (SplitMix64).
+    fn random_unit(&mut self) -> f64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -220,11 +221,11 @@ impl Network {
             Event::Send => self.send(flow),
             Event::Departure => self.depart(),
             Event::Acknowledgement => self.acknowledge(flow),
-            Event::Notification => self.flows[flow].control.notified(self.now),
+            Event::Notification => self.flows[flow].control.on_cnp(self.now),
             Event::Deadline => {
                 self.flows[flow].deadline = Picos::NEVER;
                 if self.flows[flow].control.next_deadline() <= self.now {
-                    self.flows[flow].control.expire(self.now);
+                    self.flows[flow].control.on_deadline(self.now);
                 }
             }
         }
@@ -255,14 +256,14 @@ impl Network {
             .window_bytes()
             .is_some_and(|window| sender.sent - sender.acked >= window)
         {
-            // An acknowledgement comes back here.
+            // An acknowledgement arrives here.
             return;
         }
         sender.left -= self.link.packet_bytes;
         sender.sent += self.link.packet_bytes;
-        sender.control.sent(now, self.link.packet_bytes as u32);
+        sender.control.on_packet_sent(now, self.link.packet_bytes as u32);
         let gap = self.link.packet_bytes as f64 * 8e12 / sender.control.rate_bps() as f64;
-        // Lateness is made up for, within a packet's time.
+        // Delays are compensated up to one packet time.
         sender.due = sender
             .due
             .max(Picos(now.0.saturating_sub(packet_time.0)))
@@ -275,7 +276,8 @@ impl Network {
         self.schedule_send(flow);
     }
 
-    /// Takes the next packet from the queue. Switches look at what remains at this moment, not when it has left.
+    /// Sends the next packet of the queue. The marking depends on the queue length at the start of the
+    /// transmission.
     fn transmit(&mut self) {
         self.count_queue();
         let Some((flow, sent_at)) = self.queue.pop_front() else {
@@ -305,10 +307,10 @@ impl Network {
         };
         let back = self.now.saturating_add(self.link.rtt - self.link.packet_time());
         let receiver = &mut self.flows[flow];
-        let echoed = marked && self.feedback == Feedback::AckEcho;
+        let echoed = marked && self.feedback == CongestionFeedback::AckEcho;
         receiver.answers.push_back((sent_at, echoed, telemetry));
         let mut notify = false;
-        if let Feedback::Cnp { interval } = self.feedback {
+        if let CongestionFeedback::Cnp { interval } = self.feedback {
             notify = marked
                 && receiver
                     .last_notification
@@ -335,7 +337,7 @@ impl Network {
                 max,
                 probability,
             } => {
-                let draw = self.draw();
+                let draw = self.random_unit();
                 let depth = queue_bytes.saturating_sub(min) as f64 / (max - min) as f64;
                 queue_bytes > max || draw < depth * probability
             }
@@ -358,11 +360,11 @@ impl Network {
             marked,
             telemetry: sender.control.telemetry_format().map(|_| &telemetry),
         };
-        sender.control.acknowledged(self.now, &ack);
+        sender.control.on_ack(self.now, &ack);
         self.schedule_send(flow);
     }
 
-    /// Adds the queue up to now to its average.
+    /// Adds the queue length since the last change to the average.
     fn count_queue(&mut self) {
         if self.now <= self.half {
             return;

@@ -1,35 +1,39 @@
-//! Two flows on one link, each algorithm held against what theory says of it.
+//! Two flows on one link. The result of each algorithm is compared with its theory.
 
 use xoff_units::Picos;
 
-use super::super::{Algorithm, Choice};
-use super::bottleneck::{Link, Marking, Outcome, PACKET_BYTES, RTT, run, run_messages};
+use super::super::{Algorithm, CongestionConfig};
+use super::bottleneck::{Link, LinkUsage, Marking, PACKET_BYTES, RTT, run, run_messages};
 
-/// The second flow starts when the first has had the link for a while.
+/// The second flow starts when the first has used the link alone for some time.
 const STARTS: [Picos; 2] = [Picos::ZERO, Picos::from_millis(2)];
-/// Enough for thousands of round trips, or hundreds of DCQCN's increases.
+/// Long enough for thousands of round trips or hundreds of DCQCN increases.
 const LENGTH: Picos = Picos::from_millis(400);
 const LINE_BPS: u64 = 10_000_000_000;
-/// The marking of the HPCC model at 10 Gb/s.
+/// Marking of the HPCC model at 10 Gb/s.
 const RED: Marking = Marking::Red {
     min: 40_000,
     max: 160_000,
     probability: 0.2,
 };
 
-fn two_flows(choice: &Choice, marking: Marking, length: Picos) -> Outcome {
+fn two_flows(choice: &CongestionConfig, marking: Marking, length: Picos) -> LinkUsage {
     run(choice, Link::new(LINE_BPS, marking), &STARTS, length)
 }
 
-/// Bytes that leave the link in a time.
+/// Returns the bytes that the link sends in a time.
 fn bytes_in(time: Picos) -> f64 {
     time.0 as f64 * LINE_BPS as f64 / 8e12
 }
 
 #[test]
-fn without_control_the_queue_takes_the_excess() {
-    let outcome = two_flows(&Choice::new(Algorithm::None), RED, Picos::from_millis(5));
-    // The second flow's line rate for 3 ms.
+fn without_congestion_control_the_queue_grows_by_the_excess() {
+    let outcome = two_flows(
+        &CongestionConfig::new(Algorithm::None),
+        RED,
+        Picos::from_millis(5),
+    );
+    // The line rate of the second flow for 3 ms.
     let excess = bytes_in(Picos::from_millis(3));
     assert!(
         (outcome.queue_max as f64 - excess).abs() <= 4.0 * PACKET_BYTES as f64,
@@ -41,33 +45,34 @@ fn without_control_the_queue_takes_the_excess() {
 #[test]
 fn a_fixed_window_of_a_round_trip_each_bounds_the_queue() {
     let window = bytes_in(RTT);
-    let choice = Choice::new(Algorithm::None).with("window_bytes", window.trunc());
+    let choice = CongestionConfig::new(Algorithm::None).with_parameter("window_bytes", window.trunc());
     let outcome = two_flows(&choice, RED, Picos::from_millis(20));
-    // Both windows, less what is on the way.
+    // Both windows minus the data in flight on the link.
     assert!(
         (outcome.queue_mean - window).abs() <= 2.0 * PACKET_BYTES as f64,
         "{outcome:?}"
     );
     assert!(
-        outcome.utilisation() > 0.999 && outcome.balance() > 0.95,
+        outcome.utilisation() > 0.999 && outcome.rate_ratio() > 0.95,
         "{outcome:?}"
     );
 }
 
 #[test]
-fn dcqcn_shares_the_link_and_keeps_the_queue_low_in_the_range_that_marks() {
-    let nic = Choice::new(Algorithm::DcqcnNic);
+fn dcqcn_shares_the_link_with_a_short_queue() {
+    let nic = CongestionConfig::new(Algorithm::DcqcnNic);
     let choices = [
-        Choice::new(Algorithm::Dcqcn),
+        CongestionConfig::new(Algorithm::Dcqcn),
         nic.clone(),
-        nic.clone().with("preset", "hpcc-ns3"),
-        nic.with("preset", "conweave-ns3"),
+        nic.clone().with_parameter("preset", "hpcc-ns3"),
+        nic.with_parameter("preset", "conweave-ns3"),
     ];
     for choice in choices {
         let outcome = two_flows(&choice, RED, LENGTH);
-        assert!(outcome.balance() > 0.9, "{choice:?}: {outcome:?}");
+        assert!(outcome.rate_ratio() > 0.9, "{choice:?}: {outcome:?}");
         assert!(outcome.utilisation() > 0.98, "{choice:?}: {outcome:?}");
-        // Two flows need few marks: the queue stays where few are set, and never gets to where all are.
+        // Two flows need few marks. The queue stays in the range with few marks and never reaches the range
+        // with all packets marked.
         assert!(
             (20_000.0..60_000.0).contains(&outcome.queue_mean),
             "{choice:?}: {outcome:?}"
@@ -76,10 +81,11 @@ fn dcqcn_shares_the_link_and_keeps_the_queue_low_in_the_range_that_marks() {
     }
 }
 
-/// Eight senders of 10 MB to one host, at 100 Gb/s, with marks beyond 400 KB: the scenario `incast8_dcqcn_step` of the
-/// public HPCC model for ns-3, whose flows take 8.21 to 8.32 ms. With no control they would take 6.7 ms.
+/// Eight senders of 10 MB to one host, at 100 Gb/s, with marks above 400 KB. This is the scenario
+/// `incast8_dcqcn_step` of the public HPCC model for ns-3, in which the flows take 8.21 to 8.32 ms. Without
+/// congestion control they would take 6.7 ms.
 #[test]
-fn dcqcn_nic_takes_as_long_as_the_models() {
+fn dcqcn_nic_has_the_completion_times_of_the_hpcc_model() {
     let link = Link {
         line_bps: 100_000_000_000,
         // Four times 1 us, two packets of 83 ns and two acknowledgements of 4 ns.
@@ -87,7 +93,7 @@ fn dcqcn_nic_takes_as_long_as_the_models() {
         packet_bytes: 1048,
         marking: Marking::Step(400_000),
     };
-    let choice = Choice::new(Algorithm::DcqcnNic).with("preset", "hpcc-ns3");
+    let choice = CongestionConfig::new(Algorithm::DcqcnNic).with_parameter("preset", "hpcc-ns3");
     let outcome = run_messages(
         &choice,
         link,
@@ -106,18 +112,18 @@ fn dcqcn_nic_takes_as_long_as_the_models() {
 
 #[test]
 fn dctcp_keeps_the_queue_at_the_threshold() {
-    // More than a seventh of what a round trip holds, as the paper asks for.
+    // More than a seventh of the bandwidth-delay product, as the paper requires.
     let threshold = 20_000;
     let outcome = two_flows(
-        &Choice::new(Algorithm::Dctcp),
+        &CongestionConfig::new(Algorithm::Dctcp),
         Marking::Step(threshold),
         Picos::from_millis(100),
     );
     assert!(
-        outcome.utilisation() > 0.995 && outcome.balance() > 0.97,
+        outcome.utilisation() > 0.995 && outcome.rate_ratio() > 0.97,
         "{outcome:?}"
     );
-    // Each flow's window is a packet too large when the mark comes, and that falls by a fraction of a packet.
+    // Each window is one packet too large at the mark and then decreases by a fraction of a packet.
     let packets = (outcome.queue_mean - threshold as f64) / PACKET_BYTES as f64;
     assert!((-4.0..4.0).contains(&packets), "{outcome:?}");
     assert!(outcome.queue_max <= threshold + 4 * PACKET_BYTES, "{outcome:?}");
@@ -125,9 +131,10 @@ fn dctcp_keeps_the_queue_at_the_threshold() {
 
 #[test]
 fn timely_keeps_the_round_trip_in_its_thresholds() {
-    let outcome = two_flows(&Choice::new(Algorithm::Timely), RED, LENGTH);
+    let outcome = two_flows(&CongestionConfig::new(Algorithm::Timely), RED, LENGTH);
     assert!(outcome.utilisation() > 0.8, "{outcome:?}");
-    // It rises below 50 us whatever the gradient, so the queue gets there, and far above it falls.
+    // The rate increases below 50 us for every gradient, so the queue reaches this value. Far above 50 us the
+    // rate decreases.
     let low = bytes_in(Picos::from_micros(50) - RTT);
     let high = bytes_in(Picos::from_micros(500) - RTT);
     assert!(
@@ -139,12 +146,17 @@ fn timely_keeps_the_round_trip_in_its_thresholds() {
 
 #[test]
 fn swift_keeps_the_round_trip_at_the_target_of_its_window() {
-    let outcome = two_flows(&Choice::new(Algorithm::Swift), RED, Picos::from_millis(100));
+    let outcome = two_flows(
+        &CongestionConfig::new(Algorithm::Swift),
+        RED,
+        Picos::from_millis(100),
+    );
     assert!(
-        outcome.utilisation() > 0.999 && outcome.balance() > 0.97,
+        outcome.utilisation() > 0.999 && outcome.rate_ratio() > 0.97,
         "{outcome:?}"
     );
-    // The default target: twice 10 us, and 16 packets of 800 ns. Both windows hold the queue and the round trip.
+    // The default target is twice 10 us plus 16 packets of 800 ns. Both windows limit the queue and the
+    // round-trip time.
     let base_us = 32.8;
     let packets = (outcome.queue_mean + bytes_in(RTT)) / 2.0 / PACKET_BYTES as f64;
     let scaling_us = 5.0 * base_us * (1.0 / packets.sqrt() - 0.1) / (10.0_f64.sqrt() - 0.1);
@@ -156,13 +168,13 @@ fn swift_keeps_the_round_trip_at_the_target_of_its_window() {
 }
 
 #[test]
-fn hpcc_fills_the_link_to_its_aim_without_a_queue() {
-    // 125 packets a round trip; a sixth of the share that eta leaves free, and the models' increase.
+fn hpcc_reaches_its_target_utilisation_without_a_queue() {
+    // 125 packets per round trip: a sixth of the share that eta leaves free, and the increase of the model.
     for w_ai in [500.0, 50.0] {
-        let choice = Choice::new(Algorithm::Hpcc).with("w_ai_bytes", w_ai);
+        let choice = CongestionConfig::new(Algorithm::Hpcc).with_parameter("w_ai_bytes", w_ai);
         let link = Link::new(100_000_000_000, Marking::Step(u64::MAX));
         let outcome = run(&choice, link, &STARTS, Picos::from_millis(20));
-        assert!(outcome.balance() > 0.95, "{outcome:?}");
+        assert!(outcome.rate_ratio() > 0.95, "{outcome:?}");
         // W = W / (U / eta) + W_AI, with half of 125 000 bytes each.
         let expected = 0.95 / (1.0 - w_ai / 62_500.0);
         assert!(

@@ -1,4 +1,4 @@
-//! DCQCN on a NIC: single steps, and the same rates as a model that runs each periodic event.
+//! DCQCN of a NIC: single steps, and a comparison with a model that runs each periodic event.
 
 use proptest::prelude::*;
 
@@ -12,15 +12,16 @@ fn nic(parameters: DcqcnNicParameters) -> DcqcnNic {
 }
 
 #[test]
-fn the_rate_falls_at_the_check_not_at_the_notification() {
+fn the_rate_decreases_at_the_check_after_a_notification() {
     let mut nic = nic(DcqcnNicParameters::hpcc_ns3(LINE));
     assert_eq!(nic.next_deadline(), Picos::NEVER);
-    nic.notified(Picos::from_micros(10));
+    nic.on_cnp(Picos::from_micros(10));
     assert_eq!(nic.rate_bps(), LINE);
     assert_eq!(nic.next_deadline(), Picos::from_nanos(14_001));
-    nic.notified(Picos::from_micros(13));
-    nic.expire(Picos::from_nanos(14_001));
-    // Updates of alpha at 11, 12 and 13 us without a notification, at 14 us with one: that of 13 us came after the update.
+    nic.on_cnp(Picos::from_micros(13));
+    nic.on_deadline(Picos::from_nanos(14_001));
+    // Alpha is updated at 11, 12 and 13 us without a notification and at 14 us with one. The notification at
+    // 13 us came after the update.
     let fall = 255.0_f64 / 256.0;
     let alpha = fall * fall * fall * fall + 1.0 / 256.0;
     assert_eq!(nic.rate_bps(), (LINE as f64 * (1.0 - alpha / 2.0)) as u64);
@@ -32,15 +33,16 @@ fn the_rate_falls_at_the_check_not_at_the_notification() {
 }
 
 #[test]
-fn a_notification_that_left_before_the_period_is_seen_by_what_ends_it() {
+fn a_notification_from_before_the_period_counts_at_its_end() {
     let fall = 255.0_f64 / 256.0;
-    // The first notification at 10 us: updates from 11 us, checks at 14.001 us and every 4 us from there.
+    // The first notification is at 10 us. Alpha is updated from 11 us, and the rate is checked at 14.001 us
+    // and every 4 us.
     let rate_after = |lead_ns: u64, second: Picos, check_ns: u64| {
         let mut nic =
-            nic(DcqcnNicParameters::hpcc_ns3(LINE)).with_notification_lead(Picos::from_nanos(lead_ns));
-        nic.notified(Picos::from_micros(10));
-        nic.notified(second);
-        nic.expire(Picos::from_nanos(check_ns));
+            nic(DcqcnNicParameters::hpcc_ns3(LINE)).with_notification_delay(Picos::from_nanos(lead_ns));
+        nic.on_cnp(Picos::from_micros(10));
+        nic.on_cnp(second);
+        nic.on_deadline(Picos::from_nanos(check_ns));
         nic.rate_bps()
     };
     let cut = |rate: f64, alpha: f64| (rate * (1.0 - alpha / 2.0)) as u64;
@@ -48,13 +50,14 @@ fn a_notification_that_left_before_the_period_is_seen_by_what_ends_it() {
         let before = fall.powi(update) + 1.0 / 256.0;
         before * fall.powi(4 - update)
     };
-    // At 13 us, the time of the third update: without a lead the fourth one sees it, with a lead of over 1 us the third.
+    // A notification at 13 us, the time of the third update. Without a delay the fourth update sees it, and
+    // with a delay above 1 us the third.
     for (lead_ns, alpha) in [(0, fall.powi(4) + 1.0 / 256.0), (1_004, seen_at(3))] {
         let rate = rate_after(lead_ns, Picos::from_micros(13), 14_001);
         let expected = cut(LINE as f64, alpha);
         assert!(rate.abs_diff(expected) <= 1, "{lead_ns}: {rate} {expected}");
     }
-    // At the time of the first check: by default it is for the next one, at 18.001 us.
+    // A notification at the time of the first check. By default the next check, at 18.001 us, sees it.
     let check = Picos::from_nanos(14_001);
     assert!(rate_after(0, check, 18_001) < rate_after(4_004, check, 18_001));
 }
@@ -66,13 +69,13 @@ fn one_fast_recovery_one_additive_increase_then_hyper() {
     nic.rate_bps = 40_000_000_000;
     nic.target_bps = 80_000_000_000;
     nic.increase_due = Picos::from_micros(300);
-    nic.expire(Picos::from_micros(300));
+    nic.on_deadline(Picos::from_micros(300));
     assert_eq!(nic.rate_bps(), 60_000_000_000);
-    nic.expire(Picos::from_micros(600));
+    nic.on_deadline(Picos::from_micros(600));
     assert_eq!((nic.target_bps, nic.rate_bps()), (80_020_000_000, 70_010_000_000));
-    nic.expire(Picos::from_micros(900));
+    nic.on_deadline(Picos::from_micros(900));
     assert_eq!((nic.target_bps, nic.rate_bps()), (80_220_000_000, 75_115_000_000));
-    nic.expire(Picos::from_micros(1200));
+    nic.on_deadline(Picos::from_micros(1200));
     assert_eq!(nic.target_bps, 80_420_000_000);
 }
 
@@ -83,27 +86,27 @@ fn the_target_follows_the_rate_only_after_an_increase_unless_clamped() {
             clamp_target,
             ..DcqcnNicParameters::hpcc_ns3(LINE)
         });
-        nic.notified(Picos::ZERO);
-        nic.notified(Picos::from_micros(5));
-        nic.expire(Picos::from_micros(9));
+        nic.on_cnp(Picos::ZERO);
+        nic.on_cnp(Picos::from_micros(5));
+        nic.on_deadline(Picos::from_micros(9));
         assert_eq!(nic.target_bps == LINE, !clamp_target, "two cuts in a row");
-        nic.expire(Picos::from_micros(310));
+        nic.on_deadline(Picos::from_micros(310));
         let before = nic.rate_bps();
-        nic.notified(Picos::from_micros(311));
-        nic.expire(Picos::from_micros(320));
+        nic.on_cnp(Picos::from_micros(311));
+        nic.on_deadline(Picos::from_micros(320));
         assert_eq!(nic.target_bps, before);
     }
 }
 
 #[test]
-fn a_missed_packet_counts_only_where_asked_for() {
+fn a_nak_causes_a_cut_only_with_cut_on_nak() {
     let mut firmware = nic(DcqcnNicParameters::nvidia_firmware());
-    firmware.missed(Picos::ZERO);
+    firmware.on_nak(Picos::ZERO);
     assert_eq!(firmware.next_deadline(), Picos::NEVER);
     let mut conweave = nic(DcqcnNicParameters::conweave_ns3(LINE));
-    conweave.missed(Picos::ZERO);
+    conweave.on_nak(Picos::ZERO);
     assert_eq!(conweave.next_deadline(), Picos::from_nanos(4_001));
-    firmware.acknowledged(Picos::ZERO, &ack(1000, 1000, 1000).marked());
+    firmware.on_ack(Picos::ZERO, &ack(1000, 1000, 1000).marked());
     assert_eq!(
         firmware.next_deadline(),
         Picos::from_nanos(4_001),
@@ -114,19 +117,19 @@ fn a_missed_packet_counts_only_where_asked_for() {
 #[test]
 fn deadlines_are_few() {
     let mut nic = nic(DcqcnNicParameters::nvidia_firmware());
-    nic.notified(Picos::ZERO);
+    nic.on_cnp(Picos::ZERO);
     let mut expired: u64 = 0;
     while nic.next_deadline() != Picos::NEVER {
-        nic.expire(nic.next_deadline());
+        nic.on_deadline(nic.next_deadline());
         expired += 1;
         assert!(expired < 1_000);
     }
     assert!(nic.rate_bps() >= LINE - 1, "{}", nic.rate_bps());
-    // One cut, and increases of half the way to line rate until nothing is left.
+    // One cut, and increases of half the distance to line rate until none is left.
     assert!(expired < 45, "{expired}");
 }
 
-/// The events of the model, each scheduled anew by itself.
+/// Events of the model. Each event schedules its successor.
 #[derive(Clone, Copy, PartialEq)]
 enum Event {
     UpdateAlpha,
@@ -134,10 +137,10 @@ enum Event {
     Increase,
 }
 
-/// The same algorithm with an event per period, in whole nanoseconds, as the ns-3 model runs it.
-struct Reference {
+/// The algorithm with one event per period, in whole nanoseconds, as the ns-3 model runs it.
+struct PeriodicModel {
     parameters: DcqcnNicParameters,
-    /// Time, order of scheduling, event.
+    /// Time, order of scheduling and event.
     events: Vec<(u64, u64, Event)>,
     scheduled: u64,
     started: bool,
@@ -149,9 +152,9 @@ struct Reference {
     stage: u64,
 }
 
-impl Reference {
-    fn new(parameters: DcqcnNicParameters) -> Reference {
-        Reference {
+impl PeriodicModel {
+    fn new(parameters: DcqcnNicParameters) -> PeriodicModel {
+        PeriodicModel {
             parameters,
             events: Vec::new(),
             scheduled: 0,
@@ -247,7 +250,7 @@ fn parameters() -> impl Strategy<Value = DcqcnNicParameters> {
         Just(DcqcnNicParameters::hpcc_ns3(LINE)),
         Just(DcqcnNicParameters::conweave_ns3(LINE)),
     ];
-    // Increase timers of other lengths, among them multiples of the check's period and one shorter than it.
+    // Increase timers of several lengths, among them multiples of the check period and one shorter period.
     let timers =
         prop_oneof![4 => Just(300_000_u64), 1 => Just(8_000), 1 => Just(3_000), 1 => 1_000..50_000_u64];
     (presets, timers, any::<bool>(), prop_oneof![Just(1.0), Just(0.5)]).prop_map(
@@ -260,8 +263,8 @@ fn parameters() -> impl Strategy<Value = DcqcnNicParameters> {
     )
 }
 
-/// Nanoseconds between notifications: bursts, moments that fall on the grids, silences that reach line rate.
-fn gaps() -> impl Strategy<Value = Vec<u64>> {
+/// Nanoseconds between notifications: bursts, times at a check, and gaps long enough to reach line rate.
+fn notification_gaps() -> impl Strategy<Value = Vec<u64>> {
     let gap = prop_oneof![
         8 => 0..2_000_u64,
         4 => (0..12_u64).prop_map(|us| us * 1_000),
@@ -279,11 +282,11 @@ proptest! {
     #[test]
     fn the_rate_equals_that_of_the_periodic_model_at_every_microsecond(
         parameters in parameters(),
-        gaps in gaps(),
+        gaps in notification_gaps(),
         offset_ns in 0..5_000_u64,
     ) {
         let mut nic = nic(parameters.clone());
-        let mut reference = Reference::new(parameters);
+        let mut reference = PeriodicModel::new(parameters);
         let mut now_ns = offset_ns;
         let mut sample_ns = 0;
         let end = gaps.iter().sum::<u64>() + offset_ns + 1_000_000;
@@ -292,7 +295,7 @@ proptest! {
         for (i, time) in times.iter().enumerate() {
             while sample_ns <= *time {
                 while nic.next_deadline() <= Picos::from_nanos(sample_ns) {
-                    nic.expire(nic.next_deadline());
+                    nic.on_deadline(nic.next_deadline());
                 }
                 reference.run_until(sample_ns);
                 prop_assert_eq!(nic.rate_bps(), reference.rate, "at {} ns", sample_ns);
@@ -301,7 +304,7 @@ proptest! {
             if i + 1 < times.len() {
                 reference.run_until(*time);
                 reference.notified(*time);
-                nic.notified(Picos::from_nanos(*time));
+                nic.on_cnp(Picos::from_nanos(*time));
                 prop_assert_eq!(nic.rate_bps(), reference.rate, "at {} ns", time);
             }
         }

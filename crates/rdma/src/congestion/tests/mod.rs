@@ -1,16 +1,16 @@
-//! What tests of controllers share.
+//! Shared functions for tests of controllers.
 
 mod bottleneck;
-mod choice;
+mod config;
 mod convergence;
 mod random;
 
-use super::{Ack, Context};
+use super::{Ack, ControllerContext};
 use xoff_units::Picos;
 
-/// A host with a round trip of 10 us and packets of 1000 bytes.
-pub(super) fn context(line_rate_bps: u64) -> Context {
-    Context {
+/// Returns a context with a round trip of 10 us and packets of 1000 bytes.
+pub(super) fn context(line_rate_bps: u64) -> ControllerContext {
+    ControllerContext {
         line_rate_bps,
         base_rtt: Picos::from_micros(10),
         packet_bytes: 1000,
@@ -18,7 +18,7 @@ pub(super) fn context(line_rate_bps: u64) -> Context {
     }
 }
 
-/// An acknowledgement of `acked_bytes` that leaves the stream acknowledged up to `acked_total`.
+/// Returns an acknowledgement of `acked_bytes`, after which `acked_total` bytes are acknowledged.
 pub(super) fn ack(acked_bytes: u64, acked_total: u64, sent_total: u64) -> Ack<'static> {
     Ack {
         acked_bytes,
@@ -32,7 +32,7 @@ pub(super) fn ack(acked_bytes: u64, acked_total: u64, sent_total: u64) -> Ack<'s
 }
 
 impl Ack<'_> {
-    /// The same with an echoed mark.
+    /// Adds an echoed mark.
     pub(super) fn marked(mut self) -> Self {
         self.marked = true;
         self

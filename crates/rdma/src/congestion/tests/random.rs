@@ -1,12 +1,12 @@
-//! Any sequence of events, any parameters in range: rates stay in their bounds, and nothing panics.
+//! Random events and parameters: rates stay in their bounds, and nothing panics.
 
 use proptest::prelude::*;
 use xoff_units::Picos;
 
 use super::super::{
-    Ack, Algorithm, Choice, CongestionControl, ConstantParameters, Context, DcqcnNicParameters,
-    DcqcnParameters, DctcpParameters, HpccParameters, ParameterError, ParameterSet, SwiftParameters,
-    TimelyParameters,
+    Ack, Algorithm, CongestionConfig, CongestionControl, ConstantRateParameters, ControllerContext,
+    DcqcnNicParameters, DcqcnParameters, DctcpParameters, HpccParameters, ParameterError, ParameterSet,
+    SwiftParameters, TimelyParameters,
 };
 use crate::{HopTelemetry, Telemetry};
 
@@ -17,7 +17,7 @@ enum Event {
     Notified,
     Missed,
     TimedOut,
-    /// The deadline, if it comes before the next event.
+    /// The deadline, if it is before the next event.
     Expire,
 }
 
@@ -62,8 +62,8 @@ fn events() -> impl Strategy<Value = Vec<(u64, Event)>> {
     )
 }
 
-/// Plays events to a controller, and says the lowest and the highest rate it had.
-fn play(control: &mut dyn CongestionControl, events: &[(u64, Event)]) -> (u64, u64) {
+/// Passes events to a controller. Returns its lowest and highest rate.
+fn apply_events(control: &mut dyn CongestionControl, events: &[(u64, Event)]) -> (u64, u64) {
     let mut now = Picos::ZERO;
     let mut acked_total = 0;
     let mut tx_bytes = 0;
@@ -71,7 +71,7 @@ fn play(control: &mut dyn CongestionControl, events: &[(u64, Event)]) -> (u64, u
     for (gap_ns, event) in events {
         now += Picos::from_nanos(*gap_ns);
         match event {
-            Event::Sent(bytes) => control.sent(now, *bytes),
+            Event::Sent(bytes) => control.on_packet_sent(now, *bytes),
             Event::Acknowledged(answer) => {
                 acked_total += answer.acked_bytes;
                 let mut telemetry = Telemetry::default();
@@ -93,13 +93,13 @@ fn play(control: &mut dyn CongestionControl, events: &[(u64, Event)]) -> (u64, u
                     marked: answer.marked,
                     telemetry: answer.hop.map(|_| &telemetry),
                 };
-                control.acknowledged(now, &ack);
+                control.on_ack(now, &ack);
             }
-            Event::Notified => control.notified(now),
-            Event::Missed => control.missed(now),
-            Event::TimedOut => control.timed_out(now),
+            Event::Notified => control.on_cnp(now),
+            Event::Missed => control.on_nak(now),
+            Event::TimedOut => control.on_timeout(now),
             Event::Expire if control.next_deadline() <= now => {
-                control.expire(now);
+                control.on_deadline(now);
                 assert!(control.next_deadline() > now, "{control:?}");
             }
             Event::Expire => {}
@@ -114,14 +114,15 @@ fn play(control: &mut dyn CongestionControl, events: &[(u64, Event)]) -> (u64, u
     rates
 }
 
-/// Every parameter at one end of its range, by the bits of `ends`.
-fn at_ends<P: ParameterSet>(algorithm: Algorithm, ends: u64) -> Choice {
-    let mut choice = Choice::new(algorithm);
+/// Sets every parameter to a limit of its range. Bit *n* of `ends` selects the upper limit of parameter *n*.
+fn config_at_limits<P: ParameterSet>(algorithm: Algorithm, ends: u64) -> CongestionConfig {
+    let mut choice = CongestionConfig::new(algorithm);
     for (i, field) in P::FIELDS.iter().enumerate() {
         let upper = ends >> i & 1 == 1;
         let (min, max) = field.range();
-        let number = Choice::new(algorithm).with(field.name(), if upper { max } else { min });
-        let flag = Choice::new(algorithm).with(field.name(), upper);
+        let number =
+            CongestionConfig::new(algorithm).with_parameter(field.name(), if upper { max } else { min });
+        let flag = CongestionConfig::new(algorithm).with_parameter(field.name(), upper);
         let is_flag = matches!(number.factory(), Err(ParameterError::WrongKind { .. }));
         let value = if is_flag { flag } else { number };
         choice.parameters.extend(value.parameters);
@@ -129,15 +130,15 @@ fn at_ends<P: ParameterSet>(algorithm: Algorithm, ends: u64) -> Choice {
     choice
 }
 
-fn choice_at_ends(algorithm: Algorithm, ends: u64) -> Choice {
+fn config_at_limits_of(algorithm: Algorithm, ends: u64) -> CongestionConfig {
     match algorithm {
-        Algorithm::None => at_ends::<ConstantParameters>(algorithm, ends),
-        Algorithm::Dcqcn => at_ends::<DcqcnParameters>(algorithm, ends),
-        Algorithm::DcqcnNic => at_ends::<DcqcnNicParameters>(algorithm, ends),
-        Algorithm::Dctcp => at_ends::<DctcpParameters>(algorithm, ends),
-        Algorithm::Timely => at_ends::<TimelyParameters>(algorithm, ends),
-        Algorithm::Hpcc => at_ends::<HpccParameters>(algorithm, ends),
-        Algorithm::Swift => at_ends::<SwiftParameters>(algorithm, ends),
+        Algorithm::None => config_at_limits::<ConstantRateParameters>(algorithm, ends),
+        Algorithm::Dcqcn => config_at_limits::<DcqcnParameters>(algorithm, ends),
+        Algorithm::DcqcnNic => config_at_limits::<DcqcnNicParameters>(algorithm, ends),
+        Algorithm::Dctcp => config_at_limits::<DctcpParameters>(algorithm, ends),
+        Algorithm::Timely => config_at_limits::<TimelyParameters>(algorithm, ends),
+        Algorithm::Hpcc => config_at_limits::<HpccParameters>(algorithm, ends),
+        Algorithm::Swift => config_at_limits::<SwiftParameters>(algorithm, ends),
     }
 }
 
@@ -149,26 +150,26 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn rates_stay_between_the_lowest_and_the_line(
+    fn rates_stay_between_minimum_and_line_rate(
         algorithm in algorithm(),
         events in events(),
         line_mbps in 10_u64..1_000_000,
         base_rtt_ns in 100..100_000_u64,
     ) {
         let line_rate_bps = line_mbps * 1_000_000;
-        let context = Context { line_rate_bps, base_rtt: Picos::from_nanos(base_rtt_ns), packet_bytes: 1082, seed: 7 };
-        let mut choice = Choice::new(algorithm);
+        let context = ControllerContext { line_rate_bps, base_rtt: Picos::from_nanos(base_rtt_ns), packet_bytes: 1082, seed: 7 };
+        let mut choice = CongestionConfig::new(algorithm);
         let lowest = if algorithm == Algorithm::None { line_rate_bps } else {
-            choice = choice.with("min_rate_bps", 5e6);
+            choice = choice.with_parameter("min_rate_bps", 5e6);
             5_000_000
         };
         let mut control = choice.factory().unwrap().make(&context);
-        let (min, max) = play(control.as_mut(), &events);
+        let (min, max) = apply_events(control.as_mut(), &events);
         prop_assert!(min >= lowest && max <= line_rate_bps, "{} {} of {:?}", min, max, control);
     }
 
     #[test]
-    fn parameters_at_the_ends_of_their_ranges_and_odd_hosts_do_no_harm(
+    fn parameters_at_their_limits_cause_no_panic(
         algorithm in algorithm(),
         events in events(),
         ends in any::<u64>(),
@@ -176,21 +177,21 @@ proptest! {
         base_rtt in prop::sample::select(vec![0, 1, 10_000_000, u64::MAX]),
         packet_bytes in prop::sample::select(vec![0, 64, 1082, u32::MAX]),
     ) {
-        let choice = choice_at_ends(algorithm, ends);
-        // Timely's and Swift's limits can be in the wrong order, which is an error.
+        let choice = config_at_limits_of(algorithm, ends);
+        // Limits of Timely and Swift can be in the wrong order, which is an error.
         prop_assume!(choice.factory().is_ok());
-        let context = Context { line_rate_bps, base_rtt: Picos(base_rtt), packet_bytes, seed: 7 };
+        let context = ControllerContext { line_rate_bps, base_rtt: Picos(base_rtt), packet_bytes, seed: 7 };
         let mut control = choice.factory().unwrap().make(&context);
-        let (min, max) = play(control.as_mut(), &events);
+        let (min, max) = apply_events(control.as_mut(), &events);
         prop_assert!(min >= 1 && max <= line_rate_bps.max(1), "{} {} of {:?}", min, max, control);
     }
 
     #[test]
-    fn the_same_events_make_the_same_controller(algorithm in algorithm(), events in events()) {
-        let factory = Choice::new(algorithm).factory().unwrap();
+    fn the_same_events_give_the_same_state(algorithm in algorithm(), events in events()) {
+        let factory = CongestionConfig::new(algorithm).factory().unwrap();
         let context = super::context(10_000_000_000);
         let mut states = [factory.make(&context), factory.make(&context)].map(|mut control| {
-            play(control.as_mut(), &events);
+            apply_events(control.as_mut(), &events);
             format!("{control:?}")
         });
         states.sort();
@@ -199,7 +200,7 @@ proptest! {
 }
 
 #[test]
-fn values_out_of_range_are_taken_at_the_nearest_end() {
+fn values_out_of_range_are_clamped() {
     let wild = DcqcnNicParameters {
         alpha_interval_ns: 0,
         decrease_interval_ns: 0,

@@ -1,4 +1,4 @@
-//! The sending end of a reliable connection: RDMA messages, cut into frames.
+//! Sender of an open-loop flow: RDMA messages divided into frames.
 
 use std::net::IpAddr;
 
@@ -6,11 +6,11 @@ use xoff_units::Picos;
 use xoff_wire::bth::MASK_24;
 use xoff_wire::{Addresses, BthFields, Extension, FlowHeaders, Opcode, Reth, RocePacket};
 
-use super::config::{FlowConfig, HostConfig, Operation, PATH_MTU_MAX};
+use super::config::{FlowConfig, FlowOperation, HostConfig, PATH_MTU_MAX};
 use super::pacer::Pacer;
 use super::stamp::Stamp;
 
-/// What payloads hold behind the stamp: nothing in particular, but not zeros, so that a shifted payload shows.
+/// Payload after the stamp. The pattern has no zero runs, so that a shifted payload is visible.
 pub(super) static PATTERN: [u8; PATH_MTU_MAX as usize] = pattern();
 
 const fn pattern() -> [u8; PATH_MTU_MAX as usize] {
@@ -23,7 +23,7 @@ const fn pattern() -> [u8; PATH_MTU_MAX as usize] {
     bytes
 }
 
-/// A frame that comes next: which part of the message it is.
+/// The next frame of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Segment {
     opcode: Opcode,
@@ -31,31 +31,31 @@ struct Segment {
     last: bool,
 }
 
-/// One flow of a host.
+/// State of one open-loop flow.
 #[derive(Clone, Debug)]
-pub(super) struct Requester {
+pub(super) struct FlowSender {
     config: FlowConfig,
     token: u64,
-    path: FlowHeaders,
-    /// Whose link address it needs.
+    headers: FlowHeaders,
+    /// Address whose MAC address the flow needs.
     next_hop: IpAddr,
     resolved: bool,
-    /// When it was started; `None` while it is not to send.
+    /// Start time, or `None` if the flow is stopped.
     pub(super) started_at: Option<Picos>,
     pub(super) pacer: Pacer,
     psn: u32,
-    /// Bytes of the current message already sent.
+    /// Bytes of the current message that are already sent.
     offset: u32,
     sent_frames: u64,
     sent_payload_bytes: u64,
 }
 
-impl Requester {
-    /// The flow of a configuration that [`HostConfig::check`] accepted.
-    pub(super) fn new(config: &FlowConfig, host: &HostConfig) -> Requester {
+impl FlowSender {
+    /// Creates a flow. [`HostConfig::check`] must have accepted the configuration.
+    pub(super) fn new(config: &FlowConfig, host: &HostConfig) -> FlowSender {
         let label = FlowHeaders::flow_label_of_queue_pairs(config.src_qp, config.dst_qp);
         let addresses = addresses(config, host);
-        let path = FlowHeaders {
+        let headers = FlowHeaders {
             tag: config.vlan,
             dscp: config.dscp,
             ecn: config.ecn,
@@ -66,10 +66,10 @@ impl Requester {
                 .unwrap_or(FlowHeaders::source_port_of_flow_label(label)),
             ..FlowHeaders::new(host.mac, config.dst_mac.unwrap_or_default(), addresses)
         };
-        Requester {
+        FlowSender {
             config: config.clone(),
             token: host.token,
-            path,
+            headers,
             next_hop: host.next_hop(config.dst_ip),
             resolved: config.dst_mac.is_some(),
             started_at: None,
@@ -85,7 +85,7 @@ impl Requester {
         &self.config
     }
 
-    /// Whose link address it needs: a router's, or the receiver's own.
+    /// Returns the address to resolve: a gateway or the receiver.
     pub(super) fn next_hop(&self) -> IpAddr {
         self.next_hop
     }
@@ -98,45 +98,45 @@ impl Requester {
         self.sent_payload_bytes
     }
 
-    /// Whether the destination's MAC address is known.
+    /// Returns whether the MAC address of the next hop is known.
     pub(super) fn is_resolved(&self) -> bool {
         self.resolved
     }
 
     pub(super) fn resolve(&mut self, mac: [u8; 6]) {
-        self.path.dst_mac = mac;
+        self.headers.dst_mac = mac;
         self.resolved = true;
     }
 
-    /// Whether the flow has sent all that it was to send.
+    /// Returns whether the flow has sent its last frame.
     pub(super) fn is_finished(&self) -> bool {
         self.config.frames_max.is_some_and(|max| self.sent_frames >= max)
     }
 
-    /// Length of the next frame as a socket sees it.
+    /// Returns the length of the next frame without FCS.
     pub(super) fn next_frame_len(&self) -> usize {
         let segment = self.segment();
         let packet = RocePacket {
-            headers: &self.path,
+            headers: &self.headers,
             bth: self.bth(&segment),
             extensions: &[],
         };
         packet.frame_len(segment.payload_len as usize)
     }
 
-    /// Length of the longest frame.
+    /// Returns the length of the longest frame.
     pub(super) fn frame_len_max(&self) -> usize {
         let bth = BthFields::new(Opcode::RcWriteOnly, 0, 0);
         RocePacket {
-            headers: &self.path,
+            headers: &self.headers,
             bth,
             extensions: &[],
         }
         .frame_len(usize::from(self.config.path_mtu))
     }
 
-    /// Builds the next frame at the front of `buf` and counts it as sent; `None`, with nothing counted, if `buf` is
-    /// too short.
+    /// Builds the next frame at the front of `buf` and counts it as sent. If `buf` is too short, returns
+    /// `None` and counts nothing.
     pub(super) fn build(&mut self, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
         let segment = self.segment();
         let stamp = Stamp {
@@ -147,7 +147,7 @@ impl Requester {
             class: self.config.class,
         };
         let reth = [Extension::Reth(Reth {
-            // Every message is written to the same place, as bandwidth tests do.
+            // Every message is written to the same address, as in bandwidth tests.
             virtual_address: u64::from(self.config.id) << 32,
             rkey: self.config.id,
             dma_len: self.config.message_bytes,
@@ -158,7 +158,7 @@ impl Requester {
             &reth
         };
         let packet = RocePacket {
-            headers: &self.path,
+            headers: &self.headers,
             bth: self.bth(&segment),
             extensions,
         };
@@ -184,13 +184,13 @@ impl Requester {
         let payload_len = left.min(u32::from(self.config.path_mtu));
         let last = payload_len == left;
         let [only, first, middle, final_] = match self.config.operation {
-            Operation::Write => [
+            FlowOperation::Write => [
                 Opcode::RcWriteOnly,
                 Opcode::RcWriteFirst,
                 Opcode::RcWriteMiddle,
                 Opcode::RcWriteLast,
             ],
-            Operation::Send => [
+            FlowOperation::Send => [
                 Opcode::RcSendOnly,
                 Opcode::RcSendFirst,
                 Opcode::RcSendMiddle,
@@ -211,7 +211,7 @@ impl Requester {
     }
 
     fn bth(&self, segment: &Segment) -> BthFields {
-        // A requester asks for an acknowledgement at the end of a message; this one does not wait for it.
+        // A requester asks for an acknowledgement at the end of a message. This flow does not wait for it.
         BthFields {
             ack_req: segment.last,
             ..BthFields::new(segment.opcode, self.config.dst_qp, self.psn)
@@ -219,7 +219,7 @@ impl Requester {
     }
 }
 
-/// Source and destination; `check` made sure that the host has an address of the destination's family.
+/// Returns source and destination. `check` has made sure that the host has an address of this family.
 fn addresses(config: &FlowConfig, host: &HostConfig) -> Addresses {
     match config.dst_ip {
         std::net::IpAddr::V4(dst) => Addresses::V4 {

@@ -1,4 +1,4 @@
-//! Series over time: queues, pauses and rates, as CSV.
+//! Time series of queues, pauses and rates in CSV files.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -9,29 +9,31 @@ use xoff_dataplane::{PgId, Picos, PortId, QueueId};
 
 use super::engine::Fabric;
 
-/// Samples of every port of every switch, at an interval of model time. A line is written for a port, queue or group that is
-/// not idle and was not idle at the sample before, so that files stay small and no change is missed.
+/// Samples all ports of all switches at a constant interval of model time. A port, queue or priority group is
+/// only written if it is active, or was active at the previous sample. The files stay small and contain every
+/// change.
 #[derive(Debug)]
-pub struct Series {
+pub struct TimeSeries {
     queues: BufWriter<File>,
     pauses: BufWriter<File>,
     rates: BufWriter<File>,
     interval: Picos,
     next: Picos,
-    /// By switch and port: bytes sent up to the sample before.
+    /// Bytes sent until the previous sample, by switch and port.
     sent: Vec<Vec<u64>>,
-    /// By switch, port and priority: time paused by the peer, and asked of the peer, up to the sample before.
+    /// Time that the peer has paused, and time that the peer has been paused, by switch, port and priority.
     paused: Vec<Vec<[[u64; PRIORITIES]; 2]>>,
-    /// By switch and queue: bytes at the sample before.
-    held: Vec<Vec<(u32, u32)>>,
+    /// Cells of queue and priority group at the previous sample, by switch and queue.
+    cells: Vec<Vec<(u32, u32)>>,
 }
 
-impl Series {
-    /// Files `queues.csv`, `pauses.csv` and `rates.csv` in `folder`, which is made if it is not there.
+impl TimeSeries {
+    /// Creates the files `queues.csv`, `pauses.csv` and `rates.csv` in `folder`. Creates the folder if
+    /// necessary.
     ///
     /// # Errors
-    /// A file cannot be made.
-    pub fn new(fabric: &Fabric, interval: Picos, folder: &Path) -> io::Result<Series> {
+    /// Returns an error if a file cannot be created.
+    pub fn new(fabric: &Fabric, interval: Picos, folder: &Path) -> io::Result<TimeSeries> {
         fs::create_dir_all(folder)?;
         let file = |name: &str, header: &str| -> io::Result<BufWriter<File>> {
             let mut file = BufWriter::new(File::create(folder.join(name))?);
@@ -40,7 +42,7 @@ impl Series {
         };
         let ports = |switch: usize| fabric.switch(switch).port_count();
         let switches = 0..fabric.switch_count();
-        Ok(Series {
+        Ok(TimeSeries {
             queues: file(
                 "queues.csv",
                 "time_ns,switch,port,priority,queue_cells,group_cells,group_headroom_cells,xoff",
@@ -54,19 +56,19 @@ impl Series {
                 .clone()
                 .map(|s| vec![[[0; PRIORITIES]; 2]; ports(s)])
                 .collect(),
-            held: switches.map(|s| vec![(0, 0); ports(s) * PRIORITIES]).collect(),
+            cells: switches.map(|s| vec![(0, 0); ports(s) * PRIORITIES]).collect(),
         })
     }
 
-    /// When the next sample is due.
-    pub fn next(&self) -> Picos {
+    /// Returns the time of the next sample.
+    pub fn next_sample(&self) -> Picos {
         self.next
     }
 
-    /// Takes the sample that is due at the fabric's time, if one is.
+    /// Takes a sample if one is due at the time of the fabric.
     ///
     /// # Errors
-    /// A line cannot be written.
+    /// Returns an error if a line cannot be written.
     pub fn sample(&mut self, fabric: &Fabric) -> io::Result<()> {
         let now = fabric.now();
         if now < self.next {
@@ -96,14 +98,14 @@ impl Series {
         for n in 0..PRIORITIES {
             let group = core.pg_buffers(PgId::new(id, n as u8));
             let queue = core.queue_buffers(QueueId::new(id, n as u8));
-            let held = (queue.total.current_cells, group.total.current_cells);
-            let before = std::mem::replace(&mut self.held[switch][port * PRIORITIES + n], held);
-            if held != (0, 0) || before != (0, 0) {
+            let cells = (queue.total.current_cells, group.total.current_cells);
+            let before = std::mem::replace(&mut self.cells[switch][port * PRIORITIES + n], cells);
+            if cells != (0, 0) || before != (0, 0) {
                 writeln!(
                     self.queues,
                     "{time_ns},{switch_name},{port_name},{n},{},{},{},{}",
-                    held.0,
-                    held.1,
+                    cells.0,
+                    cells.1,
                     group.headroom.current_cells,
                     u8::from(group.xoff)
                 )?;
@@ -123,10 +125,10 @@ impl Series {
         Ok(())
     }
 
-    /// Ends the series.
+    /// Flushes all files.
     ///
     /// # Errors
-    /// What is left cannot be written.
+    /// Returns an error if the remaining data cannot be written.
     pub fn finish(mut self) -> io::Result<()> {
         self.queues.flush()?;
         self.pauses.flush()?;

@@ -1,4 +1,4 @@
-//! A receive side slower than its link: frames wait in a buffer, and PFC tells the peer.
+//! Receive buffer that is slower than its link, and that sends PFC frames.
 
 use std::collections::VecDeque;
 
@@ -9,24 +9,24 @@ use xoff_wire::parse::ParsedHeaders;
 
 use super::config::ReceiveBuffer;
 
-/// What waits in the receive buffer, in the order in which it drains.
+/// Frames in the receive buffer, in the order in which they drain.
 #[derive(Clone, Debug)]
-pub(super) struct Intake {
+pub(super) struct SlowReceiveBuffer {
     config: ReceiveBuffer,
     refresh: Picos,
-    /// When each frame has drained, its class and length.
+    /// Drain time, class and length of each frame.
     waiting: VecDeque<(Picos, usize, u32)>,
     drained_at: Picos,
     total_bytes: u64,
     class_bytes: [u64; PRIORITIES],
-    /// Bit *n*: the peer was told to stop priority *n*.
+    /// Bit *n*: priority *n* of the peer is paused.
     stopped: u8,
     refresh_at: Picos,
 }
 
-impl Intake {
-    pub(super) fn new(config: ReceiveBuffer, link: &LinkTiming) -> Intake {
-        Intake {
+impl SlowReceiveBuffer {
+    pub(super) fn new(config: ReceiveBuffer, link: &LinkTiming) -> SlowReceiveBuffer {
+        SlowReceiveBuffer {
             config,
             refresh: Picos(link.pause_duration(config.pause_quanta).0 / 2),
             waiting: VecDeque::new(),
@@ -38,7 +38,7 @@ impl Intake {
         }
     }
 
-    /// The class of an arriving frame.
+    /// Returns the class of an arriving frame.
     pub(super) fn class(&self, parsed: &ParsedHeaders) -> usize {
         let class = match (parsed.dscp(), parsed.tag) {
             (Some(dscp), _) => self.config.dscp_to_class[usize::from(dscp & 63)],
@@ -48,7 +48,7 @@ impl Intake {
         usize::from(class & 7)
     }
 
-    /// Takes a frame of `mac_len` bytes; false if it finds the buffer full.
+    /// Stores a frame of `mac_len` bytes. Returns `false` if the buffer is full.
     pub(super) fn accept(&mut self, now: Picos, class: usize, mac_len: u32) -> bool {
         self.drain(now);
         if self.total_bytes + u64::from(mac_len) > u64::from(self.config.buffer_bytes) {
@@ -62,8 +62,9 @@ impl Intake {
         true
     }
 
-    /// The PFC frame that is due at `now`: classes to stop, to keep stopped, to resume.
-    pub(super) fn signal(&mut self, now: Picos) -> Option<Pfc> {
+    /// Returns the PFC frame that is due at `now`, if any. It pauses classes, keeps them paused or resumes
+    /// them.
+    pub(super) fn next_pfc(&mut self, now: Picos) -> Option<Pfc> {
         self.drain(now);
         let enabled = |class: &usize| self.config.pfc_enabled & (1 << class) != 0;
         let (mut stop, mut resume) = (0_u8, 0_u8);
@@ -85,7 +86,7 @@ impl Intake {
         } else {
             now.saturating_add(self.refresh)
         };
-        // Every stopped class is repeated, so one clock serves all.
+        // Each PFC frame repeats the pause of all paused classes, so one timer is sufficient.
         let quanta = std::array::from_fn(|n| {
             if self.stopped & (1 << n) != 0 {
                 self.config.pause_quanta
@@ -99,7 +100,7 @@ impl Intake {
         })
     }
 
-    /// When [`Intake::signal`] has something to say at the earliest, if nothing arrives.
+    /// Returns the next time at which [`SlowReceiveBuffer::next_pfc`] can have a frame if nothing arrives.
     pub(super) fn next_deadline(&self) -> Picos {
         if self.stopped == 0 {
             return Picos::NEVER;

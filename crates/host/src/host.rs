@@ -1,4 +1,4 @@
-//! The host itself: NIC, flows, receiver and neighbours put together.
+//! The host: NIC, flows, queue pairs, receiver and neighbours.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -10,85 +10,90 @@ use xoff_wire::vlan::TAG_LEN;
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL, MacControl, RoceView};
 
 use super::config::{HostConfig, HostConfigError};
-use super::intake::Intake;
+use super::flow_sender::FlowSender;
 use super::neighbour::{ANSWER_LEN_MAX, ControlFrame, Neighbours};
-use super::nic::{Nic, Turn};
-use super::queue_pairs::{Depth, Emitted, QueuePairSetup, QueuePairs};
+use super::nic::{Nic, SendSlot};
+use super::queue_pairs::{EmitMode, EmittedFrame, QueuePairSetup, QueuePairs};
+use super::receive_buffer::SlowReceiveBuffer;
 use super::receiver::Receiver;
-use super::requester::Requester;
+use super::roce_datagram::is_trimmed;
 use super::schedule::ClassQueue;
-use super::trimmed::is_trimmed;
 use xoff_rdma::{Completion, Counters, Endpoint, PostError, QpIndex, Telemetry, WorkRequest};
 
 mod results;
 
 pub use results::{HostResults, SentFlow, flow_report};
 
-/// The longest headers that are written of a frame of which nothing else is: Ethernet, tag, IPv6, UDP, BTH and RETH.
+/// Longest headers of a frame that is stored as headers only: Ethernet, tag, IPv6, UDP, BTH and RETH, in
+/// bytes.
 pub const HEADERS_LEN_MAX: usize = 94;
-/// PFC frames and frames given as bytes that wait at most; the state that a PFC frame would announce stays to be announced.
+/// Limit of PFC frames and given frames that wait for the link. The state that a discarded PFC frame would
+/// announce is announced later.
 const PFC_OUTBOX_MAX: usize = 64;
-/// Longest frame that [`Host::send_frame`] takes, without FCS: the largest MTU of a veth or tap, an Ethernet header, a VLAN tag.
+/// Longest frame for [`Host::send_frame`], without FCS: the largest MTU of a veth or tap, an Ethernet header
+/// and a VLAN tag.
 pub const SENT_FRAME_LEN_MAX: usize = 65_535 + ETHERNET_LEN + TAG_LEN;
 
-/// A model host, sans-IO: a function of what arrives and of the time it is told.
+/// A model host. Its behaviour depends only on arriving frames and on the passed time.
 ///
-/// Contract: call [`Host::receive`] for each frame as it arrives, then [`Host::transmit`] until it returns `None`; call again
-/// at [`Host::next_deadline`] or when something arrives, whichever is first. Calling later is allowed and
-/// never makes it send faster than its link: up to 32 frames catch up, the rest of the lost time is recorded.
+/// Call [`Host::receive`] for each arriving frame. Then call [`Host::transmit`] until it returns `None`.
+/// Repeat this at [`Host::next_deadline`] or at the next arrival, whichever is earlier.
+///
+/// A late call never makes the host exceed its link speed. The host catches up at most 32 frames and records
+/// the remaining lost link time.
 #[derive(Debug)]
 pub struct Host {
     config: HostConfig,
     nic: Nic,
-    intake: Option<Intake>,
+    intake: Option<SlowReceiveBuffer>,
     neighbours: Neighbours,
-    /// PFC frames of our own that wait for the frame in transmission; they go first, in order.
+    /// PFC frames that wait for the frame in transmission. They leave first and in order.
     pfc_outbox: VecDeque<ControlFrame>,
-    flows: Vec<Requester>,
+    flows: Vec<FlowSender>,
     queues: [ClassQueue; PRIORITIES],
     queue_pairs: QueuePairs,
-    /// A queue pair sent last: where both have something to send, flows and queue pairs take turns.
+    /// The last frame was from a queue pair. Flows and queue pairs alternate if both have frames.
     queue_pair_sent: bool,
     receiver: Receiver,
     sent_frames: u64,
-    /// Length of the longest frame that was given as bytes.
+    /// Length of the longest frame given to [`Host::send_frame`].
     given_len_max: usize,
 }
 
-/// Why a host does not send a frame that it is given.
+/// Reason why a host does not send a given frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SendRefused {
-    /// As many frames wait for the link as may.
+pub enum SendFrameError {
+    /// The limit of waiting frames has been reached.
     #[error("{PFC_OUTBOX_MAX} frames wait for the host's link already")]
     QueueFull,
-    /// No link carries a frame of this length.
+    /// The length of the frame is not possible on a link.
     #[error("a frame of {frame_len} bytes cannot be sent, {ETHERNET_LEN} to {SENT_FRAME_LEN_MAX} bytes can")]
     Length {
-        /// Its length in bytes, without FCS.
+        /// Length in bytes, without FCS.
         frame_len: usize,
     },
 }
 
-/// A frame that arrives, as virtual time has it: its headers, and what is known of the rest.
+/// An arriving frame in virtual time, with its headers and properties.
 #[derive(Clone, Copy, Debug)]
-pub struct Inbound<'a> {
-    /// What is stored of it: the headers at least.
+pub struct InboundFrame<'a> {
+    /// Stored bytes of the frame, with at least the headers.
     pub prefix: &'a [u8],
-    /// Its length, as a socket would see it.
+    /// Length without FCS, as a socket sees it.
     pub frame_len: u32,
-    /// What its headers say.
+    /// Parsed headers.
     pub parsed: &'a ParsedHeaders,
-    /// Its ICRC is wrong.
+    /// The ICRC is wrong.
     pub damaged: bool,
-    /// What it has collected on its way.
+    /// Telemetry that the frame has collected.
     pub telemetry: Option<&'a Telemetry>,
 }
 
 impl Host {
-    /// A host that does not send yet.
+    /// Creates a host that does not send yet.
     ///
     /// # Errors
-    /// A value out of its range: see [`HostConfig::check`].
+    /// Returns an error if a value is out of its range. See [`HostConfig::check`].
     pub fn new(config: &HostConfig) -> Result<Host, HostConfigError> {
         config.check()?;
         let token = (!config.accept_any_token).then_some(config.token);
@@ -104,13 +109,13 @@ impl Host {
             intake: config
                 .nic
                 .receive_buffer
-                .map(|buffer| Intake::new(buffer, &config.nic.link)),
+                .map(|buffer| SlowReceiveBuffer::new(buffer, &config.nic.link)),
             neighbours,
             pfc_outbox: VecDeque::new(),
             flows: config
                 .flows
                 .iter()
-                .map(|flow| Requester::new(flow, config))
+                .map(|flow| FlowSender::new(flow, config))
                 .collect(),
             queues: Default::default(),
             receiver: Receiver::new(token, config.dilate),
@@ -119,26 +124,27 @@ impl Host {
         })
     }
 
-    /// Its name.
+    /// Returns the name of the host.
     pub fn name(&self) -> &str {
         &self.config.name
     }
 
-    /// Speed and framing of its link.
+    /// Returns the speed and framing of the link.
     pub fn link(&self) -> &LinkTiming {
         self.nic.link()
     }
 
-    /// How long a frame of `frame_len` octets, as a socket sees it, occupies the link.
+    /// Returns the time for which a frame of `frame_len` bytes without FCS occupies the link.
     #[inline]
-    pub fn occupied(&self, frame_len: u32) -> Picos {
-        self.nic.duration(frame_len)
+    pub fn transmission_time(&self, frame_len: u32) -> Picos {
+        self.nic.transmission_time(frame_len)
     }
 
-    /// Length of the longest frame it builds; [`Host::transmit`] wants a buffer of that.
+    /// Returns the length of the longest frame that the host builds. [`Host::transmit`] needs a buffer of
+    /// this length.
     pub fn frame_len_max(&self) -> usize {
-        // Answers to an echo request are as long as the request.
-        let longest = self.flows.iter().map(Requester::frame_len_max).max();
+        // An echo reply is as long as its request.
+        let longest = self.flows.iter().map(FlowSender::frame_len_max).max();
         longest
             .unwrap_or_default()
             .max(ANSWER_LEN_MAX)
@@ -146,22 +152,23 @@ impl Host {
             .max(self.given_len_max)
     }
 
-    /// Whether what it builds next in virtual time is headers, at most [`HEADERS_LEN_MAX`] octets: nothing that is stored whole waits.
+    /// Returns whether the next frame in virtual time consists of headers only, at most [`HEADERS_LEN_MAX`]
+    /// bytes.
     #[inline]
     pub fn writes_headers_only(&self) -> bool {
-        self.flows.is_empty() && self.control_front().is_none()
+        self.flows.is_empty() && self.next_control_frame().is_none()
     }
 
-    /// How late [`Host::transmit`] may be called without losing link time: what 32 of its longest frames take;
-    /// [`Picos::NEVER`] for a host without flows.
+    /// Returns the delay of a [`Host::transmit`] call that loses no link time: the time of 32 of the longest
+    /// frames. Returns [`Picos::NEVER`] for a host without flows.
     pub fn catch_up_span(&self) -> Picos {
-        let longest = self.flows.iter().map(Requester::frame_len_max).max();
+        let longest = self.flows.iter().map(FlowSender::frame_len_max).max();
         let longest = longest.max(Some(self.queue_pairs.frame_len_max).filter(|len| *len > 0));
         longest.map_or(Picos::NEVER, |frame_len| self.nic.catch_up_span(frame_len as u32))
     }
 
-    /// Starts the flows: a flow's own start time counts from `now`. The host announces itself again, in case the network
-    /// was not there when it did before.
+    /// Starts the flows. The start time of each flow counts from `now`. The host also announces its addresses
+    /// again, because the network may not have been ready for the first announcement.
     pub fn start(&mut self, now: Picos) {
         self.neighbours.announce_again(now);
         for index in 0..self.flows.len() {
@@ -171,8 +178,8 @@ impl Host {
         }
     }
 
-    /// Starts one flow, by its number; its own start time counts from `now`. False if there is none of that number. One that
-    /// sends already goes on.
+    /// Starts the flow with a number. Its start time counts from `now`. A running flow continues. Returns
+    /// `false` if there is no such flow.
     #[must_use = "false: there is no such flow"]
     pub fn start_flow(&mut self, now: Picos, flow: u32) -> bool {
         let index = self.flow_index(flow);
@@ -182,7 +189,7 @@ impl Host {
         index.is_some()
     }
 
-    /// Stops one flow, by its number; it may be started again and goes on where it was. False if there is none of that number.
+    /// Stops the flow with a number. A later start continues it. Returns `false` if there is no such flow.
     #[must_use = "false: there is no such flow"]
     pub fn stop_flow(&mut self, flow: u32) -> bool {
         let Some(index) = self.flow_index(flow) else {
@@ -201,40 +208,40 @@ impl Host {
     fn start_at(&mut self, index: usize, now: Picos) {
         if self.flows[index].started_at.is_none() {
             self.flows[index].started_at = Some(now);
-            self.enqueue_first(index, now);
+            self.enqueue_flow(index, now);
         }
     }
 
-    /// Stops all flows. What was not sent is not sent any more, nor counted as sent.
+    /// Stops all flows. Frames that are not sent yet are neither sent nor counted.
     pub fn stop(&mut self) {
         self.flows.iter_mut().for_each(|flow| flow.started_at = None);
         self.queues.iter_mut().for_each(ClassQueue::clear);
     }
 
-    /// Whether some flow has still something to send, now or later.
+    /// Returns whether any flow has frames to send, now or later.
     pub fn is_sending(&self) -> bool {
-        let sends = |flow: &Requester| flow.started_at.is_some() && !flow.is_finished();
+        let sends = |flow: &FlowSender| flow.started_at.is_some() && !flow.is_finished();
         self.flows.iter().any(sends)
     }
 
-    /// Destinations that have not said their MAC address yet.
+    /// Returns the addresses whose MAC address is not known yet.
     pub fn unresolved(&self) -> impl Iterator<Item = IpAddr> {
         self.neighbours.unresolved()
     }
 
-    /// Frames that the flows have sent so far.
+    /// Returns the number of frames that the flows have sent.
     pub fn sent_frames(&self) -> u64 {
         self.sent_frames
     }
 
-    /// Frames of flows that have arrived so far.
+    /// Returns the number of frames of flows that have arrived.
     pub fn received_frames(&self) -> u64 {
         self.receiver.received_frames()
     }
 
-    /// Takes a frame that arrived at model time `now`, when the wall clock stood at `wall_ns`.
+    /// Processes a frame that arrived at model time `now`. `wall_ns` is the wall clock at that time.
     pub fn receive(&mut self, now: Picos, wall_ns: u64, frame: &[u8], parsed: &ParsedHeaders) {
-        let inbound = Inbound {
+        let inbound = InboundFrame {
             prefix: frame,
             frame_len: frame.len() as u32,
             parsed,
@@ -242,17 +249,17 @@ impl Host {
             telemetry: None,
         };
         self.queue_pairs.begin_event(now);
-        self.take(now, wall_ns, &inbound);
+        self.process_frame(now, wall_ns, &inbound);
         self.queue_pairs.end_event(now);
     }
 
-    fn take(&mut self, now: Picos, wall_ns: u64, inbound: &Inbound<'_>) {
-        let Inbound {
+    fn process_frame(&mut self, now: Picos, wall_ns: u64, inbound: &InboundFrame<'_>) {
+        let InboundFrame {
             prefix: frame,
             parsed,
             ..
         } = *inbound;
-        if !self.admit(now, inbound) {
+        if !self.passes_nic(now, inbound) {
             return;
         }
         match RoceView::new_checked(frame) {
@@ -267,24 +274,24 @@ impl Host {
         }
     }
 
-    /// Takes a frame in virtual time, at `now`.
+    /// Processes an arriving frame in virtual time.
     #[inline]
-    pub fn receive_virtual(&mut self, now: Picos, inbound: &Inbound<'_>) {
+    pub fn receive_virtual(&mut self, now: Picos, inbound: &InboundFrame<'_>) {
         self.queue_pairs.begin_event(now);
-        self.take_virtual(now, inbound);
+        self.process_virtual_frame(now, inbound);
         self.queue_pairs.end_event(now);
     }
 
     #[inline(always)]
-    fn take_virtual(&mut self, now: Picos, inbound: &Inbound<'_>) {
-        if !self.admit(now, inbound) {
+    fn process_virtual_frame(&mut self, now: Picos, inbound: &InboundFrame<'_>) {
+        if !self.passes_nic(now, inbound) {
             return;
         }
-        let Inbound { prefix, parsed, .. } = *inbound;
+        let InboundFrame { prefix, parsed, .. } = *inbound;
         if inbound.damaged {
             self.receiver.receive_damaged(prefix);
         } else if self.queue_pairs.receive(now, prefix, parsed, inbound.telemetry) {
-            // The transport has it.
+            // The transport has processed the frame.
         } else if is_trimmed(prefix, parsed) {
             self.receiver.totals.trimmed_frames += 1;
         } else if let Ok(view) = RoceView::new_checked(prefix) {
@@ -294,9 +301,10 @@ impl Host {
         }
     }
 
-    /// Whether a frame gets past the NIC: a pause stops there, and what is for others or finds no room.
+    /// Returns whether the NIC passes a frame on. It consumes pauses, and drops frames for other hosts and
+    /// frames that do not fit into the receive buffer.
     #[inline]
-    fn admit(&mut self, now: Picos, inbound: &Inbound<'_>) -> bool {
+    fn passes_nic(&mut self, now: Picos, inbound: &InboundFrame<'_>) -> bool {
         if inbound.parsed.payload == Payload::MacControl {
             self.receive_control(now, inbound.prefix);
             return false;
@@ -309,10 +317,10 @@ impl Host {
             self.receiver.totals.flooded_frames += 1;
             return false;
         }
-        self.take_in(now, inbound.frame_len, inbound.parsed)
+        self.store_in_receive_buffer(now, inbound.frame_len, inbound.parsed)
     }
 
-    fn receive_other(&mut self, now: Picos, inbound: &Inbound<'_>) {
+    fn receive_other(&mut self, now: Picos, inbound: &InboundFrame<'_>) {
         self.receiver.totals.other_frames += 1;
         let Some(resolved) = self.neighbours.receive(now, inbound.prefix, inbound.parsed) else {
             return;
@@ -322,118 +330,128 @@ impl Host {
             let flow = &mut self.flows[index];
             if flow.next_hop() == resolved.ip && !flow.is_resolved() {
                 flow.resolve(resolved.mac);
-                self.enqueue_first(index, now);
+                self.enqueue_flow(index, now);
             }
         }
     }
 
-    /// The next frame to put on the wire now, built at the front of `buf`; `None`: nothing may be sent before
-    /// [`Host::next_deadline`]. `wall_ns` goes into its stamp.
+    /// Builds the next frame at the front of `buf` and returns its length. Returns `None` if nothing may be
+    /// sent before [`Host::next_deadline`]. `wall_ns` is written into the stamp of the frame.
     ///
-    /// A frame that is returned counts as sent. `buf` must hold [`Host::frame_len_max`] bytes; what does not fit is not sent.
+    /// A returned frame counts as sent. `buf` must have [`Host::frame_len_max`] bytes. A frame that does not
+    /// fit is not sent.
     pub fn transmit(&mut self, now: Picos, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
-        self.emit(now, || wall_ns, buf, Depth::Whole)
+        self.emit_next(now, || wall_ns, buf, EmitMode::Whole)
             .map(|emitted| emitted.frame_len)
     }
 
-    /// As [`Host::transmit`], in virtual time: of frames of queue pairs the headers alone are written.
-    #[inline(always)] // what it returns is large
-    pub fn transmit_virtual(&mut self, now: Picos, buf: &mut [u8]) -> Option<Emitted> {
-        self.emit(now, || now.as_nanos(), buf, Depth::Headers)
+    /// Does the same as [`Host::transmit`] in virtual time. Frames of queue pairs consist of headers only.
+    #[inline(always)] // because the returned value is large
+    pub fn transmit_virtual(&mut self, now: Picos, buf: &mut [u8]) -> Option<EmittedFrame> {
+        self.emit_next(now, || now.as_nanos(), buf, EmitMode::Headers)
     }
 
     #[inline]
-    fn emit(
+    fn emit_next(
         &mut self,
         now: Picos,
         wall_ns: impl FnOnce() -> u64,
         buf: &mut [u8],
-        depth: Depth,
-    ) -> Option<Emitted> {
+        mode: EmitMode,
+    ) -> Option<EmittedFrame> {
         self.neighbours.advance(now);
         self.queue_pairs.advance(now);
-        self.signal(now);
-        if self.control_front().is_some()
+        self.update_pfc(now);
+        if self.next_control_frame().is_some()
             && let Some(frame_len) = self.transmit_control(now, buf)
         {
-            return Some(Emitted::whole(frame_len));
+            return Some(EmittedFrame::complete(frame_len));
         }
         loop {
             let queue_pairs = self.queue_pairs.earliest();
-            let turn = match self.flows.is_empty() {
-                true => self.nic.turn(now, queue_pairs)?,
+            let slot = match self.flows.is_empty() {
+                true => self.nic.select_class(now, queue_pairs)?,
                 false => {
                     let queues = &self.queues;
                     let first = |class: usize| queues[class].earliest();
-                    self.nic
-                        .turn(now, queue_pairs.or(first, &mut [Picos::NEVER; PRIORITIES]))?
+                    self.nic.select_class(
+                        now,
+                        queue_pairs.merged_with(first, &mut [Picos::NEVER; PRIORITIES]),
+                    )?
                 }
             };
-            let flows_at = self.queues[turn.class].earliest();
-            let of_queue_pair = match queue_pairs.at[turn.class] {
-                at if at > turn.start => false,
-                _ if flows_at > turn.start => true,
+            let flows_at = self.queues[slot.class].earliest();
+            let of_queue_pair = match queue_pairs.at[slot.class] {
+                at if at > slot.start => false,
+                _ if flows_at > slot.start => true,
                 _ => !self.queue_pair_sent,
             };
             self.queue_pair_sent = of_queue_pair;
             if !of_queue_pair {
-                return self.emit_of_flow(now, wall_ns(), turn, buf).map(Emitted::whole);
+                return self
+                    .emit_flow_frame(now, wall_ns(), slot, buf)
+                    .map(EmittedFrame::complete);
             }
-            // What could not be written counts as sent and is lost; the next one has its turn.
-            let left_at = self.left_at(turn, now);
-            if let Some(emitted) = self.queue_pairs.emit(left_at, turn.class as u8, depth, buf) {
-                let turn = self.nic.limit_catch_up(turn, now, emitted.frame_len as u32);
-                self.nic.sent(turn, emitted.frame_len as u32);
+            // A frame that could not be written counts as sent and is lost. The next frame follows.
+            let departure_time = self.departure_time(slot, now);
+            if let Some(emitted) = self
+                .queue_pairs
+                .emit_next(departure_time, slot.class as u8, mode, buf)
+            {
+                let slot = self.nic.limit_catch_up(slot, now, emitted.frame_len as u32);
+                self.nic.record_sent(slot, emitted.frame_len as u32);
                 self.queue_pairs
-                    .link_free_at(now, self.nic.duration(emitted.frame_len as u32));
+                    .link_free_at(now, self.nic.transmission_time(emitted.frame_len as u32));
                 return Some(emitted);
             }
         }
     }
 
-    /// When a packet of a queue pair leaves, as its rate limiter is to see it: a call that comes late, within what can be caught up
-    /// with, is none of its business. In virtual time no call is late.
+    /// Returns the departure time of a queue pair's packet for its rate limiter. A late call within the
+    /// catch-up time does not change this time. In virtual time no call is late.
     #[inline]
-    fn left_at(&self, turn: Turn, now: Picos) -> Picos {
-        if turn.start == now {
+    fn departure_time(&self, slot: SendSlot, now: Picos) -> Picos {
+        if slot.start == now {
             return now;
         }
         let span = self.nic.catch_up_span(self.queue_pairs.frame_len_max as u32);
-        turn.start.max(Picos(now.0.saturating_sub(span.0)))
+        slot.start.max(Picos(now.0.saturating_sub(span.0)))
     }
 
-    fn emit_of_flow(&mut self, now: Picos, wall_ns: u64, turn: Turn, buf: &mut [u8]) -> Option<usize> {
-        let index = self.queues[turn.class].pop(turn.start)?;
+    fn emit_flow_frame(&mut self, now: Picos, wall_ns: u64, slot: SendSlot, buf: &mut [u8]) -> Option<usize> {
+        let index = self.queues[slot.class].pop(slot.start)?;
         let flow = &mut self.flows[index as usize];
         let frame_len = flow.next_frame_len();
-        let turn = self.nic.limit_catch_up(turn, now, frame_len as u32);
+        let slot = self.nic.limit_catch_up(slot, now, frame_len as u32);
         let built = flow.build(wall_ns, buf);
         if built.is_some() {
-            flow.pacer.sent(turn.start, self.nic.wire_len(frame_len as u32));
-            self.nic.sent(turn, frame_len as u32);
+            flow.pacer
+                .record_sent(slot.start, self.nic.wire_len(frame_len as u32));
+            self.nic.record_sent(slot, frame_len as u32);
             self.sent_frames += 1;
         }
         if !flow.is_finished() {
-            self.queues[turn.class].push(flow.pacer.due(), index);
+            self.queues[slot.class].push(flow.pacer.due(), index);
         }
         built
     }
 
-    /// When to call [`Host::transmit`] next if nothing arrives; not later than now if it has something to send now.
+    /// Returns the time of the next [`Host::transmit`] call if nothing arrives. The time is not after now if
+    /// a frame is ready.
     pub fn next_deadline(&self) -> Picos {
         self.next_departure().min(self.next_timer())
     }
 
-    /// When its link is free again: it sends nothing before.
+    /// Returns the time at which the link is free again.
     #[inline]
     pub fn link_free(&self) -> Picos {
         self.nic.link_free()
     }
 
-    /// When it may send next, as things stand.
+    /// Returns the time of the next departure in the current state.
     #[inline(always)]
     pub fn next_departure(&self) -> Picos {
-        let control = match self.control_front() {
+        let control = match self.next_control_frame() {
             Some(frame) => frame.created.max(self.nic.link_free()),
             None => Picos::NEVER,
         };
@@ -443,16 +461,20 @@ impl Host {
             false => {
                 let first = |class: usize| self.queues[class].earliest();
                 self.nic
-                    .next_start(queue_pairs.or(first, &mut [Picos::NEVER; PRIORITIES]))
+                    .next_start(queue_pairs.merged_with(first, &mut [Picos::NEVER; PRIORITIES]))
             }
         };
         start.min(control)
     }
 
-    /// When something changes by time alone: pauses, timers of queue pairs and neighbours, the receive buffer.
+    /// Returns the next time at which a pause, a timer of a queue pair or neighbour, or the receive buffer
+    /// changes.
     #[inline]
     pub fn next_timer(&self) -> Picos {
-        let intake = self.intake.as_ref().map_or(Picos::NEVER, Intake::next_deadline);
+        let intake = self
+            .intake
+            .as_ref()
+            .map_or(Picos::NEVER, SlowReceiveBuffer::next_deadline);
         self.nic
             .next_change()
             .min(self.neighbours.next_deadline())
@@ -460,15 +482,15 @@ impl Host {
             .min(intake)
     }
 
-    /// Does what is due by time alone, and sends nothing.
+    /// Processes due timers without sending a frame.
     pub fn advance(&mut self, now: Picos) {
         self.nic.advance(now);
         self.neighbours.advance(now);
         self.queue_pairs.advance(now);
-        self.signal(now);
+        self.update_pfc(now);
     }
 
-    fn enqueue_first(&mut self, index: usize, now: Picos) {
+    fn enqueue_flow(&mut self, index: usize, now: Picos) {
         let flow = &mut self.flows[index];
         let Some(started_at) = flow.started_at else { return };
         if !flow.is_resolved() || flow.is_finished() {
@@ -481,14 +503,14 @@ impl Host {
 
     fn receive_control(&mut self, now: Picos, frame: &[u8]) {
         match MacControl::parse(frame) {
-            Ok(MacControl::Pfc(pfc)) => self.nic.pause(now, pfc.enable, &pfc.quanta),
-            Ok(MacControl::Pause { quanta }) => self.nic.pause_all(now, quanta),
+            Ok(MacControl::Pfc(pfc)) => self.nic.receive_pfc(now, pfc.enable, &pfc.quanta),
+            Ok(MacControl::Pause { quanta }) => self.nic.receive_pause(now, quanta),
             Err(_) => self.receiver.totals.malformed_control_frames += 1,
         }
     }
 
-    /// Lets a frame into the receive buffer; false if it is full.
-    fn take_in(&mut self, now: Picos, frame_len: u32, parsed: &ParsedHeaders) -> bool {
+    /// Stores a frame in the receive buffer. Returns `false` if the buffer is full.
+    fn store_in_receive_buffer(&mut self, now: Picos, frame_len: u32, parsed: &ParsedHeaders) -> bool {
         let Some(intake) = &mut self.intake else {
             return true;
         };
@@ -498,57 +520,59 @@ impl Host {
         if !taken {
             self.nic.count_rx_dropped(class);
         }
-        self.signal(now);
+        self.update_pfc(now);
         taken
     }
 
-    /// Tells the peer to pause or to go on, where the receive buffer asks for it.
+    /// Sends PFC frames to the peer if the receive buffer requires them.
     #[inline]
-    fn signal(&mut self, now: Picos) {
+    fn update_pfc(&mut self, now: Picos) {
         if self.intake.is_some() {
-            self.signal_intake(now);
+            self.send_due_pfc(now);
         }
     }
 
-    fn signal_intake(&mut self, now: Picos) {
+    fn send_due_pfc(&mut self, now: Picos) {
         if self.pfc_outbox.len() >= PFC_OUTBOX_MAX {
             return;
         }
-        if let Some(pfc) = self.intake.as_mut().and_then(|intake| intake.signal(now)) {
+        if let Some(pfc) = self.intake.as_mut().and_then(|intake| intake.next_pfc(now)) {
             self.nic.count_pfc_sent(pfc.enable);
             let bytes = MacControl::Pfc(pfc).to_frame(self.config.mac).to_vec();
             self.pfc_outbox.push_back(ControlFrame { created: now, bytes });
         }
     }
 
-    /// Sends a MAC control frame ahead of all data, as a misbehaving NIC does.
+    /// Sends a MAC control frame before all data, as a faulty NIC would.
     ///
     /// # Errors
-    /// [`SendRefused::QueueFull`]; the frame counts in [`NicCounters::tx_dropped_frames`](super::NicCounters).
-    pub fn send_mac_control(&mut self, now: Picos, control: MacControl) -> Result<(), SendRefused> {
-        self.queue_ahead(now, control.to_frame(self.config.mac).to_vec())
+    /// Returns [`SendFrameError::QueueFull`]. The frame is counted in
+    /// [`NicCounters::tx_dropped_frames`](super::NicCounters).
+    pub fn send_mac_control(&mut self, now: Picos, control: MacControl) -> Result<(), SendFrameError> {
+        self.queue_before_data(now, control.to_frame(self.config.mac).to_vec())
     }
 
-    /// Sends a frame that is given as bytes, without FCS, ahead of all data. It may be longer than the frames of the host's own flows:
-    /// [`Host::frame_len_max`] grows with it.
+    /// Sends a given frame without FCS before all data. The frame may be longer than those of the host, in
+    /// which case [`Host::frame_len_max`] grows.
     ///
     /// # Errors
-    /// A frame that is shorter than an Ethernet header, or longer than [`SENT_FRAME_LEN_MAX`]; too many frames that wait, which
-    /// counts in [`NicCounters::tx_dropped_frames`](super::NicCounters) too.
-    pub fn send_frame(&mut self, now: Picos, bytes: &[u8]) -> Result<(), SendRefused> {
+    /// Returns an error if the frame is shorter than an Ethernet header or longer than
+    /// [`SENT_FRAME_LEN_MAX`], or if too many frames wait. The last case is also counted in
+    /// [`NicCounters::tx_dropped_frames`](super::NicCounters).
+    pub fn send_frame(&mut self, now: Picos, bytes: &[u8]) -> Result<(), SendFrameError> {
         if !(ETHERNET_LEN..=SENT_FRAME_LEN_MAX).contains(&bytes.len()) {
-            return Err(SendRefused::Length {
+            return Err(SendFrameError::Length {
                 frame_len: bytes.len(),
             });
         }
-        self.queue_ahead(now, bytes.to_vec())
+        self.queue_before_data(now, bytes.to_vec())
     }
 
-    /// Queues a frame ahead of all data.
-    fn queue_ahead(&mut self, now: Picos, bytes: Vec<u8>) -> Result<(), SendRefused> {
+    /// Queues a frame before all data.
+    fn queue_before_data(&mut self, now: Picos, bytes: Vec<u8>) -> Result<(), SendFrameError> {
         if self.pfc_outbox.len() >= PFC_OUTBOX_MAX {
             self.nic.count_tx_dropped();
-            return Err(SendRefused::QueueFull);
+            return Err(SendFrameError::QueueFull);
         }
         if let Ok(MacControl::Pfc(pfc)) = MacControl::parse(&bytes) {
             self.nic.count_pfc_sent(pfc.enable);
@@ -559,12 +583,12 @@ impl Host {
     }
 
     #[inline]
-    fn control_front(&self) -> Option<&ControlFrame> {
+    fn next_control_frame(&self) -> Option<&ControlFrame> {
         self.pfc_outbox.front().or_else(|| self.neighbours.front())
     }
 
     fn transmit_control(&mut self, now: Picos, buf: &mut [u8]) -> Option<usize> {
-        let start = self.control_front()?.created.max(self.nic.link_free());
+        let start = self.next_control_frame()?.created.max(self.nic.link_free());
         if start > now {
             return None;
         }
@@ -576,14 +600,14 @@ impl Host {
         room.copy_from_slice(&frame.bytes);
         let is_mac_control = frame.bytes.get(12..14) == Some(&ETHERTYPE_MAC_CONTROL.to_be_bytes());
         self.nic
-            .sent_ahead(start, frame.bytes.len() as u32, is_mac_control);
+            .record_sent_before_data(start, frame.bytes.len() as u32, is_mac_control);
         Some(frame.bytes.len())
     }
 }
 
-/// Queue pairs.
+/// Methods for queue pairs.
 impl Host {
-    /// Creates a queue pair. Its peer's link address is asked for, if the setup does not say it.
+    /// Creates a queue pair. Resolves the MAC address of the next hop if the setup does not contain it.
     pub fn create_queue_pair(&mut self, setup: QueuePairSetup) -> QpIndex {
         let (index, unresolved) = self.queue_pairs.create(setup, &self.config);
         if let Some(ip) = unresolved {
@@ -595,7 +619,7 @@ impl Host {
     /// Posts a work request.
     ///
     /// # Errors
-    /// See [`PostError`].
+    /// Returns the error of the queue pair, see [`PostError`].
     pub fn post(&mut self, now: Picos, qp: QpIndex, request: WorkRequest) -> Result<(), PostError> {
         self.queue_pairs.post(now, qp, request)
     }
@@ -605,34 +629,34 @@ impl Host {
         self.queue_pairs.post_receives(now, qp, count);
     }
 
-    /// Takes what queue pairs have completed since the last call, in order.
+    /// Takes the completions of queue pairs since the last call, in order.
     pub fn completions(&mut self) -> impl Iterator<Item = Completion> + '_ {
         self.queue_pairs.completions()
     }
 
-    /// Whether there is something to be taken by [`Host::completions`].
+    /// Returns whether [`Host::completions`] would return at least one completion.
     #[inline]
     pub fn has_completions(&self) -> bool {
         self.queue_pairs.has_completions()
     }
 
-    /// As [`Endpoint::completes_nothing_before`].
+    /// Returns [`Endpoint::completes_nothing_before`] of the queue pairs.
     #[inline]
     pub fn completes_nothing_before(&self, until: Picos) -> bool {
         self.queue_pairs.completes_nothing_before(until)
     }
 
-    /// What all queue pairs have counted, under the names of Linux `hw_counters`.
+    /// Returns the counters of all queue pairs, with the names of Linux `hw_counters`.
     pub fn rdma_counters(&self) -> Counters {
         self.queue_pairs.counters()
     }
 
-    /// The transport, to be read.
+    /// Returns the RDMA endpoint.
     pub fn endpoint(&self) -> &Endpoint {
         self.queue_pairs.endpoint()
     }
 
-    /// What it was told to be.
+    /// Returns the configuration of the host.
     pub fn config(&self) -> &HostConfig {
         &self.config
     }

@@ -1,6 +1,6 @@
-//! The event log: one JSON object a line, the same bytes for the same plan and seed on every machine.
+//! Event log: one JSON object per line. The same plan and seed give the same bytes on every machine.
 //!
-//! The form is in `docs/events.md`.
+//! `docs/events.md` documents the format.
 
 use std::io::{self, Write};
 
@@ -8,53 +8,53 @@ use xoff_dataplane::{Picos, PortId, QueueId, SwitchEvent, SwitchEventKind, Verdi
 use xoff_wire::{LinkQuality, MacControl};
 
 use super::observer::{FrameView, Observer};
-use super::plan::{End, FabricPlan};
+use super::plan::{FabricPlan, LinkEnd};
 use super::simulation::LastingDeadlock;
 use xoff_rdma::{Completion, CompletionKind};
 use xoff_telemetry::{action_name, event_name};
 
-/// Name and version of the log's form. The number changes when a field changes its meaning or goes.
+/// Name and version of the log format. The version changes when a field changes its meaning or is removed.
 pub const EVENTS_SCHEMA: &str = "xoff.events/1";
 
-/// Writes events to `out`. Names are kept as JSON writes them, without the quotes.
+/// Observer that writes events to `out`. Names are stored JSON-escaped, without quotes.
 #[derive(Debug)]
 pub struct EventLog<W> {
     out: W,
     switches: Vec<(String, Vec<String>)>,
     hosts: Vec<String>,
     links: Vec<String>,
-    /// Every frame on every link too, not only what is special.
+    /// The log also contains ordinary frames on links.
     frames: bool,
     error: Option<io::Error>,
 }
 
 impl<W: Write> EventLog<W> {
-    /// A log of a plan's events; with `frames` also of every frame that begins to leave or arrives. Its first line says what
-    /// it is, of which lab and with which seed.
+    /// Creates an event log for a plan. The first line contains the schema, the lab and the seed. With
+    /// `frames` the log contains each departure and arrival of a frame.
     pub fn new(plan: &FabricPlan, lab: &str, seed: u64, frames: bool, out: W) -> EventLog<W> {
         let switch = |config: &xoff_dataplane::config::SwitchConfig| {
-            let ports = config.ports.iter().map(|port| escaped(&port.name)).collect();
-            (escaped(&config.name), ports)
+            let ports = config.ports.iter().map(|port| json_escaped(&port.name)).collect();
+            (json_escaped(&config.name), ports)
         };
         let mut log = EventLog {
             out,
             switches: plan.switches.iter().map(switch).collect(),
-            hosts: plan.hosts.iter().map(|host| escaped(&host.name)).collect(),
-            links: plan.links.iter().map(|link| escaped(&link.name)).collect(),
+            hosts: plan.hosts.iter().map(|host| json_escaped(&host.name)).collect(),
+            links: plan.links.iter().map(|link| json_escaped(&link.name)).collect(),
             frames,
             error: None,
         };
-        let lab = escaped(lab);
-        log.line(format_args!(
+        let lab = json_escaped(lab);
+        log.write_line(format_args!(
             r#"{{"schema":"{EVENTS_SCHEMA}","lab":"{lab}","seed":{seed},"frames":{frames}}}"#
         ));
         log
     }
 
-    /// Ends the log.
+    /// Flushes the log.
     ///
     /// # Errors
-    /// The first failure to write; nothing was written behind it.
+    /// Returns the first write error. Nothing was written after it.
     pub fn finish(mut self) -> io::Result<W> {
         match self.error.take() {
             Some(error) => Err(error),
@@ -65,7 +65,7 @@ impl<W: Write> EventLog<W> {
         }
     }
 
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+    fn write_line(&mut self, line: std::fmt::Arguments<'_>) {
         if self.error.is_none()
             && let Err(error) = writeln!(self.out, "{line}")
         {
@@ -73,51 +73,51 @@ impl<W: Write> EventLog<W> {
         }
     }
 
-    fn name(&self, end: End) -> String {
+    fn end_name(&self, end: LinkEnd) -> String {
         match end {
-            End::Host(host) => self.hosts[host as usize].clone(),
-            End::Switch { switch, port } => {
+            LinkEnd::Host(host) => self.hosts[host as usize].clone(),
+            LinkEnd::Switch { switch, port } => {
                 let (name, ports) = &self.switches[switch as usize];
                 format!("{name}:{}", ports[usize::from(port)])
             }
         }
     }
 
-    fn frame(&mut self, at: Picos, what: &str, end: End, frame: &FrameView<'_>) {
-        let name = self.name(end);
+    fn write_frame(&mut self, at: Picos, what: &str, end: LinkEnd, frame: &FrameView<'_>) {
+        let name = self.end_name(end);
         let (ps, len, ecn) = (at.0, frame.frame_len, frame.ecn());
         match frame.bth() {
             Some(bth) => {
                 let (opcode, qp, psn) = (bth.opcode().name(), bth.dest_qp(), bth.psn());
-                self.line(format_args!(
+                self.write_line(format_args!(
                     r#"{{"ps":{ps},"event":"{what}","at":"{name}","len":{len},"ecn":{ecn},"opcode":"{opcode}","qp":{qp},"psn":{psn}}}"#
                 ));
             }
             None => match LinkQuality::parse(frame.prefix) {
                 Ok(message) => {
-                    let (sequence, sites) = (message.sequence, sites(&message));
-                    self.line(format_args!(
+                    let (sequence, sites) = (message.sequence, format_sites(&message));
+                    self.write_line(format_args!(
                         r#"{{"ps":{ps},"event":"{what}","at":"{name}","len":{len},"ecn":{ecn},"sequence":{sequence},"sites":[{sites}]}}"#
                     ));
                 }
-                Err(_) => self.line(format_args!(
+                Err(_) => self.write_line(format_args!(
                     r#"{{"ps":{ps},"event":"{what}","at":"{name}","len":{len},"ecn":{ecn}}}"#
                 )),
             },
         }
     }
 
-    fn pause(&mut self, at: Picos, end: End, frame: &FrameView<'_>) -> bool {
+    fn write_pause(&mut self, at: Picos, end: LinkEnd, frame: &FrameView<'_>) -> bool {
         let Ok(control) = MacControl::parse(frame.prefix) else {
             return false;
         };
-        let (ps, name) = (at.0, self.name(end));
+        let (ps, name) = (at.0, self.end_name(end));
         match control {
-            MacControl::Pfc(pfc) => self.line(format_args!(
+            MacControl::Pfc(pfc) => self.write_line(format_args!(
                 r#"{{"ps":{ps},"event":"pfc","at":"{name}","enable":{},"quanta":{:?}}}"#,
                 pfc.enable, pfc.quanta
             )),
-            MacControl::Pause { quanta, .. } => self.line(format_args!(
+            MacControl::Pause { quanta, .. } => self.write_line(format_args!(
                 r#"{{"ps":{ps},"event":"pause","at":"{name}","quanta":{quanta}}}"#
             )),
         }
@@ -125,8 +125,9 @@ impl<W: Write> EventLog<W> {
     }
 }
 
-/// What a link quality message says: of each site its number, Mb/s, load and utilisation, the latter `null` if not measured.
-fn sites(message: &LinkQuality<'_>) -> String {
+/// Formats the sites of a link quality message: number, capacity in Mb/s, load and utilisation of each site.
+/// Values that were not measured are `null`.
+fn format_sites(message: &LinkQuality<'_>) -> String {
     let mut text = String::new();
     for entry in message.entries() {
         let comma = if text.is_empty() { "" } else { "," };
@@ -139,34 +140,34 @@ fn sites(message: &LinkQuality<'_>) -> String {
     text
 }
 
-/// A name as JSON writes it, without the quotes around it.
-fn escaped(name: &str) -> String {
+/// Returns a name in JSON notation, without quotes.
+fn json_escaped(name: &str) -> String {
     let quoted = serde_json::Value::from(name).to_string();
     quoted[1..quoted.len() - 1].to_owned()
 }
 
 impl<W: Write> Observer for EventLog<W> {
-    fn departed(&mut self, at: Picos, _: Picos, from: End, frame: FrameView<'_>) {
-        if self.pause(at, from, &frame) || !self.frames {
+    fn frame_departed(&mut self, at: Picos, _: Picos, from: LinkEnd, frame: FrameView<'_>) {
+        if self.write_pause(at, from, &frame) || !self.frames {
             return;
         }
-        self.frame(at, "depart", from, &frame);
+        self.write_frame(at, "depart", from, &frame);
     }
 
-    fn arrived(&mut self, at: Picos, to: End, frame: FrameView<'_>) {
+    fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
         if self.frames {
-            self.frame(at, "arrive", to, &frame);
+            self.write_frame(at, "arrive", to, &frame);
         }
     }
 
-    fn decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
+    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
         if let Verdict::Dropped(drop) = verdict {
-            let name = self.name(End::Switch { switch, port: port.0 });
-            let counted = self.name(End::Switch {
+            let name = self.end_name(LinkEnd::Switch { switch, port: port.0 });
+            let counted = self.end_name(LinkEnd::Switch {
                 switch,
                 port: drop.port.0,
             });
-            self.line(format_args!(
+            self.write_line(format_args!(
                 r#"{{"ps":{},"event":"drop","at":"{name}","by":"{counted}","reason":"{}","tc":{},"len":{}}}"#,
                 at.0,
                 drop.reason.name(),
@@ -176,13 +177,13 @@ impl<W: Write> Observer for EventLog<W> {
         }
     }
 
-    fn struck(&mut self, at: Picos, from: End, frame: FrameView<'_>, lost: bool) {
-        self.frame(at, if lost { "lost" } else { "damaged" }, from, &frame);
+    fn fault_applied(&mut self, at: Picos, from: LinkEnd, frame: FrameView<'_>, lost: bool) {
+        self.write_frame(at, if lost { "lost" } else { "damaged" }, from, &frame);
     }
 
     fn link_changed(&mut self, at: Picos, link: usize, up: bool) {
         let name = self.links[link].clone();
-        self.line(format_args!(
+        self.write_line(format_args!(
             r#"{{"ps":{},"event":"link","link":"{name}","up":{up}}}"#,
             at.0
         ));
@@ -190,16 +191,16 @@ impl<W: Write> Observer for EventLog<W> {
 
     fn deadlocked(&mut self, at: Picos, lasting: &LastingDeadlock) {
         let ports = serde_json::Value::from(lasting.deadlock.ports.clone());
-        self.line(format_args!(
+        self.write_line(format_args!(
             r#"{{"ps":{},"event":"deadlock","since_ps":{},"queue":{},"ports":{ports}}}"#,
             at.0, lasting.since.0, lasting.deadlock.queue
         ));
     }
 
-    fn told(&mut self, switch: u32, event: &SwitchEvent) {
+    fn switch_event(&mut self, switch: u32, event: &SwitchEvent) {
         let (ps, what) = (event.at.0, event_name(&event.kind));
         let place = |queue: QueueId| {
-            self.name(End::Switch {
+            self.end_name(LinkEnd::Switch {
                 switch,
                 port: queue.port().0,
             })
@@ -212,36 +213,36 @@ impl<W: Write> Observer for EventLog<W> {
             } => {
                 let (at, number) = (place(queue), queue.number());
                 let (action, paused_ps) = (action_name(action), paused.0);
-                self.line(format_args!(
+                self.write_line(format_args!(
                     r#"{{"ps":{ps},"event":"{what}","at":"{at}","queue":{number},"action":"{action}","paused_ps":{paused_ps}}}"#
                 ));
             }
             SwitchEventKind::StormRestored { queue } => {
                 let (at, number) = (place(queue), queue.number());
-                self.line(format_args!(
+                self.write_line(format_args!(
                     r#"{{"ps":{ps},"event":"{what}","at":"{at}","queue":{number}}}"#
                 ));
             }
             SwitchEventKind::BigRedSwitch { on } => {
                 let name = self.switches[switch as usize].0.clone();
-                self.line(format_args!(
+                self.write_line(format_args!(
                     r#"{{"ps":{ps},"event":"{what}","at":"{name}","on":{on}}}"#
                 ));
             }
         }
     }
 
-    fn completed(&mut self, host: usize, completion: &Completion) {
+    fn request_completed(&mut self, host: usize, completion: &Completion) {
         let (ps, qp) = (completion.at.0, completion.qp.0);
         let name = self.hosts[host].clone();
         match completion.kind {
-            CompletionKind::Acked { id } => self.line(format_args!(
+            CompletionKind::Acked { id } => self.write_line(format_args!(
                 r#"{{"ps":{ps},"event":"acked","at":"{name}","qp_index":{qp},"id":{id}}}"#
             )),
-            CompletionKind::Failed { id, why } => self.line(format_args!(
+            CompletionKind::Failed { id, why } => self.write_line(format_args!(
                 r#"{{"ps":{ps},"event":"failed","at":"{name}","qp_index":{qp},"id":{id},"why":"{why:?}"}}"#
             )),
-            CompletionKind::Received { message, bytes, .. } => self.line(format_args!(
+            CompletionKind::Received { message, bytes, .. } => self.write_line(format_args!(
                 r#"{{"ps":{ps},"event":"received","at":"{name}","qp_index":{qp},"message":{message},"bytes":{bytes}}}"#
             )),
         }

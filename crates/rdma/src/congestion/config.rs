@@ -1,4 +1,4 @@
-//! Congestion control by name, as lab files have it.
+//! Congestion control algorithms by name, as lab files select them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,22 +7,22 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use xoff_units::Picos;
 
-use super::parameters::{Overrides, ParameterError, ParameterSet, Value};
+use super::parameters::{ParameterError, ParameterSet, ParameterValue, PresetOverrides};
 use super::{
-    CongestionControl, Constant, ConstantParameters, Context, Dcqcn, DcqcnNic, DcqcnNicParameters,
-    DcqcnParameters, Dctcp, DctcpParameters, Factory, Feedback, Hpcc, HpccParameters, Swift, SwiftParameters,
-    Timely, TimelyParameters,
+    CongestionControl, CongestionFeedback, ConstantRate, ConstantRateParameters, ControllerContext,
+    ControllerFactory, Dcqcn, DcqcnNic, DcqcnNicParameters, DcqcnParameters, Dctcp, DctcpParameters, Hpcc,
+    HpccParameters, Swift, SwiftParameters, Timely, TimelyParameters,
 };
 
-/// The algorithms that come with xoff.
+/// Congestion control algorithms of xoff.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Algorithm {
-    /// [`Constant`].
+    /// [`ConstantRate`], no congestion control.
     #[default]
     None,
-    /// [`Dcqcn`], as published.
+    /// [`Dcqcn`], DCQCN as published.
     Dcqcn,
-    /// [`DcqcnNic`], as network cards implement it.
+    /// [`DcqcnNic`], DCQCN as network cards implement it.
     DcqcnNic,
     /// [`Dctcp`].
     Dctcp,
@@ -35,7 +35,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Algorithm; 7] = [
         Algorithm::None,
         Algorithm::Dcqcn,
@@ -46,10 +46,10 @@ impl Algorithm {
         Algorithm::Swift,
     ];
 
-    /// Its name in lab files.
+    /// Returns the name of the algorithm in lab files.
     pub fn name(self) -> &'static str {
         match self {
-            Algorithm::None => ConstantParameters::ALGORITHM,
+            Algorithm::None => ConstantRateParameters::ALGORITHM,
             Algorithm::Dcqcn => DcqcnParameters::ALGORITHM,
             Algorithm::DcqcnNic => DcqcnNicParameters::ALGORITHM,
             Algorithm::Dctcp => DctcpParameters::ALGORITHM,
@@ -80,35 +80,36 @@ impl FromStr for Algorithm {
     }
 }
 
-/// An algorithm and what is changed of its parameters.
+/// A congestion control algorithm and its changed parameters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Choice {
-    /// Which one.
+pub struct CongestionConfig {
+    /// Selected algorithm.
     pub algorithm: Algorithm,
-    /// Parameters by name. `preset` names the set that the others change; without it that is the algorithm's first one.
-    pub parameters: BTreeMap<String, Value>,
+    /// Parameters by name. `preset` selects a named parameter set, which the other entries change. The
+    /// default is the first preset of the algorithm.
+    pub parameters: BTreeMap<String, ParameterValue>,
 }
 
-impl Choice {
-    /// An algorithm with its default parameters.
-    pub fn new(algorithm: Algorithm) -> Choice {
-        Choice {
+impl CongestionConfig {
+    /// Creates a configuration with the default parameters of an algorithm.
+    pub fn new(algorithm: Algorithm) -> CongestionConfig {
+        CongestionConfig {
             algorithm,
             parameters: BTreeMap::new(),
         }
     }
 
-    /// With a parameter changed, or a preset chosen. Checked by [`factory`](Choice::factory).
-    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Choice {
+    /// Sets a parameter or selects a preset. [`factory`](CongestionConfig::factory) checks the value.
+    pub fn with_parameter(mut self, name: &str, value: impl Into<ParameterValue>) -> CongestionConfig {
         self.parameters.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Makes controllers of this choice, or says what is wrong with its parameters.
-    pub fn factory(&self) -> Result<Factory, ParameterError> {
+    /// Creates a controller factory, or returns the first error in the parameters.
+    pub fn factory(&self) -> Result<ControllerFactory, ParameterError> {
         let values = &self.parameters;
         match self.algorithm {
-            Algorithm::None => factory(values, |p, context| Box::new(Constant::new(p, context))),
+            Algorithm::None => factory(values, |p, context| Box::new(ConstantRate::new(p, context))),
             Algorithm::Dcqcn => factory(values, |p, context| Box::new(Dcqcn::new(p, context))),
             Algorithm::DcqcnNic => factory(values, |p, context| Box::new(DcqcnNic::new(p, context))),
             Algorithm::Dctcp => factory(values, |p, context| Box::new(Dctcp::new(p, context))),
@@ -118,33 +119,34 @@ impl Choice {
         }
     }
 
-    /// What the far end should tell of congestion marks, unless the user says otherwise.
+    /// Returns the default feedback for ECN marks.
     ///
-    /// The distance of 50 us between notifications is the DCQCN paper's, that of 4 us NVIDIA's firmware's
-    /// (`MIN_TIME_BETWEEN_CNPS`). The ns-3 models have no notification packets and echo each mark.
-    pub fn feedback(&self) -> Feedback {
-        let models_ns3 =
-            matches!(self.parameters.get("preset"), Some(Value::Text(preset)) if preset.ends_with("-ns3"));
+    /// The DCQCN paper uses 50 us between CNPs. NVIDIA's firmware uses 4 us (`MIN_TIME_BETWEEN_CNPS`). The
+    /// ns-3 models have no CNPs and echo each mark.
+    pub fn feedback(&self) -> CongestionFeedback {
+        let models_ns3 = matches!(self.parameters.get("preset"), Some(ParameterValue::Text(preset)) if preset.ends_with("-ns3"));
         match self.algorithm {
-            Algorithm::Dcqcn => Feedback::Cnp {
+            Algorithm::Dcqcn => CongestionFeedback::Cnp {
                 interval: Picos::from_micros(50),
             },
-            Algorithm::DcqcnNic if models_ns3 => Feedback::AckEcho,
-            Algorithm::DcqcnNic => Feedback::Cnp {
+            Algorithm::DcqcnNic if models_ns3 => CongestionFeedback::AckEcho,
+            Algorithm::DcqcnNic => CongestionFeedback::Cnp {
                 interval: Picos::from_micros(4),
             },
-            Algorithm::Dctcp => Feedback::AckEcho,
-            Algorithm::None | Algorithm::Timely | Algorithm::Hpcc | Algorithm::Swift => Feedback::None,
+            Algorithm::Dctcp => CongestionFeedback::AckEcho,
+            Algorithm::None | Algorithm::Timely | Algorithm::Hpcc | Algorithm::Swift => {
+                CongestionFeedback::None
+            }
         }
     }
 }
 
 fn factory<P: ParameterSet>(
-    values: &BTreeMap<String, Value>,
-    make: fn(P, &Context) -> Box<dyn CongestionControl>,
-) -> Result<Factory, ParameterError> {
-    let overrides = Overrides::<P>::parse(values)?;
-    Ok(Factory::new(move |context| {
+    values: &BTreeMap<String, ParameterValue>,
+    make: fn(P, &ControllerContext) -> Box<dyn CongestionControl>,
+) -> Result<ControllerFactory, ParameterError> {
+    let overrides = PresetOverrides::<P>::parse(values)?;
+    Ok(ControllerFactory::new(move |context| {
         make(overrides.parameters(context), context)
     }))
 }

@@ -1,4 +1,4 @@
-//! Why nothing moves any more: circles of ports that pause each other.
+//! Detection of PFC deadlocks: cycles of ports that pause each other.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -7,23 +7,23 @@ use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{PortId, QueueId};
 
 use super::engine::Fabric;
-use super::plan::End;
+use super::plan::LinkEnd;
 
-/// A queue that its peer has stopped.
+/// A queue that is paused by its peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct Stopped {
+struct PausedQueue {
     switch: u32,
     port: u16,
     queue: u8,
 }
 
-/// Ports that pause each other in a circle: each has frames that wait for the next to let it go.
+/// A PFC deadlock: a cycle of ports, each of which has frames that wait for the next port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// The ports, as `switch:port`, each paused by the peer of its link, which waits for the next in the list; the last waits
-    /// for the first.
+    /// Ports as `switch:port`. The peer of each port pauses it and waits for the next port in the list. The
+    /// last port waits for the first one.
     pub ports: Vec<String>,
-    /// The queue that stands still on the first of them.
+    /// Blocked queue of the first port.
     pub queue: u8,
 }
 
@@ -32,55 +32,56 @@ impl fmt::Display for Deadlock {
         let count = self.ports.len();
         write!(
             f,
-            "deadlock: these {count} ports pause each other in a circle: {}",
+            "deadlock: these {count} ports pause each other in a cycle: {}",
             self.ports.join(", ")
         )
     }
 }
 
-/// Looks for a circle of pauses; the first one in the order of switches and ports.
-pub fn diagnose(fabric: &Fabric) -> Option<Deadlock> {
-    let mut waits: Vec<(Stopped, Vec<Stopped>)> = Vec::new();
+/// Searches for a deadlock. Returns the first one in the order of switches and ports.
+pub fn find_deadlock(fabric: &Fabric) -> Option<Deadlock> {
+    let mut waits: Vec<(PausedQueue, Vec<PausedQueue>)> = Vec::new();
     for switch in 0..fabric.switch_count() as u32 {
         for port in 0..fabric.switch(switch as usize).port_count() as u16 {
-            // Most ports are never paused, and this is asked often.
+            // Most ports are never paused, and this function is called often.
             if fabric.switch(switch as usize).paused(PortId(port)) == 0 {
                 continue;
             }
             for queue in 0..PRIORITIES as u8 {
-                let at = Stopped { switch, port, queue };
-                if is_stopped(fabric, at) {
-                    waits.push((at, waits_for(fabric, at)));
+                let at = PausedQueue { switch, port, queue };
+                if is_blocked(fabric, at) {
+                    waits.push((at, queues_waited_for(fabric, at)));
                 }
             }
         }
     }
-    let circle = circle(&waits)?;
-    let name = |at: &Stopped| {
+    let cycle = find_cycle(&waits)?;
+    let name = |at: &PausedQueue| {
         let config = fabric.switch_config(at.switch as usize);
         format!("{}:{}", config.name, config.ports[usize::from(at.port)].name)
     };
     Some(Deadlock {
-        ports: circle.iter().map(name).collect(),
-        queue: circle[0].queue,
+        ports: cycle.iter().map(name).collect(),
+        queue: cycle[0].queue,
     })
 }
 
-/// Whether frames wait in a queue that a pause holds.
-fn is_stopped(fabric: &Fabric, at: Stopped) -> bool {
+/// Returns whether frames wait in a paused queue.
+fn is_blocked(fabric: &Fabric, at: PausedQueue) -> bool {
     let switch = fabric.switch(at.switch as usize);
     let port = PortId(at.port);
     let (_, stops) = switch.pause_maps(port, 0, at.queue);
     switch.paused(port) & stops != 0 && !switch.groups_in(QueueId::new(port, at.queue)).is_empty()
 }
 
-/// The stopped queues for which a stopped queue waits: those of its peer that hold frames of the groups that pause it.
-fn waits_for(fabric: &Fabric, at: Stopped) -> Vec<Stopped> {
-    let from = End::Switch {
+/// Returns the paused queues for which a paused queue waits. These queues of the peer hold frames of the
+/// priority groups that have sent XOFF.
+fn queues_waited_for(fabric: &Fabric, at: PausedQueue) -> Vec<PausedQueue> {
+    let from = LinkEnd::Switch {
         switch: at.switch,
         port: at.port,
     };
-    let Some(End::Switch { switch, port }) = fabric.peer(from) else {
+    let Some(LinkEnd::Switch { switch, port }) = fabric.peer(from) else {
         return Vec::new();
     };
     let paused = fabric.switch(at.switch as usize).paused(PortId(at.port));
@@ -92,13 +93,13 @@ fn waits_for(fabric: &Fabric, at: Stopped) -> Vec<Stopped> {
     let mut found = Vec::new();
     for out in 0..peer.port_count() as u16 {
         for queue in 0..PRIORITIES as u8 {
-            let behind = Stopped {
+            let behind = PausedQueue {
                 switch,
                 port: out,
                 queue,
             };
             let holds = |pg: &xoff_dataplane::PgId| pg.port() == PortId(port) && pauses(pg.number());
-            if is_stopped(fabric, behind)
+            if is_blocked(fabric, behind)
                 && peer.groups_in(QueueId::new(PortId(out), queue)).iter().any(holds)
             {
                 found.push(behind);
@@ -108,27 +109,27 @@ fn waits_for(fabric: &Fabric, at: Stopped) -> Vec<Stopped> {
     found
 }
 
-/// A circle in a graph of who waits for whom.
-fn circle(waits: &[(Stopped, Vec<Stopped>)]) -> Option<Vec<Stopped>> {
-    let index: HashMap<Stopped, usize> = waits.iter().enumerate().map(|(n, (at, _))| (*at, n)).collect();
-    // 0: not seen, 1: on the way, 2: leads to no circle.
+/// Searches for a cycle in a wait-for graph.
+fn find_cycle(waits: &[(PausedQueue, Vec<PausedQueue>)]) -> Option<Vec<PausedQueue>> {
+    let index: HashMap<PausedQueue, usize> = waits.iter().enumerate().map(|(n, (at, _))| (*at, n)).collect();
+    // 0: not visited, 1: on the current path, 2: leads to no cycle.
     let mut state = vec![0_u8; waits.len()];
     for start in 0..waits.len() {
-        let mut way = vec![(start, 0)];
-        while let Some((node, edge)) = way.last_mut() {
+        let mut path = vec![(start, 0)];
+        while let Some((node, edge)) = path.last_mut() {
             state[*node] = state[*node].max(1);
             let Some(next) = waits[*node].1.get(*edge) else {
                 state[*node] = 2;
-                way.pop();
+                path.pop();
                 continue;
             };
             *edge += 1;
             let Some(&next) = index.get(next) else { continue };
             match state[next] {
-                0 => way.push((next, 0)),
+                0 => path.push((next, 0)),
                 1 => {
-                    let from = way.iter().position(|(node, _)| *node == next)?;
-                    return Some(way[from..].iter().map(|(node, _)| waits[*node].0).collect());
+                    let from = path.iter().position(|(node, _)| *node == next)?;
+                    return Some(path[from..].iter().map(|(node, _)| waits[*node].0).collect());
                 }
                 _ => {}
             }
@@ -141,8 +142,8 @@ fn circle(waits: &[(Stopped, Vec<Stopped>)]) -> Option<Vec<Stopped>> {
 mod tests {
     use super::*;
 
-    fn at(switch: u32) -> Stopped {
-        Stopped {
+    fn at(switch: u32) -> PausedQueue {
+        PausedQueue {
             switch,
             port: 0,
             queue: 3,
@@ -150,17 +151,17 @@ mod tests {
     }
 
     #[test]
-    fn finds_a_circle_behind_a_tail_and_none_in_a_tree() {
-        let waits = |edges: &[(u32, &[u32])]| -> Vec<(Stopped, Vec<Stopped>)> {
+    fn a_cycle_after_a_tail_is_found_and_a_tree_has_none() {
+        let waits = |edges: &[(u32, &[u32])]| -> Vec<(PausedQueue, Vec<PausedQueue>)> {
             edges
                 .iter()
                 .map(|(a, to)| (at(*a), to.iter().map(|b| at(*b)).collect()))
                 .collect()
         };
         let tree = waits(&[(0, &[1, 2]), (1, &[3]), (2, &[3]), (3, &[])]);
-        assert_eq!(circle(&tree), None);
+        assert_eq!(find_cycle(&tree), None);
         let tail = waits(&[(0, &[1]), (1, &[2]), (2, &[3]), (3, &[1])]);
-        assert_eq!(circle(&tail), Some(vec![at(1), at(2), at(3)]));
-        assert_eq!(circle(&waits(&[(0, &[0])])), Some(vec![at(0)]));
+        assert_eq!(find_cycle(&tail), Some(vec![at(1), at(2), at(3)]));
+        assert_eq!(find_cycle(&waits(&[(0, &[0])])), Some(vec![at(0)]));
     }
 }

@@ -1,36 +1,36 @@
-//! What of a datagram has arrived. Packets that a switch has trimmed are incomplete: RoCE has no use for them.
+//! Detection of trimmed RoCEv2 packets. A switch has cut them, and RoCE cannot use them.
 
 use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_UDP, ROCE_UDP_PORT, UDP_LEN};
 
-/// A RoCEv2 packet behind its IP header.
+/// A RoCEv2 packet without its IP header.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Datagram<'a> {
-    /// What is stored of it behind the UDP header.
+pub(super) struct RoceDatagram<'a> {
+    /// Stored bytes after the UDP header.
     pub(super) rest: &'a [u8],
-    /// Its length by UDP, that header included.
+    /// Length in the UDP header, with that header.
     pub(super) udp_len: usize,
-    /// What IP has brought of it.
+    /// Length of the IP payload.
     carried: usize,
 }
 
-impl Datagram<'_> {
-    /// UDP says that there is more than IP has brought.
+impl RoceDatagram<'_> {
+    /// Returns whether the UDP length exceeds the IP payload.
     #[inline]
     pub(super) fn is_trimmed(&self) -> bool {
         self.udp_len > self.carried
     }
 }
 
-/// Whether a frame is a RoCEv2 packet of which a switch has sent on the beginning alone. Its ICRC is gone with its end, so that
-/// nothing in it can be relied on.
+/// Returns whether a frame is a trimmed RoCEv2 packet. It has lost its ICRC, so its contents cannot be
+/// trusted.
 pub(super) fn is_trimmed(prefix: &[u8], parsed: &ParsedHeaders) -> bool {
-    datagram(prefix, parsed).is_some_and(|datagram| datagram.is_trimmed())
+    parse_roce_datagram(prefix, parsed).is_some_and(|datagram| datagram.is_trimmed())
 }
 
-/// Reads a RoCEv2 packet down to its UDP header; `None` for anything else, fragments included.
+/// Parses a RoCEv2 packet up to its UDP header. Returns `None` for other frames and for fragments.
 #[inline]
-pub(super) fn datagram<'a>(prefix: &'a [u8], parsed: &ParsedHeaders) -> Option<Datagram<'a>> {
+pub(super) fn parse_roce_datagram<'a>(prefix: &'a [u8], parsed: &ParsedHeaders) -> Option<RoceDatagram<'a>> {
     let l3 = prefix.get(usize::from(parsed.l3_offset)..)?;
     let be16 = |at: usize| usize::from(u16::from_be_bytes([l3[at], l3[at + 1]]));
     let (protocol, at, carried) = match parsed.payload {
@@ -43,7 +43,7 @@ pub(super) fn datagram<'a>(prefix: &'a [u8], parsed: &ParsedHeaders) -> Option<D
     };
     let (udp, rest) = l3.get(at..)?.split_first_chunk::<UDP_LEN>()?;
     let to = u16::from_be_bytes([udp[2], udp[3]]);
-    (protocol == PROTOCOL_UDP && to == ROCE_UDP_PORT).then(|| Datagram {
+    (protocol == PROTOCOL_UDP && to == ROCE_UDP_PORT).then(|| RoceDatagram {
         rest,
         udp_len: usize::from(u16::from_be_bytes([udp[4], udp[5]])),
         carried,

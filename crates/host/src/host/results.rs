@@ -1,97 +1,98 @@
-//! What a host has counted.
+//! Results and counters of a host.
 
 use std::net::IpAddr;
 
 use xoff_units::Picos;
 
 use super::Host;
+use crate::flow_sender::FlowSender;
 use crate::nic::NicCounters;
 use crate::receiver::{ForeignFlow, ReceiveTotals, ReceivedFlow};
-use crate::requester::Requester;
 use xoff_telemetry::{FlowReport, LatencyReport};
 
-/// What one flow has sent.
+/// Results of the sender of one flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SentFlow {
     /// Number of the flow.
     pub flow: u32,
-    /// Class in which it was queued.
+    /// Class of the flow.
     pub class: u8,
-    /// Where it went.
+    /// Destination address.
     pub dst_ip: IpAddr,
-    /// Frames put on the wire.
+    /// Number of sent frames.
     pub sent_frames: u64,
-    /// Their payload bytes.
+    /// Payload bytes of the sent frames.
     pub payload_bytes: u64,
-    /// Whether its destination's MAC address was known in the end; if not, nothing was sent.
+    /// Whether the MAC address of the destination is known. If not, nothing was sent.
     pub resolved: bool,
 }
 
-/// What a host has to say of a run.
+/// Results of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostResults {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// Its NIC.
+    /// Counters of the NIC.
     pub nic: NicCounters,
-    /// Its flows, in the order of the configuration.
+    /// Results of the sent flows, in the order of the configuration.
     pub sent: Vec<SentFlow>,
-    /// Flows of model hosts that arrived, by token and number.
+    /// Results of the received flows of model hosts, sorted by token and number.
     pub received: Vec<ReceivedFlow>,
-    /// Other RoCE traffic that arrived, by address and queue pair.
+    /// Results of other RoCE traffic, sorted by address and queue pair.
     pub foreign: Vec<ForeignFlow>,
-    /// What arrived beside flows.
+    /// Counts of received frames that belong to no flow.
     pub totals: ReceiveTotals,
 }
 
 impl Host {
-    /// Everything counted, as of `now`.
+    /// Returns all results at `now`.
     pub fn results(&self, now: Picos) -> HostResults {
         let (received, foreign) = self.receiver.results();
         HostResults {
             name: self.config.name.clone(),
             nic: self.nic_counters(now),
-            sent: self.flows.iter().map(sent).collect(),
+            sent: self.flows.iter().map(sent_flow_results).collect(),
             received,
             foreign,
             totals: self.receiver.totals,
         }
     }
 
-    /// What one of its flows has sent, by its number.
+    /// Returns the results of one sent flow, by its number.
     pub fn sent_flow(&self, flow: u32) -> Option<SentFlow> {
-        self.flow_index(flow).map(|index| sent(&self.flows[index]))
+        self.flow_index(flow)
+            .map(|index| sent_flow_results(&self.flows[index]))
     }
 
-    /// What has arrived of a flow of this run, by its number; `None`: nothing.
+    /// Returns the results of one received flow of this run, or `None` if nothing has arrived.
     pub fn received_flow(&self, flow: u32) -> Option<ReceivedFlow> {
         self.receiver.received(self.config.token, flow)
     }
 
-    /// What the NIC has counted up to `now`.
+    /// Returns the counters of the NIC at `now`.
     pub fn nic_counters(&self, now: Picos) -> NicCounters {
         let mut counters = self.nic.counters(now);
         counters.tx_dropped_frames += self.neighbours.dropped_frames;
         counters
     }
 
-    /// Packets with a wrong ICRC, whosever they were.
+    /// Returns the number of packets with a wrong ICRC.
     pub fn icrc_errors(&self) -> u64 {
         self.receiver.icrc_errors()
     }
 
-    /// RoCE packets that a switch has trimmed.
+    /// Returns the number of RoCE packets that a switch has trimmed.
     pub fn trimmed_frames(&self) -> u64 {
         self.receiver.totals.trimmed_frames
     }
 
-    /// Frames that found the receive buffer full.
+    /// Returns the number of frames that did not fit into the receive buffer.
     pub fn rx_dropped_frames(&self) -> u64 {
         self.nic.rx_dropped_frames()
     }
 }
 
-fn sent(flow: &Requester) -> SentFlow {
+fn sent_flow_results(flow: &FlowSender) -> SentFlow {
     SentFlow {
         flow: flow.config().id,
         class: flow.config().class,
@@ -102,7 +103,8 @@ fn sent(flow: &Requester) -> SentFlow {
     }
 }
 
-/// The report of a flow: what `src` says of its sending and `dst` of its receiving (`None`: nothing arrived).
+/// Creates the report of a flow from the results of sender and receiver. `received` is `None` if nothing has
+/// arrived.
 pub fn flow_report(
     src: &str,
     dst: &str,

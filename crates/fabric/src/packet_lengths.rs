@@ -1,4 +1,4 @@
-//! Lengths of a transport's packets.
+//! Lengths of the packets of a transport.
 
 use std::net::Ipv4Addr;
 
@@ -6,7 +6,7 @@ use xoff_wire::{Addresses, BthFields, FlowHeaders, Opcode, RocePacket};
 
 use xoff_rdma::TelemetryFormat;
 
-/// Lengths of the packets of one transport, over IPv4 without a VLAN tag.
+/// Lengths of the packets of a transport over IPv4 without a VLAN tag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PacketLengths {
     /// Bytes of telemetry in a data packet and in an acknowledgement.
@@ -14,15 +14,17 @@ pub struct PacketLengths {
 }
 
 impl PacketLengths {
-    /// Lengths of packets that collect telemetry of this format; `None`: they collect nothing.
+    /// Creates the lengths of packets with telemetry of a format, or without telemetry for `None`.
     pub fn new(telemetry: Option<TelemetryFormat>) -> PacketLengths {
         PacketLengths {
             telemetry_bytes: telemetry.map_or(0, |format| u32::from(format.bytes)),
         }
     }
 
-    /// Length of a packet as a frame, as a socket sees it (no FCS): Ethernet, IPv4, UDP, BTH and the extension headers of
-    /// `opcode`, payload and pad, ICRC, and the telemetry that data and acknowledgements carry. On a link it takes
+    /// Returns the length of a packet as a frame without FCS, as a socket sees it.
+    ///
+    /// The length contains Ethernet, IPv4, UDP, BTH and the extension headers of `opcode`, payload with
+    /// padding, ICRC, and the telemetry of data packets and acknowledgements. On a link the packet occupies
     /// [`wire_len`](xoff_units::LinkTiming::wire_len) of its [`mac_len`](xoff_units::LinkTiming::mac_len).
     pub fn frame_len(self, opcode: Opcode, payload_len: u32) -> u32 {
         let addresses = Addresses::V4 {

@@ -1,24 +1,25 @@
-//! Names, presets, overrides and their errors.
+//! Algorithm names, presets, changed parameters and error messages.
 
 use std::collections::BTreeMap;
 
 use xoff_units::Picos;
 
 use super::super::{
-    Algorithm, Choice, ConstantParameters, Context, DcqcnNicParameters, DcqcnParameters, DctcpParameters,
-    Feedback, HpccParameters, ParameterSet, Signal, SwiftParameters, TimelyParameters, Value,
+    Algorithm, CongestionConfig, CongestionFeedback, CongestionSignal, ConstantRateParameters,
+    ControllerContext, DcqcnNicParameters, DcqcnParameters, DctcpParameters, HpccParameters, ParameterSet,
+    ParameterValue, SwiftParameters, TimelyParameters,
 };
 use super::context;
 
-fn error(choice: Choice) -> String {
+fn factory_error(choice: CongestionConfig) -> String {
     choice.factory().unwrap_err().to_string()
 }
 
 #[test]
-fn names_lead_to_their_algorithms() {
+fn names_select_algorithms() {
     for algorithm in Algorithm::ALL {
         assert_eq!(algorithm.name().parse(), Ok(algorithm));
-        let control = Choice::new(algorithm)
+        let control = CongestionConfig::new(algorithm)
             .factory()
             .unwrap()
             .make(&context(25_000_000_000));
@@ -43,7 +44,7 @@ fn every_preset_is_in_range_on_every_host() {
         for preset in P::PRESETS {
             for line_rate_bps in [10_000_000, 1_000_000_000, 25_000_000_000, 1_600_000_000_000] {
                 for base_rtt in [Picos::from_nanos(500), Picos::from_millis(10)] {
-                    let parameters = (preset.make)(&Context {
+                    let parameters = (preset.make)(&ControllerContext {
                         line_rate_bps,
                         base_rtt,
                         packet_bytes: 4178,
@@ -61,7 +62,7 @@ fn every_preset_is_in_range_on_every_host() {
             }
         }
     }
-    check::<ConstantParameters>();
+    check::<ConstantRateParameters>();
     check::<DcqcnParameters>();
     check::<DcqcnNicParameters>();
     check::<DctcpParameters>();
@@ -71,7 +72,7 @@ fn every_preset_is_in_range_on_every_host() {
 }
 
 #[test]
-fn the_model_preset_has_the_values_of_its_reference_runs() {
+fn hpcc_ns3_preset_has_the_values_of_the_reference_runs() {
     let parameters = DcqcnNicParameters::hpcc_ns3(100_000_000_000);
     assert_eq!(
         (parameters.rate_ai_bps, parameters.rate_hai_bps),
@@ -91,119 +92,128 @@ fn the_model_preset_has_the_values_of_its_reference_runs() {
 }
 
 #[test]
-fn overrides_reach_the_controller() {
-    let choice = Choice::new(Algorithm::None)
-        .with("rate_bps", 4e9)
-        .with("window_bytes", 64e3);
+fn changed_parameters_reach_the_controller() {
+    let choice = CongestionConfig::new(Algorithm::None)
+        .with_parameter("rate_bps", 4e9)
+        .with_parameter("window_bytes", 64e3);
     let control = choice.factory().unwrap().make(&context(25_000_000_000));
     assert_eq!(
         (control.rate_bps(), control.window_bytes()),
         (4_000_000_000, Some(64_000))
     );
-    let choice = choice.with("window_bytes", "none");
+    let choice = choice.with_parameter("window_bytes", "none");
     let control = choice.factory().unwrap().make(&context(25_000_000_000));
     assert_eq!(control.window_bytes(), None);
-    // A change of a preset: the cut comes at the other period, with the preset's first alpha.
-    let choice = Choice::new(Algorithm::DcqcnNic)
-        .with("preset", "conweave-ns3")
-        .with("decrease_interval_ns", 7e3)
-        .with("cut_on_nak", false);
+    // A change of a preset: the cut comes at the other period, with the initial alpha of the preset.
+    let choice = CongestionConfig::new(Algorithm::DcqcnNic)
+        .with_parameter("preset", "conweave-ns3")
+        .with_parameter("decrease_interval_ns", 7e3)
+        .with_parameter("cut_on_nak", false);
     let mut control = choice.factory().unwrap().make(&context(25_000_000_000));
-    control.missed(Picos::ZERO);
+    control.on_nak(Picos::ZERO);
     assert_eq!(control.next_deadline(), Picos::NEVER);
-    control.notified(Picos::ZERO);
+    control.on_cnp(Picos::ZERO);
     assert_eq!(control.next_deadline(), Picos::from_nanos(7_001));
 }
 
 #[test]
-fn errors_name_the_field_and_what_is_allowed() {
-    let dctcp = Choice::new(Algorithm::Dctcp);
+fn errors_name_the_parameter_and_its_range() {
+    let dctcp = CongestionConfig::new(Algorithm::Dctcp);
     assert_eq!(
-        error(dctcp.clone().with("gain", 0.1)),
+        factory_error(dctcp.clone().with_parameter("gain", 0.1)),
         "dctcp has no parameter \"gain\"; it has g (0.0001 to 1), initial_alpha (0 to 1), increase_packets \
          (0.001 to 1000), initial_window_bytes (1 to 1099511627776), min_rate_bps (1000 to 1000000000000)"
     );
     assert_eq!(
-        error(dctcp.clone().with("g", 2.0)),
+        factory_error(dctcp.clone().with_parameter("g", 2.0)),
         "g = 2 is out of range, which is 0.0001 to 1"
     );
     assert_eq!(
-        error(dctcp.clone().with("g", f64::NAN)),
+        factory_error(dctcp.clone().with_parameter("g", f64::NAN)),
         "g = NaN is out of range, which is 0.0001 to 1"
     );
     assert_eq!(
-        error(dctcp.clone().with("g", "fast")),
+        factory_error(dctcp.clone().with_parameter("g", "fast")),
         "g = \"fast\" is not a number"
     );
     assert_eq!(
-        error(dctcp.clone().with("min_rate_bps", 1e6 + 0.5)),
+        factory_error(dctcp.clone().with_parameter("min_rate_bps", 1e6 + 0.5)),
         "min_rate_bps = 1000000.5 is not a whole number"
     );
     assert_eq!(
-        error(dctcp.clone().with("initial_window_bytes", true)),
+        factory_error(dctcp.clone().with_parameter("initial_window_bytes", true)),
         "initial_window_bytes = true is not a whole number or none"
     );
     assert_eq!(
-        error(dctcp.clone().with("preset", "linux")),
+        factory_error(dctcp.clone().with_parameter("preset", "linux")),
         "dctcp has no preset \"linux\"; it has rfc8257"
     );
-    assert_eq!(error(dctcp.with("preset", 8257.0)), "preset = 8257 is not a name");
     assert_eq!(
-        error(Choice::new(Algorithm::DcqcnNic).with("clamp_target", 1.0)),
+        factory_error(dctcp.with_parameter("preset", 8257.0)),
+        "preset = 8257 is not a name"
+    );
+    assert_eq!(
+        factory_error(CongestionConfig::new(Algorithm::DcqcnNic).with_parameter("clamp_target", 1.0)),
         "clamp_target = 1 is not true or false"
     );
     assert_eq!(
-        error(Choice::new(Algorithm::Swift).with("scaling_min_packets", 100.0)),
+        factory_error(CongestionConfig::new(Algorithm::Swift).with_parameter("scaling_min_packets", 100.0)),
         "scaling_min_packets = 100 must be below scaling_max_packets = 100"
     );
 }
 
 #[test]
-fn each_algorithm_asks_for_the_feedback_it_was_made_for() {
-    let feedback = |algorithm| Choice::new(algorithm).feedback();
-    let cnp = |us| Feedback::Cnp {
+fn each_algorithm_has_its_default_feedback() {
+    let feedback = |algorithm| CongestionConfig::new(algorithm).feedback();
+    let cnp = |us| CongestionFeedback::Cnp {
         interval: Picos::from_micros(us),
     };
     assert_eq!(feedback(Algorithm::Dcqcn), cnp(50));
     assert_eq!(feedback(Algorithm::DcqcnNic), cnp(4));
-    assert_eq!(feedback(Algorithm::Dctcp), Feedback::AckEcho);
+    assert_eq!(feedback(Algorithm::Dctcp), CongestionFeedback::AckEcho);
     for algorithm in [
         Algorithm::None,
         Algorithm::Timely,
         Algorithm::Hpcc,
         Algorithm::Swift,
     ] {
-        assert_eq!(feedback(algorithm), Feedback::None);
+        assert_eq!(feedback(algorithm), CongestionFeedback::None);
     }
-    let model = Choice::new(Algorithm::DcqcnNic).with("preset", "hpcc-ns3");
-    assert_eq!(model.feedback(), Feedback::AckEcho);
+    let model = CongestionConfig::new(Algorithm::DcqcnNic).with_parameter("preset", "hpcc-ns3");
+    assert_eq!(model.feedback(), CongestionFeedback::AckEcho);
 }
 
 #[test]
-fn controls_declare_the_signals_that_they_act_on() {
+fn controllers_declare_their_signals() {
     for algorithm in Algorithm::ALL {
-        let expected: &[Signal] = match algorithm {
+        let expected: &[CongestionSignal] = match algorithm {
             Algorithm::None => &[],
-            Algorithm::Dcqcn | Algorithm::DcqcnNic => &[Signal::Cnp, Signal::MarkEcho],
-            Algorithm::Dctcp => &[Signal::MarkEcho],
-            Algorithm::Timely | Algorithm::Swift => &[Signal::RoundTrip],
-            Algorithm::Hpcc => &[Signal::Telemetry],
+            Algorithm::Dcqcn | Algorithm::DcqcnNic => &[CongestionSignal::Cnp, CongestionSignal::MarkEcho],
+            Algorithm::Dctcp => &[CongestionSignal::MarkEcho],
+            Algorithm::Timely | Algorithm::Swift => &[CongestionSignal::RoundTrip],
+            Algorithm::Hpcc => &[CongestionSignal::Telemetry],
         };
-        let factory = Choice::new(algorithm).factory().unwrap();
+        let factory = CongestionConfig::new(algorithm).factory().unwrap();
         assert_eq!(factory.signals(), expected, "{algorithm}");
     }
-    let window = Choice::new(Algorithm::None).with("window_bytes", 65_536.0);
-    assert_eq!(window.factory().unwrap().signals(), [Signal::Acknowledgement]);
+    let window = CongestionConfig::new(Algorithm::None).with_parameter("window_bytes", 65_536.0);
+    assert_eq!(
+        window.factory().unwrap().signals(),
+        [CongestionSignal::Acknowledgement]
+    );
 }
 
 #[test]
-fn values_are_read_as_a_lab_file_has_them() {
+fn values_are_parsed_from_lab_files() {
     let text = r#"{"preset": "hpcc-ns3", "g": 0.5, "increase_interval_ns": 55000, "clamp_target": true}"#;
-    let parameters: BTreeMap<String, Value> = serde_json::from_str(text).unwrap();
-    assert_eq!(parameters["g"], Value::Number(0.5));
-    assert_eq!(parameters["increase_interval_ns"], Value::Number(55_000.0));
-    assert_eq!(parameters["clamp_target"], Value::Flag(true));
-    let choice = Choice {
+    let parameters: BTreeMap<String, ParameterValue> = serde_json::from_str(text).unwrap();
+    assert_eq!(parameters["g"], ParameterValue::Number(0.5));
+    assert_eq!(
+        parameters["increase_interval_ns"],
+        ParameterValue::Number(55_000.0)
+    );
+    assert_eq!(parameters["clamp_target"], ParameterValue::Flag(true));
+    let choice = CongestionConfig {
         algorithm: Algorithm::DcqcnNic,
         parameters,
     };
@@ -211,7 +221,7 @@ fn values_are_read_as_a_lab_file_has_them() {
 }
 
 #[test]
-fn the_documentation_has_every_parameter_with_its_range_and_every_preset() {
+fn the_documentation_lists_every_parameter_and_preset() {
     const TEXT: &str = include_str!("../../../../../docs/congestion-control.md");
     fn check<P: ParameterSet>() {
         let section = TEXT
@@ -239,7 +249,7 @@ fn the_documentation_has_every_parameter_with_its_range_and_every_preset() {
         let rows = section.lines().filter(|line| line.starts_with("| `")).count();
         assert_eq!(rows, P::FIELDS.len(), "{}", P::ALGORITHM);
     }
-    check::<ConstantParameters>();
+    check::<ConstantRateParameters>();
     check::<DcqcnParameters>();
     check::<DcqcnNicParameters>();
     check::<DctcpParameters>();

@@ -1,0 +1,268 @@
+//! Calendar queue for the events of a short time window.
+//!
+//! The window is divided into slots that are so short that few contain more than one event. The whole queue
+//! has a few kilobytes and stays in the first-level cache. Adding or taking an event that is alone in its
+//! slot needs no comparison with other events.
+
+use xoff_dataplane::route::RouteHint;
+use xoff_units::Picos;
+
+use super::event_queue::Event;
+
+const SLOTS: usize = 2_048;
+const WORDS: usize = SLOTS / 64;
+const _: () = assert!(WORDS == u32::BITS as usize);
+/// Number of slots in the time of the shortest frame on the fastest link.
+const SLOTS_PER_FRAME: u64 = 8;
+/// End of a list of events.
+const NONE: u32 = u32::MAX;
+/// Number of entries that are used before entries of taken events are reused.
+const ENTRIES_MAX: usize = 1 << 14;
+
+/// An event and the index of the next event of its slot.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    event: Event,
+    next: u32,
+    route_hint: RouteHint,
+}
+
+/// Pending events of a window, sorted by time. After an event has been taken, no earlier one may be added.
+#[derive(Clone, Debug)]
+pub(super) struct EventWindow {
+    /// The earliest event. It is looked up while the previous event is processed. Otherwise five dependent
+    /// loads and a branch that cannot be predicted would delay the next event.
+    next: Event,
+    /// Route hint of the earliest event.
+    route_hint: RouteHint,
+    begin: Picos,
+    /// The length of a slot is 2^`slot_bits` picoseconds.
+    slot_bits: u32,
+    /// Bit map of the slots that have events.
+    occupied: [u64; WORDS],
+    /// Bit map of the words of `occupied` that are not 0.
+    words: u32,
+    /// First event of each slot that has events.
+    first: Box<[u32; SLOTS]>,
+    /// Events in the order of insertion. The entry of a taken event remains unused.
+    entries: Vec<Entry>,
+    /// Number of entries at which unused entries are removed.
+    entries_max: usize,
+}
+
+impl EventWindow {
+    /// Creates an empty window for links whose shortest frame takes `frame`.
+    pub(super) fn new(frame: Picos) -> EventWindow {
+        EventWindow {
+            next: Event::NONE,
+            route_hint: RouteHint::NONE,
+            begin: Picos::ZERO,
+            slot_bits: (frame.0 / SLOTS_PER_FRAME).max(1).ilog2().min(48),
+            occupied: [0; WORDS],
+            words: 0,
+            first: Box::new([NONE; SLOTS]),
+            entries: Vec::new(),
+            entries_max: ENTRIES_MAX,
+        }
+    }
+
+    /// Returns the longest time that the window can cover.
+    pub(super) fn span(&self) -> Picos {
+        Picos((SLOTS as u64) << self.slot_bits)
+    }
+
+    /// Starts a new window at a time. The window must be empty.
+    pub(super) fn begin_at(&mut self, at: Picos) {
+        debug_assert!(self.words == 0 && self.next == Event::NONE);
+        self.begin = at;
+        self.entries.clear();
+    }
+
+    /// Adds an event before the first one is taken. [`EventWindow::open`] must follow.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, event: Event) {
+        debug_assert!(self.contains_time_of(event) && self.next == Event::NONE);
+        self.insert(event, RouteHint::NONE);
+    }
+
+    /// Opens the filled window. `route_hint` returns the hint that is stored with each event.
+    #[inline(always)]
+    pub(super) fn open(&mut self, mut route_hint: impl FnMut(Event) -> RouteHint) {
+        for entry in &mut self.entries {
+            entry.route_hint = route_hint(entry.event);
+        }
+        (self.next, self.route_hint) = self.take_first();
+    }
+
+    fn contains_time_of(&self, event: Event) -> bool {
+        event.at >= self.begin && event.at.since(self.begin) < self.span()
+    }
+
+    /// Adds an event.
+    #[inline(never)]
+    pub(super) fn push(&mut self, event: Event) {
+        debug_assert!(self.contains_time_of(event));
+        let (mut second, mut route_hint) = (event, RouteHint::NONE);
+        if event < self.next {
+            second = std::mem::replace(&mut self.next, event);
+            route_hint = std::mem::replace(&mut self.route_hint, RouteHint::NONE);
+            if second == Event::NONE {
+                return;
+            }
+        }
+        self.insert(second, route_hint);
+    }
+
+    /// Inserts an event into the calendar.
+    #[inline(always)]
+    fn insert(&mut self, event: Event, route_hint: RouteHint) {
+        let slot = (event.at.0.wrapping_sub(self.begin.0) >> self.slot_bits) as usize % SLOTS;
+        if self.entries.len() >= self.entries_max {
+            self.compact_entries();
+        }
+        let index = self.entries.len() as u32;
+        self.entries.push(Entry {
+            event,
+            next: NONE,
+            route_hint,
+        });
+        self.words |= 1 << (slot / 64);
+        let (word, bit) = (&mut self.occupied[slot / 64], 1 << (slot % 64));
+        if *word & bit != 0 {
+            return self.insert_in_slot(slot, index);
+        }
+        *word |= bit;
+        self.first[slot] = index;
+    }
+
+    /// Removes the unused entries of taken events.
+    #[cold]
+    fn compact_entries(&mut self) {
+        let mut left = Vec::new();
+        while let (event, route_hint) = self.take_first()
+            && event != Event::NONE
+        {
+            left.push((event, route_hint));
+        }
+        self.entries.clear();
+        // If nearly all events are still pending, the vector grows.
+        self.entries_max = ENTRIES_MAX.max(2 * left.len());
+        left.into_iter()
+            .for_each(|(event, route_hint)| self.insert(event, route_hint));
+    }
+
+    /// Inserts an event into a slot that has events.
+    #[inline(never)]
+    fn insert_in_slot(&mut self, slot: usize, index: u32) {
+        let event = self.entries[index as usize].event;
+        let mut before = NONE;
+        let mut behind = self.first[slot];
+        while let Some(other) = self.entries.get(behind as usize)
+            && other.event <= event
+        {
+            (before, behind) = (behind, other.next);
+        }
+        self.entries[index as usize].next = behind;
+        match self.entries.get_mut(before as usize) {
+            Some(before) => before.next = index,
+            None => self.first[slot] = index,
+        }
+    }
+
+    /// Takes the earliest event and its route hint.
+    #[inline]
+    pub(super) fn take(&mut self) -> Option<(Event, RouteHint)> {
+        let second = self.take_first();
+        let first = (self.next, self.route_hint);
+        (self.next, self.route_hint) = second;
+        (first.0 != Event::NONE).then_some(first)
+    }
+
+    /// Takes the earliest event of the calendar, or [`Event::NONE`].
+    #[inline]
+    fn take_first(&mut self) -> (Event, RouteHint) {
+        if self.words == 0 {
+            return (Event::NONE, RouteHint::NONE);
+        }
+        let word = self.words.trailing_zeros() as usize % WORDS;
+        let slot = word * 64 + self.occupied[word].trailing_zeros() as usize % 64;
+        let entry = &self.entries[self.first[slot] as usize];
+        match entry.next {
+            NONE => {
+                self.occupied[word] &= self.occupied[word] - 1;
+                // Branchless, because the branch could not be predicted.
+                self.words &= !(u32::from(self.occupied[word] == 0) << word);
+            }
+            behind => self.first[slot] = behind,
+        }
+        (entry.event, entry.route_hint)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+    use std::collections::BinaryHeap;
+
+    use super::*;
+    use xoff_testing::random_generator;
+
+    /// Events leave the window in the same order as from a heap. They are alone in their slots or share one,
+    /// and new events are added meanwhile.
+    #[test]
+    fn events_leave_in_order() {
+        let mut draw = random_generator(1);
+        let mut window = EventWindow::new(Picos(6_720));
+        assert_eq!(window.span(), Picos(2_048 << 9));
+        for round in 0..300 {
+            let begin = draw(1 << 40);
+            let span = window.span().0 >> draw(12);
+            window.begin_at(Picos(begin));
+            let (mut heap, mut now) = (BinaryHeap::new(), begin);
+            for _ in 0..draw(40) {
+                let event = Event::new(Picos(begin + draw(span)), draw(20) as u32, 0);
+                window.fill(event);
+                heap.push(Reverse(event));
+            }
+            window.open(|_| RouteHint::NONE);
+            for step in 0..200 {
+                let at = Picos(now + draw(begin + span - now));
+                let event = Event::new(at, draw(20) as u32, 0);
+                window.push(event);
+                heap.push(Reverse(event));
+                if step % 3 == 2 {
+                    let expected = heap.pop().map(|Reverse(event)| event);
+                    let taken = window.take().map(|(event, _)| event);
+                    assert_eq!(taken, expected, "{round} {step}");
+                    now = expected.map_or(now, |event| event.at.0);
+                }
+            }
+            while let Some(Reverse(event)) = heap.pop() {
+                let taken = window.take().map(|(event, _)| event);
+                assert_eq!(taken, Some(event), "{round}");
+            }
+            assert_eq!(window.take(), None);
+        }
+    }
+
+    /// The window processes far more events than it has entries, so entries must be reused.
+    #[test]
+    fn entries_are_reused() {
+        let mut window = EventWindow::new(Picos(6_720));
+        window.begin_at(Picos::ZERO);
+        for n in 0..40 {
+            window.fill(Event::new(Picos(n % 3), n as u32, 0));
+        }
+        window.open(|_| RouteHint::NONE);
+        let mut before = Event::new(Picos::ZERO, 0, 0);
+        for n in 40..6 * ENTRIES_MAX as u64 {
+            let (event, _) = window.take().expect("forty are always there");
+            assert!(before <= event, "{n}: {before:?} {event:?}");
+            before = event;
+            window.push(Event::new(event.at.max(Picos(n / 4)), n as u32, 0));
+            assert!(window.entries.len() <= ENTRIES_MAX);
+        }
+        let left = std::iter::from_fn(|| window.take()).count();
+        assert_eq!(left, 40);
+    }
+}

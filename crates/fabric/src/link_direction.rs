@@ -1,0 +1,79 @@
+//! Directions of links. The frames on a link are pending events.
+
+use xoff_dataplane::{Line, LinkTiming, Picos};
+
+use super::fault::FaultList;
+use super::plan::LinkEnd;
+
+/// One direction of a link. The fields that every frame needs are in one cache line.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct LinkDirection {
+    /// Receiving end.
+    pub(super) to: LinkEnd,
+    /// Partition of the receiving end.
+    pub(super) to_partition: u32,
+    pub(super) up: bool,
+    delay: Picos,
+    /// Duration of the gap after a frame.
+    gap: Picos,
+    /// Arrival time of the last frame.
+    latest: Picos,
+    pub(super) faults: FaultList,
+    /// Speed and framing of the sender.
+    timing: LinkTiming,
+    /// Sending end.
+    pub(super) from: LinkEnd,
+    /// Frames that were lost because the link went down or by faults.
+    pub(super) lost_frames: u64,
+}
+
+impl LinkDirection {
+    /// Creates a direction that leads to a node of `to_partition`.
+    pub(super) fn new(
+        from: LinkEnd,
+        to: LinkEnd,
+        to_partition: usize,
+        delay: Picos,
+        timing: LinkTiming,
+    ) -> LinkDirection {
+        LinkDirection {
+            to,
+            to_partition: to_partition as u32,
+            from,
+            delay,
+            timing,
+            gap: Line::new(timing).timing().gap_duration(),
+            up: true,
+            latest: Picos::ZERO,
+            faults: FaultList::default(),
+            lost_frames: 0,
+        }
+    }
+
+    /// Adds a frame whose transmission ends at `end`, with its gap. Returns the arrival time.
+    #[inline]
+    pub(super) fn add_frame(&mut self, end: Picos) -> Picos {
+        let last_bit = end.since(self.gap).saturating_add(self.delay);
+        // After an increase of the speed no frame overtakes another one, and no two frames arrive at the same
+        // time.
+        self.latest = last_bit.max(self.latest.saturating_add(Picos(1)));
+        self.latest
+    }
+
+    /// Records that frames were removed because the link went down.
+    pub(super) fn clear(&mut self, frames: usize) {
+        self.lost_frames += frames as u64;
+        self.latest = Picos::ZERO;
+    }
+
+    /// Sets the speed and framing of the sender for the next frames.
+    pub(super) fn set_timing(&mut self, timing: LinkTiming) {
+        self.timing = timing;
+        self.gap = Line::new(timing).timing().gap_duration();
+    }
+
+    pub(super) fn timing(&self) -> &LinkTiming {
+        &self.timing
+    }
+}

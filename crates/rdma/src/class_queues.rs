@@ -1,0 +1,359 @@
+//! Transmission queues of the NIC classes, and timers of the queue pairs.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use xoff_units::Picos;
+
+use super::round_robin::RoundRobin;
+use super::unpaced::UnpacedPacket;
+
+/// Number of NIC classes.
+pub(super) const CLASS_COUNT: usize = 8;
+
+/// Transmission queue of one NIC class. Unpaced packets such as acknowledgements and CNPs leave first. Queue
+/// pairs with data follow in the order of their departure times, and in arrival order for equal times.
+#[derive(Debug, Default)]
+struct ClassQueue {
+    unpaced: VecDeque<(Picos, UnpacedPacket)>,
+    /// Departure time, arrival order and queue pair index. Three 64-bit fields, because the heap copies
+    /// entries in large pieces right after it has written them.
+    waiting: BinaryHeap<Reverse<(Picos, u64, u64)>>,
+    order: u64,
+    round: Option<RoundRobin>,
+}
+
+impl ClassQueue {
+    fn push_unpaced(&mut self, now: Picos, unpaced: UnpacedPacket) {
+        self.unpaced.push_back((now, unpaced));
+    }
+
+    fn pop_unpaced(&mut self) -> Option<UnpacedPacket> {
+        self.unpaced.pop_front().map(|(_, unpaced)| unpaced)
+    }
+
+    /// Queues a queue pair that may send from `due` on.
+    fn push(&mut self, due: Picos, qp: u32) {
+        if let Some(round) = &mut self.round {
+            round.set_due(qp, due);
+        }
+        self.waiting.push(Reverse((due, self.order, u64::from(qp))));
+        self.order += 1;
+    }
+
+    /// Moves a queued queue pair to another time, or removes the queue pair at [`Picos::NEVER`]. Only for
+    /// round robin.
+    fn move_departure(&mut self, due: Picos, qp: u32) {
+        let Some(round) = &mut self.round else {
+            debug_assert!(false, "only queue pairs that take turns are moved");
+            return;
+        };
+        round.remove_ready(qp);
+        round.set_due(qp, due);
+        if due != Picos::NEVER {
+            self.push(due, qp);
+        }
+        self.remove_obsolete();
+    }
+
+    /// Removes obsolete entries from the front of the heap.
+    fn remove_obsolete(&mut self) {
+        let Some(round) = &self.round else { return };
+        while let Some(Reverse((due, _, qp))) = self.waiting.peek()
+            && round.due_time(*qp as u32) != *due
+        {
+            self.waiting.pop();
+        }
+    }
+
+    /// Selects the queue pairs that may send round robin, in the order of their indices.
+    fn enable_round_robin(&mut self) {
+        self.round.get_or_insert_default();
+    }
+
+    /// Takes the next queue pair that may send.
+    fn pop(&mut self, now: Picos) -> Option<u32> {
+        if self.round.is_some() {
+            return self.pop_round_robin(now);
+        }
+        self.pop_earliest(now)
+    }
+
+    /// Takes the next queue pair in round-robin order.
+    fn pop_round_robin(&mut self, now: Picos) -> Option<u32> {
+        let round = self.round.get_or_insert_default();
+        round.on_poll(now);
+        while let Some(qp) = self.pop_earliest(now) {
+            self.round.get_or_insert_default().add_ready(qp);
+            self.remove_obsolete();
+        }
+        self.round.as_mut()?.pop_next()
+    }
+
+    /// Takes the queue pair with the earliest departure time.
+    fn pop_earliest(&mut self, now: Picos) -> Option<u32> {
+        let &Reverse((due, _, qp)) = self.waiting.peek()?;
+        if due > now {
+            return None;
+        }
+        self.waiting.pop();
+        Some(qp as u32)
+    }
+
+    /// Returns the earliest departure time, which can be in the past.
+    #[inline]
+    fn earliest_departure(&self) -> Picos {
+        if let Some((at, _)) = self.unpaced.front() {
+            return *at;
+        }
+        let due = self
+            .waiting
+            .peek()
+            .map_or(Picos::NEVER, |Reverse((due, ..))| *due);
+        match &self.round {
+            None => due,
+            Some(round) => round.next_poll(due),
+        }
+    }
+}
+
+/// Transmission queues of all classes. The earliest departure times are stored in an array because they are
+/// read far more often than they change, and reading eight queues would touch sixteen cache lines.
+#[derive(Debug)]
+pub(super) struct ClassQueues {
+    queues: [ClassQueue; CLASS_COUNT],
+    earliest: [Picos; CLASS_COUNT],
+    /// Bit *n*: class *n* has a packet to send, now or later.
+    waiting: u8,
+    /// Bit *n*: class *n* uses round robin and its queue pairs have had data.
+    round_robin_classes: u8,
+}
+
+impl Default for ClassQueues {
+    fn default() -> ClassQueues {
+        ClassQueues {
+            queues: Default::default(),
+            earliest: [Picos::NEVER; CLASS_COUNT],
+            waiting: 0,
+            round_robin_classes: 0,
+        }
+    }
+}
+
+impl ClassQueues {
+    /// Returns [`ClassQueue::earliest_departure`] of each class.
+    #[inline]
+    pub(super) fn earliest_departures(&self) -> &[Picos; CLASS_COUNT] {
+        &self.earliest
+    }
+
+    /// Returns the classes whose departure time is not [`Picos::NEVER`], as a bit mask.
+    #[inline]
+    pub(super) fn waiting_classes(&self) -> u8 {
+        self.waiting
+    }
+
+    #[inline]
+    pub(super) fn push_unpaced(&mut self, class: u8, now: Picos, unpaced: UnpacedPacket) {
+        self.update_class(class, |queue| queue.push_unpaced(now, unpaced));
+    }
+
+    #[inline]
+    pub(super) fn pop_unpaced(&mut self, class: u8) -> Option<UnpacedPacket> {
+        match self.queues[usize::from(class) % CLASS_COUNT].unpaced.is_empty() {
+            true => None,
+            false => self.update_class(class, ClassQueue::pop_unpaced),
+        }
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, class: u8, due: Picos, qp: u32) {
+        self.update_class(class, |queue| queue.push(due, qp));
+    }
+
+    #[inline]
+    pub(super) fn pop(&mut self, class: u8, now: Picos) -> Option<u32> {
+        self.update_class(class, |queue| queue.pop(now))
+    }
+
+    /// Calls [`ClassQueue::move_departure`] of a class.
+    pub(super) fn move_departure(&mut self, class: u8, due: Picos, qp: u32) {
+        self.update_class(class, |queue| queue.move_departure(due, qp));
+    }
+
+    /// Sets the time at which the rate of a queue pair permits its next packet, or [`Picos::NEVER`] without
+    /// data. Only for round robin. `has_new_rate` tells that congestion control has computed a rate, and
+    /// `is_active` that the queue pair has an incomplete message.
+    pub(super) fn set_next_available(
+        &mut self,
+        class: u8,
+        now: Picos,
+        qp: u32,
+        available: Picos,
+        has_new_rate: bool,
+        is_active: bool,
+    ) {
+        self.round_robin_classes |= 1 << (usize::from(class) % CLASS_COUNT);
+        self.update_class(class, |queue| {
+            if let Some(round) = &mut queue.round {
+                round.set_active(qp, is_active);
+                round.set_next_available(qp, available);
+                if has_new_rate {
+                    round.advance_timer(now, available);
+                }
+            }
+        });
+    }
+
+    /// Returns whether the classes use round robin.
+    pub(super) fn uses_round_robin(&self) -> bool {
+        self.queues.iter().any(|queue| queue.round.is_some())
+    }
+
+    /// Calls [`RoundRobin::begin_event`] of each class.
+    pub(super) fn begin_event(&mut self, now: Picos) {
+        self.update_rounds(|round| round.begin_event(now));
+    }
+
+    /// Calls [`RoundRobin::end_event`] of each class.
+    pub(super) fn end_event(&mut self, now: Picos) {
+        self.update_rounds(|round| round.end_event(now));
+    }
+
+    /// Calls [`RoundRobin::on_packet_sent`] of each class.
+    pub(super) fn on_packet_sent(&mut self, free: Picos) {
+        self.update_rounds(|round| round.on_packet_sent(free));
+    }
+
+    fn update_rounds(&mut self, change: impl Fn(&mut RoundRobin)) {
+        let mut left = self.round_robin_classes;
+        while left != 0 {
+            let class = left.trailing_zeros() as u8;
+            left &= left - 1;
+            self.update_class(class, |queue| {
+                if let Some(round) = &mut queue.round {
+                    change(round);
+                }
+            });
+        }
+    }
+
+    pub(super) fn enable_round_robin(&mut self) {
+        self.queues.iter_mut().for_each(ClassQueue::enable_round_robin);
+    }
+
+    #[inline]
+    fn update_class<R>(&mut self, class: u8, change: impl FnOnce(&mut ClassQueue) -> R) -> R {
+        let class = usize::from(class) % CLASS_COUNT;
+        let result = change(&mut self.queues[class]);
+        let earliest = self.queues[class].earliest_departure();
+        self.earliest[class] = earliest;
+        self.waiting = self.waiting & !(1 << class) | u8::from(earliest != Picos::NEVER) << class;
+        result
+    }
+}
+
+/// Timers of the queue pairs, one each. A timer that moves to a later time keeps its entry and is checked
+/// when the entry is due. The acknowledgement of a packet moves the timeout of its queue pair, and therefore
+/// costs nothing here.
+#[derive(Debug, Default)]
+pub(super) struct QpTimers {
+    heap: BinaryHeap<Reverse<(Picos, u32)>>,
+}
+
+impl QpTimers {
+    /// Makes sure that the timer fires at `deadline` or earlier. `armed` is the time that the queue pair has
+    /// stored.
+    #[inline]
+    pub(super) fn arm(&mut self, qp: u32, deadline: Picos, armed: &mut Picos) {
+        if deadline < *armed {
+            *armed = deadline;
+            self.heap.push(Reverse((deadline, qp)));
+        }
+    }
+
+    /// Returns the time of the first entry.
+    pub(super) fn next(&self) -> Picos {
+        self.heap.peek().map_or(Picos::NEVER, |Reverse((at, _))| *at)
+    }
+
+    /// Takes the next entry that is due, as its time and queue pair. The caller ignores an entry whose time
+    /// differs from the time that the queue pair has stored.
+    pub(super) fn pop(&mut self, now: Picos) -> Option<(Picos, u32)> {
+        let &Reverse((at, qp)) = self.heap.peek()?;
+        if at > now {
+            return None;
+        }
+        self.heap.pop();
+        Some((at, qp))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_pairs_with_equal_times_leave_in_order() {
+        let mut queue = ClassQueue::default();
+        for qp in [7, 3, 5] {
+            queue.push(Picos(10), qp);
+        }
+        queue.push(Picos(4), 9);
+        assert_eq!(queue.earliest_departure(), Picos(4));
+        assert_eq!(queue.pop(Picos(3)), None);
+        let order: Vec<u32> = std::iter::from_fn(|| queue.pop(Picos(10))).collect();
+        assert_eq!(order, [9, 7, 3, 5]);
+        assert_eq!(queue.earliest_departure(), Picos::NEVER);
+    }
+
+    #[test]
+    fn round_robin_selects_the_next_index() {
+        let mut queue = ClassQueue::default();
+        queue.enable_round_robin();
+        for (due, qp) in [(1, 4), (2, 2), (3, 9)] {
+            queue.push(Picos(due), qp);
+            queue.round.as_mut().unwrap().set_active(qp, true);
+        }
+        assert_eq!(queue.pop(Picos(0)), None);
+        assert_eq!(queue.pop(Picos(2)), Some(4), "the one behind the first");
+        assert_eq!(queue.earliest_departure(), Picos(2), "2 still waits");
+        queue.push(Picos(2), 4);
+        let order: Vec<u32> = std::iter::from_fn(|| queue.pop(Picos(5))).collect();
+        assert_eq!(order, [9, 2, 4]);
+        assert_eq!(queue.earliest_departure(), Picos::NEVER);
+    }
+
+    #[test]
+    fn with_round_robin_a_queue_pair_can_move_to_another_time() {
+        let mut queue = ClassQueue::default();
+        queue.enable_round_robin();
+        for (due, qp) in [(5, 1), (6, 2), (7, 3)] {
+            queue.push(Picos(due), qp);
+        }
+        queue.move_departure(Picos(9), 1);
+        queue.move_departure(Picos(2), 3);
+        assert_eq!((queue.pop(Picos(5)), queue.pop(Picos(5))), (Some(3), None));
+        queue.move_departure(Picos::NEVER, 2);
+        assert_eq!(queue.pop(Picos(8)), None);
+        queue.push(Picos(6), 2);
+        assert_eq!((queue.pop(Picos(9)), queue.pop(Picos(9))), (Some(1), Some(2)));
+        assert_eq!(queue.earliest_departure(), Picos::NEVER);
+    }
+
+    #[test]
+    fn a_timer_that_moves_later_keeps_its_entry() {
+        let (mut timers, mut armed) = (QpTimers::default(), Picos::NEVER);
+        timers.arm(1, Picos(10), &mut armed);
+        timers.arm(1, Picos(20), &mut armed);
+        assert_eq!((timers.next(), armed), (Picos(10), Picos(10)));
+        timers.arm(1, Picos(5), &mut armed);
+        assert_eq!(timers.pop(Picos(10)), Some((Picos(5), 1)));
+        assert_eq!(
+            timers.pop(Picos(10)),
+            Some((Picos(10), 1)),
+            "void: the queue pair remembers 5"
+        );
+        assert_eq!(timers.pop(Picos(100)), None);
+    }
+}

@@ -1,0 +1,102 @@
+//! Reorder buffer for READ responses that arrive after a missing one.
+
+use std::collections::VecDeque;
+
+use xoff_units::Picos;
+
+/// READ responses and acknowledgements that arrived after a missing READ response. Only used if
+/// [`QpConfig::reorders`](super::config::QpConfig::reorders) is true. Allocates no memory until the first
+/// gap.
+#[derive(Debug)]
+pub(super) struct HeldResponses {
+    /// Sequence number of the first element of `held`.
+    first: u64,
+    /// One element for each sequence number: whether its response has arrived.
+    held: VecDeque<bool>,
+    /// All requests other than READs before this sequence number are acknowledged.
+    pub(super) acked_to: u64,
+    /// End of the tolerated reordering time of the oldest gap.
+    pub(super) gap_deadline: Picos,
+}
+
+impl HeldResponses {
+    pub(super) fn new() -> HeldResponses {
+        HeldResponses {
+            first: 0,
+            held: VecDeque::new(),
+            acked_to: 0,
+            gap_deadline: Picos::NEVER,
+        }
+    }
+
+    /// Stores a response. Ignores sequence numbers that are `slots_max` or more after `unacked`.
+    pub(super) fn store(&mut self, unacked: u64, sequence: u64, slots_max: usize) {
+        self.remove_before(unacked);
+        let ahead = usize::try_from(sequence - unacked).unwrap_or(usize::MAX);
+        if ahead >= slots_max {
+            return;
+        }
+        if self.held.len() <= ahead {
+            self.held.resize(ahead + 1, false);
+        }
+        self.held[ahead] = true;
+    }
+
+    /// Returns whether the response with the sequence number `unacked` has arrived.
+    pub(super) fn has_response(&mut self, unacked: u64) -> bool {
+        self.remove_before(unacked);
+        self.held.front().copied().unwrap_or(false)
+    }
+
+    /// Returns whether any response or acknowledgement after `unacked` has arrived.
+    pub(super) fn has_later_data(&mut self, unacked: u64) -> bool {
+        self.remove_before(unacked);
+        !self.held.is_empty() || self.acked_to > unacked
+    }
+
+    fn remove_before(&mut self, unacked: u64) {
+        while self.first < unacked && self.held.pop_front().is_some() {
+            self.first += 1;
+        }
+        if self.held.is_empty() {
+            self.first = unacked;
+        }
+    }
+
+    /// Discards all responses and acknowledgements.
+    pub(super) fn clear(&mut self) {
+        self.held.clear();
+        self.acked_to = 0;
+        self.gap_deadline = Picos::NEVER;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_responses_wait_for_the_missing_one() {
+        let mut ahead = HeldResponses::new();
+        assert!(!ahead.has_response(5) && !ahead.has_later_data(5));
+        for sequence in [6, 8, 6, 9] {
+            ahead.store(5, sequence, 4);
+        }
+        assert!(!ahead.has_response(5) && ahead.has_later_data(5));
+        assert!(ahead.has_response(6));
+        assert!(!ahead.has_response(7) && ahead.has_later_data(7));
+        ahead.store(7, 10, 4);
+        assert!(
+            ahead.has_response(8) && !ahead.has_response(9) && ahead.has_response(10),
+            "9 had no place"
+        );
+        assert!(!ahead.has_later_data(11));
+        ahead.store(1_000, 1_001, 4);
+        assert!(
+            ahead.has_response(1_001),
+            "places follow the oldest missing response"
+        );
+        ahead.clear();
+        assert!(!ahead.has_response(1_001));
+    }
+}

@@ -1,0 +1,123 @@
+//! Reorder buffer for packets that arrive after a gap.
+
+use std::collections::VecDeque;
+
+use super::request::RequestPacket;
+
+/// One position of the reorder window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReorderSlot {
+    /// The packet is missing.
+    Empty,
+    /// The packet has arrived.
+    Held(RequestPacket),
+    /// The sequence number belongs to a READ request in an earlier slot. A READ uses one number for each
+    /// response.
+    Covered,
+}
+
+/// Packets from the oldest missing one on. The window is empty and uses no memory while no packet is missing.
+#[derive(Debug, Default)]
+pub(super) struct ReorderWindow {
+    slots: VecDeque<ReorderSlot>,
+}
+
+impl ReorderWindow {
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    /// Returns the number of positions up to the newest packet.
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub(super) fn is_missing(&self, ahead: usize) -> bool {
+        self.slots
+            .get(ahead)
+            .is_none_or(|slot| *slot == ReorderSlot::Empty)
+    }
+
+    /// Stores a packet at distance `ahead` from the oldest missing one. The packet uses `sequence_count`
+    /// sequence sequence_count, of which the window keeps the first `slots_max`. Returns `false` if the
+    /// packet has arrived before.
+    pub(super) fn store(
+        &mut self,
+        ahead: usize,
+        request: RequestPacket,
+        sequence_count: u32,
+        slots_max: usize,
+    ) -> bool {
+        if !self.is_missing(ahead) {
+            return false;
+        }
+        let end = ahead
+            .saturating_add(sequence_count as usize)
+            .min(slots_max)
+            .max(ahead + 1);
+        if self.slots.len() < end {
+            self.slots.resize(end, ReorderSlot::Empty);
+        }
+        self.slots[ahead] = ReorderSlot::Held(request);
+        self.slots
+            .range_mut(ahead + 1..end)
+            .for_each(|slot| *slot = ReorderSlot::Covered);
+        true
+    }
+
+    /// Removes the first `sequence_count` positions, which are complete. Returns the next packet if it has
+    /// arrived.
+    pub(super) fn advance(&mut self, sequence_count: u64) -> Option<RequestPacket> {
+        for _ in 0..sequence_count.min(self.slots.len() as u64) {
+            self.slots.pop_front();
+        }
+        match self.slots.front() {
+            Some(ReorderSlot::Held(request)) => Some(*request),
+            _ => None,
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.slots.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Verb;
+
+    const WRITE: RequestPacket = RequestPacket {
+        verb: Verb::Write,
+        first: false,
+        last: false,
+        ack_req: false,
+        payload_len: 1,
+        dma_len: 0,
+    };
+
+    #[test]
+    fn packets_leave_in_order_when_the_gap_is_filled() {
+        let mut window = ReorderWindow::default();
+        assert!(window.store(3, WRITE, 1, 8) && window.store(1, WRITE, 1, 8));
+        assert!(!window.store(3, WRITE, 1, 8), "here already");
+        assert!(window.is_missing(0) && window.is_missing(2) && window.is_missing(4));
+        assert_eq!(window.advance(1), Some(WRITE));
+        assert_eq!(window.advance(1), None, "the next gap");
+        assert_eq!(window.len(), 2);
+        assert_eq!(window.advance(1), Some(WRITE));
+        assert_eq!(window.advance(1), None);
+        assert!(window.is_empty());
+    }
+
+    #[test]
+    fn a_read_uses_one_sequence_number_per_response() {
+        let mut window = ReorderWindow::default();
+        assert!(window.store(1, WRITE, 100, 8));
+        assert_eq!(window.len(), 8, "the window ends");
+        assert!(!window.is_missing(7));
+        assert_eq!(window.advance(1), Some(WRITE));
+        assert_eq!(window.advance(100), None);
+        assert!(window.is_empty());
+    }
+}

@@ -1,0 +1,269 @@
+//! Round-robin selection of queue pairs, as in the NIC of the ns-3 models
+//! (`QbbNetDevice::DequeueAndTransmit`, `RdmaEgressQueue::GetNextQindex`).
+//!
+//! The ns-3 NIC polls its queue pairs at certain events: a frame arrives, a message is posted, its link
+//! becomes free, or its timer fires. If the poll finds no packet, the NIC starts the timer. The timer fires
+//! when the rate of the first queue pair with data permits the next packet, even if the window of that queue
+//! pair is full. The NIC starts no timer if this time has passed or if the timer is running. A queue pair
+//! that may send can therefore wait for the next event.
+
+use std::collections::BTreeSet;
+
+use xoff_units::Picos;
+
+/// Round-robin state of one NIC class.
+#[derive(Debug, Default)]
+pub(super) struct RoundRobin {
+    /// Indices of the queue pairs that may send.
+    ready: BTreeSet<u32>,
+    /// Indices of the queue pairs with messages, and of those without messages that the NIC has not removed
+    /// yet.
+    group: Vec<u32>,
+    /// Queue pairs of `group` without messages.
+    finished: BTreeSet<u32>,
+    /// Position in `group` of the last selected queue pair. Removals do not change the position, as in ns-3,
+    /// so it can later refer to another queue pair.
+    last: usize,
+    /// Departure time of each queue pair, or [`Picos::NEVER`] if it is not queued. An entry of the waiting
+    /// heap with another time is obsolete. The first entry of the heap is never obsolete.
+    due: Vec<Picos>,
+    /// Queue pairs with data, ordered by the time at which their rate permits the next packet.
+    with_data: BTreeSet<(Picos, u32)>,
+    /// The time in `with_data` of each queue pair, or [`Picos::NEVER`] without data.
+    next_available: Vec<Picos>,
+    /// Time at which the timer fires. A time in the past means that no timer is running.
+    timer: Picos,
+    /// Time of the next poll, or of the last one.
+    poll_at: Picos,
+    /// The poll at `poll_at` occurs because the link becomes free.
+    awaits_link: bool,
+}
+
+impl RoundRobin {
+    /// Returns the departure time of a queue pair.
+    pub(super) fn due_time(&self, qp: u32) -> Picos {
+        self.due.get(qp as usize).copied().unwrap_or(Picos::NEVER)
+    }
+
+    pub(super) fn set_due(&mut self, qp: u32, due: Picos) {
+        *time_entry(&mut self.due, qp) = due;
+    }
+
+    pub(super) fn add_ready(&mut self, qp: u32) {
+        self.ready.insert(qp);
+    }
+
+    pub(super) fn remove_ready(&mut self, qp: u32) {
+        self.ready.remove(&qp);
+    }
+
+    pub(super) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Records whether a queue pair has messages.
+    pub(super) fn set_active(&mut self, qp: u32, is_active: bool) {
+        match (self.group.binary_search(&qp), is_active) {
+            (Err(place), true) => self.group.insert(place, qp),
+            (Ok(_), true) => drop(self.finished.remove(&qp)),
+            (Ok(_), false) => drop(self.finished.insert(qp)),
+            (Err(_), false) => {}
+        }
+    }
+
+    /// Takes the next queue pair that may send, in cyclic order after the last one.
+    pub(super) fn pop_next(&mut self) -> Option<u32> {
+        let last = match self.group.len() {
+            0 => 0,
+            len => self.group[self.last % len],
+        };
+        let behind = self.ready.range(last.saturating_add(1)..).next();
+        let next = *behind.or_else(|| self.ready.first())?;
+        self.ready.remove(&next);
+        self.set_due(next, Picos::NEVER);
+        self.remove_finished(|qp| match next > last {
+            true => qp > last && qp < next,
+            false => qp > last || qp < next,
+        });
+        self.last = self.group.binary_search(&next).unwrap_or(0);
+        Some(next)
+    }
+
+    /// Removes the queue pairs without messages that the poll passes.
+    fn remove_finished(&mut self, is_passed: impl Fn(u32) -> bool) {
+        if self.finished.is_empty() {
+            return;
+        }
+        let finished = &mut self.finished;
+        self.group.retain(|qp| !(is_passed(*qp) && finished.remove(qp)));
+    }
+
+    /// Sets the time at which the rate of a queue pair permits its next packet, or [`Picos::NEVER`] without
+    /// data.
+    pub(super) fn set_next_available(&mut self, qp: u32, available: Picos) {
+        let before = std::mem::replace(time_entry(&mut self.next_available, qp), available);
+        if before == available {
+            return;
+        }
+        self.with_data.remove(&(before, qp));
+        if available != Picos::NEVER {
+            self.with_data.insert((available, qp));
+        }
+    }
+
+    /// Moves a running timer to `available` if that is earlier. Called when the rate of a queue pair has been
+    /// computed (`QbbNetDevice::UpdateNextAvail`).
+    pub(super) fn advance_timer(&mut self, now: Picos, available: Picos) {
+        if self.timer > now && available < self.timer {
+            self.timer = available.max(now);
+        }
+    }
+
+    /// Returns the time at which the NIC finds a packet or polls again. `due` is the earliest departure time.
+    pub(super) fn next_poll(&self, due: Picos) -> Picos {
+        match self.has_ready() || due <= self.poll_at {
+            true => self.poll_at,
+            false => self.timer_after_poll().unwrap_or(Picos::NEVER),
+        }
+    }
+
+    /// Returns the time of the timer if the last poll finds no packet.
+    fn timer_after_poll(&self) -> Option<Picos> {
+        if self.timer > self.poll_at {
+            return Some(self.timer);
+        }
+        let (first, _) = self.with_data.first()?;
+        (*first > self.poll_at).then_some(*first)
+    }
+
+    /// Takes account of a poll at `now`. If `now` is after the last poll, the timer has fired.
+    pub(super) fn on_poll(&mut self, now: Picos) {
+        if now > self.poll_at {
+            self.remove_finished(|_| true);
+            self.timer = Picos::ZERO;
+            self.poll_at = now;
+            self.awaits_link = false;
+        }
+    }
+
+    /// Starts an event at `now`. If a poll before `now` found no packet, that poll is processed first.
+    pub(super) fn begin_event(&mut self, now: Picos) {
+        // A frame that arrives when the link becomes free was in flight before the departing packet, so it is
+        // processed first.
+        if self.poll_at < now || self.poll_at == now && !self.awaits_link {
+            self.remove_finished(|_| true);
+            self.timer = self.timer_after_poll().unwrap_or(Picos::ZERO);
+        }
+    }
+
+    /// Ends an event at `now`. The NIC polls at `now`, or when its link becomes free.
+    pub(super) fn end_event(&mut self, now: Picos) {
+        if now > self.poll_at {
+            self.poll_at = now;
+            self.awaits_link = false;
+        }
+    }
+
+    /// Records that a packet leaves. The NIC polls when the link is free again at `free`.
+    pub(super) fn on_packet_sent(&mut self, free: Picos) {
+        self.poll_at = free;
+        self.awaits_link = true;
+    }
+}
+
+/// Returns the time of a queue pair. Extends the vector if necessary.
+fn time_entry(times: &mut Vec<Picos>, qp: u32) -> &mut Picos {
+    let at = qp as usize;
+    if times.len() <= at {
+        times.resize(at + 1, Picos::NEVER);
+    }
+    &mut times[at]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The window of queue pair 1 is full, and queue pair 2 may send at 20. The poll at 10 starts a timer for
+    /// 20, unless queue pair 1 has an earlier time.
+    #[test]
+    fn the_timer_starts_unless_the_time_of_a_blocked_queue_pair_has_passed() {
+        let mut round = RoundRobin::default();
+        round.set_next_available(2, Picos(20));
+        round.end_event(Picos(10));
+        assert_eq!(round.next_poll(Picos(20)), Picos(20));
+        round.set_next_available(1, Picos(15));
+        assert_eq!(
+            round.next_poll(Picos(20)),
+            Picos(15),
+            "the time of a held one counts"
+        );
+        round.set_next_available(1, Picos(5));
+        assert_eq!(round.next_poll(Picos(20)), Picos::NEVER, "it has passed");
+        round.begin_event(Picos(30));
+        round.end_event(Picos(30));
+        assert_eq!(
+            round.next_poll(Picos(20)),
+            Picos(30),
+            "what happens makes the NIC look"
+        );
+    }
+
+    #[test]
+    fn a_rate_change_advances_a_running_timer() {
+        let mut round = RoundRobin::default();
+        round.set_next_available(1, Picos(50));
+        round.end_event(Picos(10));
+        round.begin_event(Picos(20));
+        round.set_next_available(2, Picos(15));
+        round.end_event(Picos(20));
+        assert_eq!(round.next_poll(Picos(50)), Picos(50));
+        round.advance_timer(Picos(20), Picos(40));
+        assert_eq!(round.next_poll(Picos(50)), Picos(40));
+        round.advance_timer(Picos(20), Picos(45));
+        round.advance_timer(Picos(20), Picos(10));
+        // The timer fires at once. The poll of the event at 20 replaces it and finds that the time of queue
+        // pair 2 has passed.
+        assert_eq!(round.next_poll(Picos(50)), Picos::NEVER);
+        round.set_next_available(1, Picos::NEVER);
+        round.set_next_available(2, Picos::NEVER);
+        round.on_packet_sent(Picos(60));
+        assert_eq!(round.next_poll(Picos::NEVER), Picos::NEVER);
+    }
+
+    /// Queue pair 3 was selected last. Queue pair 1 finishes, and a poll without a packet removes it. The
+    /// stored position then refers to queue pair 5.
+    #[test]
+    fn the_stored_position_does_not_change_when_queue_pairs_are_removed() {
+        let mut round = RoundRobin::default();
+        for qp in [1, 3, 5] {
+            round.set_active(qp, true);
+        }
+        round.add_ready(3);
+        assert_eq!(round.pop_next(), Some(3));
+        round.set_active(1, false);
+        round.end_event(Picos(1));
+        round.begin_event(Picos(2));
+        round.end_event(Picos(2));
+        round.add_ready(3);
+        round.add_ready(5);
+        assert_eq!(round.pop_next(), Some(3), "behind 5");
+        assert_eq!(round.pop_next(), Some(5));
+    }
+
+    #[test]
+    fn a_poll_removes_finished_queue_pairs_that_it_passes() {
+        let mut round = RoundRobin::default();
+        for qp in [1, 3, 5] {
+            round.set_active(qp, true);
+        }
+        round.add_ready(1);
+        assert_eq!(round.pop_next(), Some(1));
+        round.set_active(3, false);
+        round.add_ready(5);
+        round.add_ready(1);
+        assert_eq!(round.pop_next(), Some(5));
+        assert_eq!((round.group.as_slice(), round.last), ([1, 5].as_slice(), 1));
+        assert_eq!(round.pop_next(), Some(1));
+    }
+}

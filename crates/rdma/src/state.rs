@@ -1,0 +1,79 @@
+//! State that all queue pairs of an endpoint share.
+
+use std::collections::VecDeque;
+
+use xoff_units::Picos;
+
+use super::class_queues::{ClassQueues, QpTimers};
+use super::config::{QpConfig, QpIndex};
+use super::congestion::CongestionControl;
+use super::counters::Counters;
+use super::telemetry::Telemetry;
+use super::unpaced::UnpacedPacket;
+use super::work::{Completion, CompletionKind};
+
+/// Queues, timers and completions of an endpoint.
+#[derive(Debug, Default)]
+pub(super) struct EndpointState {
+    pub(super) classes: ClassQueues,
+    pub(super) timers: QpTimers,
+    pub(super) completions: VecDeque<Completion>,
+    // Boxes, because acknowledgements carry telemetry in a box.
+    #[allow(clippy::vec_box)]
+    pub(super) spare: Vec<Box<Telemetry>>,
+    /// Local ACK timeouts of all queue pairs. The sums are kept here because they are read often.
+    pub(super) timeouts: u64,
+    /// Retransmitted packets of all queue pairs.
+    pub(super) retransmitted_packets: u64,
+    /// Queue pairs for which [`super::Endpoint::completes_nothing_before`] has to return `false`.
+    pub(super) completing_qps: u32,
+}
+
+impl EndpointState {
+    /// Copies the telemetry of a packet for its acknowledgement. Reuses a spare box if there is one.
+    pub(super) fn echo_telemetry(&mut self, telemetry: &Telemetry) -> Box<Telemetry> {
+        let mut echo = match self.spare.pop() {
+            Some(mut spare) => {
+                *spare = *telemetry;
+                spare
+            }
+            None => Box::new(*telemetry),
+        };
+        echo.become_echo();
+        echo
+    }
+}
+
+/// Context of one event of a queue pair, passed to its requester and responder.
+#[derive(Debug)]
+pub(super) struct QpContext<'a> {
+    pub(super) now: Picos,
+    pub(super) qp: QpIndex,
+    pub(super) config: &'a QpConfig,
+    pub(super) congestion: &'a mut dyn CongestionControl,
+    pub(super) counters: &'a mut Counters,
+    pub(super) shared: &'a mut EndpointState,
+}
+
+impl QpContext<'_> {
+    pub(super) fn push_completion(&mut self, kind: CompletionKind) {
+        self.shared.completions.push_back(Completion {
+            qp: self.qp,
+            at: self.now,
+            kind,
+        });
+    }
+
+    /// Queues a packet that is not paced, such as an acknowledgement.
+    #[inline]
+    pub(super) fn send_unpaced(&mut self, class: u8, unpaced: UnpacedPacket) {
+        self.shared.classes.push_unpaced(class, self.now, unpaced);
+    }
+
+    /// Returns the end of a local ACK timeout that starts now.
+    pub(super) fn ack_deadline(&self) -> Picos {
+        self.config
+            .ack_timeout()
+            .map_or(Picos::NEVER, |timeout| self.now.saturating_add(timeout))
+    }
+}
