@@ -41,7 +41,7 @@ pub(super) fn select_asic_part(
     }
     let names = join_part_names(&top, is_part);
     if let Some((table, _)) = top.iter().find(|(name, _)| !is_part(name)) {
-        let why = format!("the file has a part for each of {names}, and this is not in a part");
+        let why = format!("the file has a part for each of {names}, but this table is not in a part");
         return Err(Box::new(
             Problem::at_field(table, "", "", why).with_fix("move it into the part of an ASIC"),
         ));
@@ -64,7 +64,7 @@ pub(super) fn select_asic_part(
             Err(Box::new(Problem::at_field(asic, "", "", why)))
         }
         (Some(_), Some(_)) => Err(Box::new(
-            Problem::at_field(asic, "", "", "the part is there twice").with_fix("make it one"),
+            Problem::at_field(asic, "", "", "the part occurs twice").with_fix("remove one of them"),
         )),
         (None, _) => {
             let why = format!("the file has no part {asic:?}, its parts are {names}");

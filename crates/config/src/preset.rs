@@ -19,7 +19,7 @@ pub const PRESETS: &[(&str, &str)] = &[
 
 /// The error for an unknown preset name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no preset {name:?}; there are {}", preset_names())]
+#[error("unknown preset {name:?}; available presets: {}", preset_names())]
 pub struct UnknownPreset {
     /// The requested name.
     pub name: String,

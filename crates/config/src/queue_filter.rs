@@ -198,7 +198,7 @@ impl QueueFilter {
         let cpu_tables = (!self.cpu_tables.is_empty()).then(|| {
             let tables: Vec<&str> = self.cpu_tables.iter().map(String::as_str).collect();
             format!(
-                "no effect: queues of CPU in {}; frames for the switch itself wait in no queue",
+                "no effect: queues of CPU in {}; the CPU port has no queues",
                 tables.join(", ")
             )
         });

@@ -130,8 +130,8 @@ fn read_layer(
 
 /// Reason for refusing a table that neither SONiC nor xoff has.
 const NO_SUCH_TABLE: &str = "no such table";
-const DUPLICATE_KEY: &str = "the key is there twice";
-const DUPLICATE_FIELD: &str = "the field is there twice";
+const DUPLICATE_KEY: &str = "the key occurs twice";
+const DUPLICATE_FIELD: &str = "the field occurs twice";
 
 /// Returns the similar table name that the message of a refused table suggests.
 pub(crate) fn suggested_table_name(problem: &Problem) -> Option<&str> {
@@ -188,7 +188,7 @@ impl LayerReader<'_> {
             }
             if self.db.tables.contains_key(&NaturalName::from(name)) || self.db.removals.has_table(name) {
                 self.report(
-                    Problem::at_field(name, "", "", "the table is there twice").with_fix("make it one"),
+                    Problem::at_field(name, "", "", "the table occurs twice").with_fix("remove one of them"),
                 );
             }
             if entries == JsonValue::Null {
@@ -258,7 +258,7 @@ impl LayerReader<'_> {
             if let Some(Err(why)) = known.map(|table| table.check_key(&key)) {
                 self.report(Problem::at_field(table, &key, "", why));
             } else if known.is_some() && is_twice {
-                self.report(Problem::at_field(table, &key, "", DUPLICATE_KEY).with_fix("make it one"));
+                self.report(Problem::at_field(table, &key, "", DUPLICATE_KEY).with_fix("remove one of them"));
             } else {
                 self.db.removals.add_entry(table, &key);
             }
@@ -284,16 +284,16 @@ impl LayerReader<'_> {
                 .keys(location.table)
                 .find(|other| ranges_overlap(other, location.key));
             if let Some(other) = other {
-                let why = format!("{other} of the same table names some of these numbers too");
-                self.report(location.problem(why).with_fix("let each number be in one key"));
+                let why = format!("{other} of the same table has some of the same numbers");
+                self.report(location.problem(why).with_fix("use each number in one key only"));
                 return;
             }
         } else if known.is_some() && self.db.entry(location.table, location.key).is_some() {
-            self.report(location.problem(DUPLICATE_KEY).with_fix("make it one"));
+            self.report(location.problem(DUPLICATE_KEY).with_fix("remove one of them"));
             return;
         }
         if known.is_some() && self.db.removals.has_entry(location.table, location.key) {
-            self.report(location.problem(DUPLICATE_KEY).with_fix("make it one"));
+            self.report(location.problem(DUPLICATE_KEY).with_fix("remove one of them"));
             return;
         }
         let table = self.db.tables.entry(location.table.into()).or_default();
@@ -343,7 +343,7 @@ impl LayerReader<'_> {
                 || removed.iter().any(|field| field == name))
                 && known.is_some()
             {
-                self.report(location.problem(DUPLICATE_FIELD).with_fix("make it one"));
+                self.report(location.problem(DUPLICATE_FIELD).with_fix("remove one of them"));
             }
         }
         (entry, removed)
@@ -365,7 +365,7 @@ impl LayerReader<'_> {
             return false;
         }
         if has_value && known.is_some() {
-            self.report(location.problem(DUPLICATE_FIELD).with_fix("make it one"));
+            self.report(location.problem(DUPLICATE_FIELD).with_fix("remove one of them"));
         }
         true
     }
@@ -478,7 +478,7 @@ impl LayerReader<'_> {
             n => format!(" and {} more", n - 1),
         };
         self.db.notes.push(format!(
-            "{}: {first}{more}: written without quotes; SONiC writes every value as a string, and it was read as one",
+            "{}: {first}{more}: written without quotes; SONiC writes every value as a string, and xoff reads it as a string",
             self.source
         ));
     }

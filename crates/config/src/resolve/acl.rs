@@ -187,8 +187,8 @@ fn resolve_rule(
         Some("FORWARD") => {}
         action => {
             let why = format!(
-                "no effect: of actions only DISABLE_TRIM, DISABLE_ARS_FORWARDING and FORWARD are implemented, this rule's is {}",
-                action.unwrap_or("none that they know")
+                "no effect: the action is {}, and only DISABLE_TRIM, DISABLE_ARS_FORWARDING and FORWARD are implemented",
+                action.unwrap_or("missing")
             );
             context.warn_entry(RULE, key, why);
             return None;
@@ -205,7 +205,7 @@ fn resolve_rule(
         match apply_field(&mut rule, &mut priority, field, &value) {
             Ok(()) => {}
             Err(FieldError::Unknown) => {
-                let why = format!("no effect: its condition {field} is not implemented");
+                let why = format!("no effect: the condition {field} is not implemented");
                 context.warn_entry(RULE, key, why);
                 sound = false;
             }

@@ -8,19 +8,19 @@ use ipnet::IpNet;
 pub(super) fn why_not_host_address(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => match address.octets() {
-            [0, ..] => Some("addresses that begin with 0 name no host"),
+            [0, ..] => Some("addresses that begin with 0 do not belong to a host"),
             [127, ..] => Some("it is a loopback address, which never leaves a host"),
             [224..=239, ..] => Some("it is a multicast address"),
             [240..=255, ..] => Some("it is reserved (class E)"),
             _ => None,
         },
-        IpAddr::V6(address) if address.is_unspecified() => Some("it names no host"),
+        IpAddr::V6(address) if address.is_unspecified() => Some("it is the unspecified address"),
         IpAddr::V6(address) if address.is_loopback() => {
             Some("it is the loopback address, which never leaves a host")
         }
         IpAddr::V6(address) if address.is_multicast() => Some("it is a multicast address"),
         IpAddr::V6(address) if address.to_ipv4_mapped().is_some() => {
-            Some("it is an IPv4 address in IPv6 form, which no link carries")
+            Some("it is an IPv4-mapped IPv6 address, which is not used on links")
         }
         IpAddr::V6(_) => None,
     }
@@ -38,7 +38,7 @@ pub(super) fn why_not_host_of_network(address: IpAddr, network: IpNet) -> Option
         return None;
     }
     if address == network.network() {
-        Some(format!("it is the network {} itself", network.trunc()))
+        Some(format!("it is the network address of {}", network.trunc()))
     } else if address == network.broadcast() {
         Some(format!("it is the broadcast address of {}", network.trunc()))
     } else {
@@ -60,7 +60,7 @@ pub(super) fn why_not_routable(prefix: IpNet) -> Option<&'static str> {
     } else if within("fe80::/10") {
         Some("link-local addresses never leave their link")
     } else if within("::ffff:0:0/96") {
-        Some("IPv4 addresses in IPv6 form are on no link")
+        Some("IPv4-mapped IPv6 addresses are not used on links")
     } else {
         None
     }

@@ -97,7 +97,7 @@ fn warn_marking_above_xoff(context: &mut ResolveContext<'_>, config: &SwitchConf
             .min();
         if let Some(xoff) = lowest.filter(|xoff| *xoff <= wred.min_bytes) {
             let text = format!(
-                "queue {number} marks from {} bytes on, but a single sender is paused at {xoff} bytes already: PFC \
+                "queue {number} marks above {} bytes, but PFC pauses a single sender at {xoff} bytes: PFC \
                  acts before ECN",
                 wred.min_bytes
             );
@@ -126,8 +126,8 @@ fn warn_limits_of_lossless_queues(
             .min();
         if let Some(xoff) = xoff.filter(|xoff| limit < *xoff) {
             let text = format!(
-                "queue {number} is lossless: the limit of its profile {}, {limit} bytes, lies below the XOFF point of {xoff} \
-                 bytes and is not enforced; a chip that enforces it drops lossless frames there",
+                "queue {number} is lossless: the limit of its profile {}, {limit} bytes, is below the XOFF threshold of \
+                 {xoff} bytes and is not enforced; a chip that enforces it drops lossless frames there",
                 own.name
             );
             context.warn_port(&port.name, text);

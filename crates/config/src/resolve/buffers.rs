@@ -128,7 +128,9 @@ impl ResolvedBuffers {
         }
         of_other_side.add_warning(context, table, side);
         for name in without_buffer {
-            let text = format!("its pool has no bytes: what {table} binds to it has its reserve alone");
+            let text = format!(
+                "the size of its pool is 0: entries of {table} with this profile have only reserved space"
+            );
             context.warn_entry("BUFFER_PROFILE", name, text);
         }
         users
@@ -274,8 +276,7 @@ fn resolve_pools<'a>(context: &mut ResolveContext<'a>) -> (Vec<PoolConfig>, BTre
             );
         }
         let size_bytes = context.bytes("BUFFER_POOL", name, "size").unwrap_or_else(|| {
-            let why =
-                format!("no size is given and none is computed: {POOL_BYTES_DEFAULT} bytes are assumed");
+            let why = format!("no size is given: {POOL_BYTES_DEFAULT} bytes are assumed");
             context.warn_entry("BUFFER_POOL", name, why);
             POOL_BYTES_DEFAULT
         });

@@ -27,7 +27,7 @@ pub(super) fn resolve_class_maps(context: &mut ResolveContext<'_>, port: &str) -
             if map.is_none() {
                 context.warn_port(
                     port,
-                    format!("PORT_QOS_MAP has no {name}: every class goes to {target}"),
+                    format!("PORT_QOS_MAP has no {name}: every traffic class uses {target}"),
                 );
             }
         }

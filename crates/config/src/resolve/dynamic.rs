@@ -108,9 +108,9 @@ fn only_entry_key<'a>(context: &mut ResolveContext<'a>, table: &str) -> &'a str 
     let first = keys.next().unwrap_or("AZURE");
     let others: Vec<&str> = keys.collect();
     for other in others {
-        let why = format!("{first} is there too, and only one entry can hold for the switch");
+        let why = format!("{first} is another entry, but only one entry is possible");
         context.report_own(
-            Problem::at_field(table, other, "", why).with_fix("remove one of them, AZURE is the usual name"),
+            Problem::at_field(table, other, "", why).with_fix("keep only one entry, usually AZURE"),
         );
     }
     first
@@ -165,7 +165,7 @@ fn collect_computed_profiles(
         let Some(cable) = traditional::cable_length(context, port) else {
             let cables = context.db.keys(CABLES).next().unwrap_or("AZURE");
             let why = format!("the length is missing, and headroom of {GROUPS}|{key} depends on it");
-            let fix = "add one, such as 5m, or give the group a profile with headroom of BUFFER_PROFILE";
+            let fix = "add a length such as 5m, or bind the group to a BUFFER_PROFILE with headroom";
             context.report_derived(Problem::at_field(CABLES, cables, port, why).with_fix(fix));
             continue;
         };
@@ -181,7 +181,7 @@ fn collect_computed_profiles(
             context.warn_entry(
                 GROUPS,
                 key,
-                "the cable is 0m long: the group has no buffer, its frames are dropped",
+                "the cable is 0m long: the group has no buffer and its frames are dropped",
             );
         }
         wanted.insert(key.to_owned(), profile);
@@ -243,7 +243,7 @@ fn add_generated_profile(
     let computed: Vec<String> = fields.iter().filter_map(differs).collect();
     if !computed.is_empty() {
         let why = format!(
-            "it is taken as written; computed would be {}",
+            "it is used as written; the computed values are {}",
             computed.join(", ")
         );
         context.warn_entry(PROFILES, name, why);
@@ -281,7 +281,7 @@ fn check_headroom_of_ports(
         let why = format!(
             "the lossless groups of {port} take {need} bytes together, and max_headroom_size of {PARAMETER} allows {most}"
         );
-        let fix = "shorten its cable, let fewer groups be lossless, or raise max_headroom_size";
+        let fix = "shorten its cable, use fewer lossless groups, or raise max_headroom_size";
         context.report_derived(Problem::at_field(GROUPS, port, "", why).with_fix(fix));
     }
 }

@@ -90,8 +90,9 @@ fn resolve_response_quanta(context: &ResolveContext<'_>, name: &str, speed_mbps:
 fn resolve_global_pause(context: &mut ResolveContext<'_>, name: &str, pfc_enabled: u8) -> GlobalPause {
     let written = context.text("XOFF_PORT", name, "flow_control");
     if let Some(mode) = written.filter(|mode| *mode != "off" && pfc_enabled != 0) {
-        let text =
-            format!("flow_control {mode:?} has no effect: pfc_enable has a priority, and 802.3x is off then");
+        let text = format!(
+            "flow_control {mode:?} has no effect: pfc_enable has a priority, which disables 802.3x pauses"
+        );
         context.warn_entry("XOFF_PORT", name, text);
     }
     let mode = written.unwrap_or("rx");
@@ -152,7 +153,7 @@ fn resolve_refresh_interval(
     let floor = Picos(link.duration(2 * PFC_FRAME_WIRE_BYTES).0.max(1));
     if is_enabled && chosen < floor {
         let text = format!(
-            "XOFF would be repeated every {}, faster than the link carries PFC frames; every {} instead",
+            "XOFF would be repeated every {}, which exceeds the capacity of the link; every {} is used instead",
             format_micros(chosen),
             format_micros(floor)
         );

@@ -197,7 +197,7 @@ fn create_interface(
         .filter(|vrf| *vrf != "default")
     {
         let why = format!(
-            "vrf_name {vrf} has no effect: VRFs are not implemented, the interface is in the default one"
+            "vrf_name {vrf} has no effect: VRFs are not implemented, and the interface is in the default VRF"
         );
         context.warn_entry(table, name, why);
     }
@@ -238,7 +238,7 @@ fn vlan_mtu(context: &mut ResolveContext<'_>, parents: &InterfaceParents<'_>, na
         .min_by_key(|(mtu, _)| *mtu);
     let written = context.number("VLAN", name, "mtu");
     if let Some(mtu) = written.filter(|mtu| *mtu < MTU_MIN) {
-        let why = format!("mtu {mtu} has no effect: Linux, and so SONiC, has none below {MTU_MIN} bytes");
+        let why = format!("mtu {mtu} has no effect: Linux does not support an MTU below {MTU_MIN} bytes");
         context.warn_entry("VLAN", name, why);
     }
     let Some(mtu) = written.filter(|mtu| *mtu >= MTU_MIN) else {
@@ -269,19 +269,24 @@ fn add_addresses<'a>(context: &mut ResolveContext<'a>, draft: &mut InterfaceDraf
         };
         let address = prefix.addr();
         let mut problem = |field: &str, why: String| {
-            context.report_own(
-                Problem::at_field(table, key, field, why).with_fix("write an address of a single host"),
-            );
+            context
+                .report_own(Problem::at_field(table, key, field, why).with_fix("use the address of a host"));
         };
         if let Some(why) = why_not_host_address(address) {
-            problem("", format!("{address} cannot be an interface's: {why}"));
+            problem(
+                "",
+                format!("{address} cannot be the address of an interface: {why}"),
+            );
         } else if prefix.prefix_len() == 0 {
             problem(
                 "",
-                "a network of all addresses leaves none to route to".to_owned(),
+                "a network with prefix length 0 contains all addresses".to_owned(),
             );
         } else if let Some(why) = why_not_host_of_network(address, prefix) {
-            problem("", format!("{address} cannot be an interface's: {why}"));
+            problem(
+                "",
+                format!("{address} cannot be the address of an interface: {why}"),
+            );
         } else if draft.config.addresses.iter().any(|known| known.addr() == address) {
             let why = format!("{} has {address} already", draft.config.name);
             context.report_derived(Problem::at_field(table, key, "", why).with_fix("remove one of the two"));
@@ -383,14 +388,18 @@ pub(super) fn warn_unusable_interfaces(context: &mut ResolveContext<'_>, interfa
             if let Some((_, interface)) = interfaces.find(key)
                 && interface.addresses.is_empty()
             {
-                context.warn_entry(table, key, "no address: nobody can send to it or through it");
+                context.warn_entry(
+                    table,
+                    key,
+                    "the interface has no address and cannot route packets",
+                );
             }
         }
     }
     for name in context.db.keys("VLAN").collect::<Vec<_>>() {
         let written = context.text("VLAN", name, "mtu").is_some();
         if written && interfaces.find(name).is_none() {
-            let why = "mtu has no effect: the MTU of the ports decides what is bridged";
+            let why = "mtu has no effect: the MTU of the ports limits bridged frames";
             context.warn_entry("VLAN", name, why);
         }
     }

@@ -54,7 +54,7 @@ fn resolve_members<'a>(
             continue;
         }
         if is_interface(db, "INTERFACE", name) {
-            let why = format!("{name} is a routed port, INTERFACE has it");
+            let why = format!("{name} is a routed port with an entry in INTERFACE");
             let fix = format!("remove it there; PORTCHANNEL_INTERFACE|{lag} makes the LAG an interface");
             context.report_derived(Problem::at_field(MEMBER_TABLE, key, "", why).with_fix(fix));
         }
@@ -62,7 +62,7 @@ fn resolve_members<'a>(
             let (ours, theirs) = (ports[port].link.speed_mbps, first.link.speed_mbps);
             if ours != theirs {
                 let why = format!(
-                    "{name} has {ours} Mb/s and {} of the same LAG {theirs}",
+                    "{name} has {ours} Mb/s, but {} of the same LAG has {theirs} Mb/s",
                     first.name
                 );
                 context.report_derived(
@@ -81,7 +81,7 @@ fn apply_lag_mtu(context: &mut ResolveContext<'_>, lag: &str, members: &[u16], p
         return;
     };
     if mtu < MTU_MIN {
-        let why = format!("mtu {mtu} has no effect: Linux, and so SONiC, has none below {MTU_MIN} bytes");
+        let why = format!("mtu {mtu} has no effect: Linux does not support an MTU below {MTU_MIN} bytes");
         context.warn_entry(TABLE, lag, why);
         return;
     }
@@ -89,9 +89,9 @@ fn apply_lag_mtu(context: &mut ResolveContext<'_>, lag: &str, members: &[u16], p
         let port = &mut ports[usize::from(*member)];
         match context.number("PORT", &port.name, "mtu") {
             Some(own) if own != mtu => {
-                let why = format!("{lag}, of which it is a member, has mtu {mtu}");
+                let why = format!("{lag}, the LAG of this port, has mtu {mtu}");
                 let problem = Problem::at_field("PORT", &port.name, "mtu", why).with_value(own.to_string());
-                context.report_derived(problem.with_fix("make them equal, or remove the port's"));
+                context.report_derived(problem.with_fix("make them equal, or remove the mtu of the port"));
             }
             _ => {
                 let link = context.options.link_mtus.get(&port.name).copied();
@@ -104,14 +104,15 @@ fn apply_lag_mtu(context: &mut ResolveContext<'_>, lag: &str, members: &[u16], p
 /// Warns about missing LACP, and about LAGs that are never up.
 fn warn_about_lacp(context: &mut ResolveContext<'_>, lag: &str, members: usize, min_links: u64) {
     if context.text(TABLE, lag, "static") != Some("true") {
-        let why = "LACP is not implemented: a member takes part while its link is up, whatever its peer says; \
-                   static \"true\" says that this is meant";
+        let why = "LACP is not implemented: a member is active while its link is up, even if its peer does \
+                   not agree; set static to \"true\" to suppress this note";
         context.warn_entry(TABLE, lag, why);
     }
     if members == 0 {
-        context.warn_entry(TABLE, lag, "no member: it is never up");
+        context.warn_entry(TABLE, lag, "the LAG has no member and is never up");
     } else if (members as u64) < min_links {
-        let why = format!("min_links {min_links} and {members} members: it is never up");
+        let why =
+            format!("min_links {min_links} exceeds the number of members, {members}: the LAG is never up");
         context.warn_entry(TABLE, lag, why);
     }
 }

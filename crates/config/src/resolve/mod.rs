@@ -262,14 +262,14 @@ fn check_selected_asic(context: &mut ResolveContext<'_>) {
     match context.text("DEVICE_METADATA", LOCALHOST, "asic_name") {
         Some(own) if own == asic => {}
         Some(own) => {
-            let why = format!("the configuration is that of {own}, and {asic} is selected");
+            let why = format!("the configuration belongs to {own}, but {asic} is selected");
             let problem = Problem::at_field("DEVICE_METADATA", LOCALHOST, "asic_name", why).with_value(own);
             context.report_derived(problem.with_fix(format!("select {own}, or no ASIC")));
         }
         None => context.warn_entry(
             "DEVICE_METADATA",
             LOCALHOST,
-            format!("the selection of {asic} has no effect: the configuration is not that of a device with several ASICs"),
+            format!("the selection of {asic} has no effect: the device does not have several ASICs"),
         ),
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn resolve_neighbours(
         }
         if !known.insert((interface, address)) {
             let why = format!("{name} has the neighbour {address} already");
-            context.report_derived(Problem::at_field(TABLE, key, "", why).with_fix("make it one"));
+            context.report_derived(Problem::at_field(TABLE, key, "", why).with_fix("remove one of them"));
             continue;
         }
         match context.text(TABLE, key, "neigh").and_then(schema::parse_mac) {
@@ -64,7 +64,7 @@ pub(super) fn resolve_neighbours(
                 mac,
             }),
             None => {
-                let why = "no effect without neigh: a neighbour is asked for when a packet needs it";
+                let why = "no effect without neigh: the switch resolves a neighbour when a packet needs its address";
                 context.warn_entry(TABLE, key, why);
             }
         }
@@ -82,13 +82,13 @@ fn why_not_neighbour(
         return Some(why.to_owned());
     }
     if config.attachment == Attachment::Loopback {
-        return Some("there is nobody behind a loopback interface".to_owned());
+        return Some("no host is reachable through a loopback interface".to_owned());
     }
     if let Some(owner) = interfaces.find_by_address(address) {
         return Some(format!("{} has this address itself", owner.name));
     }
     let Some(network) = config.addresses.iter().find(|network| network.contains(&address)) else {
-        return Some("it is in no network of it".to_owned());
+        return Some("it is in no network of the interface".to_owned());
     };
     why_not_host_of_network(address, *network)
 }

@@ -63,7 +63,7 @@ fn resolve_profile_list(
             let text = format!("{name} limits no port at {want}: its pool {pool_name} is an {is} pool");
             context.warn_entry(table, port, text);
         } else if let Some((_, other)) = by_pool.get(&pool) {
-            let why = format!("{name} has no effect: {other} of the same list is of pool {pool_name} too");
+            let why = format!("{name} has no effect: {other} of the same list has the same pool {pool_name}");
             context.warn_entry(table, port, why);
         } else {
             by_pool.insert(pool, (profile as u16, name));

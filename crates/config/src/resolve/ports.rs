@@ -42,9 +42,10 @@ pub(super) fn port_names(context: &mut ResolveContext<'_>) -> Vec<String> {
         .iter()
         .filter(|name| schema::is_reserved_interface_name(name))
     {
-        let why = "a port cannot be called like a VLAN, a LAG or a loopback interface";
-        context
-            .report_own(Problem::at_field("PORT", name, "", why).with_fix("rename it, EthernetN is usual"));
+        let why = "a port cannot have the name of a VLAN, a LAG or a loopback interface";
+        context.report_own(
+            Problem::at_field("PORT", name, "", why).with_fix("rename it, for example to EthernetN"),
+        );
     }
     names.sort_by(|a, b| natural::compare_naturally(a, b));
     names.dedup();
@@ -97,7 +98,7 @@ pub(super) fn resolve_ports(
             && context.is_attached(&name)
             && let Some(attachment) = context.options.attachment.describe_reason()
         {
-            context.warn_port(&name, format!("{attachment}, but PORT says admin_status down"));
+            context.warn_port(&name, format!("{attachment}, but admin_status in PORT is down"));
         }
         let tpid = context.text("PORT", &name, "tpid").and_then(schema::parse_tpid);
         let mut queues = [QueueConfig {

@@ -129,7 +129,7 @@ fn warn_large_reserve(context: &mut ResolveContext<'_>, pool: &PoolConfig, profi
     let reserve = reserved_bytes(pool, profile);
     if reserve > pool.size_bytes {
         let why = format!(
-            "size {}: each group or queue reserves {reserve} bytes, more than all of pool {} has ({})",
+            "size {}: each group or queue reserves {reserve} bytes, more than the size of pool {} has ({})",
             profile.size_bytes, pool.name, pool.size_bytes
         );
         context.warn_entry(TABLE, &profile.name, why);
@@ -157,7 +157,7 @@ fn check_xoff_and_xon(context: &mut ResolveContext<'_>, pool: &PoolConfig, profi
     };
     if xoff > room {
         let why = format!(
-            "headroom larger than the pool: {of} of {} is {room}, expected at most that",
+            "the headroom is larger than the pool: {of} of {} is {room}",
             pool.name
         );
         refuse("xoff", xoff, why, "lower xoff, or make the pool larger");
@@ -165,13 +165,18 @@ fn check_xoff_and_xon(context: &mut ResolveContext<'_>, pool: &PoolConfig, profi
     let point = xoff_threshold_bytes(pool, profile);
     if xon > 0 && xon >= point {
         let why = format!(
-            "a group of this profile pauses at {point} bytes at the latest, and would resume at {xon} already"
+            "a group of this profile pauses at {point} bytes at the latest, but its XON threshold is {xon}"
         );
-        refuse("xon", xon, why, "lower xon below the XOFF point");
+        refuse("xon", xon, why, "lower xon below the XOFF threshold");
     } else if offset > 0 && offset > point {
         let why = format!(
             "a group of this profile pauses at {point} bytes at the latest, which is less than the offset"
         );
-        refuse("xon_offset", offset, why, "lower xon_offset below the XOFF point");
+        refuse(
+            "xon_offset",
+            offset,
+            why,
+            "lower xon_offset below the XOFF threshold",
+        );
     }
 }

@@ -106,7 +106,7 @@ fn check_scheduler(context: &mut ResolveContext<'_>, name: &str) {
         context.warn_entry(
             SCHEDULER_TABLE,
             name,
-            "cir has no effect: no rate is guaranteed, only pir shapes",
+            "cir has no effect: no rate is guaranteed, and only pir limits the rate",
         );
         if let (Some(pir), Some(cir)) = (pir, cir)
             && pir > 0

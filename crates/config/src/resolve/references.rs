@@ -8,7 +8,7 @@ use crate::problem::Problem;
 use crate::schema::{self, FieldEffect, FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
 /// Reason for SONiC fields that no table of the schema has.
-const NOT_MODELLED: &str = "not part of this switch's model";
+const NOT_MODELLED: &str = "not modelled by xoff";
 
 /// Checks all entries of the configuration.
 pub(super) fn check_entries(context: &mut ResolveContext<'_>) {
@@ -68,7 +68,7 @@ fn check_key_part(context: &mut ResolveContext<'_>, table: &str, key: &str, part
         KeyPart::PortOrGlobal if text == "global" => {}
         KeyPart::Port | KeyPart::PortOrGlobal if context.port_index(text).is_none() => {
             if context.lag_index(text).is_some() {
-                let why = format!("{text} is a LAG, and this concerns ports");
+                let why = format!("{text} is a LAG, but this table is for ports");
                 context
                     .report_own(Problem::at_field(table, key, "", why).with_fix("name its members instead"));
                 return;

@@ -119,7 +119,7 @@ pub(super) fn resolve_static_routes(
             context.report_own(
                 entry
                     .problem("", why)
-                    .with_fix("make it one, several next hops are lists"),
+                    .with_fix("use one entry with lists of next hops"),
             );
         }
     }
@@ -158,8 +158,8 @@ fn read_weights<'a>(context: &mut ResolveContext<'a>) -> BTreeMap<IpNet, (&'a st
         };
         let list = schema::split_list(context.text(WEIGHT_TABLE, key, "weight").unwrap_or("")).collect();
         if all.insert(prefix, (key, list)).is_some() {
-            let why = format!("there are weights for {prefix} already");
-            context.report_own(Problem::at_field(WEIGHT_TABLE, key, "", why).with_fix("make it one"));
+            let why = format!("another entry has weights for {prefix}");
+            context.report_own(Problem::at_field(WEIGHT_TABLE, key, "", why).with_fix("remove one of them"));
         }
     }
     all
@@ -198,7 +198,7 @@ fn resolve_items(
                     .iter()
                     .any(|other| is_same_destination(other.destination, destination)) =>
             {
-                let why = format!("item {} is there twice", index + 1);
+                let why = format!("item {} occurs twice", index + 1);
                 context.report_derived(
                     entry
                         .problem("", why)
@@ -231,23 +231,20 @@ fn is_same_destination(a: RouteDestination, b: RouteDestination) -> bool {
 fn common_list_length(context: &mut ResolveContext<'_>, entry: &RouteEntry<'_>) -> Option<usize> {
     let mut present = entry.lists.iter().filter(|(_, list)| !list.is_empty());
     let Some((first, list)) = present.next() else {
-        let problem = entry.problem(
-            "",
-            "the route leads nowhere: there is neither nexthop, ifname nor blackhole",
-        );
-        context.report_own(problem.with_fix("name a next hop, or say blackhole \"true\""));
+        let problem = entry.problem("", "the route has neither nexthop, ifname nor blackhole");
+        context.report_own(problem.with_fix("name a next hop, or set blackhole to \"true\""));
         return None;
     };
     if let Some((other, others)) = present.find(|(_, other)| other.len() != list.len()) {
         let why = format!(
-            "the lists must be in step, and {first} has {} items, {other} {}",
+            "the lists must have the same length, but {first} has {} items, {other} {}",
             list.len(),
             others.len()
         );
         context.report_own(
             entry
                 .problem(other, why)
-                .with_fix("one item for each next hop; an empty one is the default"),
+                .with_fix("give one item for each next hop; an empty item is the default"),
         );
         return None;
     }
@@ -297,7 +294,7 @@ fn resolve_destination(
     if let Some((_, config)) = interface
         && config.attachment == Attachment::Loopback
     {
-        let why = "there is nobody behind a loopback interface".to_owned();
+        let why = "no host is reachable through a loopback interface".to_owned();
         return Err(refuse("ifname", &config.name, why));
     }
     match (next_hop, interface) {
@@ -344,17 +341,17 @@ fn find_next_hop_interface(
         )));
     }
     if let Some(why) = why_not_host_address(address) {
-        return Err(refuse(format!("no next hop: {why}")));
+        return Err(refuse(format!("not a valid next hop: {why}")));
     }
     if let Some(owner) = interfaces.find_by_address(address) {
         return Err(refuse(format!(
-            "no next hop: {} has this address itself",
+            "not a valid next hop: {} has this address itself",
             owner.name
         )));
     }
     if is_link_local(address) && named.is_none() {
-        let problem = refuse("a link-local address says nothing without its interface".to_owned());
-        return Err(Box::new(problem.with_fix("name it in ifname")));
+        let problem = refuse("a link-local next hop needs an interface".to_owned());
+        return Err(Box::new(problem.with_fix("name the interface in ifname")));
     }
     let found = match named {
         None => interfaces.find_by_network(address),
@@ -378,12 +375,12 @@ fn find_next_hop_interface(
         ));
     };
     if let Some(why) = why_not_host_of_network(address, network) {
-        return Err(refuse(format!("no next hop: {why}")));
+        return Err(refuse(format!("not a valid next hop: {why}")));
     }
     let config = &interfaces.list[interface.index()];
     if config.attachment == Attachment::Loopback {
         return Err(refuse(format!(
-            "there is nobody behind {}, a loopback interface",
+            "no host is reachable through {}, a loopback interface",
             config.name
         )));
     }
@@ -418,8 +415,7 @@ fn group_by_distance(
                 target,
             }),
             None => {
-                let why =
-                    "a blackhole, or an interface without a next hop, cannot share a route with other ways";
+                let why = "a blackhole, or an interface without a next hop, cannot share a route with other next hops";
                 let problem = entry.problem("", why);
                 context.report_derived(problem.with_fix("give it a distance of its own, or remove it"));
             }

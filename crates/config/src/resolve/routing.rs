@@ -54,7 +54,7 @@ pub(super) fn resolve_routing(
     };
     if config.neighbours.len() > config.neighbours_max {
         let why = format!(
-            "NEIGH has {}, and no more than {} fit",
+            "NEIGH has {} neighbours, but the limit is {}",
             config.neighbours.len(),
             config.neighbours_max
         );
@@ -134,7 +134,7 @@ fn warn_unsupported_hash_fields(context: &mut ResolveContext<'_>) {
         }
         if fields != schema::FIVE_TUPLE {
             let text = format!(
-                "{field} {list:?} has no effect: flows are told apart by {}, and of RoCEv2 by {} where that is added",
+                "{field} {list:?} has no effect: the hash fields are {}, and for RoCEv2 also {} if it is listed",
                 schema::FIVE_TUPLE.join(", "),
                 schema::DEST_QP
             );

@@ -34,8 +34,8 @@ pub(super) fn resolve_trimming(
     let trimming = resolve_global_entry(context, exempt);
     let Some(trimming) = trimming else {
         for profile in profiles.iter().filter(|profile| profile.trim) {
-            let why = "packet_discard_action \"trim\" has no effect: SWITCH_TRIMMING|GLOBAL does not say to what size, \
-                       with which DSCP and into which queue; frames are dropped";
+            let why = "packet_discard_action \"trim\" has no effect: SWITCH_TRIMMING|GLOBAL must set size, dscp_value \
+                       and queue_index; frames are dropped";
             context.warn_entry(PROFILE, &profile.name, why);
         }
         return None;
@@ -80,8 +80,7 @@ fn resolve_global_entry(
     let tc = context.number(TABLE, GLOBAL, "tc_value");
     let dscp = match (dscp, tc) {
         (Some("from-tc"), None) => {
-            let why =
-                "tc_value is missing: with from-tc it says which class of the ports' tc_to_dscp_map counts";
+            let why = "tc_value is missing: with from-tc it selects the traffic class in the tc_to_dscp_map of the ports";
             let problem = Problem::at_field(TABLE, GLOBAL, "dscp_value", why).with_value("from-tc");
             context.report_own(problem.with_fix("add tc_value, 0 to 15"));
             return None;
@@ -101,7 +100,7 @@ fn resolve_global_entry(
         fixed => fixed.parse().ok().map(TrimQueue::Fixed),
     });
     let (Some(size), Some(dscp), Some(queue)) = (size, dscp, queue) else {
-        let why = "no effect: nothing is trimmed before size, dscp_value and queue_index are all given";
+        let why = "no effect: trimming needs size, dscp_value and queue_index";
         context.warn_entry(TABLE, GLOBAL, why);
         return None;
     };

@@ -28,8 +28,7 @@ pub(super) fn resolve_bridging(
         if let Some(vlanid) = context.number("VLAN", key, "vlanid")
             && vlanid != u64::from(id)
         {
-            let problem =
-                Problem::at_field("VLAN", key, "vlanid", format!("the key says {id}, expected {id}"));
+            let problem = Problem::at_field("VLAN", key, "vlanid", format!("expected {id}, as in the key"));
             context.report_own(problem.with_value(vlanid.to_string()));
         }
         vlans.push(VlanConfig {
@@ -63,12 +62,15 @@ fn warn_unused_ports(
     }
     for (port, used) in ports.iter().zip(&used) {
         if port.admin_up && !used && !is_interface(context.db, "INTERFACE", &port.name) {
-            context.warn_port(&port.name, "in no VLAN, LAG or INTERFACE: it forwards nothing");
+            context.warn_port(
+                &port.name,
+                "the port is in no VLAN, LAG or INTERFACE and forwards nothing",
+            );
         }
     }
     for (lag, used) in lags.iter().zip(&used[ports.len()..]) {
         if lag.admin_up && !used && !is_interface(context.db, "PORTCHANNEL_INTERFACE", &lag.name) {
-            let text = "in no VLAN or PORTCHANNEL_INTERFACE: it forwards nothing";
+            let text = "the LAG is in no VLAN or PORTCHANNEL_INTERFACE and forwards nothing";
             context.warn_entry("PORTCHANNEL", &lag.name, text);
         }
     }
@@ -88,13 +90,13 @@ fn resolve_members(context: &mut ResolveContext<'_>, vlan: &str, lags: &[LagConf
             continue;
         };
         if is_interface(db, "INTERFACE", name) {
-            let why = format!("{name} is a routed port, INTERFACE has it");
+            let why = format!("{name} is a routed port with an entry in INTERFACE");
             context.report_derived(
                 Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("remove one of the two"),
             );
         }
         if is_interface(db, "PORTCHANNEL_INTERFACE", name) {
-            let why = format!("{name} is a routed LAG, PORTCHANNEL_INTERFACE has it");
+            let why = format!("{name} is a routed LAG with an entry in PORTCHANNEL_INTERFACE");
             context.report_derived(
                 Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("remove one of the two"),
             );
@@ -102,7 +104,7 @@ fn resolve_members(context: &mut ResolveContext<'_>, vlan: &str, lags: &[LagConf
         if let Some(lag) = lags.iter().find(|lag| lag.members.contains(&(index as u16))) {
             let why = format!("{name} is a member of {}", lag.name);
             context.report_derived(
-                Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("let the LAG be the member"),
+                Problem::at_field(MEMBER_TABLE, key, "", why).with_fix("make the LAG the member"),
             );
         }
         let tagging = match context.text(MEMBER_TABLE, key, "tagging_mode") {

@@ -67,8 +67,8 @@ fn configured_times_ms(
     let mut time = |field: &str| {
         let ms = context.number(TABLE, port, field)?;
         if ms < poll_ms {
-            let why = format!("queues are looked at every {poll_ms} ms only (PFC_WD|GLOBAL POLL_INTERVAL)");
-            let fix = format!("write at least {poll_ms}, or a shorter POLL_INTERVAL");
+            let why = format!("the watchdog polls queues every {poll_ms} ms (PFC_WD|GLOBAL POLL_INTERVAL)");
+            let fix = format!("use at least {poll_ms}, or a shorter POLL_INTERVAL");
             let problem = Problem::at_field(TABLE, port, field, why);
             context.report_derived(problem.with_value(ms.to_string()).with_fix(fix));
         }
@@ -104,8 +104,8 @@ fn watched_queues(context: &mut ResolveContext<'_>, name: &str, pfc: &PfcConfig)
         .and_then(schema::parse_priorities)
         .unwrap_or(0);
     if watched == 0 {
-        let why = "the watchdog watches no queue: PORT_QOS_MAP pfcwd_sw_enable names no priority; write there what \
-                   pfc_enable has";
+        let why = "the watchdog watches no queue: PORT_QOS_MAP pfcwd_sw_enable names no priority; copy the value of \
+                   pfc_enable";
         context.warn_port(name, why);
     }
     // With asymmetric PFC, a port honours pauses of all priorities.
@@ -114,8 +114,8 @@ fn watched_queues(context: &mut ResolveContext<'_>, name: &str, pfc: &PfcConfig)
     for priority in (0..PRIORITIES).filter(|n| watched & (1 << n) != 0) {
         if honoured & (1 << priority) == 0 {
             let why = format!(
-                "pfcwd_sw_enable has priority {priority} and pfc_enable has not: its pauses are not obeyed, so the \
-                 watchdog finds no storm of it"
+                "pfcwd_sw_enable has priority {priority}, but pfc_enable does not: the port ignores its \
+                 pauses, so the watchdog detects no storm"
             );
             context.warn_port(name, why);
         }

@@ -9,7 +9,7 @@ use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 /// Name of the table of ARS objects.
 const OBJECT_TABLE: &str = "ARS_OBJECT";
 
-const FLOW_TABLE_PER_GROUP: &str = "each group has a flow table of its own (ARS_OBJECT max_flows)";
+const FLOW_TABLE_PER_GROUP: &str = "each group has its own flow table (ARS_OBJECT max_flows)";
 
 pub(super) const TABLES: &[TableSchema] = &[
     TableSchema {

@@ -2,7 +2,7 @@
 
 use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
-const NOT_IN_XOFF: &str = "it configures parts of SONiC that this switch does not have";
+const NOT_IN_XOFF: &str = "it configures parts of SONiC that xoff does not have";
 
 pub(super) const TABLES: &[TableSchema] = &[TableSchema {
     name: "DEVICE_METADATA",

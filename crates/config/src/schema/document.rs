@@ -70,7 +70,7 @@ fn document_lists_every_field_with_its_effect() {
         let _ = writeln!(differences, "not in the code: {row}");
     }
     assert!(differences.is_empty(), "{DOCUMENT}:\n{differences}");
-    assert_eq!(found.len(), expected.len(), "a row is there twice");
+    assert_eq!(found.len(), expected.len(), "a row occurs twice");
 }
 
 #[test]

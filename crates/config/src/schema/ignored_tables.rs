@@ -1,24 +1,24 @@
 //! SONiC tables without an effect in xoff, and the reasons for this.
 
-const PROTOCOLS: &str = "no routing protocol runs here; STATIC_ROUTE does what it says";
+const PROTOCOLS: &str = "xoff runs no routing protocol; STATIC_ROUTE defines routes";
 const NAT: &str = "address translation is not implemented";
-const VRFS: &str = "VRFs are not implemented, every interface is in the default one";
+const VRFS: &str = "VRFs are not implemented, and every interface is in the default VRF";
 const SUB_INTERFACES: &str = "sub-interfaces are not implemented";
-const MCLAG: &str = "a LAG has the ports of one switch";
+const MCLAG: &str = "a LAG has ports of one switch only";
 const FINE_GRAINED: &str =
-    "fine-grained groups are not implemented; XOFF_SWITCH resilient_buckets holds for all groups";
+    "fine-grained groups are not implemented; XOFF_SWITCH resilient_buckets applies to all groups";
 const POLICY: &str = "policy-based hashing is not implemented";
 const SRV6: &str = "segment routing is not implemented";
-const GATEWAYS: &str = "gateways that several switches share are not implemented";
-const STATIC_MACS: &str = "addresses of stations are learned, none are fixed";
+const GATEWAYS: &str = "gateways shared by several switches are not implemented";
+const STATIC_MACS: &str = "MAC addresses are learned, and static entries are not implemented";
 const COUNTERS: &str = "every counter is always on and exact";
 const REMARKING: &str = "frames are not re-marked";
 const MPLS: &str = "MPLS and class-based forwarding are not implemented";
 const MIRRORING: &str = "mirroring and drop monitors are not implemented";
-const ACL: &str = "access lists are not implemented, but for tables with a rule whose action is DISABLE_TRIM or DISABLE_ARS_FORWARDING";
+const ACL: &str = "access lists are implemented only for tables with a rule whose action is DISABLE_TRIM or DISABLE_ARS_FORWARDING";
 const POLICERS: &str = "policers are not implemented";
 const OVERLAY: &str = "tunnels and overlays are not implemented";
-const BRIDGING_PROTOCOLS: &str = "beyond plain VLANs, bridging protocols are not implemented";
+const BRIDGING_PROTOCOLS: &str = "bridging protocols other than VLANs are not implemented";
 const OUTSIDE_DATA_PATH: &str = "outside the data path of a switch";
 
 /// Prefixes of table names and reasons. The first prefix that matches applies.

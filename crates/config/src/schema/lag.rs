@@ -5,7 +5,7 @@
 
 use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
-const NO_LACP: &str = "LACP is not implemented, a member takes part while its link is up";
+const NO_LACP: &str = "LACP is not implemented and a member is active while its link is up";
 
 pub(super) const TABLES: &[TableSchema] = &[
     TableSchema {
@@ -28,7 +28,11 @@ const LAG_FIELDS: &[FieldSchema] = &[
     FieldSchema::new("mtu", ValueKind::number(1, 9216, "bytes")),
     FieldSchema::new("static", BOOLEAN),
     FieldSchema::label("description", ValueKind::Text(255)),
-    FieldSchema::without_effect("members", ValueKind::Any, "PORTCHANNEL_MEMBER decides"),
+    FieldSchema::without_effect(
+        "members",
+        ValueKind::Any,
+        "PORTCHANNEL_MEMBER defines the members",
+    ),
     FieldSchema::without_effect("lacp_key", ValueKind::Any, NO_LACP),
     FieldSchema::fixed_value("fast_rate", BOOLEAN, "false", NO_LACP),
     FieldSchema::fixed_value("fallback", BOOLEAN, "false", NO_LACP),
@@ -37,11 +41,11 @@ const LAG_FIELDS: &[FieldSchema] = &[
         "tpid",
         ValueKind::Tpid,
         "0x8100",
-        "the TPID of the members decides",
+        "the members use their own TPID",
     ),
     FieldSchema::without_effect(
         "mode",
         ValueKind::Choice(&["routed", "access", "trunk"]),
-        "membership follows from VLAN_MEMBER alone",
+        "VLAN_MEMBER alone defines the membership",
     ),
 ];

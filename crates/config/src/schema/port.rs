@@ -66,7 +66,7 @@ const PORT_FIELDS: &[FieldSchema] = &[
     FieldSchema::without_effect(
         "mode",
         ValueKind::Choice(&["routed", "access", "trunk"]),
-        "membership follows from VLAN_MEMBER alone",
+        "VLAN_MEMBER alone defines the membership",
     ),
     FieldSchema::without_effect("mux_cable", ValueKind::Any, "dual-ToR is not implemented"),
     FieldSchema::without_effect("macsec", ValueKind::Any, "MACsec is not implemented"),

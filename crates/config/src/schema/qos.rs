@@ -132,12 +132,12 @@ const SCHEDULER_FIELDS: &[FieldSchema] = &[
     FieldSchema::without_effect(
         "cbs",
         ValueKind::number(0, u32::MAX as i128, "bytes"),
-        "only the peak rate shapes",
+        "only the peak rate limits a queue",
     ),
     FieldSchema::without_effect(
         "priority",
         ValueKind::number(0, 9, ""),
-        "among strict queues the higher queue number goes first",
+        "among strict-priority queues, the higher queue number is served first",
     ),
 ];
 

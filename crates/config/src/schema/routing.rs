@@ -9,7 +9,7 @@ use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 const NO_MPLS: &str = "MPLS and class-based forwarding are not implemented";
 const NO_NAT: &str = "address translation is not implemented";
 const NO_OVERLAY: &str = "tunnels and overlays are not implemented";
-const NO_BGP: &str = "no routing protocol runs here";
+const NO_BGP: &str = "xoff runs no routing protocol";
 const NO_BFD: &str = "BFD is not implemented";
 
 /// A table of interfaces or of their addresses.
@@ -89,7 +89,7 @@ const LOOPBACK_ACTION: FieldSchema = FieldSchema::fixed_value(
     "loopback_action",
     ValueKind::Choice(&["drop", "forward"]),
     "forward",
-    "a packet may leave by the interface it came in on",
+    "a packet may leave through its ingress interface",
 );
 
 const PORT_INTERFACE_FIELDS: &[FieldSchema] = &[
@@ -113,13 +113,13 @@ const VLAN_INTERFACE_FIELDS: &[FieldSchema] = &[
         "proxy_arp",
         ENABLED,
         "disabled",
-        "the switch answers for its own addresses only",
+        "the switch answers only for its own addresses",
     ),
     FieldSchema::fixed_value(
         "grat_arp",
         ENABLED,
         "disabled",
-        "gratuitous ARP does not make a neighbour known",
+        "gratuitous ARP does not add a neighbour",
     ),
     FieldSchema::fixed_value(
         "static_anycast_gateway",

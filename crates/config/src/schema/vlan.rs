@@ -28,9 +28,17 @@ const VLAN_FIELDS: &[FieldSchema] = &[
         "a VLAN is always up",
     ),
     FieldSchema::new("mtu", ValueKind::number(1, 9216, "bytes")),
-    FieldSchema::without_effect("members", ValueKind::Any, "VLAN_MEMBER decides"),
-    FieldSchema::without_effect("mac", ValueKind::Any, "VLAN_INTERFACE mac_addr decides"),
-    FieldSchema::without_effect("host_ifname", ValueKind::Any, "a VLAN has no device of the host"),
+    FieldSchema::without_effect("members", ValueKind::Any, "VLAN_MEMBER defines the members"),
+    FieldSchema::without_effect(
+        "mac",
+        ValueKind::Any,
+        "VLAN_INTERFACE mac_addr sets the MAC address",
+    ),
+    FieldSchema::without_effect(
+        "host_ifname",
+        ValueKind::Any,
+        "a VLAN has no network device on the host",
+    ),
     FieldSchema::without_effect("dhcp_servers", ValueKind::Any, NO_DHCP),
     FieldSchema::without_effect("dhcpv6_servers", ValueKind::Any, NO_DHCP),
 ];

@@ -266,25 +266,25 @@ fn invalid_ars_entries_are_refused() {
         ),
         (
             format!(r#""ARS_PROFILE": {{"p": {{}}, "q": {{}}}}, {OBJECT}"#),
-            "ARS_PROFILE|q: there is a profile p already, and one is possible; remove one of the two",
+            "ARS_PROFILE|q: there is a profile p already, and only one profile is possible; remove one of the two",
         ),
         (
             format!(r#""ARS_PROFILE": {{"p": {{}}}}, {OBJECT}, "ARS_INTERFACES": {{"Ethernet0": {{}}}}"#),
-            "ARS_INTERFACES|Ethernet0 ars_obj_name: the field is missing: nothing says how flows are assigned; name an entry of \
-             ARS_OBJECT, or one for all in ARS_PROFILE default_ars_object",
+            "ARS_INTERFACES|Ethernet0 ars_obj_name: the field is missing: it selects how flows are assigned; name an entry \
+             of ARS_OBJECT here, or in ARS_PROFILE default_ars_object",
         ),
         (
             format!(
                 r#""ARS_PROFILE": {{"p": {{"default_ars_object": "o", "past_load_weight": "0", "future_load_weight": "0"}}}}, {OBJECT}"#
             ),
-            "ARS_PROFILE|p: the weights sum to zero: no measure counts, and all links would be equally good; give past_load_weight or \
-             future_load_weight a weight",
+            "ARS_PROFILE|p: the sum of the weights is 0, so all links would have the same quality; set past_load_weight \
+             or future_load_weight to at least 1",
         ),
         (
             format!(
                 r#""ARS_PROFILE": {{"p": {{"default_ars_object": "o", "past_load_min_value": "9"}}}}, {OBJECT}"#
             ),
-            "ARS_PROFILE|p past_load_min_value: 9 is not below past_load_max_value 0; write a smaller one",
+            "ARS_PROFILE|p past_load_min_value: 9 is not below past_load_max_value 0; use a smaller value",
         ),
         (
             format!(
@@ -315,7 +315,7 @@ fn ars_fields_without_effect_are_noted() {
             PORTS
         ),
         [
-            "no effect: ARS_PROFILE max_flows \"9\" (each group has a flow table of its own (ARS_OBJECT max_flows))",
+            "no effect: ARS_PROFILE max_flows \"9\" (each group has its own flow table (ARS_OBJECT max_flows))",
             "ARS_INTERFACES|Ethernet0: ars_obj_name \"o\" has no effect: ars_nhg_path_selector_mode is nexthop",
             "ARS_OBJECT|o: max_flows 300: the flow table of each group has 512 entries",
         ]

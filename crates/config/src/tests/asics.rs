@@ -69,7 +69,7 @@ fn invalid_parts_and_selections_are_refused() {
     assert!(refused(r#"{"asic0": 7}"#, "asic0").contains("found a number"));
     assert!(refused(r#"{"asic0": {}, "asic0": {}}"#, "asic0").contains("twice"));
     let single = r#"{"DEVICE_METADATA": {"localhost": {"asic_name": "asic1"}}}"#;
-    assert!(refused(single, "asic0").contains("the configuration is that of asic1"));
+    assert!(refused(single, "asic0").contains("the configuration belongs to asic1"));
 }
 
 /// The name of the line card can be in any of the merged layers.

@@ -220,7 +220,7 @@ fn advertise_fields_are_resolved() {
             &router_config(r#""XOFF_LB": {"global": {"scheme": "conga"}}"#),
             PORTS
         ),
-        ["XOFF_LB|global: neighbours are told nothing: advertise_ports names no port towards another switch"]
+        ["XOFF_LB|global: no link quality messages are sent: advertise_ports is empty"]
     );
 }
 
@@ -262,7 +262,7 @@ fn invalid_load_balancing_entries_are_refused() {
         ),
         (
             r#""XOFF_LB_SCHEME": {"mine": {"idle_time": "5"}}"#,
-            "XOFF_LB_SCHEME|mine scheme: the field is missing: it says which built-in scheme this is; one of ecmp, ecmp-qp, \
+            "XOFF_LB_SCHEME|mine scheme: the field is missing: it selects the built-in scheme; one of ecmp, ecmp-qp, \
              symmetric, flowlet, letflow, per-packet, fixed, round-robin, random, drill, conga, global, cluster",
         ),
         (
@@ -271,16 +271,16 @@ fn invalid_load_balancing_entries_are_refused() {
         ),
         (
             r#""XOFF_LB_GROUP": {"10.2.0.1/16": {"scheme": "drill"}}"#,
-            "XOFF_LB_GROUP|10.2.0.1/16: 10.2.0.1/16 has bits set beyond its length of 16; write 10.2.0.0/16",
+            "XOFF_LB_GROUP|10.2.0.1/16: 10.2.0.1/16 has bits set beyond its prefix length of 16; write 10.2.0.0/16",
         ),
         (
             r#""XOFF_LB_LOAD": {"global": {"past_weight": "0", "future_weight": "0"}}"#,
-            "XOFF_LB_LOAD|global: the weights sum to zero: no measure counts, and all links would be equally good; give \
-             past_weight, future_weight or current_weight a weight",
+            "XOFF_LB_LOAD|global: the sum of the weights is 0, so all links would have the same quality; set \
+             past_weight, future_weight or current_weight to at least 1",
         ),
         (
             r#""XOFF_LB_LOAD": {"global": {"past_min": "800"}}"#,
-            "XOFF_LB_LOAD|global past_min: past_min 800 is not below past_max 800; write a smaller one",
+            "XOFF_LB_LOAD|global past_min: past_min 800 is not below past_max 800; use a smaller value",
         ),
         (
             r#""XOFF_LB": {"global": {"advertise_ports": "Ethernet5"}}"#,
@@ -302,8 +302,8 @@ fn unsupported_scheme_parameters_are_noted() {
     assert_eq!(
         load_warnings(&router_config(tables), PORTS),
         [
-            "XOFF_LB_SCHEME|a: idle_time has no effect: round-robin has no figures",
-            "XOFF_LB_SCHEME|b: idle_time has no effect: drill has samples, memory",
+            "XOFF_LB_SCHEME|a: idle_time has no effect: round-robin has no parameters",
+            "XOFF_LB_SCHEME|b: idle_time has no effect: the parameters of drill are samples, memory",
             "XOFF_LB_SCHEME|c: probability has no effect: quality_delta is 0",
         ]
     );

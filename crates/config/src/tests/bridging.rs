@@ -38,7 +38,7 @@ fn invalid_vlans_and_members_are_refused() {
         ),
         (
             r#"{"VLAN": {"Vlan10": {"vlanid": "11"}}}"#,
-            r#"VLAN|Vlan10 vlanid "11": the key says 10, expected 10"#,
+            r#"VLAN|Vlan10 vlanid "11": expected 10, as in the key"#,
         ),
         (
             r#"{"VLAN": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "trunk"}}}"#,
@@ -61,7 +61,7 @@ fn invalid_vlans_and_members_are_refused() {
         (
             r#"{"VLAN": {"Vlan10": {}}, "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "tagged"}},
                 "INTERFACE": {"Ethernet0": {}}}"#,
-            "VLAN_MEMBER|Vlan10|Ethernet0: Ethernet0 is a routed port, INTERFACE has it; remove one of the two",
+            "VLAN_MEMBER|Vlan10|Ethernet0: Ethernet0 is a routed port with an entry in INTERFACE; remove one of the two",
         ),
     ]);
 }
@@ -74,9 +74,9 @@ fn unused_ports_are_noted() {
     assert_eq!(
         load_warnings(text, &["Ethernet0", "Ethernet4", "Ethernet8"]),
         [
-            "Ethernet4: in no VLAN, LAG or INTERFACE: it forwards nothing",
-            "PORTCHANNEL|PortChannel1: in no VLAN or PORTCHANNEL_INTERFACE: it forwards nothing",
-            "VLAN|Vlan10: mtu has no effect: the MTU of the ports decides what is bridged",
+            "Ethernet4: the port is in no VLAN, LAG or INTERFACE and forwards nothing",
+            "PORTCHANNEL|PortChannel1: the LAG is in no VLAN or PORTCHANNEL_INTERFACE and forwards nothing",
+            "VLAN|Vlan10: mtu has no effect: the MTU of the ports limits bridged frames",
         ]
     );
 }

@@ -80,22 +80,21 @@ fn invalid_pools_and_profiles_are_refused() {
         ),
         (
             &with_profile(r#"{"pool": "in", "size": "0", "dynamic_th": "0", "xoff": "5001", "xon": "1"}"#),
-            "BUFFER_PROFILE|p xoff \"5001\": headroom larger than the pool: xoff of in is 5000, expected at most that; \
+            "BUFFER_PROFILE|p xoff \"5001\": the headroom is larger than the pool: xoff of in is 5000; \
              lower xoff, or make the pool larger",
         ),
         (
             &with_profile(
                 r#"{"pool": "in", "size": "100", "static_th": "1000", "xoff": "9", "xon": "1100"}"#,
             ),
-            "BUFFER_PROFILE|p xon \"1100\": a group of this profile pauses at 1100 bytes at the latest, and would resume \
-             at 1100 already; lower xon below the XOFF point",
+            "BUFFER_PROFILE|p xon \"1100\": a group of this profile pauses at 1100 bytes at the latest, but its XON threshold is 1100; lower xon below the XOFF threshold",
         ),
         (
             &with_profile(
                 r#"{"pool": "in", "size": "0", "static_th": "1000", "xoff": "9", "xon_offset": "1001"}"#,
             ),
             "BUFFER_PROFILE|p xon_offset \"1001\": a group of this profile pauses at 1000 bytes at the latest, which is \
-             less than the offset; lower xon_offset below the XOFF point",
+             less than the offset; lower xon_offset below the XOFF threshold",
         ),
         (
             &with_profile(r#"{"pool": "in", "dynamic_th": "0"}"#),
@@ -125,8 +124,8 @@ fn invalid_profile_bindings_are_refused() {
         ),
         (
             r#""BUFFER_QUEUE": {"Ethernet0|3-4": {"profile": "p"}, "Ethernet0|4": {"profile": "p"}}"#,
-            "BUFFER_QUEUE|Ethernet0|4: Ethernet0|3-4 of the same table names some of these numbers too; let each \
-             number be in one key",
+            "BUFFER_QUEUE|Ethernet0|4: Ethernet0|3-4 of the same table has some of the same numbers; use \
+             each number in one key only",
         ),
         (
             r#""BUFFER_QUEUE": {"Ethernet0|3": {"profile": "q"}}"#,
@@ -154,15 +153,15 @@ fn buffer_fields_without_effect_are_noted() {
     assert_eq!(
         load_warnings(text, &["Ethernet0"]),
         [
-            "BUFFER_POOL|in: no size is given and none is computed: 16777216 bytes are assumed",
+            "BUFFER_POOL|in: no size is given: 16777216 bytes are assumed",
             "BUFFER_POOL|in: percentage has no effect: buffer_model of DEVICE_METADATA is not dynamic, sizes are taken \
              as written",
             "BUFFER_POOL|out: xoff has no effect: only ingress pools have headroom",
             "BUFFER_PROFILE|a: headroom_type \"dynamic\" has no effect: buffer_model of DEVICE_METADATA is not dynamic, \
              sizes are taken as written",
             "BUFFER_PROFILE|a: neither xon nor xon_offset is given: a paused group resumes only when it is empty",
-            "BUFFER_PROFILE|b: packet_discard_action \"trim\" has no effect: SWITCH_TRIMMING|GLOBAL does not say to what \
-             size, with which DSCP and into which queue; frames are dropped",
+            "BUFFER_PROFILE|b: packet_discard_action \"trim\" has no effect: SWITCH_TRIMMING|GLOBAL must set size, \
+             dscp_value and queue_index; frames are dropped",
             "BUFFER_PROFILE|b: xoff has no effect: only ingress profiles have headroom",
         ]
     );

@@ -223,7 +223,7 @@ fn existing_profile_takes_precedence_with_a_note() {
     let text = config_text("").replace(r#""BUFFER_PROFILE": {"#, profile);
     assert_eq!(group_profile(&load_config(&text, &[]), 0, 3).3, 30_000);
     assert!(load_warnings(&text, &[]).contains(
-        &"BUFFER_PROFILE|pg_lossless_25000_5m_profile: it is taken as written; computed would be xoff 31744, dynamic_th 0"
+        &"BUFFER_PROFILE|pg_lossless_25000_5m_profile: it is used as written; the computed values are xoff 31744, dynamic_th 0"
             .to_owned()
     ));
 }
@@ -235,7 +235,7 @@ fn cable_of_0m_removes_the_buffer() {
     assert_eq!(config.ports[0].pgs[3], NO_PROFILE);
     assert!(
         load_warnings(&text, &[]).contains(
-            &"BUFFER_PG|Ethernet0|3-4: the cable is 0m long: the group has no buffer, its frames are dropped"
+            &"BUFFER_PG|Ethernet0|3-4: the cable is 0m long: the group has no buffer and its frames are dropped"
                 .to_owned()
         )
     );
@@ -260,7 +260,7 @@ fn invalid_dynamic_model_inputs_are_refused() {
         (
             config_text("").replace(r#""Ethernet0": "5m", "#, ""),
             "CABLE_LENGTH|AZURE Ethernet0: the length is missing, and headroom of BUFFER_PG|Ethernet0|3-4 depends on it; \
-             add one, such as 5m, or give the group a profile with headroom of BUFFER_PROFILE",
+             add a length such as 5m, or bind the group to a BUFFER_PROFILE with headroom",
         ),
         (
             config_text("").replace("\"5m\"", "\"5\""),
@@ -275,13 +275,13 @@ fn invalid_dynamic_model_inputs_are_refused() {
         ),
         (
             config_text("").replace("\"13000000\"", "\"400000\""),
-            "XOFF_SWITCH|localhost buffer_size: nothing of 400000 bytes is left for pools: profiles reserve 432128, the \
+            "XOFF_SWITCH|localhost buffer_size: no space of the 400000 bytes is left for pools: profiles reserve 432128, the \
              shared headroom pool takes 0; raise buffer_size, shorten cables, or raise over_subscribe_ratio",
         ),
         (
             config_with_parameters(r#""max_headroom_size": "300000""#, "100", ""),
             "BUFFER_PG|Ethernet4: the lossless groups of Ethernet4 take 331776 bytes together, and max_headroom_size of \
-             DEFAULT_LOSSLESS_BUFFER_PARAMETER allows 300000; shorten its cable, let fewer groups be lossless, or raise \
+             DEFAULT_LOSSLESS_BUFFER_PARAMETER allows 300000; shorten its cable, use fewer lossless groups, or raise \
              max_headroom_size",
         ),
         (

@@ -116,8 +116,8 @@ fn incomplete_qos_bindings_are_noted() {
         ),
         [
             "no effect: PORT_QOS_MAP tc_to_dot1p_map (frames are not re-marked)",
-            "Ethernet0: PORT_QOS_MAP has no tc_to_pg_map: every class goes to priority group 0",
-            "Ethernet0: PORT_QOS_MAP has no tc_to_queue_map: every class goes to queue 0",
+            "Ethernet0: PORT_QOS_MAP has no tc_to_pg_map: every traffic class uses priority group 0",
+            "Ethernet0: PORT_QOS_MAP has no tc_to_queue_map: every traffic class uses queue 0",
             "Ethernet0: pfc_enable has priority 3, but BUFFER_PG|PORT|3 is missing, so its priority group has no \
              headroom (xoff): frames in flight when it pauses are dropped",
             "PORT_QOS_MAP|global: pfc_enable has no effect: only dscp_to_tc_map is bound to the whole switch",
@@ -199,8 +199,7 @@ fn refresh_interval_has_a_minimum() {
         Picos(2 * 84 * 8_000)
     );
     let warnings = load_warnings(&text, &["Ethernet0"]);
-    let expected = "Ethernet0: XOFF would be repeated every 0.256 us, faster than the link carries PFC frames; every \
-                    1.344 us instead";
+    let expected = "Ethernet0: XOFF would be repeated every 0.256 us, which exceeds the capacity of the link; every 1.344 us is used instead";
     assert_eq!(warnings[0], expected);
 }
 

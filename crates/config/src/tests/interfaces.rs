@@ -94,10 +94,10 @@ fn interface_without_an_address_is_noted() {
     assert_eq!(
         load_warnings(text, &["Ethernet0"]),
         [
-            "no effect: INTERFACE loopback_action \"drop\" (a packet may leave by the interface it came in on); INTERFACE mpls \
+            "no effect: INTERFACE loopback_action \"drop\" (a packet may leave through its ingress interface); INTERFACE mpls \
              \"enable\" (MPLS and class-based forwarding are not implemented); INTERFACE nat_zone \"1\" (address translation \
              is not implemented)",
-            "INTERFACE|Ethernet0: no address: nobody can send to it or through it",
+            "INTERFACE|Ethernet0: the interface has no address and cannot route packets",
         ]
     );
 }
@@ -127,8 +127,11 @@ fn assert_address_refused(key: &str, fields: &str, why: &str) {
 #[test]
 fn non_host_addresses_are_refused() {
     let cases = [
-        ("0.0.0.0/0", "addresses that begin with 0 name no host"),
-        ("0.1.0.1/24", "addresses that begin with 0 name no host"),
+        ("0.0.0.0/0", "addresses that begin with 0 do not belong to a host"),
+        (
+            "0.1.0.1/24",
+            "addresses that begin with 0 do not belong to a host",
+        ),
         (
             "127.0.0.1/8",
             "it is a loopback address, which never leaves a host",
@@ -136,15 +139,15 @@ fn non_host_addresses_are_refused() {
         ("224.0.0.5/24", "it is a multicast address"),
         ("250.0.0.1/24", "it is reserved (class E)"),
         ("255.255.255.255/32", "it is reserved (class E)"),
-        ("10.0.0.0/24", "it is the network 10.0.0.0/24 itself"),
+        ("10.0.0.0/24", "it is the network address of 10.0.0.0/24"),
         ("10.0.0.255/24", "it is the broadcast address of 10.0.0.0/24"),
         ("10.0.0.7/30", "it is the broadcast address of 10.0.0.4/30"),
-        ("::/64", "it names no host"),
+        ("::/64", "it is the unspecified address"),
         ("::1/128", "it is the loopback address, which never leaves a host"),
         ("ff02::1/16", "it is a multicast address"),
         (
             "::ffff:10.0.0.1/120",
-            "it is an IPv4 address in IPv6 form, which no link carries",
+            "it is an IPv4-mapped IPv6 address, which is not used on links",
         ),
     ];
     for (prefix, why) in cases {
@@ -152,13 +155,13 @@ fn non_host_addresses_are_refused() {
         assert_address_refused(
             &format!("Ethernet0|{prefix}"),
             "{}",
-            &format!(": {address} cannot be an interface's: {why}; write an address of a single host"),
+            &format!(": {address} cannot be the address of an interface: {why}; use the address of a host"),
         );
     }
     assert_address_refused(
         "Ethernet0|10.0.0.1/0",
         "{}",
-        ": a network of all addresses leaves none to route to; write an address of a single host",
+        ": a network with prefix length 0 contains all addresses; use the address of a host",
     );
     assert_address_refused(
         "Ethernet0|10.0.0.1/31",

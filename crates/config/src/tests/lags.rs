@@ -57,12 +57,12 @@ fn missing_lacp_is_noted() {
     assert_eq!(
         load_warnings(text, &PORTS),
         [
-            "no effect: PORTCHANNEL fast_rate \"true\", PORTCHANNEL lacp_key (LACP is not implemented, a member takes part \
-             while its link is up)",
-            "PORTCHANNEL|PortChannel1: LACP is not implemented: a member takes part while its link is up, whatever its \
-             peer says; static \"true\" says that this is meant",
-            "PORTCHANNEL|PortChannel1: min_links 2 and 1 members: it is never up",
-            "PORTCHANNEL|PortChannel0002: no member: it is never up",
+            "no effect: PORTCHANNEL fast_rate \"true\", PORTCHANNEL lacp_key (LACP is not implemented and a member is \
+             active while its link is up)",
+            "PORTCHANNEL|PortChannel1: LACP is not implemented: a member is active while its link is up, even if its peer \
+             does not agree; set static to \"true\" to suppress this note",
+            "PORTCHANNEL|PortChannel1: min_links 2 exceeds the number of members, 1: the LAG is never up",
+            "PORTCHANNEL|PortChannel0002: the LAG has no member and is never up",
         ]
     );
 }
@@ -104,7 +104,7 @@ fn invalid_lags_and_members_are_refused() {
             lag.clone()
                 + r#", "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet0": {}, "PortChannel1|Ethernet4": {}},
                 "PORT": {"Ethernet4": {"speed": "25000"}}"#,
-            "PORTCHANNEL_MEMBER|PortChannel1|Ethernet4: Ethernet4 has 25000 Mb/s and Ethernet0 of the same LAG 1000; \
+            "PORTCHANNEL_MEMBER|PortChannel1|Ethernet4: Ethernet4 has 25000 Mb/s, but Ethernet0 of the same LAG has 1000 Mb/s; \
              give all members one speed",
         ),
     ];
@@ -119,37 +119,37 @@ fn lags_contradicting_other_tables_are_refused() {
         (
             lag.clone()
                 + r#", "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet0": {}}, "INTERFACE": {"Ethernet0": {}}"#,
-            "PORTCHANNEL_MEMBER|PortChannel1|Ethernet0: Ethernet0 is a routed port, INTERFACE has it; remove it there; \
+            "PORTCHANNEL_MEMBER|PortChannel1|Ethernet0: Ethernet0 is a routed port with an entry in INTERFACE; remove it there; \
              PORTCHANNEL_INTERFACE|PortChannel1 makes the LAG an interface",
         ),
         (
             lag.clone()
                 + r#", "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet0": {}}, "VLAN": {"Vlan10": {}},
                 "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "tagged"}}"#,
-            "VLAN_MEMBER|Vlan10|Ethernet0: Ethernet0 is a member of PortChannel1; let the LAG be the member",
+            "VLAN_MEMBER|Vlan10|Ethernet0: Ethernet0 is a member of PortChannel1; make the LAG the member",
         ),
         (
             lag.clone()
                 + r#", "PORTCHANNEL_INTERFACE": {"PortChannel1": {}}, "VLAN": {"Vlan10": {}},
                 "VLAN_MEMBER": {"Vlan10|PortChannel1": {"tagging_mode": "tagged"}}"#,
-            "VLAN_MEMBER|Vlan10|PortChannel1: PortChannel1 is a routed LAG, PORTCHANNEL_INTERFACE has it; remove one of \
+            "VLAN_MEMBER|Vlan10|PortChannel1: PortChannel1 is a routed LAG with an entry in PORTCHANNEL_INTERFACE; remove one of \
              the two",
         ),
         (
             lag.clone() + r#", "PORT_QOS_MAP": {"PortChannel1": {"pfc_enable": "3"}}"#,
-            "PORT_QOS_MAP|PortChannel1: PortChannel1 is a LAG, and this concerns ports; name its members instead",
+            "PORT_QOS_MAP|PortChannel1: PortChannel1 is a LAG, but this table is for ports; name its members instead",
         ),
         (
             r#""PORTCHANNEL": {"PortChannel1": {"admin_status": "up", "mtu": "9100"}},
                 "PORTCHANNEL_MEMBER": {"PortChannel1|Ethernet0": {}}, "PORT": {"Ethernet0": {"mtu": "1500"}}"#
                 .to_owned(),
-            "PORT|Ethernet0 mtu \"1500\": PortChannel1, of which it is a member, has mtu 9100; make them equal, or \
-             remove the port's",
+            "PORT|Ethernet0 mtu \"1500\": PortChannel1, the LAG of this port, has mtu 9100; make them equal, \
+             or remove the mtu of the port",
         ),
         (
             r#""PORT": {"PortChannel1": {}}"#.to_owned(),
-            "PORT|PortChannel1: a port cannot be called like a VLAN, a LAG or a loopback interface; rename it, \
-             EthernetN is usual",
+            "PORT|PortChannel1: a port cannot have the name of a VLAN, a LAG or a loopback interface; rename \
+             it, for example to EthernetN",
         ),
     ];
     assert_all_refused(&cases);

@@ -190,15 +190,15 @@ fn null_for_an_unknown_name_is_refused() {
         ),
         (
             r#"{"PORT": {}, "PORT": null}"#,
-            "PORT: the table is there twice; make it one",
+            "PORT: the table occurs twice; remove one of them",
         ),
         (
             r#"{"VLAN": {"Vlan10": {}, "Vlan10": null}}"#,
-            "VLAN|Vlan10: the key is there twice; make it one",
+            "VLAN|Vlan10: the key occurs twice; remove one of them",
         ),
         (
             r#"{"PORT": {"Ethernet0": {"mtu": "1500", "mtu": null}}}"#,
-            "PORT|Ethernet0 mtu: the field is there twice; make it one",
+            "PORT|Ethernet0 mtu: the field occurs twice; remove one of them",
         ),
     ]);
 }

@@ -99,6 +99,6 @@ fn unknown_preset_error_lists_all_presets() {
     let error = build_preset("roce", &[], Picos::ZERO).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "there is no preset \"roce\"; there are roce-lossless, roce-lossy"
+        "unknown preset \"roce\"; available presets: roce-lossless, roce-lossy"
     );
 }

@@ -208,7 +208,7 @@ fn lossless_queue_limit_below_the_xoff_threshold_is_noted() {
                 "pfc_enable": "3"}}}}}}"#
         )
     };
-    let note = "Ethernet0: queue 3 is lossless: the limit of its profile e, 51200 bytes, lies below the XOFF point of 500000 \
+    let note = "Ethernet0: queue 3 is lossless: the limit of its profile e, 51200 bytes, is below the XOFF threshold of 500000 \
                 bytes and is not enforced; a chip that enforces it drops lossless frames there";
     let is_noted = |limit| {
         load_warnings(&queue(limit), &["Ethernet0"])
@@ -264,7 +264,7 @@ fn values_of_sonics_models_and_programs_load() {
                 r#"{}, "BUFFER_PORT_INGRESS_PROFILE_LIST": {{"Ethernet0": {{"profile_list": "a,b"}}}}"#,
                 profile(r#""a": {"pool": "p", "size": "0", "dynamic_th": "0"}, "b": {"pool": "p", "size": "0", "dynamic_th": "0"}"#)
             ),
-            "b has no effect: a of the same list is of pool p too",
+            "b has no effect: a of the same list has the same pool p",
         ),
         (r#""PFC_WD": {"GLOBAL": {"POLL_INTERVAL": "100", "BIG_RED_SWITCH": "enable"}}"#.to_owned(), ""),
     ];
@@ -282,7 +282,9 @@ fn interface_with_only_an_address_key_cannot_be_a_vlan_member() {
         "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "untagged"}}}"#;
     assert_eq!(
         load_errors(text, PORTS),
-        ["VLAN_MEMBER|Vlan10|Ethernet0: Ethernet0 is a routed port, INTERFACE has it; remove one of the two"]
+        [
+            "VLAN_MEMBER|Vlan10|Ethernet0: Ethernet0 is a routed port with an entry in INTERFACE; remove one of the two"
+        ]
     );
 }
 

@@ -59,7 +59,7 @@ fn values_without_quotes_are_accepted_with_a_note() {
         load_warnings(text, &["Ethernet0"]),
         [
             "test.json: PORT|Ethernet0 speed and 1 more: written without quotes; SONiC writes every value as a string, \
-          and it was read as one"
+          and xoff reads it as a string"
         ]
     );
 }
@@ -119,15 +119,15 @@ fn duplicate_names_are_refused() {
     assert_each_refused(&[
         (
             r#"{"PORT": {}, "PORT": {}}"#,
-            "PORT: the table is there twice; make it one",
+            "PORT: the table occurs twice; remove one of them",
         ),
         (
             r#"{"PORT": {"Ethernet0": {}, "Ethernet0": {}}}"#,
-            "PORT|Ethernet0: the key is there twice; make it one",
+            "PORT|Ethernet0: the key occurs twice; remove one of them",
         ),
         (
             r#"{"PORT": {"Ethernet0": {"mtu": "1500", "mtu": "9100"}}}"#,
-            "PORT|Ethernet0 mtu: the field is there twice; make it one",
+            "PORT|Ethernet0 mtu: the field occurs twice; remove one of them",
         ),
     ]);
 }
@@ -145,9 +145,9 @@ fn tables_without_effect_are_noted_once() {
     assert_eq!(
         load_warnings(text, &[]),
         [
-            "no effect: DEVICE_METADATA dpu_auto_recovery, DEVICE_METADATA zebra_nexthop, PORT dom_polling (not part of \
-             this switch's model); DHCP_SERVER_IPV4_PORT, DNS_OPTIONS, DPUS, FIPS (outside the data path of a switch); \
-             PORT fec (these ports have no transceiver); VRRP (gateways that several switches share are not implemented)"
+            "no effect: DEVICE_METADATA dpu_auto_recovery, DEVICE_METADATA zebra_nexthop, PORT dom_polling (not modelled \
+             by xoff); DHCP_SERVER_IPV4_PORT, DNS_OPTIONS, DPUS, FIPS (outside the data path of a switch); \
+             PORT fec (these ports have no transceiver); VRRP (gateways shared by several switches are not implemented)"
         ]
     );
     let db = parse(text, "text").expect("names of SONiC");

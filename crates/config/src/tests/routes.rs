@@ -103,7 +103,7 @@ fn routing_protocol_fields_are_noted() {
     assert_eq!(
         said,
         [
-            "no effect: STATIC_ROUTE advertise \"true\" (no routing protocol runs here); STATIC_ROUTE bfd \"false,true\" \
+            "no effect: STATIC_ROUTE advertise \"true\" (xoff runs no routing protocol); STATIC_ROUTE bfd \"false,true\" \
              (BFD is not implemented)",
             "STATIC_ROUTE|10.0.4.0/24: no effect: Ethernet4 is connected to this network",
         ]
@@ -172,18 +172,18 @@ fn invalid_prefixes_and_lists_are_refused() {
         ),
         (
             r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1"}, "default|10.9.0.0/24": {"nexthop": "10.0.0.3"}}"#,
-            "STATIC_ROUTE|default|10.9.0.0/24: there is a route to 10.9.0.0/24 already; make it one, several next hops \
-             are lists",
+            "STATIC_ROUTE|default|10.9.0.0/24: there is a route to 10.9.0.0/24 already; use one entry with lists \
+             of next hops",
         ),
         (
             r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1,10.0.0.3", "ifname": "Ethernet0"}}"#,
-            "STATIC_ROUTE|10.9.0.0/24 ifname: the lists must be in step, and nexthop has 2 items, ifname 1; one item for \
-             each next hop; an empty one is the default",
+            "STATIC_ROUTE|10.9.0.0/24 ifname: the lists must have the same length, but nexthop has 2 items, ifname 1; give one \
+             item for each next hop; an empty item is the default",
         ),
         (
             r#""STATIC_ROUTE": {"10.9.0.0/24": {}}"#,
-            "STATIC_ROUTE|10.9.0.0/24: the route leads nowhere: there is neither nexthop, ifname nor blackhole; name a \
-             next hop, or say blackhole \"true\"",
+            "STATIC_ROUTE|10.9.0.0/24: the route has neither nexthop, ifname nor blackhole; name \
+             a next hop, or set blackhole to \"true\"",
         ),
         (
             r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1,"}}"#,
@@ -191,7 +191,7 @@ fn invalid_prefixes_and_lists_are_refused() {
         ),
         (
             r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1,10.0.0.1"}}"#,
-            "STATIC_ROUTE|10.9.0.0/24: item 2 is there twice; XOFF_ROUTE weight gives a next hop a larger share",
+            "STATIC_ROUTE|10.9.0.0/24: item 2 occurs twice; XOFF_ROUTE weight gives a next hop a larger share",
         ),
         (
             r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1", "distance": "256"}}"#,
@@ -200,8 +200,8 @@ fn invalid_prefixes_and_lists_are_refused() {
         ),
         (
             r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1,", "blackhole": "false,true"}}"#,
-            "STATIC_ROUTE|10.9.0.0/24: a blackhole, or an interface without a next hop, cannot share a route with other \
-             ways; give it a distance of its own, or remove it",
+            "STATIC_ROUTE|10.9.0.0/24: a blackhole, or an interface without a next hop, cannot share a route with \
+             other next hops; give it a distance of its own, or remove it",
         ),
         (
             r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1", "blackhole": "true"}}"#,
@@ -240,32 +240,32 @@ fn invalid_next_hops_are_refused() {
     via(
         "10.0.0.0",
         "",
-        "nexthop \"10.0.0.0\": no next hop: Ethernet0 has this address itself",
+        "nexthop \"10.0.0.0\": not a valid next hop: Ethernet0 has this address itself",
     );
     via(
         "10.0.4.0",
         "",
-        "nexthop \"10.0.4.0\": no next hop: it is the network 10.0.4.0/24 itself",
+        "nexthop \"10.0.4.0\": not a valid next hop: it is the network address of 10.0.4.0/24",
     );
     via(
         "10.0.4.255",
         "Ethernet4",
-        "nexthop \"10.0.4.255\": no next hop: it is the broadcast address of 10.0.4.0/24",
+        "nexthop \"10.0.4.255\": not a valid next hop: it is the broadcast address of 10.0.4.0/24",
     );
     via(
         "224.0.0.1",
         "",
-        "nexthop \"224.0.0.1\": no next hop: it is a multicast address",
+        "nexthop \"224.0.0.1\": not a valid next hop: it is a multicast address",
     );
     via(
         "127.0.0.1",
         "",
-        "nexthop \"127.0.0.1\": no next hop: it is a loopback address, which never leaves a host",
+        "nexthop \"127.0.0.1\": not a valid next hop: it is a loopback address, which never leaves a host",
     );
     via(
         "250.0.0.1",
         "",
-        "nexthop \"250.0.0.1\": no next hop: it is reserved (class E)",
+        "nexthop \"250.0.0.1\": not a valid next hop: it is reserved (class E)",
     );
     via(
         "2001:db8::2",
@@ -275,12 +275,12 @@ fn invalid_next_hops_are_refused() {
     via(
         "10.8.0.2",
         "",
-        "nexthop \"10.8.0.2\": there is nobody behind Loopback0, a loopback interface",
+        "nexthop \"10.8.0.2\": no host is reachable through Loopback0, a loopback interface",
     );
     via(
         "10.0.0.1",
         "Loopback0",
-        "ifname \"Loopback0\": there is nobody behind a loopback interface",
+        "ifname \"Loopback0\": no host is reachable through a loopback interface",
     );
     via(
         "10.0.0.1",
@@ -299,13 +299,13 @@ fn ambiguous_next_hops_are_refused() {
     assert_all_refused(&[
         (
             r#""STATIC_ROUTE": {"2001:db8:9::/48": {"nexthop": "fe80::2"}}"#,
-            "STATIC_ROUTE|2001:db8:9::/48 nexthop \"fe80::2\": a link-local address says nothing without its interface; \
-             name it in ifname",
+            "STATIC_ROUTE|2001:db8:9::/48 nexthop \"fe80::2\": a link-local next hop needs an interface; \
+             name the interface in ifname",
         ),
         (
             r#""STATIC_ROUTE": {"2001:db8:9::/48": {"nexthop": "::ffff:10.0.0.1"}}"#,
-            "STATIC_ROUTE|2001:db8:9::/48 nexthop \"::ffff:10.0.0.1\": no next hop: it is an IPv4 address in IPv6 form, \
-             which no link carries",
+            "STATIC_ROUTE|2001:db8:9::/48 nexthop \"::ffff:10.0.0.1\": not a valid next hop: it is an IPv4-mapped IPv6 address, \
+             which is not used on links",
         ),
         (
             r#""STATIC_ROUTE": {"10.9.0.0/24": {"nexthop": "10.0.0.1", "nexthop-vrf": "Vrf2"}}"#,
@@ -329,7 +329,7 @@ fn static_neighbours_are_resolved() {
         [(0, "10.0.0.1".to_owned(), 1), (0, "fe80::1".to_owned(), 2)]
     );
     assert!(load_warnings(&text, &PORTS).contains(
-        &"NEIGH|Ethernet4|10.0.4.9: no effect without neigh: a neighbour is asked for when a packet needs it".to_owned()
+        &"NEIGH|Ethernet4|10.0.4.9: no effect without neigh: the switch resolves a neighbour when a packet needs its address".to_owned()
     ));
 }
 
@@ -342,7 +342,7 @@ fn invalid_neighbours_are_refused() {
         ),
         (
             r#""NEIGH": {"Ethernet0|10.0.0.3": {"neigh": "02:00:00:00:00:01"}}"#,
-            "NEIGH|Ethernet0|10.0.0.3: 10.0.0.3 cannot be a neighbour of Ethernet0: it is in no network of it; name a \
+            "NEIGH|Ethernet0|10.0.0.3: 10.0.0.3 cannot be a neighbour of Ethernet0: it is in no network of the interface; name a \
              host in a network of the interface",
         ),
         (
@@ -362,7 +362,7 @@ fn invalid_neighbours_are_refused() {
         (
             r#""NEIGH": {"Ethernet0|10.0.0.1": {"neigh": "02:00:00:00:00:01"}, "Ethernet4|10.0.0.3": {"neigh": "02:00:00:00:00:01"}},
                "XOFF_SWITCH": {"localhost": {"neighbours": "1"}}"#,
-            "XOFF_SWITCH|localhost neighbours: NEIGH has 2, and no more than 1 fit; raise neighbours",
+            "XOFF_SWITCH|localhost neighbours: NEIGH has 2 neighbours, but the limit is 1; raise neighbours",
         ),
     ]);
 }
@@ -380,8 +380,8 @@ fn hash_field_lists_other_than_the_five_tuple_are_noted() {
         load_warnings(&other, &["Ethernet0"]),
         [
             "no effect: SWITCH_HASH ecmp_hash_algorithm (there is one hash function, with the seed XOFF_SWITCH hash_seed)",
-            "SWITCH_HASH|GLOBAL: lag_hash \"SRC_IP,DST_IP\" has no effect: flows are told apart by DST_IP, IP_PROTOCOL, \
-             L4_DST_PORT, L4_SRC_PORT, SRC_IP, and of RoCEv2 by RDMA_BTH_DEST_QP where that is added",
+            "SWITCH_HASH|GLOBAL: lag_hash \"SRC_IP,DST_IP\" has no effect: the hash fields are DST_IP, IP_PROTOCOL, \
+             L4_DST_PORT, L4_SRC_PORT, SRC_IP, and for RoCEv2 also RDMA_BTH_DEST_QP if it is listed",
         ]
     );
     let wrong = load_errors(&hash(r#""ecmp_hash": ["SRC_IPS"]"#), &["Ethernet0"]);

@@ -98,10 +98,10 @@ fn scheduler_fields_without_effect_are_noted() {
     assert_eq!(
         load_warnings(text, &[]),
         [
-            "no effect: SCHEDULER cbs (only the peak rate shapes); SCHEDULER priority (among strict queues the higher queue \
-             number goes first); WRED_PROFILE red_min_threshold, WRED_PROFILE wred_red_enable \"true\" (every frame is green)",
+            "no effect: SCHEDULER cbs (only the peak rate limits a queue); SCHEDULER priority (among strict-priority queues, \
+             the higher queue number is served first); WRED_PROFILE red_min_threshold, WRED_PROFILE wred_red_enable \"true\" (every frame is green)",
             "SCHEDULER|a: WRR works as DWRR: weights count bytes, not frames",
-            "SCHEDULER|b: cir has no effect: no rate is guaranteed, only pir shapes",
+            "SCHEDULER|b: cir has no effect: no rate is guaranteed, and only pir limits the rate",
             "SCHEDULER|c: pir has no effect: rates in packets per second are not implemented",
             "WRED_PROFILE|w: no effect: neither ecn nor wred_green_enable is on",
         ]
@@ -127,7 +127,7 @@ fn marking_above_the_xoff_threshold_is_noted() {
     assert_eq!(
         load_warnings(&text("1000000"), &["Ethernet0"]),
         [
-            "Ethernet0: queue 0 marks from 1000000 bytes on, but a single sender is paused at 1000000 bytes already: PFC \
+            "Ethernet0: queue 0 marks above 1000000 bytes, but PFC pauses a single sender at 1000000 bytes: PFC \
           acts before ECN"
         ]
     );

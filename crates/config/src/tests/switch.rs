@@ -81,7 +81,7 @@ fn port_fields_are_resolved() {
     assert!(port.pfc.asymmetric && !port.admin_up && !config.ports[1].admin_up);
     assert_eq!(
         load_warnings(text, &["Ethernet0"]),
-        ["Ethernet0: named on the command line, but PORT says admin_status down"]
+        ["Ethernet0: named on the command line, but admin_status in PORT is down"]
     );
 }
 

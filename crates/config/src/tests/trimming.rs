@@ -91,8 +91,8 @@ fn invalid_trimming_values_are_refused() {
         ),
         (
             global(r#""size": "128", "dscp_value": "from-tc", "queue_index": "6""#),
-            "SWITCH_TRIMMING|GLOBAL dscp_value \"from-tc\": tc_value is missing: with from-tc it says which class of the \
-             ports' tc_to_dscp_map counts; add tc_value, 0 to 15",
+            "SWITCH_TRIMMING|GLOBAL dscp_value \"from-tc\": tc_value is missing: with from-tc it selects the traffic \
+             class in the tc_to_dscp_map of the ports; add tc_value, 0 to 15",
         ),
         (
             config_with(r#""SWITCH_TRIMMING": {"global": {}}"#),
@@ -135,15 +135,12 @@ fn trimming_without_effect_is_noted() {
     assert_eq!(
         said(&config_with(r#""SWITCH_TRIMMING": {}"#)),
         [
-            "BUFFER_PROFILE|cut: packet_discard_action \"trim\" has no effect: SWITCH_TRIMMING|GLOBAL does not say to what \
-             size, with which DSCP and into which queue; frames are dropped"
+            "BUFFER_PROFILE|cut: packet_discard_action \"trim\" has no effect: SWITCH_TRIMMING|GLOBAL must set size, \
+             dscp_value and queue_index; frames are dropped"
         ]
     );
     let partly = config_with(r#""SWITCH_TRIMMING": {"GLOBAL": {"size": "128"}}"#);
-    assert!(
-        said(&partly)[1]
-            .ends_with("nothing is trimmed before size, dscp_value and queue_index are all given")
-    );
+    assert!(said(&partly)[1].ends_with("trimming needs size, dscp_value and queue_index"));
     let long = config_with(FIXED).replace("128", "1518");
     assert_eq!(
         said(&long),
@@ -205,8 +202,9 @@ fn acl_rules_exempt_packets_from_trimming_by_priority() {
     assert_eq!(
         said,
         [
-            "ACL_RULE|T|c: no effect: of actions only DISABLE_TRIM, DISABLE_ARS_FORWARDING and FORWARD are implemented, this rule's is DROP",
-            "ACL_RULE|T|d: no effect: its condition TCP_FLAGS is not implemented",
+            "ACL_RULE|T|c: no effect: the action is DROP, and only DISABLE_TRIM, DISABLE_ARS_FORWARDING \
+             and FORWARD are implemented",
+            "ACL_RULE|T|d: no effect: the condition TCP_FLAGS is not implemented",
         ]
     );
 }
@@ -231,9 +229,9 @@ fn acl_table_types_and_lags_are_resolved() {
     assert_eq!(
         said,
         [
-            "ACL_RULE|OTHER|r: no effect: access lists are not implemented, but for tables with a rule whose action is \
+            "ACL_RULE|OTHER|r: no effect: access lists are implemented only for tables with a rule whose action is \
              DISABLE_TRIM or DISABLE_ARS_FORWARDING",
-            "ACL_TABLE|OTHER: no effect: access lists are not implemented, but for tables with a rule whose action is \
+            "ACL_TABLE|OTHER: no effect: access lists are implemented only for tables with a rule whose action is \
              DISABLE_TRIM or DISABLE_ARS_FORWARDING",
         ]
     );

@@ -124,13 +124,13 @@ fn watchdog_times_below_the_poll_interval_are_refused() {
     assert_each_refused(&[
         (
             r#"{"PFC_WD": {"GLOBAL": {"POLL_INTERVAL": "400"}, "Ethernet0": {"detection_time": "399", "restoration_time": "400"}}}"#,
-            "PFC_WD|Ethernet0 detection_time \"399\": queues are looked at every 400 ms only (PFC_WD|GLOBAL \
-             POLL_INTERVAL); write at least 400, or a shorter POLL_INTERVAL",
+            "PFC_WD|Ethernet0 detection_time \"399\": the watchdog polls queues every 400 ms (PFC_WD|GLOBAL \
+             POLL_INTERVAL); use at least 400, or a shorter POLL_INTERVAL",
         ),
         (
             r#"{"PFC_WD": {"GLOBAL": {"POLL_INTERVAL": "400"}, "Ethernet0": {"detection_time": "400", "restoration_time": "200"}}}"#,
-            "PFC_WD|Ethernet0 restoration_time \"200\": queues are looked at every 400 ms only (PFC_WD|GLOBAL \
-             POLL_INTERVAL); write at least 400, or a shorter POLL_INTERVAL",
+            "PFC_WD|Ethernet0 restoration_time \"200\": the watchdog polls queues every 400 ms (PFC_WD|GLOBAL \
+             POLL_INTERVAL); use at least 400, or a shorter POLL_INTERVAL",
         ),
         (
             r#"{"PFC_WD": {"Ethernet0": {"action": "drop"}}}"#,
@@ -187,10 +187,10 @@ fn watchdog_without_watched_queues_is_noted() {
     assert_eq!(
         warnings_without_headroom(text, &["Ethernet0", "Ethernet4"]),
         [
-            "Ethernet0: the watchdog watches no queue: PORT_QOS_MAP pfcwd_sw_enable names no priority; write there \
-             what pfc_enable has",
-            "Ethernet4: pfcwd_sw_enable has priority 4 and pfc_enable has not: its pauses are not obeyed, so the \
-             watchdog finds no storm of it",
+            "Ethernet0: the watchdog watches no queue: PORT_QOS_MAP pfcwd_sw_enable names no priority; copy the value of \
+             pfc_enable",
+            "Ethernet4: pfcwd_sw_enable has priority 4, but pfc_enable does not: the port ignores its pauses, \
+             so the watchdog detects no storm",
             "PORT_QOS_MAP|global: pfcwd_sw_enable has no effect: only dscp_to_tc_map is bound to the whole switch",
         ]
     );
@@ -290,7 +290,7 @@ fn global_pauses_are_honoured_by_default() {
     assert_eq!(
         warnings_without_headroom(&text, &["Ethernet0"]),
         [
-            "XOFF_PORT|Ethernet0: flow_control \"both\" has no effect: pfc_enable has a priority, and 802.3x is off then"
+            "XOFF_PORT|Ethernet0: flow_control \"both\" has no effect: pfc_enable has a priority, which disables 802.3x pauses"
         ]
     );
 }

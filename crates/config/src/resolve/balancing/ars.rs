@@ -97,7 +97,7 @@ fn only_profile<'a>(context: &mut ResolveContext<'a>) -> Option<&'a str> {
     let first = profiles.next();
     if let Some(second) = profiles.next() {
         let why = format!(
-            "there is a profile {} already, and one is possible",
+            "there is a profile {} already, and only one profile is possible",
             first.unwrap_or_default()
         );
         context.report_derived(Problem::at_field(PROFILE, second, "", why).with_fix("remove one of the two"));
@@ -133,10 +133,10 @@ impl ArsObjects<'_, '_> {
                 PROFILE => ("default_ars_object", "name an entry of ARS_OBJECT"),
                 _ => (
                     "ars_obj_name",
-                    "name an entry of ARS_OBJECT, or one for all in ARS_PROFILE default_ars_object",
+                    "name an entry of ARS_OBJECT here, or in ARS_PROFILE default_ars_object",
                 ),
             };
-            let why = "the field is missing: nothing says how flows are assigned";
+            let why = "the field is missing: it selects how flows are assigned";
             context.report_derived(Problem::at_field(table, key, field, why).with_fix(fix));
             return None;
         };
@@ -265,8 +265,12 @@ fn resolve_alternate_members(
             if let Some(port) = context.port_index(name).filter(|port| is_member(*port)) {
                 ports[port].alternate_in_lag = true;
             } else {
-                let problem =
-                    Problem::at_field(PORTCHANNELS, key, FIELD, format!("{name} is no member of {key}"));
+                let problem = Problem::at_field(
+                    PORTCHANNELS,
+                    key,
+                    FIELD,
+                    format!("{name} is not a member of {key}"),
+                );
                 context.report_derived(
                     problem
                         .with_value(list)
@@ -311,7 +315,7 @@ fn apply_measure_fields(context: &mut ResolveContext<'_>, profile: &str, name: &
     if min >= max {
         let field = format!("{name}_load_min_value");
         let why = format!("{min} is not below {name}_load_max_value {max}");
-        context.report_own(Problem::at_field(PROFILE, profile, &field, why).with_fix("write a smaller one"));
+        context.report_own(Problem::at_field(PROFILE, profile, &field, why).with_fix("use a smaller value"));
         return;
     }
     let permille = |mbps: u64| (mbps * 1_000 / MBPS_PER_FACTOR) as u32;

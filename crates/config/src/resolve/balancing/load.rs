@@ -35,15 +35,15 @@ pub(super) fn check_weights(context: &mut ResolveContext<'_>, load: &LoadConfig,
     if load.past.weight != 0 || load.future.weight != 0 || load.current.weight != 0 {
         return;
     }
-    let why = "the weights sum to zero: no measure counts, and all links would be equally good";
+    let why = "the sum of the weights is 0, so all links would have the same quality";
     let (problem, fix) = match profile {
         Some(profile) if context.db.entry(TABLE, LB_GLOBAL).is_none() => (
             Problem::at_field("ARS_PROFILE", profile, "", why),
-            "give past_load_weight or future_load_weight a weight",
+            "set past_load_weight or future_load_weight to at least 1",
         ),
         _ => (
             Problem::at_field(TABLE, LB_GLOBAL, "", why),
-            "give past_weight, future_weight or current_weight a weight",
+            "set past_weight, future_weight or current_weight to at least 1",
         ),
     };
     context.report_derived(problem.with_fix(fix));
@@ -62,7 +62,7 @@ fn apply_measure_fields(context: &mut ResolveContext<'_>, name: &str, measure: &
             measure.min_permille, measure.max_permille
         );
         context.report_derived(
-            Problem::at_field(TABLE, LB_GLOBAL, &format!("{name}_min"), why).with_fix("write a smaller one"),
+            Problem::at_field(TABLE, LB_GLOBAL, &format!("{name}_min"), why).with_fix("use a smaller value"),
         );
     }
 }

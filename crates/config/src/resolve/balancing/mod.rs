@@ -138,7 +138,7 @@ fn resolve_advertise(context: &mut ResolveContext<'_>, schemes: &[SchemeConfig])
                 let nearest = schema::find_similar_name(name, context.ports.iter().map(String::as_str));
                 let problem = match nearest {
                     Some(meant) => problem.with_fix(format!("did you mean {meant}?")),
-                    None => problem.with_fix("add it to PORT, or take it out of the list"),
+                    None => problem.with_fix("add it to PORT, or remove it from the list"),
                 };
                 context.report_derived(problem.with_value(list));
             }
@@ -156,7 +156,7 @@ fn resolve_advertise(context: &mut ResolveContext<'_>, schemes: &[SchemeConfig])
         return None;
     }
     if ports.is_empty() {
-        let why = "neighbours are told nothing: advertise_ports names no port towards another switch";
+        let why = "no link quality messages are sent: advertise_ports is empty";
         context.warn_entry(GLOBAL_TABLE, LB_GLOBAL, why);
         return None;
     }

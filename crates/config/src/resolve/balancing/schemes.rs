@@ -75,7 +75,7 @@ fn resolve_scheme_entry(context: &mut ResolveContext<'_>, name: &str) -> Option<
             Some(base) => base,
             // The check of values has already reported an invalid value.
             None => {
-                let why = "the field is missing: it says which built-in scheme this is";
+                let why = "the field is missing: it selects the built-in scheme";
                 let problem = Problem::at_field(TABLE, name, "scheme", why);
                 context.report_own(problem.with_fix(format!("one of {}", built_in_scheme_names())));
                 return None;
@@ -174,8 +174,12 @@ fn warn_unsupported_fields(context: &mut ResolveContext<'_>, name: &str, base: &
         .filter(|field| *field != "scheme" && !base.fields.contains(field));
     for field in others {
         let text = match base.fields {
-            [] => format!("{field} has no effect: {} has no figures", base.name),
-            fields => format!("{field} has no effect: {} has {}", base.name, fields.join(", ")),
+            [] => format!("{field} has no effect: {} has no parameters", base.name),
+            fields => format!(
+                "{field} has no effect: the parameters of {} are {}",
+                base.name,
+                fields.join(", ")
+            ),
         };
         context.warn_entry(TABLE, name, text);
     }

@@ -69,7 +69,7 @@ fn read_prefix_table<T>(
         };
         if prefix != prefix.trunc() {
             let why = format!(
-                "{prefix} has bits set beyond its length of {}",
+                "{prefix} has bits set beyond its prefix length of {}",
                 prefix.prefix_len()
             );
             let problem =
@@ -81,8 +81,8 @@ fn read_prefix_table<T>(
             continue;
         };
         if all.insert(prefix, value).is_some() {
-            let why = format!("there is an entry for {prefix} already");
-            context.report_derived(Problem::at_field(table, key, "", why).with_fix("make it one"));
+            let why = format!("another entry has the prefix {prefix}");
+            context.report_derived(Problem::at_field(table, key, "", why).with_fix("remove one of them"));
         }
     }
     all

@@ -67,7 +67,7 @@ pub(super) fn add_pool_sizes(
     let taken = reserved.saturating_add(headroom_pool);
     if taken >= total {
         let why = format!(
-            "nothing of {total} bytes is left for pools: profiles reserve {reserved}, the shared headroom pool takes \
+            "no space of the {total} bytes is left for pools: profiles reserve {reserved}, the shared headroom pool takes \
              {headroom_pool}"
         );
         let problem = Problem::at_field(SWITCH, LOCALHOST, "buffer_size", why);
