@@ -128,7 +128,7 @@ impl ConfigDb {
     }
 
     /// Adds the fields of `other` that this configuration does not have.
-    pub fn complete_by(&mut self, other: &ConfigDb) {
+    pub fn add_missing_fields(&mut self, other: &ConfigDb) {
         for (name, entries) in &other.tables {
             let table = self.tables.entry(name.clone()).or_default();
             for (key, fields) in entries {
@@ -141,7 +141,7 @@ impl ConfigDb {
     }
 
     /// Removes all fields that have the same value in `other`, and all entries and tables that become empty.
-    pub fn remove_equal(&mut self, other: &ConfigDb) {
+    pub fn remove_equal_fields(&mut self, other: &ConfigDb) {
         for (name, entries) in &other.tables {
             let Some(table) = self.tables.get_mut(name) else {
                 continue;

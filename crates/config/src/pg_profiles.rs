@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_row_is_named_with_its_line() {
+    fn invalid_row_error_contains_the_line_number() {
         for (line, why) in [
             ("100000 5m 1248 2288 177632", "the row has no threshold"),
             ("100000", "the row has no cable"),

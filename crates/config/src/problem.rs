@@ -92,7 +92,7 @@ const PRINTED_MAX: usize = 20;
 
 impl Problems {
     /// Creates the list with one error that concerns a whole text.
-    pub fn of_text(source: &str, why: String) -> Problems {
+    pub fn for_text(source: &str, why: String) -> Problems {
         Problems(vec![Problem {
             source: source.to_owned(),
             why,

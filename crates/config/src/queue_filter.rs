@@ -125,8 +125,8 @@ impl ChassisKeyFilter {
 }
 
 /// Formats a number with the singular or plural of a noun.
-fn format_count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+fn format_count(number: usize, singular: &str, plural: &str) -> String {
+    format!("{number} {}", if number == 1 { singular } else { plural })
 }
 
 /// A filter for keys and map values with queues above 7, which counts them.
@@ -145,10 +145,10 @@ impl QueueFilter {
     pub(super) fn supported_key(
         &mut self,
         table: &str,
-        known: Option<&TableSchema>,
+        table_schema: Option<&TableSchema>,
         key: &str,
     ) -> Option<String> {
-        let is_queues = known.is_some_and(|table| table.key.contains(&KeyPart::Queues));
+        let is_queues = table_schema.is_some_and(|table| table.key.contains(&KeyPart::Queues));
         let range = key.rsplit_once('|').filter(|_| is_queues);
         let Some((port, (first, last))) =
             range.and_then(|(port, range)| Some((port, schema::parse_queue_range(range)?)))
@@ -174,10 +174,10 @@ impl QueueFilter {
     pub(super) fn is_unsupported_value(
         &mut self,
         table: &str,
-        known: Option<&TableSchema>,
+        table_schema: Option<&TableSchema>,
         value: &str,
     ) -> bool {
-        let Some(TableFields::Map { used_max, .. }) = known.map(|table| &table.fields) else {
+        let Some(TableFields::Map { used_max, .. }) = table_schema.map(|table| &table.fields) else {
             return false;
         };
         let is_unused = value.parse().is_ok_and(|number: u64| number > *used_max);

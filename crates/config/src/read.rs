@@ -94,12 +94,12 @@ fn parse_tables(text: &str, asic: Option<&str>) -> Result<multi_asic::SelectedTa
     }
 }
 
-/// Reads the tables of one layer, and appends the layer and its errors to `all`.
+/// Reads the tables of one layer, and appends the layer and its errors to `layers`.
 fn read_layer(
     source: &str,
     selected: Result<multi_asic::SelectedTables, Box<Problem>>,
     line_card: &LineCard,
-    all: &mut ParsedLayers,
+    layers: &mut ParsedLayers,
 ) {
     let mut reader = LayerReader {
         source,
@@ -122,10 +122,10 @@ fn read_layer(
     let unused: Vec<String> = unused.map(|note| format!("{source}: {note}")).collect();
     reader.db.notes.extend(unused);
     reader.db.source = source.to_owned();
-    all.layers.push(reader.db);
-    all.problems.extend(reader.problems);
-    all.refused.tables.extend(reader.refused.tables);
-    all.refused.entries.extend(reader.refused.entries);
+    layers.layers.push(reader.db);
+    layers.problems.extend(reader.problems);
+    layers.refused.tables.extend(reader.refused.tables);
+    layers.refused.entries.extend(reader.refused.entries);
 }
 
 /// Reason for refusing a table that neither SONiC nor xoff has.
@@ -213,9 +213,9 @@ impl LayerReader<'_> {
             let Some(key) = self.chassis.local_key(table, key) else {
                 continue;
             };
-            let known = schema::find_table_for_key(table, &key);
+            let table_schema = schema::find_table_for_key(table, &key);
             if fields == JsonValue::Null {
-                self.read_entry_removal(table, known, &key);
+                self.read_entry_removal(table, table_schema, &key);
                 continue;
             }
             let JsonValue::Object(fields) = fields else {
@@ -229,15 +229,15 @@ impl LayerReader<'_> {
                 key: &key,
                 field: "",
             };
-            let (entry, removed) = self.read_fields(location, known, fields);
-            for key in split_port_list(known, &key) {
-                if let Some(key) = self.queues.supported_key(table, known, &key) {
+            let (entry, removed) = self.read_fields(location, table_schema, fields);
+            for key in split_port_list(table_schema, &key) {
+                if let Some(key) = self.queues.supported_key(table, table_schema, &key) {
                     self.store_entry(
                         FieldLocation {
                             key: &key,
                             ..location
                         },
-                        known,
+                        table_schema,
                         &entry,
                     );
                     for field in &removed {
@@ -249,15 +249,15 @@ impl LayerReader<'_> {
     }
 
     /// Registers the removal of an entry. Its key must be valid. The lower layers need not have the entry.
-    fn read_entry_removal(&mut self, table: &str, known: Option<&'static TableSchema>, key: &str) {
-        for key in split_port_list(known, key) {
-            let Some(key) = self.queues.supported_key(table, known, &key) else {
+    fn read_entry_removal(&mut self, table: &str, table_schema: Option<&'static TableSchema>, key: &str) {
+        for key in split_port_list(table_schema, key) {
+            let Some(key) = self.queues.supported_key(table, table_schema, &key) else {
                 continue;
             };
             let is_twice = self.db.entry(table, &key).is_some() || self.db.removals.has_entry(table, &key);
-            if let Some(Err(why)) = known.map(|table| table.check_key(&key)) {
+            if let Some(Err(why)) = table_schema.map(|table| table.check_key(&key)) {
                 self.report(Problem::at_field(table, &key, "", why));
-            } else if known.is_some() && is_twice {
+            } else if table_schema.is_some() && is_twice {
                 self.report(Problem::at_field(table, &key, "", DUPLICATE_KEY).with_fix("remove one of them"));
             } else {
                 self.db.removals.add_entry(table, &key);
@@ -269,16 +269,16 @@ impl LayerReader<'_> {
     fn store_entry(
         &mut self,
         location: FieldLocation<'_>,
-        known: Option<&'static TableSchema>,
+        table_schema: Option<&'static TableSchema>,
         entry: &ConfigEntry,
     ) {
-        if let Some(Err(why)) = known.map(|table| table.check_key(location.key)) {
+        if let Some(Err(why)) = table_schema.map(|table| table.check_key(location.key)) {
             let object = (location.table.to_owned(), location.key.to_owned());
             self.refused.entries.insert(object);
             self.report(location.problem(why));
             return;
         }
-        if known.is_some_and(TableSchema::has_number_range) {
+        if table_schema.is_some_and(TableSchema::has_number_range) {
             let other = self
                 .db
                 .keys(location.table)
@@ -288,11 +288,11 @@ impl LayerReader<'_> {
                 self.report(location.problem(why).with_fix("use each number in one key only"));
                 return;
             }
-        } else if known.is_some() && self.db.entry(location.table, location.key).is_some() {
+        } else if table_schema.is_some() && self.db.entry(location.table, location.key).is_some() {
             self.report(location.problem(DUPLICATE_KEY).with_fix("remove one of them"));
             return;
         }
-        if known.is_some() && self.db.removals.has_entry(location.table, location.key) {
+        if table_schema.is_some() && self.db.removals.has_entry(location.table, location.key) {
             self.report(location.problem(DUPLICATE_KEY).with_fix("remove one of them"));
             return;
         }
@@ -304,7 +304,7 @@ impl LayerReader<'_> {
     fn read_fields(
         &mut self,
         location: FieldLocation<'_>,
-        known: Option<&'static TableSchema>,
+        table_schema: Option<&'static TableSchema>,
         fields: Vec<(String, JsonValue)>,
     ) -> (ConfigEntry, Vec<String>) {
         let (mut entry, mut removed) = (ConfigEntry::new(), Vec::new());
@@ -320,15 +320,15 @@ impl LayerReader<'_> {
                 ..location
             };
             if value == JsonValue::Null {
-                if self.check_field_removal(location, known, entry.contains_key(&name.into())) {
+                if self.check_field_removal(location, table_schema, entry.contains_key(&name.into())) {
                     removed.push(name.to_owned());
                 }
                 continue;
             }
-            let Some(value) = self.read_value(location, known, value) else {
+            let Some(value) = self.read_value(location, table_schema, value) else {
                 continue;
             };
-            let checked = match known {
+            let checked = match table_schema {
                 Some(table) => table.check_field(name, &value.text()),
                 None => schema::check_ignored_field(location.table, name),
             };
@@ -336,12 +336,12 @@ impl LayerReader<'_> {
                 self.report(location.problem(why).with_value(value.text()));
             } else if self
                 .queues
-                .is_unsupported_value(location.table, known, &value.text())
+                .is_unsupported_value(location.table, table_schema, &value.text())
             {
                 continue;
             } else if (entry.insert(name.into(), value).is_some()
                 || removed.iter().any(|field| field == name))
-                && known.is_some()
+                && table_schema.is_some()
             {
                 self.report(location.problem(DUPLICATE_FIELD).with_fix("remove one of them"));
             }
@@ -353,10 +353,10 @@ impl LayerReader<'_> {
     fn check_field_removal(
         &mut self,
         location: FieldLocation<'_>,
-        known: Option<&'static TableSchema>,
+        table_schema: Option<&'static TableSchema>,
         has_value: bool,
     ) -> bool {
-        let checked = match known {
+        let checked = match table_schema {
             Some(table) => table.check_field_name(location.field),
             None => schema::check_ignored_field(location.table, location.field),
         };
@@ -364,7 +364,7 @@ impl LayerReader<'_> {
             self.report(location.problem(why));
             return false;
         }
-        if has_value && known.is_some() {
+        if has_value && table_schema.is_some() {
             self.report(location.problem(DUPLICATE_FIELD).with_fix("remove one of them"));
         }
         true
@@ -374,10 +374,10 @@ impl LayerReader<'_> {
     fn read_value(
         &mut self,
         location: FieldLocation<'_>,
-        known: Option<&'static TableSchema>,
+        table_schema: Option<&'static TableSchema>,
         value: JsonValue,
     ) -> Option<FieldValue> {
-        let kind = known.map_or(Some(ValueKind::Any), |table| match table.fields {
+        let kind = table_schema.map_or(Some(ValueKind::Any), |table| match table.fields {
             TableFields::Named(_) => match table.find_field(location.field) {
                 Some(field) => Some(field.kind),
                 None => table.has_ignored_field(location.field).then_some(ValueKind::Any),

@@ -48,7 +48,7 @@ fn check(paths: &[PathBuf], how: &ResolveOptions) -> CheckedFile {
         let file = path.display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Ok((file, text)),
-            Err(error) => Err(Problems::of_text(
+            Err(error) => Err(Problems::for_text(
                 &file,
                 format!("the file cannot be read: {error}"),
             )),

@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chip_follows_from_platform_then_hwsku() {
+    fn chip_is_found_by_platform_and_then_by_hwsku() {
         let name = |platform, hwsku| find_chip(platform, hwsku).map(|chip| (chip.name, chip.cell_bytes));
         assert_eq!(
             name("x86_64-mlnx_msn2700-r0", "ACS-MSN2700"),

@@ -1,7 +1,7 @@
 use super::asic::ASICS;
 use super::*;
 
-fn link(speed_mbps: u32, cable_m: u64) -> LinkParameters {
+fn link_parameters(speed_mbps: u32, cable_m: u64) -> LinkParameters {
     LinkParameters {
         speed_mbps,
         cable_m,
@@ -14,7 +14,7 @@ fn link(speed_mbps: u32, cable_m: u64) -> LinkParameters {
     }
 }
 
-fn sizes(asic: &str, link: &LinkParameters) -> (u64, u64, u64) {
+fn profile_sizes(asic: &str, link: &LinkParameters) -> (u64, u64, u64) {
     let asic = Asic::named(asic).expect("a known chip");
     let HeadroomSizes {
         xon_bytes,
@@ -24,9 +24,9 @@ fn sizes(asic: &str, link: &LinkParameters) -> (u64, u64, u64) {
     (xon_bytes, xoff_bytes, size_bytes)
 }
 
-/// The rows of the project's SONiC reference, 2.6.
+/// Reference values of SONiC's formula for several chips, speeds and cable lengths.
 #[test]
-fn golden_vectors() {
+fn headroom_matches_reference_values() {
     for (asic, speed, cable, expected) in [
         ("spectrum4", 10_000, 5, (19_456, 45_056, 64_512)),
         ("spectrum4", 25_000, 5, (19_456, 48_128, 67_584)),
@@ -39,21 +39,21 @@ fn golden_vectors() {
         ("vs", 100_000, 300, (18_432, 147_456, 165_888)),
     ] {
         assert_eq!(
-            sizes(asic, &link(speed, cable)),
+            profile_sizes(asic, &link_parameters(speed, cable)),
             expected,
             "{asic} {speed} {cable}m"
         );
     }
     let shared = LinkParameters {
         uses_shared_pool: true,
-        ..link(100_000, 300)
+        ..link_parameters(100_000, 300)
     };
-    assert_eq!(sizes("vs", &shared), (18_432, 147_456, 18_432));
+    assert_eq!(profile_sizes("vs", &shared), (18_432, 147_456, 18_432));
 }
 
-/// The same formula in floating point, as it is written down: equal, but where a value falls on a step.
+/// The formula in floating point gives the same results, except for values on a rounding step.
 #[test]
-fn the_integers_are_the_formula() {
+fn integer_formula_equals_floating_point_formula() {
     let mut compared = 0;
     for asic in ASICS {
         for speed in [
@@ -79,7 +79,7 @@ fn the_integers_are_the_formula() {
                             lanes,
                             gearbox_delay_ns: gearbox,
                             uses_shared_pool,
-                            ..link(speed, cable)
+                            ..link_parameters(speed, cable)
                         };
                         let (exact, float) = (compute_headroom(asic, &link), headroom_in_floats(asic, &link));
                         assert_eq!(exact.xon_bytes, float.xon_bytes);
@@ -152,20 +152,19 @@ fn headroom_in_floats(asic: &Asic, link: &LinkParameters) -> HeadroomSizes {
     }
 }
 
-/// Half of the packets small: 5.9 % of the bytes, so nearly the frames themselves, and the compensation on
-/// top.
+/// Half of all packets are small, so they carry only 5.9 % of the bytes. The result includes the compensation.
 #[test]
-fn fewer_small_packets_need_less() {
+fn fewer_small_packets_need_less_headroom() {
     let half = LinkParameters {
         small_packet_percent: 50,
-        ..link(100_000, 40)
+        ..link_parameters(100_000, 40)
     };
     let shared = LinkParameters {
         uses_shared_pool: true,
         ..half
     };
-    let (_, private, _) = sizes("vs", &half);
-    let (_, pooled, _) = sizes("vs", &shared);
+    let (_, private, _) = profile_sizes("vs", &half);
+    let (_, pooled, _) = profile_sizes("vs", &shared);
     assert_eq!(
         private,
         pooled + 2_048,
@@ -178,19 +177,19 @@ fn fewer_small_packets_need_less() {
 fn eight_lanes_double_the_latency_and_add_a_frame() {
     let eight = LinkParameters {
         lanes: 8,
-        ..link(400_000, 5)
+        ..link_parameters(400_000, 5)
     };
-    let (xon, xoff, size) = sizes("spectrum3", &eight);
+    let (xon, xoff, size) = profile_sizes("spectrum3", &eight);
     assert_eq!(xon, 2 * 19_456);
     assert_eq!(size, (xoff + xon + 9_100).next_multiple_of(1_024));
 }
 
 #[test]
-fn the_longest_cable_does_not_overflow() {
+fn longest_cable_does_not_overflow() {
     let far = LinkParameters {
         cable_m: u64::from(u32::MAX),
         gearbox_delay_ns: 1_000_000,
-        ..link(1_600_000, 0)
+        ..link_parameters(1_600_000, 0)
     };
-    assert!(sizes("spectrum6", &far).1 > 8_000_000_000_000);
+    assert!(profile_sizes("spectrum6", &far).1 > 8_000_000_000_000);
 }

@@ -95,9 +95,9 @@ pub(super) fn complete_buffers(context: &mut ResolveContext<'_>) -> (ConfigDb, C
                 .with_fix("add it, with type ingress and mode dynamic"),
         );
     }
-    db.complete_by(&added);
+    db.add_missing_fields(&added);
     pools::add_pool_sizes(context, &parameters, &db, &mut added);
-    db.complete_by(&added);
+    db.add_missing_fields(&added);
     check_headroom_of_ports(context, &parameters, &db);
     (db, added)
 }

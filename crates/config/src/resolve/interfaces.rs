@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_that_remain_keep_their_numbers() {
+    fn remaining_interfaces_keep_their_numbers() {
         assert_eq!(interface_order(&["a", "b", "c"], &[]), ["a", "b", "c"]);
         assert_eq!(interface_order(&["a", "b", "c"], &["b", "c"]), ["b", "c", "a"]);
         assert_eq!(

@@ -124,7 +124,7 @@ pub(super) fn complete_buffers(context: &mut ResolveContext<'_>) -> Option<(Conf
             table.remove(&key.as_str().into());
         }
     }
-    db.complete_by(&added);
+    db.add_missing_fields(&added);
     Some((db, added))
 }
 

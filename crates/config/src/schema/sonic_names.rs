@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_list_has_names_of_every_source() {
+    fn list_has_names_from_every_source() {
         // One table of each source: YANG model, its template, sample configuration, port file, frrcfgd and
         // schema.h.
         let tables = [
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_is_sorted_and_says_where_it_is_from() {
+    fn list_is_sorted_and_names_its_sources() {
         let (head, lines): (Vec<&str>, Vec<&str>) = NAME_LIST.lines().partition(|line| line.starts_with('#'));
         assert!(lines.is_sorted());
         for repository in [

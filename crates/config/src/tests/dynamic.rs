@@ -79,7 +79,7 @@ fn generated_entries_contain_only_computed_values() {
     assert_eq!(generated.keys("BUFFER_PG").count(), 0);
     // The configuration with the generated entries resolves to the same switch.
     let mut shown = loaded.db.clone();
-    shown.complete_by(&generated);
+    shown.add_missing_fields(&generated);
     let again = load_text(&shown.to_json(), &[]).expect("valid");
     assert_eq!(
         again.resolved.config,

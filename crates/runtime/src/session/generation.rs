@@ -57,7 +57,7 @@ impl Generation {
     /// What was written and what was computed, as one configuration.
     pub(super) fn shown(&self) -> ConfigDb {
         let mut shown = self.db.clone();
-        shown.complete_by(&self.generated);
+        shown.add_missing_fields(&self.generated);
         shown
     }
 

@@ -312,7 +312,7 @@ impl Target for SwitchSession {
         // One change at a time: what is new is so against what it replaces.
         let mut current = lock(&self.current);
         // What comes back as it was shown is not written, it was computed.
-        new.remove_equal(&current.generated);
+        new.remove_equal_fields(&current.generated);
         let how = ResolveOptions {
             interfaces: current.interfaces(),
             ..self.resolve.clone()

@@ -84,7 +84,7 @@ pub(super) fn resolve_ars(
             // The schemes of the member ports apply. Member ports without a scheme are left out.
             (true, true) => None,
             (true, false) => objects.scheme_of(context, PROFILE, profile, None),
-            (false, _) => objects.schemes.index(super::DEFAULT_SCHEME),
+            (false, _) => objects.schemes.index_of_name(super::DEFAULT_SCHEME),
         };
     }
     resolve_alternate_members(context, lags, &mut ars.ports);
@@ -142,7 +142,7 @@ impl ArsObjects<'_, '_> {
         };
         // The check of references reports a missing object.
         context.db.entry(OBJECT, name)?;
-        Some(self.schemes.add(scheme_of_object(context, name)))
+        Some(self.schemes.index_of_scheme(scheme_of_object(context, name)))
     }
 }
 

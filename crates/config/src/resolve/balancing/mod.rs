@@ -47,25 +47,27 @@ impl ResolvedBalancing {
 
 /// Resolves all tables of load balancing.
 pub(super) fn resolve_balancing(context: &mut ResolveContext<'_>, lags: &[LagConfig]) -> ResolvedBalancing {
-    let mut schemes = SchemeList::read(context);
+    let mut schemes = SchemeList::from_config(context);
     let profile = context.db.keys("ARS_PROFILE").next();
     let mut ars = ars::resolve_ars(context, lags, &mut schemes).unwrap_or_default();
     let default_scheme = match context.text(GLOBAL_TABLE, LB_GLOBAL, "scheme") {
         None if ars.default_scheme.is_some() => ars.default_scheme,
-        None if routing::hashes_queue_pairs(context, "ecmp_hash") => schemes.index(DEFAULT_SCHEME_WITH_QP),
+        None if routing::hashes_queue_pairs(context, "ecmp_hash") => {
+            schemes.index_of_name(DEFAULT_SCHEME_WITH_QP)
+        }
         None => None,
         Some(name) if schemes.is_default_scheme(name) => None,
-        Some(name) => schemes.index(name),
+        Some(name) => schemes.index_of_name(name),
     };
     let lags = resolve_lag_schemes(context, &mut schemes, core::mem::take(&mut ars.lags));
-    let mut tags = RouteTags::read(context, &mut schemes);
+    let mut tags = RouteTags::from_config(context, &mut schemes);
     tags.hash_families(ars.hashed, &mut schemes);
     let load = ars::apply_profile_to_load(context, LoadConfig::default());
     let load = load::apply_load_table(context, load);
     load::check_weights(context, &load, profile);
     let exempt = acl::resolve_exemptions(context, AclExemption::Ars);
     let schemes = schemes.into_list();
-    let advertise = resolve_advertise(context, &schemes);
+    let advertise = resolve_advertising(context, &schemes);
     if !schemes.iter().any(|scheme| scheme.kind != SchemeKind::Hash) && advertise.is_none() {
         // Without a scheme that uses sites, sites would only split groups.
         tags.forget_sites();
@@ -103,15 +105,15 @@ fn resolve_lag_schemes(
     let with_qp = ars.is_empty() && routing::hashes_queue_pairs(context, "lag_hash");
     let only_routes = !with_qp && routing::hashes_queue_pairs(context, "ecmp_hash");
     let hashed = match (with_qp, only_routes) {
-        (true, _) => schemes.index(DEFAULT_SCHEME_WITH_QP),
+        (true, _) => schemes.index_of_name(DEFAULT_SCHEME_WITH_QP),
         // The hash fields of routes do not apply to LAGs.
         (false, true) if context.text(GLOBAL_TABLE, LB_GLOBAL, "scheme").is_none() => {
-            schemes.index(DEFAULT_SCHEME)
+            schemes.index_of_name(DEFAULT_SCHEME)
         }
         (false, _) => None,
     };
     let own = |(index, lag): (usize, &str)| match context.text(PORTCHANNEL_TABLE, lag, "scheme") {
-        Some(name) => schemes.index(name),
+        Some(name) => schemes.index_of_name(name),
         None => ars.get(index).copied().flatten().or(hashed),
     };
     let lags: Vec<Option<u16>> = names.into_iter().enumerate().map(own).collect();
@@ -125,7 +127,10 @@ fn resolve_lag_schemes(
 ///
 /// The messages list the sites that the switch cannot reach. They also contain the load of paths if the
 /// configuration says so, or if a scheme of the switch uses the load of other switches.
-fn resolve_advertise(context: &mut ResolveContext<'_>, schemes: &[SchemeConfig]) -> Option<AdvertiseConfig> {
+fn resolve_advertising(
+    context: &mut ResolveContext<'_>,
+    schemes: &[SchemeConfig],
+) -> Option<AdvertiseConfig> {
     const PORTS: &str = "advertise_ports";
     let list = context.text(GLOBAL_TABLE, LB_GLOBAL, PORTS).unwrap_or("");
     let mut ports = Vec::new();

@@ -23,7 +23,7 @@ pub(super) struct SchemeList {
 
 impl SchemeList {
     /// Collects the built-in schemes and the schemes of `XOFF_LB_SCHEME`.
-    pub(super) fn read(context: &mut ResolveContext<'_>) -> SchemeList {
+    pub(super) fn from_config(context: &mut ResolveContext<'_>) -> SchemeList {
         let mut known: BTreeMap<_, _> = BUILT_IN_SCHEMES
             .iter()
             .map(|scheme| (scheme.name.to_owned(), scheme.default_config()))
@@ -47,15 +47,15 @@ impl SchemeList {
     }
 
     /// Returns the index of a scheme by its name. The check of references reports unknown names.
-    pub(super) fn index(&mut self, name: &str) -> Option<u16> {
+    pub(super) fn index_of_name(&mut self, name: &str) -> Option<u16> {
         let scheme = self.known.get(name)?.clone();
-        Some(self.add(scheme))
+        Some(self.index_of_scheme(scheme))
     }
 
     /// Returns the index of a scheme, and adds it to the used schemes if it is new.
-    pub(super) fn add(&mut self, scheme: SchemeConfig) -> u16 {
-        let at = self.used.iter().position(|used| *used == scheme);
-        at.unwrap_or_else(|| {
+    pub(super) fn index_of_scheme(&mut self, scheme: SchemeConfig) -> u16 {
+        let index = self.used.iter().position(|used| *used == scheme);
+        index.unwrap_or_else(|| {
             self.used.push(scheme);
             self.used.len() - 1
         }) as u16

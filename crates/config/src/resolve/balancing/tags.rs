@@ -24,9 +24,10 @@ pub(super) struct RouteTags {
 
 impl RouteTags {
     /// Reads `XOFF_LB_GROUP` and `XOFF_LB_SITE`.
-    pub(super) fn read(context: &mut ResolveContext<'_>, schemes: &mut SchemeList) -> RouteTags {
-        let scheme =
-            |context: &ResolveContext<'_>, key: &str| schemes.index(context.text(GROUP, key, "scheme")?);
+    pub(super) fn from_config(context: &mut ResolveContext<'_>, schemes: &mut SchemeList) -> RouteTags {
+        let scheme = |context: &ResolveContext<'_>, key: &str| {
+            schemes.index_of_name(context.text(GROUP, key, "scheme")?)
+        };
         let by_scheme = read_prefix_table(context, GROUP, scheme);
         let site = |context: &ResolveContext<'_>, key: &str| Some(context.number(SITE, key, "site")? as u16);
         RouteTags {
@@ -38,7 +39,11 @@ impl RouteTags {
 
     /// Selects the static hash for routes of these address families, IPv4 and IPv6.
     pub(super) fn hash_families(&mut self, hashed: [bool; 2], schemes: &mut SchemeList) {
-        self.families = hashed.map(|hashed| hashed.then(|| schemes.index(super::DEFAULT_SCHEME)).flatten());
+        self.families = hashed.map(|hashed| {
+            hashed
+                .then(|| schemes.index_of_name(super::DEFAULT_SCHEME))
+                .flatten()
+        });
     }
 
     /// Removes all sites.

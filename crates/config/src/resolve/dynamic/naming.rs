@@ -12,9 +12,9 @@ const MTU_DEFAULT: u32 = 9_100;
 pub(super) fn assign_names<'a>(
     asic: &str,
     threshold: i64,
-    wanted: impl Iterator<Item = &'a LosslessProfileSpec>,
+    profile: impl Iterator<Item = &'a LosslessProfileSpec>,
 ) -> BTreeMap<LosslessProfileSpec, String> {
-    let all: BTreeSet<&LosslessProfileSpec> = wanted.collect();
+    let all: BTreeSet<&LosslessProfileSpec> = profile.collect();
     let name = |one: &LosslessProfileSpec| {
         let narrow = LosslessProfileSpec {
             eight_lanes: false,
@@ -29,13 +29,13 @@ pub(super) fn assign_names<'a>(
 }
 
 /// The first part of a name: speed and cable, and MTU and threshold if they are not the default.
-fn name_stem(wanted: &LosslessProfileSpec, threshold: i64) -> String {
-    let mut stem = format!("pg_lossless_{}_{}", wanted.speed_mbps, wanted.cable);
-    if wanted.mtu_bytes != MTU_DEFAULT {
-        stem.push_str(&format!("_mtu{}", wanted.mtu_bytes));
+fn name_stem(profile: &LosslessProfileSpec, threshold: i64) -> String {
+    let mut stem = format!("pg_lossless_{}_{}", profile.speed_mbps, profile.cable);
+    if profile.mtu_bytes != MTU_DEFAULT {
+        stem.push_str(&format!("_mtu{}", profile.mtu_bytes));
     }
-    if wanted.threshold != threshold {
-        stem.push_str(&format!("_th{}", wanted.threshold));
+    if profile.threshold != threshold {
+        stem.push_str(&format!("_th{}", profile.threshold));
     }
     stem
 }
