@@ -1,4 +1,4 @@
-//! A configuration as tables of entries of fields, as written in a file and before it is resolved.
+//! The tables, entries and fields of a configuration, as written in a file.
 
 use std::collections::BTreeMap;
 

@@ -25,22 +25,23 @@
 //! The steps are also available as separate functions:
 //!
 //! - [`parse`], [`parse_asic_part`] and [`parse_layers`] convert text into a [`ConfigDb`].
-//! - [`merge_layers`] merges several layers as JSON merge patches, and [`diff_configs`] lists the changes between
-//!   two configurations.
+//! - [`merge_layers`] merges several layers as JSON merge patches, and [`diff_configs`] lists the changes
+//!   between two configurations.
 //! - [`resolve`] converts a [`ConfigDb`] into a [`ResolvedConfig`].
 //! - [`build_preset`] creates a complete configuration, such as `roce-lossless`.
 //!
-//! Names, types, units and ranges are those of SONiC's YANG models. Tables that begin with `XOFF_` contain settings
-//! that SONiC does not have. Their fields are described in `schema/xoff.rs` and `schema/balancing.rs`.
+//! Names, types, units and ranges are those of SONiC's YANG models. Tables that begin with `XOFF_` contain
+//! settings that SONiC does not have. Their fields are described in `schema/xoff.rs` and
+//! `schema/balancing.rs`.
 //!
 //! # Errors and warnings
 //!
-//! Unknown names, values out of range, invalid references and contradictions are errors. [`Problems`] contains all
-//! errors of a configuration, sorted and with one line for each error. Programs that stop because of these errors
-//! use the [exit code 4](Problems::EXIT_CODE).
+//! Unknown names, values out of range, invalid references and contradictions are errors. [`Problems`]
+//! contains all errors of a configuration, sorted and with one line for each error. Programs that stop
+//! because of these errors use the [exit code 4](Problems::EXIT_CODE).
 //!
-//! SONiC tables and fields without an effect in xoff are listed in a warning with the reason. Fields that only
-//! describe an object, such as `alias` and `lanes`, cause no warning.
+//! SONiC tables and fields without an effect in xoff are listed in a warning with the reason. Fields that
+//! only describe an object, such as `alias` and `lanes`, cause no warning.
 //!
 //! # Defaults
 //!

@@ -152,7 +152,8 @@ fn headroom_in_floats(asic: &Asic, link: &LinkParameters) -> HeadroomSizes {
     }
 }
 
-/// Half of all packets are small, so they carry only 5.9 % of the bytes. The result includes the compensation.
+/// Half of all packets are small, so they carry only 5.9 % of the bytes. The result includes the
+/// compensation.
 #[test]
 fn fewer_small_packets_need_less_headroom() {
     let half = LinkParameters {

@@ -32,7 +32,7 @@ use xoff_units::Picos;
 
 use super::{LoadedConfig, Problems, ResolveOptions, load};
 
-/// Resolving with these ports on the command line and the default reaction budget of 20 ms.
+/// Options with these ports on the command line and the default reaction budget of 20 ms.
 fn resolve_options(ports: &[&str]) -> ResolveOptions {
     ResolveOptions {
         ports: ports.iter().map(|port| (*port).to_owned()).collect(),
@@ -62,7 +62,7 @@ fn load_warnings(text: &str, ports: &[&str]) -> Vec<String> {
         .warnings
 }
 
-/// The lines of the error without the file's name, as a user sees them.
+/// Returns the error messages of a configuration, one for each line, without the name of the file.
 #[track_caller]
 fn load_errors(text: &str, ports: &[&str]) -> Vec<String> {
     match load_text(text, ports) {
@@ -80,7 +80,7 @@ fn load_errors(text: &str, ports: &[&str]) -> Vec<String> {
     }
 }
 
-/// Each of these texts alone is refused with exactly this line.
+/// Asserts that each of these texts is refused with exactly this message.
 #[track_caller]
 fn assert_each_refused(cases: &[(&str, &str)]) {
     for (text, line) in cases {
