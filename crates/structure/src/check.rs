@@ -1,0 +1,95 @@
+//! The list of checks.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+
+use crate::cycles;
+use crate::dependencies;
+use crate::finding::Finding;
+use crate::style;
+use crate::terms;
+use crate::workspace::Workspace;
+
+/// A check of the workspace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Check {
+    /// Import cycles between top-level modules.
+    ModuleCycles,
+    /// Import cycles between files.
+    FileCycles,
+    /// Terms that have a standard replacement.
+    Terms,
+    /// Documentation comments of one word.
+    Docs,
+    /// Comment lines and Markdown lines that are too long.
+    Lines,
+    /// Dependencies between members that break the layers.
+    Layers,
+    /// Dependencies on clap.
+    Clap,
+}
+
+impl Check {
+    /// Every check, in the order of the report.
+    pub const ALL: [Self; 7] = [
+        Self::ModuleCycles,
+        Self::FileCycles,
+        Self::Terms,
+        Self::Docs,
+        Self::Lines,
+        Self::Layers,
+        Self::Clap,
+    ];
+
+    /// Returns the rule that the check enforces.
+    pub fn rule(self) -> &'static str {
+        match self {
+            Self::ModuleCycles => "no crate has an import cycle between top-level modules",
+            Self::FileCycles => "every import cycle between files is in allowed-cycles.txt",
+            Self::Terms => "names, comments, pages and messages use standard terms",
+            Self::Docs => "documentation comments have more than one word",
+            Self::Lines => "comment lines and Markdown lines have at most 120 characters",
+            Self::Layers => "the data plane depends on units and wire only, and no crate depends on xoff",
+            Self::Clap => "only xoff and tools depend on clap",
+        }
+    }
+
+    /// Runs the check on the workspace at `root`.
+    pub fn findings(self, root: &Path) -> Result<Vec<Finding>, String> {
+        let workspace = Workspace::open(root)?;
+        let tables = repository().join("crates/structure");
+        let mut findings = match self {
+            Self::ModuleCycles => cycles::module_findings(&cycles::find(&workspace)?),
+            Self::FileCycles => {
+                let allowed = cycles::allowed(&tables.join("allowed-cycles.txt"))?;
+                cycles::file_findings(&cycles::find(&workspace)?, &allowed)
+            }
+            Self::Terms => {
+                let terms = terms::read(&tables.join("terms.txt"))?;
+                let allowed = terms::read_allowed(&tables.join("allowed-terms.txt"))?;
+                terms::find(&workspace, &terms, &allowed)?
+            }
+            Self::Docs => style::one_word_docs(&workspace)?,
+            Self::Lines => style::long_lines(&workspace)?,
+            Self::Layers => dependencies::layer_findings(&workspace),
+            Self::Clap => dependencies::clap_findings(&workspace),
+        };
+        findings.sort();
+        findings.dedup();
+        Ok(findings)
+    }
+}
+
+impl fmt::Display for Check {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        formatter.write_str(value.as_ref().map_or("check", |value| value.get_name()))
+    }
+}
+
+/// Returns the root folder of this repository.
+pub fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}

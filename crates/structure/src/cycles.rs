@@ -1,0 +1,244 @@
+//! Import cycles between the modules and between the files of a crate.
+//!
+//! A file imports another file if its production code names an item that the other file defines. A re-export is
+//! followed to the file of the definition. A `mod` declaration and a re-export are no imports themselves.
+//! A cycle is a strongly connected component with more than one module or file.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::files;
+use crate::finding::Finding;
+use crate::graph::Graph;
+use crate::resolve::Target;
+use crate::tree::{Crate, Reference};
+use crate::workspace::Workspace;
+
+/// Maximum number of cycles in the table of allowed cycles.
+pub const ALLOWED_MAX: usize = 5;
+
+/// The use of an item of another file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Import {
+    /// File that uses the item.
+    pub from: PathBuf,
+    /// Line of the use.
+    pub line: usize,
+    /// File that defines the item.
+    pub to: PathBuf,
+    /// Name of the item.
+    pub item: String,
+}
+
+impl fmt::Display for Import {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, line, to, item } = self;
+        write!(formatter, "{}:{line} -> {}: {item}", from.display(), to.display())
+    }
+}
+
+/// A group of modules or files that import each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cycle {
+    /// Names of the modules, or paths of the files. Sorted.
+    pub members: Vec<String>,
+    /// One import for each step of a shortest cycle of the group.
+    pub steps: Vec<Import>,
+    /// One import for each pair of members with an import.
+    pub imports: Vec<Import>,
+}
+
+/// The cycles of a crate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CrateCycles {
+    /// Name of the package.
+    pub name: String,
+    /// Cycles between top-level modules. The crate root is not a top-level module.
+    pub modules: Vec<Cycle>,
+    /// Cycles between files.
+    pub files: Vec<Cycle>,
+}
+
+/// Finds the import cycles of every crate of the workspace.
+pub fn find(workspace: &Workspace) -> Result<Vec<CrateCycles>, String> {
+    let mut crates = Vec::new();
+    for member in &workspace.members {
+        let sources = workspace.sources(member)?;
+        crates.extend(sources.crates.iter().map(of_crate));
+    }
+    Ok(crates)
+}
+
+/// Finds the import cycles of a crate.
+pub fn of_crate(tree: &Crate) -> CrateCycles {
+    let mut modules = Graph::default();
+    let mut files = Graph::default();
+    for (from, module) in tree.modules.iter().enumerate() {
+        for (line, item, target) in uses(tree, from) {
+            let Some(defining) = tree.modules.get(target) else {
+                continue;
+            };
+            let path = |file: usize| tree.files.get(file).cloned().unwrap_or_default();
+            let import = Import {
+                from: path(module.file),
+                line,
+                to: path(defining.file),
+                item,
+            };
+            if let (Some(from), Some(to)) = (module.path.first(), defining.path.first()) {
+                modules.add(from.clone(), to.clone(), import.clone());
+            }
+            let name = |path: &Path| path.display().to_string();
+            files.add(name(&import.from), name(&import.to), import);
+        }
+    }
+    CrateCycles {
+        name: tree.name.clone(),
+        modules: cycles(&modules),
+        files: cycles(&files),
+    }
+}
+
+/// Returns the line, the item and the defining module of everything that a module uses.
+fn uses(tree: &Crate, from: usize) -> Vec<(usize, String, usize)> {
+    let Some(module) = tree.modules.get(from) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for Reference {
+        path,
+        line,
+        import: _,
+    } in &module.references
+    {
+        for target in tree.resolve(from, path) {
+            if let Target::Item(target) = target {
+                found.push((*line, path.join("::"), target));
+            }
+        }
+    }
+    for glob in module.globs.iter().filter(|glob| !glob.public) {
+        let item = format!("{}::*", glob.path.join("::"));
+        for target in tree.resolve(from, &glob.path) {
+            match target {
+                Target::Module(target) if !tree.uses_glob(from, glob) => {
+                    found.push((glob.line, item.clone(), target))
+                }
+                Target::Item(target) => found.push((glob.line, item.clone(), target)),
+                _ => {}
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn cycles(graph: &Graph<String, Import>) -> Vec<Cycle> {
+    let cycle = |members: Vec<String>| {
+        let nodes = graph.shortest_cycle(&members);
+        let next = nodes.iter().skip(1).chain(nodes.first());
+        let steps = nodes
+            .iter()
+            .zip(next)
+            .filter_map(|(from, to)| graph.label(from, to).cloned())
+            .collect();
+        let imports = graph
+            .edges_within(&members)
+            .map(|(_, _, import)| import.clone())
+            .collect();
+        Cycle {
+            members,
+            steps,
+            imports,
+        }
+    };
+    graph.components().into_iter().map(cycle).collect()
+}
+
+/// A cycle between files that is accepted for a reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedCycle {
+    /// Name of the package.
+    pub name: String,
+    /// Paths of the files. Sorted.
+    pub files: Vec<String>,
+    /// Why the files import each other.
+    pub reason: String,
+}
+
+/// Reads the table of allowed cycles.
+///
+/// A line has three columns, separated by tabs: package, files (separated by a comma and a space), reason.
+pub fn allowed(path: &Path) -> Result<Vec<AllowedCycle>, String> {
+    let text = files::read(path)?;
+    let row = |cells: Vec<&str>| match cells.as_slice() {
+        [name, files, reason] => {
+            let mut files: Vec<String> = files.split(", ").map(str::to_owned).collect();
+            files.sort();
+            Ok(AllowedCycle {
+                name: (*name).to_owned(),
+                files,
+                reason: (*reason).to_owned(),
+            })
+        }
+        _ => Err(format!(
+            "{}: a line needs three columns: package, files, reason",
+            path.display()
+        )),
+    };
+    files::rows(&text).into_iter().map(row).collect()
+}
+
+/// Returns a finding for each cycle between top-level modules.
+pub fn module_findings(crates: &[CrateCycles]) -> Vec<Finding> {
+    let cycles = crates.iter().flat_map(|own| &own.modules);
+    cycles
+        .map(|cycle| finding(cycle, "cycle between top-level modules"))
+        .collect()
+}
+
+/// Returns a finding for each cycle between files that the table does not allow, and for each line of the table
+/// without such a cycle.
+pub fn file_findings(crates: &[CrateCycles], allowed: &[AllowedCycle]) -> Vec<Finding> {
+    let matches = |allowed: &AllowedCycle, own: &CrateCycles, cycle: &Cycle| {
+        allowed.name == own.name && allowed.files == cycle.members
+    };
+    let mut findings = Vec::new();
+    for own in crates {
+        for cycle in &own.files {
+            if !allowed.iter().any(|allowed| matches(allowed, own, cycle)) {
+                findings.push(finding(cycle, "cycle between files"));
+            }
+        }
+    }
+    for allowed in allowed {
+        let exists = |own: &CrateCycles| own.files.iter().any(|cycle| matches(allowed, own, cycle));
+        if !crates.iter().any(exists) {
+            let file = PathBuf::from("crates/structure/allowed-cycles.txt");
+            let message = format!("no such cycle: {}", allowed.files.join(", "));
+            findings.push(Finding {
+                file,
+                line: 1,
+                kind: "allowed cycle",
+                message,
+            });
+        }
+    }
+    findings
+}
+
+fn finding(cycle: &Cycle, kind: &'static str) -> Finding {
+    let (file, line) = cycle
+        .steps
+        .first()
+        .map(|step| (step.from.clone(), step.line))
+        .unwrap_or_default();
+    let steps: Vec<String> = cycle.steps.iter().map(Import::to_string).collect();
+    let message = format!("{} [{}]", cycle.members.join(", "), steps.join("; "));
+    Finding {
+        file,
+        line,
+        kind,
+        message,
+    }
+}

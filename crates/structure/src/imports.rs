@@ -1,0 +1,62 @@
+//! The leaves of `use` declarations.
+
+use syn::{UseTree, Visibility};
+
+/// Whether a declaration is visible outside of its module.
+pub(crate) fn is_public(visibility: &Visibility) -> bool {
+    match visibility {
+        Visibility::Public(_) => true,
+        Visibility::Restricted(restricted) => !restricted.path.is_ident("self"),
+        Visibility::Inherited => false,
+    }
+}
+
+/// A leaf of a `use` declaration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Leaf {
+    /// An import of `path` with a local name.
+    Named {
+        path: Vec<String>,
+        name: String,
+        line: usize,
+    },
+    /// An import of everything in `path`.
+    Glob { path: Vec<String>, line: usize },
+}
+
+/// Returns the leaves of a `use` declaration.
+pub(crate) fn leaves(tree: &UseTree) -> Vec<Leaf> {
+    let mut out = Vec::new();
+    add_leaves(tree, &mut Vec::new(), &mut out);
+    out
+}
+
+fn add_leaves(tree: &UseTree, prefix: &mut Vec<String>, out: &mut Vec<Leaf>) {
+    let named = |prefix: &[String], last: &syn::Ident, name: &syn::Ident| {
+        let mut path = prefix.to_vec();
+        let line = last.span().start().line;
+        let mut name = name.to_string();
+        if last != "self" {
+            path.push(last.to_string());
+        } else if name == "self" {
+            name = path.last().cloned().unwrap_or_default();
+        }
+        Leaf::Named { path, name, line }
+    };
+    match tree {
+        UseTree::Path(part) => {
+            prefix.push(part.ident.to_string());
+            add_leaves(&part.tree, prefix, out);
+            prefix.pop();
+        }
+        UseTree::Name(leaf) => out.push(named(prefix, &leaf.ident, &leaf.ident)),
+        UseTree::Rename(leaf) => out.push(named(prefix, &leaf.ident, &leaf.rename)),
+        UseTree::Glob(leaf) => {
+            out.push(Leaf::Glob {
+                path: prefix.clone(),
+                line: leaf.star_token.spans[0].start().line,
+            });
+        }
+        UseTree::Group(group) => group.items.iter().for_each(|tree| add_leaves(tree, prefix, out)),
+    }
+}

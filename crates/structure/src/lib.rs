@@ -1,0 +1,32 @@
+//! Checks of the structure of this workspace.
+//!
+//! The library reads the source files of every workspace member and answers four questions.
+//!
+//! - [`lines`]: how many lines of production code a member has.
+//! - [`cycles`]: which modules and which files of a crate import each other.
+//! - [`terms`] and [`style`]: which names, comments and pages break the rules for terms and line lengths.
+//! - [`dependencies`]: which members depend on a crate that their layer must not use.
+//!
+//! Every check works on the syntax tree and needs no build of the workspace.
+
+#![forbid(unsafe_code)]
+
+pub mod builder;
+pub mod check;
+pub mod cycles;
+pub mod dependencies;
+mod files;
+pub mod finding;
+pub mod graph;
+mod imports;
+pub mod lines;
+pub mod markdown;
+mod names;
+mod references;
+mod resolve;
+pub mod source;
+pub mod style;
+pub mod terms;
+mod test_code;
+pub mod tree;
+pub mod workspace;

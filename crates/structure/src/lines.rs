@@ -1,0 +1,44 @@
+//! Lines of production code of every workspace member.
+
+use std::path::PathBuf;
+
+use crate::workspace::Workspace;
+
+/// Production lines of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberLines {
+    /// Name of the package.
+    pub name: String,
+    /// Whether the member is a tool of the developers.
+    pub tool: bool,
+    /// Production lines of each file with at least one such line.
+    pub files: Vec<(PathBuf, usize)>,
+}
+
+impl MemberLines {
+    /// Returns the sum over all files.
+    pub fn total(&self) -> usize {
+        self.files.iter().map(|(_, lines)| lines).sum()
+    }
+}
+
+/// Counts the production lines of every member of the workspace.
+///
+/// A production line is a line of a `.rs` file below `src/` that is not blank, not only a comment and not test code.
+/// Test code is every item with `#[cfg(test)]`, every file that such a module includes, and every folder `tests/`.
+pub fn count(workspace: &Workspace) -> Result<Vec<MemberLines>, String> {
+    let mut members = Vec::new();
+    for member in &workspace.members {
+        let sources = workspace.sources(member)?;
+        let counts = sources
+            .production()
+            .map(|(path, source)| (path.clone(), source.code_lines().len()));
+        let files = counts.filter(|(_, lines)| *lines > 0).collect();
+        members.push(MemberLines {
+            name: member.name.clone(),
+            tool: member.is_tool(),
+            files,
+        });
+    }
+    Ok(members)
+}

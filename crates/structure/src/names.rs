@@ -1,0 +1,114 @@
+//! Names that the items of a file declare.
+
+use syn::visit::{self, Visit};
+
+/// Kinds of declared names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NameKind {
+    /// Struct, enum, union, type alias or trait.
+    Type,
+    /// Function or method.
+    Function,
+    /// Module of a crate.
+    Module,
+    /// Field, variant, constant or static.
+    Field,
+}
+
+/// A declared name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// Kind of the declared item.
+    pub(crate) kind: NameKind,
+    /// The name as it is in the code.
+    pub(crate) text: String,
+    /// Line of the declaration.
+    pub(crate) line: usize,
+}
+
+impl Name {
+    /// Returns the words of the name in lower case, separated by spaces.
+    pub(crate) fn words(&self) -> String {
+        let mut out = String::new();
+        let mut was_lower = false;
+        for letter in self.text.chars() {
+            if letter == '_' || letter.is_uppercase() && was_lower {
+                out.push(' ');
+            }
+            was_lower = letter.is_lowercase() || letter.is_numeric();
+            if letter != '_' {
+                out.extend(letter.to_lowercase());
+            }
+        }
+        out.trim().to_owned()
+    }
+}
+
+/// Returns the names that the file declares, with those of its test code.
+pub(crate) fn declared(file: &syn::File) -> Vec<Name> {
+    let mut names = Names(Vec::new());
+    names.visit_file(file);
+    names.0
+}
+
+struct Names(Vec<Name>);
+
+impl Names {
+    fn add(&mut self, kind: NameKind, ident: &syn::Ident) {
+        let text = ident.to_string().trim_start_matches("r#").to_owned();
+        self.0.push(Name {
+            kind,
+            text,
+            line: ident.span().start().line,
+        });
+    }
+}
+
+/// Overrides a visitor method of a node type that declares a name.
+macro_rules! add_and_descend {
+    ($($method:ident($node:ident, $kind:ident, $($field:ident).+);)*) => {
+        $(fn $method(&mut self, node: &'ast syn::$node) {
+            self.add(NameKind::$kind, &node.$($field).+);
+            visit::$method(self, node);
+        })*
+    };
+}
+
+impl<'ast> Visit<'ast> for Names {
+    add_and_descend! {
+        visit_item_struct(ItemStruct, Type, ident);
+        visit_item_enum(ItemEnum, Type, ident);
+        visit_item_union(ItemUnion, Type, ident);
+        visit_item_type(ItemType, Type, ident);
+        visit_item_trait(ItemTrait, Type, ident);
+        visit_item_fn(ItemFn, Function, sig.ident);
+        visit_trait_item_fn(TraitItemFn, Function, sig.ident);
+        visit_item_mod(ItemMod, Module, ident);
+        visit_item_const(ItemConst, Field, ident);
+        visit_item_static(ItemStatic, Field, ident);
+        visit_impl_item_const(ImplItemConst, Field, ident);
+        visit_trait_item_const(TraitItemConst, Field, ident);
+        visit_variant(Variant, Field, ident);
+    }
+
+    fn visit_item_impl(&mut self, node: &'ast syn::ItemImpl) {
+        // The methods of an implementation of a trait have the names of the trait.
+        for item in &node.items {
+            match item {
+                syn::ImplItem::Fn(method) if node.trait_.is_some() => self.visit_block(&method.block),
+                item => self.visit_impl_item(item),
+            }
+        }
+    }
+
+    fn visit_impl_item_fn(&mut self, node: &'ast syn::ImplItemFn) {
+        self.add(NameKind::Function, &node.sig.ident);
+        self.visit_block(&node.block);
+    }
+
+    fn visit_field(&mut self, node: &'ast syn::Field) {
+        if let Some(ident) = &node.ident {
+            self.add(NameKind::Field, ident);
+        }
+    }
+}

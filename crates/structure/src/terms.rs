@@ -1,0 +1,234 @@
+//! Terms that must not appear, because the field has a standard term for the same thing.
+
+use std::path::Path;
+
+use regex::{Regex, RegexBuilder};
+
+use crate::files;
+use crate::finding::Finding;
+use crate::markdown::{self, LineKind};
+use crate::names::{self, NameKind};
+use crate::source::{SourceFile, TextBlock, TextKind};
+use crate::workspace::Workspace;
+
+/// Maximum number of lines in the table of allowed terms.
+pub const ALLOWED_MAX: usize = 20;
+
+/// Where a term must not appear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scope {
+    /// Names of structs, enums, unions, type aliases and traits.
+    Type,
+    /// Names of functions and methods.
+    Function,
+    /// Names of modules.
+    Module,
+    /// Names of fields, variants, constants and statics.
+    Field,
+    /// Every declared name.
+    Name,
+    /// Comments and Markdown pages.
+    Prose,
+    /// Headings of Markdown pages and of documentation comments.
+    Heading,
+    /// String literals.
+    String,
+}
+
+/// A line of the table of terms.
+#[derive(Clone, Debug)]
+pub struct Term {
+    scopes: Vec<Scope>,
+    /// Start of the paths to which the term applies. Empty for every path.
+    below: String,
+    pattern: String,
+    regex: Regex,
+    instead: String,
+}
+
+/// A line of the table of allowed terms.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AllowedTerm {
+    /// Pattern of the term, as in the table of terms.
+    pub pattern: String,
+    /// Start of the paths where the term may appear.
+    pub location: String,
+    /// Why the term may appear there.
+    pub reason: String,
+}
+
+/// Reads the table of terms.
+///
+/// A line has three columns, separated by tabs: scopes, regular expression, replacement. Scopes are separated by
+/// commas. `SCOPES@PATH` limits the term to paths that start with `PATH`.
+pub fn read(path: &Path) -> Result<Vec<Term>, String> {
+    let text = files::read(path)?;
+    let failed = |message: String| format!("{}: {message}", path.display());
+    files::rows(&text)
+        .iter()
+        .map(|cells| term(cells).map_err(failed))
+        .collect()
+}
+
+fn term(cells: &[&str]) -> Result<Term, String> {
+    let [scopes, pattern, instead] = cells else {
+        return Err(format!(
+            "`{}` needs three columns: scopes, expression, replacement",
+            cells.join(" ")
+        ));
+    };
+    let (scopes, below) = scopes.split_once('@').unwrap_or((scopes, ""));
+    let scope = |name: &str| match name {
+        "type" => Ok(Scope::Type),
+        "function" => Ok(Scope::Function),
+        "module" => Ok(Scope::Module),
+        "field" => Ok(Scope::Field),
+        "name" => Ok(Scope::Name),
+        "prose" => Ok(Scope::Prose),
+        "heading" => Ok(Scope::Heading),
+        "string" => Ok(Scope::String),
+        _ => Err(format!("`{name}` is not a scope")),
+    };
+    let scopes = scopes.split(',').map(scope).collect::<Result<_, _>>()?;
+    // A phrase can continue on the next line.
+    let regex = RegexBuilder::new(&pattern.replace(' ', r"\s+"))
+        .case_insensitive(true)
+        .multi_line(true)
+        .build()
+        .map_err(|error| error.to_string())?;
+    let (pattern, instead) = ((*pattern).to_owned(), (*instead).to_owned());
+    Ok(Term {
+        scopes,
+        below: below.to_owned(),
+        pattern,
+        regex,
+        instead,
+    })
+}
+
+/// Reads the table of allowed terms.
+///
+/// A line has three columns, separated by tabs: the expression of the term, the start of a path, the reason.
+pub fn read_allowed(path: &Path) -> Result<Vec<AllowedTerm>, String> {
+    let text = files::read(path)?;
+    let row = |cells: Vec<&str>| match cells.as_slice() {
+        [pattern, location, reason] => Ok(AllowedTerm {
+            pattern: (*pattern).to_owned(),
+            location: (*location).to_owned(),
+            reason: (*reason).to_owned(),
+        }),
+        _ => Err(format!(
+            "{}: a line needs three columns: term, path, reason",
+            path.display()
+        )),
+    };
+    files::rows(&text).into_iter().map(row).collect()
+}
+
+/// Finds the terms in the production code of every member and in every Markdown page.
+pub fn find(workspace: &Workspace, terms: &[Term], allowed: &[AllowedTerm]) -> Result<Vec<Finding>, String> {
+    let mut search = Search {
+        terms,
+        allowed,
+        findings: Vec::new(),
+    };
+    for member in &workspace.members {
+        let sources = workspace.sources(member)?;
+        for (_, source) in sources.production() {
+            search.names(source);
+            search.texts(source);
+        }
+    }
+    for path in files::below(&workspace.root, "md")? {
+        let text = files::read(&path)?;
+        search.markdown(
+            path.strip_prefix(&workspace.root).unwrap_or(&path),
+            1,
+            &text,
+            "markdown",
+        );
+    }
+    Ok(search.findings)
+}
+
+struct Search<'a> {
+    terms: &'a [Term],
+    allowed: &'a [AllowedTerm],
+    findings: Vec<Finding>,
+}
+
+impl Search<'_> {
+    /// Searches the names that a file declares.
+    fn names(&mut self, source: &SourceFile) {
+        for name in names::declared(&source.tree) {
+            let (scope, kind) = match name.kind {
+                NameKind::Type => (Scope::Type, "type name"),
+                NameKind::Function => (Scope::Function, "function name"),
+                NameKind::Module => (Scope::Module, "module name"),
+                NameKind::Field => (Scope::Field, "field name"),
+            };
+            if !source.is_test_line(name.line) {
+                self.text(
+                    &source.path,
+                    name.line,
+                    &name.words(),
+                    &[scope, Scope::Name],
+                    kind,
+                );
+            }
+        }
+    }
+
+    /// Searches the comments and the string literals of a file.
+    fn texts(&mut self, source: &SourceFile) {
+        let blocks = source.text_blocks().into_iter();
+        for TextBlock { kind, line, text } in blocks.filter(|block| !source.is_test_line(block.line)) {
+            match kind {
+                TextKind::Doc => self.markdown(&source.path, line, &text, "rustdoc"),
+                TextKind::Comment => self.markdown(&source.path, line, &text, "comment"),
+                TextKind::Literal => self.text(&source.path, line, &text, &[Scope::String], "string"),
+            }
+        }
+    }
+
+    /// Searches Markdown text whose first line is line `first` of the file.
+    fn markdown(&mut self, path: &Path, first: usize, text: &str, kind: &'static str) {
+        let lines = markdown::lines(text);
+        let prose: Vec<&str> = lines.iter().map(|line| line.prose.as_str()).collect();
+        self.text(path, first, &prose.join("\n"), &[Scope::Prose], kind);
+        for (line, number) in lines
+            .iter()
+            .zip(first..)
+            .filter(|(line, _)| line.kind == LineKind::Heading)
+        {
+            let heading = line.prose.trim_start_matches(['#', ' ']);
+            self.text(path, number, heading, &[Scope::Heading], "heading");
+        }
+    }
+
+    fn text(&mut self, path: &Path, first: usize, text: &str, scopes: &[Scope], kind: &'static str) {
+        for term in self.terms.iter().filter(|term| path.starts_with(&term.below)) {
+            if !term.scopes.iter().any(|scope| scopes.contains(scope)) || self.is_allowed(path, term) {
+                continue;
+            }
+            for found in term.regex.find_iter(text) {
+                let before = text.get(..found.start()).unwrap_or_default();
+                let line = first + before.matches('\n').count();
+                let words: Vec<&str> = found.as_str().split_whitespace().collect();
+                let message = format!("`{}`: use {}", words.join(" "), term.instead);
+                self.findings.push(Finding {
+                    file: path.to_owned(),
+                    line,
+                    kind,
+                    message,
+                });
+            }
+        }
+    }
+
+    fn is_allowed(&self, path: &Path, term: &Term) -> bool {
+        self.allowed
+            .iter()
+            .any(|allowed| allowed.pattern == term.pattern && path.starts_with(&allowed.location))
+    }
+}

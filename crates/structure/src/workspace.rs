@@ -1,0 +1,142 @@
+//! The members of a workspace and their source files.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use crate::builder;
+use crate::files;
+use crate::source::SourceFile;
+use crate::tree::Crate;
+
+/// A workspace: the folder of its root manifest and its members.
+#[derive(Clone, Debug)]
+pub struct Workspace {
+    /// Folder of the root manifest.
+    pub root: PathBuf,
+    /// Members, in the order of the manifest. The package of the root manifest comes first.
+    pub members: Vec<Member>,
+}
+
+/// A package of the workspace.
+#[derive(Clone, Debug)]
+pub struct Member {
+    /// Name of the package.
+    pub name: String,
+    /// Folder of the package, relative to the root. Empty for the package of the root manifest.
+    pub folder: PathBuf,
+    /// Content of its `Cargo.toml`.
+    pub manifest: toml::Table,
+}
+
+/// The parsed source files of a member.
+#[derive(Clone, Debug)]
+pub struct MemberSources {
+    /// Every `.rs` file below `src/`. Keys are paths relative to the root of the workspace.
+    pub files: BTreeMap<PathBuf, SourceFile>,
+    /// Module trees: one for the library and one for each binary.
+    pub crates: Vec<Crate>,
+    /// Files that contain test code only.
+    pub test_files: Vec<PathBuf>,
+}
+
+impl Workspace {
+    /// Reads the manifests of the workspace at `root`.
+    pub fn open(root: &Path) -> Result<Self, String> {
+        let manifest = manifest(&root.join("Cargo.toml"))?;
+        let mut members = Vec::new();
+        if let Some(name) = package_name(&manifest) {
+            members.push(Member {
+                name,
+                folder: PathBuf::new(),
+                manifest: manifest.clone(),
+            });
+        }
+        let patterns = manifest
+            .get("workspace")
+            .and_then(|workspace| workspace.get("members"))
+            .and_then(toml::Value::as_array)
+            .map(|list| list.iter().filter_map(toml::Value::as_str).collect::<Vec<_>>())
+            .unwrap_or_default();
+        for pattern in patterns {
+            for folder in member_folders(root, pattern)? {
+                let manifest = self::manifest(&root.join(&folder).join("Cargo.toml"))?;
+                if let Some(name) = package_name(&manifest) {
+                    members.push(Member {
+                        name,
+                        folder,
+                        manifest,
+                    });
+                }
+            }
+        }
+        Ok(Self {
+            root: root.to_owned(),
+            members,
+        })
+    }
+
+    /// Reads and parses the source files of a member.
+    pub fn sources(&self, member: &Member) -> Result<MemberSources, String> {
+        let folder = member.folder.join("src");
+        let mut files = BTreeMap::new();
+        for path in files::below(&self.root.join(&folder), "rs")? {
+            let text = files::read(&path)?;
+            let path = path.strip_prefix(&self.root).unwrap_or(&path).to_owned();
+            let source = SourceFile::parse(&path, text)?;
+            files.insert(path, source);
+        }
+        let (crates, test_files) = builder::build(&member.name, &folder, &files);
+        Ok(MemberSources {
+            files,
+            crates,
+            test_files,
+        })
+    }
+}
+
+impl Member {
+    /// Whether the member is a tool of the developers: its manifest says `publish = false`.
+    pub fn is_tool(&self) -> bool {
+        let publish = self
+            .manifest
+            .get("package")
+            .and_then(|package| package.get("publish"));
+        publish.and_then(toml::Value::as_bool) == Some(false)
+    }
+}
+
+impl MemberSources {
+    /// Returns the files with production code.
+    pub fn production(&self) -> impl Iterator<Item = (&PathBuf, &SourceFile)> {
+        self.files
+            .iter()
+            .filter(|(path, _)| !self.test_files.contains(path))
+    }
+}
+
+fn manifest(path: &Path) -> Result<toml::Table, String> {
+    files::read(path)?
+        .parse()
+        .map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn package_name(manifest: &toml::Table) -> Option<String> {
+    Some(manifest.get("package")?.get("name")?.as_str()?.to_owned())
+}
+
+/// Returns the folders that a member pattern selects: the folder itself, or every package below `FOLDER/*`.
+fn member_folders(root: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
+    let Some(parent) = pattern.strip_suffix("/*") else {
+        return Ok(vec![PathBuf::from(pattern)]);
+    };
+    let failed = |error: std::io::Error| format!("{parent}: {error}");
+    let mut folders = Vec::new();
+    for entry in std::fs::read_dir(root.join(parent)).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.path().join("Cargo.toml").is_file() {
+            folders.push(Path::new(parent).join(entry.file_name()));
+        }
+    }
+    folders.sort();
+    Ok(folders)
+}
