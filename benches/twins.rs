@@ -36,7 +36,7 @@ struct Arguments {
     #[arg(long, default_value_t = 0.5)]
     seconds: f64,
     /// How the result is printed.
-    #[arg(long, value_enum, default_value_t = Form::Table)]
+    #[arg(long, default_value = "table")]
     format: Form,
     /// What the processes of the null loop are started with: their core.
     #[arg(long, hide = true)]

@@ -66,7 +66,7 @@ struct Arguments {
     #[arg(long)]
     live: bool,
     /// How the result is printed.
-    #[arg(long, global = true, value_enum, default_value_t = Form::Table)]
+    #[arg(long, global = true, default_value = "table")]
     format: Form,
     /// Also save the result as JSON.
     #[arg(long, global = true)]

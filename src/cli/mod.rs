@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod choice;
 mod clear;
 mod config;
 mod doctor;

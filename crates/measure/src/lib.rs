@@ -3,6 +3,7 @@
 
 pub mod ai;
 mod child;
+mod choice;
 pub mod compare;
 pub mod core;
 pub mod dut;
@@ -19,3 +20,5 @@ pub mod rfc8239;
 pub mod suite;
 pub mod traffic;
 pub mod tune;
+
+pub use choice::NamedChoice;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::cli::choice::choice;
 use clap::Args;
 
 use super::super::{output, signals};
@@ -28,7 +29,7 @@ pub(crate) struct BenchAi {
     /// Collectives, each in runs of its own
     #[arg(
         long,
-        value_enum,
+        value_parser = choice::<Collective>(),
         value_name = "NAME,...",
         value_delimiter = ',',
         default_value = "allreduce,alltoall"

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use crate::cli::choice::choice;
 use clap::Args;
 use xoff_dataplane::config::SwitchConfig;
 use xoff_units::Picos;
@@ -87,7 +88,7 @@ pub(crate) struct TrialArguments {
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',')]
     pub sizes: Vec<FrameSize>,
     /// Who sends to whom
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = choice::<Pattern>(), default_value = "pairs")]
     pub pattern: Pattern,
     /// UDP source ports of each stream, in turns
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use crate::cli::choice::choice;
 use clap::Args;
 use xoff_units::Picos;
 
@@ -40,10 +41,10 @@ pub(crate) struct BenchPlacement {
     #[arg(long, value_name = "SEEDS", default_value = "1..=5000")]
     pub seeds: Seeds,
     /// What a seed changes
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = choice::<Vary>(), default_value = "hash-seed")]
     pub vary: Vary,
     /// How queue pairs are numbered; their UDP source ports follow from it
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = choice::<Numbering>(), default_value = "lab")]
     pub numbering: Numbering,
     /// UDP source port of all queue pairs [default: each its own, from its numbers]
     #[arg(long, value_name = "PORT")]

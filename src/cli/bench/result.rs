@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use crate::cli::choice::choice;
 use clap::Args;
 
 use super::super::output;
@@ -14,7 +15,7 @@ use xoff_telemetry::write_text;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResultArguments {
     /// How the result is printed
-    #[arg(long, value_enum, value_name = "FORM", default_value_t = Form::Table)]
+    #[arg(long, value_parser = choice::<Form>(), value_name = "FORM", default_value = "table")]
     pub format: Form,
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]

@@ -1,6 +1,8 @@
 //! `xoff bench rfc2544`, `rfc2889` and `rfc8239`: the benchmarks of these documents.
 
-use clap::{Arg, Args, ValueEnum};
+use crate::cli::choice::choice;
+use clap::{Arg, Args};
+use xoff_measure::NamedChoice;
 
 use super::super::output;
 use super::dut::{DutArguments, check_ports, fitting};
@@ -47,10 +49,10 @@ pub(crate) struct BenchRfc2544 {
     #[command(flatten)]
     dut: DutArguments,
     /// Benchmarks [default: all that are measured]
-    #[arg(value_enum, value_name = "TEST", value_delimiter = ',')]
+    #[arg(value_parser = choice::<rfc2544::Test>(), value_name = "TEST", value_delimiter = ',')]
     tests: Vec<rfc2544::Test>,
     /// Who sends to whom
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = choice::<Pattern>(), default_value = "pairs")]
     pattern: Pattern,
     #[command(flatten)]
     suite: SuiteArguments,
@@ -63,10 +65,10 @@ pub(crate) struct BenchRfc2889 {
     #[command(flatten)]
     dut: DutArguments,
     /// Benchmarks [default: all that are measured]
-    #[arg(value_enum, value_name = "TEST", value_delimiter = ',')]
+    #[arg(value_parser = choice::<rfc2889::Test>(), value_name = "TEST", value_delimiter = ',')]
     tests: Vec<rfc2889::Test>,
     /// Who sends to whom in max-fwd
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_parser = choice::<Pattern>(), default_value = "pairs")]
     pattern: Pattern,
     #[command(flatten)]
     suite: SuiteArguments,
@@ -79,7 +81,7 @@ pub(crate) struct BenchRfc8239 {
     #[command(flatten)]
     dut: DutArguments,
     /// Benchmarks [default: all that are measured]
-    #[arg(value_enum, value_name = "TEST", value_delimiter = ',')]
+    #[arg(value_parser = choice::<rfc8239::Test>(), value_name = "TEST", value_delimiter = ',')]
     tests: Vec<rfc8239::Test>,
     #[command(flatten)]
     suite: SuiteArguments,
@@ -179,13 +181,8 @@ pub(super) fn run_8239(options: &BenchRfc8239) -> Result<Exit, Failure> {
     )
 }
 
-fn word<T: ValueEnum>(test: &T) -> String {
-    test.to_possible_value()
-        .map_or(String::new(), |value| value.get_name().to_owned())
-}
-
 /// Runs the tests that are named, or else all; of those the ones that this device has too few ports for are noted.
-fn run<T: ValueEnum + PartialEq>(
+fn run<T: NamedChoice>(
     document: &Document<T>,
     named: &[T],
     dut: &DutArguments,
@@ -193,7 +190,7 @@ fn run<T: ValueEnum + PartialEq>(
     pattern: Pattern,
 ) -> Result<Exit, Failure> {
     options.result.check()?;
-    once("TEST", named, word)?;
+    once("TEST", named, |test| test.choice_name().to_owned())?;
     let mut subject = dut.open()?;
     let AnyDut::Virtual(device) = &mut subject.dut else {
         return Err(Failure::usage(format!("{} is measured in virtual time only", document.name))
@@ -211,7 +208,7 @@ fn run<T: ValueEnum + PartialEq>(
     ));
     // All that are named are looked at before the first of them takes its time.
     for test in named {
-        (document.check)(test.clone(), ports)?;
+        (document.check)(*test, ports)?;
     }
     let tests = if named.is_empty() {
         document.measured
@@ -219,13 +216,13 @@ fn run<T: ValueEnum + PartialEq>(
         named
     };
     for test in tests {
-        let word = word(test);
-        if let Err(refused) = (document.check)(test.clone(), ports) {
+        let word = test.choice_name();
+        if let Err(refused) = (document.check)(*test, ports) {
             let why = refused.why.unwrap_or_default();
             result.notes.push(format!("{word} is left out: {why}"));
             continue;
         }
-        output::note(&word);
+        output::note(word);
         let mut suite = Suite::new(
             device.as_mut(),
             sizes.clone(),

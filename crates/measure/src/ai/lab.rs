@@ -1,5 +1,6 @@
 //! Labs of collectives: a leaf-spine fabric, and who takes part in which order.
 
+use crate::choice::named_choices;
 use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::str::FromStr;
@@ -84,33 +85,19 @@ impl Fabric {
     }
 }
 
-/// A collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Collective {
-    /// Ring AllReduce
-    Allreduce,
-    /// AllReduce over two binary trees
-    TreeAllreduce,
-    /// Ring AllGather
-    Allgather,
-    /// Ring ReduceScatter
-    ReduceScatter,
-    /// Every rank to every other
-    Alltoall,
+named_choices! {
+    /// A collective.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Collective {
+        Allreduce = "allreduce": "Ring AllReduce",
+        TreeAllreduce = "tree-allreduce": "AllReduce over two binary trees",
+        Allgather = "allgather": "Ring AllGather",
+        ReduceScatter = "reduce-scatter": "Ring ReduceScatter",
+        Alltoall = "alltoall": "Every rank to every other",
+    }
 }
 
 impl Collective {
-    /// Its name in figures.
-    pub fn name(self) -> &'static str {
-        match self {
-            Collective::Allreduce => "allreduce",
-            Collective::TreeAllreduce => "tree-allreduce",
-            Collective::Allgather => "allgather",
-            Collective::ReduceScatter => "reduce-scatter",
-            Collective::Alltoall => "alltoall",
-        }
-    }
-
     /// Its kind in lab files.
     fn kind(self) -> &'static str {
         match self {

@@ -1,5 +1,6 @@
 //! What a tester offers, in terms of the field: frame sizes, loads, streams, patterns.
 
+use crate::choice::named_choices;
 use std::str::FromStr;
 
 use xoff_dataplane::{LinkTiming, Picos};
@@ -170,20 +171,17 @@ pub struct Trial {
     pub phases: Option<u64>,
 }
 
-/// Who sends to whom (RFC 2285 3.3, RFC 2889 3).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Pattern {
-    /// Ports in pairs, both ways
-    #[default]
-    Pairs,
-    /// Ports in pairs, from the first to the second
-    OneWay,
-    /// Every port to all others in turns, both ways
-    Mesh,
-    /// All ports to the last one
-    ManyToOne,
-    /// The first port to all others in turns
-    OneToMany,
+named_choices! {
+    /// Who sends to whom (RFC 2285 3.3, RFC 2889 3).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Pattern {
+        #[default]
+        Pairs = "pairs": "Ports in pairs, both ways",
+        OneWay = "one-way": "Ports in pairs, from the first to the second",
+        Mesh = "mesh": "Every port to all others in turns, both ways",
+        ManyToOne = "many-to-one": "All ports to the last one",
+        OneToMany = "one-to-many": "The first port to all others in turns",
+    }
 }
 
 impl Pattern {
@@ -192,17 +190,6 @@ impl Pattern {
         match self {
             Pattern::ManyToOne | Pattern::OneToMany => 3,
             _ => 2,
-        }
-    }
-
-    /// Its word on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Pattern::Pairs => "pairs",
-            Pattern::OneWay => "one-way",
-            Pattern::Mesh => "mesh",
-            Pattern::ManyToOne => "many-to-one",
-            Pattern::OneToMany => "one-to-many",
         }
     }
 

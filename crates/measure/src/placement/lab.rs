@@ -1,6 +1,7 @@
 //! The lab that placements are made in: two leaves, a spine for each uplink, and a flow from each host of the first leaf to one
 //! of the second.
 
+use crate::choice::named_choices;
 use std::fmt::{self, Write as _};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
@@ -84,28 +85,27 @@ impl FromStr for Shape {
     }
 }
 
-/// What a seed changes from one placement to the next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Vary {
-    /// The seed of the run, from which the switch's hash seed follows
-    #[default]
-    HashSeed,
-    /// Source addresses count on; the hash seed stays
-    Addresses,
-    /// Numbers of queue pairs count on; the hash seed stays
-    QueuePairs,
+named_choices! {
+    /// What a seed changes from one placement to the next.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Vary {
+        #[default]
+        HashSeed = "hash-seed": "The seed of the run, from which the switch's hash seed follows",
+        Addresses = "addresses": "Source addresses count on; the hash seed stays",
+        QueuePairs = "queue-pairs": "Numbers of queue pairs count on; the hash seed stays",
+    }
 }
 
-/// How queue pairs are numbered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, clap::ValueEnum)]
-#[serde(rename_all = "kebab-case")]
-pub enum Numbering {
-    /// As in a lab: both ends of each take the next two numbers of the whole fabric
-    #[default]
-    Lab,
-    /// Each host counts from 17, as Linux does: the same numbers at all hosts, and at both ends
-    Host,
+named_choices! {
+    /// How queue pairs are numbered.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum Numbering {
+        #[default]
+        Lab = "lab": "As in a lab: both ends of each take the next two numbers of the whole fabric",
+        Host = "host": "Each host counts from 17, as Linux does: the same numbers at all hosts, and at both ends",
+    }
 }
 
 /// What is placed.

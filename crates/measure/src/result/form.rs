@@ -1,5 +1,6 @@
 //! A result as text: a table for people, JSON, CSV, and what trackers of benchmarks read.
 
+use crate::choice::named_choices;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
@@ -7,20 +8,17 @@ use serde_json::{Value, json};
 use super::{BenchResult, Better, Figure, Spread};
 use xoff_telemetry::simple_table;
 
-/// How a result is printed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Form {
-    /// For people
-    #[default]
-    Table,
-    /// All there is (docs/bench.md); `bench compare` reads it
-    Json,
-    /// A line for each figure
-    Csv,
-    /// What github-action-benchmark reads as customSmallerIsBetter: figures of which less is better
-    GhaSmaller,
-    /// What it reads as customBiggerIsBetter: the others
-    GhaBigger,
+named_choices! {
+    /// How a result is printed.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum Form {
+        #[default]
+        Table = "table": "For people",
+        Json = "json": "All there is (docs/bench.md); `bench compare` reads it",
+        Csv = "csv": "A line for each figure",
+        GhaSmaller = "gha-smaller": "What github-action-benchmark reads as customSmallerIsBetter: figures of which less is better",
+        GhaBigger = "gha-bigger": "What it reads as customBiggerIsBetter: the others",
+    }
 }
 
 impl BenchResult {

@@ -3,6 +3,7 @@
 //! Where the class is lossless and its senders obey pauses, nothing is ever lost: then the time paused stands in place of the loss
 //! of each definition.
 
+use crate::choice::named_choices;
 use xoff_units::Picos;
 
 use super::dut::{Dut, FrameSize, Loss, Stream};
@@ -19,21 +20,17 @@ const LOSS_STEP: u32 = 10;
 const OVERLOAD: f64 = 1.1;
 const RELIEF: f64 = 0.5;
 
-/// A benchmark of RFC 2544.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Test {
-    /// 26.1: the highest rate without loss
-    Throughput,
-    /// 26.2: at that rate
-    Latency,
-    /// 26.3: loss from 100 % of the line rate down in steps of 10 %
-    Loss,
-    /// 26.4, RFC 9004: the longest burst without loss, and the buffer time that follows
-    B2b,
-    /// 26.5: from the end of an overload to the last frame lost
-    Recovery,
-    /// 26.6: time without forwarding after a restart; not measured
-    Reset,
+named_choices! {
+    /// A benchmark of RFC 2544.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Test {
+        Throughput = "throughput": "26.1: the highest rate without loss",
+        Latency = "latency": "26.2: at that rate",
+        Loss = "loss": "26.3: loss from 100 % of the line rate down in steps of 10 %",
+        B2b = "b2b": "26.4, RFC 9004: the longest burst without loss, and the buffer time that follows",
+        Recovery = "recovery": "26.5: from the end of an overload to the last frame lost",
+        Reset = "reset": "26.6: time without forwarding after a restart; not measured",
+    }
 }
 
 impl Test {

@@ -1,5 +1,6 @@
 //! `xoff bench rfc2889`: the benchmarks of RFC 2889 for LAN switches.
 
+use crate::choice::named_choices;
 use xoff_units::Picos;
 
 use super::dut::{Destination, Dut, FrameSize, Pattern, Stream, Trial};
@@ -14,29 +15,21 @@ const STEP: f64 = 0.05;
 /// Most addresses that are tried: RFC 2889 leaves it open.
 const ADDRESSES_MAX: u32 = 1 << 20;
 
-/// A benchmark of RFC 2889.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Test {
-    /// 5.1: every port to all others
-    Mesh,
-    /// 5.2: one port to all others
-    One2many,
-    /// 5.2: all ports to one
-    Many2one,
-    /// 5.5: what an overloaded port costs one that is not; pauses
-    Congestion,
-    /// 5.6: whether gaps are shortened under overload; not measured
-    ForwardPressure,
-    /// 5.3: the largest forwarding rate
-    MaxFwd,
-    /// 5.7: how many addresses are known
-    AddrCache,
-    /// 5.8: how fast they are learnt; not measured
-    AddrRate,
-    /// 5.9: errored frames; not measured
-    Errored,
-    /// 5.10, 5.11: broadcasts
-    Broadcast,
+named_choices! {
+    /// A benchmark of RFC 2889.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Test {
+        Mesh = "mesh": "5.1: every port to all others",
+        One2many = "one2many": "5.2: one port to all others",
+        Many2one = "many2one": "5.2: all ports to one",
+        Congestion = "congestion": "5.5: what an overloaded port costs one that is not; pauses",
+        ForwardPressure = "forward-pressure": "5.6: whether gaps are shortened under overload; not measured",
+        MaxFwd = "max-fwd": "5.3: the largest forwarding rate",
+        AddrCache = "addr-cache": "5.7: how many addresses are known",
+        AddrRate = "addr-rate": "5.8: how fast they are learnt; not measured",
+        Errored = "errored": "5.9: errored frames; not measured",
+        Broadcast = "broadcast": "5.10, 5.11: broadcasts",
+    }
 }
 
 impl Test {
@@ -60,16 +53,12 @@ impl Test {
     }
 }
 
-fn name_of(test: Test) -> String {
-    clap::ValueEnum::to_possible_value(&test).map_or(String::new(), |value| value.get_name().to_owned())
-}
-
 /// Refuses a benchmark that is not measured at so many ports.
 ///
 /// # Errors
 /// It is none that is measured, or needs more ports.
 pub fn check(test: Test, ports: usize) -> Result<(), Failure> {
-    let name = name_of(test);
+    let name = test.name();
     match test {
         Test::ForwardPressure => {
             return Err(refused(
@@ -99,7 +88,7 @@ pub fn check(test: Test, ports: usize) -> Result<(), Failure> {
 /// As [`Dut::run`] and [`check`].
 pub fn run<D: Dut>(suite: &mut Suite<'_, D>, test: Test) -> Result<(), Failure> {
     check(test, suite.dut.ports().len())?;
-    let name = name_of(test);
+    let name = test.name();
     if test == Test::AddrCache {
         return address_cache(suite);
     }

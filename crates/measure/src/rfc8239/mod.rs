@@ -2,6 +2,7 @@
 //!
 //! Where the class is lossless and its senders obey pauses, a buffer is at its limit when it asks for the first pause.
 
+use crate::choice::named_choices;
 use xoff_units::Picos;
 
 use super::dut::{Dut, FrameSize, Outcome, Pattern, Stream};
@@ -19,19 +20,16 @@ const EXCESS_FRAMES: u64 = 1 << 14;
 /// The longest that is tried, in frames at line rate.
 const EXCESS_FRAMES_MAX: u64 = 1 << 25;
 
-/// A benchmark of RFC 8239.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Test {
-    /// 2: pairs and a full mesh at 99.98 % of the line rate
-    Linerate,
-    /// 3: what the buffer takes of an over-subscription by 1 %
-    Buffer,
-    /// 4: the longest simultaneous bursts, by number of senders and receivers
-    Microburst,
-    /// 5: what an over-subscribed port costs one that is not
-    Hol,
-    /// 6: stateful beside stateless traffic; not measured
-    Incast,
+named_choices! {
+    /// A benchmark of RFC 8239.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Test {
+        Linerate = "linerate": "2: pairs and a full mesh at 99.98 % of the line rate",
+        Buffer = "buffer": "3: what the buffer takes of an over-subscription by 1 %",
+        Microburst = "microburst": "4: the longest simultaneous bursts, by number of senders and receivers",
+        Hol = "hol": "5: what an over-subscribed port costs one that is not",
+        Incast = "incast": "6: stateful beside stateless traffic; not measured",
+    }
 }
 
 impl Test {
