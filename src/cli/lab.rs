@@ -116,7 +116,7 @@ fn import(arguments: &LabImport) -> Result<ExitCode, Failure> {
     }
     match &arguments.output {
         None => output::print(&imported.text)?,
-        Some(path) => xoff_telemetry::write_text("--output", path, &imported.text)?,
+        Some(path) => xoff_telemetry::write_result_file("--output", path, &imported.text)?,
     }
     Ok(Exit::Ok.into())
 }

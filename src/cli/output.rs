@@ -74,7 +74,7 @@ pub(super) fn check_report_path(option: &str, path: &Path) -> Result<(), Failure
         .fix(fix))
 }
 
-/// Opens what [`write_text`](xoff_telemetry::write_text) would: a plain file is replaced by one made beside it, anything else is
+/// Opens what [`write_result_file`](xoff_telemetry::write_result_file) would: a plain file is replaced by one made beside it, anything else is
 /// written to. Leaves nothing behind.
 fn try_to_write(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {

@@ -357,7 +357,7 @@ fn configure(
 fn invalid(place: &str, problems: &xoff_config::Problems) -> Failure {
     Failure::configuration("the configuration is invalid")
         .at(place)
-        .because_of(problems, problems.as_slice())
+        .because_of_errors(problems, problems.as_slice())
 }
 
 fn play_failure(error: PlayError, file: &str, to: &Destination) -> Failure {
@@ -455,7 +455,7 @@ fn warn(report: &ReplayReport, arguments: &ReplayArguments) {
 /// The result, where the capture does not go.
 fn tell(report: &ReplayReport, arguments: &ReplayArguments, to: &Destination) -> Result<(), Failure> {
     if let Some(path) = &arguments.report {
-        xoff_telemetry::write_file(path, &report.to_json())?;
+        xoff_telemetry::write_report_file(path, &report.to_json())?;
     }
     let text = match arguments.json {
         true => report.to_json(),

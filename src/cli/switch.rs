@@ -144,7 +144,7 @@ fn read(paths: &[PathBuf], resolve: &ResolveOptions) -> Result<LoadedConfig, Fai
         let places: Vec<&str> = layers.iter().map(|(place, _)| place.as_str()).collect();
         Failure::configuration("the configuration is invalid")
             .at(places.join(" + "))
-            .because_of(&problems, problems.as_slice())
+            .because_of_errors(&problems, problems.as_slice())
     })
 }
 

@@ -7,7 +7,7 @@ use xoff_dataplane::config::{Attachment, SwitchConfig};
 use xoff_dataplane::route::NextHop;
 use xoff_dataplane::{GroupId, Picos, PortId, Switch};
 
-use xoff_telemetry::{BalancingSnapshot, GroupSnapshot, MemberReport, MoveSnapshot};
+use xoff_telemetry::{BalancingSnapshot, FlowMoveSnapshot, GroupSnapshot, MemberReport};
 
 /// The scheme of groups for which nothing names another.
 const PLAIN: &str = "ecmp";
@@ -40,7 +40,7 @@ pub(super) fn balancing(switch: &Switch, config: &SwitchConfig, now: Picos) -> B
             None => reader.hashed_lag(index, &lag.members),
         });
     }
-    let moves = switch.moves().map(|moved| MoveSnapshot {
+    let moves = switch.moves().map(|moved| FlowMoveSnapshot {
         at: moved.at,
         group: whose.iter().position(|whose| *whose == moved.group),
         flow: moved.flow,

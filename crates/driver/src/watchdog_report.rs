@@ -90,7 +90,7 @@ fn storms(switch: &Switch, journal: &Journal, config: &SwitchConfig) -> Vec<Stor
                 let storm = open.remove(&queue).and_then(|at| storms.get_mut(at));
                 if let Some(storm) = storm {
                     storm.restored_ns = Some(entry.event.at.as_nanos());
-                    storm.count(&entry.storm.unwrap_or_default());
+                    storm.set_counters(&entry.storm.unwrap_or_default());
                 }
             }
             SwitchEventKind::BigRedSwitch { .. } => {}
@@ -98,7 +98,7 @@ fn storms(switch: &Switch, journal: &Journal, config: &SwitchConfig) -> Vec<Stor
     }
     for (queue, at) in open {
         if let Some(stats) = switch.watchdog_stats(queue) {
-            storms[at].count(&stats.last);
+            storms[at].set_counters(&stats.last);
         }
     }
     storms

@@ -104,7 +104,7 @@ pub fn switch_setup(
     let loaded = xoff_config::load(&layers, &resolve).map_err(|problems| {
         Failure::configuration("the configuration is invalid")
             .at(format!("switch {name}"))
-            .because_of(&problems, problems.as_slice())
+            .because_of_errors(&problems, problems.as_slice())
     })?;
     let mut speeds_mbps = vec![0; plan.links.len()];
     for (speed, link) in speeds_mbps.iter_mut().zip(&plan.links) {

@@ -148,7 +148,7 @@ pub(super) fn failed(plan: &LabPlan, jobs: &Jobs, began: Picos) -> Vec<String> {
                 "{} to {}: a message failed after {}: {}",
                 name(src),
                 name(dst),
-                xoff_telemetry::nanos(failed.at.since(began).as_nanos()),
+                xoff_telemetry::format_nanos(failed.at.since(began).as_nanos()),
                 failed.why
             )
         })

@@ -1,4 +1,4 @@
-//! Load balancing of a switch in JSON: its groups, what each member carries, which flows moved and why.
+//! The report of load balancing: groups, the load of their members, and flow moves.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,157 +11,159 @@ use xoff_dataplane::{GroupId, Picos};
 use super::reordering::ReorderingReport;
 use xoff_units::{jain_index, max_mean_ratio};
 
-/// Most prefixes that are named of a group.
-const PREFIXES_NAMED: usize = 16;
+/// Largest number of prefixes in the report of a group.
+const REPORTED_PREFIXES_MAX: usize = 16;
 
-/// Load balancing of a switch at one moment, as its driver copies it out.
+/// A copy of the load balancing state of a switch at one model time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BalancingSnapshot {
-    /// Routes, from which the prefixes of groups follow.
+    /// The routes. The prefixes of a group derive from them.
     pub fib: Arc<Fib>,
-    /// Groups of next hops in the order of their numbers, then LAGs.
+    /// Groups of next hops in the order of their format_counts_by_class, followed by LAGs.
     pub groups: Vec<GroupSnapshot>,
-    /// The latest flows placed or moved, oldest first.
-    pub moves: Vec<MoveSnapshot>,
-    /// What arrived out of order; `None`: nobody counts.
+    /// The latest flow moves, oldest first. The placement of a new flow is a flow move, too.
+    pub moves: Vec<FlowMoveSnapshot>,
+    /// Packets received out of order. `None` if the switch does not count them.
     pub reordering: Option<ReorderingView>,
 }
 
-/// A group at one moment.
+/// A copy of the state of one load balancing group.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupSnapshot {
-    /// Its number, if it is one of next hops.
+    /// Number of the group of next hops. `None` for a LAG.
     pub next_hops: Option<GroupId>,
-    /// The name of the LAG, if it is one.
+    /// Name of the LAG. `None` for a group of next hops.
     pub lag: Option<String>,
-    /// Name of its scheme.
+    /// Name of the load-balancing scheme.
     pub scheme: String,
-    /// Number of the site that its routes lead to; 0: nothing was said.
+    /// Number of the site of the routes. The value 0 means no configured site.
     pub site: u16,
-    /// Its members.
+    /// The members of the group.
     pub members: Vec<MemberReport>,
-    /// Flows placed or moved, by reason.
+    /// Number of flow moves by reason.
     pub moves: [u64; MoveReason::ALL.len()],
-    /// Its table of flows, if it has one.
+    /// The flow table. `None` if the scheme has none.
     pub table: Option<FlowTableUse>,
 }
 
-/// A flow that was placed or moved.
+/// A flow move: a flow was placed at a member or moved to another member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MoveSnapshot {
-    /// When.
+pub struct FlowMoveSnapshot {
+    /// Model time of the flow move.
     pub at: Picos,
-    /// In which group: its place among [`BalancingSnapshot::groups`]; `None`: it is no longer there.
+    /// Index of the group in [`BalancingSnapshot::groups`]. `None` if the group no longer exists.
     pub group: Option<usize>,
-    /// The flow's hash.
+    /// Hash of the flow.
     pub flow: u32,
-    /// The member it was on.
+    /// The previous member. `None` for a new flow.
     pub from: Option<u16>,
-    /// The member it is on.
+    /// The new member.
     pub to: u16,
-    /// Why.
+    /// The reason of the flow move.
     pub reason: MoveReason,
 }
 
 /// Load balancing of a switch.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct LoadBalancingReport {
-    /// Groups of equal-cost next hops, then LAGs.
+    /// Groups of equal-cost next hops, followed by LAGs.
     pub groups: Vec<GroupReport>,
-    /// The latest flows that were placed or moved, oldest first (`XOFF_LB|global moves_kept`).
+    /// The latest flow moves, oldest first (`XOFF_LB|global moves_kept`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub moves: Vec<MoveReport>,
-    /// What arrived out of order; left out where nobody counts (`XOFF_LB|global reordering_flows`).
+    pub moves: Vec<FlowMoveReport>,
+    /// Packets received out of order (`XOFF_LB|global reordering_flows`). The field is omitted if the switch
+    /// does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reordering: Option<ReorderingReport>,
 }
 
-/// A group.
+/// The report of one load balancing group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct GroupReport {
-    /// The LAG's name, or the first prefix that leads via the group.
+    /// Name of the LAG, or the first prefix whose route uses the group.
     pub name: String,
-    /// Its scheme.
+    /// Name of the load-balancing scheme.
     pub scheme: String,
-    /// The site its routes lead to (`XOFF_LB_SITE`); null: nothing was said.
+    /// Site of the routes (`XOFF_LB_SITE`). Null without a configured site.
     pub site: Option<u16>,
-    /// How many routes lead via the group; 0 of a LAG.
+    /// Number of routes that use the group. The value is 0 for a LAG.
     pub routes: usize,
-    /// The first of their prefixes.
+    /// The first prefixes of these routes.
     pub prefixes: Vec<String>,
-    /// Its members.
+    /// The members of the group.
     pub members: Vec<MemberReport>,
-    /// Flows that were placed or moved, by reason; those without any are left out.
+    /// Number of flow moves by reason. Reasons without a flow move are omitted.
     pub moves: BTreeMap<String, u64>,
-    /// Its table of flows; null: its scheme has none.
-    pub table: Option<TableReport>,
-    /// Over the members that are usable: the largest load of a link over the mean one, a load being what the link has sent, relative
-    /// to its speed. Null while nothing was sent.
+    /// The flow table. Null if the scheme has none.
+    pub table: Option<FlowTableReport>,
+    /// Largest load of a usable member divided by the mean load. The load of a member is the number of bytes
+    /// sent divided by its speed. Null if nothing was sent.
     pub max_mean_ratio: Option<f64>,
-    /// Jain's index of the same loads: 1 if all are equal, 1/n if one link has everything.
+    /// Jain's fairness index of the same loads. The value is 1 if all loads are equal, and 1/n if one link
+    /// has all load.
     pub jain_index: Option<f64>,
 }
 
-/// A member of a group.
+/// The report of one member of a group.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct MemberReport {
-    /// Its ports: one, those of a LAG, or none where it is in a VLAN.
+    /// Ports of the member: one port, the ports of a LAG, or none for a next hop in a VLAN.
     pub ports: Vec<String>,
-    /// The address of the next hop; null of members of a LAG.
+    /// IP address of the next hop. Null for a member of a LAG.
     pub next_hop: Option<String>,
-    /// It carries traffic.
+    /// Whether the member can carry traffic.
     pub usable: bool,
-    /// Its share relative to the others.
+    /// Weight of the member relative to the other members.
     pub weight: u16,
-    /// It is used when primary members are worse.
+    /// Whether the member is used only when primary members are worse.
     pub alternate: bool,
     /// Sum of the speeds of its ports, in Mb/s.
     pub speed_mbps: u64,
-    /// Quality band of its link now, 7 (best) to 0; null where nothing measures.
+    /// Current quality band of the link, 7 (best) to 0. Null if the quality is not measured.
     pub band: Option<u8>,
-    /// What the band follows from: 0 (idle) to 1000.
+    /// Load from which the quality band derives, 0 (idle) to 1000.
     pub load: Option<u16>,
-    /// Packets of the group that took it; null where packets are hashed, and nobody counts.
+    /// Packets of the group that used the member. Null if the scheme does not count them.
     pub packets: Option<u64>,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: Option<u64>,
-    /// Queue pairs that carry data and have their place there; left out where the scheme places none.
+    /// Number of active queue pairs placed at the member. The field is omitted if the scheme places none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flows: Option<u32>,
-    /// Bytes that its ports have sent, of all groups.
+    /// Bytes that the ports of the member have sent for all groups.
     pub tx_bytes: u64,
 }
 
-/// How full a table of flows is.
+/// Use of a flow table.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-pub struct TableReport {
-    /// Flows known.
+pub struct FlowTableReport {
+    /// Number of flows in the table.
     pub flows: u32,
-    /// Most flows that can be known.
+    /// Largest number of flows.
     pub flows_max: u32,
-    /// Packets of flows that found no place and were hashed.
+    /// Packets of flows that did not fit into the table. The hash selects their member.
     pub overflow_packets: u64,
 }
 
-/// A flow that was placed or moved.
+/// The report of one flow move.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-pub struct MoveReport {
-    /// When, in nanoseconds of model time.
+pub struct FlowMoveReport {
+    /// Model time in nanoseconds.
     pub at_ns: u64,
-    /// Name of the group; empty: it is no longer there.
+    /// Name of the group. Empty if the group no longer exists.
     pub group: String,
-    /// Hash of the flow, in hexadecimal digits.
+    /// Hash of the flow in hexadecimal digits.
     pub flow: String,
-    /// `new`, `idle`, `quality`, `link-down`, `link-up`, `announced` or `promoted`.
+    /// Reason: `new`, `idle`, `quality`, `link-down`, `link-up`, `announced` or `promoted`.
     pub reason: String,
-    /// The port it was on; null: it was on none.
+    /// Port of the previous member. Null for a new flow.
     pub from: Option<String>,
-    /// The port it is on.
+    /// Port of the new member.
     pub to: String,
 }
 
 impl MemberReport {
-    /// What it is called in a line.
+    /// The name of the member in messages: its ports, or the address of its next hop.
     pub fn name(&self) -> String {
         match (self.ports.is_empty(), &self.next_hop) {
             (false, _) => self.ports.join(","),
@@ -170,14 +172,15 @@ impl MemberReport {
         }
     }
 
-    /// What it sent, relative to its speed.
+    /// Bytes sent divided by the speed.
     fn relative_load(&self) -> f64 {
         self.tx_bytes as f64 / self.speed_mbps.max(1) as f64
     }
 }
 
 impl LoadBalancingReport {
-    /// The JSON form; `None` where there is nothing to choose, and nobody counts what is out of order.
+    /// Converts a snapshot to the JSON form. Returns `None` if the switch has no group and does not count
+    /// packets out of order.
     pub fn new(snapshot: &BalancingSnapshot) -> Option<LoadBalancingReport> {
         if snapshot.groups.is_empty() && snapshot.reordering.is_none() {
             return None;
@@ -187,7 +190,7 @@ impl LoadBalancingReport {
             if let FibEntry::Group(group) = entry {
                 let (routes, named) = prefixes.entry(group).or_default();
                 *routes += 1;
-                if named.len() < PREFIXES_NAMED {
+                if named.len() < REPORTED_PREFIXES_MAX {
                     named.push(route.prefix.to_string());
                 }
             }
@@ -203,7 +206,7 @@ impl LoadBalancingReport {
         let moves = snapshot
             .moves
             .iter()
-            .map(|moved| MoveReport::new(moved, &groups))
+            .map(|moved| FlowMoveReport::new(moved, &groups))
             .collect();
         Some(LoadBalancingReport {
             groups,
@@ -235,7 +238,7 @@ impl GroupReport {
             moves: counted
                 .map(|(reason, count)| (reason.name().to_owned(), count))
                 .collect(),
-            table: group.table.map(|table| TableReport {
+            table: group.table.map(|table| FlowTableReport {
                 flows: table.flows,
                 flows_max: table.flows_max,
                 overflow_packets: table.overflow_packets,
@@ -245,20 +248,20 @@ impl GroupReport {
         }
     }
 
-    /// Packets that its members took, where they are counted.
+    /// Packets that the members of the group carried. Returns `None` if they are not counted.
     pub fn packets(&self) -> Option<u64> {
         self.members.iter().map(|member| member.packets).sum()
     }
 }
 
-impl MoveReport {
-    fn new(moved: &MoveSnapshot, groups: &[GroupReport]) -> MoveReport {
+impl FlowMoveReport {
+    fn new(moved: &FlowMoveSnapshot, groups: &[GroupReport]) -> FlowMoveReport {
         let group = moved.group.and_then(|at| groups.get(at));
         let member = |index: u16| {
             let member = group.and_then(|group| group.members.get(usize::from(index)));
             member.map_or_else(|| format!("member {index}"), MemberReport::name)
         };
-        MoveReport {
+        FlowMoveReport {
             at_ns: moved.at.as_nanos(),
             group: group.map(|group| group.name.clone()).unwrap_or_default(),
             flow: format!("{:08x}", moved.flow),

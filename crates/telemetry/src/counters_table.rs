@@ -1,14 +1,14 @@
-//! Compares `docs/counters.md` with the SAI counters of reports.
+//! Comparison of the table in `docs/counters.md` with the SAI counters of reports.
 
 use std::collections::BTreeSet;
 
 use xoff_testing::assert_tests_exist;
 
-const TABLE: &str = include_str!("../../../docs/counters.md");
-const CODE: &str = include_str!("switch.rs");
+const COUNTERS_PAGE: &str = include_str!("../../../docs/counters.md");
+const SWITCH_SOURCE: &str = include_str!("switch.rs");
 
-/// Names of SAI counters in a text.
-fn counters(text: &str) -> BTreeSet<&str> {
+/// Names of the SAI counters in a text.
+fn sai_counters_in(text: &str) -> BTreeSet<&str> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c| !is_part(c));
     words
@@ -17,28 +17,28 @@ fn counters(text: &str) -> BTreeSet<&str> {
 }
 
 /// The cells of each row of the table.
-fn rows() -> Vec<Vec<&'static str>> {
-    let rows = TABLE.lines().filter(|line| line.starts_with("| `SAI_"));
+fn table_rows() -> Vec<Vec<&'static str>> {
+    let rows = COUNTERS_PAGE.lines().filter(|line| line.starts_with("| `SAI_"));
     rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect())
         .collect()
 }
 
 #[test]
 fn the_table_has_each_sai_counter_of_a_report_once() {
-    let rows = rows();
+    let rows = table_rows();
     let listed: Vec<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
     let distinct: BTreeSet<&str> = listed.iter().copied().collect();
     assert_eq!(distinct.len(), listed.len(), "a counter is listed twice");
     assert_eq!(
         distinct,
-        counters(CODE),
-        "docs/counters.md and src/report/switch.rs differ"
+        sai_counters_in(SWITCH_SOURCE),
+        "docs/counters.md and crates/telemetry/src/switch.rs differ"
     );
 }
 
 #[test]
 fn each_row_of_the_table_has_events_and_a_test_that_exists() {
-    let rows = rows();
+    let rows = table_rows();
     let named = rows.iter().map(|row| {
         let [counter, events, test] = row[..] else {
             panic!("{row:?}");

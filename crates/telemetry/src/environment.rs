@@ -1,50 +1,53 @@
-//! What a run's figures depend on besides xoff: the kernel, the CPU, and what a hypervisor took away.
+//! The machine of a run: kernel, CPU, and the CPU time that a hypervisor took away.
 
 use std::fs;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine of a run. What cannot be read is null, never guessed.
+/// The machine of a run. A value that cannot be read is null.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Environment {
     /// Version of xoff.
     pub xoff_version: String,
-    /// Kernel release, as `uname -r`.
+    /// Kernel release, as printed by `uname -r`.
     pub kernel: Option<String>,
     /// Model name of the first CPU.
     pub cpu_model: Option<String>,
-    /// CPUs this process may run on.
+    /// Number of CPUs that the process may use.
     pub cores: usize,
-    /// Frequency governor of the first allowed CPU; null where the machine has none (most VMs).
+    /// Frequency governor of the first usable CPU. Null if the machine has none, as most virtual machines.
     pub governor: Option<String>,
-    /// The kernel's clock source.
+    /// Clock source of the kernel.
     pub clocksource: Option<String>,
-    /// Share of CPU time that the hypervisor gave to others during the run, in percent of all CPUs of the machine;
-    /// null where it was not measured. Steal taints a run only through a stall.
+    /// CPU time that the hypervisor gave to others during the run, in percent of the time of all CPUs. Null
+    /// if it was not measured. Stolen time is a taint only if it causes a stall.
     pub steal_percent: Option<f64>,
 }
 
 impl Environment {
-    /// Reads this machine.
+    /// Reads the properties of this machine.
     pub fn read() -> Environment {
         let allowed = allowed_cpus();
         let first = allowed.first().copied().unwrap_or(0);
         Environment {
             xoff_version: env!("CARGO_PKG_VERSION").to_owned(),
-            kernel: line("/proc/sys/kernel/osrelease"),
+            kernel: read_trimmed_file("/proc/sys/kernel/osrelease"),
             cpu_model: cpu_model(&fs::read_to_string("/proc/cpuinfo").unwrap_or_default()),
             cores: allowed.len(),
-            governor: line(format!(
+            governor: read_trimmed_file(format!(
                 "/sys/devices/system/cpu/cpu{first}/cpufreq/scaling_governor"
             )),
-            clocksource: line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            clocksource: read_trimmed_file(
+                "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+            ),
             steal_percent: None,
         }
     }
 }
 
-/// The CPUs this thread may run on, ascending; empty where the kernel does not say.
+/// Numbers of the CPUs that this thread may use, in ascending order. Empty if the kernel does not return
+/// them.
 pub fn allowed_cpus() -> Vec<usize> {
     let Ok(mask) = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)) else {
         return Vec::new();
@@ -54,7 +57,7 @@ pub fn allowed_cpus() -> Vec<usize> {
         .collect()
 }
 
-/// Measures steal over a span of wall time.
+/// Measures stolen CPU time over a span of wall time.
 #[derive(Clone, Copy, Debug)]
 pub struct StealMeter {
     start: Option<CpuTicks>,
@@ -66,7 +69,7 @@ struct CpuTicks {
     steal: u64,
 }
 
-/// Ticks of all CPUs that passed in some span, or in several.
+/// CPU ticks of one or several spans of time, summed over all CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StealTicks {
     all: u64,
@@ -84,36 +87,37 @@ impl StealTicks {
         }
     }
 
-    /// Those of both spans.
+    /// Adds the ticks of another span.
     #[must_use]
-    pub fn and(self, other: StealTicks) -> StealTicks {
+    pub fn plus(self, other: StealTicks) -> StealTicks {
         StealTicks {
             all: self.all + other.all,
             steal: self.steal + other.steal,
         }
     }
 
-    /// Steal, in percent of all; none where no tick has passed.
+    /// Stolen time in percent. Returns `None` if no tick has passed.
     pub fn percent(self) -> Option<f64> {
         (self.all > 0).then(|| self.steal as f64 * 100.0 / self.all as f64)
     }
 }
 
 impl StealMeter {
-    /// Starts measuring.
+    /// Starts a measurement.
     pub fn start() -> StealMeter {
         StealMeter {
             start: CpuTicks::now(),
         }
     }
 
-    /// Steal since the start, in percent; none where `/proc/stat` cannot be read or no tick has passed.
+    /// Stolen time since the start in percent. Returns `None` if `/proc/stat` is not readable or no tick has
+    /// passed.
     pub fn percent(&self) -> Option<f64> {
-        self.so_far().percent()
+        self.ticks_since_start().percent()
     }
 
-    /// Ticks since the start; none passed where `/proc/stat` cannot be read.
-    pub fn so_far(&self) -> StealTicks {
+    /// Ticks since the start. The result is zero if `/proc/stat` is not readable.
+    pub fn ticks_since_start(&self) -> StealTicks {
         let (Some(start), Some(end)) = (self.start, CpuTicks::now()) else {
             return StealTicks::default();
         };
@@ -126,8 +130,8 @@ impl CpuTicks {
         CpuTicks::parse(&fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// The line of all CPUs: user, nice, system, idle, iowait, irq, softirq, steal (proc_stat(5)). The guest
-    /// columns behind them are already part of user and nice.
+    /// Reads the line of all CPUs in `/proc/stat` (proc_stat(5)): user, nice, system, idle, iowait, irq,
+    /// softirq, steal. The guest columns after them are already part of user and nice.
     fn parse(stat: &str) -> Option<CpuTicks> {
         let columns = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = columns
@@ -142,7 +146,8 @@ impl CpuTicks {
     }
 }
 
-/// The model name in the text of `/proc/cpuinfo`; where an architecture gives none (ARM), its implementer and part.
+/// The model name in the text of `/proc/cpuinfo`. ARM has no model name, so the result is its implementer and
+/// part.
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let field = |name: &str| {
         cpuinfo.lines().find_map(|line| {
@@ -159,7 +164,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     })
 }
 
-fn line(path: impl AsRef<Path>) -> Option<String> {
+fn read_trimmed_file(path: impl AsRef<Path>) -> Option<String> {
     Some(fs::read_to_string(path).ok()?.trim().to_owned()).filter(|text| !text.is_empty())
 }
 
@@ -168,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steal_is_the_eighth_column_and_guest_time_is_not_counted_twice() {
+    fn steal_is_the_eighth_column_of_the_cpu_line() {
         let start = CpuTicks::parse("cpu  100 0 100 700 0 0 0 100 50 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n").unwrap();
         assert_eq!(
             start,
@@ -183,19 +188,23 @@ mod tests {
         };
         let passed = StealTicks::between(start, end);
         assert_eq!(passed.percent(), Some(5.0));
-        assert_eq!(passed.and(passed).percent(), Some(5.0));
+        assert_eq!(passed.plus(passed).percent(), Some(5.0));
         assert_eq!(
             StealTicks::between(end, end).percent(),
             None,
             "no tick has passed"
         );
-        assert_eq!(StealTicks::between(end, start).percent(), None, "counted anew");
+        assert_eq!(
+            StealTicks::between(end, start).percent(),
+            None,
+            "the counters were reset"
+        );
         assert_eq!(CpuTicks::parse("cpu  1 2 3"), None);
         assert_eq!(CpuTicks::parse("intr 5"), None);
     }
 
     #[test]
-    fn cpu_model_of_both_architectures() {
+    fn cpu_model_is_read_on_x86_and_arm() {
         assert_eq!(
             cpu_model("processor\t: 0\nmodel name\t: Some CPU @ 2.6GHz\n").unwrap(),
             "Some CPU @ 2.6GHz"
@@ -208,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_this_machine() {
+    fn environment_of_this_machine_is_read() {
         let environment = Environment::read();
         assert!(environment.cores >= 1);
         assert!(environment.kernel.is_some());

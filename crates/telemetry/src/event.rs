@@ -1,54 +1,55 @@
-//! What a switch tells its operator, under SONiC's names and in its words.
+//! Events of a switch with the names and messages of SONiC.
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::config::WatchdogAction;
 use xoff_dataplane::{PortId, QueueId, SwitchEvent, SwitchEventKind};
 
-/// Object types of SAI, in the upper 16 bits of an object's identifier.
+/// SAI object types. They are the upper 16 bits of an object identifier.
 const SAI_PORT: u64 = 0x01 << 48;
 const SAI_QUEUE: u64 = 0x15 << 48;
 
-/// The identifier of a port, in SAI's form.
+/// SAI object identifier of a port.
 pub fn port_oid(port: PortId) -> u64 {
     SAI_PORT | (port.index() as u64 + 1)
 }
 
-/// The identifier of a queue, in SAI's form.
+/// SAI object identifier of a queue.
 pub fn queue_oid(queue: QueueId) -> u64 {
     SAI_QUEUE | (queue.index() as u64 + 1)
 }
 
-/// An event. Fields that an event does not have are left out.
+/// An event of a switch in JSON. Fields that an event does not have are omitted.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct EventReport {
-    /// When, in nanoseconds of model time.
+    /// Model time of the event in nanoseconds.
     pub at_ns: u64,
-    /// `pfc-storm`, `pfc-storm-restored` or `big-red-switch`.
+    /// Name of the event: `pfc-storm`, `pfc-storm-restored` or `big-red-switch`.
     pub event: String,
-    /// The port.
+    /// Name of the port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ifname: Option<String>,
-    /// The queue's number on its port.
+    /// Number of the queue at its port.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_index: Option<u8>,
-    /// The queue's identifier, `0x15...`.
+    /// SAI object identifier of the queue, `0x15...`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_id: Option<String>,
-    /// The port's identifier, `0x1...`.
+    /// SAI object identifier of the port, `0x1...`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port_id: Option<String>,
-    /// Of a storm: what is done about it.
+    /// The watchdog action of a storm.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// Of a storm: how long the queue had been paused, or without progress if that is shorter, in nanoseconds.
+    /// Time in nanoseconds that the queue had been paused when the storm was detected. It is the time without
+    /// progress if that time is shorter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused_ns: Option<u64>,
-    /// Of the big red switch: whether it is on now.
+    /// Whether the big red switch is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<bool>,
 }
 
-/// SONiC's word for an action.
+/// The SONiC name of a watchdog action.
 pub fn action_name(action: WatchdogAction) -> &'static str {
     match action {
         WatchdogAction::Drop => "drop",
@@ -57,7 +58,7 @@ pub fn action_name(action: WatchdogAction) -> &'static str {
     }
 }
 
-/// SONiC's name of an event, and ours where it has none.
+/// The name of an event. It is the SONiC name if one exists.
 pub fn event_name(kind: &SwitchEventKind) -> &'static str {
     match kind {
         SwitchEventKind::StormDetected { .. } => "pfc-storm",
@@ -67,7 +68,7 @@ pub fn event_name(kind: &SwitchEventKind) -> &'static str {
 }
 
 impl EventReport {
-    /// An event of a switch with these ports.
+    /// Converts an event of a switch. `ports` has the names of the ports by number.
     pub fn new(event: &SwitchEvent, ports: &[String]) -> EventReport {
         let mut report = EventReport {
             at_ns: event.at.as_nanos(),
@@ -86,30 +87,31 @@ impl EventReport {
                 action,
                 paused,
             } => {
-                report.place(queue, ports);
+                report.set_queue(queue, ports);
                 report.action = Some(action_name(action).to_owned());
                 report.paused_ns = Some(paused.as_nanos());
             }
-            SwitchEventKind::StormRestored { queue } => report.place(queue, ports),
+            SwitchEventKind::StormRestored { queue } => report.set_queue(queue, ports),
             SwitchEventKind::BigRedSwitch { on } => report.on = Some(on),
         }
         report
     }
 
-    fn place(&mut self, queue: QueueId, ports: &[String]) {
+    fn set_queue(&mut self, queue: QueueId, ports: &[String]) {
         self.ifname = ports.get(queue.port().index()).cloned();
         self.queue_index = Some(queue.number());
         self.queue_id = Some(format!("{:#x}", queue_oid(queue)));
         self.port_id = Some(format!("{:#x}", port_oid(queue.port())));
     }
 
-    /// The line of a log: model time in seconds, severity, switch, and the message as SONiC's tests look for it.
-    pub fn line(&self, switch: &str) -> String {
+    /// The event as a log line: model time in seconds, severity, switch and message. SONiC tests search for
+    /// the text of the message.
+    pub fn log_line(&self, switch: &str) -> String {
         let (seconds, nanos) = (self.at_ns / 1_000_000_000, self.at_ns % 1_000_000_000);
-        format!("[{seconds}.{nanos:09}] NOTICE {switch}: {}", self.message())
+        format!("[{seconds}.{nanos:09}] NOTICE {switch}: {}", self.log_message())
     }
 
-    fn message(&self) -> String {
+    fn log_message(&self) -> String {
         let text = |field: &Option<String>| field.clone().unwrap_or_default();
         let place = format!(
             "on port {}, queue index {}, queue id {} and port id {}",
@@ -141,11 +143,11 @@ mod tests {
     fn line(at: u64, kind: SwitchEventKind) -> String {
         let event = SwitchEvent { at: Picos(at), kind };
         let ports = ["Ethernet0".to_owned(), "Ethernet4".to_owned()];
-        EventReport::new(&event, &ports).line("tor0")
+        EventReport::new(&event, &ports).log_line("tor0")
     }
 
     #[test]
-    fn lines_have_the_words_that_tests_look_for() {
+    fn log_lines_have_the_messages_of_sonic() {
         let queue = QueueId::new(PortId(1), 3);
         assert_eq!(
             line(
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_event_does_not_have_is_left_out() {
+    fn missing_fields_are_omitted() {
         let event = SwitchEvent {
             at: Picos(7_000),
             kind: SwitchEventKind::BigRedSwitch { on: false },

@@ -1,24 +1,24 @@
-//! How a command ends: its exit code, and an error that says what, where, why and how to fix it.
+//! The end of a command: its exit code and its error message.
 
 use std::fmt;
 
-/// How a command ended. The numbers are a promise to scripts.
+/// The exit code of a command. Scripts depend on the numbers, so they do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Everything asked for was done, and every check held.
+    /// The command did everything, and every check held.
     Ok = 0,
-    /// A check failed in a clean run: a lossless flow lost, reordered or damaged frames.
+    /// A check did not hold in a clean run. For example, a lossless flow lost, reordered or damaged frames.
     CheckFailed = 1,
     /// The command line is wrong.
     Usage = 2,
-    /// This environment cannot: a privilege, a device, a kernel feature, a running switch is missing.
+    /// The environment lacks something: a privilege, a device, a kernel feature or a running switch.
     Environment = 3,
-    /// A configuration or lab file is invalid.
+    /// A configuration or a lab file is not valid.
     Configuration = 4,
-    /// The run is tainted, so nothing can be claimed, whatever else was found.
+    /// The run is tainted, so its results prove nothing.
     Inconclusive = 5,
-    /// Interrupted before it was done.
+    /// The command was interrupted before its end.
     Interrupted = 130,
 }
 
@@ -28,7 +28,7 @@ impl From<Exit> for std::process::ExitCode {
     }
 }
 
-/// An error as a user meets it. `Display` is what `xoff` prints on standard error:
+/// The error message of a command. `xoff` prints the `Display` form on standard error:
 ///
 /// ```text
 /// error: no network device "eth9"
@@ -40,20 +40,21 @@ impl From<Exit> for std::process::ExitCode {
 pub struct Failure {
     /// The exit code of the command.
     pub exit: Exit,
-    /// What went wrong, without a final stop.
+    /// The problem, without a full stop.
     pub what: String,
-    /// The file, option, device or field it concerns.
+    /// The file, option, device or field that has the problem.
     pub place: Option<String>,
-    /// The reason behind it, such as the kernel's answer.
+    /// The reason, such as the error of the kernel.
     pub why: Option<String>,
-    /// What to do about it, with the command where there is one.
+    /// The action that solves the problem, with a command if possible.
     pub fix: Option<String>,
-    /// All mistakes of a configuration, one line each, where `why` has the first ones. JSON output has these.
+    /// All errors of a configuration, one line each. JSON output contains them, and `why` shows the first
+    /// ones.
     pub errors: Box<[String]>,
 }
 
 impl Failure {
-    /// An error that ends the command with `exit`.
+    /// Makes an error that ends the command with the exit code `exit`.
     pub fn new(exit: Exit, what: impl Into<String>) -> Failure {
         Failure {
             exit,
@@ -65,38 +66,39 @@ impl Failure {
         }
     }
 
-    /// A wrong command line.
+    /// Makes an error for a wrong command line.
     pub fn usage(what: impl Into<String>) -> Failure {
         Failure::new(Exit::Usage, what)
     }
 
-    /// An environment that cannot do what was asked.
+    /// Makes an error for an environment that lacks something.
     pub fn environment(what: impl Into<String>) -> Failure {
         Failure::new(Exit::Environment, what)
     }
 
-    /// An invalid configuration or lab file.
+    /// Makes an error for an invalid configuration or lab file.
     pub fn configuration(what: impl Into<String>) -> Failure {
         Failure::new(Exit::Configuration, what)
     }
 
-    /// Adds the place it concerns.
+    /// Sets the file, option, device or field that has the problem.
     #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Failure {
         self.place = Some(place.into());
         self
     }
 
-    /// Adds the reason.
+    /// Sets the reason.
     #[must_use]
     pub fn because(mut self, why: impl fmt::Display) -> Failure {
         self.why = Some(why.to_string());
         self
     }
 
-    /// Adds the mistakes of a configuration as the reason: `summary` as text, and each of `problems` by itself.
+    /// Sets the errors of a configuration as the reason. `summary` is the printed text, and `problems` has
+    /// all errors.
     #[must_use]
-    pub fn because_of<P: fmt::Display>(self, summary: impl fmt::Display, problems: &[P]) -> Failure {
+    pub fn because_of_errors<P: fmt::Display>(self, summary: impl fmt::Display, problems: &[P]) -> Failure {
         Failure {
             why: Some(summary.to_string()),
             errors: problems.iter().map(ToString::to_string).collect(),
@@ -104,7 +106,7 @@ impl Failure {
         }
     }
 
-    /// Adds what to do about it.
+    /// Sets the action that solves the problem.
     #[must_use]
     pub fn fix(mut self, fix: impl Into<String>) -> Failure {
         self.fix = Some(fix.into());
@@ -126,7 +128,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Keeps the further lines of a text under its first one.
+/// Indents all lines of a text except the first.
 fn indent(text: &str) -> String {
     text.trim_end().replace('\n', "\n    ")
 }

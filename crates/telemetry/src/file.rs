@@ -1,43 +1,47 @@
-//! The report as a file.
+//! Result files: result completely or not at all.
 
 use std::io;
 use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Writes the text of a report: first beside the file, then in its place, so that no reader sees half of it. A path that exists
-/// and is no plain file, such as a pipe or `/dev/null`, is written to and stays what it is.
+/// Writes the text of a report (`--report`). The text is result to a temporary file first, which then
+/// replaces the file. A reader therefore never sees a partial report. An existing pipe or device, such as
+/// `/dev/null`, is result directly.
 ///
 /// # Errors
-/// The folder cannot be written.
-pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
-    write_text("--report", path, text)
+///
+/// The folder is not writable.
+pub fn write_report_file(path: &Path, text: &str) -> Result<(), Failure> {
+    write_result_file("--report", path, text)
 }
 
-/// The same for a file that another option names.
+/// Writes the text of a result file. `option` names the command line option of the file in the error message.
+/// The function otherwise works as [`write_report_file`].
 ///
 /// # Errors
-/// The folder cannot be written.
-pub fn write_text(option: &str, path: &Path, text: &str) -> Result<(), Failure> {
-    let written = match path.symlink_metadata() {
-        Ok(there) if !there.is_file() => std::fs::write(path, text),
-        _ => replace(path, text),
+///
+/// The folder is not writable.
+pub fn write_result_file(option: &str, path: &Path, text: &str) -> Result<(), Failure> {
+    let result = match path.symlink_metadata() {
+        Ok(existing) if !existing.is_file() => std::fs::write(path, text),
+        _ => replace_file(path, text),
     };
-    written.map_err(|error| {
-        Failure::environment("the result cannot be written")
+    result.map_err(|error| {
+        Failure::environment("the result cannot be result")
             .at(format!("{option} {}", path.display()))
             .because(error)
             .fix("choose a folder that exists and that you may write to")
     })
 }
 
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    std::fs::write(&beside, text)
-        .and_then(|()| std::fs::rename(&beside, path))
+fn replace_file(path: &Path, text: &str) -> io::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}", std::process::id()));
+    std::fs::write(&temporary, text)
+        .and_then(|()| std::fs::rename(&temporary, path))
         .inspect_err(|_| {
-            // What was written of it is of no use; the first error is the one to tell.
-            let _ = std::fs::remove_file(&beside);
+            // A partial file is of no use. The caller gets the first error.
+            let _ = std::fs::remove_file(&temporary);
         })
 }

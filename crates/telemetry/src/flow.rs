@@ -1,50 +1,51 @@
-//! One flow of a report: what a sender put on the wire and what became of it.
+//! The report of one flow: sent, received and lost frames, and latency.
 
 use serde::{Deserialize, Serialize};
 
-/// One flow, from one host to another, in one class.
+/// The report of one flow from one host to another host, in one traffic class.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowReport {
     /// Name of the sending host.
     pub src: String,
     /// Name of the receiving host.
     pub dst: String,
-    /// Class (802.1p priority, PFC priority) in which the sender queues it, 0 to 7.
+    /// Traffic class of the frames at the sender, 0 to 7. It is also their priority.
     pub class: u8,
-    /// Whether the lab declares that nothing of it may be lost, whatever the switch is configured to.
+    /// Whether the lab declares the flow lossless. The configuration of the switches does not matter.
     pub lossless: bool,
-    /// Frames that the sender's NIC put on the wire. What it still held when it was stopped is not counted.
+    /// Frames that the NIC of the sender has sent. Frames in the NIC at the end of the run are not counted.
     pub sent_frames: u64,
-    /// Frames that arrived with a valid ICRC, each counted once.
+    /// Frames that arrived with a valid ICRC. Duplicates are counted once.
     pub received_frames: u64,
-    /// `sent_frames - received_frames` after draining.
+    /// Frames that were sent and not received: `sent_frames - received_frames` at the end of the run.
     pub lost_frames: u64,
-    /// Frames that arrived after one that was sent later.
+    /// Frames that arrived after a frame that was sent later.
     pub reordered_frames: u64,
-    /// Frames that arrived marked CE.
+    /// Frames that arrived with an ECN mark (CE).
     #[serde(default)]
     pub ce_marked_frames: u64,
-    /// Further arrivals of a frame that had arrived already.
+    /// Frames that had already arrived before.
     pub duplicate_frames: u64,
-    /// Frames whose invariant CRC was wrong. They are not received frames (a NIC discards them in silence), so
-    /// they are lost ones too.
+    /// Frames with a wrong ICRC. They do not count as received, because a NIC drops them silently, so they
+    /// are lost.
     pub icrc_errors: u64,
-    /// Payload bits (behind all RoCE headers, without pad and ICRC) per second of model time, from the first to the
-    /// last arrival.
+    /// Payload bits per second of model time, from the first to the last arrival. Headers, pad and ICRC do
+    /// not count.
     pub goodput_bps: u64,
-    /// From the sender's time stamp to the arrival, in model time.
+    /// Time from the time stamp of the sender to the arrival, in model time.
     pub latency_ns: LatencyReport,
 }
 
-/// Quantiles of a latency in nanoseconds of model time (two significant digits); all 0 when nothing was measured.
+/// Quantiles of a latency in nanoseconds of model time, with two significant digits. All values are 0 without
+/// a measurement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LatencyReport {
-    /// Median.
+    /// The median.
     pub p50: u64,
-    /// 99th percentile.
+    /// The 99th percentile.
     pub p99: u64,
-    /// 99.9th percentile.
+    /// The 99.9th percentile.
     pub p999: u64,
-    /// Largest.
+    /// The largest latency.
     pub max: u64,
 }

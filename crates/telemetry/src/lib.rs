@@ -1,6 +1,31 @@
-//! Counters, events and reports of switches as data, and how a command ends.
+//! Counters, events and reports of switches, and the exit codes and error messages of commands.
 //!
-//! Field by field: `docs/report.md`.
+//! A driver copies the counters of a switch to a [`SwitchSnapshot`]. [`SwitchReport`] is the JSON form of a
+//! snapshot. The report of a run and the control socket use this form. [`EventReport`] is the JSON form of an
+//! event. [`failure::Failure`] is the error message of a command. The page `docs/report.md` describes every
+//! field of a report.
+//!
+//! # Examples
+//!
+//! Convert a snapshot of a switch without ports to a report:
+//!
+//! ```
+//! use xoff_telemetry::{BalancingSnapshot, SwitchReport, SwitchSnapshot};
+//!
+//! let snapshot = SwitchSnapshot {
+//!     name: "tor0".to_owned(),
+//!     model_time_ns: 1_000,
+//!     cell_bytes: 256,
+//!     worker_busy_ns: None,
+//!     ports: Vec::new(),
+//!     pools: Vec::new(),
+//!     events: Vec::new(),
+//!     watchdog: None,
+//!     balancing: BalancingSnapshot::default(),
+//! };
+//! let report = SwitchReport::new(&snapshot);
+//! assert_eq!((report.name.as_str(), report.model_time_ns), ("tor0", 1_000));
+//! ```
 #![forbid(unsafe_code)]
 
 mod balancing;
@@ -23,36 +48,36 @@ mod watchdog;
 use serde::{Deserialize, Serialize};
 
 pub use balancing::{
-    BalancingSnapshot, GroupReport, GroupSnapshot, LoadBalancingReport, MemberReport, MoveReport,
-    MoveSnapshot, TableReport,
+    BalancingSnapshot, FlowMoveReport, FlowMoveSnapshot, FlowTableReport, GroupReport, GroupSnapshot,
+    LoadBalancingReport, MemberReport,
 };
 pub use environment::{Environment, StealMeter, StealTicks, allowed_cpus};
 pub use event::{EventReport, action_name, event_name, port_oid, queue_oid};
-pub use file::{write_file, write_text};
+pub use file::{write_report_file, write_result_file};
 pub use flow::{FlowReport, LatencyReport};
-pub use number::{gbytes, grouped, nanos, percent, rate};
+pub use number::{format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands};
 pub use reordering::{ReorderedStream, ReorderingReport};
 pub use snapshot::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 pub use switch::{PoolReport, PortReport, PriorityGroupReport, QueueReport, SwitchReport, describe_drop};
-pub use table::{drops_table, numbers, simple_table};
+pub use table::{drops_table, format_counts_by_class, simple_table};
 pub use watchdog::{PauseHistoryReport, StormReport, WatchdogPort, WatchdogQueue, WatchdogReport};
 
-/// Whether a run's figures may be believed.
+/// The verdict of a run: whether its results are valid.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// Nothing outside the model can have changed the result.
+    /// Nothing outside the model can have changed the results.
     Clean,
-    /// Something did or could have: see the taints.
+    /// The run has at least one taint.
     Tainted,
 }
 
-/// A fact that can have changed the result: a frame lost outside the model, a stall beyond the reaction budget,
-/// the arena run out, an unfinished checksum, a clock step.
+/// A fact outside the model that can change the result. Examples are a frame that the kernel lost, a stall
+/// longer than the reaction budget, an exhausted arena, an unfinished checksum and a clock step.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Taint {
-    /// When it was first seen, in nanoseconds of model time.
+    /// Time of the first occurrence, in nanoseconds of model time.
     pub since_ns: u64,
-    /// What happened, where, and how large it was.
+    /// Description of the cause with its location and size.
     pub cause: String,
 }

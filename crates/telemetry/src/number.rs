@@ -1,11 +1,11 @@
-//! Numbers as people read them.
+//! Formatting of format_counts_by_class for people.
 
-/// With commas between thousands, as SONiC prints counters.
-pub fn grouped(number: u64) -> String {
+/// Formats an integer with commas between thousands, as SONiC prints counters.
+pub fn group_thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -13,36 +13,37 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// Nanoseconds in the unit that keeps the number short: `850 ns`, `12.3 us`, `4.56 ms`, `1.20 s`.
-pub fn nanos(nanos: u64) -> String {
-    scaled(nanos as f64, &[" ns", " us", " ms", " s"])
+/// Formats a time in the largest suitable unit: `850 ns`, `12.3 us`, `4.56 ms`, `1.20 s`.
+pub fn format_nanos(nanos: u64) -> String {
+    format_in_unit(nanos as f64, &[" ns", " us", " ms", " s"])
 }
 
-/// Bits per second: `986 Mb/s`, `1.00 Gb/s`.
-pub fn rate(bits_per_second: u64) -> String {
-    scaled(
+/// Formats a bit rate in the largest suitable unit: `986 Mb/s`, `1.00 Gb/s`.
+pub fn format_bit_rate(bits_per_second: u64) -> String {
+    format_in_unit(
         bits_per_second as f64,
         &[" b/s", " kb/s", " Mb/s", " Gb/s", " Tb/s"],
     )
 }
 
-/// 10^9 bytes per second, without their unit, as nccl-tests print them: two decimals, and for small ones four.
-pub fn gbytes(gbytes_per_second: f64) -> String {
+/// Formats 10^9 bytes per second without the unit, as nccl-tests does. Values below 0.1 have four decimals,
+/// and other values have two.
+pub fn format_gbytes_per_second(gbytes_per_second: f64) -> String {
     match gbytes_per_second {
         small if small > 0.0 && small < 0.1 => format!("{small:.4}"),
         usual => format!("{usual:.2}"),
     }
 }
 
-/// A ratio in percent, or a dash where there is none.
-pub fn percent(ratio: Option<f64>) -> String {
+/// Formats a ratio as a percentage, or as a dash if it is `None`.
+pub fn format_percent(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{:.2} %", ratio * 100.0))
 }
 
-/// Three significant digits in the largest unit below 1000.
-fn scaled(mut number: f64, units: &[&str]) -> String {
+/// Formats a number with three significant digits, in the largest unit that gives at least 1.
+fn format_in_unit(mut number: f64, units: &[&str]) -> String {
     let mut unit = 0;
-    // 999.5 and more would be printed as 1000 of the smaller unit.
+    // A value of 999.5 or more would be printed as 1000, so it uses the next unit.
     while number >= 999.5 && unit + 1 < units.len() {
         number /= 1000.0;
         unit += 1;
@@ -67,22 +68,22 @@ mod tests {
             (1000, "1,000"),
             (12_345_678, "12,345,678"),
         ] {
-            assert_eq!(grouped(number), text);
+            assert_eq!(group_thousands(number), text);
         }
-        assert_eq!(grouped(u64::MAX), "18,446,744,073,709,551,615");
+        assert_eq!(group_thousands(u64::MAX), "18,446,744,073,709,551,615");
     }
 
     #[test]
-    fn three_significant_digits_and_no_thousand_of_a_unit() {
-        assert_eq!(nanos(0), "0 ns");
-        assert_eq!(nanos(999), "999 ns");
-        assert_eq!(nanos(1_234), "1.23 us");
-        assert_eq!(nanos(999_999), "1.00 ms");
-        assert_eq!(nanos(45_600_000), "45.6 ms");
-        assert_eq!(nanos(120_000_000_000), "120 s");
-        assert_eq!(rate(986_400_000), "986 Mb/s");
-        assert_eq!(rate(1_000_000_000), "1.00 Gb/s");
-        assert_eq!(percent(Some(0.98765)), "98.77 %");
-        assert_eq!(percent(None), "-");
+    fn numbers_have_three_significant_digits_and_are_below_1000() {
+        assert_eq!(format_nanos(0), "0 ns");
+        assert_eq!(format_nanos(999), "999 ns");
+        assert_eq!(format_nanos(1_234), "1.23 us");
+        assert_eq!(format_nanos(999_999), "1.00 ms");
+        assert_eq!(format_nanos(45_600_000), "45.6 ms");
+        assert_eq!(format_nanos(120_000_000_000), "120 s");
+        assert_eq!(format_bit_rate(986_400_000), "986 Mb/s");
+        assert_eq!(format_bit_rate(1_000_000_000), "1.00 Gb/s");
+        assert_eq!(format_percent(Some(0.98765)), "98.77 %");
+        assert_eq!(format_percent(None), "-");
     }
 }

@@ -1,54 +1,54 @@
-//! Packets of queue pairs that a switch saw out of order, in JSON.
+//! The report of packets that a switch received out of order.
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::balance::{ReorderCounts, ReorderingView, StreamView};
 
-/// Most queue pairs that a report names, those with the most packets out of order first.
-const STREAMS_NAMED: usize = 64;
+/// Largest number of queue pairs in a report. The report has those with the most packets out of order.
+const REPORTED_STREAMS_MAX: usize = 64;
 
-/// What a switch has received out of order (`XOFF_LB|global reordering_flows`).
+/// Packets that a switch received out of order (`XOFF_LB|global reordering_flows`).
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct ReorderingReport {
-    /// Packets of queue pairs whose order is known.
+    /// Packets of the tracked queue pairs.
     pub packets: u64,
-    /// Those that arrived behind one with a higher sequence number.
+    /// Packets that arrived after a packet with a higher sequence number.
     pub out_of_order_packets: u64,
-    /// Those that had arrived before, or that their sender went back for.
+    /// Packets that arrived more than once, or that the sender repeated.
     pub repeated_packets: u64,
-    /// How far below the highest sequence number one came at most.
+    /// Largest distance of a packet from the highest sequence number received before it.
     pub extent_max: u32,
-    /// Packets of queue pairs that found no place in the table.
+    /// Packets of queue pairs that did not fit into the table.
     pub untracked_packets: u64,
-    /// Queue pairs known, requests and responses apart.
+    /// Number of tracked streams. Requests and responses of a queue pair are two streams.
     pub streams: usize,
-    /// Those with packets out of order, the most first; at most 64.
+    /// Streams with packets out of order, at most 64. The stream with the most such packets is first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reordered: Vec<ReorderedStream>,
 }
 
-/// What went to a queue pair, requests or responses.
+/// The requests or the responses that were sent to one queue pair.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct ReorderedStream {
-    /// Address of the sender.
+    /// IP address of the sender.
     pub source: String,
-    /// Address of the queue pair's host.
+    /// IP address of the receiver.
     pub destination: String,
-    /// The queue pair.
+    /// Queue pair number of the receiver.
     pub destination_qp: u32,
-    /// READ responses and acknowledgements, not requests.
+    /// Whether the stream consists of READ responses and acknowledgements instead of requests.
     pub responses: bool,
-    /// Packets.
+    /// Packets of the stream.
     pub packets: u64,
-    /// As of the switch.
+    /// Packets that arrived after a packet with a higher sequence number.
     pub out_of_order_packets: u64,
-    /// As of the switch.
+    /// Packets that arrived more than once, or that the sender repeated.
     pub repeated_packets: u64,
-    /// As of the switch.
+    /// Largest distance of a packet from the highest sequence number received before it.
     pub extent_max: u32,
 }
 
 impl ReorderingReport {
-    /// The JSON form.
+    /// Converts the counters of a switch to the JSON form.
     pub(super) fn new(view: &ReorderingView) -> ReorderingReport {
         let ReorderCounts {
             packets,
@@ -61,9 +61,9 @@ impl ReorderingReport {
             .iter()
             .filter(|stream| stream.counts.out_of_order > 0)
             .collect();
-        // Stable: those with as many are in the order in which they came.
+        // The sort is stable: streams with equal counts keep the order of their first packets.
         worst.sort_by_key(|stream| std::cmp::Reverse(stream.counts.out_of_order));
-        worst.truncate(STREAMS_NAMED);
+        worst.truncate(REPORTED_STREAMS_MAX);
         ReorderingReport {
             packets,
             out_of_order_packets: out_of_order,

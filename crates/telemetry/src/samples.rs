@@ -1,12 +1,13 @@
-//! A snapshot for the tests of this and other crates.
+//! A sample snapshot for tests of this crate and of other crates.
 
 use xoff_dataplane::DropReason;
 use xoff_dataplane::counters::{Gauge, PoolBuffers, PortCounters, QueueBuffers};
 
 use super::*;
 
-/// A port that sent 995 us of a millisecond, heard and sent PFC of class 3, and dropped in class 0.
-pub fn snapshot() -> SwitchSnapshot {
+/// A switch with two ports. The first port was busy for 995 us of a millisecond, received and sent PFC for
+/// priority 3, and dropped frames of class 0. The second port has no device.
+pub fn sample_snapshot() -> SwitchSnapshot {
     let mut counters = PortCounters {
         rx_packets: 1_200,
         tx_packets: 1_000,
@@ -49,7 +50,7 @@ pub fn snapshot() -> SwitchSnapshot {
         pcap_missed: 0,
         drop_limits: Vec::new(),
     };
-    let unused = PortSnapshot {
+    let port_without_device = PortSnapshot {
         name: "Ethernet4".to_owned(),
         device: None,
         backend: None,
@@ -75,7 +76,7 @@ pub fn snapshot() -> SwitchSnapshot {
         model_time_ns: 1_001_000,
         cell_bytes: 256,
         worker_busy_ns: None,
-        ports: vec![port, unused],
+        ports: vec![port, port_without_device],
         pools: vec![pool],
         events: Vec::new(),
         watchdog: None,

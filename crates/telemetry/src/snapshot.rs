@@ -1,4 +1,4 @@
-//! A switch's counters and gauges at one moment, as its driver copies them out.
+//! Snapshots: copies of all counters and gauges of a switch at one model time.
 
 use xoff_dataplane::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers};
 use xoff_dataplane::ids::PRIORITIES;
@@ -7,75 +7,76 @@ use xoff_dataplane::{DropReason, SwitchEvent};
 
 use super::{BalancingSnapshot, WatchdogReport};
 
-/// One switch at one moment of model time.
+/// A copy of the counters and states of a switch at one model time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchSnapshot {
     /// Host name of the switch.
     pub name: String,
-    /// Model time of the copy, in nanoseconds.
+    /// Model time of the snapshot in nanoseconds.
     pub model_time_ns: u64,
-    /// Buffer cell in bytes (SAI `SHARED_BUFFER_CELL_SIZE`): turns cells into bytes.
+    /// Size of a buffer cell in bytes (`SAI_SWITCH_ATTR_SHARED_BUFFER_CELL_SIZE`).
     pub cell_bytes: u32,
-    /// Wall time in which the switch's thread had something to do, in nanoseconds since it started; `None` in virtual time.
+    /// Wall time in which the switch worker was busy since its start, in nanoseconds. `None` in virtual time.
     pub worker_busy_ns: Option<u64>,
-    /// The ports, in the order of the configuration.
+    /// The ports in the order of the configuration.
     pub ports: Vec<PortSnapshot>,
-    /// The buffer pools.
+    /// The ingress and egress pools.
     pub pools: Vec<PoolSnapshot>,
-    /// What the switch has told its operator, in the order of its times.
+    /// The events of the switch in the order of their times.
     pub events: Vec<SwitchEvent>,
-    /// The PFC watchdog, if it watches anything.
+    /// The PFC watchdog. `None` if it watches no queue.
     pub watchdog: Option<WatchdogReport>,
-    /// Groups of links, and who goes where.
+    /// Load balancing groups and flow moves.
     pub balancing: BalancingSnapshot,
 }
 
-/// One port at one moment.
+/// A copy of the counters and states of one port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortSnapshot {
-    /// Name, such as `Ethernet0`.
+    /// Name of the port, such as `Ethernet0`.
     pub name: String,
-    /// The network device behind it; none for a port without one.
+    /// Network device of the port. `None` for a port without a device.
     pub device: Option<String>,
-    /// How frames are moved: `packet`, `tap`, `link`, `pnet` or `xdp`.
+    /// Port backend: `packet`, `tap`, `link`, `pnet` or `xdp`. `None` for a port without a device.
     pub backend: Option<String>,
-    /// Configured up, and its device has a carrier.
+    /// Whether the port is configured up and its device has a carrier.
     pub up: bool,
     /// Model speed in Mb/s.
     pub speed_mbps: u32,
-    /// What the data plane counted.
+    /// Counters of the data plane.
     pub counters: PortCounters,
-    /// Transmit time the host missed and could not catch up, in nanoseconds of model time.
+    /// Transmit time that the machine missed and could not make up for, in nanoseconds of model time.
     pub tx_deficit_ns: u64,
     /// Buffer use of the priority groups.
     pub pgs: [PgBuffers; PRIORITIES],
     /// Buffer use of the egress queues.
     pub queues: [QueueBuffers; PRIORITIES],
-    /// Pauses that the peer asked for, per priority.
+    /// Received pauses of each priority.
     pub pause_history: [PauseHistory; PRIORITIES],
-    /// Bit *n*: PFC is on for priority *n* (`pfc_enable`).
+    /// Priorities with PFC (`pfc_enable`). Bit *n* stands for priority *n*.
     pub pfc_enabled: u8,
-    /// Pauses of every priority are obeyed (`pfc_asym`).
+    /// Whether the port honours pauses of all priorities (`pfc_asym`).
     pub pfc_asymmetric: bool,
-    /// Bit *n*: the peer pauses priority *n* now.
+    /// Priorities that the peer pauses now. Bit *n* stands for priority *n*.
     pub paused: u8,
-    /// Bit *n*: priority group *n* is in XOFF now.
+    /// Priority groups that are in XOFF now. Bit *n* stands for priority group *n*.
     pub xoff: u8,
-    /// Frames the host lost before the switch saw them; not a drop of the model, and a taint.
+    /// Frames that the machine lost before they reached the switch. They are a taint and not a drop of the
+    /// model.
     pub host_lost: u64,
-    /// Frames that came faster than the link and waited on "the wire".
+    /// Frames that arrived faster than the model speed and had to wait.
     pub wire_waits: u64,
-    /// Frames that passed and are missing in a recording of the port (`--pcap`).
+    /// Frames that are missing in a recording of the port (`--pcap`).
     pub pcap_missed: u64,
-    /// For each reason with a buffer limit behind it: the limit that decided the latest drop, in words.
+    /// The buffer limit that caused the latest drop, for each drop reason with a limit.
     pub drop_limits: Vec<(DropReason, String)>,
 }
 
-/// One buffer pool at one moment.
+/// A copy of the state of one buffer pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolSnapshot {
-    /// Name, such as `ingress_lossless_pool`.
+    /// Name of the pool, such as `ingress_lossless_pool`.
     pub name: String,
-    /// Cells in use and their peaks.
+    /// Cells in use now, and the watermarks.
     pub buffers: PoolBuffers,
 }

@@ -1,4 +1,4 @@
-//! A switch in JSON: the part that a run's report and the control socket's counters have in common.
+//! The report of a switch: its JSON form in the report of a run and in the replies of the control socket.
 
 use std::collections::BTreeMap;
 
@@ -15,99 +15,105 @@ use super::watchdog::{PauseHistoryReport, WatchdogReport};
 
 const PS_PER_NS: u64 = 1_000;
 
-/// One switch. Times are model time; bytes are octets from destination address to FCS.
+/// The report of one switch. Times are model time. Bytes count from the destination address to the FCS.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct SwitchReport {
     /// Host name of the switch.
     pub name: String,
-    /// Model time of the reading, in nanoseconds since the switch started.
+    /// Model time of the snapshot, in nanoseconds since the start of the switch.
     pub model_time_ns: u64,
-    /// `SAI_SWITCH_ATTR_SHARED_BUFFER_CELL_SIZE`: the unit of buffer accounting, in bytes.
+    /// Size of a buffer cell in bytes (`SAI_SWITCH_ATTR_SHARED_BUFFER_CELL_SIZE`).
     pub cell_bytes: u32,
-    /// Wall time in which the switch's worker had something to do, in nanoseconds since it started; left out in virtual time.
+    /// Wall time in which the switch worker was busy since its start, in nanoseconds. The field is omitted in
+    /// virtual time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_busy_ns: Option<u64>,
-    /// `SAI_SWITCH_STAT_TX_TRIM_PACKETS`: trimmed packets sent, the sum over the ports.
+    /// `SAI_SWITCH_STAT_TX_TRIM_PACKETS`: sum of the trimmed packets that the ports have sent.
     #[serde(default)]
     pub tx_trim_packets: u64,
-    /// `SAI_SWITCH_STAT_DROPPED_TRIM_PACKETS`: trimmed packets that were dropped after all, the sum over the ports.
+    /// `SAI_SWITCH_STAT_DROPPED_TRIM_PACKETS`: sum of the trimmed packets that the ports have dropped.
     #[serde(default)]
     pub dropped_trim_packets: u64,
-    /// The ports, in the order of the configuration.
+    /// The ports in the order of the configuration.
     pub ports: Vec<PortReport>,
-    /// The buffer pools.
+    /// The ingress and egress pools.
     pub pools: Vec<PoolReport>,
-    /// The PFC watchdog; left out where it watches nothing.
+    /// The PFC watchdog. The field is omitted if it watches no queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pfc_watchdog: Option<WatchdogReport>,
-    /// Groups of equal-cost next hops and LAGs; left out where there are none.
+    /// Load balancing groups. The field is omitted if the switch has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_balancing: Option<LoadBalancingReport>,
 }
 
-/// One port. In arrays of eight, the index is the priority, priority group or queue; in arrays of
-/// sixteen, the traffic class.
+/// The report of one port. The index of an array of eight is the priority, priority group or queue. The index
+/// of an array of sixteen is the traffic class.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct PortReport {
-    /// Name, such as `Ethernet0`.
+    /// Name of the port, such as `Ethernet0`.
     pub name: String,
-    /// The network device behind it; null for a port without one.
+    /// Network device of the port. Null for a port without a device.
     pub device: Option<String>,
-    /// How frames are moved: `packet`, `tap`, `link`, `pnet`, `xdp`; null without a device.
+    /// Port backend: `packet`, `tap`, `link`, `pnet` or `xdp`. Null for a port without a device.
     pub backend: Option<String>,
-    /// Configured up, and its device has a carrier.
+    /// Whether the port is configured up and its device has a carrier.
     pub up: bool,
     /// Model speed in Mb/s.
     pub speed_mbps: u32,
-    /// Sum of wire times (preamble and gap included) over `tx_span_ns`, 0 to 1; null before the first departure.
+    /// Share of `tx_span_ns` in which the link was busy, 0 to 1. Preamble and gap count as busy. Null before
+    /// the first departure.
     pub tx_utilisation: Option<f64>,
-    /// From the start of the first departure to the end of the last, in nanoseconds.
+    /// Time from the start of the first departure to the end of the last, in nanoseconds.
     pub tx_span_ns: u64,
-    /// Time within the span that the host missed and could not catch up, in nanoseconds: the link stood idle for
-    /// want of CPU, not of frames. `tx_utilisation + tx_deficit_ns / tx_span_ns` is what the model did.
+    /// Transmit time in the span that the machine missed and could not make up for, in nanoseconds. The link
+    /// was idle because of missing CPU time, although frames were waiting. The model would have used the
+    /// share `tx_utilisation + tx_deficit_ns / tx_span_ns`.
     pub tx_deficit_ns: u64,
-    /// Frames received, dropped ones included; PAUSE and PFC not.
+    /// Frames received, including dropped frames. PAUSE and PFC frames do not count.
     pub rx_packets: u64,
-    /// `SAI_PORT_STAT_IF_IN_OCTETS`.
+    /// `SAI_PORT_STAT_IF_IN_OCTETS`: bytes received.
     pub rx_bytes: u64,
-    /// Frames received per traffic class.
+    /// Frames received by traffic class.
     pub rx_class_packets: [u64; TRAFFIC_CLASSES],
-    /// Frames received that were for the switch itself, and went nowhere else: ARP, neighbour discovery, pings.
+    /// Frames received for the switch itself only: ARP, neighbour discovery and echo requests.
     #[serde(default)]
     pub rx_own_packets: u64,
-    /// Frames sent; PAUSE and PFC not.
+    /// Frames sent. PAUSE and PFC frames do not count.
     pub tx_packets: u64,
-    /// `SAI_PORT_STAT_IF_OUT_OCTETS`.
+    /// `SAI_PORT_STAT_IF_OUT_OCTETS`: bytes sent.
     pub tx_bytes: u64,
-    /// Frames sent per traffic class.
+    /// Frames sent by traffic class.
     pub tx_class_packets: [u64; TRAFFIC_CLASSES],
-    /// `SAI_PORT_STAT_PFC_n_RX_PKTS`: PFC frames received with the bit of the priority set, XON included.
+    /// `SAI_PORT_STAT_PFC_n_RX_PKTS`: PFC frames received with the enable bit of the priority, including XON
+    /// frames.
     pub pfc_rx: [u64; PRIORITIES],
-    /// `SAI_PORT_STAT_PFC_n_TX_PKTS`: PFC frames sent with the bit of the priority set, XON included.
+    /// `SAI_PORT_STAT_PFC_n_TX_PKTS`: PFC frames sent with the enable bit of the priority, including XON
+    /// frames.
     pub pfc_tx: [u64; PRIORITIES],
-    /// PFC frames received, whatever their bits.
+    /// PFC frames received with any enable bits.
     pub pfc_rx_frames: u64,
-    /// PFC frames sent, whatever their bits.
+    /// PFC frames sent with any enable bits.
     pub pfc_tx_frames: u64,
     /// `SAI_PORT_STAT_PFC_n_ON2OFF_RX_PKTS`: received pauses that stopped a running priority.
     pub pfc_on2off_rx: [u64; PRIORITIES],
-    /// Times a priority group of this port went from XON to XOFF.
+    /// Number of times that the priority group entered XOFF.
     pub xoff_transitions: [u64; PRIORITIES],
-    /// `SAI_PORT_STAT_PFC_n_RX_PAUSE_DURATION`: time the peer held this port's priority paused, in nanoseconds.
+    /// `SAI_PORT_STAT_PFC_n_RX_PAUSE_DURATION`: time in which the peer paused the priority, in nanoseconds.
     pub paused_ns: [u64; PRIORITIES],
-    /// `SAI_PORT_STAT_PFC_n_TX_PAUSE_DURATION`: time this port asked its peer to pause, in nanoseconds.
+    /// `SAI_PORT_STAT_PFC_n_TX_PAUSE_DURATION`: time in which the port asked its peer to pause, in
+    /// nanoseconds.
     pub pausing_ns: [u64; PRIORITIES],
-    /// The peer pauses the priority at this moment.
+    /// Whether the peer pauses the priority now.
     pub paused_now: [bool; PRIORITIES],
-    /// The priority group is in XOFF at this moment.
+    /// Whether the priority group is in XOFF now.
     pub xoff_now: [bool; PRIORITIES],
-    /// PFC is on for the priority (`pfc_enable`).
+    /// Whether PFC is enabled for the priority (`pfc_enable`).
     #[serde(default)]
     pub pfc_enabled: [bool; PRIORITIES],
-    /// Pauses of every priority are obeyed (`pfc_asym`).
+    /// Whether the port honours pauses of all priorities (`pfc_asym`).
     #[serde(default)]
     pub pfc_asymmetric: bool,
-    /// Pauses that the peer asked for, of each priority.
+    /// Received pauses of each priority.
     #[serde(default)]
     pub pause_history: [PauseHistoryReport; PRIORITIES],
     /// `SAI_PORT_STAT_PAUSE_RX_PKTS`: 802.3x PAUSE frames received.
@@ -115,52 +121,56 @@ pub struct PortReport {
     /// `SAI_PORT_STAT_PAUSE_TX_PKTS`: 802.3x PAUSE frames sent.
     #[serde(default)]
     pub pause_tx: u64,
-    /// Time the peer held the whole port by 802.3x pauses, in nanoseconds.
+    /// Time in which the peer paused the whole port with 802.3x PAUSE frames, in nanoseconds.
     #[serde(default)]
     pub global_paused_ns: u64,
-    /// Time this port asked its peer to pause altogether, in nanoseconds.
+    /// Time in which the port asked its peer to pause the whole port, in nanoseconds.
     #[serde(default)]
     pub global_pausing_ns: u64,
-    /// Link quality messages received and understood; they are in no other counter.
+    /// Valid link quality messages received. No other counter includes them.
     #[serde(default)]
     pub link_quality_rx_frames: u64,
-    /// Link quality messages sent.
+    /// Link quality messages sent. No other counter includes them.
     #[serde(default)]
     pub link_quality_tx_frames: u64,
-    /// `SAI_PORT_STAT_ECN_MARKED_PACKETS`: frames marked CE.
+    /// `SAI_PORT_STAT_ECN_MARKED_PACKETS`: packets that the port marked CE.
     pub ecn_marked: u64,
-    /// `SAI_PORT_STAT_TRIM_PACKETS`: packets that found a queue full and were trimmed, the sum over the queues.
+    /// `SAI_PORT_STAT_TRIM_PACKETS`: packets that were trimmed because their queue was full, the sum over the
+    /// queues.
     #[serde(default)]
     pub trim_packets: u64,
     /// `SAI_PORT_STAT_TX_TRIM_PACKETS`: trimmed packets sent.
     #[serde(default)]
     pub tx_trim_packets: u64,
-    /// `SAI_PORT_STAT_DROPPED_TRIM_PACKETS`: trimmed packets that found no room either, or were flushed.
+    /// `SAI_PORT_STAT_DROPPED_TRIM_PACKETS`: trimmed packets that were dropped or flushed.
     #[serde(default)]
     pub dropped_trim_packets: u64,
-    /// Frames dropped, by reason; reasons that never happened are left out.
+    /// Frames dropped by reason. Reasons without a drop are omitted.
     pub drops: BTreeMap<String, u64>,
-    /// The same by traffic class: reason to sixteen counts.
+    /// Frames dropped by reason and traffic class.
     pub drops_by_class: BTreeMap<String, [u64; TRAFFIC_CLASSES]>,
-    /// The buffer limit that decided the latest drop of each reason that has one: which limit, and cells in use,
-    /// allowed and wanted.
+    /// The buffer limit that caused the latest drop, for each drop reason with a limit. The text has the name
+    /// of the limit and the cells in use, allowed and requested.
     #[serde(default)]
     pub drop_limits: BTreeMap<String, String>,
-    /// Frames the host lost before the switch saw them: outside the model, so each taints the run.
+    /// Frames that the machine lost before they reached the switch. They are outside the model and taint the
+    /// run.
     pub host_lost: u64,
-    /// Frames that came faster than the link carries and waited for their turn on the wire.
+    /// Frames that arrived faster than the model speed and had to wait.
     pub wire_waits: u64,
-    /// Frames that passed the port and are missing in its recording (`--pcap`), because it could not be written as fast;
-    /// known at the end of a run, and no taint: the switch has them.
+    /// Frames that are missing in the recording of the port (`--pcap`), because the file could not be written
+    /// fast enough. The number is known at the end of a run. It is no taint, because the switch processed the
+    /// frames.
     #[serde(default)]
     pub pcap_missed: u64,
-    /// Ingress priority groups 0 to 7.
+    /// Priority groups 0 to 7.
     pub priority_groups: Vec<PriorityGroupReport>,
     /// Egress queues 0 to 7.
     pub queues: Vec<QueueReport>,
 }
 
-/// An ingress priority group, under SAI's names. Watermarks are peaks since the last clear, in bytes of whole cells.
+/// The report of one priority group, with the names of SAI. Watermarks are the largest values since the last
+/// clear, in bytes of whole cells.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -187,7 +197,8 @@ pub struct PriorityGroupReport {
     pub headroom_watermark_bytes: u64,
 }
 
-/// An egress queue, under SAI's names. Watermarks are peaks since the last clear, in bytes of whole cells.
+/// The report of one egress queue, with the names of SAI. Watermarks are the largest values since the last
+/// clear, in bytes of whole cells.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -222,14 +233,15 @@ pub struct QueueReport {
     pub shared_watermark_bytes: u64,
 }
 
-/// A buffer pool, under SAI's names. Watermarks are peaks since the last clear, in bytes of whole cells.
+/// The report of one buffer pool, with the names of SAI. Watermarks are the largest values since the last
+/// clear, in bytes of whole cells.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,
     reason = "the serialised names are SAI's own and docs/report.md describes them"
 )]
 pub struct PoolReport {
-    /// Name, such as `ingress_lossless_pool`.
+    /// Name of the pool, such as `ingress_lossless_pool`.
     pub name: String,
     #[serde(rename = "SAI_BUFFER_POOL_STAT_CURR_OCCUPANCY_BYTES")]
     pub current_bytes: u64,
@@ -242,7 +254,7 @@ pub struct PoolReport {
 }
 
 impl SwitchReport {
-    /// The JSON form of a snapshot.
+    /// Converts a snapshot to the JSON form.
     pub fn new(snapshot: &SwitchSnapshot) -> SwitchReport {
         let cell = snapshot.cell_bytes;
         let trims = |count: fn(TrimCounters) -> u64| -> u64 {
@@ -273,12 +285,12 @@ impl SwitchReport {
 }
 
 impl PortReport {
-    /// Whether priority groups use each priority's own number is the configuration's choice; here the index of
-    /// `xoff_transitions` and `xoff_now` is the group's.
+    /// Converts a snapshot of a port. In `xoff_transitions` and `xoff_now` the index is the number of the
+    /// priority group, which can differ from the priority.
     fn new(port: &PortSnapshot, cell_bytes: u32) -> PortReport {
         let counters = &port.counters;
         let trims = counters.trims();
-        let (span_ps, utilisation) = utilisation(counters);
+        let (span_ps, utilisation) = span_and_utilisation(counters);
         let pgs = counters.pgs.iter().zip(&port.pgs);
         let queues = counters.queues.iter().zip(&port.queues);
         PortReport {
@@ -305,9 +317,9 @@ impl PortReport {
             xoff_transitions: counters.pgs.map(|pg| pg.xoff_transitions),
             paused_ns: counters.rx_pause_ps.map(|ps| ps / PS_PER_NS),
             pausing_ns: counters.tx_pause_ps.map(|ps| ps / PS_PER_NS),
-            paused_now: bits(port.paused),
-            xoff_now: bits(port.xoff),
-            pfc_enabled: bits(port.pfc_enabled),
+            paused_now: mask_to_bools(port.paused),
+            xoff_now: mask_to_bools(port.xoff),
+            pfc_enabled: mask_to_bools(port.pfc_enabled),
             pfc_asymmetric: port.pfc_asymmetric,
             pause_history: port.pause_history.map(|history| PauseHistoryReport {
                 transitions: history.transitions,
@@ -325,11 +337,11 @@ impl PortReport {
             trim_packets: trims.trimmed,
             tx_trim_packets: trims.sent,
             dropped_trim_packets: trims.dropped,
-            drops: happened(counters)
+            drops: nonzero_drops(counters)
                 .map(|(name, classes)| (name, classes.iter().sum()))
                 .collect(),
-            drops_by_class: happened(counters).collect(),
-            drop_limits: limits(port),
+            drops_by_class: nonzero_drops(counters).collect(),
+            drop_limits: drop_limits_by_name(port),
             host_lost: port.host_lost,
             wire_waits: port.wire_waits,
             pcap_missed: port.pcap_missed,
@@ -340,12 +352,13 @@ impl PortReport {
         }
     }
 
-    /// Frames dropped, whatever the reason.
+    /// Number of dropped frames, summed over all reasons.
     pub fn dropped(&self) -> u64 {
         self.drops.values().sum()
     }
 
-    /// Utilisation with the recorded deficit added: what the link would have carried on a host that kept up.
+    /// Utilisation of the link as if the machine had missed no transmit time: `tx_utilisation + tx_deficit_ns
+    /// / tx_span_ns`.
     pub fn tx_utilisation_with_deficit(&self) -> Option<f64> {
         let deficit = self.tx_deficit_ns as f64 / self.tx_span_ns.max(1) as f64;
         self.tx_utilisation.map(|utilisation| utilisation + deficit)
@@ -354,9 +367,9 @@ impl PortReport {
 
 impl PriorityGroupReport {
     fn new(counters: &PgCounters, buffers: &PgBuffers, cell_bytes: u32) -> PriorityGroupReport {
-        let (current_bytes, watermark_bytes) = in_bytes(buffers.total, cell_bytes);
-        let (shared_current_bytes, shared_watermark_bytes) = in_bytes(buffers.shared, cell_bytes);
-        let (headroom_current_bytes, headroom_watermark_bytes) = in_bytes(buffers.headroom, cell_bytes);
+        let (current_bytes, watermark_bytes) = gauge_in_bytes(buffers.total, cell_bytes);
+        let (shared_current_bytes, shared_watermark_bytes) = gauge_in_bytes(buffers.shared, cell_bytes);
+        let (headroom_current_bytes, headroom_watermark_bytes) = gauge_in_bytes(buffers.headroom, cell_bytes);
         PriorityGroupReport {
             packets: counters.packets,
             bytes: counters.bytes,
@@ -373,7 +386,7 @@ impl PriorityGroupReport {
 
 impl QueueReport {
     fn new(counters: &QueueCounters, buffers: &QueueBuffers, cell_bytes: u32) -> QueueReport {
-        let (current_bytes, watermark_bytes) = in_bytes(buffers.total, cell_bytes);
+        let (current_bytes, watermark_bytes) = gauge_in_bytes(buffers.total, cell_bytes);
         QueueReport {
             packets: counters.packets,
             bytes: counters.bytes,
@@ -387,20 +400,22 @@ impl QueueReport {
             ecn_marked_bytes: counters.wred_ecn_marked_bytes,
             current_bytes,
             watermark_bytes,
-            shared_watermark_bytes: in_bytes(buffers.shared, cell_bytes).1,
+            shared_watermark_bytes: gauge_in_bytes(buffers.shared, cell_bytes).1,
         }
     }
 }
 
 impl PoolReport {
-    /// Whether headroom was ever taken from it, or may be by its name: SONiC lists the ingress lossless pool alone.
+    /// Returns whether the pool has headroom. This is the case if headroom was used, or if the pool has the
+    /// SONiC name of the ingress lossless pool.
     pub fn has_headroom(&self) -> bool {
         self.headroom_watermark_bytes > 0 || self.name.starts_with("ingress_lossless")
     }
 
     fn new(pool: &PoolSnapshot, cell_bytes: u32) -> PoolReport {
-        let (current_bytes, watermark_bytes) = in_bytes(pool.buffers.shared, cell_bytes);
-        let (headroom_current_bytes, headroom_watermark_bytes) = in_bytes(pool.buffers.headroom, cell_bytes);
+        let (current_bytes, watermark_bytes) = gauge_in_bytes(pool.buffers.shared, cell_bytes);
+        let (headroom_current_bytes, headroom_watermark_bytes) =
+            gauge_in_bytes(pool.buffers.headroom, cell_bytes);
         PoolReport {
             name: pool.name.clone(),
             current_bytes,
@@ -411,15 +426,15 @@ impl PoolReport {
     }
 }
 
-/// Current use and peak, in bytes.
-fn in_bytes(gauge: Gauge, cell_bytes: u32) -> (u64, u64) {
+/// Current use and watermark of a gauge in bytes.
+fn gauge_in_bytes(gauge: Gauge, cell_bytes: u32) -> (u64, u64) {
     let bytes = |cells: u32| u64::from(cells) * u64::from(cell_bytes);
     (bytes(gauge.current_cells), bytes(gauge.peak_cells))
 }
 
-/// The span from first to last departure in picoseconds, and the part of it the link was busy.
-fn utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
-    // `tx_first_ps` is the maximum before the first departure, so that an unused port has no span.
+/// The span from first to last departure in picoseconds, and the share of it in which the link was busy.
+fn span_and_utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
+    // Before the first departure, `tx_first_ps` is the largest value, so an unused port has no span.
     let span_ps = counters.tx_last_ps.saturating_sub(counters.tx_first_ps);
     (
         span_ps,
@@ -427,16 +442,16 @@ fn utilisation(counters: &PortCounters) -> (u64, Option<f64>) {
     )
 }
 
-/// The limits behind drops, by the reasons' names.
-fn limits(port: &PortSnapshot) -> BTreeMap<String, String> {
+/// The buffer limits of the latest drops by the name of the drop reason.
+fn drop_limits_by_name(port: &PortSnapshot) -> BTreeMap<String, String> {
     port.drop_limits
         .iter()
         .map(|(reason, limit)| (reason.name().to_owned(), limit.clone()))
         .collect()
 }
 
-/// The drop reasons that happened, with their counts per class.
-fn happened(counters: &PortCounters) -> impl Iterator<Item = (String, [u64; TRAFFIC_CLASSES])> + '_ {
+/// The drop reasons with at least one drop, and their counts by class.
+fn nonzero_drops(counters: &PortCounters) -> impl Iterator<Item = (String, [u64; TRAFFIC_CLASSES])> + '_ {
     DropReason::ALL
         .iter()
         .zip(&counters.drops)
@@ -444,12 +459,12 @@ fn happened(counters: &PortCounters) -> impl Iterator<Item = (String, [u64; TRAF
         .map(|(reason, classes)| (reason.name().to_owned(), *classes))
 }
 
-/// The bits of a mask, bit 0 first.
-fn bits(mask: u8) -> [bool; PRIORITIES] {
+/// The bits of a mask. Bit 0 is first.
+fn mask_to_bools(mask: u8) -> [bool; PRIORITIES] {
     std::array::from_fn(|bit| mask & (1 << bit) != 0)
 }
 
-/// What a drop reason of a report means, in a sentence; nothing for a name this version does not know.
+/// Describes a drop reason in a sentence. Returns `None` for an unknown name.
 pub fn describe_drop(name: &str) -> Option<&'static str> {
     DropReason::ALL
         .iter()

@@ -1,18 +1,19 @@
-//! Tables of counters on a terminal.
+//! Tables for a terminal.
 
 use comfy_table::{Cell, CellAlignment, ContentLineStyle, LineStyle, Table, TableStyle};
 
 use super::SwitchReport;
-use super::number::grouped;
+use super::number::group_thousands;
 use super::switch::describe_drop;
 
-/// SONiC's look (tabulate's "simple"): headers, a dashed line, two blanks between columns.
+/// The style of SONiC tables (`simple` of tabulate): headers, a dashed line, two blanks between columns.
 const SIMPLE: TableStyle = TableStyle::new()
     .header_lines(ContentLineStyle::none().junction(' '))
     .header_separator(LineStyle::none().fill('-').junction(' '))
     .content_lines(ContentLineStyle::none().junction(' '));
 
-/// A table in SONiC's look; the first `text_columns` columns are aligned left, the others, numbers, right.
+/// Formats a table in the style of SONiC. The first `text_columns` columns are aligned left, and the others
+/// right.
 pub fn simple_table(header: &[&str], text_columns: usize, rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table
@@ -33,8 +34,9 @@ pub fn simple_table(header: &[&str], text_columns: usize, rows: Vec<Vec<String>>
     text
 }
 
-/// Counts per class in a word: `3: 1,204  4: 7`, or a dash where all are zero.
-pub fn numbers(counts: &[u64], form: impl Fn(u64) -> String) -> String {
+/// Formats counts by class on one line, such as `3: 1,204  4: 7`. The result is a dash if all counts are
+/// zero.
+pub fn format_counts_by_class(counts: &[u64], form: impl Fn(u64) -> String) -> String {
     let words: Vec<String> = counts
         .iter()
         .enumerate()
@@ -48,7 +50,7 @@ pub fn numbers(counts: &[u64], form: impl Fn(u64) -> String) -> String {
     }
 }
 
-/// Every reason on every port; nothing if no switch dropped a frame.
+/// Formats the drops of all ports by reason. Returns `None` if no switch dropped a frame.
 pub fn drops_table(switches: &[SwitchReport]) -> Option<String> {
     let mut rows = Vec::new();
     for switch in switches {
@@ -58,9 +60,9 @@ pub fn drops_table(switches: &[SwitchReport]) -> Option<String> {
                     format!("{} {}", switch.name, port.name),
                     reason.clone(),
                     describe_drop(reason).unwrap_or("-").to_owned(),
-                    numbers(classes, grouped),
+                    format_counts_by_class(classes, group_thousands),
                 ]);
-                // Under it, the limit that decided: what there is to tune.
+                // The next row has the limit that caused the latest drop. It tells which setting to change.
                 if let Some(limit) = port.drop_limits.get(reason) {
                     let limit = format!("Latest: {limit}.");
                     rows.push(vec![String::new(), String::new(), limit, String::new()]);

@@ -1,46 +1,47 @@
-//! The PFC watchdog of a switch in JSON: what it is told, what it has seen and done, and each storm.
+//! The report of the PFC watchdog: configuration, counters and storms.
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::{StormCounters, WatchdogStats, WatchdogStatus};
 
-/// The PFC watchdog of a switch. Times of events are model time.
+/// The report of the PFC watchdog of a switch. Times of events are model time.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct WatchdogReport {
-    /// `PFC_WD|GLOBAL POLL_INTERVAL`, or what holds without it, in milliseconds.
+    /// Poll interval in milliseconds (`PFC_WD|GLOBAL` `POLL_INTERVAL`).
     pub poll_interval_ms: u64,
-    /// `BIG_RED_SWITCH`: every watched queue drops.
+    /// Whether the big red switch is on (`BIG_RED_SWITCH`). All watched queues then drop their frames.
     pub big_red_switch: bool,
-    /// Whose rule holds for empty queues: `broadcom`, `nvidia` or `vs`.
+    /// The rule for a paused queue without waiting frames: `broadcom`, `nvidia` or `vs`.
     pub rule: String,
     /// Ports with a watchdog, in the order of the configuration.
     pub ports: Vec<WatchdogPort>,
-    /// Watched queues, by port and number.
+    /// Watched queues, sorted by port and number.
     pub queues: Vec<WatchdogQueue>,
-    /// Storms, in the order of their detection.
+    /// Storms in the order of their detection.
     pub storms: Vec<StormReport>,
-    /// Events that were not kept, since there were too many: `storms` ends before them.
+    /// Number of events that did not fit into the event list. The storms of these events are missing in
+    /// `storms`.
     pub events_missed: u64,
 }
 
-/// What the watchdog of a port is told (`PFC_WD|<port>`).
+/// The watchdog configuration of a port (`PFC_WD|<port>`).
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct WatchdogPort {
     /// Name of the port.
     pub port: String,
-    /// `drop`, `forward` or `alert`.
+    /// Watchdog action: `drop`, `forward` or `alert`.
     pub action: String,
-    /// In milliseconds.
+    /// Detection time in milliseconds.
     pub detection_time_ms: u64,
-    /// In milliseconds; null: storms are never over.
+    /// Restoration time in milliseconds. Null: a storm is never restored.
     pub restoration_time_ms: Option<u64>,
-    /// Whether pauses are shown one by one.
+    /// Whether the history of pauses is recorded.
     pub pfc_stat_history: bool,
-    /// Numbers of the queues it watches.
+    /// Numbers of the watched queues.
     pub queues: Vec<u8>,
 }
 
-/// What the watchdog has seen and done at a queue, under the names of SONiC's `COUNTERS_DB`. Frames are those during storms:
-/// sent by the queue, and received in its priority group of the port.
+/// The watchdog counters of a queue, with the names of SONiC `COUNTERS_DB`. The frame counters cover storms
+/// only: frames sent by the queue, and frames received in the priority group of the port.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[allow(
     missing_docs,
@@ -76,7 +77,7 @@ pub struct WatchdogQueue {
 }
 
 impl WatchdogQueue {
-    /// A queue of a port.
+    /// Converts the counters of a queue.
     pub fn new(port: &str, queue: u8, stats: &WatchdogStats) -> WatchdogQueue {
         let (total, last) = (&stats.total, &stats.last);
         WatchdogQueue {
@@ -84,7 +85,7 @@ impl WatchdogQueue {
             queue,
             status: match stats.status {
                 WatchdogStatus::Operational => "operational",
-                // As SONiC, which has no word of its own for the big red switch.
+                // SONiC has no separate status for the big red switch.
                 WatchdogStatus::Stormed | WatchdogStatus::BigRedSwitch => "stormed",
             }
             .to_owned(),
@@ -101,40 +102,41 @@ impl WatchdogQueue {
         }
     }
 
-    /// Whether a storm is on, or the big red switch.
+    /// Returns whether the queue is in a storm or the big red switch is on.
     pub fn is_stormed(&self) -> bool {
         self.status == "stormed"
     }
 }
 
-/// A storm.
+/// The report of one storm.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct StormReport {
-    /// Name of the port whose peer held it.
+    /// Name of the port.
     pub port: String,
     /// Number of the queue.
     pub queue: u8,
-    /// What was done about it: `drop`, `forward` or `alert`.
+    /// The watchdog action of the storm: `drop`, `forward` or `alert`.
     pub action: String,
-    /// When it was detected, in nanoseconds.
+    /// Model time of the detection in nanoseconds.
     pub detected_ns: u64,
-    /// How long the queue had been paused by then, or without progress if that is shorter, in nanoseconds.
+    /// Time in nanoseconds that the queue had been paused at the detection. It is the time without progress
+    /// if that time is shorter.
     pub paused_ns: u64,
-    /// When it was over, in nanoseconds; null: it is not.
+    /// Model time of the restore in nanoseconds. Null if the storm is not over.
     pub restored_ns: Option<u64>,
-    /// Frames the queue sent during it.
+    /// Frames that the queue sent during the storm.
     pub tx_packets: u64,
-    /// Frames for the queue that were dropped, those that waited at its detection included.
+    /// Frames for the queue that were dropped, including the frames that waited at the detection.
     pub tx_dropped_packets: u64,
-    /// Frames accepted in the queue's priority group of the port.
+    /// Frames accepted in the priority group of the port during the storm.
     pub rx_packets: u64,
-    /// Frames dropped there.
+    /// Frames dropped in the priority group of the port during the storm.
     pub rx_dropped_packets: u64,
 }
 
 impl StormReport {
-    /// Enters the frames of the storm.
-    pub fn count(&mut self, storm: &StormCounters) {
+    /// Sets the frame counters.
+    pub fn set_counters(&mut self, storm: &StormCounters) {
         self.tx_packets = storm.tx_packets;
         self.tx_dropped_packets = storm.tx_dropped_packets;
         self.rx_packets = storm.rx_packets;
@@ -142,15 +144,15 @@ impl StormReport {
     }
 }
 
-/// Pauses of one priority that a port has received (`show pfc counters --history`).
+/// The received pauses of one priority of a port (`show pfc counters --history`).
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct PauseHistoryReport {
-    /// Times the priority was stopped while it ran.
+    /// Number of times that a pause stopped the running priority.
     pub transitions: u64,
-    /// Time it was stopped, in nanoseconds.
+    /// Total pause time in nanoseconds.
     pub total_pause_ns: u64,
-    /// How long the latest pause lasted, or has lasted so far, in nanoseconds.
+    /// Duration of the latest pause so far, in nanoseconds.
     pub recent_pause_ns: u64,
-    /// When the latest pause began, in nanoseconds of model time; null: there was none.
+    /// Model time at which the latest pause began, in nanoseconds. Null if the port has received no pause.
     pub recent_pause_at_ns: Option<u64>,
 }

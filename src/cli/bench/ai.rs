@@ -12,7 +12,7 @@ use xoff_lab::plan::{LabPlan, TimeMode};
 use xoff_lab::{Chosen, LOAD_BALANCING, Seeds, load_with, units};
 use xoff_measure::ai::{Collective, Fabric, Outcome, Setting, Setup, Subject, draft, result, run};
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{allowed_cpus, rate, write_text};
+use xoff_telemetry::{allowed_cpus, format_bit_rate, write_result_file};
 
 /// `xoff bench ai`
 #[derive(Clone, Debug, Args)]
@@ -122,7 +122,7 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
     let given = options.result.give(&result);
     if let Some(path) = &options.draft {
         let text = draft(&setup, &result, seeds.len(), &outcome.anomalies);
-        write_text("--draft", path, &text)?;
+        write_result_file("--draft", path, &text)?;
     }
     let exit = given?;
     match outcome.anomalies.is_empty() {
@@ -210,7 +210,7 @@ fn of_fabric(options: &BenchAi) -> Result<(Vec<Subject>, Setup), Failure> {
         topology: format!(
             "{} at {}",
             options.fabric,
-            rate(u64::from(options.speed) * 1_000_000)
+            format_bit_rate(u64::from(options.speed) * 1_000_000)
         ),
         configuration: format!(
             "Preset `roce-lossless` on all switches, links of 500 ns, packets of 4096 bytes, congestion control `{}`, hosts that take \

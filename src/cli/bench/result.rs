@@ -9,7 +9,7 @@ use super::super::output;
 use xoff_lab::plot::make_folder;
 use xoff_measure::result::{BenchResult, Form};
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::write_text;
+use xoff_telemetry::write_result_file;
 
 /// Options of every bench that has figures.
 #[derive(Clone, Debug, Args)]
@@ -68,7 +68,7 @@ impl ResultArguments {
 
     fn save(&self, result: &BenchResult) -> Result<(), Failure> {
         match &self.save {
-            Some(path) => write_text("--save", path, &result.to_form(Form::Json)),
+            Some(path) => write_result_file("--save", path, &result.to_form(Form::Json)),
             None => Ok(()),
         }
     }

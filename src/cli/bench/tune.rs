@@ -16,7 +16,7 @@ use xoff_measure::tune::{
     CABLE_MAX_M, Found, Pattern, Plan, Subject, Traffic, preset_switch, result, search, sweep,
 };
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{allowed_cpus, write_text};
+use xoff_telemetry::{allowed_cpus, write_result_file};
 
 /// `xoff bench tune-buffers`
 #[derive(Clone, Debug, Args)]
@@ -222,7 +222,7 @@ fn give(
         output::print(&text)?;
     }
     if let Some(path) = &options.write {
-        write_text("--write", path, &text)?;
+        write_result_file("--write", path, &text)?;
     }
     let exit = given?;
     match found.given.dropped() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::Check;
-use xoff_telemetry::{Environment, StealMeter, allowed_cpus, nanos};
+use xoff_telemetry::{Environment, StealMeter, allowed_cpus, format_nanos};
 
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
@@ -148,7 +148,7 @@ fn stalls() -> [Check; 2] {
 }
 
 fn stall(worst: Duration) -> Check {
-    let found = format!("longest {} in 0.3 s", nanos(worst.as_nanos() as u64));
+    let found = format!("longest {} in 0.3 s", format_nanos(worst.as_nanos() as u64));
     if worst < REACTION_BUDGET / 2 {
         return Check::ok("stalls", found);
     }
@@ -156,7 +156,7 @@ fn stall(worst: Duration) -> Check {
         "stalls",
         format!(
             "{found}; a run is tainted by one of {}",
-            nanos(REACTION_BUDGET.as_nanos() as u64)
+            format_nanos(REACTION_BUDGET.as_nanos() as u64)
         ),
         "stop other work on this machine, or run labs with --dilate 10",
     )

@@ -10,7 +10,7 @@ use super::{LoadBalancingPart, ShowLoadBalancing, connect, print};
 use xoff_lab::report::Report;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{
-    GroupReport, LoadBalancingReport, MemberReport, MoveReport, ReorderedStream, ReorderingReport,
+    FlowMoveReport, GroupReport, LoadBalancingReport, MemberReport, ReorderedStream, ReorderingReport,
 };
 
 /// What stands where nothing is counted or measured.
@@ -233,8 +233,8 @@ fn reordering_text(reordering: Option<&ReorderingReport>) -> String {
     text
 }
 
-fn moves_table(moves: &[MoveReport]) -> String {
-    let row = |moved: &MoveReport| {
+fn moves_table(moves: &[FlowMoveReport]) -> String {
+    let row = |moved: &FlowMoveReport| {
         vec![
             format!("{:.6}", moved.at_ns as f64 / 1e9),
             moved.group.clone(),
@@ -255,7 +255,7 @@ fn moves_table(moves: &[MoveReport]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xoff_telemetry::TableReport;
+    use xoff_telemetry::FlowTableReport;
 
     fn member(port: &str, packets: Option<u64>) -> MemberReport {
         MemberReport {
@@ -282,7 +282,7 @@ mod tests {
             routes: 3,
             members: vec![member("Ethernet4", Some(3)), member("Ethernet8", Some(1))],
             moves: [("idle".to_owned(), 4), ("new".to_owned(), 12)].into(),
-            table: Some(TableReport {
+            table: Some(FlowTableReport {
                 flows: 12,
                 flows_max: 4096,
                 overflow_packets: 7,
@@ -318,7 +318,7 @@ Ethernet0  172.16.0.1  used            1  100000  -       -       -          -  
 
     #[test]
     fn moves_are_told_with_time_and_reason() {
-        let moved = MoveReport {
+        let moved = FlowMoveReport {
             at_ns: 1_500_000,
             group: "10.0.1.0/24".to_owned(),
             flow: "0badcafe".to_owned(),

@@ -7,8 +7,8 @@ use super::{ShowCounters, connect};
 use xoff_runtime::control::{Counters, WatermarkKind, WatermarkPart};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{
-    PortReport, PriorityGroupReport, QueueReport, SwitchReport, Taint, describe_drop, grouped, nanos,
-    numbers, percent, simple_table,
+    PortReport, PriorityGroupReport, QueueReport, SwitchReport, Taint, describe_drop, format_counts_by_class,
+    format_nanos, format_percent, group_thousands, simple_table,
 };
 
 pub(super) fn counters(options: &ShowCounters) -> Result<Exit, Failure> {
@@ -32,22 +32,27 @@ fn tables(counters: &Counters, taints: &[Taint]) -> String {
     let mut text = format!(
         "switch {}, model time {}, cells of {} bytes\n",
         switch.name,
-        nanos(switch.model_time_ns),
+        format_nanos(switch.model_time_ns),
         switch.cell_bytes
     );
     for taint in taints {
-        let _ = writeln!(text, "tainted since {}: {}", nanos(taint.since_ns), taint.cause);
+        let _ = writeln!(
+            text,
+            "tainted since {}: {}",
+            format_nanos(taint.since_ns),
+            taint.cause
+        );
     }
     let ports = &switch.ports;
     let sections = [
         ("", interfaces(ports)),
         (
             "",
-            by_eight(ports, "Port Rx", "PFC", |port| port.pfc_rx.map(grouped)),
+            by_eight(ports, "Port Rx", "PFC", |port| port.pfc_rx.map(group_thousands)),
         ),
         (
             "",
-            by_eight(ports, "Port Tx", "PFC", |port| port.pfc_tx.map(grouped)),
+            by_eight(ports, "Port Tx", "PFC", |port| port.pfc_tx.map(group_thousands)),
         ),
         (
             "Time the peer held the port's priority paused:",
@@ -117,15 +122,15 @@ fn interfaces(ports: &[PortReport]) -> String {
             if port.up { "U" } else { "D" }.to_owned(),
             port.device.clone().unwrap_or_else(|| "-".to_owned()),
             format!("{}M", port.speed_mbps),
-            grouped(port.rx_packets),
-            grouped(port.rx_bytes),
-            grouped(port.tx_packets),
-            grouped(port.tx_bytes),
-            percent(port.tx_utilisation),
-            nanos(port.tx_deficit_ns),
-            grouped(port.dropped()),
-            grouped(port.ecn_marked),
-            grouped(port.host_lost),
+            group_thousands(port.rx_packets),
+            group_thousands(port.rx_bytes),
+            group_thousands(port.tx_packets),
+            group_thousands(port.tx_bytes),
+            format_percent(port.tx_utilisation),
+            format_nanos(port.tx_deficit_ns),
+            group_thousands(port.dropped()),
+            group_thousands(port.ecn_marked),
+            group_thousands(port.host_lost),
         ]
     };
     simple_table(&header, 3, ports.iter().map(row).collect())
@@ -147,7 +152,7 @@ fn by_eight(
 }
 
 fn time(ns: u64) -> String {
-    if ns == 0 { "0".to_owned() } else { nanos(ns) }
+    if ns == 0 { "0".to_owned() } else { format_nanos(ns) }
 }
 
 fn states(port: &PortReport) -> [String; 8] {
@@ -168,7 +173,7 @@ fn array<T>(items: &[T], value: impl Fn(&T) -> u64) -> [String; 8] {
     std::array::from_fn(|at| {
         items
             .get(at)
-            .map_or_else(|| "-".to_owned(), |item| grouped(value(item)))
+            .map_or_else(|| "-".to_owned(), |item| group_thousands(value(item)))
     })
 }
 
@@ -192,13 +197,13 @@ fn queues(ports: &[PortReport]) -> String {
             rows.push(vec![
                 port.name.clone(),
                 format!("UC{number}"),
-                grouped(queue.packets),
-                grouped(queue.bytes),
-                grouped(queue.dropped_packets),
-                grouped(queue.dropped_bytes),
-                grouped(queue.wred_dropped_packets),
-                grouped(queue.ecn_marked_packets),
-                grouped(queue.ecn_marked_bytes),
+                group_thousands(queue.packets),
+                group_thousands(queue.bytes),
+                group_thousands(queue.dropped_packets),
+                group_thousands(queue.dropped_bytes),
+                group_thousands(queue.wred_dropped_packets),
+                group_thousands(queue.ecn_marked_packets),
+                group_thousands(queue.ecn_marked_bytes),
             ]);
         }
     }
@@ -224,7 +229,7 @@ fn trims(ports: &[PortReport]) -> String {
         for (number, queue) in port.queues.iter().enumerate() {
             if counts(queue) != [0; 3] {
                 let mut row = vec![port.name.clone(), format!("UC{number}")];
-                row.extend(counts(queue).map(grouped));
+                row.extend(counts(queue).map(group_thousands));
                 rows.push(row);
             }
         }
@@ -247,10 +252,10 @@ fn pools(switch: &SwitchReport) -> String {
     let rows = switch.pools.iter().map(|pool| {
         vec![
             pool.name.clone(),
-            grouped(pool.current_bytes),
-            grouped(pool.watermark_bytes),
-            grouped(pool.headroom_current_bytes),
-            grouped(pool.headroom_watermark_bytes),
+            group_thousands(pool.current_bytes),
+            group_thousands(pool.watermark_bytes),
+            group_thousands(pool.headroom_current_bytes),
+            group_thousands(pool.headroom_watermark_bytes),
         ]
     });
     simple_table(&header, 1, rows.collect())
@@ -265,7 +270,7 @@ fn drops(ports: &[PortReport]) -> String {
                 port.name.clone(),
                 reason.clone(),
                 meaning,
-                numbers(classes, grouped),
+                format_counts_by_class(classes, group_thousands),
             ]);
         }
     }
@@ -281,13 +286,13 @@ fn drops(ports: &[PortReport]) -> String {
 mod tests {
     use super::*;
     use xoff_runtime::control::COUNTERS_SCHEMA;
-    use xoff_telemetry::samples::snapshot;
+    use xoff_telemetry::samples::sample_snapshot;
 
     #[test]
     fn the_tables_of_a_switch() {
         let counters = Counters {
             schema: COUNTERS_SCHEMA.to_owned(),
-            switch: SwitchReport::new(&snapshot()),
+            switch: SwitchReport::new(&sample_snapshot()),
         };
         let text = tables(
             &counters,

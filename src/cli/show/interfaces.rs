@@ -9,7 +9,7 @@ use super::tabulate::{Text, tabulate};
 use super::{ShowInterfaceCounters, ShowTable, connect, print};
 use xoff_runtime::control::{Counters, Family, Interfaces, LagStatus};
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{PortReport, grouped};
+use xoff_telemetry::{PortReport, group_thousands};
 
 const NOTHING: &str = "N/A";
 
@@ -289,18 +289,18 @@ fn counters_table(lines: &[PortLine]) -> String {
         vec![
             line.name.clone(),
             line.state.to_owned(),
-            grouped(line.rx_ok),
+            group_thousands(line.rx_ok),
             byte_rate(line.rx_bytes_per_second),
             percent(line.rx_utilisation),
-            grouped(line.rx_err),
-            grouped(line.rx_drp),
-            grouped(line.rx_ovr),
-            grouped(line.tx_ok),
+            group_thousands(line.rx_err),
+            group_thousands(line.rx_drp),
+            group_thousands(line.rx_ovr),
+            group_thousands(line.tx_ok),
             byte_rate(line.tx_bytes_per_second),
             percent(line.tx_utilisation),
-            grouped(line.tx_err),
-            grouped(line.tx_drp),
-            grouped(line.tx_ovr),
+            group_thousands(line.tx_err),
+            group_thousands(line.tx_drp),
+            group_thousands(line.tx_ovr),
         ]
     };
     let header = [

@@ -4,7 +4,7 @@ use super::tabulate::{Text, tabulate};
 use super::{ShowPfcCounters, ShowPorts, ShowTable, connect, print};
 use xoff_runtime::control::PfcPort;
 use xoff_telemetry::failure::{Exit, Failure};
-use xoff_telemetry::{grouped, simple_table};
+use xoff_telemetry::{group_thousands, simple_table};
 
 pub(super) fn counters(options: &ShowPfcCounters) -> Result<Exit, Failure> {
     let ports = connect(&options.table.target)?.pfc()?;
@@ -68,7 +68,7 @@ fn counter_tables(ports: &[PfcPort]) -> String {
             .chain(columns.iter().map(String::as_str))
             .collect();
         let row = |port: &PfcPort| {
-            let cells = counts(port).iter().map(|count| grouped(*count));
+            let cells = counts(port).iter().map(|count| group_thousands(*count));
             std::iter::once(port.name.clone()).chain(cells).collect()
         };
         let rows: Vec<Vec<String>> = ports.iter().map(row).collect();
@@ -97,9 +97,9 @@ fn history_table(ports: &[PfcPort]) -> String {
             rows.push(vec![
                 port.name.clone(),
                 format!("PFC{n}"),
-                grouped(history.transitions),
-                grouped(history.total_pause_ns / 1_000),
-                grouped(history.recent_pause_ns / 1_000),
+                group_thousands(history.transitions),
+                group_thousands(history.total_pause_ns / 1_000),
+                group_thousands(history.recent_pause_ns / 1_000),
                 history.recent_pause_at_ns.map_or_else(
                     || "N/A".to_owned(),
                     |at| format!("{}.{:09} s", at / 1_000_000_000, at % 1_000_000_000),

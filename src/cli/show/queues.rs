@@ -136,7 +136,7 @@ fn json_of(ports: &[PortReport], counters: &[&Counter], nonzero: bool) -> Value 
 mod tests {
     use super::*;
     use xoff_telemetry::SwitchReport;
-    use xoff_telemetry::samples::snapshot;
+    use xoff_telemetry::samples::sample_snapshot;
 
     fn port(name: &str) -> PortReport {
         let queue = |packets: u64, dropped: u64, trimmed: u64| QueueReport {
@@ -147,7 +147,7 @@ mod tests {
             trim_packets: trimmed,
             ..QueueReport::default()
         };
-        let mut port = SwitchReport::new(&snapshot()).ports.remove(0);
+        let mut port = SwitchReport::new(&sample_snapshot()).ports.remove(0);
         port.name = name.to_owned();
         port.queues = vec![queue(0, 0, 0), queue(1_234, 39, 0), queue(0, 0, 5)];
         port

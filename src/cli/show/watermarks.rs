@@ -177,11 +177,11 @@ fn pools_table(switch: &SwitchReport, headroom: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xoff_telemetry::samples::snapshot;
+    use xoff_telemetry::samples::sample_snapshot;
 
     #[test]
     fn layouts_are_sonics() {
-        let mut snapshot = snapshot();
+        let mut snapshot = sample_snapshot();
         snapshot.ports[0].pgs[3].shared.peak_cells = 12;
         snapshot.ports[0].pgs[4].headroom.peak_cells = 3;
         snapshot.ports[0].counters.pgs[3].dropped_packets = 7;

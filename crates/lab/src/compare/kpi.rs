@@ -2,7 +2,9 @@
 
 use super::super::sweep::{Column, RunFigures, rounded};
 use crate::report::Report;
-use xoff_telemetry::{gbytes, grouped, nanos, percent, rate};
+use xoff_telemetry::{
+    format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands,
+};
 
 /// In the order of the table. `docs/compare.md` defines them.
 pub(super) const KPIS: [Column; 14] = [
@@ -10,13 +12,13 @@ pub(super) const KPIS: [Column; 14] = [
         title: "Busbw GB/s",
         name: "bus_bandwidth_gbytes_per_s",
         value: |_, job| job?.bus_bandwidth_gbytes_per_s,
-        show: gbytes,
+        show: format_gbytes_per_second,
     },
     Column {
         title: "Goodput",
         name: "goodput_bps",
         value: |run, _| (run.totals.sent_frames > 0).then_some(run.goodput_bps as f64),
-        show: |bps| rate(bps as u64),
+        show: |bps| format_bit_rate(bps as u64),
     },
     Column {
         title: "% of one switch",
@@ -31,7 +33,7 @@ pub(super) const KPIS: [Column; 14] = [
         title: "JCT",
         name: "jct_ns",
         value: |_, job| job?.jct_ns.map(|ns| ns as f64),
-        show: |ns| nanos(ns as u64),
+        show: |ns| format_nanos(ns as u64),
     },
     Column {
         title: "JCT ratio",
@@ -49,13 +51,13 @@ pub(super) const KPIS: [Column; 14] = [
         title: "P99.9 message",
         name: "message_latency_p999_ns",
         value: |_, job| job?.message_latency_p999_ns.map(|ns| ns as f64),
-        show: |ns| nanos(ns as u64),
+        show: |ns| format_nanos(ns as u64),
     },
     Column {
         title: "P99.9 frame",
         name: "frame_latency_p999_ns",
         value: |run, _| run.frame_latency_p999_ns.map(|ns| ns as f64),
-        show: |ns| nanos(ns as u64),
+        show: |ns| format_nanos(ns as u64),
     },
     Column {
         title: "Max/mean",
@@ -73,25 +75,25 @@ pub(super) const KPIS: [Column; 14] = [
         title: "Paused",
         name: "pausing_ns",
         value: |run, _| Some(run.totals.pausing_ns as f64),
-        show: |ns| nanos(ns as u64),
+        show: |ns| format_nanos(ns as u64),
     },
     Column {
         title: "ECN-marked",
         name: "ecn_marked_ratio",
         value: |run, _| of_data(run, run.totals.ce_marked_packets),
-        show: |ratio| percent(Some(ratio)),
+        show: |ratio| format_percent(Some(ratio)),
     },
     Column {
         title: "Reordered",
         name: "out_of_order_ratio",
         value: |run, _| of_data(run, run.totals.out_of_order_packets),
-        show: |ratio| percent(Some(ratio)),
+        show: |ratio| format_percent(Some(ratio)),
     },
     Column {
         title: "Drops",
         name: "dropped_frames",
         value: |run, _| Some(run.totals.dropped_frames as f64),
-        show: |frames| grouped(frames as u64),
+        show: |frames| group_thousands(frames as u64),
     },
 ];
 

@@ -177,10 +177,10 @@ fn finish(
         eprintln!("warning: {warning}");
     }
     if let Some(path) = &arguments.json {
-        xoff_telemetry::write_text("--json", path, &report.to_json())?;
+        xoff_telemetry::write_result_file("--json", path, &report.to_json())?;
     }
     if let Some(path) = &arguments.csv {
-        xoff_telemetry::write_text("--csv", path, &table::csv(report))?;
+        xoff_telemetry::write_result_file("--csv", path, &table::csv(report))?;
     }
     if let Some(folder) = &arguments.plots {
         plots::write(folder, report, &kept)?;

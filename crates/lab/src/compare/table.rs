@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::super::sweep::{JobFigures, quoted, spread, spread_text};
 use super::kpi::KPIS;
 use super::report::{CompareReport, ComparedRow, ComparedRun, Spread};
-use xoff_telemetry::{grouped, simple_table};
+use xoff_telemetry::{group_thousands, simple_table};
 
 /// Most failures that are printed.
 const FAILURES_SHOWN: usize = 8;
@@ -88,7 +88,7 @@ pub(super) fn render(report: &CompareReport) -> String {
         [seed] => format!("seed {seed}"),
         seeds => format!(
             "median [smallest, largest] of {} seeds",
-            grouped(seeds.len() as u64)
+            group_thousands(seeds.len() as u64)
         ),
     };
     let mut text = format!("lab {}, {} time: {seeds}\n\n", report.lab, report.time);
@@ -113,7 +113,7 @@ fn failures(report: &CompareReport) -> String {
     if failed.is_empty() {
         return text;
     }
-    let _ = writeln!(text, "\n{} runs failed:", grouped(failed.len() as u64));
+    let _ = writeln!(text, "\n{} runs failed:", group_thousands(failed.len() as u64));
     for run in failed.iter().take(FAILURES_SHOWN) {
         let mut options = String::new();
         for (parameter, value) in report.parameters.iter().zip(&run.figures.values) {

@@ -4,7 +4,7 @@ use super::super::plan::LabPlan;
 use super::report::ComparedRun;
 use super::subjects::Subject;
 use xoff_rdma::Recovery;
-use xoff_telemetry::{grouped, percent};
+use xoff_telemetry::{format_percent, group_thousands};
 
 /// Warnings about a subject and its runs.
 pub(super) fn warnings(subject: &Subject, runs: &[ComparedRun]) -> Vec<String> {
@@ -51,12 +51,12 @@ fn reordering(plan: &LabPlan, runs: &[ComparedRun]) -> Option<String> {
     let totals = &worst.figures.totals;
     let lost = match totals.dropped_frames {
         0 => String::new(),
-        frames => format!(" or behind one of {} that were dropped", grouped(frames)),
+        frames => format!(" or behind one of {} that were dropped", group_thousands(frames)),
     };
     Some(format!(
         "up to {} of the packets arrived out of order{lost} (seed {}), and hosts of transport \"{transport}\" recover by {recovery}, \
          which sends all behind a gap again: give it `out_of_order: true`, or `recovery: selective-repeat`",
-        percent(Some(share(worst))),
+        format_percent(Some(share(worst))),
         worst.figures.seed,
     ))
 }

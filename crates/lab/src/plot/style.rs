@@ -63,7 +63,7 @@ pub(super) fn picture(
                     .because(error)
             })?;
     }
-    xoff_telemetry::write_text("--plots", path, &text)
+    xoff_telemetry::write_result_file("--plots", path, &text)
 }
 
 /// A line of text in the middle of an area where there is nothing to show.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use xoff_telemetry::failure::Failure;
-use xoff_telemetry::write_file;
+use xoff_telemetry::write_report_file;
 
 use super::Report;
 
@@ -14,7 +14,7 @@ impl Report {
     /// # Errors
     /// The folder cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
-        write_file(path, &self.to_json())
+        write_report_file(path, &self.to_json())
     }
 }
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::{HostReport, VirtualReport};
-use xoff_telemetry::{gbytes, grouped, nanos, numbers, simple_table};
+use xoff_telemetry::{
+    format_counts_by_class, format_gbytes_per_second, format_nanos, group_thousands, simple_table,
+};
 use xoff_workload::{JobResults, Results, SizeBin, Summary};
 
 /// With more hosts that counted something than this, sums are printed, not lines.
@@ -39,15 +41,15 @@ pub(super) fn jobs(results: &Results) -> String {
             job.name.clone(),
             job.kind.clone(),
             match job.jct_ns {
-                Some(jct_ns) => nanos(jct_ns),
+                Some(jct_ns) => format_nanos(jct_ns),
                 None => "not done".to_owned(),
             },
-            nanos(job.roofline_ns),
+            format_nanos(job.roofline_ns),
             ratio(job.jct_ratio),
         ];
         match &job.iteration_ns {
             Some(times) => {
-                cells.push(grouped(times.count));
+                cells.push(group_thousands(times.count));
                 cells.extend([times.min, times.avg, times.p99, times.max].map(span));
             }
             None => cells.extend(["-"; 5].map(str::to_owned)),
@@ -91,12 +93,12 @@ fn collectives(jobs: &[JobResults]) -> Option<String> {
                 job.name.clone(),
                 collective.algorithm.clone(),
                 collective.ranks.to_string(),
-                grouped(size.bytes),
+                group_thousands(size.bytes),
             ];
             cells.extend([times.avg, times.min, times.p99, times.max].map(span));
             cells.push(ratio(size.roofline_ratio));
-            cells.push(gbytes(size.algorithm_bandwidth_gbytes_per_s));
-            cells.push(gbytes(size.bus_bandwidth_gbytes_per_s));
+            cells.push(format_gbytes_per_second(size.algorithm_bandwidth_gbytes_per_s));
+            cells.push(format_gbytes_per_second(size.bus_bandwidth_gbytes_per_s));
             rows.push(cells);
         }
     }
@@ -126,7 +128,11 @@ fn flows(jobs: &[JobResults]) -> Option<String> {
         let mut cells = vec![
             job.name.clone(),
             "all".to_owned(),
-            format!("{} of {}", grouped(flows.completed), grouped(flows.count)),
+            format!(
+                "{} of {}",
+                group_thousands(flows.completed),
+                group_thousands(flows.count)
+            ),
         ];
         cells.extend(quantiles(flows.completion_ns.as_ref(), span));
         cells.extend(quantiles(flows.slowdown.as_ref(), |slowdown| {
@@ -136,7 +142,11 @@ fn flows(jobs: &[JobResults]) -> Option<String> {
         cells.push(ratio(flows.max_mean_throughput_ratio));
         rows.push(cells);
         for bin in flows.bins.iter().filter(|_| flows.bins.len() > 1) {
-            let mut cells = vec![String::new(), sizes(bin), grouped(bin.completion_ns.count)];
+            let mut cells = vec![
+                String::new(),
+                sizes(bin),
+                group_thousands(bin.completion_ns.count),
+            ];
             cells.extend(quantiles(Some(&bin.completion_ns), span));
             cells.extend(quantiles(bin.slowdown.as_ref(), |slowdown| {
                 format!("{slowdown:.2}")
@@ -175,7 +185,7 @@ fn bytes(count: u64) -> String {
 }
 
 fn span(ns: f64) -> String {
-    nanos(ns.round() as u64)
+    format_nanos(ns.round() as u64)
 }
 
 fn ratio(ratio: Option<f64>) -> String {
@@ -191,15 +201,21 @@ pub(super) fn host_counters(hosts: &[HostReport]) -> String {
     for host in hosts {
         let mut words: Vec<String> = Vec::new();
         for (name, count) in host.counters.iter().filter(|(name, _)| special(name.as_str())) {
-            words.push(format!("{name} {}", grouped(*count)));
+            words.push(format!("{name} {}", group_thousands(*count)));
             *sums.entry(name).or_default() += count;
         }
         if host.pfc_rx.iter().any(|count| *count > 0) {
-            words.push(format!("pfc_rx {}", numbers(&host.pfc_rx, grouped)));
+            words.push(format!(
+                "pfc_rx {}",
+                format_counts_by_class(&host.pfc_rx, group_thousands)
+            ));
             *sums.entry("pfc_rx").or_default() += host.pfc_rx.iter().sum::<u64>();
         }
         if host.paused_ns.iter().any(|ns| *ns > 0) {
-            words.push(format!("paused {}", numbers(&host.paused_ns, nanos)));
+            words.push(format!(
+                "paused {}",
+                format_counts_by_class(&host.paused_ns, format_nanos)
+            ));
         }
         if !words.is_empty() {
             lines.push(format!("host {}: {}", host.name, words.join(", ")));
@@ -208,7 +224,7 @@ pub(super) fn host_counters(hosts: &[HostReport]) -> String {
     if lines.len() > HOSTS_SHOWN {
         let words: Vec<String> = sums
             .iter()
-            .map(|(name, sum)| format!("{name} {}", grouped(*sum)))
+            .map(|(name, sum)| format!("{name} {}", group_thousands(*sum)))
             .collect();
         lines = vec![format!("{} hosts together: {}", lines.len(), words.join(", "))];
     }
@@ -225,7 +241,7 @@ pub(super) fn balance_line(of: &VirtualReport) -> String {
             "links between switches: busiest {:.2} times the mean, Jain's index {:.3}, over {} directions that could be used\n",
             balance.max_mean_ratio,
             balance.jain_index,
-            grouped(u64::from(balance.links))
+            group_thousands(u64::from(balance.links))
         )
     })
 }
@@ -234,14 +250,14 @@ pub(super) fn balance_line(of: &VirtualReport) -> String {
 pub(super) fn size_line(of: &VirtualReport) -> String {
     let lost = match of.link_lost_frames {
         0 => String::new(),
-        frames => format!("; links lost {} frames", grouped(frames)),
+        frames => format!("; links lost {} frames", group_thousands(frames)),
     };
     format!(
         "{} of model time: {} events, {} frame-hops, at most {} frames under way{lost}\n",
-        nanos(of.model_time_ns),
-        grouped(of.events),
-        grouped(of.frame_hops),
-        grouped(of.frames_under_way_max)
+        format_nanos(of.model_time_ns),
+        group_thousands(of.events),
+        group_thousands(of.frame_hops),
+        group_thousands(of.frames_under_way_max)
     )
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use xoff_rdma::Counters;
 use xoff_telemetry::failure::Exit;
 use xoff_telemetry::{
-    Environment, FlowReport, SwitchReport, SwitchSnapshot, Taint, Verdict, describe_drop, grouped,
+    Environment, FlowReport, SwitchReport, SwitchSnapshot, Taint, Verdict, describe_drop, group_thousands,
 };
 use xoff_workload::Results;
 
@@ -189,7 +189,7 @@ fn failure(flow: &FlowReport, switches: &[SwitchReport]) -> Option<String> {
     ]
     .into_iter()
     .filter(|&(count, _)| flow.lossless && count > 0)
-    .map(|(count, what)| format!("{} {what}", grouped(count)))
+    .map(|(count, what)| format!("{} {what}", group_thousands(count)))
     .collect();
     if broken.is_empty() {
         return None;
@@ -200,7 +200,7 @@ fn failure(flow: &FlowReport, switches: &[SwitchReport]) -> Option<String> {
         flow.dst,
         flow.class,
         broken.join(", "),
-        grouped(flow.sent_frames)
+        group_thousands(flow.sent_frames)
     );
     if flow.lost_frames > 0 {
         text.push_str(&where_lost(flow.class, switches));
@@ -216,7 +216,7 @@ fn where_lost(class: u8, switches: &[SwitchReport]) -> String {
             for (reason, classes) in &port.drops_by_class {
                 let count = classes.get(usize::from(class)).copied().unwrap_or(0);
                 if count > 0 {
-                    let place = format!("{} {} ({})", switch.name, port.name, grouped(count));
+                    let place = format!("{} {} ({})", switch.name, port.name, group_thousands(count));
                     places.entry(reason).or_default().push(place);
                 }
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use xoff_telemetry::{grouped, simple_table};
+use xoff_telemetry::{group_thousands, simple_table};
 
 use super::Report;
 use xoff_host::HostResults;
@@ -102,7 +102,7 @@ impl ReceiverReport {
         ]
         .into_iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{} {what}", grouped(count)))
+        .map(|(count, what)| format!("{} {what}", group_thousands(count)))
         .collect();
         (!broken.is_empty()).then(|| format!("{} received RoCE frames: {}", self.host, broken.join(", ")))
     }
@@ -146,7 +146,7 @@ pub(super) fn receivers_table(receivers: &[ReceiverReport]) -> String {
     let rows: Vec<Vec<String>> = special
         .flat_map(|receiver| {
             let counters = receiver.counters.iter();
-            counters.map(|(name, count)| vec![receiver.host.clone(), name.clone(), grouped(*count)])
+            counters.map(|(name, count)| vec![receiver.host.clone(), name.clone(), group_thousands(*count)])
         })
         .collect();
     match rows.is_empty() {

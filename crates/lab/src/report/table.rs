@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use xoff_telemetry::{
-    FlowReport, PortReport, StormReport, SwitchReport, drops_table, grouped, nanos, numbers, percent, rate,
-    simple_table,
+    FlowReport, PortReport, StormReport, SwitchReport, drops_table, format_bit_rate, format_counts_by_class,
+    format_nanos, format_percent, group_thousands, simple_table,
 };
 
 use super::jobs;
@@ -81,8 +81,8 @@ fn switches(report: &Report) -> String {
         let _ = writeln!(
             text,
             "{} of {} ports neither dropped, paused, were paused nor marked, and are not shown (--report FILE has all)\n",
-            grouped((count - shown) as u64),
-            grouped(count as u64)
+            group_thousands((count - shown) as u64),
+            group_thousands(count as u64)
         );
     }
     text
@@ -119,15 +119,15 @@ fn flows(flows: &[FlowReport]) -> String {
         vec![
             format!("{} -> {}", flow.src, flow.dst),
             format!("{} {promise}", flow.class),
-            grouped(flow.sent_frames),
-            grouped(flow.received_frames),
-            grouped(flow.lost_frames),
-            grouped(flow.reordered_frames),
-            grouped(flow.icrc_errors),
-            rate(flow.goodput_bps),
-            nanos(flow.latency_ns.p50),
-            nanos(flow.latency_ns.p99),
-            nanos(flow.latency_ns.max),
+            group_thousands(flow.sent_frames),
+            group_thousands(flow.received_frames),
+            group_thousands(flow.lost_frames),
+            group_thousands(flow.reordered_frames),
+            group_thousands(flow.icrc_errors),
+            format_bit_rate(flow.goodput_bps),
+            format_nanos(flow.latency_ns.p50),
+            format_nanos(flow.latency_ns.p99),
+            format_nanos(flow.latency_ns.max),
         ]
     };
     simple_table(&header, 2, flows.iter().map(row).collect())
@@ -144,15 +144,15 @@ fn ports(ports: &[&PortReport], in_virtual_time: bool) -> String {
         vec![
             port.name.clone(),
             device(port),
-            grouped(port.rx_packets),
-            grouped(port.tx_packets),
-            percent(port.tx_utilisation),
-            nanos(port.tx_deficit_ns),
-            numbers(&port.pfc_rx, grouped),
-            numbers(&port.pfc_tx, grouped),
-            numbers(&port.xoff_transitions, grouped),
-            numbers(&port.paused_ns, nanos),
-            grouped(port.dropped()),
+            group_thousands(port.rx_packets),
+            group_thousands(port.tx_packets),
+            format_percent(port.tx_utilisation),
+            format_nanos(port.tx_deficit_ns),
+            format_counts_by_class(&port.pfc_rx, group_thousands),
+            format_counts_by_class(&port.pfc_tx, group_thousands),
+            format_counts_by_class(&port.xoff_transitions, group_thousands),
+            format_counts_by_class(&port.paused_ns, format_nanos),
+            group_thousands(port.dropped()),
         ]
     };
     simple_table(&header, 2, ports.iter().map(row).collect())
@@ -166,15 +166,15 @@ fn virtual_ports(ports: &[&PortReport]) -> String {
     let row = |port: &&PortReport| {
         vec![
             port.name.clone(),
-            grouped(port.rx_packets),
-            grouped(port.tx_packets),
-            percent(port.tx_utilisation),
-            numbers(&port.pfc_rx, grouped),
-            numbers(&port.pfc_tx, grouped),
-            numbers(&port.xoff_transitions, grouped),
-            numbers(&port.paused_ns, nanos),
-            grouped(port.ecn_marked),
-            grouped(port.dropped()),
+            group_thousands(port.rx_packets),
+            group_thousands(port.tx_packets),
+            format_percent(port.tx_utilisation),
+            format_counts_by_class(&port.pfc_rx, group_thousands),
+            format_counts_by_class(&port.pfc_tx, group_thousands),
+            format_counts_by_class(&port.xoff_transitions, group_thousands),
+            format_counts_by_class(&port.paused_ns, format_nanos),
+            group_thousands(port.ecn_marked),
+            group_thousands(port.dropped()),
         ]
     };
     simple_table(&header, 1, ports.iter().map(row).collect())
@@ -235,17 +235,21 @@ fn storms_table(switches: &[SwitchReport]) -> Option<String> {
     ];
     let mut text = simple_table(&header, 2, rows);
     if more > 0 {
-        let _ = writeln!(text, "and {} more (--report FILE has all)", grouped(more as u64));
+        let _ = writeln!(
+            text,
+            "and {} more (--report FILE has all)",
+            group_thousands(more as u64)
+        );
     }
     Some(text)
 }
 
 fn storm_row(switch: &str, storm: &StormReport) -> Vec<String> {
-    let pair = |ok: u64, dropped: u64| format!("{}/{}", grouped(ok), grouped(dropped));
+    let pair = |ok: u64, dropped: u64| format!("{}/{}", group_thousands(ok), group_thousands(dropped));
     vec![
         format!("{switch} {}:{}", storm.port, storm.queue),
         storm.action.clone(),
-        nanos(storm.paused_ns),
+        format_nanos(storm.paused_ns),
         seconds(storm.detected_ns),
         storm.restored_ns.map_or_else(|| "-".to_owned(), seconds),
         pair(storm.tx_packets, storm.tx_dropped_packets),
@@ -267,7 +271,7 @@ fn verdict(report: &Report) -> String {
             report
                 .taints
                 .iter()
-                .map(|taint| format!("at {}: {}", nanos(taint.since_ns), taint.cause))
+                .map(|taint| format!("at {}: {}", format_nanos(taint.since_ns), taint.cause))
                 .collect(),
         ),
         Verdict::Clean
@@ -295,7 +299,7 @@ fn kept(flows: &[FlowReport]) -> String {
     match lossless().count() {
         0 => String::new(),
         count => {
-            let sent = grouped(lossless().map(|flow| flow.sent_frames).sum());
+            let sent = group_thousands(lossless().map(|flow| flow.sent_frames).sum());
             let flows = if count == 1 {
                 "1 flow".to_owned()
             } else {

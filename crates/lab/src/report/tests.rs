@@ -1,4 +1,4 @@
-use xoff_telemetry::samples::snapshot;
+use xoff_telemetry::samples::sample_snapshot;
 use xoff_telemetry::*;
 
 use super::*;
@@ -31,7 +31,7 @@ fn taint() -> Taint {
 }
 
 fn report(flows: Vec<FlowReport>, taints: Vec<Taint>) -> Report {
-    build(Environment::default(), 7, &[snapshot()], flows, taints)
+    build(Environment::default(), 7, &[sample_snapshot()], flows, taints)
 }
 
 #[test]

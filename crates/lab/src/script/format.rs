@@ -136,7 +136,7 @@ fn why(check: &Check) -> String {
     let mut text = format!(
         "{} at {}",
         check.source,
-        xoff_telemetry::nanos(check.model_time_ns)
+        xoff_telemetry::format_nanos(check.model_time_ns)
     );
     if let Some(reason) = &check.reason {
         let _ = write!(text, "\n{reason}");
@@ -174,7 +174,7 @@ pub(super) fn table(labs: &[Checked]) -> String {
             test_name(&lab.file),
             if lab.passed() { "pass" } else { "FAIL" }.to_owned(),
             format!("{passed}/{}", lab.checks.len()),
-            xoff_telemetry::nanos(lab.model_time_ns),
+            xoff_telemetry::format_nanos(lab.model_time_ns),
         ]);
         for check in lab.checks.iter().filter(|check| !check.passed) {
             let _ = writeln!(

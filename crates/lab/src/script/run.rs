@@ -91,14 +91,14 @@ impl Script {
         let mut aborted = None;
         for (number, step) in steps.iter().enumerate() {
             if let Err(stuck) = self.step(step)? {
-                let now = xoff_telemetry::nanos(self.lab.elapsed().as_nanos());
+                let now = xoff_telemetry::format_nanos(self.lab.elapsed().as_nanos());
                 let why = match stuck {
                     Stuck::AtOnce => {
-                        let events = xoff_telemetry::grouped(SIMULTANEOUS_EVENTS_MAX);
+                        let events = xoff_telemetry::group_thousands(SIMULTANEOUS_EVENTS_MAX);
                         format!("time does not go on: more than {events} events at {now}")
                     }
                     Stuck::Spent => {
-                        let events = xoff_telemetry::grouped(self.lab.simulation.fabric.events());
+                        let events = xoff_telemetry::group_thousands(self.lab.simulation.fabric.events());
                         format!("given up after {events} events, at {now}; --events-max N allows more")
                     }
                 };
@@ -164,7 +164,7 @@ impl Script {
         if at >= self.lab.elapsed() {
             return self.advance(at);
         }
-        let condition = format!("at {}", xoff_telemetry::nanos(at.as_nanos()));
+        let condition = format!("at {}", xoff_telemetry::format_nanos(at.as_nanos()));
         self.checks.push(Check {
             name: step.name.clone(),
             condition,
@@ -195,7 +195,10 @@ impl Script {
                 return Ok(Err(stuck));
             }
         };
-        let text = format!("{condition} within {}", xoff_telemetry::nanos(at_most.as_nanos()));
+        let text = format!(
+            "{condition} within {}",
+            xoff_telemetry::format_nanos(at_most.as_nanos())
+        );
         self.enter(step, text, holds == Some(true), undecided(holds), condition)?;
         Ok(Ok(()))
     }

@@ -111,10 +111,10 @@ pub(super) fn finish(
         Format::Table | Format::Nccl => print(&table::render(sweep))?,
     }
     if let Some(path) = report_file {
-        xoff_telemetry::write_file(path, &sweep.to_json())?;
+        xoff_telemetry::write_report_file(path, &sweep.to_json())?;
     }
     if let Some(path) = csv {
-        xoff_telemetry::write_text("--csv", path, &table::csv(sweep))?;
+        xoff_telemetry::write_result_file("--csv", path, &table::csv(sweep))?;
     }
     let kept = sweep.runs.iter().all(|run| run.failures.is_empty());
     Ok(if kept { Exit::Ok } else { Exit::CheckFailed }.into())
@@ -166,7 +166,7 @@ pub(crate) fn combinations(settings: &[Setting], seeds: usize) -> Result<Vec<Vec
     if count.is_none_or(|count| count > RUNS_MAX) {
         return Err(Failure::usage(format!(
             "the sweep has more than {} runs",
-            xoff_telemetry::grouped(RUNS_MAX as u64)
+            xoff_telemetry::group_thousands(RUNS_MAX as u64)
         ))
         .at("--seeds and --set")
         .fix("give fewer seeds or values, or several sweeps"));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::column::{Column, quoted, spread, spread_text};
 use super::report::{JobFigures, RunFigures, SweepReport};
-use xoff_telemetry::{grouped, nanos, rate, simple_table};
+use xoff_telemetry::{format_bit_rate, format_nanos, group_thousands, simple_table};
 
 /// Most failures that are printed.
 const FAILURES_SHOWN: usize = 8;
@@ -15,7 +15,7 @@ const COLUMNS: [Column; 11] = [
         title: "JCT",
         name: "jct_ns",
         value: |_, job| job?.jct_ns.map(|ns| ns as f64),
-        show: |ns| nanos(ns as u64),
+        show: |ns| format_nanos(ns as u64),
     },
     Column {
         title: "Over roofline",
@@ -45,37 +45,37 @@ const COLUMNS: [Column; 11] = [
         title: "Goodput",
         name: "goodput_bps",
         value: |run, _| (run.totals.sent_frames > 0).then_some(run.goodput_bps as f64),
-        show: |bps| rate(bps as u64),
+        show: |bps| format_bit_rate(bps as u64),
     },
     Column {
         title: "Lost",
         name: "lost_frames",
         value: |run, _| (run.totals.sent_frames > 0).then_some(run.totals.lost_frames as f64),
-        show: |frames| grouped(frames as u64),
+        show: |frames| group_thousands(frames as u64),
     },
     Column {
         title: "Model time",
         name: "model_time_ns",
         value: |run, _| Some(run.model_time_ns as f64),
-        show: |ns| nanos(ns as u64),
+        show: |ns| format_nanos(ns as u64),
     },
     Column {
         title: "Drops",
         name: "dropped_frames",
         value: |run, _| Some(run.totals.dropped_frames as f64),
-        show: |frames| grouped(frames as u64),
+        show: |frames| group_thousands(frames as u64),
     },
     Column {
         title: "PFC frames",
         name: "pfc_tx_frames",
         value: |run, _| Some(run.totals.pfc_tx_frames as f64),
-        show: |frames| grouped(frames as u64),
+        show: |frames| group_thousands(frames as u64),
     },
     Column {
         title: "Marked",
         name: "ecn_marked_frames",
         value: |run, _| Some(run.totals.ecn_marked_frames as f64),
-        show: |frames| grouped(frames as u64),
+        show: |frames| group_thousands(frames as u64),
     },
 ];
 
@@ -149,14 +149,18 @@ pub(super) fn render(sweep: &SweepReport) -> String {
         );
         cells
     };
-    let mut text = format!("lab {}: {} runs", sweep.lab, grouped(sweep.runs.len() as u64));
+    let mut text = format!(
+        "lab {}: {} runs",
+        sweep.lab,
+        group_thousands(sweep.runs.len() as u64)
+    );
     if let Some(shard) = sweep.shard {
         let _ = write!(
             text,
             ", part {} of {} ({} in all)",
             shard.part,
             shard.of,
-            grouped(sweep.runs_in_all())
+            group_thousands(sweep.runs_in_all())
         );
     }
     text.push_str("\n\n");
@@ -199,7 +203,7 @@ fn failures(sweep: &SweepReport) -> String {
     if failed.is_empty() {
         return text;
     }
-    let _ = writeln!(text, "\n{} runs failed:", grouped(failed.len() as u64));
+    let _ = writeln!(text, "\n{} runs failed:", group_thousands(failed.len() as u64));
     for run in failed.iter().take(FAILURES_SHOWN) {
         let options = settings(sweep, run);
         let first = run.failures[0].replace('\n', "\n    ");

@@ -273,7 +273,7 @@ fn advance(
         bar.set_message(format!(
             "{}: {} of model time",
             lab.plan.name,
-            xoff_telemetry::nanos(lab.elapsed().as_nanos())
+            xoff_telemetry::format_nanos(lab.elapsed().as_nanos())
         ));
         bar.set_position(lab.elapsed().as_nanos());
         match outcome {
@@ -305,13 +305,13 @@ fn complaint(lab: &VirtualLab, outcome: &SimulationEnd, events_max: u64) -> Vec<
         )),
         SimulationEnd::Stuck => complaints.push(format!(
             "time does not go on: more than {} events at {}",
-            xoff_telemetry::grouped(xoff_fabric::SIMULTANEOUS_EVENTS_MAX),
-            xoff_telemetry::nanos(lab.elapsed().as_nanos())
+            xoff_telemetry::group_thousands(xoff_fabric::SIMULTANEOUS_EVENTS_MAX),
+            xoff_telemetry::format_nanos(lab.elapsed().as_nanos())
         )),
         SimulationEnd::EventLimit => complaints.push(format!(
             "given up after {} events, at {} of model time{}; --events-max N allows more",
-            xoff_telemetry::grouped(events_max),
-            xoff_telemetry::nanos(lab.elapsed().as_nanos()),
+            xoff_telemetry::group_thousands(events_max),
+            xoff_telemetry::format_nanos(lab.elapsed().as_nanos()),
             unfinished()
         )),
     }

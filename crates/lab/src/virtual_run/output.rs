@@ -54,7 +54,7 @@ pub(super) fn write_nccl_json(path: &Path, lab: &VirtualLab, report: &Report) ->
         _ => Value::Array(objects),
     };
     let text = serde_json::to_string_pretty(&value).expect("our values have string keys and finite numbers");
-    xoff_telemetry::write_text("--nccl-json", path, &format!("{text}\n"))
+    xoff_telemetry::write_result_file("--nccl-json", path, &format!("{text}\n"))
 }
 
 /// What `form` makes of each collective.

@@ -116,7 +116,7 @@ fn in_turns(
     let judged = judged.expect("there is a look");
     let ticks = sides.ticks.iter().zip(&judged.counted);
     let counted = ticks.filter_map(|(ticks, counts)| counts.then_some(*ticks));
-    let steal = counted.fold(StealTicks::default(), StealTicks::and).percent();
+    let steal = counted.fold(StealTicks::default(), StealTicks::plus).percent();
     let (environment, tainted) = machine(&meter, steal, exact, [&sides.a, &sides.b]);
     let mut comparison = Comparison::new(subjects.map(Subject::name), &sides.a[0].bench, settings);
     comparison.pairs = Some(sides.a.len());
@@ -145,7 +145,7 @@ fn one_pair(
         sides.b.push(once(b, stop)?);
         sides.a.push(once(a, stop)?);
     }
-    sides.ticks.push(meter.so_far());
+    sides.ticks.push(meter.ticks_since_start());
     Ok(())
 }
 

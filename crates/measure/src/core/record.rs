@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::result::BenchResult;
 use xoff_telemetry::failure::Failure;
-use xoff_telemetry::write_text;
+use xoff_telemetry::write_result_file;
 
 /// By how much a count may grow without the record being changed.
 pub const GROWTH_PERCENT: f64 = 3.0;
@@ -76,7 +76,7 @@ impl Record {
     /// The file cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(self).expect("numbers under names");
-        write_text("--record", path, &(text + "\n"))
+        write_result_file("--record", path, &(text + "\n"))
     }
 
     /// What is wrong beside the record: counts that grew, that are not recorded, that are recorded and were not counted although

@@ -8,7 +8,7 @@ use super::compare::{
     Comparison, EthernetComparison, FlowComparison, PAUSES_BOUND, PAUSES_BOUND_COUNT, PauseComparison,
 };
 use xoff_telemetry::failure::Exit;
-use xoff_telemetry::{grouped, simple_table};
+use xoff_telemetry::{group_thousands, simple_table};
 
 /// Name and version of the report's form.
 pub const SCHEMA: &str = "xoff.oracle/1";
@@ -70,7 +70,7 @@ impl OracleReport {
 }
 
 fn micros(ns: u64) -> String {
-    format!("{}.{:03}", grouped(ns / 1_000), ns % 1_000)
+    format!("{}.{:03}", group_thousands(ns / 1_000), ns % 1_000)
 }
 
 fn or_dash<T>(value: Option<T>, form: impl Fn(T) -> String) -> String {
@@ -101,7 +101,7 @@ fn flows(flows: &[FlowComparison]) -> String {
         };
         vec![
             format!("{} -> {}", flow.src, flow.dst),
-            grouped(flow.bytes),
+            group_thousands(flow.bytes),
             or_dash(flow.reference_ns, micros),
             or_dash(flow.xoff_ns, micros),
             flow.xoff_ns.and_then(apart).unwrap_or_else(|| "-".to_owned()),
@@ -127,8 +127,8 @@ fn pauses(folder: &Comparison) -> String {
         let kind = if row.is_switch { "switch" } else { "host" };
         vec![
             format!("{kind} {} interface {}", row.node, row.interface),
-            grouped(row.reference),
-            grouped(row.xoff),
+            group_thousands(row.reference),
+            group_thousands(row.xoff),
             difference(row.reference, row.xoff),
             or_dash(row.reference_first_ns, micros),
             or_dash(row.xoff_first_ns, micros),
@@ -136,7 +136,11 @@ fn pauses(folder: &Comparison) -> String {
     };
     let (reference, xoff) = (folder.reference_pauses, folder.xoff_pauses);
     let mut rows: Vec<Vec<String>> = folder.pauses.iter().map(row).collect();
-    let sums = [grouped(reference), grouped(xoff), difference(reference, xoff)];
+    let sums = [
+        group_thousands(reference),
+        group_thousands(xoff),
+        difference(reference, xoff),
+    ];
     let mut all = vec!["all".to_owned()];
     all.extend(sums);
     all.extend([String::new(), String::new()]);
@@ -199,8 +203,8 @@ fn verdict(folder: &Comparison) -> String {
         text,
         "{}: {} transitions to paused, the reference has {}; allowed is {} % or {}",
         if folder.pauses_hold { "ok" } else { "FAILED" },
-        grouped(folder.xoff_pauses),
-        grouped(folder.reference_pauses),
+        group_thousands(folder.xoff_pauses),
+        group_thousands(folder.reference_pauses),
         PAUSES_BOUND * 100.0,
         PAUSES_BOUND_COUNT,
     );
@@ -211,7 +215,7 @@ fn verdict(folder: &Comparison) -> String {
         let _ = writeln!(
             text,
             "note: switches dropped {} frames; the model's hosts recover from losses in their own way",
-            grouped(folder.dropped_frames)
+            group_thousands(folder.dropped_frames)
         );
     }
     text

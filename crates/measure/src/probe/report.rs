@@ -6,7 +6,7 @@ use super::device::Hold;
 use super::expected::Expected;
 use super::measure::Measured;
 use xoff_telemetry::failure::Exit;
-use xoff_telemetry::{grouped, simple_table};
+use xoff_telemetry::{group_thousands, simple_table};
 
 /// Name and version of the report's form.
 pub const SCHEMA: &str = "xoff.probe/1";
@@ -138,7 +138,7 @@ impl ProbeReport {
 
     /// The table.
     pub fn render(&self) -> String {
-        let number = |value: Option<u64>| value.map_or_else(|| "never".to_owned(), grouped);
+        let number = |value: Option<u64>| value.map_or_else(|| "never".to_owned(), group_thousands);
         let mut rows = Vec::new();
         for class in &self.classes {
             for threshold in &class.thresholds {

@@ -10,7 +10,9 @@ use super::mapping::{Mapping, SkipReason};
 use super::player::Played;
 use super::survey::Survey;
 use xoff_telemetry::failure::Exit;
-use xoff_telemetry::{SwitchReport, drops_table, grouped, nanos, numbers, simple_table};
+use xoff_telemetry::{
+    SwitchReport, drops_table, format_counts_by_class, format_nanos, group_thousands, simple_table,
+};
 
 /// Name and version of the report's form.
 pub const SCHEMA: &str = "xoff.replay/1";
@@ -107,7 +109,7 @@ impl ReplayReport {
             let ports: Vec<&str> = stuck(&switch).collect();
             taints.push(format!(
                 "{} frames had not left a minute of model time after the last arrival: {}",
-                grouped(frames.queued),
+                group_thousands(frames.queued),
                 ports.join(", ")
             ));
         }
@@ -185,15 +187,15 @@ impl ReplayReport {
                 match self.capture.stations_by_port.get(at) {
                     // Nobody asked who is behind an interface.
                     None | Some(0) => "-".to_owned(),
-                    Some(stations) => grouped(*stations as u64),
+                    Some(stations) => group_thousands(*stations as u64),
                 },
-                grouped(port.rx_packets),
-                grouped(port.tx_packets),
-                grouped(port.ecn_marked),
-                numbers(&port.pfc_rx, grouped),
-                numbers(&port.pfc_tx, grouped),
-                numbers(&port.xoff_transitions, grouped),
-                grouped(port.dropped()),
+                group_thousands(port.rx_packets),
+                group_thousands(port.tx_packets),
+                group_thousands(port.ecn_marked),
+                format_counts_by_class(&port.pfc_rx, group_thousands),
+                format_counts_by_class(&port.pfc_tx, group_thousands),
+                format_counts_by_class(&port.xoff_transitions, group_thousands),
+                group_thousands(port.dropped()),
             ]
         };
         simple_table(
@@ -209,11 +211,16 @@ impl ReplayReport {
         let mut text = format!(
             "{} in the capture, over {} of model time: {} offered",
             frames(self.capture.frames),
-            nanos(self.switch.model_time_ns),
-            grouped(sums.offered)
+            format_nanos(self.switch.model_time_ns),
+            group_thousands(sums.offered)
         );
         for (reason, count) in &sums.skipped {
-            let _ = write!(text, ", {} {}", grouped(*count), SkipReason::explain(reason));
+            let _ = write!(
+                text,
+                ", {} {}",
+                group_thousands(*count),
+                SkipReason::explain(reason)
+            );
         }
         let side = |parts: &[(u64, &str)]| {
             let said = parts
@@ -221,7 +228,7 @@ impl ReplayReport {
                 .enumerate()
                 .filter(|(at, (count, _))| *at == 0 || *count > 0);
             let said: Vec<String> = said
-                .map(|(_, (count, what))| format!("{} {what}", grouped(*count)))
+                .map(|(_, (count, what))| format!("{} {what}", group_thousands(*count)))
                 .collect();
             said.join(" + ")
         };
@@ -308,6 +315,6 @@ fn stuck(switch: &SwitchReport) -> impl Iterator<Item = &str> {
 fn frames(count: u64) -> String {
     match count {
         1 => "1 frame".to_owned(),
-        count => format!("{} frames", grouped(count)),
+        count => format!("{} frames", group_thousands(count)),
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{BenchResult, Figure};
 use xoff_telemetry::failure::Failure;
-use xoff_telemetry::write_text;
+use xoff_telemetry::write_result_file;
 
 /// Samples drawn from the samples for each interval.
 const RESAMPLES: usize = 1_000;
@@ -50,7 +50,7 @@ impl BenchResult {
                 ("sample.json", sample),
                 ("tukey.json", json!(fences(&nanos))),
             ] {
-                write_text("--criterion", &path.join(name), &value.to_string())?;
+                write_result_file("--criterion", &path.join(name), &value.to_string())?;
             }
         }
         Ok(left_out)

@@ -99,7 +99,7 @@ impl BenchResult {
 fn number(value: f64) -> String {
     if value == 0.0 || value.abs() >= 1_000.0 {
         let sign = if value < 0.0 { "-" } else { "" };
-        return sign.to_owned() + &xoff_telemetry::grouped(value.abs().round() as u64);
+        return sign.to_owned() + &xoff_telemetry::group_thousands(value.abs().round() as u64);
     }
     let digits = 3 - value.abs().log10().floor() as i32;
     format!("{value:.*}", digits.clamp(0, 9) as usize)

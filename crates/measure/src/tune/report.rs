@@ -5,7 +5,7 @@ use super::search::{Found, Plan, Trial, describe};
 use super::subject::Memory;
 use super::sweep::Variant;
 use crate::result::{BenchResult, Better, Figure};
-use xoff_telemetry::{grouped, nanos};
+use xoff_telemetry::{format_nanos, group_thousands};
 
 /// The result. `subject`: what was tuned, in words.
 pub fn result(subject: &str, plan: &Plan, found: &Found, variants: &[Variant]) -> BenchResult {
@@ -147,18 +147,18 @@ fn notes(plan: &Plan, found: &Found, before: &Memory, after: &Memory) -> Vec<Str
             subject.profile().name,
             subject.class,
             traffic.frame_bytes,
-            nanos(traffic.delay.as_nanos()),
-            nanos(traffic.response_ns),
+            format_nanos(traffic.delay.as_nanos()),
+            format_nanos(traffic.response_ns),
         ),
         format!(
             "headroom of a group {} bytes instead of {} ({}); of the pool {} instead of {}; buffer {} instead of {} ({})",
-            grouped(after.group),
-            grouped(before.group),
+            group_thousands(after.group),
+            group_thousands(before.group),
             saved(before.group, after.group),
-            grouped(after.headroom),
-            grouped(before.headroom),
-            grouped(after.total),
-            grouped(before.total),
+            group_thousands(after.headroom),
+            group_thousands(before.headroom),
+            group_thousands(after.total),
+            group_thousands(before.total),
             saved(before.total, after.total),
         ),
         format!(
@@ -218,7 +218,7 @@ fn loss(who: &str, plan: &Plan, phases: &[Phase], trial: &Trial) -> String {
         trial.dropped(),
         trial.seen.len(),
         plan.subject.config.ports[first.port.index()].name,
-        nanos(first.at.as_nanos()),
+        format_nanos(first.at.as_nanos()),
         describe(&phases[number]),
     )
 }

@@ -331,7 +331,7 @@ pub fn describe(phase: &Phase) -> String {
         Some(Picos::ZERO) => ", own frame just begun".to_owned(),
         Some(gone) => format!(
             ", own frame {} on its way",
-            xoff_telemetry::nanos(gone.as_nanos())
+            xoff_telemetry::format_nanos(gone.as_nanos())
         ),
     };
     format!(

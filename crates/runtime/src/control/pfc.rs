@@ -85,12 +85,12 @@ fn since(now: PfcPort, base: &PfcPort) -> PfcPort {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xoff_telemetry::samples::snapshot;
+    use xoff_telemetry::samples::sample_snapshot;
     use xoff_telemetry::{WatchdogPort, WatchdogReport};
 
     #[test]
     fn what_is_shown_is_counted_since_the_base() {
-        let mut then = snapshot();
+        let mut then = sample_snapshot();
         then.ports[0].pause_history[3].transitions = 2;
         then.ports[0].pause_history[3].total_pause_ps = 5_000_000;
         let base = pfc_base(&then);

@@ -19,7 +19,7 @@ struct Fake {
 
 impl Target for Fake {
     fn snapshot(&self) -> Option<SwitchSnapshot> {
-        Some(xoff_telemetry::samples::snapshot())
+        Some(xoff_telemetry::samples::sample_snapshot())
     }
     fn config(&self) -> Value {
         json!({"PORT": {"Ethernet0": {"speed": "1000"}}})

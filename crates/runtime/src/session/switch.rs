@@ -289,7 +289,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn problems(problems: xoff_config::Problems) -> Failure {
-    Failure::configuration("the configuration is invalid").because_of(&problems, problems.as_slice())
+    Failure::configuration("the configuration is invalid").because_of_errors(&problems, problems.as_slice())
 }
 
 impl Target for SwitchSession {

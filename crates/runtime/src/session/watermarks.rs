@@ -139,11 +139,11 @@ fn each_of_port(port: &mut PortSnapshot, mut visit: impl FnMut(usize, Of, &mut G
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xoff_telemetry::samples::snapshot;
+    use xoff_telemetry::samples::sample_snapshot;
 
     /// A switch whose group 3 of port 0 holds `now` and held `peak` since it was last asked.
     fn at(now: u32, peak: u32) -> SwitchSnapshot {
-        let mut snapshot = snapshot();
+        let mut snapshot = sample_snapshot();
         let gauge = Gauge {
             current_cells: now,
             peak_cells: peak,

@@ -28,6 +28,9 @@ impl Names {
 /// Runs until the switch's worker is gone.
 pub(crate) fn run(names: &Names, events: &Receiver<SwitchEvent>) {
     for event in events {
-        eprintln!("{}", EventReport::new(&event, &names.ports).line(&names.switch));
+        eprintln!(
+            "{}",
+            EventReport::new(&event, &names.ports).log_line(&names.switch)
+        );
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use xoff_runtime::control::{COUNTERS_SCHEMA, LagMember, PortStatus, RouterInterface};
 use xoff_telemetry::SwitchReport;
-use xoff_telemetry::samples::snapshot;
+use xoff_telemetry::samples::sample_snapshot;
 
 fn interfaces() -> Interfaces {
     let port = |name: &str, vlan: &str, up: bool| PortStatus {
@@ -101,7 +101,7 @@ Vlan100                192.168.100.1/24     up/down       N/A             N/A
 fn counters_and_rates() {
     let before = Counters {
         schema: COUNTERS_SCHEMA.to_owned(),
-        switch: SwitchReport::new(&snapshot()),
+        switch: SwitchReport::new(&sample_snapshot()),
     };
     let mut after = before.clone();
     after.switch.model_time_ns += 1_000_000_000;

@@ -1,6 +1,6 @@
 use super::*;
 use xoff_config::{ResolveOptions, load};
-use xoff_telemetry::samples::snapshot;
+use xoff_telemetry::samples::sample_snapshot;
 
 /// Two ports, group 3 lossless of a pool of 1 MB with 100 kB of headroom.
 const TEXT: &str = r#"{"PORT": {"Ethernet0": {"admin_status": "up"}, "Ethernet4": {"admin_status": "up"}},
@@ -25,7 +25,7 @@ fn change(shared: u32, headroom: u32, pairs: &[(&str, &str)]) -> Vec<String> {
         assert!(text.contains(from), "{from}");
         text = text.replace(from, to);
     }
-    let mut now = snapshot();
+    let mut now = sample_snapshot();
     now.ports[0].queues = Default::default();
     let group = &mut now.ports[0].pgs[3];
     group.shared.current_cells = shared;
@@ -119,7 +119,7 @@ fn a_port_that_goes_down_with_frames_in_its_queues() {
         r#""Ethernet0": {"admin_status": "up"}"#,
         r#""Ethernet0": {"admin_status": "down"}"#,
     );
-    let mut now = snapshot();
+    let mut now = sample_snapshot();
     now.ports[0].queues[3].total.current_cells = 4;
     assert_eq!(
         losses(&config(TEXT), &config(&text), &now),
@@ -129,7 +129,7 @@ fn a_port_that_goes_down_with_frames_in_its_queues() {
 
 /// What replacing one text by another loses while queue 3 and group 3 of Ethernet0 hold 100 cells of 256 bytes.
 fn change_while_queued(from: &str, to: &str) -> Vec<String> {
-    let mut now = snapshot();
+    let mut now = sample_snapshot();
     now.ports[0].queues = Default::default();
     now.ports[0].queues[3].total.current_cells = 100;
     let group = &mut now.ports[0].pgs[3];
