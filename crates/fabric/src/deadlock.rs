@@ -142,7 +142,7 @@ fn find_cycle(waits: &[(PausedQueue, Vec<PausedQueue>)]) -> Option<Vec<PausedQue
 mod tests {
     use super::*;
 
-    fn at(switch: u32) -> PausedQueue {
+    fn paused_queue(switch: u32) -> PausedQueue {
         PausedQueue {
             switch,
             port: 0,
@@ -155,13 +155,16 @@ mod tests {
         let waits = |edges: &[(u32, &[u32])]| -> Vec<(PausedQueue, Vec<PausedQueue>)> {
             edges
                 .iter()
-                .map(|(a, to)| (at(*a), to.iter().map(|b| at(*b)).collect()))
+                .map(|(a, to)| (paused_queue(*a), to.iter().map(|b| paused_queue(*b)).collect()))
                 .collect()
         };
         let tree = waits(&[(0, &[1, 2]), (1, &[3]), (2, &[3]), (3, &[])]);
         assert_eq!(find_cycle(&tree), None);
         let tail = waits(&[(0, &[1]), (1, &[2]), (2, &[3]), (3, &[1])]);
-        assert_eq!(find_cycle(&tail), Some(vec![at(1), at(2), at(3)]));
-        assert_eq!(find_cycle(&waits(&[(0, &[0])])), Some(vec![at(0)]));
+        assert_eq!(
+            find_cycle(&tail),
+            Some(vec![paused_queue(1), paused_queue(2), paused_queue(3)])
+        );
+        assert_eq!(find_cycle(&waits(&[(0, &[0])])), Some(vec![paused_queue(0)]));
     }
 }

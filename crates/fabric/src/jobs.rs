@@ -246,7 +246,7 @@ impl Jobs {
                     (peer, poster, number + 1, number),
                 ];
                 for (posts, (at, to, own, other)) in [true, false].into_iter().zip(ends) {
-                    let path = jobs.paths.between(at as usize, to as usize);
+                    let path = jobs.paths.path_between(at as usize, to as usize);
                     let link = *hosts.host(at as usize).link();
                     let setup =
                         queue_pair_setup(&link, transport, directory, path, (at, to), (own, other), seed);

@@ -99,7 +99,7 @@ impl Paths {
     }
 
     /// Returns a shortest path between two hosts, or `None` without one.
-    pub fn between(&self, from: usize, to: usize) -> Option<FabricPath> {
+    pub fn path_between(&self, from: usize, to: usize) -> Option<FabricPath> {
         let (start, goal) = (self.switches + from, self.switches + to);
         let mut reached: Vec<Option<(u32, LinkTiming, Picos)>> = vec![None; self.links.len()];
         let mut queue = VecDeque::from([start]);

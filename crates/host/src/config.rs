@@ -43,7 +43,8 @@ pub struct HostConfig {
     /// Whether frames with another token count as flows. A receiver without knowledge of its senders needs
     /// this. Otherwise such frames only count as stale.
     pub accept_any_token: bool,
-    /// Wall time per model time, at least 1. Latencies are measured in wall time and divided by this factor.
+    /// Dilation: wall time divided by model time, at least 1. Latencies are measured in wall time and divided
+    /// by this factor.
     pub dilate: u32,
     /// Interval of announcements (gratuitous ARP, unsolicited neighbour advertisement), which keep the
     /// address of the host in the tables of switches. 0 means only at the start.

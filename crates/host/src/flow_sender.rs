@@ -137,7 +137,7 @@ impl FlowSender {
 
     /// Builds the next frame at the front of `buf` and counts it as sent. If `buf` is too short, returns
     /// `None` and counts nothing.
-    pub(super) fn build(&mut self, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
+    pub(super) fn build_frame(&mut self, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
         let segment = self.segment();
         let stamp = Stamp {
             token: self.token,

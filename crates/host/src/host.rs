@@ -45,7 +45,7 @@ pub const SENT_FRAME_LEN_MAX: usize = 65_535 + ETHERNET_LEN + TAG_LEN;
 pub struct Host {
     config: HostConfig,
     nic: Nic,
-    intake: Option<SlowReceiveBuffer>,
+    receive_buffer: Option<SlowReceiveBuffer>,
     neighbours: Neighbours,
     /// PFC frames that wait for the frame in transmission. They leave first and in order.
     pfc_outbox: VecDeque<ControlFrame>,
@@ -106,7 +106,7 @@ impl Host {
             queue_pair_sent: false,
             config: config.clone(),
             nic: Nic::new(&config.nic),
-            intake: config
+            receive_buffer: config
                 .nic
                 .receive_buffer
                 .map(|buffer| SlowReceiveBuffer::new(buffer, &config.nic.link)),
@@ -423,7 +423,7 @@ impl Host {
         let flow = &mut self.flows[index as usize];
         let frame_len = flow.next_frame_len();
         let slot = self.nic.limit_catch_up(slot, now, frame_len as u32);
-        let built = flow.build(wall_ns, buf);
+        let built = flow.build_frame(wall_ns, buf);
         if built.is_some() {
             flow.pacer
                 .record_sent(slot.start, self.nic.wire_len(frame_len as u32));
@@ -471,15 +471,15 @@ impl Host {
     /// changes.
     #[inline]
     pub fn next_timer(&self) -> Picos {
-        let intake = self
-            .intake
+        let receive_buffer = self
+            .receive_buffer
             .as_ref()
             .map_or(Picos::NEVER, SlowReceiveBuffer::next_deadline);
         self.nic
             .next_change()
             .min(self.neighbours.next_deadline())
             .min(self.queue_pairs.next_deadline())
-            .min(intake)
+            .min(receive_buffer)
     }
 
     /// Processes due timers without sending a frame.
@@ -511,12 +511,12 @@ impl Host {
 
     /// Stores a frame in the receive buffer. Returns `false` if the buffer is full.
     fn store_in_receive_buffer(&mut self, now: Picos, frame_len: u32, parsed: &ParsedHeaders) -> bool {
-        let Some(intake) = &mut self.intake else {
+        let Some(receive_buffer) = &mut self.receive_buffer else {
             return true;
         };
-        let class = intake.class(parsed);
+        let class = receive_buffer.class_of(parsed);
         let mac_len = self.nic.link().mac_len(frame_len);
-        let taken = intake.accept(now, class, mac_len);
+        let taken = receive_buffer.store_frame(now, class, mac_len);
         if !taken {
             self.nic.count_rx_dropped(class);
         }
@@ -527,7 +527,7 @@ impl Host {
     /// Sends PFC frames to the peer if the receive buffer requires them.
     #[inline]
     fn update_pfc(&mut self, now: Picos) {
-        if self.intake.is_some() {
+        if self.receive_buffer.is_some() {
             self.send_due_pfc(now);
         }
     }
@@ -536,7 +536,11 @@ impl Host {
         if self.pfc_outbox.len() >= PFC_OUTBOX_MAX {
             return;
         }
-        if let Some(pfc) = self.intake.as_mut().and_then(|intake| intake.next_pfc(now)) {
+        if let Some(pfc) = self
+            .receive_buffer
+            .as_mut()
+            .and_then(|receive_buffer| receive_buffer.next_pfc(now))
+        {
             self.nic.count_pfc_sent(pfc.enable);
             let bytes = MacControl::Pfc(pfc).to_frame(self.config.mac).to_vec();
             self.pfc_outbox.push_back(ControlFrame { created: now, bytes });

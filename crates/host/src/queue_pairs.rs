@@ -214,7 +214,7 @@ impl QueuePairs {
             resolved: setup.dst_mac.is_some(),
             lower: None,
         });
-        let index = self.endpoint.create(setup.config, setup.congestion);
+        let index = self.endpoint.create_queue_pair(setup.config, setup.congestion);
         (index, setup.dst_mac.is_none().then_some(next_hop))
     }
 
@@ -257,7 +257,7 @@ impl QueuePairs {
     #[inline]
     pub(super) fn link_free_at(&mut self, now: Picos, duration: Picos) {
         if self.round_robin {
-            self.endpoint.link_free_at(now.saturating_add(duration));
+            self.endpoint.set_link_free_at(now.saturating_add(duration));
         }
     }
 

@@ -39,7 +39,7 @@ impl SlowReceiveBuffer {
     }
 
     /// Returns the class of an arriving frame.
-    pub(super) fn class(&self, parsed: &ParsedHeaders) -> usize {
+    pub(super) fn class_of(&self, parsed: &ParsedHeaders) -> usize {
         let class = match (parsed.dscp(), parsed.tag) {
             (Some(dscp), _) => self.config.dscp_to_class[usize::from(dscp & 63)],
             (None, Some(tag)) => tag.pcp(),
@@ -49,7 +49,7 @@ impl SlowReceiveBuffer {
     }
 
     /// Stores a frame of `mac_len` bytes. Returns `false` if the buffer is full.
-    pub(super) fn accept(&mut self, now: Picos, class: usize, mac_len: u32) -> bool {
+    pub(super) fn store_frame(&mut self, now: Picos, class: usize, mac_len: u32) -> bool {
         self.drain(now);
         if self.total_bytes + u64::from(mac_len) > u64::from(self.config.buffer_bytes) {
             return false;

@@ -22,7 +22,7 @@ impl Requester {
     ) {
         let sequence = self
             .numbering
-            .sequence(packet.psn, self.unacked)
+            .nearest_sequence(packet.psn, self.unacked)
             .filter(|s| *s < self.sent);
         let (ExtensionHeader::Aeth(Aeth { syndrome, .. }), Some(sequence)) = (packet.header, sequence) else {
             env.counters.rx_discarded += 1;
@@ -115,7 +115,7 @@ impl Requester {
     pub(super) fn on_read_response(&mut self, env: &mut QpContext<'_>, packet: &Packet) {
         let sequence = self
             .numbering
-            .sequence(packet.psn, self.unacked)
+            .nearest_sequence(packet.psn, self.unacked)
             .filter(|s| *s < self.sent);
         let Some(sequence) = sequence else {
             env.counters.rx_discarded += 1;
@@ -128,7 +128,7 @@ impl Requester {
         self.report_ack(env, None, false, None);
         let response_to = self.messages.get(self.messages.index_of(sequence));
         let Some(read) = response_to.filter(|message| {
-            message.verb == Verb::Read && packet.payload_len == message.payload(sequence, env.config.mtu)
+            message.verb == Verb::Read && packet.payload_len == message.payload_len(sequence, env.config.mtu)
         }) else {
             env.counters.rx_discarded += 1;
             return;

@@ -221,8 +221,8 @@ impl ClassQueues {
     }
 
     /// Calls [`RoundRobin::on_packet_sent`] of each class.
-    pub(super) fn on_packet_sent(&mut self, free: Picos) {
-        self.update_rounds(|round| round.on_packet_sent(free));
+    pub(super) fn on_packet_sent(&mut self, link_free: Picos) {
+        self.update_rounds(|round| round.on_packet_sent(link_free));
     }
 
     fn update_rounds(&mut self, change: impl Fn(&mut RoundRobin)) {

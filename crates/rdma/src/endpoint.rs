@@ -49,7 +49,7 @@ impl Endpoint {
 
     /// Creates a queue pair that is ready to send. If several queue pairs have the same number, arriving
     /// packets go to the newest of them.
-    pub fn create(&mut self, config: QpConfig, congestion: Box<dyn CongestionControl>) -> QpIndex {
+    pub fn create_queue_pair(&mut self, config: QpConfig, congestion: Box<dyn CongestionControl>) -> QpIndex {
         let index = u32::try_from(self.queue_pairs.len()).unwrap_or(u32::MAX);
         let config = config.clamped();
         let Endpoint {
@@ -95,7 +95,7 @@ impl Endpoint {
 
     /// Announces that a packet starts to leave and that the link is free again at `free`. Only needed with
     /// [round robin](Endpoint::enable_round_robin).
-    pub fn link_free_at(&mut self, free: Picos) {
+    pub fn set_link_free_at(&mut self, free: Picos) {
         self.shared.classes.on_packet_sent(free);
     }
 

@@ -26,8 +26,8 @@
 //! };
 //! let controllers = CongestionConfig::new(Algorithm::None).factory()?;
 //! let (mut sender, mut receiver) = (Endpoint::new(), Endpoint::new());
-//! let qp = sender.create(QpConfig::new(1, 2), controllers.make(&host));
-//! receiver.create(QpConfig::new(2, 1), controllers.make(&host));
+//! let qp = sender.create_queue_pair(QpConfig::new(1, 2), controllers.make(&host));
+//! receiver.create_queue_pair(QpConfig::new(2, 1), controllers.make(&host));
 //!
 //! let request = WorkRequest { id: 7, verb: Verb::Write, bytes: 3000 };
 //! sender.post(Picos::ZERO, qp, request)?;

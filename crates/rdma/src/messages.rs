@@ -37,19 +37,19 @@ impl Message {
     /// Returns the byte offset of a packet in the message. The product fits: a message has fewer than 2^26
     /// packets, and the MTU is below 2^14.
     #[inline]
-    fn offset(&self, sequence: u64, mtu: u32) -> u32 {
+    fn byte_offset(&self, sequence: u64, mtu: u32) -> u32 {
         ((sequence - self.first) * u64::from(mtu)).min(u64::from(self.bytes)) as u32
     }
 
     /// Returns the number of bytes from a packet to the end of the message.
-    pub(super) fn remaining(&self, sequence: u64, mtu: u32) -> u32 {
-        self.bytes - self.offset(sequence, mtu)
+    pub(super) fn remaining_bytes(&self, sequence: u64, mtu: u32) -> u32 {
+        self.bytes - self.byte_offset(sequence, mtu)
     }
 
     /// Returns the payload length of a packet, sent by either side.
     #[inline]
-    pub(super) fn payload(&self, sequence: u64, mtu: u32) -> u32 {
-        self.remaining(sequence, mtu).min(mtu)
+    pub(super) fn payload_len(&self, sequence: u64, mtu: u32) -> u32 {
+        self.remaining_bytes(sequence, mtu).min(mtu)
     }
 
     /// Returns the number of payload bytes that the queue pair sends before a packet.
@@ -57,7 +57,7 @@ impl Message {
     fn stream_offset_at(&self, sequence: u64, mtu: u32) -> u64 {
         match self.verb {
             Verb::Read => self.stream_offset,
-            Verb::Send | Verb::Write => self.stream_offset + u64::from(self.offset(sequence, mtu)),
+            Verb::Send | Verb::Write => self.stream_offset + u64::from(self.byte_offset(sequence, mtu)),
         }
     }
 
@@ -104,7 +104,10 @@ impl Message {
         };
         match self.verb {
             _ if transport == Transport::Ud => ExtensionHeader::Deth(Deth { q_key: 0, source_qp }),
-            Verb::Read => reth(self.offset(sequence, mtu), self.remaining(sequence, mtu)),
+            Verb::Read => reth(
+                self.byte_offset(sequence, mtu),
+                self.remaining_bytes(sequence, mtu),
+            ),
             Verb::Write if sequence == self.first => reth(0, self.bytes),
             Verb::Send | Verb::Write => ExtensionHeader::None,
         }

@@ -23,7 +23,7 @@ impl RequestPacket {
     /// Parses a request packet. Returns `None` if the packet is not a request or lacks the RETH of its
     /// operation.
     #[inline]
-    pub(super) fn of(packet: &Packet) -> Option<(Transport, RequestPacket)> {
+    pub(super) fn parse(packet: &Packet) -> Option<(Transport, RequestPacket)> {
         let (transport, verb, first, last) = decode_opcode(packet.opcode)?;
         let dma_len = match packet.header {
             ExtensionHeader::Reth(reth) => reth.dma_len,

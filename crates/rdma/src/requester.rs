@@ -209,7 +209,7 @@ impl Requester {
         let payload_len = if is_read {
             0
         } else {
-            message.payload(sequence, mtu)
+            message.payload_len(sequence, mtu)
         };
         let is_retransmission = sequence < self.sent;
         if is_retransmission {

@@ -79,8 +79,9 @@ impl Responder {
     /// Processes a request packet.
     #[inline]
     pub(super) fn on_request(&mut self, env: &mut QpContext<'_>, packet: &Packet, arrival: &ArrivalInfo<'_>) {
-        let request = RequestPacket::of(packet).filter(|(transport, _)| *transport == env.config.transport);
-        let sequence = self.numbering.sequence(packet.psn, self.expected);
+        let request =
+            RequestPacket::parse(packet).filter(|(transport, _)| *transport == env.config.transport);
+        let sequence = self.numbering.nearest_sequence(packet.psn, self.expected);
         let (Some((transport, request)), Some(sequence)) = (request, sequence) else {
             env.counters.rx_discarded += 1;
             return;

@@ -165,8 +165,8 @@ impl RoundRobin {
     }
 
     /// Records that a packet leaves. The NIC polls when the link is free again at `free`.
-    pub(super) fn on_packet_sent(&mut self, free: Picos) {
-        self.poll_at = free;
+    pub(super) fn on_packet_sent(&mut self, link_free: Picos) {
+        self.poll_at = link_free;
         self.awaits_link = true;
     }
 }

@@ -25,7 +25,7 @@ impl PsnNumbering {
     /// Returns the sequence number with this PSN that is nearest to `reference`. Returns `None` for a number
     /// below 0.
     #[inline]
-    pub(super) fn sequence(self, psn: u32, reference: u64) -> Option<u64> {
+    pub(super) fn nearest_sequence(self, psn: u32, reference: u64) -> Option<u64> {
         let ahead = psn.wrapping_sub(self.psn(reference)) & MASK_24;
         if ahead < HALF_PSN_SPACE {
             reference.checked_add(u64::from(ahead))
@@ -46,17 +46,17 @@ mod tests {
             for ahead in [0_u64, 1, 100, u64::from(HALF_PSN_SPACE) - 1] {
                 let sequence = reference + ahead;
                 assert_eq!(
-                    numbering.sequence(numbering.psn(sequence), reference),
+                    numbering.nearest_sequence(numbering.psn(sequence), reference),
                     Some(sequence)
                 );
             }
             let behind = reference.checked_sub(u64::from(HALF_PSN_SPACE));
             assert_eq!(
-                numbering.sequence(numbering.psn(reference + u64::from(HALF_PSN_SPACE)), reference),
+                numbering.nearest_sequence(numbering.psn(reference + u64::from(HALF_PSN_SPACE)), reference),
                 behind
             );
         }
         assert_eq!(numbering.psn(16), 0);
-        assert_eq!(numbering.sequence(0xff_ffef, 0), None, "before the first");
+        assert_eq!(numbering.nearest_sequence(0xff_ffef, 0), None, "before the first");
     }
 }

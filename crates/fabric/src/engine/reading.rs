@@ -78,7 +78,7 @@ impl Fabric {
     }
 
     /// Returns whether a link is up.
-    pub fn link_up(&self, link: usize) -> bool {
+    pub fn is_link_up(&self, link: usize) -> bool {
         self.directions
             .get(2 * link)
             .is_some_and(|direction| direction.up)

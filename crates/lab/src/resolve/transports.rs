@@ -138,7 +138,7 @@ impl Resolver<'_> {
 
     /// What the receiver says of marks, and how often it acknowledges.
     fn marks(&mut self, said: &Transport, plan: &mut TransportPlan) {
-        let default = plan.congestion.feedback();
+        let default = plan.congestion.default_feedback();
         let interval = match default {
             CongestionFeedback::Cnp { interval } => interval,
             _ => Picos::from_nanos(CNP_INTERVAL_NS),

@@ -26,7 +26,7 @@ pub(super) fn value(
         Subject::Run => run(lab, counter),
         Subject::Link(link) => match counter {
             "lost_frames" => Some(lab.simulation.fabric.lost_frames(*link) as f64),
-            "up" => Some(f64::from(u8::from(lab.simulation.fabric.link_up(*link)))),
+            "up" => Some(f64::from(u8::from(lab.simulation.fabric.is_link_up(*link)))),
             _ => None,
         },
         Subject::Switch(switch) => of_switch(lab, *switch, counter),

@@ -123,7 +123,7 @@ impl CongestionConfig {
     ///
     /// The DCQCN paper uses 50 us between CNPs. NVIDIA's firmware uses 4 us (`MIN_TIME_BETWEEN_CNPS`). The
     /// ns-3 models have no CNPs and echo each mark.
-    pub fn feedback(&self) -> CongestionFeedback {
+    pub fn default_feedback(&self) -> CongestionFeedback {
         let models_ns3 = matches!(self.parameters.get("preset"), Some(ParameterValue::Text(preset)) if preset.ends_with("-ns3"));
         match self.algorithm {
             Algorithm::Dcqcn => CongestionFeedback::Cnp {

@@ -209,8 +209,8 @@ impl DcqcnNic {
     /// ns-3 model runs simultaneous events in the order in which they were scheduled. If the delay is longer
     /// than the period, the notification was scheduled first, and the check takes it into account.
     #[must_use]
-    pub fn with_notification_delay(mut self, lead: Picos) -> DcqcnNic {
-        self.notification_delay = lead;
+    pub fn with_notification_delay(mut self, delay: Picos) -> DcqcnNic {
+        self.notification_delay = delay;
         self
     }
 

@@ -76,7 +76,7 @@ fn with_interval_zero_each_marked_packet_causes_a_cnp() {
         .unwrap()
         .2;
     let mut other = Endpoint::new();
-    other.create(
+    other.create_queue_pair(
         QpConfig::new(cnp.dst_qp, 1),
         Box::new(RecordingController::new(1)),
     );

@@ -21,8 +21,8 @@ fn link_actions() -> impl Strategy<Value = [Vec<LinkAction>; 2]> {
     (one(), one()).prop_map(|(there, back)| [there, back])
 }
 
-fn script_of_actions(fates: [Vec<LinkAction>; 2]) -> impl FnMut(usize, u64, &Packet) -> LinkAction {
-    move |end, n, _| fates[end].get(n as usize).copied().unwrap_or(LinkAction::Pass)
+fn script_of_actions(actions: [Vec<LinkAction>; 2]) -> impl FnMut(usize, u64, &Packet) -> LinkAction {
+    move |end, n, _| actions[end].get(n as usize).copied().unwrap_or(LinkAction::Pass)
 }
 
 fn messages() -> impl Strategy<Value = Vec<(Verb, u64)>> {
@@ -32,7 +32,7 @@ fn messages() -> impl Strategy<Value = Vec<(Verb, u64)>> {
 }
 
 #[derive(Clone, Debug)]
-struct Setup {
+struct ConnectionOptions {
     recovery: Recovery,
     out_of_order: Option<Picos>,
     ack_every: u32,
@@ -43,7 +43,7 @@ struct Setup {
     feedback: CongestionFeedback,
 }
 
-fn setup() -> impl Strategy<Value = Setup> {
+fn options() -> impl Strategy<Value = ConnectionOptions> {
     let recovery = prop_oneof![
         Just(Recovery::GoBackN),
         Just(Recovery::GoBackZero),
@@ -66,7 +66,7 @@ fn setup() -> impl Strategy<Value = Setup> {
         any::<bool>(),
         feedback,
     )
-        .prop_map(|tuple| Setup {
+        .prop_map(|tuple| ConnectionOptions {
             recovery: tuple.0,
             out_of_order: tuple.1,
             ack_every: tuple.2,
@@ -78,20 +78,20 @@ fn setup() -> impl Strategy<Value = Setup> {
         })
 }
 
-fn apply(setup: &Setup, config: &mut QpConfig) {
+fn apply(options: &ConnectionOptions, config: &mut QpConfig) {
     config.mtu = 256;
     // The connection must survive any number of losses in a row.
     config.retry_cnt = u8::MAX;
-    config.recovery = setup.recovery;
-    config.out_of_order = setup.out_of_order;
-    config.ack_every = setup.ack_every;
-    config.first_psn = setup.first_psn;
-    config.peer_first_psn = setup.first_psn.wrapping_mul(3);
-    config.window_packets = setup.window_packets;
-    config.reorder_window_packets = setup.reorder_window_packets;
-    config.feedback = setup.feedback;
+    config.recovery = options.recovery;
+    config.out_of_order = options.out_of_order;
+    config.ack_every = options.ack_every;
+    config.first_psn = options.first_psn;
+    config.peer_first_psn = options.first_psn.wrapping_mul(3);
+    config.window_packets = options.window_packets;
+    config.reorder_window_packets = options.reorder_window_packets;
+    config.feedback = options.feedback;
     config.min_rnr_timer = 1;
-    if setup.posted {
+    if options.posted {
         config.receive_queue = ReceiveQueue::Posted;
     }
 }
@@ -110,12 +110,12 @@ proptest! {
 
     #[test]
     fn a_reliable_connection_delivers_every_message_once_in_order(
-        fates in link_actions(),
+        actions in link_actions(),
         there in messages(),
         back in messages(),
-        setup in setup(),
+        options in options(),
     ) {
-        let (mut link, qp, control) = connect_with_script(script_of_actions(fates), |config| apply(&setup, config));
+        let (mut link, qp, control) = connect_with_script(script_of_actions(actions), |config| apply(&options, config));
         for (end, messages) in [&there, &back].into_iter().enumerate() {
             for (id, (verb, bytes)) in messages.iter().enumerate() {
                 link.post(end, qp, id as u64, *verb, *bytes);
@@ -144,11 +144,11 @@ proptest! {
 
     #[test]
     fn an_unreliable_connection_discards_whole_messages(
-        fates in link_actions(),
+        actions in link_actions(),
         lengths in proptest::collection::vec(0_u64..3_000, 1..30),
         sends in any::<bool>(),
     ) {
-        let (mut link, qp, _) = connect_with_script(script_of_actions(fates.clone()), |config| {
+        let (mut link, qp, _) = connect_with_script(script_of_actions(actions.clone()), |config| {
             config.transport = Transport::Uc;
             config.mtu = 256;
         });
@@ -166,13 +166,13 @@ proptest! {
             prop_assert!(posted.any(|length| length == bytes), "in order, with the length it was sent with");
         }
         // Without reordering, exactly the messages without a lost packet arrive.
-        let ordered = fates[0].iter().all(|fate| matches!(fate, LinkAction::Pass | LinkAction::Drop | LinkAction::Mark));
+        let ordered = actions[0].iter().all(|fate| matches!(fate, LinkAction::Pass | LinkAction::Drop | LinkAction::Mark));
         if ordered {
             let mut n = 0;
             let whole = lengths.iter().filter(|bytes| {
                 let packets = bytes.div_ceil(256).max(1) as usize;
                 n += packets;
-                (n - packets..n).all(|n| fates[0].get(n) != Some(&LinkAction::Drop))
+                (n - packets..n).all(|n| actions[0].get(n) != Some(&LinkAction::Drop))
             });
             prop_assert_eq!(received.iter().map(|r| &r.1).collect::<Vec<_>>(), whole.collect::<Vec<_>>());
         }

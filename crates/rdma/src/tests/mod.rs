@@ -200,7 +200,7 @@ impl TestLink {
             if end == 1 {
                 std::mem::swap(&mut config.first_psn, &mut config.peer_first_psn);
             }
-            created = self.ends[end].create(config, control);
+            created = self.ends[end].create_queue_pair(config, control);
             assert_eq!(created, QpIndex(n));
         }
         created

@@ -30,7 +30,7 @@ fn pop_syndrome(endpoint: &mut Endpoint) -> Option<Syndrome> {
 
 fn endpoint_with_queue_pair() -> Endpoint {
     let mut endpoint = Endpoint::new();
-    endpoint.create(QpConfig::new(5, 6), Box::new(RecordingController::new(LINE_BPS)));
+    endpoint.create_queue_pair(QpConfig::new(5, 6), Box::new(RecordingController::new(LINE_BPS)));
     endpoint
 }
 
@@ -186,7 +186,7 @@ proptest! {
                 [Recovery::GoBackN, Recovery::GoBackZero, Recovery::SelectiveRepeat][recovery as usize];
             config.out_of_order = tolerant.then_some(Picos::from_nanos(100));
             config.receive_queue = ReceiveQueue::Posted;
-            let qp = endpoint.create(config, Box::new(RecordingController::new(LINE_BPS)));
+            let qp = endpoint.create_queue_pair(config, Box::new(RecordingController::new(LINE_BPS)));
             endpoint.post_receives(Picos::ZERO, qp, 3);
             for (id, verb) in [Verb::Write, Verb::Send, Verb::Read, Verb::Write].into_iter().enumerate() {
                 let bytes = if transport == Transport::Ud { 200 } else { 2_000 };
@@ -215,7 +215,7 @@ fn a_late_acknowledgement_after_an_rnr_nak_repeats_nothing() {
     let mut config = QpConfig::new(5, 6);
     config.recovery = Recovery::SelectiveRepeat;
     config.ack_timeout = 1;
-    let qp = endpoint.create(config, Box::new(RecordingController::new(LINE_BPS)));
+    let qp = endpoint.create_queue_pair(config, Box::new(RecordingController::new(LINE_BPS)));
     for (id, verb) in [Verb::Read, Verb::Write].into_iter().enumerate() {
         let request = WorkRequest {
             id: id as u64,

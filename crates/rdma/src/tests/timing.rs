@@ -154,7 +154,7 @@ fn an_idle_queue_pair_uses_little_memory() {
 fn with_round_robin_a_timeout_causes_a_poll() {
     let mut endpoint = Endpoint::new();
     endpoint.enable_round_robin();
-    let qp = endpoint.create(
+    let qp = endpoint.create_queue_pair(
         QpConfig::new(16, 17),
         Box::new(RecordingController::new(LINE_BPS)),
     );
@@ -169,7 +169,7 @@ fn with_round_robin_a_timeout_causes_a_poll() {
     endpoint.post(Picos::ZERO, qp, request).unwrap();
     endpoint.end_event(Picos::ZERO);
     assert!(endpoint.pop_packet(Picos::ZERO, class).is_some());
-    endpoint.link_free_at(Picos::from_nanos(100));
+    endpoint.set_link_free_at(Picos::from_nanos(100));
     assert_eq!(earliest(&endpoint), Picos::NEVER, "all is sent");
     let timeout = endpoint.next_deadline();
     endpoint.advance(timeout);

@@ -147,7 +147,7 @@ fn send(
         config.ack_every = setup.ack_every;
         config.window_packets = setup.window_packets;
         config.window_bytes = setup.window_bytes;
-        config.feedback = choice.feedback();
+        config.feedback = choice.default_feedback();
         if setup.selective {
             config.recovery = Recovery::SelectiveRepeat;
         }

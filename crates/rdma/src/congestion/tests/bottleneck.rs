@@ -160,7 +160,7 @@ pub(super) fn run_messages(
         flows: flows.collect(),
         queue: VecDeque::new(),
         departing: None,
-        feedback: choice.feedback(),
+        feedback: choice.default_feedback(),
         link,
         random: 1,
         tx_bytes: 0,

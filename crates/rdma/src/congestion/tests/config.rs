@@ -164,7 +164,7 @@ fn errors_name_the_parameter_and_its_range() {
 
 #[test]
 fn each_algorithm_has_its_default_feedback() {
-    let feedback = |algorithm| CongestionConfig::new(algorithm).feedback();
+    let feedback = |algorithm| CongestionConfig::new(algorithm).default_feedback();
     let cnp = |us| CongestionFeedback::Cnp {
         interval: Picos::from_micros(us),
     };
@@ -180,7 +180,7 @@ fn each_algorithm_has_its_default_feedback() {
         assert_eq!(feedback(algorithm), CongestionFeedback::None);
     }
     let model = CongestionConfig::new(Algorithm::DcqcnNic).with_parameter("preset", "hpcc-ns3");
-    assert_eq!(model.feedback(), CongestionFeedback::AckEcho);
+    assert_eq!(model.default_feedback(), CongestionFeedback::AckEcho);
 }
 
 #[test]

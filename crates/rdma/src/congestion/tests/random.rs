@@ -13,7 +13,7 @@ use crate::{HopTelemetry, Telemetry};
 #[derive(Clone, Debug)]
 enum Event {
     Sent(u32),
-    Acknowledged(Answer),
+    Acknowledged(RandomAck),
     Notified,
     Missed,
     TimedOut,
@@ -22,7 +22,7 @@ enum Event {
 }
 
 #[derive(Clone, Debug)]
-struct Answer {
+struct RandomAck {
     acked_bytes: u64,
     inflight_bytes: u64,
     rtt_ns: Option<u64>,
@@ -31,14 +31,14 @@ struct Answer {
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let answer = (
+    let random_ack = (
         0..100_000_u64,
         0..1_000_000_u64,
         prop::option::of(0..2_000_000_u64),
         any::<bool>(),
         prop::option::of((0..1_000_000_u64, 0..1_000_000_u64)),
     );
-    let answer = answer.prop_map(|(acked_bytes, inflight_bytes, rtt_ns, marked, hop)| Answer {
+    let random_ack = random_ack.prop_map(|(acked_bytes, inflight_bytes, rtt_ns, marked, hop)| RandomAck {
         acked_bytes,
         inflight_bytes,
         rtt_ns,
@@ -47,7 +47,7 @@ fn event() -> impl Strategy<Value = Event> {
     });
     prop_oneof![
         3 => (0..10_000_u32).prop_map(Event::Sent),
-        6 => answer.prop_map(Event::Acknowledged),
+        6 => random_ack.prop_map(Event::Acknowledged),
         3 => Just(Event::Notified),
         1 => Just(Event::Missed),
         1 => Just(Event::TimedOut),
@@ -72,10 +72,10 @@ fn apply_events(control: &mut dyn CongestionControl, events: &[(u64, Event)]) ->
         now += Picos::from_nanos(*gap_ns);
         match event {
             Event::Sent(bytes) => control.on_packet_sent(now, *bytes),
-            Event::Acknowledged(answer) => {
-                acked_total += answer.acked_bytes;
+            Event::Acknowledged(random_ack) => {
+                acked_total += random_ack.acked_bytes;
                 let mut telemetry = Telemetry::default();
-                if let Some((sent_bytes, queue_bytes)) = answer.hop {
+                if let Some((sent_bytes, queue_bytes)) = random_ack.hop {
                     tx_bytes += sent_bytes;
                     telemetry.push(HopTelemetry {
                         at: now,
@@ -85,13 +85,13 @@ fn apply_events(control: &mut dyn CongestionControl, events: &[(u64, Event)]) ->
                     });
                 }
                 let ack = Ack {
-                    acked_bytes: answer.acked_bytes,
-                    inflight_bytes: answer.inflight_bytes,
+                    acked_bytes: random_ack.acked_bytes,
+                    inflight_bytes: random_ack.inflight_bytes,
                     acked_total,
-                    sent_total: acked_total + answer.inflight_bytes,
-                    rtt: answer.rtt_ns.map(Picos::from_nanos),
-                    marked: answer.marked,
-                    telemetry: answer.hop.map(|_| &telemetry),
+                    sent_total: acked_total + random_ack.inflight_bytes,
+                    rtt: random_ack.rtt_ns.map(Picos::from_nanos),
+                    marked: random_ack.marked,
+                    telemetry: random_ack.hop.map(|_| &telemetry),
                 };
                 control.on_ack(now, &ack);
             }
