@@ -13,6 +13,7 @@ fn assert_clean(check: Check) {
 #[test]
 fn production_crates_depend_in_one_direction() {
     assert_clean(Check::Layers);
+    assert_clean(Check::Clap);
 }
 
 #[test]
