@@ -94,7 +94,7 @@ impl AdvertisedSite {
     }
 
     /// Updates load and capacity from the paths. Returns true if the site became reachable or unreachable.
-    fn update(
+    fn update_from_paths(
         &mut self,
         now: Picos,
         site_index: SiteIndex,
@@ -335,7 +335,7 @@ impl Advertiser {
     }
 
     /// Updates all sites. Returns true if a change of reachability must be advertised at once.
-    pub(super) fn update(
+    pub(super) fn update_sites(
         &mut self,
         now: Picos,
         loads: &mut PortLoads,
@@ -346,7 +346,7 @@ impl Advertiser {
         let mut state_changed = false;
         for (index, site) in self.sites.iter_mut().enumerate() {
             let loads = measures.then_some(&mut *loads);
-            state_changed |= site.update(now, SiteIndex::new(index), loads, frames, remote);
+            state_changed |= site.update_from_paths(now, SiteIndex::new(index), loads, frames, remote);
         }
         state_changed && self.has_receivers
     }

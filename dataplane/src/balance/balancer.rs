@@ -315,7 +315,7 @@ impl LoadBalancer {
                     placements: &mut self.placements,
                     remote: &self.remote,
                 };
-                balancing_group.set_live(alive, context);
+                balancing_group.update_live_members(alive, context);
             }
         }
         self.advertiser.update_live_paths(live);
@@ -375,7 +375,8 @@ impl LoadBalancer {
     /// Updates the load and the reachability of all advertised paths. Returns true if a site became reachable
     /// or unreachable.
     pub(crate) fn update_advertised_sites(&mut self, now: Picos, frames: &FrameTable) -> bool {
-        self.advertiser.update(now, &mut self.loads, frames, &self.remote)
+        self.advertiser
+            .update_sites(now, &mut self.loads, frames, &self.remote)
     }
 
     #[inline]
@@ -431,7 +432,7 @@ impl LoadBalancer {
                     placements: &mut self.placements,
                     remote: &self.remote,
                 };
-                group.announce(now, announced, context)
+                group.announce_flow(now, announced, context)
             }
             _ => AnnounceResult::NotSupported,
         }

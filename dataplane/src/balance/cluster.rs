@@ -331,7 +331,7 @@ impl FlowPlacements {
     }
 }
 
-/// Slots of members.
+/// Operations on the slots of members.
 impl FlowPlacements {
     /// The slot with this number.
     #[inline]
@@ -443,7 +443,7 @@ impl FlowPlacements {
     }
 }
 
-/// Flows.
+/// Operations on flows.
 impl FlowPlacements {
     /// The entry of a queue pair's flow.
     #[inline]
@@ -454,7 +454,7 @@ impl FlowPlacements {
     /// The flow of an entry, and its slot.
     #[inline]
     pub(super) fn flow_and_slot(&self, entry: usize) -> (PlacedFlow, &MemberSlot) {
-        let flow = PlacedFlow::from_words(self.flows.get(entry));
+        let flow = PlacedFlow::from_words(self.flows.value(entry));
         let slot = &self.slots[flow.slot as usize];
         (flow, slot)
     }
@@ -462,9 +462,9 @@ impl FlowPlacements {
     /// Sets the time of the last packet and the flags of a flow.
     #[inline]
     pub(super) fn update_flow(&mut self, entry: usize, seen: Picos, flags: u8) {
-        let flow = PlacedFlow::from_words(self.flows.get(entry));
+        let flow = PlacedFlow::from_words(self.flows.value(entry));
         self.flows
-            .set(entry, PlacedFlow { seen, flags, ..flow }.to_words());
+            .set_value(entry, PlacedFlow { seen, flags, ..flow }.to_words());
     }
 
     /// Returns true if a flow may be removed because of its idle time.
@@ -487,7 +487,7 @@ impl FlowPlacements {
 
     /// Removes a flow from the counters of its slot. The caller must assign the flow again or remove it.
     pub(super) fn unassign_flow(&mut self, entry: usize) {
-        let flow = PlacedFlow::from_words(self.flows.get(entry));
+        let flow = PlacedFlow::from_words(self.flows.value(entry));
         if self.slots[flow.slot as usize].live {
             self.adjust_counts(flow.slot, counts_of_flow(flow.flags), false);
         }
@@ -497,8 +497,9 @@ impl FlowPlacements {
 
     /// Assigns a flow to a slot after [`FlowPlacements::unassign_flow`].
     pub(super) fn assign_flow(&mut self, entry: usize, slot: u32) {
-        let flow = PlacedFlow::from_words(self.flows.get(entry));
-        self.flows.set(entry, PlacedFlow { slot, ..flow }.to_words());
+        let flow = PlacedFlow::from_words(self.flows.value(entry));
+        self.flows
+            .set_value(entry, PlacedFlow { slot, ..flow }.to_words());
         let (before, flags) = (flow.slot, flow.flags);
         self.slots[slot as usize].flows += 1;
         if self.slots[slot as usize].live {
@@ -515,7 +516,7 @@ impl FlowPlacements {
 
     /// Removes a flow after [`FlowPlacements::unassign_flow`].
     pub(super) fn remove_unassigned_flow(&mut self, entry: usize) {
-        let slot = PlacedFlow::from_words(self.flows.get(entry)).slot;
+        let slot = PlacedFlow::from_words(self.flows.value(entry)).slot;
         self.flows.remove(entry);
         self.release_slot_if_empty(slot);
     }

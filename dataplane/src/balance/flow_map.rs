@@ -143,14 +143,14 @@ impl FlowMap {
 
     /// The value of an entry that [`FlowMap::find`] or [`FlowMap::insert`] returned.
     #[inline]
-    pub(super) fn get(&self, entry: usize) -> [u64; 2] {
+    pub(super) fn value(&self, entry: usize) -> [u64; 2] {
         let [_, first, second] = self.entries[entry];
         [first, second]
     }
 
     /// Replaces the value of an entry.
     #[inline]
-    pub(super) fn set(&mut self, entry: usize, [first, second]: [u64; 2]) {
+    pub(super) fn set_value(&mut self, entry: usize, [first, second]: [u64; 2]) {
         let known = &mut self.entries[entry];
         (known[1], known[2]) = (first, second);
     }
@@ -273,7 +273,7 @@ mod tests {
                     map.remove(entry);
                     model.remove(&key);
                 }
-                (Some(entry), true) => assert_eq!(map.get(entry), [model[&key], key]),
+                (Some(entry), true) => assert_eq!(map.value(entry), [model[&key], key]),
                 (None, false) => match map.insert(key, [step, key]) {
                     Some(entry) => {
                         assert_eq!(map.find(key), Some(entry));
@@ -311,7 +311,10 @@ mod tests {
         for flow in (0..flows).step_by(2) {
             map.remove(entries[flow as usize]);
         }
-        let is_there = |flow: u64| map.find(key(flow)).is_some_and(|entry| map.get(entry)[0] == flow);
+        let is_there = |flow: u64| {
+            map.find(key(flow))
+                .is_some_and(|entry| map.value(entry)[0] == flow)
+        };
         assert!((0..flows).all(|flow| is_there(flow) == (flow % 2 == 1)));
         assert!(map.buckets as usize * BUCKET_SLOTS <= map.slots.len());
     }

@@ -341,7 +341,7 @@ impl BalancingGroup {
     }
 
     /// Updates the link state of the members.
-    pub(super) fn set_live(&mut self, live: impl Fn(u16) -> bool, context: SwitchContext<'_>) {
+    pub(super) fn update_live_members(&mut self, live: impl Fn(u16) -> bool, context: SwitchContext<'_>) {
         let all = 0..self.members.len() as u16;
         let live: Vec<_> = all.clone().map(live).collect();
         let usable = self.find_usable_members(&live, context.remote);
@@ -452,7 +452,7 @@ impl BalancingGroup {
     }
 
     /// Places a flow before its first packet.
-    pub(super) fn announce(
+    pub(super) fn announce_flow(
         &mut self,
         now: Picos,
         announced: &QueuePairAnnouncement,
@@ -475,7 +475,7 @@ impl BalancingGroup {
             remote: context.remote,
             site: self.site_index,
         };
-        let Some((to, from)) = cluster.announce(now, announced, &mut paths) else {
+        let Some((to, from)) = cluster.announce_flow(now, announced, &mut paths) else {
             return AnnounceResult::Rejected;
         };
         if from != Some(to) {

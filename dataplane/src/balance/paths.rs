@@ -42,8 +42,8 @@ impl Member {
         }
     }
 
-    /// Average transmission rate over the sampling interval, in permille of the link speed. The mean for a
-    /// LAG.
+    /// Average transmission rate over the sampling interval, in permille of the link speed. For a LAG, the
+    /// result is the mean of its links.
     #[inline]
     pub(super) fn utilisation_permille(&self, now: Picos, loads: &mut PortLoads, frames: &FrameTable) -> u32 {
         let of = |port: &PortId| {
@@ -55,7 +55,8 @@ impl Member {
         }
     }
 
-    /// Transmission time of the queued bytes, in permille of the sampling interval. The mean for a LAG.
+    /// Transmission time of the queued bytes, in permille of the sampling interval. For a LAG, the result is
+    /// the mean.
     #[inline]
     pub(super) fn backlog_permille(&self, loads: &PortLoads, frames: &FrameTable) -> u32 {
         let of = |port: &PortId| loads.backlog_permille(port.index(), frames.port_queued_bytes(port.index()));
@@ -74,8 +75,8 @@ impl Member {
         }
     }
 
-    /// Transmission time of the frame on the link and of the queued bytes, in picoseconds. The mean for a
-    /// LAG.
+    /// Transmission time of the frame on the link and of the queued bytes, in picoseconds. For a LAG, the
+    /// result is the mean of its links.
     #[inline]
     pub(super) fn wait_ps(&self, now: Picos, loads: &PortLoads, frames: &FrameTable) -> u64 {
         let of = |port: &PortId| loads.wait_ps(now, port.index(), frames.port_queued_bytes(port.index()));
@@ -216,15 +217,15 @@ impl Paths<'_> {
         self.members[usize::from(member)].quality(packet.now, self.loads, self.frames)
     }
 
-    /// Average transmission rate of a member over the sampling interval, in permille of its speed. The mean
-    /// for a LAG.
+    /// Average transmission rate of a member over the sampling interval, in permille of its speed. For a LAG,
+    /// the result is the mean of its links.
     #[inline]
     pub fn utilisation_permille(&mut self, packet: &Packet<'_>, member: u16) -> u32 {
         self.members[usize::from(member)].utilisation_permille(packet.now, self.loads, self.frames)
     }
 
-    /// Transmission time of a member's queued bytes, in permille of the sampling interval. The mean for a
-    /// LAG.
+    /// Transmission time of a member's queued bytes, in permille of the sampling interval. For a LAG, the
+    /// result is the mean of its links.
     #[inline]
     pub fn backlog_permille(&self, member: u16) -> u32 {
         self.members[usize::from(member)].backlog_permille(self.loads, self.frames)

@@ -235,7 +235,7 @@ impl ReorderTracker {
         let responses = kind != PacketKind::Request;
         let key = if responses { !pair.key } else { pair.key };
         let stream = match self.stream_indices.find(key) {
-            Some(entry) => self.stream_indices.get(entry)[0] as usize,
+            Some(entry) => self.stream_indices.value(entry)[0] as usize,
             None => match self.add_stream(now, key, payload, l3, &pair, responses) {
                 Some(stream) => stream,
                 None => {

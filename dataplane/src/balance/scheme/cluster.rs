@@ -242,7 +242,7 @@ impl ClusterScheme {
 
     /// Places a flow before its first packet. Returns its new member and its previous member, if any. Returns
     /// `None` if the table is full or no member is usable.
-    pub(crate) fn announce(
+    pub(crate) fn announce_flow(
         &mut self,
         now: Picos,
         announced: &QueuePairAnnouncement,
