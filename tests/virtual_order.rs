@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use xoff_dataplane::{Picos, PortId, SwitchEvent, Verdict};
+use xoff_dataplane::{ForwardingResult, Picos, PortId, SwitchEvent};
 use xoff_fabric::{FrameView, LinkEnd, Observer};
 use xoff_host::Host;
 use xoff_lab::plan::TimeMode;
@@ -49,7 +49,7 @@ impl Observer for Heard {
     fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
         self.note(at, to, format!("{at:?} {to:?} {frame:?}"));
     }
-    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
+    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &ForwardingResult) {
         let end = LinkEnd::Switch { switch, port: port.0 };
         self.note(at, end, format!("{at:?} {end:?} {verdict:?}"));
     }
@@ -91,7 +91,7 @@ fn play(text: &str, heard: &mut Heard) -> Vec<String> {
             fabric.frames_in_flight(),
         ));
         for switch in 0..fabric.switch_count() {
-            fabric.switch(switch).check();
+            fabric.switch(switch).assert_consistent();
             // All that a switch counts, in turns.
             if step as usize % fabric.switch_count() == switch {
                 states.push(format!("{:?}", fabric.snapshot(switch)));

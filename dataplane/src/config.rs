@@ -9,10 +9,10 @@ mod trimming;
 mod watchdog;
 
 pub use balancing::{
-    AdvertiseConfig, BalancingConfig, HashFields, LoadConfig, Measure, NextHopBalancing, OwnScheme, Pick,
-    PortBalancing, Rebalance, SchemeConfig, SchemeKind,
+    AdvertiseConfig, BalancingConfig, CustomScheme, HashFields, LoadConfig, LoadMeasure, MemberSelection,
+    NextHopBalancing, PortBalancing, RebalanceRule, SchemeConfig, SchemeKind,
 };
-pub use routing::{Attachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
+pub use routing::{InterfaceAttachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
 pub use trimming::{AclRule, AclTable, TrimDscp, TrimQueue, TrimmingConfig};
 pub use watchdog::{PortWatchdog, WatchdogAction, WatchdogConfig, WatchdogRule};
 
@@ -53,7 +53,7 @@ pub struct SwitchConfig {
     /// Link aggregation groups.
     pub lags: Vec<LagConfig>,
     /// Bridging between ports: transparent or by VLAN.
-    pub bridging: Bridging,
+    pub bridging: BridgingConfig,
     /// Router interfaces, routes and neighbours.
     pub routing: RoutingConfig,
     /// Load balancing of next hop groups and LAGs.
@@ -90,7 +90,7 @@ pub enum MarkPoint {
 
 /// How the switch bridges frames between its ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Bridging {
+pub enum BridgingConfig {
     /// No VLAN is configured. All ports form one bridge that ignores VLAN tags.
     Transparent,
     /// VLANs with their members. A port without a VLAN forwards nothing.
@@ -103,21 +103,21 @@ pub struct VlanConfig {
     /// VLAN id, 2 to 4094.
     pub id: u16,
     /// Ports and LAGs of the VLAN.
-    pub members: Vec<VlanMember>,
+    pub members: Vec<VlanMemberConfig>,
 }
 
 /// Membership of a port or LAG in a VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VlanMember {
+pub struct VlanMemberConfig {
     /// Index of the port. The value `ports.len() + n` is LAG *n* of [`SwitchConfig::lags`].
     pub port: u16,
     /// How the member's frames are tagged.
-    pub tagging: Tagging,
+    pub tagging: TaggingMode,
 }
 
 /// How a VLAN member sends and receives frames (`VLAN_MEMBER.tagging_mode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tagging {
+pub enum TaggingMode {
     /// Frames leave with the VLAN tag.
     Tagged,
     /// Frames leave without a tag. Untagged frames arrive in this VLAN.
@@ -155,12 +155,12 @@ pub struct PortConfig {
     /// The egress queues.
     pub queues: [QueueConfig; PRIORITIES],
     /// Shaper of the whole port, in addition to the model speed.
-    pub shaper: Option<Shaper>,
+    pub shaper: Option<ShaperConfig>,
 }
 
 /// The header field that selects the traffic class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trust {
+pub enum TrustMode {
     /// DSCP for IP frames. Other frames use the 802.1p priority of their tag, or class 0 without a tag.
     Dscp,
     /// 802.1p priority of the tag. Untagged frames have class 0.
@@ -172,7 +172,7 @@ pub enum Trust {
 #[repr(C)] // in one cache line, but for high DSCPs
 pub struct ClassMaps {
     /// Selects `dscp_to_tc` or `dot1p_to_tc`.
-    pub trust: Trust,
+    pub trust: TrustMode,
     /// Traffic class to egress queue. The switch uses the map of the egress port.
     pub tc_to_queue: [u8; TRAFFIC_CLASSES],
     /// Traffic class to priority group. The switch uses the map of the ingress port.
@@ -192,7 +192,7 @@ impl ClassMaps {
             None => 0,
         };
         let tc = match (self.trust, parsed.dscp()) {
-            (Trust::Dscp, Some(dscp)) => self.dscp_to_tc[usize::from(dscp & 63)],
+            (TrustMode::Dscp, Some(dscp)) => self.dscp_to_tc[usize::from(dscp & 63)],
             _ => by_tag(self),
         };
         tc % TRAFFIC_CLASSES as u8
@@ -262,22 +262,22 @@ pub enum PauseModel {
 
 impl PfcConfig {
     /// Bit *n*: the port honours received pauses of priority *n*.
-    pub const fn honoured(&self) -> u8 {
+    pub const fn honoured_priorities(&self) -> u8 {
         if self.asymmetric { 0xff } else { self.enabled }
     }
 
     /// True if the port honours received 802.3x PAUSE frames: PAUSE is enabled and no priority honours PFC.
-    pub const fn global_honoured(&self) -> bool {
-        self.global.honoured && self.honoured() == 0
+    pub const fn honours_global_pause(&self) -> bool {
+        self.global.honoured && self.honoured_priorities() == 0
     }
 
     /// True if the port signals XOFF with 802.3x PAUSE frames: PAUSE is enabled and no priority has PFC.
-    pub const fn global_generated(&self) -> bool {
-        self.global.generated && self.honoured() == 0
+    pub const fn generates_global_pause(&self) -> bool {
+        self.global.generated && self.honoured_priorities() == 0
     }
 
     /// True if an enabled priority signals XOFF of priority group `pg`.
-    pub fn signals(&self, pg: u8) -> bool {
+    pub fn signals_priority_group(&self, pg: u8) -> bool {
         (0..PRIORITIES).any(|p| self.enabled & (1 << p) != 0 && self.priority_to_pg[p] == pg)
     }
 }
@@ -288,16 +288,16 @@ pub struct QueueConfig {
     /// Buffer profile of an egress pool: an index into [`SwitchConfig::profiles`], or [`NO_PROFILE`].
     pub profile: u16,
     /// How the scheduler serves the queue.
-    pub schedule: Schedule,
+    pub schedule: SchedulingMode,
     /// Shaper of the queue.
-    pub shaper: Option<Shaper>,
+    pub shaper: Option<ShaperConfig>,
     /// ECN marking and early drop.
-    pub wred: Option<Wred>,
+    pub wred: Option<WredProfile>,
 }
 
 /// How the scheduler serves a queue (`SCHEDULER.type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Schedule {
+pub enum SchedulingMode {
     /// Strict priority: before every DWRR queue. Among strict queues, the higher number is first.
     Strict,
     /// Deficit weighted round robin in bytes.
@@ -309,7 +309,7 @@ pub enum Schedule {
 
 /// A peak rate (`SCHEDULER.pir`, `pbs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shaper {
+pub struct ShaperConfig {
     /// Peak rate in bytes (`mac_len`) per second, at least 1.
     pub bytes_per_second: u64,
     /// Bytes that may be sent at once after an idle time.
@@ -319,7 +319,7 @@ pub struct Shaper {
 /// The green thresholds of a `WRED_PROFILE`. They apply to the instantaneous queue length, as SONiC programs
 /// weight 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Wred {
+pub struct WredProfile {
     /// Queue length in bytes up to which the probability is zero.
     pub min_bytes: u64,
     /// Queue length in bytes at which the probability is `max_probability`. Above this length it is one.
@@ -369,7 +369,7 @@ pub struct BufferProfile {
     /// headroom, and only `size - xoff` is reserved.
     pub size_bytes: u64,
     /// Limit of the shared use.
-    pub threshold: Threshold,
+    pub threshold: BufferThreshold,
     /// Headroom in bytes. A profile with headroom is lossless.
     pub xoff_bytes: u64,
     /// Total use in bytes at which the priority group leaves XOFF.
@@ -394,7 +394,7 @@ pub struct PortProfile {
 
 /// How much of the shared space of a pool one priority group or queue may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Threshold {
+pub enum BufferThreshold {
     /// `2^n` times the free shared cells at that moment, rounded down. The exponent is -8 to 7.
     Dynamic(i8),
     /// A fixed number of bytes. 0 means no limit, as in SAI.

@@ -180,7 +180,7 @@ impl PortCounters {
     }
 
     /// The trimming counters of the port, summed over its queues.
-    pub fn trims(&self) -> TrimCounters {
+    pub fn trim_counters(&self) -> TrimCounters {
         self.queues
             .iter()
             .fold(TrimCounters::default(), |sum, queue| TrimCounters {
@@ -191,14 +191,14 @@ impl PortCounters {
     }
 
     /// Dropped frames of this port, all reasons and traffic classes.
-    pub fn dropped(&self) -> u64 {
+    pub fn dropped_frames(&self) -> u64 {
         self.drops.iter().flatten().sum()
     }
 }
 
 /// Cells in use, and the watermark since the last clear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Gauge {
+pub struct Occupancy {
     /// Cells in use now.
     pub current_cells: u32,
     /// `WATERMARK`: the largest number of cells in use since the last clear.
@@ -209,11 +209,11 @@ pub struct Gauge {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PgBuffers {
     /// Reserved, shared and headroom cells together.
-    pub total: Gauge,
+    pub total: Occupancy,
     /// Shared cells (`SHARED_*`).
-    pub shared: Gauge,
+    pub shared: Occupancy,
     /// Headroom cells (`XOFF_ROOM_*`).
-    pub headroom: Gauge,
+    pub headroom: Occupancy,
     /// True if the group is in XOFF.
     pub xoff: bool,
 }
@@ -222,16 +222,16 @@ pub struct PgBuffers {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueBuffers {
     /// Reserved and shared cells together.
-    pub total: Gauge,
+    pub total: Occupancy,
     /// Shared cells (`SHARED_*`).
-    pub shared: Gauge,
+    pub shared: Occupancy,
 }
 
 /// Buffer use of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolBuffers {
     /// Shared cells of the pool.
-    pub shared: Gauge,
+    pub shared: Occupancy,
     /// Headroom cells of the pool's priority groups, private or from the shared headroom pool.
-    pub headroom: Gauge,
+    pub headroom: Occupancy,
 }

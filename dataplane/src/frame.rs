@@ -3,10 +3,10 @@
 use xoff_units::Picos;
 use xoff_wire::parse::ParsedHeaders;
 
-/// Identifies a stored frame in the [`Store`] that issued the handle. Only one owner holds a handle at a
+/// Identifies a stored frame in the [`FrameStore`] that issued the handle. Only one owner holds a handle at a
 /// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Handle(pub u32);
+pub struct FrameHandle(pub u32);
 
 /// Bytes reserved in front of every frame, so that headers can be added.
 pub const HEADROOM_BYTES: usize = 256;
@@ -16,45 +16,45 @@ pub const HEADROOM_BYTES: usize = 256;
 ///
 /// A frame consists of a *stored prefix* that can be read and edited, and a rest that is only forwarded. In
 /// real time, the prefix is the whole frame. A flooded copy has its own prefix and shares the rest.
-pub trait Store {
+pub trait FrameStore {
     /// The stored prefix, from the first byte of the Ethernet header.
-    fn prefix(&self, frame: Handle) -> &[u8];
+    fn prefix(&self, frame: FrameHandle) -> &[u8];
 
     /// The stored prefix, for editing in place.
-    fn prefix_mut(&mut self, frame: Handle) -> &mut [u8];
+    fn prefix_mut(&mut self, frame: FrameHandle) -> &mut [u8];
 
     /// Prefetches a frame that will be read soon. The default implementation does nothing.
     #[inline]
-    fn fetch(&self, _frame: Handle) {}
+    fn prefetch_frame(&self, _frame: FrameHandle) {}
 
     /// Length of the whole frame in bytes, without FCS.
-    fn frame_len(&self, frame: Handle) -> u32;
+    fn frame_len(&self, frame: FrameHandle) -> u32;
 
     /// Allocates a frame of `len` zero bytes. Returns `None` if the store is full.
-    fn allocate(&mut self, len: usize) -> Option<Handle>;
+    fn allocate(&mut self, len: usize) -> Option<FrameHandle>;
 
     /// Copies a frame. The copy stores its own first `prefix_len` bytes and shares the rest by reference
     /// count. Returns `None` if the store is full.
-    fn copy(&mut self, frame: Handle, prefix_len: usize) -> Option<Handle>;
+    fn copy(&mut self, frame: FrameHandle, prefix_len: usize) -> Option<FrameHandle>;
 
     /// Adds `len` zero bytes in front of the frame. All additions together are at most [`HEADROOM_BYTES`].
-    fn push_front(&mut self, frame: Handle, len: usize);
+    fn push_front(&mut self, frame: FrameHandle, len: usize);
 
     /// Removes `len` bytes from the front of the frame.
-    fn pull_front(&mut self, frame: Handle, len: usize);
+    fn pull_front(&mut self, frame: FrameHandle, len: usize);
 
     /// Truncates the frame to its first `len` bytes. Copies that share its bytes are not changed.
-    fn truncate(&mut self, frame: Handle, len: usize);
+    fn truncate(&mut self, frame: FrameHandle, len: usize);
 
     /// Releases the slot of the frame.
-    fn release(&mut self, frame: Handle);
+    fn release(&mut self, frame: FrameHandle);
 }
 
 /// A received frame with its parsed headers.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival {
+pub struct ReceivedFrame {
     /// The stored frame.
-    pub frame: Handle,
+    pub frame: FrameHandle,
     /// Length in bytes, without FCS.
     pub frame_len: u32,
     /// The parsed headers.

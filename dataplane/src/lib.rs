@@ -1,8 +1,124 @@
-//! The switch of xoff: a function of (state, frame, time).
+//! The switch of xoff, as a state machine without input and output.
 //!
-//! Nothing here reads a clock, opens a socket, starts a thread or is unsafe. A driver hands in frames and
-//! expired deadlines with the current model time; frames to transmit, slots to free and new deadlines come
-//! out. So the real-time program, the virtual-time simulator, tests, fuzzers and benches run the same code.
+//! A [`Switch`] receives frames, stores them in a buffer with priority groups and egress queues, and decides when
+//! each frame leaves. It bridges, routes, balances load, marks ECN, sends and honours PFC, and runs a PFC
+//! watchdog. The crate contains no clock, socket, thread or unsafe code. The real-time program, the virtual-time
+//! simulator, the tests and the benches therefore run the same code.
+//!
+//! # How to drive a switch
+//!
+//! A driver calls one method of the switch at a time, such as [`Switch::receive`] or [`Switch::expire`]. Every
+//! call has the current model time as an argument. The time must not be earlier than in the previous call. The
+//! switch appends its results to [`Outputs`], and the driver drains the outputs before the next call:
+//!
+//! - It sends the frames of [`Outputs::transmits`] and then releases them in the [`FrameStore`].
+//! - It calls [`Switch::expire`] at the time of each deadline in [`Outputs::deadlines`].
+//! - It hands the frames of [`Outputs::punts`] to the CPU, if one is attached.
+//! - It reports the events of [`Outputs::events`].
+//!
+//! The driver owns the memory of the frames. A [`FrameStore`] gives the switch access to the bytes.
+//! [`store::VecStore`] is a store in ordinary memory.
+//!
+//! # Example
+//!
+//! A switch with two ports of 100 Gb/s receives a frame on port 0. The destination is unknown, so the switch
+//! floods the frame to port 1 and starts the transmission at once.
+//!
+//! ```
+//! use xoff_dataplane::config::*;
+//! use xoff_dataplane::store::VecStore;
+//! use xoff_dataplane::{ForwardingResult, FrameStore, LinkTiming, Outputs, Picos, PortId, ReceivedFrame, Switch};
+//! use xoff_wire::parse::parse;
+//!
+//! let queue = QueueConfig { profile: 1, schedule: SchedulingMode::Strict, shaper: None, wred: None };
+//! let port = |number: u8| PortConfig {
+//!     name: format!("Ethernet{number}"),
+//!     mac: [2, 0, 0, 0, 0, number],
+//!     admin_up: true,
+//!     mtu: 9_100,
+//!     link: LinkTiming::ethernet(100_000),
+//!     tpid: 0x8100,
+//!     classify: ClassMaps {
+//!         trust: TrustMode::Dscp,
+//!         tc_to_queue: [0; 16],
+//!         tc_to_pg: [0; 16],
+//!         dot1p_to_tc: [0; 8],
+//!         dscp_to_tc: [0; 64],
+//!     },
+//!     pfc: PfcConfig {
+//!         enabled: 0,
+//!         asymmetric: false,
+//!         pause_quanta: 0xffff,
+//!         refresh: Picos::from_micros(100),
+//!         priority_to_queue: [0; 8],
+//!         priority_to_pg: [0; 8],
+//!         pauses: PauseModel::Timed,
+//!         response_quanta: 0,
+//!         global: GlobalPause::default(),
+//!     },
+//!     watchdog: None,
+//!     tc_to_dscp: [None; 16],
+//!     pgs: [0; 8],
+//!     queues: [queue; 8],
+//!     shaper: None,
+//! };
+//! let pool = |side| PoolConfig { name: "pool".into(), side, size_bytes: 1 << 20, xoff_bytes: 0 };
+//! let profile = |pool| BufferProfile {
+//!     name: "lossy".into(),
+//!     pool,
+//!     size_bytes: 0,
+//!     threshold: BufferThreshold::Dynamic(0),
+//!     xoff_bytes: 0,
+//!     xon_bytes: 0,
+//!     xon_offset_bytes: 0,
+//!     trim: false,
+//! };
+//! let config = SwitchConfig {
+//!     name: "leaf".into(),
+//!     mac: [2, 0, 0, 0, 1, 0],
+//!     seed: 1,
+//!     cell_bytes: 256,
+//!     pipeline_latency: Picos::ZERO,
+//!     mark_point: MarkPoint::Dequeue,
+//!     fdb_ageing: Picos::from_millis(600_000),
+//!     fdb_entries_max: 1_024,
+//!     frames_max: 1_024,
+//!     ports: vec![port(0), port(1)],
+//!     pools: vec![pool(PoolSide::Ingress), pool(PoolSide::Egress)],
+//!     profiles: vec![profile(0), profile(1)],
+//!     port_profiles: Vec::new(),
+//!     lags: Vec::new(),
+//!     bridging: BridgingConfig::Transparent,
+//!     routing: RoutingConfig::default(),
+//!     balancing: BalancingConfig::default(),
+//!     watchdog: WatchdogConfig::default(),
+//!     trimming: None,
+//! };
+//!
+//! let mut switch = Switch::new(&config);
+//! let mut store = VecStore::new(16);
+//! let mut outputs = Outputs::with_capacity(16);
+//! for port in [PortId(0), PortId(1)] {
+//!     switch.set_link(Picos::ZERO, port, true, &mut store, &mut outputs);
+//! }
+//!
+//! let mut bytes = [0; 60];
+//! bytes[..6].copy_from_slice(&[2, 0, 0, 0, 9, 1]); // destination
+//! bytes[6..12].copy_from_slice(&[2, 0, 0, 0, 9, 2]); // source
+//! let frame = ReceivedFrame {
+//!     frame: store.insert(&bytes).unwrap(),
+//!     frame_len: 60,
+//!     parsed: parse(&bytes),
+//!     received_at: Picos::ZERO,
+//! };
+//! let now = Picos::from_micros(1);
+//! let result = switch.receive(now, PortId(0), &frame, &mut store, &mut outputs);
+//!
+//! assert_eq!(result, ForwardingResult::Forwarded { copies: 1 });
+//! let transmit = outputs.transmits.pop().unwrap();
+//! assert_eq!((transmit.port, transmit.start), (PortId(1), now));
+//! store.release(transmit.frame);
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod balance;
@@ -25,11 +141,12 @@ mod switch;
 mod watchdog;
 
 pub use drops::DropReason;
-pub use egress::Line;
-pub use frame::{Arrival, Handle, Store};
+pub use egress::LinkRate;
+pub use frame::{FrameHandle, FrameStore, ReceivedFrame};
 pub use ids::{GroupId, InterfaceId, LogicalPort, NextHopId, PgId, PortId, QueueId, TimerId};
 pub use outputs::{
-    Deadline, Drop, Outputs, Punt, PuntReason, SwitchEvent, SwitchEventKind, Transmit, Verdict,
+    Deadline, DroppedFrame, ForwardingResult, Outputs, PuntReason, PuntedFrame, SwitchEvent, SwitchEventKind,
+    Transmit,
 };
 pub use prefetch::prefetch;
 pub use switch::{

@@ -2,9 +2,9 @@
 
 use crate::config::WatchdogAction;
 use crate::drops::DropReason;
-use crate::frame::Handle;
+use crate::frame::FrameHandle;
 use crate::ids::{InterfaceId, PortId, QueueId, TimerId};
-use crate::mmu::Refusal;
+use crate::mmu::BufferRefusal;
 use xoff_units::Picos;
 
 /// Collects the results of calls into the switch. A call only appends. The driver drains deadlines, punts and
@@ -20,7 +20,7 @@ pub struct Outputs {
     /// one.
     pub deadlines: Vec<Deadline>,
     /// Frames for the CPU port.
-    pub punts: Vec<Punt>,
+    pub punts: Vec<PuntedFrame>,
     /// Events for the operator, in the order of their times.
     pub events: Vec<SwitchEvent>,
 }
@@ -79,7 +79,7 @@ pub struct Transmit {
     /// The egress port.
     pub port: PortId,
     /// The frame to send.
-    pub frame: Handle,
+    pub frame: FrameHandle,
     /// Model time of the first bit on the link. The buffer cells are free from this time on.
     pub start: Picos,
     /// Model time at which the link is free again, after preamble, frame, FCS and interframe gap.
@@ -99,7 +99,7 @@ pub struct Deadline {
 
 /// A frame that the switch hands to the CPU port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Punt {
+pub struct PuntedFrame {
     /// The ingress port.
     pub port: PortId,
     /// The router interface on which the frame arrived, if the frame was addressed to the router.
@@ -107,7 +107,7 @@ pub struct Punt {
     /// Why the CPU receives the frame.
     pub reason: PuntReason,
     /// The received frame, unchanged.
-    pub frame: Handle,
+    pub frame: FrameHandle,
     /// Offset of the layer 3 header in bytes.
     pub l3_offset: u8,
 }
@@ -137,7 +137,7 @@ pub enum PuntReason {
 
 /// What the switch did with a received frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ForwardingResult {
     /// The frame is queued at one or more ports.
     Forwarded {
         /// Number of queued copies. It is 1 for a unicast frame.
@@ -151,12 +151,12 @@ pub enum Verdict {
     /// The frame waits until its next hop is resolved.
     Held,
     /// The frame was dropped, counted and released.
-    Dropped(Drop),
+    Dropped(DroppedFrame),
 }
 
 /// A dropped frame: the reason, the port that counts it, and the buffer limit that refused it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Drop {
+pub struct DroppedFrame {
     /// The reason of the drop.
     pub reason: DropReason,
     /// The port that counts the drop: the ingress port for ingress reasons, the egress port for egress
@@ -167,5 +167,5 @@ pub struct Drop {
     /// Length of the frame at `port`, with FCS (`mac_len`).
     pub mac_len: u32,
     /// The buffer limit that refused the frame. `None` for drops with other causes.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<BufferRefusal>,
 }

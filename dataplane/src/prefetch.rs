@@ -4,9 +4,9 @@
 /// read some events later. A plain read would block the instructions after it. On processors other than
 /// x86-64 this function does nothing.
 #[inline(always)]
-pub fn prefetch<T>(place: &T) {
+pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
-    safe_arch::prefetch_t0(place);
+    safe_arch::prefetch_t0(value);
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
+    let _ = value;
 }

@@ -1,6 +1,6 @@
 //! A frame store in ordinary memory, for tests, benches and runs without real ports.
 
-use crate::frame::{HEADROOM_BYTES, Handle, Store};
+use crate::frame::{FrameHandle, FrameStore, HEADROOM_BYTES};
 
 /// Bytes of a large slot, without the headroom in front of the frame.
 const SLOT_BYTES: usize = 10_240;
@@ -15,7 +15,7 @@ const LINE_BYTES: usize = 64;
 /// The memory of one frame. Positions are byte offsets in `bytes`.
 #[derive(Clone, Debug)]
 #[repr(align(32))] // two in a cache line
-struct Slot {
+struct FrameSlot {
     bytes: Box<[u8]>,
     /// Position at which a new frame begins.
     first: u32,
@@ -26,11 +26,11 @@ struct Slot {
     editable: u32,
 }
 
-const _: () = assert!(size_of::<Slot>() == LINE_BYTES / 2);
+const _: () = assert!(size_of::<FrameSlot>() == LINE_BYTES / 2);
 
 /// The bytes that a slot shares with other slots.
 #[derive(Clone, Copy, Debug)]
-struct Share {
+struct SharedRest {
     /// The slot whose bytes `rest_from..rest_to` follow this prefix.
     rest: u32,
     rest_from: u32,
@@ -39,9 +39,9 @@ struct Share {
     users: u32,
 }
 
-impl Share {
+impl SharedRest {
     /// The value of a free slot.
-    const NONE: Share = Share {
+    const NONE: SharedRest = SharedRest {
         rest: NONE,
         rest_from: 0,
         rest_to: 0,
@@ -49,9 +49,9 @@ impl Share {
     };
 }
 
-impl Slot {
+impl FrameSlot {
     /// Creates a slot for frames of up to `len` bytes.
-    fn new(len: usize) -> Slot {
+    fn new(len: usize) -> FrameSlot {
         let room = if len <= SMALL_SLOT_BYTES {
             SMALL_SLOT_BYTES
         } else {
@@ -60,7 +60,7 @@ impl Slot {
         let bytes = vec![0; LINE_BYTES + HEADROOM_BYTES + room].into_boxed_slice();
         let to_line = (bytes.as_ptr() as usize + HEADROOM_BYTES).wrapping_neg() % LINE_BYTES;
         let first = (HEADROOM_BYTES + to_line) as u32;
-        Slot {
+        FrameSlot {
             bytes,
             first,
             start: first,
@@ -70,18 +70,18 @@ impl Slot {
     }
 
     /// The longest frame that fits, in bytes.
-    fn room(&self) -> usize {
+    fn capacity(&self) -> usize {
         self.bytes.len() - LINE_BYTES - HEADROOM_BYTES
     }
 
     /// The bytes at positions `from..to`.
     #[inline(always)]
-    fn octets(&self, from: u32, to: u32) -> &[u8] {
+    fn bytes_between(&self, from: u32, to: u32) -> &[u8] {
         &self.bytes[from as usize..to as usize]
     }
 
     #[inline(always)]
-    fn octets_mut(&mut self, from: u32, to: u32) -> &mut [u8] {
+    fn bytes_between_mut(&mut self, from: u32, to: u32) -> &mut [u8] {
         &mut self.bytes[from as usize..to as usize]
     }
 }
@@ -90,9 +90,9 @@ impl Slot {
 /// most recently released slot is used first.
 #[derive(Clone, Debug)]
 pub struct VecStore {
-    slots: Vec<Slot>,
+    slots: Vec<FrameSlot>,
     /// One entry for each slot.
-    shares: Vec<Share>,
+    shares: Vec<SharedRest>,
     free: Vec<u32>,
     slots_max: usize,
     in_use: usize,
@@ -111,25 +111,26 @@ impl VecStore {
     }
 
     /// Stores a frame. Returns `None` if all slots are in use or the frame is longer than 10 240 bytes.
-    pub fn insert(&mut self, frame: &[u8]) -> Option<Handle> {
+    pub fn insert(&mut self, frame: &[u8]) -> Option<FrameHandle> {
         if frame.len() > SLOT_BYTES {
             return None;
         }
-        let handle = self.take(frame.len())?;
+        let handle = self.take_slot(frame.len())?;
         let slot = &mut self.slots[handle.0 as usize];
         slot.end = slot.start + frame.len() as u32;
-        slot.octets_mut(slot.start, slot.end).copy_from_slice(frame);
+        slot.bytes_between_mut(slot.start, slot.end)
+            .copy_from_slice(frame);
         Some(handle)
     }
 
     /// All bytes of the frame, with its shared rest.
-    pub fn contents(&self, frame: Handle) -> Vec<u8> {
+    pub fn contents(&self, frame: FrameHandle) -> Vec<u8> {
         let slot = &self.slots[frame.0 as usize];
         let share = &self.shares[frame.0 as usize];
-        let mut whole = slot.octets(slot.start, slot.end).to_vec();
+        let mut whole = slot.bytes_between(slot.start, slot.end).to_vec();
         if share.rest != NONE {
             let rest = &self.slots[share.rest as usize];
-            whole.extend_from_slice(rest.octets(share.rest_from, share.rest_to));
+            whole.extend_from_slice(rest.bytes_between(share.rest_from, share.rest_to));
         }
         whole
     }
@@ -140,18 +141,18 @@ impl VecStore {
     }
 
     /// Takes a free slot with room for `len` bytes.
-    fn take(&mut self, len: usize) -> Option<Handle> {
+    fn take_slot(&mut self, len: usize) -> Option<FrameHandle> {
         let index = match self.free.pop() {
             Some(index) => {
                 let slot = &mut self.slots[index as usize];
-                if slot.room() < len {
-                    *slot = Slot::new(len);
+                if slot.capacity() < len {
+                    *slot = FrameSlot::new(len);
                 }
                 index
             }
             None if self.slots.len() < self.slots_max => {
-                self.slots.push(Slot::new(len));
-                self.shares.push(Share::NONE);
+                self.slots.push(FrameSlot::new(len));
+                self.shares.push(SharedRest::NONE);
                 self.slots.len() as u32 - 1
             }
             None => return None,
@@ -159,14 +160,14 @@ impl VecStore {
         self.in_use += 1;
         let slot = &mut self.slots[index as usize];
         (slot.start, slot.end, slot.editable) = (slot.first, slot.first, u32::MAX);
-        self.shares[index as usize] = Share {
+        self.shares[index as usize] = SharedRest {
             users: 1,
-            ..Share::NONE
+            ..SharedRest::NONE
         };
-        Some(Handle(index))
+        Some(FrameHandle(index))
     }
 
-    fn unuse(&mut self, index: u32) {
+    fn release_user(&mut self, index: u32) {
         let share = &mut self.shares[index as usize];
         assert!(share.users > 0, "frame {index} released twice");
         share.users -= 1;
@@ -177,21 +178,21 @@ impl VecStore {
     }
 }
 
-impl Store for VecStore {
+impl FrameStore for VecStore {
     #[inline(always)]
-    fn prefix(&self, frame: Handle) -> &[u8] {
+    fn prefix(&self, frame: FrameHandle) -> &[u8] {
         let slot = &self.slots[frame.0 as usize];
-        slot.octets(slot.start, slot.end)
+        slot.bytes_between(slot.start, slot.end)
     }
 
     #[inline(always)]
-    fn prefix_mut(&mut self, frame: Handle) -> &mut [u8] {
+    fn prefix_mut(&mut self, frame: FrameHandle) -> &mut [u8] {
         let slot = &mut self.slots[frame.0 as usize];
         let end = slot.end.min(slot.start.saturating_add(slot.editable));
-        slot.octets_mut(slot.start, end)
+        slot.bytes_between_mut(slot.start, end)
     }
 
-    fn frame_len(&self, frame: Handle) -> u32 {
+    fn frame_len(&self, frame: FrameHandle) -> u32 {
         let slot = &self.slots[frame.0 as usize];
         let share = &self.shares[frame.0 as usize];
         let rest = match share.rest {
@@ -201,20 +202,20 @@ impl Store for VecStore {
         slot.end - slot.start + rest
     }
 
-    fn allocate(&mut self, len: usize) -> Option<Handle> {
+    fn allocate(&mut self, len: usize) -> Option<FrameHandle> {
         if len > SLOT_BYTES {
             return None;
         }
-        let handle = self.take(len)?;
+        let handle = self.take_slot(len)?;
         let slot = &mut self.slots[handle.0 as usize];
         slot.end = slot.start + len as u32;
-        slot.octets_mut(slot.start, slot.end).fill(0);
+        slot.bytes_between_mut(slot.start, slot.end).fill(0);
         Some(handle)
     }
 
-    fn copy(&mut self, frame: Handle, prefix_len: usize) -> Option<Handle> {
+    fn copy(&mut self, frame: FrameHandle, prefix_len: usize) -> Option<FrameHandle> {
         let source = &self.slots[frame.0 as usize];
-        let copy = self.take((source.end - source.start) as usize)?;
+        let copy = self.take_slot((source.end - source.start) as usize)?;
         let Ok([source, target]) = self.slots.get_disjoint_mut([frame.0 as usize, copy.0 as usize]) else {
             unreachable!("a slot in use was taken");
         };
@@ -227,15 +228,15 @@ impl Store for VecStore {
         };
         target.end = target.start + stored;
         target
-            .octets_mut(target.start, target.end)
-            .copy_from_slice(source.octets(source.start, source.start + stored));
+            .bytes_between_mut(target.start, target.end)
+            .copy_from_slice(source.bytes_between(source.start, source.start + stored));
         let (rest, rest_from, rest_to) = match shared.rest {
             NONE if source.start + stored == source.end => (NONE, 0, 0),
             NONE => (frame.0, source.start + stored, source.end),
             rest => (rest, shared.rest_from, shared.rest_to),
         };
         source.editable = source.editable.min(stored);
-        self.shares[copy.0 as usize] = Share {
+        self.shares[copy.0 as usize] = SharedRest {
             rest,
             rest_from,
             rest_to,
@@ -247,20 +248,21 @@ impl Store for VecStore {
         Some(copy)
     }
 
-    fn push_front(&mut self, frame: Handle, len: usize) {
+    fn push_front(&mut self, frame: FrameHandle, len: usize) {
         let slot = &mut self.slots[frame.0 as usize];
         slot.start -= len as u32;
         slot.editable = slot.editable.saturating_add(len as u32);
-        slot.octets_mut(slot.start, slot.start + len as u32).fill(0);
+        slot.bytes_between_mut(slot.start, slot.start + len as u32)
+            .fill(0);
     }
 
-    fn pull_front(&mut self, frame: Handle, len: usize) {
+    fn pull_front(&mut self, frame: FrameHandle, len: usize) {
         let slot = &mut self.slots[frame.0 as usize];
         slot.start += len as u32;
         slot.editable = slot.editable.saturating_sub(len as u32);
     }
 
-    fn truncate(&mut self, frame: Handle, len: usize) {
+    fn truncate(&mut self, frame: FrameHandle, len: usize) {
         let slot = &mut self.slots[frame.0 as usize];
         let own = slot.end - slot.start;
         let len = len.min(u32::MAX as usize) as u32;
@@ -274,15 +276,15 @@ impl Store for VecStore {
             .min(share.rest_from.saturating_add(len.saturating_sub(own)));
         if share.rest_to == share.rest_from {
             let rest = core::mem::replace(&mut share.rest, NONE);
-            self.unuse(rest);
+            self.release_user(rest);
         }
     }
 
-    fn release(&mut self, frame: Handle) {
+    fn release(&mut self, frame: FrameHandle) {
         let rest = self.shares[frame.0 as usize].rest;
-        self.unuse(frame.0);
+        self.release_user(frame.0);
         if rest != NONE {
-            self.unuse(rest);
+            self.release_user(rest);
         }
     }
 }
@@ -292,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_cut_off_one_frame_stays_with_those_that_share_it() {
+    fn truncate_keeps_the_bytes_of_copies() {
         let bytes: Vec<u8> = (0..200).map(|n| n as u8).collect();
         for len in [1, 16, 17, 150, 200] {
             let mut store = VecStore::new(4);

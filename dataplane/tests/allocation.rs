@@ -1,11 +1,11 @@
-//! Nothing is allocated per frame after start-up: an allocator that counts, in a test binary of its own.
+//! Checks with a counting allocator that frames cause no allocation after start-up.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::{Arrival, DropReason, Picos, PortId, Store, Switch};
+use xoff_dataplane::{DropReason, FrameStore, Picos, PortId, ReceivedFrame, Switch};
 use xoff_driver::{Step, TimeOrder, VirtualSwitch};
 use xoff_wire::link_quality::{self, PathLoad, SiteEntry};
 use xoff_wire::parse::parse;
@@ -20,23 +20,23 @@ use support::net::{self, Shape};
 use support::packets::{arp, frame, to_router, udp4, udp6};
 
 thread_local! {
-    /// Allocations of this thread; those of the test harness's own threads do not count.
+    /// Allocations of this thread. The threads of the test harness are not counted.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
 struct Counting;
 
-// SAFETY: every call is passed on to the system's allocator unchanged, which upholds the contract of the trait; counting
-// touches a thread-local number that needs neither allocation nor destructor.
+// SAFETY: every call is forwarded unchanged to the system allocator, which meets the contract of the trait.
+// The counter is a thread-local number without allocation and destructor.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promise about `layout` is passed on.
+        // SAFETY: the caller guarantees a valid `layout`.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller's promise that `pointer` came from here, so from `System`, with `layout` is passed on.
+        // SAFETY: the caller guarantees that `pointer` was allocated here, hence by `System`, with `layout`.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -59,7 +59,7 @@ impl Run {
         let queue = TimeOrder::with_capacity(TIMERS);
         let mut driver = VirtualSwitch::with_queue(config, VecStore::new(8_192), queue);
         driver.keep_punts();
-        // Slots are made on first use: all of them now.
+        // Allocate all slots now, because the store allocates on first use.
         let store = driver.store_mut();
         let slots: Vec<_> = std::iter::from_fn(|| store.allocate(60)).collect();
         slots.into_iter().for_each(|slot| store.release(slot));
@@ -79,7 +79,7 @@ impl Run {
         let Some(frame) = self.driver.store_mut().insert(bytes) else {
             return;
         };
-        let arrival = Arrival {
+        let arrival = ReceivedFrame {
             frame,
             frame_len: bytes.len() as u32,
             parsed: parse(bytes),
@@ -96,7 +96,7 @@ impl Run {
         self.drain();
     }
 
-    /// Lets time pass, deadlines in the order of their time.
+    /// Advances the time and handles deadlines in order.
     fn run_for(&mut self, span: Picos) {
         let until = self.now() + span;
         while self.driver.step(until) == Step::Deadline {
@@ -112,7 +112,8 @@ impl Run {
     }
 }
 
-/// Floods, unicast, marks, drops of many kinds, PFC both ways, XOFF and XON, learning and moves.
+/// Floods, unicast, marks, drops of many kinds, PFC in both directions, XOFF and XON, learning and station
+/// moves.
 fn round(run: &mut Run, frames: &[(u16, Vec<u8>)], pause: &[u8]) {
     run.block(1, true);
     for (port, frame) in frames {
@@ -142,7 +143,7 @@ fn no_frame_allocates_after_start_up() {
     frames.push((0, udp(0, 1, 3, Ecn::Ect0, 200)));
     frames.push((1, udp(1, 0, 3, Ecn::Ect0, 200)));
     for n in 0..200 {
-        // More stations than the table holds, so that it is swept; every third frame floods.
+        // More stations than the table holds. Every third frame is flooded.
         let (from, to) = (n as u8 % 40, if n % 3 == 0 { 0xfe } else { 1 });
         frames.push((
             n % PORTS,
@@ -167,7 +168,7 @@ fn no_frame_allocates_after_start_up() {
     let counters = run.switch().port_counters(run.now(), PortId(0));
     assert!(counters.pfc_tx[3] > 5 && counters.pgs[3].dropped_packets > 5);
     assert!(run.switch().port_counters(run.now(), PortId(1)).ecn_marked > 5);
-    assert_eq!(run.driver.store().in_use(), run.switch().frames_queued());
+    assert_eq!(run.driver.store().in_use(), run.switch().queued_frames());
     assert_eq!(
         allocated,
         0,
@@ -176,7 +177,7 @@ fn no_frame_allocates_after_start_up() {
     );
 }
 
-/// Storms that come and go, with frames that wait, come and are received meanwhile, under every action.
+/// Storms under every action, with frames that wait, arrive and are received.
 #[test]
 fn no_storm_allocates_after_start_up() {
     let mut config = config::switch(usize::from(PORTS));
@@ -224,13 +225,13 @@ fn no_storm_allocates_after_start_up() {
     let allocated = ALLOCATIONS.get() - before - 5 * frames_of_the_tests_own;
     assert!(run.events >= 5 * 2 * 3, "{}", run.events);
     for reason in [DropReason::WatchdogEgress, DropReason::WatchdogIngress] {
-        assert!(run.switch().dropped_for(reason) > 5, "{reason:?}");
+        assert!(run.switch().dropped_frames_for(reason) > 5, "{reason:?}");
     }
-    assert_eq!(run.driver.store().in_use(), run.switch().frames_queued());
+    assert_eq!(run.driver.store().in_use(), run.switch().queued_frames());
     assert_eq!(allocated, 0);
 }
 
-/// Routes, refusals, neighbours found and given up, frames that wait and overflow, errors told.
+/// Routes, refusals, resolved and failed neighbours, held and overflowing frames, and ICMP errors.
 #[test]
 fn no_packet_that_is_routed_allocates_after_start_up() {
     let mut config = config::routed(usize::from(PORTS));
@@ -238,7 +239,7 @@ fn no_packet_that_is_routed_allocates_after_start_up() {
     let hops = [(1, "10.0.1.9"), (2, "10.0.2.9")];
     config::routes(&mut config, &[("198.51.100.0/24", config::via(&hops))]);
     let mut run = Run::new(&config);
-    run.driver.switch_mut().attach_cpu(true);
+    run.driver.switch_mut().set_cpu_attached(true);
     let mut frames: Vec<(u16, Vec<u8>)> = Vec::new();
     for port in 1..3 {
         let (own, router) = (format!("10.0.{port}.9"), format!("10.0.{port}.1"));
@@ -269,7 +270,7 @@ fn no_packet_that_is_routed_allocates_after_start_up() {
     assert_eq!(allocated, 0, "allocations in {} frames", 5 * frames.len());
 }
 
-/// Loads that are told to neighbours and heard from them, while traffic flows.
+/// Load advertisements to and from neighbours while traffic flows.
 #[test]
 fn no_message_between_switches_allocates_after_start_up() {
     let shape = Shape::new(usize::from(PORTS), 1);
@@ -295,7 +296,7 @@ fn no_message_between_switches_allocates_after_start_up() {
             run.run_for(Picos::from_nanos(200));
         }
     };
-    // The store's slots grow to what messages need.
+    // Let the store's slots grow to the size of messages.
     round(&mut run, 0);
     let before = ALLOCATIONS.get();
     round(&mut run, 1_000);

@@ -1,14 +1,15 @@
-//! The MMU against measurements of real switch chips, to the cell.
+//! Compares the MMU with measurements of real switch chips, to the cell.
 //!
-//! `data/chip-mmu.json` is the table; a new row needs no code. A row has the chip's cell, pool (in all and the
-//! number of pipes it is split into), shared headroom pool and profile; how many priority groups are filled with
-//! frames of which length, in which steps; and which frame of each group, counted from 1, brings XOFF, which is
-//! the first dropped, and after how many frames drained it resumes. Steps run in order, each for all groups:
-//! fill to `xoff` or `drop`, or drain to `xon`; `together` (a frame of each in turn) or `one after another`.
+//! The measurements are in `data/chip-mmu.json`. A new row needs no code. A row has the chip's cell size,
+//! pool size (in total, and the number of pipes), shared headroom pool and profile. It also has the number of
+//! priority groups, the frame length, and the steps. The results are the frame of each group, counted from 1,
+//! that causes XOFF, the first dropped frame, and the number of drained frames until XON. Each step applies
+//! to all groups: fill to `xoff` or `drop`, or drain to `xon`, either `together` (a frame of each group in
+//! turn) or `one after another`.
 
 use serde::Deserialize;
 use xoff_dataplane::PgId;
-use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, SwitchConfig, Threshold};
+use xoff_dataplane::config::{BufferProfile, BufferThreshold, PoolConfig, PoolSide, SwitchConfig};
 use xoff_dataplane::mmu::Mmu;
 
 mod mmu_support;
@@ -22,7 +23,8 @@ struct Table {
 #[serde(deny_unknown_fields)]
 struct Row {
     chip: String,
-    /// `published` for the chip (measurement or test parameter), or `derived` by the arithmetic in the comment.
+    /// `published` for the chip (measurement or test parameter), or `derived` by the calculation in the
+    /// comment.
     origin: Origin,
     comment: String,
     cell_bytes: u32,
@@ -80,8 +82,8 @@ enum Until {
 impl Row {
     fn config(&self) -> SwitchConfig {
         let threshold = match (self.profile.dynamic_th, self.profile.static_th) {
-            (Some(n), None) => Threshold::Dynamic(n),
-            (None, Some(bytes)) => Threshold::Static(bytes),
+            (Some(n), None) => BufferThreshold::Dynamic(n),
+            (None, Some(bytes)) => BufferThreshold::Static(bytes),
             _ => panic!("{}: exactly one of dynamic_th and static_th", self.chip),
         };
         let mut config = mmu_support::switch(usize::from(self.groups).div_ceil(8));
@@ -106,7 +108,7 @@ impl Row {
     }
 }
 
-/// What a group has met so far, in frames.
+/// The results of a group so far, in frames.
 #[derive(Clone, Default)]
 struct Progress {
     held: u32,
@@ -154,7 +156,7 @@ impl Fill {
         }
     }
 
-    /// One frame more or less; false when the group has got where the step ends.
+    /// Adds or removes one frame. Returns false if the group has reached the end of the step.
     fn frame(&mut self, group: usize, until: Until) -> bool {
         match until {
             Until::Xoff => self.groups[group].xoff_at.is_none() && self.arrive(group),
@@ -163,7 +165,7 @@ impl Fill {
         }
     }
 
-    /// False: the frame was dropped.
+    /// Adds a frame. Returns false if the frame was dropped.
     fn arrive(&mut self, group: usize) -> bool {
         let pg = PgId(group as u16);
         let progress = &mut self.groups[group];
@@ -179,7 +181,7 @@ impl Fill {
         true
     }
 
-    /// False: nothing is left to drain.
+    /// Removes a frame. Returns false if none is left.
     fn drain(&mut self, group: usize) -> bool {
         if self.groups[group].held == 0 {
             return false;

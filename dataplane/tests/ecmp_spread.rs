@@ -1,7 +1,7 @@
-//! How evenly flows spread over equal-cost next hops: real frames, through the real flow hash.
+//! Checks how evenly the flow hash spreads flows over equal-cost next hops, with complete frames.
 //!
-//! Every number of next hops from 2 to 32, 20 seeds, both kinds of table. 1 000 000 flows are within 3 % of uniform at every
-//! next hop, 10 000 flows within 4.5 standard deviations of a fair draw.
+//! The tests use 2 to 32 next hops, 20 seeds and both kinds of table. With 1 000 000 flows, every next hop is
+//! within 3 % of its share. With 10 000 flows, it is within 4.5 standard deviations.
 
 use std::net::IpAddr;
 use std::thread;
@@ -15,16 +15,16 @@ use xoff_wire::parse::parse;
 const SEEDS: u64 = 20;
 const ROCE_PORT: [u8; 2] = 4_791_u16.to_be_bytes();
 
-/// How flows differ from each other.
+/// How the flows differ.
 #[derive(Clone, Copy, Debug)]
 enum Pattern {
-    /// Sources and destinations count up, one against the other; ports are the same.
+    /// Source and destination addresses differ. The ports are equal.
     Addresses,
-    /// Source addresses and ports count up together.
+    /// Source addresses and source ports increase together.
     AddressesAndPorts,
-    /// RoCEv2 between 16 pairs of hosts: the UDP source port tells the queue pairs apart.
+    /// RoCEv2 between 16 pairs of hosts. The UDP source port distinguishes the queue pairs.
     RocePorts,
-    /// IPv6, source addresses count up.
+    /// IPv6 with increasing source addresses.
     Ipv6Addresses,
     /// RoCEv2 over IPv6 between 16 pairs of hosts.
     Ipv6RocePorts,
@@ -38,7 +38,7 @@ const PATTERNS: [Pattern; 5] = [
     Pattern::Ipv6RocePorts,
 ];
 
-/// UDP over IPv4 or IPv6; addresses and ports are to be filled in. Their offsets: source, destination, source port.
+/// A UDP frame over IPv4 or IPv6, and the offsets of source address, destination address and source port.
 fn frame(v4: bool) -> (Vec<u8>, [usize; 3]) {
     let mut frame = vec![0; 14];
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
@@ -88,7 +88,7 @@ fn flows(pattern: Pattern, count: u32) -> Vec<u32> {
         Pattern::Ipv6Addresses | Pattern::Ipv6RocePorts => (false, 16),
     };
     let (mut frame, [source, destination, port]) = frame(v4);
-    // The last three octets of an address.
+    // The last three bytes of an address.
     let put = |frame: &mut Vec<u8>, at: usize, value: u32| {
         frame[at + address_len - 3..at + address_len].copy_from_slice(&value.to_be_bytes()[1..]);
     };
@@ -134,7 +134,7 @@ fn table(weights: &[u16], resilient: Option<u16>) -> PathTable {
     PathTable::new(&fib(weights), resilient, |_| true)
 }
 
-/// How many of the flows each member gets.
+/// Number of flows of each member.
 fn spread(table: &PathTable, members: usize, hashes: &[u32]) -> Vec<u32> {
     let mut counts = vec![0; members];
     for hash in hashes {
@@ -145,7 +145,7 @@ fn spread(table: &PathTable, members: usize, hashes: &[u32]) -> Vec<u32> {
     counts
 }
 
-/// The largest deviation of a member from its share, relative to that.
+/// The largest relative deviation of a member from its share.
 fn worst(counts: &[u32], weights: &[u16]) -> f64 {
     let flows: u32 = counts.iter().sum();
     let total: u32 = weights.iter().map(|weight| u32::from(*weight)).sum();
@@ -154,7 +154,7 @@ fn worst(counts: &[u32], weights: &[u16]) -> f64 {
     counts.iter().zip(weights).map(of).fold(0.0, f64::max)
 }
 
-/// Calls `check` for every seed with the seeded hashes of `count` flows of a pattern, on two threads.
+/// Calls `check` for every seed with the seeded hashes of `count` flows, on two threads.
 fn for_every_seed(count: u32, check: impl Fn(u64, Pattern, &[u32]) -> f64 + Sync) -> f64 {
     let pattern_of = |index: usize| PATTERNS[index];
     let worst_of = |patterns: std::ops::Range<usize>| {
@@ -243,7 +243,7 @@ fn weighted_members_get_their_weight_in_flows() {
     println!("largest deviation: {:.2} %", worst * 100.0);
 }
 
-/// Chi-squared of a table of counts against independence of row and column.
+/// Chi-squared of a table of counts, for independence of rows and columns.
 fn chi_squared(counts: &[[u32; 16]; 16]) -> f64 {
     let total: u32 = counts.iter().flatten().sum();
     let row = |r: usize| counts[r].iter().sum::<u32>();
@@ -260,7 +260,7 @@ fn chi_squared(counts: &[[u32; 16]; 16]) -> f64 {
 
 #[test]
 fn switches_with_different_seeds_choose_independently() {
-    // Seeds that people give: small numbers, single bits, all bits; and the difference that makes splitmix64 advance.
+    // Common seeds: small numbers, single bits, all bits, and the increment of splitmix64.
     let seeds = [
         0,
         1,
@@ -277,7 +277,8 @@ fn switches_with_different_seeds_choose_independently() {
         u64::MAX,
         0x9e37_79b9_7f4a_7c15,
     ];
-    // 225 degrees of freedom: mean 225, standard deviation 21.2; seven of them above.
+    // 225 degrees of freedom: mean 225, standard deviation 21.2. The bound is seven deviations above the
+    // mean.
     let limit = 225.0 + 7.0 * 21.2;
     for pattern in PATTERNS {
         let hashes = flows(pattern, 65_536);
@@ -303,7 +304,7 @@ fn switches_with_different_seeds_choose_independently() {
 
 #[test]
 fn switches_with_the_same_seed_choose_alike_on_every_machine() {
-    // The second is the first output of splitmix64 from 0, 0xe220_a839_7b1d_cdaf: its upper half.
+    // The second seed is the upper half of the first splitmix64 output from 0, 0xe220_a839_7b1d_cdaf.
     let cases = [(0, 0), (1, 0), (0, 1), (0xdead_beef, 42)];
     let expected = [0, 0xe220_a839, 1_452_414_493, 2_732_096_354];
     assert_eq!(cases.map(|(hash, seed)| seeded_hash(hash, seed)), expected);

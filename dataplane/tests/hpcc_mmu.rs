@@ -1,27 +1,27 @@
-//! The MMU under the HPCC simulator's rules, beside an independent model of them: equal after every operation of random
-//! traces, and at the published closed form.
+//! Compares the HPCC rules of the MMU with an independent model after every operation of random traces, and
+//! with the published closed form.
 
 use mmu_support::{pool, profile, switch};
 use proptest::prelude::*;
-use xoff_dataplane::config::{BufferProfile, PoolSide, SwitchConfig, Threshold};
-use xoff_dataplane::mmu::{Limit, Mmu};
+use xoff_dataplane::config::{BufferProfile, BufferThreshold, PoolSide, SwitchConfig};
+use xoff_dataplane::mmu::{BufferLimit, Mmu};
 use xoff_dataplane::{PgId, QueueId};
 
 mod mmu_support;
 
 const RESERVE: u32 = 4_096;
 const RESUME_OFFSET: u32 = 3_072;
-/// Frames that the random traces are made of: acknowledgements, a last piece, full data packets, jumbo.
+/// Frame lengths of the random traces: acknowledgement, last fragment, full data packet, jumbo frame.
 const LENGTHS: [u32; 5] = [60, 348, 1_048, 1_048, 9_048];
 
-/// A port as the simulator sees it.
+/// A port of the simulator.
 #[derive(Clone, Copy, Debug)]
 struct Port {
     headroom: u32,
     shift: u8,
 }
 
-/// The rules as they are published, in the simulator's own variables and arithmetic.
+/// The published rules, with the variables and the arithmetic of the simulator.
 #[derive(Debug)]
 struct Model {
     buffer: u32,
@@ -62,7 +62,7 @@ impl Model {
         self.ingress[p][q].saturating_sub(RESERVE)
     }
 
-    /// `None`: dropped. Otherwise whether it makes the group pause.
+    /// Charges a frame. `None`: dropped. `Some(true)`: the group enters XOFF.
     fn arrive(&mut self, p: usize, q: usize, len: u32) -> Option<bool> {
         let no_headroom = len + self.headroom[p][q] > self.ports[p].headroom;
         if no_headroom && len + self.used(p, q) > self.threshold(p) {
@@ -83,7 +83,7 @@ impl Model {
         Some(pauses)
     }
 
-    /// Whether it makes the group resume.
+    /// Releases a frame. Returns true if the group resumes.
     fn depart(&mut self, p: usize, q: usize, len: u32) -> bool {
         let from_headroom = len.min(self.headroom[p][q]);
         let from_shared = (len - from_headroom).min(self.used(p, q));
@@ -99,7 +99,7 @@ impl Model {
     }
 }
 
-/// The switch that is to behave so.
+/// The same ports as a configuration of the switch.
 fn config(buffer: u32, ports: &[Port]) -> SwitchConfig {
     let mut config = switch(ports.len());
     config.pools = vec![
@@ -112,24 +112,24 @@ fn config(buffer: u32, ports: &[Port]) -> SwitchConfig {
             xoff_bytes: u64::from(port.headroom),
             xon_offset_bytes: u64::from(RESUME_OFFSET),
             trim: false,
-            ..profile(0, Threshold::Hpcc { shift: port.shift })
+            ..profile(0, BufferThreshold::Hpcc { shift: port.shift })
         });
         config.ports[index].pgs = [index as u16; 8];
     }
     let queues = config.profiles.len() as u16;
-    config.profiles.push(profile(1, Threshold::Static(0)));
+    config.profiles.push(profile(1, BufferThreshold::Static(0)));
     for port in &mut config.ports {
         port.queues.iter_mut().for_each(|queue| queue.profile = queues);
     }
     config
 }
 
-/// Both side by side.
+/// The model and the MMU, driven together.
 struct Pair {
     model: Model,
     mmu: Mmu,
     held: Vec<(usize, usize, u32)>,
-    /// Dropped, into headroom, paused, resumed.
+    /// Counts of dropped frames, headroom charges, pauses and resumes.
     seen: [usize; 4],
 }
 
@@ -151,7 +151,7 @@ impl Pair {
         let headroom_before = self.model.headroom[p][q];
         let Some(pauses) = self.model.arrive(p, q, len) else {
             let refusal = plan.expect_err("the model drops");
-            assert_eq!(refusal.limit, Limit::Headroom);
+            assert_eq!(refusal.limit, BufferLimit::Headroom);
             assert!(refusal.used_cells + refusal.wanted_cells > refusal.limit_cells);
             self.seen[0] += 1;
             return;
@@ -194,7 +194,7 @@ impl Pair {
     }
 }
 
-/// 100 Gb/s and a microsecond, or another headroom.
+/// A port of 100 Gb/s with the headroom of 1 us, or with another headroom.
 fn port(headroom: u32, shift: u8) -> Port {
     Port { headroom, shift }
 }
@@ -218,7 +218,7 @@ fn walk(buffer: u32, ports: &[Port], operations: &[Operation]) -> [usize; 4] {
         match *operation {
             Operation::Arrive { port, group, len } => pair.arrive(port, group, len),
             Operation::Depart { .. } if pair.held.is_empty() => {}
-            // In order of arrival, mostly: from the older half.
+            // Mostly in the order of arrival: one of the older half.
             Operation::Depart { index } => pair.depart(index % pair.held.len().div_ceil(2)),
         }
         pair.compare();
@@ -233,7 +233,8 @@ fn walk(buffer: u32, ports: &[Port], operations: &[Operation]) -> [usize; 4] {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Small buffers, so that every rule is met; ports of different speeds; buffers smaller than what is set aside.
+    /// Small buffers that reach every rule, ports of different speeds, and buffers smaller than the reserved
+    /// space.
     #[test]
     fn equals_the_published_rules(
         buffer in prop_oneof![4 => 20_000_u32..200_000, 1 => 0_u32..40_000],
@@ -246,7 +247,7 @@ proptest! {
     }
 }
 
-/// A fixed trace meets all that the random ones are to meet, so that they do not pass for a test of what never happens.
+/// A fixed trace that meets every case of the random traces.
 #[test]
 fn traces_meet_drops_headroom_pauses_and_resumes() {
     let mut state = 7_u64;
@@ -271,7 +272,8 @@ fn traces_meet_drops_headroom_pauses_and_resumes() {
     assert!(seen.iter().all(|count| *count > 20), "{seen:?}");
 }
 
-/// Four ports of 100 Gb/s and one microsecond, 32 MiB: one group pauses at 3 709 783 bytes, by (B - T_h - T_r) / (8 + 1).
+/// Four ports of 100 Gb/s with 1 us and 32 MiB. One group enters XOFF at 3 709 783 bytes, from (B - T_h -
+/// T_r) / 9.
 #[test]
 fn one_group_pauses_at_the_closed_form() {
     let ports = [port(37_500, 3); 4];
@@ -285,7 +287,7 @@ fn one_group_pauses_at_the_closed_form() {
     pair.compare();
 }
 
-/// A buffer smaller than headroom and reserve: the limit wraps around, everything is taken, nobody pauses.
+/// A buffer smaller than headroom and reserve. The limit wraps around, so that no group enters XOFF.
 #[test]
 fn a_buffer_below_what_is_set_aside_never_pauses() {
     let ports = [port(37_500, 3); 2];
@@ -298,7 +300,7 @@ fn a_buffer_below_what_is_set_aside_never_pauses() {
     pair.compare();
 }
 
-/// What others release resumes nobody, though it raises the limit.
+/// Releases of other groups resume no group, although they raise the limit.
 #[test]
 fn only_an_own_release_resumes() {
     let ports = [port(20_000, 3); 2];
@@ -309,7 +311,7 @@ fn only_an_own_release_resumes() {
             pair.arrive(port, 3, 1_048);
         }
     }
-    // The first group's frames leave; the second one, far below its limit by then, stays paused.
+    // The frames of the first group leave. The second group is far below its limit and stays paused.
     while let Some(index) = pair.held.iter().position(|(port, ..)| *port == 0) {
         pair.depart(index);
     }

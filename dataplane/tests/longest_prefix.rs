@@ -1,4 +1,4 @@
-//! The longest matching prefix, against a reference that is slow and plainly right: a map for every prefix length.
+//! Compares longest prefix matching with a simple, slow reference: one map for each prefix length.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use xoff_dataplane::route::{
 };
 use xoff_dataplane::{InterfaceId, NextHopId};
 
-/// Numbers from a seed: splitmix64.
+/// Random numbers from a seed: splitmix64.
 struct Draw(u64);
 
 impl Draw {
@@ -29,7 +29,8 @@ impl Draw {
     }
 }
 
-/// A prefix of either family with its address in the highest bits, so that both are handled alike.
+/// A prefix of either address family. Its address is in the highest bits, so that both families are handled
+/// alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Bits {
     v4: bool,
@@ -48,7 +49,7 @@ impl Bits {
     fn net(self) -> IpNet {
         IpNet::new_assert(ip(self.v4, self.address), self.len)
     }
-    /// The step from one address to the next.
+    /// The difference between neighbouring addresses.
     fn step(self) -> u128 {
         if self.v4 { 1 << 96 } else { 1 }
     }
@@ -70,7 +71,7 @@ fn ip(v4: bool, address: u128) -> IpAddr {
     }
 }
 
-/// The reference.
+/// The reference: one map for each prefix length.
 #[derive(Default)]
 struct Naive {
     routes: BTreeMap<(bool, u8), BTreeMap<u128, RouteTarget>>,
@@ -116,7 +117,7 @@ impl Naive {
     }
 }
 
-/// Whether an entry of `fib` is what `target` says.
+/// True if the entry of `fib` matches `target`.
 fn agree(fib: &Fib, entry: Option<FibEntry>, target: Option<&RouteTarget>) -> bool {
     match (entry, target) {
         (None, None) | (Some(FibEntry::Local), Some(RouteTarget::Local)) => true,
@@ -166,7 +167,7 @@ fn target(draw: &mut Draw) -> RouteTarget {
     }
 }
 
-/// A table that changes, its reference, and everything that has ever been in it.
+/// A changing table, its reference, and all prefixes that were ever in it.
 struct World {
     draw: Draw,
     rib: Rib,
@@ -190,7 +191,7 @@ impl World {
         }
     }
 
-    /// Anywhere, inside a prefix that has been there, or beside one.
+    /// A random prefix: anywhere, inside an earlier prefix, or next to one.
     fn prefix(&mut self) -> Bits {
         let draw = &mut self.draw;
         let kind = if self.ever.is_empty() { 9 } else { draw.below(10) };
@@ -257,7 +258,7 @@ impl World {
         assert_eq!(self.fib.routes().len(), self.present.len());
     }
 
-    /// First, last, inside, just outside, anywhere.
+    /// A random address: first or last of a prefix, inside, just outside, or anywhere.
     fn look_up(&mut self, times: u32) {
         for time in 0..times {
             let near = self.ever[self.draw.below(self.ever.len())];
@@ -310,7 +311,7 @@ fn a_million_look_ups_agree_with_the_reference_while_ten_thousand_changes_happen
     );
 
     for generation in 0..125 {
-        // Grows to about 5 000 routes, shrinks, grows again.
+        // Grows to about 5 000 routes, shrinks, and grows again.
         let grow = generation % 50 < 30;
         (0..80).for_each(|_| world.change(grow));
         world.publish();
@@ -324,7 +325,7 @@ fn a_million_look_ups_agree_with_the_reference_while_ten_thousand_changes_happen
 fn a_hundred_thousand_prefixes_agree_with_the_reference() {
     let mut world = World::new(5);
     while world.present.len() < 100_000 {
-        // As in a provider's table: mostly /24 and /48, in blocks; and what World makes of them.
+        // Like the table of a provider: mostly /24 and /48 in blocks, plus the prefixes of [`World`].
         let (v4, block) = (world.draw.below(2) == 0, world.draw.below(2_000) as u128);
         let address = (if v4 { 0x0a00 + block } else { 0x2000 + block }) << 112 | world.draw.address() >> 16;
         let prefix = match world.draw.below(10) {
@@ -370,7 +371,7 @@ fn a_thousand_routes_of_a_fabric_fit_into_a_second_level_cache() {
     }
 }
 
-/// Bits from a small choice, so that prefixes meet.
+/// Addresses with few distinct bits, so that prefixes overlap.
 fn prefixes() -> impl Strategy<Value = Vec<(Bits, u8)>> {
     let address = prop::collection::vec(prop::sample::select(vec![0_u8, 1, 2, 0x80, 0xff]), 16)
         .prop_map(|octets| u128::from_be_bytes(octets.try_into().unwrap()));

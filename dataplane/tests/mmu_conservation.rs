@@ -1,8 +1,8 @@
-//! Conservation of cells over random traces: what is charged is released, once, and sums agree.
+//! Conservation of cells over random traces: charged cells are released once, and all sums agree.
 
 use mmu_support::{config, lossless};
 use proptest::prelude::*;
-use xoff_dataplane::config::{BufferProfile, Threshold};
+use xoff_dataplane::config::{BufferProfile, BufferThreshold};
 use xoff_dataplane::mmu::Mmu;
 use xoff_dataplane::{PgId, QueueId};
 
@@ -44,7 +44,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
     prop::collection::vec(prop_oneof![20 => arrive, 15 => depart, 1 => reconfigure], 0..400)
 }
 
-/// Carries a trace out, drains it, and looks at every gauge in between.
+/// Runs a trace, drains it, and checks all counts after each operation.
 fn conserve(operations: Vec<Operation>) -> Result<(), TestCaseError> {
     let mut mmu = Mmu::new(&config(15, lossless()));
     let mut held: Vec<(PgId, QueueId, u32)> = Vec::new();
@@ -81,7 +81,7 @@ fn conserve(operations: Vec<Operation>) -> Result<(), TestCaseError> {
                 dynamic_th,
                 xoff_bytes,
             } => {
-                let threshold = Threshold::Dynamic(dynamic_th);
+                let threshold = BufferThreshold::Dynamic(dynamic_th);
                 let mut config = config(
                     headroom_pool,
                     BufferProfile {

@@ -1,15 +1,15 @@
-//! The MMU and an obvious slow one, side by side: equal after every one of a million random operations.
+//! Compares the MMU with a simple model after each of a million random operations.
 
 use mmu_support::reference::Reference;
 use mmu_support::{pool, profile, switch};
-use xoff_dataplane::config::{BufferProfile, PoolSide, PortProfile, SwitchConfig, Threshold};
-use xoff_dataplane::mmu::{Limit, Mmu};
+use xoff_dataplane::config::{BufferProfile, BufferThreshold, PoolSide, PortProfile, SwitchConfig};
+use xoff_dataplane::mmu::{BufferLimit, Mmu};
 use xoff_dataplane::{PgId, QueueId};
 
 mod mmu_support;
 
 const OPERATIONS: usize = 1_000_000;
-/// Walks, each with its own seed and configurations.
+/// Number of walks. Each walk has its own seed and configurations.
 const WALKS: usize = 10;
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
@@ -23,7 +23,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Below `bound`.
+    /// A random number below `bound`.
     fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
@@ -41,7 +41,7 @@ const INGRESS_POOLS: u64 = 2;
 const EGRESS_POOLS: u64 = 2;
 const PROFILES_PER_SIDE: u64 = 6;
 
-/// Small pools, so that every limit is met; sizes that are no multiple of the cell; all kinds of profile.
+/// Small pools that reach every limit, sizes that are not multiples of the cell, and profiles of all kinds.
 fn random_config(random: &mut Random) -> SwitchConfig {
     let mut config = switch(2 + random.below(2) as usize);
     config.cell_bytes = random.of(&[1, 7, 64, 208, 256]);
@@ -66,9 +66,9 @@ fn random_config(random: &mut Random) -> SwitchConfig {
             INGRESS_POOLS + random.below(EGRESS_POOLS)
         };
         let threshold = match random.below(8) {
-            0 => Threshold::Static(0),
-            1 | 2 => Threshold::Static(1 + bytes(random, 60)),
-            _ => Threshold::Dynamic(random.of(&[-8, -4, -3, -2, -1, -1, 0, 0, 0, 1, 1, 2, 3, 7])),
+            0 => BufferThreshold::Static(0),
+            1 | 2 => BufferThreshold::Static(1 + bytes(random, 60)),
+            _ => BufferThreshold::Dynamic(random.of(&[-8, -4, -3, -2, -1, -1, 0, 0, 0, 1, 1, 2, 3, 7])),
         };
         let ingress = index < PROFILES_PER_SIDE;
         let lossless = ingress && !random.one_in(3);
@@ -81,7 +81,7 @@ fn random_config(random: &mut Random) -> SwitchConfig {
             ..profile(pool as u16, threshold)
         });
     }
-    // A second level for half of the ports and pools: a profile of its pool, whatever it is.
+    // Half of the ports and pools have a port limit with a random profile of the pool.
     for port in 0..config.ports.len() as u16 {
         for pool in 0..(INGRESS_POOLS + EGRESS_POOLS) as u16 {
             let first = random.below(2 * PROFILES_PER_SIDE) as u16;
@@ -107,7 +107,7 @@ fn random_config(random: &mut Random) -> SwitchConfig {
     config
 }
 
-/// What happened, so that a walk that never met a rule does not pass for a test of it.
+/// Counts of what occurred in a walk, to make sure that each rule was tested.
 #[derive(Debug, Default)]
 struct Events {
     accepted: usize,
@@ -130,7 +130,7 @@ struct Walk {
     held: Vec<(u16, u16, u32)>,
     ports: usize,
     pools: usize,
-    /// Of 100 operations on frames, how many are arrivals.
+    /// Arrivals in 100 operations.
     arrivals: u64,
     events: Events,
 }
@@ -208,7 +208,7 @@ impl Walk {
                 "{refusal}"
             );
             self.events.refused_at_ingress += 1;
-            self.events.refused_by_port += usize::from(refusal.limit == Limit::Port);
+            self.events.refused_by_port += usize::from(refusal.limit == BufferLimit::Port);
             return;
         };
         let after = self.reference.groups[usize::from(group)];

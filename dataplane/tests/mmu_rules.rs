@@ -1,8 +1,8 @@
-//! The MMU's rules one by one.
+//! Unit tests of the rules of the MMU.
 
 use mmu_support::{config, lossless, profile};
-use xoff_dataplane::config::{BufferProfile, Threshold};
-use xoff_dataplane::mmu::{EgressPlan, IngressPlan, Limit, Mmu, Refusal};
+use xoff_dataplane::config::{BufferProfile, BufferThreshold};
+use xoff_dataplane::mmu::{BufferLimit, BufferRefusal, EgressPlan, IngressPlan, Mmu};
 use xoff_dataplane::{PgId, QueueId};
 
 mod mmu_support;
@@ -11,14 +11,14 @@ const A: PgId = PgId(0);
 const B: PgId = PgId(1);
 const Q: QueueId = QueueId(0);
 
-fn arrive(mmu: &mut Mmu, pg: PgId, cells: u32) -> Result<bool, Refusal> {
+fn arrive(mmu: &mut Mmu, pg: PgId, cells: u32) -> Result<bool, BufferRefusal> {
     let plan = mmu.plan_ingress(pg, cells)?;
     let xoff = mmu.commit_ingress(pg, plan);
     mmu.assert_consistent();
     Ok(xoff)
 }
 
-/// Single cells until XOFF; how many.
+/// Charges single cells until XOFF. Returns their number.
 fn fill_to_xoff(mmu: &mut Mmu, pg: PgId) -> u32 {
     (1..).find(|_| arrive(mmu, pg, 1).expect("room")).expect("XOFF")
 }
@@ -39,7 +39,7 @@ fn regions_fill_in_order_and_drain_in_reverse() {
             ..lossless()
         },
     ));
-    // Private headroom form: size 5 contains the headroom of 4. One reserved; 50 shared; 4 headroom.
+    // Private headroom form: the size 5 contains 4 headroom cells. 1 reserved, 50 shared, 4 headroom.
     assert_eq!(
         mmu.plan_ingress(A, 55),
         Ok(IngressPlan {
@@ -116,8 +116,8 @@ fn a_frame_that_does_not_fit_as_a_whole_charges_nothing() {
         },
     ));
     // 3 reserved, 50 shared, 10 headroom.
-    let refusal = Refusal {
-        limit: Limit::Headroom,
+    let refusal = BufferRefusal {
+        limit: BufferLimit::Headroom,
         limit_cells: 10,
         used_cells: 0,
         wanted_cells: 11,
@@ -125,8 +125,8 @@ fn a_frame_that_does_not_fit_as_a_whole_charges_nothing() {
     assert_eq!(arrive(&mut mmu, A, 64), Err(refusal));
     assert_eq!(mmu.pg_buffers(A), Default::default());
     assert_eq!(arrive(&mut mmu, A, 63), Ok(true));
-    let full = Refusal {
-        limit: Limit::Headroom,
+    let full = BufferRefusal {
+        limit: BufferLimit::Headroom,
         limit_cells: 10,
         used_cells: 10,
         wanted_cells: 1,
@@ -144,8 +144,8 @@ fn the_headroom_pool_may_run_out_before_the_group() {
     fill_to_xoff(&mut mmu, A);
     assert_eq!(arrive(&mut mmu, A, 10), Ok(false));
     fill_to_xoff(&mut mmu, B);
-    let refusal = Refusal {
-        limit: Limit::HeadroomPool,
+    let refusal = BufferRefusal {
+        limit: BufferLimit::HeadroomPool,
         limit_cells: 12,
         used_cells: 10,
         wanted_cells: 3,
@@ -163,33 +163,33 @@ fn the_headroom_pool_may_run_out_before_the_group() {
 #[test]
 fn a_lossy_group_is_refused_by_its_threshold_or_by_the_pool() {
     let lossy = |threshold| Mmu::new(&config(0, profile(0, threshold)));
-    let mut mmu = lossy(Threshold::Static(20));
+    let mut mmu = lossy(BufferThreshold::Static(20));
     assert!(!mmu.is_lossless(A));
     assert_eq!(
         arrive(&mut mmu, A, 20),
         Ok(false),
         "no headroom and no signal: no XOFF"
     );
-    let refusal = Refusal {
-        limit: Limit::Shared,
+    let refusal = BufferRefusal {
+        limit: BufferLimit::Shared,
         limit_cells: 20,
         used_cells: 20,
         wanted_cells: 2,
     };
     assert_eq!(arrive(&mut mmu, A, 2), Err(refusal));
-    let mut mmu = lossy(Threshold::Static(0));
+    let mut mmu = lossy(BufferThreshold::Static(0));
     assert_eq!(arrive(&mut mmu, A, 99), Ok(false), "static 0 is no limit");
-    let refusal = Refusal {
-        limit: Limit::Pool,
+    let refusal = BufferRefusal {
+        limit: BufferLimit::Pool,
         limit_cells: 100,
         used_cells: 99,
         wanted_cells: 2,
     };
     assert_eq!(arrive(&mut mmu, B, 2), Err(refusal));
-    let mut mmu = lossy(Threshold::Dynamic(0));
+    let mut mmu = lossy(BufferThreshold::Dynamic(0));
     assert_eq!(arrive(&mut mmu, A, 48), Ok(false));
-    let refusal = Refusal {
-        limit: Limit::Shared,
+    let refusal = BufferRefusal {
+        limit: BufferLimit::Shared,
         limit_cells: 50,
         used_cells: 48,
         wanted_cells: 3,
@@ -207,7 +207,7 @@ fn a_lossy_group_whose_congestion_is_signalled_has_xoff() {
         0,
         BufferProfile {
             xon_bytes: 2,
-            ..profile(0, Threshold::Static(20))
+            ..profile(0, BufferThreshold::Static(20))
         },
     );
     config.ports[0].pfc.enabled = 1 << 3;
@@ -222,11 +222,11 @@ fn a_lossy_group_whose_congestion_is_signalled_has_xoff() {
 
 #[test]
 fn the_first_cell_of_headroom_is_xoff_whatever_the_limit() {
-    // A static limit that the pool does not reach, because others hold most of it.
+    // A static limit above the free space of the pool, because others use most of the pool.
     let mut mmu = Mmu::new(&config(
         0,
         BufferProfile {
-            threshold: Threshold::Static(70),
+            threshold: BufferThreshold::Static(70),
             ..lossless()
         },
     ));
@@ -306,10 +306,10 @@ fn a_release_of_one_group_resumes_another() {
     let mut lone = config(0, lossless());
     lone.pools[0].size_bytes = 60;
     let filled = fill_to_xoff(&mut Mmu::new(&lone), A);
-    // B takes 40 of 100; for A it is as if the pool had 60.
+    // B uses 40 of 100 cells. For A, the pool has 60 cells.
     assert_eq!(arrive(&mut mmu, B, 45), Ok(false));
     assert_eq!(fill_to_xoff(&mut mmu, A), filled);
-    // A holds 30, its XOFF point is 30: it is to be 33, which is half of 65 or 66.
+    // A uses 30 cells and its XOFF point is 30. It must rise to 33, which is half of 65 or 66.
     assert_eq!(release(&mut mmu, B, 4), []);
     assert_eq!(release(&mut mmu, B, 1), [A]);
 }
@@ -343,8 +343,8 @@ fn a_lossless_frame_is_never_refused_by_a_queue_and_always_charged() {
             shared: 50
         })
     );
-    let refusal = Refusal {
-        limit: Limit::Shared,
+    let refusal = BufferRefusal {
+        limit: BufferLimit::Shared,
         limit_cells: 50,
         used_cells: 0,
         wanted_cells: 51,
@@ -359,8 +359,8 @@ fn a_lossless_frame_is_never_refused_by_a_queue_and_always_charged() {
         "beyond the pool's 100"
     );
     assert_eq!(mmu.queue_buffers(Q).total.current_cells, 152);
-    let refusal = Refusal {
-        limit: Limit::Pool,
+    let refusal = BufferRefusal {
+        limit: BufferLimit::Pool,
         limit_cells: 100,
         used_cells: 150,
         wanted_cells: 1,
@@ -415,7 +415,7 @@ fn reconfiguration_keeps_use_and_resumes_who_may() {
     mmu.assert_consistent();
     assert_eq!(resumed, [A]);
 
-    // A port that is no longer there keeps what it holds, and accepts nothing.
+    // A port that was removed keeps its cells and admits nothing.
     let mut none = before;
     none.ports.clear();
     mmu.reconfigure(&none, &mut resumed);
@@ -428,11 +428,11 @@ fn reconfiguration_keeps_use_and_resumes_who_may() {
 fn a_group_without_profile_or_pool_refuses() {
     let mut config = config(0, lossless());
     config.ports[0].pgs[0] = 17;
-    config.profiles.push(profile(9, Threshold::Static(0)));
+    config.profiles.push(profile(9, BufferThreshold::Static(0)));
     config.ports[0].pgs[1] = 2;
     let mmu = Mmu::new(&config);
-    let refusal = Refusal {
-        limit: Limit::Pool,
+    let refusal = BufferRefusal {
+        limit: BufferLimit::Pool,
         limit_cells: 0,
         used_cells: 0,
         wanted_cells: 1,
@@ -450,7 +450,7 @@ fn absurd_sizes_do_not_overflow() {
         xon_bytes: u64::MAX,
         xon_offset_bytes: u64::MAX,
         trim: false,
-        ..profile(0, Threshold::Dynamic(7))
+        ..profile(0, BufferThreshold::Dynamic(7))
     };
     for (headroom_pool, size_bytes) in [(0, u64::MAX), (u64::MAX, u64::MAX), (u64::MAX, 0)] {
         let mut config = config(

@@ -1,4 +1,4 @@
-//! Which flows move when next hops, weights or links change, counted bucket by bucket.
+//! Counts which flows move, bucket by bucket, when next hops, weights or links change.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,10 +8,10 @@ use xoff_dataplane::route::{
 };
 use xoff_dataplane::{GroupId, InterfaceId, NextHopId};
 
-/// Four for each bucket of a resilient table.
+/// Four flows for each bucket of a resilient table.
 const FLOWS: u32 = 4 * RESILIENT_BUCKETS as u32;
 
-/// Routes with a table that follows them.
+/// Routes, and a table that follows them.
 struct World {
     fib: Fib,
     table: PathTable,
@@ -23,7 +23,7 @@ fn address(number: u16) -> IpAddr {
     IpAddr::from([0xfe80, 0, 0, 0, 0, 0, 0, number])
 }
 
-/// A route to 10.`index`/16 via next hops given by number and weight.
+/// A route to 10.`index`/16 with next hops given by number and weight.
 fn route(index: u8, members: &[(u16, u16)]) -> Route {
     let path = |&(number, weight): &(u16, u16)| RoutePath {
         next_hop: NextHop {
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// The next hop's number for each of some flows, whose hashes are evenly spread, of the route `index`.
+    /// The next hop number of each flow of route `index`. The flow hashes are evenly spread.
     fn flows_of(&self, index: u8) -> Vec<Option<u16>> {
         let hash = |flow: u32| (u64::from(flow) * (1 << 32) / u64::from(FLOWS)) as u32;
         let choose = |flow| match self.fib.lookup(IpAddr::from([10, index, 1, 1]))? {
@@ -102,7 +102,7 @@ impl World {
         self.flows_of(0)
     }
 
-    /// The number of the next hop of each bucket.
+    /// The next hop number of each bucket.
     fn buckets(&self) -> Vec<u16> {
         self.table
             .buckets(self.group(0))
@@ -120,7 +120,7 @@ fn counts(buckets: &[u16]) -> BTreeMap<u16, usize> {
     counts
 }
 
-/// How many changed hands.
+/// Number of buckets that changed their next hop.
 fn moved(before: &[u16], after: &[u16]) -> usize {
     assert_eq!(before.len(), after.len());
     before
@@ -130,8 +130,8 @@ fn moved(before: &[u16], after: &[u16]) -> usize {
         .count()
 }
 
-/// How many have to change hands at least, if `members` then have their exact shares, to one bucket: those that somebody
-/// has beyond the most that is his, or those that somebody lacks of the least, whichever are more.
+/// The fewest buckets that must change so that `members` have their exact shares, to one bucket. This is the
+/// larger of two sums: the surplus above the largest share, and the shortage below the smallest share.
 fn fewest(before: &[u16], members: &[(u16, u16)]) -> usize {
     let mut had = counts(before);
     let total: usize = members.iter().map(|&(_, weight)| usize::from(weight)).sum();
@@ -145,7 +145,7 @@ fn fewest(before: &[u16], members: &[(u16, u16)]) -> usize {
     gained.max(lost + had.values().sum::<usize>())
 }
 
-/// Each one's buckets are its exact share, to one bucket.
+/// Asserts that each member has its exact share of the buckets, to one bucket.
 fn assert_exact(buckets: &[u16], members: &[(u16, u16)]) {
     let total: usize = members.iter().map(|&(_, weight)| usize::from(weight)).sum();
     let counts = counts(buckets);
@@ -284,7 +284,7 @@ fn each_further_link_that_is_lost_moves_only_its_own_flows() {
     }
     world.set_down(&(1..=8).collect::<Vec<_>>());
     assert_eq!(world.flows()[0], None);
-    // Back in another order: those that live have exact shares at every step.
+    // The members return in another order. The members that are up have exact shares at every step.
     for back in [3, 8, 1, 2, 7, 5, 4] {
         let down: Vec<_> = world
             .down

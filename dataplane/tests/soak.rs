@@ -1,21 +1,22 @@
-//! Random frames through the core with every assertion on, for as long as one likes:
+//! Soak test: random frames through the switch with all assertions enabled.
 //!
 //!     cargo test -p xoff-dataplane --profile checked --test soak -- --frames 100000000
 //!
-//! `checked` is `release` with debug assertions and overflow checks. Without arguments, as in `cargo test`, it is a short run. Half of
-//! the frames have one destination each, so that all can be accounted for at the end; the others come with floods, links that
-//! flap and new configurations. The buffers are looked through every 64 frames. Any violation ends it.
+//! The profile `checked` is `release` with debug assertions and overflow checks. Without arguments, as in
+//! `cargo test`, the run is short. Half of the frames have one destination each, so that the test can account
+//! for every frame. The other half is mixed with floods, link flaps and new configurations. The buffers are
+//! checked every 64 frames. The test ends at the first violation.
 
 mod support;
 
 use support::Harness;
 use support::random::{Dice, PORTS, disturb, frame, let_drain, tight, wild_run};
 use xoff_dataplane::counters::PortCounters;
-use xoff_dataplane::{Picos, Verdict};
+use xoff_dataplane::{ForwardingResult, Picos};
 
-/// Frames of one switch's life.
+/// Frames for each switch before it is replaced.
 const FRAMES_OF_A_RUN: u64 = 250_000;
-/// Frames without arguments.
+/// Number of frames without arguments.
 const FRAMES: u64 = 100_000;
 
 fn main() {
@@ -23,7 +24,7 @@ fn main() {
         eprintln!("usage: soak [--frames N]");
         std::process::exit(2);
     };
-    // What other test programs are asked by `cargo test -- --list` has no answer here.
+    // `cargo test -- --list` gets no answer.
     let (mut done, mut seed) = (0, 0);
     let mut dropped = 0;
     while done < frames {
@@ -40,7 +41,7 @@ fn main() {
     println!("test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out");
 }
 
-/// `None`: that cannot be understood.
+/// Parses the arguments. `None` for invalid arguments.
 fn frames() -> Option<u64> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().position(|argument| argument == "--frames") {
@@ -49,14 +50,14 @@ fn frames() -> Option<u64> {
     }
 }
 
-/// Each frame has one destination: what came in has been sent, was dropped, or waits. How many were dropped.
+/// Runs unicast frames and checks that each frame was sent, was dropped, or waits. Returns the drops.
 fn accounted(seed: u64, frames: u64) -> u64 {
     let mut dice = Dice::new(seed);
     let mut harness = Harness::learnt(&tight());
     harness.record = false;
     let before = [sent(&harness), dropped(&harness)];
     let (mut forwarded, mut refused) = (0, 0);
-    // From runs in which every limit decides all the time to such in which queues are empty now and then.
+    // The load varies: in some runs every limit is reached, in others the queues are empty at times.
     let gap_ns = 12_000 << (seed / 2 % 6);
     for step in 0..frames {
         if dice.one_in(50) {
@@ -65,21 +66,21 @@ fn accounted(seed: u64, frames: u64) -> u64 {
         let port = dice.port();
         let frame = frame(&mut dice, port, true);
         match harness.receive(port, &frame) {
-            Verdict::Forwarded { copies } => forwarded += copies as u64,
-            Verdict::Dropped(_) => refused += 1,
-            Verdict::Control => {}
+            ForwardingResult::Forwarded { copies } => forwarded += copies as u64,
+            ForwardingResult::Dropped(_) => refused += 1,
+            ForwardingResult::Control => {}
             other => panic!("seed {seed}, frame {step}: {other:?}"),
         }
         harness.run_for(Picos::from_nanos(dice.below(gap_ns)));
         if step % 64 == 0 {
-            harness.switch().check();
+            harness.switch().assert_consistent();
         }
     }
     let conserved = |harness: &Harness| {
         let gone = sent(harness) - before[0] + dropped(harness) - before[1];
         assert_eq!(
             forwarded + refused,
-            gone + harness.switch().frames_queued() as u64,
+            gone + harness.switch().queued_frames() as u64,
             "seed {seed}: frames in, and frames sent, dropped and waiting"
         );
     };
@@ -90,7 +91,7 @@ fn accounted(seed: u64, frames: u64) -> u64 {
     dropped(&harness)
 }
 
-/// Floods, flaps, new configurations: nothing is left behind, and counters add up.
+/// Runs floods, flaps and new configurations, and checks that nothing is left and that the counters agree.
 fn wild(seed: u64, frames: u64) -> u64 {
     let harness = wild_run(seed, frames as usize);
     harness.assert_empty();
@@ -108,6 +109,6 @@ fn sent(harness: &Harness) -> u64 {
 }
 
 fn dropped(harness: &Harness) -> u64 {
-    let of = |port| PortCounters::dropped(&harness.counters(port));
+    let of = |port| PortCounters::dropped_frames(&harness.counters(port));
     (0..PORTS).map(of).sum()
 }

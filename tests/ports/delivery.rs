@@ -1,7 +1,7 @@
 //! Every backend delivers what was sent, octet for octet and in order.
 
 use libtest_mimic::Failed;
-use xoff_dataplane::Store;
+use xoff_dataplane::FrameStore;
 use xoff_ports::net;
 use xoff_ports::{ArenaStore, Backend, Port, SlotSource};
 

@@ -8,7 +8,7 @@ use pnet::packet::ethernet::EthernetPacket;
 use pnet::packet::ipv4::Ipv4Packet;
 use pnet::packet::udp::{self, UdpPacket};
 use rtnetlink::{LinkBridge, LinkUnspec};
-use xoff_dataplane::{DropReason, Store};
+use xoff_dataplane::{DropReason, FrameStore};
 use xoff_ports::net::ethtool::{self, Offloads};
 use xoff_ports::net::{self, LinkChange};
 use xoff_ports::{Backend, Opened, Port, PortError, PortSpec, is_gone};

@@ -4,7 +4,7 @@ use libtest_mimic::Failed;
 use rtnetlink::packet_core::{DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NetlinkMessage};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::tc::{TcAttribute, TcHandle, TcMessage, TcOption};
-use xoff_dataplane::{Handle, Store};
+use xoff_dataplane::{FrameHandle, FrameStore};
 use xoff_ports::Backend;
 use xoff_ports::net;
 
@@ -36,7 +36,7 @@ fn kept_waiting() -> Result<(), Failed> {
         .collect();
     // Twice, since the ring has to be as good as new once the device has let go of it.
     for _ in 0..2 {
-        let handles: Vec<Handle> = frames.iter().map(|frame| stored(&mut bed.store, frame)).collect();
+        let handles: Vec<FrameHandle> = frames.iter().map(|frame| stored(&mut bed.store, frame)).collect();
         let taken = bed.port.transmit(&bed.store.shared_arena(), &handles)?;
         same(taken, handles.len(), "taken at once")?;
         handles.into_iter().for_each(|handle| bed.store.release(handle));

@@ -1,7 +1,7 @@
 //! A port, its far end, and frames to send between them.
 
 use libtest_mimic::Failed;
-use xoff_dataplane::{Handle, Store};
+use xoff_dataplane::{FrameHandle, FrameStore};
 use xoff_ports::net::{self, Netns};
 use xoff_ports::{Arena, ArenaStore, Backend, Opened, Port, PortSpec, Received};
 
@@ -80,7 +80,7 @@ impl Bed {
 
     /// Transmits frames, waiting where the device is full.
     pub(crate) fn transmit(&mut self, frames: &[Vec<u8>]) -> Result<(), Failed> {
-        let handles: Vec<Handle> = frames
+        let handles: Vec<FrameHandle> = frames
             .iter()
             .map(|frame| stored(&mut self.store, frame))
             .collect();
@@ -89,7 +89,7 @@ impl Bed {
         Ok(())
     }
 
-    pub(crate) fn transmit_handles(&mut self, handles: &[Handle]) -> Result<(), Failed> {
+    pub(crate) fn transmit_handles(&mut self, handles: &[FrameHandle]) -> Result<(), Failed> {
         let arena = self.store.shared_arena();
         let mut taken = 0;
         wait_for("the device takes the frames", || {
@@ -142,7 +142,7 @@ pub(crate) fn receive_burst(port: &mut Port, store: &mut ArenaStore) -> Result<V
     Ok(frames)
 }
 
-pub(crate) fn stored(store: &mut ArenaStore, frame: &[u8]) -> Handle {
+pub(crate) fn stored(store: &mut ArenaStore, frame: &[u8]) -> FrameHandle {
     use xoff_ports::SlotSource;
     store
         .store(frame)

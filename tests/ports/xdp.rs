@@ -4,7 +4,7 @@
 use libtest_mimic::Failed;
 use rtnetlink::packet_route::link::LinkAttribute;
 use rtnetlink::{LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth};
-use xoff_dataplane::Store;
+use xoff_dataplane::FrameStore;
 use xoff_ports::net::ethtool::{self, Channels};
 use xoff_ports::net::{self, LinkChange};
 use xoff_ports::{Backend, Port, PortError, SlotSource};

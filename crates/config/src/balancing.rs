@@ -2,7 +2,7 @@
 //!
 //! The configuration and labs use this table. `docs/load-balancing.md` describes the same schemes for users.
 
-use xoff_dataplane::config::{HashFields, Pick, Rebalance, SchemeConfig, SchemeKind};
+use xoff_dataplane::config::{HashFields, MemberSelection, RebalanceRule, SchemeConfig, SchemeKind};
 use xoff_units::Picos;
 
 /// A load-balancing scheme that needs no entry in the configuration.
@@ -88,7 +88,7 @@ pub const BUILT_IN_SCHEMES: &[BuiltInScheme] = &[
         fields: FLOWLET_FIELDS,
         sprays_packets: false,
         uses_remote_load: false,
-        create: || flowlet_scheme(FLOWLET_IDLE_TIME, Pick::Quality),
+        create: || flowlet_scheme(FLOWLET_IDLE_TIME, MemberSelection::Quality),
     },
     BuiltInScheme {
         name: "letflow",
@@ -96,7 +96,7 @@ pub const BUILT_IN_SCHEMES: &[BuiltInScheme] = &[
         fields: &["hash_fields", "idle_time", "flowset_size"],
         sprays_packets: false,
         uses_remote_load: false,
-        create: || flowlet_scheme(LETFLOW_IDLE_TIME, Pick::Random),
+        create: || flowlet_scheme(LETFLOW_IDLE_TIME, MemberSelection::Random),
     },
     BuiltInScheme {
         name: "per-packet",
@@ -104,7 +104,11 @@ pub const BUILT_IN_SCHEMES: &[BuiltInScheme] = &[
         fields: QUALITY_FIELDS,
         sprays_packets: true,
         uses_remote_load: false,
-        create: || scheme_of_kind(SchemeKind::PerPacket { pick: Pick::Quality }),
+        create: || {
+            scheme_of_kind(SchemeKind::PerPacket {
+                pick: MemberSelection::Quality,
+            })
+        },
     },
     BuiltInScheme {
         name: "fixed",
@@ -117,7 +121,11 @@ pub const BUILT_IN_SCHEMES: &[BuiltInScheme] = &[
         ],
         sprays_packets: false,
         uses_remote_load: false,
-        create: || scheme_of_kind(SchemeKind::Fixed { pick: Pick::Quality }),
+        create: || {
+            scheme_of_kind(SchemeKind::Fixed {
+                pick: MemberSelection::Quality,
+            })
+        },
     },
     BuiltInScheme {
         name: "round-robin",
@@ -133,7 +141,11 @@ pub const BUILT_IN_SCHEMES: &[BuiltInScheme] = &[
         fields: &[],
         sprays_packets: true,
         uses_remote_load: false,
-        create: || scheme_of_kind(SchemeKind::PerPacket { pick: Pick::Random }),
+        create: || {
+            scheme_of_kind(SchemeKind::PerPacket {
+                pick: MemberSelection::Random,
+            })
+        },
     },
     BuiltInScheme {
         name: "drill",
@@ -154,7 +166,7 @@ pub const BUILT_IN_SCHEMES: &[BuiltInScheme] = &[
         fields: &["hash_fields", "idle_time", "flowset_size"],
         sprays_packets: false,
         uses_remote_load: true,
-        create: || flowlet_scheme(LETFLOW_IDLE_TIME, Pick::PathLoad),
+        create: || flowlet_scheme(LETFLOW_IDLE_TIME, MemberSelection::PathLoad),
     },
     BuiltInScheme {
         name: "global",
@@ -171,7 +183,7 @@ pub const BUILT_IN_SCHEMES: &[BuiltInScheme] = &[
         ],
         sprays_packets: false,
         uses_remote_load: true,
-        create: || flowlet_scheme(FLOWLET_IDLE_TIME, Pick::Global { remote_percent: 50 }),
+        create: || flowlet_scheme(FLOWLET_IDLE_TIME, MemberSelection::Global { remote_percent: 50 }),
     },
     BuiltInScheme {
         name: "cluster",
@@ -210,10 +222,10 @@ fn hash_scheme(hash: HashFields) -> SchemeConfig {
 }
 
 /// A flowlet scheme that never moves a busy flow.
-fn flowlet_scheme(idle: Picos, pick: Pick) -> SchemeConfig {
+fn flowlet_scheme(idle: Picos, pick: MemberSelection) -> SchemeConfig {
     scheme_of_kind(SchemeKind::Flowlet {
         idle,
         pick,
-        rebalance: None::<Rebalance>,
+        rebalance: None::<RebalanceRule>,
     })
 }

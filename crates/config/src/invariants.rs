@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use xoff_dataplane::config::{
-    Attachment, Bridging, InterfaceConfig, NO_PROFILE, PoolSide, PortConfig, Schedule, SwitchConfig,
-    Threshold,
+    BridgingConfig, BufferThreshold, InterfaceAttachment, InterfaceConfig, NO_PROFILE, PoolSide, PortConfig,
+    SchedulingMode, SwitchConfig,
 };
 use xoff_dataplane::ids::PRIORITIES;
 
@@ -32,9 +32,9 @@ pub(crate) fn find_violation(config: &SwitchConfig) -> Option<String> {
     let profiles = || {
         config.profiles.iter().find_map(|profile| {
             let threshold = match profile.threshold {
-                Threshold::Dynamic(exponent) => (-8..=7).contains(&exponent),
-                Threshold::Static(_) => true,
-                Threshold::Hpcc { shift } => shift < 32,
+                BufferThreshold::Dynamic(exponent) => (-8..=7).contains(&exponent),
+                BufferThreshold::Static(_) => true,
+                BufferThreshold::Hpcc { shift } => shift < 32,
             };
             let pool = usize::from(profile.pool) < config.pools.len();
             require(threshold && pool, format!("profile {}", profile.name))
@@ -114,7 +114,7 @@ fn find_port_violation(config: &SwitchConfig, port: &PortConfig) -> Option<Strin
             "weights",
             port.queues
                 .iter()
-                .all(|q| !matches!(q.schedule, Schedule::Dwrr { weight: 0 })),
+                .all(|q| !matches!(q.schedule, SchedulingMode::Dwrr { weight: 0 })),
         ),
         (
             "marking",
@@ -137,7 +137,7 @@ fn find_port_violation(config: &SwitchConfig, port: &PortConfig) -> Option<Strin
 }
 
 fn find_vlan_violation(config: &SwitchConfig) -> Option<String> {
-    let Bridging::Vlans(vlans) = &config.bridging else {
+    let BridgingConfig::Vlans(vlans) = &config.bridging else {
         return None;
     };
     let mut last = 1;
@@ -170,8 +170,8 @@ fn find_lag_violation(config: &SwitchConfig) -> Option<String> {
 /// is not a member of a VLAN.
 fn find_interface_violation(config: &SwitchConfig) -> Option<String> {
     let vlans = match &config.bridging {
-        Bridging::Transparent => &[][..],
-        Bridging::Vlans(vlans) => vlans,
+        BridgingConfig::Transparent => &[][..],
+        BridgingConfig::Vlans(vlans) => vlans,
     };
     let bridged: BTreeSet<u16> = vlans
         .iter()
@@ -183,24 +183,26 @@ fn find_interface_violation(config: &SwitchConfig) -> Option<String> {
     }
     let ports = config.ports.len();
     let stands = |interface: &InterfaceConfig| match interface.attachment {
-        Attachment::Port(port) => {
+        InterfaceAttachment::Port(port) => {
             usize::from(port) < ports && !in_lags.contains(&port) && !bridged.contains(&port)
         }
-        Attachment::Lag(lag) => {
+        InterfaceAttachment::Lag(lag) => {
             usize::from(lag) < config.lags.len() && !bridged.contains(&(ports as u16 + lag))
         }
-        Attachment::Vlan(id) => vlans.iter().any(|vlan| vlan.id == id),
-        Attachment::Loopback => true,
+        InterfaceAttachment::Vlan(id) => vlans.iter().any(|vlan| vlan.id == id),
+        InterfaceAttachment::Loopback => true,
     };
-    let mut occupied: Vec<Attachment> = Vec::new();
+    let mut occupied: Vec<InterfaceAttachment> = Vec::new();
     config.routing.interfaces.iter().find_map(|interface| {
-        let alone = interface.attachment == Attachment::Loopback || !occupied.contains(&interface.attachment);
+        let alone = interface.attachment == InterfaceAttachment::Loopback
+            || !occupied.contains(&interface.attachment);
         occupied.push(interface.attachment);
         let sound = stands(interface)
             && alone
             && interface.mac[0] & 1 == 0
             && (68..=9_216).contains(&interface.mtu)
-            && matches!(config.bridging, Bridging::Vlans(_)) | (interface.attachment == Attachment::Loopback);
+            && matches!(config.bridging, BridgingConfig::Vlans(_))
+                | (interface.attachment == InterfaceAttachment::Loopback);
         if sound {
             None
         } else {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use xoff_dataplane::balance::{GroupKey, GroupView, MoveReason};
-use xoff_dataplane::config::{Attachment, SwitchConfig};
+use xoff_dataplane::config::{InterfaceAttachment, SwitchConfig};
 use xoff_dataplane::route::NextHop;
 use xoff_dataplane::{GroupId, Picos, PortId, Switch};
 
@@ -40,7 +40,7 @@ pub(super) fn balancing(switch: &Switch, config: &SwitchConfig, now: Picos) -> B
             None => reader.hashed_lag(index, &lag.members),
         });
     }
-    let moves = switch.moves().map(|moved| FlowMoveSnapshot {
+    let moves = switch.flow_moves().map(|moved| FlowMoveSnapshot {
         at: moved.at,
         group: whose.iter().position(|whose| *whose == moved.group),
         flow: moved.flow,
@@ -97,7 +97,7 @@ impl Reader<'_> {
     fn hashed(&self, id: GroupId) -> GroupSnapshot {
         let tag = self.switch.fib().groups()[id.index()].tag;
         let members = self.hops(id).into_iter().map(|(hop, weight)| MemberReport {
-            usable: self.switch.interface_up(hop.interface),
+            usable: self.switch.is_interface_up(hop.interface),
             ..self.member(&self.ports_of(hop), Some(hop), weight)
         });
         let named = tag.scheme.or(self.config.balancing.default_scheme);
@@ -151,13 +151,13 @@ impl Reader<'_> {
     fn ports_of(&self, hop: NextHop) -> Vec<PortId> {
         let interface = self.config.routing.interfaces.get(hop.interface.index());
         match interface.map(|interface| interface.attachment) {
-            Some(Attachment::Port(port)) => vec![PortId(port)],
-            Some(Attachment::Lag(lag)) => {
+            Some(InterfaceAttachment::Port(port)) => vec![PortId(port)],
+            Some(InterfaceAttachment::Lag(lag)) => {
                 let lag = self.config.lags.get(usize::from(lag));
                 let members = lag.map_or(&[][..], |lag| &lag.members);
                 members.iter().map(|port| PortId(*port)).collect()
             }
-            Some(Attachment::Vlan(_) | Attachment::Loopback) | None => Vec::new(),
+            Some(InterfaceAttachment::Vlan(_) | InterfaceAttachment::Loopback) | None => Vec::new(),
         }
     }
 
@@ -171,7 +171,7 @@ impl Reader<'_> {
             next_hop: hop.map(|hop| hop.address.to_string()),
             weight,
             speed_mbps: configured.map(|port| u64::from(port.link.speed_mbps)).sum(),
-            tx_bytes: ports.iter().map(|port| self.switch.load(*port).tx_bytes).sum(),
+            tx_bytes: ports.iter().map(|port| self.switch.port_load(*port).tx_bytes).sum(),
             ..MemberReport::default()
         }
     }

@@ -1,7 +1,7 @@
 //! The CPU port: punted frames go to what stands behind it, and its replies into the switch.
 
 use xoff_dataplane::config::RoutingConfig;
-use xoff_dataplane::{Outputs, Picos, Punt, Store, Switch};
+use xoff_dataplane::{FrameStore, Outputs, Picos, PuntedFrame, Switch};
 
 use crate::cpu::{Cpu, Punted, Reply};
 
@@ -13,7 +13,7 @@ const ROUNDS_MAX: usize = 4;
 #[derive(Debug, Default)]
 pub struct CpuPort {
     cpu: Option<Cpu>,
-    punts: Vec<Punt>,
+    punts: Vec<PuntedFrame>,
     replies: Vec<Reply>,
 }
 
@@ -25,7 +25,7 @@ impl CpuPort {
 
     /// Puts something behind the CPU port of a switch, or nothing.
     pub fn attach(&mut self, switch: &mut Switch, cpu: Option<Cpu>) {
-        switch.attach_cpu(cpu.is_some());
+        switch.set_cpu_attached(cpu.is_some());
         self.cpu = cpu;
     }
 
@@ -47,7 +47,7 @@ impl CpuPort {
 
     /// Answers what was punted. Every punted frame's slot is given back. `pass_on` empties the outputs after each reply, but
     /// for what was punted by it.
-    pub fn serve<S: Store>(
+    pub fn serve<S: FrameStore>(
         &mut self,
         time: Picos,
         switch: &mut Switch,
@@ -96,7 +96,7 @@ impl CpuPort {
 }
 
 /// Hands a reply to the switch; `false` if there is no slot for it or no way out.
-fn send_reply<S: Store>(
+fn send_reply<S: FrameStore>(
     reply: &Reply,
     time: Picos,
     switch: &mut Switch,
@@ -108,8 +108,8 @@ fn send_reply<S: Store>(
     };
     store.prefix_mut(frame).copy_from_slice(reply.bytes());
     let sent = match reply {
-        Reply::Frame { interface, .. } => switch.send_on(time, *interface, frame, store, outputs),
-        Reply::Packet { interface, .. } => switch.originate(time, *interface, frame, store, outputs),
+        Reply::Frame { interface, .. } => switch.send_by_interface(time, *interface, frame, store, outputs),
+        Reply::Packet { interface, .. } => switch.originate_packet(time, *interface, frame, store, outputs),
     };
     sent.map_err(|frame| store.release(frame)).is_ok()
 }

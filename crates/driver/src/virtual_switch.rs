@@ -3,7 +3,10 @@
 use std::convert::Infallible;
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{Arrival, Outputs, Picos, PortId, Punt, Store, Switch, SwitchEvent, Transmit, Verdict};
+use xoff_dataplane::{
+    ForwardingResult, FrameStore, Outputs, Picos, PortId, PuntedFrame, ReceivedFrame, Switch, SwitchEvent,
+    Transmit,
+};
 use xoff_telemetry::SwitchSnapshot;
 
 use crate::cpu_port::CpuPort;
@@ -31,7 +34,7 @@ enum Punts {
     /// The router stack answers them.
     Cpu(CpuPort),
     /// They are kept for [`VirtualSwitch::take_punts`].
-    Keep(Vec<Punt>),
+    Keep(Vec<PuntedFrame>),
 }
 
 /// A switch, its frames, and its event queue: time is a number that events advance.
@@ -53,14 +56,14 @@ pub struct VirtualSwitch<S, E = Infallible, Q = TimeOrder<E>> {
     events_of: std::marker::PhantomData<E>,
 }
 
-impl<S: Store, E: Ord> VirtualSwitch<S, E> {
+impl<S: FrameStore, E: Ord> VirtualSwitch<S, E> {
     /// A switch at time zero with every link down. Frames for its own addresses go to a router stack behind the CPU port.
     pub fn new(config: &SwitchConfig, store: S) -> VirtualSwitch<S, E> {
         VirtualSwitch::with_queue(config, store, TimeOrder::default())
     }
 }
 
-impl<S: Store, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
+impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
     /// As [`VirtualSwitch::new`], with another event queue.
     pub fn with_queue(config: &SwitchConfig, store: S, queue: Q) -> VirtualSwitch<S, E, Q> {
         let mut switch = Switch::new(config);
@@ -149,7 +152,7 @@ impl<S: Store, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
 
     /// Hands the switch a frame whose last bit arrives now.
     #[inline(always)]
-    pub fn receive(&mut self, port: PortId, arrival: &Arrival) -> Verdict {
+    pub fn receive(&mut self, port: PortId, arrival: &ReceivedFrame) -> ForwardingResult {
         let verdict = self
             .switch
             .receive(self.now, port, arrival, &mut self.store, &mut self.outputs);
@@ -208,7 +211,7 @@ impl<S: Store, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
 
     /// Takes the frames that were punted since they were last taken. The caller owns and releases them. There are none unless
     /// [`VirtualSwitch::keep_punts`] was called.
-    pub fn take_punts(&mut self, mut take: impl FnMut(Punt, &mut S)) {
+    pub fn take_punts(&mut self, mut take: impl FnMut(PuntedFrame, &mut S)) {
         if let Punts::Keep(punts) = &mut self.punts {
             for punt in punts.drain(..) {
                 take(punt, &mut self.store);

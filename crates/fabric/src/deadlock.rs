@@ -44,7 +44,7 @@ pub fn find_deadlock(fabric: &Fabric) -> Option<Deadlock> {
     for switch in 0..fabric.switch_count() as u32 {
         for port in 0..fabric.switch(switch as usize).port_count() as u16 {
             // Most ports are never paused, and this function is called often.
-            if fabric.switch(switch as usize).paused(PortId(port)) == 0 {
+            if fabric.switch(switch as usize).paused_priorities(PortId(port)) == 0 {
                 continue;
             }
             for queue in 0..PRIORITIES as u8 {
@@ -71,7 +71,8 @@ fn is_blocked(fabric: &Fabric, at: PausedQueue) -> bool {
     let switch = fabric.switch(at.switch as usize);
     let port = PortId(at.port);
     let (_, stops) = switch.pause_maps(port, 0, at.queue);
-    switch.paused(port) & stops != 0 && !switch.groups_in(QueueId::new(port, at.queue)).is_empty()
+    switch.paused_priorities(port) & stops != 0
+        && !switch.priority_groups_in(QueueId::new(port, at.queue)).is_empty()
 }
 
 /// Returns the paused queues for which a paused queue waits. These queues of the peer hold frames of the
@@ -84,11 +85,13 @@ fn queues_waited_for(fabric: &Fabric, at: PausedQueue) -> Vec<PausedQueue> {
     let Some(LinkEnd::Switch { switch, port }) = fabric.peer(from) else {
         return Vec::new();
     };
-    let paused = fabric.switch(at.switch as usize).paused(PortId(at.port));
+    let paused = fabric
+        .switch(at.switch as usize)
+        .paused_priorities(PortId(at.port));
     let peer = fabric.switch(switch as usize);
     let pauses = |pg: u8| {
         let (signals, _) = peer.pause_maps(PortId(port), pg, 0);
-        peer.xoff(PortId(port)) & 1 << pg != 0 && signals & paused != 0
+        peer.xoff_groups(PortId(port)) & 1 << pg != 0 && signals & paused != 0
     };
     let mut found = Vec::new();
     for out in 0..peer.port_count() as u16 {
@@ -100,7 +103,10 @@ fn queues_waited_for(fabric: &Fabric, at: PausedQueue) -> Vec<PausedQueue> {
             };
             let holds = |pg: &xoff_dataplane::PgId| pg.port() == PortId(port) && pauses(pg.number());
             if is_blocked(fabric, behind)
-                && peer.groups_in(QueueId::new(PortId(out), queue)).iter().any(holds)
+                && peer
+                    .priority_groups_in(QueueId::new(PortId(out), queue))
+                    .iter()
+                    .any(holds)
             {
                 found.push(behind);
             }

@@ -2,7 +2,10 @@
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::route::RouteHint;
-use xoff_dataplane::{Arrival, Handle, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit, Verdict};
+use xoff_dataplane::{
+    ForwardingResult, FrameHandle, FrameStore, Outputs, Picos, PortId, ReceivedFrame, Switch, TimerId,
+    Transmit,
+};
 use xoff_wire::parse::ParsedHeaders;
 
 use super::event_queue::Event;
@@ -119,7 +122,8 @@ impl Fabric {
         self.insertions = Some(0);
         // Frames that were sent when a link came up are already in flight.
         for event in self.pending.iter().filter(|event| is_arrival(*event)) {
-            self.store.set_direction(Handle(event.payload()), event.rank());
+            self.store
+                .set_direction(FrameHandle(event.payload()), event.rank());
         }
         for node in &mut self.switches {
             node.switch.set_links_free_by_deadline(true);
@@ -181,7 +185,7 @@ impl Fabric {
             }
         } else {
             let direction = direction_of(event, self.insertions.is_some(), &self.store);
-            self.process_arrival(direction, Handle(source), route_hint, observer)
+            self.process_arrival(direction, FrameHandle(source), route_hint, observer)
         }
     }
 
@@ -190,7 +194,7 @@ impl Fabric {
     fn process_arrival<O: Observer>(
         &mut self,
         direction: u32,
-        frame: Handle,
+        frame: FrameHandle,
         route_hint: RouteHint,
         observer: &mut O,
     ) -> bool {
@@ -212,7 +216,7 @@ impl Fabric {
     fn process_switch_arrival(
         &mut self,
         at: (usize, PortId),
-        frame: Handle,
+        frame: FrameHandle,
         route_hint: RouteHint,
         observer: &mut impl Observer,
     ) {
@@ -228,7 +232,7 @@ impl Fabric {
     fn parse_and_admit_to_switch(
         &mut self,
         at: (usize, PortId),
-        frame: Handle,
+        frame: FrameHandle,
         route_hint: RouteHint,
         observer: &mut impl Observer,
     ) {
@@ -240,18 +244,18 @@ impl Fabric {
     fn admit_to_switch(
         &mut self,
         (switch, port): (usize, PortId),
-        (frame, parsed): (Handle, ParsedHeaders),
+        (frame, parsed): (FrameHandle, ParsedHeaders),
         route_hint: RouteHint,
         observer: &mut impl Observer,
     ) {
-        let arrival = Arrival {
+        let arrival = ReceivedFrame {
             frame,
             frame_len: self.store.frame_len(frame),
             parsed,
             received_at: self.now,
         };
         let node = &mut self.switches[switch];
-        let verdict = node.switch.receive_ahead(
+        let verdict = node.switch.receive_with_route_hint(
             self.now,
             port,
             &arrival,
@@ -259,7 +263,7 @@ impl Fabric {
             &mut self.store,
             &mut self.outputs,
         );
-        self.moves += u64::from(!matches!(verdict, Verdict::Control));
+        self.moves += u64::from(!matches!(verdict, ForwardingResult::Control));
         for port in node.switch.marked_on_arrival() {
             let port = LinkEnd::Switch {
                 switch: switch as u32,
@@ -354,7 +358,13 @@ impl Fabric {
 
     /// Starts the transmission of a frame. The frame is lost if the link is down or a fault drops it.
     #[inline(always)]
-    fn start_transmission<O: Observer>(&mut self, index: u32, end: Picos, frame: Handle, observer: &mut O) {
+    fn start_transmission<O: Observer>(
+        &mut self,
+        index: u32,
+        end: Picos,
+        frame: FrameHandle,
+        observer: &mut O,
+    ) {
         let rank = self.next_rank(index);
         let Some(direction) = self
             .directions
@@ -403,14 +413,14 @@ fn is_arrival(event: Event) -> bool {
 fn direction_of(event: Event, by_insertion: bool, store: &FabricStore) -> u32 {
     match by_insertion {
         false => event.rank(),
-        true => store.direction(Handle(event.payload())),
+        true => store.direction(FrameHandle(event.payload())),
     }
 }
 
 /// Creates the telemetry record of a port for a departing frame.
 #[cold]
 fn hop_telemetry(switch: &Switch, config: &SwitchConfig, departure: Transmit) -> HopTelemetry {
-    let load = switch.load(departure.port);
+    let load = switch.port_load(departure.port);
     HopTelemetry {
         at: departure.start,
         tx_bytes: load.tx_bytes,
@@ -420,7 +430,7 @@ fn hop_telemetry(switch: &Switch, config: &SwitchConfig, departure: Transmit) ->
 }
 
 #[inline]
-fn frame_view(store: &FabricStore, frame: Handle) -> FrameView<'_> {
+fn frame_view(store: &FabricStore, frame: FrameHandle) -> FrameView<'_> {
     FrameView {
         prefix: store.prefix(frame),
         frame_len: store.frame_len(frame),

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use xoff_dataplane::{Picos, PortId, QueueId, SwitchEvent, SwitchEventKind, Verdict};
+use xoff_dataplane::{ForwardingResult, Picos, PortId, QueueId, SwitchEvent, SwitchEventKind};
 use xoff_wire::{LinkQuality, MacControl};
 
 use super::observer::{FrameView, Observer};
@@ -160,8 +160,8 @@ impl<W: Write> Observer for EventLog<W> {
         }
     }
 
-    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
-        if let Verdict::Dropped(drop) = verdict {
+    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &ForwardingResult) {
+        if let ForwardingResult::Dropped(drop) = verdict {
             let name = self.end_name(LinkEnd::Switch { switch, port: port.0 });
             let counted = self.end_name(LinkEnd::Switch {
                 switch,

@@ -1,6 +1,6 @@
 //! Directions of links. The frames on a link are pending events.
 
-use xoff_dataplane::{Line, LinkTiming, Picos};
+use xoff_dataplane::{LinkRate, LinkTiming, Picos};
 
 use super::fault::FaultList;
 use super::plan::LinkEnd;
@@ -43,7 +43,7 @@ impl LinkDirection {
             from,
             delay,
             timing,
-            gap: Line::new(timing).timing().gap_duration(),
+            gap: LinkRate::new(timing).timing().gap_duration(),
             up: true,
             latest: Picos::ZERO,
             faults: FaultList::default(),
@@ -70,7 +70,7 @@ impl LinkDirection {
     /// Sets the speed and framing of the sender for the next frames.
     pub(super) fn set_timing(&mut self, timing: LinkTiming) {
         self.timing = timing;
-        self.gap = Line::new(timing).timing().gap_duration();
+        self.gap = LinkRate::new(timing).timing().gap_duration();
     }
 
     pub(super) fn timing(&self) -> &LinkTiming {

@@ -1,6 +1,6 @@
 //! Observers of a fabric, such as event logs, recordings, time series and scripts.
 
-use xoff_dataplane::{Picos, PortId, SwitchEvent, Verdict};
+use xoff_dataplane::{ForwardingResult, Picos, PortId, SwitchEvent};
 use xoff_wire::parse::{Payload, parse_prefix};
 use xoff_wire::{Aeth, Bth, Extension, ROCE_UDP_PORT, bth};
 
@@ -85,7 +85,7 @@ pub trait Observer {
 
     /// A switch has admitted or dropped an arriving frame.
     #[inline]
-    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
+    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &ForwardingResult) {
         let _ = (at, switch, port, verdict);
     }
 
@@ -161,7 +161,7 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.1.frame_arrived(at, to, frame);
     }
     #[inline]
-    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
+    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &ForwardingResult) {
         self.0.admission_decided(at, switch, port, verdict);
         self.1.admission_decided(at, switch, port, verdict);
     }
@@ -223,7 +223,7 @@ impl<O: Observer> Observer for Option<O> {
         }
     }
     #[inline]
-    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &Verdict) {
+    fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &ForwardingResult) {
         if let Some(observer) = self {
             observer.admission_decided(at, switch, port, verdict);
         }

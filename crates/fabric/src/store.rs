@@ -3,7 +3,7 @@
 //! A frame of a queue pair is stored as its headers in a slot of fixed size, plus a payload length. Longer
 //! frames are stored completely in separate memory. Examples are frames of open-loop flows, ARP and pings.
 
-use xoff_dataplane::{Handle, Picos, Store, prefetch};
+use xoff_dataplane::{FrameHandle, FrameStore, Picos, prefetch};
 use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL};
 
@@ -140,7 +140,7 @@ impl FabricStore {
 
     /// Stores a frame whose first bytes are in [`FabricStore::header_space`].
     #[inline]
-    pub(super) fn insert_written(&mut self, emitted: &EmittedFrame) -> Handle {
+    pub(super) fn insert_written(&mut self, emitted: &EmittedFrame) -> FrameHandle {
         let index = self.allocate_slot();
         let slot = &mut self.slots.items[index as usize];
         slot.unstored_bytes = (emitted.frame_len - emitted.stored) as u32;
@@ -148,20 +148,20 @@ impl FabricStore {
         slot.flow_hash = emitted.flow_hash.unwrap_or(0);
         slot.flags |= COMPLETES_NOTHING * u8::from(emitted.completes_nothing);
         slot.flags |= PARSED * u8::from(emitted.flow_hash.is_some());
-        Handle(index)
+        FrameHandle(index)
     }
 
     /// Returns whether the arrival of a frame at a host certainly causes no completion. This is so if the
     /// sender has said so or if it is a MAC control frame.
     #[inline]
-    pub(super) fn completes_nothing(&self, frame: Handle) -> bool {
+    pub(super) fn completes_nothing(&self, frame: FrameHandle) -> bool {
         let slot = &self.slots.items[frame.0 as usize];
         slot.flags & COMPLETES_NOTHING != 0 || is_mac_control(self.prefix(frame))
     }
 
     /// Stores a frame of `frame_len` bytes, of which `prefix` contains the first ones.
     #[inline]
-    pub(super) fn insert(&mut self, prefix: &[u8], frame_len: u32) -> Handle {
+    pub(super) fn insert(&mut self, prefix: &[u8], frame_len: u32) -> FrameHandle {
         let index = self.allocate_slot();
         let slot = &mut self.slots.items[index as usize];
         slot.unstored_bytes = frame_len - prefix.len() as u32;
@@ -171,25 +171,25 @@ impl FabricStore {
         } else {
             slot.long = self.long_prefixes.insert(prefix.to_vec());
         }
-        Handle(index)
+        FrameHandle(index)
     }
 
     /// Returns whether a link has corrupted a frame. All other frames have a correct ICRC and FCS.
-    pub(super) fn is_damaged(&self, frame: Handle) -> bool {
+    pub(super) fn is_damaged(&self, frame: FrameHandle) -> bool {
         self.slots.items[frame.0 as usize].flags & DAMAGED != 0
     }
 
-    pub(super) fn set_damaged(&mut self, frame: Handle) {
+    pub(super) fn set_damaged(&mut self, frame: FrameHandle) {
         self.slots.items[frame.0 as usize].flags |= DAMAGED;
     }
 
     /// Returns the link direction of a frame, from [`FabricStore::set_direction`].
-    pub(super) fn direction(&self, frame: Handle) -> u32 {
+    pub(super) fn direction(&self, frame: FrameHandle) -> u32 {
         self.directions[frame.0 as usize]
     }
 
     #[cold]
-    pub(super) fn set_direction(&mut self, frame: Handle, direction: u32) {
+    pub(super) fn set_direction(&mut self, frame: FrameHandle, direction: u32) {
         if self.directions.len() < self.slots.items.len() {
             self.directions.resize(self.slots.items.len(), NONE);
         }
@@ -198,7 +198,7 @@ impl FabricStore {
 
     /// Returns the parsed headers of a frame. The headers are parsed only once on the path of the frame.
     #[inline]
-    pub(super) fn parsed(&mut self, frame: Handle) -> ParsedHeaders {
+    pub(super) fn parsed(&mut self, frame: FrameHandle) -> ParsedHeaders {
         match self.known_headers(frame) {
             Some(parsed) => parsed,
             None => self.parse(frame),
@@ -207,7 +207,7 @@ impl FabricStore {
 
     /// Returns the headers of a frame if they have been parsed.
     #[inline]
-    pub(super) fn known_headers(&self, frame: Handle) -> Option<ParsedHeaders> {
+    pub(super) fn known_headers(&self, frame: FrameHandle) -> Option<ParsedHeaders> {
         let slot = &self.slots.items[frame.0 as usize];
         if slot.flags & PARSED == 0 {
             return None;
@@ -228,14 +228,14 @@ impl FabricStore {
 
     /// Returns the destination address of a parsed IPv4 packet.
     #[inline]
-    pub(super) fn destination(&self, frame: Handle) -> Option<u32> {
+    pub(super) fn destination(&self, frame: FrameHandle) -> Option<u32> {
         let slot = self.slots.items.get(frame.0 as usize)?;
         let bytes = slot.bytes[START as usize + DESTINATION..].first_chunk()?;
         (slot.flags & PARSED != 0).then(|| u32::from_be_bytes(*bytes))
     }
 
     #[inline(never)]
-    fn parse(&mut self, frame: Handle) -> ParsedHeaders {
+    fn parse(&mut self, frame: FrameHandle) -> ParsedHeaders {
         let parsed = parse_prefix(self.prefix(frame), self.frame_len(frame) as usize);
         let slot = &mut self.slots.items[frame.0 as usize];
         if parsed.is_plain_ipv4() && slot.long == NONE && slot.start == START {
@@ -253,7 +253,7 @@ impl FabricStore {
 
     /// Prefetches the part of a frame that a switch reads, or with `all_headers` the part that a host reads.
     #[inline]
-    pub(super) fn prefetch(&self, frame: Handle, all_headers: bool) {
+    pub(super) fn prefetch(&self, frame: FrameHandle, all_headers: bool) {
         if let Some(slot) = self.slots.items.get(frame.0 as usize) {
             prefetch(slot);
             if all_headers {
@@ -263,26 +263,26 @@ impl FabricStore {
     }
 
     /// Returns the telemetry of a frame, or `None` if it collects none.
-    pub(super) fn telemetry(&self, frame: Handle) -> Option<&Telemetry> {
+    pub(super) fn telemetry(&self, frame: FrameHandle) -> Option<&Telemetry> {
         self.telemetry
             .items
             .get(self.slots.items[frame.0 as usize].telemetry as usize)
     }
 
-    pub(super) fn telemetry_mut(&mut self, frame: Handle) -> Option<&mut Telemetry> {
+    pub(super) fn telemetry_mut(&mut self, frame: FrameHandle) -> Option<&mut Telemetry> {
         let index = self.slots.items[frame.0 as usize].telemetry;
         self.telemetry.items.get_mut(index as usize)
     }
 
     /// Sets the telemetry of a frame. Further links add to it.
-    pub(super) fn set_telemetry(&mut self, frame: Handle, telemetry: Telemetry) {
+    pub(super) fn set_telemetry(&mut self, frame: FrameHandle, telemetry: Telemetry) {
         let index = self.telemetry.insert(telemetry);
         self.slots.items[frame.0 as usize].telemetry = index;
     }
 
     /// Frees the memory of a frame outside its slot.
     #[inline(never)]
-    fn release_extra_memory(&mut self, frame: Handle) {
+    fn release_extra_memory(&mut self, frame: FrameHandle) {
         let slot = &mut self.slots.items[frame.0 as usize];
         let long = std::mem::replace(&mut slot.long, NONE);
         let telemetry = std::mem::replace(&mut slot.telemetry, NONE);
@@ -321,9 +321,9 @@ impl FabricStore {
     }
 }
 
-impl Store for FabricStore {
+impl FrameStore for FabricStore {
     #[inline]
-    fn prefix(&self, frame: Handle) -> &[u8] {
+    fn prefix(&self, frame: FrameHandle) -> &[u8] {
         let slot = &self.slots.items[frame.0 as usize];
         match slot.long {
             NONE => &slot.bytes[usize::from(slot.start)..usize::from(slot.end)],
@@ -332,7 +332,7 @@ impl Store for FabricStore {
     }
 
     #[inline]
-    fn prefix_mut(&mut self, frame: Handle) -> &mut [u8] {
+    fn prefix_mut(&mut self, frame: FrameHandle) -> &mut [u8] {
         let slot = &mut self.slots.items[frame.0 as usize];
         match slot.long {
             NONE => &mut slot.bytes[usize::from(slot.start)..usize::from(slot.end)],
@@ -341,7 +341,7 @@ impl Store for FabricStore {
     }
 
     #[inline]
-    fn frame_len(&self, frame: Handle) -> u32 {
+    fn frame_len(&self, frame: FrameHandle) -> u32 {
         let slot = &self.slots.items[frame.0 as usize];
         match slot.long {
             NONE => u32::from(slot.end - slot.start) + slot.unstored_bytes,
@@ -349,7 +349,7 @@ impl Store for FabricStore {
         }
     }
 
-    fn allocate(&mut self, len: usize) -> Option<Handle> {
+    fn allocate(&mut self, len: usize) -> Option<FrameHandle> {
         let index = self.allocate_slot();
         if len <= PREFIX_MAX {
             let slot = &mut self.slots.items[index as usize];
@@ -358,11 +358,11 @@ impl Store for FabricStore {
         } else {
             self.slots.items[index as usize].long = self.long_prefixes.insert(vec![0; len]);
         }
-        Some(Handle(index))
+        Some(FrameHandle(index))
     }
 
     /// Copies the whole stored frame, because no memory is shared.
-    fn copy(&mut self, frame: Handle, _prefix_len: usize) -> Option<Handle> {
+    fn copy(&mut self, frame: FrameHandle, _prefix_len: usize) -> Option<FrameHandle> {
         let index = self.allocate_slot();
         let source = self.slots.items[frame.0 as usize];
         let (long, telemetry) = (source.long, source.telemetry);
@@ -377,12 +377,12 @@ impl Store for FabricStore {
         }
         if telemetry != NONE {
             let telemetry = self.telemetry.items[telemetry as usize];
-            self.set_telemetry(Handle(index), telemetry);
+            self.set_telemetry(FrameHandle(index), telemetry);
         }
-        Some(Handle(index))
+        Some(FrameHandle(index))
     }
 
-    fn push_front(&mut self, frame: Handle, len: usize) {
+    fn push_front(&mut self, frame: FrameHandle, len: usize) {
         let slot = &mut self.slots.items[frame.0 as usize];
         slot.flags &= !PARSED;
         if slot.long == NONE && len <= usize::from(slot.start) {
@@ -399,7 +399,7 @@ impl Store for FabricStore {
         }
     }
 
-    fn pull_front(&mut self, frame: Handle, len: usize) {
+    fn pull_front(&mut self, frame: FrameHandle, len: usize) {
         let slot = &mut self.slots.items[frame.0 as usize];
         slot.flags &= !PARSED;
         match slot.long {
@@ -408,7 +408,7 @@ impl Store for FabricStore {
         }
     }
 
-    fn truncate(&mut self, frame: Handle, len: usize) {
+    fn truncate(&mut self, frame: FrameHandle, len: usize) {
         let slot = &mut self.slots.items[frame.0 as usize];
         slot.flags &= !(PARSED | COMPLETES_NOTHING);
         let stored = match slot.long {
@@ -427,7 +427,7 @@ impl Store for FabricStore {
     }
 
     #[inline]
-    fn release(&mut self, frame: Handle) {
+    fn release(&mut self, frame: FrameHandle) {
         let slot = &mut self.slots.items[frame.0 as usize];
         assert!(slot.flags & IN_USE != 0, "frame {} released twice", frame.0);
         slot.flags = 0;

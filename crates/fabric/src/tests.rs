@@ -2,8 +2,8 @@
 
 use std::net::Ipv4Addr;
 
-use xoff_dataplane::config::{SwitchConfig, Threshold, TrimDscp, TrimQueue, TrimmingConfig};
-use xoff_dataplane::{LinkTiming, Picos, Verdict};
+use xoff_dataplane::config::{BufferThreshold, SwitchConfig, TrimDscp, TrimQueue, TrimmingConfig};
+use xoff_dataplane::{ForwardingResult, LinkTiming, Picos};
 
 use super::*;
 use xoff_config::{ResolveOptions, build_preset, load};
@@ -135,8 +135,8 @@ impl Observer for ArrivalRecorder {
             self.at_host.push(at);
         }
     }
-    fn admission_decided(&mut self, _: Picos, _: u32, _: xoff_dataplane::PortId, verdict: &Verdict) {
-        self.dropped += u64::from(matches!(verdict, Verdict::Dropped(_)));
+    fn admission_decided(&mut self, _: Picos, _: u32, _: xoff_dataplane::PortId, verdict: &ForwardingResult) {
+        self.dropped += u64::from(matches!(verdict, ForwardingResult::Dropped(_)));
     }
 }
 
@@ -190,7 +190,7 @@ fn an_incast_drops_no_frame_and_drains_completely() {
     assert!((bits..bits + bits / 100).contains(&took), "{took} {bits}");
     fabric.run(Picos::from_millis(200), &mut ());
     assert_eq!((fabric.frames_in_flight(), fabric.frames_on_links()), (0, 0));
-    fabric.switch(0).check();
+    fabric.switch(0).assert_consistent();
 }
 
 #[test]
@@ -235,7 +235,7 @@ fn lost_and_corrupted_frames_are_retransmitted() {
 fn a_trimmed_packet_is_not_received() {
     let mut fabric = star_with(3, |config| {
         let lossy = usize::from(config.ports[0].queues[0].profile);
-        config.profiles[lossy].threshold = Threshold::Static(20_000);
+        config.profiles[lossy].threshold = BufferThreshold::Static(20_000);
         config.profiles[lossy].trim = true;
         for port in &mut config.ports {
             port.pfc.enabled = 0;
@@ -254,7 +254,7 @@ fn a_trimmed_packet_is_not_received() {
         post_write(&mut fabric, source, qp, 1 << 18);
     }
     run_until_acknowledged(&mut fabric, 2, &mut ());
-    let trims = fabric.switch(0).trims();
+    let trims = fabric.switch(0).trim_counters();
     assert!(trims.sent > 10, "{trims:?}");
     assert_eq!(fabric.host(2).trimmed_frames(), trims.sent);
     let counters = fabric.host(2).rdma_counters();

@@ -2,7 +2,7 @@
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::pfc::{PauseReceiver, set_bits};
-use xoff_dataplane::{Line, LinkTiming, Picos};
+use xoff_dataplane::{LinkRate, LinkTiming, Picos};
 
 use super::config::NicConfig;
 use super::schedule::FairScheduler;
@@ -49,7 +49,7 @@ pub struct NicCounters {
 /// Selects the class and the time of the next frame. The NIC does not handle frames themselves.
 #[derive(Clone, Debug)]
 pub(super) struct Nic {
-    link: Line,
+    link: LinkRate,
     honoured: u8,
     pause_honoured: bool,
     pauses: PauseReceiver,
@@ -124,7 +124,7 @@ impl Nic {
             pauses
         };
         Nic {
-            link: Line::new(config.link),
+            link: LinkRate::new(config.link),
             honoured: config.pfc_honoured,
             pause_honoured: config.pause_honoured,
             pauses: receiver(config.pfc_honoured != 0),
@@ -190,8 +190,8 @@ impl Nic {
     /// Updates the state of the classes after a change of the pauses.
     fn update_paused_classes(&mut self, at: Picos) {
         let before = self.stopped;
-        self.stopped = match self.whole_link.paused() {
-            0 => self.pauses.paused(),
+        self.stopped = match self.whole_link.paused_priorities() {
+            0 => self.pauses.paused_priorities(),
             _ => 0xff,
         };
         self.record_resumed_classes(before, at);
@@ -354,6 +354,6 @@ impl Nic {
     /// Returns the time for which a frame occupies the link.
     #[inline]
     pub(super) fn transmission_time(&self, frame_len: u32) -> Picos {
-        self.link.occupied(self.link.mac_len(frame_len))
+        self.link.transmission_time(self.link.mac_len(frame_len))
     }
 }

@@ -69,7 +69,7 @@ fn reorders(scheme: &SchemeConfig, spread: Picos) -> bool {
     match scheme.kind {
         SchemeKind::PerPacket { .. } | SchemeKind::RoundRobin | SchemeKind::Drill { .. } => true,
         SchemeKind::Flowlet { idle, .. } => idle < spread,
-        SchemeKind::Hash | SchemeKind::Fixed { .. } | SchemeKind::Cluster { .. } | SchemeKind::Own(_) => {
+        SchemeKind::Hash | SchemeKind::Fixed { .. } | SchemeKind::Cluster { .. } | SchemeKind::Custom(_) => {
             false
         }
     }

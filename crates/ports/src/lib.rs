@@ -31,7 +31,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use xoff_dataplane::{Handle, Picos};
+use xoff_dataplane::{FrameHandle, Picos};
 use xoff_wire::parse::ParsedHeaders;
 
 use arena::LARGE_FRAME_BYTES;
@@ -142,7 +142,7 @@ pub struct Opened {
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     /// The frame, as it was on the wire (without FCS).
-    pub frame: Handle,
+    pub frame: FrameHandle,
     /// Its length in octets.
     pub frame_len: u32,
     /// What its headers say.
@@ -254,7 +254,7 @@ impl Port {
     ///
     /// # Errors
     /// As for [`Port::receive`].
-    pub fn transmit(&mut self, arena: &Arena, frames: &[Handle]) -> io::Result<usize> {
+    pub fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize> {
         each!(self, backend => backend.transmit(arena, frames))
     }
 
@@ -265,7 +265,7 @@ impl Port {
     pub fn transmit_timed(
         &mut self,
         arena: &Arena,
-        frames: &[Handle],
+        frames: &[FrameHandle],
         arrives: &[Picos],
     ) -> io::Result<usize> {
         match self {

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use xoff_dataplane::{DropReason, Handle, Picos};
+use xoff_dataplane::{DropReason, FrameHandle, Picos};
 use xoff_wire::parse::parse;
 
 use super::clock::monotonic_ns;
@@ -24,7 +24,7 @@ const SMALL_PER_LARGE: usize = 4;
 /// What crosses: a frame, or an empty slot that its owner gets back.
 #[derive(Clone, Copy, Debug)]
 struct Crossing {
-    slot: Handle,
+    slot: FrameHandle,
     /// `None`: an empty slot.
     sent: Option<Sent>,
 }
@@ -57,9 +57,9 @@ struct Stock<End> {
 }
 
 /// The owner's end of its stocks: small, large.
-type Posts = [Stock<Producer<Handle>>; 2];
+type Posts = [Stock<Producer<FrameHandle>>; 2];
 /// The end of who fills them: small, large.
-type Buffers = [Stock<Consumer<Handle>>; 2];
+type Buffers = [Stock<Consumer<FrameHandle>>; 2];
 
 /// One end of a link in memory.
 #[derive(Debug)]
@@ -185,7 +185,7 @@ impl Link {
         }
     }
 
-    pub(super) fn transmit(&mut self, arena: &Arena, frames: &[Handle]) -> io::Result<usize> {
+    pub(super) fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize> {
         Ok(self.transmit_timed(arena, frames, |_| None))
     }
 
@@ -193,7 +193,7 @@ impl Link {
     pub(super) fn transmit_timed(
         &mut self,
         arena: &Arena,
-        frames: &[Handle],
+        frames: &[FrameHandle],
         arrives: impl Fn(usize) -> Option<Picos>,
     ) -> usize {
         if self.closed {
@@ -215,7 +215,7 @@ impl Link {
         &mut self,
         arena: &Arena,
         to: &Arena,
-        frames: &[Handle],
+        frames: &[FrameHandle],
         arrives: impl Fn(usize) -> Option<Picos>,
     ) -> usize {
         let at_ns = monotonic_ns();
@@ -318,7 +318,7 @@ fn stocks(small: usize, large: usize) -> (Posts, Buffers) {
 mod tests {
     use super::*;
     use crate::ArenaStore;
-    use xoff_dataplane::Store;
+    use xoff_dataplane::FrameStore;
 
     fn pair(mtu: u32, frames: usize) -> (ArenaStore, [Link; 2]) {
         let arena = Arena::new(64, 16).expect("a small arena");
@@ -334,7 +334,7 @@ mod tests {
         out
     }
 
-    fn bytes(store: &ArenaStore, frame: Handle) -> Vec<u8> {
+    fn bytes(store: &ArenaStore, frame: FrameHandle) -> Vec<u8> {
         let (own, rest) = store.arena().segments(frame);
         [own, rest].concat()
     }
@@ -405,7 +405,7 @@ mod tests {
     fn a_receiver_that_waits_stops_the_sender_and_nothing_is_lost() {
         let (mut store, [mut a, mut b]) = pair(1500, 4);
         receive(&mut b, &mut store);
-        let frames: Vec<Handle> = (0..6)
+        let frames: Vec<FrameHandle> = (0..6)
             .map(|i| store.store(&[i; 60]).expect("a free slot"))
             .collect();
         let arena = store.shared_arena();

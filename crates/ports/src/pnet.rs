@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::time::Duration;
 
 use ::pnet::datalink::{self, Channel, DataLinkReceiver, DataLinkSender};
-use xoff_dataplane::{DropReason, Handle};
+use xoff_dataplane::{DropReason, FrameHandle};
 use xoff_wire::parse::parse;
 
 use super::arena::LARGE_SLOT_BYTES;
@@ -124,7 +124,7 @@ impl Pnet {
         Ok(received)
     }
 
-    pub(super) fn transmit(&mut self, arena: &Arena, frames: &[Handle]) -> io::Result<usize> {
+    pub(super) fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize> {
         for (taken, frame) in frames.iter().enumerate() {
             let bytes = match arena.segments(*frame) {
                 (own, []) => own,

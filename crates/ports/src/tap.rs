@@ -10,7 +10,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use xoff_dataplane::{DropReason, Handle};
+use xoff_dataplane::{DropReason, FrameHandle};
 use xoff_wire::parse::parse;
 
 use crate::net::{self, LinkChange, Netns};
@@ -141,7 +141,12 @@ impl Tap {
     }
 
     /// Makes a frame that was read into `slot` and `overflow` lie in one slot.
-    fn settle(&mut self, slots: &mut impl SlotSource, slot: Handle, frame_len: usize) -> Option<Handle> {
+    fn settle(
+        &mut self,
+        slots: &mut impl SlotSource,
+        slot: FrameHandle,
+        frame_len: usize,
+    ) -> Option<FrameHandle> {
         if frame_len <= SMALL_FRAME_BYTES {
             slots.set_frame(slot, frame_len);
             return Some(slot);
@@ -151,7 +156,7 @@ impl Tap {
         slots.store(&self.overflow[..frame_len])
     }
 
-    pub(super) fn transmit(&mut self, arena: &Arena, frames: &[Handle]) -> io::Result<usize> {
+    pub(super) fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize> {
         for (taken, frame) in frames.iter().enumerate() {
             let (own, rest) = arena.segments(*frame);
             let written = match rest {

@@ -1,7 +1,7 @@
 //! A sample snapshot for tests of this crate and of other crates.
 
 use xoff_dataplane::DropReason;
-use xoff_dataplane::counters::{Gauge, PoolBuffers, PortCounters, QueueBuffers};
+use xoff_dataplane::counters::{Occupancy, PoolBuffers, PortCounters, QueueBuffers};
 
 use super::*;
 
@@ -26,7 +26,7 @@ pub fn sample_snapshot() -> SwitchSnapshot {
     counters.queues[3].packets = 1_000;
     counters.drops[DropReason::QueueDropped as usize][0] = 200;
     let mut queues = [QueueBuffers::default(); 8];
-    queues[3].shared = Gauge {
+    queues[3].shared = Occupancy {
         current_cells: 1,
         peak_cells: 10,
     };
@@ -64,11 +64,11 @@ pub fn sample_snapshot() -> SwitchSnapshot {
     let pool = PoolSnapshot {
         name: "egress_pool".to_owned(),
         buffers: PoolBuffers {
-            shared: Gauge {
+            shared: Occupancy {
                 current_cells: 2,
                 peak_cells: 11,
             },
-            headroom: Gauge::default(),
+            headroom: Occupancy::default(),
         },
     };
     SwitchSnapshot {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::DropReason;
 use xoff_dataplane::counters::{
-    Gauge, PgBuffers, PgCounters, PortCounters, QueueBuffers, QueueCounters, TrimCounters,
+    Occupancy, PgBuffers, PgCounters, PortCounters, QueueBuffers, QueueCounters, TrimCounters,
 };
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 
@@ -259,7 +259,7 @@ impl SwitchReport {
         let cell = snapshot.cell_bytes;
         let trims = |count: fn(TrimCounters) -> u64| -> u64 {
             let ports = snapshot.ports.iter();
-            ports.map(|port| count(port.counters.trims())).sum()
+            ports.map(|port| count(port.counters.trim_counters())).sum()
         };
         SwitchReport {
             name: snapshot.name.clone(),
@@ -289,7 +289,7 @@ impl PortReport {
     /// priority group, which can differ from the priority.
     fn new(port: &PortSnapshot, cell_bytes: u32) -> PortReport {
         let counters = &port.counters;
-        let trims = counters.trims();
+        let trims = counters.trim_counters();
         let (span_ps, utilisation) = span_and_utilisation(counters);
         let pgs = counters.pgs.iter().zip(&port.pgs);
         let queues = counters.queues.iter().zip(&port.queues);
@@ -427,7 +427,7 @@ impl PoolReport {
 }
 
 /// Current use and watermark of a gauge in bytes.
-fn gauge_in_bytes(gauge: Gauge, cell_bytes: u32) -> (u64, u64) {
+fn gauge_in_bytes(gauge: Occupancy, cell_bytes: u32) -> (u64, u64) {
     let bytes = |cells: u32| u64::from(cells) * u64::from(cell_bytes);
     (bytes(gauge.current_cells), bytes(gauge.peak_cells))
 }

@@ -1,6 +1,6 @@
 //! Load of ports: averages over sampling intervals. The first reader after the end of an interval closes it.
 
-use crate::config::{LoadConfig, Measure, SwitchConfig};
+use crate::config::{LoadConfig, LoadMeasure, SwitchConfig};
 use xoff_units::Picos;
 
 /// Number of quality bands. Band 7 is the best, and band 0 is the worst.
@@ -109,7 +109,7 @@ struct MeasureScale {
 }
 
 impl MeasureScale {
-    fn new(measure: &Measure, weight_sum: u64) -> MeasureScale {
+    fn new(measure: &LoadMeasure, weight_sum: u64) -> MeasureScale {
         let span = measure.max_permille.saturating_sub(measure.min_permille).max(1);
         MeasureScale {
             weight: (u64::from(measure.weight) << 16) / weight_sum.max(1),

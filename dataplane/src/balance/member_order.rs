@@ -32,7 +32,7 @@ use super::load::{BANDS, PLACEMENT_UNIT, PortLoads, WAIT_MAX_PS};
 use super::member_scores::{MemberScore, UNUSABLE_RANK};
 use super::packet::Packet;
 use super::paths::{Member, Paths};
-use crate::config::{Pick, SchemeConfig};
+use crate::config::{MemberSelection, SchemeConfig};
 use crate::egress::FrameTable;
 use xoff_units::Picos;
 
@@ -55,7 +55,7 @@ pub(super) enum Granularity {
 /// Rules for the comparison of members.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MemberOrder {
-    pick: Pick,
+    pick: MemberSelection,
     granularity: Granularity,
     /// Primary members are left for alternate ones from this level on. Level 0 is the best band.
     threshold: u8,
@@ -64,7 +64,7 @@ pub(super) struct MemberOrder {
 }
 
 impl MemberOrder {
-    pub(super) fn new(config: &SchemeConfig, pick: Pick, granularity: Granularity) -> MemberOrder {
+    pub(super) fn new(config: &SchemeConfig, pick: MemberSelection, granularity: Granularity) -> MemberOrder {
         MemberOrder {
             pick,
             granularity,
@@ -189,11 +189,13 @@ impl MemberOrder {
 
     fn measure_level(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) -> u8 {
         match self.pick {
-            Pick::Quality | Pick::Random => level_of_load(u32::from(paths.quality(packet, member).load)),
-            Pick::Global { remote_percent } => {
+            MemberSelection::Quality | MemberSelection::Random => {
+                level_of_load(u32::from(paths.quality(packet, member).load))
+            }
+            MemberSelection::Global { remote_percent } => {
                 level_of_load(u32::from(paths.path_quality(packet, member, remote_percent).load))
             }
-            Pick::PathLoad => level_of_load(paths.path_load(packet, member)),
+            MemberSelection::PathLoad => level_of_load(paths.path_load(packet, member)),
         }
     }
 

@@ -1,6 +1,6 @@
 //! VLAN membership: the VLAN of a received frame, its permitted egress ports and its egress tag.
 
-use crate::config::{Attachment, Bridging, SwitchConfig, Tagging, VlanConfig};
+use crate::config::{BridgingConfig, InterfaceAttachment, SwitchConfig, TaggingMode, VlanConfig};
 use crate::ids::LogicalPort;
 use xoff_wire::parse::VlanTag;
 use xoff_wire::vlan::TPID_CTAG;
@@ -25,7 +25,7 @@ struct PortVlans {
     /// VLAN of untagged frames.
     untagged: Option<u16>,
     /// Membership by VLAN id, sorted.
-    memberships: Vec<(u16, Tagging)>,
+    memberships: Vec<(u16, TaggingMode)>,
 }
 
 /// VLAN membership of all ports and LAGs.
@@ -51,13 +51,13 @@ impl VlanTable {
             ..PortVlans::default()
         });
         let mut table = VlanTable {
-            transparent: config.bridging == Bridging::Transparent,
+            transparent: config.bridging == BridgingConfig::Transparent,
             ports: ports.collect(),
             members: Vec::new(),
         };
         match &config.bridging {
-            Bridging::Transparent => table.members.push((0, transparent_bridge_ports(config))),
-            Bridging::Vlans(vlans) => table.add_vlans(vlans),
+            BridgingConfig::Transparent => table.members.push((0, transparent_bridge_ports(config))),
+            BridgingConfig::Vlans(vlans) => table.add_vlans(vlans),
         }
         table
     }
@@ -68,7 +68,7 @@ impl VlanTable {
             for member in &vlan.members {
                 let port = &mut self.ports[usize::from(member.port)];
                 port.memberships.push((vlan.id, member.tagging));
-                if member.tagging != Tagging::Tagged {
+                if member.tagging != TaggingMode::Tagged {
                     port.untagged = Some(vlan.id);
                 }
             }
@@ -147,10 +147,10 @@ impl VlanTable {
 /// The ports of the transparent bridge: ports and LAGs that are not routed, without members of LAGs.
 fn transparent_bridge_ports(config: &SwitchConfig) -> Vec<LogicalPort> {
     let ports = config.ports.len();
-    let logical = |attachment: &Attachment| match *attachment {
-        Attachment::Port(port) => Some(usize::from(port)),
-        Attachment::Lag(lag) => Some(ports + usize::from(lag)),
-        Attachment::Vlan(_) | Attachment::Loopback => None,
+    let logical = |attachment: &InterfaceAttachment| match *attachment {
+        InterfaceAttachment::Port(port) => Some(usize::from(port)),
+        InterfaceAttachment::Lag(lag) => Some(ports + usize::from(lag)),
+        InterfaceAttachment::Vlan(_) | InterfaceAttachment::Loopback => None,
     };
     let mut taken = vec![false; ports + config.lags.len()];
     let routed = config.routing.interfaces.iter();
@@ -179,12 +179,12 @@ impl PortVlans {
         // The priority and the drop eligible indicator are kept. They are 0 for an untagged frame.
         let priority = tag.map_or(0, |t| t.tci & 0xf000);
         let wanted = match tagging {
-            Tagging::Untagged => None,
-            Tagging::Tagged => Some(VlanTag {
+            TaggingMode::Untagged => None,
+            TaggingMode::Tagged => Some(VlanTag {
                 tpid: to.tpid,
                 tci: priority | vlan,
             }),
-            Tagging::PriorityTagged => Some(VlanTag {
+            TaggingMode::PriorityTagged => Some(VlanTag {
                 tpid: to.tpid,
                 tci: priority,
             }),
@@ -199,7 +199,7 @@ impl PortVlans {
     }
 
     /// The tagging of the port in a VLAN.
-    fn tagging_in_vlan(&self, vlan: u16) -> Option<Tagging> {
+    fn tagging_in_vlan(&self, vlan: u16) -> Option<TaggingMode> {
         let found = self.memberships.binary_search_by_key(&vlan, |(id, _)| *id).ok()?;
         Some(self.memberships[found].1)
     }

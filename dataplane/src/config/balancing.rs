@@ -97,11 +97,12 @@ impl SchemeConfig {
         match &self.kind {
             SchemeKind::Flowlet { pick, .. }
             | SchemeKind::PerPacket { pick }
-            | SchemeKind::Fixed { pick } => *pick != Pick::Random,
+            | SchemeKind::Fixed { pick } => *pick != MemberSelection::Random,
             SchemeKind::Drill { .. } => true,
-            SchemeKind::Hash | SchemeKind::RoundRobin | SchemeKind::Cluster { .. } | SchemeKind::Own(_) => {
-                false
-            }
+            SchemeKind::Hash
+            | SchemeKind::RoundRobin
+            | SchemeKind::Cluster { .. }
+            | SchemeKind::Custom(_) => false,
         }
     }
 }
@@ -117,19 +118,19 @@ pub enum SchemeKind {
         /// selects.
         idle: Picos,
         /// How a flowlet selects its member.
-        pick: Pick,
+        pick: MemberSelection,
         /// When an active flow may move. `None`: active flows stay.
-        rebalance: Option<Rebalance>,
+        rebalance: Option<RebalanceRule>,
     },
     /// Every packet selects a member.
     PerPacket {
         /// How a packet selects its member.
-        pick: Pick,
+        pick: MemberSelection,
     },
     /// A flow selects a member once and stays until the member fails (Juniper: assigned flow).
     Fixed {
         /// How a flow selects its member.
-        pick: Pick,
+        pick: MemberSelection,
     },
     /// Packets use the members in turn, in proportion to the weights.
     RoundRobin,
@@ -150,12 +151,12 @@ pub enum SchemeKind {
         idle: Picos,
     },
     /// A scheme that the caller implements. See [`crate::balance::PathChoice`].
-    Own(OwnScheme),
+    Custom(CustomScheme),
 }
 
 /// How a scheme selects among the members that are up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pick {
+pub enum MemberSelection {
     /// At random, in proportion to the weights.
     Random,
     /// At random among the members whose own link has the best quality band.
@@ -172,7 +173,7 @@ pub enum Pick {
 
 /// When an active flow may move to another member (Juniper: reactive path rebalancing).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rebalance {
+pub struct RebalanceRule {
     /// Smallest improvement in quality bands, 1 to 7.
     pub quality_delta: u8,
     /// Probability that a packet moves its flow when it finds such an improvement, in units of 2^-32.
@@ -213,16 +214,16 @@ pub struct LoadConfig {
     /// True if a sample below the average replaces the average (SAI `PORT_LOAD_CURRENT`).
     pub instant_drop: bool,
     /// Average of the bytes sent in an interval, in permille of what the port can send.
-    pub past: Measure,
+    pub past: LoadMeasure,
     /// Average of the queued bytes, in permille of what the port can send in an interval.
-    pub future: Measure,
+    pub future: LoadMeasure,
     /// Bytes queued now, in permille of what the port can send in an interval.
-    pub current: Measure,
+    pub current: LoadMeasure,
 }
 
 /// Weight and limits of one measure of a port's load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Measure {
+pub struct LoadMeasure {
     /// Weight relative to the other measures. 0 ignores the measure. If all weights are 0, every port is in
     /// the best band.
     pub weight: u32,
@@ -236,7 +237,7 @@ impl Default for LoadConfig {
     /// SAI's defaults: samples every 16 us, exponent 2, equal weights of past and future load. The limits are
     /// 20 % and 80 % as in Juniper's example.
     fn default() -> LoadConfig {
-        let measure = |weight| Measure {
+        let measure = |weight| LoadMeasure {
             weight,
             min_permille: 200,
             max_permille: 800,
@@ -265,27 +266,27 @@ pub struct AdvertiseConfig {
 
 /// A scheme that the caller implements. Two values are equal if one is a clone of the other.
 #[derive(Clone)]
-pub struct OwnScheme(Arc<dyn Fn() -> Box<dyn PathChoice> + Send + Sync>);
+pub struct CustomScheme(Arc<dyn Fn() -> Box<dyn PathChoice> + Send + Sync>);
 
-impl OwnScheme {
+impl CustomScheme {
     /// Creates a scheme. `make` is called once for each load balancing group.
-    pub fn new(make: impl Fn() -> Box<dyn PathChoice> + Send + Sync + 'static) -> OwnScheme {
-        OwnScheme(Arc::new(make))
+    pub fn new(make: impl Fn() -> Box<dyn PathChoice> + Send + Sync + 'static) -> CustomScheme {
+        CustomScheme(Arc::new(make))
     }
 
-    pub(crate) fn make(&self) -> Box<dyn PathChoice> {
+    pub(crate) fn create(&self) -> Box<dyn PathChoice> {
         (self.0)()
     }
 }
 
-impl PartialEq for OwnScheme {
-    fn eq(&self, other: &OwnScheme) -> bool {
+impl PartialEq for CustomScheme {
+    fn eq(&self, other: &CustomScheme) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl fmt::Debug for OwnScheme {
+impl fmt::Debug for CustomScheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("OwnScheme")
+        f.write_str("CustomScheme")
     }
 }

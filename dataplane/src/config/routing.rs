@@ -52,7 +52,7 @@ pub struct InterfaceConfig {
     /// Name, such as `Ethernet0`, `Vlan100` or `Loopback0`.
     pub name: String,
     /// The port, LAG or VLAN of the interface.
-    pub attachment: Attachment,
+    pub attachment: InterfaceAttachment,
     /// MAC address of the interface.
     pub mac: [u8; 6],
     /// Longest IP packet that the interface sends and receives, in bytes, 68 to 9216.
@@ -63,7 +63,7 @@ pub struct InterfaceConfig {
 
 /// The port, LAG or VLAN of a router interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Attachment {
+pub enum InterfaceAttachment {
     /// A port, by its index. The port does not bridge.
     Port(u16),
     /// A LAG, by its index. The LAG does not bridge.

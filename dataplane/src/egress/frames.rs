@@ -1,6 +1,6 @@
 //! Frames in the switch: a table of fixed capacity, with queues as linked lists in the table.
 
-use crate::frame::Handle;
+use crate::frame::FrameHandle;
 use crate::ids::{PgId, PortId};
 use crate::prefetch::prefetch;
 use xoff_units::Picos;
@@ -28,7 +28,7 @@ pub(crate) enum IngressCharge {
 pub(crate) struct QueuedFrame {
     /// Earliest time at which its transmission may start.
     pub(crate) ready_at: Picos,
-    pub(crate) frame: Handle,
+    pub(crate) frame: FrameHandle,
     mac_len: u16,
     /// `mac_len` of the next frame in the queue. The scheduler needs this length, and the next frame may no
     /// longer be in the caches.
@@ -66,7 +66,7 @@ impl QueuedFrame {
     /// Creates a frame that occupies `cells` cells of its queue and may leave at once. The caller sets the
     /// class and the layer 3 header.
     #[inline(always)]
-    pub(crate) fn new(frame: Handle, mac_len: u32, cells: u32, charge: IngressCharge) -> QueuedFrame {
+    pub(crate) fn new(frame: FrameHandle, mac_len: u32, cells: u32, charge: IngressCharge) -> QueuedFrame {
         let (charge_kind, charge_index, charged_cells) = match charge {
             IngressCharge::Own { pg, cells } => (ChargeKind::OWN, u32::from(pg.0), cells),
             IngressCharge::Shared(entry) => (ChargeKind::SHARED, entry, 0),

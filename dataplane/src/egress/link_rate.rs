@@ -5,15 +5,15 @@ use xoff_units::{LinkTiming, Picos};
 /// A [`LinkTiming`] with the time of one byte. At all Ethernet speeds, this time is a whole number of
 /// picoseconds, and a departure multiplies instead of dividing.
 #[derive(Clone, Copy, Debug)]
-pub struct Line {
+pub struct LinkRate {
     timing: LinkTiming,
     /// 0: the transmission time is computed by division.
     ps_per_byte: u64,
 }
 
-impl Line {
+impl LinkRate {
     /// Creates the rate of a link with this timing.
-    pub fn new(timing: LinkTiming) -> Line {
+    pub fn new(timing: LinkTiming) -> LinkRate {
         // A speed or rounding of 0 is a configuration error. Use 1 instead, to avoid a division by zero.
         let timing = LinkTiming {
             speed_mbps: timing.speed_mbps.max(1),
@@ -21,7 +21,7 @@ impl Line {
             ..timing
         };
         let exact = !timing.as_ns3 && timing.rounding_ps == 1 && 8_000_000 % timing.speed_mbps == 0;
-        Line {
+        LinkRate {
             timing,
             ps_per_byte: match exact {
                 true => u64::from(8_000_000 / timing.speed_mbps),
@@ -37,7 +37,7 @@ impl Line {
 
     /// True if every frame has the same [`LinkRate::mac_len`] on both links.
     #[inline]
-    pub(crate) fn has_lengths_of(&self, other: &Line) -> bool {
+    pub(crate) fn has_same_frame_lengths(&self, other: &LinkRate) -> bool {
         let (one, other) = (&self.timing, &other.timing);
         one.fcs_bytes == other.fcs_bytes && one.min_frame_bytes == other.min_frame_bytes
     }
@@ -50,7 +50,7 @@ impl Line {
 
     /// Time for which a frame of `mac_len` bytes occupies the link.
     #[inline]
-    pub fn occupied(&self, mac_len: u32) -> Picos {
+    pub fn transmission_time(&self, mac_len: u32) -> Picos {
         let wire_len = self.timing.wire_len(mac_len);
         match self.ps_per_byte {
             0 => self.timing.duration(wire_len),
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn occupied_is_the_duration_of_the_wire_length() {
+    fn transmission_time_equals_the_division() {
         for speed in [1, 7, 10, 100, 1_000, 2_500, 10_000, 40_000, 400_000, 1_600_000] {
             for rounding_ps in [1, 1_000] {
                 let timing = LinkTiming {
@@ -73,7 +73,11 @@ mod tests {
                 };
                 for mac_len in [64, 65, 1_518, 9_216] {
                     let expected = timing.duration(timing.wire_len(mac_len));
-                    assert_eq!(Line::new(timing).occupied(mac_len), expected, "{speed} {mac_len}");
+                    assert_eq!(
+                        LinkRate::new(timing).transmission_time(mac_len),
+                        expected,
+                        "{speed} {mac_len}"
+                    );
                 }
             }
         }

@@ -7,7 +7,7 @@ mod shaper;
 mod wred;
 
 pub(crate) use frames::{FrameQueue, FrameTable, IngressCharge, QueuedFrame, SharedCharges};
-pub use link_rate::Line;
+pub use link_rate::LinkRate;
 pub use scheduler::{Scheduler, SchedulerDecision};
 pub(crate) use shaper::TokenBucket;
 pub use wred::WredMarker;

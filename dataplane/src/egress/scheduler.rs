@@ -3,7 +3,7 @@
 use core::hint::select_unpredictable;
 
 use super::shaper::TokenBucket;
-use crate::config::{QueueConfig, Schedule};
+use crate::config::{QueueConfig, SchedulingMode};
 use crate::ids::PRIORITIES;
 use crate::pfc::set_bits;
 use xoff_units::Picos;
@@ -51,8 +51,8 @@ impl Scheduler {
     /// Applies new weights and shapers. Deficits and the state of the shapers are kept.
     pub(crate) fn reconfigure(&mut self, queues: &[QueueConfig; PRIORITIES]) {
         let weight = |q: &QueueConfig| match q.schedule {
-            Schedule::Strict => None,
-            Schedule::Dwrr { weight } => Some(u32::from(weight.max(1))),
+            SchedulingMode::Strict => None,
+            SchedulingMode::Dwrr { weight } => Some(u32::from(weight.max(1))),
         };
         let smallest = queues.iter().filter_map(weight).min().unwrap_or(1);
         (self.strict_queues, self.shaped_queues) = (0, 0);
@@ -181,12 +181,12 @@ fn next_set_bit(mask: u8, after: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Shaper;
+    use crate::config::ShaperConfig;
 
     fn dwrr(weight: u8) -> QueueConfig {
         QueueConfig {
             profile: 0,
-            schedule: Schedule::Dwrr { weight },
+            schedule: SchedulingMode::Dwrr { weight },
             shaper: None,
             wred: None,
         }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_follow_weights_whatever_the_frame_lengths() {
+    fn dwrr_shares_bytes_by_weight_for_all_frame_lengths() {
         let mut queues = [dwrr(1); PRIORITIES];
         queues[3] = dwrr(3);
         let mut scheduler = Scheduler::new(&queues);
@@ -223,8 +223,8 @@ mod tests {
     #[test]
     fn strict_goes_first_and_the_higher_number_before_the_lower() {
         let mut queues = [dwrr(1); PRIORITIES];
-        queues[5].schedule = Schedule::Strict;
-        queues[6].schedule = Schedule::Strict;
+        queues[5].schedule = SchedulingMode::Strict;
+        queues[6].schedule = SchedulingMode::Strict;
         let mut scheduler = Scheduler::new(&queues);
         assert_eq!(
             scheduler.select_queue(Picos::ZERO, 0b0110_0001, |_| 64),
@@ -241,9 +241,9 @@ mod tests {
     }
 
     #[test]
-    fn a_shaped_queue_waits_and_says_until_when() {
+    fn a_shaped_queue_waits_until_its_shaper_permits_a_frame() {
         let mut queues = [dwrr(1); PRIORITIES];
-        queues[2].shaper = Some(Shaper {
+        queues[2].shaper = Some(ShaperConfig {
             bytes_per_second: 1_000,
             burst_bytes: 0,
         });
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_mask_waits_for_a_change() {
+    fn no_candidate_queue_waits_without_a_deadline() {
         let mut scheduler = Scheduler::new(&[dwrr(1); PRIORITIES]);
         assert_eq!(
             scheduler.select_queue(Picos::ZERO, 0, |_| 64),

@@ -1,6 +1,6 @@
 //! Peak rate limit: a token bucket, stored as one time value (generic cell rate algorithm).
 
-use crate::config::Shaper;
+use crate::config::ShaperConfig;
 use xoff_units::Picos;
 
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
@@ -15,7 +15,7 @@ pub(crate) struct TokenBucket {
 }
 
 impl TokenBucket {
-    pub(crate) fn new(shaper: Shaper) -> TokenBucket {
+    pub(crate) fn new(shaper: ShaperConfig) -> TokenBucket {
         let bytes_per_second = shaper.bytes_per_second.max(1);
         TokenBucket {
             bytes_per_second,
@@ -38,7 +38,7 @@ impl TokenBucket {
     }
 
     /// Changes the rate and the burst. The used tokens are kept.
-    pub(crate) fn reconfigure(&mut self, shaper: Shaper) {
+    pub(crate) fn reconfigure(&mut self, shaper: ShaperConfig) {
         let fresh = TokenBucket::new(shaper);
         self.bytes_per_second = fresh.bytes_per_second;
         self.burst = fresh.burst;
@@ -55,8 +55,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_second_of_full_use_passes_the_rate() {
-        let mut bucket = TokenBucket::new(Shaper {
+    fn full_use_for_one_second_sends_the_rate() {
+        let mut bucket = TokenBucket::new(ShaperConfig {
             bytes_per_second: 1_000_000,
             burst_bytes: 0,
         });
@@ -71,8 +71,8 @@ mod tests {
     }
 
     #[test]
-    fn burst_passes_at_once_and_then_the_rate_holds() {
-        let mut bucket = TokenBucket::new(Shaper {
+    fn a_burst_is_sent_at_once_and_then_the_rate_applies() {
+        let mut bucket = TokenBucket::new(ShaperConfig {
             bytes_per_second: 1_000,
             burst_bytes: 3_000,
         });

@@ -3,7 +3,7 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::config::Wred;
+use crate::config::WredProfile;
 
 /// Random decisions of WRED. Each port has its own random stream (xoshiro256++), independent of other ports.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ impl WredMarker {
     /// the minimum, rises linearly to its maximum, and is one above. A random number is only drawn between
     /// the thresholds.
     #[inline(always)]
-    pub fn decide_mark_or_drop(&mut self, wred: &Wred, queued_bytes: u64) -> bool {
+    pub fn decide_mark_or_drop(&mut self, wred: &WredProfile, queued_bytes: u64) -> bool {
         if queued_bytes <= wred.min_bytes {
             return false;
         }
@@ -36,7 +36,7 @@ impl WredMarker {
 /// True if `draw` is below `max_probability * depth / span`, in units of 2^-32. The comparison is multiplied
 /// out, because a 128-bit division costs more than the rest of a departure.
 #[inline]
-fn is_below_probability(wred: &Wred, queued_bytes: u64, draw: u32) -> bool {
+fn is_below_probability(wred: &WredProfile, queued_bytes: u64, draw: u32) -> bool {
     let depth = u128::from(queued_bytes - wred.min_bytes);
     let span = u128::from(wred.max_bytes - wred.min_bytes);
     (u128::from(draw) + 1) * span <= u128::from(wred.max_probability) * depth
@@ -46,7 +46,7 @@ fn is_below_probability(wred: &Wred, queued_bytes: u64, draw: u32) -> bool {
 mod tests {
     use super::*;
 
-    const WRED: Wred = Wred {
+    const WRED: WredProfile = WredProfile {
         min_bytes: 1_000,
         max_bytes: 2_000,
         max_probability: 1 << 31,
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn equal_thresholds_are_a_step() {
-        let step = Wred {
+        let step = WredProfile {
             max_bytes: 1_000,
             ..WRED
         };

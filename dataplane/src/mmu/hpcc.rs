@@ -17,10 +17,10 @@
 //! in use, the limit wraps around to a huge number and no group enters XOFF. This module reproduces that
 //! behaviour.
 
-use super::plan::{IngressPlan, Limit, Refusal};
+use super::plan::{BufferLimit, BufferRefusal, IngressPlan};
 use super::resolve::CellSize;
 use super::user::PriorityGroup;
-use crate::config::{SwitchConfig, Threshold};
+use crate::config::{BufferThreshold, SwitchConfig};
 
 /// The limit of a group's shared use while `free` cells of the buffer are free.
 #[inline]
@@ -35,13 +35,13 @@ pub(super) fn plan_charge(
     free: i64,
     shift: u8,
     cells: u32,
-) -> Result<IngressPlan, Refusal> {
+) -> Result<IngressPlan, BufferRefusal> {
     let limit = shared_limit(free, shift);
     let reserve = group.limits.reserved;
     let fits_headroom = group.headroom.saturating_add(cells) <= group.limits.headroom;
     if !fits_headroom && group.shared.saturating_add(cells) > limit {
-        return Err(Refusal {
-            limit: Limit::Headroom,
+        return Err(BufferRefusal {
+            limit: BufferLimit::Headroom,
             limit_cells: group.limits.headroom,
             used_cells: group.headroom,
             wanted_cells: cells,
@@ -79,7 +79,7 @@ pub(super) fn set_aside_cells(config: &SwitchConfig, pool: usize, cell: CellSize
             .filter_map(|&index| config.profiles.get(usize::from(index)));
         profiles
             .find(|profile| {
-                usize::from(profile.pool) == pool && matches!(profile.threshold, Threshold::Hpcc { .. })
+                usize::from(profile.pool) == pool && matches!(profile.threshold, BufferThreshold::Hpcc { .. })
             })
             .map_or(0, |profile| {
                 i64::from(cell.bytes_to_cells(profile.size_bytes))

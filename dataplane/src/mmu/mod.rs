@@ -48,7 +48,7 @@ mod threshold;
 mod user;
 mod view;
 
-pub use plan::{EgressPlan, IngressPlan, Limit, Refusal};
+pub use plan::{BufferLimit, BufferRefusal, EgressPlan, IngressPlan};
 
 use crate::config::SwitchConfig;
 use crate::ids::{PRIORITIES, PgId, QueueId};
@@ -238,7 +238,7 @@ impl Mmu {
     /// # Errors
     /// Returns the limit that refused the frame. The frame must be dropped.
     #[inline]
-    pub fn plan_ingress(&self, pg: PgId, cells: u32) -> Result<IngressPlan, Refusal> {
+    pub fn plan_ingress(&self, pg: PgId, cells: u32) -> Result<IngressPlan, BufferRefusal> {
         let group = &self.groups[pg.index()];
         let pool = &self.pools[usize::from(group.limits.pool)];
         if let LimitRule::Hpcc { shift } = group.limits.rule {
@@ -277,7 +277,7 @@ impl Mmu {
         pool: &BufferPool,
         shared: u32,
         headroom: u32,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), BufferRefusal> {
         if group.limits.headroom == 0 {
             return Err(describe_refusal(
                 &group.limits,
@@ -287,7 +287,7 @@ impl Mmu {
                 shared + headroom,
             ));
         }
-        let refusal = |limit, size: i64, used: i64| Refusal {
+        let refusal = |limit, size: i64, used: i64| BufferRefusal {
             limit,
             limit_cells: size as u32,
             used_cells: used as u32,
@@ -295,10 +295,14 @@ impl Mmu {
         };
         let (size, used) = (i64::from(group.limits.headroom), i64::from(group.headroom));
         if used + i64::from(headroom) > size {
-            return Err(refusal(Limit::Headroom, size, used));
+            return Err(refusal(BufferLimit::Headroom, size, used));
         }
         if pool.headroom + i64::from(headroom) > pool.limits.headroom {
-            return Err(refusal(Limit::HeadroomPool, pool.limits.headroom, pool.headroom));
+            return Err(refusal(
+                BufferLimit::HeadroomPool,
+                pool.limits.headroom,
+                pool.headroom,
+            ));
         }
         Ok(())
     }
@@ -347,7 +351,12 @@ impl Mmu {
     /// # Errors
     /// Returns the limit that refused the frame. The frame must be dropped.
     #[inline]
-    pub fn plan_egress(&self, queue: QueueId, cells: u32, lossless: bool) -> Result<EgressPlan, Refusal> {
+    pub fn plan_egress(
+        &self,
+        queue: QueueId,
+        cells: u32,
+        lossless: bool,
+    ) -> Result<EgressPlan, BufferRefusal> {
         let queue = &self.queues[queue.index()];
         let reserved = cells.min(queue.limits.reserved.saturating_sub(queue.reserved));
         let shared = cells - reserved;

@@ -27,7 +27,7 @@ pub struct EgressPlan {
 
 /// A buffer limit that can refuse a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum BufferLimit {
     /// The shared limit of one priority group or queue.
     Shared,
     /// The limit of the port's shared use of the pool.
@@ -40,24 +40,24 @@ pub enum Limit {
     HeadroomPool,
 }
 
-impl Limit {
+impl BufferLimit {
     /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
-            Limit::Shared => "shared threshold",
-            Limit::Port => "threshold of the port",
-            Limit::Pool => "pool size",
-            Limit::Headroom => "headroom of the priority group",
-            Limit::HeadroomPool => "shared headroom pool",
+            BufferLimit::Shared => "shared threshold",
+            BufferLimit::Port => "threshold of the port",
+            BufferLimit::Pool => "pool size",
+            BufferLimit::Headroom => "headroom of the priority group",
+            BufferLimit::HeadroomPool => "shared headroom pool",
         }
     }
 }
 
 /// The limit that refused a frame. Always `used_cells + wanted_cells > limit_cells`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct BufferRefusal {
     /// The limit.
-    pub limit: Limit,
+    pub limit: BufferLimit,
     /// Value of the limit for the last cell of the frame. A dynamic limit falls with each cell.
     pub limit_cells: u32,
     /// Cells in use under the limit before the frame.
@@ -66,9 +66,9 @@ pub struct Refusal {
     pub wanted_cells: u32,
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for BufferRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Refusal {
+        let BufferRefusal {
             limit,
             limit_cells,
             used_cells,

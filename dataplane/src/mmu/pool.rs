@@ -1,7 +1,7 @@
 //! The sums of a pool, and its groups that wait for XON.
 
 use super::resolve::PoolLimits;
-use crate::counters::{Gauge, PoolBuffers};
+use crate::counters::{Occupancy, PoolBuffers};
 
 /// A priority group in XOFF that waits for free cells of its pool.
 #[derive(Clone, Copy, Debug)]
@@ -89,7 +89,7 @@ impl BufferPool {
     }
 
     pub(super) fn buffers(&self) -> PoolBuffers {
-        let gauge = |current: i64, peak: i64| Gauge {
+        let gauge = |current: i64, peak: i64| Occupancy {
             current_cells: current.clamp(0, i64::from(u32::MAX)) as u32,
             peak_cells: peak.clamp(0, i64::from(u32::MAX)) as u32,
         };

@@ -84,10 +84,10 @@ impl PortLimit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Threshold;
+    use crate::config::BufferThreshold;
 
     fn dynamic(n: i8) -> LimitRule {
-        LimitRule::new(Threshold::Dynamic(n), |bytes| bytes as u32)
+        LimitRule::new(BufferThreshold::Dynamic(n), |bytes| bytes as u32)
     }
 
     /// Charges cells to one group alone until it reaches a limit.
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn one_group_alone_settles_where_chips_with_two_levels_do() {
+    fn one_group_settles_at_the_formula_of_chips_with_two_levels() {
         let pool = 100_000_i64;
         for (p, g) in [(0, 0), (1, 0), (0, 2), (-1, 0), (-2, -3), (3, 1), (5, -2)] {
             let alpha = |n: i8| 2_f64.powi(i32::from(n));
@@ -113,8 +113,8 @@ mod tests {
     }
 
     #[test]
-    fn fixed_limits_hold_beside_each_other() {
-        let fixed = |cells: u64| LimitRule::new(Threshold::Static(cells), |bytes| bytes as u32);
+    fn the_smaller_of_two_limits_applies() {
+        let fixed = |cells: u64| LimitRule::new(BufferThreshold::Static(cells), |bytes| bytes as u32);
         assert_eq!(cells_until_limit(fixed(70), fixed(50), 1_000), 50);
         assert_eq!(cells_until_limit(fixed(30), fixed(50), 1_000), 30);
         assert_eq!(cells_until_limit(fixed(30), dynamic(0), 1_000), 30);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn room_is_cell_by_cell() {
+    fn available_cells_equal_charging_cell_by_cell() {
         for (port, group) in [
             (dynamic(0), dynamic(0)),
             (dynamic(-2), dynamic(3)),

@@ -4,7 +4,7 @@ use super::port::{NO_PORT_LIMIT, PortLimit};
 use super::threshold::LimitRule;
 use std::collections::BTreeMap;
 
-use crate::config::{BufferProfile, PoolConfig, PortConfig, SwitchConfig, Threshold};
+use crate::config::{BufferProfile, BufferThreshold, PoolConfig, PortConfig, SwitchConfig};
 
 /// Sizes are capped at this number of cells, far beyond any chip. Sums of sizes, shifted by the largest
 /// factor, then fit into 64 bits for every configuration.
@@ -156,7 +156,7 @@ impl UserLimits {
         cell: CellSize,
     ) -> UserLimits {
         let mut limits = UserLimits::for_profile(port.pgs[usize::from(number)], config, cell);
-        limits.tracks_xoff |= port.pfc.signals(number);
+        limits.tracks_xoff |= port.pfc.signals_priority_group(number);
         limits
     }
 
@@ -201,9 +201,9 @@ impl PortLimits {
                 continue;
             };
             let limited = match profile.threshold {
-                Threshold::Dynamic(n) => n < PORT_UNLIMITED_MIN,
-                Threshold::Static(bytes) => bytes > 0,
-                Threshold::Hpcc { .. } => false,
+                BufferThreshold::Dynamic(n) => n < PORT_UNLIMITED_MIN,
+                BufferThreshold::Static(bytes) => bytes > 0,
+                BufferThreshold::Hpcc { .. } => false,
             };
             if limited && port_limits.port_limits.len() < usize::from(NO_PORT_LIMIT) {
                 let rule = LimitRule::new(profile.threshold, |bytes| cell.bytes_to_cells(bytes));
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_lengths_divided_and_rounded_up() {
+    fn frame_cells_round_up() {
         let lengths = (0..20_000).chain([65_535, 1 << 24, u32::MAX - 1, u32::MAX]);
         let sizes = [
             1, 2, 3, 7, 64, 96, 127, 128, 144, 192, 208, 254, 256, 384, 4096, 16_383, 16_384,
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_cut_down_to_whole_cells() {
+    fn sizes_are_rounded_down_to_whole_cells() {
         let cell = CellSize::new(208);
         assert_eq!(
             cell.bytes_to_cells(33_329_088 / 4),

@@ -7,7 +7,7 @@
 //! Tomahawk and Tomahawk 2 in `tests/data/chip-mmu.json` confirm this to the cell.
 
 use super::hpcc;
-use crate::config::Threshold;
+use crate::config::BufferThreshold;
 
 /// Fraction bits that make the smallest factor, `2^-8`, a left shift. One shift then covers -8 to 7.
 const FRACTION_BITS: u32 = 8;
@@ -34,16 +34,16 @@ pub(super) enum LimitRule {
 
 impl LimitRule {
     /// Converts a configured threshold. `bytes_to_cells` rounds bytes down to cells.
-    pub(super) fn new(threshold: Threshold, bytes_to_cells: impl Fn(u64) -> u32) -> LimitRule {
+    pub(super) fn new(threshold: BufferThreshold, bytes_to_cells: impl Fn(u64) -> u32) -> LimitRule {
         match threshold {
-            Threshold::Dynamic(n) => LimitRule::Dynamic {
+            BufferThreshold::Dynamic(n) => LimitRule::Dynamic {
                 shift: (n.clamp(-8, 7) + FRACTION_BITS as i8) as u8,
             },
-            Threshold::Static(0) => LimitRule::Static { cells: u32::MAX },
-            Threshold::Static(bytes) => LimitRule::Static {
+            BufferThreshold::Static(0) => LimitRule::Static { cells: u32::MAX },
+            BufferThreshold::Static(bytes) => LimitRule::Static {
                 cells: bytes_to_cells(bytes),
             },
-            Threshold::Hpcc { shift } => LimitRule::Hpcc { shift: shift.min(31) },
+            BufferThreshold::Hpcc { shift } => LimitRule::Hpcc { shift: shift.min(31) },
         }
     }
 
@@ -140,15 +140,15 @@ mod tests {
 
     fn all_rules() -> Vec<LimitRule> {
         let whole = |bytes| bytes as u32;
-        let dynamic = (-8..=7).map(|n| LimitRule::new(Threshold::Dynamic(n), whole));
+        let dynamic = (-8..=7).map(|n| LimitRule::new(BufferThreshold::Dynamic(n), whole));
         dynamic
-            .chain([0, 1, 5, 40].map(|cells| LimitRule::new(Threshold::Static(cells), whole)))
+            .chain([0, 1, 5, 40].map(|cells| LimitRule::new(BufferThreshold::Static(cells), whole)))
             .collect()
     }
 
     #[test]
     fn dynamic_limit_is_the_power_of_two_rounded_down() {
-        let limit = |n, free| LimitRule::new(Threshold::Dynamic(n), |b| b as u32).limit(free);
+        let limit = |n, free| LimitRule::new(BufferThreshold::Dynamic(n), |b| b as u32).limit(free);
         assert_eq!(limit(0, 1000), 1000);
         assert_eq!(limit(7, 1000), 128_000);
         assert_eq!(limit(-1, 1001), 500);
@@ -158,15 +158,15 @@ mod tests {
     }
 
     #[test]
-    fn static_zero_is_no_limit() {
-        let rule = LimitRule::new(Threshold::Static(0), |_| unreachable!());
+    fn static_threshold_zero_is_no_limit() {
+        let rule = LimitRule::new(BufferThreshold::Static(0), |_| unreachable!());
         assert_eq!(rule.available_cells(1_000_000, 50, 49), 49);
         assert_eq!(rule.available_cells(1_000_000, 50, 80), 50, "but the pool is");
         assert_eq!(rule.needed_free_cells(7, 1_000_000), i64::MIN);
     }
 
     #[test]
-    fn room_equals_charging_cell_by_cell() {
+    fn available_cells_equal_charging_cell_by_cell() {
         for rule in all_rules() {
             for used in 0..50 {
                 for free in -2..70 {
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn free_needed_is_the_smallest_that_will_do() {
+    fn needed_free_cells_is_the_smallest_sufficient_number() {
         for rule in all_rules() {
             for used in 0..30_u32 {
                 for target_use in 0..40_i64 {

@@ -1,6 +1,6 @@
 //! Priority groups and queues, and the rules for one of them.
 
-use super::plan::{Limit, Refusal};
+use super::plan::{BufferLimit, BufferRefusal};
 use super::pool::BufferPool;
 use super::port::PortLimit;
 use super::resolve::UserLimits;
@@ -209,11 +209,11 @@ pub(super) fn describe_refusal(
     pool: &BufferPool,
     port_limit: Option<PortLimit>,
     wanted: u32,
-) -> Refusal {
+) -> BufferRefusal {
     let cells = |n: i64| n.clamp(0, i64::from(u32::MAX)) as u32;
     if i64::from(wanted) > pool.free {
-        return Refusal {
-            limit: Limit::Pool,
+        return BufferRefusal {
+            limit: BufferLimit::Pool,
             limit_cells: cells(pool.limits.size),
             used_cells: cells(pool.shared()),
             wanted_cells: wanted,
@@ -223,8 +223,8 @@ pub(super) fn describe_refusal(
     if let Some((port_limit, limit)) =
         port_limit.and_then(|port_limit| Some((port_limit, port_limit.limit_if_refusing(pool.free, wanted)?)))
     {
-        return Refusal {
-            limit: Limit::Port,
+        return BufferRefusal {
+            limit: BufferLimit::Port,
             limit_cells: cells(limit),
             used_cells: cells(port_limit.used),
             wanted_cells: wanted,
@@ -236,8 +236,8 @@ pub(super) fn describe_refusal(
             .user_limit(limits.rule, pool.free - before),
         None => limits.rule.limit(pool.free - before),
     };
-    Refusal {
-        limit: Limit::Shared,
+    BufferRefusal {
+        limit: BufferLimit::Shared,
         limit_cells: limit.min(u64::from(u32::MAX)) as u32,
         used_cells: used,
         wanted_cells: wanted,

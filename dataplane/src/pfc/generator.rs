@@ -146,7 +146,7 @@ impl PauseGenerator {
         self.refresh_at
     }
 
-    pub(crate) fn has_pending(&self) -> bool {
+    pub(crate) fn has_pending_frames(&self) -> bool {
         self.pending_xoff | self.pending_xon != 0
     }
 
@@ -266,7 +266,7 @@ mod tests {
         pfc.leave_xoff(Picos::from_nanos(5), 1 << 3);
         pfc.enter_xoff(Picos::from_nanos(6), 1 << 3);
         let mut frames = Vec::new();
-        while pfc.has_pending() {
+        while pfc.has_pending_frames() {
             let (enable, quanta) = next_pfc(&mut pfc, Picos::from_nanos(7)).unwrap();
             frames.push((enable, quanta.iter().any(|q| *q > 0)));
         }
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(next_pfc(&mut pfc, Picos::from_nanos(8)), None);
         assert_eq!(pfc.refresh_at(), Picos::NEVER);
         pfc.schedule_refresh(Picos::from_millis(1_000));
-        assert!(!pfc.has_pending());
+        assert!(!pfc.has_pending_frames());
     }
 
     #[test]
@@ -294,7 +294,7 @@ mod tests {
             Some((1 << 3, [0; PRIORITIES]))
         );
         assert_eq!(next_pfc(&mut pfc, Picos::from_nanos(3)).unwrap().0, 1 << 4);
-        assert!(!pfc.has_pending());
+        assert!(!pfc.has_pending_frames());
         pfc.reconfigure(&config(PauseModel::Timed));
         assert_eq!(
             next_pfc(&mut pfc, Picos::from_nanos(4)).unwrap().0,
@@ -331,7 +331,7 @@ mod tests {
         let mut pfc = generator();
         pfc.enter_xoff(Picos::ZERO, 1 << 3);
         pfc.leave_xoff(Picos::from_nanos(5), 1 << 3);
-        assert!(!pfc.has_pending());
+        assert!(!pfc.has_pending_frames());
     }
 
     #[test]
@@ -342,7 +342,7 @@ mod tests {
         pfc.leave_xoff(Picos::from_nanos(1), 1 << 3);
         pfc.enter_xoff(Picos::from_nanos(2), 1 << 3);
         assert_eq!(next_pfc(&mut pfc, Picos::from_nanos(2)).unwrap().0, 1 << 3);
-        assert!(!pfc.has_pending());
+        assert!(!pfc.has_pending_frames());
     }
 
     #[test]
@@ -373,7 +373,7 @@ mod tests {
             port.next_frame(Picos::from_millis(12)),
             Some(MacControl::Pause { quanta: 0 })
         );
-        assert!(!port.has_pending());
+        assert!(!port.has_pending_frames());
         assert_eq!(port.peer_paused_ps(Picos::from_millis(20)), [0; PRIORITIES]);
         assert_eq!(
             port.peer_port_paused_ps(Picos::from_millis(20)),
@@ -393,6 +393,6 @@ mod tests {
             port.next_frame(Picos(3)),
             Some(MacControl::Pause { quanta: 0xffff })
         );
-        assert!(!port.has_pending());
+        assert!(!port.has_pending_frames());
     }
 }

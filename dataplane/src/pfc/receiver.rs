@@ -150,7 +150,7 @@ impl PauseReceiver {
     }
 
     /// Bit *n*: priority *n* is paused, as of the last call of `receive` or `expire`.
-    pub fn paused(&self) -> u8 {
+    pub fn paused_priorities(&self) -> u8 {
         self.paused
     }
 
@@ -307,7 +307,7 @@ mod tests {
         rx.receive(Picos::from_nanos(25_600), 1 << 3, &quanta(3, 100), 0xff, &GIGABIT);
         assert_eq!(rx.next_change(), Picos::from_nanos(76_800));
         rx.expire(Picos::from_nanos(76_800));
-        assert_eq!(rx.paused(), 0);
+        assert_eq!(rx.paused_priorities(), 0);
         assert_eq!(
             rx.paused_ps(Picos::from_millis(1))[3],
             Picos::from_nanos(76_800).0
@@ -322,9 +322,9 @@ mod tests {
         rx.receive(Picos::ZERO, 1 << 3, &quanta(3, 1), 0xff, &GIGABIT);
         assert_eq!(rx.next_change(), Picos::NEVER);
         rx.expire(Picos::from_millis(1_000));
-        assert_eq!(rx.paused(), 1 << 3);
+        assert_eq!(rx.paused_priorities(), 1 << 3);
         rx.receive(Picos::from_millis(1_000), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
-        assert_eq!(rx.paused(), 0);
+        assert_eq!(rx.paused_priorities(), 0);
         assert_eq!(
             rx.paused_ps(Picos::from_millis(2_000))[3],
             Picos::from_millis(1_000).0
@@ -359,15 +359,18 @@ mod tests {
         let mut rx = PauseReceiver::new();
         rx.set_response_time(GIGABIT.pause_duration(2)); // 1024 ns
         rx.receive(Picos::ZERO, 1 << 3, &quanta(3, 100), 0xff, &GIGABIT);
-        assert_eq!((rx.paused(), rx.next_change()), (0, at(1_024)));
+        assert_eq!((rx.paused_priorities(), rx.next_change()), (0, at(1_024)));
         rx.expire(at(1_024));
-        assert_eq!((rx.paused(), rx.next_change()), (1 << 3, at(1_024 + 51_200)));
+        assert_eq!(
+            (rx.paused_priorities(), rx.next_change()),
+            (1 << 3, at(1_024 + 51_200))
+        );
         // The resume is delayed as well.
         rx.receive(at(10_000), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
-        assert_eq!((rx.paused(), rx.next_change()), (1 << 3, at(11_024)));
+        assert_eq!((rx.paused_priorities(), rx.next_change()), (1 << 3, at(11_024)));
         // A late call gives the same times as a punctual call.
         rx.expire(at(20_000));
-        assert_eq!((rx.paused(), rx.next_change()), (0, Picos::NEVER));
+        assert_eq!((rx.paused_priorities(), rx.next_change()), (0, Picos::NEVER));
         assert_eq!(rx.paused_ps(at(20_000))[3], at(10_000).0);
         assert_eq!(rx.last_xoff_at(3), Picos::ZERO, "silence begins with the arrival");
     }
@@ -381,14 +384,18 @@ mod tests {
             rx.receive(at(n), 1 << 3, &quanta(3, 1000), 0xff, &GIGABIT);
         }
         assert_eq!(rx.pending.len(), PENDING_PAUSES_MAX);
-        assert_eq!(rx.paused(), 1 << 3, "the first ones took effect early");
+        assert_eq!(rx.paused_priorities(), 1 << 3, "the first ones took effect early");
         rx.set_response_time(Picos::ZERO);
         rx.receive(at(400), 1 << 3, &quanta(3, 0), 0xff, &GIGABIT);
-        assert_eq!(rx.paused(), 1 << 3, "no pause overtakes an earlier one");
+        assert_eq!(
+            rx.paused_priorities(),
+            1 << 3,
+            "no pause overtakes an earlier one"
+        );
         rx.release_priorities(at(500), 0);
-        assert_eq!(rx.paused(), 0);
+        assert_eq!(rx.paused_priorities(), 0);
         rx.expire(at(2_000_000));
-        assert_eq!((rx.paused(), rx.next_change()), (0, Picos::NEVER));
+        assert_eq!((rx.paused_priorities(), rx.next_change()), (0, Picos::NEVER));
     }
 
     #[test]
@@ -409,9 +416,9 @@ mod tests {
         let mut rx = PauseReceiver::new();
         rx.receive(Picos::ZERO, 0, &[0xffff; PRIORITIES], 0xff, &GIGABIT);
         rx.receive(Picos::ZERO, 0xff, &[0xffff; PRIORITIES], 1 << 4, &GIGABIT);
-        assert_eq!(rx.paused(), 1 << 4);
+        assert_eq!(rx.paused_priorities(), 1 << 4);
         rx.receive(Picos::from_nanos(10), 1 << 4, &[0; PRIORITIES], 1 << 4, &GIGABIT);
-        assert_eq!(rx.paused(), 0);
+        assert_eq!(rx.paused_priorities(), 0);
         assert_eq!(rx.next_change(), Picos::NEVER);
     }
 }

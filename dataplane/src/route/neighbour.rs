@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use hashbrown::HashMap;
 
 use crate::bridge::DeterministicHasher;
-use crate::frame::Handle;
+use crate::frame::FrameHandle;
 use crate::ids::{InterfaceId, LogicalPort, PortId};
 use xoff_units::Picos;
 use xoff_wire::parse::ParsedHeaders;
@@ -70,7 +70,7 @@ pub(crate) struct HeldFrame {
     pub(crate) from: Option<PortId>,
     /// Router interface on which the frame arrived.
     pub(crate) interface: Option<InterfaceId>,
-    pub(crate) frame: Handle,
+    pub(crate) frame: FrameHandle,
     pub(crate) frame_len: u32,
     pub(crate) parsed: ParsedHeaders,
 }

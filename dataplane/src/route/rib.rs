@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ipnet::IpNet;
 
 use super::{Fib, FibError, Route, RouteTag, RouteTarget};
-use crate::config::{Attachment, InterfaceConfig};
+use crate::config::{InterfaceAttachment, InterfaceConfig};
 use crate::ids::InterfaceId;
 
 /// Source of a route. Among routes to the same prefix with equal distance, the source that is listed first
@@ -147,7 +147,7 @@ impl Rib {
 /// The routes that follow from one address of an interface.
 fn interface_routes(
     interface: InterfaceId,
-    attachment: Attachment,
+    attachment: InterfaceAttachment,
     address: IpNet,
 ) -> Vec<(RouteSource, Route)> {
     let (local, connected) = (RouteSource::Local(interface), RouteSource::Connected(interface));
@@ -167,8 +167,8 @@ fn interface_routes(
     let host_bits = address.max_prefix_len() - address.prefix_len();
     if host_bits > 0 {
         let target = match attachment {
-            Attachment::Loopback => RouteTarget::Blackhole,
-            Attachment::Port(_) | Attachment::Lag(_) | Attachment::Vlan(_) => {
+            InterfaceAttachment::Loopback => RouteTarget::Blackhole,
+            InterfaceAttachment::Port(_) | InterfaceAttachment::Lag(_) | InterfaceAttachment::Vlan(_) => {
                 RouteTarget::Connected(interface)
             }
         };
@@ -199,7 +199,7 @@ mod tests {
     use super::*;
     use crate::route::{FibEntry, NextHop, RoutePath};
 
-    fn interface(attachment: Attachment, addresses: &[&str]) -> InterfaceConfig {
+    fn interface(attachment: InterfaceAttachment, addresses: &[&str]) -> InterfaceConfig {
         InterfaceConfig {
             name: "Ethernet0".into(),
             attachment,
@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    fn rib(attachment: Attachment, addresses: &[&str]) -> Rib {
+    fn rib(attachment: InterfaceAttachment, addresses: &[&str]) -> Rib {
         let mut rib = Rib::new();
         rib.set_interface(InterfaceId(7), &interface(attachment, addresses));
         rib
@@ -238,12 +238,12 @@ mod tests {
             ("10.0.0.9/32", RouteTarget::Local),
             ("10.0.0.255/32", RouteTarget::Blackhole),
         ];
-        assert_routes(&rib(Attachment::Port(0), &["10.0.0.9/24"]), &expected);
+        assert_routes(&rib(InterfaceAttachment::Port(0), &["10.0.0.9/24"]), &expected);
     }
 
     #[test]
     fn a_31_bit_prefix_has_no_broadcast_address() {
-        let rib = rib(Attachment::Port(0), &["10.0.0.0/31", "2001:db8::1/127"]);
+        let rib = rib(InterfaceAttachment::Port(0), &["10.0.0.0/31", "2001:db8::1/127"]);
         let expected = [
             ("10.0.0.0/31", CONNECTED),
             ("10.0.0.0/32", RouteTarget::Local),
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn host_addresses_have_no_connected_route() {
-        let rib = rib(Attachment::Loopback, &["10.1.0.1/32", "2001:db8::1/128"]);
+        let rib = rib(InterfaceAttachment::Loopback, &["10.1.0.1/32", "2001:db8::1/128"]);
         assert_routes(
             &rib,
             &[
@@ -267,7 +267,10 @@ mod tests {
 
     #[test]
     fn an_ipv6_network_has_an_anycast_address_and_link_local_has_no_route() {
-        let rib = rib(Attachment::Vlan(100), &["fe80::1/64", "2001:db8:1::1/64"]);
+        let rib = rib(
+            InterfaceAttachment::Vlan(100),
+            &["fe80::1/64", "2001:db8:1::1/64"],
+        );
         let expected = [
             ("2001:db8:1::/64", CONNECTED),
             ("2001:db8:1::/128", RouteTarget::Local),
@@ -278,7 +281,7 @@ mod tests {
 
     #[test]
     fn the_network_of_a_loopback_is_a_blackhole_route() {
-        let fib = rib(Attachment::Loopback, &["10.1.0.1/24"])
+        let fib = rib(InterfaceAttachment::Loopback, &["10.1.0.1/24"])
             .next_generation(&Fib::default())
             .unwrap();
         assert_eq!(fib.lookup([10, 1, 0, 1].into()), Some(FibEntry::Local));
@@ -287,12 +290,15 @@ mod tests {
 
     #[test]
     fn a_local_route_wins_over_the_broadcast_address_of_another_interface() {
-        let mut rib = rib(Attachment::Port(0), &["10.0.0.1/24"]);
+        let mut rib = rib(InterfaceAttachment::Port(0), &["10.0.0.1/24"]);
         rib.set_interface(
             InterfaceId(8),
-            &interface(Attachment::Port(1), &["10.0.0.255/16"]),
+            &interface(InterfaceAttachment::Port(1), &["10.0.0.255/16"]),
         );
-        rib.set_interface(InterfaceId(6), &interface(Attachment::Port(2), &["10.0.0.2/24"]));
+        rib.set_interface(
+            InterfaceId(6),
+            &interface(InterfaceAttachment::Port(2), &["10.0.0.2/24"]),
+        );
         let fib = rib.next_generation(&Fib::default()).unwrap();
         assert_eq!(fib.lookup([10, 0, 0, 255].into()), Some(FibEntry::Local));
         let first = Some(FibEntry::Connected(InterfaceId(6)));
@@ -343,7 +349,7 @@ mod tests {
 
     #[test]
     fn remove_source_removes_all_its_routes() {
-        let mut rib = rib(Attachment::Port(0), &["10.0.0.1/31"]);
+        let mut rib = rib(InterfaceAttachment::Port(0), &["10.0.0.1/31"]);
         for n in 0..100 {
             let prefix = IpNet::new_assert([10, n, 0, 0].into(), 16);
             rib.set_route(

@@ -12,7 +12,7 @@ use super::path_table::{PathTable, seeded_hash};
 use super::rate_limit::RateLimit;
 use super::{Fib, FibEntry, NextHop};
 use crate::bridge::MacAddress;
-use crate::config::{Attachment, InterfaceConfig, RoutingConfig, SwitchConfig};
+use crate::config::{InterfaceAttachment, InterfaceConfig, RoutingConfig, SwitchConfig};
 use crate::ids::{GroupId, InterfaceId, LogicalPort, NextHopId};
 use xoff_wire::rewrite::LinkAddresses;
 
@@ -49,7 +49,7 @@ pub(crate) struct RouterInterface {
     /// The MAC address as the bytes of a frame.
     pub(crate) mac_bytes: [u8; 6],
     pub(crate) mtu: u32,
-    pub(crate) attachment: Attachment,
+    pub(crate) attachment: InterfaceAttachment,
     pub(crate) addresses: Vec<IpNet>,
     /// True if a port or LAG behind the interface is up.
     pub(crate) up: bool,
@@ -184,10 +184,12 @@ impl Router {
         for (index, interface) in routing.interfaces.iter().enumerate() {
             let id = InterfaceId(index as u16);
             match interface.attachment {
-                Attachment::Port(port) => self.by_logical[usize::from(port)] = Some(id),
-                Attachment::Lag(lag) => self.by_logical[config.ports.len() + usize::from(lag)] = Some(id),
-                Attachment::Vlan(vlan) => self.by_vlan.push((vlan, id)),
-                Attachment::Loopback => {}
+                InterfaceAttachment::Port(port) => self.by_logical[usize::from(port)] = Some(id),
+                InterfaceAttachment::Lag(lag) => {
+                    self.by_logical[config.ports.len() + usize::from(lag)] = Some(id)
+                }
+                InterfaceAttachment::Vlan(vlan) => self.by_vlan.push((vlan, id)),
+                InterfaceAttachment::Loopback => {}
             }
         }
         self.by_vlan.sort_unstable();
@@ -364,7 +366,7 @@ impl Router {
         let out = self.interface(interface);
         let known = neighbour.and_then(|neighbour| self.neighbours.resolved_link(neighbour));
         match (out.attachment, known) {
-            (Attachment::Port(port), Some(known)) if out.up => Adjacency {
+            (InterfaceAttachment::Port(port), Some(known)) if out.up => Adjacency {
                 addresses: LinkAddresses::new(known.mac, out.mac_bytes),
                 valid_for,
                 mtu: out.mtu,

@@ -8,10 +8,10 @@ use crate::bridge::VlanTagAction;
 use crate::config::MarkPoint;
 use crate::drops::DropReason;
 use crate::egress::{IngressCharge, QueuedFrame};
-use crate::frame::{Handle, Store};
+use crate::frame::{FrameHandle, FrameStore};
 use crate::ids::{PortId, QueueId};
-use crate::mmu::{EgressPlan, IngressPlan, Refusal};
-use crate::outputs::{Drop, Outputs};
+use crate::mmu::{BufferRefusal, EgressPlan, IngressPlan};
+use crate::outputs::{DroppedFrame, Outputs};
 use xoff_wire::parse::VlanTag;
 use xoff_wire::rewrite;
 use xoff_wire::vlan::{self, TAG_LEN};
@@ -27,16 +27,16 @@ pub(super) struct EgressTarget {
     pub(super) mark: bool,
     /// How the frame is trimmed, if its queue was full.
     pub(super) trim: Option<TrimPlan>,
-    pub(super) frame: Handle,
+    pub(super) frame: FrameHandle,
 }
 
 impl Switch {
-    pub(super) fn forward_unicast<S: Store>(
+    pub(super) fn forward_unicast<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Result<(), Drop> {
+    ) -> Result<(), DroppedFrame> {
         context.check_watchdog_drop()?;
         let to = self
             .select_lag_port(context, context.to, store)
@@ -60,12 +60,12 @@ impl Switch {
 
     /// Charges a frame at ingress and egress. Returns whether the priority group entered XOFF, and the
     /// charged ingress cells. A trimmed frame is charged for fewer cells.
-    fn charge_frame<S: Store>(
+    fn charge_frame<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         target: &mut EgressTarget,
         store: &S,
-    ) -> Result<(bool, u32), Drop> {
+    ) -> Result<(bool, u32), DroppedFrame> {
         let mut plan = self.plan_ingress(context, context.cells, 1)?;
         let egress = self.plan_egress(context, target, store)?;
         let mut cells = context.cells;
@@ -79,12 +79,12 @@ impl Switch {
     }
 
     /// Plans the egress cells of a frame. The frame is trimmed if only the trimmed frame fits.
-    pub(super) fn plan_egress<S: Store>(
+    pub(super) fn plan_egress<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         target: &mut EgressTarget,
         store: &S,
-    ) -> Result<EgressPlan, Drop> {
+    ) -> Result<EgressPlan, DroppedFrame> {
         let queue = QueueId::new(target.to, target.queue as u8);
         match self.mmu.plan_egress(queue, target.cells, context.lossless) {
             Ok(plan) => Ok(plan),
@@ -98,19 +98,19 @@ impl Switch {
         context: &FrameContext,
         cells: u32,
         copies: usize,
-    ) -> Result<IngressPlan, Drop> {
+    ) -> Result<IngressPlan, DroppedFrame> {
         if self.frames.free_entries() < copies {
             return Err(context.drop_at_ingress(DropReason::NoBufferSpace));
         }
         let plan = self.mmu.plan_ingress(context.pg, cells);
-        plan.map_err(|refusal| Drop {
+        plan.map_err(|refusal| DroppedFrame {
             refusal: Some(refusal),
             ..context.drop_at_ingress(DropReason::PriorityGroupDropped)
         })
     }
 
     /// Counts an accepted frame, and pauses the sender if the frame put its priority group into XOFF.
-    pub(super) fn count_accepted<S: Store>(
+    pub(super) fn count_accepted<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         xoff: bool,
@@ -127,7 +127,7 @@ impl Switch {
     }
 
     #[cold]
-    fn signal_xoff<S: Store>(&mut self, context: &FrameContext, store: &mut S, outputs: &mut Outputs) {
+    fn signal_xoff<S: FrameStore>(&mut self, context: &FrameContext, store: &mut S, outputs: &mut Outputs) {
         let ingress = &mut self.ports[context.from.index()];
         let pg = context.pg.number();
         ingress.counters.pgs[usize::from(pg)].xoff_transitions += 1;
@@ -214,7 +214,7 @@ impl Switch {
     }
 
     /// Appends a frame to its egress queue. The caller starts the transmission.
-    pub(super) fn enqueue_at_target<S: Store>(
+    pub(super) fn enqueue_at_target<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         target: &EgressTarget,
@@ -227,7 +227,7 @@ impl Switch {
     }
 
     /// Edits a frame for its egress port. ECN marks at departure are set later.
-    fn build_queued_frame<S: Store>(
+    fn build_queued_frame<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         target: &EgressTarget,
@@ -266,8 +266,12 @@ impl Switch {
     }
 }
 
-pub(super) fn queue_full_drop(context: &FrameContext, target: &EgressTarget, refusal: Refusal) -> Drop {
-    Drop {
+pub(super) fn queue_full_drop(
+    context: &FrameContext,
+    target: &EgressTarget,
+    refusal: BufferRefusal,
+) -> DroppedFrame {
+    DroppedFrame {
         port: target.to,
         mac_len: target.mac_len,
         refusal: Some(refusal),
@@ -277,7 +281,12 @@ pub(super) fn queue_full_drop(context: &FrameContext, target: &EgressTarget, ref
 
 /// Edits the outer VLAN tag of a frame. Returns the new offset of the layer 3 header.
 #[inline(never)]
-pub(super) fn edit_tag<S: Store>(edit: VlanTagAction, frame: Handle, l3_offset: u8, store: &mut S) -> u8 {
+pub(super) fn edit_tag<S: FrameStore>(
+    edit: VlanTagAction,
+    frame: FrameHandle,
+    l3_offset: u8,
+    store: &mut S,
+) -> u8 {
     match edit {
         VlanTagAction::Keep => l3_offset,
         VlanTagAction::Rewrite { tpid, tci } => {

@@ -4,23 +4,28 @@ use super::Switch;
 use super::port::CONTROL_FRAMES_MAX;
 use crate::balance::RemoteAdvertisement;
 use crate::drops::DropReason;
-use crate::frame::{Arrival, Handle, Store};
+use crate::frame::{FrameHandle, FrameStore, ReceivedFrame};
 use crate::ids::PortId;
-use crate::outputs::{Outputs, Verdict};
+use crate::outputs::{ForwardingResult, Outputs};
 use xoff_units::Picos;
 use xoff_wire::link_quality::{self, LinkQuality};
 
 impl Switch {
     /// Handles the link quality deadline.
     #[cold]
-    pub(super) fn advertise_loads<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn advertise_loads<S: FrameStore>(
+        &mut self,
+        now: Picos,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         let news = self.balance.update_advertised_sites(now, &self.frames);
         self.send_advertisements_if_due(now, news, store, outputs);
     }
 
     /// Advertises paths that were lost or restored, after links, routes or received advertisements have
     /// changed.
-    pub(super) fn advertise_path_changes<S: Store>(
+    pub(super) fn advertise_path_changes<S: FrameStore>(
         &mut self,
         now: Picos,
         store: &mut S,
@@ -32,7 +37,7 @@ impl Switch {
     }
 
     /// Advertises all paths after a port came up, because the peer has no information yet.
-    pub(super) fn advertise_to_new_peer<S: Store>(
+    pub(super) fn advertise_to_new_peer<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -56,7 +61,7 @@ impl Switch {
         }
     }
 
-    fn send_advertisements_if_due<S: Store>(
+    fn send_advertisements_if_due<S: FrameStore>(
         &mut self,
         now: Picos,
         news: bool,
@@ -80,7 +85,7 @@ impl Switch {
     }
 
     /// Queues link quality messages at a port, ahead of data. The MTU limits the entries of a message.
-    fn queue_link_quality_messages<S: Store>(&mut self, port: PortId, store: &mut S) {
+    fn queue_link_quality_messages<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let most = link_quality::max_entries_for_mtu(self.ports[port.index()].mtu as usize);
         let entries = self.balance.advertiser().entries(port).count();
         let mut told = 0;
@@ -100,13 +105,13 @@ impl Switch {
     }
 
     /// Builds a message with `count` entries from `first` on. `None`: no frame slot is free.
-    fn build_link_quality_message<S: Store>(
+    fn build_link_quality_message<S: FrameStore>(
         &mut self,
         port: PortId,
         first: usize,
         count: usize,
         store: &mut S,
-    ) -> Option<Handle> {
+    ) -> Option<FrameHandle> {
         let frame = store.allocate(link_quality::frame_len(count))?;
         let sequence = self.balance.advertiser_mut().next_sequence();
         let teller = self.balance.advertiser();
@@ -122,14 +127,14 @@ impl Switch {
 
     /// Receives a link quality message.
     #[cold]
-    pub(super) fn receive_link_quality<S: Store>(
+    pub(super) fn receive_link_quality<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
-        arrival: &Arrival,
+        arrival: &ReceivedFrame,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
+    ) -> ForwardingResult {
         let understood = match LinkQuality::parse(store.prefix(arrival.frame)) {
             _ if !self.ports[port.index()].up => Err(DropReason::PortDown),
             _ if !self.balance.remote().accepts_messages(port) => Err(DropReason::LinkQualityUnexpected),
@@ -144,14 +149,20 @@ impl Switch {
                     self.update_group_members();
                     self.advertise_path_changes(now, store, outputs);
                 }
-                Verdict::Control
+                ForwardingResult::Control
             }
-            Err(reason) => Verdict::Dropped(self.drop_control_frame(port, arrival.frame_len, reason)),
+            Err(reason) => {
+                ForwardingResult::Dropped(self.drop_control_frame(port, arrival.frame_len, reason))
+            }
         }
     }
 
     /// The path qualities that the switch at `port` advertised, in the order of sites.
-    pub fn remote_words(&self, now: Picos, port: PortId) -> impl Iterator<Item = RemoteAdvertisement> {
+    pub fn remote_advertisements(
+        &self,
+        now: Picos,
+        port: PortId,
+    ) -> impl Iterator<Item = RemoteAdvertisement> {
         self.balance.remote().advertisements(now, port)
     }
 }

@@ -10,8 +10,8 @@ use crate::balance::{
     AnnounceResult, FlowMove, GroupView, LookupContext, Member, MemberState, PathDecision,
     QueuePairAnnouncement, ReorderTracker, ReorderingView, queue_pair_key,
 };
-use crate::config::{Attachment, PortBalancing, SwitchConfig};
-use crate::frame::Store;
+use crate::config::{InterfaceAttachment, PortBalancing, SwitchConfig};
+use crate::frame::FrameStore;
 use crate::ids::{GroupId, LogicalPort, NextHopId, PortId};
 use crate::route::{Fib, FibEntry, NextHop};
 use xoff_units::Picos;
@@ -19,7 +19,7 @@ use xoff_wire::parse::{ParsedHeaders, Payload};
 
 /// What a scheme needs to know of a packet.
 #[inline(always)]
-fn asked<'a>(context: &'a FrameContext, l3: &'a [u8]) -> LookupContext<'a> {
+fn lookup_context<'a>(context: &'a FrameContext, l3: &'a [u8]) -> LookupContext<'a> {
     LookupContext {
         now: context.now,
         mac_len: context.mac_len,
@@ -37,7 +37,9 @@ impl Switch {
         group: GroupId,
         l3: &[u8],
     ) -> Option<NextHopId> {
-        self.select_group_member(context.from, group, context.parsed, l3, || asked(context, l3))
+        self.select_group_member(context.from, group, context.parsed, l3, || {
+            lookup_context(context, l3)
+        })
     }
 
     /// As [`Switch::next_hop_in`], for a packet that arrived at port `from`. The context is only built if a
@@ -49,7 +51,7 @@ impl Switch {
         group: GroupId,
         parsed: &ParsedHeaders,
         l3: &[u8],
-        asked: impl FnOnce() -> LookupContext<'a>,
+        build_context: impl FnOnce() -> LookupContext<'a>,
     ) -> Option<NextHopId> {
         let hash = parsed.flow_hash;
         if self.is_exempt(from, parsed.payload, l3) {
@@ -58,7 +60,10 @@ impl Switch {
         if self.balance.uses_five_tuple_hash(group) {
             return self.hash_or_detour(group, hash);
         }
-        match self.balance.choose_next_hop(group, &asked(), &self.frames) {
+        match self
+            .balance
+            .choose_next_hop(group, &build_context(), &self.frames)
+        {
             PathDecision::Hash(hash) => self.hash_or_detour_outlined(group, hash),
             PathDecision::Member(member) => Some(self.router.next_hop_of_member(group, member)),
             PathDecision::NoMember => None,
@@ -78,7 +83,7 @@ impl Switch {
 
     /// Selects the port for a packet that leaves by the port or LAG `to`. `None`: the LAG is down.
     #[inline(always)]
-    pub(super) fn select_lag_port<S: Store>(
+    pub(super) fn select_lag_port<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         to: LogicalPort,
@@ -91,7 +96,7 @@ impl Switch {
     }
 
     #[inline(never)]
-    fn select_lag_member<S: Store>(
+    fn select_lag_member<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         to: LogicalPort,
@@ -105,7 +110,7 @@ impl Switch {
         }
         let said = self
             .balance
-            .choose_lag_member(lag, &asked(context, l3), &self.frames);
+            .choose_lag_member(lag, &lookup_context(context, l3), &self.frames);
         match said {
             PathDecision::Hash(hash) => self.lags.select_member(to, hash),
             PathDecision::Member(member) => self.lags.members(lag).get(usize::from(member)).copied(),
@@ -173,9 +178,9 @@ impl Switch {
     fn member_state(&self, hop: NextHop) -> MemberState {
         let interface = self.router.interfaces().get(hop.interface.index());
         let ports = match interface.map(|interface| interface.attachment) {
-            Some(Attachment::Port(port)) => vec![PortId(port)],
-            Some(Attachment::Lag(lag)) => self.lags.members(usize::from(lag)).to_vec(),
-            Some(Attachment::Vlan(_) | Attachment::Loopback) | None => Vec::new(),
+            Some(InterfaceAttachment::Port(port)) => vec![PortId(port)],
+            Some(InterfaceAttachment::Lag(lag)) => self.lags.members(usize::from(lag)).to_vec(),
+            Some(InterfaceAttachment::Vlan(_) | InterfaceAttachment::Loopback) | None => Vec::new(),
         };
         let mut lead = self.member_state_of_ports(&ports);
         lead.live = self.router.is_next_hop_up(hop);
@@ -224,7 +229,7 @@ impl Switch {
 
     /// Counts reordering of a received frame, if reordering is counted.
     #[inline(always)]
-    pub(super) fn count_reordering<S: Store>(&mut self, context: &FrameContext, store: &S) {
+    pub(super) fn count_reordering<S: FrameStore>(&mut self, context: &FrameContext, store: &S) {
         if let Some(reordering) = &mut self.reordering {
             let prefix = store.prefix(context.frame);
             let l3 = prefix.get(usize::from(context.parsed.l3_offset)..);
@@ -242,7 +247,7 @@ impl Switch {
 
     /// The latest flow placements and flow moves, oldest first. See
     /// [`crate::config::BalancingConfig::moves_kept`].
-    pub fn moves(&self) -> impl Iterator<Item = &FlowMove> {
+    pub fn flow_moves(&self) -> impl Iterator<Item = &FlowMove> {
         self.balance.moves()
     }
 }

@@ -4,23 +4,23 @@
 use super::Switch;
 use super::timers::TimerKind;
 use crate::drops::DropReason;
-use crate::frame::{Arrival, Store};
+use crate::frame::{FrameStore, ReceivedFrame};
 use crate::ids::{PRIORITIES, PortId};
-use crate::outputs::{Drop, Outputs, Verdict};
+use crate::outputs::{DroppedFrame, ForwardingResult, Outputs};
 use crate::pfc::set_bits;
 use xoff_units::Picos;
 use xoff_wire::mac_control::{MacControl, Pfc};
 
 impl Switch {
     #[cold]
-    pub(super) fn receive_mac_control<S: Store>(
+    pub(super) fn receive_mac_control<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
-        arrival: &Arrival,
+        arrival: &ReceivedFrame,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
+    ) -> ForwardingResult {
         let bytes = store.prefix(arrival.frame);
         self.control_log.record(now, port, bytes);
         let ingress = &mut self.ports[port.index()];
@@ -29,7 +29,7 @@ impl Switch {
             Err(_) => Err(DropReason::MacControlUnknown),
             Ok(MacControl::Pause { quanta }) => {
                 ingress.counters.pause_rx += 1;
-                if ingress.pfc.global_honoured() {
+                if ingress.pfc.honours_global_pause() {
                     let timing = ingress.link.timing();
                     ingress
                         .whole_port
@@ -44,7 +44,7 @@ impl Switch {
                     now,
                     enable,
                     &quanta,
-                    ingress.pfc.honoured(),
+                    ingress.pfc.honoured_priorities(),
                     ingress.link.timing(),
                 );
                 Ok(())
@@ -58,18 +58,25 @@ impl Switch {
                 if self.apply_pause_changes(now, port, outputs) {
                     self.try_transmit(now, port, store, outputs);
                 }
-                Verdict::Control
+                ForwardingResult::Control
             }
-            Err(reason) => Verdict::Dropped(self.drop_control_frame(port, arrival.frame_len, reason)),
+            Err(reason) => {
+                ForwardingResult::Dropped(self.drop_control_frame(port, arrival.frame_len, reason))
+            }
         }
     }
 
     /// Drops a control frame or link quality message and counts it as a received frame of class 0, so that
     /// received frames equal sent plus dropped frames.
-    pub(super) fn drop_control_frame(&mut self, port: PortId, frame_len: u32, reason: DropReason) -> Drop {
+    pub(super) fn drop_control_frame(
+        &mut self,
+        port: PortId,
+        frame_len: u32,
+        reason: DropReason,
+    ) -> DroppedFrame {
         let ingress = &mut self.ports[port.index()];
         let mac_len = ingress.link.mac_len(frame_len);
-        let drop = Drop {
+        let drop = DroppedFrame {
             reason,
             port,
             tc: 0,

@@ -38,8 +38,8 @@ impl ControlLog {
         }
     }
 
-    pub(super) fn set_recording(&mut self, port: PortId, on: bool) {
-        self.is_recorded[port.index()] = on;
+    pub(super) fn set_recording(&mut self, port: PortId, enabled: bool) {
+        self.is_recorded[port.index()] = enabled;
     }
 
     pub(super) fn record(&mut self, at: Picos, port: PortId, frame: &[u8]) {

@@ -12,9 +12,9 @@ use super::port::IngressBinding;
 use crate::balance::LookupContext;
 use crate::bridge::{MacAddress, VlanTagAction};
 use crate::egress::{IngressCharge, QueuedFrame};
-use crate::frame::{Arrival, Store};
+use crate::frame::{FrameStore, ReceivedFrame};
 use crate::ids::{LogicalPort, NextHopId, PgId, PortId, QueueId, TRAFFIC_CLASSES};
-use crate::outputs::{Outputs, Verdict};
+use crate::outputs::{ForwardingResult, Outputs};
 use crate::route::RouteHint;
 use crate::route::ip_header::{self, AddressScope, IpDestination};
 use xoff_units::Picos;
@@ -67,52 +67,52 @@ enum Admitted {
 impl Switch {
     /// Receives a frame whose last bit arrived on `port` at `now`. Returns what the switch did with it.
     #[inline(always)]
-    pub fn receive<S: Store>(
+    pub fn receive<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
-        arrival: &Arrival,
+        arrival: &ReceivedFrame,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
-        self.receive_ahead(now, port, arrival, RouteHint::NONE, store, outputs)
+    ) -> ForwardingResult {
+        self.receive_with_route_hint(now, port, arrival, RouteHint::NONE, store, outputs)
     }
 
     /// Looks up the route of an IPv4 destination for a later call of [`Switch::receive_with_route_hint`]. The
     /// result is valid until [`Switch::set_fib`]. Looking up several packets in advance overlaps the memory
     /// accesses of the lookups.
     #[inline(always)]
-    pub fn look_ahead(&self, destination: u32) -> RouteHint {
+    pub fn lookup_route_hint(&self, destination: u32) -> RouteHint {
         RouteHint::new(self.router.fib.find_leaf_v4(destination))
     }
 
     /// As [`Switch::receive`], for a frame whose route has been looked up.
     #[inline(always)]
-    pub fn receive_ahead<S: Store>(
+    pub fn receive_with_route_hint<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
-        arrival: &Arrival,
+        arrival: &ReceivedFrame,
         ahead: RouteHint,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
+    ) -> ForwardingResult {
         // The result of nearly all frames. Writing it here keeps a register free in the code below.
-        let mut result = Verdict::Forwarded { copies: 1 };
+        let mut result = ForwardingResult::Forwarded { copies: 1 };
         self.receive_and_set_result(now, port, (arrival, ahead), store, outputs, &mut result);
         result
     }
 
     /// As [`Switch::receive_with_route_hint`]. Writes `result` only if it differs from the common result.
     #[inline(never)] // one body for every driver
-    fn receive_and_set_result<S: Store>(
+    fn receive_and_set_result<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
-        (arrival, ahead): (&Arrival, RouteHint),
+        (arrival, ahead): (&ReceivedFrame, RouteHint),
         store: &mut S,
         outputs: &mut Outputs,
-        result: &mut Verdict,
+        result: &mut ForwardingResult,
     ) {
         self.marked_on_arrival.clear();
         let frame = store.prefix_mut(arrival.frame);
@@ -178,7 +178,7 @@ impl Switch {
     fn classify_on_fast_path(
         &self,
         port: PortId,
-        arrival: &Arrival,
+        arrival: &ReceivedFrame,
         frame: &[u8],
     ) -> Option<(IngressBinding, FrameClass, MacAddress, MacAddress)> {
         let ingress = &self.ports[port.index()];
@@ -236,7 +236,7 @@ impl Switch {
         &mut self,
         now: Picos,
         port: PortId,
-        (arrival, ahead): (&Arrival, RouteHint),
+        (arrival, ahead): (&ReceivedFrame, RouteHint),
         class: FrameClass,
         frame: &[u8],
     ) -> Result<RoutedTo, PartialDecision> {
@@ -305,7 +305,7 @@ impl Switch {
         &mut self,
         now: Picos,
         port: PortId,
-        arrival: &Arrival,
+        arrival: &ReceivedFrame,
         (FrameClass { tc, mac_len }, to, rewrite): (FrameClass, PortId, Option<LinkAddresses>),
         frame: &mut [u8],
         outputs: &mut Outputs,
@@ -327,7 +327,7 @@ impl Switch {
             || frame_len > egress.mtu + ETHERNET_LEN as u32
             || apply_arrival_rules & 1 << queue != 0
             || self.frames.free_entries() == 0
-            || !egress.link.has_lengths_of(&ingress.link)
+            || !egress.link.has_same_frame_lengths(&ingress.link)
         {
             return Admitted::NeedsFullPath;
         }
@@ -365,15 +365,15 @@ impl Switch {
 
     /// As [`Switch::receive_full_path`], for a frame that the fast path has bridged.
     #[inline(never)]
-    fn receive_bridged<S: Store>(
+    fn receive_bridged<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
-        arrival: &Arrival,
+        arrival: &ReceivedFrame,
         decision: BridgedTo,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
+    ) -> ForwardingResult {
         let mut context = self.count_arrival(now, port, arrival);
         context.vlan = Some(decision.vlan);
         let leaves = context.forward_to(LogicalPort(decision.to.0));
@@ -382,15 +382,15 @@ impl Switch {
 
     /// As [`Switch::receive_full_path`], for a frame that the fast path has routed.
     #[inline(never)]
-    fn receive_routed<S: Store>(
+    fn receive_routed<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
-        arrival: &Arrival,
+        arrival: &ReceivedFrame,
         decision: RoutedTo,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
+    ) -> ForwardingResult {
         let mut context = self.count_arrival(now, port, arrival);
         context.rewrite = Some(decision.addresses);
         context.interface = self.ports[port.index()].ingress_binding.interface;
@@ -400,15 +400,15 @@ impl Switch {
 
     /// As [`Switch::receive_full_path`], for a frame whose next hop the fast path has selected.
     #[inline(never)]
-    fn receive_with_next_hop<S: Store>(
+    fn receive_with_next_hop<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
-        arrival: &Arrival,
+        arrival: &ReceivedFrame,
         hop: Option<NextHopId>,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
+    ) -> ForwardingResult {
         let mut context = self.count_arrival(now, port, arrival);
         context.interface = self.ports[port.index()].ingress_binding.interface;
         let decision = self.forward_to_selected_hop(&mut context, hop, store);

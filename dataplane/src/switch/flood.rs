@@ -5,18 +5,18 @@ use super::admission::EgressTarget;
 use super::ingress::{FLOOD_PREFIX_BYTES, FrameContext};
 use crate::drops::DropReason;
 use crate::egress::IngressCharge;
-use crate::frame::Store;
+use crate::frame::FrameStore;
 use crate::ids::QueueId;
-use crate::outputs::{Drop, Outputs, Verdict};
+use crate::outputs::{DroppedFrame, ForwardingResult, Outputs};
 
 impl Switch {
     #[inline(never)]
-    pub(super) fn flood_frame<S: Store>(
+    pub(super) fn flood_frame<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
+    ) -> ForwardingResult {
         let vlan = context.vlan.unwrap_or_default();
         let members = self.vlans.members(vlan).len();
         let admitted = context.check_watchdog_drop();
@@ -59,18 +59,18 @@ impl Switch {
             self.try_transmit(context.now, target.to, store, outputs);
         }
         self.targets = targets;
-        Verdict::Forwarded { copies }
+        ForwardingResult::Forwarded { copies }
     }
 
     /// Plans and charges the egress targets of a flooded frame and makes its copies. The last target uses the
     /// frame itself. Drops are counted, except the last one, which is returned.
-    fn plan_flood_targets<S: Store>(
+    fn plan_flood_targets<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         targets: &mut Vec<EgressTarget>,
         store: &mut S,
-    ) -> Option<Drop> {
-        let mut refused: Option<Drop> = None;
+    ) -> Option<DroppedFrame> {
+        let mut refused: Option<DroppedFrame> = None;
         let vlan = context.vlan.unwrap_or_default();
         for index in 0..self.vlans.members(vlan).len() {
             let member = self.vlans.members(vlan)[index];
@@ -106,7 +106,7 @@ impl Switch {
     }
 
     /// Makes a copy for every target but the last. A target without a free slot is dropped and counted.
-    fn copy_to_targets<S: Store>(
+    fn copy_to_targets<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         targets: &mut Vec<EgressTarget>,

@@ -4,10 +4,10 @@ use super::Switch;
 use super::port::Port;
 use crate::bridge::MacAddress;
 use crate::drops::DropReason;
-use crate::frame::{Arrival, Handle, Store};
+use crate::frame::{FrameHandle, FrameStore, ReceivedFrame};
 use crate::ids::{InterfaceId, LogicalPort, PgId, PortId};
 use crate::mmu::Mmu;
-use crate::outputs::{Drop, Outputs, Punt, PuntReason, Verdict};
+use crate::outputs::{DroppedFrame, ForwardingResult, Outputs, PuntReason, PuntedFrame};
 use crate::route::{HeldFrame, NeighbourId};
 use xoff_units::Picos;
 use xoff_wire::LinkQuality;
@@ -40,7 +40,7 @@ pub(super) struct FrameContext<'a> {
     /// True if the watchdog drops the frames of the priority group.
     pub(super) is_group_dropped: bool,
     pub(super) parsed: &'a ParsedHeaders,
-    pub(super) frame: Handle,
+    pub(super) frame: FrameHandle,
     pub(super) frame_len: u32,
     pub(super) mac_len: u32,
     pub(super) cells: u32,
@@ -49,8 +49,8 @@ pub(super) struct FrameContext<'a> {
 impl FrameContext<'_> {
     /// Describes the drop of this frame at its ingress port.
     #[cold]
-    pub(super) fn drop_at_ingress(&self, reason: DropReason) -> Drop {
-        Drop {
+    pub(super) fn drop_at_ingress(&self, reason: DropReason) -> DroppedFrame {
+        DroppedFrame {
             reason,
             port: self.from,
             tc: self.tc,
@@ -60,8 +60,8 @@ impl FrameContext<'_> {
     }
 
     /// The frame as an entry of [`Outputs::punts`].
-    pub(super) fn to_punt(&self, reason: PuntReason) -> Punt {
-        Punt {
+    pub(super) fn to_punt(&self, reason: PuntReason) -> PuntedFrame {
+        PuntedFrame {
             port: self.from,
             interface: self.interface,
             reason,
@@ -83,7 +83,7 @@ impl FrameContext<'_> {
 
     /// Drops the frame if the watchdog drops the frames of its priority group.
     #[inline(always)]
-    pub(super) fn check_watchdog_drop(&self) -> Result<(), Drop> {
+    pub(super) fn check_watchdog_drop(&self) -> Result<(), DroppedFrame> {
         match self.is_group_dropped {
             false => Ok(()),
             true => Err(self.drop_at_ingress(DropReason::WatchdogIngress)),
@@ -99,8 +99,8 @@ impl FrameContext<'_> {
 
     /// Describes the drop of this frame at an egress port.
     #[cold]
-    pub(super) fn drop_at_port(&self, port: PortId, reason: DropReason) -> Drop {
-        Drop {
+    pub(super) fn drop_at_port(&self, port: PortId, reason: DropReason) -> DroppedFrame {
+        DroppedFrame {
             port,
             ..self.drop_at_ingress(reason)
         }
@@ -133,14 +133,14 @@ enum BridgeResult {
 impl Switch {
     /// As [`Switch::receive`], for frames of all kinds.
     #[inline(never)]
-    pub(super) fn receive_on_full_path<S: Store>(
+    pub(super) fn receive_on_full_path<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
-        arrival: &Arrival,
+        arrival: &ReceivedFrame,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
+    ) -> ForwardingResult {
         match arrival.parsed.payload {
             Payload::MacControl => return self.receive_mac_control(now, port, arrival, store, outputs),
             Payload::Other if LinkQuality::is_link_quality(store.prefix(arrival.frame)) => {
@@ -167,7 +167,7 @@ impl Switch {
         &mut self,
         now: Picos,
         port: PortId,
-        arrival: &'a Arrival,
+        arrival: &'a ReceivedFrame,
     ) -> FrameContext<'a> {
         let ingress = &mut self.ports[port.index()];
         let (frame, frame_len) = (arrival.frame, arrival.frame_len);
@@ -199,16 +199,16 @@ impl Switch {
     }
 
     /// Executes the forwarding decision or the drop.
-    pub(super) fn execute_decision<S: Store>(
+    pub(super) fn execute_decision<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
         decision: Result<ForwardingDecision, DropReason>,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
+    ) -> ForwardingResult {
         match decision {
             Ok(ForwardingDecision::Unicast) => match self.forward_unicast(context, store, outputs) {
-                Ok(()) => Verdict::Forwarded { copies: 1 },
+                Ok(()) => ForwardingResult::Forwarded { copies: 1 },
                 Err(drop) => self.discard_frame(drop, context.frame, store),
             },
             Ok(ForwardingDecision::Flood) => self.flood_frame(context, store, outputs),
@@ -218,34 +218,39 @@ impl Switch {
             Ok(ForwardingDecision::Consumed) => {
                 self.ports[context.from.index()].counters.rx_own_packets += 1;
                 store.release(context.frame);
-                Verdict::Punted
+                ForwardingResult::Punted
             }
             Ok(ForwardingDecision::Cpu(reason)) => {
                 self.ports[context.from.index()].counters.rx_own_packets += 1;
                 outputs.punts.push(context.to_punt(reason));
-                Verdict::Punted
+                ForwardingResult::Punted
             }
             Err(reason) => self.drop_and_report(context, reason, store, outputs),
         }
     }
 
     #[cold]
-    pub(super) fn discard_frame<S: Store>(&mut self, drop: Drop, frame: Handle, store: &mut S) -> Verdict {
+    pub(super) fn discard_frame<S: FrameStore>(
+        &mut self,
+        drop: DroppedFrame,
+        frame: FrameHandle,
+        store: &mut S,
+    ) -> ForwardingResult {
         self.ports[drop.port.index()].count_drop(&drop);
         store.release(frame);
-        Verdict::Dropped(drop)
+        ForwardingResult::Dropped(drop)
     }
 
     /// Drops a frame at its ingress port. If an ICMP error is due, the CPU gets the frame, within the rate
     /// limit.
     #[cold]
-    pub(super) fn drop_and_report<S: Store>(
+    pub(super) fn drop_and_report<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         reason: DropReason,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
+    ) -> ForwardingResult {
         let drop = context.drop_at_ingress(reason);
         if reason == DropReason::L3EgressLinkDown {
             self.readvertise_missing_path(context.now, outputs);
@@ -256,13 +261,13 @@ impl Switch {
         {
             self.ports[drop.port.index()].count_drop(&drop);
             outputs.punts.push(context.to_punt(icmp_error));
-            return Verdict::Dropped(drop);
+            return ForwardingResult::Dropped(drop);
         }
         self.discard_frame(drop, context.frame, store)
     }
 
     /// Decides where the frame goes, from its addresses and its VLAN, and learns the source address.
-    fn decide_forwarding<S: Store>(
+    fn decide_forwarding<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
         store: &mut S,
@@ -301,7 +306,7 @@ impl Switch {
     }
 
     /// Bridges a frame of a bridged port or LAG.
-    fn bridge_frame<S: Store>(
+    fn bridge_frame<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
         destination: MacAddress,
@@ -340,7 +345,7 @@ fn frame_context<'a>(
     mmu: &Mmu,
     now: Picos,
     from: PortId,
-    frame: Handle,
+    frame: FrameHandle,
     frame_len: u32,
     parsed: &'a ParsedHeaders,
 ) -> FrameContext<'a> {

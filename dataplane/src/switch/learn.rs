@@ -9,7 +9,7 @@ use xoff_wire::parse::VlanTag;
 impl Switch {
     /// Learns that `station` is at `port`, as if a frame from it had arrived there. The VLAN is the one of a
     /// frame with tag `tag` at port `seen_on`. Returns false if no such VLAN exists.
-    pub fn learn(
+    pub fn learn_address(
         &mut self,
         now: Picos,
         station: [u8; 6],

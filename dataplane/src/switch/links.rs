@@ -1,16 +1,16 @@
 //! Link changes, and their effects on LAGs, router interfaces and next hops.
 
 use super::Switch;
-use crate::config::Attachment;
+use crate::config::InterfaceAttachment;
 use crate::drops::DropReason;
-use crate::frame::Store;
+use crate::frame::FrameStore;
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId, QueueId};
-use crate::outputs::{Drop, Outputs};
+use crate::outputs::{DroppedFrame, Outputs};
 use xoff_units::Picos;
 
 impl Switch {
     /// Sets the link state of a port. Frames that wait on a port that goes down are dropped.
-    pub fn set_link<S: Store>(
+    pub fn set_link<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -36,7 +36,7 @@ impl Switch {
         }
     }
 
-    pub(super) fn flush_port<S: Store>(
+    pub(super) fn flush_port<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -61,7 +61,7 @@ impl Switch {
                 self.release_frame_cells(&frame, QueueId::new(port, queue as u8));
                 store.release(frame.frame);
                 self.ports[port.index()].count_trimmed_drop(&frame);
-                self.ports[port.index()].count_drop(&Drop {
+                self.ports[port.index()].count_drop(&DroppedFrame {
                     reason: DropReason::PortFlushed,
                     port,
                     tc: frame.tc,
@@ -74,7 +74,7 @@ impl Switch {
     }
 
     /// Updates LAGs, interfaces, routes and load balancing after a link, LAG or interface may have changed.
-    pub(super) fn update_links<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn update_links<S: FrameStore>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         self.lags
             .update_active_members(|port| self.ports[port.index()].up);
         for index in 0..self.ports.len() {
@@ -112,7 +112,12 @@ impl Switch {
     }
 
     /// Resolves the next hops of routes before the first packet needs them.
-    pub(super) fn resolve_next_hops<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn resolve_next_hops<S: FrameStore>(
+        &mut self,
+        now: Picos,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         for index in 0..self.router.interfaces().len() {
             if self.router.interfaces()[index].up {
                 for hop in self.router.next_hop_neighbours_on(InterfaceId(index as u16)) {
@@ -130,15 +135,15 @@ impl Switch {
         }
     }
 
-    fn is_attachment_up(&self, attachment: Attachment) -> bool {
+    fn is_attachment_up(&self, attachment: InterfaceAttachment) -> bool {
         match attachment {
-            Attachment::Port(port) => self.is_logical_port_up(LogicalPort(port)),
-            Attachment::Lag(lag) => self.lags.is_lag_up(usize::from(lag)),
-            Attachment::Vlan(vlan) => {
+            InterfaceAttachment::Port(port) => self.is_logical_port_up(LogicalPort(port)),
+            InterfaceAttachment::Lag(lag) => self.lags.is_lag_up(usize::from(lag)),
+            InterfaceAttachment::Vlan(vlan) => {
                 let mut members = self.vlans.members(vlan).iter();
                 members.any(|&member| self.is_logical_port_up(member))
             }
-            Attachment::Loopback => true,
+            InterfaceAttachment::Loopback => true,
         }
     }
 }

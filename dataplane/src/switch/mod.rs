@@ -34,10 +34,10 @@ use crate::config::{MarkPoint, SwitchConfig};
 use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers, TrimCounters};
 use crate::drops::DropReason;
 use crate::egress::FrameTable;
-use crate::frame::{Handle, Store};
+use crate::frame::{FrameHandle, FrameStore};
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PgId, PortId, QueueId, TimerId};
 use crate::lag::LagTable;
-use crate::mmu::{Mmu, Refusal};
+use crate::mmu::{BufferRefusal, Mmu};
 use crate::outputs::Outputs;
 use crate::pfc::set_bits;
 use crate::route::{Fib, NeighbourEntry, NeighbourId, Router};
@@ -164,7 +164,7 @@ impl Switch {
     ///
     /// # Errors
     /// Returns an error, and changes nothing, if the ports or the cell size differ.
-    pub fn apply<S: Store>(
+    pub fn apply_config<S: FrameStore>(
         &mut self,
         now: Picos,
         config: &SwitchConfig,
@@ -237,30 +237,30 @@ impl Switch {
     }
 
     /// Blocks or unblocks the queues of a port. A blocked port still sends MAC control frames.
-    pub fn set_tx_enabled<S: Store>(
+    pub fn set_tx_enabled<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
-        on: bool,
+        enabled: bool,
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        self.ports[port.index()].tx_enabled = on;
+        self.ports[port.index()].tx_enabled = enabled;
         self.try_transmit(now, port, store, outputs);
     }
 
     /// Blocks or unblocks one queue of a port. The other queues share the link as if the blocked queue were
     /// empty. A queue sends only if neither this method nor [`Switch::set_tx_enabled`] blocks it.
-    pub fn set_queue_enabled<S: Store>(
+    pub fn set_queue_enabled<S: FrameStore>(
         &mut self,
         now: Picos,
         queue: QueueId,
-        on: bool,
+        enabled: bool,
         store: &mut S,
         outputs: &mut Outputs,
     ) {
         let state = &mut self.ports[queue.port().index()];
-        match on {
+        match enabled {
             true => state.enabled_queues |= 1 << queue.number(),
             false => state.enabled_queues &= !(1 << queue.number()),
         }
@@ -271,14 +271,14 @@ impl Switch {
     ///
     /// # Errors
     /// Returns the frame if the port is down or too many control frames wait.
-    pub fn send_mac_control<S: Store>(
+    pub fn send_mac_control<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
-        frame: Handle,
+        frame: FrameHandle,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Result<(), Handle> {
+    ) -> Result<(), FrameHandle> {
         let state = &mut self.ports[port.index()];
         if !state.up || state.control.len() >= CONTROL_FRAMES_MAX {
             return Err(frame);
@@ -299,7 +299,7 @@ impl Switch {
 
     /// Keeps the link of a port idle from `from` to `until`, after the driver was too late to catch up. The
     /// time counts as transmit deficit if frames waited.
-    pub fn hold_link(&mut self, port: PortId, from: Picos, until: Picos) {
+    pub fn keep_link_idle(&mut self, port: PortId, from: Picos, until: Picos) {
         let state = &mut self.ports[port.index()];
         if state.has_frames_to_send() {
             state.tx_deficit_ps += until.since(from.max(state.free_at)).0;
@@ -320,8 +320,8 @@ impl Switch {
     }
 
     /// Starts or stops the recording of received MAC control frames at a port.
-    pub fn record_mac_control(&mut self, port: PortId, on: bool) {
-        self.control_log.set_recording(port, on);
+    pub fn set_mac_control_recording(&mut self, port: PortId, enabled: bool) {
+        self.control_log.set_recording(port, enabled);
     }
 
     /// The recorded MAC control frames, oldest first, at most [`CONTROL_RECORDS_MAX`].
@@ -331,19 +331,19 @@ impl Switch {
 
     /// Sets whether a CPU handles frames to the switch's own addresses and sends ICMP errors. Without a CPU,
     /// these frames are dropped.
-    pub fn attach_cpu(&mut self, attached: bool) {
+    pub fn set_cpu_attached(&mut self, attached: bool) {
         self.cpu_attached = attached;
     }
 
     /// Sets whether a CPU handles frames to reserved group addresses (LLDP, LACP). Otherwise these frames are
     /// dropped.
-    pub fn attach_protocols(&mut self, attached: bool) {
+    pub fn set_protocols_attached(&mut self, attached: bool) {
         self.protocols_attached = attached;
     }
 
     /// Makes `fib` the current generation of routes. Returns the previous generation, so that the caller
     /// frees its memory.
-    pub fn set_fib<S: Store>(
+    pub fn set_fib<S: FrameStore>(
         &mut self,
         now: Picos,
         fib: Arc<Fib>,
@@ -387,7 +387,7 @@ impl Switch {
     }
 
     /// The traffic counters of a port for load measurements.
-    pub fn load(&self, port: PortId) -> PortLoad {
+    pub fn port_load(&self, port: PortId) -> PortLoad {
         PortLoad {
             tx_bytes: self.ports[port.index()].counters.tx_bytes,
             queued_bytes: self.frames.port_queued_bytes(port.index()),
@@ -396,7 +396,7 @@ impl Switch {
 
     /// The priority groups whose frames wait in a queue, in the order of their first frames. This method
     /// visits every frame of the queue.
-    pub fn groups_in(&self, queue: QueueId) -> Vec<PgId> {
+    pub fn priority_groups_in(&self, queue: QueueId) -> Vec<PgId> {
         let mut groups = Vec::new();
         let fifo = &self.ports[queue.port().index()].fifos[usize::from(queue.number())];
         for group in self.frames.priority_groups_in(fifo) {
@@ -408,17 +408,17 @@ impl Switch {
     }
 
     /// Time by which transmissions of a port started late because the driver was late.
-    pub fn tx_deficit(&self, port: PortId) -> Picos {
+    pub fn transmit_deficit(&self, port: PortId) -> Picos {
         Picos(self.ports[port.index()].tx_deficit_ps)
     }
 
     /// The buffer limit that caused the latest drop of a port for `reason`.
-    pub fn last_refusal(&self, port: PortId, reason: DropReason) -> Option<Refusal> {
+    pub fn last_refusal(&self, port: PortId, reason: DropReason) -> Option<BufferRefusal> {
         self.ports[port.index()].refusals[reason as usize]
     }
 
     /// Frames dropped for one reason, on all ports and in all traffic classes.
-    pub fn dropped_for(&self, reason: DropReason) -> u64 {
+    pub fn dropped_frames_for(&self, reason: DropReason) -> u64 {
         self.ports
             .iter()
             .flat_map(|port| port.counters.drops[reason as usize])
@@ -426,8 +426,8 @@ impl Switch {
     }
 
     /// Counters of trimmed frames, summed over all ports.
-    pub fn trims(&self) -> TrimCounters {
-        let ports = self.ports.iter().map(|port| port.counters.trims());
+    pub fn trim_counters(&self) -> TrimCounters {
+        let ports = self.ports.iter().map(|port| port.counters.trim_counters());
         ports.fold(TrimCounters::default(), |sum, port| TrimCounters {
             trimmed: sum.trimmed + port.trimmed,
             sent: sum.sent + port.sent,
@@ -441,7 +441,7 @@ impl Switch {
     }
 
     /// Bit *n*: priority group *n* of this port is in XOFF.
-    pub fn xoff(&self, port: PortId) -> u8 {
+    pub fn xoff_groups(&self, port: PortId) -> u8 {
         set_bits(0xff)
             .filter(|&n| self.mmu.is_in_xoff(PgId::new(port, n as u8)))
             .fold(0, |mask, n| mask | 1 << n)
@@ -483,23 +483,23 @@ impl Switch {
     }
 
     /// True if a router interface is up: its port or LAG, or a member of its VLAN, is up.
-    pub fn interface_up(&self, interface: InterfaceId) -> bool {
+    pub fn is_interface_up(&self, interface: InterfaceId) -> bool {
         self.router.interface(interface).up
     }
 
     /// True if enough members of a LAG are up. `lag` is an index in the configuration.
-    pub fn lag_up(&self, lag: usize) -> bool {
+    pub fn is_lag_up(&self, lag: usize) -> bool {
         self.lags.is_lag_up(lag)
     }
 
     /// Number of frames that wait for a neighbour.
-    pub fn frames_held(&self) -> usize {
+    pub fn held_frames(&self) -> usize {
         self.router.neighbours.held_frames()
     }
 
     /// The port whose transmissions a timer drives. `None` for other timers. A late driver uses it to limit
     /// how much a port catches up at once.
-    pub fn transmitter_of(&self, timer: TimerId) -> Option<PortId> {
+    pub fn port_of_transmit_timer(&self, timer: TimerId) -> Option<PortId> {
         let port = timers::port_of_transmit_timer(timer).filter(|port| *port < self.ports.len());
         port.map(|port| PortId(port as u16))
     }
@@ -511,7 +511,7 @@ impl Switch {
     }
 
     /// Number of frames in queues. Each copy of a flooded frame counts.
-    pub fn frames_queued(&self) -> usize {
+    pub fn queued_frames(&self) -> usize {
         self.frames.in_use()
     }
 
@@ -519,7 +519,7 @@ impl Switch {
     ///
     /// # Panics
     /// Panics if the sums of the accounting differ.
-    pub fn check(&self) {
+    pub fn assert_consistent(&self) {
         self.mmu.assert_consistent();
     }
 }

@@ -3,28 +3,28 @@
 use super::Switch;
 use super::ingress::FrameContext;
 use crate::drops::DropReason;
-use crate::frame::Store;
+use crate::frame::FrameStore;
 use crate::ids::InterfaceId;
-use crate::outputs::{Outputs, PuntReason, Verdict};
+use crate::outputs::{ForwardingResult, Outputs, PuntReason};
 use crate::route::{HeldFrame, NeighbourAction, NeighbourId};
 use xoff_units::Picos;
 
 impl Switch {
     /// Holds a frame until its neighbour is resolved, and starts the resolution.
     #[cold]
-    pub(super) fn hold_for_neighbour<S: Store>(
+    pub(super) fn hold_for_neighbour<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
         neighbour: NeighbourId,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Verdict {
+    ) -> ForwardingResult {
         let verdict = match self
             .router
             .neighbours
             .hold_frame(neighbour, context.to_held_frame())
         {
-            Ok(()) => Verdict::Held,
+            Ok(()) => ForwardingResult::Held,
             Err(_) => self.drop_and_report(context, DropReason::UnresolvedNextHop, store, outputs),
         };
         self.resolve_neighbour(context.now, neighbour, store, outputs);
@@ -32,7 +32,7 @@ impl Switch {
     }
 
     /// Starts the resolution of a neighbour.
-    pub(super) fn resolve_neighbour<S: Store>(
+    pub(super) fn resolve_neighbour<S: FrameStore>(
         &mut self,
         now: Picos,
         neighbour: NeighbourId,
@@ -44,7 +44,7 @@ impl Switch {
     }
 
     /// Handles due neighbour timers and requests the next deadline.
-    pub(super) fn process_due_neighbours<S: Store>(
+    pub(super) fn process_due_neighbours<S: FrameStore>(
         &mut self,
         now: Picos,
         store: &mut S,
@@ -65,7 +65,7 @@ impl Switch {
 
     /// Sends one solicitation for a neighbour. If no port or frame slot is available, the next timer tries
     /// again.
-    fn send_solicitation<S: Store>(
+    fn send_solicitation<S: FrameStore>(
         &mut self,
         now: Picos,
         id: NeighbourId,
@@ -86,14 +86,19 @@ impl Switch {
             return;
         };
         question.emit(mac, known, store.prefix_mut(frame));
-        if let Err(frame) = self.send_on(now, interface, frame, store, outputs) {
+        if let Err(frame) = self.send_by_interface(now, interface, frame, store, outputs) {
             store.release(frame);
         }
     }
 
     /// Forwards the frames of neighbours that were just resolved.
     #[cold]
-    pub(super) fn forward_held_frames<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn forward_held_frames<S: FrameStore>(
+        &mut self,
+        now: Picos,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         while let Some(id) = self.found.pop() {
             for _ in 0..self.router.neighbours.held_frames_of(id) {
                 let Some(held) = self.router.neighbours.take_held_frame(id) else {
@@ -108,7 +113,7 @@ impl Switch {
 
     /// Routes a held frame again, because routes may have changed.
     #[cold]
-    fn resume_held_frame<S: Store>(
+    fn resume_held_frame<S: FrameStore>(
         &mut self,
         now: Picos,
         held: &HeldFrame,
@@ -122,7 +127,7 @@ impl Switch {
                 self.execute_decision(&mut context, decision, store, outputs);
             }
             _ => {
-                if let Err(frame) = self.originate(now, held.interface, held.frame, store, outputs) {
+                if let Err(frame) = self.originate_packet(now, held.interface, held.frame, store, outputs) {
                     store.release(frame);
                 }
             }
@@ -130,7 +135,7 @@ impl Switch {
     }
 
     /// Drops the frames that wait for a neighbour.
-    fn drop_held_frames<S: Store>(
+    fn drop_held_frames<S: FrameStore>(
         &mut self,
         now: Picos,
         id: NeighbourId,
@@ -152,7 +157,7 @@ impl Switch {
 
     /// Removes the neighbours of an interface that was removed or is down, and drops the frames that wait for
     /// them.
-    pub(super) fn remove_neighbours<S: Store>(
+    pub(super) fn remove_neighbours<S: FrameStore>(
         &mut self,
         now: Picos,
         interface: InterfaceId,

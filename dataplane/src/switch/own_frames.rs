@@ -4,9 +4,9 @@ use super::Switch;
 use super::admission::edit_tag;
 use super::ingress::FLOOD_PREFIX_BYTES;
 use crate::bridge::MacAddress;
-use crate::config::Attachment;
+use crate::config::InterfaceAttachment;
 use crate::egress::{IngressCharge, QueuedFrame};
-use crate::frame::{Handle, Store};
+use crate::frame::{FrameHandle, FrameStore};
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId, QueueId};
 use crate::outputs::Outputs;
 use crate::route::ip_header::{self, IpDestination};
@@ -23,15 +23,15 @@ impl Switch {
     ///
     /// # Errors
     /// Returns the frame if the port is down, the frame table is full, or the watchdog drops the queue.
-    pub fn inject<S: Store>(
+    pub fn inject_frame<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
         queue: u8,
-        frame: Handle,
+        frame: FrameHandle,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Result<(), Handle> {
+    ) -> Result<(), FrameHandle> {
         if !self.ports[port.index()].up || self.frames.free_entries() == 0 {
             return Err(frame);
         }
@@ -60,22 +60,22 @@ impl Switch {
     ///
     /// # Errors
     /// Returns the frame if no such port is up.
-    pub fn send_on<S: Store>(
+    pub fn send_by_interface<S: FrameStore>(
         &mut self,
         now: Picos,
         interface: InterfaceId,
-        frame: Handle,
+        frame: FrameHandle,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Result<(), Handle> {
+    ) -> Result<(), FrameHandle> {
         let Some(out) = self.router.interfaces().get(interface.index()) else {
             return Err(frame);
         };
         match out.attachment {
-            Attachment::Port(port) => {
+            InterfaceAttachment::Port(port) => {
                 self.send_by_logical_port(now, LogicalPort(port), None, frame, store, outputs)
             }
-            Attachment::Lag(lag) => self.send_by_logical_port(
+            InterfaceAttachment::Lag(lag) => self.send_by_logical_port(
                 now,
                 self.lags.logical_port_of_lag(lag),
                 None,
@@ -83,19 +83,19 @@ impl Switch {
                 store,
                 outputs,
             ),
-            Attachment::Vlan(vlan) => self.send_in_vlan(now, vlan, frame, store, outputs),
-            Attachment::Loopback => Err(frame),
+            InterfaceAttachment::Vlan(vlan) => self.send_in_vlan(now, vlan, frame, store, outputs),
+            InterfaceAttachment::Loopback => Err(frame),
         }
     }
 
-    fn send_in_vlan<S: Store>(
+    fn send_in_vlan<S: FrameStore>(
         &mut self,
         now: Picos,
         vlan: u16,
-        frame: Handle,
+        frame: FrameHandle,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Result<(), Handle> {
+    ) -> Result<(), FrameHandle> {
         let Some((destination, _)) = MacAddress::destination_and_source(store.prefix(frame)) else {
             return Err(frame);
         };
@@ -115,15 +115,15 @@ impl Switch {
         Ok(())
     }
 
-    fn send_by_logical_port<S: Store>(
+    fn send_by_logical_port<S: FrameStore>(
         &mut self,
         now: Picos,
         to: LogicalPort,
         vlan: Option<u16>,
-        frame: Handle,
+        frame: FrameHandle,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Result<(), Handle> {
+    ) -> Result<(), FrameHandle> {
         let flow_hash = parse::parse_prefix(store.prefix(frame), store.frame_len(frame) as usize).flow_hash;
         let Some(port) = self.lags.select_member(to, flow_hash) else {
             return Err(frame);
@@ -134,7 +134,7 @@ impl Switch {
             };
             edit_tag(edit, frame, ETHERNET_LEN as u8, store);
         }
-        self.inject(now, port, OWN_FRAMES_QUEUE, frame, store, outputs)
+        self.inject_frame(now, port, OWN_FRAMES_QUEUE, frame, store, outputs)
     }
 
     /// Routes a packet of the switch. `frame` begins with an untagged Ethernet header with its ethertype.
@@ -142,14 +142,14 @@ impl Switch {
     ///
     /// # Errors
     /// Returns the frame if no route exists, the packet is too long, or it is addressed to the switch itself.
-    pub fn originate<S: Store>(
+    pub fn originate_packet<S: FrameStore>(
         &mut self,
         now: Picos,
         interface: Option<InterfaceId>,
-        frame: Handle,
+        frame: FrameHandle,
         store: &mut S,
         outputs: &mut Outputs,
-    ) -> Result<(), Handle> {
+    ) -> Result<(), FrameHandle> {
         let frame_len = store.frame_len(frame);
         let prefix = store.prefix(frame);
         let parsed = parse::parse_prefix(prefix, frame_len as usize);
@@ -201,6 +201,6 @@ impl Switch {
             addresses[..6].copy_from_slice(&known.mac);
             addresses[6..].copy_from_slice(&out.mac_bytes);
         }
-        self.send_on(now, egress, frame, store, outputs)
+        self.send_by_interface(now, egress, frame, store, outputs)
     }
 }

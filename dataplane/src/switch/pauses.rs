@@ -11,7 +11,7 @@ impl Port {
     /// Updates the watchdog's view of paused queues. Returns the queues whose pause began or ended.
     fn update_paused_queues_for_watchdog(&mut self, now: Picos) -> u8 {
         let (receiver, map, counters) = (&self.receiver, &self.pfc.priority_to_queue, &self.counters);
-        let paused = receiver.paused();
+        let paused = receiver.paused_priorities();
         let queue_of = |p: usize| usize::from(map[p]) % PRIORITIES;
         let held = set_bits(paused).fold(0, |mask, p| mask | 1 << queue_of(p));
         let since = |n: usize| {
@@ -65,10 +65,10 @@ impl Switch {
 /// Pause states, for use between two calls.
 impl Switch {
     /// Bit *n*: the peer pauses priority *n* of this port, with PFC or with 802.3x PAUSE.
-    pub fn paused(&self, port: PortId) -> u8 {
+    pub fn paused_priorities(&self, port: PortId) -> u8 {
         let state = &self.ports[port.index()];
-        match state.whole_port.paused() {
-            0 => state.receiver.paused(),
+        match state.whole_port.paused_priorities() {
+            0 => state.receiver.paused_priorities(),
             _ => 0xff,
         }
     }
@@ -77,11 +77,11 @@ impl Switch {
     /// `queue`, as bit masks. A PAUSE of the whole port counts as all priorities.
     pub fn pause_maps(&self, port: PortId, pg: u8, queue: u8) -> (u8, u8) {
         let state = &self.ports[port.index()];
-        let stops = match state.pfc.global_honoured() {
+        let stops = match state.pfc.honours_global_pause() {
             true => 0xff,
             false => state.priorities_pausing_queue(usize::from(queue)),
         };
-        let signals = match state.pfc.global_generated() {
+        let signals = match state.pfc.generates_global_pause() {
             true => 0xff,
             false => state.priorities_signalling(pg),
         };

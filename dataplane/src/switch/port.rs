@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 
 use super::timers;
 use crate::bridge::MacAddress;
-use crate::config::{ClassMaps, MarkPoint, PauseModel, PortConfig, SwitchConfig, Wred};
+use crate::config::{ClassMaps, MarkPoint, PauseModel, PortConfig, SwitchConfig, WredProfile};
 use crate::counters::PortCounters;
 use crate::drops::DropReason;
-use crate::egress::{FrameQueue, FrameTable, Line, QueuedFrame, Scheduler, TokenBucket, WredMarker};
-use crate::frame::Handle;
+use crate::egress::{FrameQueue, FrameTable, LinkRate, QueuedFrame, Scheduler, TokenBucket, WredMarker};
+use crate::frame::FrameHandle;
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId};
-use crate::mmu::Refusal;
-use crate::outputs::{Deadline, Drop, Outputs};
+use crate::mmu::BufferRefusal;
+use crate::outputs::{Deadline, DroppedFrame, Outputs};
 use crate::pfc::{PauseGenerator, PauseReceiver, WHOLE_PORT, set_bits};
 use crate::watchdog::PortMonitor;
 use xoff_units::Picos;
@@ -71,20 +71,20 @@ pub(crate) struct Port {
     pub(crate) arrival_rule_queues: u8,
     /// The same for frames of lossless groups: WRED marks on arrival, or the watchdog drops.
     pub(crate) arrival_rule_queues_lossless: u8,
-    pub(crate) link: Line,
+    pub(crate) link: LinkRate,
     /// Updated with LAGs and router interfaces. See [`Switch::bind_ports`](super::Switch::bind_ports).
     pub(crate) ingress_binding: IngressBinding,
     pub(crate) mac: [u8; 6],
     /// The waiting frames of each queue.
     pub(crate) fifos: [FrameQueue; PRIORITIES],
-    pub(crate) wred: [Option<Wred>; PRIORITIES],
+    pub(crate) wred: [Option<WredProfile>; PRIORITIES],
     pub(crate) scheduler: Scheduler,
     pub(crate) classify: ClassMaps,
     pub(crate) counters: PortCounters,
     pub(crate) marker: WredMarker,
     pub(crate) shaper: Option<TokenBucket>,
     /// MAC control frames that are sent ahead of all queues.
-    pub(crate) control: VecDeque<Handle>,
+    pub(crate) control: VecDeque<FrameHandle>,
     pub(crate) generator: PauseGenerator,
     pub(crate) admin_up: bool,
     pub(crate) link_up: bool,
@@ -101,7 +101,7 @@ pub(crate) struct Port {
     /// Queues whose WRED profile marks on arrival.
     mark_on_arrival_queues: u8,
     /// The limit that caused the latest drop of each reason.
-    pub(crate) refusals: [Option<Refusal>; DropReason::COUNT],
+    pub(crate) refusals: [Option<BufferRefusal>; DropReason::COUNT],
 }
 
 impl Port {
@@ -115,7 +115,7 @@ impl Port {
             },
             mac: port.mac,
             mtu: port.mtu,
-            link: Line::new(port.link),
+            link: LinkRate::new(port.link),
             admin_up: port.admin_up,
             link_up: false,
             up: false,
@@ -160,7 +160,7 @@ impl Port {
     pub(crate) fn configure(&mut self, port: &PortConfig, mark_point: MarkPoint) {
         self.mac = port.mac;
         self.mtu = port.mtu;
-        self.link = Line::new(port.link);
+        self.link = LinkRate::new(port.link);
         self.admin_up = port.admin_up;
         self.up = self.admin_up && self.link_up;
         self.classify = port.classify;
@@ -182,7 +182,7 @@ impl Port {
             }
         };
         self.wred = core::array::from_fn(|n| port.queues[n].wred);
-        let queues_of = |says: fn(Wred) -> bool| {
+        let queues_of = |says: fn(WredProfile) -> bool| {
             let queues = set_bits(0xff).filter(|&n| self.wred[n].is_some_and(says));
             queues.fold(0, |mask, n| mask | 1 << n)
         };
@@ -240,7 +240,7 @@ impl Port {
 
     /// The priorities to pause when a priority group is in XOFF, or [`WHOLE_PORT`].
     pub(crate) fn pause_subjects_for(&self, pg: u8) -> u16 {
-        match self.pfc.global_generated() {
+        match self.pfc.generates_global_pause() {
             true => WHOLE_PORT,
             false => u16::from(self.priorities_signalling(pg)),
         }
@@ -249,7 +249,7 @@ impl Port {
     /// Updates which queues are paused. Returns true if a queue resumed.
     pub(crate) fn update_paused_queues(&mut self) -> bool {
         let before = self.paused_queues;
-        self.paused_queues = match self.whole_port.paused() {
+        self.paused_queues = match self.whole_port.paused_priorities() {
             0 => self.watchdog.paused_queues() & !self.pause_ignoring_queues,
             _ => 0xff,
         };
@@ -265,7 +265,10 @@ impl Port {
     pub(crate) fn release_pauses(&mut self, now: Picos, gone: bool) {
         let (honoured, global) = match gone {
             true => (0, 0),
-            false => (self.pfc.honoured(), u8::from(self.pfc.global_honoured())),
+            false => (
+                self.pfc.honoured_priorities(),
+                u8::from(self.pfc.honours_global_pause()),
+            ),
         };
         self.receiver.release_priorities(now, honoured);
         self.whole_port.release_priorities(now, global);
@@ -281,7 +284,7 @@ impl Port {
 
     /// Queues that have frames and are neither paused nor blocked.
     #[inline(always)]
-    pub(crate) fn sendable(&self) -> u8 {
+    pub(crate) fn sendable_queues(&self) -> u8 {
         if self.tx_enabled {
             self.backlog & self.enabled_queues & !self.paused_queues
         } else {
@@ -305,13 +308,13 @@ impl Port {
     /// True if a frame could leave now if the link were free.
     #[inline(always)]
     pub(crate) fn has_frames_to_send(&self) -> bool {
-        self.sendable() != 0 || self.has_control_frames()
+        self.sendable_queues() != 0 || self.has_control_frames()
     }
 
     /// True if a pause frame or a MAC control frame waits.
     #[inline(always)]
     pub(crate) fn has_control_frames(&self) -> bool {
-        self.generator.has_pending() || !self.control.is_empty()
+        self.generator.has_pending_frames() || !self.control.is_empty()
     }
 
     /// Requests a transmit deadline at `at`, unless an earlier or equal deadline is already requested.
@@ -396,7 +399,7 @@ impl Port {
     }
 
     fn add_control_busy_time(&mut self, mac_len: u32) -> Picos {
-        let duration = self.link.occupied(mac_len);
+        let duration = self.link.transmission_time(mac_len);
         if self.counters.tx_first_ps != u64::MAX {
             self.control_busy_ps += duration.0;
         }
@@ -411,7 +414,7 @@ impl Port {
     }
 
     #[cold]
-    pub(crate) fn count_drop(&mut self, drop: &Drop) {
+    pub(crate) fn count_drop(&mut self, drop: &DroppedFrame) {
         self.counters.drops[drop.reason as usize][usize::from(drop.tc)] += 1;
         if drop.refusal.is_some() {
             self.refusals[drop.reason as usize] = drop.refusal;

@@ -3,11 +3,11 @@
 use super::Switch;
 use super::ingress::{FLOOD_PREFIX_BYTES, ForwardingDecision, FrameContext};
 use crate::bridge::MacAddress;
-use crate::config::Attachment;
+use crate::config::InterfaceAttachment;
 use crate::drops::DropReason;
-use crate::frame::Store;
+use crate::frame::FrameStore;
 use crate::ids::{InterfaceId, LogicalPort, NextHopId};
-use crate::outputs::{Punt, PuntReason};
+use crate::outputs::{PuntReason, PuntedFrame};
 use crate::route::ip_header::{self, AddressScope, IpDestination, IpHeaderFields};
 use crate::route::{
     FibEntry, NeighbourId, NeighbourMessage, ResolvedHop, parse_arp, parse_neighbour_discovery,
@@ -35,7 +35,7 @@ impl Switch {
 
     /// Handles a frame on a routed port that is not addressed to the router's MAC address.
     #[cold]
-    pub(super) fn handle_frame_not_to_router<S: Store>(
+    pub(super) fn handle_frame_not_to_router<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
         interface: InterfaceId,
@@ -63,7 +63,7 @@ impl Switch {
     }
 
     /// Routes a frame that is addressed to the router.
-    pub(super) fn route_packet<S: Store>(
+    pub(super) fn route_packet<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
         interface: InterfaceId,
@@ -99,7 +99,7 @@ impl Switch {
     }
 
     /// Forwards a packet whose next hop has been selected. `None`: no next hop is reachable.
-    pub(super) fn forward_to_selected_hop<S: Store>(
+    pub(super) fn forward_to_selected_hop<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
         hop: Option<NextHopId>,
@@ -123,7 +123,7 @@ impl Switch {
 
     /// Handles a packet without a next hop: its destination is on a connected network, is the switch, or has
     /// no route.
-    fn route_without_next_hop<S: Store>(
+    fn route_without_next_hop<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
         interface: InterfaceId,
@@ -181,7 +181,7 @@ impl Switch {
         };
         context.rewrite = Some(LinkAddresses::new(known.mac, out.mac_bytes));
         match out.attachment {
-            Attachment::Port(port) => {
+            InterfaceAttachment::Port(port) => {
                 context.vlan = None;
                 Ok(context.forward_to(LogicalPort(port)))
             }
@@ -193,15 +193,15 @@ impl Switch {
     fn set_egress_port(
         &self,
         context: &mut FrameContext,
-        attachment: Attachment,
+        attachment: InterfaceAttachment,
         mac: MacAddress,
         heard_behind: Option<LogicalPort>,
     ) -> Result<ForwardingDecision, DropReason> {
         context.vlan = None;
         match attachment {
-            Attachment::Port(port) => Ok(context.forward_to(LogicalPort(port))),
-            Attachment::Lag(lag) => Ok(context.forward_to(self.lags.logical_port_of_lag(lag))),
-            Attachment::Vlan(vlan) => {
+            InterfaceAttachment::Port(port) => Ok(context.forward_to(LogicalPort(port))),
+            InterfaceAttachment::Lag(lag) => Ok(context.forward_to(self.lags.logical_port_of_lag(lag))),
+            InterfaceAttachment::Vlan(vlan) => {
                 context.vlan = Some(vlan);
                 let behind = self.fdb.lookup(context.now, vlan, mac);
                 let member = |port: &LogicalPort| self.vlans.members(vlan).contains(port);
@@ -210,13 +210,13 @@ impl Switch {
                     None => Ok(ForwardingDecision::Flood),
                 }
             }
-            Attachment::Loopback => Err(DropReason::NonRoutable),
+            InterfaceAttachment::Loopback => Err(DropReason::NonRoutable),
         }
     }
 
     /// Handles frames to the router that are not IP: ARP, and frames with a malformed IP header.
     #[cold]
-    fn handle_non_ip<S: Store>(
+    fn handle_non_ip<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
         interface: InterfaceId,
@@ -233,7 +233,7 @@ impl Switch {
 
     /// Handles a packet with a link-local address. Such a packet is for the router or is dropped.
     #[cold]
-    fn handle_link_local<S: Store>(
+    fn handle_link_local<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
         interface: InterfaceId,
@@ -258,7 +258,7 @@ impl Switch {
 
     /// Handles a packet to an address of the switch.
     #[cold]
-    fn deliver_to_switch<S: Store>(
+    fn deliver_to_switch<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
         interface: InterfaceId,
@@ -299,12 +299,12 @@ impl Switch {
     /// Reads a group frame in a VLAN with a router interface. The frame is flooded as well. If it asks for an
     /// address of the router, the CPU gets a copy.
     #[cold]
-    pub(super) fn learn_from_group_frame<S: Store>(
+    pub(super) fn learn_from_group_frame<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
         interface: InterfaceId,
         store: &mut S,
-        punts: &mut Vec<Punt>,
+        punts: &mut Vec<PuntedFrame>,
     ) {
         let Some(message) = parse_neighbour_message(context, store) else {
             return;
@@ -314,7 +314,7 @@ impl Switch {
             && self.router.cpu_limit.allow(context.now)
             && let Some(copy) = store.copy(context.frame, FLOOD_PREFIX_BYTES)
         {
-            punts.push(Punt {
+            punts.push(PuntedFrame {
                 port: context.from,
                 interface: Some(interface),
                 reason: PuntReason::Neighbour,
@@ -363,19 +363,19 @@ fn parse_packet(context: &FrameContext, l3: &[u8]) -> Result<IpHeaderFields, Dro
 
 /// The stored bytes from the layer 3 header on.
 #[inline(always)]
-fn l3_bytes<'a, S: Store>(context: &FrameContext, store: &'a S) -> &'a [u8] {
+fn l3_bytes<'a, S: FrameStore>(context: &FrameContext, store: &'a S) -> &'a [u8] {
     let prefix = store.prefix(context.frame);
     prefix.get(usize::from(context.parsed.l3_offset)..).unwrap_or(&[])
 }
 
-fn ethertype<S: Store>(context: &FrameContext, store: &S) -> Option<u16> {
+fn ethertype<S: FrameStore>(context: &FrameContext, store: &S) -> Option<u16> {
     let at = usize::from(context.parsed.l3_offset).checked_sub(2)?;
     let octets = store.prefix(context.frame).get(at..)?.first_chunk()?;
     Some(u16::from_be_bytes(*octets))
 }
 
 /// Parses ARP or neighbour discovery. `None` for other frames.
-fn parse_neighbour_message<S: Store>(context: &FrameContext, store: &S) -> Option<NeighbourMessage> {
+fn parse_neighbour_message<S: FrameStore>(context: &FrameContext, store: &S) -> Option<NeighbourMessage> {
     let l3 = l3_bytes(context, store);
     match (context.parsed.payload, ethertype(context, store)) {
         (Payload::Ipv6, _) => parse_neighbour_discovery(l3),

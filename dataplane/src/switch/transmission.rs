@@ -6,7 +6,7 @@ use super::timers::{self, TimerKind, TimerOwner, Timers};
 use crate::balance::LoadBalancer;
 use crate::config::MarkPoint;
 use crate::egress::{FrameTable, QueuedFrame, SchedulerDecision, SharedCharges};
-use crate::frame::{Handle, Store};
+use crate::frame::{FrameHandle, FrameStore};
 use crate::ids::{PRIORITIES, PgId, PortId, QueueId, TimerId};
 use crate::mmu::Mmu;
 use crate::outputs::{Outputs, Transmit};
@@ -23,7 +23,13 @@ impl Switch {
     /// Handles an expired deadline. `now` may be later than the requested time. The delay counts as transmit
     /// deficit if a frame could have left in that time.
     #[inline(never)] // one body for every driver, with the whole of a departure in it
-    pub fn expire<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
+    pub fn expire<S: FrameStore>(
+        &mut self,
+        now: Picos,
+        timer: TimerId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         let port = timers::port_of_transmit_timer(timer);
         let Some((index, mut transmitter)) = port.and_then(|index| Some((index, self.transmitter(index)?)))
         else {
@@ -57,7 +63,13 @@ impl Switch {
 
     /// Handles an expired deadline that does not belong to transmissions.
     #[inline(never)]
-    fn expire_other<S: Store>(&mut self, now: Picos, timer: TimerId, store: &mut S, outputs: &mut Outputs) {
+    fn expire_other<S: FrameStore>(
+        &mut self,
+        now: Picos,
+        timer: TimerId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         let (port, kind) = match self.timers.take_expired(now, timer) {
             None => return, // overtaken
             Some(TimerOwner::Port(port, kind)) => (port, kind),
@@ -89,7 +101,7 @@ impl Switch {
     /// Starts the next transmission of a port if its link is free. Otherwise requests a deadline for the end
     /// of the current transmission.
     #[inline(always)]
-    pub(super) fn try_transmit<S: Store>(
+    pub(super) fn try_transmit<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -105,7 +117,7 @@ impl Switch {
     /// Starts the next transmission of a port with a free link. The transmission was due at `due`. The time
     /// since then, as far as the link was free, counts as transmit deficit.
     #[inline(never)]
-    fn transmit_next<S: Store>(
+    fn transmit_next<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -126,7 +138,7 @@ impl Switch {
 
     /// As [`Switch::transmit_next`], with the due time of the port.
     #[inline(always)]
-    pub(super) fn transmit_next_now<S: Store>(
+    pub(super) fn transmit_next_now<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -140,7 +152,7 @@ impl Switch {
     /// Sends a frame that was just charged and finds its port [idle](Port::is_idle). The result is the same
     /// as queueing and dequeueing it.
     #[inline(never)]
-    pub(super) fn transmit_unqueued<S: Store>(
+    pub(super) fn transmit_unqueued<S: FrameStore>(
         &mut self,
         now: Picos,
         id: QueueId,
@@ -195,7 +207,7 @@ impl Switch {
 
     /// As [`Switch::try_transmit`], for MAC control frames only. Called where only the link can hold up data
     /// frames, so that transmissions do not nest.
-    pub(super) fn try_transmit_control<S: Store>(
+    pub(super) fn try_transmit_control<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -228,7 +240,7 @@ impl Switch {
 
     /// Sends XON for the groups in `self.resumed`.
     #[cold]
-    pub(super) fn resume_groups<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn resume_groups<S: FrameStore>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         for index in 0..self.resumed.len() {
             let pg = self.resumed[index];
             let xoff_subjects = self.xoff_subjects(pg.port());
@@ -242,7 +254,7 @@ impl Switch {
 
     /// Sends a pause frame, or otherwise a MAC control frame.
     #[cold]
-    fn transmit_control<S: Store>(
+    fn transmit_control<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -250,7 +262,7 @@ impl Switch {
         outputs: &mut Outputs,
     ) -> bool {
         let state = &mut self.ports[port.index()];
-        if state.generator.has_pending() {
+        if state.generator.has_pending_frames() {
             return self.transmit_pause(now, port, store, outputs);
         }
         let Some(frame) = state.control.pop_front() else {
@@ -263,7 +275,7 @@ impl Switch {
     }
 
     #[cold]
-    fn transmit_pause<S: Store>(
+    fn transmit_pause<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -309,7 +321,7 @@ impl PortTransmitter<'_> {
     /// Sends the next frame of a port with a free link, if a queue may send. Groups that may resume are added
     /// to `resumed`.
     #[inline(always)]
-    fn transmit_queued<S: Store>(
+    fn transmit_queued<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -318,7 +330,7 @@ impl PortTransmitter<'_> {
         outputs: &mut Outputs,
     ) {
         let state = &mut *self.state;
-        let sendable = state.sendable();
+        let sendable = state.sendable_queues();
         let queue = match select_queue(state, self.frames, sendable, now, self.pipeline_latency) {
             SchedulerDecision::Queue(queue) => queue % PRIORITIES,
             SchedulerDecision::Wait(Picos::NEVER) => return,
@@ -383,7 +395,12 @@ struct LinkTransmitter<'a> {
 impl LinkTransmitter<'_> {
     /// Decides about the ECN mark, counts the frame, and puts it on the link.
     #[inline(always)]
-    fn transmit<S: Store>(&mut self, departure: DepartingFrame<'_>, store: &mut S, outputs: &mut Outputs) {
+    fn transmit<S: FrameStore>(
+        &mut self,
+        departure: DepartingFrame<'_>,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         let state = &mut *self.state;
         let DepartingFrame { now, id, frame, .. } = departure;
         let (port, queue) = (id.port(), usize::from(id.number()));
@@ -395,7 +412,7 @@ impl LinkTransmitter<'_> {
                 let header = (frame.l3_offset, frame.payload);
                 mark_ce(state, queue, handle, mac_len, header, store)
             };
-        let duration = state.link.occupied(mac_len);
+        let duration = state.link.transmission_time(mac_len);
         state.count_departure(now, queue, frame, duration);
         if self.balance.measures_load() {
             let wire_len = state.link.timing().wire_len(mac_len);
@@ -421,13 +438,13 @@ impl LinkTransmitter<'_> {
 
 /// A frame that is put on the link.
 struct LinkFrame {
-    frame: Handle,
+    frame: FrameHandle,
     duration: Picos,
     marked: bool,
 }
 
 impl LinkFrame {
-    fn control(frame: Handle, duration: Picos) -> LinkFrame {
+    fn control(frame: FrameHandle, duration: Picos) -> LinkFrame {
         LinkFrame {
             frame,
             duration,
@@ -516,10 +533,10 @@ fn release_cells(
 /// Marks a frame CE and counts it. Returns false if the frame has no ECN field. `header` is the offset and
 /// kind of the layer 3 header.
 #[inline(never)]
-pub(super) fn mark_ce<S: Store>(
+pub(super) fn mark_ce<S: FrameStore>(
     state: &mut Port,
     queue: usize,
-    frame: Handle,
+    frame: FrameHandle,
     mac_len: u32,
     (l3_offset, payload): (u8, Payload),
     store: &mut S,

@@ -19,10 +19,10 @@ use super::port::Port;
 use crate::bridge::VlanTagAction;
 use crate::config::{AclTable, SwitchConfig, TrimDscp, TrimQueue};
 use crate::drops::DropReason;
-use crate::frame::{Handle, Store};
+use crate::frame::{FrameHandle, FrameStore};
 use crate::ids::{PRIORITIES, QueueId};
-use crate::mmu::{EgressPlan, Refusal};
-use crate::outputs::Drop;
+use crate::mmu::{BufferRefusal, EgressPlan};
+use crate::outputs::DroppedFrame;
 use xoff_wire::parse::Payload;
 use xoff_wire::vlan::TAG_LEN;
 use xoff_wire::{IPV6_LEN, rewrite};
@@ -106,13 +106,13 @@ impl Switch {
     /// # Errors
     /// Returns the drop otherwise.
     #[cold]
-    pub(super) fn try_trim<S: Store>(
+    pub(super) fn try_trim<S: FrameStore>(
         &mut self,
         context: &FrameContext,
         target: &mut EgressTarget,
-        refusal: Refusal,
+        refusal: BufferRefusal,
         store: &S,
-    ) -> Result<EgressPlan, Drop> {
+    ) -> Result<EgressPlan, DroppedFrame> {
         let l3 = store.prefix(context.frame);
         let l3 = l3.get(usize::from(context.parsed.l3_offset)..).unwrap_or(&[]);
         let payload = context.parsed.payload;
@@ -149,7 +149,7 @@ impl Switch {
             Err(refusal) => {
                 count_trimmed(egress, trim);
                 egress.counters.queues[target.queue].dropped_trim_packets += 1;
-                Err(Drop {
+                Err(DroppedFrame {
                     mac_len,
                     refusal,
                     ..context.drop_at_port(target.to, DropReason::TrimDropped)
@@ -177,7 +177,7 @@ impl Switch {
 
     /// Truncates a frame after all other edits, and counts it.
     #[cold]
-    pub(super) fn trim_frame<S: Store>(
+    pub(super) fn trim_frame<S: FrameStore>(
         &mut self,
         target: &EgressTarget,
         trim: TrimPlan,
@@ -189,8 +189,8 @@ impl Switch {
     }
 }
 
-fn truncate_packet<S: Store>(
-    frame: Handle,
+fn truncate_packet<S: FrameStore>(
+    frame: FrameHandle,
     trim: TrimPlan,
     (l3_offset, payload): (u8, Payload),
     store: &mut S,

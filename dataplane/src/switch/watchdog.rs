@@ -4,11 +4,13 @@ use super::Switch;
 use super::port::Port;
 use crate::config::{PortWatchdog, SwitchConfig, WatchdogAction, WatchdogConfig};
 use crate::drops::DropReason;
-use crate::frame::Store;
+use crate::frame::FrameStore;
 use crate::ids::{PRIORITIES, PortId, QueueId};
 use crate::outputs::{Outputs, SwitchEvent, SwitchEventKind};
 use crate::pfc::set_bits;
-use crate::watchdog::{PollSchedule, QueueSample, QueueState, StormCounters, WatchdogStats, WatchdogStatus};
+use crate::watchdog::{
+    PollSchedule, QueueSample, StormCounters, WatchdogStats, WatchdogStatus, WatchedQueueState,
+};
 use xoff_units::Picos;
 
 /// Watchdog state that is common to all ports.
@@ -38,7 +40,7 @@ impl Port {
     /// The priority groups of the honoured priorities that stop these queues.
     pub(super) fn priority_groups_of_queues(&self, queues: u8) -> u8 {
         set_bits(queues)
-            .flat_map(|n| set_bits(self.priorities_pausing_queue(n) & self.pfc.honoured()))
+            .flat_map(|n| set_bits(self.priorities_pausing_queue(n) & self.pfc.honoured_priorities()))
             .fold(0, |mask, p| {
                 mask | 1 << (self.pfc.priority_to_pg[p] % PRIORITIES as u8)
             })
@@ -72,7 +74,7 @@ impl Port {
 impl Switch {
     /// Polls every watched queue.
     #[cold]
-    pub(super) fn poll_watchdog<S: Store>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
+    pub(super) fn poll_watchdog<S: FrameStore>(&mut self, now: Picos, store: &mut S, outputs: &mut Outputs) {
         if self.watchdog.config.big_red_switch {
             return;
         }
@@ -93,7 +95,7 @@ impl Switch {
     }
 
     /// Polls a queue. Returns true if the next poll is needed.
-    fn poll_queue<S: Store>(
+    fn poll_queue<S: FrameStore>(
         &mut self,
         now: Picos,
         queue: QueueId,
@@ -116,7 +118,10 @@ impl Switch {
         watch.close_interval(&sample);
         let paused_time = watch.paused_without_progress(&sample, self.watchdog.config.rule);
         let paused_time = paused_time.filter(|span| *span >= config.detection);
-        match (state.watchdog.queue_state(n) == QueueState::Stormed, paused_time) {
+        match (
+            state.watchdog.queue_state(n) == WatchedQueueState::Stormed,
+            paused_time,
+        ) {
             (false, Some(paused)) => self.begin_storm(now, queue, config.action, paused, store, outputs),
             (false, None) => return state.watchdog.queues[n].can_become_stormed(),
             (true, _) => {
@@ -137,7 +142,7 @@ impl Switch {
         ends && sample.last_xoff_at != Picos::NEVER
     }
 
-    fn begin_storm<S: Store>(
+    fn begin_storm<S: FrameStore>(
         &mut self,
         now: Picos,
         queue: QueueId,
@@ -146,7 +151,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) {
-        self.change_queue_state(now, queue, QueueState::Stormed);
+        self.change_queue_state(now, queue, WatchedQueueState::Stormed);
         outputs.events.push(SwitchEvent {
             at: now,
             kind: SwitchEventKind::StormDetected {
@@ -155,17 +160,17 @@ impl Switch {
                 paused,
             },
         });
-        self.enforce_watchdog(now, queue.port(), store, outputs);
+        self.apply_watchdog_to_port(now, queue.port(), store, outputs);
     }
 
-    fn end_storm<S: Store>(&mut self, now: Picos, queue: QueueId, store: &mut S, outputs: &mut Outputs) {
-        self.change_queue_state(now, queue, QueueState::Watched);
+    fn end_storm<S: FrameStore>(&mut self, now: Picos, queue: QueueId, store: &mut S, outputs: &mut Outputs) {
+        self.change_queue_state(now, queue, WatchedQueueState::Watched);
         push_restored_event(now, queue, outputs);
-        self.enforce_watchdog(now, queue.port(), store, outputs);
+        self.apply_watchdog_to_port(now, queue.port(), store, outputs);
     }
 
     /// Ends the storms of a port whose link went down.
-    pub(super) fn end_storms_of_port<S: Store>(
+    pub(super) fn end_storms_of_port<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -178,7 +183,7 @@ impl Switch {
     }
 
     /// Sets the watchdog state of a queue and updates its statistics.
-    fn change_queue_state(&mut self, now: Picos, queue: QueueId, new_state: QueueState) {
+    fn change_queue_state(&mut self, now: Picos, queue: QueueId, new_state: WatchedQueueState) {
         let n = usize::from(queue.number());
         let state = &mut self.ports[queue.port().index()];
         let counters = state.storm_counters(n);
@@ -187,20 +192,30 @@ impl Switch {
         let account = &mut watch.storm_accounts[n];
         match before {
             before if before == new_state => return,
-            QueueState::Stormed | QueueState::BigRedSwitch => account.end(now, counters),
-            QueueState::Watched | QueueState::Unwatched => {}
+            WatchedQueueState::Stormed | WatchedQueueState::BigRedSwitch => {
+                account.end_counting(now, counters)
+            }
+            WatchedQueueState::Watched | WatchedQueueState::Unwatched => {}
         }
         match new_state {
-            QueueState::Stormed => account.begin(WatchdogStatus::Stormed, now, counters),
-            QueueState::BigRedSwitch => account.begin(WatchdogStatus::BigRedSwitch, now, counters),
-            QueueState::Watched => watch.queues[n].ignore_pauses_before(now),
-            QueueState::Unwatched => {}
+            WatchedQueueState::Stormed => account.begin_counting(WatchdogStatus::Stormed, now, counters),
+            WatchedQueueState::BigRedSwitch => {
+                account.begin_counting(WatchdogStatus::BigRedSwitch, now, counters)
+            }
+            WatchedQueueState::Watched => watch.queues[n].ignore_pauses_before(now),
+            WatchedQueueState::Unwatched => {}
         }
         watch.set_state(n, new_state);
     }
 
     /// Applies the watchdog states of a port: drops queues, ignores pauses, and starts transmissions.
-    fn enforce_watchdog<S: Store>(&mut self, now: Picos, port: PortId, store: &mut S, outputs: &mut Outputs) {
+    fn apply_watchdog_to_port<S: FrameStore>(
+        &mut self,
+        now: Picos,
+        port: PortId,
+        store: &mut S,
+        outputs: &mut Outputs,
+    ) {
         self.ports[port.index()].apply_watchdog_state();
         let state = &self.ports[port.index()];
         for n in set_bits(state.dropping_queues & state.backlog) {
@@ -212,7 +227,7 @@ impl Switch {
     }
 
     /// Drops the frames that wait in a queue.
-    fn discard_queue<S: Store>(&mut self, queue: QueueId, store: &mut S) {
+    fn discard_queue<S: FrameStore>(&mut self, queue: QueueId, store: &mut S) {
         let n = usize::from(queue.number());
         while let Some(frame) = self.remove_queue_head(queue) {
             self.release_frame_cells(&frame, queue);
@@ -241,7 +256,7 @@ impl Switch {
 
     /// Applies a new configuration after the ports have applied it. A storm of a queue that is still watched
     /// continues with the new action and times. Other storms end.
-    pub(super) fn configure_watchdog<S: Store>(
+    pub(super) fn configure_watchdog<S: FrameStore>(
         &mut self,
         now: Picos,
         config: &SwitchConfig,
@@ -263,7 +278,7 @@ impl Switch {
         }
         for (index, port) in config.ports.iter().enumerate() {
             self.configure_port_watchdog(now, PortId(index as u16), port.watchdog, outputs);
-            self.enforce_watchdog(now, PortId(index as u16), store, outputs);
+            self.apply_watchdog_to_port(now, PortId(index as u16), store, outputs);
         }
         let poll_schedule = &self.watchdog.poll_schedule;
         if !on && self.ports.iter().any(|state| state.watchdog.needs_poll()) {
@@ -283,10 +298,10 @@ impl Switch {
             let queue = QueueId::new(port, n as u8);
             let before = self.ports[port.index()].watchdog.queue_state(n);
             let new_state = match before {
-                _ if watched & (1 << n) == 0 => QueueState::Unwatched,
-                _ if self.watchdog.config.big_red_switch => QueueState::BigRedSwitch,
-                QueueState::Stormed => QueueState::Stormed,
-                _ => QueueState::Watched,
+                _ if watched & (1 << n) == 0 => WatchedQueueState::Unwatched,
+                _ if self.watchdog.config.big_red_switch => WatchedQueueState::BigRedSwitch,
+                WatchedQueueState::Stormed => WatchedQueueState::Stormed,
+                _ => WatchedQueueState::Watched,
             };
             // The queue may have other priority groups now. The counts of the old groups are already
             // included.
@@ -294,7 +309,7 @@ impl Switch {
             let counters = state.storm_counters(n);
             state.watchdog.storm_accounts[n].restart_counts_from(counters);
             self.change_queue_state(now, queue, new_state);
-            if before == QueueState::Stormed && new_state != QueueState::Stormed {
+            if before == WatchedQueueState::Stormed && new_state != WatchedQueueState::Stormed {
                 push_restored_event(now, queue, outputs);
             }
         }
@@ -336,7 +351,7 @@ impl Switch {
         for state in &mut self.ports {
             for n in 0..PRIORITIES {
                 let counters = state.storm_counters(n);
-                state.watchdog.storm_accounts[n].clear(counters);
+                state.watchdog.storm_accounts[n].clear_statistics(counters);
             }
         }
     }

@@ -38,6 +38,6 @@ mod queue;
 mod statistics;
 
 pub(crate) use poll_schedule::PollSchedule;
-pub(crate) use port::{PortMonitor, QueueState};
+pub(crate) use port::{PortMonitor, WatchedQueueState};
 pub(crate) use queue::QueueSample;
 pub use statistics::{StormCounters, WatchdogStats, WatchdogStatus};

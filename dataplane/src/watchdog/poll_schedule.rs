@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn no_interval_is_too_short_and_no_time_too_late() {
+    fn interval_has_a_minimum_and_times_saturate() {
         let grid = PollSchedule::new(Picos::ZERO, Picos::ZERO);
         assert_eq!(grid.next_after(Picos::ZERO), POLL_MIN);
         assert_eq!(grid.next_after(Picos::NEVER), Picos::NEVER);

@@ -9,7 +9,7 @@ use xoff_units::Picos;
 
 /// State of a queue in the watchdog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QueueState {
+pub(crate) enum WatchedQueueState {
     /// The queue is not watched.
     Unwatched,
     /// The queue is watched and is not in a storm.
@@ -56,25 +56,25 @@ impl PortMonitor {
     }
 
     /// The state of a queue.
-    pub(crate) fn queue_state(&self, queue: usize) -> QueueState {
+    pub(crate) fn queue_state(&self, queue: usize) -> WatchedQueueState {
         let bit = 1 << queue;
         match () {
-            () if self.big_red_switched & bit != 0 => QueueState::BigRedSwitch,
-            () if self.stormed & bit != 0 => QueueState::Stormed,
-            () if self.watched_queues() & bit != 0 => QueueState::Watched,
-            () => QueueState::Unwatched,
+            () if self.big_red_switched & bit != 0 => WatchedQueueState::BigRedSwitch,
+            () if self.stormed & bit != 0 => WatchedQueueState::Stormed,
+            () if self.watched_queues() & bit != 0 => WatchedQueueState::Watched,
+            () => WatchedQueueState::Unwatched,
         }
     }
 
     /// Sets the state of a queue.
-    pub(crate) fn set_state(&mut self, queue: usize, state: QueueState) {
+    pub(crate) fn set_state(&mut self, queue: usize, state: WatchedQueueState) {
         let bit = 1 << queue;
         self.stormed &= !bit;
         self.big_red_switched &= !bit;
         match state {
-            QueueState::Stormed => self.stormed |= bit,
-            QueueState::BigRedSwitch => self.big_red_switched |= bit,
-            QueueState::Unwatched | QueueState::Watched => {}
+            WatchedQueueState::Stormed => self.stormed |= bit,
+            WatchedQueueState::BigRedSwitch => self.big_red_switched |= bit,
+            WatchedQueueState::Unwatched | WatchedQueueState::Watched => {}
         }
     }
 

@@ -82,7 +82,7 @@ pub(crate) struct StormAccount {
 impl StormAccount {
     /// Begins a storm or a period of the big red switch. `counters` are the current counters of the queue and
     /// its groups.
-    pub(crate) fn begin(&mut self, status: WatchdogStatus, now: Picos, counters: StormCounters) {
+    pub(crate) fn begin_counting(&mut self, status: WatchdogStatus, now: Picos, counters: StormCounters) {
         self.stats.status = status;
         self.stats.last = StormCounters::default();
         self.counted_until = Some(counters);
@@ -93,7 +93,7 @@ impl StormAccount {
     }
 
     /// Ends the storm or the period of the big red switch.
-    pub(crate) fn end(&mut self, now: Picos, counters: StormCounters) {
+    pub(crate) fn end_counting(&mut self, now: Picos, counters: StormCounters) {
         self.add_counts(counters);
         self.counted_until = None;
         if self.stats.status == WatchdogStatus::Stormed {
@@ -131,7 +131,7 @@ impl StormAccount {
     }
 
     /// Clears the statistics. A current storm continues and still counts as detected.
-    pub(crate) fn clear(&mut self, counters: StormCounters) {
+    pub(crate) fn clear_statistics(&mut self, counters: StormCounters) {
         let status = self.stats.status;
         let stormed = status == WatchdogStatus::Stormed;
         self.stats = WatchdogStats {

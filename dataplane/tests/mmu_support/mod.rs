@@ -1,16 +1,17 @@
-//! A switch configuration of which only what concerns buffers matters.
+//! Switch configurations for buffer tests.
 #![allow(dead_code, reason = "each test crate uses its part")]
 
 pub(crate) mod reference;
 
 use xoff_dataplane::config::{
-    BalancingConfig, Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig,
-    PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
-    WatchdogConfig,
+    BalancingConfig, BridgingConfig, BufferProfile, BufferThreshold, ClassMaps, GlobalPause, MarkPoint,
+    PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, SchedulingMode,
+    SwitchConfig, TrustMode, WatchdogConfig,
 };
 use xoff_dataplane::{LinkTiming, Picos};
 
-/// `ports` ports without pools; every group and queue has profile 0, no port signals anything.
+/// A configuration with `ports` ports and no pools. All groups and queues have profile 0, and no port sends
+/// PFC.
 pub(crate) fn switch(ports: usize) -> SwitchConfig {
     SwitchConfig {
         name: "mmu".into(),
@@ -27,7 +28,7 @@ pub(crate) fn switch(ports: usize) -> SwitchConfig {
         profiles: Vec::new(),
         port_profiles: Vec::new(),
         lags: Vec::new(),
-        bridging: Bridging::Transparent,
+        bridging: BridgingConfig::Transparent,
         routing: RoutingConfig::default(),
         balancing: BalancingConfig::default(),
         watchdog: WatchdogConfig::default(),
@@ -44,7 +45,7 @@ fn port(index: usize) -> PortConfig {
         link: LinkTiming::ethernet(1_000),
         tpid: 0x8100,
         classify: ClassMaps {
-            trust: Trust::Dscp,
+            trust: TrustMode::Dscp,
             dscp_to_tc: [0; 64],
             dot1p_to_tc: [0; 8],
             tc_to_queue: [0; 16],
@@ -66,7 +67,7 @@ fn port(index: usize) -> PortConfig {
         pgs: [0; 8],
         queues: [QueueConfig {
             profile: 0,
-            schedule: Schedule::Strict,
+            schedule: SchedulingMode::Strict,
             shaper: None,
             wred: None,
         }; 8],
@@ -85,7 +86,7 @@ pub(crate) fn pool(name: &str, side: PoolSide, size_bytes: u64, xoff_bytes: u64)
 }
 
 /// A profile without reserve, headroom and resume thresholds.
-pub(crate) fn profile(pool: u16, threshold: Threshold) -> BufferProfile {
+pub(crate) fn profile(pool: u16, threshold: BufferThreshold) -> BufferProfile {
     BufferProfile {
         name: format!("pool {pool} {threshold:?}"),
         pool,
@@ -98,8 +99,9 @@ pub(crate) fn profile(pool: u16, threshold: Threshold) -> BufferProfile {
     }
 }
 
-/// Cells of one byte, two ports, an ingress pool of 100 with `headroom_pool`, an egress pool of 100; all groups
-/// have `group`, all queues a reserve of 2 and a dynamic threshold of 2^0.
+/// Two ports with cells of one byte, an ingress pool of 100 cells with `headroom_pool`, and an egress pool of
+/// 100 cells. All groups have the profile `group`. All queues have 2 reserved cells and a dynamic threshold
+/// of 2^0.
 pub(crate) fn config(headroom_pool: u64, group: BufferProfile) -> SwitchConfig {
     let mut config = switch(2);
     config.pools = vec![
@@ -108,7 +110,7 @@ pub(crate) fn config(headroom_pool: u64, group: BufferProfile) -> SwitchConfig {
     ];
     let queue = BufferProfile {
         size_bytes: 2,
-        ..profile(1, Threshold::Dynamic(0))
+        ..profile(1, BufferThreshold::Dynamic(0))
     };
     config.profiles = vec![group, queue];
     for port in &mut config.ports {
@@ -117,13 +119,13 @@ pub(crate) fn config(headroom_pool: u64, group: BufferProfile) -> SwitchConfig {
     config
 }
 
-/// Reserve 5, threshold 2^0, headroom 10, resume 3 under the XOFF point.
+/// Reserve 5, threshold 2^0, headroom 10, XON 3 cells below the XOFF point.
 pub(crate) fn lossless() -> BufferProfile {
     BufferProfile {
         size_bytes: 5,
         xoff_bytes: 10,
         xon_offset_bytes: 3,
         trim: false,
-        ..profile(0, Threshold::Dynamic(0))
+        ..profile(0, BufferThreshold::Dynamic(0))
     }
 }

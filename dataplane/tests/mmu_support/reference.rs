@@ -1,10 +1,10 @@
-//! An MMU that is obvious and slow: every cell by itself, every sum added up when it is needed, the XOFF point
-//! found by trying. It shares the configuration types with the implementation, and nothing else.
+//! A simple, slow model of the MMU. It charges cell by cell, computes every sum when it is needed, and finds
+//! the XOFF point by trial. It shares only the configuration types with the implementation.
 
-use xoff_dataplane::config::{BufferProfile, PoolConfig, SwitchConfig, Threshold};
-use xoff_dataplane::counters::{Gauge, PgBuffers, PoolBuffers, QueueBuffers};
+use xoff_dataplane::config::{BufferProfile, BufferThreshold, PoolConfig, SwitchConfig};
+use xoff_dataplane::counters::{Occupancy, PgBuffers, PoolBuffers, QueueBuffers};
 
-/// What one user holds, and the most it held.
+/// The use of one group or queue, and its watermarks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Held {
     pub(crate) reserved: i64,
@@ -32,12 +32,12 @@ pub(crate) struct Reference {
     config: SwitchConfig,
     pub(crate) groups: Vec<Held>,
     pub(crate) queues: Vec<Held>,
-    /// Peaks of shared and headroom, per configured pool.
+    /// Watermarks of shared and headroom, for each configured pool.
     pool_peaks: Vec<(i64, i64)>,
 }
 
-fn gauge(current: i64, peak: i64) -> Gauge {
-    Gauge {
+fn gauge(current: i64, peak: i64) -> Occupancy {
+    Occupancy {
         current_cells: current as u32,
         peak_cells: peak as u32,
     }
@@ -89,7 +89,7 @@ impl Reference {
         &self.config.pools[usize::from(profile.pool)]
     }
 
-    /// Shared cells in use of a pool.
+    /// Shared cells of a pool in use.
     fn shared(&self, pool: usize) -> i64 {
         let of_pool = |profile: Option<&BufferProfile>| profile.is_some_and(|p| usize::from(p.pool) == pool);
         let groups = (0..self.groups.len()).filter(|&g| of_pool(self.group_profile(g)));
@@ -98,7 +98,7 @@ impl Reference {
             + queues.map(|q| self.queues[q].shared).sum::<i64>()
     }
 
-    /// Headroom cells in use of a pool.
+    /// Headroom cells of a pool in use.
     fn headroom(&self, pool: usize) -> i64 {
         let of_pool = |g: &usize| {
             self.group_profile(*g)
@@ -114,19 +114,19 @@ impl Reference {
         self.whole(self.pool(profile).size_bytes) - self.shared(usize::from(profile.pool))
     }
 
-    /// The limit of shared use while `free` cells are free.
+    /// The shared limit while `free` cells are free.
     fn limit(&self, profile: &BufferProfile, free: i64) -> i64 {
         let free = free.max(0);
         match profile.threshold {
-            Threshold::Dynamic(n) if n >= 0 => free * 2_i64.pow(n as u32),
-            Threshold::Dynamic(n) => free / 2_i64.pow(-n as u32),
-            Threshold::Static(0) => i64::MAX,
-            Threshold::Static(bytes) => self.whole(bytes),
-            Threshold::Hpcc { .. } => unreachable!("that rule has a reference of its own"),
+            BufferThreshold::Dynamic(n) if n >= 0 => free * 2_i64.pow(n as u32),
+            BufferThreshold::Dynamic(n) => free / 2_i64.pow(-n as u32),
+            BufferThreshold::Static(0) => i64::MAX,
+            BufferThreshold::Static(bytes) => self.whole(bytes),
+            BufferThreshold::Hpcc { .. } => unreachable!("that rule has a reference of its own"),
         }
     }
 
-    /// What a port's profile list says of a pool, unless that is no limit.
+    /// The profile of the port's profile list for a pool. `None` if it does not limit.
     fn port_profile(&self, port: usize, pool: u16) -> Option<&BufferProfile> {
         let mut listed = self.config.port_profiles.iter();
         let entry = listed.find(|entry| {
@@ -134,13 +134,13 @@ impl Reference {
         })?;
         let profile = &self.config.profiles[usize::from(entry.profile)];
         let unlimited = match profile.threshold {
-            Threshold::Dynamic(n) => n >= 6,
-            fixed => fixed == Threshold::Static(0),
+            BufferThreshold::Dynamic(n) => n >= 6,
+            fixed => fixed == BufferThreshold::Static(0),
         };
         (!unlimited).then_some(profile)
     }
 
-    /// Shared cells of a pool that a port's groups and queues hold together.
+    /// Shared cells of a pool that the groups and queues of a port use.
     fn port_shared(&self, port: usize, pool: u16) -> i64 {
         let of_pool = |profile: Option<&BufferProfile>| profile.is_some_and(|p| p.pool == pool);
         let groups = (port * 8..port * 8 + 8).filter(|&g| of_pool(self.group_profile(g)));
@@ -149,8 +149,8 @@ impl Reference {
             + queues.map(|q| self.queues[q].shared).sum::<i64>()
     }
 
-    /// Whether a user of `profile` at `port` is at its limit or the port's, if it held `shared` cells, `free` were free
-    /// and the port held `port_shared`.
+    /// True if a user of `profile` at `port` is at its limit or the port limit, with `shared` cells of its
+    /// own, `free` free cells and `port_shared` cells of the port.
     fn at_limit(
         &self,
         port: usize,
@@ -163,7 +163,7 @@ impl Reference {
             return shared >= self.limit(profile, free);
         };
         let port_limit = self.limit(of_port, free);
-        let dynamic = |profile: &BufferProfile| matches!(profile.threshold, Threshold::Dynamic(_));
+        let dynamic = |profile: &BufferProfile| matches!(profile.threshold, BufferThreshold::Dynamic(_));
         let mine = if dynamic(profile) && dynamic(of_port) {
             self.limit(profile, port_limit - port_shared)
         } else {
@@ -192,10 +192,10 @@ impl Reference {
         let Some(port) = self.config.ports.get(group / 8) else {
             return false;
         };
-        self.lossless(group) || port.pfc.signals((group % 8) as u8)
+        self.lossless(group) || port.pfc.signals_priority_group((group % 8) as u8)
     }
 
-    /// Charges one cell to a group; false: there is no place for it.
+    /// Charges one cell to a group. Returns false if no cell is available.
     fn charge_cell(&mut self, group: usize, declared: bool) -> bool {
         let Some(profile) = self.group_profile(group).cloned() else {
             return false;
@@ -226,7 +226,7 @@ impl Reference {
         self.at_limit(group / 8, profile, self.groups[group].shared, free, port_shared)
     }
 
-    /// Whether what a group holds is XOFF.
+    /// True if the use of the group meets the XOFF condition.
     fn congested(&self, group: usize) -> bool {
         let held = &self.groups[group];
         self.group_profile(group).is_some_and(|profile| {
@@ -236,7 +236,7 @@ impl Reference {
         })
     }
 
-    /// Charges a frame. `None`: dropped; `Some(true)`: the group has gone to XOFF.
+    /// Charges a frame. `None`: dropped. `Some(true)`: the group entered XOFF.
     pub(crate) fn arrive(&mut self, group: usize, cells: u32) -> Option<bool> {
         let before = self.groups[group];
         let mut declared = before.xoff;
@@ -260,7 +260,7 @@ impl Reference {
         Some(enters)
     }
 
-    /// Takes a frame back that has just arrived, without a trace (the other side refused it).
+    /// Undoes the charge of a frame that the other side refused.
     pub(crate) fn undo(&mut self, group: usize, before: Held, peaks: &[(i64, i64)]) {
         self.groups[group] = before;
         self.pool_peaks.copy_from_slice(peaks);
@@ -270,7 +270,7 @@ impl Reference {
         self.pool_peaks.clone()
     }
 
-    /// Charges a frame to a queue; false: refused.
+    /// Charges a frame to a queue. Returns false if the queue refuses.
     pub(crate) fn enqueue(&mut self, queue: usize, cells: u32, lossless: bool) -> bool {
         let before = self.queues[queue];
         let profile = self.queue_profile(queue).cloned();
@@ -306,7 +306,7 @@ impl Reference {
         *peaks = (peaks.0.max(shared), peaks.1.max(headroom));
     }
 
-    /// Releases a frame; the groups that resume by it.
+    /// Releases a frame. Returns the groups that resume.
     pub(crate) fn release(&mut self, group: usize, cells: u32) -> Vec<usize> {
         let held = &mut self.groups[group];
         for _ in 0..cells {
@@ -326,7 +326,7 @@ impl Reference {
         self.resume(|other| pools[other] == pools[group])
     }
 
-    /// Looks at all groups in XOFF that are `concerned`; the ones that resume.
+    /// Checks the `concerned` groups in XOFF. Returns the groups that resume.
     fn resume(&mut self, concerned: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut resumed = Vec::new();
         for group in 0..self.groups.len() {
@@ -359,9 +359,10 @@ impl Reference {
         offset > 0 && point.is_none_or(|point| held.total() <= self.reserve(profile) + point - offset)
     }
 
-    /// The smallest shared use that is XOFF, given what others hold; `None`: there is none.
+    /// The smallest shared use that meets the XOFF condition. `None` if no use does.
     fn xoff_point(&self, port: usize, profile: &BufferProfile, held: Held) -> Option<i64> {
-        if profile.threshold == Threshold::Static(0) && self.port_profile(port, profile.pool).is_none() {
+        if profile.threshold == BufferThreshold::Static(0) && self.port_profile(port, profile.pool).is_none()
+        {
             return None;
         }
         let free_without = self.free(profile) + held.shared;

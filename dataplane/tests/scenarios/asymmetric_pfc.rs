@@ -1,5 +1,5 @@
-//! Asymmetric PFC: all priorities are honoured, only the enabled ones generated. After SONiC's `pfc_asym` tests, with
-//! ingress drops for a lossless class where those speak of egress drops.
+//! Asymmetric PFC: the port honours pauses of all priorities and sends PFC only for the enabled ones. The
+//! cases follow SONiC's `pfc_asym` tests. Drops of a lossless class occur at ingress here, not at egress.
 
 use xoff_dataplane::{DropReason, Picos};
 
@@ -18,7 +18,7 @@ fn harness(asymmetric: bool) -> Harness {
     Harness::learnt(&config)
 }
 
-/// A sender that obeys nothing, at line rate, while port 1's peer holds `held` all the time.
+/// A sender at line rate without PFC, while the peer of port 1 pauses the priorities `held`.
 fn overload(harness: &mut Harness, class: u8, held: u8) {
     let pfc = Pfc {
         enable: held,

@@ -1,11 +1,11 @@
-//! Learning, forwarding, ageing.
+//! Tests of address learning, forwarding and ageing.
 
-use xoff_dataplane::{LogicalPort, Picos, Verdict};
+use xoff_dataplane::{ForwardingResult, LogicalPort, Picos};
 
 use crate::support::frames::{ethernet, mac, small};
 use crate::support::{Harness, config};
 
-/// Ports that a frame sent into `port` leaves by, now.
+/// The egress ports of a frame that arrives on `port` now.
 fn ways_out(harness: &mut Harness, port: u16, frame: &[u8]) -> Vec<u16> {
     harness.clear_sent();
     harness.receive(port, frame);
@@ -78,6 +78,6 @@ fn broadcast_and_multicast_go_everywhere_but_back() {
     }
     assert_eq!(
         harness.receive(2, &ethernet([0xff; 6], mac(2), 60)),
-        Verdict::Forwarded { copies: 3 }
+        ForwardingResult::Forwarded { copies: 3 }
     );
 }

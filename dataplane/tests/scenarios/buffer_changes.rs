@@ -1,9 +1,9 @@
-//! Thresholds, profiles, pools and maps that change while links run at their full rate: what was lossless and stays so loses
-//! nothing, and nothing that is counted starts again.
+//! Changes of thresholds, profiles, pools and maps at line rate. Classes that stay lossless lose no frame,
+//! and counters continue.
 
-use xoff_dataplane::config::{BufferProfile, NO_PROFILE, PortProfile, SwitchConfig, Threshold};
+use xoff_dataplane::config::{BufferProfile, BufferThreshold, NO_PROFILE, PortProfile, SwitchConfig};
 use xoff_dataplane::counters::PortCounters;
-use xoff_dataplane::{DropReason, PgId, Picos, PortId, Verdict};
+use xoff_dataplane::{DropReason, ForwardingResult, PgId, Picos, PortId};
 use xoff_wire::Ecn;
 
 use crate::support::frames::{small, udp};
@@ -19,7 +19,7 @@ fn cells(count: u64) -> u64 {
     count * u64::from(config::CELL)
 }
 
-/// Three senders at line rate in classes 3 and 4 to one receiver; `change` is called every half millisecond.
+/// Three senders at line rate in classes 3 and 4 to one receiver. `change` is called every 0.5 ms.
 fn under_load(mut config: SwitchConfig, mut change: impl FnMut(u64, &Harness, &mut SwitchConfig)) -> Harness {
     let mut harness = Harness::learnt(&config);
     let until = harness.now() + SPAN;
@@ -64,7 +64,7 @@ fn under_load(mut config: SwitchConfig, mut change: impl FnMut(u64, &Harness, &m
     harness
 }
 
-/// Frames received, sent, and PFC frames sent, of all ports together.
+/// Received frames, sent frames and sent PFC frames of all ports.
 fn totals(harness: &Harness) -> [u64; 3] {
     let of_ports =
         |value: fn(&PortCounters) -> u64| (0..=RECEIVER).map(|port| value(&harness.counters(port))).sum();
@@ -75,7 +75,7 @@ fn totals(harness: &Harness) -> [u64; 3] {
     ]
 }
 
-/// Most that the lossless groups of the senders held.
+/// Watermarks of the senders' lossless groups.
 fn peaks(harness: &Harness) -> Vec<u32> {
     let of_group = |port, group| {
         harness
@@ -92,7 +92,7 @@ fn peaks(harness: &Harness) -> Vec<u32> {
 fn lost_nothing(harness: &Harness, before: &[PortCounters]) {
     for port in 0..=RECEIVER {
         assert_eq!(
-            harness.counters(port).dropped(),
+            harness.counters(port).dropped_frames(),
             0,
             "port {port}: {:?}",
             harness.dropped
@@ -120,7 +120,7 @@ fn lost_nothing(harness: &Harness, before: &[PortCounters]) {
     }
     let received = harness.counters(RECEIVER).tx_packets - before[usize::from(RECEIVER)].tx_packets;
     assert_eq!(received, sent, "what was counted is what was sent");
-    // The link to the receiver was never idle: 1106 octets on the wire each.
+    // The link to the receiver was never idle. Each frame occupies 1106 bytes.
     let carried = received * 1_106 * 8 * 1_000;
     assert!(carried as f64 > 0.98 * SPAN.0 as f64, "{received} frames");
     harness.assert_empty();
@@ -132,8 +132,8 @@ fn alpha_changes_at_line_rate() {
     let harness = under_load(config::switch(4), |step, harness, config| {
         let alpha = [0, -8, 3, -2, 7, -5][step as usize % 6];
         config.profiles[config::LOSSLESS].threshold = match step % 7 {
-            6 => Threshold::Static(cells(100)),
-            _ => Threshold::Dynamic(alpha),
+            6 => BufferThreshold::Static(cells(100)),
+            _ => BufferThreshold::Dynamic(alpha),
         };
         pauses.push(totals(harness)[2]);
     });
@@ -149,7 +149,7 @@ fn profiles_change_at_line_rate() {
         xoff_bytes: cells(200),
         xon_bytes: cells(4),
         xon_offset_bytes: 0,
-        threshold: Threshold::Dynamic(-3),
+        threshold: BufferThreshold::Dynamic(-3),
         ..config.profiles[config::LOSSLESS].clone()
     };
     config.profiles.push(other);
@@ -177,7 +177,7 @@ fn pools_change_above_what_is_in_use_at_line_rate() {
             1 => cells(used * 2 + 100),
             _ => cells(4_096),
         };
-        // Private headroom becomes shared and private again; what a pool of it holds is enough for all groups.
+        // Private headroom becomes shared and private again. The pool has enough headroom for all groups.
         config.pools[config::INGRESS_POOL].xoff_bytes = if step % 4 < 2 { cells(8 * 64) } else { 0 };
     });
 }
@@ -187,7 +187,7 @@ fn maps_change_at_line_rate() {
     under_load(config::switch(4), |step, _, config| {
         let group = 3 + (step % 2) as u8;
         for port in &mut config.ports {
-            // Class 3 shares the group of class 4, and its priority says so.
+            // Class 3 uses the group of class 4, and its priority signals that group.
             port.classify.tc_to_pg[3] = group;
             port.pfc.priority_to_pg[3] = group;
         }
@@ -198,12 +198,12 @@ fn maps_change_at_line_rate() {
 fn a_second_level_comes_and_goes_at_line_rate() {
     let mut config = config::switch(4);
     let of_port = BufferProfile {
-        threshold: Threshold::Dynamic(-2),
+        threshold: BufferThreshold::Dynamic(-2),
         ..config.profiles[config::LOSSY].clone()
     };
     config.profiles.push(of_port);
     under_load(config, |step, _, config| {
-        config.profiles[4].threshold = Threshold::Dynamic([-2, 0, -4, 1][step as usize % 4]);
+        config.profiles[4].threshold = BufferThreshold::Dynamic([-2, 0, -4, 1][step as usize % 4]);
         config.port_profiles = match step % 3 {
             0 => Vec::new(),
             _ => (0..4).map(|port| PortProfile { port, profile: 4 }).collect(),
@@ -211,12 +211,12 @@ fn a_second_level_comes_and_goes_at_line_rate() {
     });
 }
 
-/// Alpha 1 for the group, alpha 1 for the port: a third of the pool, where the group alone would get half.
+/// Alpha 1 for the group and the port: one third of the pool. The group alone would get one half.
 #[test]
 fn a_port_with_a_profile_list_pauses_earlier_and_its_groups_together() {
     let mut config = config::switch(2);
     let of_port = BufferProfile {
-        threshold: Threshold::Dynamic(0),
+        threshold: BufferThreshold::Dynamic(0),
         ..config.profiles[config::LOSSY].clone()
     };
     config.profiles.push(of_port);
@@ -225,26 +225,29 @@ fn a_port_with_a_profile_list_pauses_earlier_and_its_groups_together() {
     harness.set_tx_enabled(1, false);
     // Reserve of 4, then u >= (4096 - u) - u: 1366 cells.
     harness.receive_many(4 + 1_365, 0, &small(0, 1, 3));
-    assert_eq!(harness.switch().xoff(PortId(0)), 0);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 0);
     harness.receive(0, &small(0, 1, 3));
-    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
-    // The other group finds what the port has left: its reserve, then one cell that declares XOFF for it as well.
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
+    // The other group gets its reserve, and one cell that puts it into XOFF as well.
     harness.receive_many(4, 0, &small(0, 1, 4));
     assert_eq!(
-        harness.switch().xoff(PortId(0)) & 1 << 4,
+        harness.switch().xoff_groups(PortId(0)) & 1 << 4,
         0,
         "the reserve is its own"
     );
-    while harness.switch().xoff(PortId(0)) & 1 << 4 == 0 {
+    while harness.switch().xoff_groups(PortId(0)) & 1 << 4 == 0 {
         assert!(!matches!(
             harness.receive(0, &small(0, 1, 4)),
-            Verdict::Dropped(_)
+            ForwardingResult::Dropped(_)
         ));
     }
-    harness.switch().check();
-    // Lossless groups have headroom beyond, to the cell.
+    harness.switch().assert_consistent();
+    // Lossless groups also have their headroom, to the cell.
     assert_eq!(harness.receive_many(64, 0, &small(0, 1, 3)), 0);
-    assert!(matches!(harness.receive(0, &small(0, 1, 3)), Verdict::Dropped(_)));
+    assert!(matches!(
+        harness.receive(0, &small(0, 1, 3)),
+        ForwardingResult::Dropped(_)
+    ));
     harness.set_tx_enabled(1, true);
     harness.run();
     assert_eq!(harness.pfc_sent(0).last().expect("PFC").1.quanta, [0; 8], "XON");

@@ -1,17 +1,18 @@
-//! What comes in goes out, is dropped and counted, or waits: over random traffic. And the same again, to the octet.
+//! Conservation under random traffic: every frame is sent, dropped and counted, or waits. Runs are
+//! reproducible.
 
 use xoff_dataplane::counters::PortCounters;
-use xoff_dataplane::{DropReason, Picos, Verdict};
+use xoff_dataplane::{DropReason, ForwardingResult, Picos};
 
 use crate::support::Harness;
 use crate::support::random::{Dice, PORTS, disturb, frame, let_drain, tight, wild_run};
 
-/// What happened, kept beside the switch's own counters.
+/// Independent counts, next to the counters of the switch.
 #[derive(Default)]
 struct Tally {
-    /// Per ingress port and class: accepted.
+    /// Accepted frames per ingress port and class.
     accepted: [[u64; 16]; PORTS as usize],
-    /// Per port, reason and class: dropped on arrival.
+    /// Frames dropped on arrival per port, reason and class.
     dropped: Vec<[[u64; 16]; DropReason::COUNT]>,
 }
 
@@ -19,7 +20,7 @@ fn total(harness: &Harness, of: impl Fn(&PortCounters) -> u64) -> u64 {
     (0..PORTS).map(|port| of(&harness.counters(port))).sum()
 }
 
-/// Random traffic of which every frame has one destination; counts kept by the verdicts alone.
+/// Random traffic with one destination per frame. The counts come from the results of `receive` only.
 fn unicast_run(seed: u64, steps: usize, flap: bool) -> (Harness, Tally) {
     let mut dice = Dice::new(seed);
     let mut harness = Harness::learnt(&tight());
@@ -39,19 +40,21 @@ fn unicast_run(seed: u64, steps: usize, flap: bool) -> (Harness, Tally) {
         let after = harness.counters(port).rx_class_packets;
         let class = (0..16).find(|&n| after[n] != before[n]);
         match (verdict, class) {
-            (Verdict::Forwarded { copies: 1 }, Some(tc)) => tally.accepted[usize::from(port)][tc] += 1,
-            // A frame to an address that was forgotten with its port floods.
-            (Verdict::Forwarded { .. }, Some(_)) if flap => {}
-            (Verdict::Dropped(drop), Some(tc)) => {
+            (ForwardingResult::Forwarded { copies: 1 }, Some(tc)) => {
+                tally.accepted[usize::from(port)][tc] += 1
+            }
+            // A frame to an address that was flushed with its port is flooded.
+            (ForwardingResult::Forwarded { .. }, Some(_)) if flap => {}
+            (ForwardingResult::Dropped(drop), Some(tc)) => {
                 assert_eq!(usize::from(drop.tc), tc);
                 tally.dropped[drop.port.index()][drop.reason as usize][tc] += 1;
             }
-            (Verdict::Control, None) => {}
+            (ForwardingResult::Control, None) => {}
             other => panic!("step {step}: {other:?}"),
         }
         harness.run_for(Picos::from_nanos(dice.below(12_000)));
         if step % 64 == 0 {
-            harness.switch().check();
+            harness.switch().assert_consistent();
         }
     }
     (harness, tally)
@@ -63,8 +66,8 @@ fn every_frame_is_sent_dropped_for_a_reason_or_waiting() {
     let learnt = u64::from(PORTS) - 1; // copies of the first broadcast beyond the first
     let conserved = |harness: &Harness| {
         let received = total(harness, |c| c.rx_packets) + learnt - 1;
-        let gone = total(harness, |c| c.tx_packets) + total(harness, PortCounters::dropped);
-        assert_eq!(received, gone + harness.switch().frames_queued() as u64);
+        let gone = total(harness, |c| c.tx_packets) + total(harness, PortCounters::dropped_frames);
+        assert_eq!(received, gone + harness.switch().queued_frames() as u64);
     };
     conserved(&harness);
     let_drain(&mut harness);

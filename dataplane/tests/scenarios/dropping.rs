@@ -1,15 +1,15 @@
-//! Every drop has a reason, a port and a count.
+//! Every drop has a reason, a port and a counter.
 
-use xoff_dataplane::config::{Bridging, MarkPoint};
-use xoff_dataplane::{DropReason, Picos, PortId, Verdict};
+use xoff_dataplane::config::{BridgingConfig, MarkPoint};
+use xoff_dataplane::{DropReason, ForwardingResult, Picos, PortId};
 
 use crate::support::frames::{ethernet, mac, small, tagged, udp};
 use crate::support::{Harness, config};
 use xoff_wire::Ecn;
 
-/// Sends `frame` seven times and expects seven drops for `reason`, and nothing else to happen.
+/// Sends `frame` seven times and expects seven drops for `reason`, and no other effect.
 fn assert_dropped(harness: &mut Harness, port: u16, frame: &[u8], reason: DropReason) {
-    let drops = |h: &Harness| -> u64 { (0..3).map(|p| h.counters(p).dropped()).sum() };
+    let drops = |h: &Harness| -> u64 { (0..3).map(|p| h.counters(p).dropped_frames()).sum() };
     let (before, of_reason, rx) = (
         drops(harness),
         harness.drops(port, reason),
@@ -17,7 +17,7 @@ fn assert_dropped(harness: &mut Harness, port: u16, frame: &[u8], reason: DropRe
     );
     for _ in 0..7 {
         match harness.receive(port, frame) {
-            Verdict::Dropped(drop) => {
+            ForwardingResult::Dropped(drop) => {
                 assert_eq!((drop.reason, drop.port), (reason, PortId(port)));
                 assert_eq!(drop.mac_len, 64.max(frame.len() as u32 + 4));
             }
@@ -32,7 +32,7 @@ fn assert_dropped(harness: &mut Harness, port: u16, frame: &[u8], reason: DropRe
     );
     assert_eq!(harness.counters(port).rx_packets, rx + 7, "{reason:?}: received");
     assert_eq!(harness.store().in_use(), 0, "{reason:?}: a slot is lost");
-    harness.switch().check();
+    harness.switch().assert_consistent();
 }
 
 #[test]
@@ -68,12 +68,15 @@ fn reserved_group_addresses_are_dropped_or_punted_and_never_forwarded() {
         assert_dropped(&mut harness, 0, &frame, DropReason::DmacReserved);
     }
     let beyond = ethernet([0x01, 0x80, 0xc2, 0, 0, 0x10], mac(0), 60);
-    assert_eq!(harness.receive(0, &beyond), Verdict::Forwarded { copies: 2 });
+    assert_eq!(
+        harness.receive(0, &beyond),
+        ForwardingResult::Forwarded { copies: 2 }
+    );
     harness.run();
     harness.clear_sent();
-    harness.switch_mut().attach_protocols(true);
+    harness.switch_mut().set_protocols_attached(true);
     let lldp = ethernet([0x01, 0x80, 0xc2, 0, 0, 0x0e], mac(0), 60);
-    assert_eq!(harness.receive(0, &lldp), Verdict::Punted);
+    assert_eq!(harness.receive(0, &lldp), ForwardingResult::Punted);
     let punt = harness.punts.pop().unwrap();
     assert_eq!(
         (punt.port, harness.store().contents(punt.frame)),
@@ -90,10 +93,13 @@ fn mtu_counts_neither_header_nor_tags_and_holds_at_egress_too() {
     let fits = ethernet(mac(1), mac(0), 1_514);
     let too_long = ethernet(mac(1), mac(0), 1_515);
     for frame in [&fits, &tagged(&fits, 0x8100, 5)] {
-        assert_eq!(harness.receive(0, frame), Verdict::Forwarded { copies: 1 });
+        assert_eq!(
+            harness.receive(0, frame),
+            ForwardingResult::Forwarded { copies: 1 }
+        );
     }
     for frame in [&too_long, &tagged(&too_long, 0x8100, 5)] {
-        let Verdict::Dropped(drop) = harness.receive(0, frame) else {
+        let ForwardingResult::Dropped(drop) = harness.receive(0, frame) else {
             panic!("forwarded {} octets", frame.len());
         };
         assert_eq!((drop.reason, drop.port), (DropReason::ExceedsL2Mtu, PortId(1)));
@@ -134,7 +140,7 @@ fn without_pfc_lossless_frames_are_lost_at_ingress_and_the_limit_is_named() {
     let mut harness = Harness::learnt(&config);
     harness.set_tx_enabled(1, false);
     harness.receive_many(2_116, 0, &small(0, 1, 3));
-    let Verdict::Dropped(drop) = harness.receive(0, &small(0, 1, 3)) else {
+    let ForwardingResult::Dropped(drop) = harness.receive(0, &small(0, 1, 3)) else {
         panic!("no limit");
     };
     assert_eq!(
@@ -174,7 +180,7 @@ fn early_drops_hit_lossy_frames_that_cannot_be_marked_and_no_others() {
         assert_eq!(harness.receive_many(20, 0, &udp(0, 1, 0, Ecn::Ect0, 60)), 0);
         assert_eq!(harness.drops(1, DropReason::WredDropped), 9);
         assert_eq!(harness.counters(1).queues[0].wred_dropped_packets, 9);
-        // SAI's DROPPED_PACKETS counts early drops, too.
+        // SAI's DROPPED_PACKETS includes early drops.
         let queue = harness.counters(1).queues[0];
         assert_eq!((queue.dropped_packets, queue.dropped_bytes), (9, 9 * 64));
     }
@@ -196,10 +202,10 @@ fn a_full_frame_table_is_a_drop_of_its_own() {
 #[test]
 fn nothing_that_arrives_makes_the_switch_panic() {
     let mut config = config::switch(3);
-    for bridging in [config.bridging.clone(), Bridging::Vlans(Vec::new())] {
+    for bridging in [config.bridging.clone(), BridgingConfig::Vlans(Vec::new())] {
         config.bridging = bridging;
         let mut harness = Harness::new(&config);
-        harness.switch_mut().attach_protocols(true);
+        harness.switch_mut().set_protocols_attached(true);
         for ethertype in [0x0800_u16, 0x86dd, 0x8100, 0x88a8, 0x8808, 0x9100, 0] {
             for len in 0..80 {
                 let mut frame = ethernet([0x01, 0x80, 0xc2, 0, 0, 1], mac(0), 80);
@@ -213,8 +219,8 @@ fn nothing_that_arrives_makes_the_switch_panic() {
             }
         }
         harness.run_for(Picos::from_millis(1_000));
-        harness.switch().check();
-        assert_eq!(harness.switch().frames_queued(), 0);
+        harness.switch().assert_consistent();
+        assert_eq!(harness.switch().queued_frames(), 0);
         assert_eq!(harness.store().in_use(), harness.punts.len());
     }
 }

@@ -1,4 +1,4 @@
-//! Marking: who, when, and what stays intact.
+//! ECN marking: which frames are marked, when, and which fields stay unchanged.
 
 use std::collections::HashSet;
 use std::net::Ipv6Addr;
@@ -16,7 +16,7 @@ fn ecn(frame: &[u8]) -> u8 {
     parse(frame).tos & 3
 }
 
-/// A switch whose queues mark above `bytes` waiting.
+/// A switch whose queues mark when more than `bytes` bytes wait.
 fn marking(ports: usize, bytes: u64) -> SwitchConfig {
     let mut config = config::switch(ports);
     for port in &mut config.ports {
@@ -42,7 +42,7 @@ fn marking_happens_at_dequeue_by_what_remains() {
     let marked: Vec<bool> = harness.sent(1).iter().map(|s| ecn(&s.bytes) == 3).collect();
     assert_eq!(marked.len(), 101);
     assert!(marked[0] && !marked[100]);
-    // 1024 octets each: up to 48 behind are below kmin, from 50 on above kmax.
+    // 1024 bytes each: up to 48 frames behind are below kmin, 50 and more are above kmax.
     assert!(marked[..51].iter().all(|&m| m) && !marked[52..].iter().any(|&m| m));
     let counters = harness.counters(1);
     let count = marked.iter().filter(|&&m| m).count() as u64;
@@ -84,11 +84,11 @@ fn frames_that_are_not_capable_are_never_marked() {
 
 #[test]
 fn marking_between_the_thresholds_follows_the_line() {
-    // sonic-mgmt RED accuracy: kmin 500 KB, kmax 900 KB, pmax 5 %, 910 packets of 1024 octets, 200 rounds.
+    // sonic-mgmt RED accuracy: kmin 500 KB, kmax 900 KB, pmax 5 %, 910 packets of 1024 bytes, 200 rounds.
     let mut config = config::switch(2);
     config.pools[0].size_bytes = 1 << 24;
     config.ports[1].link = xoff_units::LinkTiming::ethernet(400_000);
-    let wred = xoff_dataplane::config::Wred {
+    let wred = xoff_dataplane::config::WredProfile {
         min_bytes: 500_000,
         max_bytes: 900_000,
         max_probability: (1 << 32) / 20,
@@ -121,8 +121,8 @@ fn marking_between_the_thresholds_follows_the_line() {
     );
 }
 
-/// Forwards frames between the stations of a capture with both directions blocked until all have arrived;
-/// what came out, in the order of arrival per port and queue.
+/// Forwards the frames of a capture while both directions are blocked until all have arrived. Returns the
+/// sent frames in the order of arrival per port and queue.
 fn congested(config: &SwitchConfig, frames: &[Vec<u8>]) -> (Harness, Vec<Vec<Sent>>) {
     let mut harness = Harness::new(config);
     harness.set_tx_enabled(0, false);
@@ -140,7 +140,7 @@ fn congested(config: &SwitchConfig, frames: &[Vec<u8>]) -> (Harness, Vec<Vec<Sen
     (harness, sent)
 }
 
-/// Where more than `threshold` octets of the same class are behind a frame.
+/// The frames with more than `threshold` bytes of the same class behind them.
 fn above(sent: &[Sent], threshold: usize) -> Vec<bool> {
     let class = |s: &Sent| (parse(&s.bytes).tos >> 2) & 7;
     let behind = |n: usize| -> usize {
@@ -204,7 +204,7 @@ fn soft_roce_frames_with_ect_are_marked_above_the_threshold_and_stay_valid() {
     assert_eq!(counted, marked);
 }
 
-/// RC WRITE over IPv6, `count` frames from station 0 to 1.
+/// `count` RC WRITE frames over IPv6 from station 0 to station 1.
 fn ipv6_frames(count: u32, ecn: Ecn) -> Vec<Vec<u8>> {
     let addresses = Addresses::V6 {
         src: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
@@ -243,7 +243,7 @@ fn ipv6_frames_are_marked_above_the_threshold_and_stay_valid() {
         let mut unmarked = sent.bytes.clone();
         if expected {
             assert_eq!(ecn(&unmarked), Ecn::Ce as u8);
-            // The ECN field lies in the low bits of the traffic class: bits 4 and 5 of octet 1.
+            // The ECN field is in the low bits of the traffic class: bits 4 and 5 of byte 1.
             unmarked[15] &= !0x10;
         }
         assert_eq!(unmarked, *original, "nothing else has changed");

@@ -1,7 +1,7 @@
-//! A flooded frame: one charge at ingress, one per queue at egress, bytes of its own for every copy.
+//! Flooded frames: one charge at ingress, one charge for each egress queue, and independent copies.
 
-use xoff_dataplane::config::{Bridging, Tagging, VlanConfig, VlanMember};
-use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Verdict};
+use xoff_dataplane::config::{BridgingConfig, TaggingMode, VlanConfig, VlanMemberConfig};
+use xoff_dataplane::{DropReason, ForwardingResult, PgId, PortId, QueueId};
 use xoff_wire::Ecn;
 
 use crate::support::frames::{ethernet, mac, small, tagged, udp};
@@ -16,7 +16,10 @@ fn ingress_is_charged_once_and_released_with_the_last_copy() {
     let mut harness = Harness::learnt(&config::switch(4));
     (1..4).for_each(|port| harness.set_tx_enabled(port, false));
     let frame = broadcast(1_000); // 1004 octets: 4 cells
-    assert_eq!(harness.receive(0, &frame), Verdict::Forwarded { copies: 3 });
+    assert_eq!(
+        harness.receive(0, &frame),
+        ForwardingResult::Forwarded { copies: 3 }
+    );
     let group = |h: &Harness| h.switch().pg_buffers(PgId::new(PortId(0), 0)).total.current_cells;
     let queue = |h: &Harness, port| {
         h.switch()
@@ -43,17 +46,17 @@ fn ingress_is_charged_once_and_released_with_the_last_copy() {
 #[test]
 fn copies_are_edited_independently_and_share_what_nobody_edits() {
     let mut config = config::switch(4);
-    let member = |port, tagging| VlanMember { port, tagging };
-    config.bridging = Bridging::Vlans(vec![VlanConfig {
+    let member = |port, tagging| VlanMemberConfig { port, tagging };
+    config.bridging = BridgingConfig::Vlans(vec![VlanConfig {
         id: 7,
         members: vec![
-            member(0, Tagging::Untagged),
-            member(1, Tagging::Tagged),
-            member(2, Tagging::Untagged),
-            member(3, Tagging::PriorityTagged),
+            member(0, TaggingMode::Untagged),
+            member(1, TaggingMode::Tagged),
+            member(2, TaggingMode::Untagged),
+            member(3, TaggingMode::PriorityTagged),
         ],
     }]);
-    // Copies to port 2 are marked, the others are not.
+    // Copies to port 2 are marked. The other copies are not.
     config.ports[2].queues[0].wred = Some(config::mark_above(0));
     let mut harness = Harness::new(&config);
     harness.set_tx_enabled(2, false);
@@ -82,16 +85,16 @@ fn a_copy_that_finds_its_queue_full_is_dropped_alone() {
     harness.set_tx_enabled(1, false);
     // Alpha 1 of a pool of 2048 cells.
     assert_eq!(harness.receive_many(1_030, 2, &small(2, 1, 0)), 6);
-    let before = harness.counters(0).dropped();
+    let before = harness.counters(0).dropped_frames();
     harness.clear_sent();
     assert_eq!(
         harness.receive(0, &broadcast(60)),
-        Verdict::Forwarded { copies: 2 }
+        ForwardingResult::Forwarded { copies: 2 }
     );
     harness.run();
     assert_eq!(harness.sent(2).len() + harness.sent(3).len(), 2);
     assert_eq!(harness.drops(1, DropReason::QueueDropped), 6 + 1);
-    assert_eq!(harness.counters(0).dropped(), before);
+    assert_eq!(harness.counters(0).dropped_frames(), before);
     harness.set_tx_enabled(1, true);
     harness.run();
     harness.assert_empty();
@@ -104,7 +107,7 @@ fn a_copy_without_a_slot_is_dropped_and_its_queue_not_charged() {
     *harness.store_mut() = xoff_dataplane::store::VecStore::new(2);
     assert_eq!(
         harness.receive(0, &broadcast(60)),
-        Verdict::Forwarded { copies: 2 }
+        ForwardingResult::Forwarded { copies: 2 }
     );
     let none: u64 = (1..4).map(|p| harness.drops(p, DropReason::NoBufferSpace)).sum();
     assert_eq!(none, 1);

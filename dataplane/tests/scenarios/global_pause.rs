@@ -1,7 +1,7 @@
-//! 802.3x pauses of a whole port, where no priority has PFC.
+//! 802.3x PAUSE of a whole port, if no priority has PFC.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{DropReason, Picos, PortId, Verdict};
+use xoff_dataplane::{DropReason, ForwardingResult, Picos, PortId};
 use xoff_wire::mac_control::DESTINATION;
 use xoff_wire::{MacControl, Pfc};
 
@@ -9,10 +9,10 @@ use crate::support::frames::{mac, small};
 use crate::support::{Harness, config};
 
 const QUANTUM: Picos = Picos(512_000);
-/// Frames of one cell that a lossless group of the test configuration takes until it goes to XOFF.
+/// Frames of one cell that put a lossless group of the test configuration into XOFF.
 const TO_XOFF: usize = 2_052;
 
-/// No PFC anywhere; pauses obeyed and sent.
+/// No PFC. The ports honour and send PAUSE.
 fn without_pfc(ports: usize) -> SwitchConfig {
     let mut config = config::switch(ports);
     for port in &mut config.ports {
@@ -27,7 +27,7 @@ fn pause(quanta: u16) -> Vec<u8> {
     MacControl::Pause { quanta }.to_frame(mac(1)).to_vec()
 }
 
-/// PAUSE frames that left a port: when, and their quanta.
+/// PAUSE frames that a port sent: time and quanta.
 fn pauses_sent(harness: &Harness, port: u16) -> Vec<(Picos, u16)> {
     let sent = harness.sent(port).iter();
     sent.filter_map(|sent| match MacControl::parse(&sent.bytes) {
@@ -41,8 +41,8 @@ fn pauses_sent(harness: &Harness, port: u16) -> Vec<(Picos, u16)> {
 fn a_pause_stops_all_queues_for_its_quanta() {
     let mut harness = Harness::learnt(&without_pfc(2));
     let start = harness.now();
-    assert_eq!(harness.receive(1, &pause(100)), Verdict::Control);
-    assert_eq!(harness.switch().paused(PortId(1)), 0xff);
+    assert_eq!(harness.receive(1, &pause(100)), ForwardingResult::Control);
+    assert_eq!(harness.switch().paused_priorities(PortId(1)), 0xff);
     for class in 0..8 {
         harness.receive(0, &small(0, 1, class));
     }
@@ -76,11 +76,11 @@ fn the_stations_own_address_will_do_and_any_source() {
     let mut frame = pause(100);
     frame[..6].copy_from_slice(&[2, 0xff, 0, 0, 1, 1]);
     frame[6..12].fill(0);
-    assert_eq!(harness.receive(1, &frame), Verdict::Control);
-    assert_eq!(harness.switch().paused(PortId(1)), 0xff);
+    assert_eq!(harness.receive(1, &frame), ForwardingResult::Control);
+    assert_eq!(harness.switch().paused_priorities(PortId(1)), 0xff);
     harness.run();
     frame[5] = 0;
-    let Verdict::Dropped(drop) = harness.receive(1, &frame) else {
+    let ForwardingResult::Dropped(drop) = harness.receive(1, &frame) else {
         panic!("another port's address is none of this port's business");
     };
     assert_eq!(drop.reason, DropReason::MacControlUnknown);
@@ -101,7 +101,7 @@ fn it_is_not_obeyed_where_told_so_nor_while_any_priority_has_pfc() {
     asymmetric.ports[1].pfc.asymmetric = true; // honours PFC, though it sends none
     for config in [off, on, asymmetric] {
         let mut harness = Harness::learnt(&config);
-        assert_eq!(harness.receive(1, &pause(0xffff)), Verdict::Control);
+        assert_eq!(harness.receive(1, &pause(0xffff)), ForwardingResult::Control);
         harness.receive(0, &small(0, 1, 0));
         assert_eq!(harness.sent(1).len(), 1);
         assert_eq!(harness.counters(1).pause_rx, 1);
@@ -150,7 +150,7 @@ fn congestion_of_a_group_with_headroom_pauses_the_peer_altogether() {
     );
     assert_eq!(counters.tx_global_pause_ps, resumed.since(start).0);
     assert_eq!(counters.tx_pause_ps, [0; 8]);
-    assert_eq!(counters.dropped(), 0);
+    assert_eq!(counters.dropped_frames(), 0);
     harness.assert_empty();
 }
 
@@ -161,12 +161,12 @@ fn the_peer_goes_on_when_the_last_group_has_room() {
     harness.set_queue_enabled(1, 4, false);
     harness.receive_many(TO_XOFF, 0, &small(0, 1, 3));
     harness.receive_many(1_500, 0, &small(0, 1, 4));
-    assert_eq!(harness.switch().xoff(PortId(0)), 0b1_1000);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 0b1_1000);
     harness.run_for(Picos::from_millis(1));
     assert_eq!(pauses_sent(&harness, 0).len(), 1, "one pause says it for both");
     harness.set_queue_enabled(1, 4, true);
     harness.run_for(Picos::from_millis(10));
-    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
     assert_eq!(pauses_sent(&harness, 0).len(), 1, "the other is still congested");
     harness.set_queue_enabled(1, 3, true);
     harness.run();
@@ -205,12 +205,12 @@ fn a_change_between_pfc_and_pause_says_what_holds_then() {
     };
     assert_eq!(harness.pfc_sent(0)[0].1, xon);
     assert_eq!(pauses_sent(&harness, 0).len(), 1);
-    assert_eq!(harness.switch().paused(PortId(1)), 0);
+    assert_eq!(harness.switch().paused_priorities(PortId(1)), 0);
     harness.receive(1, &pause(0xffff));
     harness.clear_sent();
     harness.apply(&pfc);
     harness.run_for(Picos::from_millis(1));
-    assert_eq!(harness.switch().paused(PortId(1)), 0);
+    assert_eq!(harness.switch().paused_priorities(PortId(1)), 0);
     let said: Vec<MacControl> = harness
         .sent(0)
         .iter()
@@ -229,5 +229,5 @@ fn pauses_end_with_the_link() {
     harness.receive(1, &pause(0xffff));
     harness.set_link(1, false);
     harness.set_link(1, true);
-    assert_eq!(harness.switch().paused(PortId(1)), 0);
+    assert_eq!(harness.switch().paused_priorities(PortId(1)), 0);
 }

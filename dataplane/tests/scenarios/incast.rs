@@ -1,4 +1,4 @@
-//! Four senders, one receiver: the job of the project, in virtual time.
+//! An incast of four senders to one receiver in virtual time.
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{DropReason, Picos};
@@ -10,7 +10,7 @@ use crate::support::{Harness, config};
 
 const RECEIVER: u16 = 4;
 const SPAN: Picos = Picos::from_millis(250);
-/// 1082 octets without FCS: 1106 on the wire, 8848 ns at 1 Gb/s.
+/// 1082 bytes without FCS: 1106 bytes on the link, 8848 ns at 1 Gb/s.
 const FRAME_LEN: usize = 1_082;
 const FRAME_NS: u64 = 8_848;
 
@@ -31,7 +31,7 @@ fn incast(config: &SwitchConfig) -> Harness {
     harness
 }
 
-/// Frames of one sender and class in the order they left for the receiver.
+/// Frames of one sender and class, in the order of their transmission to the receiver.
 fn received(harness: &Harness, sender: u8, class: u8) -> Vec<u32> {
     let sent = harness.sent(RECEIVER).iter();
     sent.filter(|s| s.bytes[11] == sender && s.bytes[15] >> 2 == class)
@@ -101,7 +101,8 @@ fn pause_time_adds_up_on_both_sides() {
     for port in 0..4 {
         let counters = harness.counters(port);
         let asked = counters.tx_pause_ps[3] as f64 / SPAN.0 as f64;
-        // A sender that may use an eighth of its link for class 3 beside 40 % of lossy frames is paused for most of it.
+        // A sender gets one eighth of its link for class 3, next to 40 % of lossy frames, so it is paused
+        // most of the time.
         assert!((0.7..0.9).contains(&asked), "{asked}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a switch does, in virtual time: one file per theme.
+//! Behaviour of the switch in virtual time, with one file for each topic.
 
 mod asymmetric_pfc;
 mod balancing;

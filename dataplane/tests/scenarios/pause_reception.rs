@@ -1,6 +1,6 @@
-//! The receiving side of PFC: what stops, what does not, and for how long.
+//! Reception of PFC: which queues stop, and for how long.
 
-use xoff_dataplane::{DropReason, Picos, PortId, Verdict};
+use xoff_dataplane::{DropReason, ForwardingResult, Picos, PortId};
 use xoff_wire::{Ecn, MacControl};
 
 use crate::support::frames::{ethernet, mac, small, udp};
@@ -15,10 +15,13 @@ fn only(priority: usize, quanta: u16) -> [u16; 8] {
     all
 }
 
-/// A switch of which port 1 has been told to stop priority 3 for `quanta`.
+/// A switch whose port 1 has received a pause of priority 3 for `quanta`.
 fn paused(quanta: u16) -> Harness {
     let mut harness = Harness::learnt(&config::switch(2));
-    assert_eq!(harness.receive_pfc(1, 1 << 3, only(3, quanta)), Verdict::Control);
+    assert_eq!(
+        harness.receive_pfc(1, 1 << 3, only(3, quanta)),
+        ForwardingResult::Control
+    );
     harness
 }
 
@@ -94,7 +97,7 @@ fn priorities_stop_the_queue_they_are_mapped_to() {
     harness.run_for(span(50));
     assert_eq!(harness.sent(1).len(), 1);
     assert_eq!(harness.sent(1)[0].bytes, small(0, 1, 3));
-    assert_eq!(harness.switch().paused(PortId(1)), 1 << 3);
+    assert_eq!(harness.switch().paused_priorities(PortId(1)), 1 << 3);
 }
 
 #[test]
@@ -150,8 +153,8 @@ fn ten_frames_per_priority_are_ten_counts_and_no_ordinary_frames() {
     assert_eq!(after.pfc_rx, [20; 8]);
     assert_eq!(after.pfc_rx_frames, 160);
     assert_eq!(
-        (after.rx_packets, after.dropped()),
-        (before.rx_packets, before.dropped())
+        (after.rx_packets, after.dropped_frames()),
+        (before.rx_packets, before.dropped_frames())
     );
     harness.run();
     assert!(
@@ -163,7 +166,7 @@ fn ten_frames_per_priority_are_ten_counts_and_no_ordinary_frames() {
 #[test]
 fn an_empty_enable_vector_does_nothing() {
     let mut harness = Harness::learnt(&config::switch(2));
-    assert_eq!(harness.receive_pfc(1, 0, [0xffff; 8]), Verdict::Control);
+    assert_eq!(harness.receive_pfc(1, 0, [0xffff; 8]), ForwardingResult::Control);
     harness.receive(0, &small(0, 1, 3));
     assert_eq!(harness.sent(1).len(), 1);
     assert_eq!(harness.counters(1).pfc_rx, [0; 8]);
@@ -173,7 +176,7 @@ fn an_empty_enable_vector_does_nothing() {
 fn global_pause_is_counted_and_ignored() {
     let mut harness = Harness::learnt(&config::switch(2));
     let pause = MacControl::Pause { quanta: 0xffff }.to_frame(mac(1));
-    assert_eq!(harness.receive(1, &pause), Verdict::Control);
+    assert_eq!(harness.receive(1, &pause), ForwardingResult::Control);
     harness.receive(0, &small(0, 1, 3));
     assert_eq!(harness.sent(1).len(), 1);
     let counters = harness.counters(1);
@@ -197,7 +200,7 @@ fn malformed_mac_control_is_a_counted_drop_and_pauses_nothing() {
     unicast[..6].copy_from_slice(&mac(0));
     let before = harness.counters(1).rx_packets;
     for frame in [&opcode[..], &unicast, &good[..33], &good[..16], &good[..14]] {
-        let Verdict::Dropped(drop) = harness.receive(1, frame) else {
+        let ForwardingResult::Dropped(drop) = harness.receive(1, frame) else {
             panic!("{} octets obeyed", frame.len());
         };
         assert_eq!(drop.reason, DropReason::MacControlUnknown);
@@ -205,10 +208,10 @@ fn malformed_mac_control_is_a_counted_drop_and_pauses_nothing() {
     assert_eq!(harness.drops(1, DropReason::MacControlUnknown), 5);
     assert_eq!(harness.counters(1).rx_packets, before + 5);
     assert_eq!(harness.counters(1).pfc_rx_frames, 0);
-    assert_eq!(harness.switch().paused(PortId(1)), 0);
+    assert_eq!(harness.switch().paused_priorities(PortId(1)), 0);
     assert_eq!(
         harness.receive(1, &good[..34]),
-        Verdict::Control,
+        ForwardingResult::Control,
         "padding is not required"
     );
     assert_eq!(harness.store().in_use(), 0);
@@ -223,16 +226,16 @@ fn the_source_may_be_anything_and_the_destination_only_the_group() {
     })
     .to_frame(mac(1));
     frame[6..12].fill(0);
-    assert_eq!(harness.receive(1, &frame), Verdict::Control);
-    assert_eq!(harness.switch().paused(PortId(1)), 1 << 3);
+    assert_eq!(harness.receive(1, &frame), ForwardingResult::Control);
+    assert_eq!(harness.switch().paused_priorities(PortId(1)), 1 << 3);
     harness.run();
-    // The port's own address would do for PAUSE, but not for PFC.
+    // The port's own address is valid for PAUSE but not for PFC.
     frame[..6].copy_from_slice(&[2, 0xff, 0, 0, 1, 1]);
-    let Verdict::Dropped(drop) = harness.receive(1, &frame) else {
+    let ForwardingResult::Dropped(drop) = harness.receive(1, &frame) else {
         panic!("obeyed or forwarded");
     };
     assert_eq!(drop.reason, DropReason::MacControlUnknown);
-    assert_eq!(harness.switch().paused(PortId(1)), 0);
+    assert_eq!(harness.switch().paused_priorities(PortId(1)), 0);
     assert!((0..2).all(|port| harness.sent(port).is_empty()));
 }
 
@@ -241,7 +244,7 @@ fn the_shortest_frame_that_claims_to_be_pfc_with_a_tag_is_not_pfc() {
     let mut harness = Harness::learnt(&config::switch(2));
     let mut frame = ethernet([0x01, 0x80, 0xc2, 0, 0, 1], mac(1), 64);
     frame[12..20].copy_from_slice(&[0x81, 0, 0, 5, 0x88, 0x08, 1, 1]);
-    let Verdict::Dropped(drop) = harness.receive(1, &frame) else {
+    let ForwardingResult::Dropped(drop) = harness.receive(1, &frame) else {
         panic!("obeyed or forwarded");
     };
     assert_eq!(drop.reason, DropReason::DmacReserved);
@@ -252,7 +255,7 @@ fn a_link_that_comes_back_is_not_paused() {
     let mut harness = paused(0xffff);
     harness.set_link(1, false);
     harness.set_link(1, true);
-    assert_eq!(harness.switch().paused(PortId(1)), 0);
+    assert_eq!(harness.switch().paused_priorities(PortId(1)), 0);
     harness.receive(1, &small(1, 0, 0));
     harness.receive(0, &small(0, 1, 3));
     assert_eq!(harness.sent(1).len(), 1);
@@ -267,7 +270,7 @@ fn raw_control_frames_are_sent_as_they_are_and_received_ones_recorded() {
         .with(|now, switch, store, outputs| switch.send_mac_control(now, PortId(1), handle, store, outputs));
     assert_eq!(sent, Ok(()));
     assert_eq!(harness.sent(1)[0].bytes, raw);
-    harness.switch_mut().record_mac_control(PortId(1), true);
+    harness.switch_mut().set_mac_control_recording(PortId(1), true);
     harness.receive_pfc(1, 1 << 3, only(3, 7));
     harness.receive_pfc(0, 1 << 3, only(3, 7));
     let records: Vec<_> = harness.switch().mac_control_records().collect();

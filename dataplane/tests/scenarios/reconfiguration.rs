@@ -1,7 +1,9 @@
-//! Links that come and go, and new configurations under traffic.
+//! Link changes and new configurations under traffic.
 
-use xoff_dataplane::config::{Bridging, Schedule, Tagging, Threshold, VlanConfig, VlanMember};
-use xoff_dataplane::{ApplyError, DropReason, LinkTiming, Outputs, Picos, PortId, Switch, Verdict};
+use xoff_dataplane::config::{
+    BridgingConfig, BufferThreshold, SchedulingMode, TaggingMode, VlanConfig, VlanMemberConfig,
+};
+use xoff_dataplane::{ApplyError, DropReason, ForwardingResult, LinkTiming, Outputs, Picos, PortId, Switch};
 use xoff_wire::Ecn;
 
 use crate::support::frames::{small, tagged, udp};
@@ -37,12 +39,12 @@ fn addresses_behind_a_port_that_went_down_are_forgotten() {
     harness.set_link(1, false);
     assert_eq!(
         harness.receive(0, &small(0, 1, 0)),
-        Verdict::Forwarded { copies: 2 }
+        ForwardingResult::Forwarded { copies: 2 }
     );
     harness.set_link(1, true);
     assert_eq!(
         harness.receive(0, &small(0, 1, 0)),
-        Verdict::Forwarded { copies: 3 }
+        ForwardingResult::Forwarded { copies: 3 }
     );
 }
 
@@ -51,10 +53,10 @@ fn a_port_that_goes_down_relieves_the_senders_that_waited_for_it() {
     let mut harness = Harness::learnt(&config::switch(2));
     harness.set_tx_enabled(1, false);
     harness.receive_many(2_060, 0, &small(0, 1, 3));
-    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
     harness.set_link(1, false);
     harness.run_for(Picos::from_micros(1));
-    assert_eq!(harness.switch().xoff(PortId(0)), 0);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 0);
     assert_eq!(harness.pfc_sent(0).last().unwrap().1.quanta, [0; 8]);
 }
 
@@ -78,7 +80,7 @@ fn other_ports_or_another_cell_size_need_a_restart() {
     let config = config::switch(2);
     let mut switch = Switch::new(&config);
     let mut apply = |config: &_| {
-        switch.apply(
+        switch.apply_config(
             Picos::ZERO,
             config,
             &mut VecStore::new(1),
@@ -106,7 +108,7 @@ fn weights_change_under_traffic_without_a_loss() {
         harness.connect(u16::from(port), Sender::new(config::GIGABIT, vec![flow]));
     }
     for weight in [1, 3] {
-        config.ports[2].queues[4].schedule = Schedule::Dwrr { weight };
+        config.ports[2].queues[4].schedule = SchedulingMode::Dwrr { weight };
         harness.apply(&config);
         harness.run_for(Picos::from_millis(5)); // until queues of both classes are filled
         harness.clear_sent();
@@ -118,7 +120,10 @@ fn weights_change_under_traffic_without_a_loss() {
     }
     assert!(sent_before > 1_100, "the link was never idle");
     harness.run();
-    assert_eq!((0..3).map(|p| harness.counters(p).dropped()).sum::<u64>(), 0);
+    assert_eq!(
+        (0..3).map(|p| harness.counters(p).dropped_frames()).sum::<u64>(),
+        0
+    );
     harness.assert_empty();
 }
 
@@ -128,17 +133,17 @@ fn a_smaller_threshold_pauses_at_the_next_frame_and_a_larger_one_resumes_at_once
     let mut harness = Harness::learnt(&config);
     harness.set_tx_enabled(1, false);
     harness.receive_many(1_000, 0, &small(0, 1, 3));
-    config.profiles[config::LOSSLESS].threshold = Threshold::Dynamic(-3);
+    config.profiles[config::LOSSLESS].threshold = BufferThreshold::Dynamic(-3);
     harness.apply(&config);
-    assert_eq!(harness.switch().xoff(PortId(0)), 0, "decided on arrival");
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 0, "decided on arrival");
     harness.receive(0, &small(0, 1, 3));
-    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
-    // Headroom is in use now, so that the group has to drain by one frame first.
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
+    // Headroom is in use, so the group must drain one frame first.
     harness.set_tx_enabled(1, true);
     harness.set_tx_enabled(1, false);
-    config.profiles[config::LOSSLESS].threshold = Threshold::Dynamic(0);
+    config.profiles[config::LOSSLESS].threshold = BufferThreshold::Dynamic(0);
     harness.apply(&config);
-    assert_eq!(harness.switch().xoff(PortId(0)), 0);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 0);
     harness.run_for(Picos::from_millis(1));
     assert_eq!(harness.pfc_sent(0).last().unwrap().1.quanta, [0; 8], "XON");
 }
@@ -181,7 +186,7 @@ fn a_port_that_is_shut_down_and_opened_again() {
     harness.apply(&config);
     assert_eq!(harness.drops(1, DropReason::PortFlushed), 5);
     assert!(
-        matches!(harness.receive(1, &small(1, 0, 0)), Verdict::Dropped(d) if d.reason == DropReason::PortDown)
+        matches!(harness.receive(1, &small(1, 0, 0)), ForwardingResult::Dropped(d) if d.reason == DropReason::PortDown)
     );
     harness.set_tx_enabled(1, true);
     config.ports[1].admin_up = true;
@@ -217,22 +222,22 @@ fn addresses_survive_a_new_configuration_unless_vlans_change() {
     harness.apply(&config);
     assert_eq!(
         harness.receive(0, &small(0, 1, 0)),
-        Verdict::Forwarded { copies: 1 }
+        ForwardingResult::Forwarded { copies: 1 }
     );
-    let member = |port, tagging| VlanMember { port, tagging };
-    config.bridging = Bridging::Vlans(vec![VlanConfig {
+    let member = |port, tagging| VlanMemberConfig { port, tagging };
+    config.bridging = BridgingConfig::Vlans(vec![VlanConfig {
         id: 10,
         members: vec![
-            member(0, Tagging::Untagged),
-            member(1, Tagging::Tagged),
-            member(2, Tagging::Untagged),
+            member(0, TaggingMode::Untagged),
+            member(1, TaggingMode::Tagged),
+            member(2, TaggingMode::Untagged),
         ],
     }]);
     harness.apply(&config);
     harness.clear_sent();
     assert_eq!(
         harness.receive(0, &small(0, 1, 0)),
-        Verdict::Forwarded { copies: 2 }
+        ForwardingResult::Forwarded { copies: 2 }
     );
     harness.run();
     assert_eq!(harness.sent(1)[0].bytes, tagged(&small(0, 1, 0), 0x8100, 10));

@@ -1,4 +1,4 @@
-//! What SAI's counters of octets and of pools count (docs/counters.md).
+//! SAI's counters of bytes and pools (docs/counters.md).
 
 use xoff_dataplane::{PgId, PortId};
 use xoff_wire::Ecn;
@@ -6,7 +6,7 @@ use xoff_wire::Ecn;
 use crate::support::frames::{small, udp};
 use crate::support::{Harness, config};
 
-/// Octets of a frame check sequence.
+/// Bytes of a frame check sequence.
 const FCS: u64 = 4;
 
 #[test]
@@ -18,7 +18,7 @@ fn octets_of_ports_groups_and_queues_are_those_of_their_frames() {
     for (_, frame) in &frames {
         harness.receive(0, frame);
     }
-    // A PFC frame is in none of these counters.
+    // A PFC frame is not counted in any of these.
     harness.receive_pfc(0, 1 << 3, [100; 8]);
     harness.run();
     let (ingress, egress) = (harness.counters(0), harness.counters(1));
@@ -48,7 +48,7 @@ fn octets_of_ports_groups_and_queues_are_those_of_their_frames() {
 fn pool_occupancy_is_that_of_shared_and_headroom_cells() {
     let mut harness = Harness::learnt(&config::switch(2));
     harness.set_tx_enabled(1, false);
-    // Up to the end of headroom.
+    // Fill to the end of headroom.
     harness.receive_many(3_000, 0, &small(0, 1, 3));
     let group = harness.switch().pg_buffers(PgId::new(PortId(0), 3));
     let pool = harness.switch().pool_buffers(config::INGRESS_POOL);

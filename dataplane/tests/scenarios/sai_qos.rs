@@ -6,23 +6,23 @@ use xoff_dataplane::{DropReason, PgId, Picos, PortId, QueueId};
 use crate::support::frames::small;
 use crate::support::{Harness, config};
 
-/// Frames of one cell to a lossless group: reserved 4, alpha 1 of 4096 cells.
+/// Frames of one cell until XOFF of a lossless group: 4 reserved cells, alpha 1 of 4096 cells.
 const TRIG_PFC: usize = 2_052;
-/// The first that finds 64 cells of headroom full.
+/// The first frame that finds all 64 headroom cells in use.
 const TRIG_INGR_DRP: usize = 2_117;
-/// Frames of one cell to a lossy queue: alpha 1 of 2048 cells.
+/// Frames of one cell that fill a lossy queue: alpha 1 of 2048 cells.
 const TRIG_EGR_DRP: usize = 1_025;
-/// Cells below the XOFF point at which a group resumes.
+/// Number of cells below the XOFF point at which a group resumes.
 const DISMISS: usize = 8;
 
 fn ingress_drops(counters: &PortCounters) -> u64 {
-    counters.dropped()
+    counters.dropped_frames()
 }
 
 /// PFC frames of `class` sent by port 0, drops on port 0, drops on port 1.
 fn reading(harness: &Harness, class: usize) -> (u64, u64, u64) {
     let (src, dst) = (harness.counters(0), harness.counters(1));
-    (src.pfc_tx[class], ingress_drops(&src), dst.dropped())
+    (src.pfc_tx[class], ingress_drops(&src), dst.dropped_frames())
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn pfc_xon_limit() {
     assert_eq!(harness.counters(0).pfc_tx[3], 1);
     harness.set_tx_enabled(2, true);
     harness.run_for(Picos::from_millis(2_000));
-    // 2044 cells are left, one of them in front of port 3: 8 below XOFF.
+    // 2044 cells are left, one of them at port 3: 8 below XOFF.
     assert_eq!(
         harness.pfc_sent(0).last().unwrap().1.quanta,
         [0; 8],
@@ -75,7 +75,7 @@ fn pfc_xon_limit() {
     let base = harness.counters(0).pfc_tx;
     harness.run_for(Picos::from_millis(30_000));
     assert_eq!(harness.counters(0).pfc_tx, base);
-    assert!((0..4).all(|port| harness.counters(port).dropped() == 0));
+    assert!((0..4).all(|port| harness.counters(port).dropped_frames() == 0));
     harness.set_tx_enabled(1, true);
     harness.run();
     harness.assert_empty();
@@ -89,7 +89,7 @@ fn one_cell_above_the_resume_point_the_group_stays_in_xoff() {
     harness.receive_many(DISMISS - 1, 0, &small(0, 2, 3));
     harness.set_tx_enabled(2, true);
     harness.run_for(Picos::from_millis(100));
-    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
     assert_eq!(harness.counters(0).pfc_tx[3], 7, "refreshes go on");
 }
 

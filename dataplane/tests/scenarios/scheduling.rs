@@ -1,13 +1,13 @@
-//! Whose turn it is, how fast, and when.
+//! Scheduling: the order and times of transmissions.
 
-use xoff_dataplane::config::{Schedule, Shaper, SwitchConfig};
+use xoff_dataplane::config::{SchedulingMode, ShaperConfig, SwitchConfig};
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::Ecn;
 
 use crate::support::frames::{small, udp};
 use crate::support::{Harness, Sent, config};
 
-/// `count` frames of `len` octets in each class of `classes` wait on port 1, which is then let go.
+/// Queues `count` frames of `len` bytes in each class of `classes` at port 1, then unblocks the port.
 fn released(config: &SwitchConfig, classes: &[(u8, usize, usize)]) -> Harness {
     let mut harness = Harness::learnt(config);
     harness.set_tx_enabled(1, false);
@@ -27,11 +27,11 @@ fn class(sent: &Sent) -> usize {
 
 fn weights(config: &mut SwitchConfig, weights: [u8; 8]) {
     for (queue, weight) in config.ports[1].queues.iter_mut().zip(weights) {
-        queue.schedule = Schedule::Dwrr { weight };
+        queue.schedule = SchedulingMode::Dwrr { weight };
     }
 }
 
-/// A buffer that is never the limit.
+/// A buffer that never limits.
 fn roomy(mut config: SwitchConfig) -> SwitchConfig {
     config.pools.iter_mut().for_each(|pool| pool.size_bytes = 1 << 28);
     config
@@ -46,7 +46,7 @@ fn a_queue_that_is_held_keeps_its_frames_and_nobody_elses() {
     }
     harness.run();
     assert_eq!(harness.sent(1).iter().map(class).collect::<Vec<_>>(), [4; 20]);
-    // Both holds must be gone before it moves.
+    // The frame leaves only after both blocks are removed.
     harness.set_tx_enabled(1, false);
     harness.set_queue_enabled(1, 3, true);
     harness.run();
@@ -59,7 +59,7 @@ fn a_queue_that_is_held_keeps_its_frames_and_nobody_elses() {
 
 #[test]
 fn all_queues_finish_together_when_frames_are_in_proportion_to_weights() {
-    // sonic-mgmt WRRtest: 140 frames each in five queues of weight 14, 150 each in two of weight 15.
+    // sonic-mgmt WRRtest: 140 frames each in five queues of weight 14, 150 each in two queues of weight 15.
     let mut config = roomy(config::switch(2));
     weights(&mut config, [14, 14, 14, 15, 15, 14, 14, 1]);
     let classes = [0, 1, 2, 5, 6].map(|c| (c, 140, 1_500));
@@ -94,8 +94,8 @@ fn shares_follow_weights_in_bytes_whatever_the_frame_lengths() {
 #[test]
 fn strict_queues_go_first_higher_numbers_before_lower() {
     let mut config = config::switch(2);
-    config.ports[1].queues[5].schedule = Schedule::Strict;
-    config.ports[1].queues[6].schedule = Schedule::Strict;
+    config.ports[1].queues[5].schedule = SchedulingMode::Strict;
+    config.ports[1].queues[6].schedule = SchedulingMode::Strict;
     let mut harness = released(&config, &[(0, 5, 60), (5, 5, 60), (6, 5, 60)]);
     harness.run();
     let order: Vec<usize> = harness.sent(1).iter().map(class).collect();
@@ -106,8 +106,9 @@ fn strict_queues_go_first_higher_numbers_before_lower() {
 fn a_queue_shaper_passes_its_rate_exactly_and_leaves_the_rest_to_others() {
     let mut config = roomy(config::switch(2));
     config.ports[1].link = LinkTiming::ethernet(100);
-    // A shaper without burst cannot make up for the frame of another queue that it waited for: two frames of burst.
-    config.ports[1].queues[2].shaper = Some(Shaper {
+    // A shaper without burst cannot make up for the time in which it waited for another queue. Burst: two
+    // frames.
+    config.ports[1].queues[2].shaper = Some(ShaperConfig {
         bytes_per_second: 1_000_000,
         burst_bytes: 2_000,
     });
@@ -120,14 +121,14 @@ fn a_queue_shaper_passes_its_rate_exactly_and_leaves_the_rest_to_others() {
         1_000 + 2,
         "1000 frames of 1000 octets in a second, and the burst"
     );
-    // 1020 octets on the wire last 81.6 us: 12255 starts in a second.
+    // 1020 bytes on the link last 81.6 us: 12255 starts in a second.
     assert_eq!(count(0) + count(2), 12_255);
 }
 
 #[test]
 fn a_queue_shaper_alone_passes_its_rate_exactly() {
     let mut config = roomy(config::switch(2));
-    config.ports[1].queues[2].shaper = Some(Shaper {
+    config.ports[1].queues[2].shaper = Some(ShaperConfig {
         bytes_per_second: 1_000_000,
         burst_bytes: 0,
     });
@@ -142,7 +143,7 @@ fn a_queue_shaper_alone_passes_its_rate_exactly() {
 #[test]
 fn a_port_shaper_passes_its_rate_exactly() {
     let mut config = roomy(config::switch(2));
-    config.ports[1].shaper = Some(Shaper {
+    config.ports[1].shaper = Some(ShaperConfig {
         bytes_per_second: 2_500_000,
         burst_bytes: 0,
     });
@@ -210,7 +211,7 @@ fn the_pipeline_takes_its_time_and_keeps_the_order() {
     harness.receive(0, &small(0, 1, 6));
     harness.run();
     let starts: Vec<Picos> = harness.sent(1).iter().map(|sent| sent.start).collect();
-    // The second is through at 900 ns, while the first is on the link until 800 + 672.
+    // The second frame passes the pipeline at 900 ns. The first frame is on the link until 800 + 672 ns.
     assert_eq!(
         starts,
         [start + Picos::from_nanos(800), start + Picos::from_nanos(1_472)]
@@ -221,7 +222,7 @@ fn the_pipeline_takes_its_time_and_keeps_the_order() {
 fn a_frame_still_in_the_pipeline_does_not_hold_up_another_queue() {
     let mut config = config::switch(2);
     config.pipeline_latency = Picos::from_nanos(800);
-    config.ports[1].queues[6].schedule = Schedule::Strict;
+    config.ports[1].queues[6].schedule = SchedulingMode::Strict;
     let mut harness = Harness::learnt(&config);
     let start = harness.now();
     harness.receive(0, &small(0, 1, 0));
@@ -252,10 +253,13 @@ fn a_blocked_port_holds_frames_and_lets_them_go_in_order() {
 fn lateness_of_the_driver_is_recorded_only_when_a_frame_could_have_left() {
     let mut harness = Harness::learnt(&config::switch(2));
     let port = xoff_dataplane::PortId(1);
-    assert_eq!(harness.switch().tx_deficit(port), Picos::ZERO);
+    assert_eq!(harness.switch().transmit_deficit(port), Picos::ZERO);
     harness.receive(0, &small(0, 1, 0));
     harness.receive(0, &small(0, 1, 0));
     harness.be_late(Picos::from_micros(5));
     harness.run();
-    assert_eq!(harness.switch().tx_deficit(port), Picos::from_nanos(5_000 - 672));
+    assert_eq!(
+        harness.switch().transmit_deficit(port),
+        Picos::from_nanos(5_000 - 672)
+    );
 }

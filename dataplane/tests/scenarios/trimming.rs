@@ -1,11 +1,11 @@
-//! Packet trimming, by the criteria of SONiC's packet_trimming tests, exact where those allow a margin.
+//! Packet trimming, with the criteria of SONiC's packet_trimming tests and exact numbers.
 
 use xoff_dataplane::config::{
-    AclRule, AclTable, Bridging, BufferProfile, SwitchConfig, Tagging, Threshold, TrimDscp, TrimQueue,
-    TrimmingConfig, VlanConfig, VlanMember,
+    AclRule, AclTable, BridgingConfig, BufferProfile, BufferThreshold, SwitchConfig, TaggingMode, TrimDscp,
+    TrimQueue, TrimmingConfig, VlanConfig, VlanMemberConfig,
 };
 use xoff_dataplane::counters::{PortCounters, TrimCounters};
-use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Verdict};
+use xoff_dataplane::{DropReason, ForwardingResult, PgId, PortId, QueueId};
 use xoff_wire::parse::parse;
 use xoff_wire::{Ecn, Ipv4Packet, Ipv6Packet, UdpPacket};
 
@@ -16,16 +16,16 @@ use crate::support::{Harness, config};
 const SIZE: usize = 256;
 const DSCP: u8 = 48;
 const QUEUE: usize = 6;
-/// The class and queue that trims, and how many frames of 1000 octets it takes: 4 cells each, 64 in all.
+/// The class and queue that trims. Its 64 cells hold 16 frames of 1000 bytes, 4 cells each.
 const CLASS: u8 = 1;
 const FITS: usize = 16;
 
-/// Trimming as the upstream tests set it: to 256 octets, DSCP 48, queue 6. Queue 1 takes 64 cells.
+/// Trimming as in the upstream tests: 256 bytes, DSCP 48, queue 6. Queue 1 has 64 cells.
 fn trimming(ports: usize) -> SwitchConfig {
     let mut config = config::switch(ports);
     let profile = |name: &str, cells: u64, trim| BufferProfile {
         name: name.into(),
-        threshold: Threshold::Static(cells * u64::from(config::CELL)),
+        threshold: BufferThreshold::Static(cells * u64::from(config::CELL)),
         trim,
         ..config.profiles[config::EGRESS_LOSSY].clone()
     };
@@ -46,7 +46,7 @@ fn trimming(ports: usize) -> SwitchConfig {
     config
 }
 
-/// A switch whose port 1 is blocked and whose queue there is full to the last cell.
+/// A switch whose port 1 is blocked and whose queue there is full.
 fn full(config: &SwitchConfig) -> Harness {
     let mut harness = Harness::learnt(config);
     harness.set_tx_enabled(1, false);
@@ -70,7 +70,7 @@ fn trims(counters: &PortCounters, queue: usize) -> [u64; 3] {
     ]
 }
 
-/// Unblocks port 1 and returns what leaves it but for the frames that filled it.
+/// Unblocks port 1 and returns the frames that leave it, without those that filled the queue.
 fn trimmed_frames(harness: &mut Harness) -> Vec<Vec<u8>> {
     harness.clear_sent();
     harness.set_tx_enabled(1, true);
@@ -85,10 +85,13 @@ fn what_is_longer_is_cut_and_what_is_not_is_dropped() {
     let mut harness = full(&trimming(2));
     let long = [400, 5_000, SIZE + 1].map(|len| udp(0, 1, CLASS, Ecn::Ect1, len));
     for frame in &long {
-        assert_eq!(harness.receive(0, frame), Verdict::Forwarded { copies: 1 });
+        assert_eq!(
+            harness.receive(0, frame),
+            ForwardingResult::Forwarded { copies: 1 }
+        );
     }
     for len in [100, SIZE] {
-        let Verdict::Dropped(drop) = harness.receive(0, &udp(0, 1, CLASS, Ecn::Ect1, len)) else {
+        let ForwardingResult::Dropped(drop) = harness.receive(0, &udp(0, 1, CLASS, Ecn::Ect1, len)) else {
             panic!("{len} octets were not dropped");
         };
         assert_eq!(
@@ -122,7 +125,7 @@ fn a_frame_not_full_is_not_touched() {
     harness.receive(0, &frame);
     harness.run();
     assert_eq!(harness.sent(1)[0].bytes, frame);
-    assert_eq!(harness.switch().trims(), TrimCounters::default());
+    assert_eq!(harness.switch().trim_counters(), TrimCounters::default());
 }
 
 #[test]
@@ -140,7 +143,7 @@ fn what_is_left_is_charged_by_its_own_length_on_both_sides() {
     };
     assert_eq!((group(&harness), queue(&harness, 1)), (64, 64));
     harness.receive(0, &udp(0, 1, CLASS, Ecn::Ect0, 5_000));
-    // 256 octets and the FCS are two cells of 256.
+    // 256 bytes and the FCS need two cells of 256 bytes.
     assert_eq!(
         (group(&harness), queue(&harness, 1), queue(&harness, QUEUE)),
         (66, 64, 2)
@@ -158,13 +161,13 @@ fn counters_tell_where_packets_were_trimmed_sent_and_dropped() {
     let dropped = harness.receive_many(25, 0, &udp(0, 1, CLASS, Ecn::Ect0, 1_000));
     assert_eq!(dropped, 5, "40 cells take 20 trimmed packets");
     let counters = harness.counters(1);
-    // SAI counts all three at the queue that refused the packets.
+    // SAI counts all three events at the queue that refused the packets.
     assert_eq!(trims(&counters, 1), [25, 0, 5]);
     assert_eq!(trims(&counters, QUEUE), [0, 0, 0]);
     let queue = &counters.queues[1];
     assert_eq!((queue.dropped_packets, queue.dropped_bytes), (25, 25 * 1_004));
     assert_eq!(harness.drops(1, DropReason::TrimDropped), 5);
-    assert_eq!(counters.dropped(), 5);
+    assert_eq!(counters.dropped_frames(), 5);
     let refusal = harness
         .switch()
         .last_refusal(PortId(1), DropReason::TrimDropped)
@@ -175,7 +178,7 @@ fn counters_tell_where_packets_were_trimmed_sent_and_dropped() {
     assert_eq!(trims(&counters, 1), [25, 20, 5]);
     assert_eq!(trims(&counters, QUEUE), [0, 0, 0]);
     assert_eq!(
-        counters.trims(),
+        counters.trim_counters(),
         TrimCounters {
             trimmed: 25,
             sent: 20,
@@ -183,8 +186,8 @@ fn counters_tell_where_packets_were_trimmed_sent_and_dropped() {
         }
     );
     assert_eq!(
-        harness.switch().trims(),
-        counters.trims(),
+        harness.switch().trim_counters(),
+        counters.trim_counters(),
         "port and switch agree"
     );
     let sent = counters.tx_packets - before;
@@ -229,22 +232,22 @@ fn trimmed_packets_go_by_the_map_of_the_port_they_leave_by() {
     // Port 0 has no DSCP for this class.
     harness.set_tx_enabled(0, false);
     let dropped = harness.receive_many(FITS + 2, 1, &udp(1, 0, CLASS, Ecn::Ect0, 1_000));
-    assert_eq!((dropped, harness.counters(0).trims().trimmed), (2, 0));
+    assert_eq!((dropped, harness.counters(0).trim_counters().trimmed), (2, 0));
 }
 
 #[test]
 fn ipv6_and_tagged_packets_are_cut_where_they_leave() {
     let mut config = trimming(2);
-    config.bridging = Bridging::Vlans(vec![VlanConfig {
+    config.bridging = BridgingConfig::Vlans(vec![VlanConfig {
         id: 7,
         members: vec![
-            VlanMember {
+            VlanMemberConfig {
                 port: 0,
-                tagging: Tagging::Untagged,
+                tagging: TaggingMode::Untagged,
             },
-            VlanMember {
+            VlanMemberConfig {
                 port: 1,
-                tagging: Tagging::Tagged,
+                tagging: TaggingMode::Tagged,
             },
         ],
     }]);
@@ -253,9 +256,12 @@ fn ipv6_and_tagged_packets_are_cut_where_they_leave() {
     (packet[0], packet[1]) = (0x60 | CLASS >> 2, (CLASS & 3) << 6 | 0x0a);
     let six = frame(mac(1), mac(0), 0x86dd, &packet);
     for whole in [&six, &udp(0, 1, CLASS, Ecn::Ect0, SIZE - 3)] {
-        assert_eq!(harness.receive(0, whole), Verdict::Forwarded { copies: 1 });
+        assert_eq!(
+            harness.receive(0, whole),
+            ForwardingResult::Forwarded { copies: 1 }
+        );
     }
-    // With its tag it is not longer than what would be left.
+    // With its tag, the packet is not longer than the trimmed size.
     assert_eq!(
         harness.receive_many(1, 0, &udp(0, 1, CLASS, Ecn::Ect0, SIZE - 4)),
         1
@@ -361,7 +367,7 @@ fn exempt_flows_are_dropped_and_rules_in_front_shield_others() {
         );
         assert_eq!(trimmed_frames(&mut harness).len(), trimmed, "{rules:?}");
     }
-    // A table looks at its own ports alone.
+    // An ACL table applies to its own ports only.
     let mut config = trimming(3);
     let everything = table(vec![rule("0.0.0.0/0", true)]);
     config.trimming.as_mut().expect("it trims").exempt = vec![everything];
@@ -384,12 +390,16 @@ fn ten_toggles_under_traffic_lose_nothing_that_the_counters_do_not_tell() {
         let lost = harness.receive_many(3, 0, &frame) as u64;
         assert_eq!(lost, if toggle % 2 == 0 { 3 } else { 0 });
         (trimmed, dropped) = (trimmed + 3 - lost, dropped + lost);
-        assert_eq!(harness.counters(1).trims().trimmed, trimmed, "counters go on");
+        assert_eq!(
+            harness.counters(1).trim_counters().trimmed,
+            trimmed,
+            "counters go on"
+        );
         assert_eq!(harness.drops(1, DropReason::QueueDropped), dropped);
-        harness.switch().check();
+        harness.switch().assert_consistent();
     }
     assert_eq!(trimmed_frames(&mut harness).len() as u64, trimmed);
-    assert_eq!(harness.counters(1).trims().sent, trimmed);
+    assert_eq!(harness.counters(1).trim_counters().sent, trimmed);
     harness.assert_empty();
 }
 
@@ -407,12 +417,15 @@ fn copies_of_a_flooded_packet_are_trimmed_one_by_one() {
             harness.receive_many(frames, 0, &udp(0, port as u8, CLASS, Ecn::Ect0, 1_000));
         }
         let trims_there = blocked.len() - usize::from(blocked.contains(&3));
-        let before = harness.switch().trims().trimmed;
-        let Verdict::Forwarded { copies } = harness.receive(0, &flooded) else {
+        let before = harness.switch().trim_counters().trimmed;
+        let ForwardingResult::Forwarded { copies } = harness.receive(0, &flooded) else {
             panic!("a way out was left");
         };
         assert_eq!(usize::from(copies), trims_there + whole);
-        assert_eq!(harness.switch().trims().trimmed - before, trims_there as u64);
+        assert_eq!(
+            harness.switch().trim_counters().trimmed - before,
+            trims_there as u64
+        );
         harness.clear_sent();
         blocked
             .iter()
@@ -447,7 +460,7 @@ fn lossless_frames_and_early_drops_are_no_matter_of_trimming() {
         4
     );
     assert_eq!(harness.drops(1, DropReason::WredDropped), 4);
-    assert_eq!(harness.switch().trims(), TrimCounters::default());
+    assert_eq!(harness.switch().trim_counters(), TrimCounters::default());
 }
 
 #[test]
@@ -456,7 +469,7 @@ fn trimmed_packets_on_a_port_that_goes_down_are_counted_as_dropped() {
     harness.receive_many(4, 0, &udp(0, 1, CLASS, Ecn::Ect0, 1_000));
     harness.set_link(1, false);
     assert_eq!(
-        harness.switch().trims(),
+        harness.switch().trim_counters(),
         TrimCounters {
             trimmed: 4,
             sent: 0,

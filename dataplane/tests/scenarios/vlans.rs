@@ -1,7 +1,7 @@
-//! Access and trunk ports, priority tags: what happens to tags, to the octet.
+//! Access and trunk ports and priority tags: tag edits, byte for byte.
 
-use xoff_dataplane::config::{Bridging, SwitchConfig, Tagging, VlanConfig, VlanMember};
-use xoff_dataplane::{DropReason, Picos, Verdict};
+use xoff_dataplane::config::{BridgingConfig, SwitchConfig, TaggingMode, VlanConfig, VlanMemberConfig};
+use xoff_dataplane::{DropReason, ForwardingResult, Picos};
 
 use crate::support::frames::{ethernet, mac, small, tagged};
 use crate::support::{Harness, config};
@@ -13,29 +13,33 @@ const PRIORITY: u16 = 3;
 const FOREIGN: u16 = 4;
 const OUTSIDE: u16 = 5;
 
-/// VLAN 100: two access ports, a trunk, a port for priority-tagged frames. VLAN 200: the trunk and an access port.
+/// VLAN 100 has two access ports, a trunk and a port for priority-tagged frames. VLAN 200 has the trunk and
+/// an access port.
 fn switch() -> SwitchConfig {
     let mut config = config::switch(6);
-    let member = |port, tagging| VlanMember { port, tagging };
-    config.bridging = Bridging::Vlans(vec![
+    let member = |port, tagging| VlanMemberConfig { port, tagging };
+    config.bridging = BridgingConfig::Vlans(vec![
         VlanConfig {
             id: 100,
             members: vec![
-                member(TRUNK, Tagging::Tagged),
-                member(ACCESS, Tagging::Untagged),
-                member(OTHER_ACCESS, Tagging::Untagged),
-                member(PRIORITY, Tagging::PriorityTagged),
+                member(TRUNK, TaggingMode::Tagged),
+                member(ACCESS, TaggingMode::Untagged),
+                member(OTHER_ACCESS, TaggingMode::Untagged),
+                member(PRIORITY, TaggingMode::PriorityTagged),
             ],
         },
         VlanConfig {
             id: 200,
-            members: vec![member(FOREIGN, Tagging::Untagged), member(TRUNK, Tagging::Tagged)],
+            members: vec![
+                member(FOREIGN, TaggingMode::Untagged),
+                member(TRUNK, TaggingMode::Tagged),
+            ],
         },
     ]);
     config
 }
 
-/// Everything that leaves when `frame` comes in on `port`, by port.
+/// The frames that leave each port when `frame` arrives on `port`.
 fn through(harness: &mut Harness, port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
     harness.clear_sent();
     harness.receive(port, frame);
@@ -97,7 +101,7 @@ fn service_tags_are_the_tags_of_ports_with_that_tpid() {
     config.ports[usize::from(TRUNK)].tpid = 0x88a8;
     let mut harness = Harness::new(&config);
     let customer = tagged(&broadcast(4), 0x8100, 0x6007);
-    // A priority-tagged port and access ports speak 802.1Q, where that VLAN id is not theirs.
+    // A priority-tagged port and access ports use 802.1Q. This VLAN id does not belong to them.
     assert_eq!(
         harness.receive(ACCESS, &customer),
         dropped(&harness, ACCESS, &customer, 7 - 4)
@@ -110,8 +114,8 @@ fn service_tags_are_the_tags_of_ports_with_that_tpid() {
     assert_eq!(out[2], (PRIORITY, tagged(&broadcast(4), 0x8100, 0x3000)));
 }
 
-fn dropped(harness: &Harness, port: u16, frame: &[u8], tc: u8) -> Verdict {
-    let verdict = Verdict::Dropped(xoff_dataplane::Drop {
+fn dropped(harness: &Harness, port: u16, frame: &[u8], tc: u8) -> ForwardingResult {
+    let verdict = ForwardingResult::Dropped(xoff_dataplane::DroppedFrame {
         reason: DropReason::IngressVlanFilter,
         port: xoff_dataplane::PortId(port),
         tc,

@@ -1,18 +1,18 @@
-//! The sending side of PFC: XOFF, its repetition, XON.
+//! Sending of PFC: XOFF, refresh and XON.
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::{Picos, PortId, QueueId, Verdict};
+use xoff_dataplane::{ForwardingResult, Picos, PortId, QueueId};
 use xoff_wire::mac_control::{DESTINATION, OPCODE_PFC};
 
 use crate::support::frames::{small, udp};
 use crate::support::{Harness, config};
 use xoff_wire::{Ecn, Pfc};
 
-/// Frames of one cell that a lossless group of the test configuration takes until it goes to XOFF.
+/// Frames of one cell that put a lossless group of the test configuration into XOFF.
 const TO_XOFF: usize = 2_052;
 
-/// Port 1 is blocked, and one frame less than XOFF takes has come in on port 0.
+/// Port 1 is blocked, and port 0 has received one frame less than XOFF needs.
 fn almost_congested(config: &SwitchConfig) -> Harness {
     let mut harness = Harness::learnt(config);
     harness.set_tx_enabled(1, false);
@@ -42,7 +42,7 @@ fn xoff_leaves_in_the_call_that_crossed_the_threshold() {
     let mut harness = almost_congested(&config::switch(2));
     harness.receive(0, &small(0, 1, 3));
     assert_eq!(harness.pfc_sent(0), [(harness.now(), xoff(3))]);
-    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
     let frame = &harness.sent(0)[0].bytes;
     assert_eq!(frame.len(), 60);
     assert_eq!(frame[..6], DESTINATION);
@@ -114,9 +114,9 @@ fn xon_leaves_with_the_cell_that_made_room_and_ends_the_repetition() {
     harness.clear_sent();
     harness.set_tx_enabled(1, true);
     harness.run_for(Picos::from_millis(100));
-    // 8 cells below XOFF: with the start of the eighth departure.
+    // 8 cells below XOFF: at the start of the eighth transmission.
     assert_eq!(harness.pfc_sent(0), [(harness.sent(1)[7].start, xon(3))]);
-    assert_eq!(harness.switch().xoff(PortId(0)), 0);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 0);
     harness.assert_empty();
 }
 
@@ -177,7 +177,7 @@ fn a_pause_that_ends_while_the_link_is_busy_is_never_sent() {
     harness.receive(1, &udp(1, 0, 0, Ecn::NotEct, 9_000));
     assert_eq!(harness.sent(0).len(), 1, "72 us in flight on port 0");
     harness.receive(0, &small(0, 1, 3));
-    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
     harness.set_tx_enabled(1, true);
     harness.run_for(Picos::from_millis(100));
     assert!(harness.pfc_sent(0).is_empty());
@@ -213,7 +213,7 @@ fn congestion_that_returns_before_xon_was_said_is_said_as_xoff() {
     harness.receive(1, &udp(1, 0, 0, Ecn::NotEct, 9_000));
     harness.set_tx_enabled(1, true);
     harness.run_for(Picos::from_micros(2));
-    assert_eq!(harness.switch().xoff(PortId(0)), 0, "XON is owed");
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 0, "XON is owed");
     harness.set_tx_enabled(1, false);
     harness.receive_many(TO_XOFF, 0, &small(0, 1, 3));
     harness.run_for(Picos::from_millis(10));
@@ -227,7 +227,7 @@ fn a_pfc_frame_without_a_slot_is_tried_again() {
     harness.set_tx_enabled(1, false);
     *harness.store_mut() = VecStore::new(TO_XOFF);
     harness.receive_many(TO_XOFF, 0, &small(0, 1, 3));
-    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
     assert!(harness.pfc_sent(0).is_empty(), "the last slot is taken");
     harness.set_tx_enabled(1, true); // one departure, one slot
     harness.set_tx_enabled(1, false);
@@ -237,7 +237,7 @@ fn a_pfc_frame_without_a_slot_is_tried_again() {
 
 #[test]
 fn every_waiting_group_is_looked_at_when_the_pool_has_room_again() {
-    // Port 0 and port 2 are both in XOFF because the pool is full; what drains came from port 0.
+    // Ports 0 and 2 are in XOFF because the pool is full. The draining frames came from port 0.
     let mut harness = Harness::learnt(&config::switch(4));
     harness.set_tx_enabled(1, false);
     harness.set_tx_enabled(3, false);
@@ -245,7 +245,7 @@ fn every_waiting_group_is_looked_at_when_the_pool_has_room_again() {
     harness.receive_many(1_369, 2, &small(2, 3, 3));
     harness.receive(0, &small(0, 1, 3));
     assert_eq!(
-        harness.switch().xoff(PortId(0)) & harness.switch().xoff(PortId(2)),
+        harness.switch().xoff_groups(PortId(0)) & harness.switch().xoff_groups(PortId(2)),
         1 << 3
     );
     harness.clear_sent();
@@ -271,7 +271,10 @@ fn pfc_is_not_answered_to_a_port_that_is_down_and_said_again_when_it_is_up() {
     harness.clear_sent();
     harness.run_for(Picos::from_millis(100));
     assert!(harness.sent(0).is_empty());
-    assert!(matches!(harness.receive(0, &small(0, 1, 3)), Verdict::Dropped(_)));
+    assert!(matches!(
+        harness.receive(0, &small(0, 1, 3)),
+        ForwardingResult::Dropped(_)
+    ));
     harness.set_link(0, true);
     assert_eq!(harness.pfc_sent(0), [(harness.now(), xoff(3))]);
     harness.run_for(Picos::from_millis(16));

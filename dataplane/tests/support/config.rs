@@ -1,11 +1,11 @@
-//! A configuration to start from. Tests change what they are about.
+//! Base configurations. Each test changes the fields that it tests.
 
 use std::sync::Arc;
 
 use xoff_dataplane::config::{
-    Attachment, BalancingConfig, Bridging, BufferProfile, ClassMaps, GlobalPause, InterfaceConfig, MarkPoint,
-    PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule,
-    SwitchConfig, Threshold, Trust, WatchdogConfig, Wred,
+    BalancingConfig, BridgingConfig, BufferProfile, BufferThreshold, ClassMaps, GlobalPause,
+    InterfaceAttachment, InterfaceConfig, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig,
+    QueueConfig, RoutingConfig, SchedulingMode, SwitchConfig, TrustMode, WatchdogConfig, WredProfile,
 };
 use xoff_dataplane::route::{
     DISTANCE_STATIC, NextHop, Rib, Route, RoutePath, RouteSource, RouteTag, RouteTarget,
@@ -25,8 +25,9 @@ pub const EGRESS_LOSSY_POOL: usize = 1;
 pub const CELL: u32 = 256;
 pub const GIGABIT: LinkTiming = LinkTiming::ethernet(1_000);
 
-/// Ports of 1 Gb/s, priorities 3 and 4 lossless, DSCP 0 to 7 are classes 0 to 7, one transparent bridge. Shared
-/// pool of 4096 cells; a lossless group has 4 reserved cells, 64 of headroom, alpha 1 and XON 8 cells below XOFF.
+/// One transparent bridge with ports of 1 Gb/s. Priorities 3 and 4 are lossless, and DSCP 0 to 7 are classes
+/// 0 to 7. The shared pool has 4096 cells. A lossless group has 4 reserved cells, 64 headroom cells, alpha 1,
+/// and XON 8 cells below XOFF.
 pub fn switch(ports: usize) -> SwitchConfig {
     let cells = |n: u64| n * u64::from(CELL);
     let profile = |name: &str, pool, threshold| BufferProfile {
@@ -62,20 +63,20 @@ pub fn switch(ports: usize) -> SwitchConfig {
             pool("egress_lossless", PoolSide::Egress, cells(1 << 20)),
         ],
         profiles: vec![
-            profile("ingress_lossy", 0, Threshold::Static(0)),
+            profile("ingress_lossy", 0, BufferThreshold::Static(0)),
             BufferProfile {
                 size_bytes: cells(4 + 64),
                 xoff_bytes: cells(64),
                 xon_offset_bytes: cells(8),
                 trim: false,
-                ..profile("ingress_lossless", 0, Threshold::Dynamic(0))
+                ..profile("ingress_lossless", 0, BufferThreshold::Dynamic(0))
             },
-            profile("egress_lossy", 1, Threshold::Dynamic(0)),
-            profile("egress_lossless", 2, Threshold::Static(0)),
+            profile("egress_lossy", 1, BufferThreshold::Dynamic(0)),
+            profile("egress_lossless", 2, BufferThreshold::Static(0)),
         ],
         port_profiles: Vec::new(),
         lags: Vec::new(),
-        bridging: Bridging::Transparent,
+        bridging: BridgingConfig::Transparent,
         routing: RoutingConfig::default(),
         balancing: BalancingConfig::default(),
         watchdog: WatchdogConfig::default(),
@@ -94,7 +95,7 @@ fn port(index: usize) -> PortConfig {
         link: GIGABIT,
         tpid: 0x8100,
         classify: ClassMaps {
-            trust: Trust::Dscp,
+            trust: TrustMode::Dscp,
             dscp_to_tc: std::array::from_fn(identity),
             dot1p_to_tc: std::array::from_fn(identity),
             tc_to_queue: std::array::from_fn(identity),
@@ -120,7 +121,7 @@ fn port(index: usize) -> PortConfig {
             } else {
                 EGRESS_LOSSY
             } as u16,
-            schedule: Schedule::Dwrr { weight: 1 },
+            schedule: SchedulingMode::Dwrr { weight: 1 },
             shaper: None,
             wred: None,
         }),
@@ -128,9 +129,9 @@ fn port(index: usize) -> PortConfig {
     }
 }
 
-/// Certain marking above `bytes` queued, none up to there.
-pub fn mark_above(bytes: u64) -> Wred {
-    Wred {
+/// A WRED profile that marks every frame above `bytes` queued bytes and none below.
+pub fn mark_above(bytes: u64) -> WredProfile {
+    WredProfile {
         min_bytes: bytes,
         max_bytes: bytes,
         max_probability: 1 << 32,
@@ -139,18 +140,18 @@ pub fn mark_above(bytes: u64) -> Wred {
     }
 }
 
-/// The router's address on the link of every interface of [`routed`].
+/// MAC address of all interfaces of [`routed`].
 pub const ROUTER: [u8; 6] = [2, 0xaa, 0, 0, 0, 0xff];
 
-/// As [`switch`], every port a router interface: port *n* is 10.0.*n*.1/24 and 2001:db8:*n*::1/64.
+/// As [`switch`], with every port as a router interface. Port *n* has 10.0.*n*.1/24 and 2001:db8:*n*::1/64.
 pub fn routed(ports: usize) -> SwitchConfig {
     let mut config = switch(ports);
-    config.bridging = Bridging::Vlans(Vec::new());
+    config.bridging = BridgingConfig::Vlans(Vec::new());
     for n in 0..ports {
         interface(
             &mut config,
             &format!("Ethernet{n}"),
-            Attachment::Port(n as u16),
+            InterfaceAttachment::Port(n as u16),
             &[
                 &format!("10.0.{n}.1/24"),
                 &format!("2001:db8:{n}::1/64"),
@@ -162,7 +163,7 @@ pub fn routed(ports: usize) -> SwitchConfig {
 }
 
 /// Adds a router interface with its local and connected routes.
-pub fn interface(config: &mut SwitchConfig, name: &str, attachment: Attachment, addresses: &[&str]) {
+pub fn interface(config: &mut SwitchConfig, name: &str, attachment: InterfaceAttachment, addresses: &[&str]) {
     config.routing.interfaces.push(InterfaceConfig {
         name: name.into(),
         attachment,
@@ -173,7 +174,7 @@ pub fn interface(config: &mut SwitchConfig, name: &str, attachment: Attachment, 
     routes(config, &[]);
 }
 
-/// Makes these the static routes, beside those of the interfaces.
+/// Sets the static routes, in addition to the routes of the interfaces.
 pub fn routes(config: &mut SwitchConfig, routes: &[(&str, RouteTarget)]) {
     let mut rib = Rib::new();
     for (n, interface) in config.routing.interfaces.iter().enumerate() {
@@ -192,12 +193,12 @@ pub fn routes(config: &mut SwitchConfig, routes: &[(&str, RouteTarget)]) {
             },
         );
     }
-    // Groups of the generation before keep their flows.
+    // Groups of the previous generation keep their flows.
     let next = rib.next_generation(&config.routing.fib).expect("routes");
     config.routing.fib = Arc::new(next);
 }
 
-/// Equal-cost routers, by interface and address.
+/// Equal-cost next hops, by interface and address.
 pub fn via(hops: &[(u16, &str)]) -> RouteTarget {
     let path = |(interface, address): &(u16, &str)| RoutePath {
         next_hop: NextHop {

@@ -1,15 +1,15 @@
-//! Frames for tests, and readers of capture files.
+//! Ethernet frames for tests, and a reader of capture files.
 
 use std::path::Path;
 
 use xoff_wire::{Ecn, ROCE_UDP_PORT};
 
-/// The address of the station behind port `n`.
+/// MAC address of the station at port `n`.
 pub const fn mac(n: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, n]
 }
 
-/// An Ethernet frame of no protocol in particular, `len` octets without FCS.
+/// An Ethernet frame of `len` bytes without FCS and without a protocol.
 pub fn ethernet(dst: [u8; 6], src: [u8; 6], len: usize) -> Vec<u8> {
     let mut frame = vec![0; len];
     frame[..6].copy_from_slice(&dst);
@@ -22,7 +22,8 @@ pub fn ethernet(dst: [u8; 6], src: [u8; 6], len: usize) -> Vec<u8> {
     frame
 }
 
-/// UDP over IPv4 from the station behind port `src` to the one behind port `dst`, `len` octets without FCS.
+/// A UDP frame over IPv4 from the station at port `src` to the station at port `dst`, `len` bytes without
+/// FCS.
 pub fn udp(src: u8, dst: u8, dscp: u8, ecn: Ecn, len: usize) -> Vec<u8> {
     let mut frame = ethernet(mac(dst), mac(src), len);
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
@@ -44,12 +45,12 @@ pub fn udp(src: u8, dst: u8, dscp: u8, ecn: Ecn, len: usize) -> Vec<u8> {
     frame
 }
 
-/// The shortest UDP frame: one cell of any size from 64 octets on.
+/// The shortest UDP frame. It occupies one cell if cells have 64 bytes or more.
 pub fn small(src: u8, dst: u8, dscp: u8) -> Vec<u8> {
     udp(src, dst, dscp, Ecn::NotEct, 60)
 }
 
-/// The checksum that belongs into an IPv4 header, from RFC 791: the one's complement of the one's complement sum.
+/// The IPv4 header checksum of RFC 791: the one's complement of the one's complement sum.
 pub fn ipv4_checksum(header: &[u8]) -> u16 {
     let word = |n: usize| match n {
         5 => 0,
@@ -62,7 +63,7 @@ pub fn ipv4_checksum(header: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// The frame with a tag in front of its ethertype.
+/// Inserts a VLAN tag before the ethertype.
 pub fn tagged(frame: &[u8], tpid: u16, tci: u16) -> Vec<u8> {
     [
         &frame[..12],
@@ -73,7 +74,7 @@ pub fn tagged(frame: &[u8], tpid: u16, tci: u16) -> Vec<u8> {
     .concat()
 }
 
-/// Frames of a classic little-endian pcap file of the test data.
+/// Reads the frames of a classic little-endian pcap file of the test data.
 pub fn capture(name: &str) -> Vec<Vec<u8>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../crates/wire/tests/data")

@@ -1,4 +1,4 @@
-//! A switch in virtual time: an event queue in (time, order of creation), and what left each port.
+//! Runs one switch in virtual time, with an event queue, and records the frames that leave each port.
 
 #![allow(dead_code, unreachable_pub)] // every test binary uses its own part
 
@@ -14,14 +14,14 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::counters::PortCounters;
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{
-    Arrival, DropReason, LinkTiming, Outputs, Picos, PortId, Punt, QueueId, Store, Switch, SwitchEvent,
-    Transmit, Verdict,
+    DropReason, ForwardingResult, FrameStore, LinkTiming, Outputs, Picos, PortId, PuntedFrame, QueueId,
+    ReceivedFrame, Switch, SwitchEvent, Transmit,
 };
 use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 use xoff_wire::{MacControl, Pfc};
 
-/// A frame on the link of a port.
+/// A frame that a port sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
     pub start: Picos,
@@ -30,7 +30,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// The PFC frame this is, if it is one.
+    /// The PFC frame. `None` for other frames.
     pub fn pfc(&self) -> Option<Pfc> {
         match MacControl::parse(&self.bytes) {
             Ok(MacControl::Pfc(pfc)) => Some(pfc),
@@ -41,21 +41,21 @@ impl Sent {
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    Arrival(PortId, Vec<u8>),
+    ReceivedFrame(PortId, Vec<u8>),
     PeerHears(PortId, Vec<u8>),
     PeerSends(PortId),
 }
 
 pub struct Harness {
     driver: VirtualSwitch<VecStore, What>,
-    /// Whether bytes of sent frames are kept; without, only counters and the digest remain.
+    /// True if the bytes of sent frames are kept. Otherwise only counters and the digest are kept.
     pub record: bool,
-    /// What became of scheduled arrivals that were dropped.
-    pub dropped: Vec<xoff_dataplane::Drop>,
-    pub punts: Vec<Punt>,
-    /// What the switch has told.
+    /// The drops of scheduled frames.
+    pub dropped: Vec<xoff_dataplane::DroppedFrame>,
+    pub punts: Vec<PuntedFrame>,
+    /// Events of the switch.
     pub told: Vec<SwitchEvent>,
-    /// CRC over everything that left, with ports and times.
+    /// CRC over all sent frames with their ports and times.
     digest: crc32fast::Hasher,
     links: Vec<LinkTiming>,
     sent: Vec<Vec<Sent>>,
@@ -65,7 +65,7 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// A switch with all links up at time zero.
+    /// Creates a switch whose links are all up at time zero.
     pub fn new(config: &SwitchConfig) -> Harness {
         let ports = config.ports.len();
         let mut harness = Harness {
@@ -87,7 +87,8 @@ impl Harness {
         harness
     }
 
-    /// As [`Harness::new`], and `mac(n)` is known behind port *n*; nothing of that remains but counters.
+    /// As [`Harness::new`], with address `mac(n)` learnt at port *n*. The frames for that are removed from
+    /// the record.
     pub fn learnt(config: &SwitchConfig) -> Harness {
         let mut harness = Harness::new(config);
         let ports = config.ports.len() as u8;
@@ -123,10 +124,10 @@ impl Harness {
         self.driver.store_mut()
     }
 
-    /// Hands the switch a frame now.
-    pub fn receive(&mut self, port: u16, bytes: &[u8]) -> Verdict {
+    /// Passes a frame to the switch now.
+    pub fn receive(&mut self, port: u16, bytes: &[u8]) -> ForwardingResult {
         let frame = self.store_mut().insert(bytes).expect("the store has room");
-        let arrival = Arrival {
+        let arrival = ReceivedFrame {
             frame,
             frame_len: bytes.len() as u32,
             parsed: parse(bytes),
@@ -137,18 +138,18 @@ impl Harness {
         verdict
     }
 
-    /// `count` times [`Harness::receive`]; how many were dropped.
+    /// Calls [`Harness::receive`] `count` times. Returns the number of dropped frames.
     pub fn receive_many(&mut self, count: usize, port: u16, bytes: &[u8]) -> usize {
-        let dropped = |verdict| matches!(verdict, Verdict::Dropped(_));
+        let dropped = |verdict| matches!(verdict, ForwardingResult::Dropped(_));
         (0..count).filter(|_| dropped(self.receive(port, bytes))).count()
     }
 
-    /// A frame whose last bit will arrive at `at`.
+    /// Schedules a frame whose last bit arrives at `at`.
     pub fn receive_at(&mut self, at: Picos, port: u16, bytes: Vec<u8>) {
-        self.driver.schedule(at, What::Arrival(PortId(port), bytes));
+        self.driver.schedule(at, What::ReceivedFrame(PortId(port), bytes));
     }
 
-    /// `count` frames back to back on the link of `port`, from now on; returns when the last has arrived.
+    /// Schedules `count` frames back to back on the link of `port`. Returns the time of the last arrival.
     pub fn receive_back_to_back(&mut self, port: u16, frames: impl IntoIterator<Item = Vec<u8>>) -> Picos {
         let link = self.links[usize::from(port)];
         let mut at = self.now();
@@ -159,7 +160,7 @@ impl Harness {
         at
     }
 
-    pub fn receive_pfc(&mut self, port: u16, enable: u8, quanta: [u16; 8]) -> Verdict {
+    pub fn receive_pfc(&mut self, port: u16, enable: u8, quanta: [u16; 8]) -> ForwardingResult {
         let frame = MacControl::Pfc(Pfc { enable, quanta }).to_frame(frames::mac(0xee));
         self.receive(port, &frame)
     }
@@ -180,12 +181,13 @@ impl Harness {
     }
 
     pub fn apply(&mut self, config: &SwitchConfig) {
-        let applied = self.with(|now, switch, store, outputs| switch.apply(now, config, store, outputs));
+        let applied =
+            self.with(|now, switch, store, outputs| switch.apply_config(now, config, store, outputs));
         applied.expect("same ports");
         self.links = config.ports.iter().map(|port| port.link).collect();
     }
 
-    /// Direct access, with what comes out recorded.
+    /// Calls the switch directly and records its outputs.
     pub fn with<R>(&mut self, f: impl FnOnce(Picos, &mut Switch, &mut VecStore, &mut Outputs) -> R) -> R {
         let result = self
             .driver
@@ -194,7 +196,7 @@ impl Harness {
         result
     }
 
-    /// Puts a sender that obeys PFC behind a port.
+    /// Connects a sender that honours PFC to a port.
     pub fn connect(&mut self, port: u16, sender: Sender) {
         self.peers[usize::from(port)] = Some(sender);
         self.driver.schedule(self.now(), What::PeerSends(PortId(port)));
@@ -206,7 +208,7 @@ impl Harness {
             .expect("a peer is connected")
     }
 
-    /// Handles everything that is due up to and including `until`.
+    /// Handles all events up to and including `until`.
     pub fn run_until(&mut self, until: Picos) {
         while self.step(until) {}
         self.driver.advance_to(until);
@@ -221,7 +223,7 @@ impl Harness {
         self.run_until(self.now() + span);
     }
 
-    /// Handles everything until nothing is left to happen.
+    /// Handles all events until none is left.
     pub fn run(&mut self) {
         while self.step(Picos::NEVER) {}
     }
@@ -230,23 +232,23 @@ impl Harness {
         &self.sent[usize::from(port)]
     }
 
-    /// Frames sent since they were last taken.
+    /// Takes the frames sent since the last call.
     pub fn take_sent(&mut self, port: u16) -> Vec<Sent> {
         std::mem::take(&mut self.sent[usize::from(port)])
     }
 
-    /// Whether nothing is left to happen.
+    /// True if no event is left.
     pub fn is_idle(&self) -> bool {
         self.driver.next_event().is_none()
     }
 
-    /// Frames sent that are not PFC.
+    /// Sent frames, without PFC frames.
     pub fn data_sent(&self, port: u16) -> Vec<Sent> {
         let data = |sent: &&Sent| sent.pfc().is_none();
         self.sent(port).iter().filter(data).cloned().collect()
     }
 
-    /// PFC frames sent, with the times at which they started.
+    /// Sent PFC frames with their start times.
     pub fn pfc_sent(&self, port: u16) -> Vec<(Picos, Pfc)> {
         let pfc = |sent: &Sent| sent.pfc().map(|pfc| (sent.start, pfc));
         self.sent(port).iter().filter_map(pfc).collect()
@@ -260,20 +262,20 @@ impl Harness {
         self.switch().port_counters(self.now(), PortId(port))
     }
 
-    /// Drops of one reason on a port, all classes.
+    /// Drops of one reason on a port, for all traffic classes.
     pub fn drops(&self, port: u16, reason: DropReason) -> u64 {
         self.counters(port).drops[reason as usize].iter().sum()
     }
 
-    /// A number that two runs share only if the same bytes left the same ports at the same times.
+    /// A digest. Two runs have the same digest if the same bytes left the same ports at the same times.
     pub fn digest(&self) -> u32 {
         self.digest.clone().finalize()
     }
 
-    /// Nothing is left anywhere: no frame, no slot, no cell.
+    /// Asserts that no frame, slot or cell is in use.
     pub fn assert_empty(&self) {
-        self.switch().check();
-        assert_eq!(self.switch().frames_queued(), 0, "frames in queues");
+        self.switch().assert_consistent();
+        assert_eq!(self.switch().queued_frames(), 0, "frames in queues");
         assert_eq!(self.store().in_use(), 0, "slots in use");
         for port in 0..self.links.len() as u16 {
             for n in 0..8 {
@@ -308,8 +310,8 @@ impl Harness {
 
     fn handle(&mut self, what: What) {
         match what {
-            What::Arrival(port, bytes) => {
-                if let Verdict::Dropped(drop) = self.receive(port.0, &bytes) {
+            What::ReceivedFrame(port, bytes) => {
+                if let ForwardingResult::Dropped(drop) = self.receive(port.0, &bytes) {
                     self.dropped.push(drop);
                 }
             }
@@ -330,7 +332,7 @@ impl Harness {
         };
         let (frame, again) = peer.send(self.driver.now());
         if let Some((arrives, bytes)) = frame {
-            self.driver.schedule(arrives, What::Arrival(port, bytes));
+            self.driver.schedule(arrives, What::ReceivedFrame(port, bytes));
         }
         if again < Picos::NEVER {
             self.driver.schedule(again, What::PeerSends(port));

@@ -1,10 +1,10 @@
-//! Several switches and the cables between them, step by step.
+//! Runs several switches and the cables between them, step by step.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use xoff_dataplane::config::{
-    AdvertiseConfig, Attachment, InterfaceConfig, SchemeConfig, StaticNeighbour, SwitchConfig,
+    AdvertiseConfig, InterfaceAttachment, InterfaceConfig, SchemeConfig, StaticNeighbour, SwitchConfig,
 };
 use xoff_dataplane::route::{DISTANCE_STATIC, Fib, Rib, Route, RouteSource, RouteTag, RouteTarget};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
@@ -13,10 +13,10 @@ use super::config::{switch, via};
 use super::packets::{frame, refresh_checksum, udp4};
 use super::{Harness, Sent};
 
-/// How long a frame is under way, and how far switches run alone.
+/// Delay of a cable, and the time for which the switches run independently.
 const DELAY: Picos = Picos::from_nanos(500);
 
-/// An end of a cable: switch and port.
+/// One end of a cable: switch and port.
 pub type Place = (usize, u16);
 
 /// Switches with cables.
@@ -27,19 +27,20 @@ pub struct Net {
     pub deaf: BTreeSet<usize>,
     /// Frames that left by ports without a cable.
     pub out: Vec<(Place, Sent)>,
-    /// Link quality messages that were sent, with the places they left by.
+    /// Sent link quality messages, with the ports that sent them.
     pub told: Vec<(Place, Sent)>,
     now: Picos,
 }
 
-/// A fabric of leaves with a host at port 0 each, and spines. Port 1 + *s* of a leaf leads to spine *s*, port *l* of a spine to leaf
-/// *l*; leaves come first. Behind leaf *l* is 10.0.*l*.0/24, site *l* + 1.
+/// A leaf-spine fabric. The leaves come first, each with a host at port 0. Port 1 + *s* of a leaf leads to
+/// spine *s*, and port *l* of a spine leads to leaf *l*. Leaf *l* has the network 10.0.*l*.0/24 and site *l*
+/// + 1.
 #[derive(Clone)]
 pub struct Shape {
     pub leaves: usize,
     pub spines: usize,
     pub mbps: u32,
-    /// Of the leaves' groups; `None`: static hashing.
+    /// Scheme of the leaves' groups. `None`: static hashing.
     pub scheme: Option<SchemeConfig>,
     pub loads: bool,
     pub interval: Picos,
@@ -117,7 +118,7 @@ impl Shape {
     fn base(&self, index: usize, ports: usize) -> SwitchConfig {
         let mut config = switch(ports);
         config.name = format!("switch{index}");
-        config.bridging = xoff_dataplane::config::Bridging::Vlans(Vec::new());
+        config.bridging = xoff_dataplane::config::BridgingConfig::Vlans(Vec::new());
         config.routing.hash_seed = index as u64;
         for port in &mut config.ports {
             port.link = LinkTiming::ethernet(self.mbps);
@@ -134,7 +135,7 @@ impl Shape {
     }
 }
 
-/// A frame of a UDP flow from the host of a leaf to that of another, by its source port.
+/// A UDP frame from the host of one leaf to the host of another leaf, with this source port.
 pub fn flow(from: usize, to: usize, source_port: u16, payload: usize) -> Vec<u8> {
     let mut packet = udp4(&format!("10.0.{from}.9"), &format!("10.0.{to}.9"), 64, payload);
     packet[20..22].copy_from_slice(&source_port.to_be_bytes());
@@ -142,7 +143,7 @@ pub fn flow(from: usize, to: usize, source_port: u16, payload: usize) -> Vec<u8>
     frame(mac(from), host_mac(from), 0x0800, &packet)
 }
 
-/// The router's address of a switch.
+/// The router address of a switch.
 pub fn mac(switch: usize) -> [u8; 6] {
     [2, 0xaa, 0, 0, 1, switch as u8]
 }
@@ -158,7 +159,7 @@ fn link(leaf: usize, spine: usize, end: usize) -> String {
 pub fn interface(config: &mut SwitchConfig, port: usize, switch: usize, address: &str) {
     config.routing.interfaces.push(InterfaceConfig {
         name: format!("Ethernet{port}"),
-        attachment: Attachment::Port(port as u16),
+        attachment: InterfaceAttachment::Port(port as u16),
         mac: mac(switch),
         mtu: 9_100,
         addresses: vec![address.parse().expect("an address")],
@@ -173,7 +174,7 @@ pub fn neighbour(config: &mut SwitchConfig, interface: usize, address: &str, mac
     });
 }
 
-/// Routes to leaves, tagged with their sites.
+/// Routes to the leaves, tagged with their sites.
 pub fn routes(config: &mut SwitchConfig, to: impl Iterator<Item = (usize, RouteTarget)>) {
     let mut rib = Rib::new();
     for (n, interface) in config.routing.interfaces.iter().enumerate() {
@@ -216,7 +217,7 @@ impl Net {
         }
     }
 
-    /// Runs until nothing is left to happen; panics if that takes longer than `at_most`.
+    /// Runs until no event is left. Panics after `at_most`.
     pub fn run_until_idle(&mut self, at_most: Picos) {
         let end = self.now + at_most;
         while self.switches.iter().any(|switch| !switch.is_idle()) {
@@ -225,7 +226,7 @@ impl Net {
         }
     }
 
-    /// A cable goes down or comes up, at both ends.
+    /// Sets the link state at both ends of a cable.
     pub fn set_cable(&mut self, cable: usize, up: bool) {
         let (a, b) = self.cables[cable];
         for (switch, port) in [a, b] {
@@ -242,7 +243,7 @@ impl Net {
         self.carry();
     }
 
-    /// Puts what has left one end of a cable onto its way to the other.
+    /// Passes the frames that left one end of a cable to the other end.
     fn carry(&mut self) {
         for index in 0..self.switches.len() {
             for port in 0..self.switches[index].switch().port_count() as u16 {

@@ -1,4 +1,4 @@
-//! IP packets, ARP and neighbour discovery for tests of the router, octet by octet.
+//! IP packets, ARP and neighbour discovery for tests of the router.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -13,7 +13,7 @@ pub fn ip6(address: &str) -> Ipv6Addr {
     address.parse().expect("an IPv6 address")
 }
 
-/// An Ethernet frame from the station behind port `from` to the router.
+/// An Ethernet frame from the station at port `from` to the router.
 pub fn to_router(from: u8, ethertype: u16, l3: &[u8]) -> Vec<u8> {
     frame(ROUTER, mac(from), ethertype, l3)
 }
@@ -23,7 +23,7 @@ pub fn frame(dst: [u8; 6], src: [u8; 6], ethertype: u16, l3: &[u8]) -> Vec<u8> {
     [&dst[..], &src, &ethertype.to_be_bytes(), l3].concat()
 }
 
-/// UDP over IPv4, `payload` octets of it. DF is set.
+/// A UDP packet over IPv4 with `payload` bytes of data. DF is set.
 pub fn udp4(src: &str, dst: &str, ttl: u8, payload: usize) -> Vec<u8> {
     let mut packet = vec![0; 28 + payload];
     let len = packet.len() as u16;
@@ -45,14 +45,14 @@ pub fn udp4(src: &str, dst: &str, ttl: u8, payload: usize) -> Vec<u8> {
     packet
 }
 
-/// Makes the header checksum of an IPv4 packet right, options included.
+/// Sets the header checksum of an IPv4 packet, with options.
 pub fn refresh_checksum(packet: &mut [u8]) {
     let header_len = usize::from(packet[0] & 15) * 4;
     let checksum = ipv4_checksum(&packet[..header_len]);
     packet[10..12].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// UDP over IPv6.
+/// A UDP packet over IPv6.
 pub fn udp6(src: &str, dst: &str, hops: u8, payload: usize) -> Vec<u8> {
     let udp_len = 8 + payload as u16;
     let mut packet = vec![0; 48 + payload];
@@ -67,7 +67,7 @@ pub fn udp6(src: &str, dst: &str, hops: u8, payload: usize) -> Vec<u8> {
     packet
 }
 
-/// An ARP packet; `operation` 1 asks, 2 answers.
+/// An ARP packet. `operation` is 1 for a request and 2 for a reply.
 pub fn arp(operation: u8, sender: ([u8; 6], &str), target: ([u8; 6], &str)) -> Vec<u8> {
     let mut packet = vec![0, 1, 8, 0, 6, 4, 0, operation];
     for (mac, address) in [sender, target] {
@@ -77,12 +77,12 @@ pub fn arp(operation: u8, sender: ([u8; 6], &str), target: ([u8; 6], &str)) -> V
     packet
 }
 
-/// The answer of the station behind port `n` to the router at `router`.
+/// The ARP reply of the station at port `n` to the router at `router`.
 pub fn arp_reply(n: u8, address: &str, router: &str) -> Vec<u8> {
     to_router(n, 0x0806, &arp(2, (mac(n), address), (ROUTER, router)))
 }
 
-/// A neighbour solicitation (135) or advertisement (136) with its link-layer address option.
+/// A neighbour solicitation (135) or advertisement (136) with the link-layer address option.
 pub fn discovery(kind: u8, src: &str, dst: &str, target: &str, lladdr: [u8; 6]) -> Vec<u8> {
     let mut icmp = vec![kind, 0, 0, 0, 0, 0, 0, 0];
     if kind == 136 {

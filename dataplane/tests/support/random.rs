@@ -1,15 +1,17 @@
-//! Random traffic and what may happen to a switch meanwhile: for tests of what always holds.
+//! Random traffic and random disturbances of a switch, for tests of invariants.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use xoff_dataplane::config::{Bridging, Schedule, Shaper, SwitchConfig, Tagging, VlanConfig, VlanMember};
+use xoff_dataplane::config::{
+    BridgingConfig, SchedulingMode, ShaperConfig, SwitchConfig, TaggingMode, VlanConfig, VlanMemberConfig,
+};
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::Ecn;
 
 use super::frames::{ethernet, mac, tagged, udp};
 use super::{Harness, config};
 
-/// Ports of the switch.
+/// Number of ports.
 pub const PORTS: u16 = 5;
 
 /// A stream of random numbers.
@@ -33,7 +35,8 @@ impl Dice {
     }
 }
 
-/// Little buffer, so that every limit decides now and then; marking and early drop; a shaper; different speeds.
+/// A small buffer that reaches every limit now and then, with marking, early drop, a shaper and different
+/// speeds.
 pub fn tight() -> SwitchConfig {
     let mut config = config::switch(usize::from(PORTS));
     config.pools[config::INGRESS_POOL].size_bytes = 600 * 256;
@@ -44,8 +47,8 @@ pub fn tight() -> SwitchConfig {
     config.ports[2].link = LinkTiming::ethernet(10_000);
     config.ports[3].mtu = 1_000;
     for port in &mut config.ports {
-        port.queues[7].schedule = Schedule::Strict;
-        port.queues[5].shaper = Some(Shaper {
+        port.queues[7].schedule = SchedulingMode::Strict;
+        port.queues[5].shaper = Some(ShaperConfig {
             bytes_per_second: 3_000_000,
             burst_bytes: 3_000,
         });
@@ -58,7 +61,7 @@ pub fn tight() -> SwitchConfig {
     config
 }
 
-/// One of all kinds of frames that may arrive on `port`.
+/// A random frame of any kind that may arrive on `port`.
 pub fn frame(dice: &mut Dice, port: u16, unicast_only: bool) -> Vec<u8> {
     let len = match dice.below(4) {
         0 => 60,
@@ -84,7 +87,7 @@ pub fn frame(dice: &mut Dice, port: u16, unicast_only: bool) -> Vec<u8> {
     frame
 }
 
-/// Something other than a frame happens.
+/// Applies a random disturbance, such as a link change or a new configuration.
 pub fn disturb(dice: &mut Dice, harness: &mut Harness, flap: bool) {
     let port = dice.port();
     match dice.below(if flap { 6 } else { 4 }) {
@@ -113,16 +116,17 @@ pub fn let_drain(harness: &mut Harness) {
 
 pub fn vlan_aware() -> SwitchConfig {
     let mut config = tight();
-    let member = |port, tagging| VlanMember { port, tagging };
+    let member = |port, tagging| VlanMemberConfig { port, tagging };
     let vlan = |id, tagging| VlanConfig {
         id,
         members: (0..PORTS).map(|port| member(port, tagging)).collect(),
     };
-    config.bridging = Bridging::Vlans(vec![vlan(3, Tagging::Untagged), vlan(9, Tagging::Tagged)]);
+    config.bridging =
+        BridgingConfig::Vlans(vec![vlan(3, TaggingMode::Untagged), vlan(9, TaggingMode::Tagged)]);
     config
 }
 
-/// Everything at once: floods, flaps, new configurations.
+/// Runs floods, link flaps and new configurations together.
 pub fn wild_run(seed: u64, steps: usize) -> Harness {
     let mut dice = Dice::new(seed);
     let configs = [tight(), vlan_aware()];
@@ -140,7 +144,7 @@ pub fn wild_run(seed: u64, steps: usize) -> Harness {
         harness.receive(port, &frame);
         harness.run_for(Picos::from_nanos(dice.below(20_000)));
         if step % 64 == 0 {
-            harness.switch().check();
+            harness.switch().assert_consistent();
         }
     }
     let_drain(&mut harness);

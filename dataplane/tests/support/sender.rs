@@ -1,17 +1,17 @@
-//! A sender that obeys PFC, as a NIC does: class queues that share its link, a frame in flight completes.
+//! A sender that honours PFC, as a NIC does. Its classes share the link, and a frame in flight completes.
 
 use xoff_dataplane::pfc::PauseReceiver;
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::{MacControl, Pfc};
 
-/// Frames of one class. Octets 42 to 45 of each frame sent carry its number, from 0.
+/// A flow of frames of one class. Bytes 42 to 45 of each frame carry its number, from 0.
 #[derive(Debug)]
 pub struct Flow {
     pub priority: u8,
     pub frame: Vec<u8>,
-    /// Time from frame to frame; zero: as fast as the link goes.
+    /// Interval between frames. Zero: line rate.
     pub interval: Picos,
-    /// No frame starts after this.
+    /// No frame starts after this time.
     pub until: Picos,
     pub sent: u32,
     next_at: Picos,
@@ -30,7 +30,7 @@ impl Flow {
     }
 }
 
-/// The number of a frame that a [`Flow`] sent.
+/// The number of a frame of a [`Flow`].
 pub fn number(frame: &[u8]) -> u32 {
     u32::from_be_bytes([frame[42], frame[43], frame[44], frame[45]])
 }
@@ -42,9 +42,9 @@ pub struct Sender {
     pause: PauseReceiver,
     free_at: Picos,
     turn: usize,
-    /// PFC frames heard, per priority.
+    /// Received PFC frames of each priority.
     pub pfc_heard: [u64; 8],
-    /// Other frames heard.
+    /// Other received frames.
     pub heard: Vec<Vec<u8>>,
 }
 
@@ -77,24 +77,25 @@ impl Sender {
         }
     }
 
-    /// The next frame and when it will have arrived at the other end, if one starts now; and when to ask again.
+    /// The next frame and its arrival time at the other end, if a frame starts now, and the time of the next
+    /// call.
     pub fn send(&mut self, now: Picos) -> (Option<(Picos, Vec<u8>)>, Picos) {
         self.pause.expire(now);
         if self.free_at > now {
-            // Whoever made the link busy has asked to be called when it is free.
+            // The event that made the link busy has scheduled a call for its end.
             return (None, Picos::NEVER);
         }
         let flows = self.flows.len();
         for n in (0..flows).map(|n| (self.turn + n) % flows) {
             let flow = &mut self.flows[n];
-            let paused = self.pause.paused() & 1 << flow.priority != 0;
+            let paused = self.pause.paused_priorities() & 1 << flow.priority != 0;
             if paused || flow.next_at > now || now > flow.until {
                 continue;
             }
             let mut bytes = flow.frame.clone();
             bytes[42..46].copy_from_slice(&flow.sent.to_be_bytes());
             flow.sent += 1;
-            // A class that was held back does not make up for it.
+            // A class that was paused does not catch up.
             flow.next_at = flow.next_at.max(Picos(now.0.saturating_sub(flow.interval.0))) + flow.interval;
             self.turn = (n + 1) % flows;
             let wire_len = self.link.wire_len(self.link.mac_len(bytes.len() as u32));

@@ -6,7 +6,7 @@ use std::path::Path;
 use xoff_telemetry::failure::Failure;
 use xoff_lab::{LabOptions, VirtualLab, load};
 use xoff_dataplane::balance::{MemberChoice, MoveReason, Packet, PathChoice, Paths, FlowPlacement, FlowTableUse, GroupKey};
-use xoff_dataplane::config::{BalancingConfig, OwnScheme, SchemeConfig, SchemeKind};
+use xoff_dataplane::config::{BalancingConfig, CustomScheme, SchemeConfig, SchemeKind};
 use xoff_dataplane::{Picos, PortId};
 
 /// Flows that are remembered; more are hashed.
@@ -75,7 +75,7 @@ impl PathChoice for LeastBytes {
 
 /// What a switch is told to do with all its groups.
 fn balancing() -> BalancingConfig {
-    let scheme = OwnScheme::new(|| Box::new(LeastBytes::default()));
+    let scheme = CustomScheme::new(|| Box::new(LeastBytes::default()));
     BalancingConfig {
         schemes: vec![SchemeConfig::new("least-bytes", SchemeKind::Own(scheme))],
         default_scheme: Some(0),

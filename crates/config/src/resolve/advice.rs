@@ -74,7 +74,7 @@ fn warn_headroom_without_pfc(context: &mut ResolveContext<'_>, config: &SwitchCo
         let Some(profile) = find_profile(config, *index) else {
             continue;
         };
-        if profile.xoff_bytes > 0 && !port.pfc.signals(group as u8) {
+        if profile.xoff_bytes > 0 && !port.pfc.signals_priority_group(group as u8) {
             let text = format!(
                 "priority group {group} has headroom (profile {}), but no priority in pfc_enable signals its XOFF: \
                  senders are not paused and frames are dropped",
@@ -167,7 +167,7 @@ fn warn_small_headroom(context: &mut ResolveContext<'_>, config: &SwitchConfig) 
             let Some(profile) = find_profile(config, *index) else {
                 continue;
             };
-            if profile.xoff_bytes == 0 || !port.pfc.signals(group as u8) {
+            if profile.xoff_bytes == 0 || !port.pfc.signals_priority_group(group as u8) {
                 continue;
             }
             let total = &mut pool_need[usize::from(profile.pool)];

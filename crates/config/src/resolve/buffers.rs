@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use xoff_dataplane::config::{BufferProfile, NO_PROFILE, PoolConfig, PoolSide, Threshold};
+use xoff_dataplane::config::{BufferProfile, BufferThreshold, NO_PROFILE, PoolConfig, PoolSide};
 use xoff_dataplane::ids::PRIORITIES;
 
 use super::context::ResolveContext;
@@ -152,8 +152,8 @@ impl ResolvedBuffers {
     /// pool. A queue can use at most half of its pool.
     fn built_in_profile(&mut self, side: PoolSide) -> u16 {
         let (slot, name, threshold) = match side {
-            PoolSide::Ingress => (0, "default_ingress", Threshold::Static(POOL_BYTES_DEFAULT)),
-            PoolSide::Egress => (1, "default_egress", Threshold::Dynamic(0)),
+            PoolSide::Ingress => (0, "default_ingress", BufferThreshold::Static(POOL_BYTES_DEFAULT)),
+            PoolSide::Egress => (1, "default_egress", BufferThreshold::Dynamic(0)),
         };
         if let Some(profile) = self.built_in[slot] {
             return profile;
@@ -199,7 +199,7 @@ impl ResolvedBuffers {
             name: format!("{name}_profile"),
             pool: (self.pools.len() - 1) as u16,
             size_bytes: 0,
-            threshold: Threshold::Static(0),
+            threshold: BufferThreshold::Static(0),
             xoff_bytes: 0,
             xon_bytes: 0,
             xon_offset_bytes: 0,

@@ -1,6 +1,6 @@
 //! Classification of frames: the maps from header fields to traffic class, queue and priority group.
 
-use xoff_dataplane::config::{ClassMaps, Trust};
+use xoff_dataplane::config::{ClassMaps, TrustMode};
 
 use super::context::ResolveContext;
 
@@ -34,9 +34,9 @@ pub(super) fn resolve_class_maps(context: &mut ResolveContext<'_>, port: &str) -
     }
     ClassMaps {
         trust: if dscp.is_none() && dot1p.is_some() {
-            Trust::Pcp
+            TrustMode::Pcp
         } else {
-            Trust::Dscp
+            TrustMode::Dscp
         },
         dscp_to_tc: read_map(context, "DSCP_TO_TC_MAP", dscp, |_| 0),
         dot1p_to_tc: read_map(context, "DOT1P_TO_TC_MAP", dot1p, |_| 0),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use xoff_dataplane::config::{Attachment, Bridging, InterfaceConfig, LagConfig, PortConfig};
+use xoff_dataplane::config::{BridgingConfig, InterfaceAttachment, InterfaceConfig, LagConfig, PortConfig};
 use xoff_dataplane::ids::InterfaceId;
 
 use super::addresses::{address_family, link_local_network, why_not_host_address, why_not_host_of_network};
@@ -79,7 +79,7 @@ pub(super) struct InterfaceParents<'a> {
     pub(super) mac: [u8; 6],
     pub(super) ports: &'a [PortConfig],
     pub(super) lags: &'a [LagConfig],
-    pub(super) bridging: &'a Bridging,
+    pub(super) bridging: &'a BridgingConfig,
 }
 
 /// Whether a table defines an interface of a port or LAG. Old files have only the keys with addresses.
@@ -179,18 +179,24 @@ fn create_interface(
     let (attachment, mtu) = match table {
         "INTERFACE" => {
             let port = context.port_index(name)?;
-            (Attachment::Port(port as u16), parents.ports[port].mtu)
+            (InterfaceAttachment::Port(port as u16), parents.ports[port].mtu)
         }
         "PORTCHANNEL_INTERFACE" => {
             let lag = context.lag_index(name)?;
-            (Attachment::Lag(lag as u16), smallest_member_mtu(parents, lag))
+            (
+                InterfaceAttachment::Lag(lag as u16),
+                smallest_member_mtu(parents, lag),
+            )
         }
         "VLAN_INTERFACE" => {
             context.db.entry("VLAN", name)?;
             let id = schema::parse_vlan_id(name)?;
-            (Attachment::Vlan(id), vlan_mtu(context, parents, name, id))
+            (
+                InterfaceAttachment::Vlan(id),
+                vlan_mtu(context, parents, name, id),
+            )
         }
-        _ => (Attachment::Loopback, MTU_MAX),
+        _ => (InterfaceAttachment::Loopback, MTU_MAX),
     };
     if let Some(vrf) = context
         .text(table, name, "vrf_name")
@@ -220,7 +226,7 @@ fn smallest_member_mtu(parents: &InterfaceParents<'_>, lag: usize) -> u32 {
 
 /// Returns `VLAN.mtu`, or the smallest MTU of the members.
 fn vlan_mtu(context: &mut ResolveContext<'_>, parents: &InterfaceParents<'_>, name: &str, id: u16) -> u32 {
-    let Bridging::Vlans(vlans) = parents.bridging else {
+    let BridgingConfig::Vlans(vlans) = parents.bridging else {
         return MTU_MAX;
     };
     let members = vlans
@@ -314,7 +320,12 @@ fn check_networks_are_disjoint(context: &mut ResolveContext<'_>, drafts: &[Inter
     // Two networks are disjoint, or one contains the other. After sorting, a network follows all that
     // contain it.
     all.retain(|(network, ..)| !super::addresses::is_link_local(network.addr()));
-    all.sort_by_key(|(network, _, draft)| (network.trunc(), draft.config.attachment == Attachment::Loopback));
+    all.sort_by_key(|(network, _, draft)| {
+        (
+            network.trunc(),
+            draft.config.attachment == InterfaceAttachment::Loopback,
+        )
+    });
     let mut around: Vec<(IpNet, &InterfaceDraft<'_>)> = Vec::new();
     for (network, key, draft) in all {
         while around
@@ -351,7 +362,7 @@ fn check_networks_are_disjoint(context: &mut ResolveContext<'_>, drafts: &[Inter
 /// Adds the link-local address of an interface with IPv6 (RFC 4291, section 2.1), and checks its MTU.
 fn add_link_local_address(context: &mut ResolveContext<'_>, draft: &mut InterfaceDraft<'_>) {
     let (table, config) = (draft.table, &mut draft.config);
-    if config.attachment == Attachment::Loopback {
+    if config.attachment == InterfaceAttachment::Loopback {
         return;
     }
     let asked = context.text(table, &config.name, "ipv6_use_link_local_only") == Some("enable");
@@ -360,8 +371,8 @@ fn add_link_local_address(context: &mut ResolveContext<'_>, draft: &mut Interfac
     }
     if config.mtu < IPV6_MTU_MIN {
         let place = match config.attachment {
-            Attachment::Vlan(_) => "VLAN",
-            Attachment::Lag(_) => lags::TABLE,
+            InterfaceAttachment::Vlan(_) => "VLAN",
+            InterfaceAttachment::Lag(_) => lags::TABLE,
             _ => "PORT",
         };
         let why = format!(
@@ -413,7 +424,7 @@ mod tests {
     fn interface_order(sorted: &[&str], running: &[&str]) -> Vec<String> {
         let config = |name: &&str| InterfaceConfig {
             name: (*name).to_owned(),
-            attachment: Attachment::Loopback,
+            attachment: InterfaceAttachment::Loopback,
             mac: [0; 6],
             mtu: MTU_MAX,
             addresses: Vec::new(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use xoff_dataplane::config::{Attachment, StaticNeighbour};
+use xoff_dataplane::config::{InterfaceAttachment, StaticNeighbour};
 
 use super::addresses::{address_family, why_not_host_address, why_not_host_of_network};
 use super::context::ResolveContext;
@@ -81,7 +81,7 @@ fn why_not_neighbour(
     if let Some(why) = why_not_host_address(address) {
         return Some(why.to_owned());
     }
-    if config.attachment == Attachment::Loopback {
+    if config.attachment == InterfaceAttachment::Loopback {
         return Some("no host is reachable through a loopback interface".to_owned());
     }
     if let Some(owner) = interfaces.find_by_address(address) {

@@ -1,6 +1,6 @@
 //! Ports: their names, links and addresses, and the objects that are bound to them.
 
-use xoff_dataplane::config::{GlobalPause, PauseModel, PfcConfig, PortConfig, QueueConfig, Schedule};
+use xoff_dataplane::config::{GlobalPause, PauseModel, PfcConfig, PortConfig, QueueConfig, SchedulingMode};
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -103,7 +103,7 @@ pub(super) fn resolve_ports(
         let tpid = context.text("PORT", &name, "tpid").and_then(schema::parse_tpid);
         let mut queues = [QueueConfig {
             profile: 0,
-            schedule: Schedule::Dwrr { weight: 1 },
+            schedule: SchedulingMode::Dwrr { weight: 1 },
             shaper: None,
             wred: None,
         }; PRIORITIES];

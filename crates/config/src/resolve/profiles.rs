@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Threshold};
+use xoff_dataplane::config::{BufferProfile, BufferThreshold, PoolConfig, PoolSide};
 
 use super::buffers::{SIDES, SideIndices, check_entry_count};
 use super::context::ResolveContext;
@@ -80,23 +80,23 @@ pub(super) fn resolve_profiles<'a>(
 }
 
 /// Resolves `dynamic_th` or `static_th`. In SONiC's model, both can be missing.
-fn resolve_threshold(context: &mut ResolveContext<'_>, profile: &str) -> Threshold {
+fn resolve_threshold(context: &mut ResolveContext<'_>, profile: &str) -> BufferThreshold {
     let dynamic = context
         .text(TABLE, profile, "dynamic_th")
         .and_then(|text| text.parse().ok());
     let fixed = context.bytes(TABLE, profile, "static_th");
     match (dynamic, fixed) {
-        (Some(exponent), None) => Threshold::Dynamic(exponent),
-        (None, Some(bytes)) => Threshold::Static(bytes),
+        (Some(exponent), None) => BufferThreshold::Dynamic(exponent),
+        (None, Some(bytes)) => BufferThreshold::Static(bytes),
         (Some(_), Some(_)) => {
             let why = "dynamic_th and static_th exclude each other";
             context.report_own(Problem::at_field(TABLE, profile, "", why).with_fix("remove one of them"));
-            Threshold::Dynamic(0)
+            BufferThreshold::Dynamic(0)
         }
         (None, None) => {
             let why = "neither dynamic_th nor static_th limits shared use: dynamic_th 0 is assumed";
             context.warn_entry(TABLE, profile, why);
-            Threshold::Dynamic(0)
+            BufferThreshold::Dynamic(0)
         }
     }
 }
@@ -114,11 +114,11 @@ fn reserved_bytes(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
 pub(super) fn xoff_threshold_bytes(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     let size = pool.size_bytes;
     let shared = match profile.threshold {
-        Threshold::Static(0) => size,
-        Threshold::Static(bytes) => bytes.min(size),
-        Threshold::Dynamic(n) if n >= 0 => ((size as u128) << n).div_euclid(1 + (1u128 << n)) as u64,
-        Threshold::Dynamic(n) => size / (1 + (1 << n.unsigned_abs())),
-        Threshold::Hpcc { shift } => size / (1 + (1 << shift)),
+        BufferThreshold::Static(0) => size,
+        BufferThreshold::Static(bytes) => bytes.min(size),
+        BufferThreshold::Dynamic(n) if n >= 0 => ((size as u128) << n).div_euclid(1 + (1u128 << n)) as u64,
+        BufferThreshold::Dynamic(n) => size / (1 + (1 << n.unsigned_abs())),
+        BufferThreshold::Hpcc { shift } => size / (1 + (1 << shift)),
     };
     reserved_bytes(pool, profile).saturating_add(shared)
 }

@@ -1,6 +1,6 @@
 //! Scheduling, shaping and WRED of queues, and the shapers of ports.
 
-use xoff_dataplane::config::{PortConfig, Schedule, Shaper, Wred};
+use xoff_dataplane::config::{PortConfig, SchedulingMode, ShaperConfig, WredProfile};
 
 use super::context::ResolveContext;
 use crate::merge::parse_range_key;
@@ -50,10 +50,10 @@ pub(super) fn resolve_queues(context: &mut ResolveContext<'_>, ports: &mut [Port
 }
 
 /// Resolves the scheduling of a `SCHEDULER_TABLE` entry.
-fn resolve_schedule(context: &ResolveContext<'_>, name: &str) -> Schedule {
+fn resolve_schedule(context: &ResolveContext<'_>, name: &str) -> SchedulingMode {
     match context.text(SCHEDULER_TABLE, name, "type") {
-        Some("STRICT") => Schedule::Strict,
-        _ => Schedule::Dwrr {
+        Some("STRICT") => SchedulingMode::Strict,
+        _ => SchedulingMode::Dwrr {
             weight: context
                 .number(SCHEDULER_TABLE, name, "weight")
                 .unwrap_or(1)
@@ -63,7 +63,7 @@ fn resolve_schedule(context: &ResolveContext<'_>, name: &str) -> Schedule {
 }
 
 /// Resolves the shaper of a `SCHEDULER_TABLE` entry. Returns `None` without a peak rate in bytes per second.
-fn resolve_shaper(context: &ResolveContext<'_>, name: &str) -> Option<Shaper> {
+fn resolve_shaper(context: &ResolveContext<'_>, name: &str) -> Option<ShaperConfig> {
     let rate = context
         .number(SCHEDULER_TABLE, name, "pir")
         .filter(|rate| *rate > 0)?;
@@ -78,7 +78,7 @@ fn resolve_shaper(context: &ResolveContext<'_>, name: &str) -> Option<Shaper> {
         .number(SCHEDULER_TABLE, name, "pbs")
         .filter(|burst| *burst > 0)
         .unwrap_or(default);
-    Some(Shaper {
+    Some(ShaperConfig {
         bytes_per_second: rate,
         burst_bytes: burst as u32,
     })
@@ -138,7 +138,7 @@ fn wred_modes(context: &ResolveContext<'_>, name: &str) -> (bool, bool) {
 }
 
 /// Resolves a `WRED_PROFILE` entry. Returns `None` if marking and early drops are both disabled.
-fn resolve_wred(context: &ResolveContext<'_>, name: &str) -> Option<Wred> {
+fn resolve_wred(context: &ResolveContext<'_>, name: &str) -> Option<WredProfile> {
     let (ecn, drop) = wred_modes(context, name);
     if !ecn && !drop {
         return None;
@@ -149,7 +149,7 @@ fn resolve_wred(context: &ResolveContext<'_>, name: &str) -> Option<Wred> {
         .number(WRED_TABLE, name, "green_drop_probability")
         .unwrap_or(100)
         .min(100);
-    Some(Wred {
+    Some(WredProfile {
         min_bytes,
         max_bytes,
         max_probability: (percent << 32) / 100,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use xoff_dataplane::config::Attachment;
+use xoff_dataplane::config::InterfaceAttachment;
 use xoff_dataplane::ids::InterfaceId;
 use xoff_dataplane::route::{DISTANCE_STATIC, NextHop, RoutePath, RouteTarget};
 
@@ -292,7 +292,7 @@ fn resolve_destination(
         ),
     };
     if let Some((_, config)) = interface
-        && config.attachment == Attachment::Loopback
+        && config.attachment == InterfaceAttachment::Loopback
     {
         let why = "no host is reachable through a loopback interface".to_owned();
         return Err(refuse("ifname", &config.name, why));
@@ -378,7 +378,7 @@ fn find_next_hop_interface(
         return Err(refuse(format!("not a valid next hop: {why}")));
     }
     let config = &interfaces.list[interface.index()];
-    if config.attachment == Attachment::Loopback {
+    if config.attachment == InterfaceAttachment::Loopback {
         return Err(refuse(format!(
             "no host is reachable through {}, a loopback interface",
             config.name

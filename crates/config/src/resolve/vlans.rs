@@ -1,6 +1,8 @@
 //! Bridging: VLANs and their members.
 
-use xoff_dataplane::config::{Bridging, LagConfig, PortConfig, Tagging, VlanConfig, VlanMember};
+use xoff_dataplane::config::{
+    BridgingConfig, LagConfig, PortConfig, TaggingMode, VlanConfig, VlanMemberConfig,
+};
 
 use super::context::ResolveContext;
 use super::interfaces::is_interface;
@@ -14,11 +16,11 @@ pub(super) fn resolve_bridging(
     context: &mut ResolveContext<'_>,
     ports: &[PortConfig],
     lags: &[LagConfig],
-) -> Bridging {
+) -> BridgingConfig {
     let db = context.db;
     let has = |table: &str| db.entries(table).next().is_some();
     if !has("VLAN") && !has("INTERFACE") && !has("PORTCHANNEL_INTERFACE") {
-        return Bridging::Transparent;
+        return BridgingConfig::Transparent;
     }
     let mut vlans = Vec::new();
     for (key, _) in db.entries("VLAN") {
@@ -43,7 +45,7 @@ pub(super) fn resolve_bridging(
         .collect();
     check_untagged_members(context, &names, &vlans);
     warn_unused_ports(context, ports, lags, &vlans);
-    Bridging::Vlans(vlans)
+    BridgingConfig::Vlans(vlans)
 }
 
 /// Warns about ports and LAGs that are up but not in use.
@@ -77,7 +79,11 @@ fn warn_unused_ports(
 }
 
 /// Resolves the members of a VLAN.
-fn resolve_members(context: &mut ResolveContext<'_>, vlan: &str, lags: &[LagConfig]) -> Vec<VlanMember> {
+fn resolve_members(
+    context: &mut ResolveContext<'_>,
+    vlan: &str,
+    lags: &[LagConfig],
+) -> Vec<VlanMemberConfig> {
     let db = context.db;
     let mut members = Vec::new();
     for (key, _) in db.entries(MEMBER_TABLE) {
@@ -108,11 +114,11 @@ fn resolve_members(context: &mut ResolveContext<'_>, vlan: &str, lags: &[LagConf
             );
         }
         let tagging = match context.text(MEMBER_TABLE, key, "tagging_mode") {
-            Some("untagged") => Tagging::Untagged,
-            Some("priority_tagged") => Tagging::PriorityTagged,
-            _ => Tagging::Tagged,
+            Some("untagged") => TaggingMode::Untagged,
+            Some("priority_tagged") => TaggingMode::PriorityTagged,
+            _ => TaggingMode::Tagged,
         };
-        members.push(VlanMember {
+        members.push(VlanMemberConfig {
             port: index as u16,
             tagging,
         });
@@ -127,7 +133,7 @@ fn check_untagged_members(context: &mut ResolveContext<'_>, names: &[&str], vlan
         for member in vlan
             .members
             .iter()
-            .filter(|member| member.tagging != Tagging::Tagged)
+            .filter(|member| member.tagging != TaggingMode::Tagged)
         {
             let (port, claimed) = (
                 names[usize::from(member.port)],

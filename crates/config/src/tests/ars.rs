@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use xoff_dataplane::config::{
-    BalancingConfig, NextHopBalancing, Pick, PortBalancing, SchemeConfig, SchemeKind, SwitchConfig,
+    BalancingConfig, MemberSelection, NextHopBalancing, PortBalancing, SchemeConfig, SchemeKind, SwitchConfig,
 };
 use xoff_units::Picos;
 
@@ -33,7 +33,7 @@ fn flowlet_scheme(name: &str, idle_us: u64, entries: u32) -> SchemeConfig {
             name,
             SchemeKind::Flowlet {
                 idle: Picos::from_micros(idle_us),
-                pick: Pick::Quality,
+                pick: MemberSelection::Quality,
                 rebalance: None,
             },
         )
@@ -93,7 +93,9 @@ fn interface_selects_its_own_ars_object() {
     assert_eq!(port_schemes(&config), [Some(0), Some(1), None]);
     assert_eq!(
         config.balancing.schemes[1].kind,
-        SchemeKind::PerPacket { pick: Pick::Quality }
+        SchemeKind::PerPacket {
+            pick: MemberSelection::Quality
+        }
     );
 }
 

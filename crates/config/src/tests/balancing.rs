@@ -1,7 +1,7 @@
 //! Tests of the tables `XOFF_LB...` for load balancing.
 
 use xoff_dataplane::config::{
-    AdvertiseConfig, HashFields, Pick, Rebalance, SchemeConfig, SchemeKind, SwitchConfig,
+    AdvertiseConfig, HashFields, MemberSelection, RebalanceRule, SchemeConfig, SchemeKind, SwitchConfig,
 };
 use xoff_dataplane::route::RouteTag;
 use xoff_units::Picos;
@@ -107,8 +107,8 @@ fn scheme_parameters_are_applied() {
                 "mine",
                 SchemeKind::Flowlet {
                     idle: Picos::from_micros(50),
-                    pick: Pick::Global { remote_percent: 30 },
-                    rebalance: Some(Rebalance {
+                    pick: MemberSelection::Global { remote_percent: 30 },
+                    rebalance: Some(RebalanceRule {
                         quality_delta: 2,
                         probability: 1 << 31,
                     }),

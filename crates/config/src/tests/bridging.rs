@@ -1,6 +1,6 @@
 //! `VLAN`, `VLAN_MEMBER`, and what INTERFACE does to them.
 
-use xoff_dataplane::config::{Bridging, Tagging, VlanConfig, VlanMember};
+use xoff_dataplane::config::{BridgingConfig, TaggingMode, VlanConfig, VlanMemberConfig};
 
 use super::{assert_each_refused, load_config, load_warnings};
 
@@ -13,17 +13,20 @@ fn vlans_and_members_are_resolved() {
                             "Vlan30|Ethernet0": {"tagging_mode": "untagged"}}}"#,
         &["Ethernet0", "Ethernet4"],
     );
-    let member = |port, tagging| VlanMember { port, tagging };
+    let member = |port, tagging| VlanMemberConfig { port, tagging };
     assert_eq!(
         config.bridging,
-        Bridging::Vlans(vec![
+        BridgingConfig::Vlans(vec![
             VlanConfig {
                 id: 30,
-                members: vec![member(0, Tagging::Untagged), member(1, Tagging::PriorityTagged)]
+                members: vec![
+                    member(0, TaggingMode::Untagged),
+                    member(1, TaggingMode::PriorityTagged)
+                ]
             },
             VlanConfig {
                 id: 200,
-                members: vec![member(1, Tagging::Tagged)]
+                members: vec![member(1, TaggingMode::Tagged)]
             },
         ])
     );

@@ -1,6 +1,6 @@
 //! `BUFFER_POOL`, `BUFFER_PROFILE`, `BUFFER_PG`, `BUFFER_QUEUE`.
 
-use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Threshold};
+use xoff_dataplane::config::{BufferProfile, BufferThreshold, PoolConfig, PoolSide};
 
 use super::{assert_each_refused, load_config, load_errors, load_warnings};
 
@@ -34,7 +34,7 @@ fn pools_profiles_and_bindings_are_resolved() {
         name: "lossless".to_owned(),
         pool: 0,
         size_bytes: 1_248,
-        threshold: Threshold::Dynamic(-8),
+        threshold: BufferThreshold::Dynamic(-8),
         xoff_bytes: 4_000,
         xon_bytes: 10,
         xon_offset_bytes: 20,
@@ -43,7 +43,7 @@ fn pools_profiles_and_bindings_are_resolved() {
     assert_eq!(config.profiles[1], lossless);
     assert_eq!(
         config.profiles[0].threshold,
-        Threshold::Static(1 << 48),
+        BufferThreshold::Static(1 << 48),
         "no pool is larger"
     );
     let port = &config.ports[0];

@@ -1,6 +1,6 @@
 //! Tests of QoS maps, `PORT_QOS_MAP`, PFC, and the warnings about headroom and refresh.
 
-use xoff_dataplane::config::Trust;
+use xoff_dataplane::config::TrustMode;
 use xoff_units::Picos;
 
 use super::{assert_each_refused, load_config, load_warnings, resolve_options};
@@ -32,7 +32,7 @@ fn qos_maps_are_resolved_with_defaults() {
             dscp.dscp_to_tc[63],
             dscp.dscp_to_tc[0]
         ),
-        (Trust::Dscp, 3, 15, 0)
+        (TrustMode::Dscp, 3, 15, 0)
     );
     assert_eq!(
         (
@@ -45,9 +45,9 @@ fn qos_maps_are_resolved_with_defaults() {
     );
     assert_eq!(
         (dot1p.trust, dot1p.dot1p_to_tc[5], dot1p.dscp_to_tc[26]),
-        (Trust::Pcp, 5, 0)
+        (TrustMode::Pcp, 5, 0)
     );
-    assert_eq!((global.trust, global.dscp_to_tc[26]), (Trust::Dscp, 3));
+    assert_eq!((global.trust, global.dscp_to_tc[26]), (TrustMode::Dscp, 3));
     let pfc = config.ports[0].pfc;
     assert_eq!(
         (pfc.enabled, pfc.priority_to_queue[3], pfc.priority_to_pg[3]),

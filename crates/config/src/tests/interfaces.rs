@@ -1,6 +1,6 @@
 //! Tests of `INTERFACE`, `VLAN_INTERFACE`, `PORTCHANNEL_INTERFACE` and `LOOPBACK_INTERFACE`.
 
-use xoff_dataplane::config::Attachment;
+use xoff_dataplane::config::InterfaceAttachment;
 
 use super::{load_config, load_errors, load_text, load_warnings};
 
@@ -11,10 +11,10 @@ const PORTS: [&str; 3] = ["Ethernet0", "Ethernet4", "Ethernet8"];
 fn interface_lines(text: &str) -> Vec<String> {
     let line = |interface: &xoff_dataplane::config::InterfaceConfig| {
         let stands_on = match interface.attachment {
-            Attachment::Port(port) => format!("port {port}"),
-            Attachment::Lag(lag) => format!("LAG {lag}"),
-            Attachment::Vlan(id) => format!("VLAN {id}"),
-            Attachment::Loopback => "-".to_owned(),
+            InterfaceAttachment::Port(port) => format!("port {port}"),
+            InterfaceAttachment::Lag(lag) => format!("LAG {lag}"),
+            InterfaceAttachment::Vlan(id) => format!("VLAN {id}"),
+            InterfaceAttachment::Loopback => "-".to_owned(),
         };
         let mac: String = interface.mac.iter().map(|octet| format!("{octet:02x}")).collect();
         let addresses: Vec<String> = interface.addresses.iter().map(ToString::to_string).collect();

@@ -1,6 +1,6 @@
 //! Tests of `PORTCHANNEL`, `PORTCHANNEL_MEMBER` and LAGs in VLANs.
 
-use xoff_dataplane::config::{Bridging, LagConfig, Tagging, VlanMember};
+use xoff_dataplane::config::{BridgingConfig, LagConfig, TaggingMode, VlanMemberConfig};
 
 use super::{load_config, load_errors, load_warnings};
 
@@ -32,13 +32,13 @@ fn lags_and_members_are_resolved() {
             },
         ]
     );
-    let Bridging::Vlans(vlans) = &config.bridging else {
+    let BridgingConfig::Vlans(vlans) = &config.bridging else {
         panic!("VLANs")
     };
-    let member = |port, tagging| VlanMember { port, tagging };
+    let member = |port, tagging| VlanMemberConfig { port, tagging };
     assert_eq!(
         vlans[0].members,
-        [member(3, Tagging::Untagged), member(4, Tagging::Tagged)]
+        [member(3, TaggingMode::Untagged), member(4, TaggingMode::Tagged)]
     );
     assert_eq!(
         config.ports.iter().map(|port| port.mtu).collect::<Vec<_>>(),

@@ -1,6 +1,6 @@
 //! Tests of the built-in presets.
 
-use xoff_dataplane::config::Schedule;
+use xoff_dataplane::config::SchedulingMode;
 use xoff_units::Picos;
 
 use crate::{PRESETS, ResolveOptions, build_preset, parse, resolve};
@@ -61,7 +61,7 @@ fn roce_lossless_has_its_classes_and_enough_headroom() {
     assert_eq!((class(26), class(48), class(0), class(63)), (3, 6, 0, 0));
     assert_eq!(
         (port.pfc.enabled, port.queues[6].schedule),
-        (1 << 3, Schedule::Strict)
+        (1 << 3, SchedulingMode::Strict)
     );
     assert_eq!(port.queues[0].schedule, port.queues[3].schedule);
     assert!(port.queues[3].wred.is_some_and(|wred| wred.ecn));

@@ -1,6 +1,6 @@
 //! Tests of unusual values and keys that SONiC's models, programs or shipped configurations contain.
 
-use xoff_dataplane::config::{NO_PROFILE, PoolSide, Threshold};
+use xoff_dataplane::config::{BufferThreshold, NO_PROFILE, PoolSide};
 
 use super::{load_config, load_errors, load_warnings};
 
@@ -33,7 +33,7 @@ fn sizes_of_64_bits_are_accepted() {
             (bytes, bytes)
         );
         assert_eq!(config.profiles[0].size_bytes, bytes);
-        assert_eq!(config.profiles[0].threshold, Threshold::Static(bytes));
+        assert_eq!(config.profiles[0].threshold, BufferThreshold::Static(bytes));
         assert_eq!(
             config.ports[0].queues[3].wred.map(|wred| wred.min_bytes),
             Some(bytes)
@@ -69,7 +69,10 @@ fn profiles_of_the_other_side_set_no_limit() {
     let profile = |index: u16| &config.profiles[usize::from(index)];
     let port = &config.ports[0];
     for profile in [profile(port.pgs[5]), profile(port.queues[2].profile)] {
-        assert_eq!((profile.threshold, profile.xoff_bytes), (Threshold::Static(0), 0));
+        assert_eq!(
+            (profile.threshold, profile.xoff_bytes),
+            (BufferThreshold::Static(0), 0)
+        );
         assert_eq!(config.pools[usize::from(profile.pool)].size_bytes, 1 << 48);
     }
     assert_ne!(port.pgs[5], NO_PROFILE);

@@ -1,6 +1,6 @@
 //! `SCHEDULER`, `QUEUE`, `WRED_PROFILE`.
 
-use xoff_dataplane::config::{Schedule, Shaper, Wred};
+use xoff_dataplane::config::{SchedulingMode, ShaperConfig, WredProfile};
 
 use super::{assert_each_refused, load_config, load_warnings};
 
@@ -20,19 +20,19 @@ fn queue_scheduler_shaper_and_wred_are_resolved() {
         &["Ethernet0"],
     );
     let queue = |n: usize| config.ports[0].queues[n];
-    assert_eq!(queue(7).schedule, Schedule::Strict);
+    assert_eq!(queue(7).schedule, SchedulingMode::Strict);
     assert_eq!(
         queue(6).shaper,
-        Some(Shaper {
+        Some(ShaperConfig {
             bytes_per_second: 750_000,
             burst_bytes: 20_000
         })
     );
     assert_eq!(
         (queue(3).schedule, queue(3).shaper),
-        (Schedule::Dwrr { weight: 100 }, None)
+        (SchedulingMode::Dwrr { weight: 100 }, None)
     );
-    let ecn = Wred {
+    let ecn = WredProfile {
         min_bytes: 1_000,
         max_bytes: 2_000,
         max_probability: (5 << 32) / 100,
@@ -40,7 +40,7 @@ fn queue_scheduler_shaper_and_wred_are_resolved() {
         drop: true,
     };
     assert_eq!(queue(3).wred, Some(ecn));
-    let mark = Wred {
+    let mark = WredProfile {
         min_bytes: 7,
         max_bytes: 7,
         max_probability: 1 << 32,
@@ -48,7 +48,7 @@ fn queue_scheduler_shaper_and_wred_are_resolved() {
         drop: false,
     };
     assert_eq!((queue(4).wred, queue(5).wred), (Some(mark), None));
-    let shaper = Shaper {
+    let shaper = ShaperConfig {
         bytes_per_second: 125_000_000,
         burst_bytes: 125_000,
     };

@@ -1,6 +1,6 @@
 //! Tests of configurations in SONiC's documents and images.
 
-use xoff_dataplane::config::{MarkPoint, Threshold};
+use xoff_dataplane::config::{BufferThreshold, MarkPoint};
 use xoff_units::Picos;
 
 use super::{load_config, load_errors, load_text, load_warnings, resolve_options};
@@ -74,7 +74,7 @@ fn sonic_leaf_switch_loads_with_notes() {
     let lossless = &config.profiles[usize::from(port.pgs[3])];
     assert_eq!(
         (lossless.threshold, lossless.xoff_bytes, lossless.xon_offset_bytes),
-        (Threshold::Dynamic(0), 31_744, 2_048)
+        (BufferThreshold::Dynamic(0), 31_744, 2_048)
     );
     assert_eq!(
         (port.pfc.enabled, port.classify.dscp_to_tc[46], port.mtu),

@@ -1,6 +1,6 @@
 //! `DEVICE_METADATA`, `PORT`, `XOFF_SWITCH`, `XOFF_PORT`, and what holds without them.
 
-use xoff_dataplane::config::{Bridging, MarkPoint, PoolSide, Schedule, Threshold};
+use xoff_dataplane::config::{BridgingConfig, BufferThreshold, MarkPoint, PoolSide, SchedulingMode};
 use xoff_units::Picos;
 
 use super::{assert_each_refused, load_config, load_errors, load_text, load_warnings, resolve_options};
@@ -15,7 +15,7 @@ fn empty_file_and_ports_are_a_working_switch() {
         (config.name.as_str(), config.seed, config.cell_bytes),
         ("xoff", 7, 256)
     );
-    assert_eq!(config.bridging, Bridging::Transparent);
+    assert_eq!(config.bridging, BridgingConfig::Transparent);
     assert_eq!(config.fdb_ageing, Picos::from_millis(600_000));
     assert_eq!(
         config.pools.iter().map(|p| p.side).collect::<Vec<_>>(),
@@ -35,10 +35,13 @@ fn empty_file_and_ports_are_a_working_switch() {
         assert!(
             port.queues
                 .iter()
-                .all(|queue| queue.schedule == Schedule::Dwrr { weight: 1 })
+                .all(|queue| queue.schedule == SchedulingMode::Dwrr { weight: 1 })
         );
         let egress = &config.profiles[usize::from(port.queues[0].profile)];
-        assert_eq!((egress.threshold, egress.xoff_bytes), (Threshold::Dynamic(0), 0));
+        assert_eq!(
+            (egress.threshold, egress.xoff_bytes),
+            (BufferThreshold::Dynamic(0), 0)
+        );
     }
 }
 

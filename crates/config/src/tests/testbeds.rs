@@ -1,6 +1,6 @@
 //! Tests of the configurations in `testbeds/`.
 
-use xoff_dataplane::config::{Bridging, Schedule, Threshold, Trust};
+use xoff_dataplane::config::{BridgingConfig, BufferThreshold, SchedulingMode, TrustMode};
 use xoff_dataplane::route::RouteTarget;
 use xoff_units::Picos;
 
@@ -27,14 +27,14 @@ fn incast_testbed_resolves() {
     );
     assert_eq!(
         (config.name.as_str(), config.cell_bytes, config.bridging),
-        ("incast", 256, Bridging::Transparent)
+        ("incast", 256, BridgingConfig::Transparent)
     );
     let profile = |index: u16| &config.profiles[usize::from(index)];
     for (index, port) in config.ports.iter().enumerate() {
         assert!(port.admin_up);
         assert_eq!((port.link.speed_mbps, port.mtu), (1_000, 1_500));
         assert_eq!(port.mac, [2, 0, 0, 0, 0x10, 1 + index as u8]);
-        assert_eq!(port.classify.trust, Trust::Dscp);
+        assert_eq!(port.classify.trust, TrustMode::Dscp);
         let class = |dscp: usize| port.classify.dscp_to_tc[dscp];
         assert_eq!((class(26), class(8), class(0), class(63)), (3, 0, 0, 0));
         assert_eq!((port.classify.tc_to_pg[3], port.classify.tc_to_queue[3]), (3, 3));
@@ -48,11 +48,11 @@ fn incast_testbed_resolves() {
         );
         // 65535 quanta of 512 ns less the reaction budget of 20 ms is shorter than half of the pause.
         assert_eq!(port.pfc.refresh, Picos(33_553_920_000 - 20_000_000_000));
-        assert_eq!(profile(port.pgs[3]).threshold, Threshold::Dynamic(0));
+        assert_eq!(profile(port.pgs[3]).threshold, BufferThreshold::Dynamic(0));
         assert_eq!(profile(port.pgs[3]).xoff_bytes, 3_145_728);
         assert_eq!(profile(port.pgs[0]).xoff_bytes, 0);
-        assert_eq!(port.queues[0].schedule, Schedule::Dwrr { weight: 14 });
-        assert_eq!(port.queues[3].schedule, Schedule::Dwrr { weight: 14 });
+        assert_eq!(port.queues[0].schedule, SchedulingMode::Dwrr { weight: 14 });
+        assert_eq!(port.queues[3].schedule, SchedulingMode::Dwrr { weight: 14 });
         assert!(
             port.queues
                 .iter()

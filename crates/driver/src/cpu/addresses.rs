@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
-use xoff_dataplane::config::{Attachment, InterfaceConfig, RoutingConfig};
+use xoff_dataplane::config::{InterfaceAttachment, InterfaceConfig, RoutingConfig};
 use xoff_dataplane::ids::InterfaceId;
 
 /// Longest IPv4 prefix whose network has a broadcast address (RFC 3021: /31 has none).
@@ -23,7 +23,7 @@ impl Interface {
         Interface {
             mac: config.mac,
             mtu: config.mtu,
-            loopback: config.attachment == Attachment::Loopback,
+            loopback: config.attachment == InterfaceAttachment::Loopback,
             addresses: config.addresses.clone(),
         }
     }

@@ -40,7 +40,7 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 /// Time to live of packets of the switch's own (RFC 1700's recommendation, and what smoltcp and Linux send).
 const TTL: u8 = 64;
 
-/// A frame for the CPU: [`xoff_dataplane::Punt`] with its bytes.
+/// A frame for the CPU: [`xoff_dataplane::PuntedFrame`] with its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Punted<'a> {
     /// The router interface it came in on, if it did.

@@ -4,7 +4,7 @@ mod agenda;
 
 use xoff_dataplane::config::{RoutingConfig, SwitchConfig};
 use xoff_dataplane::{
-    Arrival, Deadline, LinkTiming, Outputs, Picos, PortId, Store, Switch, TimerId, Transmit,
+    Deadline, FrameStore, LinkTiming, Outputs, Picos, PortId, ReceivedFrame, Switch, TimerId, Transmit,
 };
 
 use agenda::Agenda;
@@ -93,7 +93,7 @@ impl Engine {
     /// Puts a received frame on the link of its port. The switch gets the frame at `arrival.received_at` or when the link has
     /// carried it, whichever is later.
     #[inline(always)]
-    pub fn offer(&mut self, port: PortId, arrival: Arrival) {
+    pub fn offer(&mut self, port: PortId, arrival: ReceivedFrame) {
         if let Some(at) = self.pacer.offer(self.time, port, arrival) {
             self.schedule_arrival(port, at);
         }
@@ -102,7 +102,7 @@ impl Engine {
     /// Puts a frame behind the others of its port that the link has carried already. The switch gets it at
     /// `arrival.received_at`, which may be in the future.
     #[inline]
-    pub fn deliver(&mut self, port: PortId, arrival: Arrival) {
+    pub fn deliver(&mut self, port: PortId, arrival: ReceivedFrame) {
         if let Some(at) = self.pacer.deliver(self.time, port, arrival) {
             self.schedule_arrival(port, at);
         }
@@ -118,7 +118,7 @@ impl Engine {
 
     /// Handles every event up to `now`, in order. `transmit` gets the frames that start to leave. Frames for the CPU go to the
     /// stack behind the CPU port, if one is attached.
-    pub fn turn<S: Store>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
+    pub fn turn<S: FrameStore>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
         self.caught_up.fill(0);
         while let Some(event) = self.events.take_due(now) {
             if event.timer.0 & ARRIVAL_TIMER != 0 {
@@ -141,7 +141,7 @@ impl Engine {
     }
 
     /// Changes the switch at `now` through one of its methods, and drains what comes out.
-    pub fn with_switch<S: Store, R>(
+    pub fn with_switch<S: FrameStore, R>(
         &mut self,
         now: Picos,
         store: &mut S,
@@ -156,7 +156,7 @@ impl Engine {
 
     /// Hands the switch the frames that have arrived at a port, as long as no other event is due before them. Departures that
     /// follow are passed on together at the end: the switch has just written them, and an earlier read would wait for its stores.
-    fn arrive<S: Store>(
+    fn arrive<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -171,7 +171,7 @@ impl Engine {
                 break;
             }
             if let Some((_, later)) = self.pacer.nth(port, PREFETCH_DISTANCE) {
-                store.fetch(later.frame);
+                store.prefetch_frame(later.frame);
             }
             self.pacer.pop(port);
             self.time = self.time.max(at);
@@ -190,7 +190,7 @@ impl Engine {
         self.drain(now, store, transmit);
     }
 
-    fn expire<S: Store>(
+    fn expire<S: FrameStore>(
         &mut self,
         now: Picos,
         event: Deadline,
@@ -199,11 +199,11 @@ impl Engine {
     ) {
         self.late = self.late.max(now.since(event.at));
         if event.at < now
-            && let Some(port) = self.switch.transmitter_of(event.timer)
+            && let Some(port) = self.switch.port_of_transmit_timer(event.timer)
             && self.caught_up[port.index()] >= CATCH_UP_FRAMES_MAX
         {
             // Held, and not only postponed: an arrival of the past would start a departure of the past otherwise.
-            self.switch.hold_link(port, event.at, now);
+            self.switch.keep_link_idle(port, event.at, now);
             self.events.push(Deadline {
                 at: now,
                 timer: event.timer,
@@ -216,7 +216,7 @@ impl Engine {
         self.drain(now, store, transmit);
     }
 
-    fn drain<S: Store>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
+    fn drain<S: FrameStore>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
         let Engine {
             switch,
             cpu_port,

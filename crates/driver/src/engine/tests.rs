@@ -3,9 +3,9 @@
 mod cpu;
 
 use xoff_dataplane::config::{
-    BalancingConfig, Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig,
-    PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
-    WatchdogConfig,
+    BalancingConfig, BridgingConfig, BufferProfile, BufferThreshold, ClassMaps, GlobalPause, MarkPoint,
+    PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, SchedulingMode,
+    SwitchConfig, TrustMode, WatchdogConfig,
 };
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_dataplane::store::VecStore;
@@ -28,7 +28,7 @@ fn config() -> SwitchConfig {
         name: name.into(),
         pool,
         size_bytes: 0,
-        threshold: Threshold::Static(0),
+        threshold: BufferThreshold::Static(0),
         xoff_bytes: 0,
         xon_bytes: 0,
         xon_offset_bytes: 0,
@@ -36,7 +36,7 @@ fn config() -> SwitchConfig {
     };
     let queue = QueueConfig {
         profile: 1,
-        schedule: Schedule::Dwrr { weight: 1 },
+        schedule: SchedulingMode::Dwrr { weight: 1 },
         shaper: None,
         wred: None,
     };
@@ -48,7 +48,7 @@ fn config() -> SwitchConfig {
         link: GIGABIT,
         tpid: 0x8100,
         classify: ClassMaps {
-            trust: Trust::Dscp,
+            trust: TrustMode::Dscp,
             dscp_to_tc: [0; 64],
             dot1p_to_tc: [0; PRIORITIES],
             tc_to_queue: [0; 16],
@@ -86,7 +86,7 @@ fn config() -> SwitchConfig {
         profiles: vec![profile("in", 0), profile("out", 1)],
         port_profiles: Vec::new(),
         lags: Vec::new(),
-        bridging: Bridging::Transparent,
+        bridging: BridgingConfig::Transparent,
         routing: RoutingConfig::default(),
         balancing: BalancingConfig::default(),
         watchdog: WatchdogConfig::default(),
@@ -137,11 +137,11 @@ impl Bench {
         self.engine.offer(PortId(0), arrival);
     }
 
-    fn arrival(&mut self, received_at: Picos, frame_len: usize) -> Arrival {
+    fn arrival(&mut self, received_at: Picos, frame_len: usize) -> ReceivedFrame {
         let mut bytes = vec![0; frame_len];
         bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x12, 0x34]);
         let frame = self.store.insert(&bytes).unwrap();
-        Arrival {
+        ReceivedFrame {
             frame,
             frame_len: frame_len as u32,
             parsed: parse(&bytes),
@@ -228,7 +228,7 @@ fn a_late_worker_makes_up_for_a_bounded_burst_and_records_the_rest() {
     assert_eq!(bench.sent.last().unwrap().start, stalled_until);
     let missed = 60 - u64::from(CATCH_UP_FRAMES_MAX) - 1;
     assert_eq!(
-        bench.engine.switch().tx_deficit(PortId(1)),
+        bench.engine.switch().transmit_deficit(PortId(1)),
         Picos(wire_time().0 * missed)
     );
     assert_eq!(bench.engine.take_lateness(), Picos(wire_time().0 * 59));
@@ -248,7 +248,7 @@ fn arrivals_of_the_past_do_not_stretch_the_burst() {
     assert_eq!(past, CATCH_UP_FRAMES_MAX as usize);
     assert_eq!(bench.starts().last(), Some(&now), "the next one starts now");
     let missed = now.0 - u64::from(CATCH_UP_FRAMES_MAX) * 2 * wire_time().0;
-    assert_eq!(bench.engine.switch().tx_deficit(PortId(1)), Picos(missed));
+    assert_eq!(bench.engine.switch().transmit_deficit(PortId(1)), Picos(missed));
 }
 
 #[test]

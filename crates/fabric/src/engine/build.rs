@@ -1,7 +1,7 @@
 //! Construction of a fabric from its plan.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{Line, Outputs, Picos, Switch};
+use xoff_dataplane::{LinkRate, Outputs, Picos, Switch};
 
 use super::{Fabric, HOST_FLAG, HOSTS_MAX, HostNode, NO_LINK, SWITCHES_MAX, SwitchNode, TIMER_BITS};
 use crate::link_direction::LinkDirection;
@@ -135,7 +135,9 @@ fn shortest_frame_time(plan: &FabricPlan) -> Picos {
     let ports = plan.switches.iter().flat_map(|switch| &switch.ports);
     let of_ports = ports.map(|port| port.link);
     let links = of_ports.chain(plan.hosts.iter().map(|host| host.nic.link));
-    let shortest = links.map(|link| Line::new(link).occupied(link.mac_len(0))).min();
+    let shortest = links
+        .map(|link| LinkRate::new(link).transmission_time(link.mac_len(0)))
+        .min();
     shortest.unwrap_or(Picos::from_nanos(1))
 }
 

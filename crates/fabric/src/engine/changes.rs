@@ -1,7 +1,7 @@
 //! Changes of a fabric between two runs, by a script or a driver.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{ApplyError, Handle, Outputs, Picos, PortId, Store, Switch};
+use xoff_dataplane::{ApplyError, FrameHandle, FrameStore, Outputs, Picos, PortId, Switch};
 
 use super::{Fabric, direction_of, is_arrival};
 use crate::fault::Fault;
@@ -45,7 +45,7 @@ impl Fabric {
         });
         self.directions[index].clear(frames.len());
         for event in frames {
-            self.store.release(Handle(event.payload()));
+            self.store.release(FrameHandle(event.payload()));
         }
     }
 
@@ -73,7 +73,7 @@ impl Fabric {
         observer: &mut impl Observer,
     ) -> Result<(), ApplyError> {
         self.change_switch(switch, observer, |switch, now, store, outputs| {
-            switch.apply(now, &config, store, outputs)
+            switch.apply_config(now, &config, store, outputs)
         })?;
         let node = &mut self.switches[switch];
         for (direction, port) in node.directions.iter().zip(&config.ports) {

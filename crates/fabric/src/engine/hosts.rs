@@ -1,6 +1,6 @@
 //! Events of a host: arrival of a frame, timers and transmission.
 
-use xoff_dataplane::{Handle, Picos, Store};
+use xoff_dataplane::{FrameHandle, FrameStore, Picos};
 use xoff_wire::parse::Payload;
 
 use super::{Fabric, HOST_FLAG, HOST_TIMER_FLAG, LINK_FREE_FLAG};
@@ -13,7 +13,7 @@ impl Fabric {
     pub(super) fn process_host_arrival(
         &mut self,
         host: usize,
-        frame: Handle,
+        frame: FrameHandle,
         observer: &mut impl Observer,
     ) -> bool {
         let frame_len = self.store.frame_len(frame);

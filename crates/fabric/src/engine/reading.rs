@@ -107,7 +107,7 @@ impl Fabric {
 
     /// Returns the number of frames in the queues of switches.
     pub fn frames_queued(&self) -> usize {
-        self.switches.iter().map(|node| node.switch.frames_queued()).sum()
+        self.switches.iter().map(|node| node.switch.queued_frames()).sum()
     }
 
     /// Returns the number of processed events.

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use xoff_dataplane::route::RouteHint;
-use xoff_dataplane::{Handle, Picos};
+use xoff_dataplane::{FrameHandle, Picos};
 
 use super::{
     Fabric, HOST_FLAG, HOST_INDEX_MASK, RunStopReason, SIMULTANEOUS_EVENTS_MAX, SWITCH_FLAG, TIMER_BITS,
@@ -133,7 +133,7 @@ impl Fabric {
     fn hosts_complete_nothing_before(&self, limit: u128) -> bool {
         let until = time_of_key(limit);
         let causes_no_completion =
-            |event: Event| !is_arrival(event) || self.store.completes_nothing(Handle(event.payload()));
+            |event: Event| !is_arrival(event) || self.store.completes_nothing(FrameHandle(event.payload()));
         let mut groups =
             (0..self.partitions.host_group_count()).filter(|group| self.pending.has_before(*group, limit));
         !self.hosts_linked
@@ -159,7 +159,7 @@ impl Fabric {
         let store = &self.store;
         let prefetch = |event| {
             if is_arrival(event) {
-                store.prefetch(Handle(event.payload()), is_host_group);
+                store.prefetch(FrameHandle(event.payload()), is_host_group);
             }
         };
         let switch = match is_host_group {
@@ -172,12 +172,12 @@ impl Fabric {
         let mut cached = [(0, RouteHint::NONE); CACHED_ROUTES];
         let route_hint = |event| {
             let arrival = switch.filter(|_| is_arrival(event));
-            let (Some(node), Some(to)) = (arrival, store.destination(Handle(event.payload()))) else {
+            let (Some(node), Some(to)) = (arrival, store.destination(FrameHandle(event.payload()))) else {
                 return RouteHint::NONE;
             };
             let slot = &mut cached[route_cache_slot(to)];
             if slot.0 != to || slot.1 == RouteHint::NONE {
-                *slot = (to, node.switch.look_ahead(to));
+                *slot = (to, node.switch.lookup_route_hint(to));
             }
             slot.1
         };

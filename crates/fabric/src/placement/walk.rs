@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use xoff_dataplane::config::Attachment;
+use xoff_dataplane::config::InterfaceAttachment;
 use xoff_dataplane::route::{FibEntry, NextHop};
 use xoff_dataplane::{InterfaceId, PortId};
 
@@ -163,8 +163,8 @@ impl RouteWalk<'_> {
         let config = &self.plan.switches[switch];
         let interface = config.routing.interfaces.get(interface.index());
         match interface.map(|interface| interface.attachment) {
-            Some(Attachment::Port(port)) => vec![PortId(port)],
-            Some(Attachment::Lag(lag)) => {
+            Some(InterfaceAttachment::Port(port)) => vec![PortId(port)],
+            Some(InterfaceAttachment::Lag(lag)) => {
                 let members = config
                     .lags
                     .get(usize::from(lag))

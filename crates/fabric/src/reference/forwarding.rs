@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use xoff_dataplane::config::{Attachment, Bridging, SchemeKind, SwitchConfig, Tagging, VlanMember};
+use xoff_dataplane::config::{
+    BridgingConfig, InterfaceAttachment, SchemeKind, SwitchConfig, TaggingMode, VlanMemberConfig,
+};
 use xoff_dataplane::route::{Fib, FibEntry};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
@@ -35,10 +37,10 @@ pub(super) struct EgressLink {
 #[derive(Debug)]
 struct SwitchForwarding {
     fib: Arc<Fib>,
-    interfaces: Vec<Attachment>,
+    interfaces: Vec<InterfaceAttachment>,
     /// Member ports of each LAG.
     lags: Vec<Vec<u16>>,
-    bridging: Bridging,
+    bridging: BridgingConfig,
     /// Whether each port, or its LAG, is a router interface.
     routed: Vec<bool>,
     latency: Picos,
@@ -153,14 +155,14 @@ impl FabricForwarding {
         if forwarder.routed.get(usize::from(port)) == Some(&true) {
             return IngressState::Routed;
         }
-        let Bridging::Vlans(vlans) = &forwarder.bridging else {
+        let BridgingConfig::Vlans(vlans) = &forwarder.bridging else {
             return IngressState::Bridged(tag);
         };
         let tag = tag.filter(|tag| *tag > 0);
         let own = vlans.iter().find(|vlan| {
             let mut members = vlan.members.iter();
             members.any(|member| {
-                member.tagging != Tagging::Tagged && forwarder.ports_of(member.port).contains(&port)
+                member.tagging != TaggingMode::Tagged && forwarder.ports_of(member.port).contains(&port)
             })
         });
         IngressState::Bridged(tag.or(own.map(|vlan| vlan.id)))
@@ -181,14 +183,14 @@ impl FabricForwarding {
         let mut next = Vec::new();
         for interface in interfaces {
             match forwarder.interfaces.get(interface.index()) {
-                Some(Attachment::Port(port)) => next.extend(self.links_of_ports(switch, &[*port])),
-                Some(Attachment::Lag(lag)) => {
+                Some(InterfaceAttachment::Port(port)) => next.extend(self.links_of_ports(switch, &[*port])),
+                Some(InterfaceAttachment::Lag(lag)) => {
                     next.extend(self.links_of_ports(switch, forwarder.lag(usize::from(*lag))));
                 }
-                Some(Attachment::Vlan(vlan)) => {
+                Some(InterfaceAttachment::Vlan(vlan)) => {
                     next.extend(self.bridged_links(switch, Some(*vlan), destination))
                 }
-                Some(Attachment::Loopback) | None => {}
+                Some(InterfaceAttachment::Loopback) | None => {}
             }
         }
         if let (true, IngressState::Bridged(vlan)) = (next.is_empty(), ingress) {
@@ -231,25 +233,25 @@ impl FabricForwarding {
         let closer = |link: &EgressLink| self.is_closer(switch, link, destination);
         let links = || self.links[switch].iter().enumerate();
         let vlans = match &self.switches[switch].bridging {
-            Bridging::Transparent => {
+            BridgingConfig::Transparent => {
                 return links()
                     .filter(|(_, link)| closer(link))
                     .map(|(at, _)| (at, vlan))
                     .collect();
             }
-            Bridging::Vlans(vlans) => vlans,
+            BridgingConfig::Vlans(vlans) => vlans,
         };
         let members = vlans
             .iter()
             .filter(|of| Some(of.id) == vlan)
             .flat_map(|of| &of.members);
         let mut next = Vec::new();
-        for VlanMember { port, tagging } in members {
+        for VlanMemberConfig { port, tagging } in members {
             let ports = self.switches[switch].ports_of(*port);
             let tag = match tagging {
-                Tagging::Tagged => vlan,
-                Tagging::Untagged => None,
-                Tagging::PriorityTagged => Some(0),
+                TaggingMode::Tagged => vlan,
+                TaggingMode::Untagged => None,
+                TaggingMode::PriorityTagged => Some(0),
             };
             let own = links().filter(|(_, link)| ports.contains(&link.port) && closer(link));
             next.extend(own.map(|(at, _)| (at, tag)));
@@ -261,14 +263,14 @@ impl FabricForwarding {
 impl SwitchForwarding {
     fn new(config: &SwitchConfig) -> SwitchForwarding {
         let interfaces = config.routing.interfaces.iter();
-        let interfaces: Vec<Attachment> = interfaces.map(|interface| interface.attachment).collect();
+        let interfaces: Vec<InterfaceAttachment> = interfaces.map(|interface| interface.attachment).collect();
         let lags: Vec<Vec<u16>> = config.lags.iter().map(|lag| lag.members.clone()).collect();
         let mut routed = vec![false; config.ports.len()];
         for attachment in &interfaces {
             let ports = match attachment {
-                Attachment::Port(port) => vec![*port],
-                Attachment::Lag(lag) => lags.get(usize::from(*lag)).cloned().unwrap_or_default(),
-                Attachment::Vlan(_) | Attachment::Loopback => Vec::new(),
+                InterfaceAttachment::Port(port) => vec![*port],
+                InterfaceAttachment::Lag(lag) => lags.get(usize::from(*lag)).cloned().unwrap_or_default(),
+                InterfaceAttachment::Vlan(_) | InterfaceAttachment::Loopback => Vec::new(),
             };
             for port in ports {
                 if let Some(routed) = routed.get_mut(usize::from(port)) {
@@ -300,7 +302,7 @@ impl SwitchForwarding {
     }
 
     fn has_interface(&self, vlan: Option<u16>) -> bool {
-        let own = |of: &Attachment| matches!(of, Attachment::Vlan(id) if Some(*id) == vlan);
+        let own = |of: &InterfaceAttachment| matches!(of, InterfaceAttachment::Vlan(id) if Some(*id) == vlan);
         self.interfaces.iter().any(own)
     }
 
@@ -337,7 +339,7 @@ fn spreads_packets(config: &SwitchConfig) -> bool {
         | SchemeKind::PerPacket { .. }
         | SchemeKind::RoundRobin
         | SchemeKind::Drill { .. }
-        | SchemeKind::Own(_) => true,
+        | SchemeKind::Custom(_) => true,
     });
     spreading.next().is_some()
 }

@@ -1,12 +1,12 @@
 //! Arrival time of the last packet of a train: store and forward over links in series.
 //!
-//! The arithmetic equals that of the fabric: picoseconds, transmission times of [`Line`], and a gap after
+//! The arithmetic equals that of the fabric: picoseconds, transmission times of [`LinkRate`], and a gap after
 //! each frame that does not delay its arrival.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use xoff_dataplane::{Line, LinkTiming, Picos};
+use xoff_dataplane::{LinkRate, LinkTiming, Picos};
 
 /// Limit of the number of packets between two comparisons of the state of parallel links.
 const PERIOD_MAX: u64 = 4_096;
@@ -27,13 +27,13 @@ pub(super) struct LinkHop {
 impl LinkHop {
     /// Returns the picoseconds for which a frame occupies the link, including its gap.
     fn transmission_ps(&self, frame_len: u32) -> u64 {
-        let line = Line::new(self.timing);
-        line.occupied(line.mac_len(frame_len + self.tag_bytes)).0
+        let line = LinkRate::new(self.timing);
+        line.transmission_time(line.mac_len(frame_len + self.tag_bytes)).0
     }
 
     /// Returns the arrival time of a frame whose transmission, with the gap, ends at `end`.
     fn arrival_ps(&self, end: u64) -> u64 {
-        let gap = Line::new(self.timing).timing().gap_duration().0;
+        let gap = LinkRate::new(self.timing).timing().gap_duration().0;
         end.saturating_sub(gap).saturating_add(self.latency.0)
     }
 }

@@ -1,6 +1,6 @@
 //! When things happened for the first and for the last time.
 
-use xoff_dataplane::{Picos, PortId, SwitchEvent, SwitchEventKind, Verdict};
+use xoff_dataplane::{ForwardingResult, Picos, PortId, SwitchEvent, SwitchEventKind};
 use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl, Opcode, Syndrome};
 
 use super::super::expr::{Subject, Which};
@@ -230,8 +230,8 @@ impl Observer for EventTimes {
         }
     }
 
-    fn admission_decided(&mut self, at: Picos, switch: u32, _: PortId, verdict: &Verdict) {
-        if let Verdict::Dropped(drop) = verdict {
+    fn admission_decided(&mut self, at: Picos, switch: u32, _: PortId, verdict: &ForwardingResult) {
+        if let ForwardingResult::Dropped(drop) = verdict {
             let port = drop.port.0;
             self.note(EventKind::Drop, at, LinkEnd::Switch { switch, port });
         }

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use xoff_dataplane::balance::MoveReason;
-use xoff_dataplane::counters::{Gauge, PortCounters};
+use xoff_dataplane::counters::{Occupancy, PortCounters};
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Switch, WatchdogStats, WatchdogStatus};
 
@@ -170,7 +170,7 @@ fn of_pool(lab: &VirtualLab, at: usize, pool: &str, counter: &str) -> Option<f64
     }
 }
 
-fn gauge(gauge: Gauge, counter: &str) -> Option<f64> {
+fn gauge(gauge: Occupancy, counter: &str) -> Option<f64> {
     Some(f64::from(match counter {
         "current_cells" => gauge.current_cells,
         "watermark_cells" => gauge.peak_cells,
@@ -198,10 +198,10 @@ fn of_port(lab: &VirtualLab, at: usize, port: PortId, counter: &str) -> Option<f
         "rx_bytes" => counters.rx_bytes,
         "tx_packets" => counters.tx_packets,
         "tx_bytes" => counters.tx_bytes,
-        "dropped_packets" => counters.dropped(),
-        "trim_packets" => counters.trims().trimmed,
-        "tx_trim_packets" => counters.trims().sent,
-        "dropped_trim_packets" => counters.trims().dropped,
+        "dropped_packets" => counters.dropped_frames(),
+        "trim_packets" => counters.trim_counters().trimmed,
+        "tx_trim_packets" => counters.trim_counters().sent,
+        "dropped_trim_packets" => counters.trim_counters().dropped,
         "ecn_marked_packets" => counters.ecn_marked,
         "pfc_rx_frames" => counters.pfc_rx_frames,
         "link_quality_rx_frames" => counters.link_quality_rx,
@@ -284,7 +284,7 @@ fn of_pfc(lab: &VirtualLab, at: usize, port: PortId, n: u8, counter: &str) -> Op
         "on2off_rx" => counters.pfc_on2off_rx[class] as f64,
         "paused_ns" => counters.rx_pause_ps[class] as f64 / 1e3,
         "pausing_ns" => counters.tx_pause_ps[class] as f64 / 1e3,
-        "paused" => f64::from(switch(lab, at).paused(port) >> n & 1),
+        "paused" => f64::from(switch(lab, at).paused_priorities(port) >> n & 1),
         "recent_pause_ns" => {
             let history = switch(lab, at).pause_history(lab.simulation.fabric.now(), port);
             history[class].recent_pause_ps as f64 / 1e3

@@ -185,7 +185,7 @@ impl Script {
             LinkEnd::Switch { switch, port } => fabric
                 .switch(switch as usize)
                 .port_counters(fabric.now(), PortId(port))
-                .dropped(),
+                .dropped_frames(),
         })
     }
 

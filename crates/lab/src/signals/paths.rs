@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use xoff_dataplane::config::{NO_PROFILE, PoolSide, PortConfig, SwitchConfig, Trust, Wred};
+use xoff_dataplane::config::{NO_PROFILE, PoolSide, PortConfig, SwitchConfig, TrustMode, WredProfile};
 use xoff_dataplane::ids::TRAFFIC_CLASSES;
 
 use super::super::plan::{ConfigLayer, LabPlan};
@@ -150,11 +150,11 @@ fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
     let mut classes = BTreeSet::new();
     for port in &switch.ports {
         match port.classify.trust {
-            Trust::Dscp => {
+            TrustMode::Dscp => {
                 classes.insert(port.classify.dscp_to_tc[usize::from(dscp & 63)]);
             }
             // Untagged packets have class 0, others that of their tag.
-            Trust::Pcp => {
+            TrustMode::Pcp => {
                 classes.insert(0);
                 classes.extend(port.classify.dot1p_to_tc);
             }
@@ -168,7 +168,7 @@ fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
 
 /// Whether the queue of one of these classes at a port marks, before the buffer of the switch is full.
 fn may_mark(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) -> bool {
-    let marks = |wred: &Wred| {
+    let marks = |wred: &WredProfile| {
         let from_bytes = match wred.max_probability {
             0 => wred.max_bytes,
             _ => wred.min_bytes,

@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use ipnet::Ipv4Net;
 use xoff_dataplane::config::{
-    BalancingConfig, Bridging, Pick, Rebalance, RoutingConfig, SchemeConfig, SchemeKind, StaticNeighbour,
-    SwitchConfig,
+    BalancingConfig, BridgingConfig, MemberSelection, RebalanceRule, RoutingConfig, SchemeConfig, SchemeKind,
+    StaticNeighbour, SwitchConfig,
 };
 use xoff_dataplane::route::{Fib, NextHop, Route, RoutePath, RouteTag, RouteTarget};
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::{Arrival, Handle, InterfaceId, Picos, PortId, Store, Verdict};
+use xoff_dataplane::{ForwardingResult, FrameHandle, FrameStore, InterfaceId, Picos, PortId, ReceivedFrame};
 use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
@@ -43,19 +43,21 @@ pub fn cases() -> Vec<Case> {
     };
     let every = SchemeKind::Flowlet {
         idle: Picos::ZERO,
-        pick: Pick::Quality,
+        pick: MemberSelection::Quality,
         rebalance: None,
     };
     let rebalanced = SchemeKind::Flowlet {
         idle: Picos::from_micros(64),
-        pick: Pick::Quality,
-        rebalance: Some(Rebalance {
+        pick: MemberSelection::Quality,
+        rebalance: Some(RebalanceRule {
             quality_delta: 2,
             probability: 1 << 22,
         }),
     };
     let per_packet = |pick| SchemeKind::PerPacket { pick };
-    let fixed = SchemeKind::Fixed { pick: Pick::Quality };
+    let fixed = SchemeKind::Fixed {
+        pick: MemberSelection::Quality,
+    };
     let cluster = SchemeKind::Cluster {
         flows_max: 131_072,
         idle: Picos::from_millis(100),
@@ -80,26 +82,36 @@ pub fn cases() -> Vec<Case> {
     vec![
         hash("hash", QUEUE_PAIRS),
         case("round robin", SchemeKind::RoundRobin, 256, QUEUE_PAIRS),
-        case("random", per_packet(Pick::Random), 256, QUEUE_PAIRS),
-        case("per packet", per_packet(Pick::Quality), 256, QUEUE_PAIRS),
+        case("random", per_packet(MemberSelection::Random), 256, QUEUE_PAIRS),
         case(
-            "per packet, path load",
-            per_packet(Pick::PathLoad),
+            "per packet",
+            per_packet(MemberSelection::Quality),
             256,
             QUEUE_PAIRS,
         ),
-        case("flowlet", flowlet(Pick::Quality), 4_096, QUEUE_PAIRS),
-        case("flowlet, path load", flowlet(Pick::PathLoad), 4_096, QUEUE_PAIRS),
+        case(
+            "per packet, path load",
+            per_packet(MemberSelection::PathLoad),
+            256,
+            QUEUE_PAIRS,
+        ),
+        case("flowlet", flowlet(MemberSelection::Quality), 4_096, QUEUE_PAIRS),
+        case(
+            "flowlet, path load",
+            flowlet(MemberSelection::PathLoad),
+            4_096,
+            QUEUE_PAIRS,
+        ),
         case("flowlet, rebalancing", rebalanced, 4_096, QUEUE_PAIRS),
         case("flowlet, every packet", every, 4_096, QUEUE_PAIRS),
-        case("letflow", flowlet(Pick::Random), 4_096, QUEUE_PAIRS),
+        case("letflow", flowlet(MemberSelection::Random), 4_096, QUEUE_PAIRS),
         case("fixed", fixed.clone(), 4_096, QUEUE_PAIRS),
         case("drill", drill, 256, QUEUE_PAIRS),
         case("cluster", cluster.clone(), 256, QUEUE_PAIRS),
         hash("hash, 100000 queue pairs", 100_000),
         case(
             "flowlet, 32768 entries, 100000 queue pairs",
-            flowlet(Pick::Quality),
+            flowlet(MemberSelection::Quality),
             32_768,
             100_000,
         ),
@@ -122,7 +134,7 @@ const PERIOD: Picos = Picos::from_nanos(708);
 pub struct Balanced {
     switch: VirtualSwitch<VecStore>,
     /// Slots, to be written with the next queue pair's headers.
-    idle: VecDeque<Handle>,
+    idle: VecDeque<FrameHandle>,
     /// The headers of each queue pair's frames.
     frames: Vec<Vec<u8>>,
     next: usize,
@@ -164,7 +176,7 @@ impl Balanced {
             let frame = &self.frames[self.next];
             self.switch.store_mut().prefix_mut(handle)[..HEADERS].copy_from_slice(&frame[..HEADERS]);
             let bytes = self.switch.store().prefix(handle);
-            let arrival = Arrival {
+            let arrival = ReceivedFrame {
                 frame: handle,
                 frame_len: bytes.len() as u32,
                 parsed: parse(bytes),
@@ -172,7 +184,7 @@ impl Balanced {
             };
             let port = PortId(self.next as u16 % SENDERS);
             let verdict = self.switch.receive(port, &arrival);
-            debug_assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
+            debug_assert_eq!(verdict, ForwardingResult::Forwarded { copies: 1 });
             self.take_departures();
         }
         let until = self.switch.now().saturating_add(PERIOD);
@@ -199,13 +211,13 @@ impl Load for Balanced {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.switch.switch().check();
+        self.switch.switch().assert_consistent();
         let counters = |port| {
             self.switch
                 .switch()
                 .port_counters(self.switch.now(), PortId(port))
         };
-        if let Some(port) = (0..PORTS).find(|&port| counters(port).dropped() > 0) {
+        if let Some(port) = (0..PORTS).find(|&port| counters(port).dropped_frames() > 0) {
             return Err(format!("port {port} dropped frames"));
         }
         let sent = |port: u16| -> u64 { counters(port).queues.iter().map(|queue| queue.packets).sum() };
@@ -249,7 +261,7 @@ fn switch_config(scheme: Option<SchemeConfig>) -> SwitchConfig {
         tag: RouteTag::default(),
     };
     SwitchConfig {
-        bridging: Bridging::Vlans(Vec::new()),
+        bridging: BridgingConfig::Vlans(Vec::new()),
         routing: RoutingConfig {
             interfaces: (0..PORTS).map(interface).collect(),
             fib: Arc::new(Fib::build([route]).expect("routes")),

@@ -5,9 +5,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 
 use ipnet::IpNet;
-use xoff_dataplane::config::{Attachment, StaticNeighbour, SwitchConfig};
+use xoff_dataplane::config::{InterfaceAttachment, StaticNeighbour, SwitchConfig};
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::{Arrival, Handle, InterfaceId, Picos, PortId, Store, Verdict};
+use xoff_dataplane::{ForwardingResult, FrameHandle, FrameStore, InterfaceId, Picos, PortId, ReceivedFrame};
 use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
@@ -31,7 +31,7 @@ struct Flow {
 pub struct Configured {
     switch: VirtualSwitch<VecStore>,
     /// Frames to arrive.
-    idle: VecDeque<(usize, Handle)>,
+    idle: VecDeque<(usize, FrameHandle)>,
     flows: Vec<Flow>,
     /// The flow of each slot.
     of_slot: Vec<Option<(usize, Header)>>,
@@ -109,7 +109,7 @@ impl Configured {
             return;
         };
         let before = self.sent();
-        let forwarded = self.receive(flow.ingress, handle) == Verdict::Forwarded { copies: 1 };
+        let forwarded = self.receive(flow.ingress, handle) == ForwardingResult::Forwarded { copies: 1 };
         self.settle();
         if forwarded && self.sent() > before {
             self.flows.push(flow);
@@ -147,9 +147,9 @@ impl Configured {
         Some(self)
     }
 
-    fn receive(&mut self, ingress: PortId, handle: Handle) -> Verdict {
+    fn receive(&mut self, ingress: PortId, handle: FrameHandle) -> ForwardingResult {
         let bytes = self.switch.store().prefix(handle);
-        let arrival = Arrival {
+        let arrival = ReceivedFrame {
             frame: handle,
             frame_len: bytes.len() as u32,
             parsed: parse(bytes),
@@ -167,7 +167,7 @@ impl Configured {
         }
         self.collect();
         // All frames return but those that were lost. Deadlines after the last departure, such as polls, stay pending.
-        while self.switch.switch().frames_queued() > 0 && self.switch.step(Picos::NEVER) == Step::Deadline {
+        while self.switch.switch().queued_frames() > 0 && self.switch.step(Picos::NEVER) == Step::Deadline {
             self.collect();
         }
     }
@@ -204,7 +204,7 @@ impl Load for Configured {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.switch.switch().check();
+        self.switch.switch().assert_consistent();
         match self.idle.len() < 2 * BURST {
             true => Err(format!(
                 "its buffers do not hold a burst of {BURST} frames: {} of {} were lost",
@@ -227,7 +227,8 @@ struct Home {
 /// The interface of a port that routes, and the first address of its subnet that is not its own.
 fn home(config: &SwitchConfig, port: u16) -> Option<Home> {
     let mut interfaces = config.routing.interfaces.iter().enumerate();
-    let (at, interface) = interfaces.find(|(_, interface)| interface.attachment == Attachment::Port(port))?;
+    let (at, interface) =
+        interfaces.find(|(_, interface)| interface.attachment == InterfaceAttachment::Port(port))?;
     interface.addresses.iter().find_map(|address| match address {
         IpNet::V4(net) => net.hosts().find(|host| *host != net.addr()).map(|host| Home {
             interface: InterfaceId(at as u16),

@@ -3,9 +3,9 @@
 
 use std::net::Ipv4Addr;
 
-use xoff_dataplane::config::Bridging;
+use xoff_dataplane::config::BridgingConfig;
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::{Arrival, Handle, Picos, PortId, Store, Verdict};
+use xoff_dataplane::{ForwardingResult, FrameHandle, FrameStore, Picos, PortId, ReceivedFrame};
 use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
@@ -31,7 +31,7 @@ pub struct ManyToOne {
     switch: VirtualSwitch<VecStore>,
     bursts: u64,
     /// Frames out of the switch, to arrive again: used in the order of their departure, as slots of a ring are.
-    idle: Ring<Handle, FRAMES_MAX>,
+    idle: Ring<FrameHandle, FRAMES_MAX>,
     /// The port that a frame, by its handle, comes in by, and how it begins.
     ingress: Vec<(PortId, [u8; REWRITTEN])>,
     path: Way,
@@ -54,13 +54,13 @@ impl ManyToOne {
     pub fn new(path: Way) -> ManyToOne {
         let mut config = setting::config(RECEIVER + 1);
         if let Way::Routed { routes } = path {
-            config.bridging = Bridging::Vlans(Vec::new());
+            config.bridging = BridgingConfig::Vlans(Vec::new());
             config.routing = routes::config(routes);
         }
         let mut new = ManyToOne {
             switch: VirtualSwitch::new(&config, VecStore::new(STANDING + 2 * BURST)),
             bursts: 0,
-            idle: Ring::new(Handle(0)),
+            idle: Ring::new(FrameHandle(0)),
             ingress: Vec::new(),
             path,
         };
@@ -85,7 +85,7 @@ impl ManyToOne {
         }
         new.arrive(STANDING);
         assert_eq!(
-            new.switch.switch().frames_queued() + 1,
+            new.switch.switch().queued_frames() + 1,
             STANDING,
             "one is on the link"
         );
@@ -105,7 +105,7 @@ impl ManyToOne {
                 return;
             };
             let bytes = self.switch.store().prefix(frame);
-            let arrival = Arrival {
+            let arrival = ReceivedFrame {
                 frame,
                 frame_len: bytes.len() as u32,
                 parsed: parse(bytes),
@@ -113,7 +113,7 @@ impl ManyToOne {
             };
             let (port, _) = self.ingress[frame.0 as usize];
             let verdict = self.switch.receive(port, &arrival);
-            debug_assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
+            debug_assert_eq!(verdict, ForwardingResult::Forwarded { copies: 1 });
         }
         self.take_departures();
     }
@@ -148,7 +148,7 @@ impl ManyToOne {
                 frame[..6].fill(0xff);
                 frame[6..12].copy_from_slice(&mac(port, station));
                 let handle = self.switch.store_mut().insert(&frame).expect("a slot");
-                let arrival = Arrival {
+                let arrival = ReceivedFrame {
                     frame: handle,
                     frame_len: 60,
                     parsed: parse(&frame),
@@ -178,13 +178,13 @@ impl Load for ManyToOne {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.switch.switch().check();
+        self.switch.switch().assert_consistent();
         let counters = |port| {
             self.switch
                 .switch()
                 .port_counters(self.switch.now(), PortId(port))
         };
-        if let Some(port) = (0..=RECEIVER).find(|&port| counters(port).dropped() > 0) {
+        if let Some(port) = (0..=RECEIVER).find(|&port| counters(port).dropped_frames() > 0) {
             return Err(format!("port {port} dropped frames"));
         }
         if self.bursts > 1_000 && counters(RECEIVER).ecn_marked == 0 {

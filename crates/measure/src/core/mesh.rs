@@ -12,7 +12,9 @@ use std::net::Ipv4Addr;
 use std::ops::Range;
 
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::{Arrival, Deadline, Handle, Picos, PortId, Store, TimerId, Verdict};
+use xoff_dataplane::{
+    Deadline, ForwardingResult, FrameHandle, FrameStore, Picos, PortId, ReceivedFrame, TimerId,
+};
 use xoff_driver::{Event, EventQueue, Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
@@ -153,7 +155,7 @@ struct Idle {
     link: u16,
     /// Where it comes in, once its headers have been written.
     ingress: PortId,
-    frame: Handle,
+    frame: FrameHandle,
 }
 
 /// Deadlines in the order in which they were asked for. All links of a mesh are equally fast and all frames equally long, so that is
@@ -223,7 +225,7 @@ impl Mesh {
             idle: Ring::new(Idle {
                 link: 0,
                 ingress: PortId(0),
-                frame: Handle(0),
+                frame: FrameHandle(0),
             }),
             written: 0,
             links: (0..members).map(|_| Link::new()).collect(),
@@ -264,14 +266,14 @@ impl Mesh {
             };
             self.written -= 1;
             let bytes = self.switch.store().prefix(frame);
-            let arrival = Arrival {
+            let arrival = ReceivedFrame {
                 frame,
                 frame_len: bytes.len() as u32,
                 parsed: parse(bytes),
                 received_at: self.switch.now(),
             };
             let verdict = self.switch.receive(ingress, &arrival);
-            debug_assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
+            debug_assert_eq!(verdict, ForwardingResult::Forwarded { copies: 1 });
         }
         self.take_departures();
     }
@@ -342,7 +344,7 @@ impl Mesh {
 
     fn receive(&mut self, ingress: PortId, frame: &[u8]) {
         let handle = self.switch.store_mut().insert(frame).expect("a slot");
-        let arrival = Arrival {
+        let arrival = ReceivedFrame {
             frame: handle,
             frame_len: frame.len() as u32,
             parsed: parse(frame),
@@ -368,9 +370,9 @@ impl Mesh {
         }
         self.arrive(STANDING * self.links.len());
         // Behind a pipeline the first frames have not left when they come.
-        while self.switch.switch().frames_queued() + links > STANDING * links && self.serve() {}
+        while self.switch.switch().queued_frames() + links > STANDING * links && self.serve() {}
         assert_eq!(
-            self.switch.switch().frames_queued() + self.links.len(),
+            self.switch.switch().queued_frames() + self.links.len(),
             STANDING * self.links.len(),
             "one is on each link"
         );
@@ -399,7 +401,7 @@ impl Load for Mesh {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.switch.switch().check();
+        self.switch.switch().assert_consistent();
         let half = self.shape.ports / 2;
         let counters: Vec<_> = (0..self.shape.ports)
             .map(|port| {
@@ -408,7 +410,7 @@ impl Load for Mesh {
                     .port_counters(self.switch.now(), PortId(port))
             })
             .collect();
-        if let Some(port) = counters.iter().position(|port| port.dropped() > 0) {
+        if let Some(port) = counters.iter().position(|port| port.dropped_frames() > 0) {
             return Err(format!("port {port} dropped frames"));
         }
         let sent = |port: u16| -> u64 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
 use xoff_dataplane::InterfaceId;
-use xoff_dataplane::config::{Attachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
+use xoff_dataplane::config::{InterfaceAttachment, InterfaceConfig, RoutingConfig, StaticNeighbour};
 use xoff_dataplane::route::{Fib, NextHop, Route, RoutePath, RouteTag, RouteTarget};
 
 /// The router's address on every link.
@@ -18,7 +18,7 @@ const NEXT_HOPS: u8 = 16;
 pub(super) fn interface(port: u16) -> InterfaceConfig {
     InterfaceConfig {
         name: format!("Ethernet{port}"),
-        attachment: Attachment::Port(port),
+        attachment: InterfaceAttachment::Port(port),
         mac: MAC,
         mtu: 9_100,
         addresses: vec![IpNet::new(Ipv4Addr::new(10, 1, port as u8, 1).into(), 24).expect("a prefix length")],

@@ -3,9 +3,9 @@
 use std::net::Ipv4Addr;
 
 use xoff_dataplane::config::{
-    BalancingConfig, Bridging, BufferProfile, ClassMaps, GlobalPause, MarkPoint, PauseModel, PfcConfig,
-    PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule, SwitchConfig, Threshold, Trust,
-    WatchdogConfig, Wred,
+    BalancingConfig, BridgingConfig, BufferProfile, BufferThreshold, ClassMaps, GlobalPause, MarkPoint,
+    PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, SchedulingMode,
+    SwitchConfig, TrustMode, WatchdogConfig, WredProfile,
 };
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::{Addresses, Aeth, BthFields, Extension, FlowHeaders, Opcode, Reth, RocePacket, Syndrome};
@@ -132,7 +132,7 @@ pub(super) fn config(ports: u16) -> SwitchConfig {
         name: name.into(),
         pool,
         size_bytes: 1_248,
-        threshold: Threshold::Dynamic(0),
+        threshold: BufferThreshold::Dynamic(0),
         xoff_bytes,
         xon_bytes: 0,
         xon_offset_bytes: 2_496,
@@ -162,7 +162,7 @@ pub(super) fn config(ports: u16) -> SwitchConfig {
         profiles: vec![profile("ingress", 0, 100 << 10), profile("egress", 1, 0)],
         port_profiles: Vec::new(),
         lags: Vec::new(),
-        bridging: Bridging::Transparent,
+        bridging: BridgingConfig::Transparent,
         routing: RoutingConfig::default(),
         balancing: BalancingConfig::default(),
         watchdog: WatchdogConfig::default(),
@@ -180,7 +180,7 @@ pub(super) fn port(index: u16) -> PortConfig {
         link: LinkTiming::ethernet(100_000),
         tpid: 0x8100,
         classify: ClassMaps {
-            trust: Trust::Dscp,
+            trust: TrustMode::Dscp,
             dscp_to_tc: std::array::from_fn(identity),
             dot1p_to_tc: std::array::from_fn(identity),
             tc_to_queue: std::array::from_fn(identity),
@@ -202,11 +202,11 @@ pub(super) fn port(index: u16) -> PortConfig {
         pgs: [0; 8],
         queues: std::array::from_fn(|n| QueueConfig {
             profile: 1,
-            schedule: Schedule::Dwrr {
+            schedule: SchedulingMode::Dwrr {
                 weight: 14 + u8::from(n == 3),
             },
             shaper: None,
-            wred: Some(Wred {
+            wred: Some(WredProfile {
                 min_bytes: 50_000,
                 max_bytes: 500_000,
                 max_probability: (1 << 32) / 20,

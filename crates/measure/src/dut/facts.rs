@@ -31,7 +31,7 @@ pub(super) fn frames_max(config: &SwitchConfig) -> u64 {
 /// Priorities whose pauses concern frames of this class that are sent into a port.
 pub(super) fn priorities(config: &SwitchConfig, port: usize, class: u8) -> u8 {
     let port = &config.ports[port];
-    if port.pfc.global_generated() {
+    if port.pfc.generates_global_pause() {
         return 0xff;
     }
     let pg = port.classify.tc_to_pg[usize::from(class)];

@@ -1,6 +1,6 @@
 //! The tester's stations and frames, and the switch as it stands between them.
 
-use xoff_dataplane::config::{Bridging, PortConfig, RoutingConfig, SwitchConfig, Trust};
+use xoff_dataplane::config::{BridgingConfig, PortConfig, RoutingConfig, SwitchConfig, TrustMode};
 use xoff_dataplane::ids::TRAFFIC_CLASSES;
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::{ETHERTYPE_IPV4, Ecn, PROTOCOL_UDP, rewrite};
@@ -29,8 +29,8 @@ pub(crate) fn numbered_station(port: u16, number: u32) -> [u8; 6] {
 /// The traffic classes that frames of a port can have by their headers, each with a DSCP or 802.1p priority that leads there.
 pub fn classes(port: &PortConfig) -> Vec<(u8, u8)> {
     let map: &[u8] = match port.classify.trust {
-        Trust::Dscp => &port.classify.dscp_to_tc,
-        Trust::Pcp => &port.classify.dot1p_to_tc,
+        TrustMode::Dscp => &port.classify.dscp_to_tc,
+        TrustMode::Pcp => &port.classify.dot1p_to_tc,
     };
     let code = |class: u8| {
         map.iter()
@@ -46,7 +46,7 @@ pub(crate) fn alone(config: &SwitchConfig, ports: &[usize]) -> SwitchConfig {
     let mut alone = SwitchConfig {
         fdb_ageing: Picos::NEVER,
         lags: Vec::new(),
-        bridging: Bridging::Transparent,
+        bridging: BridgingConfig::Transparent,
         routing: RoutingConfig::default(),
         ..config.clone()
     };

@@ -255,7 +255,7 @@ impl Source {
         if self.free_at > now {
             return Next::Wait(self.free_at);
         }
-        let held = self.is_obeying && self.pauses.paused() != 0;
+        let held = self.is_obeying && self.pauses.paused_priorities() != 0;
         let mut first: Option<(Picos, usize)> = None;
         for &index in &self.streams {
             let sending = &mut all[index];

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use xoff_dataplane::config::{BufferProfile, PoolConfig, PoolSide, Shaper, SwitchConfig, Threshold};
+use xoff_dataplane::config::{
+    BufferProfile, BufferThreshold, PoolConfig, PoolSide, ShaperConfig, SwitchConfig,
+};
 use xoff_units::Picos;
 
 use super::*;
@@ -41,7 +43,7 @@ pub(crate) fn switch(ports: usize, speed_mbps: u32, cells: u64) -> SwitchConfig 
         name: "p".into(),
         pool,
         size_bytes: headroom * CELL,
-        threshold: Threshold::Static(cells * CELL / 4),
+        threshold: BufferThreshold::Static(cells * CELL / 4),
         xoff_bytes: headroom * CELL,
         xon_bytes: 0,
         xon_offset_bytes: 4 * CELL,
@@ -248,7 +250,7 @@ fn what_no_port_can_carry_and_what_does_not_end_is_refused() {
     let mut short = VirtualDut::new(&config, options(2, 0)).unwrap();
     let too_long = vec![Stream::steady(0, 1, FrameSize::Fixed(1_519), 0.6, MS)];
     assert_eq!(refused(&mut short, too_long).exit, Exit::Usage);
-    config.ports[1].queues[0].shaper = Some(Shaper {
+    config.ports[1].queues[0].shaper = Some(ShaperConfig {
         bytes_per_second: 1,
         burst_bytes: 64,
     });

@@ -4,7 +4,7 @@
 //! overhead and times cut off to nanoseconds ([`Lengths`]), the threshold rule ([`Threshold::Hpcc`]), pauses that last until
 //! their resume ([`PauseModel::UntilResumed`]), marks that are echoed on acknowledgements. docs/oracle.md has the list.
 //!
-//! [`Threshold::Hpcc`]: xoff_dataplane::config::Threshold::Hpcc
+//! [`Threshold::Hpcc`]: xoff_dataplane::config::BufferThreshold::Hpcc
 //! [`PauseModel::UntilResumed`]: xoff_dataplane::config::PauseModel::UntilResumed
 
 mod compare;

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
 use xoff_dataplane::config::{
-    Attachment, BalancingConfig, Bridging, BufferProfile, ClassMaps, GlobalPause, InterfaceConfig, MarkPoint,
-    PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, Schedule,
-    StaticNeighbour, SwitchConfig, Threshold, Trust, WatchdogConfig, Wred,
+    BalancingConfig, BridgingConfig, BufferProfile, BufferThreshold, ClassMaps, GlobalPause,
+    InterfaceAttachment, InterfaceConfig, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig,
+    QueueConfig, RoutingConfig, SchedulingMode, StaticNeighbour, SwitchConfig, TrustMode, WatchdogConfig,
+    WredProfile,
 };
 use xoff_dataplane::ids::{InterfaceId, PRIORITIES, TRAFFIC_CLASSES};
 use xoff_dataplane::route::{Fib, FibError, NextHop, Route, RoutePath, RouteTag, RouteTarget};
@@ -231,7 +232,7 @@ impl Builder<'_> {
             profiles,
             port_profiles: Vec::new(),
             lags: Vec::new(),
-            bridging: Bridging::Vlans(Vec::new()),
+            bridging: BridgingConfig::Vlans(Vec::new()),
             routing: self.routing(node)?,
             balancing: BalancingConfig::default(),
             watchdog: WatchdogConfig::default(),
@@ -263,7 +264,7 @@ impl Builder<'_> {
         let wred = self.wred(link);
         let queue = |n: usize| QueueConfig {
             profile: egress_profile,
-            schedule: Schedule::Dwrr { weight: 1 },
+            schedule: SchedulingMode::Dwrr { weight: 1 },
             shaper: None,
             wred: wred.filter(|_| n > 0),
         };
@@ -275,7 +276,7 @@ impl Builder<'_> {
             link: self.lengths.timing(link.speed_mbps),
             tpid: 0x8100,
             classify: ClassMaps {
-                trust: Trust::Dscp,
+                trust: TrustMode::Dscp,
                 dscp_to_tc: std::array::from_fn(|dscp| (dscp / PRIORITIES) as u8),
                 dot1p_to_tc: identity,
                 tc_to_queue: class_of,
@@ -302,9 +303,9 @@ impl Builder<'_> {
         }
     }
 
-    fn wred(&self, link: &Link) -> Option<Wred> {
+    fn wred(&self, link: &Link) -> Option<WredProfile> {
         let marking = self.parameters().marking(link.rate_bps())?;
-        self.parameters().ecn.then_some(Wred {
+        self.parameters().ecn.then_some(WredProfile {
             min_bytes: marking.min_bytes,
             max_bytes: marking.max_bytes,
             max_probability: (marking.max_probability * 4_294_967_296.0) as u64,
@@ -319,7 +320,7 @@ impl Builder<'_> {
         let links = &topology.nodes[node as usize].links;
         let interfaces = (0..links.len()).map(|port| InterfaceConfig {
             name: format!("interface {}", port + 1),
-            attachment: Attachment::Port(port as u16),
+            attachment: InterfaceAttachment::Port(port as u16),
             mac: mac(node, port as u32 + 1),
             mtu: MTU,
             addresses: Vec::new(),
@@ -387,7 +388,7 @@ fn egress_profile() -> BufferProfile {
         name: "queues".into(),
         pool: 1,
         size_bytes: 0,
-        threshold: Threshold::Static(0),
+        threshold: BufferThreshold::Static(0),
         xoff_bytes: 0,
         xon_bytes: 0,
         xon_offset_bytes: 0,
@@ -402,7 +403,7 @@ fn ingress_profile(buffer: &SwitchBuffer, link: &Link) -> BufferProfile {
         name: format!("{} Mb/s, {} ns", link.speed_mbps, link.delay_ns),
         pool: 0,
         size_bytes: port.reserve_bytes,
-        threshold: Threshold::Hpcc { shift: port.shift },
+        threshold: BufferThreshold::Hpcc { shift: port.shift },
         xoff_bytes: port.headroom_bytes,
         xon_bytes: 0,
         xon_offset_bytes: port.resume_offset_bytes,

@@ -1,6 +1,6 @@
 //! Runs the flows of a scenario over its fabric.
 
-use xoff_dataplane::{Picos, PortId, Verdict};
+use xoff_dataplane::{ForwardingResult, Picos, PortId};
 use xoff_wire::mac_control::MacControl;
 
 use super::control::{ModelControl, Window, Windowed};
@@ -380,7 +380,7 @@ impl Observer for Watch {
     }
 
     #[inline]
-    fn admission_decided(&mut self, _: Picos, _: u32, _: PortId, verdict: &Verdict) {
-        self.dropped_frames += u64::from(matches!(verdict, Verdict::Dropped(_)));
+    fn admission_decided(&mut self, _: Picos, _: u32, _: PortId, verdict: &ForwardingResult) {
+        self.dropped_frames += u64::from(matches!(verdict, ForwardingResult::Dropped(_)));
     }
 }

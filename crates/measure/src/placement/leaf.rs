@@ -1,7 +1,7 @@
 //! The switch under test.
 
 use xoff_dataplane::store::VecStore;
-use xoff_dataplane::{Arrival, Outputs, Picos, PortId, Store, Switch, Verdict};
+use xoff_dataplane::{ForwardingResult, FrameStore, Outputs, Picos, PortId, ReceivedFrame, Switch};
 use xoff_wire::parse::parse;
 
 use super::lab::PlacementLab;
@@ -76,7 +76,7 @@ impl Leaf {
                 self.store.in_use()
             )));
         };
-        let arrival = Arrival {
+        let arrival = ReceivedFrame {
             frame,
             frame_len: bytes.len() as u32,
             parsed: parse(bytes),
@@ -96,7 +96,7 @@ impl Leaf {
             .map(|transmit| transmit.port);
         self.take_out();
         match (verdict, port.and_then(|port| self.uplinks[port.index()])) {
-            (Verdict::Forwarded { .. }, Some(uplink)) => Ok(uplink),
+            (ForwardingResult::Forwarded { .. }, Some(uplink)) => Ok(uplink),
             (verdict, _) => Err(astray(format!(
                 "a packet of host {} leaves by no uplink: {verdict:?}",
                 host + 1

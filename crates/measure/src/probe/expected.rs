@@ -4,7 +4,7 @@
 //! reserve, to the shared pool while use is under the limit of that moment, to headroom; a frame one of whose cells finds no
 //! place is dropped. XOFF is declared once the reserve is full and shared use has reached its limit, or headroom is in use.
 
-use xoff_dataplane::config::{PortProfile, SwitchConfig, Threshold};
+use xoff_dataplane::config::{BufferThreshold, PortProfile, SwitchConfig};
 
 use super::measure::Measured;
 
@@ -42,12 +42,12 @@ enum Limit {
 }
 
 impl Limit {
-    fn of(threshold: Threshold, cell_bytes: u32) -> Option<Limit> {
+    fn of(threshold: BufferThreshold, cell_bytes: u32) -> Option<Limit> {
         Some(match threshold {
-            Threshold::Dynamic(n) => Limit::Alpha(n),
-            Threshold::Static(0) => Limit::Cells(i64::MAX),
-            Threshold::Static(bytes) => Limit::Cells((bytes / u64::from(cell_bytes)) as i64),
-            Threshold::Hpcc { .. } => return None,
+            BufferThreshold::Dynamic(n) => Limit::Alpha(n),
+            BufferThreshold::Static(0) => Limit::Cells(i64::MAX),
+            BufferThreshold::Static(bytes) => Limit::Cells((bytes / u64::from(cell_bytes)) as i64),
+            BufferThreshold::Hpcc { .. } => return None,
         })
     }
 
@@ -84,7 +84,7 @@ impl User {
             threshold: Limit::of(profile.threshold, config.cell_bytes)?,
             // The largest factors stand for no limit at this level.
             port: listed
-                .filter(|listed| !matches!(listed.threshold, Threshold::Dynamic(6..)))
+                .filter(|listed| !matches!(listed.threshold, BufferThreshold::Dynamic(6..)))
                 .and_then(|listed| Limit::of(listed.threshold, config.cell_bytes)),
             reserved_max: cells(reserved),
             headroom_max: match private {
@@ -169,7 +169,7 @@ pub fn expected(
     let mut queue = User::new(config, egress, to.queues[usize::from(queue)].profile)?;
     // A lossless frame is never refused by a queue.
     let lossless = group.headroom_max > 0;
-    let signals = from.pfc.signals(pg);
+    let signals = from.pfc.signals_priority_group(pg);
     let cells = i64::from(frame_bytes.div_ceil(config.cell_bytes));
     let mut found = Expected::default();
     for frame in 1..=frames_max {

@@ -4,7 +4,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value;
 use xoff_dataplane::config::{
-    BufferProfile, PoolConfig, PoolSide, PortProfile, SwitchConfig, Threshold, TrimDscp, TrimQueue,
+    BufferProfile, BufferThreshold, PoolConfig, PoolSide, PortProfile, SwitchConfig, TrimDscp, TrimQueue,
     TrimmingConfig,
 };
 
@@ -51,10 +51,10 @@ fn switch() -> SwitchConfig {
         pool("out", PoolSide::Egress, 3_000 * CELL),
     ];
     config.profiles = vec![
-        profile(0, Threshold::Dynamic(0)),
-        profile(1, Threshold::Static(0)),
-        profile(0, Threshold::Static(0)),
-        profile(1, Threshold::Dynamic(0)),
+        profile(0, BufferThreshold::Dynamic(0)),
+        profile(1, BufferThreshold::Static(0)),
+        profile(0, BufferThreshold::Static(0)),
+        profile(1, BufferThreshold::Dynamic(0)),
     ];
     for port in &mut config.ports {
         port.pgs = std::array::from_fn(|n| if n == 3 { 0 } else { 2 });
@@ -101,8 +101,8 @@ fn chips_are_found_to_be_what_was_published() {
         config.profiles[0] = BufferProfile {
             size_bytes: bytes("/profile/size_bytes"),
             threshold: match alpha {
-                Some(n) => Threshold::Dynamic(n as i8),
-                None => Threshold::Static(bytes("/profile/static_th")),
+                Some(n) => BufferThreshold::Dynamic(n as i8),
+                None => BufferThreshold::Static(bytes("/profile/static_th")),
             },
             xoff_bytes: bytes("/profile/xoff_bytes"),
             xon_bytes: bytes("/profile/xon_bytes"),
@@ -142,8 +142,8 @@ fn random_configurations_are_found_to_the_frame() {
         config.pools[0].xoff_bytes = [0, below(200) * cell][below(2) as usize];
         for profile in &mut config.profiles {
             profile.threshold = match below(3) {
-                0 => Threshold::Static(below(1_200) * cell),
-                _ => Threshold::Dynamic(below(12) as i8 - 8),
+                0 => BufferThreshold::Static(below(1_200) * cell),
+                _ => BufferThreshold::Dynamic(below(12) as i8 - 8),
             };
             profile.size_bytes = below(40) * cell + below(cell);
         }
@@ -214,7 +214,7 @@ fn what_cannot_be_probed_is_said() {
     config.ports[1].mtu = 1_500;
     let long = found(&config, 3, 1_600, FRAMES_MAX).expect_err("too long");
     assert_eq!(long.exit, Exit::Usage);
-    config.profiles[3].threshold = Threshold::Static(1);
+    config.profiles[3].threshold = BufferThreshold::Static(1);
     let lost = found(&config, 0, 64, FRAMES_MAX).expect_err("nothing passes");
     assert_eq!(lost.exit, Exit::Inconclusive);
 }

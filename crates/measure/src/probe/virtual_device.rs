@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use xoff_dataplane::config::{SwitchConfig, Trust};
-use xoff_dataplane::{Arrival, Picos, PortId, Store, Transmit};
+use xoff_dataplane::config::{SwitchConfig, TrustMode};
+use xoff_dataplane::{FrameStore, Picos, PortId, ReceivedFrame, Transmit};
 use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 use xoff_wire::{MacControl, Pfc, mac_control};
@@ -80,7 +80,11 @@ impl VirtualDevice {
             .fix("choose another --class"));
         };
         let frame_len = frame_bytes.max(64) - 4;
-        let tag = if port.classify.trust == Trust::Pcp { 4 } else { 0 };
+        let tag = if port.classify.trust == TrustMode::Pcp {
+            4
+        } else {
+            0
+        };
         let smallest = egresses
             .iter()
             .chain([&ingress])
@@ -168,8 +172,14 @@ impl VirtualDevice {
         self.arrive(port, frame, len, parsed);
     }
 
-    fn arrive(&mut self, port: PortId, frame: xoff_dataplane::Handle, frame_len: u32, parsed: ParsedHeaders) {
-        let arrival = Arrival {
+    fn arrive(
+        &mut self,
+        port: PortId,
+        frame: xoff_dataplane::FrameHandle,
+        frame_len: u32,
+        parsed: ParsedHeaders,
+    ) {
+        let arrival = ReceivedFrame {
             frame,
             frame_len,
             parsed,

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::io::{self, Read};
 use std::rc::Rc;
 
-use xoff_dataplane::config::{ClassMaps, SwitchConfig, Trust};
+use xoff_dataplane::config::{ClassMaps, SwitchConfig, TrustMode};
 use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
-use xoff_dataplane::mmu::Refusal;
-use xoff_dataplane::{Arrival, DropReason, Picos, PortId, Store, Transmit};
+use xoff_dataplane::mmu::BufferRefusal;
+use xoff_dataplane::{DropReason, FrameStore, Picos, PortId, ReceivedFrame, Transmit};
 use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};
 
 use super::header::ParsedHeader;
@@ -65,7 +65,7 @@ pub struct Lost<'a> {
     /// Why.
     pub reason: DropReason,
     /// The buffer limit that decided, where one did.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<BufferRefusal>,
     /// The frame.
     pub origin: &'a Origin,
 }
@@ -207,7 +207,7 @@ impl<'a, S: Sink> Player<'a, S> {
             let (station, tag) = (observation.station, observation.tag);
             let told = self
                 .switch
-                .change(|switch, now, _, _| switch.learn(now, station, port, seen_on, tag));
+                .change(|switch, now, _, _| switch.learn_address(now, station, port, seen_on, tag));
             if told {
                 learnt.insert(station);
             }
@@ -337,7 +337,7 @@ impl<'a, S: Sink> Player<'a, S> {
                 .switch
                 .store_mut()
                 .insert_completed(origin, &header.completion);
-            let arrival = Arrival {
+            let arrival = ReceivedFrame {
                 frame,
                 frame_len,
                 parsed: header.parsed,
@@ -398,7 +398,7 @@ impl<'a, S: Sink> Player<'a, S> {
             return Ok(());
         }
         let reason = DropReason::UnresolvedNextHop;
-        let sum = self.switch.switch().dropped_for(reason);
+        let sum = self.switch.switch().dropped_frames_for(reason);
         let known = std::mem::replace(&mut self.witness.sums[reason as usize], sum);
         let (at, store) = (self.switch.now(), self.switch.store());
         let waited = store.released().filter_map(|frame| store.origin(frame));
@@ -436,8 +436,8 @@ impl<'a, S: Sink> Player<'a, S> {
             waited,
             disordered: self.timeline.disordered,
             gaps_cut: self.timeline.gaps_cut,
-            held: self.switch.switch().frames_held() as u64,
-            queued: self.switch.switch().frames_queued() as u64,
+            held: self.switch.switch().held_frames() as u64,
+            queued: self.switch.switch().queued_frames() as u64,
             ..self.tally
         };
         Played {
@@ -483,7 +483,7 @@ fn class_of(maps: &ClassMaps, parsed: &ParsedHeaders) -> (u8, u8) {
             .map_or(0, |tag| maps.dot1p_to_tc[usize::from(tag.pcp())])
     };
     let tc = match (maps.trust, parsed.dscp()) {
-        (Trust::Dscp, Some(dscp)) => maps.dscp_to_tc[usize::from(dscp & 63)],
+        (TrustMode::Dscp, Some(dscp)) => maps.dscp_to_tc[usize::from(dscp & 63)],
         _ => by_tag(),
     };
     let tc = tc % TRAFFIC_CLASSES as u8;

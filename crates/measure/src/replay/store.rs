@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use xoff_dataplane::{Handle, Picos, PortId, Store};
+use xoff_dataplane::{FrameHandle, FrameStore, Picos, PortId};
 
 /// Where a frame of the switch comes from.
 #[derive(Clone, Debug)]
@@ -49,12 +49,12 @@ pub struct CaptureStore {
 
 impl CaptureStore {
     /// Stores a frame as it came in.
-    pub fn insert(&mut self, origin: Origin) -> Handle {
+    pub fn insert(&mut self, origin: Origin) -> FrameHandle {
         self.insert_completed(origin, &[])
     }
 
     /// Stores a frame as it came in, with the bytes that complete its headers.
-    pub fn insert_completed(&mut self, origin: Origin, completion: &[u8]) -> Handle {
+    pub fn insert_completed(&mut self, origin: Origin, completion: &[u8]) -> FrameHandle {
         let handle = self.take();
         let slot = &mut self.slots[handle.0 as usize];
         slot.stored.extend_from_slice(&origin.data);
@@ -66,19 +66,19 @@ impl CaptureStore {
     }
 
     /// The bytes of a frame that were captured, as they are now.
-    pub fn captured(&self, frame: Handle) -> &[u8] {
+    pub fn captured(&self, frame: FrameHandle) -> &[u8] {
         let slot = &self.slots[frame.0 as usize];
         &slot.stored[..slot.stored.len() - slot.completion as usize]
     }
 
     /// Where a frame comes from; `None` if the switch made it. May be asked of a frame that was just released.
-    pub fn origin(&self, frame: Handle) -> Option<&Origin> {
+    pub fn origin(&self, frame: FrameHandle) -> Option<&Origin> {
         self.slots[frame.0 as usize].origin.as_ref()
     }
 
     /// Frames that were released and not reclaimed yet.
-    pub fn released(&self) -> impl Iterator<Item = Handle> {
-        self.released.iter().map(|index| Handle(*index))
+    pub fn released(&self) -> impl Iterator<Item = FrameHandle> {
+        self.released.iter().map(|index| FrameHandle(*index))
     }
 
     /// Makes the places of released frames free. Their handles mean nothing from here on.
@@ -94,7 +94,7 @@ impl CaptureStore {
         self.slots.len() - self.free.len() - self.released.len()
     }
 
-    fn take(&mut self) -> Handle {
+    fn take(&mut self) -> FrameHandle {
         let index = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Slot::default());
             self.slots.len() as u32 - 1
@@ -102,31 +102,31 @@ impl CaptureStore {
         let slot = &mut self.slots[index as usize];
         slot.stored.clear();
         (slot.completion, slot.beyond, slot.used) = (0, 0, true);
-        Handle(index)
+        FrameHandle(index)
     }
 }
 
-impl Store for CaptureStore {
-    fn prefix(&self, frame: Handle) -> &[u8] {
+impl FrameStore for CaptureStore {
+    fn prefix(&self, frame: FrameHandle) -> &[u8] {
         &self.slots[frame.0 as usize].stored
     }
 
-    fn prefix_mut(&mut self, frame: Handle) -> &mut [u8] {
+    fn prefix_mut(&mut self, frame: FrameHandle) -> &mut [u8] {
         &mut self.slots[frame.0 as usize].stored
     }
 
-    fn frame_len(&self, frame: Handle) -> u32 {
+    fn frame_len(&self, frame: FrameHandle) -> u32 {
         let slot = &self.slots[frame.0 as usize];
         slot.stored.len() as u32 + slot.beyond
     }
 
-    fn allocate(&mut self, len: usize) -> Option<Handle> {
+    fn allocate(&mut self, len: usize) -> Option<FrameHandle> {
         let handle = self.take();
         self.slots[handle.0 as usize].stored.resize(len, 0);
         Some(handle)
     }
 
-    fn copy(&mut self, frame: Handle, _: usize) -> Option<Handle> {
+    fn copy(&mut self, frame: FrameHandle, _: usize) -> Option<FrameHandle> {
         let copy = self.take();
         let Ok([from, to]) = self.slots.get_disjoint_mut([frame.0 as usize, copy.0 as usize]) else {
             unreachable!("a slot in use was taken");
@@ -137,16 +137,16 @@ impl Store for CaptureStore {
         Some(copy)
     }
 
-    fn push_front(&mut self, frame: Handle, len: usize) {
+    fn push_front(&mut self, frame: FrameHandle, len: usize) {
         let stored = &mut self.slots[frame.0 as usize].stored;
         stored.splice(..0, std::iter::repeat_n(0, len));
     }
 
-    fn pull_front(&mut self, frame: Handle, len: usize) {
+    fn pull_front(&mut self, frame: FrameHandle, len: usize) {
         self.slots[frame.0 as usize].stored.drain(..len);
     }
 
-    fn truncate(&mut self, frame: Handle, len: usize) {
+    fn truncate(&mut self, frame: FrameHandle, len: usize) {
         let slot = &mut self.slots[frame.0 as usize];
         slot.completion = slot
             .completion
@@ -155,7 +155,7 @@ impl Store for CaptureStore {
         slot.beyond = slot.beyond.min((len - slot.stored.len()) as u32);
     }
 
-    fn release(&mut self, frame: Handle) {
+    fn release(&mut self, frame: FrameHandle) {
         let slot = &mut self.slots[frame.0 as usize];
         assert!(slot.used, "frame {} released twice", frame.0);
         slot.used = false;

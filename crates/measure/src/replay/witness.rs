@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use xoff_dataplane::mmu::Refusal;
-use xoff_dataplane::{Arrival, DropReason, Handle, Picos, PortId, Switch, Verdict};
+use xoff_dataplane::mmu::BufferRefusal;
+use xoff_dataplane::{DropReason, ForwardingResult, FrameHandle, Picos, PortId, ReceivedFrame, Switch};
 
 /// A dropped frame, before its bytes are looked up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loss {
-    pub(super) frame: Handle,
+    pub(super) frame: FrameHandle,
     pub(super) at: Picos,
     pub(super) port: PortId,
     pub(super) reason: DropReason,
-    pub(super) refusal: Option<Refusal>,
+    pub(super) refusal: Option<BufferRefusal>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,7 +34,7 @@ pub(super) struct Losses {
     /// Drops that the switch has counted so far, by reason and port.
     pub(super) counted: BTreeMap<(DropReason, u16), u64>,
     /// Frames that have just begun to wait for their next hop.
-    pub(super) held: Vec<Handle>,
+    pub(super) held: Vec<FrameHandle>,
     /// Numbers of frames that wait for their next hop, or did.
     pub(super) waiting: HashSet<u64>,
     /// Their sum, by reason.
@@ -66,7 +66,7 @@ impl Losses {
     }
 
     /// A flooded frame can be dropped on some ports and leave by others; the verdict does not speak of those.
-    fn find_copies(&mut self, at: Picos, arrival: &Arrival, switch: &Switch) {
+    fn find_copies(&mut self, at: Picos, arrival: &ReceivedFrame, switch: &Switch) {
         let mut lost = Vec::new();
         self.look(at, switch, |port, reason| lost.push((port, reason)));
         self.counts.copies_dropped += lost.len() as u64;
@@ -82,7 +82,7 @@ impl Losses {
     /// Calls `found` for every drop of a copy that the switch has counted since the last look.
     fn look(&mut self, at: Picos, switch: &Switch, mut found: impl FnMut(PortId, DropReason)) {
         for reason in OF_COPIES {
-            let sum = switch.dropped_for(reason);
+            let sum = switch.dropped_frames_for(reason);
             if sum == self.sums[reason as usize] {
                 continue;
             }
@@ -97,10 +97,16 @@ impl Losses {
     }
 
     /// Counts an arrival by the verdict of the switch.
-    pub(super) fn arrived(&mut self, at: Picos, arrival: &Arrival, verdict: &Verdict, switch: &Switch) {
+    pub(super) fn arrived(
+        &mut self,
+        at: Picos,
+        arrival: &ReceivedFrame,
+        verdict: &ForwardingResult,
+        switch: &Switch,
+    ) {
         self.last_at = at;
         match *verdict {
-            Verdict::Forwarded { copies } => {
+            ForwardingResult::Forwarded { copies } => {
                 self.counts.forwarded += 1;
                 self.counts.copies += u64::from(copies);
                 // With two ports there is one way out, and its drop is the verdict.
@@ -108,16 +114,16 @@ impl Losses {
                     self.find_copies(at, arrival, switch);
                 }
             }
-            Verdict::Control => self.counts.control += 1,
-            Verdict::Punted => {
+            ForwardingResult::Control => self.counts.control += 1,
+            ForwardingResult::Punted => {
                 self.counts.punted += 1;
                 self.look(at, switch, |_, _| {});
             }
-            Verdict::Held => {
+            ForwardingResult::Held => {
                 self.counts.waited += 1;
                 self.held.push(arrival.frame);
             }
-            Verdict::Dropped(drop) => {
+            ForwardingResult::Dropped(drop) => {
                 self.counts.dropped += 1;
                 self.sums[drop.reason as usize] += 1;
                 *self.counted.entry((drop.reason, drop.port.0)).or_default() += 1;

@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::ids::{PgId, QueueId};
-use xoff_dataplane::mmu::Refusal;
-use xoff_dataplane::{Picos, PortId, Verdict};
+use xoff_dataplane::mmu::BufferRefusal;
+use xoff_dataplane::{ForwardingResult, Picos, PortId};
 use xoff_wire::{Ecn, MacControl, VlanTag};
 
 use super::pattern::{Pattern, Traffic};
@@ -75,7 +75,7 @@ pub struct Loss {
     /// The port it came in on.
     pub port: PortId,
     /// The limit that decided, if a buffer's did.
-    pub refusal: Option<Refusal>,
+    pub refusal: Option<BufferRefusal>,
 }
 
 /// Finds when the frame in the way has to be sent, so that it has just begun to leave when XOFF is due. The headroom decides nothing of
@@ -241,8 +241,9 @@ impl<'a> Run<'a> {
 
     fn all_stopped(&self) -> bool {
         let senders = &self.subject.ports[WATCHED..=self.phase.pattern.senders()];
-        let stopped =
-            |port: &usize| self.fabric.switch(0).xoff(PortId(*port as u16)) & 1 << self.subject.pg != 0;
+        let stopped = |port: &usize| {
+            self.fabric.switch(0).xoff_groups(PortId(*port as u16)) & 1 << self.subject.pg != 0
+        };
         senders.iter().all(stopped)
     }
 
@@ -340,8 +341,10 @@ impl Observer for Watch {
         }
     }
 
-    fn admission_decided(&mut self, at: Picos, _: u32, port: PortId, verdict: &Verdict) {
-        let Verdict::Dropped(drop) = verdict else { return };
+    fn admission_decided(&mut self, at: Picos, _: u32, port: PortId, verdict: &ForwardingResult) {
+        let ForwardingResult::Dropped(drop) = verdict else {
+            return;
+        };
         if drop.tc != self.class {
             return;
         }

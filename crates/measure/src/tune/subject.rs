@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, PoolConfig, PortConfig, RoutingConfig, SwitchConfig, Threshold, Trust,
+    BridgingConfig, BufferProfile, BufferThreshold, PoolConfig, PortConfig, RoutingConfig, SwitchConfig,
+    TrustMode,
 };
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -44,7 +45,7 @@ pub struct Candidate {
     /// What is the group's own before it shares (`size`, or what of it is not headroom).
     pub reserved: u32,
     /// Limit of shared use.
-    pub threshold: Threshold,
+    pub threshold: BufferThreshold,
     /// `xon_offset`, in bytes.
     pub xon_offset_bytes: u64,
 }
@@ -94,7 +95,7 @@ impl Subject {
             class: first.class,
             code: first.code,
             other_code: elsewhere.map_or(first.code, |(_, code)| code),
-            tagged: port.classify.trust == Trust::Pcp,
+            tagged: port.classify.trust == TrustMode::Pcp,
             pg: first.pg,
             priority: first.priority,
             profile: first.profile,
@@ -230,16 +231,16 @@ impl Subject {
         fields.insert("size".to_owned(), text(profile.size_bytes));
         fields.insert("xoff".to_owned(), text(profile.xoff_bytes));
         let mode = match profile.threshold {
-            Threshold::Dynamic(n) => {
+            BufferThreshold::Dynamic(n) => {
                 fields.insert("dynamic_th".to_owned(), json!(n.to_string()));
                 "dynamic"
             }
-            Threshold::Static(bytes) => {
+            BufferThreshold::Static(bytes) => {
                 fields.insert("static_th".to_owned(), text(bytes));
                 "static"
             }
             // No configuration file can ask for this one.
-            Threshold::Hpcc { .. } => "dynamic",
+            BufferThreshold::Hpcc { .. } => "dynamic",
         };
         for (name, bytes) in [
             ("xon", profile.xon_bytes),
@@ -315,7 +316,7 @@ fn alone(config: &SwitchConfig) -> SwitchConfig {
         fdb_ageing: Picos::NEVER,
         frames_max: config.frames_max.max(1 << 20),
         lags: Vec::new(),
-        bridging: Bridging::Transparent,
+        bridging: BridgingConfig::Transparent,
         routing: RoutingConfig::default(),
         ..config.clone()
     };

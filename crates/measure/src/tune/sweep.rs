@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use xoff_dataplane::config::Threshold;
+use xoff_dataplane::config::BufferThreshold;
 
 use super::rig::{Phase, Seen, run};
 use super::search::Plan;
@@ -75,10 +75,10 @@ pub fn sweep(
 
 fn candidates(plan: &Plan, found: &Candidate) -> Vec<(String, Candidate)> {
     let mut all = Vec::new();
-    if let Threshold::Dynamic(given) = found.threshold {
+    if let BufferThreshold::Dynamic(given) = found.threshold {
         for exponent in (given - STEPS)..=(given + STEPS) {
             if RANGE.contains(&exponent) {
-                let threshold = Threshold::Dynamic(exponent);
+                let threshold = BufferThreshold::Dynamic(exponent);
                 all.push((
                     format!("dynamic_th={exponent}"),
                     Candidate { threshold, ..*found },

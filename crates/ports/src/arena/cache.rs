@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use xoff_dataplane::Handle;
+use xoff_dataplane::FrameHandle;
 
 use super::{Arena, LARGE_FRAME_BYTES, Layout, NO_SLOT, SMALL_FRAME_BYTES, SlotClass};
 
@@ -20,10 +20,10 @@ pub trait SlotSource: Sealed {
     fn arena(&self) -> &Arena;
 
     /// A slot of exactly this class, with an empty frame. `None`: none is left.
-    fn take_class(&mut self, class: SlotClass) -> Option<Handle>;
+    fn take_class(&mut self, class: SlotClass) -> Option<FrameHandle>;
 
     /// A slot that has room for `len` octets, with an empty frame. `None`: none is left, or no slot is that large.
-    fn take(&mut self, len: usize) -> Option<Handle> {
+    fn take(&mut self, len: usize) -> Option<FrameHandle> {
         match SlotClass::for_frame(len)? {
             SlotClass::Small => self
                 .take_class(SlotClass::Small)
@@ -36,11 +36,11 @@ pub trait SlotSource: Sealed {
     ///
     /// # Panics
     /// In debug builds, if the slot is free already or may be shared.
-    fn put(&mut self, slot: Handle);
+    fn put(&mut self, slot: FrameHandle);
 
     /// All octets of a taken slot behind its headroom. What is written here becomes a frame by
     /// [`set_frame`](SlotSource::set_frame).
-    fn room(&mut self, slot: Handle) -> &mut [u8] {
+    fn room(&mut self, slot: FrameHandle) -> &mut [u8] {
         // SAFETY: whoever took the slot holds its handle, `take` gives slots out unshared, and `&mut self` keeps this source
         // from giving a second reference.
         unsafe { self.arena().room(slot) }
@@ -50,7 +50,7 @@ pub trait SlotSource: Sealed {
     ///
     /// # Panics
     /// If the room is shorter.
-    fn set_frame(&mut self, slot: Handle, len: usize) {
+    fn set_frame(&mut self, slot: FrameHandle, len: usize) {
         let room = match self.arena().class(slot) {
             SlotClass::Small => SMALL_FRAME_BYTES,
             SlotClass::Large => LARGE_FRAME_BYTES,
@@ -63,7 +63,7 @@ pub trait SlotSource: Sealed {
     }
 
     /// Stores a frame in a slot of its own; `None` as for [`take`](SlotSource::take).
-    fn store(&mut self, frame: &[u8]) -> Option<Handle> {
+    fn store(&mut self, frame: &[u8]) -> Option<FrameHandle> {
         let slot = self.take(frame.len())?;
         self.room(slot)[..frame.len()].copy_from_slice(frame);
         self.set_frame(slot, frame.len());
@@ -77,8 +77,8 @@ pub trait SlotSource: Sealed {
 #[derive(Debug)]
 pub struct SlotCache {
     arena: Arc<Arena>,
-    small: Vec<Handle>,
-    large: Vec<Handle>,
+    small: Vec<FrameHandle>,
+    large: Vec<FrameHandle>,
 }
 
 impl SlotCache {
@@ -105,7 +105,7 @@ impl SlotSource for SlotCache {
         &self.arena
     }
 
-    fn take_class(&mut self, class: SlotClass) -> Option<Handle> {
+    fn take_class(&mut self, class: SlotClass) -> Option<FrameHandle> {
         let slot = match class {
             SlotClass::Small => self.small.pop(),
             SlotClass::Large => self.large.pop(),
@@ -115,7 +115,7 @@ impl SlotSource for SlotCache {
         Some(slot)
     }
 
-    fn put(&mut self, slot: Handle) {
+    fn put(&mut self, slot: FrameHandle) {
         debug_assert_eq!(
             self.arena.layout(slot).rest_slot,
             NO_SLOT,

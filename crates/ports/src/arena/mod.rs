@@ -3,8 +3,8 @@
 //! Small slots (2 KiB) come first, large ones (16 KiB) behind them, so the number of a slot says its class.
 //! Every frame is written [`HEADROOM_BYTES`] into its slot and may grow to the front.
 //!
-//! **The rule of ownership.** A [`Handle`] is held in one place at a time, and whoever holds it may read and
-//! edit its frame. It moves between threads only over rings, which order memory. `Handle` is `Copy` because
+//! **The rule of ownership.** A [`FrameHandle`] is held in one place at a time, and whoever holds it may read and
+//! edit its frame. It moves between threads only over rings, which order memory. `FrameHandle` is `Copy` because
 //! the core keeps it in its queues, so this rule is the program's, not the compiler's: debug builds keep a
 //! state per slot (`state.rs`) and stop at a double free and at a use after free.
 //!
@@ -25,7 +25,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use xoff_dataplane::Handle;
+use xoff_dataplane::FrameHandle;
 use xoff_dataplane::frame::HEADROOM_BYTES;
 
 use super::ahead;
@@ -159,7 +159,7 @@ impl Arena {
 
     /// The class of a slot.
     #[inline]
-    pub fn class(&self, frame: Handle) -> SlotClass {
+    pub fn class(&self, frame: FrameHandle) -> SlotClass {
         if frame.0 < self.small_slots {
             SlotClass::Small
         } else {
@@ -173,7 +173,7 @@ impl Arena {
     /// # Panics
     /// If the handle is not of this arena; in debug builds also if its slot is free.
     #[inline]
-    pub fn segments(&self, frame: Handle) -> (&[u8], &[u8]) {
+    pub fn segments(&self, frame: FrameHandle) -> (&[u8], &[u8]) {
         let layout = self.layout(frame);
         let own = (frame.0, layout.start as usize, layout.len as usize);
         if layout.rest_slot == frame.0 && layout.rest_start == layout.start + layout.len {
@@ -188,14 +188,14 @@ impl Arena {
     }
 
     /// Length of a frame, its shared rest included. Only for the holder of the handle.
-    pub fn frame_len(&self, frame: Handle) -> usize {
+    pub fn frame_len(&self, frame: FrameHandle) -> usize {
         let layout = self.layout(frame);
         layout.len as usize + layout.rest_len as usize
     }
 
     /// Fetches what a switch reads first of a frame: where it lies, and its headers. Changes nothing but time.
     #[inline]
-    pub fn fetch(&self, frame: Handle) {
+    pub fn fetch(&self, frame: FrameHandle) {
         let layout = &raw const self.layouts[frame.0 as usize];
         ahead::fetch(layout.cast(), size_of::<Layout>());
         let headers = self.slot_bytes(frame.0, HEADROOM_BYTES, HEADERS_BYTES);
@@ -203,7 +203,7 @@ impl Arena {
     }
 
     /// Copies a frame to the front of `to` and returns its length; `None` if it does not fit.
-    pub fn gather<'a>(&self, frame: Handle, to: &'a mut [u8]) -> Option<&'a mut [u8]> {
+    pub fn gather<'a>(&self, frame: FrameHandle, to: &'a mut [u8]) -> Option<&'a mut [u8]> {
         let (own, rest) = self.segments(frame);
         let to = to.get_mut(..own.len() + rest.len())?;
         to[..own.len()].copy_from_slice(own);
@@ -230,7 +230,7 @@ impl Arena {
     ///
     /// # Safety
     /// The caller holds both handles, and nothing in the slot is shared.
-    pub(super) unsafe fn copy_into_empty(&self, frame: Handle, to: &Arena, slot: Handle) {
+    pub(super) unsafe fn copy_into_empty(&self, frame: FrameHandle, to: &Arena, slot: FrameHandle) {
         // SAFETY: as the caller promises.
         let room = unsafe { to.room(slot) };
         let len = self.gather(frame, room).map(|copied| copied.len());
@@ -238,14 +238,14 @@ impl Arena {
     }
 
     #[inline]
-    fn layout(&self, frame: Handle) -> Layout {
+    fn layout(&self, frame: FrameHandle) -> Layout {
         self.states.expect_used(frame);
         // SAFETY: the caller holds the handle, so nobody writes this layout now.
         unsafe { *self.layouts[frame.0 as usize].get() }
     }
 
     #[inline]
-    fn set_layout(&self, frame: Handle, layout: Layout) {
+    fn set_layout(&self, frame: FrameHandle, layout: Layout) {
         self.states.expect_used(frame);
         debug_assert!(layout.start as usize + layout.len as usize <= self.class(frame).slot_bytes());
         // SAFETY: the caller holds the handle, so nobody reads or writes this layout now.
@@ -261,7 +261,7 @@ impl Arena {
         reason = "the handle, not the arena, is what is borrowed: the contract above"
     )]
     #[inline]
-    unsafe fn prefix_mut(&self, frame: Handle) -> &mut [u8] {
+    unsafe fn prefix_mut(&self, frame: FrameHandle) -> &mut [u8] {
         let layout = self.layout(frame);
         let bytes = self.slot_bytes(frame.0, layout.start as usize, layout.len as usize);
         // SAFETY: `bytes` lies in the mapping. It is this frame's own prefix: the holder is the caller, whom the contract
@@ -278,7 +278,7 @@ impl Arena {
         reason = "the handle, not the arena, is what is borrowed: the contract above"
     )]
     #[inline]
-    pub(super) unsafe fn room(&self, slot: Handle) -> &mut [u8] {
+    pub(super) unsafe fn room(&self, slot: FrameHandle) -> &mut [u8] {
         debug_assert_eq!(
             self.layout(slot).rest_slot,
             NO_SLOT,

@@ -1,6 +1,6 @@
 //! The state of each slot, kept in debug builds only, to catch double frees and uses after free.
 
-use xoff_dataplane::Handle;
+use xoff_dataplane::FrameHandle;
 
 #[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -28,28 +28,28 @@ impl States {
         States { states }
     }
 
-    pub(super) fn take(&self, slot: Handle) {
+    pub(super) fn take(&self, slot: FrameHandle) {
         self.change(slot, FREE, USED);
     }
 
-    pub(super) fn free(&self, slot: Handle) {
+    pub(super) fn free(&self, slot: FrameHandle) {
         self.change(slot, USED, FREE);
     }
 
-    pub(super) fn linger(&self, slot: Handle) {
+    pub(super) fn linger(&self, slot: FrameHandle) {
         self.change(slot, USED, LINGERING);
     }
 
-    pub(super) fn free_lingering(&self, slot: Handle) {
+    pub(super) fn free_lingering(&self, slot: FrameHandle) {
         self.change(slot, LINGERING, FREE);
     }
 
-    pub(super) fn expect_used(&self, slot: Handle) {
+    pub(super) fn expect_used(&self, slot: FrameHandle) {
         let state = self.states[slot.0 as usize].load(Ordering::Relaxed);
         assert_eq!(state, USED, "use after free of slot {}", slot.0);
     }
 
-    fn change(&self, slot: Handle, from: u8, to: u8) {
+    fn change(&self, slot: FrameHandle, from: u8, to: u8) {
         let was = self.states[slot.0 as usize].swap(to, Ordering::Relaxed);
         assert_eq!(
             was, from,
@@ -64,9 +64,9 @@ impl States {
     pub(super) fn new(_: usize) -> States {
         States {}
     }
-    pub(super) fn take(&self, _: Handle) {}
-    pub(super) fn free(&self, _: Handle) {}
-    pub(super) fn linger(&self, _: Handle) {}
-    pub(super) fn free_lingering(&self, _: Handle) {}
-    pub(super) fn expect_used(&self, _: Handle) {}
+    pub(super) fn take(&self, _: FrameHandle) {}
+    pub(super) fn free(&self, _: FrameHandle) {}
+    pub(super) fn linger(&self, _: FrameHandle) {}
+    pub(super) fn free_lingering(&self, _: FrameHandle) {}
+    pub(super) fn expect_used(&self, _: FrameHandle) {}
 }

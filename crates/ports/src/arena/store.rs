@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use xoff_dataplane::{Handle, Store};
+use xoff_dataplane::{FrameHandle, FrameStore};
 
 use super::{Arena, Layout, NO_SLOT, SlotClass, SlotSource};
 
@@ -16,8 +16,8 @@ const RELEASED: u32 = 1 << 31;
 pub struct ArenaStore {
     arena: Arc<Arena>,
     /// Taken last in, first out: what was used last is still in the CPU's caches.
-    small: Vec<Handle>,
-    large: Vec<Handle>,
+    small: Vec<FrameHandle>,
+    large: Vec<FrameHandle>,
     slots: usize,
     /// Per slot: how many copies share its bytes, and [`RELEASED`].
     shares: Box<[u32]>,
@@ -33,7 +33,7 @@ impl ArenaStore {
         assert!(!taken, "the slots of an arena are taken once");
         let (small_slots, large_slots) = arena.slots();
         let slots = small_slots + large_slots;
-        let list = |from: usize, to: usize| (from..to).rev().map(|n| Handle(n as u32)).collect();
+        let list = |from: usize, to: usize| (from..to).rev().map(|n| FrameHandle(n as u32)).collect();
         ArenaStore {
             small: list(0, small_slots),
             large: list(small_slots, slots),
@@ -60,7 +60,7 @@ impl ArenaStore {
     }
 
     #[inline]
-    fn push_free(&mut self, slot: Handle) {
+    fn push_free(&mut self, slot: FrameHandle) {
         match self.arena.class(slot) {
             SlotClass::Small => self.small.push(slot),
             SlotClass::Large => self.large.push(slot),
@@ -68,7 +68,7 @@ impl ArenaStore {
     }
 
     /// Cuts a frame into a stored prefix of `prefix_len` octets and a rest in its own slot, out of reach for edits.
-    fn cut(&mut self, frame: Handle, layout: Layout, prefix_len: u16) {
+    fn cut(&mut self, frame: FrameHandle, layout: Layout, prefix_len: u16) {
         let cut = Layout {
             len: prefix_len,
             rest_start: layout.start + prefix_len,
@@ -86,8 +86,8 @@ impl ArenaStore {
         *shares -= 1;
         if *shares == RELEASED {
             *shares = 0;
-            self.arena.states.free_lingering(Handle(slot));
-            self.push_free(Handle(slot));
+            self.arena.states.free_lingering(FrameHandle(slot));
+            self.push_free(FrameHandle(slot));
         }
     }
 }
@@ -98,7 +98,7 @@ impl SlotSource for ArenaStore {
     }
 
     #[inline]
-    fn take_class(&mut self, class: SlotClass) -> Option<Handle> {
+    fn take_class(&mut self, class: SlotClass) -> Option<FrameHandle> {
         let slot = match class {
             SlotClass::Small => self.small.pop(),
             SlotClass::Large => self.large.pop(),
@@ -109,36 +109,36 @@ impl SlotSource for ArenaStore {
     }
 
     #[inline]
-    fn put(&mut self, slot: Handle) {
+    fn put(&mut self, slot: FrameHandle) {
         self.release(slot);
     }
 }
 
-impl Store for ArenaStore {
+impl FrameStore for ArenaStore {
     #[inline]
-    fn prefix(&self, frame: Handle) -> &[u8] {
+    fn prefix(&self, frame: FrameHandle) -> &[u8] {
         let layout = self.arena.layout(frame);
         self.arena
             .bytes(frame.0, layout.start as usize, layout.len as usize)
     }
 
     #[inline]
-    fn prefix_mut(&mut self, frame: Handle) -> &mut [u8] {
+    fn prefix_mut(&mut self, frame: FrameHandle) -> &mut [u8] {
         // SAFETY: the switch's worker, which holds this store, holds the handle, and `&mut self` excludes other references.
         unsafe { self.arena.prefix_mut(frame) }
     }
 
     #[inline]
-    fn fetch(&self, frame: Handle) {
+    fn prefetch_frame(&self, frame: FrameHandle) {
         self.arena.fetch(frame);
     }
 
     #[inline]
-    fn frame_len(&self, frame: Handle) -> u32 {
+    fn frame_len(&self, frame: FrameHandle) -> u32 {
         self.arena.frame_len(frame) as u32
     }
 
-    fn allocate(&mut self, len: usize) -> Option<Handle> {
+    fn allocate(&mut self, len: usize) -> Option<FrameHandle> {
         let frame = self.take(len)?;
         self.set_frame(frame, len);
         self.prefix_mut(frame).fill(0);
@@ -147,7 +147,7 @@ impl Store for ArenaStore {
 
     /// Where the frame has shared bytes already, the copy stores as much as the original does, if that is more
     /// than `prefix_len`: a frame has two parts, never three.
-    fn copy(&mut self, frame: Handle, prefix_len: usize) -> Option<Handle> {
+    fn copy(&mut self, frame: FrameHandle, prefix_len: usize) -> Option<FrameHandle> {
         let mut layout = self.arena.layout(frame);
         let total = layout.len as usize + layout.rest_len as usize;
         let mut own = prefix_len.min(total);
@@ -179,7 +179,7 @@ impl Store for ArenaStore {
         Some(copy)
     }
 
-    fn push_front(&mut self, frame: Handle, len: usize) {
+    fn push_front(&mut self, frame: FrameHandle, len: usize) {
         let mut layout = self.arena.layout(frame);
         assert!(
             len <= layout.start as usize,
@@ -191,7 +191,7 @@ impl Store for ArenaStore {
         self.prefix_mut(frame)[..len].fill(0);
     }
 
-    fn pull_front(&mut self, frame: Handle, len: usize) {
+    fn pull_front(&mut self, frame: FrameHandle, len: usize) {
         let mut layout = self.arena.layout(frame);
         let own = len.min(layout.len as usize);
         let beyond = len - own;
@@ -207,7 +207,7 @@ impl Store for ArenaStore {
     }
 
     /// A frame whose own bytes are shared keeps them, out of its own reach, until the last copy is gone.
-    fn truncate(&mut self, frame: Handle, len: usize) {
+    fn truncate(&mut self, frame: FrameHandle, len: usize) {
         let mut layout = self.arena.layout(frame);
         let own = len.min(layout.len as usize);
         layout.rest_len = layout.rest_len.min((len - own) as u16);
@@ -224,7 +224,7 @@ impl Store for ArenaStore {
     }
 
     #[inline]
-    fn release(&mut self, frame: Handle) {
+    fn release(&mut self, frame: FrameHandle) {
         let rest_slot = self.arena.layout(frame).rest_slot;
         if rest_slot == frame.0 && self.shares[rest_slot as usize] != 0 {
             self.shares[rest_slot as usize] |= RELEASED;

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use xoff_dataplane::Store;
+use xoff_dataplane::FrameStore;
 
 fn store(small: usize, large: usize) -> ArenaStore {
     ArenaStore::new(Arena::new(small, large).expect("a small arena"))
@@ -13,7 +13,7 @@ fn pattern(len: usize, seed: u8) -> Vec<u8> {
         .collect()
 }
 
-fn whole(store: &ArenaStore, frame: Handle) -> Vec<u8> {
+fn whole(store: &ArenaStore, frame: FrameHandle) -> Vec<u8> {
     let (own, rest) = store.arena().segments(frame);
     [own, rest].concat()
 }
@@ -21,7 +21,7 @@ fn whole(store: &ArenaStore, frame: Handle) -> Vec<u8> {
 #[test]
 fn slots_do_not_overlap_and_large_ones_begin_on_a_page() {
     let mut store = store(3, 2);
-    let frames: Vec<Handle> = (0..5)
+    let frames: Vec<FrameHandle> = (0..5)
         .map(|i| {
             let len = if i < 3 {
                 SMALL_FRAME_BYTES
@@ -144,10 +144,10 @@ fn frames_pass_between_threads_over_rings() {
     const FRAMES: u8 = if cfg!(miri) { 20 } else { 200 };
     let mut store = store(8, 0);
     let arena = store.shared_arena();
-    let (mut to_input, mut empty) = rtrb::RingBuffer::<Handle>::new(8);
-    let (mut to_switch, mut filled) = rtrb::RingBuffer::<Handle>::new(8);
-    let (mut to_output, mut sent) = rtrb::RingBuffer::<Handle>::new(8);
-    let (mut back, mut returned) = rtrb::RingBuffer::<Handle>::new(8);
+    let (mut to_input, mut empty) = rtrb::RingBuffer::<FrameHandle>::new(8);
+    let (mut to_switch, mut filled) = rtrb::RingBuffer::<FrameHandle>::new(8);
+    let (mut to_output, mut sent) = rtrb::RingBuffer::<FrameHandle>::new(8);
+    let (mut back, mut returned) = rtrb::RingBuffer::<FrameHandle>::new(8);
     let input_arena = Arc::clone(&arena);
     let input = std::thread::spawn(move || {
         let mut cache = SlotCache::new(input_arena, 8, 0);
@@ -216,13 +216,13 @@ fn frames_pass_between_threads_over_rings() {
 
 /// What the naive model stores: the frame, and how much of it may be edited at least.
 struct Model {
-    handle: Handle,
+    handle: FrameHandle,
     bytes: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
 enum Step {
-    Store(usize, u8),
+    FrameStore(usize, u8),
     Allocate(usize),
     Copy(usize, usize),
     Edit(usize, usize, u8),
@@ -234,7 +234,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        (14usize..4000, any::<u8>()).prop_map(|(len, seed)| Step::Store(len, seed)),
+        (14usize..4000, any::<u8>()).prop_map(|(len, seed)| Step::FrameStore(len, seed)),
         (0usize..2000).prop_map(Step::Allocate),
         (any::<usize>(), 0usize..300).prop_map(|(frame, len)| Step::Copy(frame, len)),
         (any::<usize>(), 0usize..300).prop_map(|(frame, len)| Step::Copy(frame, len)),
@@ -250,7 +250,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 fn apply(store: &mut ArenaStore, frames: &mut Vec<Model>, step: Step) {
     let pick = |n: usize, frames: &Vec<Model>| (!frames.is_empty()).then(|| n % frames.len());
     match step {
-        Step::Store(len, seed) => {
+        Step::FrameStore(len, seed) => {
             let bytes = pattern(len, seed);
             if let Some(handle) = store.store(&bytes) {
                 frames.push(Model { handle, bytes });

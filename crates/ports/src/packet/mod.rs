@@ -15,7 +15,7 @@ pub(super) mod transmit;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use xoff_dataplane::{DropReason, Handle};
+use xoff_dataplane::{DropReason, FrameHandle};
 use xoff_wire::parse::parse;
 
 use super::clock::StampClock;
@@ -151,7 +151,7 @@ impl Packet {
         Ok(received)
     }
 
-    pub(super) fn transmit(&mut self, arena: &Arena, frames: &[Handle]) -> io::Result<usize> {
+    pub(super) fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize> {
         let mut taken = 0;
         while taken < frames.len() {
             let waiting = frames[taken..].iter().map(|frame| arena.segments(*frame));

@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use xoff_dataplane::frame::HEADROOM_BYTES;
-use xoff_dataplane::{DropReason, Handle};
+use xoff_dataplane::{DropReason, FrameHandle};
 use xoff_wire::parse::parse;
 
 use super::arena::{SMALL_FRAME_BYTES, SMALL_SLOT_BYTES};
@@ -174,7 +174,7 @@ impl Xdp {
         Ok(received)
     }
 
-    pub(super) fn transmit(&mut self, arena: &Arena, frames: &[Handle]) -> io::Result<usize> {
+    pub(super) fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize> {
         let (Some(live), Some(socket)) = (&mut self.live, &self.socket) else {
             return Ok(0);
         };
@@ -311,7 +311,7 @@ impl Live {
     }
 
     /// Gives the kernel an empty slot to receive into.
-    fn post(&mut self, slot: Handle) {
+    fn post(&mut self, slot: FrameHandle) {
         self.posted.insert(slot);
         let written = self.fill.write(u64::from(slot.0) * SMALL_SLOT_BYTES as u64);
         debug_assert!(written, "the ring has two places for every slot that is posted");
@@ -382,7 +382,7 @@ impl Live {
     }
 
     /// Makes a frame lie in one slot that is no more the port's; `None` if there is no slot for that.
-    fn settle(&mut self, waiting: Waiting, slots: &mut impl SlotSource) -> Option<Handle> {
+    fn settle(&mut self, waiting: Waiting, slots: &mut impl SlotSource) -> Option<FrameHandle> {
         let replacement = match waiting.descriptors {
             1 => slots.take_class(SlotClass::Small),
             _ => None,
@@ -404,7 +404,7 @@ impl Live {
     }
 
     /// Copies a frame that lies in several slots, or whose slot cannot be replaced, into one that is large enough.
-    fn gather(&mut self, waiting: Waiting, slots: &mut impl SlotSource) -> Option<Handle> {
+    fn gather(&mut self, waiting: Waiting, slots: &mut impl SlotSource) -> Option<FrameHandle> {
         let frame = slots.take(waiting.len)?;
         let mut filled = 0;
         for ahead in 0..waiting.descriptors {

@@ -1,6 +1,6 @@
 //! Which slots the socket holds.
 
-use xoff_dataplane::Handle;
+use xoff_dataplane::FrameHandle;
 
 /// A set of slots of an arena.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ impl SlotSet {
         self.count
     }
 
-    pub(super) fn insert(&mut self, slot: Handle) {
+    pub(super) fn insert(&mut self, slot: FrameHandle) {
         let (word, bit) = place(slot);
         debug_assert_eq!(self.words[word] & bit, 0, "slot {} is in the set", slot.0);
         self.words[word] |= bit;
@@ -30,7 +30,7 @@ impl SlotSet {
     }
 
     /// Whether it was in the set; it is no more. The number may be anything: it comes from the kernel.
-    pub(super) fn remove(&mut self, slot: Handle) -> bool {
+    pub(super) fn remove(&mut self, slot: FrameHandle) -> bool {
         let (word, bit) = place(slot);
         match self.words.get_mut(word) {
             Some(word) if *word & bit != 0 => {
@@ -43,19 +43,19 @@ impl SlotSet {
     }
 
     /// Empties the set.
-    pub(super) fn take_all(&mut self) -> Vec<Handle> {
+    pub(super) fn take_all(&mut self) -> Vec<FrameHandle> {
         let words = self.words.iter_mut().enumerate();
         let slots = words.flat_map(|(index, word)| {
             let bits = std::mem::take(word);
             let set = (0..64).filter(move |bit| bits & 1 << bit != 0);
-            set.map(move |bit| Handle(64 * index as u32 + bit))
+            set.map(move |bit| FrameHandle(64 * index as u32 + bit))
         });
         self.count = 0;
         slots.collect()
     }
 }
 
-fn place(slot: Handle) -> (usize, u64) {
+fn place(slot: FrameHandle) -> (usize, u64) {
     (slot.0 as usize / 64, 1 << (slot.0 % 64))
 }
 
@@ -67,14 +67,17 @@ mod tests {
     fn a_slot_is_in_it_once_and_comes_out_once() {
         let mut set = SlotSet::new(130);
         for slot in [0, 63, 64, 129] {
-            set.insert(Handle(slot));
+            set.insert(FrameHandle(slot));
         }
-        assert!(set.remove(Handle(63)));
-        assert!(!set.remove(Handle(63)));
-        assert!(!set.remove(Handle(1)));
-        assert!(!set.remove(Handle(u32::MAX)), "no slot at all");
+        assert!(set.remove(FrameHandle(63)));
+        assert!(!set.remove(FrameHandle(63)));
+        assert!(!set.remove(FrameHandle(1)));
+        assert!(!set.remove(FrameHandle(u32::MAX)), "no slot at all");
         assert_eq!(set.len(), 3);
-        assert_eq!(set.take_all(), [Handle(0), Handle(64), Handle(129)]);
+        assert_eq!(
+            set.take_all(),
+            [FrameHandle(0), FrameHandle(64), FrameHandle(129)]
+        );
         assert_eq!((set.len(), set.take_all()), (0, vec![]));
     }
 }

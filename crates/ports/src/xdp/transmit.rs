@@ -10,7 +10,7 @@ use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 
-use xoff_dataplane::Handle;
+use xoff_dataplane::FrameHandle;
 
 use super::ring::{Consumer, Producer};
 use super::slots::SlotSet;
@@ -41,8 +41,8 @@ pub(super) struct Transmitter {
     /// Whether the kernel copies each frame at once, so that descriptors may point into the caller's slots.
     direct: bool,
     /// Slots of ours into which other frames are copied.
-    chunks: Vec<Handle>,
-    free: Vec<Handle>,
+    chunks: Vec<FrameHandle>,
+    free: Vec<FrameHandle>,
     in_flight: SlotSet,
     /// Where in the ring the frames of the last round begin.
     begin: u32,
@@ -51,7 +51,7 @@ pub(super) struct Transmitter {
     window: usize,
     is_withdrawing: bool,
     /// Slots of ours behind descriptors that are being withdrawn, and slots of others, which do not matter.
-    withdrawn_slots: Vec<Handle>,
+    withdrawn_slots: Vec<FrameHandle>,
     /// Descriptors that were withdrawn, ever.
     pub(super) withdrawn: u64,
 }
@@ -94,13 +94,13 @@ impl Transmitter {
     }
 
     /// Takes a slot to copy into, for good.
-    pub(super) fn adopt(&mut self, slot: Handle) {
+    pub(super) fn adopt(&mut self, slot: FrameHandle) {
         self.chunks.push(slot);
         self.free.push(slot);
     }
 
     /// Its slots, which go back to where they came from. The socket is closed.
-    pub(super) fn into_chunks(self) -> Vec<Handle> {
+    pub(super) fn into_chunks(self) -> Vec<FrameHandle> {
         self.chunks
     }
 
@@ -109,7 +109,7 @@ impl Transmitter {
         &mut self,
         socket: &OwnedFd,
         arena: &Arena,
-        frames: &[Handle],
+        frames: &[FrameHandle],
         refuses: impl Fn(&[u8], usize) -> bool,
     ) -> (Sent, io::Result<()>) {
         let mut sent = Sent::default();
@@ -143,7 +143,7 @@ impl Transmitter {
     }
 
     /// Puts descriptors of as many frames in the ring as there is room for.
-    fn submit(&mut self, arena: &Arena, frames: &[Handle], refuses: &impl Fn(&[u8], usize) -> bool) {
+    fn submit(&mut self, arena: &Arena, frames: &[FrameHandle], refuses: &impl Fn(&[u8], usize) -> bool) {
         self.submitted.clear();
         self.begin = self.ring.next();
         for frame in frames {
@@ -295,8 +295,8 @@ impl fmt::Debug for Transmitter {
 }
 
 /// The slot that an address in the socket's memory lies in.
-pub(super) fn slot_at(addr: u64) -> Handle {
-    Handle((addr / SMALL_SLOT_BYTES as u64).min(u64::from(u32::MAX)) as u32)
+pub(super) fn slot_at(addr: u64) -> FrameHandle {
+    FrameHandle((addr / SMALL_SLOT_BYTES as u64).min(u64::from(u32::MAX)) as u32)
 }
 
 /// Whether an index comes before another, of a ring whose indices wrap around.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use xoff_dataplane::Handle;
+use xoff_dataplane::FrameHandle;
 use xoff_units::Picos;
 
 use super::{AttachedHost, HostOutcome};
@@ -39,7 +39,7 @@ pub(super) struct Attachment {
     pub(super) port: Port,
     arrived: Vec<Received>,
     /// Built frames that the device has not taken yet.
-    leaving: Vec<Handle>,
+    leaving: Vec<FrameHandle>,
     lost_outside: u64,
     notes: Vec<String>,
     error: Option<String>,

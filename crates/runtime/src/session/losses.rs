@@ -6,7 +6,7 @@
 //! than a new MTU, or of a VLAN that the port leaves.
 
 use xoff_dataplane::config::{
-    Bridging, BufferProfile, PoolSide, PortConfig, SwitchConfig, Trust, WatchdogAction,
+    BridgingConfig, BufferProfile, PoolSide, PortConfig, SwitchConfig, TrustMode, WatchdogAction,
 };
 use xoff_dataplane::ids::PRIORITIES;
 
@@ -20,7 +20,7 @@ fn profile<'a>(config: &'a SwitchConfig, port: &PortConfig, group: usize) -> Opt
 /// Whether frames of a group are not dropped for want of buffer: it has headroom, and its senders are paused.
 fn is_lossless(config: &SwitchConfig, port: &PortConfig, group: usize) -> bool {
     profile(config, port, group).is_some_and(|profile| profile.xoff_bytes > 0)
-        && port.pfc.signals(group as u8)
+        && port.pfc.signals_priority_group(group as u8)
 }
 
 /// One line for each loss that the change from `old` to `new` must bring while the buffer is as `now`.
@@ -201,7 +201,7 @@ impl Port<'_> {
                 "BUFFER_PG|{name}|{group} profile {}: {used} bytes are in use, and the profile has no headroom (xoff 0): {end}",
                 profile.name
             ),
-            Some(_) if !self.after.pfc.signals(group as u8) => format!(
+            Some(_) if !self.after.pfc.signals_priority_group(group as u8) => format!(
                 "PORT_QOS_MAP|{name} pfc_enable: {used} bytes are in use in priority group {group}, and no priority signals its \
                  XOFF any more: {end}"
             ),
@@ -242,8 +242,8 @@ impl Port<'_> {
 /// Whether a port bridges at all.
 fn forwards(config: &SwitchConfig, port: usize) -> bool {
     match &config.bridging {
-        Bridging::Transparent => true,
-        Bridging::Vlans(vlans) => vlans
+        BridgingConfig::Transparent => true,
+        BridgingConfig::Vlans(vlans) => vlans
             .iter()
             .flat_map(|vlan| &vlan.members)
             .any(|member| usize::from(member.port) == port),
@@ -254,8 +254,8 @@ fn forwards(config: &SwitchConfig, port: usize) -> bool {
 fn groups_by_code(port: &PortConfig) -> Vec<u8> {
     let maps = &port.classify;
     let classes: &[u8] = match maps.trust {
-        Trust::Dscp => &maps.dscp_to_tc,
-        Trust::Pcp => &maps.dot1p_to_tc,
+        TrustMode::Dscp => &maps.dscp_to_tc,
+        TrustMode::Pcp => &maps.dot1p_to_tc,
     };
     classes
         .iter()

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use ipnet::IpNet;
-use xoff_dataplane::config::{Attachment, HashFields, SchemeConfig, SchemeKind, SwitchConfig};
+use xoff_dataplane::config::{HashFields, InterfaceAttachment, SchemeConfig, SchemeKind, SwitchConfig};
 use xoff_dataplane::route::{NextHop, Route, RouteTarget};
 
 /// One line for each pair of schemes between which groups change.
@@ -81,9 +81,9 @@ fn of_next_hop(config: &SwitchConfig, hop: NextHop) -> Option<u16> {
     }
     let interface = config.routing.interfaces.get(hop.interface.index())?;
     let port = match interface.attachment {
-        Attachment::Port(port) => port,
-        Attachment::Lag(lag) => *config.lags.get(usize::from(lag))?.members.first()?,
-        Attachment::Vlan(_) | Attachment::Loopback => return None,
+        InterfaceAttachment::Port(port) => port,
+        InterfaceAttachment::Lag(lag) => *config.lags.get(usize::from(lag))?.members.first()?,
+        InterfaceAttachment::Vlan(_) | InterfaceAttachment::Loopback => return None,
     };
     config.balancing.ports.get(usize::from(port))?.scheme
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use xoff_dataplane::config::{Attachment, Bridging, InterfaceConfig, SwitchConfig};
+use xoff_dataplane::config::{BridgingConfig, InterfaceAttachment, InterfaceConfig, SwitchConfig};
 use xoff_dataplane::route::{NeighbourEntry, NeighbourState, RouteTarget};
 use xoff_dataplane::{InterfaceId, LogicalPort, Picos, PortId, Switch};
 
@@ -28,9 +28,9 @@ impl Links {
             ports: (0..switch.port_count())
                 .map(|port| switch.is_up(PortId(port as u16)))
                 .collect(),
-            lags: (0..lags).map(|lag| switch.lag_up(lag)).collect(),
+            lags: (0..lags).map(|lag| switch.is_lag_up(lag)).collect(),
             interfaces: (0..interfaces)
-                .map(|interface| switch.interface_up(InterfaceId(interface as u16)))
+                .map(|interface| switch.is_interface_up(InterfaceId(interface as u16)))
                 .collect(),
         }
     }
@@ -84,7 +84,7 @@ pub(super) fn neighbours(config: &SwitchConfig, entries: Vec<NeighbourEntry>) ->
             mac: entry.mac.map(mac),
             interface: interface.name.clone(),
             vlan: match interface.attachment {
-                Attachment::Vlan(id) => Some(id),
+                InterfaceAttachment::Vlan(id) => Some(id),
                 _ => None,
             },
             port: entry.port.map(|port| logical(config, port)),
@@ -219,8 +219,8 @@ fn entry(
 pub(super) fn interfaces(current: &Generation, links: &Links) -> Interfaces {
     let config = &current.config;
     let bridged = |index: usize| match &config.bridging {
-        Bridging::Transparent => false,
-        Bridging::Vlans(vlans) => vlans.iter().any(|vlan| {
+        BridgingConfig::Transparent => false,
+        BridgingConfig::Vlans(vlans) => vlans.iter().any(|vlan| {
             vlan.members
                 .iter()
                 .any(|member| usize::from(member.port) == index)
@@ -271,9 +271,9 @@ pub(super) fn interfaces(current: &Generation, links: &Links) -> Interfaces {
         mtu: interface.mtu,
         addresses: interface.addresses.iter().map(ToString::to_string).collect(),
         admin_up: match interface.attachment {
-            Attachment::Port(port) => config.ports[usize::from(port)].admin_up,
-            Attachment::Lag(lag) => config.lags[usize::from(lag)].admin_up,
-            Attachment::Vlan(_) | Attachment::Loopback => true,
+            InterfaceAttachment::Port(port) => config.ports[usize::from(port)].admin_up,
+            InterfaceAttachment::Lag(lag) => config.lags[usize::from(lag)].admin_up,
+            InterfaceAttachment::Vlan(_) | InterfaceAttachment::Loopback => true,
         },
         oper_up: up(&links.interfaces, index),
     };

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use xoff_dataplane::counters::Gauge;
+use xoff_dataplane::counters::Occupancy;
 
 use crate::control::{WatermarkKind, WatermarkPart};
 use xoff_telemetry::{PortSnapshot, SwitchSnapshot};
@@ -108,7 +108,7 @@ fn index(kind: WatermarkKind) -> usize {
     KINDS.iter().position(|known| *known == kind).unwrap_or(0)
 }
 
-fn each(snapshot: &mut SwitchSnapshot, mut visit: impl FnMut(Place, &mut Gauge)) {
+fn each(snapshot: &mut SwitchSnapshot, mut visit: impl FnMut(Place, &mut Occupancy)) {
     for (port, of_port) in snapshot.ports.iter_mut().enumerate() {
         each_of_port(of_port, |number, of, gauge| {
             visit(Place::Numbered { port, number, of }, gauge);
@@ -124,7 +124,7 @@ fn each(snapshot: &mut SwitchSnapshot, mut visit: impl FnMut(Place, &mut Gauge))
     }
 }
 
-fn each_of_port(port: &mut PortSnapshot, mut visit: impl FnMut(usize, Of, &mut Gauge)) {
+fn each_of_port(port: &mut PortSnapshot, mut visit: impl FnMut(usize, Of, &mut Occupancy)) {
     for (number, group) in port.pgs.iter_mut().enumerate() {
         visit(number, Of::GroupTotal, &mut group.total);
         visit(number, Of::GroupShared, &mut group.shared);
@@ -144,12 +144,12 @@ mod tests {
     /// A switch whose group 3 of port 0 holds `now` and held `peak` since it was last asked.
     fn at(now: u32, peak: u32) -> SwitchSnapshot {
         let mut snapshot = sample_snapshot();
-        let gauge = Gauge {
+        let gauge = Occupancy {
             current_cells: now,
             peak_cells: peak,
         };
         each(&mut snapshot, |_, gauge| {
-            *gauge = Gauge {
+            *gauge = Occupancy {
                 current_cells: 0,
                 peak_cells: 0,
             }

@@ -1,6 +1,6 @@
 //! What goes over the ring from an I/O worker to the switch's worker.
 
-use xoff_dataplane::{Handle, Picos, PortId};
+use xoff_dataplane::{FrameHandle, Picos, PortId};
 use xoff_wire::parse::ParsedHeaders;
 
 use xoff_ports::Received;
@@ -16,7 +16,7 @@ pub struct Arrived {
     /// [`Picos::NEVER`]: not known.
     arrives: Picos,
     parsed: ParsedHeaders,
-    pub(super) frame: Handle,
+    pub(super) frame: FrameHandle,
     frame_len: u16,
     /// The port that received the frame.
     pub port: PortId,

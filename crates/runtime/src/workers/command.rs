@@ -4,7 +4,7 @@ use std::fmt;
 
 use crossbeam_channel::Sender;
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{ApplyError, ControlRecord, Picos, PortId, Store, Switch};
+use xoff_dataplane::{ApplyError, ControlRecord, FrameStore, Picos, PortId, Switch};
 
 use super::clock::monotonic_ns;
 use super::worker::Worker;
@@ -64,7 +64,7 @@ impl Worker {
             Command::Look(look) => (look.0)(engine.switch(), now),
             Command::Apply(config, reply) => {
                 let result = engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
-                    s.apply(at, &config, store, out)
+                    s.apply_config(at, &config, store, out)
                 });
                 if result.is_ok() {
                     for (index, port) in config.ports.iter().enumerate() {
@@ -103,7 +103,7 @@ impl Worker {
             }
             Command::RecordMacControl { port, on } => {
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| {
-                    s.record_mac_control(port, on)
+                    s.set_mac_control_recording(port, on)
                 });
             }
             Command::MacControlRecords(reply) => {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use rtrb::{Consumer, Producer, RingBuffer};
-use xoff_dataplane::{Handle, Picos, PortId, Store};
+use xoff_dataplane::{FrameHandle, FrameStore, Picos, PortId};
 
 use super::arrived::{Arrived, RING};
 use super::clock::monotonic_ns;
@@ -28,10 +28,10 @@ enum Down {
     /// A frame, and when it is due: see [`PortSet::queue`].
     Transmit {
         index: u16,
-        frame: Handle,
+        frame: FrameHandle,
         due: Picos,
     },
-    Slot(Handle),
+    Slot(FrameHandle),
 }
 
 /// The switch's worker's end of an I/O worker. What goes over a ring is told in batches: each word about it moves a cache line from one
@@ -40,7 +40,7 @@ enum Down {
 pub(crate) struct Remote {
     up: Consumer<Arrived>,
     /// Frames that the devices are done with.
-    done: Consumer<Handle>,
+    done: Consumer<FrameHandle>,
     events: Receiver<PortEvent>,
     down: Producer<Down>,
     /// What goes down next.
@@ -58,9 +58,9 @@ pub(crate) struct IoWorker {
     ports: PortSet,
     slots: SlotCache,
     up: Producer<Arrived>,
-    done: Producer<Handle>,
+    done: Producer<FrameHandle>,
     /// Frames that the devices are done with and that are not in the ring yet; empty between bursts.
-    finished: Vec<Handle>,
+    finished: Vec<FrameHandle>,
     events: Sender<PortEvent>,
     down: Consumer<Down>,
     bell: Bell,
@@ -184,7 +184,7 @@ impl Remote {
     }
 
     /// Has a frame sent down by the next [`Remote::hand_down`]; gives it back if it would find no room.
-    pub(crate) fn transmit(&mut self, index: u16, frame: Handle, due: Picos) -> Result<(), Handle> {
+    pub(crate) fn transmit(&mut self, index: u16, frame: FrameHandle, due: Picos) -> Result<(), FrameHandle> {
         if self.staged.len() >= self.room {
             return Err(frame);
         }
@@ -428,7 +428,7 @@ mod tests {
         for frames in (0..RING).step_by(127).chain(RING / 2 - 2..=RING / 2 + 2) {
             remote.supplied = [STOCK; 2];
             for n in 0..frames {
-                assert_eq!(remote.transmit(0, Handle(n as u32), Picos::ZERO), Ok(()));
+                assert_eq!(remote.transmit(0, FrameHandle(n as u32), Picos::ZERO), Ok(()));
             }
             remote.hand_down(&mut store);
             assert_eq!(empty(&mut worker, &mut store), (frames, 0));
@@ -448,7 +448,8 @@ mod tests {
             // The next round begins with a ring that is known to be empty.
             remote.room = remote.down.slots();
         }
-        let refused = (0..RING as u32 + 1).find(|n| remote.transmit(0, Handle(*n), Picos::ZERO).is_err());
+        let refused =
+            (0..RING as u32 + 1).find(|n| remote.transmit(0, FrameHandle(*n), Picos::ZERO).is_err());
         assert_eq!(refused, Some(RING as u32));
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 use crossbeam_channel::{Receiver, Sender};
-use xoff_dataplane::{DropReason, Handle, Picos, PortId};
+use xoff_dataplane::{DropReason, FrameHandle, Picos, PortId};
 
 use super::clock::{ModelClock, monotonic_ns};
 use super::keeper::{Lost, Opening};
@@ -55,7 +55,7 @@ struct Owned {
 /// Frames of a port whose transmission has started in the model and that the device has not taken yet.
 #[derive(Debug)]
 struct Leaving {
-    frames: VecDeque<Handle>,
+    frames: VecDeque<FrameHandle>,
     /// When each is due.
     dues: VecDeque<Picos>,
     /// Whether frames are kept here until they are due: the link has a delay, and no receiver that knows when they arrive.
@@ -71,7 +71,7 @@ impl Leaving {
         }
     }
 
-    fn push(&mut self, frame: Handle, due: Picos) {
+    fn push(&mut self, frame: FrameHandle, due: Picos) {
         self.frames.push_back(frame);
         self.dues.push_back(due);
     }
@@ -83,7 +83,7 @@ impl Leaving {
 
     /// The frames that are next, and when each is due: those that may go, as far as they lie in one piece and are no more than
     /// a burst. None only where none may go.
-    fn next_burst(&self, clock: ModelClock) -> (&[Handle], &[Picos]) {
+    fn next_burst(&self, clock: ModelClock) -> (&[FrameHandle], &[Picos]) {
         let (frames, dues) = (self.frames.as_slices().0, self.dues.as_slices().0);
         let mut count = BURST.min(frames.len()).min(dues.len());
         if self.holds {
@@ -94,7 +94,7 @@ impl Leaving {
     }
 
     /// Takes as many from the front.
-    fn take(&mut self, count: usize) -> impl Iterator<Item = Handle> + '_ {
+    fn take(&mut self, count: usize) -> impl Iterator<Item = FrameHandle> + '_ {
         self.dues.drain(..count);
         self.frames.drain(..count)
     }
@@ -208,12 +208,12 @@ impl PortSet {
 
     /// A frame is to leave by a port, whose index in this set is known. `due`: when it is to be handed to the device; of a link
     /// in memory, when it is to arrive.
-    pub(crate) fn queue(&mut self, index: usize, frame: Handle, due: Picos) {
+    pub(crate) fn queue(&mut self, index: usize, frame: FrameHandle, due: Picos) {
         self.ports[index].leaving.push(frame, due);
     }
 
     /// Hands waiting frames to the devices; those that are done with go to `done`. How many were.
-    pub(crate) fn flush(&mut self, arena: &Arena, mut done: impl FnMut(Handle)) -> usize {
+    pub(crate) fn flush(&mut self, arena: &Arena, mut done: impl FnMut(FrameHandle)) -> usize {
         let mut total = 0;
         for index in 0..self.ports.len() {
             while let Owned {
@@ -252,7 +252,7 @@ impl PortSet {
     }
 
     /// Drops what a stuck device has kept too long.
-    fn shed(&mut self, index: usize, done: &mut impl FnMut(Handle)) {
+    fn shed(&mut self, index: usize, done: &mut impl FnMut(FrameHandle)) {
         let owned = &mut self.ports[index];
         let over = owned.leaving.frames.len().saturating_sub(DEVICE_QUEUE_MAX);
         if over > 0 {
@@ -362,14 +362,14 @@ mod tests {
         let clock = ModelClock::new(0, 1);
         let mut leaving = Leaving::new(false);
         // Off the multiples of a burst, at one of which the ring ends.
-        leaving.push(Handle(0), Picos(0));
-        leaving.push(Handle(1), Picos(1));
+        leaving.push(FrameHandle(0), Picos(0));
+        leaving.push(FrameHandle(1), Picos(1));
         assert_eq!(leaving.take(1).count(), 1);
         let (mut pushed, mut taken, mut bursts_cut) = (2, 1, 0);
         // Some always wait, so that the next ones lie further on in the ring, and pass its end.
         while pushed < 3 * DEVICE_QUEUE_MAX as u32 {
             for _ in 0..130 {
-                leaving.push(Handle(pushed), Picos(u64::from(pushed)));
+                leaving.push(FrameHandle(pushed), Picos(u64::from(pushed)));
                 pushed += 1;
             }
             while pushed - taken > 100 {
@@ -394,11 +394,11 @@ mod tests {
     #[test]
     fn a_link_with_a_delay_keeps_what_is_not_due() {
         let mut leaving = Leaving::new(true);
-        leaving.push(Handle(1), Picos::ZERO);
-        leaving.push(Handle(2), Picos::NEVER);
-        leaving.push(Handle(3), Picos::ZERO);
+        leaving.push(FrameHandle(1), Picos::ZERO);
+        leaving.push(FrameHandle(2), Picos::NEVER);
+        leaving.push(FrameHandle(3), Picos::ZERO);
         let clock = ModelClock::new(0, 1);
-        assert_eq!(leaving.next_burst(clock).0, [Handle(1)]);
+        assert_eq!(leaving.next_burst(clock).0, [FrameHandle(1)]);
         assert_eq!(leaving.take(1).count(), 1);
         assert!(leaving.next_burst(clock).0.is_empty());
         assert_eq!(leaving.first_due(), Some(Picos::NEVER));

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crossbeam_channel::{Receiver, Sender};
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{Arrival, DropReason, Handle, LinkTiming, Picos, PortId, Store, SwitchEvent, Transmit};
+use xoff_dataplane::{
+    DropReason, FrameHandle, FrameStore, LinkTiming, Picos, PortId, ReceivedFrame, SwitchEvent, Transmit,
+};
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
 use super::command::Command;
@@ -83,7 +85,7 @@ pub(crate) struct Worker {
     /// Frames whose transmission has started and that no device or ring has taken yet.
     pub(crate) leaving: VecDeque<Transmit>,
     /// Frames the devices are done with, before their slots are freed; empty between bursts.
-    pub(crate) done: Vec<Handle>,
+    pub(crate) done: Vec<FrameHandle>,
     pub(crate) events: Vec<PortEvent>,
     /// Records what passes, if that is asked for.
     pub(crate) recorder: Option<Recorder>,
@@ -123,7 +125,7 @@ impl Wires<'_> {
         // A stamp from the future is a clock that was read too early.
         let stamp_ns = received.received_ns.min(self.now_ns);
         self.oldest_ns = self.oldest_ns.min(stamp_ns);
-        let arrival = |received_at| Arrival {
+        let arrival = |received_at| ReceivedFrame {
             frame: received.frame,
             frame_len: received.frame_len,
             parsed: received.parsed,
@@ -348,7 +350,7 @@ impl Worker {
                         None => self.store.release(transmit.frame),
                     }
                 }
-                let mut done: Vec<Handle> = std::mem::take(&mut self.done);
+                let mut done: Vec<FrameHandle> = std::mem::take(&mut self.done);
                 work += ports.flush(SlotSource::arena(&self.store), |frame| done.push(frame));
                 done.drain(..).for_each(|frame| self.store.release(frame));
                 self.done = done;
@@ -402,7 +404,7 @@ impl Worker {
 
     /// A frame that found no slot or no place in the frame table was lost to a limit of this program.
     fn watch_slots(&self) {
-        let frames = self.engine.switch().dropped_for(DropReason::NoBufferSpace);
+        let frames = self.engine.switch().dropped_frames_for(DropReason::NoBufferSpace);
         if frames > 0 {
             let cause =
                 format!("the switch ran out of frame slots, a limit of the host ({frames} frames at first)");

@@ -4,7 +4,7 @@ use crate::balance::exact_flow_table::ExactFlowTable;
 use crate::balance::flowset::FlowState;
 use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths};
-use crate::config::{Pick, SchemeConfig};
+use crate::config::{MemberSelection, SchemeConfig};
 use xoff_units::Picos;
 
 /// Scheme of assigned flows. Each flow has an entry of its own in a table. Another flow may take the entry
@@ -19,10 +19,10 @@ pub(crate) struct FixedScheme {
 }
 
 impl FixedScheme {
-    pub(super) fn new(config: &SchemeConfig, pick: Pick) -> FixedScheme {
+    pub(super) fn new(config: &SchemeConfig, pick: MemberSelection) -> FixedScheme {
         FixedScheme {
             table: ExactFlowTable::new(config.flowset_entries),
-            random: pick == Pick::Random,
+            random: pick == MemberSelection::Random,
             order: MemberOrder::new(config, pick, Granularity::Flow),
             overflow_packets: 0,
         }

@@ -4,10 +4,10 @@
 use crate::balance::flowset::{FlowSet, FlowState};
 use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths};
-use crate::config::{Pick, Rebalance, SchemeConfig};
+use crate::config::{MemberSelection, RebalanceRule, SchemeConfig};
 use xoff_units::Picos;
 
-/// Flowlet scheme of one group. [`Pick::Random`] gives LetFlow, and [`Pick::PathLoad`] gives CONGA. Other
+/// Flowlet scheme of one group. [`MemberSelection::Random`] gives LetFlow, and [`MemberSelection::PathLoad`] gives CONGA. Other
 /// values give the dynamic load balancing (adaptive routing) of switch chips.
 ///
 /// A flow keeps its member after a gap if no other member has a better band. Random selection draws a new
@@ -18,20 +18,20 @@ pub(crate) struct FlowletScheme {
     idle: Picos,
     random: bool,
     order: MemberOrder,
-    rebalance: Option<Rebalance>,
+    rebalance: Option<RebalanceRule>,
 }
 
 impl FlowletScheme {
     pub(super) fn new(
         config: &SchemeConfig,
         idle: Picos,
-        pick: Pick,
-        rebalance: Option<Rebalance>,
+        pick: MemberSelection,
+        rebalance: Option<RebalanceRule>,
     ) -> FlowletScheme {
         FlowletScheme {
             flows: FlowSet::new(config.flowset_entries),
             idle,
-            random: pick == Pick::Random,
+            random: pick == MemberSelection::Random,
             order: MemberOrder::new(config, pick, Granularity::Flow),
             rebalance: rebalance.filter(|rebalance| rebalance.quality_delta > 0 && rebalance.probability > 0),
         }

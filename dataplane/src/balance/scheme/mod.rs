@@ -49,7 +49,7 @@ impl Scheme {
             &SchemeKind::PerPacket { pick } => Scheme::PerPacket(PerPacketScheme::new(config, pick)),
             &SchemeKind::Fixed { pick } => Scheme::Fixed(FixedScheme::new(config, pick)),
             &SchemeKind::Drill { samples, memory } => Scheme::Drill(DrillScheme::new(samples, memory)),
-            SchemeKind::Own(own) => Scheme::Own(own.make()),
+            SchemeKind::Custom(own) => Scheme::Own(own.create()),
             _ => return None,
         })
     }

@@ -2,7 +2,7 @@
 
 use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{MemberChoice, Packet, PathChoice, Paths};
-use crate::config::{Pick, SchemeConfig};
+use crate::config::{MemberSelection, SchemeConfig};
 
 /// Per-packet scheme. Its only state is the state of the queues. Receivers must tolerate reordered packets. A
 /// member that recovers receives packets at once.
@@ -13,9 +13,9 @@ pub(crate) struct PerPacketScheme {
 }
 
 impl PerPacketScheme {
-    pub(super) fn new(config: &SchemeConfig, pick: Pick) -> PerPacketScheme {
+    pub(super) fn new(config: &SchemeConfig, pick: MemberSelection) -> PerPacketScheme {
         PerPacketScheme {
-            random: pick == Pick::Random,
+            random: pick == MemberSelection::Random,
             order: MemberOrder::new(config, pick, Granularity::Packet),
         }
     }

@@ -1,13 +1,13 @@
-//! What holds for every scheme whatever happens: a packet leaves by a member that can carry it, and is not dropped while there is
-//! one.
+//! Invariant of all schemes: a packet leaves by a member that is up, and is not dropped while such a member
+//! exists.
 
 use proptest::prelude::*;
-use xoff_dataplane::config::{HashFields, Pick, Rebalance, SchemeConfig, SchemeKind};
-use xoff_dataplane::{Picos, Verdict};
+use xoff_dataplane::config::{HashFields, MemberSelection, RebalanceRule, SchemeConfig, SchemeKind};
+use xoff_dataplane::{ForwardingResult, Picos};
 
 use super::{balanced, flow, introduce, packets, up};
 
-/// What may happen between packets.
+/// An event between packets.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Packet(u16),
@@ -25,19 +25,19 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn pick() -> impl Strategy<Value = Pick> {
+fn pick() -> impl Strategy<Value = MemberSelection> {
     prop_oneof![
-        Just(Pick::Random),
-        Just(Pick::Quality),
-        Just(Pick::PathLoad),
-        (0u8..=255).prop_map(|remote_percent| Pick::Global { remote_percent }),
+        Just(MemberSelection::Random),
+        Just(MemberSelection::Quality),
+        Just(MemberSelection::PathLoad),
+        (0u8..=255).prop_map(|remote_percent| MemberSelection::Global { remote_percent }),
     ]
 }
 
 fn kind() -> impl Strategy<Value = SchemeKind> {
     let rebalance =
         proptest::option::of(
-            (0u8..9, any::<u32>()).prop_map(|(quality_delta, probability)| Rebalance {
+            (0u8..9, any::<u32>()).prop_map(|(quality_delta, probability)| RebalanceRule {
                 quality_delta,
                 probability,
             }),
@@ -88,11 +88,11 @@ proptest! {
                     let after = packets(&harness);
                     let taken: Vec<_> = (0..4).filter(|&member| after[member] > before[member]).collect();
                     if alive.contains(&true) {
-                        prop_assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
+                        prop_assert_eq!(verdict, ForwardingResult::Forwarded { copies: 1 });
                         prop_assert_eq!(taken.len(), 1);
                         prop_assert!(alive[taken[0]]);
                     } else {
-                        prop_assert!(matches!(verdict, Verdict::Dropped(_)));
+                        prop_assert!(matches!(verdict, ForwardingResult::Dropped(_)));
                         prop_assert!(taken.is_empty());
                     }
                 }
@@ -115,7 +115,7 @@ proptest! {
         if let Some(table) = view.table {
             prop_assert!(table.flows <= table.flows_max);
         }
-        let moved = harness.switch().moves().all(|entry| entry.from != Some(entry.to) && entry.to < 4);
+        let moved = harness.switch().flow_moves().all(|entry| entry.from != Some(entry.to) && entry.to < 4);
         prop_assert!(moved);
     }
 }

@@ -1,4 +1,5 @@
-//! Cluster load balancing: queue pairs are learnt and spread evenly, per site and over all; who moves when, and who never does.
+//! Cluster load balancing: learnt queue pairs are spread evenly, per site and in total. Tests which flows
+//! move.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ const READ_REQUEST: u8 = 0x0c;
 const READ_RESPONSE: u8 = 0x10;
 const ACK: u8 = 0x11;
 const CNP: u8 = 0x81;
-/// Longer than the silence after which flows may move.
+/// Longer than the idle time after which flows may move.
 const REST: Picos = Picos::from_micros(300);
 const SITES: u16 = 6;
 
@@ -29,7 +30,8 @@ fn scheme(flows_max: u32) -> SchemeConfig {
     SchemeConfig::new("cluster", SchemeKind::Cluster { flows_max, idle })
 }
 
-/// A leaf with four uplinks: site *n* is 198.51.*n*.0/24 and 2001:db8:51:*n*::/64, behind all of them. Its own networks are of site `own`.
+/// A leaf with four uplinks to all sites. Site *n* is 198.51.*n*.0/24 and 2001:db8:51:*n*::/64. The leaf's
+/// own networks have the site `own`.
 fn leaf(scheme: SchemeConfig, own: u16) -> SwitchConfig {
     let mut config = config::routed(5);
     let hops6: Vec<_> = (1..5).map(|port| (port, format!("2001:db8:{port}::9"))).collect();
@@ -75,7 +77,7 @@ fn cluster() -> Harness {
     up(&leaf(scheme(1_000), 0))
 }
 
-/// A packet of a queue pair behind a site.
+/// A packet to a queue pair of a site.
 fn roce(site: u16, qp: u32, opcode: u8) -> Vec<u8> {
     let mut packet = udp4("10.0.0.9", &format!("198.51.{site}.7"), 64, 40);
     transport(&mut packet, 20, qp, opcode);
@@ -96,7 +98,7 @@ fn transport(packet: &mut [u8], udp: usize, qp: u32, opcode: u8) {
     packet[udp + 12..udp + 16].copy_from_slice(&qp.to_be_bytes());
 }
 
-/// Where flows went: by site and queue pair.
+/// The egress port of each flow, by site and queue pair.
 type Ways = BTreeMap<(u16, u32), u16>;
 
 fn send(harness: &mut Harness, ways: &mut Ways, site: u16, qp: u32) -> u16 {
@@ -105,7 +107,7 @@ fn send(harness: &mut Harness, ways: &mut Ways, site: u16, qp: u32) -> u16 {
     port
 }
 
-/// The most less the fewest of the ports 1 to 4.
+/// The largest minus the smallest count of ports 1 to 4.
 fn spread(ports: impl Iterator<Item = u16>) -> i32 {
     let mut counts = [0; 4];
     ports.for_each(|port| counts[usize::from(port) - 1] += 1);
@@ -165,7 +167,7 @@ proptest! {
         let stay: Vec<_> = (2..).zip(flows).filter(|(_, (_, stays))| *stays).collect();
         ways.clear();
         for round in 0..120 {
-            // Long enough in all for those that have left to be forgotten.
+            // Long enough for ended flows to be forgotten.
             harness.run_for(REST);
             for (qp, (site, _)) in &stay {
                 send(&mut harness, &mut ways, *site, *qp);
@@ -211,7 +213,7 @@ fn many_queue_pairs_behind_one_address_are_many_flows() {
 
 #[test]
 fn leaves_that_send_alike_do_not_meet_on_a_link_down() {
-    // By the site that is sent to: the spines that carry it.
+    // By destination site: the spines that carry its flows.
     let mut down: BTreeMap<u16, Vec<u16>> = BTreeMap::new();
     for own in 1..=4 {
         let mut harness = up(&leaf(scheme(100), own));
@@ -263,7 +265,7 @@ fn acknowledgements_do_not_count_as_data() {
 fn a_flow_that_turns_out_to_carry_data_is_placed_with_those_that_do() {
     let mut harness = cluster();
     let first = way(&mut harness, &roce(1, 100, ACK));
-    // Data where the acknowledgements go.
+    // Data on the flow of the acknowledgements.
     let mut ways = Ways::new();
     let mut qp = 2;
     while send(&mut harness, &mut ways, 1, qp) != first {
@@ -286,7 +288,7 @@ fn data_does_not_overtake_a_read_request() {
         send(&mut harness, &mut ways, 1, qp);
     });
     assert_eq!(way(&mut harness, &roce(1, 100, WRITE_ONLY)), first);
-    // It counts as data from now on.
+    // The flow counts as data from now on.
     ways.insert((1, 100), first);
     (6..9).for_each(|qp| {
         send(&mut harness, &mut ways, 1, qp);
@@ -312,7 +314,7 @@ fn a_link_that_dies_moves_its_flows_and_no_others() {
     assert_eq!(moves(&harness)[MoveReason::LinkDown as usize], 3);
     let told = harness
         .switch()
-        .moves()
+        .flow_moves()
         .filter(|told| told.reason == MoveReason::LinkDown);
     assert!(told.into_iter().all(|told| told.from == Some(2)));
 }
@@ -414,7 +416,7 @@ fn flows_that_send_never_move_whoever_comes_and_goes() {
     (2..7).for_each(|qp| {
         send(&mut harness, &mut ways, 1, qp);
     });
-    // Departures leave the five on too few links, and arrivals are many.
+    // Ended flows leave the remaining five on too few links. Many flows arrive.
     for qp in 100..1_200 {
         way(&mut harness, &roce(1 + (qp % 5) as u16, qp, WRITE_ONLY));
         let again = 2 + qp % 5;
@@ -454,7 +456,7 @@ fn an_announced_flow_takes_its_place_and_keeps_it() {
     };
     assert_eq!(announce(&mut harness, 1, 5, Some(4)), placed(4));
     assert_eq!(announce(&mut harness, 1, 6, Some(4)), placed(4));
-    // It may be a while until they send.
+    // The first packet may come much later.
     harness.run_for(Picos::from_millis(50));
     let mut ways = Ways::new();
     (10..16).for_each(|qp| {
@@ -464,11 +466,11 @@ fn an_announced_flow_takes_its_place_and_keeps_it() {
     assert_eq!(way(&mut harness, &roce(1, 6, WRITE_ONLY)), 4);
     assert!(ways.values().all(|port| *port != 4), "{ways:?}");
     assert_eq!(moves(&harness)[MoveReason::Announced as usize], 2);
-    // One that sends is not moved by being told again.
+    // A repeated announcement does not move an active flow.
     assert_eq!(announce(&mut harness, 1, 5, Some(1)), placed(4));
     harness.set_link(4, false);
     assert_ne!(way(&mut harness, &roce(1, 5, WRITE_ONLY)), 4);
-    // Nobody is behind a group at an address of the switch's own networks.
+    // An address of the switch's own networks is not behind a group.
     let flow = FlowAnnouncement {
         source: "10.0.1.9".parse().expect("an address"),
         destination: "10.0.0.9".parse().expect("an address"),
@@ -515,7 +517,7 @@ fn flows_keep_their_places_when_routes_change() {
     (2..18).for_each(|qp| {
         send(&mut harness, &mut before, 1 + (qp % 3) as u16, qp);
     });
-    // Another route, which changes the numbers of next hops and groups.
+    // Another route changes the numbers of next hops and groups.
     let mut routes: Vec<Route> = config
         .routing
         .fib
@@ -543,7 +545,7 @@ fn flows_keep_their_places_when_routes_change() {
 fn a_hundred_thousand_queue_pairs_fit() {
     const FLOWS: u32 = 100_000;
     let mut harness = up(&leaf(scheme(FLOWS), 0));
-    // What finds no room in the buffer has its place all the same.
+    // A dropped packet still places its flow.
     for qp in 2..FLOWS + 2 {
         harness.receive(0, &roce(1 + (qp % 2) as u16, qp, WRITE_ONLY));
     }

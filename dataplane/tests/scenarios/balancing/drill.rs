@@ -1,4 +1,4 @@
-//! DRILL.
+//! Tests of the DRILL scheme.
 
 use xoff_dataplane::config::SchemeKind;
 use xoff_units::Picos;
@@ -36,7 +36,7 @@ fn two_samples_are_different_ones() {
         memory: 0,
     });
     occupy(&mut harness, 2, 300);
-    // The other sample is another member, which is better.
+    // The second sample is another member, which is better.
     for _ in 0..200 {
         assert_ne!(chosen(&mut harness, &flow(1)), 2);
     }
@@ -66,7 +66,7 @@ fn what_was_the_best_is_remembered() {
     for port in [1, 2, 4] {
         occupy(&mut harness, port, 300);
     }
-    // As soon as the one good member is drawn, it is taken by all.
+    // All flows use the best member as soon as it is drawn.
     let ports: Vec<_> = (0..100)
         .map(|_| {
             harness.run_for(Picos::from_micros(1));

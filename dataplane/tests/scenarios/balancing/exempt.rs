@@ -1,4 +1,4 @@
-//! Rules that keep packets out of load balancing (`DISABLE_ARS_FORWARDING`).
+//! ACL rules that exclude packets from load balancing (`DISABLE_ARS_FORWARDING`).
 
 use xoff_dataplane::config::{AclRule, AclTable, SchemeConfig, SchemeKind};
 
@@ -25,7 +25,7 @@ fn packets_of_a_rule_are_hashed_and_not_counted() {
         assert_eq!(way(&mut harness, &flow(4_000)), hashed, "as the router hashes it");
     }
     assert_eq!(packets(&harness), [0; 4]);
-    // The rule above shields it from the one below.
+    // The first rule protects the packet from the second rule.
     for _ in 0..8 {
         way(&mut harness, &flow(4_001));
     }

@@ -1,12 +1,14 @@
-//! Assigned flows.
+//! Tests of assigned flows.
 
 use xoff_dataplane::balance::MoveReason;
-use xoff_dataplane::config::{Pick, SchemeKind};
+use xoff_dataplane::config::{MemberSelection, SchemeKind};
 use xoff_units::Picos;
 
 use super::{chosen, flow, moves, occupy, with};
 
-const FIXED: SchemeKind = SchemeKind::Fixed { pick: Pick::Quality };
+const FIXED: SchemeKind = SchemeKind::Fixed {
+    pick: MemberSelection::Quality,
+};
 
 #[test]
 fn a_flow_stays_whatever_its_path_and_however_long_it_was_silent() {

@@ -1,7 +1,7 @@
-//! Flowlets: who moves, when, and why.
+//! Tests of flowlets: which flows move, when, and for which reason.
 
 use xoff_dataplane::balance::MoveReason;
-use xoff_dataplane::config::{Measure, Pick, Rebalance, SchemeConfig, SchemeKind};
+use xoff_dataplane::config::{LoadMeasure, MemberSelection, RebalanceRule, SchemeConfig, SchemeKind};
 use xoff_units::Picos;
 
 use super::{balanced, chosen, flow, moves, occupy, packets, up, with};
@@ -9,7 +9,7 @@ use crate::support::Harness;
 
 const IDLE: Picos = Picos::from_micros(100);
 
-fn flowlet(pick: Pick) -> SchemeKind {
+fn flowlet(pick: MemberSelection) -> SchemeKind {
     SchemeKind::Flowlet {
         idle: IDLE,
         pick,
@@ -17,7 +17,7 @@ fn flowlet(pick: Pick) -> SchemeKind {
     }
 }
 
-/// A frame of flow 1 now and then until `for_us` are over, none of them 100 us after the other; the ports chosen.
+/// Sends frames of flow 1 for `for_us` with gaps below 100 us. Returns the egress ports.
 fn keep_sending(harness: &mut Harness, for_us: u64) -> Vec<u16> {
     let send = |_| {
         harness.run_for(Picos::from_micros(90));
@@ -28,7 +28,7 @@ fn keep_sending(harness: &mut Harness, for_us: u64) -> Vec<u16> {
 
 #[test]
 fn a_flow_stays_on_a_bad_path_while_it_sends_and_leaves_it_once_it_was_silent() {
-    let mut harness = with(flowlet(Pick::Quality));
+    let mut harness = with(flowlet(MemberSelection::Quality));
     let first = chosen(&mut harness, &flow(1));
     occupy(&mut harness, first, 200);
     assert!(keep_sending(&mut harness, 900).iter().all(|&port| port == first));
@@ -46,7 +46,7 @@ fn a_flow_stays_on_a_bad_path_while_it_sends_and_leaves_it_once_it_was_silent() 
 #[test]
 fn silence_ends_with_the_nanosecond() {
     for (silent, moved) in [(IDLE - Picos::from_nanos(1), false), (IDLE, true)] {
-        let mut harness = with(flowlet(Pick::Quality));
+        let mut harness = with(flowlet(MemberSelection::Quality));
         let first = chosen(&mut harness, &flow(1));
         occupy(&mut harness, first, 200);
         harness.run_for(silent);
@@ -56,7 +56,7 @@ fn silence_ends_with_the_nanosecond() {
 
 #[test]
 fn a_flow_that_was_silent_keeps_a_path_that_is_as_good_as_any() {
-    let mut harness = with(flowlet(Pick::Quality));
+    let mut harness = with(flowlet(MemberSelection::Quality));
     let first = chosen(&mut harness, &flow(1));
     for _ in 0..50 {
         harness.run_for(Picos::from_millis(1));
@@ -67,7 +67,7 @@ fn a_flow_that_was_silent_keeps_a_path_that_is_as_good_as_any() {
 
 #[test]
 fn new_flows_spread_and_avoid_busy_ports() {
-    let mut harness = with(flowlet(Pick::Quality));
+    let mut harness = with(flowlet(MemberSelection::Quality));
     occupy(&mut harness, 2, 200);
     harness.run_for(Picos::from_micros(200));
     for source_port in 0..300 {
@@ -85,7 +85,7 @@ fn new_flows_spread_and_avoid_busy_ports() {
 
 #[test]
 fn flows_that_begin_at_once_on_idle_links_share_none_of_them() {
-    let mut harness = with(flowlet(Pick::Quality));
+    let mut harness = with(flowlet(MemberSelection::Quality));
     let mut ports: Vec<_> = (0..4).map(|n| chosen(&mut harness, &flow(100 * n))).collect();
     ports.sort_unstable();
     assert_eq!(ports, [1, 2, 3, 4]);
@@ -95,7 +95,7 @@ fn flows_that_begin_at_once_on_idle_links_share_none_of_them() {
 fn without_idle_time_every_packet_chooses() {
     let mut harness = with(SchemeKind::Flowlet {
         idle: Picos::ZERO,
-        pick: Pick::Random,
+        pick: MemberSelection::Random,
         rebalance: None,
     });
     harness.receive_many(400, 0, &flow(1));
@@ -108,7 +108,7 @@ fn without_idle_time_every_packet_chooses() {
 
 #[test]
 fn letflow_draws_anew_after_silence_only_and_evenly() {
-    let mut harness = with(flowlet(Pick::Random));
+    let mut harness = with(flowlet(MemberSelection::Random));
     let mut changes = 0;
     let mut before = chosen(&mut harness, &flow(1));
     for _ in 0..200 {
@@ -118,7 +118,7 @@ fn letflow_draws_anew_after_silence_only_and_evenly() {
         changes += u32::from(next != before);
         before = next;
     }
-    // Three of four draws are another member.
+    // Three of four draws select another member.
     assert!((125..=175).contains(&changes), "{changes}");
     assert_eq!(moves(&harness, 1).len(), changes as usize);
     let counts = packets(&harness);
@@ -130,7 +130,7 @@ fn letflow_draws_anew_after_silence_only_and_evenly() {
 
 #[test]
 fn a_lost_link_moves_its_flows_at_once_and_no_others() {
-    let mut harness = with(flowlet(Pick::Quality));
+    let mut harness = with(flowlet(MemberSelection::Quality));
     let before: Vec<_> = (0..40).map(|n| chosen(&mut harness, &flow(n))).collect();
     let placed = moves(&harness, 0).len();
     harness.set_link(2, false);
@@ -146,7 +146,7 @@ fn a_lost_link_moves_its_flows_at_once_and_no_others() {
             .all(|&(from, _, reason)| from == Some(1) && reason == MoveReason::LinkDown)
     );
 
-    // It comes back: flows that send stay where they are; new ones go there.
+    // The link comes up again. Active flows stay, and new flows use the link.
     harness.set_link(2, true);
     super::introduce(&mut harness, 2);
     let moved = moves(&harness, 0).len();
@@ -157,9 +157,9 @@ fn a_lost_link_moves_its_flows_at_once_and_no_others() {
 
 #[test]
 fn flows_that_share_an_entry_share_their_path() {
-    let mut harness = with(flowlet(Pick::Random));
+    let mut harness = with(flowlet(MemberSelection::Random));
     let ports: Vec<_> = (0..3_000).map(|n| chosen(&mut harness, &flow(n))).collect();
-    // 256 entries: no more flows than that were placed, and again everybody is where it was.
+    // The table has 256 entries, so at most 256 flows were placed. All flows are in their old places again.
     assert_eq!(moves(&harness, 0).len(), 256);
     assert!((0..3_000).all(|n| chosen(&mut harness, &flow(n)) == ports[usize::from(n)]));
     let table = harness.switch().balanced_groups(harness.now())[0]
@@ -175,8 +175,8 @@ fn flows_that_share_an_entry_share_their_path() {
 fn a_bad_path_is_left_in_the_middle_of_a_flowlet_where_that_is_wanted() {
     let rebalance = |quality_delta, probability| SchemeKind::Flowlet {
         idle: IDLE,
-        pick: Pick::Quality,
-        rebalance: Some(Rebalance {
+        pick: MemberSelection::Quality,
+        rebalance: Some(RebalanceRule {
             quality_delta,
             probability,
         }),
@@ -199,11 +199,12 @@ fn a_bad_path_is_left_in_the_middle_of_a_flowlet_where_that_is_wanted() {
     let (stayed, moved) = after_load(rebalance(4, u32::MAX / 4));
     assert!((1..15).contains(&stayed), "one in four may move: {stayed}");
     assert_eq!(moved.len(), 1);
-    // A queue of 400 us alone is a band or more, but not seven of them, once the past counts for nothing.
+    // A queue of 400 us changes the quality by at least one band and less than seven, if the past load has no
+    // weight.
     let gentle = || {
         let mut config = balanced(SchemeConfig::new("gentle", rebalance(4, u32::MAX)));
         config.balancing.load.past.weight = 0;
-        config.balancing.load.future = Measure {
+        config.balancing.load.future = LoadMeasure {
             weight: 1,
             min_permille: 0,
             max_permille: 120_000,
@@ -218,7 +219,7 @@ fn a_bad_path_is_left_in_the_middle_of_a_flowlet_where_that_is_wanted() {
 
 #[test]
 fn path_load_takes_the_least_used_link() {
-    let mut harness = with(flowlet(Pick::PathLoad));
+    let mut harness = with(flowlet(MemberSelection::PathLoad));
     for port in 1..4 {
         occupy(&mut harness, port, 100);
     }
@@ -228,8 +229,8 @@ fn path_load_takes_the_least_used_link() {
 
 #[test]
 fn flows_of_a_moment_do_not_all_go_where_it_was_best() {
-    // One link is better than the others by a band or two, which a few flows make good.
-    let mut harness = with(flowlet(Pick::Quality));
+    // One link is better by one or two bands, until a few flows use it.
+    let mut harness = with(flowlet(MemberSelection::Quality));
     for port in 1..4 {
         occupy(&mut harness, port, 6);
     }
@@ -237,7 +238,7 @@ fn flows_of_a_moment_do_not_all_go_where_it_was_best() {
     let ports: Vec<u16> = (0..48).map(|n| chosen(&mut harness, &flow(n))).collect();
     let count = |port: u16| ports.iter().filter(|&&chosen| chosen == port).count();
     assert!((1..5).all(|port| (6..24).contains(&count(port))), "{ports:?}");
-    // What was placed long ago counts no more.
+    // Old placements do not count.
     harness.run_for(Picos::from_millis(10));
     let ports: Vec<u16> = (100..104).map(|n| chosen(&mut harness, &flow(n))).collect();
     assert!((1..5).all(|port| ports.contains(&port)), "{ports:?}");
@@ -246,7 +247,7 @@ fn flows_of_a_moment_do_not_all_go_where_it_was_best() {
 #[test]
 fn runs_repeat_and_seeds_differ() {
     let digest = |seed| {
-        let mut config = balanced(SchemeConfig::new("letflow", flowlet(Pick::Random)));
+        let mut config = balanced(SchemeConfig::new("letflow", flowlet(MemberSelection::Random)));
         config.seed = seed;
         let mut harness = up(&config);
         for n in 0..2_000 {
@@ -262,7 +263,7 @@ fn runs_repeat_and_seeds_differ() {
 
 #[test]
 fn a_group_keeps_its_flows_when_other_routes_change() {
-    let config = balanced(SchemeConfig::new("flowlet", flowlet(Pick::Quality)));
+    let config = balanced(SchemeConfig::new("flowlet", flowlet(MemberSelection::Quality)));
     let mut harness = up(&config);
     for n in 0..40 {
         chosen(&mut harness, &flow(n));

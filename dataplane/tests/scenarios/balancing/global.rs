@@ -1,14 +1,14 @@
-//! What switches tell each other, and what they make of it.
+//! Link quality messages between switches, and their effect on path selection.
 
 use xoff_dataplane::balance::{MemberChoice, Packet, PathChoice, Paths};
-use xoff_dataplane::config::{OwnScheme, SchemeConfig, SchemeKind};
-use xoff_dataplane::{DropReason, Picos, PortId, Verdict};
+use xoff_dataplane::config::{CustomScheme, SchemeConfig, SchemeKind};
+use xoff_dataplane::{DropReason, ForwardingResult, Picos, PortId};
 use xoff_wire::LinkQuality;
 use xoff_wire::link_quality::{self, PathLoad, SiteEntry};
 
 use crate::support::net::{Net, Shape, flow};
 
-/// By what every packet chooses in these tests: the first of the best members, so that nothing is left to chance.
+/// Selection in these tests: the first of the best members, without random draws.
 #[derive(Clone, Copy, Debug)]
 enum By {
     Own,
@@ -31,25 +31,25 @@ impl PathChoice for By {
 }
 
 fn scheme(by: By) -> Option<SchemeConfig> {
-    let own = OwnScheme::new(move || Box::new(by));
-    Some(SchemeConfig::new("test", SchemeKind::Own(own)))
+    let own = CustomScheme::new(move || Box::new(by));
+    Some(SchemeConfig::new("test", SchemeKind::Custom(own)))
 }
 
-/// Three leaves, two spines; what leaf 2 sends to leaf 1 keeps the way from spine 0 to leaf 1 busy.
+/// Three leaves and two spines. Traffic from leaf 2 to leaf 1 loads the link from spine 0 to leaf 1.
 fn one_busy_downlink(by: By) -> Net {
     let shape = Shape {
         scheme: scheme(by),
         ..Shape::new(3, 2)
     };
     let mut configs = shape.configs();
-    // Leaf 2 knows one way only.
+    // Leaf 2 has only one path.
     configs[2].balancing.default_scheme = None;
     let via = crate::support::config::via(&[(1, "172.16.2.1")]);
     crate::support::net::routes(&mut configs[2], [(1, via)].into_iter());
     Net::new(&configs, shape.cables())
 }
 
-/// Sends from the host of a leaf to that of another for a while, at a part of 16 of 100 Gb/s; returns the number of frames.
+/// Sends from the host of a leaf to another host at `part`/16 of 100 Gb/s. Returns the number of frames.
 pub(super) fn send(net: &mut Net, (from, to): (usize, usize), sixteenths: u64, span: Picos) -> usize {
     let payload = 1_250 - 28 - 14 - 24;
     let every = Picos(100_000 * 16 / sixteenths);
@@ -63,12 +63,12 @@ pub(super) fn send(net: &mut Net, (from, to): (usize, usize), sixteenths: u64, s
     usize::from(port)
 }
 
-/// Frames that have reached the host of a leaf.
+/// Frames that reached the host of a leaf.
 pub(super) fn arrived(net: &Net, leaf: usize) -> usize {
     net.out.iter().filter(|(place, _)| *place == (leaf, 0)).count()
 }
 
-/// Frames that a leaf has sent to each spine.
+/// Frames that a leaf sent to each spine.
 pub(super) fn uplinks(net: &Net, leaf: usize) -> Vec<u64> {
     let ports = net.switches[leaf].switch().port_count() as u16;
     (1..ports)
@@ -104,7 +104,7 @@ fn what_is_told_is_the_load_beyond_and_the_capacity() {
     let words = |net: &Net, port| -> Vec<_> {
         net.switches[0]
             .switch()
-            .remote_words(net.now(), PortId(port))
+            .remote_advertisements(net.now(), PortId(port))
             .collect()
     };
     let busy = words(&net, 1);
@@ -156,7 +156,10 @@ fn messages_go_ahead_of_data_and_are_counted_apart() {
     let heard = net.switches[0].counters(1);
     assert!(sent.link_quality_tx >= 15, "{}", sent.link_quality_tx);
     assert_eq!(sent.link_quality_tx, heard.link_quality_rx);
-    assert_eq!((sent.tx_packets, heard.rx_packets, heard.dropped()), (0, 0, 0));
+    assert_eq!(
+        (sent.tx_packets, heard.rx_packets, heard.dropped_frames()),
+        (0, 0, 0)
+    );
     let received: u64 = (0..3).map(|port| net.switches[3].counters(port).rx_packets).sum();
     let forwarded: u64 = (0..3).map(|port| net.switches[3].counters(port).tx_packets).sum();
     assert_eq!(received, forwarded);
@@ -182,7 +185,7 @@ fn a_word_that_is_not_repeated_is_forgotten() {
     let load = |net: &Net| {
         net.switches[0]
             .switch()
-            .remote_words(net.now(), PortId(1))
+            .remote_advertisements(net.now(), PortId(1))
             .next()
             .expect("a word")
             .load
@@ -195,7 +198,7 @@ fn a_word_that_is_not_repeated_is_forgotten() {
     assert_eq!(load(&net), None);
 }
 
-/// The switch is told by hand that a way has ended.
+/// The test itself sends the message about the lost path.
 fn message(entries: &[(u16, u32)]) -> Vec<u8> {
     let entries = entries.iter().map(|&(site, capacity_mbps)| SiteEntry {
         site,
@@ -215,10 +218,10 @@ fn what_is_malformed_or_unexpected_is_dropped_by_reason() {
     let mut version = good.clone();
     version[16] = 9;
     let drop_of = |verdict| match verdict {
-        Verdict::Dropped(drop) => Some(drop.reason),
+        ForwardingResult::Dropped(drop) => Some(drop.reason),
         _ => None,
     };
-    assert_eq!(leaf.receive(1, &good), Verdict::Control);
+    assert_eq!(leaf.receive(1, &good), ForwardingResult::Control);
     for (port, frame, reason) in [
         (1, &version[..], DropReason::LinkQualityMalformed),
         (1, &good[..41], DropReason::LinkQualityMalformed),
@@ -237,7 +240,10 @@ fn what_is_malformed_or_unexpected_is_dropped_by_reason() {
         "another experiment"
     );
     assert_eq!(leaf.counters(1).link_quality_rx, 1);
-    assert_eq!((leaf.counters(0).rx_packets, leaf.counters(0).dropped()), (2, 2));
+    assert_eq!(
+        (leaf.counters(0).rx_packets, leaf.counters(0).dropped_frames()),
+        (2, 2)
+    );
     assert!(leaf.switch().fdb_entries(leaf.now()).is_empty());
     leaf.assert_empty();
 }

@@ -1,10 +1,12 @@
-//! What every scheme relies on: who is a member, what is counted, schemes from outside.
+//! Behaviour common to all schemes: members, counters, and custom schemes.
 
 use std::sync::Arc;
 
 use xoff_dataplane::balance::{FlowPlacement, GroupKey, MemberChoice, MoveReason, Packet, PathChoice, Paths};
-use xoff_dataplane::config::{HashFields, OwnScheme, Pick, SchemeConfig, SchemeKind, SwitchConfig};
-use xoff_dataplane::{GroupId, Verdict};
+use xoff_dataplane::config::{
+    CustomScheme, HashFields, MemberSelection, SchemeConfig, SchemeKind, SwitchConfig,
+};
+use xoff_dataplane::{ForwardingResult, GroupId};
 
 use super::{balanced, flow, packets, queue_pair, up, way};
 
@@ -31,7 +33,10 @@ fn a_dead_link_has_no_turn_and_a_group_without_links_drops() {
     for port in [1, 3, 4] {
         harness.set_link(port, false);
     }
-    assert!(matches!(harness.receive(0, &flow(1)), Verdict::Dropped(_)));
+    assert!(matches!(
+        harness.receive(0, &flow(1)),
+        ForwardingResult::Dropped(_)
+    ));
     let views = harness.switch().balanced_groups(harness.now());
     assert!(views[0].members.iter().all(|member| !member.usable));
 }
@@ -64,7 +69,7 @@ fn queue_pairs_spread_where_their_number_is_hashed() {
     );
 }
 
-/// Always the last member, and says so once.
+/// A custom scheme that always selects the last member and reports one flow move.
 #[derive(Debug, Default)]
 struct Last(bool);
 
@@ -84,7 +89,7 @@ impl PathChoice for Last {
     fn members_changed(&mut self, _: &[Option<u16>], _: &mut Paths<'_>) {}
 }
 
-/// Its routes follow those in force, as they do on a running switch.
+/// The routes follow the current ones, as on a running switch.
 fn follow(config: &mut SwitchConfig) {
     let routes = config.routing.fib.routes().map(|(route, _)| route.clone());
     let next = config
@@ -97,12 +102,17 @@ fn follow(config: &mut SwitchConfig) {
 
 #[test]
 fn groups_whose_scheme_stays_keep_their_flows() {
-    let fixed = SchemeConfig::new("fixed", SchemeKind::Fixed { pick: Pick::Random });
+    let fixed = SchemeConfig::new(
+        "fixed",
+        SchemeKind::Fixed {
+            pick: MemberSelection::Random,
+        },
+    );
     let mut config = balanced(fixed.clone());
     let mut harness = up(&config);
     let flows: Vec<u16> = (4_000..4_032).collect();
     let before: Vec<u16> = flows.iter().map(|port| way(&mut harness, &flow(*port))).collect();
-    // Another scheme comes, below it in number, and a LAG or route may use it.
+    // Another scheme is added with a lower index. A LAG or a route may use it.
     config.balancing.schemes = vec![SchemeConfig::new("turns", SchemeKind::RoundRobin), fixed];
     config.balancing.default_scheme = Some(1);
     follow(&mut config);
@@ -114,7 +124,7 @@ fn groups_whose_scheme_stays_keep_their_flows() {
         32,
         "each was placed once"
     );
-    // Its own scheme is another one: they take turns now.
+    // The scheme of the group itself has changed to round robin.
     config.balancing.default_scheme = Some(0);
     follow(&mut config);
     harness.apply(&config);
@@ -127,12 +137,12 @@ fn groups_whose_scheme_stays_keep_their_flows() {
 
 #[test]
 fn a_scheme_from_outside_decides_and_its_moves_are_kept() {
-    let own = OwnScheme::new(|| Box::new(Last::default()));
-    let mut harness = up(&balanced(SchemeConfig::new("last", SchemeKind::Own(own))));
+    let own = CustomScheme::new(|| Box::new(Last::default()));
+    let mut harness = up(&balanced(SchemeConfig::new("last", SchemeKind::Custom(own))));
     assert_eq!((way(&mut harness, &flow(1)), way(&mut harness, &flow(2))), (4, 4));
     harness.set_link(4, false);
     assert_eq!(way(&mut harness, &flow(2)), 3);
-    let moves: Vec<_> = harness.switch().moves().collect();
+    let moves: Vec<_> = harness.switch().flow_moves().collect();
     assert_eq!(moves.len(), 1);
     assert_eq!(
         (moves[0].from, moves[0].to, moves[0].reason),

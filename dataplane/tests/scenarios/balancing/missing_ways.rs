@@ -1,4 +1,4 @@
-//! A way that ends behind the next switch: who is told, who moves, what is lost.
+//! Path loss behind the next switch: which switches learn of it, which flows move, and which frames are lost.
 
 use xoff_dataplane::config::{SchemeConfig, SchemeKind};
 use xoff_dataplane::{DropReason, Picos, PortId};
@@ -7,10 +7,10 @@ use xoff_wire::LinkQuality;
 use super::global::{arrived, send, uplinks};
 use crate::support::net::{self, Net, Shape};
 
-/// The cable between leaf 1 and spine 0, of four.
+/// The cable between leaf 1 and spine 0, of four spines.
 const BEYOND: usize = 4;
 
-/// Two leaves, four spines.
+/// Two leaves and four spines.
 fn shape(scheme: Option<SchemeKind>, loads: bool) -> Shape {
     Shape {
         scheme: scheme.map(|kind| SchemeConfig::new("test", kind)),
@@ -21,15 +21,17 @@ fn shape(scheme: Option<SchemeKind>, loads: bool) -> Shape {
 
 fn dropped(net: &Net, reason: DropReason) -> u64 {
     let switches = net.switches.iter();
-    switches.map(|switch| switch.switch().dropped_for(reason)).sum()
+    switches
+        .map(|switch| switch.switch().dropped_frames_for(reason))
+        .sum()
 }
 
-/// Frames that had no way.
+/// Frames dropped because they had no path.
 pub(super) fn lost(net: &Net) -> u64 {
     dropped(net, DropReason::L3EgressLinkDown)
 }
 
-/// Frames to leaf 1 that no message about the missing way could have saved: those on the way to spine 0 while it was under way.
+/// Frames to leaf 1 that were already on their way to spine 0 when the message about the lost path was sent.
 const LATE_MAX: u64 = 30;
 
 fn fail_and_mend(scheme: Option<SchemeKind>, loads: bool) {
@@ -63,7 +65,7 @@ fn every_scheme_leaves_a_spine_that_has_no_way_at_once_and_comes_back() {
     }
 }
 
-/// The spine that each of 200 flows takes.
+/// The spine of each of 200 flows.
 fn ways(net: &mut Net) -> Vec<usize> {
     let way = |source_port: u16| {
         let before = uplinks(net, 0);
@@ -77,7 +79,7 @@ fn ways(net: &mut Net) -> Vec<usize> {
     (0..200).map(way).collect()
 }
 
-/// By static hashing flows of other spines stay where they are, with plain buckets and with resilient ones.
+/// With static hashing, flows of other spines do not move, in plain and in resilient groups.
 #[test]
 fn a_detour_moves_the_flows_of_that_spine_only() {
     for resilient in [None, Some(64)] {
@@ -144,14 +146,16 @@ fn what_was_not_heard_is_told_again_to_who_sends_there() {
     net.run_until_idle(Picos::from_millis(1));
 }
 
-/// The link to the spine itself goes down and comes up while the spine has no way: it says so again.
+/// The link to the spine flaps while the spine has no path. The spine repeats its advertisement.
 #[test]
 fn a_switch_that_comes_up_is_told_what_it_has_missed() {
     let mut net = shape(Some(SchemeKind::RoundRobin), false).net();
     net.set_cable(BEYOND, false);
     net.run_for(Picos::from_micros(200));
     let missing = |net: &Net| {
-        let mut words = net.switches[0].switch().remote_words(net.now(), PortId(1));
+        let mut words = net.switches[0]
+            .switch()
+            .remote_advertisements(net.now(), PortId(1));
         words.any(|word| word.site == 2 && word.capacity_mbps == 0)
     };
     assert!(missing(&net));
@@ -166,7 +170,7 @@ fn a_switch_that_comes_up_is_told_what_it_has_missed() {
     assert_eq!((uplinks(&net, 0)[0], lost(&net)), (0, 0));
 }
 
-/// Where nobody has a way, packets go where they went: the drop is at the end of the way, and told.
+/// If no spine has a path, packets use their old path and are dropped and reported at its end.
 #[test]
 fn if_no_spine_has_a_way_all_are_used() {
     let mut net = shape(Some(SchemeKind::RoundRobin), true).net();

@@ -1,4 +1,4 @@
-//! Groups that balance load by a scheme.
+//! Tests of load balancing groups with a scheme.
 
 mod always;
 mod cluster;
@@ -16,29 +16,29 @@ mod unequal;
 
 use xoff_dataplane::balance::{FlowMove, MoveReason};
 use xoff_dataplane::config::{SchemeConfig, SchemeKind, SwitchConfig};
-use xoff_dataplane::{Picos, Verdict};
+use xoff_dataplane::{ForwardingResult, Picos};
 
 use crate::routing::introduce;
 use crate::support::Harness;
 use crate::support::config;
 use crate::support::packets::{refresh_checksum, to_router, udp4};
 
-/// Four next hops behind ports 1 to 4; packets come in on port 0.
+/// Next hops behind ports 1 to 4. Packets arrive on port 0.
 const HOPS: [(u16, &str); 4] = [(1, "10.0.1.9"), (2, "10.0.2.9"), (3, "10.0.3.9"), (4, "10.0.4.9")];
 
-/// Five ports, a route to 198.51.100.0/24 over four of them, balanced by `scheme`.
+/// Five ports and a route to 198.51.100.0/24 with four next hops, balanced by `scheme`.
 fn balanced(scheme: SchemeConfig) -> SwitchConfig {
     let mut config = config::routed(5);
     config::routes(&mut config, &[("198.51.100.0/24", config::via(&HOPS))]);
     config.balancing.schemes = vec![scheme];
     config.balancing.default_scheme = Some(0);
     config.balancing.moves_kept = 4_096;
-    // Nothing is dropped here for want of room.
+    // The buffer is large enough to avoid drops.
     config.pools.iter_mut().for_each(|pool| pool.size_bytes = 1 << 26);
     config
 }
 
-/// The switch with all its neighbours known.
+/// The switch with all neighbours resolved.
 fn up(config: &SwitchConfig) -> Harness {
     let mut harness = Harness::new(config);
     (0..5).for_each(|port| introduce(&mut harness, port));
@@ -47,7 +47,7 @@ fn up(config: &SwitchConfig) -> Harness {
     harness
 }
 
-/// A frame of a UDP flow, by its source port.
+/// A UDP frame with this source port.
 fn flow(source_port: u16) -> Vec<u8> {
     let mut packet = udp4("10.0.0.9", "198.51.100.7", 64, 40);
     packet[20..22].copy_from_slice(&source_port.to_be_bytes());
@@ -55,7 +55,7 @@ fn flow(source_port: u16) -> Vec<u8> {
     to_router(0, 0x0800, &packet)
 }
 
-/// A frame of a RoCEv2 queue pair; all have the same source port.
+/// A RoCEv2 frame of this queue pair. All queue pairs have the same source port.
 fn queue_pair(destination_qp: u32, opcode: u8, psn: u32) -> Vec<u8> {
     let mut packet = udp4("10.0.0.9", "198.51.100.7", 64, 40);
     packet[20..22].copy_from_slice(&50_000u16.to_be_bytes());
@@ -68,31 +68,37 @@ fn queue_pair(destination_qp: u32, opcode: u8, psn: u32) -> Vec<u8> {
     to_router(0, 0x0800, &packet)
 }
 
-/// The port that a frame leaves by, alone.
+/// Sends one frame and returns its egress port.
 fn way(harness: &mut Harness, frame: &[u8]) -> u16 {
     harness.clear_sent();
-    assert_eq!(harness.receive(0, frame), Verdict::Forwarded { copies: 1 });
+    assert_eq!(
+        harness.receive(0, frame),
+        ForwardingResult::Forwarded { copies: 1 }
+    );
     harness.run_for(Picos::from_micros(10));
     (1..5)
         .find(|&port| !harness.data_sent(port).is_empty())
         .expect("it left")
 }
 
-/// [`up`] with a scheme of this kind.
+/// As [`up`], with a scheme of this kind.
 fn with(kind: SchemeKind) -> Harness {
     up(&balanced(SchemeConfig::new("tested", kind)))
 }
 
-/// Packets that each member has taken; member *n* leads over port *n* + 1.
+/// Packets of each member. Member *n* uses port *n* + 1.
 fn packets(harness: &Harness) -> Vec<u64> {
     let views = harness.switch().balanced_groups(harness.now());
     views[0].members.iter().map(|member| member.packets).collect()
 }
 
-/// The port that a frame is to leave by, whether it can leave now or has to wait.
+/// The egress port of a frame, whether the frame leaves now or waits.
 fn chosen(harness: &mut Harness, frame: &[u8]) -> u16 {
     let before = packets(harness);
-    assert_eq!(harness.receive(0, frame), Verdict::Forwarded { copies: 1 });
+    assert_eq!(
+        harness.receive(0, frame),
+        ForwardingResult::Forwarded { copies: 1 }
+    );
     let after = packets(harness);
     let taken = before
         .iter()
@@ -101,14 +107,14 @@ fn chosen(harness: &mut Harness, frame: &[u8]) -> u16 {
     taken.expect("a member took it") as u16 + 1
 }
 
-/// Puts frames of 1 000 octets (8 us each) into the queue of a port, past all groups.
+/// Queues frames of 1 000 bytes (8 us each) at a port, without load balancing.
 fn occupy(harness: &mut Harness, port: u16, frames: usize) {
     let packet = udp4("10.0.0.9", &format!("10.0.{port}.9"), 64, 958);
     assert_eq!(harness.receive_many(frames, 0, &to_router(0, 0x0800, &packet)), 0);
 }
 
-/// The flows that were placed or moved since `from`: where they were, where they are, and why.
+/// Flow placements and moves since `from`: old member, new member, reason.
 fn moves(harness: &Harness, from: usize) -> Vec<(Option<u16>, u16, MoveReason)> {
     let told = |entry: &FlowMove| (entry.from, entry.to, entry.reason);
-    harness.switch().moves().skip(from).map(told).collect()
+    harness.switch().flow_moves().skip(from).map(told).collect()
 }

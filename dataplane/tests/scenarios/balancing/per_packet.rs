@@ -1,12 +1,14 @@
-//! Schemes in which every packet chooses.
+//! Tests of schemes in which every packet selects a member.
 
-use xoff_dataplane::config::{Pick, SchemeConfig, SchemeKind, Shaper};
+use xoff_dataplane::config::{MemberSelection, SchemeConfig, SchemeKind, ShaperConfig};
 use xoff_units::Picos;
 
 use super::{balanced, chosen, flow, occupy, packets, up, with};
 use crate::support::packets::{refresh_checksum, to_router, udp4};
 
-const QUALITY: SchemeKind = SchemeKind::PerPacket { pick: Pick::Quality };
+const QUALITY: SchemeKind = SchemeKind::PerPacket {
+    pick: MemberSelection::Quality,
+};
 
 /// A frame of a lossless class.
 fn lossless() -> Vec<u8> {
@@ -21,7 +23,7 @@ fn a_burst_of_one_flow_spreads_evenly_by_quality() {
     let mut harness = with(QUALITY);
     harness.receive_many(400, 0, &flow(1));
     assert_eq!(packets(&harness), [100; 4]);
-    assert_eq!(harness.switch().moves().count(), 0);
+    assert_eq!(harness.switch().flow_moves().count(), 0);
 }
 
 #[test]
@@ -40,7 +42,9 @@ fn packets_on_idle_links_are_drawn_at_random() {
 
 #[test]
 fn random_spraying_is_even_and_heeds_no_queue() {
-    let mut harness = with(SchemeKind::PerPacket { pick: Pick::Random });
+    let mut harness = with(SchemeKind::PerPacket {
+        pick: MemberSelection::Random,
+    });
     occupy(&mut harness, 2, 100);
     harness.receive_many(1_000, 0, &flow(1));
     let counts = packets(&harness);
@@ -55,7 +59,8 @@ fn random_spraying_is_even_and_heeds_no_queue() {
 fn a_queue_is_avoided_until_the_others_are_as_long() {
     let mut harness = with(QUALITY);
     occupy(&mut harness, 2, 10);
-    // Ten frames of 1 000 octets wait (one is on the link), each as long as twelve of these and their gaps.
+    // Ten frames of 1 000 bytes wait. One of them is on the link, and each lasts as long as twelve short
+    // frames.
     harness.receive_many(300, 0, &flow(1));
     let counts = packets(&harness);
     assert_eq!(counts[1], 0, "{counts:?}");
@@ -66,8 +71,8 @@ fn a_queue_is_avoided_until_the_others_are_as_long() {
 #[test]
 fn a_slowed_link_gets_what_it_can_carry() {
     let mut config = balanced(SchemeConfig::new("quality", QUALITY));
-    // A tenth of its gigabit.
-    config.ports[2].shaper = Some(Shaper {
+    // 10 % of 1 Gb/s.
+    config.ports[2].shaper = Some(ShaperConfig {
         bytes_per_second: 12_500_000,
         burst_bytes: 2_000,
     });
@@ -75,7 +80,7 @@ fn a_slowed_link_gets_what_it_can_carry() {
     let mut frame = udp4("10.0.0.9", "198.51.100.7", 64, 958);
     refresh_checksum(&mut frame);
     let frame = to_router(0, 0x0800, &frame);
-    // 90 % of what all can carry: 3.1 Gb/s.
+    // 90 % of the total capacity of 3.1 Gb/s.
     for _ in 0..3_400 {
         harness.receive(0, &frame);
         harness.run_for(Picos::from_nanos(2_940));
@@ -87,7 +92,9 @@ fn a_slowed_link_gets_what_it_can_carry() {
         "{counts:?}"
     );
     assert_eq!(
-        (1..5).map(|port| harness.counters(port).dropped()).sum::<u64>(),
+        (1..5)
+            .map(|port| harness.counters(port).dropped_frames())
+            .sum::<u64>(),
         0
     );
 }

@@ -1,4 +1,4 @@
-//! Packets that arrive out of order are counted, per queue pair and in all.
+//! Counts of reordering, per queue pair and in total.
 
 use xoff_dataplane::balance::{ReorderCounts, ReorderingView};
 use xoff_dataplane::config::SwitchConfig;
@@ -24,7 +24,7 @@ fn view(harness: &Harness) -> ReorderingView {
     harness.switch().reordering().expect("it counts")
 }
 
-/// What is counted after these sequence numbers of one queue pair.
+/// The counts after these packet sequence numbers of one queue pair.
 fn after(opcode: u8, numbers: impl IntoIterator<Item = u32>) -> ReorderCounts {
     let mut harness = Harness::new(&counting(8));
     for psn in numbers {
@@ -44,7 +44,7 @@ fn counts(packets: u64, out_of_order: u64, repeated: u64, extent_max: u32) -> Re
 
 #[test]
 fn what_comes_in_order_is_in_order() {
-    // Over the end of the numbers; gaps are none of a packet's fault.
+    // Wrap-around of sequence numbers. Gaps do not count.
     assert_eq!(after(WRITE_MIDDLE, MASK - 5..MASK + 5), counts(10, 0, 0, 0));
     assert_eq!(after(WRITE_MIDDLE, [7, 9, 5_000, 5_001]), counts(4, 0, 0, 0));
 }
@@ -55,9 +55,9 @@ fn late_packets_are_out_of_order_by_how_far_they_were_overtaken() {
     assert_eq!(after(WRITE_MIDDLE, [1, 2, 8, 3, 9, 4, 10]), counts(7, 2, 0, 5));
     let around = [MASK - 1, MASK + 2, MASK, MASK + 1, MASK + 3];
     assert_eq!(after(WRITE_MIDDLE, around), counts(5, 2, 0, 2));
-    // The first packet known may have been overtaken too.
+    // The first known packet may be late itself.
     assert_eq!(after(WRITE_MIDDLE, [5, 4, 6]), counts(3, 1, 0, 1));
-    // Two ways with a skew of ten packets.
+    // Two paths with a skew of ten packets.
     let two_ways = (0..100).flat_map(|n| {
         if n < 10 {
             vec![2 * n + 1]
@@ -70,14 +70,14 @@ fn late_packets_are_out_of_order_by_how_far_they_were_overtaken() {
 
 #[test]
 fn repetitions_are_told_apart() {
-    // Lost behind the switch: all of it has come before.
+    // Lost behind the switch: all packets arrived before.
     assert_eq!(after(WRITE_MIDDLE, (1..10).chain(4..12)), counts(17, 0, 6, 0));
-    // Lost before the switch, go-back-N: the lost ones, and then those that were not.
+    // Lost before the switch, with go-back-N: the lost packets, then the packets after them again.
     let lost = [1, 2, 5, 6, 7].into_iter().chain(3..12);
     assert_eq!(after(WRITE_MIDDLE, lost), counts(14, 0, 5, 0));
-    // The latest one again.
+    // The latest packet again.
     assert_eq!(after(WRITE_MIDDLE, [1, 2, 2, 3]), counts(4, 0, 1, 0));
-    // Too far back to be known.
+    // Too old to be known.
     assert_eq!(after(WRITE_MIDDLE, [1, 1_000, 2]), counts(3, 0, 1, 0));
 }
 

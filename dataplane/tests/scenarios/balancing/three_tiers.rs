@@ -1,23 +1,23 @@
-//! Words over more than one switch: two leaves, each below two aggregation switches, and two cores above each pair of these.
+//! Advertisements over three tiers: two leaves, two aggregation switches above each, and four core switches.
 
-use xoff_dataplane::config::{AdvertiseConfig, Bridging, SchemeConfig, SchemeKind, SwitchConfig};
+use xoff_dataplane::config::{AdvertiseConfig, BridgingConfig, SchemeConfig, SchemeKind, SwitchConfig};
 use xoff_dataplane::{LinkTiming, Picos, PortId};
 
 use super::missing_ways::lost;
 use crate::support::config::{self, via};
 use crate::support::net::{self, Net, Place};
 
-/// Port 0 is the host, 1 and 2 lead up.
+/// A leaf: port 0 is the host, ports 1 and 2 lead up.
 const fn leaf(side: usize) -> usize {
     3 * side
 }
 
-/// Port 0 leads down, 1 and 2 up.
+/// An aggregation switch: port 0 leads down, ports 1 and 2 lead up.
 const fn aggregation(side: usize, number: usize) -> usize {
     3 * side + 1 + number
 }
 
-/// Port 0 leads to the one side, 1 to the other.
+/// A core switch: port 0 leads to one side, port 1 to the other.
 const fn core(above: usize, number: usize) -> usize {
     6 + 2 * above + number
 }
@@ -44,7 +44,7 @@ fn configure(index: usize, cables: &[(Place, Place)]) -> SwitchConfig {
     let side = (index < 6).then_some(index / 3);
     let host = side.filter(|side| index == leaf(*side));
     let mut config = config::switch(if side.is_some() { 3 } else { 2 });
-    config.bridging = Bridging::Vlans(Vec::new());
+    config.bridging = BridgingConfig::Vlans(Vec::new());
     config.routing.hash_seed = index as u64;
     for port in &mut config.ports {
         port.link = LinkTiming::ethernet(100_000);
@@ -109,17 +109,17 @@ impl Tiers {
         self.net.set_cable(cable, false);
     }
 
-    /// Mb/s and utilisation of the way to the other side by a port of leaf 0, as told.
+    /// Advertised Mb/s and utilisation of the path to the other side, for a port of leaf 0.
     fn word(&self, port: u16) -> (u32, Option<u16>) {
         let mut words = self.net.switches[0]
             .switch()
-            .remote_words(self.net.now(), PortId(port));
+            .remote_advertisements(self.net.now(), PortId(port));
         let word = words.find(|word| word.site == 2).expect("told");
         (word.capacity_mbps, word.load.map(|load| load.utilisation))
     }
 }
 
-/// 5 Gb/s for each of the four paths, then the paths of the left aggregation switch end one after the other.
+/// 5 Gb/s for each of the four paths. Then the paths of the left aggregation switch fail one after the other.
 #[test]
 fn loads_and_missing_ways_are_told_over_three_tiers() {
     let mut tiers = Tiers::new();

@@ -1,6 +1,8 @@
-//! Members that are not alike: in speed, in weight, in role.
+//! Groups whose members differ in speed, weight or role.
 
-use xoff_dataplane::config::{NextHopBalancing, Pick, PortBalancing, SchemeConfig, SchemeKind, SwitchConfig};
+use xoff_dataplane::config::{
+    MemberSelection, NextHopBalancing, PortBalancing, SchemeConfig, SchemeKind, SwitchConfig,
+};
 use xoff_dataplane::route::RouteTarget;
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -9,12 +11,14 @@ use crate::support::config;
 
 const FLOWLET: SchemeKind = SchemeKind::Flowlet {
     idle: Picos::from_micros(100),
-    pick: Pick::Quality,
+    pick: MemberSelection::Quality,
     rebalance: None,
 };
-const PER_PACKET: SchemeKind = SchemeKind::PerPacket { pick: Pick::Quality };
+const PER_PACKET: SchemeKind = SchemeKind::PerPacket {
+    pick: MemberSelection::Quality,
+};
 
-/// Ports 3 and 4 are a quarter as fast as 1 and 2.
+/// Ports 3 and 4 have a quarter of the speed of ports 1 and 2.
 fn of_two_speeds(kind: SchemeKind) -> SwitchConfig {
     let mut config = balanced(SchemeConfig::new("tested", kind));
     for (port, mbps) in [(0, 100_000), (1, 4_000), (2, 4_000), (3, 1_000), (4, 1_000)] {
@@ -46,7 +50,7 @@ fn idle_links_get_flows_in_proportion_to_their_speeds() {
         chosen(&mut harness, &flow(n));
         harness.run_for(Picos::from_micros(110));
     }
-    // Flows that share an entry count as one; 400, 400, 100, 100 of a thousand draws at the least where all stay.
+    // Flows that share an entry count once. Expected at least 400, 400, 100 and 100 of a thousand draws.
     let counts = packets(&harness);
     let fast = counts[0] + counts[1];
     assert!((650..=900).contains(&fast), "{counts:?}");
@@ -63,11 +67,11 @@ fn a_burst_fills_queues_in_proportion_to_speeds() {
 #[test]
 fn a_queue_weighs_more_on_a_slower_link() {
     let mut harness = up(&of_two_speeds(FLOWLET));
-    // 20 000 octets: 40 us at 4 Gb/s, 160 us at 1 Gb/s.
+    // 20 000 bytes: 40 us at 4 Gb/s, 160 us at 1 Gb/s.
     (1..5).for_each(|port| occupy(&mut harness, port, 20));
     let ports: Vec<u16> = (0..8).map(|n| chosen(&mut harness, &flow(n))).collect();
     assert!(ports[..4].iter().all(|&port| port < 3), "{ports:?}");
-    // Of many at once the slower ones get their part.
+    // Of many simultaneous flows, the slower links get their share.
     let fast = ports.iter().filter(|&&port| port < 3).count();
     assert!(fast >= 6, "{ports:?}");
 }
@@ -89,7 +93,9 @@ fn a_port_is_measured_by_the_speed_it_is_said_to_have() {
 fn weights_count_where_members_are_equally_good() {
     for kind in [
         PER_PACKET,
-        SchemeKind::PerPacket { pick: Pick::Random },
+        SchemeKind::PerPacket {
+            pick: MemberSelection::Random,
+        },
         SchemeKind::Drill {
             samples: 4,
             memory: 0,
@@ -112,7 +118,7 @@ fn weights_count_where_members_are_equally_good() {
     assert!(about(&counts, [200, 200, 200, 600]), "one by one: {counts:?}");
 }
 
-/// The fourth next hop is an alternate one.
+/// The fourth next hop is an alternate member.
 fn with_alternate(kind: SchemeKind, threshold: u8, cost: u8) -> SwitchConfig {
     let mut config = balanced(SchemeConfig {
         primary_threshold: threshold,
@@ -127,7 +133,7 @@ fn with_alternate(kind: SchemeKind, threshold: u8, cost: u8) -> SwitchConfig {
     config
 }
 
-/// All primary ports are as bad as can be; where a hundred new flows go then.
+/// All primary ports have the worst quality. Returns the ports of a hundred new flows.
 fn under_load(config: &SwitchConfig) -> Vec<u64> {
     let mut harness = up(config);
     (1..4).for_each(|port| occupy(&mut harness, port, 200));
@@ -173,7 +179,9 @@ fn alternate_members_stand_in_for_dead_primary_ones() {
     for kind in [
         FLOWLET,
         PER_PACKET,
-        SchemeKind::PerPacket { pick: Pick::Random },
+        SchemeKind::PerPacket {
+            pick: MemberSelection::Random,
+        },
         SchemeKind::RoundRobin,
         SchemeKind::Drill {
             samples: 2,

@@ -1,11 +1,11 @@
-//! A router under everything at once: what comes in goes out, is dropped and counted, waits, or was for the switch.
+//! Conservation in a router: every frame is sent, dropped and counted, waits, or was for the switch.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use xoff_dataplane::config::{
-    Attachment, Bridging, LagConfig, SwitchConfig, Tagging, VlanConfig, VlanMember,
+    BridgingConfig, InterfaceAttachment, LagConfig, SwitchConfig, TaggingMode, VlanConfig, VlanMemberConfig,
 };
-use xoff_dataplane::{DropReason, Picos, PortId, Store, Verdict};
+use xoff_dataplane::{DropReason, ForwardingResult, FrameStore, Picos, PortId};
 
 use crate::support::Harness;
 use crate::support::config::{self, ROUTER, interface};
@@ -14,7 +14,8 @@ use crate::support::packets::{arp, discovery, frame, refresh_checksum, udp4, udp
 
 const PORTS: u16 = 6;
 
-/// Ports 0 and 1 routed, 2 and 3 in VLAN 100 with an interface, 4 and 5 a routed LAG; a default route over two.
+/// Ports 0 and 1 are routed, ports 2 and 3 are in VLAN 100 with an interface, and ports 4 and 5 are a routed
+/// LAG. A default route has two next hops.
 fn mixed(resilient: Option<u16>, hops: &[(u16, &str)]) -> SwitchConfig {
     let mut config = config::switch(usize::from(PORTS));
     config.lags = vec![LagConfig {
@@ -23,16 +24,16 @@ fn mixed(resilient: Option<u16>, hops: &[(u16, &str)]) -> SwitchConfig {
         min_links: 1,
         members: vec![4, 5],
     }];
-    let member = |port, tagging| VlanMember { port, tagging };
-    config.bridging = Bridging::Vlans(vec![VlanConfig {
+    let member = |port, tagging| VlanMemberConfig { port, tagging };
+    config.bridging = BridgingConfig::Vlans(vec![VlanConfig {
         id: 100,
-        members: vec![member(2, Tagging::Untagged), member(3, Tagging::Tagged)],
+        members: vec![member(2, TaggingMode::Untagged), member(3, TaggingMode::Tagged)],
     }]);
     let attachments = [
-        ("Ethernet0", Attachment::Port(0)),
-        ("Ethernet1", Attachment::Port(1)),
-        ("Vlan100", Attachment::Vlan(100)),
-        ("PortChannel1", Attachment::Lag(0)),
+        ("Ethernet0", InterfaceAttachment::Port(0)),
+        ("Ethernet1", InterfaceAttachment::Port(1)),
+        ("Vlan100", InterfaceAttachment::Vlan(100)),
+        ("PortChannel1", InterfaceAttachment::Lag(0)),
     ];
     for (n, (name, attachment)) in attachments.into_iter().enumerate() {
         let addresses = [
@@ -152,7 +153,7 @@ fn run(seed: u64, steps: usize) -> (Harness, Totals) {
         mixed(Some(64), &both[..1]),
     ];
     let mut harness = Harness::new(&configs[0]);
-    harness.switch_mut().attach_cpu(true);
+    harness.switch_mut().set_cpu_attached(true);
     harness.record = false;
     let mut totals = Totals {
         received: 0,
@@ -172,17 +173,17 @@ fn run(seed: u64, steps: usize) -> (Harness, Totals) {
         let bytes = any_frame(&mut dice, port);
         totals.received += 1;
         match harness.receive(port, &bytes) {
-            Verdict::Dropped(_) => totals.verdicts_dropped += 1,
-            Verdict::Punted => totals.own += 1,
-            Verdict::Control => totals.control += 1,
-            Verdict::Forwarded { .. } | Verdict::Held => {}
+            ForwardingResult::Dropped(_) => totals.verdicts_dropped += 1,
+            ForwardingResult::Punted => totals.own += 1,
+            ForwardingResult::Control => totals.control += 1,
+            ForwardingResult::Forwarded { .. } | ForwardingResult::Held => {}
         }
         for punt in std::mem::take(&mut harness.punts) {
             harness.store_mut().release(punt.frame);
         }
         harness.run_for(Picos::from_nanos(dice.below(20_000)));
         if step % 64 == 0 {
-            harness.switch().check();
+            harness.switch().assert_consistent();
         }
     }
     (0..PORTS).for_each(|port| harness.set_link(port, true));
@@ -198,7 +199,7 @@ fn every_frame_is_accounted_for_and_nothing_is_left() {
     let mut reasons = std::collections::BTreeSet::new();
     for seed in 0..6 {
         let (harness, totals) = run(seed, 8_000);
-        assert_eq!(harness.switch().frames_held(), 0);
+        assert_eq!(harness.switch().held_frames(), 0);
         harness.assert_empty();
         let sum = |of: &dyn Fn(u16) -> u64| -> u64 { (0..PORTS).map(of).sum() };
         assert_eq!(
@@ -206,7 +207,7 @@ fn every_frame_is_accounted_for_and_nothing_is_left() {
             totals.received - totals.control
         );
         assert_eq!(sum(&|port| harness.counters(port).rx_own_packets), totals.own);
-        assert!(sum(&|port| harness.counters(port).dropped()) >= totals.verdicts_dropped);
+        assert!(sum(&|port| harness.counters(port).dropped_frames()) >= totals.verdicts_dropped);
         for reason in DropReason::ALL {
             let count = sum(&|port| harness.drops(port, *reason));
             if count > 0 {

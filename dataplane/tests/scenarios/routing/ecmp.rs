@@ -1,7 +1,7 @@
 //! Equal-cost routes under traffic.
 
 use xoff_dataplane::config::SwitchConfig;
-use xoff_dataplane::{DropReason, Picos, Verdict};
+use xoff_dataplane::{DropReason, ForwardingResult, Picos};
 
 use super::introduce;
 use crate::support::Harness;
@@ -33,12 +33,15 @@ fn flow(n: u16) -> Vec<u8> {
     to_router(0, 0x0800, &packet)
 }
 
-/// Which port each of `flows` flows leaves by.
+/// The egress port of each of `flows` flows.
 fn ways(harness: &mut Harness, flows: u16) -> Vec<u16> {
     (0..flows)
         .map(|n| {
             harness.clear_sent();
-            assert_eq!(harness.receive(0, &flow(n)), Verdict::Forwarded { copies: 1 });
+            assert_eq!(
+                harness.receive(0, &flow(n)),
+                ForwardingResult::Forwarded { copies: 1 }
+            );
             harness.run_for(Picos::from_micros(10));
             (1..5)
                 .find(|&port| !harness.sent(port).is_empty())
@@ -115,7 +118,7 @@ fn a_route_change_with_resilient_hashing_moves_only_the_flows_it_must() {
     assert!((45..=105).contains(&moved.len()), "a quarter: {}", moved.len());
 }
 
-/// Frames per flow are numbered; what does not come out is counted by the switch where it was queued.
+/// The frames of each flow are numbered. Missing frames must be counted as drops at their queue.
 #[test]
 fn removal_of_a_member_while_forwarding_loses_only_what_was_queued_to_it() {
     for by_route in [false, true] {
@@ -124,7 +127,7 @@ fn removal_of_a_member_while_forwarding_loses_only_what_was_queued_to_it() {
         let began = harness.now();
         let total = 1_500_u64;
         for n in 0..total {
-            // Faster than one link: queues build up.
+            // Faster than one link, so that queues grow.
             harness.receive_at(began + Picos(length.0 * n / 8), 0, flow(n as u16 % 300));
         }
         harness.run_until(began + Picos(length.0 * total / 16));

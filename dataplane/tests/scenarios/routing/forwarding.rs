@@ -1,7 +1,9 @@
-//! What a routed packet looks like when it leaves.
+//! Contents of routed packets.
 
-use xoff_dataplane::config::{Attachment, Bridging, Tagging, VlanConfig, VlanMember};
-use xoff_dataplane::{Picos, Verdict};
+use xoff_dataplane::config::{
+    BridgingConfig, InterfaceAttachment, TaggingMode, VlanConfig, VlanMemberConfig,
+};
+use xoff_dataplane::{ForwardingResult, Picos};
 use xoff_wire::RoceView;
 
 use super::harness;
@@ -10,7 +12,7 @@ use crate::support::frames::{capture, mac, tagged};
 use crate::support::packets::{arp, arp_reply, frame, ip4, refresh_checksum, to_router, udp4, udp6};
 use crate::support::{Harness, config as base};
 
-/// What went in, with what a router may change changed.
+/// The received frame with the changes of a router.
 fn one_hop_on(sent: &[u8], to: u8) -> Vec<u8> {
     let mut expected = sent.to_vec();
     expected[..6].copy_from_slice(&mac(to));
@@ -34,7 +36,10 @@ fn link_addresses_and_one_hop_are_all_that_changes() {
             let six = to_router(0, 0x86dd, &udp6("2001:db8:0::9", "2001:db8:1::9", ttl, payload));
             for packet in [four, six] {
                 harness.clear_sent();
-                assert_eq!(harness.receive(0, &packet), Verdict::Forwarded { copies: 1 });
+                assert_eq!(
+                    harness.receive(0, &packet),
+                    ForwardingResult::Forwarded { copies: 1 }
+                );
                 harness.run_for(Picos::from_millis(1));
                 assert_eq!(harness.sent(1).len(), 1);
                 assert_eq!(harness.sent(1)[0].bytes, one_hop_on(&packet, 1));
@@ -88,10 +93,11 @@ fn the_invariant_crc_of_roce_survives_a_router() {
         }
         bytes[..6].copy_from_slice(&ROUTER);
         bytes[6..12].copy_from_slice(&mac(0));
-        // Another destination needs another CRC: the route leads the capture's own addresses to port 1.
+        // Another destination would need another CRC, so the route leads the addresses of the capture to port
+        // 1.
         harness.clear_sent();
         let verdict = harness.receive(0, &bytes);
-        assert_eq!(verdict, Verdict::Forwarded { copies: 1 });
+        assert_eq!(verdict, ForwardingResult::Forwarded { copies: 1 });
         harness.run_for(Picos::from_millis(1));
         let sent = &harness.sent(1)[0].bytes;
         assert_eq!(*sent, one_hop_on(&bytes, 1));
@@ -102,24 +108,34 @@ fn the_invariant_crc_of_roce_survives_a_router() {
     assert!(routed > 200, "{routed}");
 }
 
-/// Port 0 is routed, ports 1 (untagged) and 2 (tagged) are in VLAN 100, whose interface is 10.0.100.1/24.
+/// Port 0 is routed. Ports 1 (untagged) and 2 (tagged) are in VLAN 100, whose interface is 10.0.100.1/24.
 fn with_vlan() -> Harness {
     let mut config = base::switch(3);
-    config.bridging = Bridging::Vlans(vec![VlanConfig {
+    config.bridging = BridgingConfig::Vlans(vec![VlanConfig {
         id: 100,
         members: vec![
-            VlanMember {
+            VlanMemberConfig {
                 port: 1,
-                tagging: Tagging::Untagged,
+                tagging: TaggingMode::Untagged,
             },
-            VlanMember {
+            VlanMemberConfig {
                 port: 2,
-                tagging: Tagging::Tagged,
+                tagging: TaggingMode::Tagged,
             },
         ],
     }]);
-    interface(&mut config, "Ethernet0", Attachment::Port(0), &["10.0.0.1/24"]);
-    interface(&mut config, "Vlan100", Attachment::Vlan(100), &["10.0.100.1/24"]);
+    interface(
+        &mut config,
+        "Ethernet0",
+        InterfaceAttachment::Port(0),
+        &["10.0.0.1/24"],
+    );
+    interface(
+        &mut config,
+        "Vlan100",
+        InterfaceAttachment::Vlan(100),
+        &["10.0.100.1/24"],
+    );
     let mut harness = Harness::new(&config);
     harness.receive(0, &arp_reply_from(0, "10.0.0.9", "10.0.0.1"));
     for (port, address) in [(1, "10.0.100.9"), (2, "10.0.100.10")] {
@@ -139,7 +155,7 @@ fn with_vlan() -> Harness {
     harness
 }
 
-/// A request for the router's address: the sender is learnt from it.
+/// An ARP request for the router's address. The router learns the sender from it.
 fn arp_reply_from(port: u8, address: &str, router: &str) -> Vec<u8> {
     frame(
         [0xff; 6],
@@ -155,7 +171,7 @@ fn tags_are_those_of_the_vlan_it_is_routed_into() {
     let packet = |dst: &str| to_router(0, 0x0800, &udp4("10.0.0.9", dst, 64, 100));
     harness.receive(0, &packet("10.0.100.9"));
     harness.receive(0, &packet("10.0.100.10"));
-    // A priority tag is no VLAN: it is welcome on a routed port, and its priority goes on where a tag leaves.
+    // A routed port accepts a priority tag. Its priority is kept where a tag leaves.
     harness.receive(0, &tagged(&packet("10.0.100.9"), 0x8100, 0x6000));
     harness.receive(0, &tagged(&packet("10.0.100.10"), 0x8100, 0x6000));
     harness.run_for(Picos::from_millis(1));
@@ -187,7 +203,10 @@ fn a_tag_of_a_vlan_ends_at_a_routed_port_and_comes_off_on_the_way_out() {
         0x8100,
         100,
     );
-    assert!(matches!(harness.receive(0, &into_a_vlan), Verdict::Dropped(_)));
+    assert!(matches!(
+        harness.receive(0, &into_a_vlan),
+        ForwardingResult::Dropped(_)
+    ));
 }
 
 #[test]

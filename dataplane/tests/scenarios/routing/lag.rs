@@ -1,16 +1,16 @@
-//! Link aggregation: one port to bridging and routing, several links to frames.
+//! Link aggregation: one port for bridging and routing, with several links.
 
 use xoff_dataplane::config::{
-    Attachment, Bridging, LagConfig, SwitchConfig, Tagging, VlanConfig, VlanMember,
+    BridgingConfig, InterfaceAttachment, LagConfig, SwitchConfig, TaggingMode, VlanConfig, VlanMemberConfig,
 };
-use xoff_dataplane::{DropReason, LogicalPort, Picos, Verdict};
+use xoff_dataplane::{DropReason, ForwardingResult, LogicalPort, Picos};
 
 use crate::support::Harness;
 use crate::support::config::{self, ROUTER, interface};
 use crate::support::frames::{ethernet, mac, small};
 use crate::support::packets::{arp, frame, refresh_checksum, to_router, udp4};
 
-/// Ports 0 and 1 stand alone, 2, 3 and 4 are PortChannel1; all in one bridge.
+/// Ports 0 and 1 are plain ports. Ports 2, 3 and 4 form PortChannel1. All are in one bridge.
 fn aggregated() -> SwitchConfig {
     let mut config = config::switch(5);
     config.lags = vec![LagConfig {
@@ -87,10 +87,10 @@ fn flows_are_spread_over_the_members_that_are_up() {
     harness.clear_sent();
     assert_eq!(
         harness.receive(0, &flow(0)),
-        Verdict::Forwarded { copies: 1 },
+        ForwardingResult::Forwarded { copies: 1 },
         "forgotten with the last link: flooded"
     );
-    assert!(!harness.switch().lag_up(0));
+    assert!(!harness.switch().is_lag_up(0));
 }
 
 #[test]
@@ -98,12 +98,12 @@ fn too_few_links_are_none() {
     let mut config = aggregated();
     config.lags[0].min_links = 3;
     let mut harness = Harness::new(&config);
-    assert!(harness.switch().lag_up(0));
+    assert!(harness.switch().is_lag_up(0));
     harness.set_link(4, false);
-    assert!(!harness.switch().lag_up(0));
+    assert!(!harness.switch().is_lag_up(0));
     assert_eq!(ways_out(&mut harness, 0, &ethernet([0xff; 6], mac(0), 60)), [1]);
     match harness.receive(2, &ethernet([0xff; 6], mac(9), 60)) {
-        Verdict::Dropped(drop) => assert_eq!(drop.reason, DropReason::PortDown),
+        ForwardingResult::Dropped(drop) => assert_eq!(drop.reason, DropReason::PortDown),
         other => panic!("{other:?}"),
     }
     harness.set_link(4, true);
@@ -113,21 +113,21 @@ fn too_few_links_are_none() {
     );
     config.lags[0].admin_up = false;
     harness.apply(&config);
-    assert!(!harness.switch().lag_up(0));
+    assert!(!harness.switch().is_lag_up(0));
 }
 
 #[test]
 fn a_group_is_a_member_of_vlans() {
     let mut config = aggregated();
-    let member = |port, tagging| VlanMember { port, tagging };
-    config.bridging = Bridging::Vlans(vec![
+    let member = |port, tagging| VlanMemberConfig { port, tagging };
+    config.bridging = BridgingConfig::Vlans(vec![
         VlanConfig {
             id: 10,
-            members: vec![member(0, Tagging::Untagged), member(5, Tagging::Tagged)],
+            members: vec![member(0, TaggingMode::Untagged), member(5, TaggingMode::Tagged)],
         },
         VlanConfig {
             id: 20,
-            members: vec![member(1, Tagging::Untagged), member(5, Tagging::Tagged)],
+            members: vec![member(1, TaggingMode::Untagged), member(5, TaggingMode::Tagged)],
         },
     ]);
     let mut harness = Harness::new(&config);
@@ -145,9 +145,19 @@ fn a_group_is_a_member_of_vlans() {
 #[test]
 fn a_group_is_a_router_interface() {
     let mut config = aggregated();
-    config.bridging = Bridging::Vlans(Vec::new());
-    interface(&mut config, "Ethernet0", Attachment::Port(0), &["10.0.0.1/24"]);
-    interface(&mut config, "PortChannel1", Attachment::Lag(0), &["10.0.1.1/24"]);
+    config.bridging = BridgingConfig::Vlans(Vec::new());
+    interface(
+        &mut config,
+        "Ethernet0",
+        InterfaceAttachment::Port(0),
+        &["10.0.0.1/24"],
+    );
+    interface(
+        &mut config,
+        "PortChannel1",
+        InterfaceAttachment::Lag(0),
+        &["10.0.1.1/24"],
+    );
     let mut harness = Harness::new(&config);
     let request = frame(
         [0xff; 6],
@@ -170,7 +180,7 @@ fn a_group_is_a_router_interface() {
     assert_eq!(used.into_iter().collect::<Vec<_>>(), [2, 3, 4]);
     (2..5).for_each(|port| harness.set_link(port, false));
     match harness.receive(0, &to_router(0, 0x0800, &udp4("10.0.0.9", "10.0.1.9", 64, 22))) {
-        Verdict::Dropped(drop) => assert_eq!(drop.reason, DropReason::L3EgressLinkDown),
+        ForwardingResult::Dropped(drop) => assert_eq!(drop.reason, DropReason::L3EgressLinkDown),
         other => panic!("{other:?}"),
     }
 }

@@ -1,4 +1,4 @@
-//! The router: what it forwards, what it refuses, whom it asks.
+//! The router: forwarded packets, refused packets, and neighbour resolution.
 
 mod conservation;
 mod ecmp;
@@ -13,8 +13,8 @@ use crate::support::frames::mac;
 use crate::support::packets::{arp, discovery, frame};
 use crate::support::{Harness, config};
 
-/// A router whose stations have made themselves known: behind port *n* is `mac(n)`, 10.0.*n*.9 and 2001:db8:*n*::9.
-/// Port 1 is also the way to everything else.
+/// A router with resolved stations: `mac(n)`, 10.0.*n*.9 and 2001:db8:*n*::9 at port *n*. Port 1 also has the
+/// default route.
 fn harness(ports: u8) -> Harness {
     let mut config = config::routed(usize::from(ports));
     let default = [
@@ -29,7 +29,7 @@ fn harness(ports: u8) -> Harness {
     harness
 }
 
-/// The station behind a port asks for the router, as stations do before they send.
+/// The station at a port sends an ARP request for the router.
 pub(crate) fn introduce(harness: &mut Harness, n: u8) {
     let (own, router) = (format!("10.0.{n}.9"), format!("10.0.{n}.1"));
     let request = arp(1, (mac(n), &own), ([0; 6], &router));

@@ -1,8 +1,8 @@
-//! How next hops are found, and what happens to packets meanwhile.
+//! Resolution of next hops, and packets that wait for it.
 
 use xoff_dataplane::config::StaticNeighbour;
 use xoff_dataplane::route::{NeighbourState, REACHABLE_TIME, RETRANSMIT_INTERVAL, SOLICITATIONS_MAX};
-use xoff_dataplane::{DropReason, InterfaceId, Picos, PuntReason, Verdict};
+use xoff_dataplane::{DropReason, ForwardingResult, InterfaceId, Picos, PuntReason};
 
 use crate::support::Harness;
 use crate::support::config::{self, ROUTER};
@@ -13,7 +13,7 @@ const MILLISECOND: Picos = Picos::from_millis(1);
 
 fn fresh(ports: usize) -> Harness {
     let mut harness = Harness::new(&config::routed(ports));
-    harness.switch_mut().attach_cpu(true);
+    harness.switch_mut().set_cpu_attached(true);
     harness
 }
 
@@ -31,9 +31,9 @@ fn leaving(harness: &Harness, port: u16) -> Vec<Vec<u8>> {
 fn packets_wait_for_an_answer_and_leave_in_order() {
     let mut harness = fresh(2);
     for n in 0..5 {
-        assert_eq!(harness.receive(0, &numbered(n)), Verdict::Held);
+        assert_eq!(harness.receive(0, &numbered(n)), ForwardingResult::Held);
     }
-    assert_eq!(harness.switch().frames_held(), 5);
+    assert_eq!(harness.switch().held_frames(), 5);
     harness.run_for(MILLISECOND);
     let mut request = frame(
         [0xff; 6],
@@ -46,7 +46,7 @@ fn packets_wait_for_an_answer_and_leave_in_order() {
     harness.clear_sent();
     assert_eq!(
         harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1")),
-        Verdict::Punted
+        ForwardingResult::Punted
     );
     harness.run_for(MILLISECOND);
     let order: Vec<_> = leaving(&harness, 1).iter().map(|bytes| bytes[54]).collect();
@@ -56,7 +56,10 @@ fn packets_wait_for_an_answer_and_leave_in_order() {
             .iter()
             .all(|bytes| bytes[..6] == mac(1) && bytes[22] == 63)
     );
-    assert_eq!(harness.receive(0, &numbered(9)), Verdict::Forwarded { copies: 1 });
+    assert_eq!(
+        harness.receive(0, &numbered(9)),
+        ForwardingResult::Forwarded { copies: 1 }
+    );
     harness.run_for(MILLISECOND);
     harness.assert_empty();
 }
@@ -65,7 +68,7 @@ fn packets_wait_for_an_answer_and_leave_in_order() {
 fn ipv6_asks_the_solicited_node_group() {
     let mut harness = fresh(2);
     let packet = to_router(0, 0x86dd, &udp6("2001:db8:0::9", "2001:db8:1::1:2:3", 64, 10));
-    assert_eq!(harness.receive(0, &packet), Verdict::Held);
+    assert_eq!(harness.receive(0, &packet), ForwardingResult::Held);
     let expected = discovery(
         135,
         "2001:db8:1::1",
@@ -96,9 +99,9 @@ fn what_waits_is_bounded_and_who_never_answers_is_reported() {
     for n in 0..held + 10 {
         let verdict = harness.receive(0, &numbered(n as u8));
         match n < held {
-            true => assert_eq!(verdict, Verdict::Held),
+            true => assert_eq!(verdict, ForwardingResult::Held),
             false => assert!(
-                matches!(verdict, Verdict::Dropped(drop) if drop.reason == DropReason::UnresolvedNextHop)
+                matches!(verdict, ForwardingResult::Dropped(drop) if drop.reason == DropReason::UnresolvedNextHop)
             ),
         }
     }
@@ -109,10 +112,10 @@ fn what_waits_is_bounded_and_who_never_answers_is_reported() {
     );
     let gives_up = Picos(RETRANSMIT_INTERVAL.0 * u64::from(SOLICITATIONS_MAX));
     harness.run_for(Picos(gives_up.0 - 1));
-    assert_eq!(harness.switch().frames_held(), held);
+    assert_eq!(harness.switch().held_frames(), held);
     assert_eq!(harness.sent(1).len(), usize::from(SOLICITATIONS_MAX));
     harness.run_for(Picos(1));
-    assert_eq!(harness.switch().frames_held(), 0);
+    assert_eq!(harness.switch().held_frames(), 0);
     assert_eq!(harness.drops(0, DropReason::UnresolvedNextHop), 10 + held as u64);
     assert_eq!(harness.punts.len(), held);
     assert!(
@@ -127,7 +130,7 @@ fn what_waits_is_bounded_and_who_never_answers_is_reported() {
     );
     assert_eq!(
         harness.receive(0, &numbered(0)),
-        Verdict::Held,
+        ForwardingResult::Held,
         "the next packet asks again"
     );
 }
@@ -142,7 +145,7 @@ fn a_sweep_over_a_network_fills_no_more_than_the_table() {
         harness.receive(0, &to_router(0, 0x0800, &packet));
     }
     assert_eq!(harness.switch().neighbour_entries(harness.now()).len(), 20);
-    assert_eq!(harness.switch().frames_held(), 20);
+    assert_eq!(harness.switch().held_frames(), 20);
     assert_eq!(harness.drops(0, DropReason::UnresolvedNextHop), 80);
     harness.run();
     assert!(harness.switch().neighbour_entries(harness.now()).is_empty());
@@ -186,7 +189,7 @@ fn who_asks_for_the_router_is_known_and_who_only_talks_is_not() {
     );
     assert_eq!(known(&harness), 0, "who claims the router's own address");
     harness.punts.clear();
-    assert_eq!(harness.receive(1, &request("10.0.1.1")), Verdict::Punted);
+    assert_eq!(harness.receive(1, &request("10.0.1.1")), ForwardingResult::Punted);
     assert_eq!(known(&harness), 1);
     assert_eq!(
         harness.punts.pop().map(|punt| punt.reason),
@@ -215,11 +218,17 @@ fn who_announces_itself_is_known_before_the_first_packet() {
     let own = "10.0.1.9";
     let gratuitous = frame([0xff; 6], mac(1), 0x0806, &arp(1, (mac(1), own), ([0; 6], own)));
     harness.receive(1, &gratuitous);
-    assert_eq!(harness.receive(0, &numbered(0)), Verdict::Forwarded { copies: 1 });
+    assert_eq!(
+        harness.receive(0, &numbered(0)),
+        ForwardingResult::Forwarded { copies: 1 }
+    );
     let advert = discovery(136, "2001:db8:1::9", "ff02::1", "2001:db8:1::9", mac(1));
     harness.receive(1, &frame([0x33, 0x33, 0, 0, 0, 1], mac(1), 0x86dd, &advert));
     let packet = to_router(0, 0x86dd, &udp6("2001:db8:0::9", "2001:db8:1::9", 64, 10));
-    assert_eq!(harness.receive(0, &packet), Verdict::Forwarded { copies: 1 });
+    assert_eq!(
+        harness.receive(0, &packet),
+        ForwardingResult::Forwarded { copies: 1 }
+    );
 }
 
 #[test]
@@ -239,7 +248,7 @@ fn a_neighbour_is_asked_again_before_it_is_forgotten() {
     assert_eq!(state(&harness), NeighbourState::Probe);
     assert_eq!(
         harness.receive(0, &numbered(0)),
-        Verdict::Forwarded { copies: 1 },
+        ForwardingResult::Forwarded { copies: 1 },
         "meanwhile it is believed in"
     );
     harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1"));
@@ -258,9 +267,15 @@ fn told_neighbours_are_not_asked() {
         mac: mac(8),
     }];
     let mut harness = Harness::new(&config);
-    assert_eq!(harness.receive(0, &numbered(0)), Verdict::Forwarded { copies: 1 });
+    assert_eq!(
+        harness.receive(0, &numbered(0)),
+        ForwardingResult::Forwarded { copies: 1 }
+    );
     harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1"));
-    assert_eq!(harness.receive(0, &numbered(1)), Verdict::Forwarded { copies: 1 });
+    assert_eq!(
+        harness.receive(0, &numbered(1)),
+        ForwardingResult::Forwarded { copies: 1 }
+    );
     harness.run();
     assert_eq!(harness.sent(1).len(), 2);
     assert!(
@@ -278,27 +293,30 @@ fn next_hops_of_routes_are_found_before_the_first_packet() {
     assert_eq!(harness.sent(1).len(), 1, "asked when the link came up");
     harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1"));
     let far = to_router(0, 0x0800, &udp4("10.0.0.9", "198.51.100.1", 64, 10));
-    assert_eq!(harness.receive(0, &far), Verdict::Forwarded { copies: 1 });
-    // The station behind a link that went down may be another when it comes back.
+    assert_eq!(
+        harness.receive(0, &far),
+        ForwardingResult::Forwarded { copies: 1 }
+    );
+    // After a link was down, another station may be connected.
     harness.set_link(1, false);
     harness.run();
     harness.clear_sent();
     harness.set_link(1, true);
     harness.run_for(MILLISECOND);
     assert_eq!(harness.sent(1).len(), 1, "asked anew");
-    assert_eq!(harness.receive(0, &far), Verdict::Held);
+    assert_eq!(harness.receive(0, &far), ForwardingResult::Held);
 }
 
 #[test]
 fn a_link_that_goes_down_takes_what_waits_with_it() {
     let mut harness = fresh(2);
-    (0..3).for_each(|n| assert_eq!(harness.receive(0, &numbered(n)), Verdict::Held));
+    (0..3).for_each(|n| assert_eq!(harness.receive(0, &numbered(n)), ForwardingResult::Held));
     harness.set_link(1, false);
-    assert_eq!(harness.switch().frames_held(), 0);
+    assert_eq!(harness.switch().held_frames(), 0);
     assert_eq!(harness.drops(0, DropReason::L3EgressLinkDown), 3);
     harness.run();
     for punt in std::mem::take(&mut harness.punts) {
-        xoff_dataplane::Store::release(harness.store_mut(), punt.frame);
+        xoff_dataplane::FrameStore::release(harness.store_mut(), punt.frame);
     }
     harness.assert_empty();
 }
@@ -309,8 +327,8 @@ fn a_packet_of_the_switch_waits_too() {
     let bytes = [&[0; 12][..], &[8, 0], &udp4("10.0.1.1", "10.0.1.9", 64, 20)].concat();
     let frame = harness.store_mut().insert(&bytes).expect("room");
     let taken =
-        harness.with(|now, switch, store, outputs| switch.originate(now, None, frame, store, outputs));
-    assert_eq!((taken, harness.switch().frames_held()), (Ok(()), 1));
+        harness.with(|now, switch, store, outputs| switch.originate_packet(now, None, frame, store, outputs));
+    assert_eq!((taken, harness.switch().held_frames()), (Ok(()), 1));
     harness.run_for(MILLISECOND);
     harness.clear_sent();
     harness.receive(1, &arp_reply(1, "10.0.1.9", "10.0.1.1"));
@@ -328,9 +346,9 @@ fn a_packet_of_the_switch_waits_too() {
         .insert(&[&bytes[..14], &udp4("10.0.1.1", "10.0.0.1", 64, 20)[..]].concat());
     let own = own.expect("room");
     let refused =
-        harness.with(|now, switch, store, outputs| switch.originate(now, None, own, store, outputs));
+        harness.with(|now, switch, store, outputs| switch.originate_packet(now, None, own, store, outputs));
     assert_eq!(refused, Err(own), "to itself");
-    xoff_dataplane::Store::release(harness.store_mut(), own);
+    xoff_dataplane::FrameStore::release(harness.store_mut(), own);
     harness.run();
     harness.assert_empty();
 }

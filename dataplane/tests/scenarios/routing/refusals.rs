@@ -1,6 +1,6 @@
-//! What a router does not forward: each for the reason that SAI has a name for.
+//! Packets that the router refuses, each with its SAI drop reason.
 
-use xoff_dataplane::{DropReason, PortId, PuntReason, Verdict};
+use xoff_dataplane::{DropReason, ForwardingResult, PortId, PuntReason};
 
 use super::harness;
 use crate::support::Harness;
@@ -8,20 +8,20 @@ use crate::support::config::{self, ROUTER};
 use crate::support::frames::{mac, tagged};
 use crate::support::packets::{frame, refresh_checksum, to_router, udp4, udp6};
 
-/// Sends `bytes` into port 0 and expects them dropped for `reason`, alone, and nothing to leave.
+/// Sends `bytes` to port 0 and expects one drop for `reason` and no sent frame.
 fn assert_dropped(harness: &mut Harness, bytes: &[u8], reason: DropReason) {
     let before = harness.counters(0);
     match harness.receive(0, bytes) {
-        Verdict::Dropped(drop) => assert_eq!((drop.reason, drop.port), (reason, PortId(0))),
+        ForwardingResult::Dropped(drop) => assert_eq!((drop.reason, drop.port), (reason, PortId(0))),
         other => panic!("{reason:?}: {other:?}"),
     }
     let after = harness.counters(0);
-    assert_eq!(after.dropped(), before.dropped() + 1, "{reason:?}");
+    assert_eq!(after.dropped_frames(), before.dropped_frames() + 1, "{reason:?}");
     assert_eq!(
         harness.drops(0, reason),
         before.drops[reason as usize].iter().sum::<u64>() + 1
     );
-    assert_eq!(harness.switch().frames_queued(), 0);
+    assert_eq!(harness.switch().queued_frames(), 0);
 }
 
 fn v4(src: &str, dst: &str) -> Vec<u8> {
@@ -80,7 +80,7 @@ fn headers_that_lie() {
     for bit in 0..160 {
         let mut bad = good.clone();
         bad[14 + bit / 8] ^= 1 << (bit % 8);
-        // Flipping a bit of the type of service moves the frame to another class: it is still a wrong checksum.
+        // A changed bit of the type of service moves the frame to another class. The checksum is still wrong.
         assert_dropped(&mut harness, &bad, DropReason::IpHeaderError);
     }
     let mut longer = good.clone();
@@ -155,7 +155,7 @@ fn no_route_and_no_way() {
         &[("192.0.2.0/24", xoff_dataplane::route::RouteTarget::Blackhole)],
     );
     let mut harness = Harness::new(&config);
-    harness.switch_mut().attach_cpu(true);
+    harness.switch_mut().set_cpu_attached(true);
     assert_dropped(
         &mut harness,
         &v4("10.0.0.9", "198.51.100.1"),
@@ -185,22 +185,25 @@ fn no_route_and_no_way() {
 #[test]
 fn the_last_hop() {
     let mut harness = harness(2);
-    harness.switch_mut().attach_cpu(true);
+    harness.switch_mut().set_cpu_attached(true);
     for (ttl, expected) in [(0, true), (1, true), (2, false)] {
         let four = to_router(0, 0x0800, &udp4("10.0.0.9", "10.0.1.9", ttl, 100));
         let six = to_router(0, 0x86dd, &udp6("2001:db8:0::9", "2001:db8:1::9", ttl, 100));
         for packet in [four, six] {
             if !expected {
-                assert_eq!(harness.receive(0, &packet), Verdict::Forwarded { copies: 1 });
+                assert_eq!(
+                    harness.receive(0, &packet),
+                    ForwardingResult::Forwarded { copies: 1 }
+                );
                 continue;
             }
             assert_dropped(&mut harness, &packet, DropReason::Ttl);
             let punt = harness.punts.pop().expect("the sender is told");
             assert_eq!(punt.reason, PuntReason::TimeExceeded);
             assert_eq!(harness.store().contents(punt.frame), packet, "as it came");
-            // What is for the router itself has arrived, whatever its hops.
+            // A packet to the router is accepted with any hop limit.
             let own = to_router(0, 0x0800, &udp4("10.0.0.9", "10.0.1.1", ttl, 100));
-            assert_eq!(harness.receive(0, &own), Verdict::Punted);
+            assert_eq!(harness.receive(0, &own), ForwardingResult::Punted);
             assert_eq!(
                 harness.punts.pop().map(|punt| punt.reason),
                 Some(PuntReason::Local)
@@ -214,13 +217,16 @@ fn too_long_for_the_way_out() {
     let mut config = config::routed(2);
     config.routing.interfaces[1].mtu = 1_500;
     let mut harness = Harness::new(&config);
-    harness.switch_mut().attach_cpu(true);
+    harness.switch_mut().set_cpu_attached(true);
     super::introduce(&mut harness, 1);
     let four = |payload| to_router(0, 0x0800, &udp4("10.0.0.9", "10.0.1.9", 64, payload));
     let six = |payload| to_router(0, 0x86dd, &udp6("2001:db8:0::9", "2001:db8:1::9", 64, payload));
     harness.punts.clear();
     for fits in [four(1_472), six(1_452)] {
-        assert_eq!(harness.receive(0, &fits), Verdict::Forwarded { copies: 1 });
+        assert_eq!(
+            harness.receive(0, &fits),
+            ForwardingResult::Forwarded { copies: 1 }
+        );
         harness.run_for(xoff_units::Picos::from_millis(1));
     }
     for long in [four(1_473), six(1_453)] {
@@ -249,7 +255,7 @@ fn errors_are_told_no_more_often_than_configured() {
     let mut config = config::routed(2);
     config.routing.icmp_errors_per_second = 10;
     let mut harness = Harness::new(&config);
-    harness.switch_mut().attach_cpu(true);
+    harness.switch_mut().set_cpu_attached(true);
     let lost = v4("10.0.0.9", "198.51.100.1");
     for second in 0..5_u64 {
         harness.run_until(xoff_units::Picos::from_millis(10_000 + 1_000 * second));
@@ -261,15 +267,15 @@ fn errors_are_told_no_more_often_than_configured() {
 
 #[test]
 fn a_loop_ends_by_ttl() {
-    // Two routers in one: what leaves port 1 comes back there, as from a neighbour that has the same default route.
+    // A frame that leaves port 1 arrives there again, as from a neighbour with the same default route.
     let mut harness = harness(2);
     let mut packet = v4("10.0.0.9", "203.0.113.1");
     let mut hops = 0;
     loop {
         harness.clear_sent();
         match harness.receive(1, &packet) {
-            Verdict::Forwarded { .. } => hops += 1,
-            Verdict::Dropped(drop) => {
+            ForwardingResult::Forwarded { .. } => hops += 1,
+            ForwardingResult::Dropped(drop) => {
                 assert_eq!(drop.reason, DropReason::Ttl);
                 break;
             }
@@ -293,10 +299,10 @@ fn without_anybody_behind_the_cpu_port_what_is_for_the_switch_is_dropped() {
         &v6("2001:db8:0::9", "fe80::1"),
         DropReason::DipLocal,
     );
-    harness.switch_mut().attach_cpu(true);
+    harness.switch_mut().set_cpu_attached(true);
     let mut taken = 0;
     for _ in 0..20_000 {
-        taken += usize::from(harness.receive(0, &v4("10.0.0.9", "10.0.0.1")) == Verdict::Punted);
+        taken += usize::from(harness.receive(0, &v4("10.0.0.9", "10.0.0.1")) == ForwardingResult::Punted);
     }
     assert_eq!(taken, harness.punts.len());
     assert!(taken < 20_000 && harness.drops(0, DropReason::CpuRate) == 20_000 - taken as u64);

@@ -1,8 +1,10 @@
-//! What is done about a storm, to the frame.
+//! Watchdog actions, to the frame.
 
-use xoff_dataplane::config::{BufferProfile, Threshold, TrimDscp, TrimQueue, TrimmingConfig, WatchdogAction};
+use xoff_dataplane::config::{
+    BufferProfile, BufferThreshold, TrimDscp, TrimQueue, TrimmingConfig, WatchdogAction,
+};
 use xoff_dataplane::{
-    DropReason, Picos, PortId, Store, StormCounters, SwitchEventKind, Verdict, WatchdogStatus,
+    DropReason, ForwardingResult, FrameStore, Picos, PortId, StormCounters, SwitchEventKind, WatchdogStatus,
 };
 use xoff_wire::{Ecn, Pfc};
 
@@ -15,7 +17,8 @@ use crate::support::{Harness, config};
 const WAITING: usize = 10;
 const OTHERS: u8 = 4;
 
-/// Frames wait for the queue that port 1's peer holds; it is found stormed. Returns when the last XOFF comes.
+/// Frames wait for the queue that the peer of port 1 pauses, until a storm is detected. Returns the time of
+/// the last XOFF.
 fn with_waiting(action: WatchdogAction, span: Picos) -> (Harness, Picos) {
     let mut harness = Harness::learnt(&watched(3, action));
     harness.receive(1, &pause(3, 0xffff));
@@ -25,7 +28,7 @@ fn with_waiting(action: WatchdogAction, span: Picos) -> (Harness, Picos) {
     (harness, end)
 }
 
-/// 100 frames each: to the queue, received in its group, and both for the other lossless class.
+/// 100 frames each: for the queue, for its group, and both for the other lossless class.
 fn cross_traffic(harness: &mut Harness) {
     for _ in 0..100 {
         harness.receive(0, &small(0, 1, QUEUE));
@@ -40,7 +43,7 @@ fn cross_traffic(harness: &mut Harness) {
 fn drop_drops_what_waits_what_comes_and_what_is_received_in_the_group() {
     let (mut harness, end) = with_waiting(WatchdogAction::Drop, ms(1_000));
     assert_eq!(
-        harness.switch().frames_queued(),
+        harness.switch().queued_frames(),
         0,
         "what waited is gone at the detection"
     );
@@ -54,11 +57,15 @@ fn drop_drops_what_waits_what_comes_and_what_is_received_in_the_group() {
         100 + WAITING as u64
     );
     assert_eq!(of(DropReason::WatchdogIngress)[usize::from(QUEUE)], 100);
-    assert_eq!(counters.dropped(), 200 + WAITING as u64, "and nothing else");
+    assert_eq!(
+        counters.dropped_frames(),
+        200 + WAITING as u64,
+        "and nothing else"
+    );
     assert_eq!(counters.rx_packets - before, 200);
     assert_eq!(counters.queues[3].watchdog_dropped_packets, 100 + WAITING as u64);
     assert_eq!(counters.pgs[3].watchdog_dropped_packets, 100);
-    // They are in SAI's counters, too.
+    // SAI's counters include these drops.
     assert_eq!(counters.queues[3].dropped_packets, 100 + WAITING as u64);
     assert_eq!(counters.pgs[3].dropped_packets, 100);
     assert_eq!(
@@ -105,7 +112,10 @@ fn forward_lets_go_what_waits_and_obeys_again_afterwards() {
     cross_traffic(&mut harness);
     assert_eq!(harness.sent(1).len(), WAITING + 200);
     assert_eq!(harness.data_sent(2).len(), 200);
-    assert_eq!((0..3).map(|p| harness.counters(p).dropped()).sum::<u64>(), 0);
+    assert_eq!(
+        (0..3).map(|p| harness.counters(p).dropped_frames()).sum::<u64>(),
+        0
+    );
     let storm = StormCounters {
         tx_packets: 100 + WAITING as u64,
         rx_packets: 100,
@@ -143,7 +153,7 @@ fn alert_tells_and_ends_with_its_condition() {
     harness.run_for(ms(1));
     harness.receive(1, &pause(3, 0xffff));
     harness.run_for(ms(200));
-    // Another pause is on, but it is young.
+    // A new pause has begun only recently.
     assert_eq!(restored(&harness, 1).len(), 1);
     assert!(restored(&harness, 1)[0].since(found) <= ms(200));
     assert_eq!(harness.sent(1).len(), 200 + WAITING, "nothing lost, nothing kept");
@@ -165,24 +175,27 @@ fn copies_of_floods_and_frames_for_any_member_are_dropped_at_the_queue() {
     let (mut harness, _) = with_waiting(WatchdogAction::Drop, ms(1_000));
     let mut flooded = small(0, 1, QUEUE);
     flooded[..6].copy_from_slice(&[0xff; 6]);
-    assert_eq!(harness.receive(0, &flooded), Verdict::Forwarded { copies: 1 });
+    assert_eq!(
+        harness.receive(0, &flooded),
+        ForwardingResult::Forwarded { copies: 1 }
+    );
     assert_eq!(stats(&harness, 1).total.tx_dropped_packets, WAITING as u64 + 1);
     flooded[6..12].copy_from_slice(&mac(1));
     assert!(
-        matches!(harness.receive(1, &flooded), Verdict::Dropped(d) if d.reason == DropReason::WatchdogIngress)
+        matches!(harness.receive(1, &flooded), ForwardingResult::Dropped(d) if d.reason == DropReason::WatchdogIngress)
     );
     assert_eq!(
         stats(&harness, 1).total.rx_dropped_packets,
         1,
         "once, not per copy"
     );
-    // A frame of the switch's own is given back.
+    // The switch's own frame is returned.
     let own = harness
         .store_mut()
         .insert(&ethernet([0xff; 6], [2, 0xff, 0, 0, 1, 1], 60))
         .unwrap();
-    let sent =
-        harness.with(|now, switch, store, outputs| switch.inject(now, PortId(1), QUEUE, own, store, outputs));
+    let sent = harness
+        .with(|now, switch, store, outputs| switch.inject_frame(now, PortId(1), QUEUE, own, store, outputs));
     assert_eq!(sent, Err(own));
     harness.store_mut().release(own);
     harness.run();
@@ -194,10 +207,10 @@ fn senders_that_waited_for_the_queue_go_on_at_the_detection() {
     let mut harness = Harness::learnt(&watched(3, WatchdogAction::Drop));
     harness.receive(1, &pause(3, 0xffff));
     harness.receive_many(2_060, 0, &small(0, 1, QUEUE));
-    assert_eq!(harness.switch().xoff(PortId(0)), 1 << 3);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
     stormed(&mut harness, ms(700));
     let found = detected(&harness, 1)[0];
-    assert_eq!(harness.switch().xoff(PortId(0)), 0);
+    assert_eq!(harness.switch().xoff_groups(PortId(0)), 0);
     let (at, last) = *harness.pfc_sent(0).last().unwrap();
     assert_eq!((at, last), (found, xon(3)));
     harness.run();
@@ -209,7 +222,7 @@ fn a_group_that_drops_asks_for_nothing_and_is_heard_again_after_the_storm() {
     let mut harness = Harness::learnt(&watched(3, WatchdogAction::Drop));
     harness.set_queue_enabled(2, QUEUE, false);
     harness.receive_many(2_060, 1, &small(1, 2, QUEUE)); // the group of the stormed port's own frames
-    assert_eq!(harness.switch().xoff(PortId(1)), 1 << 3);
+    assert_eq!(harness.switch().xoff_groups(PortId(1)), 1 << 3);
     let end = stormed(&mut harness, ms(700));
     let found = detected(&harness, 1)[0];
     assert_eq!(*harness.pfc_sent(1).last().unwrap(), (found, xon(3)));
@@ -256,7 +269,7 @@ fn queues_and_groups_follow_the_maps_of_priorities() {
     assert_eq!(harness.switch().stormed_queues(PortId(1)), 1 << 5);
     assert!(harness.switch().watchdog_stats(queue(1)).is_none());
     let dropped = |verdict| match verdict {
-        Verdict::Dropped(drop) => Some(drop.reason),
+        ForwardingResult::Dropped(drop) => Some(drop.reason),
         _ => None,
     };
     let to = |n| small(0, 1, n);
@@ -279,7 +292,7 @@ fn queues_and_groups_follow_the_maps_of_priorities() {
 #[test]
 fn pauses_are_counted_and_remembered_whatever_the_action_masks() {
     let (mut harness, _) = with_waiting(WatchdogAction::Drop, ms(1_000));
-    let (before, held) = (harness.counters(1), harness.switch().paused(PortId(1)));
+    let (before, held) = (harness.counters(1), harness.switch().paused_priorities(PortId(1)));
     assert_eq!(held, 1 << 3, "the peer holds it, obeyed or not");
     harness.run_for(ms(160));
     let after = harness.counters(1);
@@ -300,7 +313,7 @@ fn a_frame_in_flight_completes_and_a_drop_costs_no_random_number() {
     for _ in 0..50 {
         assert!(matches!(
             harness.receive(0, &udp(0, 1, QUEUE, Ecn::Ect0, 1_000)),
-            Verdict::Dropped(_)
+            ForwardingResult::Dropped(_)
         ));
     }
     assert_eq!(harness.counters(1).ecn_marked, marked);
@@ -308,7 +321,7 @@ fn a_frame_in_flight_completes_and_a_drop_costs_no_random_number() {
     assert_eq!(stats(&harness, 1).last.tx_dropped_packets, 50);
 }
 
-/// A router between port 0 and the station behind port 1, as [`watched`].
+/// A router between port 0 and the station at port 1, with the watchdog of [`watched`].
 fn router() -> Harness {
     let mut config = config::routed(2);
     let watched = watched(2, WatchdogAction::Drop);
@@ -330,7 +343,7 @@ fn routed_frames_and_those_that_waited_for_a_neighbour_are_dropped_too() {
     for _ in 0..3 {
         assert_eq!(
             harness.receive(0, &routed),
-            Verdict::Held,
+            ForwardingResult::Held,
             "nobody knows the neighbour"
         );
     }
@@ -338,11 +351,14 @@ fn routed_frames_and_those_that_waited_for_a_neighbour_are_dropped_too() {
     harness.receive(1, &frame(ROUTER, mac(1), 0x0806, &answer));
     assert_eq!(harness.drops(1, DropReason::WatchdogEgress), 3);
     assert!(
-        matches!(harness.receive(0, &routed), Verdict::Dropped(d) if d.reason == DropReason::WatchdogEgress)
+        matches!(harness.receive(0, &routed), ForwardingResult::Dropped(d) if d.reason == DropReason::WatchdogEgress)
     );
     assert_eq!(stats(&harness, 1).last.tx_dropped_packets, 4);
     harness.run_until(end + ms(600));
-    assert_eq!(harness.receive(0, &routed), Verdict::Forwarded { copies: 1 });
+    assert_eq!(
+        harness.receive(0, &routed),
+        ForwardingResult::Forwarded { copies: 1 }
+    );
     harness.run();
     harness.assert_empty();
 }
@@ -353,7 +369,7 @@ fn trimmed_frames_that_wait_when_a_storm_is_found_are_dropped_trimmed_frames() {
     let mut setup = watched(2, WatchdogAction::Drop);
     setup.profiles.push(BufferProfile {
         name: "trims".into(),
-        threshold: Threshold::Static(full_cells * u64::from(config::CELL)),
+        threshold: BufferThreshold::Static(full_cells * u64::from(config::CELL)),
         trim: true,
         ..setup.profiles[config::EGRESS_LOSSY].clone()
     });
@@ -385,5 +401,5 @@ fn trimmed_frames_that_wait_when_a_storm_is_found_are_dropped_trimmed_frames() {
         counters.queues[usize::from(QUEUE)].watchdog_dropped_packets,
         trimmed
     );
-    assert_eq!(harness.switch().frames_queued(), 0);
+    assert_eq!(harness.switch().queued_frames(), 0);
 }

@@ -1,15 +1,15 @@
-//! The big red switch: every watched queue drops.
+//! The big red switch: every watched queue drops its frames.
 
 use xoff_dataplane::config::WatchdogAction;
-use xoff_dataplane::{DropReason, PortId, SwitchEventKind, Verdict, WatchdogStatus};
+use xoff_dataplane::{DropReason, ForwardingResult, PortId, SwitchEventKind, WatchdogStatus};
 
 use super::{QUEUE, detected, ms, pause, restored, stats, storm, stormed, watched};
 use crate::support::Harness;
 use crate::support::frames::small;
 
-fn dropped(verdict: Verdict) -> Option<DropReason> {
+fn dropped(verdict: ForwardingResult) -> Option<DropReason> {
     match verdict {
-        Verdict::Dropped(drop) => Some(drop.reason),
+        ForwardingResult::Dropped(drop) => Some(drop.reason),
         _ => None,
     }
 }
@@ -85,7 +85,7 @@ fn it_closes_storms_and_they_do_not_come_back_by_themselves() {
     harness.apply(&config);
     let off = harness.now();
     assert_eq!(harness.switch().stormed_queues(PortId(1)), 0);
-    // The peer is still at it: found again, a whole detection time later.
+    // The peer still pauses. A storm is detected again after a full detection time.
     harness.run_until(end);
     let again = detected(&harness, 1)[1];
     assert!(

@@ -1,7 +1,7 @@
-//! New configurations and links that change under a storm.
+//! New configurations and link changes during a storm.
 
 use xoff_dataplane::config::{WatchdogAction, WatchdogRule};
-use xoff_dataplane::{DropReason, PortId, Verdict};
+use xoff_dataplane::{DropReason, ForwardingResult, PortId};
 
 use super::{QUEUE, detected, ms, pause, restored, stats, storm, stormed, watched};
 use crate::support::Harness;
@@ -31,10 +31,10 @@ fn a_storm_goes_on_under_another_action() {
     harness.apply(&config);
     assert!(matches!(
         harness.receive(0, &small(0, 1, QUEUE)),
-        Verdict::Dropped(_)
+        ForwardingResult::Dropped(_)
     ));
     assert!(
-        matches!(harness.receive(1, &small(1, 2, QUEUE)), Verdict::Dropped(d) if d.reason == DropReason::WatchdogIngress)
+        matches!(harness.receive(1, &small(1, 2, QUEUE)), ForwardingResult::Dropped(d) if d.reason == DropReason::WatchdogIngress)
     );
 
     set_action(&mut config, WatchdogAction::Alert);
@@ -72,7 +72,7 @@ fn a_watchdog_that_is_removed_leaves_nothing_behind() {
     assert!(harness.sent(1).is_empty(), "and the pause is obeyed");
     harness.run_until(end);
     assert_eq!(detected(&harness, 1).len(), 1, "nobody looks");
-    // Watched again in mid-pause: judged from then on, with its account kept.
+    // Watched again during a pause: the pause counts from now on, and the statistics are kept.
     storm(&mut harness, 1, 3, end, end + ms(1_000));
     harness.apply(&config);
     let since = harness.now();
@@ -125,7 +125,7 @@ fn other_times_hold_from_the_next_poll_on() {
         "the pause was on since 205 ms"
     );
     assert!(restored(&harness, 1).is_empty());
-    // A restoration time that comes late finds a peer that has long been quiet.
+    // The restoration time is set later, when the peer has already been quiet for long.
     config.ports[1].watchdog.as_mut().unwrap().restoration = Some(ms(500));
     harness.apply(&config);
     harness.run();
@@ -169,7 +169,7 @@ fn an_unchanged_configuration_disturbs_no_detection_and_loses_nothing() {
     harness.run();
     assert_eq!(detected(&harness, 1), [ms(600)]);
     assert_eq!(restored(&harness, 1).len(), 1);
-    assert_eq!(harness.counters(1).dropped(), 0);
+    assert_eq!(harness.counters(1).dropped_frames(), 0);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn a_peer_that_is_still_at_it_after_the_flap_is_found_after_a_whole_detection_ti
     let again = detected(&harness, 1)[1].since(up);
     assert!(again >= ms(400) && again < ms(616), "{again:?}");
     assert_eq!(stats(&harness, 1).storms_restored, 1);
-    // Shutting the port down ends it just so.
+    // Shutting down the port ends the storm in the same way.
     config.ports[1].admin_up = false;
     harness.apply(&config);
     assert_eq!(stats(&harness, 1).storms_restored, 2);

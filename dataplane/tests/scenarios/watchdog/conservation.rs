@@ -1,4 +1,4 @@
-//! Random storms, traffic, links and configurations: what comes in goes out, is dropped and counted, or waits.
+//! Conservation with random storms, traffic, links and configurations.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -25,7 +25,7 @@ impl Dice {
     }
 }
 
-/// Times of a few milliseconds, so that storms come and go in one run; some queues watched.
+/// Times of a few milliseconds, so that one run has many storms. Some queues are watched.
 fn random_config(dice: &mut Dice) -> SwitchConfig {
     let mut config = watched(usize::from(PORTS), WatchdogAction::Drop);
     config.pools[0].size_bytes = 700 * 256;
@@ -63,7 +63,7 @@ fn disturb(dice: &mut Dice, harness: &mut Harness) {
             harness.receive_pfc(port, dice.below(256) as u8, [0; 8]);
         }
         _ => {
-            // Up to 10 ms: longer than the detection time.
+            // Up to 10 ms, longer than the detection time.
             let quanta = std::array::from_fn(|_| dice.below(20_000) as u16);
             harness.receive_pfc(port, dice.below(256) as u8, quanta);
         }
@@ -74,7 +74,7 @@ fn sum(harness: &Harness, of: impl Fn(&PortCounters) -> u64) -> u64 {
     (0..PORTS).map(|port| of(&harness.counters(port))).sum()
 }
 
-/// Counters of queues and groups and the accounts of storms agree with the drops.
+/// The counters of queues and groups and the storm statistics agree with the drops.
 fn accounts_agree(harness: &Harness) {
     for port in 0..PORTS {
         let c = harness.counters(port);
@@ -93,7 +93,7 @@ fn accounts_agree(harness: &Harness) {
                 harness.switch().stormed_queues(PortId(port)) >> n & 1 == 1,
                 stormed
             );
-            // Drops of the watchdog happen in storms only, so the account has them all.
+            // The watchdog drops only during storms, so the statistics include all of these drops.
             let dropped = c.queues[usize::from(n)].watchdog_dropped_packets;
             assert!(
                 stats.total.tx_dropped_packets >= dropped,
@@ -113,7 +113,7 @@ fn run(seed: u64, steps: usize) -> Harness {
             disturb(&mut dice, &mut harness);
         }
         let from = dice.port();
-        // Now and then to nobody that is known: it floods.
+        // Some destinations are unknown, so these frames are flooded.
         let to = match dice.below(50) {
             0 => 99,
             _ => dice.port() as u8,
@@ -123,7 +123,7 @@ fn run(seed: u64, steps: usize) -> Harness {
         harness.receive(from, &udp(from as u8, to, class, Ecn::NotEct, len));
         harness.run_for(Picos::from_nanos(dice.below(9_000)));
         if step % 128 == 0 {
-            harness.switch().check();
+            harness.switch().assert_consistent();
             accounts_agree(&harness);
         }
     }
@@ -163,7 +163,7 @@ fn nothing_is_lost_without_a_count_whatever_the_watchdog_does() {
     assert!(by_reason.iter().all(|count| *count > 500), "{by_reason:?}");
 }
 
-/// As above with known destinations only, so that frames can be counted.
+/// As above, with known destinations only, so that frames can be counted.
 #[test]
 fn received_is_sent_and_dropped_and_queued() {
     let mut dice = Dice(Xoshiro256PlusPlus::seed_from_u64(17));
@@ -203,11 +203,11 @@ fn received_is_sent_and_dropped_and_queued() {
         harness.receive(from, &frame);
         harness.run_for(Picos::from_nanos(dice.below(9_000)));
         if step % 100 == 0 {
-            let gone = sum(&harness, |c| c.tx_packets) + sum(&harness, PortCounters::dropped);
+            let gone = sum(&harness, |c| c.tx_packets) + sum(&harness, PortCounters::dropped_frames);
             let received = sum(&harness, |c| c.rx_packets) + copies;
             assert_eq!(
                 received,
-                gone + harness.switch().frames_queued() as u64,
+                gone + harness.switch().queued_frames() as u64,
                 "step {step}"
             );
         }

@@ -1,4 +1,4 @@
-//! Who is hurt by a storm: nobody who shares neither the queue nor its group.
+//! Isolation: a storm affects only flows that share its queue or its priority group.
 
 use xoff_dataplane::config::WatchdogAction;
 use xoff_dataplane::{DropReason, Picos};
@@ -10,21 +10,21 @@ use crate::support::frames::udp;
 use crate::support::sender::{Flow, Sender};
 use crate::support::{Harness, Sent};
 
-/// 1000 octets every 50 us: 17 % of a link.
+/// 1000 bytes every 50 us: 17 % of a link.
 const INTERVAL: Picos = Picos::from_micros(50);
 
 fn flow(from: u8, to: u8, class: u8, until: Picos) -> Flow {
     Flow::new(class, udp(from, to, class, Ecn::NotEct, 1_000), INTERVAL, until)
 }
 
-/// What arrived of a flow within a span.
+/// The arrivals of a flow within a time span.
 fn of(sent: &[Sent], from: u8, class: u8) -> Vec<Picos> {
     let is = |s: &&Sent| s.bytes[11] == from && s.bytes[15] >> 2 == class && s.pfc().is_none();
     sent.iter().filter(is).map(|s| s.start).collect()
 }
 
-/// Port 1 is stormed on priority 3. Port 0 sends to it, and by the same group to port 2, and by another group to port 2;
-/// port 3 sends to port 2 in the stormed class, and to port 1 in another.
+/// Port 1 has a storm on priority 3. Port 0 sends to port 1, and to port 2 by the same and by another group.
+/// Port 3 sends to port 2 in the class of the storm, and to port 1 in another class.
 #[test]
 fn only_who_shares_the_queue_or_its_ingress_group_notices() {
     for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
@@ -42,7 +42,7 @@ fn only_who_shares_the_queue_or_its_ingress_group_notices() {
         harness.run_until(until);
         let found = detected(&harness, 1)[0];
 
-        // Whoever shares nothing has not lost a frame, nor been held for longer than the others' frames take.
+        // Flows that share nothing lose no frame and wait no longer than for other frames.
         for (port, from, class) in [(2, 0, 4), (2, 3, QUEUE), (1, 3, 4)] {
             let times = of(harness.sent(port), from, class);
             let longest = times.windows(2).map(|pair| pair[1].since(pair[0])).max();
@@ -57,7 +57,7 @@ fn only_who_shares_the_queue_or_its_ingress_group_notices() {
                 assert!((198..=202).contains(&count), "{count} in 10 ms");
             }
         }
-        // Who shares the group waited for the queue, and is back at once.
+        // Flows that share the group waited for the queue and recover at once.
         let shared = of(harness.sent(2), 0, QUEUE);
         let gap = shared
             .windows(2)
@@ -74,7 +74,7 @@ fn only_who_shares_the_queue_or_its_ingress_group_notices() {
 
         harness.run();
         harness.assert_empty();
-        let lost = |port| harness.counters(port).dropped();
+        let lost = |port| harness.counters(port).dropped_frames();
         assert_eq!(lost(0) + lost(2) + lost(3), 0);
         let dropped = harness.drops(1, DropReason::WatchdogEgress);
         assert_eq!(lost(1), dropped);

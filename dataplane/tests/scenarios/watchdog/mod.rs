@@ -1,4 +1,4 @@
-//! The PFC watchdog, in virtual time.
+//! The PFC watchdog in virtual time.
 
 mod actions;
 mod big_red_switch;
@@ -16,9 +16,9 @@ use xoff_wire::{MacControl, Pfc};
 use crate::support::frames::mac;
 use crate::support::{Harness, config};
 
-/// At 1 Gb/s a full pause lasts 33.55 ms; a storm repeats it this often.
+/// Interval of pauses in a storm. At 1 Gb/s, a full pause lasts 33.55 ms.
 const REPEAT: Picos = Picos::from_millis(16);
-/// The queue of the storms in most tests.
+/// The queue of the storm in most tests.
 const QUEUE: u8 = 3;
 
 const fn ms(n: u64) -> Picos {
@@ -59,8 +59,8 @@ fn pause(priority: usize, quanta: u16) -> Vec<u8> {
     MacControl::Pfc(pfc).to_frame(mac(0xee)).to_vec()
 }
 
-/// The station behind `port` holds `priority` from `from` on, with full pauses, the last one at `until` at the latest. Returns
-/// when that is.
+/// The station at `port` pauses `priority` from `from` on with full pauses, the last one not after `until`.
+/// Returns the time of the last pause.
 fn storm(harness: &mut Harness, port: u16, priority: usize, from: Picos, until: Picos) -> Picos {
     let mut at = from;
     loop {
@@ -72,7 +72,7 @@ fn storm(harness: &mut Harness, port: u16, priority: usize, from: Picos, until: 
     }
 }
 
-/// A storm of [`QUEUE`] of port 1 that begins now and lasts for `span`, played until it is detected.
+/// Starts a storm of [`QUEUE`] at port 1 for `span` and runs until it is detected.
 fn stormed(harness: &mut Harness, span: Picos) -> Picos {
     let (now, told) = (harness.now(), harness.told.len());
     let end = storm(harness, 1, usize::from(QUEUE), now, now + span);
@@ -94,7 +94,7 @@ fn stats(harness: &Harness, port: u16) -> WatchdogStats {
         .expect("the queue is watched")
 }
 
-/// When storms of a port's [`QUEUE`] were detected and restored.
+/// Times at which storms of a port's [`QUEUE`] were detected and restored.
 fn detected(harness: &Harness, port: u16) -> Vec<Picos> {
     let of = |kind| matches!(kind, SwitchEventKind::StormDetected { queue: q, .. } if q == queue(port));
     times(harness, of)

@@ -1,4 +1,4 @@
-//! What counts as a storm of an empty queue, by platform; and of one in which something waits, for all alike.
+//! Storm rules: for empty queues by platform, and for queues with waiting frames.
 
 use xoff_dataplane::config::{PauseModel, WatchdogAction, WatchdogRule};
 use xoff_dataplane::{LinkTiming, Picos};
@@ -13,7 +13,7 @@ fn harness(rule: WatchdogRule) -> Harness {
     Harness::learnt(&config)
 }
 
-/// Pauses of `on`, then nothing for `off`, `count` times from now on.
+/// Pauses of length `on` with gaps of `off`, `count` times.
 fn flapping(harness: &mut Harness, on: Picos, off: Picos, count: u64) {
     for n in 0..count {
         let from = harness.now() + Picos((on + off).0 * n);
@@ -98,7 +98,7 @@ fn frames_that_pass_between_pauses_are_progress() {
 
 #[test]
 fn a_pause_that_nobody_repeats_is_no_storm_of_an_empty_queue() {
-    // 10 Mb/s: one full pause lasts 3.36 s.
+    // At 10 Mb/s, one full pause lasts 3.36 s.
     let mut config = watched(2, WatchdogAction::Drop);
     config.ports[1].link = LinkTiming::ethernet(10);
     for waits in [false, true] {
@@ -109,7 +109,8 @@ fn a_pause_that_nobody_repeats_is_no_storm_of_an_empty_queue() {
             harness.receive(0, &small(0, 1, QUEUE));
         }
         harness.run_until(ms(3_000));
-        // A storm with something waiting may be found more than once: restoration looks at XOFF frames alone.
+        // A storm with waiting frames may be detected more than once, because restoration counts XOFF frames
+        // only.
         assert_eq!(
             detected(&harness, 1).first().copied(),
             waits.then_some(ms(800)),

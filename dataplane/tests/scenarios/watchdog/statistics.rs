@@ -1,4 +1,4 @@
-//! Accounts of storms, and the history of pauses.
+//! Storm statistics and the pause history.
 
 use xoff_dataplane::config::WatchdogAction;
 use xoff_dataplane::pfc::PauseHistory;

@@ -1,4 +1,4 @@
-//! When storms are detected and restored, and what is none.
+//! Times of storm detection and restoration, and cases without a storm.
 
 use xoff_dataplane::config::WatchdogAction;
 use xoff_dataplane::{LinkTiming, Picos, PortId};
@@ -7,7 +7,7 @@ use super::{QUEUE, detected, ms, pause, queue, restored, stats, storm, stormed, 
 use crate::support::Harness;
 use crate::support::frames::small;
 
-/// Reproducible phases: a multiplicative generator (Lehmer), below 400 ms.
+/// Reproducible phases below 400 ms, from a multiplicative generator (Lehmer).
 fn phases() -> impl Iterator<Item = Picos> {
     let step = |seed: &u64| Some(seed * 48_271 % 2_147_483_647);
     let seeds = core::iter::successors(Some(2_025), step);
@@ -63,7 +63,7 @@ fn polls_lie_on_the_grid_and_a_pause_that_begins_on_it_is_found_after_exactly_it
 fn storms_below_the_detection_time_are_none() {
     let mut harness = Harness::learnt(&watched(2, WatchdogAction::Drop));
     for burst in 0..15 {
-        // Half a poll, and half the detection time.
+        // Half a poll interval, and half the detection time.
         let span = [ms(100), ms(200)][burst % 2];
         let from = harness.now();
         harness.receive(0, &small(0, 1, QUEUE));
@@ -119,7 +119,7 @@ fn xon_and_empty_vectors_are_never_a_storm() {
     harness.run();
     assert!(harness.told.is_empty());
     assert_eq!(harness.sent(1).len(), 1);
-    assert_eq!(harness.counters(1).dropped(), 0);
+    assert_eq!(harness.counters(1).dropped_frames(), 0);
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn an_idle_switch_asks_for_no_poll() {
 
 #[test]
 fn what_is_left_of_a_pause_is_obeyed_after_the_storm() {
-    // At 100 Mb/s a full pause lasts 335 ms.
+    // At 100 Mb/s, a full pause lasts 335 ms.
     let mut config = timed(2, WatchdogAction::Forward, ms(200), ms(100));
     config.ports[1].link = LinkTiming::ethernet(100);
     config.ports[1].watchdog.as_mut().unwrap().restoration = Some(ms(100));
@@ -186,7 +186,7 @@ fn what_is_left_of_a_pause_is_obeyed_after_the_storm() {
     harness.receive(0, &small(0, 1, QUEUE));
     assert!(harness.sent(1).is_empty(), "paused again");
     harness.run();
-    // Judged from the restoration on: another 200 ms, and then the rest of the pause is not obeyed.
+    // The pause counts from the restoration on. After 200 ms, the queue ignores the rest of it.
     assert_eq!(detected(&harness, 1), [ms(300), ms(800)]);
     assert_eq!(harness.sent(1)[0].start, ms(800));
     assert_eq!(stats(&harness, 1).storms_restored, 2);

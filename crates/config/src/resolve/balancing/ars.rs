@@ -11,7 +11,8 @@
 use std::net::IpAddr;
 
 use xoff_dataplane::config::{
-    LagConfig, LoadConfig, Measure, NextHopBalancing, Pick, PortBalancing, SchemeConfig, SchemeKind,
+    LagConfig, LoadConfig, LoadMeasure, MemberSelection, NextHopBalancing, PortBalancing, SchemeConfig,
+    SchemeKind,
 };
 use xoff_units::Picos;
 
@@ -161,10 +162,12 @@ fn scheme_of_object(context: &mut ResolveContext<'_>, name: &str) -> SchemeConfi
         context.warn_entry(OBJECT, name, text);
     }
     let kind = match per_packet {
-        true => SchemeKind::PerPacket { pick: Pick::Quality },
+        true => SchemeKind::PerPacket {
+            pick: MemberSelection::Quality,
+        },
         false => SchemeKind::Flowlet {
             idle: Picos::from_micros(idle),
-            pick: Pick::Quality,
+            pick: MemberSelection::Quality,
             rebalance: None,
         },
     };
@@ -303,7 +306,12 @@ pub(super) fn apply_profile_to_load(context: &mut ResolveContext<'_>, mut load: 
 }
 
 /// Applies the weight and the limits of one measure.
-fn apply_measure_fields(context: &mut ResolveContext<'_>, profile: &str, name: &str, measure: &mut Measure) {
+fn apply_measure_fields(
+    context: &mut ResolveContext<'_>,
+    profile: &str,
+    name: &str,
+    measure: &mut LoadMeasure,
+) {
     let number = |field: &str| context.number(PROFILE, profile, &format!("{name}_load_{field}"));
     if let Some(weight) = number("weight") {
         measure.weight = weight as u32;

@@ -1,6 +1,6 @@
 //! `XOFF_LB_LOAD`: measurement of the load of ports.
 
-use xoff_dataplane::config::{LoadConfig, Measure};
+use xoff_dataplane::config::{LoadConfig, LoadMeasure};
 use xoff_units::Picos;
 
 use super::super::context::ResolveContext;
@@ -50,7 +50,7 @@ pub(super) fn check_weights(context: &mut ResolveContext<'_>, load: &LoadConfig,
 }
 
 /// Applies the weight and the limits of one measure.
-fn apply_measure_fields(context: &mut ResolveContext<'_>, name: &str, measure: &mut Measure) {
+fn apply_measure_fields(context: &mut ResolveContext<'_>, name: &str, measure: &mut LoadMeasure) {
     let number = |field: &str| context.number(TABLE, LB_GLOBAL, &format!("{name}_{field}"));
     let (weight, min, max) = (number("weight"), number("min"), number("max"));
     measure.weight = weight.map_or(measure.weight, |weight| weight as u32);

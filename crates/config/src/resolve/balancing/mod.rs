@@ -6,7 +6,7 @@ mod schemes;
 mod tags;
 
 use xoff_dataplane::config::{
-    AdvertiseConfig, BalancingConfig, LagConfig, LoadConfig, Pick, SchemeConfig, SchemeKind,
+    AdvertiseConfig, BalancingConfig, LagConfig, LoadConfig, MemberSelection, SchemeConfig, SchemeKind,
 };
 use xoff_dataplane::route::RouteTag;
 use xoff_units::Picos;
@@ -183,5 +183,5 @@ fn uses_remote_load(scheme: &SchemeConfig) -> bool {
         }
         _ => return false,
     };
-    matches!(pick, Pick::Global { .. } | Pick::PathLoad)
+    matches!(pick, MemberSelection::Global { .. } | MemberSelection::PathLoad)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use xoff_dataplane::config::{HashFields, Pick, Rebalance, SchemeConfig, SchemeKind};
+use xoff_dataplane::config::{HashFields, MemberSelection, RebalanceRule, SchemeConfig, SchemeKind};
 use xoff_units::Picos;
 
 use super::super::context::ResolveContext;
@@ -126,13 +126,15 @@ fn apply_parameters(kind: &mut SchemeKind, number: impl Fn(&str) -> Option<u64>)
             rebalance,
         } => {
             set_idle_time(idle, number("idle_time"));
-            if let (Pick::Global { remote_percent }, Some(percent)) = (pick, number("remote_weight")) {
+            if let (MemberSelection::Global { remote_percent }, Some(percent)) =
+                (pick, number("remote_weight"))
+            {
                 *remote_percent = percent as u8;
             }
             let percent = number("probability").unwrap_or(PROBABILITY_PERCENT);
             *rebalance = number("quality_delta")
                 .filter(|delta| *delta > 0)
-                .map(|delta| Rebalance {
+                .map(|delta| RebalanceRule {
                     quality_delta: delta as u8,
                     probability: ((percent << 32) / 100).min(u64::from(u32::MAX)) as u32,
                 });

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 use smoltcp::wire::{Icmpv4Packet, Icmpv6Packet, IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
-use xoff_dataplane::config::{Attachment, InterfaceConfig, RoutingConfig};
+use xoff_dataplane::config::{InterfaceAttachment, InterfaceConfig, RoutingConfig};
 use xoff_dataplane::ids::InterfaceId;
 use xoff_dataplane::{Picos, PuntReason};
 
@@ -24,7 +24,13 @@ const LOOPBACK: InterfaceId = InterfaceId(2);
 const UNNUMBERED: InterfaceId = InterfaceId(3);
 const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
 
-fn interface(name: &str, attachment: Attachment, mac: u8, mtu: u32, addresses: &[&str]) -> InterfaceConfig {
+fn interface(
+    name: &str,
+    attachment: InterfaceAttachment,
+    mac: u8,
+    mtu: u32,
+    addresses: &[&str],
+) -> InterfaceConfig {
     InterfaceConfig {
         name: name.to_owned(),
         attachment,
@@ -44,16 +50,22 @@ fn config() -> RoutingConfig {
     ];
     RoutingConfig {
         interfaces: vec![
-            interface("Ethernet0", Attachment::Port(0), 0xa0, 9_100, &port),
-            interface("Vlan100", Attachment::Vlan(100), 0xa1, 1_500, &vlan),
+            interface("Ethernet0", InterfaceAttachment::Port(0), 0xa0, 9_100, &port),
+            interface("Vlan100", InterfaceAttachment::Vlan(100), 0xa1, 1_500, &vlan),
             interface(
                 "Loopback0",
-                Attachment::Loopback,
+                InterfaceAttachment::Loopback,
                 0xa2,
                 9_216,
                 &["10.255.0.1/32", "2001:db8:ff::1/128"],
             ),
-            interface("Ethernet8", Attachment::Port(8), 0xa3, 1_500, &["fe80::a3/64"]),
+            interface(
+                "Ethernet8",
+                InterfaceAttachment::Port(8),
+                0xa3,
+                1_500,
+                &["fe80::a3/64"],
+            ),
         ],
         fib: Arc::default(),
         ..RoutingConfig::default()

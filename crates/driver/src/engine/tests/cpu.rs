@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smoltcp::wire::{Icmpv4Message, Icmpv4Packet, Ipv4Packet};
-use xoff_dataplane::config::{Attachment, InterfaceConfig};
+use xoff_dataplane::config::{InterfaceAttachment, InterfaceConfig};
 use xoff_dataplane::ids::InterfaceId;
 use xoff_dataplane::route::{Fib, Route, RouteTag, RouteTarget};
 
@@ -16,7 +16,7 @@ const HOST: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
 /// Both ports are router interfaces: 10.0.0.1/24 and 10.0.1.1/24.
 fn routed() -> SwitchConfig {
     let mut config = config();
-    config.bridging = Bridging::Vlans(Vec::new());
+    config.bridging = BridgingConfig::Vlans(Vec::new());
     let mut routes = Vec::new();
     for n in 0..2 {
         let address: ipnet::IpNet = format!("10.0.{n}.1/24").parse().unwrap();
@@ -29,7 +29,7 @@ fn routed() -> SwitchConfig {
         routes.push(route(address.trunc(), RouteTarget::Connected(InterfaceId(n))));
         config.routing.interfaces.push(InterfaceConfig {
             name: format!("Ethernet{n}"),
-            attachment: Attachment::Port(n),
+            attachment: InterfaceAttachment::Port(n),
             mac: ROUTER,
             mtu: 1_500,
             addresses: vec![address],
@@ -57,7 +57,7 @@ impl Routed {
     /// What leaves by the host's port within a millisecond of a frame's arrival, and by the other one.
     fn ask(&mut self, bytes: &[u8]) -> [Vec<Vec<u8>>; 2] {
         let frame = self.bench.store.insert(bytes).unwrap();
-        let arrival = Arrival {
+        let arrival = ReceivedFrame {
             frame,
             frame_len: bytes.len() as u32,
             parsed: parse(bytes),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use ipnet::Ipv4Net;
 use xoff_dataplane::config::{
-    Bridging, PortWatchdog, RoutingConfig, Schedule, StaticNeighbour, SwitchConfig, WatchdogAction, Wred,
+    BridgingConfig, PortWatchdog, RoutingConfig, SchedulingMode, StaticNeighbour, SwitchConfig,
+    WatchdogAction, WredProfile,
 };
 use xoff_dataplane::route::{Fib, NextHop, Route, RoutePath, RouteTag, RouteTarget};
 use xoff_dataplane::{InterfaceId, Picos};
@@ -118,7 +119,7 @@ impl Features {
                     queue.wred = None;
                 }
                 if !self.dwrr {
-                    queue.schedule = Schedule::Strict;
+                    queue.schedule = SchedulingMode::Strict;
                 }
             }
         }
@@ -131,7 +132,7 @@ pub(super) fn config(shape: &Shape, features: &Features) -> SwitchConfig {
     for port in &mut config.ports {
         for queue in &mut port.queues {
             // A queue holds half of what stands at a link, so there is a draw for each frame.
-            queue.wred = queue.wred.map(|wred| Wred {
+            queue.wred = queue.wred.map(|wred| WredProfile {
                 min_bytes: 2 * shape.frame_bytes as u64,
                 max_bytes: 200 * shape.frame_bytes as u64,
                 ..wred
@@ -140,7 +141,7 @@ pub(super) fn config(shape: &Shape, features: &Features) -> SwitchConfig {
     }
     features.configure(&mut config);
     if shape.way != Way::Bridged {
-        config.bridging = Bridging::Vlans(Vec::new());
+        config.bridging = BridgingConfig::Vlans(Vec::new());
         config.routing = routing(shape);
     }
     config
@@ -207,7 +208,11 @@ mod tests {
             let (port, queue) = (&config.ports[0], &config.ports[0].queues[3]);
             assert_ne!(config, budget, "{name}");
             assert_eq!(queue.wred.is_none(), name == "no-wred", "{name}");
-            assert_eq!(queue.schedule == Schedule::Strict, name == "strict", "{name}");
+            assert_eq!(
+                queue.schedule == SchedulingMode::Strict,
+                name == "strict",
+                "{name}"
+            );
             assert_eq!(port.watchdog.is_some(), name == "watchdog", "{name}");
             assert_eq!(
                 config.pipeline_latency > Picos::ZERO,
@@ -216,7 +221,7 @@ mod tests {
             );
             let lossless = Mmu::new(&config).is_lossless(PgId::new(PortId(0), 3));
             assert_eq!(
-                (lossless, port.pfc.signals(3)),
+                (lossless, port.pfc.signals_priority_group(3)),
                 (name != "no-pfc", name != "no-pfc"),
                 "{name}"
             );

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use xoff_dataplane::{Handle, PortId};
+use xoff_dataplane::{FrameHandle, PortId};
 use xoff_wire::parse::parse;
 
 use super::FLOWS;
@@ -32,7 +32,7 @@ impl Handover {
             let way = many_to_one::Way::Routed { routes: 1_000 };
             let bytes = many_to_one::frame(n as u16 % 4, n, way);
             let received = Received {
-                frame: Handle(n),
+                frame: FrameHandle(n),
                 frame_len: bytes.len() as u32,
                 parsed: parse(&bytes),
                 received_ns: 1_000 * u64::from(n),

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use xoff_dataplane::config::{QueueConfig, Schedule, Wred};
+use xoff_dataplane::config::{QueueConfig, SchedulingMode, WredProfile};
 use xoff_dataplane::mmu::Mmu;
 use xoff_dataplane::stages::{Scheduler, SchedulerDecision, WredMarker};
 use xoff_dataplane::{PgId, Picos, PortId, QueueId};
@@ -138,7 +138,7 @@ impl Scheduling {
         let queues: [QueueConfig; 8] = std::array::from_fn(|n| {
             let mut queue = setting::port(0).queues[n];
             if n == STRICT {
-                queue.schedule = Schedule::Strict;
+                queue.schedule = SchedulingMode::Strict;
             }
             queue
         });
@@ -208,7 +208,7 @@ impl Load for Scheduling {
 #[derive(Debug)]
 pub(super) struct Marking {
     marker: WredMarker,
-    wred: Wred,
+    wred: WredProfile,
     /// Frames, and the octets that wait behind each.
     frames: Vec<(Vec<u8>, u64)>,
     seen: u64,
@@ -225,7 +225,7 @@ impl Marking {
         };
         Marking {
             marker: WredMarker::new(1, 0),
-            wred: Wred {
+            wred: WredProfile {
                 min_bytes: 0,
                 max_bytes: u64::from(FLOWS) * 1_086,
                 max_probability: 1 << 32,

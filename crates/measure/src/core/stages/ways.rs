@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use xoff_dataplane::config::{ClassMaps, Trust};
+use xoff_dataplane::config::{ClassMaps, TrustMode};
 use xoff_dataplane::stages::{Fdb, MacAddress};
 use xoff_dataplane::{LogicalPort, Picos};
 use xoff_wire::VlanTag;
@@ -31,7 +31,7 @@ impl Classifying {
             ..setting::port(0).classify
         };
         let tag = ClassMaps {
-            trust: Trust::Pcp,
+            trust: TrustMode::Pcp,
             ..dscp
         };
         Classifying {
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn a_map_that_is_not_the_expected_one_is_found() {
         let mut load = Classifying::new();
-        load.maps[1].trust = Trust::Dscp;
+        load.maps[1].trust = TrustMode::Dscp;
         assert!(load.check().is_err());
     }
 

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use xoff_dataplane::config::{SwitchConfig, Trust};
+use xoff_dataplane::config::{SwitchConfig, TrustMode};
 use xoff_dataplane::ids::PRIORITIES;
-use xoff_dataplane::{Arrival, Handle, Picos, PortId, Store, Transmit};
+use xoff_dataplane::{FrameHandle, FrameStore, Picos, PortId, ReceivedFrame, Transmit};
 use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::mac_control::MacControl;
 use xoff_wire::parse::parse_prefix;
@@ -112,7 +112,7 @@ impl VirtualDut {
                 .because("its DSCP_TO_TC_MAP or DOT1P_TO_TC_MAP leads nowhere to that class")
                 .fix("choose another --class"));
             };
-            codes.push((code, of.classify.trust == Trust::Pcp));
+            codes.push((code, of.classify.trust == TrustMode::Pcp));
         }
         let tester = options.ports.iter().map(|&port| TesterPort {
             name: config.ports[port].name.clone(),
@@ -160,7 +160,7 @@ impl VirtualDut {
             let frame = self.insert(OF_NO_STREAM, port, data, len);
             self.receive(
                 port,
-                Arrival {
+                ReceivedFrame {
                     frame,
                     frame_len: len,
                     parsed,
@@ -185,7 +185,7 @@ impl VirtualDut {
         }
     }
 
-    fn insert(&mut self, number: u64, port: PortId, data: Rc<[u8]>, len: u32) -> Handle {
+    fn insert(&mut self, number: u64, port: PortId, data: Rc<[u8]>, len: u32) -> FrameHandle {
         let origin = self.origin(number, port, data, len);
         self.switch.store_mut().insert(origin)
     }
@@ -195,7 +195,7 @@ impl VirtualDut {
         at.saturating_add(Picos(self.options.delay.0.saturating_mul(cables)))
     }
 
-    fn receive(&mut self, port: PortId, arrival: Arrival) {
+    fn receive(&mut self, port: PortId, arrival: ReceivedFrame) {
         self.switch.receive(port, &arrival);
         self.drain();
     }
@@ -239,7 +239,7 @@ impl VirtualDut {
     }
 
     /// A frame of the switch's own reaches a port of the tester at `at`.
-    fn hear_control(&mut self, port: usize, frame: Handle, at: Picos) {
+    fn hear_control(&mut self, port: usize, frame: FrameHandle, at: Picos) {
         let (enable, quanta) = match MacControl::parse(self.switch.store().prefix(frame)) {
             Ok(MacControl::Pfc(pfc)) => (pfc.enable, pfc.quanta),
             Ok(MacControl::Pause { quanta }) => (0xff, [quanta; PRIORITIES]),
@@ -324,8 +324,8 @@ impl VirtualDut {
             } => {
                 let sending = &self.running.sending[stream as usize];
                 let of = &sending.templates[template as usize];
-                let arrival = Arrival {
-                    frame: Handle(frame),
+                let arrival = ReceivedFrame {
+                    frame: FrameHandle(frame),
                     frame_len: of.frame_len,
                     parsed: of.parsed,
                     received_at: self.switch.now(),
@@ -348,7 +348,7 @@ impl VirtualDut {
 
 /// Octets of the tag that frames of a port have.
 fn tag(config: &SwitchConfig, port: usize) -> u32 {
-    if config.ports[port].classify.trust == Trust::Pcp {
+    if config.ports[port].classify.trust == TrustMode::Pcp {
         4
     } else {
         0

@@ -1,5 +1,5 @@
-//! The short way of plain frames beside the way that knows every case: one switch takes what is plain the short way, the other,
-//! which counts reordering, takes nothing that way. The same happens to both; nothing may differ.
+//! Compares the fast path with the full path. Two switches receive the same frames. One uses the fast path.
+//! The other counts reordering and therefore uses the full path only. Their results must be equal.
 
 mod support;
 
@@ -11,15 +11,15 @@ use support::frames::{mac, tagged};
 use support::packets::{arp, frame as ethernet, refresh_checksum, udp4, udp6};
 use support::random::{self, Dice, PORTS};
 use xoff_dataplane::config::{
-    Attachment, Bridging, LagConfig, Pick, SchemeConfig, SchemeKind, StaticNeighbour, SwitchConfig, Tagging,
-    VlanConfig, VlanMember,
+    BridgingConfig, InterfaceAttachment, LagConfig, MemberSelection, SchemeConfig, SchemeKind,
+    StaticNeighbour, SwitchConfig, TaggingMode, VlanConfig, VlanMemberConfig,
 };
 use xoff_dataplane::route::RouteTarget;
-use xoff_dataplane::{DropReason, InterfaceId, Picos, PortId, Verdict};
+use xoff_dataplane::{DropReason, ForwardingResult, InterfaceId, Picos, PortId};
 
 const STEPS: usize = 30_000;
 
-/// What has happened: a test in which something never happened shows nothing about it.
+/// Counts of what occurred in a run, to make sure that each case was tested.
 #[derive(Debug, Default)]
 struct Seen {
     forwarded: usize,
@@ -27,15 +27,16 @@ struct Seen {
     other: usize,
 }
 
-/// Lets the same happen to both switches, and compares all there is to be seen.
+/// Applies the same events to both switches and compares all observable results.
 fn both(seed: u64, config: &SwitchConfig, frame: impl Fn(&mut Dice, u16) -> Vec<u8>) -> Seen {
     both_under(seed, std::slice::from_ref(config), frame)
 }
 
-/// The same of a configuration for the switch that takes plain frames the short way, and for the one that does not.
+/// The configurations of the two switches: with the fast path and with the full path only.
 fn pair_of(config: &SwitchConfig) -> [SwitchConfig; 2] {
     let mut config = config.clone();
-    // Where a queue has a say on arrival, nothing is plain; for lossless groups it has none by early drops.
+    // The fast path is not used if the queue has rules on arrival. Early drops do not apply to lossless
+    // groups.
     for port in &mut config.ports {
         for queue in [1, 2, 5, 6, 7] {
             port.queues[queue]
@@ -49,8 +50,8 @@ fn pair_of(config: &SwitchConfig) -> [SwitchConfig; 2] {
     [config, counting]
 }
 
-/// As [`both`], with now one of the configurations, now another. Once with a pipeline in which frames wait for their turn, once without:
-/// then a frame leaves at once by a port that is at rest.
+/// As [`both`], with changing configurations. One run has a pipeline latency, so that frames wait. The other
+/// has none, so that frames leave an idle port at once.
 fn both_under(seed: u64, configs: &[SwitchConfig], frame: impl Fn(&mut Dice, u16) -> Vec<u8>) -> Seen {
     let mut seen = Seen::default();
     for pipeline_latency in [configs[0].pipeline_latency, Picos::ZERO] {
@@ -91,13 +92,13 @@ fn compare(
         let [short, long] = harnesses.each_mut().map(|harness| {
             let verdict = harness.receive(port, &frame);
             harness.run_for(wait);
-            harness.switch().check();
+            harness.switch().assert_consistent();
             verdict
         });
         assert_eq!(short, long, "step {step}, port {port}: {frame:02x?}");
         match short {
-            Verdict::Forwarded { .. } => seen.forwarded += 1,
-            Verdict::Dropped(_) => seen.dropped += 1,
+            ForwardingResult::Forwarded { .. } => seen.forwarded += 1,
+            ForwardingResult::Dropped(_) => seen.dropped += 1,
             _ => seen.other += 1,
         }
         let [short, long] = harnesses.each_ref().map(Harness::digest);
@@ -115,7 +116,7 @@ fn compare(
             assert_eq!(short, long, "the limit behind {reason:?} of port {port}");
         }
     }
-    let drains = [short, long].map(|harness| harness.switch().frames_queued());
+    let drains = [short, long].map(|harness| harness.switch().queued_frames());
     assert_eq!(drains, [0, 0]);
 }
 
@@ -165,7 +166,7 @@ fn frames_to_a_lag_go_the_same_way() {
 fn routed_frames_go_the_same_way() {
     let flowlet = SchemeKind::Flowlet {
         idle: Picos::from_micros(30),
-        pick: Pick::Random,
+        pick: MemberSelection::Random,
         rebalance: None,
     };
     for (seed, scheme) in (20..).zip([None, Some(SchemeKind::RoundRobin), Some(flowlet)]) {
@@ -179,7 +180,7 @@ fn routed_frames_go_the_same_way() {
     }
 }
 
-/// What a frame needs on its way to a neighbour is kept from one frame to the next: never longer than it is true.
+/// The fast path caches adjacencies. A cached adjacency must not be used after it has become invalid.
 #[test]
 fn routed_frames_follow_neighbours_and_configurations_alike() {
     let mut asking = router();
@@ -223,24 +224,29 @@ fn set_scheme(config: &mut SwitchConfig, scheme: Option<SchemeKind>) {
     config.balancing.default_scheme = (!config.balancing.schemes.is_empty()).then_some(0);
 }
 
-/// A router interface on the VLAN of untagged frames.
+/// Adds a router interface on the VLAN of untagged frames.
 fn with_router(mut config: SwitchConfig) -> SwitchConfig {
-    config::interface(&mut config, "Vlan3", Attachment::Vlan(3), &["10.0.0.254/24"]);
+    config::interface(
+        &mut config,
+        "Vlan3",
+        InterfaceAttachment::Vlan(3),
+        &["10.0.0.254/24"],
+    );
     config
 }
 
-/// A VLAN that has a tag on some of its ports, and another one.
+/// Two VLANs. One has tagged and untagged members.
 fn with_trunks(mut config: SwitchConfig) -> SwitchConfig {
-    let member = |(port, tagging)| VlanMember { port, tagging };
+    let member = |(port, tagging)| VlanMemberConfig { port, tagging };
     let of_3 = [
-        (0, Tagging::Untagged),
-        (1, Tagging::Untagged),
-        (2, Tagging::PriorityTagged),
-        (3, Tagging::Tagged),
+        (0, TaggingMode::Untagged),
+        (1, TaggingMode::Untagged),
+        (2, TaggingMode::PriorityTagged),
+        (3, TaggingMode::Tagged),
     ];
     let members = of_3.map(member).to_vec();
-    let others = vec![member((4, Tagging::Untagged))];
-    config.bridging = Bridging::Vlans(vec![
+    let others = vec![member((4, TaggingMode::Untagged))];
+    config.bridging = BridgingConfig::Vlans(vec![
         VlanConfig { id: 3, members },
         VlanConfig {
             id: 5,
@@ -250,21 +256,27 @@ fn with_trunks(mut config: SwitchConfig) -> SwitchConfig {
     config
 }
 
-/// Ports as tight as those of [`random::tight`], all of the router but the last, which is in a VLAN that has an interface too.
+/// Ports with the small buffers of [`random::tight`]. All ports are routed except the last one, which is in a
+/// VLAN with a router interface.
 fn router() -> SwitchConfig {
     let mut config = config::routed(usize::from(PORTS));
     let tight = random::tight();
     (config.ports, config.pools) = (tight.ports, tight.pools);
     (config.frames_max, config.pipeline_latency) = (tight.frames_max, tight.pipeline_latency);
     config.routing.interfaces.pop();
-    config.bridging = Bridging::Vlans(vec![VlanConfig {
+    config.bridging = BridgingConfig::Vlans(vec![VlanConfig {
         id: 7,
-        members: vec![VlanMember {
+        members: vec![VlanMemberConfig {
             port: PORTS - 1,
-            tagging: Tagging::Untagged,
+            tagging: TaggingMode::Untagged,
         }],
     }]);
-    config::interface(&mut config, "Vlan7", Attachment::Vlan(7), &["10.0.4.1/24"]);
+    config::interface(
+        &mut config,
+        "Vlan7",
+        InterfaceAttachment::Vlan(7),
+        &["10.0.4.1/24"],
+    );
     config.routing.interfaces[3].mtu = 700;
     let known = |interface: u16, address: &str| StaticNeighbour {
         interface: InterfaceId(interface),
