@@ -67,7 +67,7 @@ pub struct Interface {
     pub mac: Option<[u8; 6]>,
     /// Link type number (`LINKTYPE_`).
     pub link_type: u32,
-    /// Largest number of bytes stored_range of each frame. The value 0 means no limit.
+    /// Largest number of bytes stored of each frame. The value 0 means no limit.
     pub snaplen: u32,
 }
 
@@ -148,7 +148,7 @@ pub(super) struct ParsedPacketBlock {
     pub(super) interface: u32,
     /// Time stamp in units of the resolution of the interface. `None` if the block has no time stamp.
     pub(super) stamp: Option<u64>,
-    /// Range of the stored_range bytes in the body. In a simple packet block the range includes padding.
+    /// Range of the stored bytes in the body. In a simple packet block the range includes padding.
     pub(super) stored_range: Range<usize>,
     /// Original length of the frame in bytes.
     pub(super) len: u32,

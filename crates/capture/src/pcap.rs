@@ -15,7 +15,7 @@ enum RecordLengthOrder {
     StoredFirst,
     /// Original length first, as in versions before 2.3.
     OriginalFirst,
-    /// Version 2.3 has files of both kinds. The smaller length is the stored_len length.
+    /// Version 2.3 has files of both kinds. The smaller length is the stored length.
     Either,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct PcapRecord {
 }
 
 impl PcapFormat {
-    /// Byte order, resolution (true for has_nanoseconds) and length of the record headers. Returns `None` if
+    /// Byte order, resolution (true for nanoseconds) and length of the record headers. Returns `None` if
     /// `magic` does not start a pcap file.
     pub(super) fn of_magic(magic: [u8; 4]) -> Option<(ByteOrder, bool, usize)> {
         let read = |value: u32| {

@@ -21,7 +21,7 @@ use xoff_rdma::{
     Completion, CompletionKind, MTU_MAX, MTU_MIN, QpConfig, QpIndex, Transport as Service, Verb as RdmaVerb,
     WorkRequest,
 };
-use xoff_workload::{Connection, MessageId, Post, Spread, Verb, Workload};
+use xoff_workload::{Connection, MessageId, MessagePost, MessageSpread, Verb, Workload};
 
 /// Number of the first queue pair of the jobs. InfiniBand reserves the numbers 0 and 1.
 pub const FIRST_QUEUE_PAIR: u32 = 0x100;
@@ -162,7 +162,7 @@ pub struct Jobs {
     roles: Vec<Vec<QueuePairRole>>,
     /// Open parts by slot of the message.
     parts: Vec<OpenParts>,
-    posts: Vec<Post>,
+    posts: Vec<MessagePost>,
     completions: Vec<(usize, Completion)>,
     failed: Vec<FailedMessage>,
     paths: Paths,
@@ -363,7 +363,7 @@ impl Jobs {
 
     /// Prevents a job from starting with the others ([`Workload::hold`]).
     pub fn hold_job(&mut self, job: usize) {
-        self.workload.hold(job);
+        self.workload.hold_job(job);
     }
 
     /// Starts a held job.
@@ -446,7 +446,7 @@ impl Jobs {
         self.posts = posts;
     }
 
-    fn post_message(&mut self, hosts: &mut impl JobHosts, post: &Post) {
+    fn post_message(&mut self, hosts: &mut impl JobHosts, post: &MessagePost) {
         let connection = self.workload.connections()[post.connection as usize];
         let pairs = &mut self.pairs[post.connection as usize];
         let (first, parts) = match used_queue_pairs(&connection, post.bytes) {
@@ -541,8 +541,8 @@ impl ReferenceTransport {
 /// Returns the number of queue pairs that carry a message of `bytes`.
 fn used_queue_pairs(connection: &Connection, bytes: u64) -> u64 {
     match connection.spread {
-        Spread::Split if bytes >= u64::from(connection.qps) => u64::from(connection.qps),
-        Spread::Split | Spread::RoundRobin => 1,
+        MessageSpread::Split if bytes >= u64::from(connection.qps) => u64::from(connection.qps),
+        MessageSpread::Split | MessageSpread::RoundRobin => 1,
     }
 }
 

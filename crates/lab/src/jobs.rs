@@ -10,7 +10,7 @@ use super::plan::{IpVersion, LabPlan, TargetPlan};
 use super::virtual_run::ReorderedReport;
 use xoff_fabric::{FabricPlan, HostDirectory, JobHosts, Jobs, Paths, ReceivedPackets, ReferenceTimes};
 use xoff_telemetry::failure::Failure;
-use xoff_workload::{Results, Workload};
+use xoff_workload::{Workload, WorkloadResults};
 
 /// Most messages that failed which are told.
 const FAILED_TOLD: usize = 8;
@@ -116,7 +116,7 @@ impl HostDirectory for Addresses<'_> {
 }
 
 /// What became of the jobs.
-pub(super) fn results(jobs: &Jobs) -> Results {
+pub(super) fn results(jobs: &Jobs) -> WorkloadResults {
     jobs.workload()
         .results(&|connection, bytes| jobs.least_time(connection, bytes))
 }

@@ -17,7 +17,7 @@ pub use script::{
 };
 pub use transport::TransportPlan;
 
-use xoff_workload::Spec;
+use xoff_workload::WorkloadSpec;
 
 /// Port speed where neither the lab file nor the switch's configuration has one, in Mb/s.
 pub const SPEED_MBPS_DEFAULT: u32 = 1000;
@@ -256,7 +256,7 @@ pub struct WorkloadPlan {
     /// One flow per sender: open loop, at a rate, without acknowledgements.
     pub flows: Vec<FlowPlan>,
     /// Jobs: messages of queue pairs, closed loop.
-    pub jobs: Spec,
+    pub jobs: WorkloadSpec,
 }
 
 /// One flow, from one host to another.

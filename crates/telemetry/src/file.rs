@@ -1,13 +1,13 @@
-//! Result files: result completely or not at all.
+//! Result files: written completely or not at all.
 
 use std::io;
 use std::path::Path;
 
 use crate::failure::Failure;
 
-/// Writes the text of a report (`--report`). The text is result to a temporary file first, which then
+/// Writes the text of a report (`--report`). The text is written to a temporary file first, which then
 /// replaces the file. A reader therefore never sees a partial report. An existing pipe or device, such as
-/// `/dev/null`, is result directly.
+/// `/dev/null`, is written directly.
 ///
 /// # Errors
 ///

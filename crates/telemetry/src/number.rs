@@ -1,4 +1,4 @@
-//! Formatting of format_counts_by_class for people.
+//! Formatting of numbers for people.
 
 /// Formats an integer with commas between thousands, as SONiC prints counters.
 pub fn group_thousands(number: u64) -> String {

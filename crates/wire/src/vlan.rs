@@ -22,9 +22,9 @@ mod field {
 /// A VLAN tag of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VlanTag {
-    /// VlanTag protocol identifier: 0x8100, 0x88A8, 0x9100 or 0x9200.
+    /// Tag protocol identifier: 0x8100, 0x88A8, 0x9100 or 0x9200.
     pub tpid: u16,
-    /// VlanTag control information: PCP (3 bits), DEI (1 bit) and VLAN identifier (12 bits).
+    /// Tag control information: PCP (3 bits), DEI (1 bit) and VLAN identifier (12 bits).
     pub tci: u16,
 }
 

@@ -6,60 +6,63 @@ use std::collections::BinaryHeap;
 
 use xoff_units::Picos;
 
-use super::random::Draws;
-use super::spec::{Endpoints, FLOWS_MAX, FlowSpec, Poisson, Problem};
+use super::random::RandomStream;
+use super::spec::{Endpoints, FLOWS_MAX, FlowSpec, Poisson, SpecProblem};
 
-/// One source: whom it may send to, how often it does.
+/// A source of random flows: its destinations and its rate.
 #[derive(Debug)]
-struct Source {
+struct PoissonSource {
     host: u32,
     destinations: Vec<u32>,
-    /// Mean time between two flows, picoseconds.
-    interval: u64,
-    draws: Draws,
+    /// Mean time between two flows in picoseconds.
+    mean_interval_ps: u64,
+    random: RandomStream,
 }
 
-/// All flows of a job that has been checked, by start.
-pub(super) fn draw(
+/// Draws all flows of a valid job, sorted by start time.
+pub(super) fn draw_flows(
     spec: &Poisson,
-    mut draws: Draws,
+    mut random: RandomStream,
     line_rate_bps: &dyn Fn(u32) -> u64,
-) -> Result<Vec<FlowSpec>, Problem> {
-    let base = draws.below(u64::MAX) ^ spec.seed;
-    let mut sources = sources(spec, base, line_rate_bps);
+) -> Result<Vec<FlowSpec>, SpecProblem> {
+    let base = random.integer_below(u64::MAX) ^ spec.seed;
+    let mut sources = make_sources(spec, base, line_rate_bps);
     let mut next: BinaryHeap<Reverse<(u64, usize)>> = BinaryHeap::new();
     for (index, source) in sources.iter_mut().enumerate() {
-        next.push(Reverse((source.draws.exponential(source.interval), index)));
+        next.push(Reverse((
+            source.random.exponential(source.mean_interval_ps),
+            index,
+        )));
     }
     let until = spec.until.unwrap_or(Picos::NEVER).0;
-    let most = spec.flows_max.map_or(usize::MAX, |most| most as usize);
+    let flows_max = spec.flows_max.map_or(usize::MAX, |flows_max| flows_max as usize);
     let expected: f64 = sources
         .iter()
-        .map(|source| until as f64 / source.interval.max(1) as f64)
+        .map(|source| until as f64 / source.mean_interval_ps.max(1) as f64)
         .sum();
-    if expected.min(most as f64) > FLOWS_MAX as f64 {
-        return Err(Problem::TooManyFlows);
+    if expected.min(flows_max as f64) > FLOWS_MAX as f64 {
+        return Err(SpecProblem::TooManyFlows);
     }
     let mut flows = Vec::new();
     while let Some(Reverse((start, index))) = next.pop()
-        && flows.len() < most
+        && flows.len() < flows_max
         && start <= until
     {
         if flows.len() == FLOWS_MAX {
-            return Err(Problem::TooManyFlows);
+            return Err(SpecProblem::TooManyFlows);
         }
         let source = &mut sources[index];
-        let dst = source.destinations[source.draws.below(source.destinations.len() as u64) as usize];
-        let bytes = spec.sizes.sample(source.draws.unit());
+        let dst = source.destinations[source.random.integer_below(source.destinations.len() as u64) as usize];
+        let bytes = spec.sizes.sample(source.random.unit_interval());
         flows.push(FlowSpec::once(source.host, dst, bytes, Picos(start)));
-        // At least a picosecond, so that a source cannot stand still.
-        let pause = source.draws.exponential(source.interval).max(1);
+        // At least one picosecond, so that the time of a source advances.
+        let pause = source.random.exponential(source.mean_interval_ps).max(1);
         next.push(Reverse((start.saturating_add(pause), index)));
     }
     Ok(flows)
 }
 
-fn sources(spec: &Poisson, base: u64, line_rate_bps: &dyn Fn(u32) -> u64) -> Vec<Source> {
+fn make_sources(spec: &Poisson, base: u64, line_rate_bps: &dyn Fn(u32) -> u64) -> Vec<PoissonSource> {
     let mut destinations: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     match &spec.endpoints {
         Endpoints::Pairs(pairs) => {
@@ -79,11 +82,11 @@ fn sources(spec: &Poisson, base: u64, line_rate_bps: &dyn Fn(u32) -> u64) -> Vec
     }
     let source = |(host, destinations)| {
         let flows_per_s = spec.load * line_rate_bps(host) as f64 / 8.0 / spec.sizes.mean_bytes();
-        Source {
+        PoissonSource {
             host,
             destinations,
-            interval: (1e12 / flows_per_s) as u64,
-            draws: Draws::new(base, u64::from(host)),
+            mean_interval_ps: (1e12 / flows_per_s) as u64,
+            random: RandomStream::new(base, u64::from(host)),
         }
     };
     destinations.into_iter().map(source).collect()

@@ -1,187 +1,195 @@
-//! Bulk-synchronous jobs: iterations of a pattern, each of which begins when the one before is over at all ranks.
+//! Bulk-synchronous jobs. A job is a number of iterations of a pattern. An iteration begins when the previous
+//! one is over at all ranks.
 
 use xoff_units::Picos;
 
-use super::engine::{Connect, Context};
-use super::messages::Tag;
+use super::engine::{ConnectionBuilder, JobContext};
+use super::messages::TransferTag;
 use super::pattern::{Pairs, Pattern, Transfer};
-use super::random::Draws;
+use super::random::RandomStream;
 use super::spec::{Collective, Incast, Permutation};
-use super::split::duration;
+use super::split::transmission_time;
 
-/// The tag of the timer that begins an iteration.
-const BEGIN: Tag = Tag {
+/// Tag of the timer that begins an iteration.
+const BEGIN_ITERATION: TransferTag = TransferTag {
     edge: u32::MAX,
     sequence: 0,
 };
-/// An edge that the network has no part in.
-const LOCAL: u32 = u32::MAX;
+/// Value of [`BulkJob::connections`] for an edge inside a node, which does not use the network.
+const LOCAL_EDGE: u32 = u32::MAX;
 
-/// One iteration that is over.
+/// A completed or running iteration.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Iteration {
-    /// Index of its size.
+    /// Index of the message size.
     pub(super) size: usize,
     pub(super) warmup: bool,
-    /// When the first message could go: after the compute gap.
+    /// Time at which the first message was posted, after the compute gap.
     pub(super) start: Picos,
-    /// When the last rank had everything.
+    /// Time at which the last rank had all its data.
     pub(super) end: Picos,
-    /// When the first rank that receives anything had everything.
-    pub(super) first_end: Picos,
-    /// The last rank.
-    pub(super) slowest: u32,
+    /// Time at which the first receiving rank had all its data.
+    pub(super) first_rank_end: Picos,
+    /// The rank that was last to have all its data.
+    pub(super) slowest_rank: u32,
 }
 
-/// When iterations begin.
+/// Number, sizes and times of the iterations.
 #[derive(Clone, Debug)]
-struct Schedule {
+struct IterationSchedule {
     sizes: Vec<u64>,
-    /// Of each size, warm-up included.
-    rounds: u32,
+    /// Number of iterations of each size, including the warm-up.
+    iterations_per_size: u32,
     warmup: u32,
-    /// Before each iteration, or only between two.
+    /// Whether the gap also precedes the first iteration.
     gap: Picos,
     gap_before_first: bool,
 }
 
 /// A bulk-synchronous job.
 #[derive(Debug)]
-pub(super) struct Bulk {
+pub(super) struct BulkJob {
     pub(super) pattern: Pattern,
-    /// Connection of each edge, or [`LOCAL`].
+    /// Connection of each edge, or [`LOCAL_EDGE`].
     pub(super) connections: Vec<u32>,
-    schedule: Schedule,
+    schedule: IterationSchedule,
     nvlink_bps: Option<u64>,
-    /// Whether every message is a flow of its own in results.
-    record: bool,
-    /// Until when a rank's NVLink sends what it has been given.
-    nvlink_busy: Vec<Picos>,
-    /// Transfers that each rank still waits for.
-    waiting: Vec<u64>,
-    /// Ranks that wait for any.
-    unfinished: u32,
+    /// Whether every message has a flow record.
+    has_flow_records: bool,
+    /// Time until which the NVLink of each rank is busy.
+    nvlink_busy_until: Vec<Picos>,
+    /// Number of transfers that each rank still has to receive.
+    missing_transfers: Vec<u64>,
+    /// Number of ranks that still have to receive a transfer.
+    unfinished_ranks: u32,
     running: Option<Iteration>,
     pub(super) done: Vec<Iteration>,
     sends: Vec<Transfer>,
 }
 
-impl Bulk {
-    /// Of a job that has been checked.
-    pub(super) fn permutation(spec: &Permutation, mut draws: Draws, connect: &mut Connect<'_>) -> Bulk {
-        let order = draws.derangement(spec.hosts.len());
+impl BulkJob {
+    /// Makes the job of a valid permutation.
+    pub(super) fn permutation(
+        spec: &Permutation,
+        mut random: RandomStream,
+        connect: &mut ConnectionBuilder<'_>,
+    ) -> BulkJob {
+        let order = random.derangement(spec.hosts.len());
         let pairs = order.iter().enumerate().map(|(from, &to)| (from as u32, to));
-        let schedule = Schedule::even(spec.bytes, spec.iterations, spec.gap);
+        let schedule = IterationSchedule::of_one_size(spec.bytes, spec.iterations, spec.gap);
         let pattern = Pattern::Pairs(Pairs::new(pairs));
-        Bulk::new(pattern, &spec.hosts, schedule, true, connect)
+        BulkJob::new(pattern, &spec.hosts, schedule, true, connect)
     }
 
-    /// Of a job that has been checked.
-    pub(super) fn incast(spec: &Incast, connect: &mut Connect<'_>) -> Bulk {
+    /// Makes the job of a valid incast.
+    pub(super) fn incast(spec: &Incast, connect: &mut ConnectionBuilder<'_>) -> BulkJob {
         let receiver = spec.senders.len() as u32;
         let hosts: Vec<u32> = spec.senders.iter().copied().chain([spec.receiver]).collect();
-        let schedule = Schedule::even(spec.bytes, spec.iterations, spec.gap);
+        let schedule = IterationSchedule::of_one_size(spec.bytes, spec.iterations, spec.gap);
         let pattern = Pattern::Pairs(Pairs::new((0..receiver).map(move |from| (from, receiver))));
-        Bulk::new(pattern, &hosts, schedule, true, connect)
+        BulkJob::new(pattern, &hosts, schedule, true, connect)
     }
 
-    /// Of a job that has been checked.
-    pub(super) fn collective(spec: &Collective, connect: &mut Connect<'_>) -> Bulk {
-        let schedule = Schedule {
+    /// Makes the job of a valid collective.
+    pub(super) fn collective(spec: &Collective, connect: &mut ConnectionBuilder<'_>) -> BulkJob {
+        let schedule = IterationSchedule {
             sizes: spec.bytes.clone(),
-            rounds: spec.warmup.saturating_add(spec.iterations),
+            iterations_per_size: spec.warmup.saturating_add(spec.iterations),
             warmup: spec.warmup,
             gap: spec.compute_gap,
             gap_before_first: true,
         };
-        let mut bulk = Bulk::new(Pattern::collective(spec), &spec.ranks, schedule, false, connect);
+        let mut bulk = BulkJob::new(Pattern::collective(spec), &spec.ranks, schedule, false, connect);
         bulk.nvlink_bps = spec.nvlink_bps;
         bulk
     }
 
-    /// Edges between the same ranks share a connection; that happens where trees do.
+    /// Makes a job. Edges between the same two ranks share a connection. Such edges exist in double binary
+    /// trees.
     fn new(
         pattern: Pattern,
         hosts: &[u32],
-        schedule: Schedule,
-        record: bool,
-        connect: &mut Connect<'_>,
-    ) -> Bulk {
+        schedule: IterationSchedule,
+        has_flow_records: bool,
+        connect: &mut ConnectionBuilder<'_>,
+    ) -> BulkJob {
         let mut known = std::collections::BTreeMap::new();
         let mut connection = |from: u32, to: u32| {
             let (src, dst) = (hosts[from as usize], hosts[to as usize]);
-            *known.entry((from, to)).or_insert_with(|| connect.add(src, dst))
+            *known
+                .entry((from, to))
+                .or_insert_with(|| connect.add_connection(src, dst))
         };
         let of_edge = pattern.edges().iter().map(|edge| match edge.network {
             true => connection(edge.from, edge.to),
-            false => LOCAL,
+            false => LOCAL_EDGE,
         });
-        Bulk {
+        BulkJob {
             connections: of_edge.collect(),
             pattern,
             schedule,
             nvlink_bps: None,
-            record,
-            nvlink_busy: vec![Picos::ZERO; hosts.len()],
-            waiting: vec![0; hosts.len()],
-            unfinished: 0,
+            has_flow_records,
+            nvlink_busy_until: vec![Picos::ZERO; hosts.len()],
+            missing_transfers: vec![0; hosts.len()],
+            unfinished_ranks: 0,
             running: None,
             done: Vec::new(),
             sends: Vec::new(),
         }
     }
 
-    pub(super) fn start(&mut self, start: Picos, context: &mut Context<'_>) {
+    pub(super) fn start(&mut self, start: Picos, context: &mut JobContext<'_>) {
         let gap = if self.schedule.gap_before_first {
             self.schedule.gap
         } else {
             Picos::ZERO
         };
-        context.later(start.saturating_add(gap), BEGIN);
+        context.call_at(start.saturating_add(gap), BEGIN_ITERATION);
     }
 
-    pub(super) fn called(&mut self, tag: Tag, context: &mut Context<'_>) {
-        if tag == BEGIN {
-            self.begin(context);
+    pub(super) fn handle_timer(&mut self, tag: TransferTag, context: &mut JobContext<'_>) {
+        if tag == BEGIN_ITERATION {
+            self.begin_iteration(context);
         } else {
-            self.arrived(tag, context);
+            self.handle_arrival(tag, context);
         }
     }
 
-    /// A transfer is at its rank.
-    pub(super) fn arrived(&mut self, tag: Tag, context: &mut Context<'_>) {
+    /// Handles a transfer that has arrived at its rank.
+    pub(super) fn handle_arrival(&mut self, tag: TransferTag, context: &mut JobContext<'_>) {
         let mut sends = std::mem::take(&mut self.sends);
-        self.pattern.arrived(tag.edge, tag.sequence, &mut sends);
-        self.send(&mut sends, context);
+        self.pattern.handle_arrival(tag.edge, tag.sequence, &mut sends);
+        self.post_transfers(&mut sends, context);
         self.sends = sends;
         let to = self.pattern.edges()[tag.edge as usize].to;
-        let waiting = &mut self.waiting[to as usize];
+        let waiting = &mut self.missing_transfers[to as usize];
         if *waiting > 1 {
             *waiting -= 1;
             return;
         }
         *waiting = 0;
-        self.unfinished = self.unfinished.saturating_sub(1);
+        self.unfinished_ranks = self.unfinished_ranks.saturating_sub(1);
         if let Some(running) = &mut self.running {
-            running.first_end = running.first_end.min(context.now);
-            running.slowest = to;
+            running.first_rank_end = running.first_rank_end.min(context.now);
+            running.slowest_rank = to;
         }
-        self.end_if_all_have(context);
+        self.end_iteration_if_complete(context);
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.running.is_none() && self.done.len() == self.schedule.total()
+        self.running.is_none() && self.done.len() == self.schedule.iteration_count()
     }
 
     pub(super) fn progress(&self) -> String {
         let waiting = match self.running {
-            Some(_) => format!(", {} ranks wait for data", self.unfinished),
+            Some(_) => format!(", {} ranks wait for data", self.unfinished_ranks),
             None => String::new(),
         };
         format!(
             "{} of {} iterations complete{waiting}",
             self.done.len(),
-            self.schedule.total()
+            self.schedule.iteration_count()
         )
     }
 
@@ -189,19 +197,19 @@ impl Bulk {
         &self.schedule.sizes
     }
 
-    /// Iterations of each size, warm-up included.
-    pub(super) fn rounds(&self) -> u64 {
-        u64::from(self.schedule.rounds)
+    /// Number of iterations of each size, including the warm-up.
+    pub(super) fn iterations_per_size(&self) -> u64 {
+        u64::from(self.schedule.iterations_per_size)
     }
 
-    /// What passes between iterations, and whether the first one waits for it, too.
-    pub(super) fn gap(&self) -> (Picos, bool) {
+    /// Time between two iterations, and whether it also precedes the first iteration.
+    pub(super) fn gap_and_before_first(&self) -> (Picos, bool) {
         (self.schedule.gap, self.schedule.gap_before_first)
     }
 
-    fn begin(&mut self, context: &mut Context<'_>) {
+    fn begin_iteration(&mut self, context: &mut JobContext<'_>) {
         let number = self.done.len();
-        let rounds = self.schedule.rounds as usize;
+        let rounds = self.schedule.iterations_per_size as usize;
         let size = number / rounds.max(1);
         let Some(&bytes) = self.schedule.sizes.get(size) else {
             return;
@@ -211,71 +219,84 @@ impl Bulk {
             warmup: number % rounds < self.schedule.warmup as usize,
             start: context.now,
             end: Picos::NEVER,
-            first_end: Picos::NEVER,
-            slowest: 0,
+            first_rank_end: Picos::NEVER,
+            slowest_rank: 0,
         });
         let mut sends = std::mem::take(&mut self.sends);
         self.pattern.begin(bytes, &mut sends);
-        self.waiting.fill(0);
+        self.missing_transfers.fill(0);
         for (index, edge) in self.pattern.edges().iter().enumerate() {
-            self.waiting[edge.to as usize] += self.pattern.transfers(index as u32);
+            self.missing_transfers[edge.to as usize] += self.pattern.transfer_count(index as u32);
         }
-        self.unfinished = self.waiting.iter().filter(|waiting| **waiting > 0).count() as u32;
-        self.send(&mut sends, context);
+        self.unfinished_ranks = self
+            .missing_transfers
+            .iter()
+            .filter(|waiting| **waiting > 0)
+            .count() as u32;
+        self.post_transfers(&mut sends, context);
         self.sends = sends;
-        self.end_if_all_have(context);
+        self.end_iteration_if_complete(context);
     }
 
-    fn send(&mut self, sends: &mut Vec<Transfer>, context: &mut Context<'_>) {
+    fn post_transfers(&mut self, sends: &mut Vec<Transfer>, context: &mut JobContext<'_>) {
         for transfer in sends.drain(..) {
-            let tag = Tag {
+            let tag = TransferTag {
                 edge: transfer.edge,
                 sequence: transfer.sequence,
             };
             let connection = self.connections[transfer.edge as usize];
-            if connection != LOCAL {
-                context.post(connection, transfer.bytes, tag, context.now, self.record);
+            if connection != LOCAL_EDGE {
+                context.post(
+                    connection,
+                    transfer.bytes,
+                    tag,
+                    context.now,
+                    self.has_flow_records,
+                );
                 continue;
             }
             let mut at = context.now;
             if let Some(bps) = self.nvlink_bps {
-                let busy = &mut self.nvlink_busy[self.pattern.edges()[transfer.edge as usize].from as usize];
-                at = at.max(*busy).saturating_add(duration(transfer.bytes, bps));
+                let busy =
+                    &mut self.nvlink_busy_until[self.pattern.edges()[transfer.edge as usize].from as usize];
+                at = at
+                    .max(*busy)
+                    .saturating_add(transmission_time(transfer.bytes, bps));
                 *busy = at;
             }
-            context.later(at, tag);
+            context.call_at(at, tag);
         }
     }
 
-    fn end_if_all_have(&mut self, context: &mut Context<'_>) {
-        if self.unfinished > 0 {
+    fn end_iteration_if_complete(&mut self, context: &mut JobContext<'_>) {
+        if self.unfinished_ranks > 0 {
             return;
         }
         let Some(mut iteration) = self.running.take() else {
             return;
         };
         iteration.end = context.now;
-        iteration.first_end = iteration.first_end.min(context.now);
+        iteration.first_rank_end = iteration.first_rank_end.min(context.now);
         self.done.push(iteration);
-        if self.done.len() < self.schedule.total() {
-            context.later(context.now.saturating_add(self.schedule.gap), BEGIN);
+        if self.done.len() < self.schedule.iteration_count() {
+            context.call_at(context.now.saturating_add(self.schedule.gap), BEGIN_ITERATION);
         }
     }
 }
 
-impl Schedule {
-    /// One size; the gap is between iterations.
-    fn even(bytes: u64, iterations: u32, gap: Picos) -> Schedule {
-        Schedule {
+impl IterationSchedule {
+    /// A schedule of one size. The gap is only between two iterations.
+    fn of_one_size(bytes: u64, iterations: u32, gap: Picos) -> IterationSchedule {
+        IterationSchedule {
             sizes: vec![bytes],
-            rounds: iterations,
+            iterations_per_size: iterations,
             warmup: 0,
             gap,
             gap_before_first: false,
         }
     }
 
-    fn total(&self) -> usize {
-        self.sizes.len() * self.rounds as usize
+    fn iteration_count(&self) -> usize {
+        self.sizes.len() * self.iterations_per_size as usize
     }
 }

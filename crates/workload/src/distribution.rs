@@ -1,29 +1,30 @@
-//! Distributions of flow sizes, as the generators of HPCC and others read them.
+//! Distributions of flow sizes, in the format of the HPCC traffic generator.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Sizes by cumulative probability, linear between the points.
+/// A cumulative distribution of flow sizes, linear between its points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeDistribution {
-    /// Bytes, and the percentage of flows that are not larger. Both rise or stay, up to 100.
+    /// Size in bytes, and the percentage of flows that are not larger. Both values never decrease. The last
+    /// percentage is 100.
     points: Vec<(f64, f64)>,
 }
 
-/// Why a text is no distribution.
+/// The reason why a text is not a valid distribution.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("line {line}: {problem}")]
 pub struct DistributionError {
-    /// Line, from 1; the last one where the end is what is wrong.
+    /// Line number, starting at 1. It is the last line if the end of the text is wrong.
     pub line: usize,
-    /// What is wrong.
+    /// Description of the problem.
     pub problem: String,
 }
 
 impl SizeDistribution {
-    /// Out of a text of lines `bytes percent`, such as HPCC's `WebSearch_distribution.txt`. Both columns must not
-    /// fall, and the last percentage is 100. Empty lines and what follows a `#` do not count. If the first percentage
-    /// is not 0, that share of flows has the first size.
+    /// Parses lines of the form `bytes percent`, such as HPCC's `WebSearch_distribution.txt`. Both columns
+    /// must not decrease, and the last percentage must be 100. Empty lines and text after a `#` are ignored.
+    /// If the first percentage is above 0, that share of the flows has the first size.
     ///
     /// # Errors
     ///
@@ -56,7 +57,7 @@ impl SizeDistribution {
         })
     }
 
-    /// All flows have this size; 0 counts as 1.
+    /// A distribution in which all flows have the same size. The size 0 counts as 1.
     pub fn constant(bytes: u64) -> SizeDistribution {
         SizeDistribution {
             points: vec![(bytes.max(1) as f64, 100.0)],
@@ -74,7 +75,7 @@ impl SizeDistribution {
         (first + rest.sum::<f64>()) / 100.0
     }
 
-    /// The size at a cumulative probability of 0 to 1, at least 1 byte.
+    /// The size in bytes at a cumulative probability from 0 to 1. The size is at least 1 byte.
     pub fn sample(&self, probability: f64) -> u64 {
         let percent = probability * 100.0;
         let above = self.points.partition_point(|point| point.1 < percent);
@@ -90,7 +91,7 @@ impl SizeDistribution {
     }
 }
 
-/// Reads one line, which must not fall behind the point before it.
+/// Parses one line. Its values must not be less than those of the previous point.
 fn parse_point(content: &str, before: Option<&(f64, f64)>) -> Result<(f64, f64), String> {
     let fields: Vec<&str> = content.split_whitespace().collect();
     let [bytes, percent] = fields[..] else {
@@ -122,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mean_and_quantiles_are_of_straight_lines() {
+    fn mean_and_quantiles_interpolate_linearly() {
         let sizes = SizeDistribution::parse("# a comment\n0 0\n100 50 # half\n\n300 100\n").unwrap();
         assert_eq!(sizes.mean_bytes(), 25.0 + 100.0);
         assert_eq!(
@@ -136,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_sizes_of_their_own() {
+    fn vertical_steps_are_single_sizes() {
         let sizes = SizeDistribution::parse("64 30\n64 60\n1000 60\n1000 100").unwrap();
         assert_eq!(
             [0.0, 0.3, 0.5, 0.6, 0.61, 1.0].map(|p| sizes.sample(p)),
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_their_line() {
+    fn errors_have_the_line_number() {
         for (text, message) in [
             ("", "line 1: there are no points"),
             ("0 0\n\n5", "line 3: 1 fields where `bytes percent` are expected"),

@@ -1,4 +1,4 @@
-//! The run of a workload: events in, messages out.
+//! The engine of a workload. It handles events and returns the messages to post.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -7,86 +7,87 @@ use std::fmt::Write;
 use xoff_units::Picos;
 
 use super::arrivals;
-use super::bulk::Bulk;
-use super::latency::Latencies;
-use super::list::List;
-use super::messages::{Message, MessageId, Messages, Tag};
-use super::random::Draws;
-use super::spec::{JobKind, JobSpec, Spec, SpecError, Spread, Verb};
+use super::bulk::BulkJob;
+use super::latency::LatencyHistogram;
+use super::list::FlowListJob;
+use super::messages::{InFlightMessage, InFlightMessages, MessageId, TransferTag};
+use super::random::RandomStream;
+use super::spec::{JobKind, JobSpec, MessageSpread, SpecError, Verb, WorkloadSpec};
 
-/// How many outstanding messages [`Workload::pending_description`] names.
-const PENDING_SHOWN: usize = 5;
-/// A message without a flow record.
+/// Largest number of outstanding messages in [`Workload::pending_description`].
+const PENDING_MESSAGES_SHOWN: usize = 5;
+/// Index of a message without a flow record.
 pub(super) const NO_RECORD: u32 = u32::MAX;
 
-/// One direction between two hosts, for one job. All messages from `src` to `dst` of the job use it.
+/// A connection: one direction between two hosts of a job. All messages from `src` to `dst` of the job use
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// Host that has the data.
+    /// Index of the sending host.
     pub src: u32,
-    /// Host that gets it.
+    /// Index of the receiving host.
     pub dst: u32,
-    /// Queue pairs, at least 1.
+    /// Number of queue pairs, at least 1.
     pub qps: u16,
-    /// How they share messages.
-    pub spread: Spread,
-    /// [`JobSpec::transport`].
+    /// How the queue pairs share the messages.
+    pub spread: MessageSpread,
+    /// Index of the transport, see [`JobSpec::transport`].
     pub transport: usize,
-    /// Index of the job in [`Spec::jobs`].
+    /// Index of the job in [`WorkloadSpec::jobs`].
     pub job: usize,
 }
 
-/// A message to be posted now.
+/// A message that the driver must post now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Post {
-    /// Its identity, for what is reported of it.
+pub struct MessagePost {
+    /// Identifier of the message in later reports.
     pub message: MessageId,
-    /// Index into [`Workload::connections`].
+    /// Index of the connection in [`Workload::connections`].
     pub connection: u32,
-    /// Payload; may be 0.
+    /// Payload in bytes. The value may be 0.
     pub bytes: u64,
-    /// How it is carried.
+    /// The RDMA operation of the message.
     pub verb: Verb,
 }
 
-/// What became of one message of a flow.
+/// The record of one message of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FlowRecord {
     pub(super) connection: u32,
     pub(super) bytes: u64,
-    /// When it was due, which a driver may be behind of.
+    /// Time at which the message was due. The driver may post it later.
     pub(super) start: Picos,
-    /// [`Picos::NEVER`] until then.
+    /// Time of the reception. [`Picos::NEVER`] before it.
     pub(super) received: Picos,
-    /// [`Picos::NEVER`] until then.
+    /// Time of the acknowledgement. [`Picos::NEVER`] before it.
     pub(super) acknowledged: Picos,
 }
 
-type Timer = Reverse<(Picos, u64, u32, Tag)>;
+type Timer = Reverse<(Picos, u64, u32, TransferTag)>;
 
-/// What jobs share: messages, timers, what is due at once.
+/// The messages, timers and due events of all jobs.
 #[derive(Debug, Default)]
-struct Queues {
-    messages: Messages,
+struct PendingWork {
+    messages: InFlightMessages,
     timers: BinaryHeap<Timer>,
-    /// Orders timers of the same time by when they were set.
+    /// Number of timers set so far. It orders timers of the same time.
     timers_set: u64,
-    ready: VecDeque<(u32, Tag)>,
+    ready: VecDeque<(u32, TransferTag)>,
 }
 
-/// What a job does things with, while it handles one event.
-pub(super) struct Context<'a> {
+/// The actions that a job can take while it handles one event.
+pub(super) struct JobContext<'a> {
     pub(super) now: Picos,
     job: u32,
     verb: Verb,
-    counts: &'a mut Counts,
-    queues: &'a mut Queues,
-    out: &'a mut Vec<Post>,
+    counts: &'a mut JobCounts,
+    queues: &'a mut PendingWork,
+    out: &'a mut Vec<MessagePost>,
 }
 
-impl Context<'_> {
-    /// Posts a message; `start` is when it was due.
-    pub(super) fn post(&mut self, connection: u32, bytes: u64, tag: Tag, start: Picos, record: bool) {
+impl JobContext<'_> {
+    /// Posts a message. `start` is the time at which the message was due.
+    pub(super) fn post(&mut self, connection: u32, bytes: u64, tag: TransferTag, start: Picos, record: bool) {
         let records = &mut self.counts.records;
         let index = if record { records.len() as u32 } else { NO_RECORD };
         if record {
@@ -100,7 +101,7 @@ impl Context<'_> {
         }
         self.counts.posted_messages += 1;
         self.counts.posted_bytes = self.counts.posted_bytes.saturating_add(bytes);
-        let message = self.queues.messages.insert(Message {
+        let message = self.queues.messages.insert(InFlightMessage {
             job: self.job,
             connection,
             bytes,
@@ -110,7 +111,7 @@ impl Context<'_> {
             received: false,
             acknowledged: false,
         });
-        self.out.push(Post {
+        self.out.push(MessagePost {
             message,
             connection,
             bytes,
@@ -118,8 +119,9 @@ impl Context<'_> {
         });
     }
 
-    /// Has the job called with `tag` at a time, at once if it is not later than now.
-    pub(super) fn later(&mut self, at: Picos, tag: Tag) {
+    /// Calls the job with `tag` at the time `at`. A time that is not later than now is handled in the same
+    /// call.
+    pub(super) fn call_at(&mut self, at: Picos, tag: TransferTag) {
         if at <= self.now {
             self.queues.ready.push_back((self.job, tag));
         } else {
@@ -130,85 +132,90 @@ impl Context<'_> {
     }
 }
 
-/// What is counted of every job.
+/// Counters of one job.
 #[derive(Debug)]
-pub(super) struct Counts {
-    /// When it started or will, in the driver's time.
+pub(super) struct JobCounts {
+    /// Start time of the job, in the time of the driver.
     pub(super) start: Picos,
-    /// When its last message was received.
+    /// Time at which the last message was received.
     pub(super) last_received: Picos,
     pub(super) posted_messages: u64,
     pub(super) posted_bytes: u64,
     pub(super) received_messages: u64,
     pub(super) received_bytes: u64,
     pub(super) records: Vec<FlowRecord>,
-    /// From posting to whole at the receiver, of messages that have no record.
-    pub(super) latencies: Latencies,
+    /// LatencyHistogram of messages without a flow record: from posting to reception.
+    pub(super) latencies: LatencyHistogram,
 }
 
 #[derive(Debug)]
-pub(super) enum Runner {
-    List(List),
-    Bulk(Box<Bulk>),
+pub(super) enum JobRunner {
+    List(FlowListJob),
+    Bulk(Box<BulkJob>),
 }
 
 #[derive(Debug)]
 pub(super) struct Job {
     pub(super) spec: JobSpec,
-    pub(super) runner: Runner,
-    pub(super) counts: Counts,
-    /// It posts no more, though it is not over: all that are not in the background are, or it was told so.
+    pub(super) runner: JobRunner,
+    pub(super) counts: JobCounts,
+    /// Whether the job posts no more messages. A background job stops when all other jobs are over.
+    /// `stop_job` stops any job.
     pub(super) stopped: bool,
-    /// It does not start with the others.
+    /// Whether the job waits for [`Workload::start_job`].
     held: bool,
 }
 
 impl Job {
     pub(super) fn is_over(&self) -> bool {
         match &self.runner {
-            Runner::List(list) => list.is_over(),
-            Runner::Bulk(bulk) => bulk.is_over(),
+            JobRunner::List(list) => list.is_over(),
+            JobRunner::Bulk(bulk) => bulk.is_over(),
         }
     }
 }
 
-/// Jobs, and how far they are.
+/// The jobs of a run and their progress.
 ///
-/// Call [`Workload::start`] once, then [`Workload::advance`] when [`Workload::next_start`] has come, and the two
-/// reports for each message. Each call adds the messages that are to be posted now. Times must not fall from call to
-/// call.
+/// The driver calls [`Workload::start`] once. It then calls [`Workload::advance`] at the time
+/// [`Workload::next_start`], and [`Workload::received`] and [`Workload::acknowledged`] for each message. Each
+/// call appends the messages to post now to `out`. The time must not decrease from call to call.
 #[derive(Debug)]
 pub struct Workload {
     pub(super) jobs: Vec<Job>,
     pub(super) connections: Vec<Connection>,
-    /// Line rate by host, bits per second; 0 where no job uses the host.
+    /// Line rate of each host in bits per second. The value is 0 for a host that no job uses.
     pub(super) line_rates_bps: Vec<u64>,
-    queues: Queues,
+    queues: PendingWork,
     started: bool,
-    /// Jobs not in the background that are not over.
+    /// Number of jobs that are not in the background and not over.
     foreground: usize,
 }
 
 impl Workload {
-    /// Checks a specification and makes its connections. `line_rate_bps` is the speed of a host's link in bits per
-    /// second, 0 if there is no such host; it matters for offered loads and rooflines.
+    /// Checks a specification and makes its connections. `line_rate_bps` returns the line rate of a host in
+    /// bits per second, or 0 if the host does not exist. Offered loads and rooflines depend on it.
     ///
     /// # Errors
     ///
-    /// The first job that cannot be.
-    pub fn new(spec: &Spec, seed: u64, line_rate_bps: &dyn Fn(u32) -> u64) -> Result<Workload, SpecError> {
+    /// The first invalid job.
+    pub fn new(
+        spec: &WorkloadSpec,
+        seed: u64,
+        line_rate_bps: &dyn Fn(u32) -> u64,
+    ) -> Result<Workload, SpecError> {
         let mut workload = Workload {
             jobs: Vec::with_capacity(spec.jobs.len()),
             connections: Vec::new(),
             line_rates_bps: Vec::new(),
-            queues: Queues::default(),
+            queues: PendingWork::default(),
             started: false,
             foreground: 0,
         };
         for (index, job) in spec.jobs.iter().enumerate() {
             job.check(line_rate_bps)?;
-            let draws = Draws::new(seed, index as u64);
-            workload.add(index, job, draws, line_rate_bps)?;
+            let random = RandomStream::new(seed, index as u64);
+            workload.add_job(index, job, random, line_rate_bps)?;
         }
         for index in 0..workload.connections.len() {
             let Connection { src, dst, .. } = workload.connections[index];
@@ -221,35 +228,37 @@ impl Workload {
         Ok(workload)
     }
 
-    fn add(
+    fn add_job(
         &mut self,
         index: usize,
         spec: &JobSpec,
-        draws: Draws,
+        random: RandomStream,
         line_rate_bps: &dyn Fn(u32) -> u64,
     ) -> Result<(), SpecError> {
-        let mut connect = Connect {
+        let mut connect = ConnectionBuilder {
             job: index,
             spec,
             connections: &mut self.connections,
         };
         let runner = match &spec.kind {
-            JobKind::Flows(flows) | JobKind::Replay(flows) => Runner::List(List::new(flows, &mut connect)),
+            JobKind::Flows(flows) | JobKind::Replay(flows) => {
+                JobRunner::List(FlowListJob::new(flows, &mut connect))
+            }
             JobKind::Poisson(poisson) => {
-                let flows =
-                    arrivals::draw(poisson, draws, line_rate_bps).map_err(|problem| spec.error(problem))?;
-                Runner::List(List::new(&flows, &mut connect))
+                let flows = arrivals::draw_flows(poisson, random, line_rate_bps)
+                    .map_err(|problem| spec.spec_error(problem))?;
+                JobRunner::List(FlowListJob::new(&flows, &mut connect))
             }
             JobKind::Permutation(permutation) => {
-                Runner::Bulk(Box::new(Bulk::permutation(permutation, draws, &mut connect)))
+                JobRunner::Bulk(Box::new(BulkJob::permutation(permutation, random, &mut connect)))
             }
-            JobKind::Incast(incast) => Runner::Bulk(Box::new(Bulk::incast(incast, &mut connect))),
+            JobKind::Incast(incast) => JobRunner::Bulk(Box::new(BulkJob::incast(incast, &mut connect))),
             JobKind::Collective(collective) => {
-                Runner::Bulk(Box::new(Bulk::collective(collective, &mut connect)))
+                JobRunner::Bulk(Box::new(BulkJob::collective(collective, &mut connect)))
             }
         };
         self.jobs.push(Job {
-            // Lists of flows are long, and the runner has them.
+            // Lists of flows are long, and the runner already has them.
             spec: JobSpec {
                 kind: match &spec.kind {
                     JobKind::Flows(_) => JobKind::Flows(Vec::new()),
@@ -259,7 +268,7 @@ impl Workload {
                 ..spec.clone()
             },
             runner,
-            counts: Counts {
+            counts: JobCounts {
                 start: Picos::NEVER,
                 last_received: Picos::ZERO,
                 posted_messages: 0,
@@ -267,7 +276,7 @@ impl Workload {
                 received_messages: 0,
                 received_bytes: 0,
                 records: Vec::new(),
-                latencies: Latencies::default(),
+                latencies: LatencyHistogram::default(),
             },
             stopped: false,
             held: false,
@@ -275,12 +284,12 @@ impl Workload {
         Ok(())
     }
 
-    /// All connections, known before the start.
+    /// All connections of the workload. They are known before the start.
     pub fn connections(&self) -> &[Connection] {
         &self.connections
     }
 
-    /// The host of each rank of a collective job, by its index; `None` if it is no collective.
+    /// The host of each rank of a collective job. Returns `None` for other jobs.
     pub fn ranks(&self, job: usize) -> Option<&[u32]> {
         match &self.jobs.get(job)?.spec.kind {
             JobKind::Collective(collective) => Some(&collective.ranks),
@@ -288,13 +297,14 @@ impl Workload {
         }
     }
 
-    /// How the messages of a job are carried, by its index.
+    /// The RDMA operation of the messages of a job.
     pub fn job_verb(&self, job: usize) -> Verb {
         self.jobs.get(job).map_or(Verb::default(), |job| job.spec.verb)
     }
 
-    /// Starts all jobs that are not held, each at its time from `now` on. A second call does nothing.
-    pub fn start(&mut self, now: Picos, out: &mut Vec<Post>) {
+    /// Starts all jobs that are not held. Each job starts at its start time after `now`. A second call has no
+    /// effect.
+    pub fn start(&mut self, now: Picos, out: &mut Vec<MessagePost>) {
         if std::mem::replace(&mut self.started, true) {
             return;
         }
@@ -305,42 +315,42 @@ impl Workload {
             .count();
         for index in 0..self.jobs.len() {
             if !self.jobs[index].held {
-                self.begin(index, now, out);
+                self.begin_job(index, now, out);
             }
         }
         self.advance(now, out);
     }
 
-    fn begin(&mut self, index: usize, now: Picos, out: &mut Vec<Post>) {
+    fn begin_job(&mut self, index: usize, now: Picos, out: &mut Vec<MessagePost>) {
         let start = now.saturating_add(self.jobs[index].spec.start);
         self.jobs[index].counts.start = start;
-        self.with(index, now, out, |runner, context| match runner {
-            Runner::List(list) => list.start(start, context),
-            Runner::Bulk(bulk) => bulk.start(start, context),
+        self.handle_event(index, now, out, |runner, context| match runner {
+            JobRunner::List(list) => list.start(start, context),
+            JobRunner::Bulk(bulk) => bulk.start(start, context),
         });
     }
 
-    /// Keeps a job, by its index, from starting with the others: it waits for [`Workload::start_job`]. To be called before
-    /// [`Workload::start`].
-    pub fn hold(&mut self, job: usize) {
+    /// Holds a job: the job does not start with the other jobs, but at [`Workload::start_job`]. Must be
+    /// called before [`Workload::start`].
+    pub fn hold_job(&mut self, job: usize) {
         if let Some(job) = self.jobs.get_mut(job).filter(|_| !self.started) {
             job.held = true;
         }
     }
 
-    /// Starts a job that is held; its start time counts from `now`. Others do not notice.
-    pub fn start_job(&mut self, now: Picos, job: usize, out: &mut Vec<Post>) {
+    /// Starts a held job. Its start time counts from `now`. Other jobs are not affected.
+    pub fn start_job(&mut self, now: Picos, job: usize, out: &mut Vec<MessagePost>) {
         let Some(held) = self.jobs.get_mut(job).filter(|job| job.held) else {
             return;
         };
         held.held = false;
         if self.started {
-            self.begin(job, now, out);
+            self.begin_job(job, now, out);
             self.advance(now, out);
         }
     }
 
-    /// Has a job post no more. What is under way goes on.
+    /// Stops a job: the job posts no more messages. Messages in flight continue.
     pub fn stop_job(&mut self, job: usize) {
         let Some(stopped) = self
             .jobs
@@ -356,15 +366,16 @@ impl Workload {
                 self.stop_background();
             }
         }
-        self.forget_stopped();
+        self.remove_events_of_stopped_jobs();
     }
 
-    /// Whether a job, by its index, is over.
+    /// Returns whether a job is over.
     pub fn is_over(&self, job: usize) -> bool {
         self.jobs.get(job).is_some_and(Job::is_over)
     }
 
-    /// When [`Workload::advance`] has something to do, [`Picos::NEVER`] if it waits for messages only.
+    /// The next time at which [`Workload::advance`] must be called. [`Picos::NEVER`] if all jobs wait for
+    /// messages.
     pub fn next_start(&self) -> Picos {
         self.queues
             .timers
@@ -372,21 +383,21 @@ impl Workload {
             .map_or(Picos::NEVER, |Reverse(entry)| entry.0)
     }
 
-    /// Does what is due by `now`.
-    pub fn advance(&mut self, now: Picos, out: &mut Vec<Post>) {
-        self.settle(now, out);
+    /// Handles all timers that are due at `now`.
+    pub fn advance(&mut self, now: Picos, out: &mut Vec<MessagePost>) {
+        self.handle_ready(now, out);
         while let Some(Reverse((at, ..))) = self.queues.timers.peek()
             && *at <= now
         {
             if let Some(Reverse((_, _, job, tag))) = self.queues.timers.pop() {
-                self.called(job, tag, now, out);
+                self.handle_timer(job, tag, now, out);
             }
-            self.settle(now, out);
+            self.handle_ready(now, out);
         }
     }
 
-    /// The receiver has a whole message. A second report of the same one does nothing.
-    pub fn received(&mut self, now: Picos, message: MessageId, out: &mut Vec<Post>) {
+    /// Reports that the receiver has a whole message. A second report of the same message has no effect.
+    pub fn received(&mut self, now: Picos, message: MessageId, out: &mut Vec<MessagePost>) {
         let Some(under_way) = self.queues.messages.get_mut(message) else {
             return;
         };
@@ -403,16 +414,17 @@ impl Workload {
         } else {
             job.counts.latencies.add(now.since(copy.posted));
         }
-        self.with(copy.job as usize, now, out, |runner, context| {
-            if let Runner::Bulk(bulk) = runner {
-                bulk.arrived(copy.tag, context);
+        self.handle_event(copy.job as usize, now, out, |runner, context| {
+            if let JobRunner::Bulk(bulk) = runner {
+                bulk.handle_arrival(copy.tag, context);
             }
         });
-        self.close(now, message, copy, out);
+        self.remove_if_complete(now, message, copy, out);
     }
 
-    /// The sender has the last acknowledgement of a message. A second report of the same one does nothing.
-    pub fn acknowledged(&mut self, now: Picos, message: MessageId, out: &mut Vec<Post>) {
+    /// Reports that the sender has the last acknowledgement of a message. A second report of the same message
+    /// has no effect.
+    pub fn acknowledged(&mut self, now: Picos, message: MessageId, out: &mut Vec<MessagePost>) {
         let Some(under_way) = self.queues.messages.get_mut(message) else {
             return;
         };
@@ -424,35 +436,42 @@ impl Workload {
         if let Some(record) = records.get_mut(copy.record as usize) {
             record.acknowledged = now;
         }
-        self.close(now, message, copy, out);
+        self.remove_if_complete(now, message, copy, out);
     }
 
-    /// Whether all jobs are over (those in the background: stopped) and nothing is under way.
+    /// Returns whether all jobs are over or stopped and no message is in flight.
     pub fn is_finished(&self) -> bool {
         self.started
             && self.queues.messages.len() == 0
             && self.jobs.iter().all(|job| job.stopped || job.is_over())
     }
 
-    /// For a run that came to no end: which jobs are not over, and the first messages that they wait for.
+    /// Describes why a run has not ended: the jobs that are not over and the first messages that they wait
+    /// for.
     pub fn pending_description(&self) -> String {
         let mut text = String::new();
         for (index, job) in self.jobs.iter().enumerate() {
-            let of_job = |message: &&Message| message.job as usize == index;
+            let of_job = |message: &&InFlightMessage| message.job as usize == index;
             let outstanding = self.queues.messages.iter().filter(of_job).count();
             if outstanding == 0 && (job.stopped || job.is_over()) {
                 continue;
             }
             let progress = match &job.runner {
-                Runner::List(list) => list.progress(),
-                Runner::Bulk(bulk) => bulk.progress(),
+                JobRunner::List(list) => list.progress(),
+                JobRunner::Bulk(bulk) => bulk.progress(),
             };
             let _ = writeln!(
                 text,
                 "job `{}`: {progress}; {outstanding} messages outstanding",
                 job.spec.name
             );
-            for message in self.queues.messages.iter().filter(of_job).take(PENDING_SHOWN) {
+            for message in self
+                .queues
+                .messages
+                .iter()
+                .filter(of_job)
+                .take(PENDING_MESSAGES_SHOWN)
+            {
                 let Connection { src, dst, .. } = self.connections[message.connection as usize];
                 let missing = match message.received {
                     true => "not acknowledged",
@@ -469,47 +488,53 @@ impl Workload {
         text
     }
 
-    /// A message of which both reports are there is over.
-    fn close(&mut self, now: Picos, id: MessageId, copy: Message, out: &mut Vec<Post>) {
+    /// Removes a message that is received and acknowledged.
+    fn remove_if_complete(
+        &mut self,
+        now: Picos,
+        id: MessageId,
+        copy: InFlightMessage,
+        out: &mut Vec<MessagePost>,
+    ) {
         if copy.received && copy.acknowledged {
             self.queues.messages.remove(id);
-            self.with(copy.job as usize, now, out, |runner, context| {
-                if let Runner::List(list) = runner {
-                    list.completed(copy.tag, context);
+            self.handle_event(copy.job as usize, now, out, |runner, context| {
+                if let JobRunner::List(list) = runner {
+                    list.handle_completion(copy.tag, context);
                 }
             });
         }
-        self.settle(now, out);
+        self.handle_ready(now, out);
     }
 
-    /// Handles all that is due at once.
-    fn settle(&mut self, now: Picos, out: &mut Vec<Post>) {
+    /// Handles all events that are due now.
+    fn handle_ready(&mut self, now: Picos, out: &mut Vec<MessagePost>) {
         while let Some((job, tag)) = self.queues.ready.pop_front() {
-            self.called(job, tag, now, out);
+            self.handle_timer(job, tag, now, out);
         }
     }
 
-    fn called(&mut self, job: u32, tag: Tag, now: Picos, out: &mut Vec<Post>) {
-        self.with(job as usize, now, out, |runner, context| match runner {
-            Runner::List(list) => list.called(tag, context),
-            Runner::Bulk(bulk) => bulk.called(tag, context),
+    fn handle_timer(&mut self, job: u32, tag: TransferTag, now: Picos, out: &mut Vec<MessagePost>) {
+        self.handle_event(job as usize, now, out, |runner, context| match runner {
+            JobRunner::List(list) => list.handle_timer(tag, context),
+            JobRunner::Bulk(bulk) => bulk.handle_timer(tag, context),
         });
     }
 
-    /// Lets a job handle an event, unless it is stopped, and sees whether that was its last.
-    fn with(
+    /// Passes an event to a job that is not stopped, and checks whether the job is over afterwards.
+    fn handle_event(
         &mut self,
         index: usize,
         now: Picos,
-        out: &mut Vec<Post>,
-        handle: impl FnOnce(&mut Runner, &mut Context<'_>),
+        out: &mut Vec<MessagePost>,
+        handle: impl FnOnce(&mut JobRunner, &mut JobContext<'_>),
     ) {
         let job = &mut self.jobs[index];
         if job.stopped {
             return;
         }
         let was_over = job.is_over();
-        let mut context = Context {
+        let mut context = JobContext {
             now,
             job: index as u32,
             verb: job.spec.verb,
@@ -530,10 +555,10 @@ impl Workload {
         for job in &mut self.jobs {
             job.stopped |= job.spec.background && !job.is_over();
         }
-        self.forget_stopped();
+        self.remove_events_of_stopped_jobs();
     }
 
-    fn forget_stopped(&mut self) {
+    fn remove_events_of_stopped_jobs(&mut self) {
         let jobs = &self.jobs;
         self.queues
             .timers
@@ -543,20 +568,21 @@ impl Workload {
 }
 
 impl JobSpec {
-    /// Source and destination of each connection that a job makes whatever the seed is, in the order of
-    /// [`Workload::connections`]. `None` for permutations and random arrivals: their seed decides who sends to whom.
+    /// Source and destination of each connection of a job, in the order of [`Workload::connections`]. Returns
+    /// `None` for permutations and random arrivals, because their connections depend on the seed.
     ///
     /// Ranks of one node exchange data over NVLink and have no connection.
     ///
     /// # Errors
-    /// A job that [`JobSpec::check`] refuses.
+    ///
+    /// The errors of [`JobSpec::check`].
     pub fn fixed_pairs(
         &self,
         line_rate_bps: &dyn Fn(u32) -> u64,
     ) -> Result<Option<Vec<(u32, u32)>>, SpecError> {
         self.check(line_rate_bps)?;
         let mut connections = Vec::new();
-        let mut connect = Connect {
+        let mut connect = ConnectionBuilder {
             job: 0,
             spec: self,
             connections: &mut connections,
@@ -564,13 +590,13 @@ impl JobSpec {
         match &self.kind {
             JobKind::Permutation(_) | JobKind::Poisson(_) => return Ok(None),
             JobKind::Flows(flows) | JobKind::Replay(flows) => {
-                List::new(flows, &mut connect);
+                FlowListJob::new(flows, &mut connect);
             }
             JobKind::Incast(incast) => {
-                Bulk::incast(incast, &mut connect);
+                BulkJob::incast(incast, &mut connect);
             }
             JobKind::Collective(collective) => {
-                Bulk::collective(collective, &mut connect);
+                BulkJob::collective(collective, &mut connect);
             }
         }
         let pairs = connections
@@ -580,16 +606,16 @@ impl JobSpec {
     }
 }
 
-/// Makes the connections of one job.
-pub(super) struct Connect<'a> {
+/// Creates the connections of one job.
+pub(super) struct ConnectionBuilder<'a> {
     job: usize,
     spec: &'a JobSpec,
     connections: &'a mut Vec<Connection>,
 }
 
-impl Connect<'_> {
-    /// A new connection's index.
-    pub(super) fn add(&mut self, src: u32, dst: u32) -> u32 {
+impl ConnectionBuilder<'_> {
+    /// Adds a connection and returns its index.
+    pub(super) fn add_connection(&mut self, src: u32, dst: u32) -> u32 {
         self.connections.push(Connection {
             src,
             dst,

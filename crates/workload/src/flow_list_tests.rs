@@ -1,8 +1,8 @@
-//! Both forms of a list, and where they are wrong.
+//! Tests of both formats and of their errors.
 
 use super::*;
 
-/// Hosts by name, or by index.
+/// Finds a host by name or by index.
 fn host(name: &str) -> Result<u32, String> {
     let by_name = ["gpu0", "gpu1", "2"].iter().position(|known| *known == name);
     let by_index = name.parse().ok().filter(|index| *index < 3);
@@ -27,7 +27,7 @@ fn csv_takes_names_and_indices() {
 }
 
 #[test]
-fn ns3_lists_keep_their_nanoseconds() {
+fn ns3_start_times_keep_nanoseconds() {
     let text = "2\n0 1 3 100 30000 2.000000001\n1 2 0 65535 1 9000000.123456789\n";
     let flows = parse(text, FlowListFormat::Ns3).unwrap();
     assert_eq!(
@@ -44,9 +44,9 @@ fn ns3_lists_keep_their_nanoseconds() {
     assert_eq!(flows[1].start, Picos(9_000_000_123_456_789_000));
 }
 
-/// `third.cc` reads with `>>`: words wherever they are, as many flows as announced, nothing behind them.
+/// `third.cc` reads with `>>`: words in any layout, as many flows as announced, nothing after them.
 #[test]
-fn ns3_lists_are_words_and_end_where_the_count_says() {
+fn ns3_lists_end_at_the_announced_count() {
     let flow = |text: &str| parse(text, FlowListFormat::Ns3).unwrap();
     let expected = flow("2\n0 1 3 100 5 1\n1 2 3 101 6 2\n");
     for text in [

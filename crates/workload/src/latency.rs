@@ -1,48 +1,48 @@
-//! How long messages take that are too many to be kept one by one.
+//! LatencyHistogram of messages without a flow record.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use xoff_units::Picos;
 
-/// Digits of a latency that are kept.
+/// Number of significant digits of a latency.
 const DIGITS: u8 = 3;
 
-/// Quantiles of a latency in nanoseconds, to three digits; the largest is exact to the same.
+/// Quantiles of a latency in nanoseconds, with three significant digits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Latency {
-    /// How many there are.
+pub struct LatencyQuantiles {
+    /// Number of latencies.
     pub count: u64,
-    /// Median.
+    /// The median.
     pub p50: u64,
-    /// 99th percentile.
+    /// The 99th percentile.
     pub p99: u64,
-    /// 99.9th percentile.
+    /// The 99.9th percentile.
     pub p999: u64,
-    /// The largest.
+    /// The largest latency.
     pub max: u64,
 }
 
-/// Latencies of a job's messages. Memory grows with their range, not with their number.
+/// Histogram of the message latencies of a job. Its memory grows with their range and not with their number.
 #[derive(Debug, Default)]
-pub(super) struct Latencies(Option<Histogram<u64>>);
+pub(super) struct LatencyHistogram(Option<Histogram<u64>>);
 
-impl Latencies {
+impl LatencyHistogram {
     pub(super) fn add(&mut self, span: Picos) {
         let histogram = self.0.get_or_insert_with(|| {
             let mut histogram = Histogram::new(DIGITS).expect("three digits are allowed");
             histogram.auto(true);
             histogram
         });
-        // It grows with what it is given; only memory could refuse.
+        // The histogram resizes itself, so recording does not fail.
         let _ = histogram.record(span.as_nanos());
     }
 
-    /// `None` if there are none.
-    pub(super) fn summary(&self) -> Option<Latency> {
+    /// The quantiles. Returns `None` without a latency.
+    pub(super) fn summary(&self) -> Option<LatencyQuantiles> {
         let histogram = self.0.as_ref()?;
-        // The histogram answers with the upper end of a bucket, which may lie above all that was recorded.
+        // The histogram returns the upper end of a bucket, which can exceed the largest latency.
         let quantile = |quantile: f64| histogram.value_at_quantile(quantile).min(histogram.max());
-        Some(Latency {
+        Some(LatencyQuantiles {
             count: histogram.len(),
             p50: quantile(0.5),
             p99: quantile(0.99),
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn quantiles_have_three_digits() {
-        let mut latencies = Latencies::default();
+        let mut latencies = LatencyHistogram::default();
         assert_eq!(latencies.summary(), None);
         (1..=1_000).for_each(|us| latencies.add(Picos::from_micros(us)));
         let summary = latencies.summary().unwrap();

@@ -1,12 +1,34 @@
-//! What is sent when, and what came of it: flows, permutations, incasts, collectives, random arrivals, replays.
+//! Workloads of a lab: flows, permutations, incasts, collectives, random arrivals and replays, and their
+//! results.
 //!
-//! A [`Workload`] is sans-IO: it says which messages to post ([`Post`]) and is told when the receiver has one whole
-//! ([`Workload::received`]) and when the sender has its last acknowledgement ([`Workload::acknowledged`]). How bytes
-//! move between is the driver's business. Nothing here reads a clock, and the same [`Spec`] and seed give the same
-//! messages.
+//! A [`Workload`] does no I/O and reads no clock. It returns the messages to post ([`MessagePost`]). The
+//! driver reports when the receiver has a whole message ([`Workload::received`]) and when the sender has its
+//! last acknowledgement ([`Workload::acknowledged`]). The driver decides how the bytes move. The same
+//! [`WorkloadSpec`] and seed give the same messages.
 //!
-//! Steps of a collective are made as their data dependencies are met and forgotten once delivered. What stays is one
-//! record per flow (of the kinds made of flows) and one per iteration.
+//! A collective creates a step when the data of the step is available, and forgets the step when it is
+//! delivered. The workload keeps one record per flow and one record per iteration.
+//!
+//! # Examples
+//!
+//! Start a ring AllReduce of 4 MB over four hosts. Every host first sends a chunk of a quarter to its
+//! neighbour:
+//!
+//! ```
+//! use xoff_units::Picos;
+//! use xoff_workload::{Algorithm, Collective, JobKind, JobSpec, Workload, WorkloadSpec};
+//!
+//! let ring = Collective::new(Algorithm::RingAllReduce, vec![0, 1, 2, 3], 4_000_000);
+//! let spec = WorkloadSpec { jobs: vec![JobSpec::new("allreduce", JobKind::Collective(ring))] };
+//! let line_rate_bps = |host: u32| if host < 4 { 400_000_000_000 } else { 0 };
+//! let mut workload = Workload::new(&spec, 1, &line_rate_bps)?;
+//!
+//! let mut posts = Vec::new();
+//! workload.start(Picos::ZERO, &mut posts);
+//! assert_eq!(posts.len(), 4);
+//! assert!(posts.iter().all(|post| post.bytes == 1_000_000));
+//! # Ok::<(), xoff_workload::SpecError>(())
+//! ```
 
 mod arrivals;
 mod bulk;
@@ -29,16 +51,17 @@ mod summary;
 mod tests;
 
 pub use distribution::{DistributionError, SizeDistribution};
-pub use engine::{Connection, Post, Workload};
+pub use engine::{Connection, MessagePost, Workload};
 pub use flow_list::{FlowListError, FlowListFormat, ListedFlow, parse_flow_list};
-pub use latency::Latency;
+pub use latency::LatencyQuantiles;
 pub use messages::MessageId;
 pub use nccl::NcclRun;
 pub use results::{
-    CollectiveResults, FlowResult, FlowSummary, IterationResult, JobResults, Results, SizeBin, SizeResults,
+    CollectiveResults, FlowResult, FlowSummary, IterationResult, JobResults, SizeBin, SizeResults,
+    WorkloadResults,
 };
 pub use spec::{
-    Algorithm, Collective, Endpoints, FLOWS_MAX, FlowSpec, Framing, Incast, JobKind, JobSpec, Permutation,
-    Poisson, Problem, RANKS_MAX, Repeat, Spec, SpecError, Spread, Verb,
+    Algorithm, Collective, Endpoints, FLOWS_MAX, FlowSpec, Framing, Incast, JobKind, JobSpec, MessageSpread,
+    Permutation, Poisson, RANKS_MAX, Repeat, SpecError, SpecProblem, Verb, WorkloadSpec,
 };
-pub use summary::Summary;
+pub use summary::DistributionSummary;

@@ -1,76 +1,76 @@
-//! Flows one by one: a list, a replay, random arrivals.
+//! Jobs of single flows: lists, replays and random arrivals.
 
 use std::collections::BTreeMap;
 
 use xoff_units::Picos;
 
-use super::engine::{Connect, Context};
-use super::messages::Tag;
+use super::engine::{ConnectionBuilder, JobContext};
+use super::messages::TransferTag;
 use super::spec::{FlowSpec, Repeat};
 
-/// The tag of the timer for the next flow that has not begun; repetitions have the index of their flow.
+/// Edge of the timer tag for the next flow. The tag of a repetition has the index of its flow instead.
 const NEXT_FLOW: u32 = u32::MAX;
 
-/// A job made of flows.
+/// A job of flows.
 #[derive(Debug)]
-pub(super) struct List {
-    /// Sorted by start.
+pub(super) struct FlowListJob {
+    /// The flows, sorted by start time.
     pub(super) flows: Vec<FlowSpec>,
-    /// Connection of each.
+    /// Connection of each flow.
     pub(super) connections: Vec<u32>,
-    /// Flows begun so far.
-    begun: usize,
-    /// Messages still to be completed, those of flows that have not begun included.
-    left: u64,
-    total: u64,
+    /// Number of flows that have begun.
+    begun_flows: usize,
+    /// Number of messages that are not complete, including those of flows that have not begun.
+    incomplete_messages: u64,
+    total_messages: u64,
     start: Picos,
 }
 
-impl List {
-    /// Of flows that have been checked.
-    pub(super) fn new(flows: &[FlowSpec], connect: &mut Connect<'_>) -> List {
+impl FlowListJob {
+    /// Makes a job of valid flows.
+    pub(super) fn new(flows: &[FlowSpec], connect: &mut ConnectionBuilder<'_>) -> FlowListJob {
         let mut flows = flows.to_vec();
-        // Stable: flows of the same time start in the order of the list.
+        // The sort is stable: flows of the same start time keep the order of the list.
         flows.sort_by_key(|flow| flow.start);
         let mut known = BTreeMap::new();
         let mut connection = |flow: &FlowSpec| {
             *known
                 .entry((flow.src, flow.dst))
-                .or_insert_with(|| connect.add(flow.src, flow.dst))
+                .or_insert_with(|| connect.add_connection(flow.src, flow.dst))
         };
         let connections = flows.iter().map(&mut connection).collect();
-        let total = flows.iter().map(|flow| u64::from(messages(flow))).sum();
-        List {
+        let total = flows.iter().map(|flow| u64::from(message_count(flow))).sum();
+        FlowListJob {
             flows,
             connections,
-            begun: 0,
-            left: total,
-            total,
+            begun_flows: 0,
+            incomplete_messages: total,
+            total_messages: total,
             start: Picos::NEVER,
         }
     }
 
-    pub(super) fn start(&mut self, start: Picos, context: &mut Context<'_>) {
+    pub(super) fn start(&mut self, start: Picos, context: &mut JobContext<'_>) {
         self.start = start;
-        self.await_next(context);
+        self.set_timer_for_next_flow(context);
     }
 
-    pub(super) fn called(&mut self, tag: Tag, context: &mut Context<'_>) {
+    pub(super) fn handle_timer(&mut self, tag: TransferTag, context: &mut JobContext<'_>) {
         if tag.edge != NEXT_FLOW {
             self.post(tag.edge, tag.sequence as u32, context);
             return;
         }
-        while let Some(flow) = self.flows.get(self.begun)
+        while let Some(flow) = self.flows.get(self.begun_flows)
             && self.start.saturating_add(flow.start) <= context.now
         {
-            self.begun += 1;
-            self.post(self.begun as u32 - 1, 0, context);
+            self.begun_flows += 1;
+            self.post(self.begun_flows as u32 - 1, 0, context);
         }
-        self.await_next(context);
+        self.set_timer_for_next_flow(context);
     }
 
-    pub(super) fn completed(&mut self, tag: Tag, context: &mut Context<'_>) {
-        self.left = self.left.saturating_sub(1);
+    pub(super) fn handle_completion(&mut self, tag: TransferTag, context: &mut JobContext<'_>) {
+        self.incomplete_messages = self.incomplete_messages.saturating_sub(1);
         let Some(flow) = self.flows.get(tag.edge as usize) else {
             return;
         };
@@ -79,9 +79,9 @@ impl List {
             && next < u64::from(count)
         {
             let at = context.now.saturating_add(gap);
-            context.later(
+            context.call_at(
                 at,
-                Tag {
+                TransferTag {
                     sequence: next,
                     ..tag
                 },
@@ -90,28 +90,32 @@ impl List {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.left == 0
+        self.incomplete_messages == 0
     }
 
     pub(super) fn progress(&self) -> String {
-        format!("{} of {} messages complete", self.total - self.left, self.total)
+        format!(
+            "{} of {} messages complete",
+            self.total_messages - self.incomplete_messages,
+            self.total_messages
+        )
     }
 
-    fn await_next(&self, context: &mut Context<'_>) {
-        if let Some(flow) = self.flows.get(self.begun) {
-            let tag = Tag {
+    fn set_timer_for_next_flow(&self, context: &mut JobContext<'_>) {
+        if let Some(flow) = self.flows.get(self.begun_flows) {
+            let tag = TransferTag {
                 edge: NEXT_FLOW,
                 sequence: 0,
             };
-            context.later(self.start.saturating_add(flow.start), tag);
+            context.call_at(self.start.saturating_add(flow.start), tag);
         }
     }
 
-    /// Posts a message of a flow, and sets the timer for the next one of an open loop.
-    fn post(&mut self, index: u32, number: u32, context: &mut Context<'_>) {
+    /// Posts a message of a flow. In an open loop it also sets the timer for the next message.
+    fn post(&mut self, index: u32, number: u32, context: &mut JobContext<'_>) {
         let flow = self.flows[index as usize];
         let first = self.start.saturating_add(flow.start);
-        let tag = Tag {
+        let tag = TransferTag {
             edge: index,
             sequence: u64::from(number),
         };
@@ -127,13 +131,13 @@ impl List {
             && number + 1 < count
         {
             let sequence = tag.sequence + 1;
-            context.later(due.saturating_add(interval), Tag { sequence, ..tag });
+            context.call_at(due.saturating_add(interval), TransferTag { sequence, ..tag });
         }
     }
 }
 
-/// How many messages a flow has.
-pub(super) fn messages(flow: &FlowSpec) -> u32 {
+/// Number of messages of a flow.
+pub(super) fn message_count(flow: &FlowSpec) -> u32 {
     match flow.repeat {
         Repeat::Once => 1,
         Repeat::Every { count, .. } | Repeat::AfterCompletion { count, .. } => count,

@@ -1,59 +1,60 @@
-//! Messages under way: a slab whose places are used again.
+//! Messages in flight, stored in reusable slots.
 
 use xoff_units::Picos;
 
-/// A message. Unique in a run; the lower 32 bits are a dense place, used again once the message is received and
-/// acknowledged.
+/// Identifier of a message, unique in a run. The lower 32 bits are the slot, which is reused after the
+/// message is received and acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
 
 impl MessageId {
-    /// A small number that no other message under way has: an index into a driver's own table.
+    /// Slot of the message. No other message in flight has the same slot, so a driver can use it as an
+    /// index.
     pub fn slot(self) -> usize {
         (self.0 & 0xffff_ffff) as usize
     }
 }
 
-/// What a job knows a message by.
+/// The key by which a job identifies a message or a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Tag {
-    /// Edge of a pattern or index of a flow.
+pub(super) struct TransferTag {
+    /// Edge of a pattern, or index of a flow.
     pub(super) edge: u32,
-    /// Number on that edge, or repetition of the flow.
+    /// Number of the transfer on the edge, or of the repetition of the flow.
     pub(super) sequence: u64,
 }
 
-/// A message under way.
+/// A message in flight.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Message {
+pub(super) struct InFlightMessage {
     pub(super) job: u32,
     pub(super) connection: u32,
     pub(super) bytes: u64,
     pub(super) posted: Picos,
-    pub(super) tag: Tag,
-    /// Index of its flow record in the job, or none.
+    pub(super) tag: TransferTag,
+    /// Index of its flow record in the job, or [`NO_RECORD`](super::engine::NO_RECORD).
     pub(super) record: u32,
     pub(super) received: bool,
     pub(super) acknowledged: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct MessageSlot {
     generation: u32,
-    message: Option<Message>,
+    message: Option<InFlightMessage>,
 }
 
-/// All messages under way.
+/// All messages in flight.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Messages {
-    slots: Vec<Slot>,
+pub(super) struct InFlightMessages {
+    slots: Vec<MessageSlot>,
     free: Vec<u32>,
 }
 
-impl Messages {
-    pub(super) fn insert(&mut self, message: Message) -> MessageId {
+impl InFlightMessages {
+    pub(super) fn insert(&mut self, message: InFlightMessage) -> MessageId {
         let at = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot {
+            self.slots.push(MessageSlot {
                 generation: 0,
                 message: None,
             });
@@ -64,8 +65,8 @@ impl Messages {
         MessageId(u64::from(slot.generation) << 32 | u64::from(at))
     }
 
-    /// The message, unless it is unknown or over.
-    pub(super) fn get_mut(&mut self, id: MessageId) -> Option<&mut Message> {
+    /// The message, or `None` if it is unknown or complete.
+    pub(super) fn get_mut(&mut self, id: MessageId) -> Option<&mut InFlightMessage> {
         let slot = self.slots.get_mut(id.slot())?;
         if u64::from(slot.generation) != id.0 >> 32 {
             return None;
@@ -73,7 +74,7 @@ impl Messages {
         slot.message.as_mut()
     }
 
-    /// Forgets a message of [`Messages::get_mut`].
+    /// Removes a message in flight.
     pub(super) fn remove(&mut self, id: MessageId) {
         if let Some(slot) = self.slots.get_mut(id.slot()) {
             slot.message = None;
@@ -82,13 +83,13 @@ impl Messages {
         }
     }
 
-    /// How many are under way.
+    /// Number of messages in flight.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Those under way, by place.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Message> {
+    /// All messages in flight in the order of their slots.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &InFlightMessage> {
         self.slots.iter().filter_map(|slot| slot.message.as_ref())
     }
 }

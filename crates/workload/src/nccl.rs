@@ -1,8 +1,8 @@
-//! Output in the forms of nccl-tests, for what reads those (`src/util.cu` of nccl-tests: the table, and JSON of its
-//! version 2).
+//! Output in the formats of nccl-tests: the table and the JSON format of version 2 (`src/util.cu` of
+//! nccl-tests).
 //!
-//! There is one measurement, and both blocks have it: what a network carries does not depend on whether a collective
-//! is in place. Data is not computed, so `#wrong` is `N/A`, as with `-c 0`.
+//! xoff has one measurement per size, and both the out-of-place and the in-place columns show it. The network
+//! does not distinguish the two. xoff does not compute data, so `#wrong` is `N/A`, as with `-c 0`.
 
 use std::fmt::Write;
 
@@ -10,43 +10,43 @@ use serde_json::{Value, json};
 
 use super::results::{CollectiveResults, JobResults, SizeResults};
 
-/// Version of the JSON form (`JSON_FILE_VERSION`).
+/// Version of the JSON format (`JSON_FILE_VERSION`).
 const JSON_VERSION: u32 = 2;
-/// Bytes of an element: all is counted in `float`.
+/// Bytes of an element. All counts are in elements of type `float`.
 const ELEMENT_BYTES: u64 = 4;
-/// The line above the titles, with single iterations.
+/// The line above the column titles of single iterations.
 const OVER_ITERATIONS: &str = concat!(
     "              out-of-place (+ per-iteration)                    ",
     "            in-place (+ per-iteration)"
 );
 
-/// A collective job and what is printed around its results.
+/// A collective job, and the texts that the output has around its results.
 #[derive(Clone, Debug)]
 pub struct NcclRun<'a> {
-    /// Results of a collective job; of others nothing is printed.
+    /// Results of a collective job. Other jobs have no output.
     pub job: &'a JobResults,
-    /// The command line.
+    /// The command line of the run.
     pub args: &'a [String],
-    /// Names of hosts, by rank.
+    /// Names of the hosts by rank.
     pub hosts: &'a [String],
-    /// Columns `i_min`, `i_max`, `i_p99`, `i_cv%` of single iterations as well.
+    /// Whether the table has the columns `i_min`, `i_max`, `i_p99` and `i_cv%` of single iterations.
     pub per_iteration: bool,
-    /// What xoff knows beside it, put under the key `xoff` as it is: drops, PFC, ECN.
+    /// Additional results of xoff, such as drops, PFC and ECN. The JSON output has them under the key `xoff`.
     pub xoff: Value,
 }
 
 impl NcclRun<'_> {
-    /// nccl-tests' table; `None` if the job is not a collective.
+    /// The table of nccl-tests. Returns `None` if the job is not a collective.
     pub fn table(&self) -> Option<String> {
         let collective = self.job.collective.as_ref()?;
         let mut text = String::new();
-        // Writing to a string cannot fail.
+        // Writing to a string does not fail.
         let _ = self.write_header(&mut text, collective);
         for size in &collective.sizes {
             let _ = self.write_line(&mut text, collective, size);
         }
         let _ = writeln!(text, "# {:<20} : 0 OK", "Out of bounds values");
-        let average = general(average_bus_bandwidth(collective));
+        let average = format_general(average_bus_bandwidth(collective));
         let _ = writeln!(text, "# {:<20} : {average} ", "Avg bus bandwidth");
         let _ = writeln!(
             text,
@@ -56,13 +56,13 @@ impl NcclRun<'_> {
         Some(text)
     }
 
-    /// nccl-tests' JSON; `None` if the job is not a collective.
+    /// The JSON output of nccl-tests. Returns `None` if the job is not a collective.
     pub fn json(&self) -> Option<Value> {
         let collective = self.job.collective.as_ref()?;
         let results: Vec<Value> = collective
             .sizes
             .iter()
-            .map(|size| result(collective, size))
+            .map(|size| size_result_json(collective, size))
             .collect();
         let mut xoff = json!({
             "job": self.job.name,
@@ -88,7 +88,7 @@ impl NcclRun<'_> {
             "version": JSON_VERSION,
             "args": self.args,
             "env": [],
-            "config": self.config(collective),
+            "config": self.config_json(collective),
             "results": results,
             "out_of_bounds": { "count": 0, "okay": "true" },
             "average_bus_bandwidth": {
@@ -101,7 +101,7 @@ impl NcclRun<'_> {
     }
 
     fn write_header(&self, text: &mut String, collective: &CollectiveResults) -> std::fmt::Result {
-        let (least, most) = extremes(collective);
+        let (least, most) = size_range(collective);
         let step = step_factor(collective);
         writeln!(text, "# xoff {}", env!("CARGO_PKG_VERSION"))?;
         writeln!(text, "# Collective test starting: {}_perf", collective.operation)?;
@@ -160,9 +160,9 @@ impl NcclRun<'_> {
     ) -> std::fmt::Result {
         let mut block = format!(
             "  {}  {}  {}     N/A",
-            float(size.time_ns.avg / 1000.0, 7),
-            float(size.algorithm_bandwidth_gbytes_per_s, 6),
-            float(size.bus_bandwidth_gbytes_per_s, 6)
+            format_float(size.time_ns.avg / 1000.0, 7),
+            format_float(size.algorithm_bandwidth_gbytes_per_s, 6),
+            format_float(size.bus_bandwidth_gbytes_per_s, 6)
         );
         if self.per_iteration {
             let times = size.time_ns;
@@ -172,22 +172,22 @@ impl NcclRun<'_> {
                 times.p99 / 1000.0,
                 variation_percent(size),
             ] {
-                let _ = write!(block, "  {}", float(value, 7));
+                let _ = write!(block, "  {}", format_float(value, 7));
             }
         }
         writeln!(
             text,
             "{:>12}  {:>12}  {:>8}  {:>6}  {:>6}{block}{block}",
             size.bytes,
-            elements(collective, size),
+            element_count(collective, size),
             "float",
-            reduction(collective),
+            reduction_name(collective),
             -1
         )
     }
 
-    fn config(&self, collective: &CollectiveResults) -> Value {
-        let (least, most) = extremes(collective);
+    fn config_json(&self, collective: &CollectiveResults) -> Value {
+        let (least, most) = size_range(collective);
         let devices = self.hosts.iter().enumerate().map(|(rank, host)| {
             json!({
                 "rank": rank,
@@ -219,7 +219,7 @@ impl NcclRun<'_> {
     }
 }
 
-fn result(collective: &CollectiveResults, size: &SizeResults) -> Value {
+fn size_result_json(collective: &CollectiveResults, size: &SizeResults) -> Value {
     let us = |ns: f64| ns / 1000.0;
     let body = json!({
         "time": us(size.time_ns.avg),
@@ -240,9 +240,9 @@ fn result(collective: &CollectiveResults, size: &SizeResults) -> Value {
     });
     json!({
         "size": size.bytes,
-        "count": elements(collective, size),
+        "count": element_count(collective, size),
         "type": "float",
-        "redop": reduction(collective),
+        "redop": reduction_name(collective),
         "root": "    -1",
         "out_of_place": body.clone(),
         "out_of_place_per_iter": per_iteration.clone(),
@@ -253,8 +253,8 @@ fn result(collective: &CollectiveResults, size: &SizeResults) -> Value {
     })
 }
 
-/// nccl-tests counts the elements of a rank's own part, but for AllReduce.
-fn elements(collective: &CollectiveResults, size: &SizeResults) -> u64 {
+/// Number of elements of one rank, as nccl-tests counts them. For AllReduce it is the whole array.
+fn element_count(collective: &CollectiveResults, size: &SizeResults) -> u64 {
     let all = size.bytes / ELEMENT_BYTES;
     if collective.operation == "all_reduce" {
         all
@@ -263,14 +263,14 @@ fn elements(collective: &CollectiveResults, size: &SizeResults) -> u64 {
     }
 }
 
-fn reduction(collective: &CollectiveResults) -> &'static str {
+fn reduction_name(collective: &CollectiveResults) -> &'static str {
     match collective.operation.as_str() {
         "all_reduce" | "reduce_scatter" => "sum",
         _ => "none",
     }
 }
 
-/// Coefficient of variation of single iterations.
+/// Coefficient of variation of single iterations in percent.
 fn variation_percent(size: &SizeResults) -> f64 {
     if size.time_ns.avg > 0.0 {
         size.time_ns.stdev / size.time_ns.avg * 100.0
@@ -292,12 +292,12 @@ fn average_bus_bandwidth(collective: &CollectiveResults) -> f64 {
     }
 }
 
-fn extremes(collective: &CollectiveResults) -> (u64, u64) {
+fn size_range(collective: &CollectiveResults) -> (u64, u64) {
     let bytes = || collective.sizes.iter().map(|size| size.bytes);
     (bytes().min().unwrap_or(0), bytes().max().unwrap_or(0))
 }
 
-/// From the first size to the second, for the header only; 1 for a single size.
+/// Factor between the first and the second size, for the header. The value is 1 for a single size.
 fn step_factor(collective: &CollectiveResults) -> u64 {
     match collective.sizes.as_slice() {
         [first, second, ..] if first.bytes > 0 => (second.bytes / first.bytes).max(1),
@@ -305,8 +305,9 @@ fn step_factor(collective: &CollectiveResults) -> u64 {
     }
 }
 
-/// As nccl-tests' `getFloatStr`: two decimals, fewer as they do not fit, then powers of ten.
-fn float(value: f64, width: usize) -> String {
+/// Formats a number as `getFloatStr` of nccl-tests: two decimals, fewer decimals if they do not fit, then
+/// powers of ten.
+fn format_float(value: f64, width: usize) -> String {
     let mut power = 0;
     let mut bound = 1.0;
     while value >= bound && power < 30 {
@@ -325,8 +326,8 @@ fn float(value: f64, width: usize) -> String {
     }
 }
 
-/// As C's `%g`: six significant digits without trailing zeros, for what bandwidths can be.
-fn general(value: f64) -> String {
+/// Formats a bandwidth as `%g` of C: six significant digits without trailing zeros.
+fn format_general(value: f64) -> String {
     let mut decimals = 5;
     let mut bound = 10.0;
     while value >= bound && decimals > 0 {

@@ -1,12 +1,12 @@
-//! The forms of nccl-tests, to the column.
+//! Tests of the output formats, compared with nccl-tests column by column.
 
 use super::*;
-use crate::Summary;
+use crate::DistributionSummary;
 
 fn job() -> JobResults {
     let size = |bytes: u64, times_ns: Vec<f64>, algbw: f64| SizeResults {
         bytes,
-        time_ns: Summary::of(times_ns.clone()).unwrap(),
+        time_ns: DistributionSummary::of(times_ns.clone()).unwrap(),
         times_ns,
         roofline_ns: 1_000,
         roofline_ratio: Some(1.5),
@@ -112,7 +112,7 @@ fn json_has_the_keys_of_nccl_tests() {
 }
 
 #[test]
-fn counts_are_of_a_rank_s_part_but_for_all_reduce() {
+fn counts_are_those_of_one_rank_except_for_all_reduce() {
     let mut job = job();
     if let Some(collective) = &mut job.collective {
         collective.operation = "alltoall".to_owned();
@@ -127,7 +127,7 @@ fn counts_are_of_a_rank_s_part_but_for_all_reduce() {
 }
 
 #[test]
-fn numbers_are_as_wide_as_those_of_nccl_tests() {
+fn numbers_have_the_width_of_nccl_tests() {
     let cases = [
         (0.0, "   0.00"),
         (9_999.994, "9999.99"),
@@ -136,16 +136,16 @@ fn numbers_are_as_wide_as_those_of_nccl_tests() {
         (1_234_567.8, "1234568"),
     ];
     for (value, text) in cases {
-        assert_eq!(float(value, 7), text);
+        assert_eq!(format_float(value, 7), text);
     }
-    assert_eq!(float(12_345_678.0, 7), "1.2e+07");
-    assert_eq!(float(1_234.5, 6), "1234.5");
+    assert_eq!(format_float(12_345_678.0, 7), "1.2e+07");
+    assert_eq!(format_float(1_234.5, 6), "1234.5");
     assert_eq!(
         [
-            general(0.0),
-            general(39.217_5),
-            general(1_234_567.0),
-            general(1.5)
+            format_general(0.0),
+            format_general(39.217_5),
+            format_general(1_234_567.0),
+            format_general(1.5)
         ],
         ["0", "39.2175", "1234567", "1.5"]
     );

@@ -1,36 +1,39 @@
-//! Draws that are the same on every machine: integers only, no logarithm of a platform's library.
+//! Random numbers that are equal on every machine. The methods use integers and comparisons, and no logarithm
+//! of a platform library.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// A seeded stream of draws.
+/// A stream of random numbers that depends only on its seed.
 #[derive(Clone, Debug)]
-pub(super) struct Draws {
+pub(super) struct RandomStream {
     random: Xoshiro256PlusPlus,
 }
 
-impl Draws {
-    /// The stream of number `stream` under `seed`: jobs and sources do not disturb each other.
-    pub(super) fn new(seed: u64, stream: u64) -> Draws {
-        // The golden ratio spreads neighbouring streams over the seed space; seed_from_u64 mixes further.
+impl RandomStream {
+    /// Makes the stream with the number `stream` under `seed`. Jobs and sources use different streams.
+    pub(super) fn new(seed: u64, stream: u64) -> RandomStream {
+        // The golden ratio spreads neighbouring streams over the seed space. `seed_from_u64` mixes the result
+        // further.
         let seed = seed ^ (stream + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Draws {
+        RandomStream {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
         }
     }
 
-    /// A whole number below `bound`, which is at least 1.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    /// A random integer below `bound`. `bound` is at least 1.
+    pub(super) fn integer_below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.random.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Uniform in 0 to 1, 1 excluded.
-    pub(super) fn unit(&mut self) -> f64 {
+    /// A random number from 0 up to but not including 1.
+    pub(super) fn unit_interval(&mut self) -> f64 {
         (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// Exponentially distributed with this mean, by von Neumann's method: runs of falling uniform numbers, whose
-    /// length is odd with probability `exp(-u)`. It needs comparisons only.
+    /// A random number with an exponential distribution of the given mean. The method of von Neumann counts
+    /// falling runs of uniform numbers: the length of a run is odd with probability `exp(-u)`. It needs only
+    /// comparisons.
     pub(super) fn exponential(&mut self, mean: u64) -> u64 {
         for whole in 0_u64.. {
             let first = self.random.next_u64();
@@ -50,14 +53,14 @@ impl Draws {
         u64::MAX
     }
 
-    /// A permutation of `0..count` in which no number stays at its place, all such equally likely. Of one number
-    /// there is none; it stays.
+    /// A random permutation of `0..count` in which no number stays at its position. All such permutations are
+    /// equally likely. A single number stays at its position.
     pub(super) fn derangement(&mut self, count: usize) -> Vec<u32> {
         let mut order: Vec<u32> = (0..count as u32).collect();
-        // A shuffle is a derangement with probability 1/e, whatever the count.
+        // A shuffle is a derangement with probability 1/e for any count.
         loop {
             for last in (1..count).rev() {
-                order.swap(last, self.below(last as u64 + 1) as usize);
+                order.swap(last, self.integer_below(last as u64 + 1) as usize);
             }
             if count == 1 || order.iter().enumerate().all(|(place, &at)| place != at as usize) {
                 return order;
@@ -72,7 +75,7 @@ mod tests {
 
     #[test]
     fn exponential_has_its_mean_deviation_and_tail() {
-        let mut draws = Draws::new(3, 0);
+        let mut draws = RandomStream::new(3, 0);
         let (count, mean) = (200_000, 1_000_000_u64);
         let all: Vec<f64> = (0..count)
             .map(|_| draws.exponential(mean) as f64 / mean as f64)
@@ -87,7 +90,7 @@ mod tests {
 
     #[test]
     fn derangements_are_uniform() {
-        let mut draws = Draws::new(1, 9);
+        let mut draws = RandomStream::new(1, 9);
         let mut seen = std::collections::BTreeMap::new();
         for _ in 0..9_000 {
             *seen.entry(draws.derangement(4)).or_insert(0) += 1;
@@ -101,10 +104,10 @@ mod tests {
     }
 
     #[test]
-    fn same_seed_same_draws() {
+    fn same_seed_gives_the_same_numbers() {
         let draw = |seed, stream| {
-            let mut draws = Draws::new(seed, stream);
-            [draws.below(1 << 40), draws.exponential(1 << 40)]
+            let mut draws = RandomStream::new(seed, stream);
+            [draws.integer_below(1 << 40), draws.exponential(1 << 40)]
         };
         assert_eq!(draw(5, 1), draw(5, 1));
         assert_ne!(draw(5, 1), draw(5, 2));

@@ -1,198 +1,199 @@
-//! What came of a workload.
+//! The results of a workload.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use xoff_units::Picos;
 
-use super::bulk::{Bulk, Iteration};
-use super::engine::{Connection, FlowRecord, Job, Runner, Workload};
-use super::latency::Latency;
+use super::bulk::{BulkJob, Iteration};
+use super::engine::{Connection, FlowRecord, Job, JobRunner, Workload};
+use super::latency::LatencyQuantiles;
 use super::spec::{Algorithm, Collective, JobKind};
 use xoff_units::{jain_index, max_mean_ratio};
 
-use super::summary::Summary;
+use super::summary::DistributionSummary;
 
-/// Upper ends of the bins of flow sizes, in bytes; a last bin has what is larger.
-const BINS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
+/// Upper limits of the size bins in bytes. One more bin has all larger flows.
+const SIZE_BIN_LIMITS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// Results of all jobs. Times are the driver's, in nanoseconds rounded down; spans are computed before they are
-/// rounded.
+/// The results of all jobs. Times are driver times in nanoseconds, rounded down. Durations are computed
+/// before rounding.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Results {
-    /// One entry per job of the specification.
+pub struct WorkloadResults {
+    /// One entry for each job of the specification.
     pub jobs: Vec<JobResults>,
-    /// Every message of jobs made of flows (all but collectives), in the order of posting within a job.
+    /// Every message of jobs other than collectives, in the order of posting within a job.
     pub flows: Vec<FlowResult>,
 }
 
-/// Results of one job.
+/// The results of one job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobResults {
-    /// Its name.
+    /// Name of the job.
     pub name: String,
-    /// `flows`, `permutation`, `incast`, `poisson`, `replay`, or the operation of a collective (`all_reduce`,
-    /// `all_gather`, `reduce_scatter`, `alltoall`).
+    /// Kind of the job: `flows`, `permutation`, `incast`, `poisson`, `replay`, or the operation of a
+    /// collective (`all_reduce`, `all_gather`, `reduce_scatter`, `alltoall`).
     pub kind: String,
-    /// Whether it came to its end. A job in the background that was stopped did not.
+    /// Whether the job reached its end. A stopped job did not.
     pub finished: bool,
-    /// Its start.
+    /// Start time of the job.
     pub start_ns: u64,
-    /// From its start until its last message was received, or its last iteration was over; `None` if it is not
-    /// finished.
+    /// Job completion time: from the start to the reception of the last message, or to the end of the last
+    /// iteration. `None` if the job is not finished.
     pub jct_ns: Option<u64>,
-    /// A lower bound of `jct_ns`: what the links of its hosts take for its bytes, and the gaps.
+    /// Lower bound of `jct_ns`: the time that the links of the hosts need for the data, and the compute gaps.
     pub roofline_ns: u64,
-    /// `jct_ns` over `roofline_ns`, at least 1 in any network.
+    /// `jct_ns` divided by `roofline_ns`.
     pub jct_ratio: Option<f64>,
-    /// Messages posted.
+    /// Number of messages posted.
     pub posted_messages: u64,
-    /// Payload posted.
+    /// Payload bytes posted.
     pub posted_bytes: u64,
-    /// Messages that were received whole.
+    /// Number of messages received completely.
     pub received_messages: u64,
-    /// Their payload.
+    /// Payload bytes of these messages.
     pub received_bytes: u64,
-    /// Times of iterations without warm-up in nanoseconds, over all sizes.
-    pub iteration_ns: Option<Summary>,
-    /// Iterations, warm-up included, of bulk-synchronous jobs.
+    /// Durations in nanoseconds of all iterations except the warm-up.
+    pub iteration_ns: Option<DistributionSummary>,
+    /// All iterations of a bulk-synchronous job, including the warm-up.
     pub iterations: Vec<IterationResult>,
-    /// Of a collective.
+    /// Results of a collective by size. `None` for other jobs.
     pub collective: Option<CollectiveResults>,
-    /// Of jobs made of flows.
+    /// Summary of the flows. `None` for a collective.
     pub flows: Option<FlowSummary>,
-    /// Of a collective: from posting a message until its receiver had it whole, in nanoseconds.
+    /// LatencyHistogram of the messages of a collective in nanoseconds: from posting to complete reception.
     #[serde(default)]
-    pub message_latency_ns: Option<Latency>,
+    pub message_latency_ns: Option<LatencyQuantiles>,
 }
 
-/// One iteration.
+/// The result of one iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IterationResult {
-    /// Its size.
+    /// Size of the iteration in bytes.
     pub bytes: u64,
-    /// It is not measured.
+    /// Whether the iteration belongs to the warm-up and is not measured.
     pub warmup: bool,
-    /// When its first messages were posted.
+    /// Time at which the first messages were posted.
     pub start_ns: u64,
-    /// From there until all ranks had everything.
+    /// Time from there until all ranks had all their data.
     pub time_ns: u64,
-    /// From there until the first rank that receives anything had everything.
+    /// Time from there until the first receiving rank had all its data.
     pub first_rank_ns: u64,
-    /// The last rank to have everything (position in the job's list of hosts).
+    /// The rank that was last to have all its data. Ranks are positions in the list of hosts.
     pub slowest_rank: u32,
 }
 
-/// A collective by size.
+/// The results of a collective, sorted by size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CollectiveResults {
     /// Operation and algorithm: `RingAllReduce`, `TreeAllReduce`, `RingAllGather`, `RingReduceScatter`,
-    /// `AllToAll`, `AllToAllRailAligned`.
+    /// `AllToAll` or `AllToAllRailAligned`.
     pub algorithm: String,
-    /// nccl-tests' name of the operation.
+    /// Name of the operation in nccl-tests.
     pub operation: String,
     /// Number of ranks.
     pub ranks: u32,
-    /// Ranks of a node.
+    /// Number of ranks per node.
     pub gpus_per_node: u32,
     /// Measured iterations of each size.
     pub iterations: u32,
-    /// Iterations of each size before those.
+    /// Warm-up iterations of each size.
     pub warmup: u32,
-    /// In the order of the specification; without sizes of which no measured iteration is over.
+    /// Sizes in the order of the specification. A size without a completed measured iteration is omitted.
     pub sizes: Vec<SizeResults>,
 }
 
-/// A collective of one size.
+/// The results of a collective for one size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SizeResults {
-    /// Size, by nccl-tests' meaning.
+    /// Size in bytes, as defined by nccl-tests.
     pub bytes: u64,
-    /// Times of measured iterations, in nanoseconds.
-    pub time_ns: Summary,
-    /// Each of them, in nanoseconds.
+    /// Durations of the measured iterations in nanoseconds.
+    pub time_ns: DistributionSummary,
+    /// Duration of each measured iteration in nanoseconds.
     pub times_ns: Vec<f64>,
-    /// What the links take for an iteration's bytes.
+    /// Roofline of an iteration: the time that the links need for its bytes.
     pub roofline_ns: u64,
-    /// Average time over `roofline_ns`.
+    /// Mean duration divided by `roofline_ns`.
     pub roofline_ratio: Option<f64>,
-    /// Size over average time, in 10^9 bytes per second.
+    /// Algorithm bandwidth: size divided by mean duration, in 10^9 bytes per second.
     pub algorithm_bandwidth_gbytes_per_s: f64,
-    /// Times the operation's factor: comparable with a link's speed, whatever the number of ranks.
+    /// Bus bandwidth in 10^9 bytes per second. It is comparable with the link speed for any number of ranks.
     pub bus_bandwidth_gbytes_per_s: f64,
 }
 
-/// One message of a flow.
+/// The result of one message of a flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowResult {
-    /// Index of its job.
+    /// Index of the job.
     pub job: u32,
-    /// Host that has the data.
+    /// Index of the sending host.
     pub src: u32,
-    /// Host that gets it.
+    /// Index of the receiving host.
     pub dst: u32,
-    /// Payload.
+    /// Payload in bytes.
     pub bytes: u64,
-    /// When it was due.
+    /// Time at which the message was due.
     pub start_ns: u64,
-    /// From its start until the receiver had it whole; `None`: it never had.
+    /// Flow completion time: from the start to complete reception. `None` if the message was not received.
     pub completion_ns: Option<u64>,
-    /// From its start until the sender had the last acknowledgement.
+    /// Time from the start to the last acknowledgement at the sender.
     pub sender_completion_ns: Option<u64>,
-    /// The least time to the receiver's last byte, with no other traffic, no window and no congestion control, over all paths and queue
-    /// pairs that the message may use. `None` if it is not known.
+    /// The least possible flow completion time, without other traffic, window and congestion control. It is
+    /// the least value over all paths and queue pairs of the message. `None` if the driver does not know it.
     pub ideal_ns: Option<u64>,
-    /// Completion at the receiver over that, both in picoseconds; at least 1. `None` if either is missing.
+    /// Flow completion time divided by the least possible time. `None` if one of the two is unknown.
     pub slowdown: Option<f64>,
 }
 
-/// All flows of a job.
+/// Summary of all flows of a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FlowSummary {
-    /// How many were posted.
+    /// Number of flows posted.
     pub count: u64,
-    /// How many were received whole.
+    /// Number of flows received completely.
     pub completed: u64,
-    /// Completion times at the receiver, in nanoseconds.
-    pub completion_ns: Option<Summary>,
-    /// Slowdowns.
-    pub slowdown: Option<Summary>,
-    /// The same by size; bins without flows are left out.
+    /// Flow completion times in nanoseconds.
+    pub completion_ns: Option<DistributionSummary>,
+    /// Slowdowns of the flows.
+    pub slowdown: Option<DistributionSummary>,
+    /// The flows by size. Bins without a completed flow are omitted.
     pub bins: Vec<SizeBin>,
-    /// Jain's index of the throughputs of connections (bytes received over the sum of their completion times).
+    /// Jain's fairness index of the throughputs of all connections. A throughput is the number of bytes
+    /// received divided by the sum of the flow completion times.
     pub jain_index: Option<f64>,
-    /// Largest of those throughputs over their mean.
+    /// The largest of these throughputs divided by their mean.
     pub max_mean_throughput_ratio: Option<f64>,
 }
 
-/// Flows of a range of sizes.
+/// The flows of a range of sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SizeBin {
-    /// Flows larger than this (`None`: any) ...
+    /// Lower limit of the size in bytes, exclusive. `None` means no limit.
     pub above_bytes: Option<u64>,
-    /// ... and not larger than this (`None`: any).
+    /// Upper limit of the size in bytes, inclusive. `None` means no limit.
     pub up_to_bytes: Option<u64>,
-    /// Completion times at the receiver, in nanoseconds, of those that completed.
-    pub completion_ns: Summary,
-    /// Their slowdowns.
-    pub slowdown: Option<Summary>,
+    /// Flow completion times of the completed flows in nanoseconds.
+    pub completion_ns: DistributionSummary,
+    /// Slowdowns of these flows.
+    pub slowdown: Option<DistributionSummary>,
 }
 
-/// The least time of a message of so many bytes on a connection.
-type LeastTime<'a> = &'a dyn Fn(&Connection, u64) -> Option<Picos>;
+/// Returns the least possible completion time of a message with the given number of bytes on a connection.
+type LeastTimeOf<'a> = &'a dyn Fn(&Connection, u64) -> Option<Picos>;
 
 impl Workload {
-    /// The results so far. `least_time(connection, bytes)` is the least time in which a message of so many bytes can be at the receiver;
-    /// `None` if that is not known.
-    pub fn results(&self, least_time: LeastTime<'_>) -> Results {
-        let mut results = Results::default();
+    /// The results so far. `least_time(connection, bytes)` returns the least possible completion time of a
+    /// message, or `None` if it is unknown.
+    pub fn results(&self, least_time: LeastTimeOf<'_>) -> WorkloadResults {
+        let mut results = WorkloadResults::default();
         for (index, job) in self.jobs.iter().enumerate() {
             let records = &job.counts.records;
             let flow = |record: &FlowRecord| self.flow_result(index, record, least_time);
-            let flows: Vec<Flow> = records.iter().map(flow).collect();
+            let flows: Vec<FlowWithTime> = records.iter().map(flow).collect();
             let mut of_job = self.job_results(job);
             if !matches!(job.spec.kind, JobKind::Collective(_)) {
-                of_job.flows = Some(summarise(&flows));
+                of_job.flows = Some(summarise_flows(&flows));
             }
             results.jobs.push(of_job);
             results.flows.extend(flows.into_iter().map(|flow| flow.result));
@@ -200,7 +201,7 @@ impl Workload {
         results
     }
 
-    fn flow_result(&self, index: usize, record: &FlowRecord, least_time: LeastTime<'_>) -> Flow {
+    fn flow_result(&self, index: usize, record: &FlowRecord, least_time: LeastTimeOf<'_>) -> FlowWithTime {
         let connection = &self.connections[record.connection as usize];
         let ideal = least_time(connection, record.bytes);
         let span = |end: Picos| (end != Picos::NEVER).then(|| end.since(record.start));
@@ -209,7 +210,7 @@ impl Workload {
         let slowdown = completion
             .zip(reference)
             .map(|(span, ideal)| span.0 as f64 / ideal.0 as f64);
-        Flow {
+        FlowWithTime {
             completion,
             result: FlowResult {
                 job: index as u32,
@@ -231,7 +232,7 @@ impl Workload {
         let roofline = self.job_roofline(job);
         let mut results = JobResults {
             name: job.spec.name.clone(),
-            kind: kind(&job.spec.kind).to_owned(),
+            kind: job_kind_name(&job.spec.kind).to_owned(),
             finished,
             start_ns: counts.start.as_nanos(),
             roofline_ns: roofline.as_nanos(),
@@ -243,7 +244,7 @@ impl Workload {
             ..JobResults::default()
         };
         let mut end = counts.last_received;
-        if let Runner::Bulk(bulk) = &job.runner {
+        if let JobRunner::Bulk(bulk) = &job.runner {
             end = bulk.done.last().map_or(end, |iteration| iteration.end);
             results.iterations = bulk
                 .done
@@ -251,7 +252,7 @@ impl Workload {
                 .map(|done| iteration_result(bulk, done))
                 .collect();
             let measured = bulk.done.iter().filter(|done| !done.warmup);
-            results.iteration_ns = Summary::of(measured.map(time_ns).collect());
+            results.iteration_ns = DistributionSummary::of(measured.map(iteration_time_ns).collect());
             if let JobKind::Collective(spec) = &job.spec.kind {
                 results.collective = Some(self.collective_results(job, bulk, spec));
             }
@@ -264,15 +265,15 @@ impl Workload {
         results
     }
 
-    /// Of a whole job: all its iterations and gaps, or its list of flows.
+    /// Roofline of a whole job: all its iterations and gaps, or its list of flows.
     fn job_roofline(&self, job: &Job) -> Picos {
         let framing = job.spec.framing;
         let bulk = match &job.runner {
-            Runner::List(list) => return self.list_roofline(list, framing),
-            Runner::Bulk(bulk) => bulk,
+            JobRunner::List(list) => return self.list_roofline(list, framing),
+            JobRunner::Bulk(bulk) => bulk,
         };
-        let (gap, before_first) = bulk.gap();
-        let rounds = bulk.rounds();
+        let (gap, before_first) = bulk.gap_and_before_first();
+        let rounds = bulk.iterations_per_size();
         let gaps = rounds * bulk.sizes().len() as u64 - u64::from(!before_first);
         let sizes = bulk
             .sizes()
@@ -283,12 +284,12 @@ impl Workload {
         times(sending, rounds).saturating_add(times(gap, gaps))
     }
 
-    fn collective_results(&self, job: &Job, bulk: &Bulk, spec: &Collective) -> CollectiveResults {
+    fn collective_results(&self, job: &Job, bulk: &BulkJob, spec: &Collective) -> CollectiveResults {
         let mut sizes = Vec::new();
         for (size, &bytes) in spec.bytes.iter().enumerate() {
             let measured = bulk.done.iter().filter(|done| done.size == size && !done.warmup);
-            let times_ns: Vec<f64> = measured.map(time_ns).collect();
-            let Some(summary) = Summary::of(times_ns.clone()) else {
+            let times_ns: Vec<f64> = measured.map(iteration_time_ns).collect();
+            let Some(summary) = DistributionSummary::of(times_ns.clone()) else {
                 continue;
             };
             let roofline = self.iteration_roofline(bulk, bytes, job.spec.framing);
@@ -308,7 +309,7 @@ impl Workload {
             });
         }
         CollectiveResults {
-            algorithm: algorithm(spec.algorithm).to_owned(),
+            algorithm: algorithm_name(spec.algorithm).to_owned(),
             operation: spec.algorithm.operation().to_owned(),
             ranks: spec.ranks.len() as u32,
             gpus_per_node: spec.gpus_per_node,
@@ -319,13 +320,13 @@ impl Workload {
     }
 }
 
-/// A flow with what is lost in its rounded numbers.
-struct Flow {
+/// A flow result with its exact completion time.
+struct FlowWithTime {
     completion: Option<Picos>,
     result: FlowResult,
 }
 
-fn kind(kind: &JobKind) -> &'static str {
+fn job_kind_name(kind: &JobKind) -> &'static str {
     match kind {
         JobKind::Flows(_) => "flows",
         JobKind::Permutation(_) => "permutation",
@@ -336,7 +337,7 @@ fn kind(kind: &JobKind) -> &'static str {
     }
 }
 
-fn algorithm(algorithm: Algorithm) -> &'static str {
+fn algorithm_name(algorithm: Algorithm) -> &'static str {
     match algorithm {
         Algorithm::RingAllReduce => "RingAllReduce",
         Algorithm::TreeAllReduce => "TreeAllReduce",
@@ -347,28 +348,28 @@ fn algorithm(algorithm: Algorithm) -> &'static str {
     }
 }
 
-fn time_ns(iteration: &Iteration) -> f64 {
-    nanos(iteration.end.since(iteration.start))
+fn iteration_time_ns(iteration: &Iteration) -> f64 {
+    picos_to_ns(iteration.end.since(iteration.start))
 }
 
-fn nanos(span: Picos) -> f64 {
+fn picos_to_ns(span: Picos) -> f64 {
     span.0 as f64 / 1000.0
 }
 
-fn iteration_result(bulk: &Bulk, done: &Iteration) -> IterationResult {
+fn iteration_result(bulk: &BulkJob, done: &Iteration) -> IterationResult {
     IterationResult {
         bytes: bulk.sizes().get(done.size).copied().unwrap_or_default(),
         warmup: done.warmup,
         start_ns: done.start.as_nanos(),
         time_ns: done.end.since(done.start).as_nanos(),
-        first_rank_ns: done.first_end.since(done.start).as_nanos(),
-        slowest_rank: done.slowest,
+        first_rank_ns: done.first_rank_end.since(done.start).as_nanos(),
+        slowest_rank: done.slowest_rank,
     }
 }
 
-fn summarise(flows: &[Flow]) -> FlowSummary {
+fn summarise_flows(flows: &[FlowWithTime]) -> FlowSummary {
     let mut throughputs: BTreeMap<(u32, u32), (f64, f64)> = BTreeMap::new();
-    for Flow { completion, result } in flows {
+    for FlowWithTime { completion, result } in flows {
         if let Some(completion) = completion {
             let (bits, time) = throughputs.entry((result.src, result.dst)).or_default();
             *bits += result.bytes as f64 * 8.0;
@@ -380,8 +381,8 @@ fn summarise(flows: &[Flow]) -> FlowSummary {
         .filter(|(_, time)| *time > 0.0)
         .map(|(bits, time)| bits / time);
     let rates: Vec<f64> = rates.collect();
-    let all = bin(flows, None, None);
-    let edges = || BINS.into_iter().map(Some);
+    let all = size_bin(flows, None, None);
+    let edges = || SIZE_BIN_LIMITS.into_iter().map(Some);
     let ranges = std::iter::once(None).chain(edges()).zip(edges().chain([None]));
     FlowSummary {
         count: flows.len() as u64,
@@ -389,16 +390,16 @@ fn summarise(flows: &[Flow]) -> FlowSummary {
         completion_ns: all.map(|all| all.completion_ns),
         slowdown: all.and_then(|all| all.slowdown),
         bins: ranges
-            .filter_map(|(above, up_to)| bin(flows, above, up_to))
+            .filter_map(|(above, up_to)| size_bin(flows, above, up_to))
             .collect(),
         jain_index: jain_index(&rates),
         max_mean_throughput_ratio: max_mean_ratio(&rates),
     }
 }
 
-/// Completed flows of a range of sizes; `None` if there are none.
-fn bin(flows: &[Flow], above_bytes: Option<u64>, up_to_bytes: Option<u64>) -> Option<SizeBin> {
-    let inside = |flow: &&Flow| {
+/// Makes the bin of a range of sizes. Returns `None` if no flow of the bin is complete.
+fn size_bin(flows: &[FlowWithTime], above_bytes: Option<u64>, up_to_bytes: Option<u64>) -> Option<SizeBin> {
+    let inside = |flow: &&FlowWithTime| {
         let bytes = flow.result.bytes;
         above_bytes.is_none_or(|above| bytes > above) && up_to_bytes.is_none_or(|up_to| bytes <= up_to)
     };
@@ -406,7 +407,11 @@ fn bin(flows: &[Flow], above_bytes: Option<u64>, up_to_bytes: Option<u64>) -> Op
     Some(SizeBin {
         above_bytes,
         up_to_bytes,
-        completion_ns: Summary::of(inside().filter_map(|flow| flow.completion.map(nanos)).collect())?,
-        slowdown: Summary::of(inside().filter_map(|flow| flow.result.slowdown).collect()),
+        completion_ns: DistributionSummary::of(
+            inside()
+                .filter_map(|flow| flow.completion.map(picos_to_ns))
+                .collect(),
+        )?,
+        slowdown: DistributionSummary::of(inside().filter_map(|flow| flow.result.slowdown).collect()),
     })
 }

@@ -1,31 +1,31 @@
-//! How fast a job could be if the network were nothing but its hosts' links.
+//! Rooflines: lower bounds of completion times in a network that is limited only by the links of the hosts.
 
 use xoff_units::Picos;
 
-use super::bulk::Bulk;
+use super::bulk::BulkJob;
 use super::engine::{Connection, Workload};
-use super::list::{List, messages};
+use super::list::{FlowListJob, message_count};
 use super::spec::{Framing, Repeat};
-use super::split::duration;
+use super::split::transmission_time;
 
-/// What hosts send and receive, in bytes of payload.
-struct Loads<'a> {
+/// Payload bytes that each host sends and receives.
+struct HostLoads<'a> {
     workload: &'a Workload,
     sent: Vec<u64>,
     received: Vec<u64>,
 }
 
-impl Loads<'_> {
-    fn new(workload: &Workload) -> Loads<'_> {
+impl HostLoads<'_> {
+    fn new(workload: &Workload) -> HostLoads<'_> {
         let hosts = workload.line_rates_bps.len();
-        Loads {
+        HostLoads {
             workload,
             sent: vec![0; hosts],
             received: vec![0; hosts],
         }
     }
 
-    fn add(&mut self, connection: u32, bytes: u64) {
+    fn add_message(&mut self, connection: u32, bytes: u64) {
         if let Some(Connection { src, dst, .. }) = self.workload.connections.get(connection as usize) {
             let (sent, received) = (&mut self.sent[*src as usize], &mut self.received[*dst as usize]);
             *sent = sent.saturating_add(bytes);
@@ -33,8 +33,8 @@ impl Loads<'_> {
         }
     }
 
-    /// How long the busiest direction of a link lasts.
-    fn busiest(&self, framing: Framing) -> Picos {
+    /// Time that the busiest link direction needs for its bytes.
+    fn busiest_link_time(&self, framing: Framing) -> Picos {
         let rates = self.workload.line_rates_bps.iter();
         let loads = self
             .sent
@@ -43,38 +43,42 @@ impl Loads<'_> {
             .map(|(sent, received)| *sent.max(received));
         let spans = rates.zip(loads).filter(|(_, bytes)| *bytes > 0);
         spans
-            .map(|(bps, bytes)| duration(on_wire(bytes, framing), *bps))
+            .map(|(bps, bytes)| transmission_time(bytes_on_link(bytes, framing), *bps))
             .max()
             .unwrap_or(Picos::ZERO)
     }
 }
 
-/// Bytes on the wire for so many of payload, if all frames were full.
-fn on_wire(bytes: u64, framing: Framing) -> u64 {
+/// Bytes on the link for the given payload, if all frames are full.
+fn bytes_on_link(bytes: u64, framing: Framing) -> u64 {
     let wire = u128::from(bytes) * u128::from(framing.wire_bytes);
     u64::try_from(wire.div_ceil(u128::from(framing.payload_bytes.max(1)))).unwrap_or(u64::MAX)
 }
 
 impl Workload {
-    /// One iteration of a size: the bytes that the busiest NIC must send, or receive, over its line rate.
-    pub(super) fn iteration_roofline(&self, bulk: &Bulk, bytes: u64, framing: Framing) -> Picos {
-        let mut loads = Loads::new(self);
+    /// Roofline of one iteration: the bytes of the busiest NIC divided by its line rate.
+    pub(super) fn iteration_roofline(&self, bulk: &BulkJob, bytes: u64, framing: Framing) -> Picos {
+        let mut loads = HostLoads::new(self);
         for (edge, &connection) in bulk.connections.iter().enumerate() {
-            loads.add(connection, bulk.pattern.edge_bytes(edge as u32, bytes));
+            loads.add_message(connection, bulk.pattern.edge_bytes(edge as u32, bytes));
         }
-        loads.busiest(framing)
+        loads.busiest_link_time(framing)
     }
 
-    /// A list of flows: no earlier than the first start plus what the busiest NIC must move, nor than any message's
-    /// start plus its own length. From the start of the job.
-    pub(super) fn list_roofline(&self, list: &List, framing: Framing) -> Picos {
-        let mut loads = Loads::new(self);
+    /// Roofline of a list of flows, counted from the start of the job. It is the larger of two bounds: the
+    /// first start plus the time of the busiest NIC, and the start of any message plus its own transmission
+    /// time.
+    pub(super) fn list_roofline(&self, list: &FlowListJob, framing: Framing) -> Picos {
+        let mut loads = HostLoads::new(self);
         let mut latest = Picos::ZERO;
         for (flow, &connection) in list.flows.iter().zip(&list.connections) {
-            let count = u64::from(messages(flow));
-            loads.add(connection, flow.bytes.saturating_mul(count));
+            let count = u64::from(message_count(flow));
+            loads.add_message(connection, flow.bytes.saturating_mul(count));
             let rate = |host: u32| self.line_rates_bps[host as usize];
-            let alone = duration(on_wire(flow.bytes, framing), rate(flow.src).min(rate(flow.dst)));
+            let alone = transmission_time(
+                bytes_on_link(flow.bytes, framing),
+                rate(flow.src).min(rate(flow.dst)),
+            );
             let between = match flow.repeat {
                 Repeat::Once => Picos::ZERO,
                 Repeat::Every { interval, .. } => interval,
@@ -86,6 +90,6 @@ impl Workload {
             latest = latest.max(last.saturating_add(alone));
         }
         let first = list.flows.first().map_or(Picos::ZERO, |flow| flow.start);
-        latest.max(first.saturating_add(loads.busiest(framing)))
+        latest.max(first.saturating_add(loads.busiest_link_time(framing)))
     }
 }

@@ -1,4 +1,4 @@
-//! What a workload is told to be: plain data, with hosts as indices.
+//! The specification of a workload. Hosts are indices.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -6,49 +6,52 @@ use xoff_units::Picos;
 
 use super::distribution::SizeDistribution;
 
-/// Most flows of one job, arrivals of a [`Poisson`] job included: a record of each is kept.
+/// Largest number of flows of a job, including the arrivals of a [`Poisson`] job. The workload keeps a record
+/// of each flow.
 pub const FLOWS_MAX: usize = 1 << 24;
-/// Most ranks or hosts of one job.
+/// Largest number of ranks or hosts of a job.
 pub const RANKS_MAX: usize = 1 << 16;
-/// Most connections of one job, those inside nodes included.
+/// Largest number of connections of a job, including edges inside nodes.
 pub(super) const EDGES_MAX: u64 = 1 << 24;
-/// Most slices of the largest size of a collective.
+/// Largest number of slices of the largest size of a collective.
 pub(super) const SLICES_MAX: u64 = 1 << 20;
 
-/// All jobs of a run.
+/// The specification of all jobs of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spec {
-    /// They run beside each other.
+pub struct WorkloadSpec {
+    /// The jobs. They run at the same time.
     pub jobs: Vec<JobSpec>,
 }
 
-/// One job.
+/// The specification of one job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JobSpec {
-    /// Name, for reports.
+    /// Name of the job in reports.
     pub name: String,
-    /// It starts this long after [`super::Workload::start`].
+    /// Start time, counted from [`super::Workload::start`].
     #[serde(with = "xoff_units::serde_picos")]
     pub start: Picos,
-    /// What it sends.
+    /// The kind and the traffic of the job.
     pub kind: JobKind,
-    /// An index into the driver's transport options (class, DSCP, congestion control); handed through.
+    /// Index of the transport options in the driver (traffic class, DSCP, congestion control). The workload
+    /// only passes it on.
     pub transport: usize,
-    /// Queue pairs of each connection, at least 1 (NCCL's `NCCL_IB_QPS_PER_CONNECTION`).
+    /// Queue pairs of each connection, at least 1 (`NCCL_IB_QPS_PER_CONNECTION`).
     pub qps_per_connection: u16,
     /// How the queue pairs of a connection share its messages.
-    pub spread: Spread,
-    /// How messages are carried.
+    pub spread: MessageSpread,
+    /// The RDMA operation of the messages.
     pub verb: Verb,
-    /// Traffic beside the real jobs: it posts no more once all other jobs are over. A run of background jobs only runs
-    /// them to their end.
+    /// Whether the job is background traffic. It posts no more messages when all other jobs are over. If a
+    /// run has only background jobs, they run to their end.
     pub background: bool,
-    /// What a full frame costs on the wire; rooflines count with it.
+    /// Payload and length of a full frame. Rooflines depend on it.
     pub framing: Framing,
 }
 
 impl JobSpec {
-    /// At the start, with transport 0, one queue pair per connection, WRITE, no framing.
+    /// Makes a job that starts at once, with transport 0, one queue pair per connection, WRITE and no
+    /// framing.
     pub fn new(name: impl Into<String>, kind: JobKind) -> JobSpec {
         JobSpec {
             name: name.into(),
@@ -56,7 +59,7 @@ impl JobSpec {
             kind,
             transport: 0,
             qps_per_connection: 1,
-            spread: Spread::RoundRobin,
+            spread: MessageSpread::RoundRobin,
             verb: Verb::Write,
             background: false,
             framing: Framing::NONE,
@@ -64,81 +67,81 @@ impl JobSpec {
     }
 }
 
-/// Payload of a full frame and its length on the wire. The link efficiency is their ratio.
+/// Payload and length of a full frame. Their ratio is the efficiency of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Framing {
-    /// Bytes of payload (the path MTU), at least 1.
+    /// Payload of a full frame in bytes (the path MTU), at least 1.
     pub payload_bytes: u32,
-    /// Bytes on the wire: headers, FCS, preamble and gap included.
+    /// Length of a full frame on the link in bytes, including headers, FCS, preamble and gap.
     pub wire_bytes: u32,
 }
 
 impl Framing {
-    /// Payload costs nothing beside itself: rooflines are those of the bare line rate.
+    /// Frames without overhead. Rooflines then use the line rate.
     pub const NONE: Framing = Framing {
         payload_bytes: 1,
         wire_bytes: 1,
     };
 }
 
-/// How messages are carried.
+/// The RDMA operation that carries a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Verb {
-    /// RDMA SEND, which takes a posted receive.
+    /// RDMA SEND. The receiver needs a posted receive.
     Send,
-    /// RDMA WRITE (with immediate, where the receiver must learn of it).
+    /// RDMA WRITE. It carries immediate data if the receiver must get a completion.
     #[default]
     Write,
-    /// RDMA READ: the data still goes from [`super::Connection::src`] to `dst`, but `dst` asks for it. The driver
-    /// reports it received and acknowledged at the same moment.
+    /// RDMA READ. The data also moves from [`super::Connection::src`] to `dst`, but `dst` requests it. The
+    /// driver reports the message as received and acknowledged at the same time.
     Read,
 }
 
 /// How the queue pairs of a connection share its messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Spread {
-    /// Each message goes over one queue pair, in turn.
+pub enum MessageSpread {
+    /// Each message uses one queue pair. The queue pairs take turns.
     #[default]
     RoundRobin,
-    /// Each message is divided evenly over all queue pairs (NCCL's `NCCL_IB_SPLIT_DATA_ON_QPS=1`).
+    /// Each message is divided evenly over all queue pairs (`NCCL_IB_SPLIT_DATA_ON_QPS=1`).
     Split,
 }
 
-/// What a job sends.
+/// The kind and the traffic of a job.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum JobKind {
-    /// Flows, each by itself.
+    /// Independent flows.
     Flows(Vec<FlowSpec>),
-    /// Every host sends to one other, and is sent to by one other.
+    /// Every host sends to one other host and receives from one other host.
     Permutation(Permutation),
-    /// All send to one.
+    /// Many hosts send to one host.
     Incast(Incast),
     /// A collective operation.
     Collective(Collective),
-    /// Flows that arrive at random.
+    /// Flows with random start times.
     Poisson(Poisson),
-    /// Flows out of a file. The same as [`JobKind::Flows`]; reports call it by another name.
+    /// Flows of a file. They are sent like [`JobKind::Flows`], and reports show another kind.
     Replay(Vec<FlowSpec>),
 }
 
-/// A flow: a message, or a row of them.
+/// A flow: one message, or several messages between the same two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowSpec {
-    /// Host that has the data.
+    /// Index of the sending host.
     pub src: u32,
-    /// Host that gets it; not `src`.
+    /// Index of the receiving host, different from `src`.
     pub dst: u32,
-    /// Payload of a message in bytes; 0 is a message of one empty packet.
+    /// Payload of a message in bytes. A message of 0 bytes is one packet without payload.
     pub bytes: u64,
-    /// When it is posted, after the start of the job.
+    /// Time at which the first message is posted, counted from the start of the job.
     #[serde(with = "xoff_units::serde_picos")]
     pub start: Picos,
-    /// Whether more follow.
+    /// Whether more messages follow.
     pub repeat: Repeat,
 }
 
 impl FlowSpec {
-    /// One message.
+    /// Makes a flow of one message.
     pub fn once(src: u32, dst: u32, bytes: u64, start: Picos) -> FlowSpec {
         FlowSpec {
             src,
@@ -150,90 +153,93 @@ impl FlowSpec {
     }
 }
 
-/// Whether further messages of a flow follow its first. Each counts as a flow of its own in results.
+/// Whether more messages follow the first one. Each message counts as a flow in the results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Repeat {
-    /// There is one message.
+    /// The flow has one message.
     #[default]
     Once,
-    /// Open loop: messages are posted at this interval, whatever became of those before.
+    /// Open loop: messages are posted at a constant interval. Earlier messages may still be in flight.
     Every {
-        /// Between the starts of two messages, at least 1 ps.
+        /// Time between the starts of two messages, at least 1 ps.
         #[serde(with = "xoff_units::serde_picos")]
         interval: Picos,
-        /// Messages in all, at least 1.
+        /// Number of messages, at least 1.
         count: u32,
     },
-    /// Closed loop: the next one is posted when the one before is received and acknowledged.
+    /// Closed loop: a message is posted after the previous one is received and acknowledged.
     AfterCompletion {
-        /// From the acknowledgement to the next message.
+        /// Time from the acknowledgement to the next message.
         #[serde(with = "xoff_units::serde_picos")]
         gap: Picos,
-        /// Messages in all, at least 1.
+        /// Number of messages, at least 1.
         count: u32,
     },
 }
 
-/// Every host sends to one other: a derangement drawn once from the seed. An iteration is over when all have received.
+/// Every host sends to one other host. The seed decides which one. An iteration is over when all hosts have
+/// received their message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permutation {
-    /// At least two, all different.
+    /// At least two hosts, all different.
     pub hosts: Vec<u32>,
-    /// Payload that each sends, in bytes.
+    /// Payload that each host sends, in bytes.
     pub bytes: u64,
-    /// At least 1.
+    /// Number of iterations, at least 1.
     pub iterations: u32,
-    /// From the end of an iteration to the start of the next.
+    /// Time from the end of an iteration to the start of the next one.
     #[serde(with = "xoff_units::serde_picos")]
     pub gap: Picos,
 }
 
-/// All send to one at once. An iteration is over when it has received everything.
+/// All senders send to one receiver at the same time. An iteration is over when the receiver has all
+/// messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incast {
-    /// At least one, all different, none of them the receiver.
+    /// At least one sender, all different, none of them the receiver.
     pub senders: Vec<u32>,
-    /// Who gets it.
+    /// Index of the receiving host.
     pub receiver: u32,
-    /// Payload that each sends, in bytes.
+    /// Payload that each sender sends, in bytes.
     pub bytes: u64,
-    /// At least 1.
+    /// Number of iterations, at least 1.
     pub iterations: u32,
-    /// From the end of an iteration to the start of the next.
+    /// Time from the end of an iteration to the start of the next one.
     #[serde(with = "xoff_units::serde_picos")]
     pub gap: Picos,
 }
 
-/// A collective operation over ranks, swept over sizes as nccl-tests does.
+/// A collective operation, run with several sizes as in nccl-tests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Collective {
-    /// Which one, and how.
+    /// The operation and its algorithm.
     pub algorithm: Algorithm,
-    /// Host of each rank: one NIC per GPU. At least two, all different; rank `r` is GPU `r % gpus_per_node` of node
-    /// `r / gpus_per_node`.
+    /// Host of each rank. Each GPU has one NIC. At least two hosts, all different. Rank `r` is GPU `r %
+    /// gpus_per_node` of node `r / gpus_per_node`.
     pub ranks: Vec<u32>,
-    /// GPUs that share a node, at least 1, and a divisor of the number of ranks; at least two nodes. Between them data
-    /// moves by NVLink, not over the network.
+    /// GPUs per node, at least 1 and a divisor of the number of ranks. At least two nodes are needed. Data
+    /// between the GPUs of a node moves over NVLink and not over the network.
     pub gpus_per_node: u32,
-    /// Sizes in bytes, by nccl-tests' meaning: the whole array (AllGather and ReduceScatter too); for AllToAll, all
-    /// that one rank sends, itself included. A size of 0 sends nothing. At least one.
+    /// Sizes in bytes, as defined by nccl-tests. The size is the whole array, also for AllGather and
+    /// ReduceScatter. For AllToAll it is the data that one rank sends, including the part for itself. A size
+    /// of 0 sends nothing. At least one size is needed.
     pub bytes: Vec<u64>,
     /// Iterations of each size, at least 1.
     pub iterations: u32,
-    /// Iterations of each size before those, run but not measured.
+    /// Warm-up iterations of each size. They run first and are not measured.
     pub warmup: u32,
-    /// Computation before each iteration, in which nothing is sent.
+    /// Time of computation before each iteration. No data is sent in this time.
     #[serde(with = "xoff_units::serde_picos")]
     pub compute_gap: Picos,
-    /// Ring and tree steps are divided into slices of at most this many bytes, each of them forwarded as soon as it is
-    /// there (pipelining); at least 1. `None` forwards whole chunks. NCCL's own is 512 KiB (4 MiB buffers, 8 steps).
+    /// Largest slice of a ring or tree step in bytes, at least 1. A slice is forwarded as soon as it has
+    /// arrived (pipelining). `None` forwards whole chunks. NCCL uses 512 KiB (buffers of 4 MiB, 8 steps).
     pub slice_bytes: Option<u64>,
-    /// What a GPU sends to others of its node, bits per second; `None` takes no time.
+    /// NVLink rate of a GPU in bits per second. `None` means that transfers inside a node take no time.
     pub nvlink_bps: Option<u64>,
 }
 
 impl Collective {
-    /// One size, one iteration, one GPU per node, whole chunks.
+    /// Makes a collective with one size, one iteration, one GPU per node and whole chunks.
     pub fn new(algorithm: Algorithm, ranks: Vec<u32>, bytes: u64) -> Collective {
         Collective {
             algorithm,
@@ -252,24 +258,27 @@ impl Collective {
 /// A collective operation and its algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Algorithm {
-    /// AllReduce as ReduceScatter and AllGather around a ring: `2(n-1)` steps.
+    /// AllReduce over a ring: ReduceScatter followed by AllGather, `2(n-1)` steps.
     RingAllReduce,
-    /// AllReduce up and down two binary trees, each of which carries half (Sanders, Speck, Träff 2009; NCCL 2.4).
+    /// AllReduce over a double binary tree. Each tree carries half of the data (Sanders, Speck, Träff 2009;
+    /// NCCL 2.4).
     TreeAllReduce,
-    /// AllGather around a ring: `n-1` steps.
+    /// AllGather over a ring, `n-1` steps.
     RingAllGather,
-    /// ReduceScatter around a ring: `n-1` steps.
+    /// ReduceScatter over a ring, `n-1` steps.
     RingReduceScatter,
-    /// Every rank sends another part to every rank, all at once, beginning with the next rank.
+    /// Every rank sends a different part to every rank. All parts are sent at once, beginning with the next
+    /// rank.
     AllToAll {
-        /// Data moves inside the node to the GPU of the destination's rail first, where messages to one node's GPU are
-        /// put together (NCCL's PXN): the network carries traffic within rails only.
+        /// Whether data first moves inside the node to the GPU of the destination's rail (PXN of NCCL). That
+        /// GPU combines the messages to one GPU of another node, so the network carries traffic only within
+        /// rails.
         rail_aligned: bool,
     },
 }
 
 impl Algorithm {
-    /// Name of the operation in nccl-tests' programs: `all_reduce`, `all_gather`, `reduce_scatter`, `alltoall`.
+    /// Name of the operation in nccl-tests: `all_reduce`, `all_gather`, `reduce_scatter`, `alltoall`.
     pub fn operation(self) -> &'static str {
         match self {
             Algorithm::RingAllReduce | Algorithm::TreeAllReduce => "all_reduce",
@@ -279,8 +288,8 @@ impl Algorithm {
         }
     }
 
-    /// Bus bandwidth over algorithm bandwidth for `n` ranks (nccl-tests, doc/PERFORMANCE.md): `2(n-1)/n` for AllReduce,
-    /// `(n-1)/n` for the others.
+    /// Bus bandwidth divided by algorithm bandwidth for `n` ranks (nccl-tests, `doc/PERFORMANCE.md`):
+    /// `2(n-1)/n` for AllReduce, `(n-1)/n` for the other operations.
     pub fn bus_factor(self, n: u32) -> f64 {
         let share = f64::from(n.saturating_sub(1)) / f64::from(n.max(1));
         match self {
@@ -290,97 +299,98 @@ impl Algorithm {
     }
 }
 
-/// Flows whose starts are a Poisson process at each source.
+/// Flows that start at random: a Poisson process at each source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Poisson {
-    /// Who sends to whom.
+    /// Sources and destinations.
     pub endpoints: Endpoints,
-    /// Sizes.
+    /// Distribution of the flow sizes.
     pub sizes: SizeDistribution,
-    /// Payload that a source offers over its line rate, above 0; 1 is 100 %. Headers are not counted, as in HPCC's
-    /// generator.
+    /// Offered load: payload that a source sends divided by its line rate, above 0. The value 1 is 100 %.
+    /// Headers do not count, as in the generator of HPCC.
     pub load: f64,
-    /// No flow starts after this, from the start of the job.
+    /// Latest start of a flow, counted from the start of the job. One of `until` and `flows_max` must be set.
     #[serde(with = "xoff_units::serde_picos::option")]
     pub until: Option<Picos>,
-    /// No more flows than this in all. One of the two bounds must be given.
+    /// Largest number of flows. One of `until` and `flows_max` must be set.
     pub flows_max: Option<u32>,
-    /// Added to the seed of the run.
+    /// Number that is combined with the seed of the run.
     pub seed: u64,
 }
 
-/// Who sends to whom at random.
+/// Sources and destinations of random flows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Endpoints {
-    /// These pairs; a source that is in several chooses among them evenly.
+    /// Pairs of source and destination. A source with several pairs selects one of them at random for each
+    /// flow.
     Pairs(Vec<(u32, u32)>),
-    /// Each source chooses evenly among the destinations other than itself.
+    /// Each source selects one of the other destinations at random for each flow.
     Sets {
-        /// All different.
+        /// Sources, all different.
         sources: Vec<u32>,
-        /// All different; at least one that is not the source.
+        /// Destinations, all different. Each source needs at least one destination other than itself.
         destinations: Vec<u32>,
     },
 }
 
-/// Why a workload cannot be.
+/// The error of an invalid workload.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("job `{job}`: {problem}")]
 pub struct SpecError {
     /// Name of the job.
     pub job: String,
-    /// What is wrong with it.
-    pub problem: Problem,
+    /// The problem of the job.
+    pub problem: SpecProblem,
 }
 
-/// What is wrong with a job.
+/// A problem of a job specification.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum Problem {
-    /// An index that no host has, or a host without a link.
+pub enum SpecProblem {
+    /// The host does not exist or has no link.
     #[error("there is no host {0}, or it has no link")]
     UnknownHost(u32),
-    /// A host twice in a list of different ones.
+    /// A host is listed twice.
     #[error("host {0} is listed twice")]
     DuplicateHost(u32),
-    /// A flow from a host to itself.
+    /// A flow leads from a host to itself.
     #[error("host {0} sends to itself")]
     SelfFlow(u32),
-    /// Fewer hosts or ranks than it takes.
-    #[error("{got} ranks or hosts; it takes {least} to {RANKS_MAX}")]
+    /// The number of hosts or ranks is outside its range.
+    #[error("{got} ranks or hosts; expected {min} to {RANKS_MAX}")]
     RankCount {
-        /// How many there are.
+        /// Number of hosts or ranks given.
         got: usize,
-        /// How many there must be.
-        least: usize,
+        /// Smallest valid number.
+        min: usize,
     },
-    /// Ranks that do not fill their nodes, or fill only one.
+    /// The ranks do not fill all nodes, or they fill only one node.
     #[error("{ranks} ranks at {gpus_per_node} per node are not two or more full nodes")]
     Nodes {
-        /// How many there are.
+        /// Number of ranks given.
         ranks: usize,
-        /// As given.
+        /// GPUs per node given.
         gpus_per_node: u32,
     },
-    /// A number that must be positive.
+    /// The named number must be positive.
     #[error("`{0}` must be positive")]
     Zero(&'static str),
-    /// Nothing to send.
-    #[error("it has no {0}")]
+    /// The named list is empty.
+    #[error("the list `{0}` is empty")]
     Empty(&'static str),
-    /// A load that is not a positive number.
+    /// The offered load is not a positive number.
     #[error("the load is not a positive number")]
     Load,
-    /// Random arrivals without an end.
-    #[error("neither a time nor a number of flows ends it")]
+    /// Random arrivals need an end.
+    #[error("neither `until` nor `flows_max` ends the arrivals")]
     Endless,
-    /// More edges between ranks than are kept.
+    /// The ranks need too many connections.
     #[error("{0} connections between its ranks are more than {EDGES_MAX}")]
     TooManyConnections(u64),
-    /// Slices so small that a chunk has too many.
+    /// The slice size gives too many slices.
     #[error("slices of {0} bytes divide the largest size into more than {SLICES_MAX}")]
     TooManySlices(u64),
-    /// More flows than are kept.
-    #[error("it has more than {FLOWS_MAX} flows")]
+    /// The job has too many flows.
+    #[error("more than {FLOWS_MAX} flows")]
     TooManyFlows,
 }

@@ -1,20 +1,23 @@
-//! Bytes divided into parts that differ by at most one, and how long bytes last.
+//! Division of bytes into nearly equal parts, and the transmission time of bytes.
 
 use xoff_units::Picos;
 
 #[cfg(test)]
-/// Where part `index` of `total` bytes in `parts` begins; `index == parts` is the end. `parts` is at least 1.
+/// Start of part `index` if `total` bytes are divided into `parts` parts. The index `parts` gives the end.
+/// `parts` is at least 1.
 pub(super) fn part_start(total: u64, parts: u64, index: u64) -> u64 {
     index * (total / parts) + index.min(total % parts)
 }
 
-/// Bytes of part `index` of `total` in `parts`: the first ones take what does not divide.
-pub(super) fn part(total: u64, parts: u64, index: u64) -> u64 {
+/// Length of part `index` if `total` bytes are divided into `parts` parts. The first parts may be one byte
+/// longer.
+pub(super) fn part_len(total: u64, parts: u64, index: u64) -> u64 {
     total / parts + u64::from(index < total % parts)
 }
 
-/// How long `bytes` last at `bps` bits per second, rounded up to a picosecond. A rate of 0 lasts for ever.
-pub(super) fn duration(bytes: u64, bps: u64) -> Picos {
+/// Time of `bytes` bytes at `bps` bits per second, rounded up to a picosecond. The time at rate 0 is
+/// infinite.
+pub(super) fn transmission_time(bytes: u64, bps: u64) -> Picos {
     let bits_ps = u128::from(bytes) * 8 * 1_000_000_000_000;
     match bits_ps.checked_div(u128::from(bps)) {
         Some(whole) => {
@@ -30,11 +33,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_cover_the_whole_without_gap() {
+    fn parts_cover_all_bytes_without_gap() {
         for total in [0, 1, 2, 7, 100, 101, 1 << 40] {
             for parts in [1, 2, 3, 7, 64] {
                 for index in 0..parts {
-                    let end = part_start(total, parts, index) + part(total, parts, index);
+                    let end = part_start(total, parts, index) + part_len(total, parts, index);
                     assert_eq!(
                         end,
                         part_start(total, parts, index + 1),
@@ -48,10 +51,10 @@ mod tests {
 
     #[test]
     fn durations_round_up() {
-        assert_eq!(duration(1, 400_000_000_000), Picos(20));
-        assert_eq!(duration(1, 3_000_000_000), Picos(2667));
-        assert_eq!(duration(0, 1), Picos(0));
-        assert_eq!(duration(1, 0), Picos::NEVER);
-        assert_eq!(duration(u64::MAX, 1), Picos::NEVER);
+        assert_eq!(transmission_time(1, 400_000_000_000), Picos(20));
+        assert_eq!(transmission_time(1, 3_000_000_000), Picos(2667));
+        assert_eq!(transmission_time(0, 1), Picos(0));
+        assert_eq!(transmission_time(1, 0), Picos::NEVER);
+        assert_eq!(transmission_time(u64::MAX, 1), Picos::NEVER);
     }
 }

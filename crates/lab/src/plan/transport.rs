@@ -7,7 +7,7 @@ use xoff_fabric::JobTransport;
 use xoff_host::Entropy;
 use xoff_rdma::QpConfig;
 use xoff_rdma::congestion::{CongestionConfig, ParameterError};
-use xoff_workload::{Framing, Spread};
+use xoff_workload::{Framing, MessageSpread};
 
 /// Preamble, start delimiter and gap of Ethernet, bytes.
 const BETWEEN_FRAMES_BYTES: u32 = 20;
@@ -32,7 +32,7 @@ pub struct TransportPlan {
     /// Queue pairs of each connection, unless a job says otherwise.
     pub qps: u16,
     /// How they share messages, unless a job says otherwise.
-    pub spread: Spread,
+    pub spread: MessageSpread,
 }
 
 impl TransportPlan {
@@ -48,7 +48,7 @@ impl TransportPlan {
             entropy: None,
             ecn_capable: true,
             qps: 1,
-            spread: Spread::RoundRobin,
+            spread: MessageSpread::RoundRobin,
         }
     }
 

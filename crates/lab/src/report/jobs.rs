@@ -7,7 +7,7 @@ use crate::{HostReport, VirtualReport};
 use xoff_telemetry::{
     format_counts_by_class, format_gbytes_per_second, format_nanos, group_thousands, simple_table,
 };
-use xoff_workload::{JobResults, Results, SizeBin, Summary};
+use xoff_workload::{DistributionSummary, JobResults, SizeBin, WorkloadResults};
 
 /// With more hosts that counted something than this, sums are printed, not lines.
 const HOSTS_SHOWN: usize = 16;
@@ -23,7 +23,7 @@ const ORDINARY: [&str; 7] = [
 ];
 
 /// All jobs: times against their rooflines, collectives by size, flows by size.
-pub(super) fn jobs(results: &Results) -> String {
+pub(super) fn jobs(results: &WorkloadResults) -> String {
     let header = [
         "Job",
         "Kind",
@@ -158,7 +158,7 @@ fn flows(jobs: &[JobResults]) -> Option<String> {
     (!rows.is_empty()).then(|| simple_table(&header, 2, rows))
 }
 
-fn quantiles(summary: Option<&Summary>, show: fn(f64) -> String) -> [String; 4] {
+fn quantiles(summary: Option<&DistributionSummary>, show: fn(f64) -> String) -> [String; 4] {
     match summary {
         Some(of) => [of.p50, of.p99, of.p999, of.max].map(show),
         None => ["-"; 4].map(str::to_owned),
@@ -274,14 +274,14 @@ mod tests {
             jct_ns: Some(3_000_000),
             roofline_ns: 2_000_000,
             jct_ratio: Some(1.5),
-            iteration_ns: Summary::of(vec![900_000.0, 1_100_000.0]),
+            iteration_ns: DistributionSummary::of(vec![900_000.0, 1_100_000.0]),
             collective: Some(CollectiveResults {
                 algorithm: "RingAllReduce".to_owned(),
                 operation: "all_reduce".to_owned(),
                 ranks: 8,
                 sizes: vec![SizeResults {
                     bytes: 1 << 20,
-                    time_ns: Summary::of(vec![900_000.0, 1_100_000.0]).unwrap_or_default(),
+                    time_ns: DistributionSummary::of(vec![900_000.0, 1_100_000.0]).unwrap_or_default(),
                     roofline_ratio: Some(1.25),
                     algorithm_bandwidth_gbytes_per_s: 1.0,
                     bus_bandwidth_gbytes_per_s: 1.75,
@@ -294,7 +294,7 @@ mod tests {
     }
 
     fn incast() -> JobResults {
-        let summary = Summary::of(vec![10_000.0, 20_000.0]).unwrap_or_default();
+        let summary = DistributionSummary::of(vec![10_000.0, 20_000.0]).unwrap_or_default();
         let bin = |above_bytes, up_to_bytes| SizeBin {
             above_bytes,
             up_to_bytes,
@@ -308,7 +308,7 @@ mod tests {
                 count: 4,
                 completed: 3,
                 completion_ns: Some(summary),
-                slowdown: Summary::of(vec![1.0, 4.0]),
+                slowdown: DistributionSummary::of(vec![1.0, 4.0]),
                 bins: vec![bin(Some(1_000), Some(10_000)), bin(Some(10_000_000), None)],
                 jain_index: Some(0.5),
                 max_mean_throughput_ratio: None,
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn jobs_collectives_and_flows_have_a_table_each() {
-        let text = jobs(&Results {
+        let text = jobs(&WorkloadResults {
             jobs: vec![collective(), incast()],
             flows: Vec::new(),
         });

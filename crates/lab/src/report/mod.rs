@@ -15,7 +15,7 @@ use xoff_telemetry::failure::Exit;
 use xoff_telemetry::{
     Environment, FlowReport, SwitchReport, SwitchSnapshot, Taint, Verdict, describe_drop, group_thousands,
 };
-use xoff_workload::Results;
+use xoff_workload::WorkloadResults;
 
 pub use receivers::{ForeignFlowReport, ReceiverReport};
 pub use table::render;
@@ -61,7 +61,7 @@ pub struct Report {
     pub real_time: Option<RealReport>,
     /// What became of the workload's jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub jobs: Option<Results>,
+    pub jobs: Option<WorkloadResults>,
 }
 
 /// Sums over the flows (first five) and over all ports of all switches (the rest).

@@ -15,7 +15,7 @@ use super::super::plan::{FarEnd, LinkPlan, SPEED_MBPS_DEFAULT, TransportPlan};
 use super::super::units;
 use super::{Resolver, listed, transports};
 use xoff_rdma::congestion::Algorithm;
-use xoff_workload::{JobKind, JobSpec, Spec, Verb};
+use xoff_workload::{JobKind, JobSpec, Verb, WorkloadSpec};
 
 /// IPv4, UDP, BTH, RETH and ICRC around a payload: what has to fit through a link's MTU.
 const PACKET_HEADERS: u32 = 20 + 8 + 12 + 16 + 4;
@@ -66,9 +66,9 @@ impl Resolver<'_> {
         jobs: &[Spanned<Job>],
         links: &[LinkPlan],
         transports: &[TransportPlan],
-    ) -> Spec {
+    ) -> WorkloadSpec {
         let ground = Ground::new(self.hosts.len(), links, transports);
-        let mut spec = Spec::default();
+        let mut spec = WorkloadSpec::default();
         let mut names = HashSet::new();
         for job in jobs {
             self.name(&job.value.name, "job");

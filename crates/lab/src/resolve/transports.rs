@@ -10,7 +10,7 @@ use super::Resolver;
 use xoff_host::{ENTROPY_VALUES_MAX, Entropy, EntropyPick};
 use xoff_rdma::congestion::{CongestionConfig, CongestionFeedback};
 use xoff_rdma::{MTU_MAX, MTU_MIN, ReceiveQueue, Recovery, Transport as Service};
-use xoff_workload::Spread;
+use xoff_workload::MessageSpread;
 
 /// The options that a job has which names none.
 pub(super) const DEFAULT: &str = "default";
@@ -97,11 +97,18 @@ impl Resolver<'_> {
         self.number(qps, default, 1..=QPS_MAX)
     }
 
-    pub(super) fn spread(&mut self, spread: Option<&Spanned<String>>, default: Spread) -> Spread {
+    pub(super) fn spread(
+        &mut self,
+        spread: Option<&Spanned<String>>,
+        default: MessageSpread,
+    ) -> MessageSpread {
         self.choice(
             spread,
             default,
-            &[("round-robin", Spread::RoundRobin), ("split", Spread::Split)],
+            &[
+                ("round-robin", MessageSpread::RoundRobin),
+                ("split", MessageSpread::Split),
+            ],
         )
     }
 

@@ -8,7 +8,7 @@ use super::super::file::{Flow, Workload};
 use super::super::plan::{FarEnd, FlowPlan, IpVersion, LinkPlan, RatePlan, TransportPlan, WorkloadPlan};
 use super::super::units;
 use super::{NodeIndex, Resolver, listed};
-use xoff_workload::Spec;
+use xoff_workload::WorkloadSpec;
 
 /// Time for the switch to empty itself after the senders have stopped.
 const DRAIN_NS: u64 = 500_000_000;
@@ -39,7 +39,7 @@ impl Resolver<'_> {
                 duration_ns: 0,
                 drain_ns: 0,
                 flows: Vec::new(),
-                jobs: Spec::default(),
+                jobs: WorkloadSpec::default(),
             };
         };
         let duration_ns = self.duration(workload);

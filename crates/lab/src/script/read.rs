@@ -12,13 +12,13 @@ use super::super::virtual_run::VirtualLab;
 use super::values::{FlowIds, Names};
 use xoff_fabric::find_deadlock;
 use xoff_host::{ReceivedFlow, SentFlow};
-use xoff_workload::{JobResults, Results};
+use xoff_workload::{JobResults, WorkloadResults};
 
 /// The value of a counter in its own unit; `None` if there is none yet.
 pub(super) fn value(
     lab: &VirtualLab,
     names: &Names,
-    results: &OnceCell<Results>,
+    results: &OnceCell<WorkloadResults>,
     place: &Place,
 ) -> Option<f64> {
     let counter = place.counter;
@@ -405,7 +405,7 @@ fn of_job(job: &JobResults, counter: &str) -> Option<f64> {
     }
 }
 
-fn of_job_sender(results: &Results, job: usize, host: usize, counter: &str) -> Option<f64> {
+fn of_job_sender(results: &WorkloadResults, job: usize, host: usize, counter: &str) -> Option<f64> {
     let own = results
         .flows
         .iter()

@@ -10,7 +10,7 @@ use super::super::plan::{ActionPlan, LabPlan};
 use super::super::virtual_run::VirtualLab;
 use super::events::EventTimes;
 use super::read;
-use xoff_workload::Results;
+use xoff_workload::WorkloadResults;
 
 /// A flow as hosts know it.
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +163,7 @@ pub(super) struct Reading<'a> {
     pub(super) events: &'a EventTimes,
     pub(super) base: &'a Base,
     /// Results of jobs, made when the first name asks for them.
-    pub(super) results: OnceCell<Results>,
+    pub(super) results: OnceCell<WorkloadResults>,
 }
 
 impl Values for Reading<'_> {

@@ -13,7 +13,7 @@ use xoff_fabric::LastingDeadlock;
 use xoff_host::NicCounters;
 use xoff_rdma::Counters;
 use xoff_telemetry::{self, Environment};
-use xoff_workload::Results;
+use xoff_workload::WorkloadResults;
 
 /// The part of a report that only virtual time has. A run in virtual time is never tainted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -156,7 +156,7 @@ impl VirtualLab {
     }
 
     /// What became of the jobs.
-    pub fn results(&self) -> Results {
+    pub fn results(&self) -> WorkloadResults {
         jobs::results(&self.simulation.jobs)
     }
 }

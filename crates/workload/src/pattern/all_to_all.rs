@@ -1,27 +1,28 @@
-//! AllToAll: every rank sends another part to every rank.
+//! AllToAll: every rank sends a different part to every rank.
 
-use super::{Edge, Shape, Transfer};
-use crate::split::part;
+use super::{Edge, RankLayout, Transfer};
+use crate::split::part_len;
 
-/// Every rank to every other at once, beginning with the next rank, so that not all begin with the same one.
+/// Every rank sends to all other ranks at once. Each rank begins with the next rank, so different ranks begin
+/// with different receivers.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Direct {
-    shape: Shape,
-    /// Of rank `r` at distance `d`: at `r * (ranks - 1) + d - 1`.
+pub(in super::super) struct DirectAllToAll {
+    shape: RankLayout,
+    /// Edges of all ranks. The edge of rank `r` at distance `d` has the index `r * (ranks - 1) + d - 1`.
     edges: Vec<Edge>,
     bytes: u64,
 }
 
-impl Direct {
-    pub(super) fn new(shape: Shape) -> Direct {
-        let Shape { ranks, gpus } = shape;
+impl DirectAllToAll {
+    pub(super) fn new(shape: RankLayout) -> DirectAllToAll {
+        let RankLayout { ranks, gpus } = shape;
         let edge = |from: u32, distance: u32| {
             let to = (from + distance) % ranks;
             let network = from / gpus != to / gpus;
             Edge { from, to, network }
         };
         let edges = (0..ranks).flat_map(|from| (1..ranks).map(move |distance| edge(from, distance)));
-        Direct {
+        DirectAllToAll {
             shape,
             edges: edges.collect(),
             bytes: 0,
@@ -44,35 +45,37 @@ impl Direct {
         }));
     }
 
-    pub(super) fn transfers(&self, _edge: u32) -> u64 {
+    pub(super) fn transfer_count(&self, _edge: u32) -> u64 {
         u64::from(self.bytes > 0)
     }
 
-    pub(super) fn arrived(&mut self, _edge: u32, _sequence: u64, _sends: &mut Vec<Transfer>) {}
+    pub(super) fn handle_arrival(&mut self, _edge: u32, _sequence: u64, _sends: &mut Vec<Transfer>) {}
 
     pub(super) fn edge_bytes(&self, edge: u32, bytes: u64) -> u64 {
         let to = self.edges[edge as usize].to;
-        part(bytes, u64::from(self.shape.ranks), u64::from(to))
+        part_len(bytes, u64::from(self.shape.ranks), u64::from(to))
     }
 }
 
-/// Inside the node first, to the GPU of the destination's rail; one message from there to each other node's GPU of
-/// the rail (NCCL 2.12's PXN).
+/// Rail-aligned AllToAll (PXN of NCCL 2.12). Data first moves inside the node to the GPU of the destination's
+/// rail. That GPU sends one message to the GPU of the same rail in each other node.
 ///
-/// Edges: of rank `r`, first those to the other GPUs of its node (`gpus - 1`), by distance; each carries one transfer
-/// for every node, its own last. Then those to its rail in other nodes (`nodes - 1`), by distance.
+/// Each rank `r` has two kinds of edges. The first `gpus - 1` edges lead to the other GPUs of its node,
+/// sorted by distance. Each of them carries one transfer for every node, and the transfer for its own node is
+/// last. The other `nodes - 1` edges lead to the same rail in other nodes, sorted by distance.
 #[derive(Clone, Debug)]
-pub(in super::super) struct RailAligned {
-    shape: Shape,
+pub(in super::super) struct RailAlignedAllToAll {
+    shape: RankLayout,
     edges: Vec<Edge>,
-    /// What still misses from GPUs of the node, of rank `r` for the node at distance `d`: at `r * nodes + d`.
+    /// Number of GPUs of the node whose part has not arrived. The entry of rank `r` for the node at distance
+    /// `d` has the index `r * nodes + d`.
     missing: Vec<u32>,
     bytes: u64,
 }
 
-impl RailAligned {
-    pub(super) fn new(shape: Shape) -> RailAligned {
-        let Shape { ranks, gpus } = shape;
+impl RailAlignedAllToAll {
+    pub(super) fn new(shape: RankLayout) -> RailAlignedAllToAll {
+        let RankLayout { ranks, gpus } = shape;
         let nodes = shape.nodes();
         let mut edges = Vec::new();
         for from in 0..ranks {
@@ -88,7 +91,7 @@ impl RailAligned {
                 network: true,
             }));
         }
-        RailAligned {
+        RailAlignedAllToAll {
             shape,
             edges,
             missing: vec![0; (ranks * nodes) as usize],
@@ -102,7 +105,7 @@ impl RailAligned {
 
     pub(super) fn begin(&mut self, bytes: u64, sends: &mut Vec<Transfer>) {
         self.bytes = bytes;
-        let Shape { ranks, gpus } = self.shape;
+        let RankLayout { ranks, gpus } = self.shape;
         self.missing.fill(gpus - 1);
         if bytes == 0 {
             return;
@@ -110,15 +113,15 @@ impl RailAligned {
         for rank in 0..ranks {
             let first = rank * self.edges_per_rank();
             for sequence in 0..self.nodes() {
-                sends.extend((first..first + gpus - 1).map(|edge| self.local(edge, sequence)));
+                sends.extend((first..first + gpus - 1).map(|edge| self.local_transfer(edge, sequence)));
             }
             if gpus == 1 {
-                sends.extend((1..self.nodes()).map(|distance| self.remote(rank, distance)));
+                sends.extend((1..self.nodes()).map(|distance| self.remote_transfer(rank, distance)));
             }
         }
     }
 
-    pub(super) fn transfers(&self, edge: u32) -> u64 {
+    pub(super) fn transfer_count(&self, edge: u32) -> u64 {
         match self.bytes {
             0 => 0,
             _ if self.edges[edge as usize].network => 1,
@@ -126,8 +129,8 @@ impl RailAligned {
         }
     }
 
-    /// When the last GPU of the node has delivered its part for a node, the message to that node goes.
-    pub(super) fn arrived(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
+    /// Sends the message to a node when the last GPU of this node has delivered its part.
+    pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
         let Some(&Edge { to, network, .. }) = self.edges.get(edge as usize) else {
             return;
         };
@@ -138,18 +141,18 @@ impl RailAligned {
         let missing = &mut self.missing[(to * self.shape.nodes() + distance) as usize];
         *missing = missing.saturating_sub(1);
         if *missing == 0 {
-            sends.push(self.remote(to, distance));
+            sends.push(self.remote_transfer(to, distance));
         }
     }
 
     pub(super) fn edge_bytes(&self, edge: u32, bytes: u64) -> u64 {
         let Edge { to, network, .. } = self.edges[edge as usize];
-        let Shape { ranks, gpus } = self.shape;
+        let RankLayout { ranks, gpus } = self.shape;
         if network {
-            return u64::from(gpus) * part(bytes, u64::from(ranks), u64::from(to));
+            return u64::from(gpus) * part_len(bytes, u64::from(ranks), u64::from(to));
         }
         let rail = (0..self.nodes()).map(|node| node * gpus + to % gpus);
-        rail.map(|rank| part(bytes, u64::from(ranks), u64::from(rank)))
+        rail.map(|rank| part_len(bytes, u64::from(ranks), u64::from(rank)))
             .sum()
     }
 
@@ -161,20 +164,20 @@ impl RailAligned {
         self.shape.gpus - 1 + self.nodes() - 1
     }
 
-    /// What a GPU hands to another of its node: the part for the node at distance `sequence + 1`.
-    fn local(&self, edge: u32, sequence: u32) -> Transfer {
-        let Shape { ranks, gpus } = self.shape;
+    /// The transfer of a GPU to another GPU of its node: the part for the node at distance `sequence + 1`.
+    fn local_transfer(&self, edge: u32, sequence: u32) -> Transfer {
+        let RankLayout { ranks, gpus } = self.shape;
         let to = self.edges[edge as usize].to;
         let node = (to / gpus + sequence + 1) % self.nodes();
         Transfer {
             edge,
             sequence: u64::from(sequence),
-            bytes: part(self.bytes, u64::from(ranks), u64::from(node * gpus + to % gpus)),
+            bytes: part_len(self.bytes, u64::from(ranks), u64::from(node * gpus + to % gpus)),
         }
     }
 
-    /// What a NIC sends to the node at a distance, for all GPUs of its own node.
-    fn remote(&self, rank: u32, distance: u32) -> Transfer {
+    /// The transfer of a NIC to the node at a distance, for all GPUs of its own node.
+    fn remote_transfer(&self, rank: u32, distance: u32) -> Transfer {
         let edge = rank * self.edges_per_rank() + self.shape.gpus - 1 + distance - 1;
         Transfer {
             edge,

@@ -1,12 +1,13 @@
-//! AllToAll delivers every part to where it belongs, once.
+//! AllToAll delivers every part to its destination exactly once.
 
 use super::*;
 use crate::pattern::Pattern;
-use crate::random::Draws;
+use crate::random::RandomStream;
 
-/// Transfers of an iteration, delivered in any order, in the order of their release.
+/// Runs one iteration and delivers transfers in random order. Returns the transfers in the order of their
+/// release.
 fn run(mut pattern: Pattern, bytes: u64, seed: u64) -> Vec<Transfer> {
-    let mut draws = Draws::new(seed, 0);
+    let mut draws = RandomStream::new(seed, 0);
     let (mut released, mut all, mut under_way) = (Vec::new(), Vec::new(), Vec::new());
     pattern.begin(bytes, &mut released);
     loop {
@@ -15,15 +16,15 @@ fn run(mut pattern: Pattern, bytes: u64, seed: u64) -> Vec<Transfer> {
         if under_way.is_empty() {
             return all;
         }
-        let transfer: Transfer = under_way.swap_remove(draws.below(under_way.len() as u64) as usize);
-        pattern.arrived(transfer.edge, transfer.sequence, &mut released);
+        let transfer: Transfer = under_way.swap_remove(draws.integer_below(under_way.len() as u64) as usize);
+        pattern.handle_arrival(transfer.edge, transfer.sequence, &mut released);
     }
 }
 
 #[test]
 fn direct_sends_every_pair_once_beginning_with_the_next_rank() {
     for (ranks, bytes) in [(2, 10), (5, 103), (8, 3), (4, 0)] {
-        let direct = Direct::new(Shape { ranks, gpus: 1 });
+        let direct = DirectAllToAll::new(RankLayout { ranks, gpus: 1 });
         let edges = direct.edges.clone();
         let all = run(Pattern::Direct(direct), bytes, 1);
         if bytes == 0 {
@@ -38,7 +39,7 @@ fn direct_sends_every_pair_once_beginning_with_the_next_rank() {
         assert_eq!(order, rotated.collect::<Vec<_>>());
         for send in &all {
             let to = edges[send.edge as usize].to;
-            assert_eq!(send.bytes, part(bytes, u64::from(ranks), u64::from(to)));
+            assert_eq!(send.bytes, part_len(bytes, u64::from(ranks), u64::from(to)));
         }
     }
 }
@@ -46,12 +47,12 @@ fn direct_sends_every_pair_once_beginning_with_the_next_rank() {
 #[test]
 fn rail_aligned_keeps_the_network_within_rails_and_loses_nothing() {
     for (ranks, gpus) in [(4, 2), (6, 2), (12, 4), (3, 1), (16, 8)] {
-        let shape = Shape { ranks, gpus };
+        let shape = RankLayout { ranks, gpus };
         for (seed, bytes) in [(0, 240), (1, 101), (2, 1)] {
-            let pattern = RailAligned::new(shape);
+            let pattern = RailAlignedAllToAll::new(shape);
             let edges = pattern.edges.clone();
             let all = run(Pattern::RailAligned(pattern), bytes, seed);
-            // All GPUs of a node send the same to a destination, so that what a rank gets can be counted.
+            // All GPUs of a node send equal parts to a destination, so the received bytes can be counted.
             let mut got = vec![0; ranks as usize];
             let mut relayed = vec![0; ranks as usize];
             for send in &all {
@@ -76,7 +77,7 @@ fn rail_aligned_keeps_the_network_within_rails_and_loses_nothing() {
                 "messages to one node's GPU are one"
             );
             for rank in 0..ranks {
-                let own = part(bytes, u64::from(ranks), u64::from(rank));
+                let own = part_len(bytes, u64::from(ranks), u64::from(rank));
                 assert_eq!(
                     got[rank as usize],
                     own * u64::from(ranks - 1),
@@ -89,7 +90,7 @@ fn rail_aligned_keeps_the_network_within_rails_and_loses_nothing() {
 
 #[test]
 fn rail_aligned_message_waits_for_all_gpus_of_the_node() {
-    let mut pattern = RailAligned::new(Shape { ranks: 4, gpus: 2 });
+    let mut pattern = RailAlignedAllToAll::new(RankLayout { ranks: 4, gpus: 2 });
     let mut sends = Vec::new();
     pattern.begin(40, &mut sends);
     assert!(
@@ -98,8 +99,8 @@ fn rail_aligned_message_waits_for_all_gpus_of_the_node() {
             .all(|send| !pattern.edges[send.edge as usize].network)
     );
     sends.clear();
-    // Rank 0 hands rank 1 what is for rank 3: then NIC 1 sends both GPUs' parts to NIC 3.
-    pattern.arrived(0, 0, &mut sends);
+    // Rank 0 passes the part for rank 3 to rank 1. NIC 1 then sends the parts of both GPUs to NIC 3.
+    pattern.handle_arrival(0, 0, &mut sends);
     assert_eq!(sends.len(), 1);
     let Edge { from, to, network } = pattern.edges[sends[0].edge as usize];
     assert_eq!((from, to, network, sends[0].bytes), (1, 3, true, 20));

@@ -1,46 +1,47 @@
-//! What has arrived on an edge, for users who take it in order.
+//! Sequence numbers that have arrived on an edge.
 
-/// Numbers that have arrived. Several queue pairs of a connection may deliver out of order, rarely by much.
+/// The sequence numbers that have arrived. Several queue pairs of a connection may deliver messages out of
+/// order, usually by a small distance.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Arrived {
-    /// All below this have.
-    prefix: u64,
-    /// Those beyond, sorted.
-    beyond: Vec<u64>,
+pub(super) struct ArrivedSequences {
+    /// All numbers below this one have arrived.
+    contiguous: u64,
+    /// Arrived numbers above a gap, sorted.
+    beyond_gap: Vec<u64>,
 }
 
-impl Arrived {
-    /// Takes one number and gives how many have arrived without a gap.
+impl ArrivedSequences {
+    /// Adds a number. Returns the count of numbers that have arrived without a gap.
     pub(super) fn insert(&mut self, sequence: u64) -> u64 {
-        if sequence != self.prefix {
-            if sequence > self.prefix
-                && let Err(place) = self.beyond.binary_search(&sequence)
+        if sequence != self.contiguous {
+            if sequence > self.contiguous
+                && let Err(place) = self.beyond_gap.binary_search(&sequence)
             {
-                self.beyond.insert(place, sequence);
+                self.beyond_gap.insert(place, sequence);
             }
-            return self.prefix;
+            return self.contiguous;
         }
-        self.prefix += 1;
+        self.contiguous += 1;
         let run = self
-            .beyond
+            .beyond_gap
             .iter()
-            .zip(self.prefix..)
+            .zip(self.contiguous..)
             .take_while(|(have, next)| *have == next);
         let run = run.count();
-        self.beyond.drain(..run);
-        self.prefix += run as u64;
-        self.prefix
+        self.beyond_gap.drain(..run);
+        self.contiguous += run as u64;
+        self.contiguous
     }
 
-    /// How many have arrived without a gap.
-    pub(super) fn prefix(&self) -> u64 {
-        self.prefix
+    /// Count of numbers that have arrived without a gap.
+    pub(super) fn contiguous_count(&self) -> u64 {
+        self.contiguous
     }
 
-    /// Nothing has.
+    /// Removes all numbers.
     pub(super) fn clear(&mut self) {
-        self.prefix = 0;
-        self.beyond.clear();
+        self.contiguous = 0;
+        self.beyond_gap.clear();
     }
 }
 
@@ -49,11 +50,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn gaps_hold_back_what_is_behind_them() {
-        let mut arrived = Arrived::default();
+    fn numbers_after_a_gap_are_not_contiguous() {
+        let mut arrived = ArrivedSequences::default();
         assert_eq!([2, 1, 4, 1, 0].map(|n| arrived.insert(n)), [0, 0, 0, 0, 3]);
         assert_eq!(arrived.insert(0), 3, "again");
         assert_eq!(arrived.insert(3), 5);
-        assert!(arrived.beyond.is_empty());
+        assert!(arrived.beyond_gap.is_empty());
     }
 }

@@ -1,8 +1,8 @@
-//! Who sends what to whom in one iteration, and what waits for what.
+//! Communication patterns of one iteration: the transfers between ranks and their dependencies.
 //!
-//! A pattern is a set of directed edges between ranks. Each edge carries a row of transfers, numbered from 0. A pattern
-//! is told which transfer has arrived and answers with those that may be sent now. It holds counters per edge, never a
-//! list of transfers.
+//! A pattern is a set of directed edges between ranks. Each edge carries transfers that are numbered from 0.
+//! When a transfer has arrived, the pattern returns the transfers that may be sent now. A pattern stores
+//! counters per edge and no list of transfers.
 
 mod all_to_all;
 mod arrived;
@@ -10,23 +10,23 @@ mod pairs;
 mod ring;
 mod tree;
 
-use all_to_all::{Direct, RailAligned};
+use all_to_all::{DirectAllToAll, RailAlignedAllToAll};
 pub(super) use pairs::Pairs;
-use ring::{Ring, RingKind};
-use tree::Tree;
+use ring::{RingKind, RingPattern};
+use tree::TreePattern;
 
 use super::spec::{Algorithm, Collective};
 
-/// Hosts of ranks, and how they share nodes. Rank `r` is GPU `r % gpus` of node `r / gpus`.
+/// The number of ranks, and the number of ranks per node. Rank `r` is GPU `r % gpus` of node `r / gpus`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct RankLayout {
     /// Number of ranks, at least 1.
     pub(super) ranks: u32,
     /// GPUs of a node, a divisor of `ranks`.
     pub(super) gpus: u32,
 }
 
-impl Shape {
+impl RankLayout {
     fn nodes(self) -> u32 {
         self.ranks / self.gpus
     }
@@ -35,37 +35,37 @@ impl Shape {
 /// One direction between two ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Edge {
-    /// Rank whose NIC (or GPU) sends.
+    /// Rank whose NIC or GPU sends.
     pub(super) from: u32,
-    /// Rank whose NIC (or GPU) receives.
+    /// Rank whose NIC or GPU receives.
     pub(super) to: u32,
-    /// Whether it goes over the network; otherwise it stays in the node.
+    /// Whether the edge uses the network. Other edges stay inside a node.
     pub(super) network: bool,
 }
 
-/// Data on an edge.
+/// A block of data on an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Transfer {
     /// Index of the edge.
     pub(super) edge: u32,
-    /// Number on the edge.
+    /// Number of the transfer on its edge.
     pub(super) sequence: u64,
-    /// How much.
+    /// Length in bytes.
     pub(super) bytes: u64,
 }
 
-/// A pattern of one iteration.
+/// The communication pattern of one iteration.
 #[derive(Clone, Debug)]
 pub(super) enum Pattern {
-    Ring(Ring),
-    Tree(Tree),
-    Direct(Direct),
-    RailAligned(RailAligned),
+    Ring(RingPattern),
+    Tree(TreePattern),
+    Direct(DirectAllToAll),
+    RailAligned(RailAlignedAllToAll),
     Pairs(Pairs),
 }
 
-/// One call to whatever the pattern is.
-macro_rules! each {
+/// Calls a method of the inner pattern.
+macro_rules! call_inner {
     ($pattern:expr, $inner:ident => $call:expr) => {
         match $pattern {
             Pattern::Ring($inner) => $call,
@@ -78,45 +78,48 @@ macro_rules! each {
 }
 
 impl Pattern {
-    /// Of a collective whose ranks have been checked.
+    /// The pattern of a valid collective.
     pub(super) fn collective(spec: &Collective) -> Pattern {
-        let shape = Shape {
+        let shape = RankLayout {
             ranks: spec.ranks.len() as u32,
             gpus: spec.gpus_per_node,
         };
-        let ring = |kind| Pattern::Ring(Ring::new(kind, shape, spec.slice_bytes));
+        let ring = |kind| Pattern::Ring(RingPattern::new(kind, shape, spec.slice_bytes));
         match spec.algorithm {
             Algorithm::RingAllReduce => ring(RingKind::AllReduce),
             Algorithm::RingAllGather => ring(RingKind::AllGather),
             Algorithm::RingReduceScatter => ring(RingKind::ReduceScatter),
-            Algorithm::TreeAllReduce => Pattern::Tree(Tree::new(shape, spec.slice_bytes)),
-            Algorithm::AllToAll { rail_aligned: false } => Pattern::Direct(Direct::new(shape)),
-            Algorithm::AllToAll { rail_aligned: true } => Pattern::RailAligned(RailAligned::new(shape)),
+            Algorithm::TreeAllReduce => Pattern::Tree(TreePattern::new(shape, spec.slice_bytes)),
+            Algorithm::AllToAll { rail_aligned: false } => Pattern::Direct(DirectAllToAll::new(shape)),
+            Algorithm::AllToAll { rail_aligned: true } => {
+                Pattern::RailAligned(RailAlignedAllToAll::new(shape))
+            }
         }
     }
 
-    /// All edges.
+    /// All edges of the pattern.
     pub(super) fn edges(&self) -> &[Edge] {
-        each!(self, inner => inner.edges())
+        call_inner!(self, inner => inner.edges())
     }
 
-    /// Makes ready for an iteration of this size and sends what waits for nothing.
+    /// Begins an iteration of the given size, and appends all transfers without a dependency to `sends`.
     pub(super) fn begin(&mut self, bytes: u64, sends: &mut Vec<Transfer>) {
-        each!(self, inner => inner.begin(bytes, sends));
+        call_inner!(self, inner => inner.begin(bytes, sends));
     }
 
-    /// How many transfers an edge carries in the iteration begun.
-    pub(super) fn transfers(&self, edge: u32) -> u64 {
-        each!(self, inner => inner.transfers(edge))
+    /// Number of transfers on an edge in the current iteration.
+    pub(super) fn transfer_count(&self, edge: u32) -> u64 {
+        call_inner!(self, inner => inner.transfer_count(edge))
     }
 
-    /// A transfer is there, whole. The order of arrival on an edge is free.
-    pub(super) fn arrived(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
-        each!(self, inner => inner.arrived(edge, sequence, sends));
+    /// Handles a transfer that has arrived. Transfers of an edge may arrive in any order. The function
+    /// appends the transfers that may be sent now to `sends`.
+    pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
+        call_inner!(self, inner => inner.handle_arrival(edge, sequence, sends));
     }
 
-    /// What an edge carries in one iteration of a size, in bytes.
+    /// Number of bytes on an edge in one iteration of the given size.
     pub(super) fn edge_bytes(&self, edge: u32, bytes: u64) -> u64 {
-        each!(self, inner => inner.edge_bytes(edge, bytes))
+        call_inner!(self, inner => inner.edge_bytes(edge, bytes))
     }
 }

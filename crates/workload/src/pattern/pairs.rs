@@ -1,15 +1,15 @@
-//! One message on each edge: permutation and incast.
+//! Patterns with one message on each edge: permutation and incast.
 
 use super::{Edge, Transfer};
 
-/// Every edge carries one message of the full size.
+/// A pattern in which every edge carries one message of the full size.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Pairs {
     edges: Vec<Edge>,
 }
 
 impl Pairs {
-    /// Between these ranks.
+    /// Makes a pattern with one edge for each pair of sender and receiver.
     pub(in super::super) fn new(pairs: impl Iterator<Item = (u32, u32)>) -> Pairs {
         let edge = |(from, to)| Edge {
             from,
@@ -33,11 +33,11 @@ impl Pairs {
         }));
     }
 
-    pub(super) fn transfers(&self, _edge: u32) -> u64 {
+    pub(super) fn transfer_count(&self, _edge: u32) -> u64 {
         1
     }
 
-    pub(super) fn arrived(&mut self, _edge: u32, _sequence: u64, _sends: &mut Vec<Transfer>) {}
+    pub(super) fn handle_arrival(&mut self, _edge: u32, _sequence: u64, _sends: &mut Vec<Transfer>) {}
 
     pub(super) fn edge_bytes(&self, _edge: u32, bytes: u64) -> u64 {
         bytes

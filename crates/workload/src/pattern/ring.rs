@@ -1,14 +1,15 @@
-//! Rings: AllReduce, AllGather, ReduceScatter.
+//! Ring algorithms for AllReduce, AllGather and ReduceScatter.
 //!
-//! With several GPUs per node there is a ring per rail, which carries an equal part of every chunk. Ring `c` enters a
-//! node at GPU `c`, passes all its GPUs, and leaves by the NIC of GPU `c`: no ring changes rails (NCCL's
-//! `NCCL_CROSS_NIC=0`), so each NIC has one peer to send to and one to receive from.
+//! With several GPUs per node, each rail has its own ring, and each ring carries an equal part of every
+//! chunk. Ring `c` enters a node at GPU `c`, visits all GPUs of the node, and leaves through the NIC of GPU
+//! `c`. A ring therefore never changes its rail (`NCCL_CROSS_NIC=0`), and each NIC sends to one peer and
+//! receives from one peer.
 
-use super::arrived::Arrived;
-use super::{Edge, Shape, Transfer};
-use crate::split::part;
+use super::arrived::ArrivedSequences;
+use super::{Edge, RankLayout, Transfer};
+use crate::split::part_len;
 
-/// Which operation.
+/// The collective operation of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RingKind {
     AllReduce,
@@ -16,23 +17,24 @@ pub(super) enum RingKind {
     ReduceScatter,
 }
 
-/// Place on ring `c` `p` has edge `c * ranks + p`, to the place after it.
+/// The state of the rings. The edge from position `p` of ring `c` to the next position has the index `c *
+/// ranks + p`.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Ring {
+pub(in super::super) struct RingPattern {
     kind: RingKind,
-    shape: Shape,
+    shape: RankLayout,
     slice_bytes: Option<u64>,
     edges: Vec<Edge>,
-    arrived: Vec<Arrived>,
-    /// Size of this iteration.
+    arrived: Vec<ArrivedSequences>,
+    /// Size of the current iteration in bytes.
     bytes: u64,
-    /// Slices of each chunk in this iteration.
+    /// Number of slices of each chunk in the current iteration.
     slices: u64,
 }
 
-impl Ring {
-    pub(super) fn new(kind: RingKind, shape: Shape, slice_bytes: Option<u64>) -> Ring {
-        let mut ring = Ring {
+impl RingPattern {
+    pub(super) fn new(kind: RingKind, shape: RankLayout, slice_bytes: Option<u64>) -> RingPattern {
+        let mut ring = RingPattern {
             kind,
             shape,
             slice_bytes,
@@ -42,11 +44,11 @@ impl Ring {
             slices: 1,
         };
         for rail in 0..shape.gpus {
-            for place in 0..shape.ranks {
-                ring.edges.push(ring.edge(rail, place));
+            for position in 0..shape.ranks {
+                ring.edges.push(ring.edge_from_position(rail, position));
             }
         }
-        ring.arrived.resize(ring.edges.len(), Arrived::default());
+        ring.arrived.resize(ring.edges.len(), ArrivedSequences::default());
         ring
     }
 
@@ -56,7 +58,7 @@ impl Ring {
 
     pub(super) fn begin(&mut self, bytes: u64, sends: &mut Vec<Transfer>) {
         self.bytes = bytes;
-        self.slices = self.slices_of(bytes);
+        self.slices = self.slice_count(bytes);
         for arrived in &mut self.arrived {
             arrived.clear();
         }
@@ -68,33 +70,33 @@ impl Ring {
         }
     }
 
-    pub(super) fn transfers(&self, _edge: u32) -> u64 {
+    pub(super) fn transfer_count(&self, _edge: u32) -> u64 {
         if self.bytes == 0 {
             0
         } else {
-            self.steps() * self.slices
+            self.step_count() * self.slices
         }
     }
 
-    /// A slice of step `k` lets the same slice of step `k + 1` go, in order.
-    pub(super) fn arrived(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
+    /// A slice of step `k` releases the same slice of step `k + 1`. Slices are released in order.
+    pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
         let Some(arrived) = self.arrived.get_mut(edge as usize) else {
             return;
         };
-        let (before, after) = (arrived.prefix(), arrived.insert(sequence));
+        let (before, after) = (arrived.contiguous_count(), arrived.insert(sequence));
         let ranks = self.shape.ranks;
         let next = edge - edge % ranks + (edge % ranks + 1) % ranks;
-        let end = self.transfers(next);
+        let end = self.transfer_count(next);
         let ready = before + self.slices..(after + self.slices).min(end);
         sends.extend(ready.map(|sequence| self.transfer(next, sequence)));
     }
 
     pub(super) fn edge_bytes(&self, edge: u32, bytes: u64) -> u64 {
-        let steps = (0..self.steps()).map(|step| self.chunk_bytes(edge, step, bytes));
+        let steps = (0..self.step_count()).map(|step| self.chunk_bytes(edge, step, bytes));
         steps.fold(0, u64::saturating_add)
     }
 
-    fn steps(&self) -> u64 {
+    fn step_count(&self) -> u64 {
         let around = u64::from(self.shape.ranks) - 1;
         if self.kind == RingKind::AllReduce {
             2 * around
@@ -103,8 +105,9 @@ impl Ring {
         }
     }
 
-    /// Largest chunk over the slice size, rounded up: the same for all chunks, so that slices are numbered evenly.
-    fn slices_of(&self, bytes: u64) -> u64 {
+    /// Number of slices: the largest chunk divided by the slice size, rounded up. All chunks have the same
+    /// number of slices, so slices have consecutive numbers.
+    fn slice_count(&self, bytes: u64) -> u64 {
         let chunk = bytes
             .div_ceil(u64::from(self.shape.ranks))
             .div_ceil(u64::from(self.shape.gpus));
@@ -112,42 +115,42 @@ impl Ring {
             .map_or(1, |slice| chunk.div_ceil(slice.max(1)).max(1))
     }
 
-    /// The rank at a place of a ring: node by node, from the GPU of the rail on.
-    fn rank(&self, rail: u32, place: u32) -> u32 {
+    /// The rank at a position of a ring. Positions count node by node and begin at the GPU of the rail.
+    fn rank_at_position(&self, rail: u32, position: u32) -> u32 {
         let gpus = self.shape.gpus;
-        place - place % gpus + (rail + place % gpus) % gpus
+        position - position % gpus + (rail + position % gpus) % gpus
     }
 
-    fn edge(&self, rail: u32, place: u32) -> Edge {
-        let Shape { ranks, gpus } = self.shape;
-        let to = self.rank(rail, (place + 1) % ranks);
-        let network = (place + 1).is_multiple_of(gpus);
-        // The last GPU of a node sends by the rail's NIC, not by its own.
+    fn edge_from_position(&self, rail: u32, position: u32) -> Edge {
+        let RankLayout { ranks, gpus } = self.shape;
+        let to = self.rank_at_position(rail, (position + 1) % ranks);
+        let network = (position + 1).is_multiple_of(gpus);
+        // The last GPU of a node sends through the NIC of the rail and not through its own NIC.
         let from = if network {
-            place + 1 - gpus + rail
+            position + 1 - gpus + rail
         } else {
-            self.rank(rail, place)
+            self.rank_at_position(rail, position)
         };
         Edge { from, to, network }
     }
 
-    /// Which rank's chunk an edge carries at a step. ReduceScatter begins one chunk earlier, so that the last chunk to
-    /// reach a rank is its own.
-    pub(super) fn chunk(&self, edge: u32, step: u64) -> u32 {
+    /// The rank whose chunk an edge carries in a step. ReduceScatter begins one chunk earlier, so the last
+    /// chunk that reaches a rank is its own.
+    pub(super) fn chunk_owner(&self, edge: u32, step: u64) -> u32 {
         let ranks = u64::from(self.shape.ranks);
-        let (rail, place) = (edge / self.shape.ranks, u64::from(edge % self.shape.ranks));
+        let (rail, position) = (edge / self.shape.ranks, u64::from(edge % self.shape.ranks));
         let behind = step + u64::from(self.kind == RingKind::ReduceScatter);
-        self.rank(rail, ((place + 2 * ranks - behind) % ranks) as u32)
+        self.rank_at_position(rail, ((position + 2 * ranks - behind) % ranks) as u32)
     }
 
-    /// What of that chunk goes around this edge's ring.
+    /// Bytes of that chunk on the ring of this edge.
     fn chunk_bytes(&self, edge: u32, step: u64, bytes: u64) -> u64 {
-        let chunk = part(
+        let chunk = part_len(
             bytes,
             u64::from(self.shape.ranks),
-            u64::from(self.chunk(edge, step)),
+            u64::from(self.chunk_owner(edge, step)),
         );
-        part(
+        part_len(
             chunk,
             u64::from(self.shape.gpus),
             u64::from(edge / self.shape.ranks),
@@ -159,7 +162,7 @@ impl Ring {
         Transfer {
             edge,
             sequence,
-            bytes: part(chunk, self.slices, sequence % self.slices),
+            bytes: part_len(chunk, self.slices, sequence % self.slices),
         }
     }
 }

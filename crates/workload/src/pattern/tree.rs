@@ -1,82 +1,82 @@
-//! AllReduce over a double binary tree: up to the root, where all is summed, and down again.
+//! AllReduce over a double binary tree. The data is summed on the way up to the root and sent down again.
 //!
-//! Each of the two trees carries half. Nodes that are leaves in one are inner nodes of the other, so every NIC sends
-//! about as much as it would in a ring, in a number of steps that grows with the logarithm of the nodes (Sanders,
-//! Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009). The trees are NCCL's:
-//! a binary tree over the bits of the node number, and its mirror image, or for an odd number of nodes the same tree
-//! shifted by one.
+//! Each of the two trees carries half of the data. A leaf of one tree is an inner node of the other, so every
+//! NIC sends about as much as in a ring. The number of steps grows with the logarithm of the number of nodes
+//! (Sanders, Speck, Träff, "Two-tree algorithms for full bandwidth broadcast, reduction and scan", 2009). The
+//! trees are those of NCCL: a binary tree over the bits of the node number, and its mirror image. For an odd
+//! number of nodes the second tree is the first one shifted by one node.
 //!
-//! With several GPUs per node there is such a pair of trees per rail; inside a node GPUs form a chain that begins at
-//! the GPU of the rail.
+//! With several GPUs per node, each rail has its own pair of trees. The GPUs of a node form a chain that
+//! begins at the GPU of the rail.
 
-use super::arrived::Arrived;
-use super::{Edge, Shape, Transfer};
-use crate::split::part;
+use super::arrived::ArrivedSequences;
+use super::{Edge, RankLayout, Transfer};
+use crate::split::part_len;
 
-/// No edge: of the root, to a parent.
-const NONE: u32 = u32::MAX;
+/// The parent edge of the root.
+const NO_PARENT: u32 = u32::MAX;
 
 /// One rank in one tree.
 #[derive(Clone, Debug)]
-struct Place {
-    /// Edge to the parent; the one from the parent is the next.
-    up: u32,
-    /// Edges from children; those to them are the next ones.
+struct TreeNode {
+    /// Index of the edge to the parent. The edge from the parent has the next index.
+    parent_edge: u32,
+    /// Indices of the edges from the children. The edge to a child has the next index.
     children: Vec<u32>,
-    /// Slices sent to the parent, or at the root summed up.
+    /// Number of slices sent to the parent. At the root it is the number of slices that are complete.
     summed: u64,
 }
 
-/// `2 * gpus` trees; tree `t` belongs to rail `t / 2`.
+/// The state of `2 * gpus` trees. Tree `t` belongs to rail `t / 2`.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Tree {
-    shape: Shape,
+pub(in super::super) struct TreePattern {
+    shape: RankLayout,
     slice_bytes: Option<u64>,
     edges: Vec<Edge>,
-    arrived: Vec<Arrived>,
-    /// Of tree `t`, rank `r`: at `t * ranks + r`.
-    places: Vec<Place>,
+    arrived: Vec<ArrivedSequences>,
+    /// Rank `r` in tree `t` has the index `t * ranks + r`.
+    nodes: Vec<TreeNode>,
     bytes: u64,
     slices: u64,
 }
 
-impl Tree {
-    pub(super) fn new(shape: Shape, slice_bytes: Option<u64>) -> Tree {
+impl TreePattern {
+    pub(super) fn new(shape: RankLayout, slice_bytes: Option<u64>) -> TreePattern {
         let trees = 2 * shape.gpus;
-        let place = Place {
-            up: NONE,
+        let node = TreeNode {
+            parent_edge: NO_PARENT,
             children: Vec::new(),
             summed: 0,
         };
-        let mut tree = Tree {
+        let mut tree = TreePattern {
             shape,
             slice_bytes,
             edges: Vec::new(),
             arrived: Vec::new(),
-            places: vec![place; (trees * shape.ranks) as usize],
+            nodes: vec![node; (trees * shape.ranks) as usize],
             bytes: 0,
             slices: 1,
         };
         for number in 0..trees {
             for rank in 0..shape.ranks {
-                tree.join(number, rank);
+                tree.add_edges_to_parent(number, rank);
             }
         }
-        tree.arrived.resize(tree.edges.len(), Arrived::default());
+        tree.arrived.resize(tree.edges.len(), ArrivedSequences::default());
         tree
     }
 
     /// Adds the edges between a rank and its parent.
-    fn join(&mut self, number: u32, rank: u32) {
-        let Some((parent, network)) = parent(self.shape, number, rank) else {
+    fn add_edges_to_parent(&mut self, number: u32, rank: u32) {
+        let Some((parent, network)) = rank_parent(self.shape, number, rank) else {
             return;
         };
         let up = self.edges.len() as u32;
         for (from, to) in [(rank, parent), (parent, rank)] {
             self.edges.push(Edge { from, to, network });
         }
-        self.places[(number * self.shape.ranks + rank) as usize].up = up;
-        self.places[(number * self.shape.ranks + parent) as usize]
+        self.nodes[(number * self.shape.ranks + rank) as usize].parent_edge = up;
+        self.nodes[(number * self.shape.ranks + parent) as usize]
             .children
             .push(up);
     }
@@ -94,72 +94,73 @@ impl Tree {
         for arrived in &mut self.arrived {
             arrived.clear();
         }
-        for place in &mut self.places {
-            place.summed = 0;
+        for node in &mut self.nodes {
+            node.summed = 0;
         }
         if bytes == 0 {
             return;
         }
-        for place in 0..self.places.len() {
-            if self.places[place].children.is_empty() {
-                self.rise(place, sends);
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].children.is_empty() {
+                self.send_to_parent(node, sends);
             }
         }
     }
 
-    pub(super) fn transfers(&self, _edge: u32) -> u64 {
+    pub(super) fn transfer_count(&self, _edge: u32) -> u64 {
         if self.bytes == 0 { 0 } else { self.slices }
     }
 
-    pub(super) fn arrived(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
+    pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
         let (Some(arrived), Some(at)) = (self.arrived.get_mut(edge as usize), self.edges.get(edge as usize))
         else {
             return;
         };
-        let (before, after) = (arrived.prefix(), arrived.insert(sequence));
+        let (before, after) = (arrived.contiguous_count(), arrived.insert(sequence));
         let rank = at.to;
-        let place = (self.tree_of(edge) * self.shape.ranks + rank) as usize;
+        let node = (self.tree_of(edge) * self.shape.ranks + rank) as usize;
         if edge.is_multiple_of(2) {
-            self.rise(place, sends);
+            self.send_to_parent(node, sends);
         } else {
-            self.fall(place, before..after, sends);
+            self.send_to_children(node, before..after, sends);
         }
     }
 
     pub(super) fn edge_bytes(&self, edge: u32, bytes: u64) -> u64 {
-        part(
+        part_len(
             bytes,
             u64::from(2 * self.shape.gpus),
             u64::from(self.tree_of(edge)),
         )
     }
 
-    /// Every tree has an edge pair for each rank but its root.
+    /// The tree of an edge. Every tree has a pair of edges for each rank except its root.
     fn tree_of(&self, edge: u32) -> u32 {
         edge / (2 * (self.shape.ranks - 1))
     }
 
-    /// Sends up what all children have delivered, or turns it around at the root.
-    fn rise(&mut self, place: usize, sends: &mut Vec<Transfer>) {
-        let here = &self.places[place];
+    /// Sends the slices that all children have delivered to the parent. The root sends them to its children
+    /// instead.
+    fn send_to_parent(&mut self, node: usize, sends: &mut Vec<Transfer>) {
+        let here = &self.nodes[node];
         let arrived = here
             .children
             .iter()
-            .map(|child| self.arrived[*child as usize].prefix());
+            .map(|child| self.arrived[*child as usize].contiguous_count());
         let ready = arrived.min().unwrap_or(self.slices);
-        let (new, up) = (here.summed..ready, here.up);
-        self.places[place].summed = ready;
-        if up == NONE {
-            self.fall(place, new, sends);
+        let (new, up) = (here.summed..ready, here.parent_edge);
+        self.nodes[node].summed = ready;
+        if up == NO_PARENT {
+            self.send_to_children(node, new, sends);
         } else {
             sends.extend(new.map(|sequence| self.transfer(up, sequence)));
         }
     }
 
-    /// Sends sums down to all children.
-    fn fall(&self, place: usize, new: std::ops::Range<u64>, sends: &mut Vec<Transfer>) {
+    /// Sends summed slices to all children.
+    fn send_to_children(&self, node: usize, new: std::ops::Range<u64>, sends: &mut Vec<Transfer>) {
         for sequence in new {
-            let children = self.places[place].children.iter();
+            let children = self.nodes[node].children.iter();
             sends.extend(children.map(|child| self.transfer(child + 1, sequence)));
         }
     }
@@ -168,13 +169,13 @@ impl Tree {
         Transfer {
             edge,
             sequence,
-            bytes: part(self.edge_bytes(edge, self.bytes), self.slices, sequence),
+            bytes: part_len(self.edge_bytes(edge, self.bytes), self.slices, sequence),
         }
     }
 }
 
-/// The parent of a rank in a tree, and whether the network lies between; `None` at the root.
-fn parent(shape: Shape, number: u32, rank: u32) -> Option<(u32, bool)> {
+/// The parent of a rank in a tree, and whether the edge uses the network. Returns `None` for the root.
+fn rank_parent(shape: RankLayout, number: u32, rank: u32) -> Option<(u32, bool)> {
     let (rail, node, gpu) = (number / 2, rank / shape.gpus, rank % shape.gpus);
     let along = (gpu + shape.gpus - rail) % shape.gpus;
     if along > 0 {
@@ -185,7 +186,7 @@ fn parent(shape: Shape, number: u32, rank: u32) -> Option<(u32, bool)> {
     Some((above * shape.gpus + rail, true))
 }
 
-/// The parent of a node in the first (0) or second (1) tree over `nodes` nodes.
+/// The parent of a node in the first (0) or second (1) tree.
 fn node_parent(nodes: u32, which: u32, node: u32) -> Option<u32> {
     match (which, nodes % 2) {
         (0, _) => bit_parent(nodes, node),
@@ -194,8 +195,8 @@ fn node_parent(nodes: u32, which: u32, node: u32) -> Option<u32> {
     }
 }
 
-/// In the tree with root 0, the parent of `..01 0..0` is `..10 0..0` if there is such a node, else `..00 0..0`; that of
-/// `..11 0..0` is `..10 0..0`.
+/// The parent of a node in the tree with root 0. The parent of `..01 0..0` is `..10 0..0` if such a node
+/// exists, and `..00 0..0` otherwise. The parent of `..11 0..0` is `..10 0..0`.
 fn bit_parent(nodes: u32, node: u32) -> Option<u32> {
     let lowest = node & node.wrapping_neg();
     let without = node ^ lowest;

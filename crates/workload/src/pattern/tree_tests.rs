@@ -1,10 +1,10 @@
-//! Trees are trees, and real vectors come down them as sums.
+//! The trees have the shape of NCCL's trees, and AllReduce over them computes correct sums.
 
 use super::*;
-use crate::random::Draws;
+use crate::random::RandomStream;
 use crate::split::part_start;
 
-fn shapes() -> Vec<Shape> {
+fn shapes() -> Vec<RankLayout> {
     let pairs = [
         (2, 1),
         (3, 1),
@@ -17,22 +17,27 @@ fn shapes() -> Vec<Shape> {
         (6, 2),
         (12, 4),
     ];
-    pairs.map(|(ranks, gpus)| Shape { ranks, gpus }).into()
+    pairs.map(|(ranks, gpus)| RankLayout { ranks, gpus }).into()
 }
 
-fn range(tree: &Tree, transfer: Transfer) -> std::ops::Range<usize> {
+fn range(tree: &TreePattern, transfer: Transfer) -> std::ops::Range<usize> {
     let trees = u64::from(2 * tree.shape.gpus);
     let number = u64::from(tree.tree_of(transfer.edge));
     let start = part_start(tree.bytes, trees, number);
-    let start = start + part_start(part(tree.bytes, trees, number), tree.slices, transfer.sequence);
+    let start = start
+        + part_start(
+            part_len(tree.bytes, trees, number),
+            tree.slices,
+            transfer.sequence,
+        );
     start as usize..(start + transfer.bytes) as usize
 }
 
-fn run(shape: Shape, slice_bytes: Option<u64>, bytes: u64, seed: u64) -> Vec<Vec<u64>> {
-    let mut tree = Tree::new(shape, slice_bytes);
+fn run(shape: RankLayout, slice_bytes: Option<u64>, bytes: u64, seed: u64) -> Vec<Vec<u64>> {
+    let mut tree = TreePattern::new(shape, slice_bytes);
     let array = |rank: u64| (0..bytes).map(|at| (rank + 1) * 1_000 + at).collect::<Vec<u64>>();
     let mut data: Vec<Vec<u64>> = (0..u64::from(shape.ranks)).map(array).collect();
-    let mut draws = Draws::new(seed, 0);
+    let mut draws = RandomStream::new(seed, 0);
     let mut released = Vec::new();
     let mut under_way: Vec<(Transfer, Vec<u64>)> = Vec::new();
     let mut carried = vec![0; tree.edges.len()];
@@ -45,7 +50,7 @@ fn run(shape: Shape, slice_bytes: Option<u64>, bytes: u64, seed: u64) -> Vec<Vec
         if under_way.is_empty() {
             break;
         }
-        let (transfer, content) = under_way.swap_remove(draws.below(under_way.len() as u64) as usize);
+        let (transfer, content) = under_way.swap_remove(draws.integer_below(under_way.len() as u64) as usize);
         let to = tree.edges[transfer.edge as usize].to;
         let into = &mut data[to as usize][range(&tree, transfer)];
         let up = transfer.edge.is_multiple_of(2);
@@ -53,7 +58,7 @@ fn run(shape: Shape, slice_bytes: Option<u64>, bytes: u64, seed: u64) -> Vec<Vec
             *have = if up { *have + got } else { got };
         }
         carried[transfer.edge as usize] += transfer.bytes;
-        tree.arrived(transfer.edge, transfer.sequence, &mut released);
+        tree.handle_arrival(transfer.edge, transfer.sequence, &mut released);
     }
     for (edge, carried) in carried.into_iter().enumerate() {
         assert_eq!(carried, tree.edge_bytes(edge as u32, bytes), "edge {edge}");
@@ -62,7 +67,7 @@ fn run(shape: Shape, slice_bytes: Option<u64>, bytes: u64, seed: u64) -> Vec<Vec
 }
 
 #[test]
-fn all_reduce_ends_with_the_sum_everywhere() {
+fn all_reduce_gives_the_sum_to_every_rank() {
     for shape in shapes() {
         for bytes in [0, 1, 3, 48, 97] {
             for (seed, slice_bytes) in [None, Some(1), Some(5), Some(1_000)].into_iter().enumerate() {
@@ -79,7 +84,7 @@ fn all_reduce_ends_with_the_sum_everywhere() {
 
 #[test]
 fn trees_are_those_of_nccl() {
-    // The pictures in NCCL's src/graph/trees.cc: 14 nodes; 12 mirrored; 13 shifted.
+    // The figures in `src/graph/trees.cc` of NCCL: 14 nodes, 12 nodes mirrored, 13 nodes shifted.
     let parents = |nodes, which| {
         (0..nodes)
             .map(|node| node_parent(nodes, which, node))
@@ -113,7 +118,7 @@ fn a_node_with_children_in_one_tree_is_a_leaf_in_the_other() {
             children.iter().flatten().all(|count| *count <= 2),
             "{nodes} nodes"
         );
-        // In an odd number of nodes one is shifted onto itself.
+        // With an odd number of nodes, the shift maps one node to itself.
         let both = children
             .iter()
             .filter(|[first, second]| *first > 0 && *second > 0)

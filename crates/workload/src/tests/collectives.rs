@@ -1,10 +1,10 @@
-//! Collectives take the time that their arithmetic says.
+//! Collectives take exactly the time that their algorithm predicts.
 
 use super::*;
 use crate::{Algorithm, Collective, IterationResult};
 
 fn ranks(count: u32) -> Vec<u32> {
-    // Not in the order of their indices.
+    // The hosts are not in the order of their indices.
     (0..count).map(|rank| (rank * 7) % 1009).collect()
 }
 
@@ -12,7 +12,7 @@ fn collective(algorithm: Algorithm, count: u32, bytes: u64) -> Collective {
     Collective::new(algorithm, ranks(count), bytes)
 }
 
-fn only(results: &Results) -> IterationResult {
+fn only(results: &WorkloadResults) -> IterationResult {
     assert_eq!(results.jobs[0].iterations.len(), 1);
     results.jobs[0].iterations[0]
 }
@@ -37,7 +37,10 @@ fn ring_takes_its_steps_exactly() {
             assert_eq!(only(&results).time_ns, expected.as_nanos(), "{algorithm:?} {n}");
             let job = &results.jobs[0];
             assert_eq!(job.jct_ns, Some(expected.as_nanos()));
-            assert_eq!(job.roofline_ns, duration(steps * chunk, RATE_BPS).as_nanos());
+            assert_eq!(
+                job.roofline_ns,
+                transmission_time(steps * chunk, RATE_BPS).as_nanos()
+            );
             let size = &job.collective.as_ref().unwrap().sizes[0];
             let algbw = bytes as f64 / (expected.0 as f64 / 1000.0);
             assert!((size.algorithm_bandwidth_gbytes_per_s / algbw - 1.0).abs() < 1e-12);
@@ -48,16 +51,17 @@ fn ring_takes_its_steps_exactly() {
 }
 
 #[test]
-fn slices_hide_the_latency_that_they_can() {
+fn pipelined_slices_hide_the_latency() {
     let (n, chunk, slices) = (4, 1_000_000, 10);
     let mut spec = collective(Algorithm::RingAllReduce, n, chunk * u64::from(n));
     spec.slice_bytes = Some(chunk / slices);
     let (posts, results) = run(JobKind::Collective(spec));
     assert_eq!(posts.len() as u64, u64::from(n) * 6 * slices);
-    // A NIC never waits, since nine slices last longer than the latency: only the last slice's is seen.
+    // The NIC never waits: nine slices last longer than the latency. Only the latency of the last slice is
+    // visible.
     assert_eq!(
         only(&results).time_ns,
-        (Picos(6 * duration(chunk, RATE_BPS).0) + LATENCY).as_nanos()
+        (Picos(6 * transmission_time(chunk, RATE_BPS).0) + LATENCY).as_nanos()
     );
 }
 
@@ -67,13 +71,14 @@ fn long_links_bound_pipelined_rings_by_their_round_trip() {
     let mut spec = collective(Algorithm::RingAllReduce, n, chunk * u64::from(n));
     spec.slice_bytes = Some(100);
     let (_, results) = run(JobKind::Collective(spec));
-    // First slices of a step leave when those of the step before are in; the last slice is two behind.
-    let expected = Picos(4 * alone(100).0 + 2 * duration(100, RATE_BPS).0);
+    // The first slices of a step leave when those of the previous step have arrived. The last slice follows
+    // two slices later.
+    let expected = Picos(4 * alone(100).0 + 2 * transmission_time(100, RATE_BPS).0);
     assert_eq!(only(&results).time_ns, expected.as_nanos());
 }
 
 #[test]
-fn tree_of_two_takes_a_half_up_and_down() {
+fn tree_of_two_ranks_sends_a_half_up_and_a_half_down() {
     let (posts, results) = run(JobKind::Collective(collective(
         Algorithm::TreeAllReduce,
         2,
@@ -81,19 +86,19 @@ fn tree_of_two_takes_a_half_up_and_down() {
     )));
     assert_eq!(posts.len(), 4);
     assert_eq!(only(&results).time_ns, 2 * alone(1_000_000).as_nanos());
-    // Each NIC sends a half up in one tree and a half down in the other.
+    // Each NIC sends half of the data up in one tree and half down in the other.
     assert_eq!(
         results.jobs[0].roofline_ns,
-        duration(2_000_000, RATE_BPS).as_nanos()
+        transmission_time(2_000_000, RATE_BPS).as_nanos()
     );
 }
 
 #[test]
-fn tree_is_faster_than_ring_where_latency_counts() {
+fn tree_is_faster_than_ring_for_small_sizes() {
     let time = |algorithm| only(&run(JobKind::Collective(collective(algorithm, 64, 6_400))).1).time_ns;
     let (tree, ring) = (time(Algorithm::TreeAllReduce), time(Algorithm::RingAllReduce));
     assert_eq!(ring, 126 * alone(100).as_nanos());
-    // At most two times the depth of the tree, which is 7 with the root above it.
+    // At most twice the depth of the tree. The depth is 7, including the root above the tree.
     assert!(tree < 15 * alone(6_400).as_nanos(), "{tree}");
 }
 
@@ -107,12 +112,12 @@ fn all_to_all_keeps_every_nic_busy() {
     )));
     assert_eq!(posts.len(), 56);
     assert!(posts.iter().all(|(at, _)| *at == Picos::ZERO), "all at once");
-    // Rotated orders never meet at a receiver.
-    let expected = duration(7 * part, RATE_BPS) + LATENCY;
+    // The rotated orders never meet at a receiver.
+    let expected = transmission_time(7 * part, RATE_BPS) + LATENCY;
     assert_eq!(only(&results).time_ns, expected.as_nanos());
     assert_eq!(
         results.jobs[0].roofline_ns,
-        duration(7 * part, RATE_BPS).as_nanos()
+        transmission_time(7 * part, RATE_BPS).as_nanos()
     );
 }
 
@@ -125,9 +130,10 @@ fn rail_aligned_all_to_all_sends_as_much_in_fewer_messages() {
         let (posts, results) = run(JobKind::Collective(spec));
         assert_eq!(posts.len(), 16 * 3);
         assert!(posts.iter().all(|(_, post)| post.bytes == 4_000));
-        let network = duration(3 * 4_000, RATE_BPS) + LATENCY;
-        // With NVLink of twice the speed, the first message waits for the last GPU of the node to send its third part.
-        let first = nvlink_bps.map_or(Picos::ZERO, |bps| duration(3 * 1_000, bps));
+        let network = transmission_time(3 * 4_000, RATE_BPS) + LATENCY;
+        // With NVLink of twice the speed, the first message waits for the third part of the last GPU of the
+        // node.
+        let first = nvlink_bps.map_or(Picos::ZERO, |bps| transmission_time(3 * 1_000, bps));
         assert_eq!(only(&results).time_ns, (network + first).as_nanos());
     }
 }
@@ -137,12 +143,12 @@ fn rings_over_several_gpus_send_only_at_the_edge_of_a_node() {
     let mut spec = collective(Algorithm::RingAllReduce, 8, 6_400);
     spec.gpus_per_node = 4;
     let (posts, results) = run(JobKind::Collective(spec));
-    // Four rings of two network hops and 14 steps each.
+    // Four rings with two network hops and 14 steps each.
     assert_eq!(posts.len(), 4 * 2 * 14);
     assert!(posts.iter().all(|(_, post)| post.bytes == 200));
     assert_eq!(
         results.jobs[0].roofline_ns,
-        duration(14 * 200, RATE_BPS).as_nanos()
+        transmission_time(14 * 200, RATE_BPS).as_nanos()
     );
     let (tree, _) = run(JobKind::Collective(Collective {
         gpus_per_node: 4,
@@ -211,7 +217,7 @@ fn iterations_follow_each_other_after_the_compute_gap() {
     assert_eq!(job.iteration_ns.unwrap().count, 3);
     assert_eq!(
         job.roofline_ns,
-        (Picos(4 * gap.0) + duration(4 * 3_000, RATE_BPS)).as_nanos()
+        (Picos(4 * gap.0) + transmission_time(4 * 3_000, RATE_BPS)).as_nanos()
     );
 }
 
@@ -230,7 +236,7 @@ fn framing_raises_the_roofline() {
     network.run();
     assert_eq!(
         network.results().jobs[0].roofline_ns,
-        duration(4178 * 2000, RATE_BPS).as_nanos()
+        transmission_time(4178 * 2000, RATE_BPS).as_nanos()
     );
 }
 
@@ -251,7 +257,7 @@ fn ring_of_128_keeps_few_messages() {
 }
 
 #[test]
-fn roofline_is_what_the_busiest_nic_moved() {
+fn roofline_follows_from_the_busiest_nic() {
     let algorithms = [
         Algorithm::RingAllReduce,
         Algorithm::TreeAllReduce,
@@ -277,7 +283,7 @@ fn roofline_is_what_the_busiest_nic_moved() {
             let job = &network.results().jobs[0];
             assert_eq!(
                 job.roofline_ns,
-                duration(busiest, RATE_BPS).as_nanos(),
+                transmission_time(busiest, RATE_BPS).as_nanos(),
                 "{algorithm:?} {n} {gpus}"
             );
             assert!(job.jct_ns.unwrap() > job.roofline_ns);
@@ -286,13 +292,13 @@ fn roofline_is_what_the_busiest_nic_moved() {
 }
 
 #[test]
-fn rooflines_are_those_of_the_books() {
+fn rooflines_equal_the_published_formulas() {
     let bytes = 2_400_000;
     let moved = |algorithm, n: u32, gpus: u32| {
         let mut spec = collective(algorithm, n, bytes);
         spec.gpus_per_node = gpus;
         let (_, results) = run(JobKind::Collective(spec));
-        // A byte lasts 20 ps.
+        // A byte takes 20 ps.
         results.jobs[0].roofline_ns * 50
     };
     assert_eq!(moved(Algorithm::RingAllReduce, 12, 1), 2 * 11 * bytes / 12);

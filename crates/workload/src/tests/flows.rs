@@ -1,4 +1,4 @@
-//! Jobs made of flows, and several jobs beside each other.
+//! Jobs of flows, and several jobs at the same time.
 
 use super::*;
 use crate::{
@@ -42,7 +42,10 @@ fn flows_begin_at_their_time_and_share_connections() {
     }
     let job = &results.jobs[0];
     assert_eq!(job.jct_ns, Some(70_000 + alone(5_000).as_nanos()));
-    assert_eq!(job.roofline_ns, 70_000 + duration(5_000, RATE_BPS).as_nanos());
+    assert_eq!(
+        job.roofline_ns,
+        70_000 + transmission_time(5_000, RATE_BPS).as_nanos()
+    );
     let bins = &job.flows.as_ref().unwrap().bins;
     let ranges: Vec<_> = bins
         .iter()
@@ -62,7 +65,7 @@ fn open_loop_keeps_its_interval_and_closed_loop_waits() {
     let starts: Vec<u64> = of(1).map(|flow| flow.start_ns).collect();
     assert_eq!(starts, [100, 110, 120, 130]);
     let last = of(1).next_back().unwrap();
-    // 100 ns each on the link: the fourth waits for three less the 30 ns it came later.
+    // Each message takes 100 ns on the link. The fourth one waits for three others and came 30 ns later.
     assert_eq!(last.completion_ns, Some(alone(5_000).as_nanos() + 270));
     assert!(last.slowdown.unwrap() > 1.2);
     let round = alone(5_000).as_nanos() + LATENCY.as_nanos() + 7;
@@ -94,7 +97,10 @@ fn permutation_sends_and_receives_once_per_host() {
     let results = network.results();
     let job = &results.jobs[0];
     assert_eq!(job.jct_ns, Some(3 * alone(10_000).as_nanos() + 2 * 5));
-    assert_eq!(job.roofline_ns, 3 * duration(10_000, RATE_BPS).as_nanos() + 2 * 5);
+    assert_eq!(
+        job.roofline_ns,
+        3 * transmission_time(10_000, RATE_BPS).as_nanos() + 2 * 5
+    );
     let flows = job.flows.as_ref().unwrap();
     assert_eq!(
         (flows.count, flows.completed, flows.max_mean_throughput_ratio),
@@ -109,7 +115,7 @@ fn permutation_sends_and_receives_once_per_host() {
 }
 
 #[test]
-fn incast_lasts_as_long_as_its_receiver() {
+fn incast_is_limited_by_the_link_of_its_receiver() {
     let (posts, results) = run(JobKind::Incast(Incast {
         senders: (1..=30).collect(),
         receiver: 0,
@@ -118,7 +124,7 @@ fn incast_lasts_as_long_as_its_receiver() {
         gap: Picos::from_micros(3),
     }));
     assert_eq!(posts.len(), 60);
-    let all = duration(30 * 64_000, RATE_BPS);
+    let all = transmission_time(30 * 64_000, RATE_BPS);
     let job = &results.jobs[0];
     assert!(
         job.iterations
@@ -153,8 +159,8 @@ fn poisson_arrivals_offer_their_load() {
     let until = Picos::from_millis(5);
     let (_, results) = run(JobKind::Poisson(poisson(0.4, Some(until), None)));
     let offered: u64 = results.flows.iter().map(|flow| flow.bytes).sum();
-    // 16 hosts, 50 GB/s, 5 ms; mean size 30 kB, so 53333 flows and a standard deviation of 0.43 % of their number, 0.62 % of
-    // their sum.
+    // 16 hosts, 50 GB/s, 5 ms and a mean size of 30 kB give 53333 flows. The standard deviation is 0.43 % of
+    // their number and 0.62 % of their sum.
     let expected = 0.4 * 16.0 * 50e9 * 0.005;
     assert!(
         (offered as f64 / expected - 1.0).abs() < 0.025,
@@ -171,7 +177,7 @@ fn poisson_arrivals_offer_their_load() {
             .iter()
             .all(|flow| flow.src != flow.dst && flow.start_ns <= 5_000_000)
     );
-    // Every destination is as likely: 15 others, a fifteenth of about 3333 each.
+    // Every destination is equally likely: 15 other hosts, each with a fifteenth of about 3333 flows.
     for dst in 1..16 {
         let count = results
             .flows
@@ -203,7 +209,7 @@ fn poisson_arrivals_end_by_number_and_follow_the_seed() {
 }
 
 #[test]
-fn storage_beside_a_collective_stops_with_it() {
+fn background_job_stops_when_the_collective_is_over() {
     let forever = Repeat::AfterCompletion {
         gap: Picos::ZERO,
         count: u32::MAX,
@@ -215,7 +221,7 @@ fn storage_beside_a_collective_stops_with_it() {
     let mut training = JobSpec::new("training", JobKind::Collective(ring));
     training.start = Picos::from_micros(10);
     let mut network = Ideal::new(
-        &Spec {
+        &WorkloadSpec {
             jobs: vec![storage, training],
         },
         0,
@@ -236,7 +242,7 @@ fn storage_beside_a_collective_stops_with_it() {
 }
 
 #[test]
-fn a_job_that_is_held_waits_and_one_that_is_stopped_posts_no_more() {
+fn held_jobs_wait_and_stopped_jobs_post_no_more() {
     let job = |name: &str, src: u32| {
         let every = Repeat::Every {
             interval: Picos::from_micros(1),
@@ -248,20 +254,20 @@ fn a_job_that_is_held_waits_and_one_that_is_stopped_posts_no_more() {
         };
         JobSpec::new(name, JobKind::Flows(vec![flow]))
     };
-    let spec = Spec {
+    let spec = WorkloadSpec {
         jobs: vec![job("own", 0), job("held", 2)],
     };
     let mut workload = Workload::new(&spec, 0, &rate).unwrap();
-    workload.hold(1);
+    workload.hold_job(1);
     let (us, mut out) = (Picos::from_micros, Vec::new());
-    let jobs = |workload: &Workload, out: &mut Vec<Post>| -> Vec<usize> {
-        let job = |post: Post| workload.connections()[post.connection as usize].job;
+    let jobs = |workload: &Workload, out: &mut Vec<MessagePost>| -> Vec<usize> {
+        let job = |post: MessagePost| workload.connections()[post.connection as usize].job;
         out.drain(..).map(job).collect()
     };
     workload.start(us(0), &mut out);
     workload.advance(us(2), &mut out);
     assert_eq!(jobs(&workload, &mut out), [0, 0, 0]);
-    workload.hold(0);
+    workload.hold_job(0);
     workload.start_job(us(2), 1, &mut out);
     workload.start_job(us(2), 1, &mut out);
     assert_eq!(
@@ -284,7 +290,7 @@ fn a_job_that_is_held_waits_and_one_that_is_stopped_posts_no_more() {
 }
 
 #[test]
-fn reports_twice_or_of_nobody_change_nothing() {
+fn repeated_or_unknown_reports_have_no_effect() {
     let kind = JobKind::Flows(vec![FlowSpec::once(1, 2, 10, Picos::ZERO)]);
     let mut workload = Workload::new(&one(kind), 0, &rate).unwrap();
     let mut out = Vec::new();
@@ -300,7 +306,7 @@ fn reports_twice_or_of_nobody_change_nothing() {
         "job `job`: 0 of 1 messages complete; 1 messages outstanding\n  host 1 to host 2: 10 bytes, posted at 0 ns, not \
          received\n"
     );
-    // The acknowledgement may be reported first.
+    // The acknowledgement may be reported before the reception.
     workload.acknowledged(Picos(10), post.message, &mut out);
     workload.acknowledged(Picos(11), post.message, &mut out);
     assert!(!workload.is_finished());
@@ -324,7 +330,7 @@ fn same_jobs_and_seed_give_the_same_run() {
         iterations: 4,
         gap: Picos(1),
     };
-    let spec = Spec {
+    let spec = WorkloadSpec {
         jobs: vec![
             JobSpec::new("tree", JobKind::Collective(ring)),
             JobSpec::new("permutation", JobKind::Permutation(permutation)),
@@ -340,9 +346,9 @@ fn same_jobs_and_seed_give_the_same_run() {
     let (first, again) = (run(7), run(7));
     assert!(first == again);
     assert!(first.1 != run(8).1);
-    // Its JSON can be read back; floats to the last digit but one.
-    let read: Results = serde_json::from_str(&serde_json::to_string(&first.2).unwrap()).unwrap();
-    let spans = |results: &Results| {
+    // The JSON output can be read back. Floats may differ in the last digit.
+    let read: WorkloadResults = serde_json::from_str(&serde_json::to_string(&first.2).unwrap()).unwrap();
+    let spans = |results: &WorkloadResults| {
         results
             .flows
             .iter()
@@ -354,7 +360,7 @@ fn same_jobs_and_seed_give_the_same_run() {
 }
 
 #[test]
-fn sizes_beyond_all_reason_are_counted_as_far_as_numbers_go() {
+fn huge_sizes_saturate_the_counters() {
     let list = (0..3).map(|n| FlowSpec::once(1, 2, u64::MAX, Picos(n))).collect();
     let ring = Collective::new(Algorithm::RingAllReduce, vec![3, 4, 5], u64::MAX);
     let tree = Collective::new(Algorithm::TreeAllReduce, vec![3, 4, 5], u64::MAX);
@@ -364,7 +370,7 @@ fn sizes_beyond_all_reason_are_counted_as_far_as_numbers_go() {
         JobKind::Collective(tree),
     ];
     let jobs = kinds.map(|kind| JobSpec::new("huge", kind)).into();
-    let mut workload = Workload::new(&Spec { jobs }, 0, &rate).unwrap();
+    let mut workload = Workload::new(&WorkloadSpec { jobs }, 0, &rate).unwrap();
     let mut out = Vec::new();
     workload.start(Picos::ZERO, &mut out);
     workload.advance(Picos(5), &mut out);

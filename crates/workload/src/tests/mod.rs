@@ -1,4 +1,5 @@
-//! Workloads over an ideal network: every NIC a pipe of its line rate, and a fixed latency between any two.
+//! Tests over an ideal network: every NIC sends at its line rate, and the latency between any two hosts is
+//! constant.
 
 mod collectives;
 mod flows;
@@ -9,33 +10,33 @@ use std::collections::BinaryHeap;
 
 use xoff_units::Picos;
 
-use super::split::duration;
-use super::{Connection, JobKind, JobSpec, MessageId, Post, Results, Spec, Workload};
+use super::split::transmission_time;
+use super::{Connection, JobKind, JobSpec, MessageId, MessagePost, Workload, WorkloadResults, WorkloadSpec};
 
-/// Line rate of all hosts: a byte lasts 20 ps.
+/// Line rate of all hosts. A byte takes 20 ps.
 const RATE_BPS: u64 = 400_000_000_000;
-/// From the sender's pipe to the receiver's, and of an acknowledgement back.
+/// Latency from the sending link to the receiving link, and of an acknowledgement.
 const LATENCY: Picos = Picos::from_nanos(1_000);
-/// Indices from here on are no hosts.
+/// Smallest index without a host.
 const HOSTS: u32 = 4096;
 
 fn rate(host: u32) -> u64 {
     if host < HOSTS { RATE_BPS } else { 0 }
 }
 
-/// What a message takes alone.
+/// Completion time of a message without other traffic.
 fn alone(bytes: u64) -> Picos {
-    duration(bytes, RATE_BPS) + LATENCY
+    transmission_time(bytes, RATE_BPS) + LATENCY
 }
 
 fn ideal(_connection: &Connection, bytes: u64) -> Option<Picos> {
     Some(alone(bytes))
 }
 
-/// What happens to a message on its way.
+/// A stage of a message in the network.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// Its first bit reaches the receiver's link.
+    /// The first bit arrives at the link of the receiver.
     Head {
         dst: u32,
         lasts: Picos,
@@ -46,19 +47,19 @@ enum Stage {
 
 type Event = Reverse<(Picos, u64, Stage, MessageId)>;
 
-/// The network and what it has carried.
+/// The ideal network and the workload that uses it.
 struct Ideal {
     workload: Workload,
     sending_until: Vec<Picos>,
     receiving_until: Vec<Picos>,
     events: BinaryHeap<Event>,
     count: u64,
-    /// Every post with its time.
-    posts: Vec<(Picos, Post)>,
+    /// All posted messages with their times.
+    posts: Vec<(Picos, MessagePost)>,
 }
 
 impl Ideal {
-    fn new(spec: &Spec, seed: u64) -> Ideal {
+    fn new(spec: &WorkloadSpec, seed: u64) -> Ideal {
         Ideal {
             workload: Workload::new(spec, seed, &rate).unwrap(),
             sending_until: vec![Picos::ZERO; HOSTS as usize],
@@ -69,12 +70,12 @@ impl Ideal {
         }
     }
 
-    /// Takes messages: first come, first served at both ends, cut through between them.
-    fn take(&mut self, now: Picos, posts: &mut Vec<Post>) {
+    /// Sends messages: first come, first served at both links, cut-through between them.
+    fn take(&mut self, now: Picos, posts: &mut Vec<MessagePost>) {
         for post in posts.drain(..) {
             let Connection { src, dst, .. } = self.workload.connections()[post.connection as usize];
             let sending = &mut self.sending_until[src as usize];
-            let lasts = duration(post.bytes, RATE_BPS);
+            let lasts = transmission_time(post.bytes, RATE_BPS);
             let leaves = now.max(*sending);
             *sending = leaves + lasts;
             self.push(leaves + LATENCY, Stage::Head { dst, lasts }, post.message);
@@ -87,7 +88,7 @@ impl Ideal {
         self.events.push(Reverse((at, self.count, stage, message)));
     }
 
-    fn happen(&mut self, now: Picos, stage: Stage, message: MessageId, out: &mut Vec<Post>) {
+    fn happen(&mut self, now: Picos, stage: Stage, message: MessageId, out: &mut Vec<MessagePost>) {
         match stage {
             Stage::Head { dst, lasts } => {
                 let receiving = &mut self.receiving_until[dst as usize];
@@ -101,7 +102,7 @@ impl Ideal {
         }
     }
 
-    /// Runs to the end, and says when that was.
+    /// Runs to the end and returns the time of the last event.
     fn run(&mut self) -> Picos {
         let mut out = Vec::new();
         let mut now = Picos::ZERO;
@@ -130,19 +131,19 @@ impl Ideal {
         now
     }
 
-    fn results(&self) -> Results {
+    fn results(&self) -> WorkloadResults {
         self.workload.results(&ideal)
     }
 }
 
-fn one(kind: JobKind) -> Spec {
-    Spec {
+fn one(kind: JobKind) -> WorkloadSpec {
+    WorkloadSpec {
         jobs: vec![JobSpec::new("job", kind)],
     }
 }
 
-/// Runs one job and gives what it posted and what came of it.
-fn run(kind: JobKind) -> (Vec<(Picos, Post)>, Results) {
+/// Runs one job. Returns its posted messages and its results.
+fn run(kind: JobKind) -> (Vec<(Picos, MessagePost)>, WorkloadResults) {
     let mut network = Ideal::new(&one(kind), 1);
     network.run();
     let results = network.results();

@@ -1,4 +1,4 @@
-//! What cannot be is refused, with its reason.
+//! Invalid specifications are refused with the right problem.
 
 use super::*;
 use crate::{
@@ -14,10 +14,10 @@ fn ring(ranks: Vec<u32>) -> Collective {
 }
 
 #[test]
-fn ranks_are_two_or_more_different_hosts() {
+fn collectives_need_two_or_more_different_ranks() {
     for (ranks, reason) in [
-        (vec![], "job `job`: 0 ranks or hosts; it takes 2 to 65536"),
-        (vec![1], "job `job`: 1 ranks or hosts; it takes 2 to 65536"),
+        (vec![], "job `job`: 0 ranks or hosts; expected 2 to 65536"),
+        (vec![1], "job `job`: 1 ranks or hosts; expected 2 to 65536"),
         (vec![1, 2, 1], "job `job`: host 1 is listed twice"),
         (
             vec![1, HOSTS],
@@ -36,7 +36,7 @@ fn ranks_are_two_or_more_different_hosts() {
 }
 
 #[test]
-fn collectives_need_full_nodes_and_sound_numbers() {
+fn collectives_need_full_nodes_and_positive_numbers() {
     type Change = fn(&mut Collective);
     let cases: [(Change, &str); 9] = [
         (
@@ -54,7 +54,7 @@ fn collectives_need_full_nodes_and_sound_numbers() {
             "`slice_bytes` must be positive",
         ),
         (|spec| spec.nvlink_bps = Some(0), "`nvlink_bps` must be positive"),
-        (|spec| spec.bytes.clear(), "it has no sizes"),
+        (|spec| spec.bytes.clear(), "the list `sizes` is empty"),
         (
             |spec| (spec.bytes, spec.slice_bytes) = (vec![1 << 40], Some(1)),
             "slices of 1 bytes divide the largest size into more than 1048576",
@@ -76,14 +76,17 @@ fn collectives_need_full_nodes_and_sound_numbers() {
 }
 
 #[test]
-fn flows_lead_from_one_known_host_to_another() {
+fn flows_need_two_different_known_hosts() {
     let once = |src, dst| JobKind::Flows(vec![FlowSpec::once(src, dst, 1, Picos::ZERO)]);
     assert_eq!(refusal(once(3, 3)), "job `job`: host 3 sends to itself");
     assert_eq!(
         refusal(once(3, HOSTS)),
         "job `job`: there is no host 4096, or it has no link"
     );
-    assert_eq!(refusal(JobKind::Replay(Vec::new())), "job `job`: it has no flows");
+    assert_eq!(
+        refusal(JobKind::Replay(Vec::new())),
+        "job `job`: the list `flows` is empty"
+    );
     let every = |interval, count| {
         let mut flow = FlowSpec::once(1, 2, 1, Picos::ZERO);
         flow.repeat = Repeat::Every {
@@ -93,10 +96,7 @@ fn flows_lead_from_one_known_host_to_another() {
         JobKind::Flows(vec![flow])
     };
     assert_eq!(refusal(every(1, 0)), "job `job`: `count` must be positive");
-    assert_eq!(
-        refusal(every(1, u32::MAX)),
-        "job `job`: it has more than 16777216 flows"
-    );
+    assert_eq!(refusal(every(1, u32::MAX)), "job `job`: more than 16777216 flows");
     assert_eq!(refusal(every(0, 2)), "job `job`: `interval` must be positive");
     let incast = |senders: Vec<u32>| {
         JobKind::Incast(Incast {
@@ -110,12 +110,12 @@ fn flows_lead_from_one_known_host_to_another() {
     assert_eq!(refusal(incast(vec![1, 7])), "job `job`: host 7 sends to itself");
     assert_eq!(
         refusal(incast(vec![])),
-        "job `job`: 0 ranks or hosts; it takes 1 to 65536"
+        "job `job`: 0 ranks or hosts; expected 1 to 65536"
     );
 }
 
 #[test]
-fn arrivals_have_a_load_and_an_end() {
+fn arrivals_need_a_load_and_an_end() {
     let poisson = |load, flows_max, destinations: Vec<u32>| {
         JobKind::Poisson(Poisson {
             endpoints: Endpoints::Sets {
@@ -137,7 +137,7 @@ fn arrivals_have_a_load_and_an_end() {
     }
     assert_eq!(
         refusal(poisson(0.5, None, vec![3])),
-        "job `job`: neither a time nor a number of flows ends it"
+        "job `job`: neither `until` nor `flows_max` ends the arrivals"
     );
     assert_eq!(
         refusal(poisson(0.5, Some(1), vec![2])),
@@ -145,7 +145,7 @@ fn arrivals_have_a_load_and_an_end() {
     );
     assert_eq!(
         refusal(poisson(0.5, Some(u32::MAX), vec![3])),
-        "job `job`: it has more than 16777216 flows"
+        "job `job`: more than 16777216 flows"
     );
 }
 
@@ -172,7 +172,7 @@ fn options_of_a_job_reach_connections_and_posts() {
 }
 
 #[test]
-fn connections_that_no_seed_decides_are_known_from_the_specification() {
+fn fixed_pairs_equal_the_connections_of_the_workload() {
     let pairs = |kind: JobKind| JobSpec::new("job", kind).fixed_pairs(&rate).unwrap();
     let mut ring = ring(vec![0, 1, 2, 3]);
     ring.gpus_per_node = 2;

@@ -5,7 +5,7 @@ use crate::plan::TransportPlan;
 use xoff_rdma::congestion::{Algorithm as Control, CongestionFeedback};
 use xoff_rdma::{Recovery, Transport};
 use xoff_units::Picos;
-use xoff_workload::{Algorithm, Endpoints, JobKind, Repeat, Spread, Verb};
+use xoff_workload::{Algorithm, Endpoints, JobKind, MessageSpread, Repeat, Verb};
 
 const LAB: &str = r#"
 name: jobs
@@ -45,7 +45,7 @@ fn transports_become_queue_pairs() {
     );
     assert_eq!(
         (dcqcn.congestion.algorithm, dcqcn.qps, dcqcn.spread),
-        (Control::DcqcnNic, 4, Spread::Split)
+        (Control::DcqcnNic, 4, MessageSpread::Split)
     );
     assert_eq!(
         dcqcn.qp.feedback,
@@ -99,7 +99,7 @@ fn jobs_become_the_workloads_own() {
     );
     assert_eq!(
         (train.transport, train.qps_per_connection, train.spread),
-        (1, 2, Spread::Split)
+        (1, 2, MessageSpread::Split)
     );
     let JobKind::Collective(rail) = &rail1.kind else {
         panic!("{rail1:?}")
