@@ -171,7 +171,10 @@ impl Reader<'_> {
             next_hop: hop.map(|hop| hop.address.to_string()),
             weight,
             speed_mbps: configured.map(|port| u64::from(port.link.speed_mbps)).sum(),
-            tx_bytes: ports.iter().map(|port| self.switch.port_load(*port).tx_bytes).sum(),
+            tx_bytes: ports
+                .iter()
+                .map(|port| self.switch.port_load(*port).tx_bytes)
+                .sum(),
             ..MemberReport::default()
         }
     }

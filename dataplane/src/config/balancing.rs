@@ -32,8 +32,8 @@ pub struct BalancingConfig {
     pub advertise: Option<AdvertiseConfig>,
     /// Largest number of queue pairs for which received reordering is counted. 0: reordering is not counted.
     pub reordering_flows: u32,
-    /// Largest number of flow moves that are kept with their reasons for [`crate::Switch::moves`]. 0: flow
-    /// moves are only counted.
+    /// Largest number of flow moves that are kept with their reasons. 0: flow moves are only counted. See
+    /// [`crate::Switch::flow_moves`].
     pub moves_kept: u32,
 }
 

@@ -202,7 +202,7 @@ const ID_BITS: u32 = 27;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FibLeaf(u32);
 
-/// Result of a look-up before the packet arrives; see [`Switch::look_ahead`](crate::Switch::look_ahead).
+/// Result of a look-up before the packet arrives; see [`Switch::lookup_route_hint`](crate::Switch::lookup_route_hint).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RouteHint(FibLeaf);
 

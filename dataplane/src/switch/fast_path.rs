@@ -1,7 +1,7 @@
 //! The fast path: receives, charges and queues common frames in one function.
 //!
 //! Nearly all frames are untagged IP frames with known addresses, one egress port and space under every
-//! limit. The fast path handles only such frames. All other frames go to [`Switch::receive_full_path`].
+//! limit. The fast path handles only such frames. All other frames go to [`Switch::receive_on_full_path`].
 //! Before the fast path has decided, it changes nothing, with two exceptions. It learns the source address,
 //! which may be repeated. It also selects a next hop, which must not be repeated. The full path therefore
 //! continues with this next hop, see [`PartialDecision`]. Both paths call the same rules, and
@@ -363,7 +363,7 @@ impl Switch {
         }
     }
 
-    /// As [`Switch::receive_full_path`], for a frame that the fast path has bridged.
+    /// As [`Switch::receive_on_full_path`], for a frame that the fast path has bridged.
     #[inline(never)]
     fn receive_bridged<S: FrameStore>(
         &mut self,
@@ -380,7 +380,7 @@ impl Switch {
         self.execute_decision(&mut context, Ok(leaves), store, outputs)
     }
 
-    /// As [`Switch::receive_full_path`], for a frame that the fast path has routed.
+    /// As [`Switch::receive_on_full_path`], for a frame that the fast path has routed.
     #[inline(never)]
     fn receive_routed<S: FrameStore>(
         &mut self,
@@ -398,7 +398,7 @@ impl Switch {
         self.execute_decision(&mut context, Ok(leaves), store, outputs)
     }
 
-    /// As [`Switch::receive_full_path`], for a frame whose next hop the fast path has selected.
+    /// As [`Switch::receive_on_full_path`], for a frame whose next hop the fast path has selected.
     #[inline(never)]
     fn receive_with_next_hop<S: FrameStore>(
         &mut self,
