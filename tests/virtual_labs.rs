@@ -418,7 +418,7 @@ fn a_routing_loop_is_told_as_a_deadlock() {
         &out,
         &[
             "verdict: failed",
-            "deadlock: these 2 ports pause each other in a circle",
+            "deadlock: these 2 ports pause each other in a cycle",
             "sw1:Ethernet4",
         ],
     );
@@ -494,7 +494,7 @@ fn a_deadlock_is_named_and_the_watchdog_breaks_it() {
     has(
         &out,
         &[
-            "these 3 ports paused each other in a circle: s1:Ethernet4, s2:Ethernet4, s3:Ethernet4",
+            "these 3 ports paused each other in a cycle: s1:Ethernet4, s2:Ethernet4, s3:Ethernet4",
             "PFC storm at",
             "s2 Ethernet4:3",
             "XOFF_PFC_WD_TX",

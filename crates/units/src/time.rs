@@ -16,31 +16,37 @@ impl Picos {
     pub const NEVER: Picos = Picos(u64::MAX);
 
     /// Makes a span from whole nanoseconds.
+    #[inline]
     pub const fn from_nanos(nanos: u64) -> Picos {
         Picos(nanos.saturating_mul(1_000))
     }
 
     /// Makes a span from whole microseconds.
+    #[inline]
     pub const fn from_micros(micros: u64) -> Picos {
         Picos(micros.saturating_mul(1_000_000))
     }
 
     /// Makes a span from whole milliseconds.
+    #[inline]
     pub const fn from_millis(millis: u64) -> Picos {
         Picos(millis.saturating_mul(1_000_000_000))
     }
 
     /// The time in whole nanoseconds, rounded down.
+    #[inline]
     pub const fn as_nanos(self) -> u64 {
         self.0 / 1_000
     }
 
     /// The span from `earlier` to this time. The span is zero if `earlier` is later.
+    #[inline]
     pub const fn since(self, earlier: Picos) -> Picos {
         Picos(self.0.saturating_sub(earlier.0))
     }
 
     /// This time plus `span`, at most [`Picos::NEVER`].
+    #[inline]
     pub const fn saturating_add(self, span: Picos) -> Picos {
         Picos(self.0.saturating_add(span.0))
     }
@@ -48,12 +54,14 @@ impl Picos {
 
 impl Add for Picos {
     type Output = Picos;
+    #[inline]
     fn add(self, rhs: Picos) -> Picos {
         Picos(self.0 + rhs.0)
     }
 }
 
 impl AddAssign for Picos {
+    #[inline]
     fn add_assign(&mut self, rhs: Picos) {
         self.0 += rhs.0;
     }
@@ -61,6 +69,7 @@ impl AddAssign for Picos {
 
 impl Sub for Picos {
     type Output = Picos;
+    #[inline]
     fn sub(self, rhs: Picos) -> Picos {
         Picos(self.0 - rhs.0)
     }
@@ -109,6 +118,7 @@ pub struct LinkTiming {
 
 impl LinkTiming {
     /// The timing of Ethernet at a speed in Mb/s.
+    #[inline]
     pub const fn ethernet(speed_mbps: u32) -> LinkTiming {
         LinkTiming {
             speed_mbps,
@@ -123,6 +133,7 @@ impl LinkTiming {
 
     /// Length of a frame with FCS and padding, in bytes. The MMU charges this length, and the counters count
     /// it. `frame_len` is the length without FCS.
+    #[inline]
     pub const fn mac_len(&self, frame_len: u32) -> u32 {
         let with_fcs = frame_len + self.fcs_bytes;
         if with_fcs < self.min_frame_bytes {
@@ -134,11 +145,13 @@ impl LinkTiming {
 
     /// Length of a frame on the link with preamble and gap, in bytes. `mac_len` is the result of
     /// [`LinkTiming::mac_len`].
+    #[inline]
     pub const fn wire_len(&self, mac_len: u32) -> u32 {
         mac_len + self.overhead_bytes
     }
 
     /// Time of the inter-packet gap. The gap is part of the time of a frame and follows its last bit.
+    #[inline]
     pub const fn gap_duration(&self) -> Picos {
         let gap = if self.gap_bytes < self.overhead_bytes {
             self.gap_bytes
@@ -149,6 +162,7 @@ impl LinkTiming {
     }
 
     /// Time of `bytes` bytes on the link.
+    #[inline]
     pub const fn duration(&self, bytes: u32) -> Picos {
         if self.as_ns3 {
             let seconds = bytes as f64 * 8.0 / (self.speed_mbps as u64 * 1_000_000) as f64;
@@ -162,11 +176,13 @@ impl LinkTiming {
     }
 
     /// Time of one pause quantum: 512 bit times (IEEE 802.3 Annex 31B).
+    #[inline]
     pub const fn quantum_duration(&self) -> Picos {
         Picos(512 * 1_000_000 / self.speed_mbps as u64)
     }
 
     /// Time of `quanta` pause quanta. The whole time is rounded once, so rounding errors do not accumulate.
+    #[inline]
     pub const fn pause_duration(&self, quanta: u16) -> Picos {
         Picos(quanta as u64 * 512 * 1_000_000 / self.speed_mbps as u64)
     }

@@ -197,7 +197,7 @@ fn deadlocks(deadlocks: &[DeadlockReport]) -> String {
             None => "for good".to_owned(),
         };
         format!(
-            "deadlock from {} {until}: these {} ports paused each other in a circle: {}\n",
+            "deadlock from {} {until}: these {} ports paused each other in a cycle: {}\n",
             seconds(deadlock.since_ns),
             deadlock.ports.len(),
             deadlock.ports.join(", ")

@@ -279,7 +279,7 @@ fn what_is_wrong_with_a_job_is_named() {
         (
             ", until: 1ms",
             "",
-            &["job `mix`", "neither a time nor a number of flows"],
+            &["job `mix`", "neither `until` nor `flows_max`"],
         ),
         (
             "sizes: 64K",
