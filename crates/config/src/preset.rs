@@ -5,7 +5,7 @@ use xoff_units::Picos;
 use super::db::ConfigDb;
 use super::resolve::bytes_in_time_span;
 
-/// The names and descriptions of all presets of [`preset`].
+/// The names and descriptions of all presets of [`build_preset`].
 pub const PRESETS: &[(&str, &str)] = &[
     (
         "roce-lossless",

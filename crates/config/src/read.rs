@@ -27,7 +27,7 @@ pub fn parse_asic_part(text: &str, source: &str, asic: Option<&str>) -> Result<C
     parse_layers(&[(source, text)], asic)
 }
 
-/// Parses several layers of `(source, text)` and [merges](merge) them.
+/// Parses several layers of `(source, text)` and [merges](crate::merge_layers) them.
 ///
 /// # Errors
 /// As for [`parse_asic_part`]. The errors of all layers are returned.

@@ -32,7 +32,7 @@ pub enum Step<E> {
 #[derive(Debug)]
 enum Punts {
     /// The router stack answers them.
-    Cpu(CpuPort),
+    Cpu(Box<CpuPort>),
     /// They are kept for [`VirtualSwitch::take_punts`].
     Keep(Vec<PuntedFrame>),
 }
@@ -75,7 +75,7 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
             outputs: Outputs::with_capacity(OUTPUTS_CAPACITY),
             now: Picos::ZERO,
             queue,
-            punts: Punts::Cpu(cpu_port),
+            punts: Punts::Cpu(Box::new(cpu_port)),
             journal: Journal::with_capacity(OUTPUTS_CAPACITY),
             events_of: std::marker::PhantomData,
         }

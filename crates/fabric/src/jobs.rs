@@ -361,7 +361,7 @@ impl Jobs {
         self.submit_posts(hosts);
     }
 
-    /// Prevents a job from starting with the others ([`Workload::hold`]).
+    /// Prevents a job from starting with the others ([`Workload::hold_job`]).
     pub fn hold_job(&mut self, job: usize) {
         self.workload.hold_job(job);
     }

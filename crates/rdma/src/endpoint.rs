@@ -20,7 +20,7 @@ const SPARE_TELEMETRY_MAX: usize = 1024;
 /// All queue pairs of one host.
 ///
 /// The host passes arriving packets to [`receive`](Endpoint::receive) and work requests to
-/// [`post`](Endpoint::post). The host takes the next packet of a NIC class with [`pop`](Endpoint::pop) when
+/// [`post`](Endpoint::post). The host takes the next packet of a NIC class with [`pop_packet`](Endpoint::pop_packet) when
 /// its link is free and the time in [`earliest_departures`](Endpoint::earliest_departures) has been reached.
 /// The host calls [`advance`](Endpoint::advance) at [`next_deadline`](Endpoint::next_deadline).
 ///

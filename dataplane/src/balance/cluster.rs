@@ -157,7 +157,7 @@ impl PlacedFlow {
 
     /// Encodes the flow in two words of the table.
     #[inline]
-    fn to_words(&self) -> [u64; 2] {
+    fn packed_words(&self) -> [u64; 2] {
         [self.seen.0, u64::from(self.flags) << 32 | u64::from(self.slot)]
     }
 
@@ -464,7 +464,7 @@ impl FlowPlacements {
     pub(super) fn update_flow(&mut self, entry: usize, seen: Picos, flags: u8) {
         let flow = PlacedFlow::from_words(self.flows.value(entry));
         self.flows
-            .set_value(entry, PlacedFlow { seen, flags, ..flow }.to_words());
+            .set_value(entry, PlacedFlow { seen, flags, ..flow }.packed_words());
     }
 
     /// Returns true if a flow may be removed because of its idle time.
@@ -476,7 +476,7 @@ impl FlowPlacements {
     pub(super) fn insert_flow(&mut self, key: u64, slot: u32, seen: Picos, flags: u8) -> bool {
         let inserted = self
             .flows
-            .insert(key, PlacedFlow { seen, slot, flags }.to_words())
+            .insert(key, PlacedFlow { seen, slot, flags }.packed_words())
             .is_some();
         if inserted {
             self.slots[slot as usize].flows += 1;
@@ -499,7 +499,7 @@ impl FlowPlacements {
     pub(super) fn assign_flow(&mut self, entry: usize, slot: u32) {
         let flow = PlacedFlow::from_words(self.flows.value(entry));
         self.flows
-            .set_value(entry, PlacedFlow { slot, ..flow }.to_words());
+            .set_value(entry, PlacedFlow { slot, ..flow }.packed_words());
         let (before, flags) = (flow.slot, flow.flags);
         self.slots[slot as usize].flows += 1;
         if self.slots[slot as usize].live {

@@ -240,7 +240,7 @@ impl Paths<'_> {
     }
 
     /// Utilisation of the path beyond a member, as its neighbour advertises it. The unit is that of
-    /// [`Paths::utilisation`].
+    /// [`Paths::utilisation_permille`].
     #[inline]
     pub fn remote_utilisation(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
         Some(u32::from(self.remote_path_load(packet, member)?.utilisation))

@@ -60,7 +60,7 @@ impl FrameContext<'_> {
     }
 
     /// The frame as an entry of [`Outputs::punts`].
-    pub(super) fn to_punt(&self, reason: PuntReason) -> PuntedFrame {
+    pub(super) fn punted_frame(&self, reason: PuntReason) -> PuntedFrame {
         PuntedFrame {
             port: self.from,
             interface: self.interface,
@@ -71,7 +71,7 @@ impl FrameContext<'_> {
     }
 
     /// The frame as an entry of the frames that wait for a neighbour.
-    pub(super) fn to_held_frame(&self) -> HeldFrame {
+    pub(super) fn held_frame(&self) -> HeldFrame {
         HeldFrame {
             from: Some(self.from),
             interface: self.interface,
@@ -222,7 +222,7 @@ impl Switch {
             }
             Ok(ForwardingDecision::Cpu(reason)) => {
                 self.ports[context.from.index()].counters.rx_own_packets += 1;
-                outputs.punts.push(context.to_punt(reason));
+                outputs.punts.push(context.punted_frame(reason));
                 ForwardingResult::Punted
             }
             Err(reason) => self.drop_and_report(context, reason, store, outputs),
@@ -260,7 +260,7 @@ impl Switch {
             && self.router.icmp_limit.allow(context.now)
         {
             self.ports[drop.port.index()].count_drop(&drop);
-            outputs.punts.push(context.to_punt(icmp_error));
+            outputs.punts.push(context.punted_frame(icmp_error));
             return ForwardingResult::Dropped(drop);
         }
         self.discard_frame(drop, context.frame, store)

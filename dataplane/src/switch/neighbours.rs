@@ -19,11 +19,7 @@ impl Switch {
         store: &mut S,
         outputs: &mut Outputs,
     ) -> ForwardingResult {
-        let verdict = match self
-            .router
-            .neighbours
-            .hold_frame(neighbour, context.to_held_frame())
-        {
+        let verdict = match self.router.neighbours.hold_frame(neighbour, context.held_frame()) {
             Ok(()) => ForwardingResult::Held,
             Err(_) => self.drop_and_report(context, DropReason::UnresolvedNextHop, store, outputs),
         };

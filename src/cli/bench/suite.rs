@@ -230,7 +230,7 @@ fn run<T: NamedChoice>(
             options.burst_max,
             &mut result,
         );
-        (document.measure)(&mut suite, test.clone())?;
+        (document.measure)(&mut suite, *test)?;
     }
     options.result.give(&result)
 }

@@ -164,8 +164,8 @@ impl VirtualLab {
         }
     }
 
-    /// Gives every queue pair's data its way through the fabric: see [`place`]. How many places were given; switches whose scheme knows
-    /// no queue pairs give none.
+    /// Places the data of every queue pair on a path through the fabric, for switches whose scheme takes announced paths
+    /// ([`place_flows`](xoff_fabric::place_flows)). Returns the number of placements.
     pub fn announce(&mut self, observer: &mut impl Observer) -> usize {
         let Simulation { fabric, jobs, .. } = &mut self.simulation;
         let planned = |flow: &DataFlow| PlannedFlow {

@@ -3,9 +3,7 @@
 //! A capture is read twice. The first pass ([`Survey`]) finds its stations; from those and from the options of the command line,
 //! [`Mapping`] decides which port each frame comes in on. The second pass ([`Player`]) offers the frames to a switch
 //! at the times of their stamps. Where the mapping has a choice, a pass between counts the frames that each would lose. Nothing here reads a clock, and nothing depends on anything but the capture, the
-//! configuration and the seed: the same input gives the same output, octet by octet.
-//!
-//! Whatever drives virtual time further (labs with model hosts) shares [`xoff_driver::virtual_time`] with this.
+//! configuration and the seed: the same input gives the same output, byte by byte.
 
 mod files;
 mod header;

@@ -62,22 +62,22 @@ pub fn check(test: Test, ports: usize) -> Result<(), Failure> {
     match test {
         Test::ForwardPressure => {
             return Err(refused(
-                &name,
+                name,
                 "a tester in virtual time sends no gap shorter than Ethernet's",
             ));
         }
         Test::AddrRate => {
             return Err(refused(
-                &name,
+                name,
                 "the switch learns in virtual time as fast as frames come",
             ));
         }
-        Test::Errored => return Err(refused(&name, "a tester in virtual time sends no broken frames")),
+        Test::Errored => return Err(refused(name, "a tester in virtual time sends no broken frames")),
         _ => {}
     }
     if ports < test.ports_min() {
         let why = format!("it needs {} ports, and there are {ports}", test.ports_min());
-        return Err(refused(&name, &why));
+        return Err(refused(name, &why));
     }
     Ok(())
 }
@@ -94,8 +94,8 @@ pub fn run<D: Dut>(suite: &mut Suite<'_, D>, test: Test) -> Result<(), Failure> 
     }
     for size in suite.sizes.clone() {
         match test {
-            Test::One2many => forwarding(suite, size, Pattern::OneToMany, &name)?,
-            Test::Many2one => forwarding(suite, size, Pattern::ManyToOne, &name)?,
+            Test::One2many => forwarding(suite, size, Pattern::OneToMany, name)?,
+            Test::Many2one => forwarding(suite, size, Pattern::ManyToOne, name)?,
             Test::Congestion => {
                 let mut innocent = Innocent::default();
                 innocent.measure(suite, size, [0, 1, 2, 3])?;
@@ -103,7 +103,7 @@ pub fn run<D: Dut>(suite: &mut Suite<'_, D>, test: Test) -> Result<(), Failure> 
             }
             Test::MaxFwd => max_forwarding(suite, size)?,
             Test::Broadcast => broadcast(suite, size)?,
-            _ => forwarding(suite, size, Pattern::Mesh, &name)?,
+            _ => forwarding(suite, size, Pattern::Mesh, name)?,
         }
     }
     Ok(())
