@@ -4,7 +4,7 @@
 //! release of SONiC has these tables, so their names can change. `docs/load-balancing.md` describes their
 //! effect in xoff.
 
-use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
+use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
 /// Name of the table of ARS objects.
 const OBJECT_TABLE: &str = "ARS_OBJECT";
@@ -12,31 +12,11 @@ const OBJECT_TABLE: &str = "ARS_OBJECT";
 const FLOW_TABLE_PER_GROUP: &str = "each group has its own flow table (ARS_OBJECT max_flows)";
 
 pub(super) const TABLES: &[TableSchema] = &[
-    TableSchema {
-        name: "ARS_PROFILE",
-        key: &[KeyPart::Object],
-        fields: TableFields::Named(PROFILE_FIELDS),
-    },
-    TableSchema {
-        name: OBJECT_TABLE,
-        key: &[KeyPart::Object],
-        fields: TableFields::Named(OBJECT_FIELDS),
-    },
-    TableSchema {
-        name: "ARS_INTERFACES",
-        key: &[KeyPart::Port],
-        fields: TableFields::Named(INTERFACE_FIELDS),
-    },
-    TableSchema {
-        name: "ARS_NEXTHOPS",
-        key: &[KeyPart::Vrf, KeyPart::Address],
-        fields: TableFields::Named(NEXT_HOP_FIELDS),
-    },
-    TableSchema {
-        name: "ARS_PORTCHANNELS",
-        key: &[KeyPart::LagReference],
-        fields: TableFields::Named(PORTCHANNEL_FIELDS),
-    },
+    TableSchema::named("ARS_PROFILE", &[KeyPart::Object], PROFILE_FIELDS),
+    TableSchema::named(OBJECT_TABLE, &[KeyPart::Object], OBJECT_FIELDS),
+    TableSchema::named("ARS_INTERFACES", &[KeyPart::Port], INTERFACE_FIELDS),
+    TableSchema::named("ARS_NEXTHOPS", &[KeyPart::Vrf, KeyPart::Address], NEXT_HOP_FIELDS),
+    TableSchema::named("ARS_PORTCHANNELS", &[KeyPart::LagReference], PORTCHANNEL_FIELDS),
 ];
 
 const BOOLEAN: ValueKind = ValueKind::Choice(&["true", "false"]);

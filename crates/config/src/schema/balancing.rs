@@ -88,36 +88,23 @@
 //! - `current_min`: As `past_min`. Default: 200.
 //! - `current_max`: As `past_max`. Default: 800.
 
-use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
+use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
 /// Key of the entries that concern the whole switch.
 pub(crate) const LB_GLOBAL: &str = "global";
 
 pub(super) const TABLES: &[TableSchema] = &[
-    named_table("XOFF_LB", &[KeyPart::Only(LB_GLOBAL)], GLOBAL_FIELDS),
-    named_table("XOFF_LB_SCHEME", &[KeyPart::Object], SCHEME_FIELDS),
-    named_table("XOFF_LB_GROUP", &[KeyPart::Prefix], SCHEME_NAME_FIELDS),
-    named_table("XOFF_LB_SITE", &[KeyPart::Prefix], SITE_FIELDS),
-    named_table(
+    TableSchema::named("XOFF_LB", &[KeyPart::Only(LB_GLOBAL)], GLOBAL_FIELDS),
+    TableSchema::named("XOFF_LB_SCHEME", &[KeyPart::Object], SCHEME_FIELDS),
+    TableSchema::named("XOFF_LB_GROUP", &[KeyPart::Prefix], SCHEME_NAME_FIELDS),
+    TableSchema::named("XOFF_LB_SITE", &[KeyPart::Prefix], SITE_FIELDS),
+    TableSchema::named(
         "XOFF_LB_PORTCHANNEL",
         &[KeyPart::LagReference],
         SCHEME_NAME_FIELDS,
     ),
-    named_table("XOFF_LB_LOAD", &[KeyPart::Only(LB_GLOBAL)], LOAD_FIELDS),
+    TableSchema::named("XOFF_LB_LOAD", &[KeyPart::Only(LB_GLOBAL)], LOAD_FIELDS),
 ];
-
-/// A table with named fields.
-const fn named_table(
-    name: &'static str,
-    key: &'static [KeyPart],
-    fields: &'static [FieldSchema],
-) -> TableSchema {
-    TableSchema {
-        name,
-        key,
-        fields: TableFields::Named(fields),
-    }
-}
 
 const GLOBAL_FIELDS: &[FieldSchema] = &[
     FieldSchema::new("scheme", ValueKind::Scheme),
@@ -176,18 +163,8 @@ const LOAD_FIELDS: &[FieldSchema] = &[
 mod tests {
     use super::*;
 
-    /// Users read the lists above, so each field needs an item there.
     #[test]
     fn every_field_is_documented() {
-        for table in TABLES {
-            let TableFields::Named(fields) = table.fields else {
-                panic!("{} is no map", table.name)
-            };
-            for field in fields {
-                let row = format!("//! - `{}`: ", field.name);
-                let text = include_str!("balancing.rs");
-                assert!(text.contains(&row), "{} {}", table.name, field.name);
-            }
-        }
+        super::super::assert_fields_are_listed(TABLES, include_str!("balancing.rs"));
     }
 }

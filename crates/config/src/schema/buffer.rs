@@ -3,56 +3,48 @@
 use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 
 pub(super) const TABLES: &[TableSchema] = &[
-    TableSchema {
-        name: "BUFFER_POOL",
-        key: &[KeyPart::Object],
-        fields: TableFields::Named(POOL_FIELDS),
-    },
-    TableSchema {
-        name: "BUFFER_PROFILE",
-        key: &[KeyPart::Object],
-        fields: TableFields::Named(PROFILE_FIELDS),
-    },
-    TableSchema {
-        name: "BUFFER_PG",
-        key: &[KeyPart::Port, KeyPart::Numbers],
-        fields: TableFields::Named(PROFILE_REFERENCE_FIELDS),
-    },
-    TableSchema {
-        name: "BUFFER_QUEUE",
-        key: &[KeyPart::Port, KeyPart::Queues],
-        fields: TableFields::Named(PROFILE_REFERENCE_FIELDS),
-    },
-    TableSchema {
-        name: "BUFFER_PORT_INGRESS_PROFILE_LIST",
-        key: &[KeyPart::Port],
-        fields: TableFields::Named(PROFILE_LIST_FIELDS),
-    },
-    TableSchema {
-        name: "BUFFER_PORT_EGRESS_PROFILE_LIST",
-        key: &[KeyPart::Port],
-        fields: TableFields::Named(PROFILE_LIST_FIELDS),
-    },
-    TableSchema {
-        name: "WATERMARK_TABLE",
-        key: &[KeyPart::Only("TELEMETRY_INTERVAL")],
-        fields: TableFields::Named(WATERMARK_FIELDS),
-    },
+    TableSchema::named("BUFFER_POOL", &[KeyPart::Object], POOL_FIELDS),
+    TableSchema::named("BUFFER_PROFILE", &[KeyPart::Object], PROFILE_FIELDS),
+    TableSchema::named(
+        "BUFFER_PG",
+        &[KeyPart::Port, KeyPart::Numbers],
+        PROFILE_REFERENCE_FIELDS,
+    ),
+    TableSchema::named(
+        "BUFFER_QUEUE",
+        &[KeyPart::Port, KeyPart::Queues],
+        PROFILE_REFERENCE_FIELDS,
+    ),
+    TableSchema::named(
+        "BUFFER_PORT_INGRESS_PROFILE_LIST",
+        &[KeyPart::Port],
+        PROFILE_LIST_FIELDS,
+    ),
+    TableSchema::named(
+        "BUFFER_PORT_EGRESS_PROFILE_LIST",
+        &[KeyPart::Port],
+        PROFILE_LIST_FIELDS,
+    ),
+    TableSchema::named(
+        "WATERMARK_TABLE",
+        &[KeyPart::Only("TELEMETRY_INTERVAL")],
+        WATERMARK_FIELDS,
+    ),
     TableSchema {
         name: "CABLE_LENGTH",
         key: &[KeyPart::Object],
         fields: TableFields::ByPort(ValueKind::Cable),
     },
-    TableSchema {
-        name: "DEFAULT_LOSSLESS_BUFFER_PARAMETER",
-        key: &[KeyPart::Object],
-        fields: TableFields::Named(LOSSLESS_PARAMETER_FIELDS),
-    },
-    TableSchema {
-        name: "LOSSLESS_TRAFFIC_PATTERN",
-        key: &[KeyPart::Object],
-        fields: TableFields::Named(TRAFFIC_PATTERN_FIELDS),
-    },
+    TableSchema::named(
+        "DEFAULT_LOSSLESS_BUFFER_PARAMETER",
+        &[KeyPart::Object],
+        LOSSLESS_PARAMETER_FIELDS,
+    ),
+    TableSchema::named(
+        "LOSSLESS_TRAFFIC_PATTERN",
+        &[KeyPart::Object],
+        TRAFFIC_PATTERN_FIELDS,
+    ),
 ];
 
 const POOL_FIELDS: &[FieldSchema] = &[

@@ -1,14 +1,14 @@
 //! The table `DEVICE_METADATA`: name, address and hardware of the switch.
 
-use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
+use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
 const NOT_IN_XOFF: &str = "it configures parts of SONiC that xoff does not have";
 
-pub(super) const TABLES: &[TableSchema] = &[TableSchema {
-    name: "DEVICE_METADATA",
-    key: &[KeyPart::Only("localhost")],
-    fields: TableFields::Named(METADATA_FIELDS),
-}];
+pub(super) const TABLES: &[TableSchema] = &[TableSchema::named(
+    "DEVICE_METADATA",
+    &[KeyPart::Only("localhost")],
+    METADATA_FIELDS,
+)];
 
 /// A field without an effect in xoff.
 const fn unused_field(name: &'static str) -> FieldSchema {

@@ -8,11 +8,7 @@ use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
 const NO_LACP: &str = "LACP is not implemented and a member is active while its link is up";
 
 pub(super) const TABLES: &[TableSchema] = &[
-    TableSchema {
-        name: "PORTCHANNEL",
-        key: &[KeyPart::Lag],
-        fields: TableFields::Named(LAG_FIELDS),
-    },
+    TableSchema::named("PORTCHANNEL", &[KeyPart::Lag], LAG_FIELDS),
     TableSchema {
         name: "PORTCHANNEL_MEMBER",
         key: &[KeyPart::LagReference, KeyPart::Port],

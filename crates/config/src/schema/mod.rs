@@ -42,6 +42,35 @@ pub(crate) struct TableSchema {
     pub(crate) fields: TableFields,
 }
 
+impl TableSchema {
+    /// A table with named fields.
+    const fn named(
+        name: &'static str,
+        key: &'static [KeyPart],
+        fields: &'static [FieldSchema],
+    ) -> TableSchema {
+        TableSchema {
+            name,
+            key,
+            fields: TableFields::Named(fields),
+        }
+    }
+}
+
+/// Fails unless the module text lists every field of the tables: users read these lists.
+#[cfg(test)]
+fn assert_fields_are_listed(tables: &[TableSchema], module_text: &str) {
+    for table in tables {
+        let TableFields::Named(fields) = table.fields else {
+            panic!("{} is no map", table.name)
+        };
+        for field in fields {
+            let item = format!("//! - `{}`: ", field.name);
+            assert!(module_text.contains(&item), "{} {}", table.name, field.name);
+        }
+    }
+}
+
 /// The form of one part of a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum KeyPart {

@@ -1,6 +1,6 @@
 //! The table `PORT`.
 
-use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
+use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
 /// Highest speed of a port in Mb/s.
 const SPEED_MBPS_MAX: i128 = 1_600_000;
@@ -8,11 +8,7 @@ const SPEED_MBPS_MAX: i128 = 1_600_000;
 const NO_TRANSCEIVER: &str = "these ports have no transceiver";
 const NO_CHASSIS: &str = "this switch is not a chassis";
 
-pub(super) const TABLES: &[TableSchema] = &[TableSchema {
-    name: "PORT",
-    key: &[KeyPart::Object],
-    fields: TableFields::Named(PORT_FIELDS),
-}];
+pub(super) const TABLES: &[TableSchema] = &[TableSchema::named("PORT", &[KeyPart::Object], PORT_FIELDS)];
 
 const PORT_FIELDS: &[FieldSchema] = &[
     FieldSchema::new("speed", ValueKind::number(1, SPEED_MBPS_MAX, "Mb/s")),

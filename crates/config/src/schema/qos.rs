@@ -38,26 +38,10 @@ pub(super) const TABLES: &[TableSchema] = &[
     map_table("TC_TO_DSCP_MAP", TC, DSCP, DSCP.1),
     map_table("MAP_PFC_PRIORITY_TO_QUEUE", PFC, QUEUE, QUEUE_USED_MAX),
     map_table("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", PFC, PG, PG.1),
-    TableSchema {
-        name: "PORT_QOS_MAP",
-        key: &[KeyPart::PortOrGlobal],
-        fields: TableFields::Named(PORT_QOS_MAP_FIELDS),
-    },
-    TableSchema {
-        name: "WRED_PROFILE",
-        key: &[KeyPart::Object],
-        fields: TableFields::Named(WRED_FIELDS),
-    },
-    TableSchema {
-        name: "SCHEDULER",
-        key: &[KeyPart::Object],
-        fields: TableFields::Named(SCHEDULER_FIELDS),
-    },
-    TableSchema {
-        name: "QUEUE",
-        key: &[KeyPart::Port, KeyPart::Queues],
-        fields: TableFields::Named(QUEUE_FIELDS),
-    },
+    TableSchema::named("PORT_QOS_MAP", &[KeyPart::PortOrGlobal], PORT_QOS_MAP_FIELDS),
+    TableSchema::named("WRED_PROFILE", &[KeyPart::Object], WRED_FIELDS),
+    TableSchema::named("SCHEDULER", &[KeyPart::Object], SCHEDULER_FIELDS),
+    TableSchema::named("QUEUE", &[KeyPart::Port, KeyPart::Queues], QUEUE_FIELDS),
 ];
 
 const PORT_QOS_MAP_FIELDS: &[FieldSchema] = &[

@@ -4,7 +4,7 @@
 //! `sonic-loopback-interface`, `sonic-static-route`, `sonic-neigh` and `sonic-hash`. The model has no
 //! `mac_addr` for `INTERFACE`, but SONiC's interface manager accepts it there, as for VLANs and LAGs.
 
-use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
+use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
 const NO_MPLS: &str = "MPLS and class-based forwarding are not implemented";
 const NO_NAT: &str = "address translation is not implemented";
@@ -12,68 +12,39 @@ const NO_OVERLAY: &str = "tunnels and overlays are not implemented";
 const NO_BGP: &str = "xoff runs no routing protocol";
 const NO_BFD: &str = "BFD is not implemented";
 
-/// A table of interfaces or of their addresses.
-const fn interface_table(
-    name: &'static str,
-    key: &'static [KeyPart],
-    fields: &'static [FieldSchema],
-) -> TableSchema {
-    TableSchema {
-        name,
-        key,
-        fields: TableFields::Named(fields),
-    }
-}
-
 pub(super) const TABLES: &[TableSchema] = &[
-    interface_table("INTERFACE", &[KeyPart::Port], PORT_INTERFACE_FIELDS),
-    interface_table("INTERFACE", &[KeyPart::Port, KeyPart::Prefix], ADDRESS_FIELDS),
-    interface_table("VLAN_INTERFACE", &[KeyPart::VlanReference], VLAN_INTERFACE_FIELDS),
-    interface_table(
+    TableSchema::named("INTERFACE", &[KeyPart::Port], PORT_INTERFACE_FIELDS),
+    TableSchema::named("INTERFACE", &[KeyPart::Port, KeyPart::Prefix], ADDRESS_FIELDS),
+    TableSchema::named("VLAN_INTERFACE", &[KeyPart::VlanReference], VLAN_INTERFACE_FIELDS),
+    TableSchema::named(
         "VLAN_INTERFACE",
         &[KeyPart::VlanReference, KeyPart::Prefix],
         ADDRESS_FIELDS,
     ),
-    interface_table(
+    TableSchema::named(
         "PORTCHANNEL_INTERFACE",
         &[KeyPart::LagReference],
         PORT_INTERFACE_FIELDS,
     ),
-    interface_table(
+    TableSchema::named(
         "PORTCHANNEL_INTERFACE",
         &[KeyPart::LagReference, KeyPart::Prefix],
         ADDRESS_FIELDS,
     ),
-    interface_table(
+    TableSchema::named(
         "LOOPBACK_INTERFACE",
         &[KeyPart::Loopback],
         LOOPBACK_INTERFACE_FIELDS,
     ),
-    interface_table(
+    TableSchema::named(
         "LOOPBACK_INTERFACE",
         &[KeyPart::Loopback, KeyPart::Prefix],
         ADDRESS_FIELDS,
     ),
-    TableSchema {
-        name: "STATIC_ROUTE",
-        key: &[KeyPart::Prefix],
-        fields: TableFields::Named(ROUTE_FIELDS),
-    },
-    TableSchema {
-        name: "STATIC_ROUTE",
-        key: &[KeyPart::Vrf, KeyPart::Prefix],
-        fields: TableFields::Named(ROUTE_FIELDS),
-    },
-    TableSchema {
-        name: "NEIGH",
-        key: &[KeyPart::Interface, KeyPart::Address],
-        fields: TableFields::Named(NEIGHBOUR_FIELDS),
-    },
-    TableSchema {
-        name: "SWITCH_HASH",
-        key: &[KeyPart::Only("GLOBAL")],
-        fields: TableFields::Named(HASH_TABLE_FIELDS),
-    },
+    TableSchema::named("STATIC_ROUTE", &[KeyPart::Prefix], ROUTE_FIELDS),
+    TableSchema::named("STATIC_ROUTE", &[KeyPart::Vrf, KeyPart::Prefix], ROUTE_FIELDS),
+    TableSchema::named("NEIGH", &[KeyPart::Interface, KeyPart::Address], NEIGHBOUR_FIELDS),
+    TableSchema::named("SWITCH_HASH", &[KeyPart::Only("GLOBAL")], HASH_TABLE_FIELDS),
 ];
 
 const ENABLE: ValueKind = ValueKind::Choice(&["enable", "disable"]);

@@ -1,16 +1,16 @@
 //! The table `SWITCH_TRIMMING` for packet trimming.
 
-use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
+use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
 /// Smallest size of a trimmed frame in bytes. It has room for two tags and an IPv6 header, and is the
 /// minimum frame size.
 const TRIMMED_BYTES_MIN: i128 = 64;
 
-pub(super) const TABLES: &[TableSchema] = &[TableSchema {
-    name: "SWITCH_TRIMMING",
-    key: &[KeyPart::Only("GLOBAL")],
-    fields: TableFields::Named(TRIMMING_FIELDS),
-}];
+pub(super) const TABLES: &[TableSchema] = &[TableSchema::named(
+    "SWITCH_TRIMMING",
+    &[KeyPart::Only("GLOBAL")],
+    TRIMMING_FIELDS,
+)];
 
 const TRIMMING_FIELDS: &[FieldSchema] = &[
     FieldSchema::new(

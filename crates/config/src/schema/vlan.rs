@@ -1,20 +1,16 @@
 //! Tables of VLANs and their members.
 
-use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
+use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
 const NO_DHCP: &str = "DHCP is not relayed";
 
 pub(super) const TABLES: &[TableSchema] = &[
-    TableSchema {
-        name: "VLAN",
-        key: &[KeyPart::Vlan],
-        fields: TableFields::Named(VLAN_FIELDS),
-    },
-    TableSchema {
-        name: "VLAN_MEMBER",
-        key: &[KeyPart::VlanReference, KeyPart::PortOrLag],
-        fields: TableFields::Named(MEMBER_FIELDS),
-    },
+    TableSchema::named("VLAN", &[KeyPart::Vlan], VLAN_FIELDS),
+    TableSchema::named(
+        "VLAN_MEMBER",
+        &[KeyPart::VlanReference, KeyPart::PortOrLag],
+        MEMBER_FIELDS,
+    ),
 ];
 
 const VLAN_FIELDS: &[FieldSchema] = &[

@@ -1,21 +1,13 @@
 //! The table `PFC_WD` of the PFC watchdog.
 
-use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
+use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
 /// Key of the entries of `PFC_WD` and `XOFF_PFC_WD` that concern the whole switch.
 pub(crate) const GLOBAL: &str = "GLOBAL";
 
 pub(super) const TABLES: &[TableSchema] = &[
-    TableSchema {
-        name: "PFC_WD",
-        key: &[KeyPart::Only(GLOBAL)],
-        fields: TableFields::Named(GLOBAL_FIELDS),
-    },
-    TableSchema {
-        name: "PFC_WD",
-        key: &[KeyPart::Port],
-        fields: TableFields::Named(PORT_FIELDS),
-    },
+    TableSchema::named("PFC_WD", &[KeyPart::Only(GLOBAL)], GLOBAL_FIELDS),
+    TableSchema::named("PFC_WD", &[KeyPart::Port], PORT_FIELDS),
 ];
 
 const ENABLED: ValueKind = ValueKind::Choice(&["enable", "disable"]);
