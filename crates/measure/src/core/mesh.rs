@@ -180,11 +180,14 @@ impl EventQueue<Infallible> for InOrder {
     }
 
     fn next_time(&self) -> Option<Picos> {
-        None
+        self.0.first().map(|due| due.at)
     }
 
     #[inline(always)]
-    fn pop_until(&mut self, _: Picos) -> Option<(Picos, Event<Infallible>)> {
+    fn pop_until(&mut self, until: Picos) -> Option<(Picos, Event<Infallible>)> {
+        if self.next_time()? > until {
+            return None;
+        }
         self.0.pop().map(|due| (due.at, Event::Deadline(due.timer)))
     }
 }

@@ -46,6 +46,11 @@ impl<T: Copy, const PLACES: usize> Ring<T, PLACES> {
         (behind < self.len()).then(|| &mut self.places[(self.first + behind) & Self::MASK])
     }
 
+    /// The item that comes out next.
+    pub(super) fn first(&self) -> Option<&T> {
+        (self.len() > 0).then(|| &self.places[self.first & Self::MASK])
+    }
+
     pub(super) fn len(&self) -> usize {
         self.end - self.first
     }
