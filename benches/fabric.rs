@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use xoff_lab::plan::TimeMode;
-use xoff_lab::{LabOptions, VirtualLab, parse};
+use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 use xoff_measure::core::PERMUTATION;
 use xoff_units::Picos;
 
@@ -28,7 +28,7 @@ struct Arguments {
 }
 
 fn lab() -> VirtualLab {
-    let plan = parse(PERMUTATION, "fabric.xoff.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(PERMUTATION, "fabric.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"))
 }

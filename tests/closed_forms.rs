@@ -5,11 +5,11 @@ use std::path::Path;
 use serde_json::Value;
 use xoff_fabric::{FrameView, LinkEnd, Observer};
 use xoff_lab::plan::TimeMode;
-use xoff_lab::{LabOptions, VirtualLab, parse};
+use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 use xoff_units::Picos;
 
 fn lab(text: &str) -> VirtualLab {
-    let plan = parse(text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"))
 }

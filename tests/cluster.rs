@@ -9,7 +9,7 @@ use serde_json::Value;
 use xoff_dataplane::balance::MoveReason;
 use xoff_fabric::{FabricPlan, PlannedFlow, PlannedHop, place_flows};
 use xoff_lab::plan::TimeMode;
-use xoff_lab::{LabOptions, VirtualLab, parse};
+use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 
 /// Four leaves, four spines, four hosts a leaf; rank *i* of the ring on leaf *i* mod 4.
 const RING: &str = "
@@ -116,7 +116,7 @@ fn all_to_all_with_many_queue_pairs_has_even_links() {
 }
 
 fn lab(text: &str) -> VirtualLab {
-    let plan = parse(text, "lab.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(text, "lab.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems:?}"));
     VirtualLab::new(plan, LabOptions::default()).expect("a lab that can be")
 }

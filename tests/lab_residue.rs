@@ -528,7 +528,7 @@ fn refusals_leave_nothing(bench: &Bench) -> Result<(), Failed> {
 
 fn a_tap_is_handed_over() -> Result<Completion, Failed> {
     let text = lab_file("tap", "1s", "");
-    let plan = xoff_lab::parse(
+    let plan = xoff_lab::parse_lab(
         &text,
         "tap.xoff.yml",
         std::path::Path::new(""),

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use xoff_lab::plan::TimeMode;
-use xoff_lab::{LabOptions, VirtualLab, parse};
+use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 use xoff_units::Picos;
 use xoff_workload::FlowResult;
 
 /// Runs a lab to its end; all its messages.
 fn run(text: &str) -> Vec<FlowResult> {
-    let plan = parse(text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}\n{text}"));
     let lab = VirtualLab::new(plan, LabOptions::default());
     let mut lab = lab.unwrap_or_else(|failure| panic!("{failure}\n{text}"));

@@ -8,7 +8,7 @@ use xoff_dataplane::{ForwardingResult, Picos, PortId, SwitchEvent};
 use xoff_fabric::{FrameView, LinkEnd, Observer};
 use xoff_host::Host;
 use xoff_lab::plan::TimeMode;
-use xoff_lab::{LabOptions, VirtualLab, parse};
+use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 
 /// What each node went through.
 #[derive(Default)]
@@ -68,7 +68,7 @@ impl Observer for Heard {
 /// Runs a lab in steps of uneven length, and after each of them reads what can be read; a link goes down and comes back, and a peer
 /// sends pauses that nobody asked for.
 fn play(text: &str, heard: &mut Heard) -> Vec<String> {
-    let plan = parse(text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let mut lab = VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
     lab.start(heard).unwrap_or_else(|failure| panic!("{failure}"));

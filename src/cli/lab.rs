@@ -57,7 +57,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Import(arguments) => import(&arguments),
         LabCommand::Ls { json: false } => Ok(xoff_lab::ls()),
         LabCommand::Ls { json: true } => {
-            let labs = running()?
+            let labs = running_labs()?
                 .into_iter()
                 .map(|lab| Row {
                     name: lab.name,
@@ -297,8 +297,8 @@ fn pcap(recordings: &[PcapArgument], snaplen: Option<u32>) -> Result<LabPcap, Fa
     })
 }
 
-fn running() -> Result<Vec<RunningLab>, Failure> {
-    xoff_lab::running().map_err(|error| {
+fn running_labs() -> Result<Vec<RunningLab>, Failure> {
+    xoff_lab::running_labs().map_err(|error| {
         Failure::environment("cannot tell which labs run")
             .at("/proc/net/unix")
             .because(error)
@@ -311,7 +311,7 @@ fn running() -> Result<Vec<RunningLab>, Failure> {
 /// No lab of that name runs.
 pub(super) fn address(name: &str) -> Result<Address, Failure> {
     let own = geteuid().as_raw();
-    let labs = running()?;
+    let labs = running_labs()?;
     let found = labs
         .iter()
         .filter(|lab| lab.name == name)
@@ -328,7 +328,7 @@ pub(super) fn address(name: &str) -> Result<Address, Failure> {
             .because(why)
             .fix("start it with `xoff lab up FILE`; `xoff lab ls` lists those that run"));
     };
-    let socket = xoff_lab::address(lab.uid, &lab.name).map_err(|error| {
+    let socket = xoff_lab::lab_socket_address(lab.uid, &lab.name).map_err(|error| {
         Failure::environment("the lab's name is no socket's")
             .at(name)
             .because(error)

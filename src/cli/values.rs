@@ -296,30 +296,30 @@ fn on_or_off(value: &str) -> Result<bool, String> {
 
 /// A flow's rate.
 fn rate(text: &str) -> Result<RatePlan, String> {
-    units::rate(text).ok_or_else(|| format!("rate is '{text}', allowed is {}", units::RATE))
+    units::parse_rate(text).ok_or_else(|| format!("rate is '{text}', allowed is {}", units::RATE))
 }
 
 /// Mb/s of a link speed such as `1g`.
 pub(super) fn speed_mbps(text: &str) -> Result<u32, String> {
-    units::speed_mbps(text).ok_or_else(|| format!("write {}", units::SPEED))
+    units::parse_speed_mbps(text).ok_or_else(|| format!("write {}", units::SPEED))
 }
 
 /// A span of model time such as `10us`, above zero.
 pub(super) fn model_time(text: &str) -> Result<Picos, String> {
-    let ns = xoff_lab::units::duration_ns(text).filter(|ns| *ns > 0);
+    let ns = xoff_lab::units::parse_duration_ns(text).filter(|ns| *ns > 0);
     ns.map(Picos::from_nanos)
         .ok_or_else(|| "write a number and its unit, such as 10us, 5ms or 1s".to_owned())
 }
 
 /// A time on the wall clock.
 pub(super) fn span(text: &str) -> Result<Duration, String> {
-    let span = units::duration_ns(text).map(Duration::from_nanos);
+    let span = units::parse_duration_ns(text).map(Duration::from_nanos);
     span.ok_or_else(|| format!("write {}", units::DURATION))
 }
 
 /// A unicast hardware address.
 pub(super) fn mac(text: &str) -> Result<[u8; 6], String> {
-    units::mac(text).ok_or_else(|| format!("'{text}' is not {}", units::MAC))
+    units::parse_mac(text).ok_or_else(|| format!("'{text}' is not {}", units::MAC))
 }
 
 /// Names of load-balancing schemes, as values of the field of a lab file that has them.

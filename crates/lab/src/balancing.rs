@@ -1,7 +1,7 @@
-//! `load_balancing`: a scheme's name in a lab file, as layers of the switches' configuration.
+//! Converts `load_balancing` of a lab file into configuration layers of the switches.
 //!
-//! `topology.defaults.load_balancing` lies below the configuration of each switch, which may say otherwise; a node's own
-//! `load_balancing` lies above it.
+//! The layer of `topology.defaults.load_balancing` is below the configuration of each switch, so the
+//! configuration can override it. The layer of `load_balancing` of a node is above the configuration.
 
 use serde_json::json;
 
@@ -9,8 +9,8 @@ use super::plan::{ConfigLayer, SwitchPlan};
 use xoff_config::ConfigDb;
 use xoff_config::balancing::{BUILT_IN_SCHEMES, built_in_scheme};
 
-/// A layer that says which scheme a switch has.
-pub(super) fn layer(scheme: &str, source: String) -> ConfigLayer {
+/// Returns a layer that sets the load-balancing scheme of a switch.
+pub(super) fn scheme_layer(scheme: &str, source: String) -> ConfigLayer {
     let tables = json!({ "XOFF_LB": { "global": { "scheme": scheme } } });
     ConfigLayer::Text {
         source,
@@ -20,13 +20,18 @@ pub(super) fn layer(scheme: &str, source: String) -> ConfigLayer {
 
 const SCHEMES_TABLE: &str = "XOFF_LB_SCHEME";
 
-/// Whether a switch knows a scheme of this name: a built-in one, or one that its configuration defines.
-pub(super) fn knows(switch: &SwitchPlan, scheme: &str) -> bool {
-    built_in_scheme(scheme).is_some() || merged(switch).keys(SCHEMES_TABLE).any(|name| name == scheme)
+/// Returns whether a scheme is built in or defined by the configuration of the switch.
+pub(super) fn has_scheme(switch: &SwitchPlan, scheme: &str) -> bool {
+    built_in_scheme(scheme).is_some()
+        || merged_config(switch)
+            .keys(SCHEMES_TABLE)
+            .any(|name| name == scheme)
 }
 
-/// The configuration of a switch without its presets, which have no schemes. Its errors are reported when the switch is configured.
-fn merged(switch: &SwitchPlan) -> ConfigDb {
+/// Returns the merged configuration of a switch without its presets. Presets define no schemes.
+///
+/// Errors are ignored here and reported later, when the configuration is loaded.
+fn merged_config(switch: &SwitchPlan) -> ConfigDb {
     let texts = switch.config.iter().filter_map(|layer| match layer {
         ConfigLayer::Text { source, text } => Some((source.as_str(), text.as_str())),
         ConfigLayer::Preset { .. } => None,
@@ -34,19 +39,19 @@ fn merged(switch: &SwitchPlan) -> ConfigDb {
     xoff_config::parse_valid_entries(&texts.collect::<Vec<_>>(), switch.asic.as_deref())
 }
 
-/// The built-in scheme that a name means to a switch.
-pub(super) fn base_of(switch: &SwitchPlan, scheme: &str) -> Option<&'static str> {
-    let base = merged(switch).get(SCHEMES_TABLE, scheme, "scheme");
+/// Returns the built-in scheme that a scheme of the switch is based on.
+pub(super) fn built_in_base(switch: &SwitchPlan, scheme: &str) -> Option<&'static str> {
+    let base = merged_config(switch).get(SCHEMES_TABLE, scheme, "scheme");
     built_in_scheme(base.as_deref().unwrap_or(scheme)).map(|scheme| scheme.name)
 }
 
-/// The names that a switch knows, for messages.
-pub(super) fn names(switch: &SwitchPlan) -> Vec<String> {
+/// Returns the names of all schemes of a switch, for messages.
+pub(super) fn scheme_names(switch: &SwitchPlan) -> Vec<String> {
     let mut names: Vec<String> = BUILT_IN_SCHEMES
         .iter()
         .map(|scheme| scheme.name.to_owned())
         .collect();
-    for name in merged(switch).keys(SCHEMES_TABLE) {
+    for name in merged_config(switch).keys(SCHEMES_TABLE) {
         if !names.iter().any(|known| known == name) {
             names.push(name.to_owned());
         }
@@ -54,16 +59,17 @@ pub(super) fn names(switch: &SwitchPlan) -> Vec<String> {
     names
 }
 
-/// Lets all switches of a lab advertise their links, if a scheme that one of them has listens to that: what they all tell is of
-/// use only together. The ports towards other switches are known where routes are made.
-pub(super) fn advertise_where_heard(switches: &mut [SwitchPlan], source: &str) {
-    let listens = |switch: &SwitchPlan| {
-        let scheme = scheme_of(switch);
-        let base = scheme.and_then(|scheme| base_of(switch, &scheme));
+/// Enables link quality messages on all switches if the scheme of at least one switch uses them.
+///
+/// A path crosses several switches, so the load of a path is known only if all switches send messages.
+pub(super) fn advertise_if_needed(switches: &mut [SwitchPlan], source: &str) {
+    let uses_remote_load = |switch: &SwitchPlan| {
+        let scheme = configured_scheme(switch);
+        let base = scheme.and_then(|scheme| built_in_base(switch, &scheme));
         base.and_then(built_in_scheme)
             .is_some_and(|scheme| scheme.uses_remote_load)
     };
-    if !switches.iter().any(listens) {
+    if !switches.iter().any(uses_remote_load) {
         return;
     }
     let tables = json!({ "XOFF_LB": { "global": { "advertise": "on" } } });
@@ -72,12 +78,12 @@ pub(super) fn advertise_where_heard(switches: &mut [SwitchPlan], source: &str) {
             source: source.to_owned(),
             text: tables.to_string(),
         };
-        // Below everything: who writes `off` wins.
+        // The lowest layer, so that `off` in a configuration takes effect.
         switch.config.insert(0, layer);
     }
 }
 
-/// `XOFF_LB|global scheme` of a switch.
-pub(super) fn scheme_of(switch: &SwitchPlan) -> Option<String> {
-    merged(switch).get("XOFF_LB", "global", "scheme")
+/// Returns the field `scheme` of `XOFF_LB|global` of a switch.
+pub(super) fn configured_scheme(switch: &SwitchPlan) -> Option<String> {
+    merged_config(switch).get("XOFF_LB", "global", "scheme")
 }

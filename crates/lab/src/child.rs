@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::options::{LabOptions, Mode};
+use super::options::{LabOptions, LabRunMode};
 use super::plan::{FarEnd, LabPlan};
 use super::stage::Inherited;
 use super::status::StatusPipe;
@@ -26,7 +26,7 @@ pub struct Lab {
     /// How it is to be run.
     pub options: LabOptions,
     /// What it is up for.
-    pub mode: Mode,
+    pub mode: LabRunMode,
     /// The ports of the switches that have a device: one per link to a host or an external device, in the order of
     /// [`LabPlan::links`].
     pub ports: Vec<PortAttachment>,

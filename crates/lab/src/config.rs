@@ -1,4 +1,6 @@
-//! The configuration of a lab's switch: the layers of the lab file, over what the lab itself knows.
+//! Resolves the configuration of the switches of a lab.
+//!
+//! The lowest layer contains the speeds of the links of the lab. The layers of the lab file are above it.
 
 use std::sync::Arc;
 
@@ -11,60 +13,62 @@ use xoff_runtime::session::reaction_budget;
 use xoff_runtime::workers::Options;
 use xoff_telemetry::failure::Failure;
 
-/// A switch's configuration, ready to run.
+/// The resolved configuration of a switch.
 #[derive(Clone, Debug)]
 pub struct SwitchSetup {
-    /// The configuration, as said and as resolved.
+    /// The configuration as tables and as the resolved form for the data plane.
     pub loaded: LoadedConfig,
-    /// How it was resolved; later generations are resolved in the same way.
+    /// The options of the resolution. Later generations are resolved with the same options.
     pub resolve: ResolveOptions,
-    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]; zero for those that are
-    /// not in a port of this switch.
+    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]. The speed is 0 for a link
+    /// that is not connected to this switch.
     pub speeds_mbps: Vec<u32>,
 }
 
-/// The configuration of every switch of a lab in real time, as `driver` drives it.
+/// Resolves the configurations of all switches of a lab in real time. `driver` are the options of the driver.
 ///
 /// # Errors
-/// As [`switch_setup`].
-pub(super) fn switch_setups(
+/// Returns the same errors as [`resolve_switch_setup`].
+pub(super) fn resolve_switch_setups(
     plan: &LabPlan,
     seed: u64,
     driver: &Options,
 ) -> Result<Vec<SwitchSetup>, Failure> {
-    // What a pause has to outlast: the host's stalls, and both ways of the longest link.
-    let longest = plan.links.iter().map(|link| link.delay_ns).max().unwrap_or(0);
-    let budget = reaction_budget(driver).saturating_add(Picos::from_nanos(longest.saturating_mul(2)));
+    // The reaction time contains the stalls of the machine and twice the delay of the longest link.
+    let longest_delay_ns = plan.links.iter().map(|link| link.delay_ns).max().unwrap_or(0);
+    let budget =
+        reaction_budget(driver).saturating_add(Picos::from_nanos(longest_delay_ns.saturating_mul(2)));
     (0..plan.switches.len())
-        .map(|switch| switch_setup(plan, switch, seed_of(seed, switch), budget))
+        .map(|switch| resolve_switch_setup(plan, switch, switch_seed(seed, switch), budget))
         .collect()
 }
 
-/// The seed of a switch of a lab: each has its own, so that they hash and mark differently.
-pub fn seed_of(seed: u64, switch: usize) -> u64 {
+/// Returns the seed of one switch. Different seeds give the switches different hashes and random ECN marks.
+pub fn switch_seed(seed: u64, switch: usize) -> u64 {
     seed.wrapping_add((switch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Resolves the configuration of the switch with index `switch` in the plan. Its ports are those that have a
-/// link; the speed of a link is that of the lab file, else that of the configuration, else 1 Gb/s.
-/// `reaction_budget` is in model time.
+/// Resolves the configuration of the switch with index `switch` in the plan.
+///
+/// The switch has a port for each of its links. The speed of a link is taken from the lab file, otherwise from
+/// the configuration. The default is 1 Gb/s. `reaction_budget` is in model time.
 ///
 /// # Errors
-/// Everything that is wrong with it, and ports for which lab file and configuration disagree on the speed.
-pub fn switch_setup(
+/// Returns all errors of the configuration, and ports with different speeds in lab file and configuration.
+pub fn resolve_switch_setup(
     plan: &LabPlan,
     switch: usize,
     seed: u64,
     reaction_budget: Picos,
 ) -> Result<SwitchSetup, Failure> {
-    let own: Vec<(&str, &LinkPlan)> = plan
+    let own_links: Vec<(&str, &LinkPlan)> = plan
         .links
         .iter()
         .filter_map(|link| Some((link.port_at(switch)?, link)))
         .collect();
     let name = &plan.switches[switch].name;
-    let mut layers = vec![("the lab".to_owned(), base_layer(&own).to_string())];
-    let ports: Vec<(String, u32)> = own
+    let mut layers = vec![("the lab".to_owned(), link_speed_layer(&own_links).to_string())];
+    let ports: Vec<(String, u32)> = own_links
         .iter()
         .map(|(port, link)| ((*port).to_owned(), link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT)))
         .collect();
@@ -78,7 +82,9 @@ pub fn switch_setup(
             }
         });
     }
-    let link_mtus = own.iter().map(|(port, link)| ((*port).to_owned(), link.mtu));
+    let link_mtus = own_links
+        .iter()
+        .map(|(port, link)| ((*port).to_owned(), link.mtu));
     let layers: Vec<(&str, &str)> = layers
         .iter()
         .map(|(source, text)| (source.as_str(), text.as_str()))
@@ -109,7 +115,7 @@ pub fn switch_setup(
     let mut speeds_mbps = vec![0; plan.links.len()];
     for (speed, link) in speeds_mbps.iter_mut().zip(&plan.links) {
         if let Some(port) = link.port_at(switch) {
-            *speed = speed_of(&loaded, port, link)?;
+            *speed = link_speed_mbps(&loaded, port, link)?;
         }
     }
     Ok(SwitchSetup {
@@ -119,8 +125,8 @@ pub fn switch_setup(
     })
 }
 
-/// The layer below the switch's own: the speeds of its links.
-fn base_layer(links: &[(&str, &LinkPlan)]) -> Value {
+/// Returns the lowest layer of a configuration: the speeds of the links in the `PORT` table.
+fn link_speed_layer(links: &[(&str, &LinkPlan)]) -> Value {
     let with_speed = links.iter().filter_map(|(port, link)| {
         Some((
             (*port).to_owned(),
@@ -134,7 +140,8 @@ fn base_layer(links: &[(&str, &LinkPlan)]) -> Value {
     }
 }
 
-fn speed_of(loaded: &LoadedConfig, name: &str, link: &LinkPlan) -> Result<u32, Failure> {
+/// Returns the speed of a link, or an error if lab file and configuration have different speeds.
+fn link_speed_mbps(loaded: &LoadedConfig, name: &str, link: &LinkPlan) -> Result<u32, Failure> {
     let mut ports = loaded.resolved.config.ports.iter();
     let configured = ports
         .find(|port| port.name == name)
@@ -144,7 +151,7 @@ fn speed_of(loaded: &LoadedConfig, name: &str, link: &LinkPlan) -> Result<u32, F
             let what = format!("the link of {name} has {speed} Mb/s, its port {configured} Mb/s");
             Err(Failure::configuration(what)
                 .at(&link.source)
-                .because("the switch's configuration says so in PORT")
+                .because("the PORT table of the switch contains another speed")
                 .fix("make them equal, or leave the speed out of the lab file"))
         }
         _ => Ok(configured),
@@ -155,22 +162,22 @@ fn speed_of(loaded: &LoadedConfig, name: &str, link: &LinkPlan) -> Result<u32, F
 mod tests {
     use std::path::Path;
 
-    use super::super::parse;
+    use super::super::parse_lab;
     use super::super::plan::TimeMode;
     use super::*;
 
     const BUDGET: Picos = Picos::from_millis(20);
 
-    fn setup(config: &str, speed: &str) -> Result<SwitchSetup, Failure> {
+    fn parse_and_resolve(config: &str, speed: &str) -> Result<SwitchSetup, Failure> {
         let text = format!(
             "name: x\ntopology:\n  nodes:\n    sw9: {{kind: switch, config: {config}}}\n    h1: {{kind: model}}\n  links:\n    - {{endpoints: [\"h1:eth0\", \"sw9:Ethernet4\"]{speed}}}\n"
         );
         let plan =
-            parse(&text, "x.xoff.yml", Path::new(""), TimeMode::RealTime).expect("the lab file is good");
-        switch_setup(&plan, 0, 7, BUDGET)
+            parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::RealTime).expect("the lab file is good");
+        resolve_switch_setup(&plan, 0, 7, BUDGET)
     }
 
-    /// A switch in the traditional buffer model takes its lossless profile from the lookup file beside the lab.
+    /// In the traditional buffer model, a switch takes its lossless profile from the lookup file of the lab.
     #[test]
     fn lossless_profiles_are_read_from_the_lookup_file() {
         let lab = |key: &str| {
@@ -192,8 +199,8 @@ topology:
 "#
             );
             let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/pg_profiles"));
-            let plan = parse(&text, "x.xoff.yml", folder, TimeMode::RealTime)?;
-            let setup = switch_setup(&plan, 0, 7, BUDGET).expect("the configuration is good");
+            let plan = parse_lab(&text, "x.xoff.yml", folder, TimeMode::RealTime)?;
+            let setup = resolve_switch_setup(&plan, 0, 7, BUDGET).expect("the configuration is good");
             let config = setup.loaded.resolved.config;
             let profile = usize::from(config.ports[0].pgs[3]);
             Ok::<u64, super::super::Problems>(config.profiles[profile].xoff_bytes)
@@ -209,8 +216,8 @@ topology:
     }
 
     #[test]
-    fn the_lab_gives_ports_speeds_and_a_name() {
-        let setup = setup("{preset: roce-lossless}", ", speed: 10g").expect("good");
+    fn lab_sets_port_speeds_and_switch_name() {
+        let setup = parse_and_resolve("{preset: roce-lossless}", ", speed: 10g").expect("good");
         let config = &setup.loaded.resolved.config;
         assert_eq!((config.name.as_str(), config.seed), ("sw9", 7));
         assert_eq!(
@@ -229,14 +236,14 @@ topology:
     }
 
     #[test]
-    fn the_configuration_gives_the_speed_where_the_lab_does_not() {
-        let setup = setup("{PORT: {Ethernet4: {speed: 25000}}}", "").expect("good");
+    fn configuration_sets_the_speed_if_the_lab_has_none() {
+        let setup = parse_and_resolve("{PORT: {Ethernet4: {speed: 25000}}}", "").expect("good");
         assert_eq!(setup.speeds_mbps, [25_000]);
     }
 
-    /// `null`, `~` and nothing in YAML are null: they remove what a lower layer has.
+    /// In YAML, `null`, `~` and an empty value are null. A null value removes a field or table of a lower layer.
     #[test]
-    fn null_removes_what_a_lower_layer_has() {
+    fn null_removes_fields_and_tables_of_lower_layers() {
         let base = "{PORT: {Ethernet4: {speed: 25000, mtu: 9100}}, VLAN: {Vlan10: {}}}";
         for (layer, mtu, vlan) in [
             ("{}", 9_100, true),
@@ -249,18 +256,18 @@ topology:
                 true,
             ),
         ] {
-            let setup = setup(&format!("[{base}, {layer}]"), "")
+            let setup = parse_and_resolve(&format!("[{base}, {layer}]"), "")
                 .unwrap_or_else(|failure| panic!("{layer}: {failure}"));
             let config = &setup.loaded.resolved.config;
             assert_eq!(config.ports[0].mtu, mtu, "{layer}");
             assert_eq!(setup.loaded.db.keys("VLAN").next().is_some(), vlan, "{layer}");
         }
-        let failure = setup("[{}, {VLANS: null}]", "").expect_err("no such table");
+        let failure = parse_and_resolve("[{}, {VLANS: null}]", "").expect_err("no such table");
         assert!(failure.to_string().contains("did you mean VLAN?"), "{failure}");
     }
 
     #[test]
-    fn contradictions_and_mistakes_are_named() {
+    fn configuration_errors_name_the_value_and_the_line() {
         for (config, speed, parts) in [
             (
                 "{PORT: {Ethernet4: {speed: 25000}}}",
@@ -274,7 +281,7 @@ topology:
                 ["pfc_enable", "9"],
             ),
         ] {
-            let failure = setup(config, speed).expect_err(config);
+            let failure = parse_and_resolve(config, speed).expect_err(config);
             let text = failure.to_string();
             assert!(
                 parts.iter().all(|part| text.contains(part)),
@@ -289,12 +296,13 @@ topology:
     }
 
     #[test]
-    fn the_labs_of_the_repository_are_good() {
+    fn lab_files_of_the_repository_are_valid() {
         for (file, enabled) in [("incast", 1 << 3), ("incast-nopfc", 0)] {
             let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../testbeds/{file}.xoff.yml"));
-            let plan =
-                super::super::load(&path, TimeMode::RealTime).unwrap_or_else(|problems| panic!("{problems}"));
-            let setup = switch_setup(&plan, 0, 1, BUDGET).unwrap_or_else(|failure| panic!("{failure}"));
+            let plan = super::super::load_lab(&path, TimeMode::RealTime)
+                .unwrap_or_else(|problems| panic!("{problems}"));
+            let setup =
+                resolve_switch_setup(&plan, 0, 1, BUDGET).unwrap_or_else(|failure| panic!("{failure}"));
             assert_eq!(setup.speeds_mbps, [1000; 5], "{file}");
             let ports = &setup.loaded.resolved.config.ports;
             assert!(ports.iter().all(|port| port.pfc.enabled == enabled), "{file}");

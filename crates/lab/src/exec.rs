@@ -23,7 +23,7 @@ use xoff_telemetry::failure::Failure;
 /// # Errors
 /// No such lab, no such host, no such command, or no right to enter.
 pub fn exec(lab: &str, node: &str, command: &[OsString]) -> Result<ExitCode, Failure> {
-    let running = registry::find(lab)?;
+    let running = registry::find_lab(lab)?;
     let process = find(&running, node)?;
     enter(process).map_err(|errno| {
         Failure::environment(format!("cannot enter the host \"{node}\""))
@@ -50,7 +50,7 @@ pub fn exec(lab: &str, node: &str, command: &[OsString]) -> Result<ExitCode, Fai
 
 /// The process of a plain host, as this process counts.
 fn find(lab: &RunningLab, node: &str) -> Result<i32, Failure> {
-    let below = descendants(registry::launcher(lab)?);
+    let below = descendants(registry::find_launcher_pid(lab)?);
     let title = process_title(&lab.name);
     let mut hosts: Vec<(String, i32)> = below
         .into_iter()

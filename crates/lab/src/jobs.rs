@@ -168,7 +168,7 @@ mod tests {
     use std::path::Path;
 
     use crate::plan::TimeMode;
-    use crate::{LabOptions, VirtualLab, parse};
+    use crate::{LabOptions, VirtualLab, parse_lab};
 
     /// Sets up a lab of four nodes with two GPUs each, whose rails nothing joins.
     fn rails(routes: &str, job: &str, seed: u64) -> Result<VirtualLab, String> {
@@ -177,7 +177,7 @@ mod tests {
              workload:\n  jobs:\n    - {{name: j, {job}}}\n"
         );
         let plan =
-            parse(&text, "lab.yml", Path::new(""), TimeMode::Virtual).map_err(|all| all.to_string())?;
+            parse_lab(&text, "lab.yml", Path::new(""), TimeMode::Virtual).map_err(|all| all.to_string())?;
         let options = LabOptions {
             seed,
             ..LabOptions::default()

@@ -57,16 +57,16 @@ pub use compare::{
     Way, run as run_compare,
 };
 pub use compare::{NamedFigure, figures_of};
-pub use config::seed_of;
-pub use config::{SwitchSetup, switch_setup};
+pub use config::switch_seed;
+pub use config::{SwitchSetup, resolve_switch_setup};
 pub use exec::exec;
 pub use import::{ImportedLab, import_ns3};
-pub use options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
+pub use options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
 pub use pcap::LabPcap;
 pub use play::RealReport;
 pub use problem::{Problem, Problems};
-pub use registry::{RunningLab, address, running};
-pub use resolve::{load, parse};
+pub use registry::{RunningLab, lab_socket_address, running_labs};
+pub use resolve::{load_lab, parse_lab};
 pub use run::{down, ls, run, up};
 pub use script::{Check, CheckArgs, CheckFormat, Checked, check};
 pub use status::StatusPipe;

@@ -1,4 +1,4 @@
-//! The model hosts of a lab: from the plan to their configuration, and from their counts to flow reports.
+//! Configures the model hosts of a lab and builds flow reports from their results.
 
 use std::net::IpAddr;
 
@@ -14,11 +14,12 @@ use xoff_host::{
 };
 use xoff_telemetry::FlowReport;
 
-/// Queue pairs of sends count from here: far from those of jobs.
-const SEND_QP: u32 = 0x80_0000;
+/// Number of the first queue pair of `send` steps. Queue pairs of jobs have lower numbers.
+const FIRST_SEND_QP: u32 = 0x80_0000;
 
-/// The configuration of the host with index `index` in the plan, on a link of `speed_mbps` to a switch port that has PFC
-/// (`port_has_pfc`) or not.
+/// Returns the configuration of the host with index `index` in the plan.
+///
+/// `speed_mbps` is the speed of its link. `port_has_pfc` states whether PFC is enabled at the switch port.
 pub(super) fn host_config(
     lab: &LabPlan,
     options: &LabOptions,
@@ -34,7 +35,7 @@ pub(super) fn host_config(
     config.gateways = plan
         .gateways
         .iter()
-        .filter_map(|&address| gateway(plan, address))
+        .filter_map(|&address| gateway_config(plan, address))
         .collect();
     config.token = options.seed;
     config.dilate = options.dilate;
@@ -44,7 +45,7 @@ pub(super) fn host_config(
     if let Some(honoured) = plan.nic.pfc_honoured {
         config.nic.pfc_honoured = honoured;
     }
-    // A link has either PFC or 802.3x. A NIC whose PFC the lab file leaves open follows the switch port.
+    // A link uses either PFC or 802.3x. If the lab file does not set `pfc`, the NIC follows the switch port.
     config.nic.pause_honoured = match plan.nic.pfc_honoured {
         Some(honoured) => honoured == 0,
         None => !port_has_pfc,
@@ -53,33 +54,33 @@ pub(super) fn host_config(
         .nic
         .buffer_bytes
         .map(|buffer_bytes| receive_buffer(plan, buffer_bytes, &link));
-    let own = lab
+    let own_flows = lab
         .workload
         .flows
         .iter()
         .enumerate()
         .filter(|(_, flow)| flow.from == index);
-    config.flows = own
+    config.flows = own_flows
         .map(|(id, flow)| FlowConfig {
             waits: lab.script.starts(TargetPlan::Flow(id)),
             ..flow_config(lab, id, flow)
         })
         .collect();
     let sends = (lab.workload.flows.len()..).zip(lab.script.sends());
-    let own = sends.filter(|(_, send)| send.flow.from == index);
+    let own_sends = sends.filter(|(_, send)| send.flow.from == index);
     config
         .flows
-        .extend(own.map(|(id, send)| send_config(lab, id, send)));
+        .extend(own_sends.map(|(id, send)| send_config(lab, id, send)));
     config
 }
 
-/// The flow of a step that sends: SENDs of a frame each, so that all frames are of the same length.
+/// Returns the flow of a `send` step. Each SEND message is one frame, so all frames have the same length.
 fn send_config(plan: &LabPlan, id: usize, send: &SendPlan) -> FlowConfig {
     let ipv6 = send.flow.ip == IpVersion::V6;
     let base = flow_config(plan, id, &send.flow);
     let path_mtu =
         FlowConfig::path_mtu_for(send.flow.frame_len, ipv6, send.tag.is_some()).unwrap_or(base.path_mtu);
-    let own_qp = (SEND_QP + 2 * id as u32) & MASK_24;
+    let own_qp = (FIRST_SEND_QP + 2 * id as u32) & MASK_24;
     FlowConfig {
         operation: FlowOperation::Send,
         ecn: Ecn::from_tos(send.ecn),
@@ -95,7 +96,8 @@ fn send_config(plan: &LabPlan, id: usize, send: &SendPlan) -> FlowConfig {
     }
 }
 
-fn gateway(plan: &HostPlan, address: IpAddr) -> Option<Gateway> {
+/// Returns the gateway of a host with the network that the gateway belongs to.
+fn gateway_config(plan: &HostPlan, address: IpAddr) -> Option<Gateway> {
     let network = match address {
         IpAddr::V4(_) => IpNet::new(plan.ipv4.into(), plan.ipv4_prefix),
         IpAddr::V6(_) => IpNet::new(plan.ipv6.into(), plan.ipv6_prefix),
@@ -104,7 +106,7 @@ fn gateway(plan: &HostPlan, address: IpAddr) -> Option<Gateway> {
     Some(Gateway { network, address })
 }
 
-/// Half of the buffer is the room for what arrives after XOFF.
+/// Returns the receive buffer of a slow receiver. Half of the buffer is headroom for frames after XOFF.
 fn receive_buffer(plan: &HostPlan, buffer_bytes: u32, link: &LinkTiming) -> ReceiveBuffer {
     let mut dscp_to_class = [0; 64];
     dscp_to_class
@@ -125,6 +127,7 @@ fn receive_buffer(plan: &HostPlan, buffer_bytes: u32, link: &LinkTiming) -> Rece
     }
 }
 
+/// Returns the configuration of an open-loop flow.
 fn flow_config(plan: &LabPlan, id: usize, flow: &FlowPlan) -> FlowConfig {
     let to = plan.hosts[flow.to].address(flow.ip);
     let ipv6 = flow.ip == IpVersion::V6;
@@ -135,7 +138,7 @@ fn flow_config(plan: &LabPlan, id: usize, flow: &FlowPlan) -> FlowConfig {
         ecn: if flow.ecn_capable { Ecn::Ect0 } else { Ecn::NotEct },
         message_bytes: flow.message_bytes,
         ttl: flow.ttl,
-        // The plan was checked: every frame length in it has a path MTU.
+        // Frame lengths of a checked plan always have a path MTU.
         path_mtu: FlowConfig::path_mtu_for(flow.frame_len, ipv6, false).unwrap_or(base.path_mtu),
         rate: match flow.rate {
             RatePlan::LinkShare(millionths) => FlowRate::LinkShare(millionths),
@@ -146,25 +149,27 @@ fn flow_config(plan: &LabPlan, id: usize, flow: &FlowPlan) -> FlowConfig {
     }
 }
 
-/// The link address of the way from one host to another, where the lab gave it: that of the gateway, between networks.
+/// Returns the MAC address of the gateway on the path from one host to another, if the lab configures it.
+///
+/// The address is `None` for hosts in the same network and for IPv6.
 pub(super) fn next_hop_mac(plan: &LabPlan, from: usize, to: usize, ip: IpVersion) -> Option<[u8; 6]> {
     let (host, peer) = (&plan.hosts[from], &plan.hosts[to]);
-    let near = IpNet::new(host.ipv4.into(), host.ipv4_prefix)
+    let same_network = IpNet::new(host.ipv4.into(), host.ipv4_prefix)
         .is_ok_and(|net| net.contains(&IpAddr::from(peer.ipv4)));
-    host.gateway_mac.filter(|_| ip == IpVersion::V4 && !near)
+    host.gateway_mac.filter(|_| ip == IpVersion::V4 && !same_network)
 }
 
-/// A report per flow of the plan, in its order.
+/// Returns a report for each flow, in the order of the plan.
 pub(super) fn flow_reports(plan: &LabPlan, results: &[&HostResults]) -> Vec<FlowReport> {
-    let of = |host: usize| {
+    let results_of = |host: usize| {
         results
             .iter()
             .find(|results| results.name == plan.hosts[host].name)
     };
     let report = |(id, flow): (usize, &FlowPlan)| {
         let id = id as u32;
-        let sent = of(flow.from)?.sent.iter().find(|sent| sent.flow == id)?;
-        let received = of(flow.to).and_then(|host| host.received.iter().find(|r| r.flow == id));
+        let sent = results_of(flow.from)?.sent.iter().find(|sent| sent.flow == id)?;
+        let received = results_of(flow.to).and_then(|host| host.received.iter().find(|r| r.flow == id));
         let (src, dst) = (&plan.hosts[flow.from].name, &plan.hosts[flow.to].name);
         Some(flow_report(src, dst, flow.lossless, sent, received))
     };

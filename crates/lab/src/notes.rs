@@ -43,7 +43,7 @@ mod tests {
     use std::path::Path;
 
     use super::super::plan::TimeMode;
-    use super::super::{LabOptions, VirtualLab, parse};
+    use super::super::{LabOptions, VirtualLab, parse_lab};
     use super::*;
 
     fn notes_of(nodes: &str) -> Vec<String> {
@@ -53,7 +53,7 @@ mod tests {
              - {{endpoints: [\"sw2:Ethernet0\", \"h2:eth0\"]}}\n"
         );
         let plan =
-            parse(&text, "x.xoff.yml", Path::new(""), TimeMode::Virtual).expect("the lab file is good");
+            parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::Virtual).expect("the lab file is good");
         let lab = VirtualLab::new(plan, LabOptions::default()).expect("the lab is good");
         lab.notes
     }

@@ -1,4 +1,4 @@
-//! What a command asks of a lab, beside its file.
+//! Arguments and options of the lab commands.
 
 use std::path::PathBuf;
 
@@ -11,51 +11,55 @@ use xoff_ports::Backend;
 use xoff_runtime::workers::{Idle, Options, Pin};
 use xoff_telemetry::allowed_cpus;
 
-/// `xoff lab run`.
+/// Arguments of `xoff lab run`.
 #[derive(Clone, Debug)]
 pub struct LabRunArgs {
     /// The lab file.
     pub file: PathBuf,
-    /// Fields of it that have another value.
+    /// Fields of the lab file that have another value in this run.
     pub chosen: Vec<Chosen>,
-    /// How to run it.
+    /// Options of the run.
     pub options: LabOptions,
-    /// What to record.
+    /// Recordings of the run.
     pub pcap: LabPcap,
 }
 
-/// `xoff lab up`.
+/// Arguments of `xoff lab up`.
 #[derive(Clone, Debug)]
 pub struct LabUpArgs {
     /// The lab file.
     pub file: PathBuf,
-    /// How to run it.
+    /// Options of the run.
     pub options: LabOptions,
-    /// What to record.
+    /// Recordings of the run.
     pub pcap: LabPcap,
 }
 
-/// How a lab is run. Handed to the switch as it is.
+/// Options of a run of a lab. The switch process receives them unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabOptions {
-    /// Where the report goes, as JSON. Becomes absolute before anything is started.
+    /// Path of the JSON report. The path is made absolute before any process starts.
     pub report: Option<PathBuf>,
-    /// Model time runs so many times slower than the wall, at least 1.
+    /// Dilation: the factor by which model time runs slower than wall time, at least 1.
     pub dilate: u32,
-    /// Threads of the driver; `None` leaves it to the lab: see [`LabOptions::driver`].
+    /// Number of worker threads. `None`: see [`LabOptions::driver_options`].
     pub workers: Option<usize>,
-    /// Which thread runs on which core.
+    /// Assignment of threads to cores.
     pub pin: Pin,
-    /// What threads do when there is nothing to do.
+    /// Behaviour of idle worker threads.
     pub idle: Idle,
-    /// Seed of everything random.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// Backend of the ports towards hosts. With taps the switch owns a tap
-    /// per host instead of a veth pair. External devices are always opened as what they are.
+    /// Port backend of the links to hosts.
+    ///
+    /// With `tap`, the switch has a tap device per host instead of a veth pair. External devices have their
+    /// own backend.
     pub backend: Backend,
-    /// Jobs that are not done by then, in nanoseconds of model time from the start of the workload, are not waited for.
+    /// Time limit for jobs in nanoseconds of model time, from the start of the workload. The run ends then even
+    /// if a job is not complete.
     pub until_ns: Option<u64>,
-    /// What is recorded of each switch, by its index in the plan. Files are absolute before anything is started.
+    /// Recordings of each switch, by switch index of the plan. Paths are made absolute before any process
+    /// starts.
     pub pcap: Vec<PcapOptions>,
 }
 
@@ -76,17 +80,19 @@ impl Default for LabOptions {
 }
 
 impl LabOptions {
-    /// Whether hosts hang on taps that the switch makes.
+    /// Returns whether hosts are connected through tap devices of the switch.
     pub fn uses_taps(&self) -> bool {
         self.backend == Backend::Tap
     }
 
-    /// What the driver is told; `other_threads` are those of the hosts. Several switches have a thread each where there is a core
-    /// for it, and share what there is otherwise.
-    pub fn driver(&self, other_threads: usize, switches: usize) -> Options {
+    /// Returns the options of the driver.
+    ///
+    /// `other_threads` is the number of threads of the hosts. By default, each of several switches has a worker
+    /// thread of its own if enough cores are free. Otherwise the switches share the free cores.
+    pub fn driver_options(&self, other_threads: usize, switch_count: usize) -> Options {
         let default = Options::default();
         let free = allowed_cpus().len().saturating_sub(other_threads);
-        let workers = match switches {
+        let workers = match switch_count {
             0 | 1 => default.workers,
             several => free.clamp(1, several),
         };
@@ -101,11 +107,11 @@ impl LabOptions {
     }
 }
 
-/// What a lab is up for.
+/// The command that a lab runs for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Mode {
-    /// `lab run`: the workload, then a result, then the end.
+pub enum LabRunMode {
+    /// `lab run`: the lab runs the workload, writes the report and ends.
     Run,
-    /// `lab up`: until it is asked to stop. The workload is not started.
+    /// `lab up`: the lab runs without the workload until a user stops it.
     Up,
 }

@@ -118,7 +118,7 @@ mod tests {
 
     fn plan() -> LabPlan {
         let text = "name: x\ntopology:\n  nodes:\n    sw1: {kind: switch}\n    h1: {kind: model}\n  links:\n    - {endpoints:                     [\"h1:eth0\", \"sw1:Ethernet4\"]}\n";
-        super::super::parse(text, "x.xoff.yml", Path::new(""), TimeMode::RealTime)
+        super::super::parse_lab(text, "x.xoff.yml", Path::new(""), TimeMode::RealTime)
             .expect("the lab file is good")
     }
 

@@ -1,21 +1,21 @@
-//! What is wrong with a lab file, all of it at once.
+//! Errors of a lab file.
 
 use std::fmt;
 
 use serde_saphyr::Location;
 
-/// One thing that is wrong with a lab file.
+/// One error of a lab file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file.
+    /// Path of the lab file.
     pub file: String,
-    /// Line, from 1; zero where the whole file is meant.
+    /// Line, from 1. 0 if the error concerns the whole file.
     pub line: u64,
     /// Column, from 1.
     pub column: u64,
-    /// What is wrong, with the value.
+    /// The reason, with the invalid value.
     pub what: String,
-    /// What is allowed there, or what to do.
+    /// The allowed values or the action of the user.
     pub fix: String,
 }
 
@@ -33,7 +33,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with a lab file; one line each.
+/// All errors of a lab file. The `Display` format has one line per error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -52,8 +52,15 @@ impl fmt::Display for Problems {
 impl std::error::Error for Problems {}
 
 impl Problems {
-    pub(super) fn push(&mut self, file: &str, at: Location, what: impl Into<String>, fix: impl Into<String>) {
-        let (line, column) = (at.line(), at.column());
+    /// Adds an error at `location` of `file`. `what` is the reason, and `fix` is the advice to the user.
+    pub(super) fn push(
+        &mut self,
+        file: &str,
+        location: Location,
+        what: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        let (line, column) = (location.line(), location.column());
         let problem = Problem {
             file: file.to_owned(),
             line,
@@ -61,7 +68,7 @@ impl Problems {
             what: what.into(),
             fix: fix.into(),
         };
-        // One mistake met twice is still one.
+        // Two checks can find the same error.
         if !self.0.contains(&problem) {
             self.0.push(problem);
         }

@@ -1,4 +1,7 @@
-//! Which labs run: their names are abstract sockets, which the kernel forgets with their last holder.
+//! The registry of running labs.
+//!
+//! Each lab holds a listener on an abstract socket with its name. The kernel removes the name when the last
+//! process of the lab closes the socket.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,30 +14,32 @@ use nix::unistd::geteuid;
 
 use xoff_telemetry::failure::Failure;
 
-const LAB: &str = "xoff.lab.";
-const DEVICE: &str = "xoff.device.";
+/// Prefix of the socket name of a lab.
+const LAB_PREFIX: &str = "xoff.lab.";
+/// Prefix of the socket name of a claimed device.
+const DEVICE_PREFIX: &str = "xoff.device.";
 
 /// A lab that runs in this network namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunningLab {
-    /// Its name.
+    /// Name of the lab.
     pub name: String,
-    /// The user who started it.
+    /// ID of the user who started the lab.
     pub uid: u32,
 }
 
-/// The address at which a lab of user `uid` answers.
+/// Returns the address of the listening socket of a lab of user `uid`.
 ///
 /// # Errors
-/// Where the name is too long for a socket's.
-pub fn address(uid: u32, lab: &str) -> io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("{LAB}{uid}.{lab}"))
+/// Returns an error if the name is too long for a socket address.
+pub fn lab_socket_address(uid: u32, lab: &str) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("{LAB_PREFIX}{uid}.{lab}"))
 }
 
-/// Claims the name of a lab. Whoever holds the listener, holds the name.
-pub(super) fn claim(lab: &str) -> Result<UnixListener, Failure> {
+/// Claims the name of a lab. The name is in use as long as the returned listener exists.
+pub(super) fn claim_lab_name(lab: &str) -> Result<UnixListener, Failure> {
     let uid = geteuid().as_raw();
-    match address(uid, lab).and_then(|address| UnixListener::bind_addr(&address)) {
+    match lab_socket_address(uid, lab).and_then(|address| UnixListener::bind_addr(&address)) {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(Failure::environment(format!(
             "a lab called \"{lab}\" is running already"
@@ -48,10 +53,11 @@ pub(super) fn claim(lab: &str) -> Result<UnixListener, Failure> {
     }
 }
 
-/// Claims a device of this machine, so that no two labs borrow it and the second gives back what the first
-/// had made of it.
+/// Claims a network device of this machine, so that only one lab uses the device.
+///
+/// A second lab would save the changed settings of the first lab and restore them at its end.
 pub(super) fn claim_device(device: &str) -> Result<UnixListener, Failure> {
-    let name = format!("{DEVICE}{device}");
+    let name = format!("{DEVICE_PREFIX}{device}");
     match SocketAddr::from_abstract_name(name).and_then(|address| UnixListener::bind_addr(&address)) {
         Ok(listener) => Ok(listener),
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(Failure::environment(format!(
@@ -62,20 +68,20 @@ pub(super) fn claim_device(device: &str) -> Result<UnixListener, Failure> {
     }
 }
 
-/// The labs that run in this network namespace, of all users, by name.
+/// Returns the running labs of all users in this network namespace, sorted by name.
 ///
 /// # Errors
-/// Where `/proc` is not mounted.
-pub fn running() -> io::Result<Vec<RunningLab>> {
+/// Returns an error if `/proc` is not mounted.
+pub fn running_labs() -> io::Result<Vec<RunningLab>> {
     let table = fs::read_to_string("/proc/net/unix")?;
     let labs: BTreeSet<RunningLab> = table.lines().filter_map(parse_line).collect();
     Ok(labs.into_iter().collect())
 }
 
-/// The lab of this name that the user may reach: one's own before those of others, which are root's alone.
-pub(super) fn find(name: &str) -> Result<RunningLab, Failure> {
+/// Returns the running lab with a name. Only root can find the labs of other users.
+pub(super) fn find_lab(name: &str) -> Result<RunningLab, Failure> {
     let own = geteuid().as_raw();
-    let labs = running().map_err(unreadable)?;
+    let labs = running_labs().map_err(unreadable_registry)?;
     let of_name = |lab: &&RunningLab| lab.name == name && (lab.uid == own || own == 0);
     let found = labs.iter().filter(of_name).min_by_key(|lab| lab.uid != own);
     found.cloned().ok_or_else(|| {
@@ -92,23 +98,23 @@ pub(super) fn find(name: &str) -> Result<RunningLab, Failure> {
     })
 }
 
-/// Nobody can tell which labs run.
-pub(super) fn unreadable(error: io::Error) -> Failure {
-    Failure::environment("cannot tell which labs run")
+/// Returns the failure of a read of the registry.
+pub(super) fn unreadable_registry(error: io::Error) -> Failure {
+    Failure::environment("cannot list the running labs")
         .at("/proc/net/unix")
         .because(error)
 }
 
-/// A line of `/proc/net/unix`: number, references, protocol, flags, type, state, inode, name.
+/// Parses a line of `/proc/net/unix`: number, references, protocol, flags, type, state, inode, name.
 fn parse_line(line: &str) -> Option<RunningLab> {
-    /// `__SO_ACCEPTCON`: a connection carries the name of its listener too.
+    /// The flag `__SO_ACCEPTCON`. Connections have the name of their listener but not this flag.
     const LISTENING: &str = "00010000";
     let mut fields = line.split_whitespace();
     let listening = fields.nth(3)? == LISTENING;
     let (uid, name) = fields
         .nth(3)?
         .strip_prefix('@')?
-        .strip_prefix(LAB)?
+        .strip_prefix(LAB_PREFIX)?
         .split_once('.')?;
     listening.then(|| {
         Some(RunningLab {
@@ -118,15 +124,16 @@ fn parse_line(line: &str) -> Option<RunningLab> {
     })?
 }
 
-/// The process that answers for a lab: its launcher.
+/// Returns the process ID of the launcher of a lab.
 ///
 /// # Errors
-/// A name that someone else than its user holds: such a process is not to be trusted, nor to be killed.
-pub(super) fn launcher(lab: &RunningLab) -> Result<i32, Failure> {
+/// Returns an error if the lab does not answer or if a process of another user holds the name. Such a process
+/// must not be trusted or killed.
+pub(super) fn find_launcher_pid(lab: &RunningLab) -> Result<i32, Failure> {
     let failure = |why: &dyn std::fmt::Display| {
         Failure::environment(format!("cannot reach the lab \"{}\"", lab.name)).because(why)
     };
-    let address = address(lab.uid, &lab.name).map_err(|error| failure(&error))?;
+    let address = lab_socket_address(lab.uid, &lab.name).map_err(|error| failure(&error))?;
     let stream = UnixStream::connect_addr(&address).map_err(|error| failure(&error))?;
     let peer = getsockopt(&stream, PeerCredentials).map_err(|errno| failure(&errno))?;
     if peer.uid() != lab.uid || peer.pid() <= 0 {
@@ -146,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_listeners_with_our_names_are_labs() {
+    fn only_listening_sockets_with_the_lab_prefix_are_labs() {
         let lab = |name: &str, uid| {
             Some(RunningLab {
                 name: name.into(),

@@ -1,4 +1,4 @@
-//! A warning before a run: switches that let packets of a flow overtake each other, and hosts that cannot bear it.
+//! Warnings about load-balancing schemes that reorder packets of transports without reordering support.
 
 use xoff_dataplane::config::{SchemeConfig, SchemeKind, SwitchConfig};
 use xoff_units::Picos;
@@ -6,25 +6,26 @@ use xoff_units::Picos;
 use super::plan::{FarEnd, LabPlan};
 use xoff_rdma::Recovery;
 
-/// Names of switches in a message before it says "and more".
-const NAMED: usize = 3;
-/// The longest frame of a link on the wire, in bits: MTU 9216, headers, FCS, preamble and gap.
-const FRAME_BITS: u64 = 8 * (9_216 + 18 + 4 + 20);
+/// Largest number of switch names in a warning.
+const NAMED_SWITCHES_MAX: usize = 3;
+/// Length of the longest frame in bits: MTU 9216, headers, FCS, preamble and gap.
+const LONGEST_FRAME_BITS: u64 = 8 * (9_216 + 18 + 4 + 20);
 
-/// One line for each scheme that reorders, if packets of queue pairs that begin again at the first gap meet it. `switches` are in the
-/// order of the plan.
-pub(super) fn warnings(plan: &LabPlan, switches: &[&SwitchConfig]) -> Vec<String> {
-    let Some((transport, recovery)) = intolerant(plan) else {
+/// Returns a warning for each scheme that can reorder packets, if a job uses go-back-N or go-back-zero.
+///
+/// `switches` are in the order of the plan.
+pub(super) fn reordering_warnings(plan: &LabPlan, switches: &[&SwitchConfig]) -> Vec<String> {
+    let Some((transport, recovery)) = find_intolerant_transport(plan) else {
         return Vec::new();
     };
-    let spread = spread(plan);
+    let delay_difference = path_delay_difference(plan);
     let mut schemes: Vec<(&SchemeConfig, Vec<&str>)> = Vec::new();
-    for switch in switches.iter().filter(|switch| chooses(switch)) {
+    for switch in switches.iter().filter(|switch| has_several_paths(switch)) {
         for scheme in switch
             .balancing
             .schemes
             .iter()
-            .filter(|scheme| reorders(scheme, spread))
+            .filter(|scheme| can_reorder(scheme, delay_difference))
         {
             match schemes.iter_mut().find(|(other, _)| *other == scheme) {
                 Some((_, names)) => names.push(&switch.name),
@@ -39,15 +40,15 @@ pub(super) fn warnings(plan: &LabPlan, switches: &[&SwitchConfig]) -> Vec<String
                 "the load-balancing scheme {} of {} {}, and hosts of transport \"{transport}\" recover by {recovery}, which sends all \
                  behind a gap again: give it `out_of_order: true`, or `recovery: selective-repeat`",
                 scheme.name,
-                listed(names),
-                how(scheme, spread)
+                join_names(names),
+                describe_reordering(scheme, delay_difference)
             )
         })
         .collect()
 }
 
-/// The first transport in use whose hosts begin again at a gap, and what that is called.
-fn intolerant(plan: &LabPlan) -> Option<(&str, &'static str)> {
+/// Returns the first transport of a job that cannot handle reordered packets, and its loss recovery.
+fn find_intolerant_transport(plan: &LabPlan) -> Option<(&str, &'static str)> {
     plan.workload.jobs.jobs.iter().find_map(|job| {
         let transport = plan.transports.get(job.transport)?;
         let recovery = match transport.qp.recovery {
@@ -55,57 +56,62 @@ fn intolerant(plan: &LabPlan) -> Option<(&str, &'static str)> {
             Recovery::GoBackZero => "go-back-zero",
             Recovery::SelectiveRepeat => return None,
         };
-        let tolerant = transport.qp.out_of_order.is_some();
-        (!tolerant).then_some((transport.name.as_str(), recovery))
+        let is_tolerant = transport.qp.out_of_order.is_some();
+        (!is_tolerant).then_some((transport.name.as_str(), recovery))
     })
 }
 
-/// Whether a switch has anything to choose.
-fn chooses(switch: &SwitchConfig) -> bool {
+/// Returns whether a switch has an ECMP group or a LAG with several members.
+fn has_several_paths(switch: &SwitchConfig) -> bool {
     !switch.routing.fib.groups().is_empty() || switch.lags.iter().any(|lag| lag.members.len() > 1)
 }
 
-fn reorders(scheme: &SchemeConfig, spread: Picos) -> bool {
+/// Returns whether a scheme can reorder the packets of a flow.
+fn can_reorder(scheme: &SchemeConfig, delay_difference: Picos) -> bool {
     match scheme.kind {
         SchemeKind::PerPacket { .. } | SchemeKind::RoundRobin | SchemeKind::Drill { .. } => true,
-        SchemeKind::Flowlet { idle, .. } => idle < spread,
+        SchemeKind::Flowlet { idle, .. } => idle < delay_difference,
         SchemeKind::Hash | SchemeKind::Fixed { .. } | SchemeKind::Cluster { .. } | SchemeKind::Custom(_) => {
             false
         }
     }
 }
 
-fn how(scheme: &SchemeConfig, spread: Picos) -> String {
+/// Describes the reason for reordered packets, as a part of a warning.
+fn describe_reordering(scheme: &SchemeConfig, delay_difference: Picos) -> String {
     match scheme.kind {
         SchemeKind::Flowlet { idle, .. } => format!(
             "lets a flow change its path after {} ns, while paths differ by up to {} ns even with empty queues",
             idle.as_nanos(),
-            spread.as_nanos()
+            delay_difference.as_nanos()
         ),
         _ => "sends packets of one flow over several paths".to_owned(),
     }
 }
 
-/// By how much two paths between switches may differ with empty queues: the delays of two links, and a frame that was first.
-fn spread(plan: &LabPlan) -> Picos {
-    let between = || {
+/// Returns the largest delay difference between two paths with empty queues.
+///
+/// The difference consists of the delays of two links and the serialization time of one frame.
+fn path_delay_difference(plan: &LabPlan) -> Picos {
+    let switch_links = || {
         plan.links
             .iter()
             .filter(|link| matches!(link.far, FarEnd::Switch { .. }))
     };
-    let longest = between().map(|link| link.delay_ns).max().unwrap_or(0);
-    let shortest = between().map(|link| link.delay_ns).min().unwrap_or(0);
-    let slowest_mbps = between()
+    let longest_delay_ns = switch_links().map(|link| link.delay_ns).max().unwrap_or(0);
+    let shortest_delay_ns = switch_links().map(|link| link.delay_ns).min().unwrap_or(0);
+    let slowest_mbps = switch_links()
         .filter_map(|link| link.speed_mbps)
         .min()
         .unwrap_or(1_000);
-    let frame = Picos::from_nanos(FRAME_BITS * 1_000 / u64::from(slowest_mbps.max(1)));
-    frame.saturating_add(Picos::from_nanos(2 * (longest - shortest)))
+    let frame = Picos::from_nanos(LONGEST_FRAME_BITS * 1_000 / u64::from(slowest_mbps.max(1)));
+    frame.saturating_add(Picos::from_nanos(2 * (longest_delay_ns - shortest_delay_ns)))
 }
 
-fn listed(names: &[&str]) -> String {
-    let named = names[..names.len().min(NAMED)].join(", ");
-    match names.len().saturating_sub(NAMED) {
+/// Joins switch names for a warning. Names beyond [`NAMED_SWITCHES_MAX`] are counted, not listed.
+fn join_names(names: &[&str]) -> String {
+    let named = names[..names.len().min(NAMED_SWITCHES_MAX)].join(", ");
+    match names.len().saturating_sub(NAMED_SWITCHES_MAX) {
         0 => named,
         more => format!("{named} and {more} more"),
     }
@@ -116,10 +122,10 @@ mod tests {
     use std::path::Path;
 
     use super::super::plan::TimeMode;
-    use super::super::resolve::parse;
+    use super::super::resolve::parse_lab;
     use super::super::{LabOptions, VirtualLab};
 
-    fn warnings(scheme: &str, transport: &str) -> Vec<String> {
+    fn lab_warnings(scheme: &str, transport: &str) -> Vec<String> {
         let text = format!(
             "name: x
 topology:
@@ -133,16 +139,16 @@ workload:
     - {{name: a, kind: permutation, hosts: all, bytes: 1K}}
 "
         );
-        let plan = parse(&text, "x.yml", Path::new(""), TimeMode::Virtual)
+        let plan = parse_lab(&text, "x.yml", Path::new(""), TimeMode::Virtual)
             .unwrap_or_else(|problems| panic!("{problems}"));
         let lab = VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
         lab.warnings()
     }
 
     #[test]
-    fn schemes_that_reorder_meet_hosts_that_begin_again() {
+    fn reordering_schemes_cause_warnings_for_go_back_transports() {
         assert_eq!(
-            warnings("round-robin", "recovery: go-back-n"),
+            lab_warnings("round-robin", "recovery: go-back-n"),
             [
                 "the load-balancing scheme round-robin of leaf1, leaf2 sends packets of one flow over several paths, and hosts of \
               transport \"default\" recover by go-back-N, which sends all behind a gap again: give it `out_of_order: true`, or \
@@ -150,9 +156,13 @@ workload:
             ]
         );
         for scheme in ["per-packet", "random", "drill", "hasty"] {
-            assert_eq!(warnings(scheme, "recovery: go-back-zero").len(), 1, "{scheme}");
+            assert_eq!(
+                lab_warnings(scheme, "recovery: go-back-zero").len(),
+                1,
+                "{scheme}"
+            );
         }
-        let hasty = &warnings("hasty", "mtu: 1024")[0];
+        let hasty = &lab_warnings("hasty", "mtu: 1024")[0];
         assert!(
             hasty.contains("after 0 ns, while paths differ by up to 740 ns"),
             "{hasty}"
@@ -160,13 +170,13 @@ workload:
         for scheme in [
             "ecmp", "ecmp-qp", "flowlet", "letflow", "fixed", "cluster", "conga",
         ] {
-            assert_eq!(warnings(scheme, "recovery: go-back-n"), [""; 0], "{scheme}");
+            assert_eq!(lab_warnings(scheme, "recovery: go-back-n"), [""; 0], "{scheme}");
         }
         for transport in [
             "recovery: selective-repeat",
             "recovery: go-back-n, out_of_order: true",
         ] {
-            assert_eq!(warnings("round-robin", transport), [""; 0], "{transport}");
+            assert_eq!(lab_warnings("round-robin", transport), [""; 0], "{transport}");
         }
     }
 }

@@ -1,10 +1,13 @@
-//! From a lab file to a plan: names resolved, defaults filled in, everything wrong told at once.
+//! Converts a lab file into a [`LabPlan`].
+//!
+//! The resolver looks up names, applies defaults and checks ranges. All errors of a file are collected and
+//! returned together.
 
 mod balancing;
-mod hosts;
+mod host_patterns;
 mod jobs;
-mod kinds;
 mod links;
+mod node_kinds;
 mod nodes;
 mod routing;
 mod script;
@@ -24,20 +27,21 @@ use super::problem::Problems;
 
 pub(super) use nodes::HOSTS_MAX;
 
-/// Longest name of a lab or node: it becomes part of a socket's name, of which there are 107 bytes.
+/// Longest name of a lab or node in bytes. The name is part of a socket address, which has at most 107 bytes.
 const NAME_MAX: usize = 48;
-/// Most names that a message lists.
-const NAMES_LISTED: usize = 16;
+/// Largest number of names that a message lists.
+const LISTED_NAMES_MAX: usize = 16;
 
-/// Reads a lab file, and the configurations that it names, and checks all of it. What virtual time alone can do is
-/// an error in real time, and the reverse.
+/// Reads and checks a lab file and the switch configurations that it names.
+///
+/// `time` is the mode of the run. A field that works only in the other mode is an error.
 ///
 /// # Errors
-/// Everything that is wrong with it, each with file, line, what is allowed and what to do.
-pub fn load(path: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
+/// Returns all errors of the file. Each error has a file, a line, the reason and the allowed values.
+pub fn load_lab(path: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
     let file = path.display().to_string();
     match fs::read_to_string(path) {
-        Ok(text) => parse(&text, &file, path.parent().unwrap_or(Path::new("")), time),
+        Ok(text) => parse_lab(&text, &file, path.parent().unwrap_or(Path::new("")), time),
         Err(error) => {
             let mut problems = Problems::default();
             let fix = "give the path of a lab file, such as testbeds/incast.xoff.yml";
@@ -52,12 +56,14 @@ pub fn load(path: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
     }
 }
 
-/// Checks the text of a lab file. `file` is its name for messages; paths in it are relative to `folder`.
+/// Parses and checks the text of a lab file.
+///
+/// `file` is the name of the file in messages. Paths in the text are relative to `folder`.
 ///
 /// # Errors
-/// As [`load`].
-pub fn parse(text: &str, file: &str, folder: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
-    let mut resolver = Resolver {
+/// Returns the same errors as [`load_lab`].
+pub fn parse_lab(text: &str, file: &str, folder: &Path, time: TimeMode) -> Result<LabPlan, Problems> {
+    let mut resolver = LabResolver {
         file,
         folder,
         time,
@@ -67,75 +73,81 @@ pub fn parse(text: &str, file: &str, folder: &Path, time: TimeMode) -> Result<La
         models: Vec::new(),
         switches: Vec::new(),
         nodes: HashMap::new(),
-        island: None,
+        component_of_host: None,
     };
     let lab: LabFile = match from_yaml(text) {
         Ok(lab) => lab,
         Err(error) => {
-            let at = error.location().unwrap_or(Location::UNKNOWN);
-            let what = plain(&error.without_snippet().to_string());
-            resolver.problems.push(file, at, what, "");
+            let location = error.location().unwrap_or(Location::UNKNOWN);
+            let what = strip_location(&error.without_snippet().to_string());
+            resolver.problems.push(file, location, what, "");
             return Err(resolver.problems);
         }
     };
-    match resolver.lab(&lab) {
+    match resolver.resolve_lab(&lab) {
         Some(plan) if resolver.problems.0.is_empty() => Ok(plan),
         _ => Err(resolver.problems),
     }
 }
 
-/// The parser's message without its own place, which is ours to print.
-fn plain(message: &str) -> String {
+/// Removes the line and column from a message of the YAML parser. [`Problems`] prints them in its own format.
+fn strip_location(message: &str) -> String {
     let line = message.lines().next().unwrap_or_default();
     match line.rfind(" at line ").or(line.rfind(" (line ")) {
-        Some(at) => line[..at].to_owned(),
+        Some(location) => line[..location].to_owned(),
         None => line.to_owned(),
     }
 }
 
-struct Resolver<'a> {
+/// The state of one conversion of a lab file.
+struct LabResolver<'a> {
     file: &'a str,
     folder: &'a Path,
     time: TimeMode,
     problems: Problems,
-    /// What the lab says and does not do.
+    /// Remarks about fields of the lab file that have no effect.
     notes: Vec<String>,
-    /// Names of nodes, by their index in the plan.
+    /// Names of the hosts, by host index of the plan.
     hosts: Vec<String>,
+    /// Names of the switches, by switch index of the plan.
     switches: Vec<String>,
-    /// Names of those hosts that send and receive flows.
+    /// Names of the model hosts, which send and receive flows.
     models: Vec<String>,
-    /// What a name of a node means.
+    /// Index of each node, by name.
     nodes: HashMap<String, NodeIndex>,
-    /// Where routes are made, the part of the topology that each host is in: hosts of different ones cannot talk.
-    island: Option<Vec<usize>>,
+    /// The connected component of each host, if the lab has computed routes. No path leads from one component
+    /// to another.
+    component_of_host: Option<Vec<usize>>,
 }
 
-/// A node, by its place in the plan.
+/// The index of a switch or host in the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NodeIndex {
     Switch(usize),
     Host(usize),
 }
 
-impl Resolver<'_> {
-    fn wrong(&mut self, at: Location, what: impl Into<String>, fix: impl Into<String>) {
-        self.problems.push(self.file, at, what, fix);
+impl LabResolver<'_> {
+    /// Adds an error at `location`. `what` is the reason, and `fix` is the advice to the user.
+    fn report_problem(&mut self, location: Location, what: impl Into<String>, fix: impl Into<String>) {
+        self.problems.push(self.file, location, what, fix);
     }
 
-    /// A quantity in a field, or its default.
-    fn quantity<T>(
+    /// Returns the value that `parse` reads from a field, or `default` if the field is missing or invalid.
+    ///
+    /// An invalid text is reported together with `allowed`, a description of the valid texts.
+    fn parse_quantity<T>(
         &mut self,
         text: Option<&Spanned<String>>,
         default: T,
-        read: fn(&str) -> Option<T>,
+        parse: fn(&str) -> Option<T>,
         allowed: &str,
     ) -> T {
         let Some(text) = text else { return default };
-        match read(&text.value) {
+        match parse(&text.value) {
             Some(value) => value,
             None => {
-                self.wrong(
+                self.report_problem(
                     text.referenced,
                     format!("\"{}\" is not allowed here", text.value),
                     format!("write {allowed}"),
@@ -145,8 +157,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// A number in a field, or its default.
-    fn number<T: Copy + PartialOrd + std::fmt::Display>(
+    /// Returns the number of a field, or `default` if the field is missing. Reports a number outside `range`.
+    fn number_in_range<T: Copy + PartialOrd + std::fmt::Display>(
         &mut self,
         value: Option<&Spanned<T>>,
         default: T,
@@ -155,13 +167,14 @@ impl Resolver<'_> {
         let Some(value) = value else { return default };
         if !range.contains(&value.value) {
             let fix = format!("write a number from {} to {}", range.start(), range.end());
-            self.wrong(value.referenced, format!("{} is out of range", value.value), fix);
+            self.report_problem(value.referenced, format!("{} is out of range", value.value), fix);
             return default;
         }
         value.value
     }
 
-    fn name(&mut self, name: &Spanned<String>, of: &str) {
+    /// Reports a name with characters that a lab, node, link, job or flow (`object`) must not have.
+    fn check_name(&mut self, name: &Spanned<String>, object: &str) {
         let text = &name.value;
         let well_formed = text.starts_with(|c: char| c.is_ascii_alphanumeric())
             && text.len() <= NAME_MAX
@@ -171,42 +184,45 @@ impl Resolver<'_> {
         if !well_formed {
             let fix =
                 format!("use 1 to {NAME_MAX} letters, digits, '-' and '_', the first a letter or digit");
-            self.wrong(
+            self.report_problem(
                 name.referenced,
-                format!("\"{text}\" cannot be the name of a {of}"),
+                format!("\"{text}\" cannot be the name of a {object}"),
                 fix,
             );
         }
     }
 
-    fn source(&self, at: Location) -> String {
-        format!("{}:{}", self.file, at.line())
+    /// Formats a location as `file:line`, for sources in the plan.
+    fn file_and_line(&self, location: Location) -> String {
+        format!("{}:{}", self.file, location.line())
     }
 
-    fn path(&self, path: &str) -> PathBuf {
+    /// Returns a path of the lab file, relative to the folder of the lab file.
+    fn resolve_path(&self, path: &str) -> PathBuf {
         self.folder.join(path)
     }
 
-    fn lab(&mut self, lab: &LabFile) -> Option<LabPlan> {
-        self.name(&lab.name, "lab");
-        let topology = self.topology(&lab.topology)?;
-        let (mut switches, mut hosts) = self.nodes(&topology.nodes);
-        let links = self.links(&topology.links);
-        self.one_link_each(&topology, &mut hosts);
-        self.balancing(lab.topology.defaults.as_ref(), &topology.nodes, &mut switches);
+    /// Resolves all sections of a lab file. `None` if the topology template is invalid.
+    fn resolve_lab(&mut self, lab: &LabFile) -> Option<LabPlan> {
+        self.check_name(&lab.name, "lab");
+        let topology = self.merge_template(&lab.topology)?;
+        let (mut switches, mut hosts) = self.resolve_nodes(&topology.nodes);
+        let links = self.resolve_links(&topology.links);
+        self.assign_host_links(&topology, &mut hosts);
+        self.apply_load_balancing(lab.topology.defaults.as_ref(), &topology.nodes, &mut switches);
         if let Some(overrides) = &topology.routes {
-            self.routes(overrides, &topology.nodes, &mut switches, &mut hosts, &links);
+            self.resolve_routes(overrides, &topology.nodes, &mut switches, &mut hosts, &links);
         }
-        self.unique_addresses(&hosts, &topology.nodes);
-        let transports = self.transports(&lab.transports);
-        let workload = self.workload(lab.workload.as_ref(), &links, &transports);
+        self.check_unique_addresses(&hosts, &topology.nodes);
+        let transports = self.resolve_transports(&lab.transports);
+        let workload = self.resolve_workload(lab.workload.as_ref(), &links, &transports);
         let mut plan = LabPlan {
             name: lab.name.value.clone(),
             switches,
             hosts,
             links,
             transports,
-            announce: self.announce(lab.load_balancing.as_ref()),
+            announce: self.announces_queue_pairs(lab.load_balancing.as_ref()),
             workload,
             script: ScriptPlan::default(),
             notes: Vec::new(),
@@ -216,27 +232,27 @@ impl Resolver<'_> {
         Some(plan)
     }
 
-    /// Says that something needs virtual time, unless it is virtual.
-    fn only_virtual(&mut self, at: Location, what: impl Into<String>) {
+    /// Reports a feature that works in virtual time only, if the run is in real time.
+    fn require_virtual_time(&mut self, location: Location, what: impl Into<String>) {
         if self.time == TimeMode::RealTime {
-            self.wrong(at, what, "that is for virtual time: add --virtual");
+            self.report_problem(location, what, "this needs virtual time: add --virtual");
         }
     }
 
-    /// The rule of `net`, told with the place in the file.
-    fn device_name(&mut self, name: &str, at: Location) {
+    /// Reports a name that the kernel does not accept as the name of a network device.
+    fn check_device_name(&mut self, name: &str, location: Location) {
         if let Err(error) = xoff_ports::net::check_name(name) {
-            self.wrong(at, error.to_string(), "");
+            self.report_problem(location, error.to_string(), "");
         }
     }
 }
 
-/// Names for a message, not too many of them.
-fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+/// Joins names for a message. Names beyond [`LISTED_NAMES_MAX`] are counted, not listed.
+fn join_names<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     let names: Vec<&str> = names.into_iter().map(String::as_str).collect();
-    match names.len().checked_sub(NAMES_LISTED) {
+    match names.len().checked_sub(LISTED_NAMES_MAX) {
         None | Some(0) => names.join(", "),
-        Some(more) => format!("{} and {more} more", names[..NAMES_LISTED].join(", ")),
+        Some(more) => format!("{} and {more} more", names[..LISTED_NAMES_MAX].join(", ")),
     }
 }
 

@@ -1,12 +1,15 @@
-//! Routes that need no protocol: shortest paths over the lab's own topology, written as SONiC's tables.
+//! Computes the routes of a lab from its topology and writes them as SONiC tables. No routing protocol runs.
 //!
-//! Every switch becomes a router. Each link between switches is a /31 of 172.16.0.0/12, in the order of the links, the
-//! lower address at its first end. Each switch with hosts has a block of 10.0.0.0/8, and of that each of its hosts a
-//! /31, so other switches need one route for all of them. A switch far from a destination has a route via every
-//! neighbour that is one hop nearer: equal-cost paths. Neighbours are told in `NEIGH`, and hosts their gateway's
-//! hardware address, so that nothing has to be asked for.
+//! Every switch becomes a router. Each link between switches has a /31 network of 172.16.0.0/12, in the order
+//! of the links. The first end of the link has the lower address. Each switch with hosts has a block of
+//! 10.0.0.0/8. Each host of the switch has a /31 network of this block, so other switches need one route for
+//! all hosts of the switch.
 //!
-//! What comes out is a layer of configuration under the switch's own ones, which may change any of it.
+//! A switch has a route to a destination through every neighbour that is one hop nearer to it. These next hops
+//! form an ECMP group. Static neighbour entries in `NEIGH` and the MAC addresses of the gateways make ARP
+//! unnecessary.
+//!
+//! The result is a configuration layer below the layers of the switch, which can change every field of it.
 
 mod addresses;
 mod tables;
@@ -19,95 +22,97 @@ use ipnet::Ipv4Net;
 
 use super::plan::{FarEnd, HostPlan, LinkPlan, SwitchPlan};
 
-pub(super) use addresses::{Overlap, told};
-pub(super) use tables::MADE;
+pub(super) use addresses::{AddressConflict, ipv4_gateway};
+pub(super) use tables::COMPUTED_ROUTES;
 
-/// Hops of a switch that a destination cannot be reached from.
+/// Hop count of a switch without a path to the destination.
 const UNREACHABLE: u32 = u32::MAX;
 
-/// A link to another switch, as seen from one of its ends.
+/// A link to another switch, seen from one end.
 #[derive(Clone, Debug)]
-struct Edge {
-    /// Name of the own port.
+struct SwitchLink {
+    /// Name of the port at this end.
     port: String,
-    /// The other switch.
-    to: usize,
-    /// The own address on the link, and the other end's.
-    own: Ipv4Addr,
-    peer: Ipv4Addr,
+    /// Index of the switch at the other end.
+    peer_switch: usize,
+    /// Address of this end.
+    own_address: Ipv4Addr,
+    /// Address of the other end.
+    peer_address: Ipv4Addr,
 }
 
-/// A host, as seen from its switch.
+/// A switch port with a host.
 #[derive(Clone, Debug)]
-struct Access {
+struct HostPort {
     /// Name of the port.
     port: String,
+    /// Index of the host.
     host: usize,
 }
 
-/// A switch and all that is connected to it.
+/// A switch with its links.
 #[derive(Clone, Debug, Default)]
-struct Router {
-    edges: Vec<Edge>,
-    hosts: Vec<Access>,
-    /// Largest packet of each port with a link, bytes.
+struct RouterNode {
+    switch_links: Vec<SwitchLink>,
+    host_ports: Vec<HostPort>,
+    /// MTU of each port with a link, in bytes.
     mtus: Vec<(String, u32)>,
 }
 
-/// Who is connected to whom.
+/// The switches of a lab and the links between them.
 #[derive(Clone, Debug)]
-pub(super) struct Graph {
-    routers: Vec<Router>,
+pub(super) struct SwitchGraph {
+    routers: Vec<RouterNode>,
 }
 
-/// A route that replaces what shortest paths would give.
+/// A route that replaces the computed route to a prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Override {
-    /// The switch that has it.
+pub(super) struct RouteOverridePlan {
+    /// Index of the switch that has the route.
     pub(super) switch: usize,
-    /// Its destinations.
+    /// The destination prefix.
     pub(super) prefix: Ipv4Net,
-    /// Its next hops; none: what goes there is dropped.
+    /// The next hops. Without a next hop the switch drops packets to the prefix.
     pub(super) next_hops: Vec<Ipv4Addr>,
 }
 
-impl Graph {
-    /// The graph of so many switches; `None` if there are more links between switches than addresses for them.
-    pub(super) fn new(switches: usize, links: &[LinkPlan]) -> Option<Graph> {
-        let mut routers = vec![Router::default(); switches];
-        let mut between = 0;
+impl SwitchGraph {
+    /// Builds the graph of a lab. `None` if 172.16.0.0/12 has too few addresses for the links between switches.
+    pub(super) fn new(switch_count: usize, links: &[LinkPlan]) -> Option<SwitchGraph> {
+        let mut routers = vec![RouterNode::default(); switch_count];
+        let mut switch_links = 0;
         for link in links {
             let (a, port) = (link.switch, &link.port);
             routers[a].mtus.push((port.clone(), link.mtu));
             match &link.far {
-                FarEnd::Host(host) => routers[a].hosts.push(Access {
+                FarEnd::Host(host) => routers[a].host_ports.push(HostPort {
                     port: port.clone(),
                     host: *host,
                 }),
                 FarEnd::Switch { switch: b, port: far } => {
-                    let (own, peer) = addresses::of_link(between)?;
-                    between += 1;
+                    let (own, peer) = addresses::switch_link_addresses(switch_links)?;
+                    switch_links += 1;
                     routers[*b].mtus.push((far.clone(), link.mtu));
-                    routers[a].edges.push(Edge {
+                    routers[a].switch_links.push(SwitchLink {
                         port: port.clone(),
-                        to: *b,
-                        own,
-                        peer,
+                        peer_switch: *b,
+                        own_address: own,
+                        peer_address: peer,
                     });
-                    routers[*b].edges.push(Edge {
+                    routers[*b].switch_links.push(SwitchLink {
                         port: far.clone(),
-                        to: a,
-                        own: peer,
-                        peer: own,
+                        peer_switch: a,
+                        own_address: peer,
+                        peer_address: own,
                     });
                 }
                 FarEnd::External(_) => {}
             }
         }
-        Some(Graph { routers })
+        Some(SwitchGraph { routers })
     }
 
-    /// Hops from every switch to one of them.
+    /// Returns the number of hops from every switch to `destination`.
     fn hops_to(&self, destination: usize) -> Vec<u32> {
         let mut hops = vec![UNREACHABLE; self.routers.len()];
         let mut reached = Vec::with_capacity(self.routers.len());
@@ -116,46 +121,50 @@ impl Graph {
         let mut next = 0;
         while let Some(&from) = reached.get(next) {
             next += 1;
-            for edge in &self.routers[from].edges {
-                if hops[edge.to] == UNREACHABLE {
-                    hops[edge.to] = hops[from] + 1;
-                    reached.push(edge.to);
+            for link in &self.routers[from].switch_links {
+                if hops[link.peer_switch] == UNREACHABLE {
+                    hops[link.peer_switch] = hops[from] + 1;
+                    reached.push(link.peer_switch);
                 }
             }
         }
         hops
     }
 
-    /// The addresses of those neighbours of a switch that are one hop nearer to where `hops` leads.
-    fn nearer(&self, switch: usize, hops: &[u32]) -> Vec<Ipv4Addr> {
-        let here = hops[switch];
-        let edges = self.routers[switch].edges.iter();
-        let nearer = edges.filter(|edge| here != UNREACHABLE && hops[edge.to] < here);
-        nearer.map(|edge| edge.peer).collect()
+    /// Returns the addresses of the neighbours of a switch that have fewer hops to the destination of `hops`.
+    fn next_hops_towards(&self, switch: usize, hops: &[u32]) -> Vec<Ipv4Addr> {
+        let own_hops = hops[switch];
+        let switch_links = self.routers[switch].switch_links.iter();
+        let nearer = switch_links.filter(|link| own_hops != UNREACHABLE && hops[link.peer_switch] < own_hops);
+        nearer.map(|link| link.peer_address).collect()
     }
 
-    /// The part of the topology that each host is in: the lowest switch from which it can be reached.
-    pub(super) fn islands(&self, hosts: usize) -> Vec<usize> {
+    /// Returns the connected component of each host, as the lowest index of its switches.
+    ///
+    /// Two hosts have a path between them if they are in the same component.
+    pub(super) fn connected_components(&self, host_count: usize) -> Vec<usize> {
         let mut of_switch = vec![usize::MAX; self.routers.len()];
-        let mut of_host = vec![usize::MAX; hosts];
+        let mut of_host = vec![usize::MAX; host_count];
         for (switch, router) in self.routers.iter().enumerate() {
             if of_switch[switch] == usize::MAX {
                 let hops = self.hops_to(switch);
-                let same = of_switch
+                let reachable = of_switch
                     .iter_mut()
                     .zip(hops)
                     .filter(|(_, hops)| *hops != UNREACHABLE);
-                same.for_each(|(island, _)| *island = switch);
+                reachable.for_each(|(component, _)| *component = switch);
             }
             router
-                .hosts
+                .host_ports
                 .iter()
-                .for_each(|access| of_host[access.host] = of_switch[switch]);
+                .for_each(|host_port| of_host[host_port.host] = of_switch[switch]);
         }
         of_host
     }
 
-    /// Where the port or the links to the switch of this name lead: addresses of next hops, none if there is no such.
+    /// Returns the addresses of the next hops behind a port, a neighbouring switch or a host with the name `via`.
+    ///
+    /// `names` are the names of all switches. The result is empty if the switch has no such port or neighbour.
     pub(super) fn next_hops(
         &self,
         switch: usize,
@@ -165,62 +174,63 @@ impl Graph {
     ) -> Vec<Ipv4Addr> {
         let router = &self.routers[switch];
         let to_switch = router
-            .edges
+            .switch_links
             .iter()
-            .filter(|edge| edge.port == via || names[edge.to] == via);
+            .filter(|link| link.port == via || names[link.peer_switch] == via);
         let to_host = router
-            .hosts
+            .host_ports
             .iter()
-            .filter(|access| access.port == via || hosts[access.host].name == via);
-        let switches = to_switch.map(|edge| edge.peer);
+            .filter(|host_port| host_port.port == via || hosts[host_port.host].name == via);
+        let switches = to_switch.map(|link| link.peer_address);
         switches
-            .chain(to_host.map(|access| hosts[access.host].ipv4))
+            .chain(to_host.map(|host_port| hosts[host_port.host].ipv4))
             .collect()
     }
 
-    /// What may stand in a route's `via`: ports and neighbours of a switch.
-    pub(super) fn ways(&self, switch: usize, names: &[String]) -> Vec<String> {
+    /// Returns the valid values of `via` in a route: the ports of a switch and its neighbouring switches.
+    pub(super) fn port_and_neighbour_names(&self, switch: usize, names: &[String]) -> Vec<String> {
         let router = &self.routers[switch];
-        let mut ways: Vec<String> = router.edges.iter().map(|edge| edge.port.clone()).collect();
-        ways.extend(router.hosts.iter().map(|access| access.port.clone()));
-        for edge in &router.edges {
-            if !ways.contains(&names[edge.to]) {
-                ways.push(names[edge.to].clone());
+        let mut names_found: Vec<String> = router.switch_links.iter().map(|link| link.port.clone()).collect();
+        names_found.extend(router.host_ports.iter().map(|host_port| host_port.port.clone()));
+        for link in &router.switch_links {
+            if !names_found.contains(&names[link.peer_switch]) {
+                names_found.push(names[link.peer_switch].clone());
             }
         }
-        ways
+        names_found
     }
 
-    /// Gives hosts their addresses, except for those whose file says one (`fixed`).
+    /// Assigns addresses to all hosts and returns the networks of each switch.
+    ///
+    /// A host that is marked in `fixed` keeps its address from the lab file.
     ///
     /// # Errors
-    /// Two networks that overlap, or too many hosts for 10.0.0.0/8.
-    pub(super) fn address_hosts(
+    /// Returns an error if two networks overlap or 10.0.0.0/8 is too small for the hosts.
+    pub(super) fn assign_host_addresses(
         &self,
         hosts: &mut [HostPlan],
         fixed: &[bool],
-    ) -> Result<Vec<Networks>, Overlap> {
-        addresses::give(&self.routers, hosts, fixed)
+    ) -> Result<Vec<HostNetworks>, AddressConflict> {
+        addresses::assign_host_addresses(&self.routers, hosts, fixed)
     }
 
-    /// Puts the layer with all routes under the configuration of each switch, and tells hosts their gateways' hardware
-    /// addresses.
-    pub(super) fn configure(
+    /// Adds the layer with the computed routes to each switch and sets the gateway MAC address of each host.
+    pub(super) fn add_route_layers(
         &self,
         switches: &mut [SwitchPlan],
         hosts: &mut [HostPlan],
-        networks: &[Networks],
-        overrides: &[Override],
+        networks: &[HostNetworks],
+        overrides: &[RouteOverridePlan],
     ) {
-        tables::write(self, switches, hosts, networks, overrides);
+        tables::add_layers(self, switches, hosts, networks, overrides);
     }
 }
 
-/// The networks of a switch's hosts.
+/// The networks of the hosts of a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Networks {
-    /// What other switches have routes to.
+pub(super) struct HostNetworks {
+    /// The networks that other switches have routes to.
     advertised: Vec<Ipv4Net>,
-    /// The gateway of each host of the switch, with the length of its prefix, in the order of its links.
+    /// The gateway and the prefix length of each host, in the order of the host ports.
     gateways: Vec<(Ipv4Addr, u8)>,
 }

@@ -16,13 +16,13 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::config::switch_setups;
+use super::config::resolve_switch_setups;
 use super::external::{self, BorrowedDevice};
-use super::options::{LabOptions, LabRunArgs, LabUpArgs, Mode};
+use super::options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
 use super::pcap::{self, LabPcap};
 use super::plan::{LabPlan, ScriptPlan, TimeMode};
 use super::play::guests;
-use super::registry::{self, RunningLab, running};
+use super::registry::{self, RunningLab, running_labs};
 use super::stage::{self, Brief, KEEP, QUIT, Stage, pipe, spawn, wait};
 use super::status::{Status, StatusReader};
 use super::sweep::{Chosen, load_with};
@@ -40,13 +40,13 @@ pub fn run(arguments: &LabRunArgs) -> ExitCode {
         options,
         pcap,
     } = arguments;
-    told(start(file, chosen, options, pcap, Mode::Run).and_then(Running::until_the_end))
+    told(start(file, chosen, options, pcap, LabRunMode::Run).and_then(Running::until_the_end))
 }
 
 /// `xoff lab up FILE`: brings the lab up and leaves it there.
 pub fn up(arguments: &LabUpArgs) -> ExitCode {
     let LabUpArgs { file, options, pcap } = arguments;
-    told(start(file, &[], options, pcap, Mode::Up).and_then(Running::until_ready))
+    told(start(file, &[], options, pcap, LabRunMode::Up).and_then(Running::until_ready))
 }
 
 /// `xoff lab down NAME`: stops a lab that runs, and waits until nothing is left of it.
@@ -64,8 +64,9 @@ pub fn ls() -> ExitCode {
         table
             .load_style(comfy_table::TableStyle::new())
             .set_header(["NAME", "USER", "PROCESS"]);
-        for lab in running().map_err(registry::unreadable)? {
-            let process = registry::launcher(&lab).map_or_else(|_| "?".to_owned(), |pid| pid.to_string());
+        for lab in running_labs().map_err(registry::unreadable_registry)? {
+            let process =
+                registry::find_launcher_pid(&lab).map_or_else(|_| "?".to_owned(), |pid| pid.to_string());
             let user = nix::unistd::User::from_uid(Uid::from_raw(lab.uid)).ok().flatten();
             let user = user.map_or_else(|| lab.uid.to_string(), |user| user.name);
             table.add_row([lab.name, user, process]);
@@ -112,7 +113,7 @@ pub(super) fn measure(plan: LabPlan, options: &LabOptions) -> Result<Report, Fai
         ..options.clone()
     };
     let name = plan.name.clone();
-    let ended = start_plan(plan, &options, &LabPcap::default(), Mode::Run).and_then(|mut running| {
+    let ended = start_plan(plan, &options, &LabPcap::default(), LabRunMode::Run).and_then(|mut running| {
         running.quiet = true;
         running.until_the_end()
     });
@@ -138,7 +139,7 @@ fn start(
     chosen: &[Chosen],
     options: &LabOptions,
     pcap: &LabPcap,
-    mode: Mode,
+    mode: LabRunMode,
 ) -> Result<Running, Failure> {
     start_plan(load_with(file, chosen, TimeMode::RealTime)?, options, pcap, mode)
 }
@@ -147,7 +148,7 @@ fn start_plan(
     mut plan: LabPlan,
     options: &LabOptions,
     pcap: &LabPcap,
-    mode: Mode,
+    mode: LabRunMode,
 ) -> Result<Running, Failure> {
     // `xoff lab check` runs scripts.
     plan.script = ScriptPlan::default();
@@ -156,13 +157,13 @@ fn start_plan(
     guests::check_programs(&plan)?;
     options.pcap = pcap::resolve(&plan, pcap)?;
     // The switch resolves its configuration for itself; what is wrong with it is better said before anything exists.
-    switch_setups(
+    resolve_switch_setups(
         &plan,
         options.seed,
-        &options.driver(plan.model_hosts(), plan.switches.len()),
+        &options.driver_options(plan.model_hosts(), plan.switches.len()),
     )?;
     // First of all the name: it keeps two labs apart, and says that there is one from the first moment.
-    let listener = registry::claim(&plan.name)?;
+    let listener = registry::claim_lab_name(&plan.name)?;
     let devices: Vec<&str> = plan.external_devices().collect();
     let locks = devices
         .iter()
@@ -194,8 +195,8 @@ fn launch(
     let (lifeline_below, lifeline) = pipe()?;
     let (status, status_below) = pipe()?;
     let log = match brief.mode {
-        Mode::Run => None,
-        Mode::Up => {
+        LabRunMode::Run => None,
+        LabRunMode::Up => {
             Some(memfd_create(c"xoff-lab-log", MFdFlags::MFD_CLOEXEC).map_err(|errno| memory(errno.into()))?)
         }
     };
@@ -392,8 +393,8 @@ fn usable_path(path: &Path) -> Result<std::path::PathBuf, Failure> {
 }
 
 fn take_down(name: &str) -> Result<(), Failure> {
-    let lab = &registry::find(name)?;
-    let launcher = Pid::from_raw(registry::launcher(lab)?);
+    let lab = &registry::find_lab(name)?;
+    let launcher = Pid::from_raw(registry::find_launcher_pid(lab)?);
     signal(launcher, Signal::SIGTERM, name)?;
     if !gone(lab, DOWN_PATIENCE)? {
         // Without its launcher the lab's init ends at once, and everything with it.
@@ -417,7 +418,10 @@ fn signal(process: Pid, signal: Signal, name: &str) -> Result<(), Failure> {
 fn gone(lab: &RunningLab, patience: Duration) -> Result<bool, Failure> {
     let deadline = Instant::now() + patience;
     while Instant::now() < deadline {
-        if !running().map_err(registry::unreadable)?.contains(lab) {
+        if !running_labs()
+            .map_err(registry::unreadable_registry)?
+            .contains(lab)
+        {
             return Ok(true);
         }
         std::thread::sleep(Duration::from_millis(10));

@@ -18,7 +18,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde::{Deserialize, Serialize};
 
 use super::external::BorrowedDevice;
-use super::options::{LabOptions, Mode};
+use super::options::{LabOptions, LabRunMode};
 use super::plan::LabPlan;
 use xoff_telemetry::failure::Failure;
 
@@ -72,7 +72,7 @@ impl Stage {
 pub(super) struct Brief {
     pub(super) plan: LabPlan,
     pub(super) options: LabOptions,
-    pub(super) mode: Mode,
+    pub(super) mode: LabRunMode,
     /// Devices of this machine, with the state in which they are to be given back.
     pub(super) borrowed: Vec<BorrowedDevice>,
 }

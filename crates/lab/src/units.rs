@@ -1,51 +1,54 @@
-//! Quantities as people write them in a lab file.
+//! Parsers of the quantities of a lab file: durations, speeds, rates, sizes and MAC addresses.
 
-/// What a quantity may look like, for messages.
+/// Description of a valid duration, for messages.
 pub const DURATION: &str = "a duration such as 20s, 500ms, 10us or 2m";
-/// The same of a speed.
+/// Description of a valid link speed, for messages.
 pub const SPEED: &str = "a speed from 10m to 1.6t, such as 100m, 1g, 25g or 400g";
-/// The same of a rate.
+/// Description of a valid rate of a flow, for messages.
 pub const RATE: &str =
     "a share of the link from above 0 to 100 %, such as 40%, or bits per second, such as 250m or 1g";
-/// The same of a hardware address.
+/// Description of a valid MAC address, for messages.
 pub const MAC: &str = "a unicast address of six bytes, such as 02:00:00:00:00:01";
-/// The same of a guest's memory.
+/// Description of a valid memory size of a guest, for messages.
 pub(crate) const MEMORY: &str = "an amount of memory from 16M to 1T, such as 384M or 2G";
-/// The same of an amount of data.
+/// Description of a valid size in bytes, for messages.
 pub const BYTES: &str = "a number of bytes such as 4096, 64K or 64M (powers of 1024), or 64MB (of 1000)";
-/// The same of a rate that is no share of a link.
+/// Description of a valid bit rate, for messages.
 pub(crate) const BIT_RATE: &str = "bits per second from 1k to 10t, such as 250m or 40g";
 
-/// Splits `20.5ms` into the number and its unit, in lower case.
-fn number_and_unit(text: &str) -> Option<(f64, String)> {
+/// Splits a text such as `20.5ms` into the number and the unit in lower case.
+fn split_number_and_unit(text: &str) -> Option<(f64, String)> {
     let text = text.trim();
-    let at = text
+    let unit_start = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
+    let (number, unit) = text.split_at(unit_start);
     let number: f64 = number.parse().ok()?;
     Some((number, unit.trim().to_ascii_lowercase()))
 }
 
-/// Model time is 64 bits of picoseconds; this is 5000 hours.
+/// Longest duration: 5000 hours. Model time has 64 bits and counts picoseconds.
 const DURATION_MAX_NS: f64 = 1.8e16;
 
-/// Nanoseconds of a duration. A number needs its unit, except for zero.
-pub fn duration_ns(text: &str) -> Option<u64> {
-    duration(text).ok()
+/// Parses a duration into nanoseconds. Every number except 0 needs a unit.
+pub fn parse_duration_ns(text: &str) -> Option<u64> {
+    try_parse_duration_ns(text).ok()
 }
 
-/// The same, or what is wrong with it.
-pub fn duration(text: &str) -> Result<u64, String> {
-    let ns = nanoseconds(text).ok_or_else(|| format!("write {DURATION}"))?;
+/// Parses a duration into nanoseconds, with a reason for an invalid text.
+///
+/// # Errors
+/// Returns the reason if the text is not a duration or the duration is longer than 5000 hours.
+pub fn try_parse_duration_ns(text: &str) -> Result<u64, String> {
+    let ns = parse_nanoseconds(text).ok_or_else(|| format!("write {DURATION}"))?;
     if ns > DURATION_MAX_NS {
-        return Err("that is longer than 5000h, which is as far as time is counted".to_owned());
+        return Err("the duration is longer than 5000h, the limit of model time".to_owned());
     }
     Ok(ns as u64)
 }
 
-fn nanoseconds(text: &str) -> Option<f64> {
-    let (number, unit) = number_and_unit(text)?;
+fn parse_nanoseconds(text: &str) -> Option<f64> {
+    let (number, unit) = split_number_and_unit(text)?;
     let scale = match unit.as_str() {
         "ns" => 1.0,
         "us" | "µs" => 1e3,
@@ -59,8 +62,8 @@ fn nanoseconds(text: &str) -> Option<f64> {
     Some((number * scale).round())
 }
 
-/// Bytes in hexadecimal digits; blanks, colons, dashes and underscores may stand between them.
-pub(crate) fn hex(text: &str) -> Option<Vec<u8>> {
+/// Parses bytes in hexadecimal digits. Blanks, colons, dashes and underscores between digits are ignored.
+pub(crate) fn parse_hex_bytes(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> = text
         .chars()
         .filter(|letter| !matches!(letter, ' ' | ':' | '-' | '_'))
@@ -75,8 +78,8 @@ pub(crate) fn hex(text: &str) -> Option<Vec<u8>> {
     )
 }
 
-fn bits_per_second(text: &str) -> Option<f64> {
-    let (number, unit) = number_and_unit(text)?;
+fn parse_bits_per_second(text: &str) -> Option<f64> {
+    let (number, unit) = split_number_and_unit(text)?;
     let unit = unit
         .strip_suffix("bit/s")
         .or(unit.strip_suffix("bps"))
@@ -92,14 +95,14 @@ fn bits_per_second(text: &str) -> Option<f64> {
     Some(number * scale)
 }
 
-/// Mb/s of a link speed, 10 to 1 600 000.
-pub fn speed_mbps(text: &str) -> Option<u32> {
-    let mbps = bits_per_second(text)? / 1e6;
+/// Parses a link speed into Mb/s, 10 to 1 600 000.
+pub fn parse_speed_mbps(text: &str) -> Option<u32> {
+    let mbps = parse_bits_per_second(text)? / 1e6;
     ((10.0..=1_600_000.0).contains(&mbps) && mbps.fract() == 0.0).then_some(mbps as u32)
 }
 
-/// A flow's rate.
-pub fn rate(text: &str) -> Option<super::plan::RatePlan> {
+/// Parses the rate of a flow: a share of the link or bits per second.
+pub fn parse_rate(text: &str) -> Option<super::plan::RatePlan> {
     use super::plan::RatePlan;
     if let Some(percent) = text.trim().strip_suffix('%') {
         let millionths = (percent.trim().parse::<f64>().ok()? * 1e4).round();
@@ -107,21 +110,24 @@ pub fn rate(text: &str) -> Option<super::plan::RatePlan> {
             .contains(&millionths)
             .then_some(RatePlan::LinkShare(millionths as u32));
     }
-    let bps = bits_per_second(text)?.round();
+    let bps = parse_bits_per_second(text)?.round();
     (1.0..=1.6e12)
         .contains(&bps)
         .then_some(RatePlan::WireBitsPerSecond(bps as u64))
 }
 
-/// Bits per second, 1000 to 10^13.
-pub(crate) fn bit_rate(text: &str) -> Option<u64> {
-    let bps = bits_per_second(text)?.round();
+/// Parses a bit rate into bits per second, 1000 to 10^13.
+pub(crate) fn parse_bit_rate(text: &str) -> Option<u64> {
+    let bps = parse_bits_per_second(text)?.round();
     (1e3..=1e13).contains(&bps).then_some(bps as u64)
 }
 
-/// Bytes: K, M, G and T are powers of 1024 as in nccl-tests, with B behind them of 1000, with iB of 1024.
-pub fn bytes(text: &str) -> Option<u64> {
-    let (number, unit) = number_and_unit(text)?;
+/// Parses a size into bytes.
+///
+/// The units K, M, G and T are powers of 1024, as in nccl-tests. KB, MB, GB and TB are powers of 1000, and
+/// KiB, MiB, GiB and TiB are powers of 1024.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let (number, unit) = split_number_and_unit(text)?;
     let (prefix, base) = match unit.strip_suffix('b') {
         None => (unit.as_str(), 1024.0),
         Some("") => ("", 1024.0),
@@ -134,19 +140,19 @@ pub fn bytes(text: &str) -> Option<u64> {
         .iter()
         .position(|known| *known == prefix)?;
     let bytes = (0..power).fold(number, |bytes, _| bytes * base);
-    // Beyond this a double has no whole bytes.
+    // A larger `f64` cannot represent every whole number of bytes.
     (bytes.fract() == 0.0 && bytes <= 9e15).then_some(bytes as u64)
 }
 
-/// A share as a fraction: 40% is 0.4. More than 100 % is possible.
-pub(crate) fn percent(text: &str) -> Option<f64> {
+/// Parses a percentage into a fraction: `40%` is 0.4. The largest value is 10000 %.
+pub(crate) fn parse_percent(text: &str) -> Option<f64> {
     let percent: f64 = text.trim().strip_suffix('%')?.trim().parse().ok()?;
     (percent > 0.0 && percent <= 10_000.0).then_some(percent / 100.0)
 }
 
-/// Memory in MiB, which is the unit where there is none, as for QEMU's `-m`.
-pub(crate) fn memory_mib(text: &str) -> Option<u32> {
-    let (number, unit) = number_and_unit(text)?;
+/// Parses a memory size into MiB. A number without a unit is in MiB, as for the `-m` option of QEMU.
+pub(crate) fn parse_memory_mib(text: &str) -> Option<u32> {
+    let (number, unit) = split_number_and_unit(text)?;
     let scale = match unit.trim_end_matches('b').trim_end_matches('i') {
         "" | "m" => 1.0,
         "g" => 1024.0,
@@ -157,8 +163,8 @@ pub(crate) fn memory_mib(text: &str) -> Option<u32> {
     ((16.0..=1_048_576.0).contains(&mib) && mib.fract() == 0.0).then_some(mib as u32)
 }
 
-/// A unicast hardware address.
-pub fn mac(text: &str) -> Option<[u8; 6]> {
+/// Parses a unicast MAC address.
+pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
     let mut bytes = [0; 6];
     let mut parts = text.trim().split([':', '-']);
     for byte in &mut bytes {
@@ -175,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_need_their_unit() {
+    fn durations_need_a_unit() {
         for (text, ns) in [
             ("20s", Some(20_000_000_000)),
             ("1.5 ms", Some(1_500_000)),
@@ -189,10 +195,14 @@ mod tests {
             ("1e3s", None),
             ("9999999999h", None),
         ] {
-            assert_eq!(duration_ns(text), ns, "{text:?}");
+            assert_eq!(parse_duration_ns(text), ns, "{text:?}");
         }
-        assert!(duration("5001h").unwrap_err().contains("longer than 5000h"));
-        assert!(duration("20").unwrap_err().contains("such as 20s"));
+        assert!(
+            try_parse_duration_ns("5001h")
+                .unwrap_err()
+                .contains("longer than 5000h")
+        );
+        assert!(try_parse_duration_ns("20").unwrap_err().contains("such as 20s"));
     }
 
     #[test]
@@ -210,7 +220,7 @@ mod tests {
             ("10.5m", None),
             ("fast", None),
         ] {
-            assert_eq!(speed_mbps(text), mbps, "{text:?}");
+            assert_eq!(parse_speed_mbps(text), mbps, "{text:?}");
         }
     }
 
@@ -227,12 +237,12 @@ mod tests {
             ("0g", None),
             ("12", None),
         ] {
-            assert_eq!(rate(text), value, "{text:?}");
+            assert_eq!(parse_rate(text), value, "{text:?}");
         }
     }
 
     #[test]
-    fn amounts_of_data_are_binary_unless_they_end_in_b() {
+    fn sizes_are_powers_of_1024_unless_they_end_in_b() {
         for (text, value) in [
             ("4096", Some(4096)),
             ("0", Some(0)),
@@ -248,22 +258,22 @@ mod tests {
             ("10000T", None),
             ("i", None),
         ] {
-            assert_eq!(bytes(text), value, "{text:?}");
+            assert_eq!(parse_bytes(text), value, "{text:?}");
         }
         assert_eq!(
-            (percent("40%"), percent("0%"), percent("0.4")),
+            (parse_percent("40%"), parse_percent("0%"), parse_percent("0.4")),
             (Some(0.4), None, None)
         );
         assert_eq!(
-            (bit_rate("40g"), bit_rate("40"), bit_rate("20t")),
+            (parse_bit_rate("40g"), parse_bit_rate("40"), parse_bit_rate("20t")),
             (Some(40_000_000_000), None, None)
         );
     }
 
     #[test]
-    fn hardware_addresses_are_unicast() {
-        assert_eq!(mac("02:00:0a:ff:00:1"), Some([2, 0, 10, 255, 0, 1]));
-        assert_eq!(mac("02-00-00-00-00-01"), Some([2, 0, 0, 0, 0, 1]));
+    fn mac_addresses_are_unicast() {
+        assert_eq!(parse_mac("02:00:0a:ff:00:1"), Some([2, 0, 10, 255, 0, 1]));
+        assert_eq!(parse_mac("02-00-00-00-00-01"), Some([2, 0, 0, 0, 0, 1]));
         for bad in [
             "01:00:00:00:00:01",
             "00:00:00:00:00:00",
@@ -272,7 +282,7 @@ mod tests {
             "x",
             "+2:0:0:0:0:1",
         ] {
-            assert_eq!(mac(bad), None, "{bad:?}");
+            assert_eq!(parse_mac(bad), None, "{bad:?}");
         }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use xoff_units::Picos;
 
 use xoff_lab::plan::TimeMode;
-use xoff_lab::{LabOptions, VirtualLab, parse};
+use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 use xoff_telemetry::{GroupReport, LoadBalancingReport};
 
 /// What leaf1 has after two hosts have sent to the other leaf.
@@ -23,7 +23,7 @@ workload:
     - {{name: a, kind: flows, flows: [{{from: h1, to: h3, bytes: 100K}}, {{from: h2, to: h4, bytes: 100K}}]}}
 "
     );
-    let plan = parse(&text, "x.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(&text, "x.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let mut lab = VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
     lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use xoff_telemetry::failure::Failure;
-use xoff_lab::{LabOptions, VirtualLab, load};
+use xoff_lab::{LabOptions, VirtualLab, load_lab};
 use xoff_dataplane::balance::{MemberChoice, MoveReason, Packet, PathChoice, Paths, FlowPlacement, FlowTableUse, GroupKey};
 use xoff_dataplane::config::{BalancingConfig, CustomScheme, SchemeConfig, SchemeKind};
 use xoff_dataplane::{Picos, PortId};
@@ -96,7 +96,7 @@ struct Played {
 /// Plays the lab; `balancing` is that of all switches.
 fn play(balancing: Option<&BalancingConfig>) -> Result<Played, Failure> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("lab.xoff.yml");
-    let plan = load(&file)?;
+    let plan = load_lab(&file)?;
     let mut lab = VirtualLab::new(plan, LabOptions::default())?;
     if let Some(balancing) = balancing {
         for (index, config) in lab.fabric_plan.switches.clone().into_iter().enumerate() {

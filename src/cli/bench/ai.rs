@@ -78,11 +78,11 @@ Examples:
   xoff bench ai --json --save ai.json";
 
 fn speed(text: &str) -> Result<u32, String> {
-    units::speed_mbps(text).ok_or(format!("write {}", units::SPEED))
+    units::parse_speed_mbps(text).ok_or(format!("write {}", units::SPEED))
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
-    units::bytes(text)
+    units::parse_bytes(text)
         .filter(|bytes| *bytes > 0)
         .ok_or(format!("write {}", units::BYTES))
 }

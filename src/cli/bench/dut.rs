@@ -12,7 +12,7 @@ use xoff_units::Picos;
 use super::super::{output, signals};
 use super::probe::{configuration, is_lab};
 use super::result::once;
-use xoff_lab::units::duration;
+use xoff_lab::units::try_parse_duration_ns;
 use xoff_measure::dut::{
     AnyDut, Dut, FrameSize, Pattern, RealDevice, VirtualDut, VirtualOptions, lossless_classes,
 };
@@ -65,7 +65,7 @@ pub(crate) struct DutArguments {
 
 /// A time on the command line.
 pub(super) fn time(text: &str) -> Result<Picos, String> {
-    duration(text).map(Picos::from_nanos)
+    try_parse_duration_ns(text).map(Picos::from_nanos)
 }
 
 /// The switch of a file, where --switch is for labs alone.

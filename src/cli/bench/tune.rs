@@ -101,7 +101,7 @@ fn presets() -> PossibleValuesParser {
 }
 
 fn speed(text: &str) -> Result<u32, String> {
-    units::speed_mbps(text).ok_or(format!("write {}", units::SPEED))
+    units::parse_speed_mbps(text).ok_or(format!("write {}", units::SPEED))
 }
 
 pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::super::plan::{ConfigLayer, FarEnd, LabPlan, LinkPlan, SwitchPlan};
-use super::super::routes::{Graph, MADE};
+use super::super::routes::{COMPUTED_ROUTES, SwitchGraph};
 use xoff_telemetry::failure::Failure;
 
 /// Name of the switch.
@@ -47,7 +47,8 @@ pub(super) fn one_switch(plan: &LabPlan) -> Result<LabPlan, Failure> {
             ..link.clone()
         });
     }
-    let made = |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { source, .. } if source == MADE);
+    let made =
+        |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { source, .. } if source == COMPUTED_ROUTES);
     let routed = plan.switches.iter().any(|switch| switch.config.iter().any(made));
     let written: Vec<(usize, Vec<&ConfigLayer>)> = edges
         .iter()
@@ -191,12 +192,12 @@ fn route(one: &mut LabPlan) -> Result<(), Failure> {
             .because(why)
             .fix("give each host a network of its own, or leave `ipv4` and `gateway` out")
     };
-    let graph = Graph::new(1, &one.links).ok_or_else(|| wrong("too many links".to_owned()))?;
+    let graph = SwitchGraph::new(1, &one.links).ok_or_else(|| wrong("too many links".to_owned()))?;
     let fixed = vec![true; one.hosts.len()];
     let networks = graph
-        .address_hosts(&mut one.hosts, &fixed)
-        .map_err(|overlap| wrong(overlap.what))?;
-    graph.configure(&mut one.switches, &mut one.hosts, &networks, &[]);
+        .assign_host_addresses(&mut one.hosts, &fixed)
+        .map_err(|overlap| wrong(overlap.reason))?;
+    graph.add_route_layers(&mut one.switches, &mut one.hosts, &networks, &[]);
     Ok(())
 }
 
@@ -205,12 +206,13 @@ mod tests {
     use std::path::Path;
 
     use super::super::super::plan::TimeMode;
-    use super::super::super::{config::switch_setup, resolve::parse};
+    use super::super::super::{config::resolve_switch_setup, resolve::parse_lab};
     use super::*;
     use xoff_units::Picos;
 
     fn plan(text: &str) -> LabPlan {
-        parse(text, "x.yml", Path::new(""), TimeMode::Virtual).unwrap_or_else(|problems| panic!("{problems}"))
+        parse_lab(text, "x.yml", Path::new(""), TimeMode::Virtual)
+            .unwrap_or_else(|problems| panic!("{problems}"))
     }
 
     #[test]
@@ -232,8 +234,8 @@ mod tests {
             hosts.map(|host| (host.ipv4, host.gateways.clone())).collect()
         };
         assert_eq!(addresses(&one), addresses(&lab));
-        let setup =
-            switch_setup(&one, 0, 1, Picos::from_micros(10)).unwrap_or_else(|failure| panic!("{failure}"));
+        let setup = resolve_switch_setup(&one, 0, 1, Picos::from_micros(10))
+            .unwrap_or_else(|failure| panic!("{failure}"));
         let ports = &setup.loaded.resolved.config.ports;
         assert_eq!(ports.len(), 4);
         assert!(ports.iter().all(|port| port.pfc.enabled == 1 << 3));

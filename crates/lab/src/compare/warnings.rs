@@ -66,14 +66,14 @@ mod tests {
     use std::path::Path;
 
     use super::super::super::plan::TimeMode;
-    use super::super::super::resolve::parse;
+    use super::super::super::resolve::parse_lab;
     use super::*;
 
     fn subject(transport: &str) -> Subject {
         let text = format!(
             "name: x\ntopology:\n  fabric:\n    star: {{hosts: 2}}\ntransports:\n  default: {{{transport}}}\nworkload:\n  jobs:\n    - {{name: a, kind: permutation, hosts: all, bytes: 1K}}\n"
         );
-        let plan = parse(&text, "x.yml", Path::new(""), TimeMode::Virtual);
+        let plan = parse_lab(&text, "x.yml", Path::new(""), TimeMode::Virtual);
         Subject {
             scheme: Some("per-packet".to_owned()),
             chosen: Vec::new(),

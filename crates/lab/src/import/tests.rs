@@ -3,7 +3,7 @@ use std::fs;
 use super::*;
 use crate::file::{LabFile, from_yaml};
 use crate::plan::{LabPlan, TimeMode};
-use crate::resolve::parse;
+use crate::resolve::parse_lab;
 
 /// Two switches, four hosts; the link between the switches is faster and longer.
 const TOPOLOGY: &str = "6 2 5\n4 5\n0 4 100Gbps 0.001ms 0\n1 4 100Gbps 0.001ms 0\n4 5 400Gbps 0.002ms 0\n5 2 100Gbps 0.001ms 0\n5 3 100Gbps 1us 0\n";
@@ -58,7 +58,7 @@ fn import_with(settings: &str) -> ImportedLab {
 /// The lab as `xoff lab run --virtual` reads it.
 fn plan(imported: &ImportedLab) -> LabPlan {
     let folder = std::path::Path::new("/nowhere");
-    parse(&imported.text, "imported.xoff.yml", folder, TimeMode::Virtual)
+    parse_lab(&imported.text, "imported.xoff.yml", folder, TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}\n{}", imported.text))
 }
 

@@ -16,10 +16,10 @@ use std::time::Duration;
 use xoff_units::Picos;
 
 use super::child::Lab;
-use super::config::switch_setups;
+use super::config::resolve_switch_setups;
 use super::model_hosts::flow_reports;
 use super::notes::notes;
-use super::options::Mode;
+use super::options::LabRunMode;
 use super::plan::{HostPlan, LabPlan};
 use super::reordering;
 use super::virtual_run::fabric_of;
@@ -94,14 +94,14 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
     let threads = usize::from(lab.plan.model_hosts() > 0) + guest_threads;
     let options = Options {
         epoch_ns: Some(monotonic_ns()),
-        ..lab.options.driver(threads, lab.plan.switches.len())
+        ..lab.options.driver_options(threads, lab.plan.switches.len())
     };
-    let mut setups = switch_setups(&lab.plan, lab.options.seed, &options)?;
+    let mut setups = resolve_switch_setups(&lab.plan, lab.options.seed, &options)?;
     let configs: Vec<_> = setups.iter().map(|setup| &setup.loaded.resolved.config).collect();
     for note in notes(&lab.plan, &setups) {
         eprintln!("note: {note}");
     }
-    for warning in reordering::warnings(&lab.plan, &configs) {
+    for warning in reordering::reordering_warnings(&lab.plan, &configs) {
         eprintln!("warning: {warning}");
     }
     let fabric = fabric_of(&lab.plan, &lab.options, &setups)?;
@@ -136,7 +136,7 @@ impl Stage {
         for note in self.sessions.iter().flat_map(|s| &s.notes) {
             eprintln!("note: {note}");
         }
-        if let (Mode::Up, [first, _, ..]) = (self.lab.mode, self.lab.plan.switches.as_slice()) {
+        if let (LabRunMode::Up, [first, _, ..]) = (self.lab.mode, self.lab.plan.switches.as_slice()) {
             eprintln!("note: the control socket of the lab is that of {}", first.name);
         }
         // The first switch answers for the lab.
@@ -153,13 +153,13 @@ impl Stage {
         self.lab.status.ready();
         self.programs = Programs::start(&self.lab)?;
         let finished = match self.lab.mode {
-            Mode::Up => self.hold(),
-            Mode::Run => self.workload(),
+            LabRunMode::Up => self.hold(),
+            LabRunMode::Run => self.workload(),
         };
         let interrupted = self.stopping();
         drop(server);
         let report = self.finish();
-        if self.lab.mode == Mode::Run {
+        if self.lab.mode == LabRunMode::Run {
             self.lab.status.print(&crate::report::render(&report));
         }
         if let Some(path) = &self.lab.options.report {
@@ -167,9 +167,9 @@ impl Stage {
         }
         finished?;
         Ok(match (self.lab.mode, interrupted) {
-            (Mode::Run, true) => Exit::Interrupted,
-            (Mode::Up, _) => Exit::Ok,
-            (Mode::Run, false) => report.exit(),
+            (LabRunMode::Run, true) => Exit::Interrupted,
+            (LabRunMode::Up, _) => Exit::Ok,
+            (LabRunMode::Run, false) => report.exit(),
         })
     }
 

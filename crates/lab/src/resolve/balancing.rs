@@ -1,15 +1,17 @@
-//! `load_balancing` of the whole lab and of its nodes.
+//! Resolves `load_balancing` of the lab and of its switches.
 
 use serde_saphyr::Spanned;
 
 use super::super::balancing;
 use super::super::file::{Defaults, LoadBalancing, Node};
 use super::super::plan::SwitchPlan;
-use super::{Resolver, listed};
+use super::{LabResolver, join_names};
 
-impl Resolver<'_> {
-    /// Puts the schemes that the file names into the configurations of the switches.
-    pub(super) fn balancing(
+impl LabResolver<'_> {
+    /// Adds the load-balancing schemes of the lab file to the configurations of the switches.
+    ///
+    /// The default scheme is the lowest layer of a configuration. The scheme of a node is the highest layer.
+    pub(super) fn apply_load_balancing(
         &mut self,
         defaults: Option<&Defaults>,
         nodes: &[(Spanned<String>, Node)],
@@ -20,45 +22,46 @@ impl Resolver<'_> {
             let node = nodes.iter().find(|(name, _)| name.value == switch.name);
             let own = node.and_then(|(_, node)| node.load_balancing.as_ref());
             if let Some(scheme) = default
-                && self.knows(switch, scheme)
+                && self.check_scheme(switch, scheme)
             {
-                let layer = balancing::layer(&scheme.value, self.source(scheme.referenced));
+                let layer = balancing::scheme_layer(&scheme.value, self.file_and_line(scheme.referenced));
                 switch.config.insert(0, layer);
             }
             if let Some(scheme) = own
-                && self.knows(switch, scheme)
+                && self.check_scheme(switch, scheme)
             {
-                let layer = balancing::layer(&scheme.value, self.source(scheme.referenced));
+                let layer = balancing::scheme_layer(&scheme.value, self.file_and_line(scheme.referenced));
                 switch.config.push(layer);
             }
         }
-        balancing::advertise_where_heard(switches, "load_balancing");
+        balancing::advertise_if_needed(switches, "load_balancing");
     }
 
-    /// Whether the lab announces its jobs' queue pairs to the switches.
-    pub(super) fn announce(&mut self, said: Option<&LoadBalancing>) -> bool {
-        let Some(announce) = said.and_then(|said| said.announce.as_ref()) else {
+    /// Returns whether the lab announces the queue pairs of its jobs to the switches.
+    pub(super) fn announces_queue_pairs(&mut self, options: Option<&LoadBalancing>) -> bool {
+        let Some(announce) = options.and_then(|options| options.announce.as_ref()) else {
             return false;
         };
         if announce.value {
-            self.only_virtual(
+            self.require_virtual_time(
                 announce.referenced,
-                "load_balancing.announce is about queue pairs of jobs",
+                "load_balancing.announce announces queue pairs of jobs",
             );
         }
         announce.value
     }
 
-    fn knows(&mut self, switch: &SwitchPlan, scheme: &Spanned<String>) -> bool {
-        let known = balancing::knows(switch, &scheme.value);
-        if !known {
+    /// Returns whether a switch has the load-balancing scheme. Reports an unknown scheme.
+    fn check_scheme(&mut self, switch: &SwitchPlan, scheme: &Spanned<String>) -> bool {
+        let is_known = balancing::has_scheme(switch, &scheme.value);
+        if !is_known {
             let what = format!(
                 "switch {} has no load-balancing scheme \"{}\"",
                 switch.name, scheme.value
             );
-            let fix = format!("there are {}", listed(&balancing::names(switch)));
-            self.wrong(scheme.referenced, what, fix);
+            let fix = format!("the schemes are {}", join_names(&balancing::scheme_names(switch)));
+            self.report_problem(scheme.referenced, what, fix);
         }
-        known
+        is_known
     }
 }

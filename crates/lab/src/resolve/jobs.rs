@@ -1,7 +1,7 @@
-//! `workload.jobs`: what a lab file says of jobs, as the workload's own specification.
+//! Resolves `workload.jobs` of a lab file into the [`WorkloadSpec`] of the workload generator.
 
 mod fields;
-mod kinds;
+mod job_kinds;
 mod replay;
 
 use std::collections::HashSet;
@@ -13,149 +13,157 @@ use super::super::file::Job;
 use super::super::jobs::NoPath;
 use super::super::plan::{FarEnd, LinkPlan, SPEED_MBPS_DEFAULT, TransportPlan};
 use super::super::units;
-use super::{Resolver, listed, transports};
+use super::{LabResolver, join_names, transports};
 use xoff_rdma::congestion::Algorithm;
 use xoff_workload::{JobKind, JobSpec, Verb, WorkloadSpec};
 
-/// IPv4, UDP, BTH, RETH and ICRC around a payload: what has to fit through a link's MTU.
-const PACKET_HEADERS: u32 = 20 + 8 + 12 + 16 + 4;
+/// Bytes that IPv4, UDP, BTH, RETH and ICRC add to the payload of a packet.
+const PACKET_HEADER_BYTES: u32 = 20 + 8 + 12 + 16 + 4;
 
-/// What jobs are resolved against.
-struct Ground<'a> {
-    /// The link of each host.
+/// The links and transports that the jobs of a lab use.
+struct JobContext<'a> {
+    /// The link of each host, by host index.
     links: Vec<Option<&'a LinkPlan>>,
     transports: &'a [TransportPlan],
 }
 
-impl<'a> Ground<'a> {
-    fn new(hosts: usize, links: &'a [LinkPlan], transports: &'a [TransportPlan]) -> Ground<'a> {
-        let mut of_hosts = vec![None; hosts];
+impl<'a> JobContext<'a> {
+    fn new(host_count: usize, links: &'a [LinkPlan], transports: &'a [TransportPlan]) -> JobContext<'a> {
+        let mut links_of_hosts = vec![None; host_count];
         for link in links {
             if let FarEnd::Host(host) = link.far {
-                of_hosts[host] = Some(link);
+                links_of_hosts[host] = Some(link);
             }
         }
-        Ground {
-            links: of_hosts,
+        JobContext {
+            links: links_of_hosts,
             transports,
         }
     }
 
-    fn link(&self, host: u32) -> Option<&'a LinkPlan> {
+    /// Returns the link of a host.
+    fn host_link(&self, host: u32) -> Option<&'a LinkPlan> {
         *self.links.get(host as usize)?
     }
 
-    /// As far as the lab file says it.
+    /// Returns the speed of the link of a host, or the default speed if the lab file does not state it.
     fn line_rate_bps(&self, host: u32) -> u64 {
         let speed_mbps = |link: &LinkPlan| link.speed_mbps.unwrap_or(SPEED_MBPS_DEFAULT);
-        self.link(host)
+        self.host_link(host)
             .map_or(0, |link| u64::from(speed_mbps(link)) * 1_000_000)
     }
 }
 
-/// The transport of a job, as far as a list of flows asks.
+/// The facts of a transport that the check of a flow list needs.
 #[derive(Clone, Copy, Debug)]
 struct JobTransport<'a> {
     name: &'a str,
     data_class: u8,
 }
 
-impl Resolver<'_> {
-    pub(super) fn jobs(
+impl LabResolver<'_> {
+    /// Resolves all jobs. A job with an error is reported and left out.
+    pub(super) fn resolve_jobs(
         &mut self,
         jobs: &[Spanned<Job>],
         links: &[LinkPlan],
         transports: &[TransportPlan],
     ) -> WorkloadSpec {
-        let ground = Ground::new(self.hosts.len(), links, transports);
+        let context = JobContext::new(self.hosts.len(), links, transports);
         let mut spec = WorkloadSpec::default();
         let mut names = HashSet::new();
         for job in jobs {
-            self.name(&job.value.name, "job");
+            self.check_name(&job.value.name, "job");
             if !names.insert(&job.value.name.value) {
                 let what = format!("there are two jobs called \"{}\"", job.value.name.value);
-                self.wrong(job.value.name.referenced, what, "use another name");
+                self.report_problem(job.value.name.referenced, what, "use another name");
             }
-            spec.jobs.extend(self.job(job, &ground));
+            spec.jobs.extend(self.resolve_job(job, &context));
         }
         spec
     }
 
-    fn job(&mut self, job: &Spanned<Job>, ground: &Ground<'_>) -> Option<JobSpec> {
-        let (at, job) = (job.referenced, &job.value);
-        let before = self.problems.0.len();
-        let transport = self.transport_named(job.transport.as_ref(), ground);
-        let options = &ground.transports[transport];
+    /// Resolves one job and checks that its packets fit the links and that paths exist. `None` after an error.
+    fn resolve_job(&mut self, job: &Spanned<Job>, context: &JobContext<'_>) -> Option<JobSpec> {
+        let (location, job) = (job.referenced, &job.value);
+        let problems_before = self.problems.0.len();
+        let transport = self.find_transport(job.transport.as_ref(), context);
+        let options = &context.transports[transport];
         let of_job = JobTransport {
             name: &options.name,
             data_class: options.qp.data_class,
         };
-        let kind = self.job_kind(job, of_job)?;
+        let kind = self.resolve_job_kind(job, of_job)?;
         if options.congestion.algorithm == Algorithm::Hpcc {
             let what = format!(
-                "the packets of transport {} collect what switches measure (hpcc), which real frames have no field for",
+                "the packets of transport {} collect telemetry of switches (hpcc), and real frames have no field for telemetry",
                 options.name
             );
-            self.only_virtual(at, what);
+            self.require_virtual_time(location, what);
         }
         let mut spec = JobSpec::new(job.name.value.as_str(), kind);
-        spec.start = self.time(job.start.as_ref());
+        spec.start = self.parse_time(job.start.as_ref());
         spec.transport = transport;
-        spec.qps_per_connection = self.qps(job.qps.as_ref(), options.qps);
-        spec.spread = self.spread(job.spread.as_ref(), options.spread);
+        spec.qps_per_connection = self.queue_pair_count(job.qps.as_ref(), options.qps);
+        spec.spread = self.message_spread(job.spread.as_ref(), options.spread);
         let verbs = [("send", Verb::Send), ("write", Verb::Write), ("read", Verb::Read)];
-        spec.verb = self.choice(job.verb.as_ref(), Verb::Write, &verbs);
+        spec.verb = self.parse_choice(job.verb.as_ref(), Verb::Write, &verbs);
         spec.background = job.background.unwrap_or(false);
         spec.framing = options.framing();
-        if self.problems.0.len() > before {
+        if self.problems.0.len() > problems_before {
             return None;
         }
-        self.packets_fit(&hosts(&spec.kind), options, ground, at);
-        match spec.fixed_pairs(&|host| ground.line_rate_bps(host)) {
-            Ok(pairs) => self.pairs_connected(&spec.name, &pairs.unwrap_or_default(), at),
-            Err(error) => self.wrong(
-                at,
+        self.check_packet_size(&job_hosts(&spec.kind), options, context, location);
+        match spec.fixed_pairs(&|host| context.line_rate_bps(host)) {
+            Ok(pairs) => self.check_pairs_connected(&spec.name, &pairs.unwrap_or_default(), location),
+            Err(error) => self.report_problem(
+                location,
                 error.to_string(),
-                "docs/workloads.md has what each kind takes",
+                "docs/workloads.md lists the fields of each kind",
             ),
         }
         Some(spec)
     }
 
-    fn transport_named(&mut self, name: Option<&Spanned<String>>, ground: &Ground<'_>) -> usize {
+    /// Returns the index of the transport with a name, or of the default transport. Reports unknown names.
+    fn find_transport(&mut self, name: Option<&Spanned<String>>, context: &JobContext<'_>) -> usize {
         let find = |name: &str| {
-            ground
+            context
                 .transports
                 .iter()
                 .position(|transport| transport.name == name)
         };
         let Some(name) = name else {
-            return find(transports::DEFAULT).unwrap_or(0);
+            return find(transports::DEFAULT_TRANSPORT).unwrap_or(0);
         };
         find(&name.value).unwrap_or_else(|| {
-            let names: Vec<String> = ground
+            let names: Vec<String> = context
                 .transports
                 .iter()
                 .map(|transport| transport.name.clone())
                 .collect();
             let what = format!("no transport is called \"{}\"", name.value);
-            self.wrong(
+            self.report_problem(
                 name.referenced,
                 what,
-                format!("the transports are {}", listed(&names)),
+                format!("the transports are {}", join_names(&names)),
             );
             0
         })
     }
 
-    /// Where routes are made, each pair of hosts that a job connects has to be in one part of the topology. Hosts of a job that
-    /// exchange nothing may be in different parts, as those of two rails without spines. Pairs that the seed decides are
-    /// checked when the job is set up.
-    fn pairs_connected(&mut self, job: &str, pairs: &[(u32, u32)], at: Location) {
-        let Some(island) = &self.island else { return };
+    /// Reports a job that connects two hosts without a path between them. Only labs with computed routes are
+    /// checked.
+    ///
+    /// Hosts that exchange no messages may be in different components, for example the hosts of two rails
+    /// without spines. Pairs that depend on the seed are checked when the job is set up.
+    fn check_pairs_connected(&mut self, job: &str, pairs: &[(u32, u32)], location: Location) {
+        let Some(component_of_host) = &self.component_of_host else {
+            return;
+        };
         let mut apart = pairs
             .iter()
-            .filter(|(src, dst)| island[*src as usize] != island[*dst as usize]);
+            .filter(|(src, dst)| component_of_host[*src as usize] != component_of_host[*dst as usize]);
         let Some((src, dst)) = apart.next() else { return };
         let pair = NoPath {
             job,
@@ -164,13 +172,20 @@ impl Resolver<'_> {
             others: apart.count(),
         };
         let what = pair.to_string();
-        self.wrong(at, what, NoPath::FIX);
+        self.report_problem(location, what, NoPath::FIX);
     }
 
-    fn packets_fit(&mut self, hosts: &[u32], options: &TransportPlan, ground: &Ground<'_>, at: Location) {
-        let packet = options.qp.mtu + PACKET_HEADERS + options.telemetry_bytes();
+    /// Reports a transport whose packets are larger than the MTU of a link of `hosts`.
+    fn check_packet_size(
+        &mut self,
+        hosts: &[u32],
+        options: &TransportPlan,
+        context: &JobContext<'_>,
+        location: Location,
+    ) {
+        let packet = options.qp.mtu + PACKET_HEADER_BYTES + options.telemetry_bytes();
         let narrow = hosts.iter().find_map(|host| {
-            let link = ground.link(*host).filter(|link| link.mtu < packet)?;
+            let link = context.host_link(*host).filter(|link| link.mtu < packet)?;
             Some((*host, link))
         });
         if let Some((host, link)) = narrow {
@@ -178,8 +193,8 @@ impl Resolver<'_> {
                 "packets of transport {}, with {} bytes of payload, do not fit through the link of {} with its MTU of {}",
                 options.name, options.qp.mtu, self.hosts[host as usize], link.mtu
             );
-            self.wrong(
-                at,
+            self.report_problem(
+                location,
                 what,
                 format!(
                     "make the MTU at least {packet} ({}), or that of the transport smaller",
@@ -189,13 +204,14 @@ impl Resolver<'_> {
         }
     }
 
-    fn time(&mut self, text: Option<&Spanned<String>>) -> Picos {
-        Picos::from_nanos(self.quantity(text, 0, units::duration_ns, units::DURATION))
+    /// Returns the duration in a field, or 0 if the field is missing.
+    fn parse_time(&mut self, text: Option<&Spanned<String>>) -> Picos {
+        Picos::from_nanos(self.parse_quantity(text, 0, units::parse_duration_ns, units::DURATION))
     }
 }
 
-/// All hosts that a job names.
-fn hosts(kind: &JobKind) -> Vec<u32> {
+/// Returns all hosts that a job names, with repetitions.
+fn job_hosts(kind: &JobKind) -> Vec<u32> {
     use xoff_workload::Endpoints;
     match kind {
         JobKind::Flows(flows) | JobKind::Replay(flows) => {

@@ -1,4 +1,4 @@
-//! The links of a lab file: their ends, and what lies between.
+//! Resolves the links of a lab file and checks their endpoints.
 
 use std::collections::HashSet;
 
@@ -7,22 +7,27 @@ use serde_saphyr::{Location, Spanned};
 use super::super::file::{Endpoint, Link};
 use super::super::plan::{FarEnd, HostPlan, LinkPlan, MTU_DEFAULT, TimeMode};
 use super::super::units;
-use super::topology::Topology;
-use super::{NodeIndex, Resolver, listed};
+use super::topology::MergedTopology;
+use super::{LabResolver, NodeIndex, join_names};
 
 /// Smallest MTU that IPv4 allows a link (RFC 791), bytes.
 const MTU_MIN: u32 = 68;
 /// Largest MTU of a veth or tap, bytes.
 const MTU_MAX: u32 = 65_535;
 
-enum End {
+/// An endpoint whose node exists.
+enum ResolvedEndpoint {
+    /// The index of a switch and the name of its port.
     Switch(usize, String),
+    /// The index of a host.
     Host(usize),
+    /// A network device of this machine.
     External(String),
 }
 
-impl Resolver<'_> {
-    pub(super) fn links(&mut self, links: &[Spanned<Link>]) -> Vec<LinkPlan> {
+impl LabResolver<'_> {
+    /// Resolves all links. Reports endpoints in several links and links with the same name.
+    pub(super) fn resolve_links(&mut self, links: &[Spanned<Link>]) -> Vec<LinkPlan> {
         let mut used = HashSet::new();
         let mut names = HashSet::new();
         let mut plans = Vec::with_capacity(links.len());
@@ -30,22 +35,24 @@ impl Resolver<'_> {
             for end in &link.value.endpoints.value {
                 if !used.insert(end.value.to_string()) {
                     let what = format!("{} is used by more than one link", end.value);
-                    self.wrong(
+                    self.report_problem(
                         end.referenced,
                         what,
-                        "an interface carries one cable: use another one",
+                        "an interface has one link: use another interface",
                     );
                 }
             }
-            let Some(plan) = self.link(link) else { continue };
+            let Some(plan) = self.resolve_link(link) else {
+                continue;
+            };
             if !names.insert(plan.name.clone()) {
-                let at = link
+                let location = link
                     .value
                     .name
                     .as_ref()
                     .map_or(link.referenced, |name| name.referenced);
-                self.wrong(
-                    at,
+                self.report_problem(
+                    location,
                     format!("there are two links called \"{}\"", plan.name),
                     "give each its own name",
                 );
@@ -55,11 +62,12 @@ impl Resolver<'_> {
         plans
     }
 
-    fn link(&mut self, link: &Spanned<Link>) -> Option<LinkPlan> {
+    /// Resolves one link. `None` after an error.
+    fn resolve_link(&mut self, link: &Spanned<Link>) -> Option<LinkPlan> {
         let ends = &link.value.endpoints;
         let [a, b] = ends.value.as_slice() else {
             let what = format!("a link has two endpoints, this one has {}", ends.value.len());
-            self.wrong(
+            self.report_problem(
                 ends.referenced,
                 what,
                 "write endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]",
@@ -70,19 +78,24 @@ impl Resolver<'_> {
             .value
             .speed
             .as_ref()
-            .map(|text| self.quantity(Some(text), 0, units::speed_mbps, units::SPEED));
-        let mtu = self.number(link.value.mtu.as_ref(), MTU_DEFAULT, MTU_MIN..=MTU_MAX);
-        let delay_ns = self.quantity(link.value.delay.as_ref(), 0, units::duration_ns, units::DURATION);
+            .map(|text| self.parse_quantity(Some(text), 0, units::parse_speed_mbps, units::SPEED));
+        let mtu = self.number_in_range(link.value.mtu.as_ref(), MTU_DEFAULT, MTU_MIN..=MTU_MAX);
+        let delay_ns = self.parse_quantity(
+            link.value.delay.as_ref(),
+            0,
+            units::parse_duration_ns,
+            units::DURATION,
+        );
         let name = match &link.value.name {
             Some(name) => {
-                self.name(name, "link");
+                self.check_name(name, "link");
                 name.value.clone()
             }
             None => format!("{}--{}", a.value, b.value),
         };
-        let (switch, port, far) = match (self.end(a)?, self.end(b)?) {
-            (End::Switch(switch, port), End::Switch(other, far)) => {
-                self.between_switches(ends, switch, other)?;
+        let (switch, port, far) = match (self.resolve_endpoint(a)?, self.resolve_endpoint(b)?) {
+            (ResolvedEndpoint::Switch(switch, port), ResolvedEndpoint::Switch(other, far)) => {
+                self.check_different_switches(ends, switch, other)?;
                 (
                     switch,
                     port,
@@ -92,14 +105,17 @@ impl Resolver<'_> {
                     },
                 )
             }
-            (End::Switch(switch, port), End::Host(host)) | (End::Host(host), End::Switch(switch, port)) => {
+            (ResolvedEndpoint::Switch(switch, port), ResolvedEndpoint::Host(host))
+            | (ResolvedEndpoint::Host(host), ResolvedEndpoint::Switch(switch, port)) => {
                 (switch, port, FarEnd::Host(host))
             }
-            (End::Switch(switch, port), End::External(device))
-            | (End::External(device), End::Switch(switch, port)) => (switch, port, FarEnd::External(device)),
+            (ResolvedEndpoint::Switch(switch, port), ResolvedEndpoint::External(device))
+            | (ResolvedEndpoint::External(device), ResolvedEndpoint::Switch(switch, port)) => {
+                (switch, port, FarEnd::External(device))
+            }
             _ => {
                 let what = format!("neither {} nor {} is a port of a switch", a.value, b.value);
-                self.wrong(
+                self.report_problem(
                     ends.referenced,
                     what,
                     "one end of a link is a switch, as in \"sw1:Ethernet0\"",
@@ -115,54 +131,63 @@ impl Resolver<'_> {
             speed_mbps,
             delay_ns,
             mtu,
-            source: self.source(link.referenced),
+            source: self.file_and_line(link.referenced),
         })
     }
 
-    fn between_switches(&mut self, ends: &Spanned<Vec<Spanned<Endpoint>>>, a: usize, b: usize) -> Option<()> {
-        let at = ends.referenced;
+    /// Reports a link between two ports of one switch.
+    fn check_different_switches(
+        &mut self,
+        ends: &Spanned<Vec<Spanned<Endpoint>>>,
+        a: usize,
+        b: usize,
+    ) -> Option<()> {
+        let location = ends.referenced;
         if a == b {
             let what = format!("both ends of the link are ports of {}", self.switches[a]);
-            self.wrong(at, what, "connect different switches");
+            self.report_problem(location, what, "connect different switches");
             return None;
         }
         Some(())
     }
 
-    fn end(&mut self, end: &Spanned<Endpoint>) -> Option<End> {
+    /// Resolves one endpoint of a link. `None` after an error.
+    fn resolve_endpoint(&mut self, end: &Spanned<Endpoint>) -> Option<ResolvedEndpoint> {
         let (node, interface) = match &end.value {
             Endpoint::External { device } => {
-                self.device_name(device, end.referenced);
+                self.check_device_name(device, end.referenced);
                 if self.time == TimeMode::Virtual {
                     let what = format!("{} is a device of this machine", end.value);
-                    self.wrong(
+                    self.report_problem(
                         end.referenced,
                         what,
-                        "in virtual time there are models only: leave out --virtual",
+                        "in virtual time all hosts are model hosts: leave out --virtual",
                     );
                 }
-                return Some(End::External(device.clone()));
+                return Some(ResolvedEndpoint::External(device.clone()));
             }
             Endpoint::Node { node, interface } => (node, interface),
         };
         match self.nodes.get(node) {
-            Some(&NodeIndex::Switch(switch)) => return Some(End::Switch(switch, interface.clone())),
+            Some(&NodeIndex::Switch(switch)) => {
+                return Some(ResolvedEndpoint::Switch(switch, interface.clone()));
+            }
             Some(&NodeIndex::Host(host)) => {
-                self.device_name(interface, end.referenced);
-                return Some(End::Host(host));
+                self.check_device_name(interface, end.referenced);
+                return Some(ResolvedEndpoint::Host(host));
             }
             None => {}
         }
         let fix = format!(
             "the nodes are {}; add {node} to them, or correct the name",
-            listed(self.switches.iter().chain(&self.hosts))
+            join_names(self.switches.iter().chain(&self.hosts))
         );
-        self.wrong(end.referenced, format!("no node is called \"{node}\""), fix);
+        self.report_problem(end.referenced, format!("no node is called \"{node}\""), fix);
         None
     }
 
-    /// Gives each host the name of its interface, and says which have no link or two.
-    pub(super) fn one_link_each(&mut self, topology: &Topology, hosts: &mut [HostPlan]) {
+    /// Sets the interface name of each host. Reports hosts with no link and hosts with more than one link.
+    pub(super) fn assign_host_links(&mut self, topology: &MergedTopology, hosts: &mut [HostPlan]) {
         let mut linked = vec![false; hosts.len()];
         for end in topology.links.iter().flat_map(|link| &link.value.endpoints.value) {
             let Endpoint::Node { node, interface } = &end.value else {
@@ -173,18 +198,18 @@ impl Resolver<'_> {
             };
             if std::mem::replace(&mut linked[host], true) {
                 let what = format!("host {node} has a second link");
-                self.wrong(end.referenced, what, "a host has one link: add another host");
+                self.report_problem(end.referenced, what, "a host has one link: add another host");
             } else {
                 hosts[host].interface.clone_from(interface);
             }
         }
         for (host, _) in hosts.iter().zip(linked).filter(|(_, linked)| !linked) {
             let mut nodes = topology.nodes.iter();
-            let at = nodes
+            let location = nodes
                 .find(|(name, _)| name.value == host.name)
                 .map_or(Location::UNKNOWN, |(name, _)| name.referenced);
-            self.wrong(
-                at,
+            self.report_problem(
+                location,
                 format!("host {} has no link", host.name),
                 format!(
                     "add `- endpoints: [\"{}:eth0\", \"SWITCH:PORT\"]` to the links",

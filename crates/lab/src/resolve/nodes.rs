@@ -1,4 +1,4 @@
-//! The nodes of a lab file: switches with their configuration, hosts with their addresses.
+//! Resolves the nodes of a lab file: switches with their configuration and hosts with their addresses.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,27 +9,32 @@ use serde_saphyr::{Location, Spanned};
 use super::super::file::{ConfigSource, Nic, Node};
 use super::super::plan::{ConfigLayer, HostKind, HostPlan, NicPlan, PgProfilesPlan, SwitchPlan, TimeMode};
 use super::super::units;
-use super::{NodeIndex, Resolver};
+use super::{LabResolver, NodeIndex};
 
-/// Most hosts of one lab: their addresses count up in 16 bits.
+/// Largest number of hosts in one lab. The default addresses of hosts contain a 16-bit host number.
 pub(crate) const HOSTS_MAX: usize = 4096;
-/// Kinds of nodes that there are.
-const KINDS: &str = "switch (a switch of xoff), model (an RDMA host of xoff), plain (a host of this machine's kernel) \
+/// The kinds of nodes, for messages.
+const NODE_KINDS: &str = "switch (a switch of xoff), model (an RDMA host of xoff), plain (a host of this machine's kernel) \
                      and vm (a guest in QEMU)";
-/// Kinds of nodes that are planned.
-const KINDS_LATER: [&str; 1] = ["shim"];
-/// Prefix of addresses that have none in the file: the default ones count up in 16 bits.
+/// Kinds of nodes that a later version may have.
+const PLANNED_NODE_KINDS: [&str; 1] = ["shim"];
+/// Prefix length of an IPv4 address without a prefix length in the lab file.
 const IPV4_PREFIX: u8 = 16;
+/// Prefix length of an IPv6 address without a prefix length in the lab file.
 const IPV6_PREFIX: u8 = 64;
 
-impl Resolver<'_> {
-    pub(super) fn nodes(&mut self, nodes: &[(Spanned<String>, Node)]) -> (Vec<SwitchPlan>, Vec<HostPlan>) {
+impl LabResolver<'_> {
+    /// Resolves all nodes and records their names and indices.
+    pub(super) fn resolve_nodes(
+        &mut self,
+        nodes: &[(Spanned<String>, Node)],
+    ) -> (Vec<SwitchPlan>, Vec<HostPlan>) {
         let mut switches = Vec::new();
         let mut hosts: Vec<HostPlan> = Vec::new();
         for (name, node) in nodes {
-            self.name(name, "node");
+            self.check_name(name, "node");
             if name.value == "external" {
-                self.wrong(
+                self.report_problem(
                     name.referenced,
                     "the name \"external\" is taken",
                     "it means a device of this machine: use another one",
@@ -37,61 +42,68 @@ impl Resolver<'_> {
             }
             let Some(kind) = &node.kind else {
                 let what = format!("the node {} has no `kind`", name.value);
-                self.wrong(name.referenced, what, format!("the kinds are {KINDS}"));
+                self.report_problem(name.referenced, what, format!("the kinds are {NODE_KINDS}"));
                 continue;
             };
             match kind.value.as_str() {
                 kind @ "switch" => {
-                    self.only_fields_of(kind, node);
+                    self.check_node_fields(kind, node);
                     self.nodes
                         .insert(name.value.clone(), NodeIndex::Switch(switches.len()));
                     self.switches.push(name.value.clone());
                     switches.push(SwitchPlan {
                         name: name.value.clone(),
-                        config: self.config(node.config.as_ref()),
+                        config: self.config_layers(node.config.as_ref()),
                         asic: node.asic.as_ref().map(|asic| asic.value.clone()),
-                        pg_profiles: self.pg_profiles(node.pg_profiles.as_ref()),
+                        pg_profiles: self.read_pg_profiles(node.pg_profiles.as_ref()),
                     });
                 }
                 kind @ ("model" | "plain" | "vm") => {
-                    self.only_fields_of(kind, node);
+                    self.check_node_fields(kind, node);
                     self.nodes
                         .insert(name.value.clone(), NodeIndex::Host(hosts.len()));
                     self.hosts.push(name.value.clone());
-                    let host = self.host(name, node, kind, self.hosts.len());
+                    let host = self.resolve_host(name, node, kind, self.hosts.len());
                     if host.is_model() {
                         self.models.push(name.value.clone());
                     }
                     hosts.push(host);
                 }
-                other => self.no_kind(other, kind.referenced),
+                other => self.report_unknown_kind(other, kind.referenced),
             }
         }
-        self.counts(&switches, &hosts, nodes);
+        self.check_node_counts(&switches, &hosts, nodes);
         (switches, hosts)
     }
 
-    fn no_kind(&mut self, kind: &str, at: Location) {
-        let what = match KINDS_LATER.contains(&kind) {
+    /// Reports a node kind that this version does not have.
+    fn report_unknown_kind(&mut self, kind: &str, location: Location) {
+        let what = match PLANNED_NODE_KINDS.contains(&kind) {
             true => format!("this version has no kind \"{kind}\""),
             false => format!("there is no kind \"{kind}\""),
         };
-        self.wrong(at, what, format!("the kinds are {KINDS}"));
+        self.report_problem(location, what, format!("the kinds are {NODE_KINDS}"));
     }
 
-    fn counts(&mut self, switches: &[SwitchPlan], hosts: &[HostPlan], nodes: &[(Spanned<String>, Node)]) {
+    /// Reports a lab without a switch and a lab with more than [`HOSTS_MAX`] hosts.
+    fn check_node_counts(
+        &mut self,
+        switches: &[SwitchPlan],
+        hosts: &[HostPlan],
+        nodes: &[(Spanned<String>, Node)],
+    ) {
         if switches.is_empty() {
-            let at = nodes
+            let location = nodes
                 .first()
                 .map_or(Location::UNKNOWN, |(name, _)| name.referenced);
-            self.wrong(
-                at,
+            self.report_problem(
+                location,
                 "the lab has no switch",
                 "add a node such as `sw1: {kind: switch, config: {preset: roce-lossless}}`",
             );
         }
         if hosts.len() > HOSTS_MAX {
-            self.wrong(
+            self.report_problem(
                 Location::UNKNOWN,
                 format!("the lab has {} hosts", hosts.len()),
                 format!("at most {HOSTS_MAX} are possible"),
@@ -99,31 +111,33 @@ impl Resolver<'_> {
         }
     }
 
-    /// A host; `number` counts from 1 and makes the default addresses, so that they stay the same as long as
-    /// the order of the file does.
-    fn host(&mut self, name: &Spanned<String>, node: &Node, kind: &str, number: usize) -> HostPlan {
+    /// Resolves a host. `number` is the position of the host in the file, from 1.
+    ///
+    /// The default MAC, IPv4 and IPv6 addresses contain `number`. They do not change as long as the order of
+    /// the hosts in the file stays the same.
+    fn resolve_host(&mut self, name: &Spanned<String>, node: &Node, kind: &str, number: usize) -> HostPlan {
         let number = number.min(usize::from(u16::MAX)) as u16;
         let [high, low] = number.to_be_bytes();
-        // Locally administered, and "XOF" in the middle.
+        // A locally administered address. Bytes 1 to 3 are "XOF" in ASCII.
         let mac = [0x02, 0x58, 0x4f, 0x46, high, low];
         let ipv4 = Ipv4Addr::from(0x0a00_0000 + u32::from(number));
         let ipv6 = Ipv6Addr::new(0xfd58, 0x4f46, 0, 0, 0, 0, 0, number);
-        let (ipv4, ipv4_prefix) = self.quantity(
+        let (ipv4, ipv4_prefix) = self.parse_quantity(
             node.ipv4.as_ref(),
             (ipv4, IPV4_PREFIX),
-            |text| with_prefix(text, 32, IPV4_PREFIX, unicast_v4),
+            |text| parse_address_and_prefix(text, 32, IPV4_PREFIX, parse_unicast_ipv4),
             "a unicast IPv4 address and the length of its prefix, such as 10.0.0.1/16",
         );
-        let (ipv6, ipv6_prefix) = self.quantity(
+        let (ipv6, ipv6_prefix) = self.parse_quantity(
             node.ipv6.as_ref(),
             (ipv6, IPV6_PREFIX),
-            |text| with_prefix(text, 128, IPV6_PREFIX, unicast_v6),
+            |text| parse_address_and_prefix(text, 128, IPV6_PREFIX, parse_unicast_ipv6),
             "a unicast IPv6 address and the length of its prefix, such as fd00::1/64",
         );
         let mut host = HostPlan {
             name: name.value.clone(),
             interface: "eth0".to_owned(),
-            mac: self.quantity(node.mac.as_ref(), mac, units::mac, units::MAC),
+            mac: self.parse_quantity(node.mac.as_ref(), mac, units::parse_mac, units::MAC),
             ipv4,
             ipv6,
             ipv4_prefix,
@@ -131,37 +145,41 @@ impl Resolver<'_> {
             kind: HostKind::Model,
             gateways: Vec::new(),
             gateway_mac: None,
-            nic: node.nic.as_ref().map(|nic| self.nic(nic)).unwrap_or_default(),
+            nic: node
+                .nic
+                .as_ref()
+                .map(|nic| self.resolve_nic(nic))
+                .unwrap_or_default(),
         };
         if self.time == TimeMode::Virtual && kind != "model" {
             let fix = "in virtual time all hosts are of kind model: leave out --virtual, or change the kind";
-            self.wrong(name.referenced, format!("{} is of kind {kind}", name.value), fix);
+            self.report_problem(name.referenced, format!("{} is of kind {kind}", name.value), fix);
         }
         match kind {
-            "plain" => host.kind = HostKind::Plain(self.plain(&host, node)),
-            "vm" => host.kind = HostKind::Vm(self.vm(name, node)),
+            "plain" => host.kind = HostKind::Plain(self.resolve_plain_host(&host, node)),
+            "vm" => host.kind = HostKind::Vm(self.resolve_vm(name, node)),
             _ => {
-                let defaults = self.default_routes(&host, node);
+                let defaults = self.resolve_default_routes(&host, node);
                 host.gateways = defaults.iter().map(|route| route.gateway).collect();
             }
         }
         host
     }
 
-    fn nic(&mut self, nic: &Spanned<Nic>) -> NicPlan {
-        let at = nic.referenced;
+    /// Resolves the `nic` options of a model host.
+    fn resolve_nic(&mut self, nic: &Spanned<Nic>) -> NicPlan {
+        let location = nic.referenced;
         let nic = &nic.value;
-        let drain = nic
-            .drain
-            .as_ref()
-            .map(|text| u64::from(self.quantity(Some(text), 0, units::speed_mbps, units::SPEED)) * 1_000_000);
+        let drain = nic.drain.as_ref().map(|text| {
+            u64::from(self.parse_quantity(Some(text), 0, units::parse_speed_mbps, units::SPEED)) * 1_000_000
+        });
         if nic.buffer_bytes.is_some() != drain.is_some() {
             let fix = "a slow receiver needs both: the size of its buffer and the speed at which it empties";
-            self.wrong(at, "`buffer_bytes` and `drain` go together", fix);
+            self.report_problem(location, "`buffer_bytes` and `drain` go together", fix);
         }
         if nic.buffer_bytes == Some(0) {
-            self.wrong(
-                at,
+            self.report_problem(
+                location,
                 "`buffer_bytes` is 0",
                 "write 1 or more, or leave it out for a receiver that keeps up",
             );
@@ -169,7 +187,7 @@ impl Resolver<'_> {
         let pfc_honoured = nic.pfc.as_ref().map(|priorities| {
             let mut bits = 0_u8;
             for priority in priorities {
-                bits |= 1 << self.number(Some(priority), 0, 0..=7);
+                bits |= 1 << self.number_in_range(Some(priority), 0, 0..=7);
             }
             bits
         });
@@ -181,7 +199,8 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn unique_addresses(&mut self, hosts: &[HostPlan], nodes: &[(Spanned<String>, Node)]) {
+    /// Reports two hosts with the same MAC, IPv4 or IPv6 address.
+    pub(super) fn check_unique_addresses(&mut self, hosts: &[HostPlan], nodes: &[(Spanned<String>, Node)]) {
         let mut owners: HashMap<String, &str> = HashMap::new();
         for host in hosts {
             let mac = host.mac.map(|byte| format!("{byte:02x}")).join(":");
@@ -189,10 +208,10 @@ impl Resolver<'_> {
                 let Some(other) = owners.insert(address.clone(), &host.name) else {
                     continue;
                 };
-                let at = nodes.iter().find(|(name, _)| name.value == host.name);
-                let at = at.map_or(Location::UNKNOWN, |(name, _)| name.referenced);
-                self.wrong(
-                    at,
+                let location = nodes.iter().find(|(name, _)| name.value == host.name);
+                let location = location.map_or(Location::UNKNOWN, |(name, _)| name.referenced);
+                self.report_problem(
+                    location,
                     format!("{other} and {} both have the address {address}", host.name),
                     "give each its own",
                 );
@@ -200,25 +219,28 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn config(&mut self, source: Option<&Spanned<ConfigSource>>) -> Vec<ConfigLayer> {
+    /// Returns the configuration layers of a switch, in the order of the lab file.
+    pub(super) fn config_layers(&mut self, source: Option<&Spanned<ConfigSource>>) -> Vec<ConfigLayer> {
         let mut layers = Vec::new();
         if let Some(source) = source {
-            self.layer(source, &mut layers);
+            self.add_config_layers(source, &mut layers);
         }
         layers
     }
 
-    /// The lookup file of a switch; a wrong row is refused with the switch's configuration.
-    fn pg_profiles(&mut self, path: Option<&Spanned<String>>) -> Option<PgProfilesPlan> {
+    /// Reads the `pg_profile_lookup.ini` file of a switch.
+    ///
+    /// The rows of the file are checked later, together with the configuration of the switch.
+    fn read_pg_profiles(&mut self, path: Option<&Spanned<String>>) -> Option<PgProfilesPlan> {
         let path = path?;
-        let file = self.path(&path.value);
+        let file = self.resolve_path(&path.value);
         match fs::read_to_string(&file) {
             Ok(text) => Some(PgProfilesPlan {
                 source: file.display().to_string(),
                 text,
             }),
             Err(error) => {
-                self.wrong(
+                self.report_problem(
                     path.referenced,
                     format!("cannot read the lookup file {}: {error}", file.display()),
                     "paths are relative to the lab file",
@@ -228,32 +250,35 @@ impl Resolver<'_> {
         }
     }
 
-    fn layer(&mut self, source: &Spanned<ConfigSource>, layers: &mut Vec<ConfigLayer>) {
-        let at = source.referenced;
+    /// Adds the layers of one `config` value to `layers`. A list of values is added recursively.
+    fn add_config_layers(&mut self, source: &Spanned<ConfigSource>, layers: &mut Vec<ConfigLayer>) {
+        let location = source.referenced;
         match &source.value {
-            ConfigSource::Layers(list) => list.iter().for_each(|layer| self.layer(layer, layers)),
+            ConfigSource::Layers(list) => list
+                .iter()
+                .for_each(|layer| self.add_config_layers(layer, layers)),
             ConfigSource::Preset(name) => {
                 layers.push(ConfigLayer::Preset {
                     name: name.clone(),
-                    source: self.source(at),
+                    source: self.file_and_line(location),
                 });
             }
             ConfigSource::Inline(tables) => {
                 let text = serde_json::Value::Object(tables.clone()).to_string();
                 layers.push(ConfigLayer::Text {
-                    source: self.source(at),
+                    source: self.file_and_line(location),
                     text,
                 });
             }
             ConfigSource::Path(path) => {
-                let path = self.path(path);
+                let path = self.resolve_path(path);
                 match fs::read_to_string(&path) {
                     Ok(text) => layers.push(ConfigLayer::Text {
                         source: path.display().to_string(),
                         text,
                     }),
-                    Err(error) => self.wrong(
-                        at,
+                    Err(error) => self.report_problem(
+                        location,
                         format!("cannot read the configuration {}: {error}", path.display()),
                         "paths are relative to the lab file",
                     ),
@@ -263,26 +288,33 @@ impl Resolver<'_> {
     }
 }
 
-/// An address with or without the length of a prefix.
-fn with_prefix<T>(text: &str, longest: u8, default: u8, address: fn(&str) -> Option<T>) -> Option<(T, u8)> {
+/// Parses an address that may be followed by `/` and a prefix length, such as `10.0.0.1/16`.
+///
+/// `parse_address` parses the address. The prefix length is `default` if it is missing, and at most `longest`.
+fn parse_address_and_prefix<T>(
+    text: &str,
+    longest: u8,
+    default: u8,
+    parse_address: fn(&str) -> Option<T>,
+) -> Option<(T, u8)> {
     let Some((text, prefix)) = text.split_once('/') else {
-        return Some((address(text)?, default));
+        return Some((parse_address(text)?, default));
     };
     let prefix = prefix
         .parse()
         .ok()
         .filter(|prefix| (1..=longest).contains(prefix))?;
-    Some((address(text)?, prefix))
+    Some((parse_address(text)?, prefix))
 }
 
-fn unicast_v4(text: &str) -> Option<Ipv4Addr> {
+fn parse_unicast_ipv4(text: &str) -> Option<Ipv4Addr> {
     let address: Ipv4Addr = text.parse().ok()?;
     let special =
         address.is_unspecified() || address.is_multicast() || address.is_broadcast() || address.is_loopback();
     (!special).then_some(address)
 }
 
-fn unicast_v6(text: &str) -> Option<Ipv6Addr> {
+fn parse_unicast_ipv6(text: &str) -> Option<Ipv6Addr> {
     let address: Ipv6Addr = text.parse().ok()?;
     (!address.is_unspecified() && !address.is_multicast() && !address.is_loopback()).then_some(address)
 }

@@ -10,8 +10,8 @@ use super::super::expr::{Expression, Unknown};
 use super::super::file::{OneOrMore, Step, Tree, Wait};
 use super::super::plan::{ActionPlan, LabPlan, ScriptPlan, StepPlan};
 use super::super::units;
-use super::Resolver;
-use super::kinds::known;
+use super::LabResolver;
+use super::node_kinds::entry_location;
 use expand::Unrolled;
 use formula::Scope;
 
@@ -22,7 +22,7 @@ const VERBS: &str = "send, inject, start, stop, block, unblock, pause, link, fau
 #[derive(Default)]
 struct Conditions(Vec<(Location, Expression)>);
 
-impl Resolver<'_> {
+impl LabResolver<'_> {
     /// Adds the script to a plan that has everything else.
     pub(super) fn script(&mut self, steps: &[Spanned<Tree>], plan: &mut LabPlan) {
         let mut unrolled = Unrolled::default();
@@ -34,7 +34,7 @@ impl Resolver<'_> {
         let mut latest = 0;
         for step in &unrolled.steps {
             let at_ns = self.step_time(&step.value, &mut latest);
-            let source = self.source(step.referenced);
+            let source = self.file_and_line(step.referenced);
             let name = step.value.name.as_ref().map(|name| name.value.clone());
             let when = step.value.when.as_ref();
             let when = when.and_then(|when| self.condition(&when.value, when.referenced, &mut conditions));
@@ -55,10 +55,10 @@ impl Resolver<'_> {
 
     fn step_time(&mut self, step: &Step, latest: &mut u64) -> Option<u64> {
         let at = step.at.as_ref()?;
-        let at_ns = self.quantity(Some(at), 0, units::duration_ns, units::DURATION);
+        let at_ns = self.parse_quantity(Some(at), 0, units::parse_duration_ns, units::DURATION);
         if at_ns < *latest {
             let what = format!("this step is at {}, before one that stands above it", at.value);
-            self.wrong(at.referenced, what, "steps are in the order of time: move it up");
+            self.report_problem(at.referenced, what, "steps are in the order of time: move it up");
         }
         *latest = at_ns.max(*latest);
         Some(at_ns)
@@ -105,7 +105,7 @@ impl Resolver<'_> {
         });
         if verbs != 1 {
             let what = format!("a step does one thing, this one {verbs}");
-            self.wrong(
+            self.report_problem(
                 at,
                 what,
                 format!("write one of {VERBS}, and further ones as further steps"),
@@ -118,11 +118,12 @@ impl Resolver<'_> {
         match &wait.value {
             Wait::For(text) => {
                 let text = Spanned::new(text.clone(), wait.referenced, wait.defined);
-                let ns = self.quantity(Some(&text), 0, units::duration_ns, units::DURATION);
+                let ns = self.parse_quantity(Some(&text), 0, units::parse_duration_ns, units::DURATION);
                 Some(ActionPlan::Wait { ns })
             }
             Wait::Until(until) => {
-                let at_most_ns = self.quantity(Some(&until.at_most), 0, units::duration_ns, units::DURATION);
+                let at_most_ns =
+                    self.parse_quantity(Some(&until.at_most), 0, units::parse_duration_ns, units::DURATION);
                 let condition = self.condition(&until.until.value, until.until.referenced, conditions)?;
                 Some(ActionPlan::WaitUntil {
                     condition,
@@ -134,7 +135,7 @@ impl Resolver<'_> {
 
     fn expectations(&mut self, list: &Spanned<OneOrMore>, conditions: &mut Conditions) -> Vec<Expression> {
         let conditions = list.value.0.iter().map(|text| {
-            let at = known(text.referenced, list.referenced);
+            let at = entry_location(text.referenced, list.referenced);
             self.condition(&text.value, at, conditions)
         });
         conditions.collect::<Vec<_>>().into_iter().flatten().collect()
@@ -151,7 +152,7 @@ impl Resolver<'_> {
                     "" => String::new(),
                     rest => format!(" at \"{rest}\""),
                 };
-                self.wrong(at, format!("\"{text}\": {}{place}", error.what), error.fix);
+                self.report_problem(at, format!("\"{text}\": {}{place}", error.what), error.fix);
                 None
             }
         }
@@ -169,7 +170,7 @@ impl Resolver<'_> {
                     "{}: there are two sends called \"{}\"",
                     step.source, send.flow.name
                 );
-                self.wrong(Location::UNKNOWN, what, "use another name");
+                self.report_problem(Location::UNKNOWN, what, "use another name");
             }
         }
     }
@@ -178,7 +179,7 @@ impl Resolver<'_> {
         for word in ["flow", "job", "link"] {
             if self.nodes.contains_key(word) {
                 let what = format!("a node is called {word}, which means something else in scripts");
-                self.wrong(Location::UNKNOWN, what, "use another name for the node");
+                self.report_problem(Location::UNKNOWN, what, "use another name for the node");
             }
         }
         let directory = plan.directory();
@@ -190,7 +191,7 @@ impl Resolver<'_> {
                     (false, false) => directory.find(name.path).map(drop),
                 };
                 if let Err(Unknown { name, known }) = found {
-                    self.wrong(*at, format!("nothing is called \"{name}\""), known);
+                    self.report_problem(*at, format!("nothing is called \"{name}\""), known);
                 }
             }
         }

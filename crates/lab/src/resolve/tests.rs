@@ -33,13 +33,13 @@ workload:
     - {name: some, from: [h1], to: h2, rate: 40%, dscp: 8, frame: 1082}
 "#;
 
-fn plan(text: &str) -> Result<LabPlan, Problems> {
-    parse(text, "a.xoff.yml", Path::new("/nowhere"), TimeMode::RealTime)
+fn parse_incast_lab(text: &str) -> Result<LabPlan, Problems> {
+    parse_lab(text, "a.xoff.yml", Path::new("/nowhere"), TimeMode::RealTime)
 }
 
 #[test]
-fn a_file_becomes_a_plan_with_its_defaults() {
-    let plan = plan(INCAST).unwrap_or_else(|problems| panic!("{problems}"));
+fn missing_fields_of_a_lab_file_get_defaults() {
+    let plan = parse_incast_lab(INCAST).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(
         plan.hosts
             .iter()
@@ -104,9 +104,9 @@ fn a_file_becomes_a_plan_with_its_defaults() {
     );
 }
 
-/// Each change makes the file wrong in one way; the message names the line, the thing and the remedy.
+/// Each case changes one thing in a valid file. The message must name the line, the value and the fix.
 #[test]
-fn what_is_wrong_is_named_with_its_place() {
+fn errors_name_the_line_the_value_and_the_fix() {
     let cases: [(&str, &str, &[&str]); 27] = [
         (
             "name: small",
@@ -199,14 +199,14 @@ fn what_is_wrong_is_named_with_its_place() {
     for (from, to, expected) in cases {
         let text = INCAST.replacen(from, to, 1);
         assert_ne!(text, INCAST, "{from} is in the file");
-        let problems = plan(&text).expect_err(to).to_string();
+        let problems = parse_incast_lab(&text).expect_err(to).to_string();
         for part in expected {
             assert!(problems.contains(part), "{to}: {part:?} is not in:\n{problems}");
         }
     }
 }
 
-const KINDS: &str = r#"
+const LAB_OF_ALL_KINDS: &str = r#"
 name: kinds
 topology:
   nodes:
@@ -221,8 +221,8 @@ topology:
 workload: {duration: 1s}
 "#;
 
-fn kinds(text: &str) -> Result<LabPlan, Problems> {
-    parse(
+fn parse_lab_of_all_kinds(text: &str) -> Result<LabPlan, Problems> {
+    parse_lab(
         text,
         "k.xoff.yml",
         Path::new(env!("CARGO_MANIFEST_DIR")),
@@ -231,8 +231,8 @@ fn kinds(text: &str) -> Result<LabPlan, Problems> {
 }
 
 #[test]
-fn hosts_of_all_kinds_become_a_plan() {
-    let plan = kinds(KINDS).unwrap_or_else(|problems| panic!("{problems}"));
+fn hosts_of_all_kinds_are_resolved() {
+    let plan = parse_lab_of_all_kinds(LAB_OF_ALL_KINDS).unwrap_or_else(|problems| panic!("{problems}"));
     let [p1, g1, m1] = plan.hosts.as_slice() else {
         panic!("three hosts")
     };
@@ -269,7 +269,7 @@ fn hosts_of_all_kinds_become_a_plan() {
 }
 
 #[test]
-fn what_is_wrong_with_a_plain_host_or_a_guest_is_named() {
+fn errors_of_plain_hosts_and_guests_name_the_fix() {
     let cases: [(&str, &str, &[&str]); 16] = [
         (
             "10.0.0.1/24",
@@ -316,7 +316,7 @@ fn what_is_wrong_with_a_plain_host_or_a_guest_is_named() {
             "kernel: none",
             &["k.xoff.yml:7", "cannot read the kernel", "/none", "relative"],
         ),
-        ("kernel: Cargo.toml", "kernel: src", &["it is no file"]),
+        ("kernel: Cargo.toml", "kernel: src", &["it is not a file"]),
         ("memory: 2G", "memory: 2x", &["\"2x\"", "384M"]),
         ("cpus: 2", "cpus: 0", &["0 is out of range", "1 to 255"]),
         ("accel: tcg", "accel: hvf", &["\"hvf\"", "kvm", "tcg"]),
@@ -333,13 +333,13 @@ fn what_is_wrong_with_a_plain_host_or_a_guest_is_named() {
         (
             "duration: 1s",
             "duration: 1s, flows: [{name: f, from: m1, to: p1}]",
-            &["\"p1\" is no model host", "the model hosts are m1"],
+            &["\"p1\" is not a model host", "the model hosts are m1"],
         ),
     ];
     for (from, to, expected) in cases {
-        let text = KINDS.replacen(from, to, 1);
-        assert_ne!(text, KINDS, "{from} is in the file");
-        let problems = kinds(&text).expect_err(to).to_string();
+        let text = LAB_OF_ALL_KINDS.replacen(from, to, 1);
+        assert_ne!(text, LAB_OF_ALL_KINDS, "{from} is in the file");
+        let problems = parse_lab_of_all_kinds(&text).expect_err(to).to_string();
         for part in expected {
             assert!(problems.contains(part), "{to}: {part:?} is not in:\n{problems}");
         }
@@ -347,16 +347,16 @@ fn what_is_wrong_with_a_plain_host_or_a_guest_is_named() {
 }
 
 #[test]
-fn all_that_is_wrong_is_told_at_once() {
+fn all_errors_of_a_lab_file_are_reported_together() {
     let text = INCAST
         .replace("speed: 10g", "speed: fast")
         .replace("rate: 40%", "rate: much");
-    let problems = plan(&text).expect_err("two mistakes");
+    let problems = parse_incast_lab(&text).expect_err("two mistakes");
     assert_eq!(problems.0.len(), 2, "{problems}");
 }
 
 #[test]
-fn a_file_that_is_no_lab_is_refused() {
+fn text_that_is_not_a_lab_file_is_refused() {
     for text in [
         "",
         "[]",
@@ -365,13 +365,13 @@ fn a_file_that_is_no_lab_is_refused() {
         "a: [",
         "name: x\ntopology: {nodes: {}}",
     ] {
-        assert!(plan(text).is_err(), "{text:?}");
+        assert!(parse_incast_lab(text).is_err(), "{text:?}");
     }
 }
 
 #[test]
-fn a_missing_file_is_named() {
-    let problems = load(Path::new("no/such.xoff.yml"), TimeMode::RealTime)
+fn error_of_a_missing_lab_file_names_its_path() {
+    let problems = load_lab(Path::new("no/such.xoff.yml"), TimeMode::RealTime)
         .expect_err("it is missing")
         .to_string();
     assert!(

@@ -1,75 +1,81 @@
-//! What the topology is before anything in it is resolved: the template's nodes and links, with those of the file.
+//! Combines the nodes and links of a fabric template with the nodes and links of the lab file.
+//!
+//! The result contains the unresolved fields of the lab file.
 
 use serde_saphyr::Spanned;
 
-use super::super::file::{ConfigSource, Link, Node, RouteOverride, Routes, Topology as Written};
+use super::super::file::{ConfigSource, Link, Node, RouteOverride, Routes, Topology as TopologySection};
 use super::super::template;
-use super::Resolver;
+use super::LabResolver;
 
-/// All nodes and links: those of the template first.
-pub(super) struct Topology {
+/// All nodes and links of a lab. The nodes and links of the template come first.
+pub(super) struct MergedTopology {
     pub(super) nodes: Vec<(Spanned<String>, Node)>,
     pub(super) links: Vec<Spanned<Link>>,
-    /// Routes are made, but for these; `None`: none are.
+    /// Routes that replace computed routes. `None` if the lab has no computed routes.
     pub(super) routes: Option<Vec<Spanned<RouteOverride>>>,
 }
 
-impl Resolver<'_> {
-    /// `None` if the template is wrong: whatever else is said of its nodes would only repeat that.
-    pub(super) fn topology(&mut self, written: &Written) -> Option<Topology> {
-        let expansion = match &written.fabric {
-            Some(fabric) => template::expand(fabric, self.file, &mut self.problems)?,
-            None => template::Expansion::default(),
+impl LabResolver<'_> {
+    /// Expands the template and merges the nodes of the lab file into it.
+    ///
+    /// `None` if the template is invalid. Checks of its nodes would only repeat the error.
+    pub(super) fn merge_template(&mut self, section: &TopologySection) -> Option<MergedTopology> {
+        let expansion = match &section.fabric {
+            Some(fabric) => template::expand_template(fabric, self.file, &mut self.problems)?,
+            None => template::ExpandedTemplate::default(),
         };
         let mut nodes = expansion.nodes;
-        let made: std::collections::HashMap<String, usize> = nodes
+        let template_nodes: std::collections::HashMap<String, usize> = nodes
             .iter()
             .enumerate()
-            .map(|(at, (name, _))| (name.value.clone(), at))
+            .map(|(index, (name, _))| (name.value.clone(), index))
             .collect();
-        for (name, node) in &written.nodes.0 {
-            match made.get(&name.value) {
-                Some(&at) => {
-                    let (whole, whole_node) = &mut nodes[at];
-                    self.same_kind(name, node, whole_node);
-                    // Its own lines are where its mistakes are.
-                    *whole = name.clone();
-                    *whole_node = over(whole_node, node);
+        for (name, node) in &section.nodes.0 {
+            match template_nodes.get(&name.value) {
+                Some(&index) => {
+                    let (merged_name, merged_node) = &mut nodes[index];
+                    self.check_same_kind(name, node, merged_node);
+                    // Errors of the node refer to its lines in the lab file, not to the line of the template.
+                    *merged_name = name.clone();
+                    *merged_node = merge_node(merged_node, node);
                 }
                 None => nodes.push((name.clone(), node.clone())),
             }
         }
         let mut links = expansion.links;
-        links.extend(written.links.iter().cloned());
-        let routes = match written.routes.as_ref().map(|routes| &routes.value) {
+        links.extend(section.links.iter().cloned());
+        let routes = match section.routes.as_ref().map(|routes| &routes.value) {
             Some(Routes::Auto(overrides)) => Some(overrides.clone()),
             Some(Routes::None) => None,
-            None => written.fabric.is_some().then(Vec::new),
+            None => section.fabric.is_some().then(Vec::new),
         };
-        Some(Topology { nodes, links, routes })
+        Some(MergedTopology { nodes, links, routes })
     }
 
-    /// What is in the middle of a template's links stays a switch, and their ends stay hosts.
-    fn same_kind(&mut self, name: &Spanned<String>, node: &Node, made: &Node) {
+    /// Reports a node that is a switch in the template and a host in the lab file, or the reverse.
+    fn check_same_kind(&mut self, name: &Spanned<String>, node: &Node, template_node: &Node) {
         let is_switch = |node: &Node| node.kind.as_ref().map(|kind| kind.value == "switch");
-        if let (Some(kind), true) = (&node.kind, is_switch(node) != is_switch(made)) {
-            let made = made.kind.as_ref().map_or("", |kind| &kind.value);
+        if let (Some(kind), true) = (&node.kind, is_switch(node) != is_switch(template_node)) {
+            let template_kind = template_node.kind.as_ref().map_or("", |kind| &kind.value);
             let what = format!(
-                "{} is of kind {made} in the fabric's template, and here {}",
+                "{} is of kind {template_kind} in the fabric's template, and here {}",
                 name.value, kind.value
             );
-            self.wrong(kind.referenced, what, "leave `kind` out, or use another name");
+            self.report_problem(kind.referenced, what, "leave `kind` out, or use another name");
         }
     }
 }
 
-/// A template's node with what the file says of it: field by field, and the configuration as a further layer.
-fn over(made: &Node, said: &Node) -> Node {
+/// Returns a node of the template with the fields that the lab file changes.
+///
+/// The configuration of the lab file becomes a layer above the configuration of the template.
+fn merge_node(template_node: &Node, file_node: &Node) -> Node {
     macro_rules! either {
         ($($field:ident),*) => {
             Node {
-                config: layers(made.config.as_ref(), said.config.as_ref()),
-                $($field: said.$field.clone().or_else(|| made.$field.clone())),*
+                config: stack_configs(template_node.config.as_ref(), file_node.config.as_ref()),
+                $($field: file_node.$field.clone().or_else(|| template_node.$field.clone())),*
             }
         };
     }
@@ -97,15 +103,16 @@ fn over(made: &Node, said: &Node) -> Node {
     )
 }
 
-fn layers(
-    below: Option<&Spanned<ConfigSource>>,
-    above: Option<&Spanned<ConfigSource>>,
+/// Returns a configuration with two layers, or the only layer that is present.
+fn stack_configs(
+    lower: Option<&Spanned<ConfigSource>>,
+    upper: Option<&Spanned<ConfigSource>>,
 ) -> Option<Spanned<ConfigSource>> {
-    match (below, above) {
-        (Some(below), Some(above)) => {
-            let both = ConfigSource::Layers(vec![below.clone(), above.clone()]);
-            Some(Spanned::new(both, above.referenced, above.defined))
+    match (lower, upper) {
+        (Some(lower), Some(upper)) => {
+            let both = ConfigSource::Layers(vec![lower.clone(), upper.clone()]);
+            Some(Spanned::new(both, upper.referenced, upper.defined))
         }
-        (below, above) => above.or(below).cloned(),
+        (lower, upper) => upper.or(lower).cloned(),
     }
 }

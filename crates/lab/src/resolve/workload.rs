@@ -1,4 +1,4 @@
-//! The workload of a lab file: one flow per sender.
+//! Resolves the workload of a lab file. An open-loop flow with several senders becomes one flow per sender.
 
 use std::collections::HashSet;
 
@@ -7,28 +7,31 @@ use serde_saphyr::{Location, Spanned};
 use super::super::file::{Flow, Workload};
 use super::super::plan::{FarEnd, FlowPlan, IpVersion, LinkPlan, RatePlan, TransportPlan, WorkloadPlan};
 use super::super::units;
-use super::{NodeIndex, Resolver, listed};
+use super::{LabResolver, NodeIndex, join_names};
 use xoff_workload::WorkloadSpec;
 
-/// Time for the switch to empty itself after the senders have stopped.
-const DRAIN_NS: u64 = 500_000_000;
-/// What a frame carries around its payload: Ethernet, IPv4, UDP, BTH, ICRC.
-const HEADERS_IPV4: u32 = 14 + 20 + 8 + 12 + 4;
-/// The same with IPv6.
-const HEADERS_IPV6: u32 = HEADERS_IPV4 + 20;
-/// Payload of a frame unless the file says otherwise: the RDMA MTU of 1024 bytes.
+/// Default time in nanoseconds for the queues to empty after the senders have stopped.
+const DRAIN_NS_DEFAULT: u64 = 500_000_000;
+/// Bytes that Ethernet, IPv4, UDP, BTH and ICRC add to a payload.
+const HEADER_BYTES_IPV4: u32 = 14 + 20 + 8 + 12 + 4;
+/// Bytes that Ethernet, IPv6, UDP, BTH and ICRC add to a payload.
+const HEADER_BYTES_IPV6: u32 = HEADER_BYTES_IPV4 + 20;
+/// Default payload of a frame in bytes, equal to the RDMA MTU of 1024 bytes.
 const PAYLOAD_DEFAULT: u32 = 1024;
-/// Room for the receiver's checks in every payload.
+/// Smallest payload in bytes. The payload contains the fields that the receiver checks.
 const PAYLOAD_MIN: u32 = 40;
-/// What a jumbo frame holds.
+/// Largest payload in bytes. The payload fits into a jumbo frame.
 const PAYLOAD_MAX: u32 = 8192;
-/// Hop limit of frames (RFC 1700's recommendation).
+/// Default TTL or hop limit of frames, as RFC 1700 recommends.
 const TTL_DEFAULT: u8 = 64;
-const MESSAGE_DEFAULT: u32 = 1 << 20;
-const MESSAGE_MAX: u32 = 1 << 31;
+/// Default message size in bytes.
+const MESSAGE_BYTES_DEFAULT: u32 = 1 << 20;
+/// Largest message size in bytes.
+const MESSAGE_BYTES_MAX: u32 = 1 << 31;
 
-impl Resolver<'_> {
-    pub(super) fn workload(
+impl LabResolver<'_> {
+    /// Resolves the workload. A lab file without a workload has an empty one.
+    pub(super) fn resolve_workload(
         &mut self,
         workload: Option<&Workload>,
         links: &[LinkPlan],
@@ -42,11 +45,11 @@ impl Resolver<'_> {
                 jobs: WorkloadSpec::default(),
             };
         };
-        let duration_ns = self.duration(workload);
-        let drain_ns = self.quantity(
+        let duration_ns = self.workload_duration_ns(workload);
+        let drain_ns = self.parse_quantity(
             workload.drain.as_ref(),
-            DRAIN_NS,
-            units::duration_ns,
+            DRAIN_NS_DEFAULT,
+            units::parse_duration_ns,
             units::DURATION,
         );
         let mut flows = Vec::new();
@@ -54,118 +57,121 @@ impl Resolver<'_> {
         for flow in &workload.flows {
             if !names.insert(&flow.value.name.value) {
                 let what = format!("there are two flows called \"{}\"", flow.value.name.value);
-                self.wrong(
+                self.report_problem(
                     flow.value.name.referenced,
                     what,
-                    "the report tells flows apart by name: use another one",
+                    "the report identifies flows by name: use another name",
                 );
             }
-            self.name(&flow.value.name, "flow");
-            self.flow(&flow.value, links, &mut flows);
+            self.check_name(&flow.value.name, "flow");
+            self.add_flows(&flow.value, links, &mut flows);
         }
         WorkloadPlan {
             duration_ns,
             drain_ns,
             flows,
-            jobs: self.jobs(&workload.jobs, links, transports),
+            jobs: self.resolve_jobs(&workload.jobs, links, transports),
         }
     }
 
-    /// Flows end after a time; jobs end by themselves.
-    fn duration(&mut self, workload: &Workload) -> u64 {
+    /// Returns the duration of the workload in nanoseconds, or 0 for a workload of jobs only.
+    ///
+    /// Open-loop flows end after the duration. Jobs end without it.
+    fn workload_duration_ns(&mut self, workload: &Workload) -> u64 {
         let Some(duration) = &workload.duration else {
             if workload.jobs.is_empty() || !workload.flows.is_empty() {
-                let at = workload
+                let location = workload
                     .flows
                     .first()
                     .map_or(Location::UNKNOWN, |flow| flow.referenced);
                 let fix = format!("add `duration` to the workload: {}", units::DURATION);
-                self.wrong(
-                    at,
+                self.report_problem(
+                    location,
                     "the workload has no `duration`, and flows do not end by themselves",
                     fix,
                 );
             }
             return 0;
         };
-        let duration_ns = self.quantity(Some(duration), 1, units::duration_ns, units::DURATION);
+        let duration_ns = self.parse_quantity(Some(duration), 1, units::parse_duration_ns, units::DURATION);
         if duration_ns == 0 {
             let fix = format!("write {}", units::DURATION);
-            self.wrong(duration.referenced, "the workload lasts no time", fix);
+            self.report_problem(duration.referenced, "the duration of the workload is 0", fix);
         }
         duration_ns
     }
 
-    fn flow(&mut self, flow: &Flow, links: &[LinkPlan], flows: &mut Vec<FlowPlan>) {
+    /// Adds a flow plan for each sender of a flow.
+    fn add_flows(&mut self, flow: &Flow, links: &[LinkPlan], flows: &mut Vec<FlowPlan>) {
         let lossless = flow.lossless.unwrap_or(false);
-        let dscp = self.number(flow.dscp.as_ref(), if lossless { 26 } else { 0 }, 0..=63);
-        let ip = match self.number(flow.ip.as_ref(), 4, 4..=6) {
+        let dscp = self.number_in_range(flow.dscp.as_ref(), if lossless { 26 } else { 0 }, 0..=63);
+        let ip = match self.number_in_range(flow.ip.as_ref(), 4, 4..=6) {
             6 => IpVersion::V6,
             4 => IpVersion::V4,
             _ => {
-                let at = flow.ip.as_ref().map_or(Location::UNKNOWN, |ip| ip.referenced);
-                self.wrong(at, "there is no IP version 5 here", "write 4 or 6");
+                let location = flow.ip.as_ref().map_or(Location::UNKNOWN, |ip| ip.referenced);
+                self.report_problem(location, "there is no IP version 5", "write 4 or 6");
                 IpVersion::V4
             }
         };
-        if let (IpVersion::V6, Some(_), Some(ip)) = (ip, &self.island, &flow.ip) {
+        if let (IpVersion::V6, Some(_), Some(ip)) = (ip, &self.component_of_host, &flow.ip) {
             let fix = "write ip: 4, or `routes: none` and routes of your own";
-            self.wrong(ip.referenced, "`routes: auto` routes no IPv6", fix);
+            self.report_problem(ip.referenced, "`routes: auto` routes no IPv6", fix);
         }
-        let to = self.flow_end(&flow.to.value, flow.to.referenced);
-        let frame_len = self.frame_len(flow.frame.as_ref(), ip);
+        let to = self.find_model_host(&flow.to.value, flow.to.referenced);
+        let frame_len = self.parse_frame_len(flow.frame.as_ref(), ip);
         let template = FlowPlan {
             name: flow.name.value.clone(),
             from: 0,
             to: to.unwrap_or(0),
-            rate: self.quantity(
+            rate: self.parse_quantity(
                 flow.rate.as_ref(),
                 RatePlan::LinkShare(1_000_000),
-                units::rate,
+                units::parse_rate,
                 units::RATE,
             ),
             dscp,
             ecn_capable: flow.ecn.unwrap_or(lossless),
-            // What NICs do that trust DSCP and have no map of their own: its upper three bits.
-            class: self.number(flow.class.as_ref(), dscp >> 3, 0..=7),
+            // The upper three bits of the DSCP. NICs that trust DSCP and have no map do the same.
+            class: self.number_in_range(flow.class.as_ref(), dscp >> 3, 0..=7),
             lossless,
             frame_len,
-            message_bytes: self.message_bytes(flow.message_bytes.as_ref(), frame_len, ip),
+            message_bytes: self.parse_message_bytes(flow.message_bytes.as_ref(), frame_len, ip),
             ip,
-            ttl: self.number(flow.ttl.as_ref(), TTL_DEFAULT, 1..=255),
-            start_ns: self.quantity(flow.start.as_ref(), 0, units::duration_ns, units::DURATION),
+            ttl: self.number_in_range(flow.ttl.as_ref(), TTL_DEFAULT, 1..=255),
+            start_ns: self.parse_quantity(flow.start.as_ref(), 0, units::parse_duration_ns, units::DURATION),
         };
         let mut senders = HashSet::new();
         for sender in &flow.from.value.0 {
-            let at = if sender.referenced == Location::UNKNOWN {
+            let location = if sender.referenced == Location::UNKNOWN {
                 flow.from.referenced
             } else {
                 sender.referenced
             };
-            let Some(from) = self.flow_end(&sender.value, at) else {
+            let Some(from) = self.find_model_host(&sender.value, location) else {
                 continue;
             };
             if !senders.insert(from) {
-                self.wrong(
-                    at,
+                self.report_problem(
+                    location,
                     format!("{} is named twice", sender.value),
                     "name each sender once; raise the rate instead",
                 );
             }
             if Some(from) == to {
-                self.wrong(
-                    at,
+                self.report_problem(
+                    location,
                     format!("{} sends to itself", sender.value),
                     "choose another receiver",
                 );
             }
-            self.reachable(from, to, at);
+            self.check_reachable(from, to, location);
             for host in [Some(from), to].into_iter().flatten() {
-                self.fits(
+                self.check_frame_size(
                     frame_len,
                     host,
                     links,
-                    flow.frame.as_ref().map_or(at, |frame| frame.referenced),
+                    flow.frame.as_ref().map_or(location, |frame| frame.referenced),
                 );
             }
             flows.push(FlowPlan {
@@ -174,7 +180,7 @@ impl Resolver<'_> {
             });
         }
         if flow.from.value.0.is_empty() {
-            self.wrong(
+            self.report_problem(
                 flow.from.referenced,
                 "the flow has no sender",
                 "write from: [h1, h2]",
@@ -182,7 +188,8 @@ impl Resolver<'_> {
         }
     }
 
-    pub(super) fn flow_end(&mut self, name: &str, at: Location) -> Option<usize> {
+    /// Returns the index of the model host with a name. Reports unknown names and hosts of other kinds.
+    pub(super) fn find_model_host(&mut self, name: &str, location: Location) -> Option<usize> {
         let host = match self.nodes.get(name) {
             Some(&NodeIndex::Host(host)) => Some(host),
             _ => None,
@@ -192,69 +199,78 @@ impl Resolver<'_> {
             let what = match host {
                 None => format!("no host is called \"{name}\""),
                 Some(_) => {
-                    format!("\"{name}\" is no model host: it sends and receives what its own programs do")
+                    format!("\"{name}\" is not a model host: its own programs send and receive its traffic")
                 }
             };
             let fix = match self.models.as_slice() {
                 [] => "add nodes of kind model".to_owned(),
-                models => format!("the model hosts are {}", listed(models)),
+                models => format!("the model hosts are {}", join_names(models)),
             };
-            self.wrong(at, what, fix);
+            self.report_problem(location, what, fix);
         }
         host.filter(|_| is_model)
     }
 
-    /// Where routes are made, a path of links has to join the two hosts.
-    pub(super) fn reachable(&mut self, from: usize, to: Option<usize>, at: Location) {
-        let (Some(island), Some(to)) = (&self.island, to) else {
+    /// Reports two hosts without a path of links between them. Only labs with computed routes are checked.
+    pub(super) fn check_reachable(&mut self, from: usize, to: Option<usize>, location: Location) {
+        let (Some(component_of_host), Some(to)) = (&self.component_of_host, to) else {
             return;
         };
-        if island[from] != island[to] {
+        if component_of_host[from] != component_of_host[to] {
             let what = format!(
                 "no path of links leads from {} to {}",
                 self.hosts[from], self.hosts[to]
             );
-            self.wrong(at, what, "add a link that joins their parts of the topology");
+            self.report_problem(location, what, "add a link between their parts of the topology");
         }
     }
 
-    pub(super) fn frame_len(&mut self, frame: Option<&Spanned<u32>>, ip: IpVersion) -> u32 {
-        let headers = headers(ip);
-        let frame_len = self.number(
+    /// Returns the frame length in bytes, without FCS. Reports a payload that is not a multiple of 4 bytes.
+    pub(super) fn parse_frame_len(&mut self, frame: Option<&Spanned<u32>>, ip: IpVersion) -> u32 {
+        let header_bytes = header_bytes(ip);
+        let frame_len = self.number_in_range(
             frame,
-            headers + PAYLOAD_DEFAULT,
-            headers + PAYLOAD_MIN..=headers + PAYLOAD_MAX,
+            header_bytes + PAYLOAD_DEFAULT,
+            header_bytes + PAYLOAD_MIN..=header_bytes + PAYLOAD_MAX,
         );
-        if let Some(frame) = frame.filter(|_| !(frame_len - headers).is_multiple_of(4)) {
+        if let Some(frame) = frame.filter(|_| !(frame_len - header_bytes).is_multiple_of(4)) {
             let what = format!(
                 "a frame of {frame_len} bytes would carry {} bytes",
-                frame_len - headers
+                frame_len - header_bytes
             );
             let fix = format!(
-                "RDMA counts in words of four: write {headers} plus a multiple of 4, such as {}",
-                headers + PAYLOAD_DEFAULT
+                "RDMA payloads consist of 4-byte words: write {header_bytes} plus a multiple of 4, such as {}",
+                header_bytes + PAYLOAD_DEFAULT
             );
-            self.wrong(frame.referenced, what, fix);
+            self.report_problem(frame.referenced, what, fix);
         }
         frame_len
     }
 
-    fn message_bytes(&mut self, message: Option<&Spanned<u32>>, frame_len: u32, ip: IpVersion) -> u32 {
-        let payload = frame_len - headers(ip);
-        let bytes = self.number(message, MESSAGE_DEFAULT, PAYLOAD_MIN..=MESSAGE_MAX);
+    /// Returns the message size in bytes. Reports a size whose last frame would have too small a payload.
+    fn parse_message_bytes(&mut self, message: Option<&Spanned<u32>>, frame_len: u32, ip: IpVersion) -> u32 {
+        let payload = frame_len - header_bytes(ip);
+        let bytes = self.number_in_range(message, MESSAGE_BYTES_DEFAULT, PAYLOAD_MIN..=MESSAGE_BYTES_MAX);
         let tail = bytes % payload;
         if tail == 0 || tail >= PAYLOAD_MIN {
             return bytes;
         }
         if let Some(message) = message {
             let what = format!("the last frame of a message of {bytes} bytes would carry {tail}");
-            self.wrong(message.referenced, what, format!("write a multiple of {payload}"));
+            self.report_problem(message.referenced, what, format!("write a multiple of {payload}"));
         }
-        // The default need not be 1 MiB to the byte.
+        // The default is rounded down to whole frames.
         bytes - tail
     }
 
-    pub(super) fn fits(&mut self, frame_len: u32, host: usize, links: &[LinkPlan], at: Location) {
+    /// Reports a frame that is larger than the MTU of the link of a host.
+    pub(super) fn check_frame_size(
+        &mut self,
+        frame_len: u32,
+        host: usize,
+        links: &[LinkPlan],
+        location: Location,
+    ) {
         let Some(link) = links.iter().find(|link| link.far == FarEnd::Host(host)) else {
             return;
         };
@@ -263,8 +279,8 @@ impl Resolver<'_> {
                 "a frame of {frame_len} bytes does not fit through the link of {} with its MTU of {}",
                 self.hosts[host], link.mtu
             );
-            self.wrong(
-                at,
+            self.report_problem(
+                location,
                 what,
                 format!(
                     "make the frame smaller, or the MTU at least {} ({})",
@@ -276,9 +292,10 @@ impl Resolver<'_> {
     }
 }
 
-pub(super) fn headers(ip: IpVersion) -> u32 {
+/// Returns the bytes that the headers and the ICRC add to a payload.
+pub(super) fn header_bytes(ip: IpVersion) -> u32 {
     match ip {
-        IpVersion::V4 => HEADERS_IPV4,
-        IpVersion::V6 => HEADERS_IPV6,
+        IpVersion::V4 => HEADER_BYTES_IPV4,
+        IpVersion::V6 => HEADER_BYTES_IPV6,
     }
 }

@@ -1,61 +1,73 @@
-//! Which addresses everything has.
+//! Assigns IPv4 addresses to hosts and to links between switches.
 
 use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::Ipv4Net;
 
-use super::{Networks, Router};
+use super::{HostNetworks, RouterNode};
 use crate::plan::{HostKind, HostPlan, RoutePlan};
 
-/// Links between switches: 172.16.0.0/12 (RFC 1918), a /31 each (RFC 3021).
-const LINKS: u32 = 0xac10_0000;
+/// First address of 172.16.0.0/12 (RFC 1918). Each link between switches has a /31 network of it (RFC 3021).
+const LINK_NETWORK: u32 = 0xac10_0000;
+/// Largest number of links between switches: the number of /31 networks in 172.16.0.0/12.
 const LINKS_MAX: u32 = 1 << 19;
-/// Hosts: 10.0.0.0/8.
-const HOSTS: u32 = 0x0a00_0000;
-const HOSTS_END: u64 = 0x0b00_0000;
-/// Smallest block of a switch with hosts: a /24 is 128 hosts, and good to read.
-const BLOCK_MIN: u32 = 256;
+/// First address of 10.0.0.0/8, the network of the hosts.
+const HOST_NETWORK: u32 = 0x0a00_0000;
+/// First address after 10.0.0.0/8.
+const HOST_NETWORK_END: u64 = 0x0b00_0000;
+/// Smallest number of addresses in the block of a switch. A /24 block has room for 128 hosts.
+const BLOCK_SIZE_MIN: u32 = 256;
 
-/// Two networks that overlap, or one that does not fit any more: what, and what with.
+/// An error in the addresses of hosts: networks that overlap, or a network without free addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Overlap {
-    /// The host that is to blame, if it is one.
+pub(crate) struct AddressConflict {
+    /// Index of the host with the invalid address, if one host causes the error.
     pub(crate) host: Option<usize>,
-    /// What is wrong.
-    pub(crate) what: String,
+    /// The reason, for messages.
+    pub(crate) reason: String,
 }
 
-/// The addresses of the ends of the `n`-th link between switches; `None` if there is none left.
-pub(super) fn of_link(n: u32) -> Option<(Ipv4Addr, Ipv4Addr)> {
-    (n < LINKS_MAX).then(|| (Ipv4Addr::from(LINKS + 2 * n), Ipv4Addr::from(LINKS + 2 * n + 1)))
+/// Returns the addresses of both ends of a link between switches. `None` if no addresses are left.
+pub(super) fn switch_link_addresses(link_index: u32) -> Option<(Ipv4Addr, Ipv4Addr)> {
+    (link_index < LINKS_MAX).then(|| {
+        (
+            Ipv4Addr::from(LINK_NETWORK + 2 * link_index),
+            Ipv4Addr::from(LINK_NETWORK + 2 * link_index + 1),
+        )
+    })
 }
 
-pub(super) fn give(
-    routers: &[Router],
+/// Assigns an address and a gateway to each host that is not `fixed`, and returns the networks of each switch.
+pub(super) fn assign_host_addresses(
+    routers: &[RouterNode],
     hosts: &mut [HostPlan],
     fixed: &[bool],
-) -> Result<Vec<Networks>, Overlap> {
-    let mut taken = taken(hosts, fixed)?;
+) -> Result<Vec<HostNetworks>, AddressConflict> {
+    let mut taken = fixed_networks(hosts, fixed)?;
     taken.sort_unstable();
     let mut all = Vec::with_capacity(routers.len());
-    let mut next = u64::from(HOSTS);
+    let mut next = u64::from(HOST_NETWORK);
     for router in routers {
-        let mut networks = Networks::default();
-        let free = router.hosts.iter().filter(|access| !fixed[access.host]).count() as u32;
+        let mut networks = HostNetworks::default();
+        let free = router
+            .host_ports
+            .iter()
+            .filter(|host_port| !fixed[host_port.host])
+            .count() as u32;
         let mut address = 0;
         if free > 0 {
-            let size = (2 * free).next_power_of_two().max(BLOCK_MIN);
-            let block = block(&mut next, size, &taken)?;
+            let size = (2 * free).next_power_of_two().max(BLOCK_SIZE_MIN);
+            let block = allocate_block(&mut next, size, &taken)?;
             address = block.addr().to_bits();
             networks.advertised.push(block);
         }
-        for access in &router.hosts {
-            let host = &mut hosts[access.host];
-            if fixed[access.host] {
-                let network = network_of(host);
+        for host_port in &router.host_ports {
+            let host = &mut hosts[host_port.host];
+            if fixed[host_port.host] {
+                let network = host_network(host);
                 networks
                     .gateways
-                    .push((gateway(host, network), network.prefix_len()));
+                    .push((host_gateway(host, network), network.prefix_len()));
                 networks.advertised.push(network);
             } else {
                 host.ipv4 = Ipv4Addr::from(address + 1);
@@ -64,7 +76,7 @@ pub(super) fn give(
                 address += 2;
             }
             if let Some((gateway, _)) = networks.gateways.last() {
-                tell(host, *gateway);
+                set_gateway(host, *gateway);
             }
         }
         all.push(networks);
@@ -72,14 +84,18 @@ pub(super) fn give(
     Ok(all)
 }
 
-/// The next free block of a size, which is a power of two.
-fn block(next: &mut u64, size: u32, taken: &[(u32, u32, usize)]) -> Result<Ipv4Net, Overlap> {
+/// Returns the next free block of `size` addresses, a power of two. The block overlaps no `taken` network.
+fn allocate_block(
+    next: &mut u64,
+    size: u32,
+    taken: &[(u32, u32, usize)],
+) -> Result<Ipv4Net, AddressConflict> {
     loop {
         let first = next.next_multiple_of(u64::from(size));
         let last = first + u64::from(size) - 1;
-        if last >= HOSTS_END {
-            let what = "there are more hosts than addresses in 10.0.0.0/8".to_owned();
-            return Err(Overlap { host: None, what });
+        if last >= HOST_NETWORK_END {
+            let reason = "there are more hosts than addresses in 10.0.0.0/8".to_owned();
+            return Err(AddressConflict { host: None, reason });
         }
         *next = last + 1;
         let hit = taken
@@ -92,31 +108,31 @@ fn block(next: &mut u64, size: u32, taken: &[(u32, u32, usize)]) -> Result<Ipv4N
     }
 }
 
-/// The networks that the file itself gives to hosts: first and last address, and the host.
-fn taken(hosts: &[HostPlan], fixed: &[bool]) -> Result<Vec<(u32, u32, usize)>, Overlap> {
+/// Returns the networks of `fixed` hosts, sorted: first address, last address and host index.
+fn fixed_networks(hosts: &[HostPlan], fixed: &[bool]) -> Result<Vec<(u32, u32, usize)>, AddressConflict> {
     let mut taken = Vec::new();
     for (index, host) in hosts.iter().enumerate().filter(|(index, _)| fixed[*index]) {
-        let network = network_of(host);
+        let network = host_network(host);
         taken.push((network.network().to_bits(), network.broadcast().to_bits(), index));
         if network.prefix_len() > 31 {
-            let what = format!(
-                "{} has {network} alone, and there is no room for its gateway",
+            let reason = format!(
+                "{} has the network {network}, which has no address for a gateway",
                 host.name
             );
-            return Err(Overlap {
+            return Err(AddressConflict {
                 host: Some(index),
-                what,
+                reason,
             });
         }
-        let links = LINKS..LINKS + 2 * LINKS_MAX;
+        let links = LINK_NETWORK..LINK_NETWORK + 2 * LINKS_MAX;
         if links.contains(&network.network().to_bits()) || links.contains(&network.broadcast().to_bits()) {
-            let what = format!(
-                "{} is in {network}, and 172.16.0.0/12 is for links between switches",
+            let reason = format!(
+                "{} is in {network}, but 172.16.0.0/12 is reserved for links between switches",
                 host.name
             );
-            return Err(Overlap {
+            return Err(AddressConflict {
                 host: Some(index),
-                what,
+                reason,
             });
         }
     }
@@ -125,38 +141,39 @@ fn taken(hosts: &[HostPlan], fixed: &[bool]) -> Result<Vec<(u32, u32, usize)>, O
         let [(.., to, other), (from, _, index)] = [pair[0], pair[1]];
         if from <= to {
             let (a, b) = (&hosts[other], &hosts[index]);
-            let what = format!(
+            let reason = format!(
                 "{} and {} are in one network, {} and {}, behind different ports",
                 a.name,
                 b.name,
-                network_of(a),
-                network_of(b)
+                host_network(a),
+                host_network(b)
             );
-            return Err(Overlap {
+            return Err(AddressConflict {
                 host: Some(index.max(other)),
-                what,
+                reason,
             });
         }
     }
     Ok(taken)
 }
 
-fn network_of(host: &HostPlan) -> Ipv4Net {
-    // The prefix was checked when the address was read.
+/// Returns the IPv4 network of a host.
+fn host_network(host: &HostPlan) -> Ipv4Net {
+    // The prefix length was checked when the lab file was resolved.
     Ipv4Net::new(host.ipv4, host.ipv4_prefix).map_or(Ipv4Net::from(host.ipv4), |network| network.trunc())
 }
 
-/// The gateway that the file gives a host, or the first other address of its network.
-fn gateway(host: &HostPlan, network: Ipv4Net) -> Ipv4Addr {
-    if let Some(IpAddr::V4(gateway)) = told(host) {
+/// Returns the gateway of a host in the lab file, or the first other address of the network of the host.
+fn host_gateway(host: &HostPlan, network: Ipv4Net) -> Ipv4Addr {
+    if let Some(IpAddr::V4(gateway)) = ipv4_gateway(host) {
         return gateway;
     }
     let mut others = network.hosts().filter(|address| *address != host.ipv4);
     others.next().unwrap_or(host.ipv4)
 }
 
-/// The IPv4 gateway that a host has already.
-pub(crate) fn told(host: &HostPlan) -> Option<IpAddr> {
+/// Returns the IPv4 gateway of a host, if it has one: a `gateway` or a default route.
+pub(crate) fn ipv4_gateway(host: &HostPlan) -> Option<IpAddr> {
     let plain = host.plain().map_or(&[][..], |plain| &plain.routes);
     let default = plain
         .iter()
@@ -165,8 +182,9 @@ pub(crate) fn told(host: &HostPlan) -> Option<IpAddr> {
     host.gateways.iter().copied().chain(default).find(IpAddr::is_ipv4)
 }
 
-fn tell(host: &mut HostPlan, gateway: Ipv4Addr) {
-    if told(host).is_some() {
+/// Sets the IPv4 gateway of a host that has none.
+fn set_gateway(host: &mut HostPlan, gateway: Ipv4Addr) {
+    if ipv4_gateway(host).is_some() {
         return;
     }
     match &mut host.kind {
@@ -176,7 +194,7 @@ fn tell(host: &mut HostPlan, gateway: Ipv4Addr) {
             prefix: 0,
             gateway: gateway.into(),
         }),
-        // A guest's kernel takes no route from its command line.
+        // The command line of a guest kernel cannot contain a route.
         HostKind::Vm(_) => {}
     }
 }

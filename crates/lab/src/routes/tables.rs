@@ -1,4 +1,4 @@
-//! Routes as SONiC's tables: `INTERFACE`, `STATIC_ROUTE`, `NEIGH`.
+//! Writes addresses, neighbours and routes as SONiC tables: `INTERFACE`, `NEIGH` and `STATIC_ROUTE`.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -6,73 +6,86 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 use serde_json::{Map, Value, json};
 
-use super::{Graph, Networks, Override, Router};
+use super::{HostNetworks, RouteOverridePlan, RouterNode, SwitchGraph};
 use crate::plan::{ConfigLayer, HostPlan, SwitchPlan};
 use crate::units;
 
-/// Largest MTU of a port in `PORT`, bytes.
+/// Largest MTU of a port in the `PORT` table, in bytes.
 const MTU_MAX: u32 = 9216;
 
-/// What made the layer, as messages name it.
-pub(crate) const MADE: &str = "routes: auto";
+/// Source name of the layer with the computed routes, in messages.
+pub(crate) const COMPUTED_ROUTES: &str = "routes: auto";
 
-/// Routes of one switch, sorted by prefix: their next hops.
-type Routes = BTreeMap<Ipv4Net, Vec<Ipv4Addr>>;
+/// The routes of one switch: the next hops of each prefix, sorted by prefix.
+type RouteTable = BTreeMap<Ipv4Net, Vec<Ipv4Addr>>;
 
-pub(super) fn write(
-    graph: &Graph,
+/// Adds the layer with addresses, neighbours and routes to each switch. Sets the gateway MAC address of hosts.
+pub(super) fn add_layers(
+    graph: &SwitchGraph,
     switches: &mut [SwitchPlan],
     hosts: &mut [HostPlan],
-    networks: &[Networks],
-    overrides: &[Override],
+    networks: &[HostNetworks],
+    overrides: &[RouteOverridePlan],
 ) {
-    let own: Vec<Said> = switches.iter().map(Said::by).collect();
-    let macs: Vec<[u8; 6]> = own
+    let configured: Vec<ConfiguredMacs> = switches.iter().map(ConfiguredMacs::of_switch).collect();
+    let macs: Vec<[u8; 6]> = configured
         .iter()
         .enumerate()
-        .map(|(index, said)| said.base_mac(index))
+        .map(|(index, configured)| configured.base_mac(index))
         .collect();
-    let routes = routes(graph, networks, overrides);
-    let sites = sites(networks);
+    let routes = compute_routes(graph, networks, overrides);
+    let sites = site_table(networks);
     for (index, router) in graph.routers.iter().enumerate() {
-        for access in &router.hosts {
-            hosts[access.host].gateway_mac = Some(own[index].mac_of(&access.port, macs[index]));
+        for host_port in &router.host_ports {
+            hosts[host_port.host].gateway_mac =
+                Some(configured[index].interface_mac(&host_port.port, macs[index]));
         }
-        let neighbours = neighbours(router, hosts, |switch, peer| {
-            let edge = graph.routers[switch].edges.iter().find(|edge| edge.own == peer);
-            edge.map_or(macs[switch], |edge| own[switch].mac_of(&edge.port, macs[switch]))
+        let neighbours = neighbour_table(router, hosts, |switch, peer| {
+            let link = graph.routers[switch]
+                .switch_links
+                .iter()
+                .find(|link| link.own_address == peer);
+            link.map_or(macs[switch], |link| {
+                configured[switch].interface_mac(&link.port, macs[switch])
+            })
         });
         let mut layer = json!({
-            "DEVICE_METADATA": { "localhost": { "mac": text(macs[index]) } },
-            "PORT": ports(router),
-            "INTERFACE": interfaces(router, &networks[index]),
+            "DEVICE_METADATA": { "localhost": { "mac": format_mac(macs[index]) } },
+            "PORT": port_table(router),
+            "INTERFACE": interface_table(router, &networks[index]),
             "NEIGH": neighbours,
-            "STATIC_ROUTE": static_routes(&routes[index]),
+            "STATIC_ROUTE": static_route_table(&routes[index]),
         });
-        // What schemes that look at other switches need; without them it does nothing.
-        if let (false, Some(tables)) = (router.edges.is_empty(), layer.as_object_mut()) {
-            let ports = json!({ "global": { "advertise_ports": towards_switches(router) } });
+        // Load-balancing schemes that use link quality messages need these tables. Other schemes ignore them.
+        if let (false, Some(tables)) = (router.switch_links.is_empty(), layer.as_object_mut()) {
+            let ports = json!({ "global": { "advertise_ports": switch_facing_ports(router) } });
             tables.insert("XOFF_LB".to_owned(), ports);
             tables.insert("XOFF_LB_SITE".to_owned(), Value::Object(sites.clone()));
         }
         let layer = ConfigLayer::Text {
-            source: MADE.to_owned(),
+            source: COMPUTED_ROUTES.to_owned(),
             text: layer.to_string(),
         };
         switches[index].config.insert(0, layer);
     }
 }
 
-/// All routes of all switches. One search for each switch with hosts finds everybody's next hops towards it.
-fn routes(graph: &Graph, networks: &[Networks], overrides: &[Override]) -> Vec<Routes> {
-    let mut routes = vec![Routes::new(); graph.routers.len()];
+/// Computes the routes of all switches.
+///
+/// One breadth-first search per switch with hosts finds the next hops of all other switches towards it.
+fn compute_routes(
+    graph: &SwitchGraph,
+    networks: &[HostNetworks],
+    overrides: &[RouteOverridePlan],
+) -> Vec<RouteTable> {
+    let mut routes = vec![RouteTable::new(); graph.routers.len()];
     for (destination, networks) in networks.iter().enumerate() {
         if networks.advertised.is_empty() {
             continue;
         }
         let hops = graph.hops_to(destination);
         for (switch, routes) in routes.iter_mut().enumerate() {
-            let next_hops = graph.nearer(switch, &hops);
+            let next_hops = graph.next_hops_towards(switch, &hops);
             if !next_hops.is_empty() {
                 let to_all = networks
                     .advertised
@@ -88,7 +101,8 @@ fn routes(graph: &Graph, networks: &[Networks], overrides: &[Override]) -> Vec<R
     routes
 }
 
-fn static_routes(routes: &Routes) -> Map<String, Value> {
+/// Returns the `STATIC_ROUTE` table of one switch.
+fn static_route_table(routes: &RouteTable) -> Map<String, Value> {
     let entry = |(prefix, next_hops): (&Ipv4Net, &Vec<Ipv4Addr>)| {
         let list: Vec<String> = next_hops.iter().map(Ipv4Addr::to_string).collect();
         let fields = match list.is_empty() {
@@ -100,8 +114,8 @@ fn static_routes(routes: &Routes) -> Map<String, Value> {
     routes.iter().map(entry).collect()
 }
 
-/// Where every network is: the number of its switch, counted from 1.
-fn sites(networks: &[Networks]) -> Map<String, Value> {
+/// Returns the `XOFF_LB_SITE` table. The site of a network is the number of its switch, from 1.
+fn site_table(networks: &[HostNetworks]) -> Map<String, Value> {
     let mut table = Map::new();
     for (switch, networks) in networks.iter().enumerate() {
         for network in &networks.advertised {
@@ -112,33 +126,41 @@ fn sites(networks: &[Networks]) -> Map<String, Value> {
     table
 }
 
-fn towards_switches(router: &Router) -> String {
-    let ports: Vec<&str> = router.edges.iter().map(|edge| edge.port.as_str()).collect();
+/// Returns the ports with links to other switches, separated by commas.
+fn switch_facing_ports(router: &RouterNode) -> String {
+    let ports: Vec<&str> = router
+        .switch_links
+        .iter()
+        .map(|link| link.port.as_str())
+        .collect();
     ports.join(",")
 }
 
-fn ports(router: &Router) -> Map<String, Value> {
+/// Returns the `PORT` table of one switch, with the MTU of each port.
+fn port_table(router: &RouterNode) -> Map<String, Value> {
     let mtu = |(port, mtu): &(String, u32)| (port.clone(), json!({ "mtu": (*mtu).min(MTU_MAX).to_string() }));
     router.mtus.iter().map(mtu).collect()
 }
 
-fn interfaces(router: &Router, networks: &Networks) -> Map<String, Value> {
+/// Returns the `INTERFACE` table of one switch.
+fn interface_table(router: &RouterNode, networks: &HostNetworks) -> Map<String, Value> {
     let mut table = Map::new();
     let mut add = |port: &str, address: Ipv4Addr, prefix: u8| {
         table.insert(port.to_owned(), json!({}));
         table.insert(format!("{port}|{address}/{prefix}"), json!({}));
     };
-    for (access, (gateway, prefix)) in router.hosts.iter().zip(&networks.gateways) {
-        add(&access.port, *gateway, *prefix);
+    for (host_port, (gateway, prefix)) in router.host_ports.iter().zip(&networks.gateways) {
+        add(&host_port.port, *gateway, *prefix);
     }
-    for edge in &router.edges {
-        add(&edge.port, edge.own, 31);
+    for link in &router.switch_links {
+        add(&link.port, link.own_address, 31);
     }
     table
 }
 
-fn neighbours(
-    router: &Router,
+/// Returns the `NEIGH` table of one switch. `mac_of` returns the MAC address of another switch on a link.
+fn neighbour_table(
+    router: &RouterNode,
     hosts: &[HostPlan],
     mac_of: impl Fn(usize, Ipv4Addr) -> [u8; 6],
 ) -> Map<String, Value> {
@@ -146,58 +168,69 @@ fn neighbours(
     let mut add = |port: &str, address: Ipv4Addr, mac: [u8; 6]| {
         table.insert(
             format!("{port}|{address}"),
-            json!({ "neigh": text(mac), "family": "IPv4" }),
+            json!({ "neigh": format_mac(mac), "family": "IPv4" }),
         );
     };
-    for access in &router.hosts {
-        let host = &hosts[access.host];
-        add(&access.port, host.ipv4, host.mac);
+    for host_port in &router.host_ports {
+        let host = &hosts[host_port.host];
+        add(&host_port.port, host.ipv4, host.mac);
     }
-    for edge in &router.edges {
-        add(&edge.port, edge.peer, mac_of(edge.to, edge.peer));
+    for link in &router.switch_links {
+        add(
+            &link.port,
+            link.peer_address,
+            mac_of(link.peer_switch, link.peer_address),
+        );
     }
     table
 }
 
-/// What the file's own layers say of a switch's hardware addresses, since they lie above this one.
-struct Said {
+/// The configuration layers of a switch, searched for MAC addresses.
+///
+/// These layers are above the layer with the computed routes, so their MAC addresses take effect.
+struct ConfiguredMacs {
     layers: Vec<Value>,
 }
 
-impl Said {
-    fn by(switch: &SwitchPlan) -> Said {
+impl ConfiguredMacs {
+    fn of_switch(switch: &SwitchPlan) -> ConfiguredMacs {
         let parsed = |layer: &ConfigLayer| match layer {
-            // A layer that is no JSON is told when the switch is configured.
+            // Invalid JSON is reported later, when the configuration is loaded.
             ConfigLayer::Text { text, .. } => serde_json::from_str(text).ok(),
             ConfigLayer::Preset { .. } => None,
         };
-        Said {
+        ConfiguredMacs {
             layers: switch.config.iter().filter_map(parsed).collect(),
         }
     }
 
-    /// The last layer that says it decides.
-    fn mac(&self, table: &str, key: &str, field: &str) -> Option<[u8; 6]> {
-        let said = self
+    /// Returns the MAC address in a field, from the highest layer that contains the field.
+    fn find_mac(&self, table: &str, key: &str, field: &str) -> Option<[u8; 6]> {
+        let value = self
             .layers
             .iter()
             .rev()
             .find_map(|layer| layer.get(table)?.get(key)?.get(field)?.as_str());
-        said.and_then(units::mac)
+        value.and_then(units::parse_mac)
     }
 
-    /// What it says, or one that follows from the number of the switch: locally administered, "XOS" in the middle.
+    /// Returns the MAC address of a switch.
+    ///
+    /// The default is a locally administered address with "XOS" and the index of the switch.
     fn base_mac(&self, index: usize) -> [u8; 6] {
         let [high, low] = (index as u16).to_be_bytes();
-        let made = [0x02, 0x58, 0x4f, 0x53, high, low];
-        self.mac("DEVICE_METADATA", "localhost", "mac").unwrap_or(made)
+        let default = [0x02, 0x58, 0x4f, 0x53, high, low];
+        self.find_mac("DEVICE_METADATA", "localhost", "mac")
+            .unwrap_or(default)
     }
 
-    fn mac_of(&self, port: &str, base: [u8; 6]) -> [u8; 6] {
-        self.mac("INTERFACE", port, "mac_addr").unwrap_or(base)
+    /// Returns the MAC address of an interface, or `base` if no layer contains one.
+    fn interface_mac(&self, port: &str, base: [u8; 6]) -> [u8; 6] {
+        self.find_mac("INTERFACE", port, "mac_addr").unwrap_or(base)
     }
 }
 
-fn text(mac: [u8; 6]) -> String {
+/// Formats a MAC address for a SONiC table.
+fn format_mac(mac: [u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use super::super::options::LabOptions;
 use super::super::plan::{ActionPlan, LabPlan, TimeMode};
-use super::super::resolve::load;
+use super::super::resolve::load_lab;
 use super::super::sweep::{Pooled, run_all};
 use super::format;
 use super::run::Script;
@@ -118,7 +118,7 @@ fn run(plan: LabPlan, file: &Path, arguments: &CheckArgs) -> Result<(Checked, Re
 
 fn read(file: &Path, virtual_time: bool) -> Result<LabPlan, Failure> {
     let plan =
-        load(file, TimeMode::Virtual).map_err(|problems| Failure::configuration(problems.to_string()))?;
+        load_lab(file, TimeMode::Virtual).map_err(|problems| Failure::configuration(problems.to_string()))?;
     let place = file.display().to_string();
     let Some(first) = plan.script.steps.first() else {
         return Err(Failure::configuration("the lab has no script")

@@ -7,7 +7,7 @@ use xoff_units::Picos;
 
 use super::super::expr::{Values, Which};
 use super::super::options::LabOptions;
-use super::super::parse;
+use super::super::parse_lab;
 use super::super::plan::TimeMode;
 use super::run::Script;
 use super::values::Reading;
@@ -31,7 +31,7 @@ script:
 /// The lab after a script.
 fn run(script: &str) -> Script {
     let text = format!("{LAB}{script}");
-    let plan = parse(&text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let steps = plan.script.steps.clone();
     let mut script = Script::new(plan, LabOptions::default(), u64::MAX).expect("set up");
@@ -197,7 +197,7 @@ topology:
 script:
 {script}"
     );
-    let plan = parse(&text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(&text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let steps = plan.script.steps.clone();
     let mut script = Script::new(plan, LabOptions::default(), u64::MAX).expect("set up");
@@ -256,7 +256,7 @@ fn an_injected_pfc_frame_counts_as_a_pause() {
 
 /// A lab, after its script.
 fn run_lab(text: &str) -> Script {
-    let plan = parse(text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(text, "x.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let steps = plan.script.steps.clone();
     let mut script = Script::new(plan, LabOptions::default(), u64::MAX).expect("set up");

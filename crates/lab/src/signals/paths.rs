@@ -6,7 +6,7 @@ use xoff_dataplane::config::{NO_PROFILE, PoolSide, PortConfig, SwitchConfig, Tru
 use xoff_dataplane::ids::TRAFFIC_CLASSES;
 
 use super::super::plan::{ConfigLayer, LabPlan};
-use super::super::routes::MADE;
+use super::super::routes::COMPUTED_ROUTES;
 use xoff_fabric::{FabricPlan, LinkEnd};
 
 /// A link of a switch: the port, and what is at its other end.
@@ -75,8 +75,7 @@ impl Topology<'_> {
 
     /// Whether flows take shortest paths: routes are made by xoff, or there are none, so that the topology has no loops.
     pub(super) fn takes_shortest_paths(&self, plan: &LabPlan) -> bool {
-        let is_made =
-            |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { source, .. } if source == MADE);
+        let is_made = |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { source, .. } if source == COMPUTED_ROUTES);
         let made = plan
             .switches
             .iter()

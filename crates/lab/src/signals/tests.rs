@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use super::super::plan::TimeMode;
-use super::super::resolve::parse;
+use super::super::resolve::parse_lab;
 use super::super::{LabOptions, VirtualLab};
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -14,7 +14,7 @@ fn warnings(fabric: &str, transport: &str, jobs: &str) -> Result<Vec<String>, Fa
         "name: x\ntopology:\n  fabric:\n    {fabric}\ntransports:\n  default: {{{transport}}}\n  plain: {{mtu: 1024}}\n\
          workload:\n  jobs:\n{jobs}"
     );
-    let plan = parse(&text, "x.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(&text, "x.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let lab = VirtualLab::new(plan, LabOptions::default())?;
     Ok(lab.warnings())
@@ -173,7 +173,7 @@ fn half_marked(flows: &str) -> Result<Vec<String>, Failure> {
          - {{endpoints: [\"b:eth0\", \"s2:Ethernet4\"]}}\n    - {{endpoints: [\"z:eth0\", \"s2:Ethernet8\"]}}\n\
          transports: {{default: {{congestion: dcqcn}}}}\nworkload:\n  jobs:\n    - {{name: f, kind: flows, flows: {flows}}}\n"
     );
-    let plan = parse(&text, "x.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(&text, "x.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     VirtualLab::new(plan, LabOptions::default()).map(|lab| lab.warnings())
 }
@@ -253,7 +253,7 @@ fn chain(switches: usize, telemetry_hops: usize) -> Vec<String> {
          \"s{switches}:Ethernet4\"], speed: 100g}}\n  routes: auto\ntransports:\n  default: {{congestion: {{name: hpcc, \
          telemetry_hops: {telemetry_hops}}}}}\nworkload:\n  jobs:\n    - {{name: f, kind: flows, flows: [{{from: a, to: z, bytes: 1K}}]}}\n"
     );
-    let plan = parse(&text, "x.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(&text, "x.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let lab = VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
     lab.warnings()

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::super::plan::{LabPlan, TimeMode};
-use super::super::resolve::{load, parse};
+use super::super::resolve::{load_lab, parse_lab};
 use super::edit::{self, EditError, replace};
 use xoff_telemetry::failure::Failure;
 
@@ -56,7 +56,7 @@ pub struct Chosen {
 /// A file that cannot be read, a path that is not in it (a wrong command line), and everything that is wrong with the lab.
 pub fn load_with(file: &Path, chosen: &[Chosen], time: TimeMode) -> Result<LabPlan, Failure> {
     if chosen.is_empty() {
-        return load(file, time).map_err(|problems| Failure::configuration(problems.to_string()));
+        return load_lab(file, time).map_err(|problems| Failure::configuration(problems.to_string()));
     }
     let text = changed(file, &read(file)?, chosen)?;
     plan(file, &text, chosen, time)
@@ -104,7 +104,7 @@ fn misplaced(error: EditError, option: &str, file: &Path) -> Failure {
 /// The plan of a changed text.
 pub(crate) fn plan(file: &Path, text: &str, chosen: &[Chosen], time: TimeMode) -> Result<LabPlan, Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
-    parse(text, &file.display().to_string(), folder, time).map_err(|problems| {
+    parse_lab(text, &file.display().to_string(), folder, time).map_err(|problems| {
         let failure = Failure::configuration(problems.to_string());
         match chosen {
             [] => failure,

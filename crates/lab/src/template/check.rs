@@ -1,45 +1,46 @@
-//! What a template's fields may say.
+//! Checks the fields of a fabric template and the size of the resulting topology.
 
 use serde_saphyr::{Location, Spanned};
 
 use super::super::file::Template;
 use super::super::problem::Problems;
 use super::super::resolve::HOSTS_MAX;
-use super::shapes::TwoStages;
-use super::{SHAPES, shape_names};
+use super::shapes::TwoStageNumbers;
+use super::{TEMPLATES, template_names};
 use xoff_config::PORTS_MAX;
 
-/// Most switches that a template makes.
+/// Largest number of switches of a template.
 const SWITCHES_MAX: u64 = 4096;
-/// Most links that a template makes.
+/// Largest number of links of a template.
 const LINKS_MAX: u64 = 65_536;
-/// Largest number in a template; what it makes is bounded below that.
-const NUMBER_MAX: u32 = 65_536;
+/// Largest value of a field of a template. The size limits of the topology are lower.
+const FIELD_VALUE_MAX: u32 = 65_536;
 
-/// A template with its numbers, none of which makes too much.
+/// The checked numbers of a template.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Numbers {
-    LeafSpine(TwoStages),
+pub(super) enum TemplateNumbers {
+    LeafSpine(TwoStageNumbers),
     FatTree { k: u32 },
-    Rail(TwoStages),
+    Rail(TwoStageNumbers),
     Star { hosts: u32 },
     Dumbbell { left: u32, right: u32, uplinks: u32 },
 }
 
-/// What a template makes, to be compared with what is possible.
-struct Size {
+/// The size of the topology of a template.
+struct TemplateSize {
     hosts: u64,
     switches: u64,
     links: u64,
-    /// Of the switch that has most.
+    /// Largest number of ports of one switch.
     ports: u64,
 }
 
-impl Numbers {
-    fn size(self) -> Size {
+impl TemplateNumbers {
+    /// Returns the size of the topology. It does not overflow for values up to [`FIELD_VALUE_MAX`].
+    fn size(self) -> TemplateSize {
         let two_stages = |leaves: u32, hosts: u32, spines: u32, uplinks: u32| {
             let [leaves, hosts, spines, uplinks] = [leaves, hosts, spines, uplinks].map(u64::from);
-            Size {
+            TemplateSize {
                 hosts: leaves * hosts,
                 switches: leaves + spines,
                 links: (leaves * hosts).saturating_add(leaves * spines * uplinks),
@@ -47,21 +48,21 @@ impl Numbers {
             }
         };
         match self {
-            Numbers::LeafSpine(n) => two_stages(n.leaves, n.hosts, n.spines, n.uplinks),
-            Numbers::Rail(n) => two_stages(n.hosts, n.leaves, n.spines, n.uplinks),
-            Numbers::FatTree { k } => {
+            TemplateNumbers::LeafSpine(n) => two_stages(n.leaves, n.hosts, n.spines, n.uplinks),
+            TemplateNumbers::Rail(n) => two_stages(n.hosts, n.leaves, n.spines, n.uplinks),
+            TemplateNumbers::FatTree { k } => {
                 let k = u64::from(k);
-                Size {
+                TemplateSize {
                     hosts: k * k * k / 4,
                     switches: k * k * 5 / 4,
                     links: k * k * k * 3 / 4,
                     ports: k,
                 }
             }
-            Numbers::Star { hosts } => two_stages(1, hosts, 0, 0),
-            Numbers::Dumbbell { left, right, uplinks } => {
+            TemplateNumbers::Star { hosts } => two_stages(1, hosts, 0, 0),
+            TemplateNumbers::Dumbbell { left, right, uplinks } => {
                 let [left, right, uplinks] = [left, right, uplinks].map(u64::from);
-                Size {
+                TemplateSize {
                     hosts: left + right,
                     switches: 2,
                     links: left + right + uplinks,
@@ -72,60 +73,67 @@ impl Numbers {
     }
 }
 
-/// The numbers of a template; `None` if something is wrong with it, which is said in `problems`.
-pub(super) fn numbers(
+/// Checks a template and returns its numbers. `None` after an error, which is added to `problems`.
+pub(super) fn check_template(
     name: &Spanned<String>,
     template: &Template,
     file: &str,
     problems: &mut Problems,
-) -> Option<Numbers> {
-    let Some(&(shape, required, optional)) = SHAPES.iter().find(|(shape, ..)| *shape == name.value) else {
+) -> Option<TemplateNumbers> {
+    let Some(&(shape, required, optional)) = TEMPLATES.iter().find(|(shape, ..)| *shape == name.value) else {
         let what = format!("there is no template \"{}\"", name.value);
         problems.push(
             file,
             name.referenced,
             what,
-            format!("the templates are {}", shape_names()),
+            format!("the templates are {}", template_names()),
         );
         return None;
     };
-    let before = problems.0.len();
-    let fields = fields(template);
+    let problems_before = problems.0.len();
+    let fields = number_fields(template);
     for (field, value) in &fields {
-        let at = value.map_or(name.referenced, |value| value.referenced);
+        let location = value.map_or(name.referenced, |value| value.referenced);
         if value.is_some() && !required.contains(field) && !optional.contains(field) {
             let has = [required, optional].concat().join(", ");
             let fix = format!("its numbers are {has}");
-            problems.push(file, at, format!("the template {shape} has no `{field}`"), fix);
+            problems.push(
+                file,
+                location,
+                format!("the template {shape} has no `{field}`"),
+                fix,
+            );
         } else if value.is_none() && required.contains(field) {
             let what = format!("the template {shape} has no `{field}`");
             problems.push(
                 file,
-                at,
+                location,
                 what,
                 format!("add `{field}`: it needs {}", required.join(", ")),
             );
         }
-        // A rail without spines is rails that do not meet.
+        // Without spines, the rails of a template are not connected with each other.
         let least = u32::from(*field != "spines");
-        if let Some(value) = value.filter(|value| !(least..=NUMBER_MAX).contains(&value.value)) {
-            let fix = format!("write a number from {least} to {NUMBER_MAX}");
-            problems.push(file, at, format!("`{field}` is {}", value.value), fix);
+        if let Some(value) = value.filter(|value| !(least..=FIELD_VALUE_MAX).contains(&value.value)) {
+            let fix = format!("write a number from {least} to {FIELD_VALUE_MAX}");
+            problems.push(file, location, format!("`{field}` is {}", value.value), fix);
         }
     }
     if let Some(k) = template.k.as_ref().filter(|k| !k.value.is_multiple_of(2)) {
-        let fix = "it is the number of ports of a switch, half of them to either side: write an even number";
+        let fix =
+            "`k` is the number of ports of a switch, and half of them are uplinks: write an even number";
         problems.push(file, k.referenced, format!("`k` is {}", k.value), fix);
     }
-    shared_address(template, file, problems);
-    if problems.0.len() > before {
+    check_shared_addresses(template, file, problems);
+    if problems.0.len() > problems_before {
         return None;
     }
-    let numbers = of(shape, &fields)?;
-    fits(numbers, name.referenced, file, problems).then_some(numbers)
+    let numbers = numbers_of_shape(shape, &fields)?;
+    check_size(numbers, name.referenced, file, problems).then_some(numbers)
 }
 
-fn fields(template: &Template) -> [(&'static str, Option<&Spanned<u32>>); 9] {
+/// Returns all number fields of a template.
+fn number_fields(template: &Template) -> [(&'static str, Option<&Spanned<u32>>); 9] {
     [
         ("leaves", template.leaves.as_ref()),
         ("spines", template.spines.as_ref()),
@@ -139,26 +147,28 @@ fn fields(template: &Template) -> [(&'static str, Option<&Spanned<u32>>); 9] {
     ]
 }
 
-fn of(shape: &str, fields: &[(&str, Option<&Spanned<u32>>)]) -> Option<Numbers> {
+/// Returns the numbers of a template. Missing fields have their defaults.
+fn numbers_of_shape(shape: &str, fields: &[(&str, Option<&Spanned<u32>>)]) -> Option<TemplateNumbers> {
     let number = |field: &str, default: u32| {
-        let said = fields.iter().find(|(name, _)| *name == field);
-        said.and_then(|(_, value)| *value)
+        let field = fields.iter().find(|(name, _)| *name == field);
+        field
+            .and_then(|(_, value)| *value)
             .map_or(default, |value| value.value)
     };
-    let two_stages = |leaves, hosts| TwoStages {
+    let two_stages = |leaves, hosts| TwoStageNumbers {
         leaves: number(leaves, 0),
         spines: number("spines", 0),
         hosts: number(hosts, 0),
         uplinks: number("uplinks", 1),
     };
     Some(match shape {
-        "leaf-spine" => Numbers::LeafSpine(two_stages("leaves", "hosts")),
-        "fat-tree" => Numbers::FatTree { k: number("k", 0) },
-        "rail" => Numbers::Rail(two_stages("nodes", "gpus")),
-        "star" => Numbers::Star {
+        "leaf-spine" => TemplateNumbers::LeafSpine(two_stages("leaves", "hosts")),
+        "fat-tree" => TemplateNumbers::FatTree { k: number("k", 0) },
+        "rail" => TemplateNumbers::Rail(two_stages("nodes", "gpus")),
+        "star" => TemplateNumbers::Star {
             hosts: number("hosts", 0),
         },
-        "dumbbell" => Numbers::Dumbbell {
+        "dumbbell" => TemplateNumbers::Dumbbell {
             left: number("left", 0),
             right: number("right", 0),
             uplinks: number("uplinks", 1),
@@ -167,8 +177,8 @@ fn of(shape: &str, fields: &[(&str, Option<&Spanned<u32>>)]) -> Option<Numbers> 
     })
 }
 
-/// An address in `host` would be that of every host.
-fn shared_address(template: &Template, file: &str, problems: &mut Problems) {
+/// Reports an address in `host`, because all hosts of the template would have the same address.
+fn check_shared_addresses(template: &Template, file: &str, problems: &mut Problems) {
     let Some(host) = &template.host else { return };
     let addresses = [
         ("mac", &host.value.mac),
@@ -184,7 +194,8 @@ fn shared_address(template: &Template, file: &str, problems: &mut Problems) {
     }
 }
 
-fn fits(numbers: Numbers, at: Location, file: &str, problems: &mut Problems) -> bool {
+/// Returns whether the topology is within the size limits. Reports each exceeded limit.
+fn check_size(numbers: TemplateNumbers, location: Location, file: &str, problems: &mut Problems) -> bool {
     let size = numbers.size();
     let limits = [
         ("hosts", size.hosts, HOSTS_MAX as u64),
@@ -192,18 +203,18 @@ fn fits(numbers: Numbers, at: Location, file: &str, problems: &mut Problems) -> 
         ("links", size.links, LINKS_MAX),
         ("ports on one switch", size.ports, PORTS_MAX as u64),
     ];
-    let mut whole = true;
+    let mut is_within_limits = true;
     for (what, count, max) in limits {
         if count > max {
             let what = format!("the template makes {count} {what}");
             problems.push(
                 file,
-                at,
+                location,
                 what,
                 format!("at most {max} are possible: make its numbers smaller"),
             );
-            whole = false;
+            is_within_limits = false;
         }
     }
-    whole
+    is_within_limits
 }

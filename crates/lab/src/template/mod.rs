@@ -1,8 +1,8 @@
-//! Templates of fabrics: the nodes and links that a few numbers stand for.
+//! Expands fabric templates into nodes and links.
 //!
-//! What comes out is what could have been written into the lab file, so it is checked and resolved like everything else
-//! there. Ports are numbered as SONiC does with four lanes each, `Ethernet0`, `Ethernet4` and so on: those to hosts
-//! first, then those to other switches.
+//! The result has the same types as the nodes and links of a lab file and is resolved in the same way. Ports
+//! have the SONiC names of ports with four lanes: `Ethernet0`, `Ethernet4` and so on. The ports to hosts have
+//! lower numbers than the ports to other switches.
 
 mod check;
 mod shapes;
@@ -14,8 +14,8 @@ use serde_saphyr::{Location, Spanned};
 use super::file::{Endpoint, Link, Node, Ordered, Template};
 use super::problem::Problems;
 
-/// The templates there are, with the fields that each must have and those that it may have.
-const SHAPES: [(&str, &[&str], &[&str]); 5] = [
+/// The templates, each with its required and its optional fields.
+const TEMPLATES: [(&str, &[&str], &[&str]); 5] = [
     ("leaf-spine", &["leaves", "spines", "hosts"], &["uplinks"]),
     ("fat-tree", &["k"], &[]),
     ("rail", &["nodes", "gpus", "spines"], &["uplinks"]),
@@ -23,58 +23,59 @@ const SHAPES: [(&str, &[&str], &[&str]); 5] = [
     ("dumbbell", &["left", "right"], &["uplinks"]),
 ];
 
-/// Nodes and links, in their order.
+/// The nodes and links of a template.
 #[derive(Debug, Default)]
-pub(super) struct Expansion {
+pub(super) struct ExpandedTemplate {
     pub(super) nodes: Vec<(Spanned<String>, Node)>,
     pub(super) links: Vec<Spanned<Link>>,
 }
 
-/// What a template stands for; `None` where something is wrong with it, which is said in `problems`.
-pub(super) fn expand(
+/// Returns the nodes and links of a template. `None` after an error, which is added to `problems`.
+pub(super) fn expand_template(
     fabric: &Spanned<Ordered<Template>>,
     file: &str,
     problems: &mut Problems,
-) -> Option<Expansion> {
+) -> Option<ExpandedTemplate> {
     let [(name, template)] = fabric.value.0.as_slice() else {
         let what = format!("a fabric is one template, this one has {}", fabric.value.0.len());
         problems.push(
             file,
             fabric.referenced,
             what,
-            format!("write one of {}", shape_names()),
+            format!("write one of {}", template_names()),
         );
         return None;
     };
-    let numbers = check::numbers(name, template, file, problems)?;
-    let mut builder = Builder::new(name.referenced, template);
+    let numbers = check::check_template(name, template, file, problems)?;
+    let mut builder = TopologyBuilder::new(name.referenced, template);
     match numbers {
-        check::Numbers::LeafSpine(numbers) => shapes::leaf_spine(&mut builder, numbers),
-        check::Numbers::FatTree { k } => shapes::fat_tree(&mut builder, k),
-        check::Numbers::Rail(numbers) => shapes::rail(&mut builder, numbers),
-        check::Numbers::Star { hosts } => shapes::star(&mut builder, hosts),
-        check::Numbers::Dumbbell { left, right, uplinks } => {
-            shapes::dumbbell(&mut builder, left, right, uplinks);
+        check::TemplateNumbers::LeafSpine(numbers) => shapes::build_leaf_spine(&mut builder, numbers),
+        check::TemplateNumbers::FatTree { k } => shapes::build_fat_tree(&mut builder, k),
+        check::TemplateNumbers::Rail(numbers) => shapes::build_rail(&mut builder, numbers),
+        check::TemplateNumbers::Star { hosts } => shapes::build_star(&mut builder, hosts),
+        check::TemplateNumbers::Dumbbell { left, right, uplinks } => {
+            shapes::build_dumbbell(&mut builder, left, right, uplinks);
         }
     }
     Some(builder.expansion)
 }
 
-fn shape_names() -> String {
-    SHAPES.map(|(name, ..)| name).join(", ")
+/// Returns the names of all templates, for messages.
+fn template_names() -> String {
+    TEMPLATES.map(|(name, ..)| name).join(", ")
 }
 
-/// A switch under construction: its name, and how many of its ports are in use.
-struct Switch {
+/// A switch of the template, with the number of ports that have a link.
+struct SwitchUnderConstruction {
     name: String,
-    ports: u32,
+    used_ports: u32,
 }
 
-impl Switch {
-    /// The next free port.
-    fn port(&mut self) -> Endpoint {
-        let interface = format!("Ethernet{}", 4 * self.ports);
-        self.ports += 1;
+impl SwitchUnderConstruction {
+    /// Returns the next free port and marks it as used.
+    fn take_port(&mut self) -> Endpoint {
+        let interface = format!("Ethernet{}", 4 * self.used_ports);
+        self.used_ports += 1;
         Endpoint::Node {
             node: self.name.clone(),
             interface,
@@ -82,62 +83,65 @@ impl Switch {
     }
 }
 
-struct Builder<'a> {
-    at: Location,
+/// Collects the nodes and links of a template.
+struct TopologyBuilder<'a> {
+    location: Location,
     template: &'a Template,
-    switches: Vec<Switch>,
-    expansion: Expansion,
+    switches: Vec<SwitchUnderConstruction>,
+    expansion: ExpandedTemplate,
 }
 
-impl<'a> Builder<'a> {
-    fn new(at: Location, template: &'a Template) -> Builder<'a> {
-        Builder {
-            at,
+impl<'a> TopologyBuilder<'a> {
+    fn new(location: Location, template: &'a Template) -> TopologyBuilder<'a> {
+        TopologyBuilder {
+            location,
             template,
             switches: Vec::new(),
-            expansion: Expansion::default(),
+            expansion: ExpandedTemplate::default(),
         }
     }
 
-    fn here<T>(&self, value: T) -> Spanned<T> {
-        Spanned::new(value, self.at, self.at)
+    /// Returns a value with the location of the template in the lab file.
+    fn spanned<T>(&self, value: T) -> Spanned<T> {
+        Spanned::new(value, self.location, self.location)
     }
 
-    /// Adds a switch; what comes back is its number, for the links.
-    fn switch(&mut self, name: String) -> usize {
+    /// Adds a switch and returns its index for [`Self::add_host`] and [`Self::add_uplink`].
+    fn add_switch(&mut self, name: String) -> usize {
         let node = Node {
-            kind: Some(self.here("switch".to_owned())),
+            kind: Some(self.spanned("switch".to_owned())),
             config: self.template.config.clone(),
             ..Node::default()
         };
-        self.expansion.nodes.push((self.here(name.clone()), node));
-        self.switches.push(Switch { name, ports: 0 });
+        self.expansion.nodes.push((self.spanned(name.clone()), node));
+        self.switches
+            .push(SwitchUnderConstruction { name, used_ports: 0 });
         self.switches.len() - 1
     }
 
-    /// Adds a host in the next free port of a switch.
-    fn host(&mut self, name: String, switch: usize) {
+    /// Adds a host with a link to the next free port of a switch.
+    fn add_host(&mut self, name: String, switch: usize) {
         let mut node = self
             .template
             .host
             .as_ref()
             .map(|host| host.value.clone())
             .unwrap_or_default();
-        let model = self.here("model".to_owned());
+        let model = self.spanned("model".to_owned());
         node.kind.get_or_insert(model);
-        self.expansion.nodes.push((self.here(name.clone()), node));
+        self.expansion.nodes.push((self.spanned(name.clone()), node));
         let host = Endpoint::Node {
             node: name,
             interface: "eth0".to_owned(),
         };
-        let port = self.switches[switch].port();
+        let port = self.switches[switch].take_port();
         let (speed, delay) = (self.template.speed.clone(), self.template.delay.clone());
-        self.link([host, port], speed, delay);
+        self.add_link([host, port], speed, delay);
     }
 
     /// Adds a link between the next free ports of two switches.
-    fn uplink(&mut self, lower: usize, upper: usize) {
-        let ends = [self.switches[lower].port(), self.switches[upper].port()];
+    fn add_uplink(&mut self, lower: usize, upper: usize) {
+        let ends = [self.switches[lower].take_port(), self.switches[upper].take_port()];
         let template = self.template;
         let speed = template
             .uplink_speed
@@ -149,18 +153,24 @@ impl<'a> Builder<'a> {
             .as_ref()
             .or(template.delay.as_ref())
             .cloned();
-        self.link(ends, speed, delay);
+        self.add_link(ends, speed, delay);
     }
 
-    fn link(&mut self, ends: [Endpoint; 2], speed: Option<Spanned<String>>, delay: Option<Spanned<String>>) {
-        let ends = ends.map(|end| self.here(end)).into();
+    /// Adds a link.
+    fn add_link(
+        &mut self,
+        ends: [Endpoint; 2],
+        speed: Option<Spanned<String>>,
+        delay: Option<Spanned<String>>,
+    ) {
+        let ends = ends.map(|end| self.spanned(end)).into();
         let link = Link {
             name: None,
-            endpoints: self.here(ends),
+            endpoints: self.spanned(ends),
             speed,
             delay,
             mtu: self.template.mtu.clone(),
         };
-        self.expansion.links.push(self.here(link));
+        self.expansion.links.push(self.spanned(link));
     }
 }

@@ -1,102 +1,121 @@
-//! The shapes themselves: who is connected to whom.
+//! Builds the topology of each fabric template.
 
-use super::Builder;
+use super::TopologyBuilder;
 
-/// Numbers of a fabric of two stages.
+/// The numbers of a fabric with leaves and spines.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TwoStages {
-    /// Leaves; of `rail`, nodes.
+pub(super) struct TwoStageNumbers {
+    /// Number of leaves. For `rail`: number of nodes.
     pub(super) leaves: u32,
+    /// Number of spines.
     pub(super) spines: u32,
-    /// Hosts of each leaf; of `rail`, GPUs of each node.
+    /// Number of hosts of each leaf. For `rail`: number of GPUs of each node.
     pub(super) hosts: u32,
-    /// Links from each leaf to each spine.
+    /// Number of links from each leaf to each spine.
     pub(super) uplinks: u32,
 }
 
-/// `leaf1`.., `spine1`.., and `h1`.. leaf by leaf. Leaf *l* is in the ports of a spine that count up with *l*.
-pub(super) fn leaf_spine(builder: &mut Builder<'_>, numbers: TwoStages) {
-    let (leaves, spines) = stages(builder, "leaf", numbers.leaves, numbers.spines);
+/// Builds the template `leaf-spine`: switches `leaf1`.. and `spine1`.., and hosts `h1`.. leaf by leaf.
+///
+/// A spine has the ports to `leaf1` first, then the ports to `leaf2`, and so on.
+pub(super) fn build_leaf_spine(builder: &mut TopologyBuilder<'_>, numbers: TwoStageNumbers) {
+    let (leaves, spines) = add_stages(builder, "leaf", numbers.leaves, numbers.spines);
     let mut host = 0;
     for &leaf in &leaves {
         for _ in 0..numbers.hosts {
             host += 1;
-            builder.host(format!("h{host}"), leaf);
+            builder.add_host(format!("h{host}"), leaf);
         }
     }
-    mesh(builder, &leaves, &spines, numbers.uplinks);
+    add_mesh(builder, &leaves, &spines, numbers.uplinks);
 }
 
-/// `leaf1`.., one for each GPU of a node, `spine1`.., and `n1-g1`, `n1-g2`.. node by node: GPU *g* of each node is at leaf *g*.
-pub(super) fn rail(builder: &mut Builder<'_>, numbers: TwoStages) {
+/// Builds the template `rail`: switches `leaf1`.. and `spine1`.., and hosts `n1-g1`, `n1-g2`.. node by node.
+///
+/// The fabric has one leaf for each GPU of a node. GPU *g* of every node is connected to leaf *g*.
+pub(super) fn build_rail(builder: &mut TopologyBuilder<'_>, numbers: TwoStageNumbers) {
     let (nodes, gpus) = (numbers.leaves, numbers.hosts);
-    let (leaves, spines) = stages(builder, "leaf", gpus, numbers.spines);
+    let (leaves, spines) = add_stages(builder, "leaf", gpus, numbers.spines);
     for node in 1..=nodes {
         for (gpu, &leaf) in leaves.iter().enumerate() {
-            builder.host(format!("n{node}-g{}", gpu + 1), leaf);
+            builder.add_host(format!("n{node}-g{}", gpu + 1), leaf);
         }
     }
-    mesh(builder, &leaves, &spines, numbers.uplinks);
+    add_mesh(builder, &leaves, &spines, numbers.uplinks);
 }
 
-fn stages(builder: &mut Builder<'_>, lower: &str, leaves: u32, spines: u32) -> (Vec<usize>, Vec<usize>) {
+/// Adds leaves with the name prefix `leaf_prefix` and spines, and returns their indices.
+fn add_stages(
+    builder: &mut TopologyBuilder<'_>,
+    leaf_prefix: &str,
+    leaves: u32,
+    spines: u32,
+) -> (Vec<usize>, Vec<usize>) {
     let leaves = (1..=leaves)
-        .map(|leaf| builder.switch(format!("{lower}{leaf}")))
+        .map(|leaf| builder.add_switch(format!("{leaf_prefix}{leaf}")))
         .collect();
     let spines = (1..=spines)
-        .map(|spine| builder.switch(format!("spine{spine}")))
+        .map(|spine| builder.add_switch(format!("spine{spine}")))
         .collect();
     (leaves, spines)
 }
 
-fn mesh(builder: &mut Builder<'_>, leaves: &[usize], spines: &[usize], uplinks: u32) {
+/// Adds `uplinks` links between each leaf and each spine.
+fn add_mesh(builder: &mut TopologyBuilder<'_>, leaves: &[usize], spines: &[usize], uplinks: u32) {
     for &leaf in leaves {
         for &spine in spines {
             for _ in 0..uplinks {
-                builder.uplink(leaf, spine);
+                builder.add_uplink(leaf, spine);
             }
         }
     }
 }
 
-/// The fat tree of k-port switches of Al-Fares et al. (SIGCOMM 2008): k pods of k/2 edge and k/2 aggregation switches,
-/// (k/2)^2 cores, k/2 hosts at each edge. Aggregation switch *a* of each pod is at cores (a-1) k/2 + 1 to a k/2.
-pub(super) fn fat_tree(builder: &mut Builder<'_>, k: u32) {
+/// Builds the template `fat-tree`: the fat tree of k-port switches of Al-Fares et al. (SIGCOMM 2008).
+///
+/// The tree has (k/2)^2 core switches and k pods. A pod has k/2 edge and k/2 aggregation switches, and each edge
+/// switch has k/2 hosts. Aggregation switch *a* of each pod has links to the cores (a-1) k/2 + 1 to a k/2.
+pub(super) fn build_fat_tree(builder: &mut TopologyBuilder<'_>, k: u32) {
     let half = k / 2;
     let cores: Vec<usize> = (1..=half * half)
-        .map(|core| builder.switch(format!("core{core}")))
+        .map(|core| builder.add_switch(format!("core{core}")))
         .collect();
     let mut host = 0;
     for pod in 1..=k {
         let edges: Vec<usize> = (1..=half)
-            .map(|edge| builder.switch(format!("pod{pod}-edge{edge}")))
+            .map(|edge| builder.add_switch(format!("pod{pod}-edge{edge}")))
             .collect();
         let aggs: Vec<usize> = (1..=half)
-            .map(|agg| builder.switch(format!("pod{pod}-agg{agg}")))
+            .map(|agg| builder.add_switch(format!("pod{pod}-agg{agg}")))
             .collect();
         for &edge in &edges {
             for _ in 0..half {
                 host += 1;
-                builder.host(format!("h{host}"), edge);
+                builder.add_host(format!("h{host}"), edge);
             }
         }
-        mesh(builder, &edges, &aggs, 1);
+        add_mesh(builder, &edges, &aggs, 1);
         for (group, &agg) in cores.chunks(half as usize).zip(&aggs) {
-            group.iter().for_each(|&core| builder.uplink(agg, core));
+            group.iter().for_each(|&core| builder.add_uplink(agg, core));
         }
     }
 }
 
-/// `sw1` and `h1`..
-pub(super) fn star(builder: &mut Builder<'_>, hosts: u32) {
-    let switch = builder.switch("sw1".to_owned());
-    (1..=hosts).for_each(|host| builder.host(format!("h{host}"), switch));
+/// Builds the template `star`: switch `sw1` with the hosts `h1`..
+pub(super) fn build_star(builder: &mut TopologyBuilder<'_>, hosts: u32) {
+    let switch = builder.add_switch("sw1".to_owned());
+    (1..=hosts).for_each(|host| builder.add_host(format!("h{host}"), switch));
 }
 
-/// `sw1` with the hosts on the left, `h1`.., `sw2` with those on the right, which count on.
-pub(super) fn dumbbell(builder: &mut Builder<'_>, left: u32, right: u32, uplinks: u32) {
-    let (sw1, sw2) = (builder.switch("sw1".to_owned()), builder.switch("sw2".to_owned()));
-    (1..=left).for_each(|host| builder.host(format!("h{host}"), sw1));
-    (left + 1..=left + right).for_each(|host| builder.host(format!("h{host}"), sw2));
-    (0..uplinks).for_each(|_| builder.uplink(sw1, sw2));
+/// Builds the template `dumbbell`: switches `sw1` and `sw2`, each with hosts.
+///
+/// The hosts of `sw1` are `h1` to `h<left>`. The numbers of the hosts of `sw2` follow.
+pub(super) fn build_dumbbell(builder: &mut TopologyBuilder<'_>, left: u32, right: u32, uplinks: u32) {
+    let (sw1, sw2) = (
+        builder.add_switch("sw1".to_owned()),
+        builder.add_switch("sw2".to_owned()),
+    );
+    (1..=left).for_each(|host| builder.add_host(format!("h{host}"), sw1));
+    (left + 1..=left + right).for_each(|host| builder.add_host(format!("h{host}"), sw2));
+    (0..uplinks).for_each(|_| builder.add_uplink(sw1, sw2));
 }

@@ -6,7 +6,7 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::pfc::response_quanta_max;
 use xoff_dataplane::{LinkTiming, Picos};
 
-use super::super::config::{SwitchSetup, seed_of, switch_setup};
+use super::super::config::{SwitchSetup, resolve_switch_setup, switch_seed};
 use super::super::jobs::jobs;
 use super::super::model_hosts::host_config;
 use super::super::notes::notes;
@@ -63,7 +63,7 @@ pub fn switch_configurations(file: &std::path::Path) -> Result<Vec<SwitchConfig>
 /// # Errors
 /// A configuration that cannot be.
 pub fn switch_configuration(plan: &LabPlan, switch: usize, seed: u64) -> Result<SwitchConfig, Failure> {
-    let setup = switch_setup(plan, switch, seed_of(seed, switch), reaction_budget(plan))?;
+    let setup = resolve_switch_setup(plan, switch, switch_seed(seed, switch), reaction_budget(plan))?;
     Ok(setup.loaded.resolved.config)
 }
 
@@ -99,7 +99,7 @@ impl VirtualLab {
     /// What will probably not do what was meant; one line each.
     pub fn warnings(&self) -> Vec<String> {
         let switches: Vec<&SwitchConfig> = self.fabric_plan.switches.iter().collect();
-        let mut warnings = reordering::warnings(&self.plan, &switches);
+        let mut warnings = reordering::reordering_warnings(&self.plan, &switches);
         warnings.extend_from_slice(&self.ineffective);
         warnings
     }
@@ -198,8 +198,8 @@ impl VirtualLab {
     ) -> Result<(), Failure> {
         let mut plan = self.plan.clone();
         plan.switches[switch].config.extend_from_slice(layers);
-        let seed = seed_of(self.options.seed, switch);
-        let setup = switch_setup(&plan, switch, seed, reaction_budget(&plan))?;
+        let seed = switch_seed(self.options.seed, switch);
+        let setup = resolve_switch_setup(&plan, switch, seed, reaction_budget(&plan))?;
         let resolved = setup.loaded.resolved;
         let mut config = resolved.config;
         let fabric = &mut self.simulation.fabric;
@@ -253,7 +253,7 @@ fn switch_setups(plan: &LabPlan, options: &LabOptions) -> Result<Vec<SwitchSetup
     }
     let budget = reaction_budget(plan);
     let setups = (0..plan.switches.len())
-        .map(|switch| switch_setup(plan, switch, seed_of(options.seed, switch), budget))
+        .map(|switch| resolve_switch_setup(plan, switch, switch_seed(options.seed, switch), budget))
         .collect::<Result<Vec<SwitchSetup>, Failure>>()?;
     if let Some(link) = plan.links.iter().find(|l| matches!(l.far, FarEnd::External(_))) {
         return Err(

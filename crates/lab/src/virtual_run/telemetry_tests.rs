@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use super::super::plan::TimeMode;
-use super::super::resolve::parse;
+use super::super::resolve::parse_lab;
 use super::super::{LabOptions, VirtualLab};
 use crate::report::Report;
 use xoff_units::Picos;
 
 fn run(text: &str) -> Report {
-    let plan = parse(text, "x.yml", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(text, "x.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let mut lab = VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
     lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));

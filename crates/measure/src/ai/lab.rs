@@ -5,7 +5,7 @@ use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::str::FromStr;
 
-use xoff_lab::parse;
+use xoff_lab::parse_lab;
 use xoff_lab::plan::{LabPlan, TimeMode};
 use xoff_telemetry::failure::Failure;
 
@@ -129,7 +129,7 @@ impl Setting {
     /// A scheme or a congestion control that is not there.
     pub fn lab(&self, collective: Collective, scheme: Option<&str>) -> Result<LabPlan, Failure> {
         let text = self.text(collective, scheme);
-        parse(&text, "bench ai", Path::new(""), TimeMode::Virtual)
+        parse_lab(&text, "bench ai", Path::new(""), TimeMode::Virtual)
             .map_err(|problems| Failure::configuration(problems.to_string()))
     }
 

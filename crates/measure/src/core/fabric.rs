@@ -7,7 +7,7 @@ use xoff_units::Picos;
 
 use super::Load;
 use xoff_lab::plan::TimeMode;
-use xoff_lab::{LabOptions, VirtualLab, parse};
+use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 use xoff_telemetry::failure::Failure;
 
 /// A permutation of 16 hosts over 4 leaves and 4 spines at 100 Gb/s, WRITE with one acknowledgement a frame, routed, lossless, with
@@ -58,7 +58,7 @@ impl Fabric {
     }
 
     fn of_text(text: &str, place: &str, folder: &Path) -> Result<Fabric, Failure> {
-        let plan = parse(text, place, folder, TimeMode::Virtual)
+        let plan = parse_lab(text, place, folder, TimeMode::Virtual)
             .map_err(|problems| Failure::configuration(problems.to_string()))?;
         let mut lab = VirtualLab::new(plan, LabOptions::default())?;
         lab.start(&mut ())?;

@@ -15,7 +15,7 @@ use xoff_wire::{Addresses, BthFields, Extension, FlowHeaders, Opcode, Reth, Roce
 use xoff_config::hash_seed;
 use xoff_fabric::FIRST_QUEUE_PAIR;
 use xoff_lab::plan::{FarEnd, LabPlan, TimeMode};
-use xoff_lab::{parse, seed_of, switch_configuration};
+use xoff_lab::{parse_lab, switch_configuration, switch_seed};
 use xoff_telemetry::failure::Failure;
 
 /// Most hosts, and most uplinks.
@@ -147,7 +147,7 @@ impl PlacementLab {
     /// A configuration that cannot be.
     pub fn new(setting: &Setting, congestion: &str) -> Result<PlacementLab, Failure> {
         let text = lab_text(setting, congestion);
-        let plan = parse(&text, "placement", Path::new(""), TimeMode::Virtual)
+        let plan = parse_lab(&text, "placement", Path::new(""), TimeMode::Virtual)
             .map_err(|problems| Failure::configuration(problems.to_string()))?;
         let leaf = plan.switches.iter().position(|switch| switch.name == "leaf1");
         let leaf = leaf.unwrap_or_default();
@@ -186,7 +186,7 @@ impl PlacementLab {
         }
         // To resolve a whole configuration takes much longer than all else that a placement takes.
         let mut config = self.template.clone();
-        config.seed = seed_of(seed, self.leaf);
+        config.seed = switch_seed(seed, self.leaf);
         config.routing.hash_seed = hash_seed(config.seed, config.mac);
         Ok(config)
     }

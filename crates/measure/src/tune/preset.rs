@@ -6,7 +6,7 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_units::Picos;
 
 use xoff_lab::plan::TimeMode;
-use xoff_lab::{parse, switch_configuration};
+use xoff_lab::{parse_lab, switch_configuration};
 use xoff_telemetry::failure::Failure;
 
 /// A switch with so many ports of one speed in Mb/s, each with a cable of this delay, that has a preset by name.
@@ -23,7 +23,7 @@ pub fn preset_switch(
         "name: tune-buffers\ntopology:\n  fabric:\n    star: {{hosts: {ports}, speed: {speed_mbps}m, delay: {}ns, config: [{{preset: {preset:?}}}]}}\n",
         delay.0.div_ceil(1_000)
     );
-    let plan = parse(&text, "--preset", Path::new(""), TimeMode::Virtual)
+    let plan = parse_lab(&text, "--preset", Path::new(""), TimeMode::Virtual)
         .map_err(|problems| Failure::configuration(problems.to_string()))?;
     switch_configuration(&plan, 0, 0)
 }

@@ -7,14 +7,14 @@ use xoff_dataplane::config::SwitchConfig;
 
 use super::*;
 use xoff_lab::plan::TimeMode;
-use xoff_lab::{parse, switch_configuration};
+use xoff_lab::{parse_lab, switch_configuration};
 
 /// The preset on four ports, as a lab has it, with layers above.
 fn switch(speed: &str, delay_ns: u64, layer: &str) -> SwitchConfig {
     let text = format!(
         "name: tune\ntopology:\n  fabric:\n    star: {{hosts: 4, speed: {speed}, delay: {delay_ns}ns, config: [{{preset: roce-lossless}}{layer}]}}\n"
     );
-    let plan = parse(&text, "tune", Path::new(""), TimeMode::Virtual).unwrap();
+    let plan = parse_lab(&text, "tune", Path::new(""), TimeMode::Virtual).unwrap();
     switch_configuration(&plan, 0, 0).unwrap()
 }
 
@@ -175,7 +175,7 @@ fn a_reserve_is_given_up_and_the_search_is_as_sharp_without_it() {
 fn a_switch_without_a_lossless_class_is_refused() {
     let text =
         "name: x\ntopology:\n  fabric:\n    star: {hosts: 3, speed: 100g, config: {preset: roce-lossy}}\n";
-    let plan = parse(text, "x", Path::new(""), TimeMode::Virtual).unwrap();
+    let plan = parse_lab(text, "x", Path::new(""), TimeMode::Virtual).unwrap();
     let config = switch_configuration(&plan, 0, 0).unwrap();
     let failure = Subject::new(&config, None).unwrap_err();
     assert_eq!(failure.exit, xoff_telemetry::failure::Exit::Configuration);

@@ -1,19 +1,19 @@
-//! Which fields a kind of job has.
+//! Checks that a job has the fields of its kind.
 
 use serde_saphyr::{Location, Spanned};
 
 use super::super::super::file::Job;
-use super::super::Resolver;
+use super::super::LabResolver;
 
-/// The kinds of jobs, with the fields that each must have and those that it may have.
-const KINDS: [(&str, &[&str], &[&str]); 10] = [
+/// The kinds of jobs, each with its required and its optional fields.
+const JOB_KINDS: [(&str, &[&str], &[&str]); 10] = [
     ("flows", &["flows"], &[]),
     ("permutation", &["hosts", "bytes"], &["iterations", "gap"]),
     ("incast", &["from", "to", "bytes"], &["iterations", "gap"]),
-    ("ring-allreduce", &["hosts", "bytes"], SLICED),
-    ("tree-allreduce", &["hosts", "bytes"], SLICED),
-    ("allgather", &["hosts", "bytes"], SLICED),
-    ("reduce-scatter", &["hosts", "bytes"], SLICED),
+    ("ring-allreduce", &["hosts", "bytes"], SLICED_COLLECTIVE_FIELDS),
+    ("tree-allreduce", &["hosts", "bytes"], SLICED_COLLECTIVE_FIELDS),
+    ("allgather", &["hosts", "bytes"], SLICED_COLLECTIVE_FIELDS),
+    ("reduce-scatter", &["hosts", "bytes"], SLICED_COLLECTIVE_FIELDS),
     (
         "alltoall",
         &["hosts", "bytes"],
@@ -33,7 +33,8 @@ const KINDS: [(&str, &[&str], &[&str]); 10] = [
     ),
     ("replay", &["file"], &["format", "nodes"]),
 ];
-const SLICED: &[&str] = &[
+/// Optional fields of the collectives that send their data in slices.
+const SLICED_COLLECTIVE_FIELDS: &[&str] = &[
     "iterations",
     "warmup",
     "compute_gap",
@@ -42,66 +43,68 @@ const SLICED: &[&str] = &[
     "slice",
 ];
 
-impl Resolver<'_> {
-    /// Whether a job is of a kind that there is, and has the fields of that kind.
-    pub(super) fn job_fields(&mut self, job: &Job) -> bool {
+impl LabResolver<'_> {
+    /// Returns whether the kind of a job exists and the job has the fields of this kind. Reports errors.
+    pub(super) fn check_job_fields(&mut self, job: &Job) -> bool {
         let kind = &job.kind;
-        let Some((name, required, optional)) = KINDS.iter().find(|(name, ..)| *name == kind.value) else {
+        let Some((name, required, optional)) = JOB_KINDS.iter().find(|(name, ..)| *name == kind.value) else {
             let what = format!("there is no kind of job \"{}\"", kind.value);
-            let fix = format!("the kinds are {}", KINDS.map(|(name, ..)| name).join(", "));
-            self.wrong(kind.referenced, what, fix);
+            let fix = format!("the kinds are {}", JOB_KINDS.map(|(name, ..)| name).join(", "));
+            self.report_problem(kind.referenced, what, fix);
             return false;
         };
-        let mut good = true;
-        for (field, at) in fields(job) {
-            match at {
-                Some(at) if !required.contains(&field) && !optional.contains(&field) => {
+        let mut is_valid = true;
+        for (field, location) in job_field_locations(job) {
+            match location {
+                Some(location) if !required.contains(&field) && !optional.contains(&field) => {
                     let fix = format!("its fields are {}", [*required, *optional].concat().join(", "));
-                    self.wrong(at, format!("a job of kind {name} has no `{field}`"), fix);
-                    good = false;
+                    self.report_problem(location, format!("a job of kind {name} has no `{field}`"), fix);
+                    is_valid = false;
                 }
                 None if required.contains(&field) => {
                     let what = format!("the job \"{}\" of kind {name} has no `{field}`", job.name.value);
-                    self.wrong(
+                    self.report_problem(
                         job.name.referenced,
                         what,
                         format!("add it: it needs {}", required.join(", ")),
                     );
-                    good = false;
+                    is_valid = false;
                 }
                 _ => {}
             }
         }
-        good
+        is_valid
     }
 }
 
-fn fields(job: &Job) -> [(&'static str, Option<Location>); 21] {
+/// Returns every field that depends on the kind of a job, with the location of the field if it is set.
+fn job_field_locations(job: &Job) -> [(&'static str, Option<Location>); 21] {
     [
-        ("hosts", at(&job.hosts)),
-        ("from", at(&job.from)),
-        ("to", at(&job.to)),
-        ("bytes", at(&job.bytes)),
-        ("iterations", at(&job.iterations)),
-        ("warmup", at(&job.warmup)),
-        ("gap", at(&job.gap)),
-        ("compute_gap", at(&job.compute_gap)),
-        ("gpus_per_node", at(&job.gpus_per_node)),
-        ("slice", at(&job.slice)),
-        ("nvlink", at(&job.nvlink)),
-        ("rail_aligned", at(&job.rail_aligned)),
-        ("sizes", at(&job.sizes)),
-        ("load", at(&job.load)),
-        ("until", at(&job.until)),
-        ("flows_max", at(&job.flows_max)),
-        ("seed", at(&job.seed)),
-        ("file", at(&job.file)),
-        ("format", at(&job.format)),
-        ("nodes", at(&job.nodes)),
-        ("flows", at(&job.flows)),
+        ("hosts", field_location(&job.hosts)),
+        ("from", field_location(&job.from)),
+        ("to", field_location(&job.to)),
+        ("bytes", field_location(&job.bytes)),
+        ("iterations", field_location(&job.iterations)),
+        ("warmup", field_location(&job.warmup)),
+        ("gap", field_location(&job.gap)),
+        ("compute_gap", field_location(&job.compute_gap)),
+        ("gpus_per_node", field_location(&job.gpus_per_node)),
+        ("slice", field_location(&job.slice)),
+        ("nvlink", field_location(&job.nvlink)),
+        ("rail_aligned", field_location(&job.rail_aligned)),
+        ("sizes", field_location(&job.sizes)),
+        ("load", field_location(&job.load)),
+        ("until", field_location(&job.until)),
+        ("flows_max", field_location(&job.flows_max)),
+        ("seed", field_location(&job.seed)),
+        ("file", field_location(&job.file)),
+        ("format", field_location(&job.format)),
+        ("nodes", field_location(&job.nodes)),
+        ("flows", field_location(&job.flows)),
     ]
 }
 
-fn at<T>(field: &Option<Spanned<T>>) -> Option<Location> {
+/// Returns the location of a field that is set.
+fn field_location<T>(field: &Option<Spanned<T>>) -> Option<Location> {
     field.as_ref().map(|field| field.referenced)
 }

@@ -1,60 +1,65 @@
-//! Jobs of kind `replay`: which hosts the words of a list of flows mean, and which of its columns have no effect.
+//! Resolves jobs of kind `replay`, which take their flows from a flow list.
+//!
+//! This module assigns hosts to the names and node numbers of the list, and reports columns without an effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::super::file::Job;
-use super::super::{NodeIndex, Resolver};
+use super::super::{LabResolver, NodeIndex};
 use super::JobTransport;
 use xoff_workload::{FlowListFormat, FlowSpec, JobKind, ListedFlow, parse_flow_list};
 
-/// Which host each node number of an ns-3 list means.
+/// The assignment of node numbers of an ns-3 flow list to hosts.
 enum NodeNumbers {
-    /// The job lists the hosts: node 0 is the first one.
+    /// The job lists the hosts. Node 0 is the first host of the list.
     Listed(Vec<u32>),
-    /// Each node of the lab has the number that its name ends in.
+    /// The number of a node is the number at the end of its name.
     FromNames(BTreeMap<u64, Vec<(String, NodeIndex)>>),
 }
 
-impl Resolver<'_> {
-    pub(super) fn replay(&mut self, job: &Job, transport: JobTransport<'_>) -> Option<JobKind> {
+impl LabResolver<'_> {
+    /// Resolves a job of kind `replay`.
+    pub(super) fn resolve_replay(&mut self, job: &Job, transport: JobTransport<'_>) -> Option<JobKind> {
         let file = job.file.as_ref()?;
         let formats = [("csv", FlowListFormat::Csv), ("ns3", FlowListFormat::Ns3)];
-        let format = self.choice(job.format.as_ref(), FlowListFormat::Csv, &formats);
+        let format = self.parse_choice(job.format.as_ref(), FlowListFormat::Csv, &formats);
         if let (Some(nodes), FlowListFormat::Csv) = (&job.nodes, format) {
             let fix = "leave it out: a CSV list names hosts itself";
-            self.wrong(nodes.referenced, "`nodes` is for `format: ns3`", fix);
+            self.report_problem(nodes.referenced, "`nodes` is for `format: ns3`", fix);
             return None;
         }
-        let text = self.text_of(file, "list of flows")?;
+        let text = self.read_named_file(file, "list of flows")?;
         let parsed = match format {
-            FlowListFormat::Csv => parse_flow_list(&text, format, &|word| self.host_of_word(word)),
+            FlowListFormat::Csv => {
+                parse_flow_list(&text, format, &|word| self.find_host_by_name_or_index(word))
+            }
             FlowListFormat::Ns3 => {
                 let numbers = match &job.nodes {
-                    Some(hosts) => NodeNumbers::Listed(self.hosts_of(hosts)),
-                    None => self.numbers_in_names(),
+                    Some(hosts) => NodeNumbers::Listed(self.resolve_host_patterns(hosts)),
+                    None => self.node_numbers_from_names(),
                 };
-                parse_flow_list(&text, format, &|word| self.host_of_number(word, &numbers))
+                parse_flow_list(&text, format, &|word| self.find_host_by_number(word, &numbers))
             }
         };
-        let path = self.path(&file.value).display().to_string();
+        let path = self.resolve_path(&file.value).display().to_string();
         match parsed {
             Ok(flows) => {
                 self.note_ignored_columns(job, &path, &flows, transport);
                 Some(JobKind::Replay(flows.into_iter().map(FlowSpec::from).collect()))
             }
             Err(error) => {
-                self.wrong(
+                self.report_problem(
                     file.referenced,
                     format!("{path}, {error}"),
-                    "docs/workloads.md has the formats of flow lists",
+                    "docs/workloads.md describes the formats of flow lists",
                 );
                 None
             }
         }
     }
 
-    /// A host by its name, or by its place among the hosts where no name fits.
-    fn host_of_word(&self, word: &str) -> Result<u32, String> {
+    /// Returns the host with a name. If no host has this name, `word` is a host index.
+    fn find_host_by_name_or_index(&self, word: &str) -> Result<u32, String> {
         if let Some(&NodeIndex::Host(host)) = self.nodes.get(word) {
             return Ok(host as u32);
         }
@@ -63,8 +68,8 @@ impl Resolver<'_> {
         index.ok_or_else(|| format!("there is no host `{word}`"))
     }
 
-    /// All nodes by the number that their name ends in.
-    fn numbers_in_names(&self) -> NodeNumbers {
+    /// Returns all nodes by the number at the end of their names.
+    fn node_numbers_from_names(&self) -> NodeNumbers {
         let mut numbers: BTreeMap<u64, Vec<(String, NodeIndex)>> = BTreeMap::new();
         for (name, node) in &self.nodes {
             let digits = &name[name.trim_end_matches(|c: char| c.is_ascii_digit()).len()..];
@@ -78,15 +83,17 @@ impl Resolver<'_> {
         NodeNumbers::FromNames(numbers)
     }
 
-    /// The host that an ns-3 node number means. A number is never the place among the hosts: in ns-3 switches have numbers too.
-    fn host_of_number(&self, word: &str, numbers: &NodeNumbers) -> Result<u32, String> {
+    /// Returns the host with an ns-3 node number.
+    ///
+    /// The number is not a host index, because switches of ns-3 have node numbers as well.
+    fn find_host_by_number(&self, word: &str, numbers: &NodeNumbers) -> Result<u32, String> {
         const FIX: &str = "name the nodes by their numbers (n0, n1, ...), or list the hosts in the order of their numbers in `nodes`";
         let number: u64 = word
             .parse()
             .map_err(|_| format!("`{word}` is not a node number"))?;
         match numbers {
             NodeNumbers::Listed(hosts) => {
-                let host = usize::try_from(number).ok().and_then(|at| hosts.get(at));
+                let host = usize::try_from(number).ok().and_then(|index| hosts.get(index));
                 host.copied().ok_or_else(|| {
                     let last = hosts.len().saturating_sub(1);
                     format!("`nodes` lists no node {number}; its last one is node {last}")
@@ -105,7 +112,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// What the list says and the job does not do.
+    /// Adds a note about columns of the flow list that the job ignores.
     fn note_ignored_columns(
         &mut self,
         job: &Job,
@@ -114,10 +121,10 @@ impl Resolver<'_> {
         transport: JobTransport<'_>,
     ) {
         let class = transport.data_class;
-        let others: BTreeSet<u8> = flows.iter().filter_map(|flow| flow.priority).collect();
+        let priorities: BTreeSet<u8> = flows.iter().filter_map(|flow| flow.priority).collect();
         let mut ignored = Vec::new();
-        if others.iter().any(|priority| *priority != class) {
-            let listed: Vec<String> = others.iter().map(u8::to_string).collect();
+        if priorities.iter().any(|priority| *priority != class) {
+            let listed: Vec<String> = priorities.iter().map(u8::to_string).collect();
             ignored.push(format!(
                 "priority ({}: all packets of transport {} have class {class})",
                 listed.join(", "),

@@ -9,8 +9,8 @@ use super::super::super::plan::{
     LinkPlan, PausePlan, RatePlan, SelectorPlan, SendPlan, TargetPlan,
 };
 use super::super::super::units;
-use super::super::kinds::known;
-use super::super::{NodeIndex, Resolver, listed};
+use super::super::node_kinds::entry_location;
+use super::super::{LabResolver, NodeIndex, join_names};
 
 /// Most frames of one `send`.
 const FRAMES_MAX: u64 = 1 << 40;
@@ -20,23 +20,23 @@ const QUANTA_MAX: u32 = 65_535;
 /// A whole probability, in units of 2^-32.
 const CERTAIN: f64 = 4_294_967_296.0;
 
-impl Resolver<'_> {
+impl LabResolver<'_> {
     pub(super) fn send(&mut self, send: &Spanned<Send>, plan: &LabPlan) -> Option<SendPlan> {
         let (at, send) = (send.referenced, &send.value);
-        let from = self.flow_end(&send.from.value, send.from.referenced);
-        let to = self.flow_end(&send.to.value, send.to.referenced);
-        let ip = match self.number(send.ip.as_ref(), 4, 4..=6) {
+        let from = self.find_model_host(&send.from.value, send.from.referenced);
+        let to = self.find_model_host(&send.to.value, send.to.referenced);
+        let ip = match self.number_in_range(send.ip.as_ref(), 4, 4..=6) {
             6 => IpVersion::V6,
             _ => IpVersion::V4,
         };
-        let dscp = self.number(send.dscp.as_ref(), 0, 0..=63);
+        let dscp = self.number_in_range(send.dscp.as_ref(), 0, 0..=63);
         let codepoints = [("not-ect", 0), ("ect1", 1), ("ect0", 2), ("ce", 3)];
-        let ecn = self.choice(send.ecn.as_ref(), 0, &codepoints);
-        let frame_len = self.frame_len(send.size.as_ref(), ip);
+        let ecn = self.parse_choice(send.ecn.as_ref(), 0, &codepoints);
+        let frame_len = self.parse_frame_len(send.size.as_ref(), ip);
         let is_tagged = send.pcp.is_some() || send.vlan.is_some();
         let tag = (
-            self.number(send.pcp.as_ref(), 0, 0..=7),
-            self.number(send.vlan.as_ref(), 0, 0..=4094),
+            self.number_in_range(send.pcp.as_ref(), 0, 0..=7),
+            self.number_in_range(send.vlan.as_ref(), 0, 0..=4094),
         );
         let name = self.send_name(send, plan);
         let whole_link = RatePlan::LinkShare(1_000_000);
@@ -44,36 +44,36 @@ impl Resolver<'_> {
             name,
             from: from.unwrap_or(0),
             to: to.unwrap_or(0),
-            rate: self.quantity(send.rate.as_ref(), whole_link, units::rate, units::RATE),
+            rate: self.parse_quantity(send.rate.as_ref(), whole_link, units::parse_rate, units::RATE),
             dscp,
             ecn_capable: ecn != 0,
-            class: self.number(send.class.as_ref(), dscp >> 3, 0..=7),
+            class: self.number_in_range(send.class.as_ref(), dscp >> 3, 0..=7),
             lossless: false,
             frame_len,
             // A message for each frame, so that the last one is not shorter.
-            message_bytes: frame_len - super::super::workload::headers(ip),
+            message_bytes: frame_len - super::super::workload::header_bytes(ip),
             ip,
-            ttl: self.number(send.ttl.as_ref(), 64, 1..=255),
+            ttl: self.number_in_range(send.ttl.as_ref(), 64, 1..=255),
             start_ns: 0,
         };
-        let frames = self.number(send.frames.as_ref(), 1, 1..=FRAMES_MAX);
+        let frames = self.number_in_range(send.frames.as_ref(), 1, 1..=FRAMES_MAX);
         let qp = |this: &mut Self, number: &Option<Spanned<u32>>| {
             number
                 .as_ref()
-                .map(|number| this.number(Some(number), 0, 0..=MASK_24))
+                .map(|number| this.number_in_range(Some(number), 0, 0..=MASK_24))
         };
         let (first_psn, dst_qp) = (qp(self, &send.psn), qp(self, &send.qp));
         let (from, to) = (from?, to?);
         if from == to {
-            self.wrong(
+            self.report_problem(
                 at,
                 format!("{} sends to itself", self.hosts[from]),
                 "choose another receiver",
             );
         }
-        self.reachable(from, Some(to), at);
-        self.fits(frame_len, from, &plan.links, at);
-        self.fits(frame_len, to, &plan.links, at);
+        self.check_reachable(from, Some(to), at);
+        self.check_frame_size(frame_len, from, &plan.links, at);
+        self.check_frame_size(frame_len, to, &plan.links, at);
         Some(SendPlan {
             flow,
             frames,
@@ -86,37 +86,38 @@ impl Resolver<'_> {
 
     pub(super) fn inject(&mut self, inject: &Spanned<Inject>, plan: &LabPlan) -> Option<InjectPlan> {
         let inject = &inject.value;
-        let host = self.flow_end(&inject.from.value, inject.from.referenced)?;
+        let host = self.find_model_host(&inject.from.value, inject.from.referenced)?;
         let mut frame = Vec::new();
         for part in &inject.frame.value.0 {
-            let Some(bytes) = units::hex(&part.value) else {
-                let at = known(part.referenced, inject.frame.referenced);
+            let Some(bytes) = units::parse_hex_bytes(&part.value) else {
+                let at = entry_location(part.referenced, inject.frame.referenced);
                 let fix =
                     "write pairs of hexadecimal digits, in quotes: \"01:80:c2:00:00:01\" or \"8808 0101\"";
-                self.wrong(at, format!("\"{}\" are no bytes", part.value), fix);
+                self.report_problem(at, format!("\"{}\" are no bytes", part.value), fix);
                 return None;
             };
             frame.extend(bytes);
         }
         let given = u32::try_from(frame.len()).unwrap_or(u32::MAX);
-        let len = self.number(
+        let len = self.number_in_range(
             inject.size.as_ref(),
             given.max(*INJECTED_LEN.start()),
             INJECTED_LEN,
         );
         if given > len {
             let what = format!("{given} bytes are more than the frame has, {len}");
-            self.wrong(inject.frame.referenced, what, "write fewer, or a larger `size`");
+            self.report_problem(inject.frame.referenced, what, "write fewer, or a larger `size`");
             return None;
         }
         frame.resize(len as usize, 0);
-        self.fits(len, host, &plan.links, inject.frame.referenced);
+        self.check_frame_size(len, host, &plan.links, inject.frame.referenced);
         let every = inject.every.as_ref();
-        let every_ns = every.map(|text| self.quantity(Some(text), 1, units::duration_ns, units::DURATION));
+        let every_ns =
+            every.map(|text| self.parse_quantity(Some(text), 1, units::parse_duration_ns, units::DURATION));
         Some(InjectPlan {
             host,
             frame,
-            frames: self.number(inject.frames.as_ref(), 1, 1..=FRAMES_MAX),
+            frames: self.number_in_range(inject.frames.as_ref(), 1, 1..=FRAMES_MAX),
             every_ns,
         })
     }
@@ -130,10 +131,10 @@ impl Resolver<'_> {
                 .filter(|step| matches!(step.action, ActionPlan::Send(_)));
             return format!("send{}", sends.count() + 1);
         };
-        self.name(name, "send");
+        self.check_name(name, "send");
         if plan.workload.flows.iter().any(|flow| flow.name == name.value) {
             let what = format!("\"{}\" is the name of a flow of the workload", name.value);
-            self.wrong(name.referenced, what, "use another name");
+            self.report_problem(name.referenced, what, "use another name");
         }
         name.value.clone()
     }
@@ -160,9 +161,9 @@ impl Resolver<'_> {
                 let what = format!("no job or flow is called \"{}\"", name.value);
                 let fix = match known_names.is_empty() {
                     true => "add it to `workload`".to_owned(),
-                    false => format!("there are {}", listed(&known_names)),
+                    false => format!("there are {}", join_names(&known_names)),
                 };
-                self.wrong(known(name.referenced, names.referenced), what, fix);
+                self.report_problem(entry_location(name.referenced, names.referenced), what, fix);
             }
         }
         targets
@@ -172,19 +173,19 @@ impl Resolver<'_> {
         let queue = block
             .queue
             .as_ref()
-            .map(|queue| self.number(Some(queue), 0, 0..=7));
+            .map(|queue| self.number_in_range(Some(queue), 0, 0..=7));
         let port = &block.port;
         let Some((node, name)) = port.value.split_once(':') else {
             let what = format!("\"{}\" is no port", port.value);
-            self.wrong(port.referenced, what, "write SWITCH:PORT, such as sw1:Ethernet0");
+            self.report_problem(port.referenced, what, "write SWITCH:PORT, such as sw1:Ethernet0");
             return None;
         };
         let Some(&NodeIndex::Switch(switch)) = self.nodes.get(node) else {
             let what = format!("no switch is called \"{node}\"");
-            self.wrong(
+            self.report_problem(
                 port.referenced,
                 what,
-                format!("the switches are {}", listed(&self.switches)),
+                format!("the switches are {}", join_names(&self.switches)),
             );
             return None;
         };
@@ -196,10 +197,10 @@ impl Resolver<'_> {
             .collect();
         if !ports.iter().any(|port| port == name) {
             let what = format!("{node} has no port \"{name}\" with a link");
-            self.wrong(
+            self.report_problem(
                 port.referenced,
                 what,
-                format!("those with one are {}", listed(&ports)),
+                format!("those with one are {}", join_names(&ports)),
             );
             return None;
         }
@@ -212,30 +213,30 @@ impl Resolver<'_> {
 
     pub(super) fn pause(&mut self, pause: &Spanned<Pause>) -> Option<PausePlan> {
         let (at, pause) = (pause.referenced, &pause.value);
-        let host = self.flow_end(&pause.from.value, pause.from.referenced)?;
+        let host = self.find_model_host(&pause.from.value, pause.from.referenced)?;
         let classes = match (&pause.class, pause.global.unwrap_or(false)) {
             (Some(classes), false) => Some(self.class_bits(classes)),
             (None, true) => None,
             _ => {
                 let fix = "write class: 3 or class: [3, 4] for PFC, or global: true for 802.3x";
-                self.wrong(at, "a pause is either for classes or global", fix);
+                self.report_problem(at, "a pause is either for classes or global", fix);
                 return None;
             }
         };
         let time = |this: &mut Self, text: &Option<Spanned<String>>| {
             text.as_ref()
-                .map(|text| this.quantity(Some(text), 1, units::duration_ns, units::DURATION))
+                .map(|text| this.parse_quantity(Some(text), 1, units::parse_duration_ns, units::DURATION))
         };
         let (every_ns, for_ns) = (time(self, &pause.every), time(self, &pause.lasting));
         if every_ns == Some(0) {
-            self.wrong(
+            self.report_problem(
                 at,
                 "pauses every 0 ns would never end",
                 "write a time, such as every: 10us",
             );
         }
         if every_ns.is_none() && for_ns.is_some() {
-            self.wrong(
+            self.report_problem(
                 at,
                 "`for` without `every`: there is one pause",
                 "add `every`, such as every: 10us",
@@ -244,7 +245,7 @@ impl Resolver<'_> {
         Some(PausePlan {
             host,
             classes,
-            quanta: self.number(pause.quanta.as_ref(), QUANTA_MAX, 0..=QUANTA_MAX) as u16,
+            quanta: self.number_in_range(pause.quanta.as_ref(), QUANTA_MAX, 0..=QUANTA_MAX) as u16,
             every_ns,
             for_ns,
         })
@@ -256,8 +257,8 @@ impl Resolver<'_> {
             match class.value.parse::<u8>().ok().filter(|class| *class <= 7) {
                 Some(class) => bits |= 1 << class,
                 None => {
-                    let at = known(class.referenced, classes.referenced);
-                    self.wrong(
+                    let at = entry_location(class.referenced, classes.referenced);
+                    self.report_problem(
                         at,
                         format!("\"{}\" is no class", class.value),
                         "write a number from 0 to 7",
@@ -295,41 +296,46 @@ impl Resolver<'_> {
         }
         let names: Vec<String> = plan.links.iter().map(|link| link.name.clone()).collect();
         let what = format!("there is no link \"{}\", and none with such an end", on.value);
-        self.wrong(
+        self.report_problem(
             on.referenced,
             what,
-            format!("write one of its ends, or its name: {}", listed(&names)),
+            format!("write one of its ends, or its name: {}", join_names(&names)),
         );
         None
     }
 
     pub(super) fn fault(&mut self, fault: &Spanned<Fault>, plan: &LabPlan) -> Option<FaultPlan> {
         let (at, fault) = (fault.referenced, &fault.value);
-        let corrupts = self.choice(Some(&fault.action), false, &[("drop", false), ("corrupt", true)]);
+        let corrupts = self.parse_choice(Some(&fault.action), false, &[("drop", false), ("corrupt", true)]);
         let selector = match (&fault.every, &fault.probability, &fault.psn) {
             (None, None, None) => SelectorPlan::All,
-            (Some(every), None, None) => SelectorPlan::EveryNth(self.number(Some(every), 1, 1..=u64::MAX)),
+            (Some(every), None, None) => {
+                SelectorPlan::EveryNth(self.number_in_range(Some(every), 1, 1..=u64::MAX))
+            }
             (None, Some(share), None) => {
-                let share = self.quantity(
+                let share = self.parse_quantity(
                     Some(share),
                     1.0,
-                    units::percent,
+                    units::parse_percent,
                     "a probability above 0, such as 1% or 0.001%",
                 );
                 SelectorPlan::Probability((share.min(1.0) * CERTAIN).round() as u64)
             }
             (None, None, Some(psn)) => {
-                let qp = fault.qp.as_ref().map(|qp| self.number(Some(qp), 0, 0..=MASK_24));
-                SelectorPlan::Psn(self.number(Some(psn), 0, 0..=MASK_24), qp)
+                let qp = fault
+                    .qp
+                    .as_ref()
+                    .map(|qp| self.number_in_range(Some(qp), 0, 0..=MASK_24));
+                SelectorPlan::Psn(self.number_in_range(Some(psn), 0, 0..=MASK_24), qp)
             }
             _ => {
                 let fix = "write one of `every`, `probability` and `psn`, or another fault";
-                self.wrong(at, "a fault chooses frames in one way", fix);
+                self.report_problem(at, "a fault chooses frames in one way", fix);
                 return None;
             }
         };
         if let Some(qp) = fault.qp.as_ref().filter(|_| fault.psn.is_none()) {
-            self.wrong(
+            self.report_problem(
                 qp.referenced,
                 "`qp` goes with `psn`",
                 "add `psn`, or leave it out",
@@ -339,19 +345,19 @@ impl Resolver<'_> {
             direction: self.direction(&fault.on, plan)?,
             corrupts,
             selector,
-            frames_max: self.number(fault.count.as_ref(), u64::MAX, 1..=u64::MAX),
+            frames_max: self.number_in_range(fault.count.as_ref(), u64::MAX, 1..=u64::MAX),
             spares_up_to_len: fault.spare_up_to.as_ref().map_or(0, |len| len.value),
         })
     }
 
     pub(super) fn configure(&mut self, configure: &Configure) -> Option<ActionPlan> {
-        let layers = self.config(Some(&configure.config));
+        let layers = self.config_layers(Some(&configure.config));
         match self.nodes.get(&configure.switch.value) {
             Some(&NodeIndex::Switch(switch)) => Some(ActionPlan::Configure { switch, layers }),
             _ => {
                 let what = format!("no switch is called \"{}\"", configure.switch.value);
-                let fix = format!("the switches are {}", listed(&self.switches));
-                self.wrong(configure.switch.referenced, what, fix);
+                let fix = format!("the switches are {}", join_names(&self.switches));
+                self.report_problem(configure.switch.referenced, what, fix);
                 None
             }
         }
@@ -364,8 +370,8 @@ impl Resolver<'_> {
                 "watermarks" => actions.push(ActionPlan::ClearWatermarks),
                 "counters" => actions.push(ActionPlan::ClearCounters),
                 other => {
-                    let at = known(word.referenced, what.referenced);
-                    self.wrong(
+                    let at = entry_location(word.referenced, what.referenced);
+                    self.report_problem(
                         at,
                         format!("\"{other}\" cannot be cleared"),
                         "write watermarks, counters, or a list of both",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_saphyr::{Location, Spanned};
 
 use super::super::super::file::{Step, Tree, read};
-use super::super::Resolver;
+use super::super::LabResolver;
 use super::formula::{Constant, Scope, fill};
 
 /// Most steps of a script once its repeats are unrolled.
@@ -20,7 +20,7 @@ pub(super) struct Unrolled {
     is_full: bool,
 }
 
-impl Resolver<'_> {
+impl LabResolver<'_> {
     /// Unrolls steps into `out`. `depth` is that of repeats around them.
     pub(super) fn unroll(
         &mut self,
@@ -44,7 +44,7 @@ impl Resolver<'_> {
                 if !out.is_full {
                     out.is_full = true;
                     let what = format!("the script has more than {STEPS_MAX} steps");
-                    self.wrong(
+                    self.report_problem(
                         step.referenced,
                         what,
                         "repeat less often, or send more frames in one step",
@@ -57,7 +57,7 @@ impl Resolver<'_> {
             };
             match read::<Step>(&filled) {
                 Ok(read) => out.steps.push(Spanned::new(read, step.referenced, step.defined)),
-                Err(error) => self.wrong(error.at, error.what, ""),
+                Err(error) => self.report_problem(error.at, error.what, ""),
             }
         }
     }
@@ -67,7 +67,7 @@ impl Resolver<'_> {
             && let Some((other, _)) = entries.iter().find(|(key, _)| key.value != verb)
         {
             let what = format!("`{verb}` stands alone in its step, without `{}`", other.value);
-            self.wrong(other.referenced, what, "make two steps of it");
+            self.report_problem(other.referenced, what, "make two steps of it");
         }
     }
 
@@ -81,14 +81,14 @@ impl Resolver<'_> {
         };
         let names = match repeat.value.get("for").map(|names| &names.value) {
             Some(Tree::Map(names)) => names,
-            _ => return self.wrong(repeat.referenced, "a repeat says for what", shape),
+            _ => return self.report_problem(repeat.referenced, "a repeat says for what", shape),
         };
         let steps = match repeat.value.get("steps").map(|steps| &steps.value) {
             Some(Tree::List(steps)) => steps,
-            _ => return self.wrong(repeat.referenced, "a repeat has steps", shape),
+            _ => return self.report_problem(repeat.referenced, "a repeat has steps", shape),
         };
         if keys.len() != 2 || names.is_empty() {
-            return self.wrong(
+            return self.report_problem(
                 repeat.referenced,
                 "a repeat has `for` and `steps` and nothing else",
                 shape,
@@ -96,7 +96,7 @@ impl Resolver<'_> {
         }
         if depth >= DEPTH_MAX {
             let what = format!("repeats are nested deeper than {DEPTH_MAX}");
-            return self.wrong(
+            return self.report_problem(
                 repeat.referenced,
                 what,
                 "write one with several names: {for: {a: ..., b: ...}}",
@@ -147,7 +147,7 @@ impl Resolver<'_> {
                         (first..=last).map(|n| Constant::Number(n as f64)).collect()
                     }
                     _ => {
-                        self.wrong(
+                        self.report_problem(
                             values.referenced,
                             format!("\"{text}\" is no range"),
                             "write the first and the last number, such as \"0..63\", or a list",
@@ -157,7 +157,7 @@ impl Resolver<'_> {
                 }
             }
             _ => {
-                self.wrong(
+                self.report_problem(
                     values.referenced,
                     "these are no values",
                     "write a list, or a range such as \"0..63\"",
@@ -169,7 +169,7 @@ impl Resolver<'_> {
 
     fn constants(&mut self, constants: &Spanned<Tree>, scope: &mut Scope) {
         let Tree::Map(entries) = &constants.value else {
-            return self.wrong(
+            return self.report_problem(
                 constants.referenced,
                 "`let` gives values to names",
                 "write let: {NAME: VALUE}",
@@ -189,7 +189,7 @@ impl Resolver<'_> {
         let is_good = text.starts_with(|letter: char| letter.is_ascii_alphabetic())
             && text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
         if !is_good {
-            self.wrong(
+            self.report_problem(
                 name.referenced,
                 format!("\"{text}\" cannot be such a name"),
                 "use letters, digits and _, the first a letter",
@@ -212,7 +212,7 @@ impl Resolver<'_> {
             }
             _ => {
                 let fix = "write a number, a text, or a row {NAME: VALUE, ...}";
-                self.wrong(value.referenced, "this is no value for a name", fix);
+                self.report_problem(value.referenced, "this is no value for a name", fix);
                 return None;
             }
         })
@@ -227,7 +227,7 @@ impl Resolver<'_> {
                 Constant::Number(number) => Tree::Float(number),
                 Constant::Text(text) => Tree::Text(text),
                 Constant::Row(_) => {
-                    self.wrong(
+                    self.report_problem(
                         at,
                         format!("\"{text}\" is a row"),
                         "choose one of its parts: $(row.column)",
@@ -261,7 +261,7 @@ impl Resolver<'_> {
         match fill(text, scope) {
             Ok(value) => Some(value),
             Err((what, fix)) => {
-                self.wrong(at, what, fix);
+                self.report_problem(at, what, fix);
                 None
             }
         }

@@ -1,22 +1,22 @@
-//! `load_balancing`: of the lab and of its switches.
+//! Tests of `load_balancing` of the lab and of its switches.
 
 use serde_json::Value;
 
 use super::*;
 
-fn lab(defaults: &str, fabric: &str, nodes: &str) -> String {
+fn lab_text(defaults: &str, fabric: &str, nodes: &str) -> String {
     format!(
         "name: f\ntopology:\n  defaults: {{{defaults}}}\n  fabric:\n    leaf-spine: {{leaves: 2, spines: 2, hosts: 1{fabric}}}\n  nodes:\n    leaf1: {{{nodes}}}\n"
     )
 }
 
-fn planned(text: &str) -> LabPlan {
-    parse(text, "f.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual)
+fn parse_valid_lab(text: &str) -> LabPlan {
+    parse_lab(text, "f.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"))
 }
 
-/// What a switch's layers come to in `XOFF_LB|global`.
-fn said(plan: &LabPlan, switch: usize, field: &str) -> Option<String> {
+/// Returns a field of `XOFF_LB|global` from the highest layer of a switch that contains it.
+fn configured_lb_field(plan: &LabPlan, switch: usize, field: &str) -> Option<String> {
     let layers = plan.switches[switch].config.iter().rev();
     layers
         .filter_map(|layer| match layer {
@@ -35,63 +35,66 @@ fn said(plan: &LabPlan, switch: usize, field: &str) -> Option<String> {
         })
 }
 
-fn schemes(plan: &LabPlan) -> Vec<String> {
+fn configured_schemes(plan: &LabPlan) -> Vec<String> {
     let all = 0..plan.switches.len();
-    all.map(|switch| said(plan, switch, "scheme").unwrap_or_default())
+    all.map(|switch| configured_lb_field(plan, switch, "scheme").unwrap_or_default())
         .collect()
 }
 
 #[test]
-fn the_default_is_below_a_switch_s_configuration_and_its_own_word_above() {
-    let plan = planned(&lab("load_balancing: drill", "", ""));
-    assert_eq!(schemes(&plan), ["drill"; 4]);
+fn scheme_of_a_node_overrides_its_configuration_and_configuration_overrides_the_default() {
+    let plan = parse_valid_lab(&lab_text("load_balancing: drill", "", ""));
+    assert_eq!(configured_schemes(&plan), ["drill"; 4]);
     let config = "config: {XOFF_LB: {global: {scheme: random}}}";
-    let plan = planned(&lab("load_balancing: drill", &format!(", {config}"), ""));
-    assert_eq!(schemes(&plan), ["random"; 4]);
-    let plan = planned(&lab(
+    let plan = parse_valid_lab(&lab_text("load_balancing: drill", &format!(", {config}"), ""));
+    assert_eq!(configured_schemes(&plan), ["random"; 4]);
+    let plan = parse_valid_lab(&lab_text(
         "load_balancing: drill",
         &format!(", {config}"),
         "load_balancing: ecmp-qp",
     ));
-    assert_eq!(schemes(&plan), ["ecmp-qp", "random", "random", "random"]);
-    let plan = planned(&lab("", "", ""));
-    assert_eq!(schemes(&plan), [""; 4]);
+    assert_eq!(
+        configured_schemes(&plan),
+        ["ecmp-qp", "random", "random", "random"]
+    );
+    let plan = parse_valid_lab(&lab_text("", "", ""));
+    assert_eq!(configured_schemes(&plan), [""; 4]);
 }
 
 #[test]
-fn all_switches_advertise_where_one_listens() {
+fn all_switches_advertise_link_quality_if_one_scheme_uses_it() {
     let advertise = |plan: &LabPlan| {
-        let all = (0..plan.switches.len()).map(|switch| said(plan, switch, "advertise"));
+        let all = (0..plan.switches.len()).map(|switch| configured_lb_field(plan, switch, "advertise"));
         all.collect::<Vec<_>>()
     };
     let on = Some("on".to_owned());
     assert_eq!(
-        advertise(&planned(&lab("load_balancing: flowlet", "", ""))),
+        advertise(&parse_valid_lab(&lab_text("load_balancing: flowlet", "", ""))),
         [None, None, None, None]
     );
-    let plan = planned(&lab("load_balancing: ecmp", "", "load_balancing: conga"));
+    let plan = parse_valid_lab(&lab_text("load_balancing: ecmp", "", "load_balancing: conga"));
     assert_eq!(advertise(&plan), [on.clone(), on.clone(), on.clone(), on.clone()]);
     assert_eq!(
-        said(&plan, 0, "advertise_ports").as_deref(),
+        configured_lb_field(&plan, 0, "advertise_ports").as_deref(),
         Some("Ethernet4,Ethernet8")
     );
     assert_eq!(
-        said(&plan, 3, "advertise_ports").as_deref(),
+        configured_lb_field(&plan, 3, "advertise_ports").as_deref(),
         Some("Ethernet0,Ethernet4")
     );
-    // By a name of the lab's own too.
+    // The same holds for a scheme that the lab defines.
     let own = ", config: {XOFF_LB_SCHEME: {mine: {scheme: global, idle_time: 20}}}";
     assert_eq!(
-        advertise(&planned(&lab("load_balancing: mine", own, ""))),
+        advertise(&parse_valid_lab(&lab_text("load_balancing: mine", own, ""))),
         [on.clone(), on.clone(), on.clone(), on]
     );
 }
 
 #[test]
-fn networks_have_the_number_of_their_switch() {
-    let plan = planned(&lab("", "", ""));
+fn site_number_of_a_network_is_the_number_of_its_switch() {
+    let plan = parse_valid_lab(&lab_text("", "", ""));
     let ConfigLayer::Text { text, .. } = &plan.switches[2].config[0] else {
-        panic!("the layer of the routes")
+        panic!("no layer of computed routes")
     };
     let tables: Value = serde_json::from_str(text).unwrap();
     let sites = serde_json::json!({"10.0.0.0/24": {"site": "1"}, "10.0.1.0/24": {"site": "2"}});
@@ -99,20 +102,22 @@ fn networks_have_the_number_of_their_switch() {
 }
 
 #[test]
-fn unknown_names_are_told_with_their_line() {
-    let text = lab("load_balancing: flowlets", "", "load_balancing: x");
-    let problems = parse(&text, "f.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual).expect_err("unknown");
+fn error_of_an_unknown_scheme_names_the_line() {
+    let text = lab_text("load_balancing: flowlets", "", "load_balancing: x");
+    let problems =
+        parse_lab(&text, "f.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual).expect_err("unknown");
     let text = problems.to_string();
     for part in [
         "f.xoff.yml:3:",
         "switch leaf1 has no load-balancing scheme \"flowlets\"",
         "f.xoff.yml:7:",
-        "switch leaf1 has no load-balancing scheme \"x\"; there are ecmp, ecmp-qp,",
+        "switch leaf1 has no load-balancing scheme \"x\"; the schemes are ecmp, ecmp-qp,",
     ] {
         assert!(text.contains(part), "{part} in\n{text}");
     }
     let text = "name: f\ntopology: {nodes: {h: {kind: model, load_balancing: drill}}}\n";
-    let problems = parse(text, "f.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual).expect_err("a host");
+    let problems =
+        parse_lab(text, "f.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual).expect_err("a host");
     assert!(
         problems
             .to_string()

@@ -1,4 +1,4 @@
-//! Jobs, their hosts, and how their connections are set up.
+//! Tests of jobs, host patterns and transports.
 
 use super::*;
 use crate::plan::TransportPlan;
@@ -24,17 +24,17 @@ workload:
     - {name: in, kind: incast, from: n2-g4..n2-g2, to: n1-g1, bytes: 1M, verb: read, spread: split}
 "#;
 
-fn virtual_plan(text: &str) -> Result<LabPlan, Problems> {
-    parse(text, "j.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual)
+fn parse_virtual_lab(text: &str) -> Result<LabPlan, Problems> {
+    parse_lab(text, "j.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual)
 }
 
-fn lab() -> LabPlan {
-    virtual_plan(LAB).unwrap_or_else(|problems| panic!("{problems}"))
+fn valid_plan() -> LabPlan {
+    parse_virtual_lab(LAB).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 #[test]
-fn transports_become_queue_pairs() {
-    let plan = lab();
+fn transports_are_resolved_to_queue_pair_options() {
+    let plan = valid_plan();
     let [default, dcqcn, irn] = plan.transports.as_slice() else {
         panic!("three transports")
     };
@@ -76,8 +76,8 @@ fn transports_become_queue_pairs() {
 }
 
 #[test]
-fn jobs_become_the_workloads_own() {
-    let plan = lab();
+fn jobs_of_all_kinds_are_resolved() {
+    let plan = valid_plan();
     let [train, rail1, storage, mix, incast] = plan.workload.jobs.jobs.as_slice() else {
         panic!("five jobs")
     };
@@ -170,7 +170,7 @@ fn jobs_become_the_workloads_own() {
 }
 
 #[test]
-fn files_of_sizes_and_flows_are_read() {
+fn size_distributions_and_flow_lists_are_read_from_files() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("sizes.txt"), "0 0\n1000 50\n100000 100\n").expect("a file");
     std::fs::write(
@@ -182,7 +182,7 @@ fn files_of_sizes_and_flows_are_read() {
     let lab = |job: &str| {
         let text =
             format!("name: f\ntopology: {{fabric: {{star: {{hosts: 3}}}}}}\nworkload: {{jobs: [{job}]}}\n");
-        parse(&text, "f.xoff.yml", folder.path(), TimeMode::Virtual)
+        parse_lab(&text, "f.xoff.yml", folder.path(), TimeMode::Virtual)
     };
     let plan = lab(
         "{name: a, kind: poisson, hosts: all, sizes: sizes.txt, load: 10%, flows_max: 7}, {name: b, kind: replay, file: flows.csv}",
@@ -212,7 +212,7 @@ fn files_of_sizes_and_flows_are_read() {
 }
 
 #[test]
-fn what_is_wrong_with_a_job_is_named() {
+fn errors_of_jobs_name_the_line_and_the_fix() {
     let cases: [(&str, &str, &[&str]); 26] = [
         (
             "kind: alltoall",
@@ -233,10 +233,10 @@ fn what_is_wrong_with_a_job_is_named() {
         (
             "\"*-g1\"",
             "\"*-g9\"",
-            &["no model host is meant by \"*-g9\"", "n1-g1, n1-g2"],
+            &["no model host matches \"*-g9\"", "n1-g1, n1-g2"],
         ),
-        ("\"*-g1\"", "n1-g1..n1-g9", &["\"n1-g1..n1-g9\" is no range"]),
-        ("\"*-g1\"", "n1-g1..n1-x", &["\"n1-g1..n1-x\" is no range"]),
+        ("\"*-g1\"", "n1-g1..n1-g9", &["\"n1-g1..n1-g9\" is not a range"]),
+        ("\"*-g1\"", "n1-g1..n1-x", &["\"n1-g1..n1-x\" is not a range"]),
         ("\"*-g1\"", "n3-g1", &["no host is called \"n3-g1\""]),
         ("\"*-g1\"", "[all, n1-g1]", &["n1-g1 is named twice"]),
         (
@@ -316,8 +316,8 @@ fn what_is_wrong_with_a_job_is_named() {
     for (from, to, expected) in cases {
         let text = LAB.replacen(from, to, 1);
         assert_ne!(text, LAB, "{from} is in the file");
-        let problems =
-            virtual_plan(&text).map_or_else(|problems| problems.to_string(), |_| panic!("{to} is taken"));
+        let problems = parse_virtual_lab(&text)
+            .map_or_else(|problems| problems.to_string(), |_| panic!("{to} is taken"));
         for part in expected {
             assert!(problems.contains(part), "{to}: {part:?} is not in:\n{problems}");
         }
@@ -325,32 +325,29 @@ fn what_is_wrong_with_a_job_is_named() {
 }
 
 #[test]
-fn jobs_are_for_real_time_too_but_for_those_with_telemetry() {
+fn jobs_run_in_real_time_unless_they_need_telemetry() {
     let text = "name: f\ntopology: {fabric: {star: {hosts: 3}}}\nworkload: {jobs: [{name: a, kind: permutation, hosts: all, bytes: 1M}]}\n";
-    let real_plan = |text: &str| parse(text, "f.xoff.yml", Path::new(""), TimeMode::RealTime);
+    let real_plan = |text: &str| parse_lab(text, "f.xoff.yml", Path::new(""), TimeMode::RealTime);
     let plan = real_plan(text).unwrap_or_else(|problems| panic!("{problems}"));
     let written = serde_json::to_string(&plan).expect("a plan can be written");
     let read: LabPlan = serde_json::from_str(&written).expect("and read");
-    assert_eq!(
-        read, plan,
-        "what the processes of a lab are handed is the whole plan"
-    );
+    assert_eq!(read, plan, "the serialized plan is complete");
     let telemetry = format!("{text}transports: {{default: {{congestion: hpcc}}}}\n");
     let problems = real_plan(&telemetry).expect_err("hpcc").to_string();
     assert!(
         problems.contains("f.xoff.yml:3:19: the packets of transport default collect")
-            && problems.contains("that is for virtual time: add --virtual"),
+            && problems.contains("this needs virtual time: add --virtual"),
         "{problems}"
     );
     let none = text.replace(
         "jobs: [{name: a, kind: permutation, hosts: all, bytes: 1M}]",
         "drain: 1ms",
     );
-    let problems = virtual_plan(&none).expect_err("no end").to_string();
+    let problems = parse_virtual_lab(&none).expect_err("no end").to_string();
     assert!(problems.contains("no `duration`"), "{problems}");
 }
 
-/// Two rails that nothing joins: `n*-g1` are in one part of the topology, `n*-g2` in the other.
+/// Two rails without a link between them. The hosts `n*-g1` and `n*-g2` are in different components.
 const RAILS: &str = r#"
 name: rails
 topology:
@@ -363,7 +360,7 @@ workload:
 
 #[test]
 fn a_job_needs_paths_only_between_hosts_that_it_connects() {
-    let taken = [
+    let accepted = [
         "kind: ring-allreduce, hosts: all, gpus_per_node: 2, bytes: 1M",
         "kind: tree-allreduce, hosts: all, gpus_per_node: 2, bytes: 1M",
         "kind: allgather, hosts: all, gpus_per_node: 2, bytes: 1M",
@@ -371,13 +368,13 @@ fn a_job_needs_paths_only_between_hosts_that_it_connects() {
         "kind: alltoall, rail_aligned: true, hosts: all, gpus_per_node: 2, bytes: 1M",
         "kind: flows, flows: [{from: n1-g1, to: n2-g1, bytes: 1}, {from: n3-g2, to: n1-g2, bytes: 1}]",
         "kind: incast, from: [n1-g2, n2-g2], to: n3-g2, bytes: 1",
-        // The seed decides who sends to whom: these are checked when the job is set up.
+        // The pairs depend on the seed and are checked when the job is set up.
         "kind: permutation, hosts: all, bytes: 1",
         "kind: poisson, from: all, to: all, sizes: 1k, load: 10%, until: 1us",
     ];
-    for job in taken {
+    for job in accepted {
         let text = RAILS.replace("JOB", job);
-        virtual_plan(&text).unwrap_or_else(|problems| panic!("{job}: {problems}"));
+        parse_virtual_lab(&text).unwrap_or_else(|problems| panic!("{job}: {problems}"));
     }
     let refused = [
         (
@@ -399,7 +396,7 @@ fn a_job_needs_paths_only_between_hosts_that_it_connects() {
     ];
     for (job, expected) in refused {
         let text = RAILS.replace("JOB", job);
-        let problems = virtual_plan(&text).expect_err(job).to_string();
+        let problems = parse_virtual_lab(&text).expect_err(job).to_string();
         assert!(problems.contains("j.xoff.yml:8:7: "), "{problems}");
         assert!(problems.contains(expected), "{expected:?} is not in:\n{problems}");
     }

@@ -1,10 +1,10 @@
-//! Lists of flows of ns-3: node numbers, ignored columns.
+//! Tests of ns-3 flow lists: node numbers and ignored columns.
 
 use super::*;
 use xoff_workload::JobKind;
 
-/// A lab of one switch, the first node, and hosts at it.
-fn planned(nodes: &[&str], list: &str, more: &str) -> Result<LabPlan, Problems> {
+/// Parses a lab with one switch, the first entry of `nodes`, and hosts, the other entries. The job replays `list`.
+fn parse_replay_lab(nodes: &[&str], list: &str, job_fields: &str) -> Result<LabPlan, Problems> {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("flows.txt"), list).expect("a file");
     let mut text = "name: f\ntopology:\n  nodes:\n".to_owned();
@@ -16,18 +16,20 @@ fn planned(nodes: &[&str], list: &str, more: &str) -> Result<LabPlan, Problems> 
         text += &format!("    {host}: {{kind: model}}\n");
     }
     text += "  links:\n";
-    for (at, host) in hosts.iter().enumerate() {
+    for (index, host) in hosts.iter().enumerate() {
         text += &format!(
             "    - {{endpoints: [\"{host}:eth0\", \"{switch}:Ethernet{}\"]}}\n",
-            4 * at
+            4 * index
         );
     }
-    text += &format!("workload: {{jobs: [{{name: r, kind: replay, file: flows.txt, format: ns3{more}}}]}}\n");
-    parse(&text, "f.xoff.yml", folder.path(), TimeMode::Virtual)
+    text += &format!(
+        "workload: {{jobs: [{{name: r, kind: replay, file: flows.txt, format: ns3{job_fields}}}]}}\n"
+    );
+    parse_lab(&text, "f.xoff.yml", folder.path(), TimeMode::Virtual)
 }
 
-/// Sender and receiver of each flow, by name.
-fn flows(plan: &LabPlan) -> Vec<[&str; 2]> {
+/// Returns the names of the sender and the receiver of each flow.
+fn flow_hosts(plan: &LabPlan) -> Vec<[&str; 2]> {
     let JobKind::Replay(flows) = &plan.workload.jobs.jobs[0].kind else {
         panic!("replay")
     };
@@ -38,28 +40,28 @@ fn flows(plan: &LabPlan) -> Vec<[&str; 2]> {
         .collect()
 }
 
-fn good(nodes: &[&str], list: &str, more: &str) -> LabPlan {
-    planned(nodes, list, more).unwrap_or_else(|problems| panic!("{problems}"))
+fn parse_valid_replay_lab(nodes: &[&str], list: &str, job_fields: &str) -> LabPlan {
+    parse_replay_lab(nodes, list, job_fields).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 #[test]
-fn a_number_is_the_node_whose_name_ends_in_it() {
+fn node_number_is_the_number_at_the_end_of_the_name() {
     let list = "2\n2 1 3 100 1000 0.0\n4 3 3 100 1000 0.0\n";
-    let plan = good(&["n0", "n1", "n2", "n3", "n4"], list, "");
-    assert_eq!(flows(&plan), [["n2", "n1"], ["n4", "n3"]]);
-    // The order of the file does not matter, nor how the rest of a name reads.
-    let plan = good(&["tor", "gpu-4", "3", "node02", "h1"], list, "");
-    assert_eq!(flows(&plan), [["node02", "h1"], ["gpu-4", "3"]]);
+    let plan = parse_valid_replay_lab(&["n0", "n1", "n2", "n3", "n4"], list, "");
+    assert_eq!(flow_hosts(&plan), [["n2", "n1"], ["n4", "n3"]]);
+    // The order of the nodes and the rest of their names have no effect.
+    let plan = parse_valid_replay_lab(&["tor", "gpu-4", "3", "node02", "h1"], list, "");
+    assert_eq!(flow_hosts(&plan), [["node02", "h1"], ["gpu-4", "3"]]);
 }
 
 #[test]
-fn a_job_may_list_the_nodes() {
+fn job_field_nodes_assigns_node_numbers_to_hosts() {
     let list = "1\n0 2 3 100 1000 0.0\n";
-    let plan = good(&["sw1", "h1", "h2", "h3"], list, ", nodes: all");
-    assert_eq!(flows(&plan), [["h1", "h3"]]);
-    let plan = good(&["sw1", "h1", "h2", "h3"], list, ", nodes: [h3, h1, h2]");
-    assert_eq!(flows(&plan), [["h3", "h2"]]);
-    let problems = planned(&["sw1", "h1", "h2"], list, ", nodes: all").unwrap_err();
+    let plan = parse_valid_replay_lab(&["sw1", "h1", "h2", "h3"], list, ", nodes: all");
+    assert_eq!(flow_hosts(&plan), [["h1", "h3"]]);
+    let plan = parse_valid_replay_lab(&["sw1", "h1", "h2", "h3"], list, ", nodes: [h3, h1, h2]");
+    assert_eq!(flow_hosts(&plan), [["h3", "h2"]]);
+    let problems = parse_replay_lab(&["sw1", "h1", "h2"], list, ", nodes: all").unwrap_err();
     assert!(
         problems
             .to_string()
@@ -69,7 +71,7 @@ fn a_job_may_list_the_nodes() {
 }
 
 #[test]
-fn numbers_that_mean_no_host_are_refused() {
+fn ambiguous_and_unknown_node_numbers_are_refused() {
     for (nodes, list, error) in [
         (
             ["sw1", "h1", "h2", "h3"],
@@ -97,15 +99,15 @@ fn numbers_that_mean_no_host_are_refused() {
             "line 2, column 1: `n1` is not a node number",
         ),
     ] {
-        let problems = planned(&nodes, list, "").unwrap_err().to_string();
+        let problems = parse_replay_lab(&nodes, list, "").unwrap_err().to_string();
         assert!(problems.contains(error), "{list:?}: {problems}");
     }
 }
 
 #[test]
-fn columns_without_effect_are_noted() {
+fn flow_list_columns_without_effect_are_noted() {
     let nodes = ["n0", "n1", "n2", "n3"];
-    let [note] = &good(&nodes, "2\n1 2 6 100 1 0\n3 2 3 100 1 0", "").notes[..] else {
+    let [note] = &parse_valid_replay_lab(&nodes, "2\n1 2 6 100 1 0\n3 2 3 100 1 0", "").notes[..] else {
         panic!("one note")
     };
     for part in [
@@ -115,7 +117,7 @@ fn columns_without_effect_are_noted() {
     ] {
         assert!(note.contains(part), "{part}: {note}");
     }
-    let followed = good(&nodes, "1\n1 2 3 100 1 0", "").notes;
+    let followed = parse_valid_replay_lab(&nodes, "1\n1 2 3 100 1 0", "").notes;
     assert!(
         followed.len() == 1 && !followed[0].contains("priority"),
         "{followed:?}"

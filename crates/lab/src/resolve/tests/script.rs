@@ -1,4 +1,4 @@
-//! Scripts: what steps may say, and that everything they name is there.
+//! Tests of scripts: the steps, and the names that they refer to.
 
 use super::*;
 use crate::plan::{ActionPlan, BlockPlan, DirectionPlan, PausePlan, SelectorPlan, StepPlan, TargetPlan};
@@ -33,13 +33,13 @@ script:
   - {name: last, expect: flow.probe.h2.received_frames == 1}
 "#;
 
-fn checked(text: &str) -> Result<LabPlan, Problems> {
-    parse(text, "s.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual)
+fn parse_script_lab(text: &str) -> Result<LabPlan, Problems> {
+    parse_lab(text, "s.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual)
 }
 
 #[test]
-fn a_script_becomes_a_plan() {
-    let plan = checked(LAB).unwrap_or_else(|problems| panic!("{problems}"));
+fn script_steps_are_resolved() {
+    let plan = parse_script_lab(LAB).unwrap_or_else(|problems| panic!("{problems}"));
     let steps = &plan.script.steps;
     let actions: Vec<&ActionPlan> = steps.iter().map(|step| &step.action).collect();
     assert_eq!(actions.len(), 19, "clear is two");
@@ -130,21 +130,21 @@ fn a_script_becomes_a_plan() {
 }
 
 #[test]
-fn faults_are_those_of_the_fabric() {
-    let plan = checked(LAB).unwrap_or_else(|problems| panic!("{problems}"));
+fn fault_steps_become_faults_of_the_fabric() {
+    let plan = parse_script_lab(LAB).unwrap_or_else(|problems| panic!("{problems}"));
     let fault = |step: &StepPlan| match step.action {
         ActionPlan::Fault(fault) => Some(fault),
         _ => None,
     };
     let faults: Vec<_> = plan.script.steps.iter().filter_map(fault).collect();
-    let ways: Vec<_> = faults
+    let directions: Vec<_> = faults
         .iter()
         .map(|fault| (fault.direction.from_switch, fault.direction.from_far))
         .collect();
     assert_eq!(
-        ways,
+        directions,
         [(true, true), (false, true), (true, false)],
-        "both, what the spine sends, what the leaf sends"
+        "both directions, frames of the spine, frames of the leaf"
     );
     let first = Fault {
         action: FaultAction::Drop,
@@ -167,15 +167,15 @@ fn faults_are_those_of_the_fabric() {
 }
 
 #[test]
-fn a_plan_with_a_script_can_be_written_and_read() {
-    let plan = checked(LAB).unwrap_or_else(|problems| panic!("{problems}"));
+fn script_plan_survives_serialization() {
+    let plan = parse_script_lab(LAB).unwrap_or_else(|problems| panic!("{problems}"));
     let text = serde_json::to_string(&plan.script).expect("JSON");
     let read: crate::plan::ScriptPlan = serde_json::from_str(&text).expect("the same");
     assert_eq!(read, plan.script);
 }
 
 #[test]
-fn what_is_wrong_with_a_script_is_named() {
+fn errors_of_scripts_name_the_line_and_the_fix() {
     let cases: [(&str, &str, &[&str]); 29] = [
         ("stop: bg", "halt: bg", &["s.xoff.yml:14", "halt"]),
         (
@@ -278,22 +278,22 @@ fn what_is_wrong_with_a_script_is_named() {
         let text = LAB.replacen(from, to, 1);
         assert_ne!(text, LAB, "{from} is in the file");
         let problems =
-            checked(&text).map_or_else(|problems| problems.to_string(), |_| panic!("{to} is taken"));
+            parse_script_lab(&text).map_or_else(|problems| problems.to_string(), |_| panic!("{to} is taken"));
         for part in expected {
             assert!(problems.contains(part), "{to}: {part:?} is not in:\n{problems}");
         }
     }
 }
 
-/// The lab with other steps.
-fn with_script(steps: &str) -> String {
+/// Returns the text of the lab with other script steps.
+fn lab_with_script(steps: &str) -> String {
     let head = LAB.split("script:").next().expect("a script");
     format!("{head}script:\n{steps}")
 }
 
 #[test]
-fn repeats_are_unrolled_with_their_names() {
-    let text = with_script(
+fn repeat_steps_are_expanded_with_their_variables() {
+    let text = lab_with_script(
         r#"
   - let: {base: 10, port: "leaf1:Ethernet8"}
   - repeat:
@@ -309,7 +309,7 @@ fn repeats_are_unrolled_with_their_names() {
     expect: flow.s2-162.sent_frames == $(base // 3)
 "#,
     );
-    let plan = checked(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    let plan = parse_script_lab(&text).unwrap_or_else(|problems| panic!("{problems}"));
     let sends: Vec<_> = plan
         .script
         .sends()
@@ -334,16 +334,16 @@ fn repeats_are_unrolled_with_their_names() {
         panic!("{last:?}")
     };
     assert_eq!(conditions[0].to_string(), "flow.s2-162.sent_frames == 3");
-    // The place of a step is its own, in the repeat.
+    // The source of an expanded step is its line inside the repeat.
     assert_eq!(plan.script.steps[0].source, plan.script.steps[3].source);
 }
 
 #[test]
-fn injected_frames_are_bytes() {
-    let text = with_script(
+fn inject_step_parses_hexadecimal_bytes() {
+    let text = lab_with_script(
         "  - inject: {from: h3, frame: [\"01:80:c2:00:00:01\", \"0011 2233 4455\", 8808], frames: 5, every: 2us}\n  - expect: leaf1.rx_packets == 0\n",
     );
-    let plan = checked(&text).unwrap_or_else(|problems| panic!("{problems}"));
+    let plan = parse_script_lab(&text).unwrap_or_else(|problems| panic!("{problems}"));
     let ActionPlan::Inject(inject) = &plan.script.steps[0].action else {
         panic!("{:?}", plan.script.steps[0])
     };
@@ -355,7 +355,7 @@ fn injected_frames_are_bytes() {
 }
 
 #[test]
-fn what_is_wrong_with_repetition_is_named() {
+fn errors_of_repeat_steps_name_the_line_and_the_fix() {
     let cases: [(&str, &[&str]); 12] = [
         (
             "  - expect: a$(x) == 0\n",
@@ -398,7 +398,7 @@ fn what_is_wrong_with_repetition_is_named() {
         ),
     ];
     for (steps, expected) in cases {
-        let problems = checked(&with_script(steps))
+        let problems = parse_script_lab(&lab_with_script(steps))
             .map_or_else(|problems| problems.to_string(), |_| panic!("{steps} is taken"));
         for part in expected {
             assert!(

@@ -1,8 +1,8 @@
-//! Several switches, templates, routes: what a file may say and what it must not.
+//! Tests of labs with several switches, templates and routes.
 
 use super::*;
 
-const TWO: &str = r#"
+const TWO_SWITCHES: &str = r#"
 name: two
 topology:
   nodes:
@@ -16,17 +16,17 @@ topology:
     - {name: trunk, endpoints: ["b:Ethernet4", "a:Ethernet4"], speed: 400g, delay: 250ns}
 "#;
 
-fn virtual_plan(text: &str) -> Result<LabPlan, Problems> {
-    parse(text, "v.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual)
+fn parse_virtual_lab(text: &str) -> Result<LabPlan, Problems> {
+    parse_lab(text, "v.xoff.yml", Path::new("/nowhere"), TimeMode::Virtual)
 }
 
-fn good(text: &str) -> LabPlan {
-    virtual_plan(text).unwrap_or_else(|problems| panic!("{problems}"))
+fn parse_valid_lab(text: &str) -> LabPlan {
+    parse_virtual_lab(text).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 #[test]
 fn links_between_switches_have_names_and_delays() {
-    let plan = good(TWO);
+    let plan = parse_valid_lab(TWO_SWITCHES);
     let [h1, _, trunk] = plan.links.as_slice() else {
         panic!("three links")
     };
@@ -51,13 +51,20 @@ fn links_between_switches_have_names_and_delays() {
 }
 
 #[test]
-fn several_switches_and_delays_are_for_real_time_too_and_kernels_for_it_alone() {
-    let real = parse(TWO, "v.xoff.yml", Path::new("/nowhere"), TimeMode::RealTime);
+fn plan_is_the_same_in_both_time_modes_and_plain_hosts_need_real_time() {
+    let real = parse_lab(
+        TWO_SWITCHES,
+        "v.xoff.yml",
+        Path::new("/nowhere"),
+        TimeMode::RealTime,
+    );
     let real = real.unwrap_or_else(|problems| panic!("{problems}"));
-    let virtual_time = virtual_plan(TWO).unwrap_or_else(|problems| panic!("{problems}"));
+    let virtual_time = parse_virtual_lab(TWO_SWITCHES).unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(real, virtual_time, "one file, one plan");
-    let kinds = TWO.replace("h2: {kind: model}", "h2: {kind: plain}");
-    let text = virtual_plan(&kinds).expect_err("a kernel's host").to_string();
+    let kinds = TWO_SWITCHES.replace("h2: {kind: model}", "h2: {kind: plain}");
+    let text = parse_virtual_lab(&kinds)
+        .expect_err("a kernel's host")
+        .to_string();
     assert!(
         text.contains("h2 is of kind plain") && text.contains("kind model"),
         "{text}"
@@ -65,8 +72,8 @@ fn several_switches_and_delays_are_for_real_time_too_and_kernels_for_it_alone() 
 }
 
 #[test]
-fn a_node_of_the_template_is_changed_under_its_name() {
-    let plan = good(
+fn fields_of_a_node_override_the_template() {
+    let plan = parse_valid_lab(
         r#"
 name: t
 topology:
@@ -114,7 +121,7 @@ topology:
 }
 
 #[test]
-fn what_is_wrong_with_a_topology_is_named() {
+fn errors_of_topologies_name_the_line_and_the_fix() {
     let fabric = |fabric: &str, more: &str| format!("name: t\ntopology:\n  fabric: {{{fabric}}}\n{more}");
     let cases: [(String, &[&str]); 18] = [
         (
@@ -180,7 +187,10 @@ fn what_is_wrong_with_a_topology_is_named() {
                 "star: {hosts: 2}",
                 "  routes: [{switch: sw1, to: h1, via: [Ethernet9]}]\n",
             ),
-            &["sw1 has no way \"Ethernet9\"", "Ethernet0, Ethernet4"],
+            &[
+                "sw1 has no port or neighbour \"Ethernet9\"",
+                "Ethernet0, Ethernet4",
+            ],
         ),
         (
             fabric(
@@ -190,7 +200,9 @@ fn what_is_wrong_with_a_topology_is_named() {
             &["h1 and h2 are in one network, 10.9.0.0/24", "leave `ipv4`"],
         ),
         (
-            TWO.replace("b:Ethernet4", "c:Ethernet4").replace("trunk", "t k"),
+            TWO_SWITCHES
+                .replace("b:Ethernet4", "c:Ethernet4")
+                .replace("trunk", "t k"),
             &[
                 "v.xoff.yml:12",
                 "\"t k\" cannot be the name of a link",
@@ -199,7 +211,7 @@ fn what_is_wrong_with_a_topology_is_named() {
         ),
     ];
     for (text, expected) in cases {
-        let problems = virtual_plan(&text).expect_err(&text).to_string();
+        let problems = parse_virtual_lab(&text).expect_err(&text).to_string();
         for part in expected {
             assert!(
                 problems.contains(part),
@@ -210,13 +222,13 @@ fn what_is_wrong_with_a_topology_is_named() {
 }
 
 #[test]
-fn a_flow_without_a_path_is_an_error() {
-    let text = TWO.replace(
+fn flow_between_hosts_without_a_path_is_an_error() {
+    let text = TWO_SWITCHES.replace(
         "    - {name: trunk, endpoints: [\"b:Ethernet4\", \"a:Ethernet4\"], speed: 400g, delay: 250ns}\n",
         "  routes: auto\n",
     );
     let text = format!("{text}workload: {{duration: 1ms, flows: [{{name: f, from: h1, to: h2}}]}}\n");
-    let problems = virtual_plan(&text).expect_err("an island").to_string();
+    let problems = parse_virtual_lab(&text).expect_err("an island").to_string();
     assert!(
         problems.contains("no path of links leads from h1 to h2"),
         "{problems}"

@@ -1,0 +1,128 @@
+//! Resolves patterns of host names: `all`, `h3`, `h1..h8`, `*-g1`, and `!h3`, which removes a host.
+
+use serde_saphyr::{Location, Spanned};
+
+use super::super::file::OneOrMore;
+use super::node_kinds::entry_location;
+use super::{LabResolver, NodeIndex, join_names};
+
+/// The format of a pattern, for messages.
+const PATTERN_FORMAT: &str = "a host, `all`, a range h1..h8, a name with a star such as n1-* or *-g1, or one of these patterns after a !";
+
+impl LabResolver<'_> {
+    /// Returns the model hosts that a list of patterns selects, each host once.
+    ///
+    /// The hosts have the order of the list. The hosts of a range have the order of the range. The hosts of
+    /// `all` and of a pattern with a star have the order of the lab file.
+    pub(super) fn resolve_host_patterns(&mut self, list: &Spanned<OneOrMore>) -> Vec<u32> {
+        let mut found: Vec<u32> = Vec::new();
+        let mut seen = vec![false; self.hosts.len()];
+        for pattern in &list.value.0 {
+            let location = entry_location(pattern.referenced, list.referenced);
+            let (text, is_exclusion) = match pattern.value.strip_prefix('!') {
+                Some(text) => (text, true),
+                None => (pattern.value.as_str(), false),
+            };
+            for host in self.match_host_pattern(text, location) {
+                match (
+                    is_exclusion,
+                    std::mem::replace(&mut seen[host as usize], !is_exclusion),
+                ) {
+                    (false, false) => found.push(host),
+                    (false, true) => self.report_duplicate_host(host, location),
+                    (true, true) => found.retain(|other| *other != host),
+                    (true, false) => {
+                        let what = format!(
+                            "{} is not among the hosts before \"{}\"",
+                            self.hosts[host as usize], pattern.value
+                        );
+                        self.report_problem(
+                            location,
+                            what,
+                            "remove the !, or write the hosts to exclude from before it",
+                        );
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// Reports a host that a list names twice.
+    fn report_duplicate_host(&mut self, host: u32, location: Location) {
+        let what = format!("{} is named twice", self.hosts[host as usize]);
+        self.report_problem(location, what, "name each host once");
+    }
+
+    /// Returns the hosts that one pattern selects. Reports a pattern without a match.
+    fn match_host_pattern(&mut self, text: &str, location: Location) -> Vec<u32> {
+        let found: Vec<u32> = if text == "all" {
+            self.filter_model_hosts(|_| true)
+        } else if let Some((first, last)) = text.split_once("..") {
+            return self.expand_host_range(text, first, last, location);
+        } else if let Some((head, tail)) = text.split_once('*') {
+            let fits = |name: &str| {
+                name.len() >= head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
+            };
+            self.filter_model_hosts(fits)
+        } else {
+            return self
+                .find_model_host(text, location)
+                .into_iter()
+                .map(|host| host as u32)
+                .collect();
+        };
+        if found.is_empty() {
+            let what = format!("no model host matches \"{text}\"");
+            self.report_problem(
+                location,
+                what,
+                format!(
+                    "the model hosts are {}; write {PATTERN_FORMAT}",
+                    join_names(&self.models)
+                ),
+            );
+        }
+        found
+    }
+
+    /// Returns the model hosts whose names satisfy `predicate`, in the order of the lab file.
+    fn filter_model_hosts(&self, predicate: impl Fn(&str) -> bool) -> Vec<u32> {
+        let names = self.models.iter().filter(|name| predicate(name));
+        let index = |name: &String| match self.nodes.get(name) {
+            Some(&NodeIndex::Host(host)) => Some(host as u32),
+            _ => None,
+        };
+        names.filter_map(index).collect()
+    }
+
+    /// Returns the hosts of a range such as `h1..h8`. The range `h8..h1` has the reverse order.
+    fn expand_host_range(&mut self, text: &str, first: &str, last: &str, location: Location) -> Vec<u32> {
+        let number = |name: &str| {
+            let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+            let (prefix, number) = name.split_at(name.len() - digits);
+            Some((prefix.to_owned(), number.parse::<u32>().ok()?))
+        };
+        let (Some((prefix, from)), Some((other, to))) = (number(first), number(last)) else {
+            self.report_problem(
+                location,
+                format!("\"{text}\" is not a range of hosts"),
+                format!("write {PATTERN_FORMAT}"),
+            );
+            return Vec::new();
+        };
+        if prefix != other || from.abs_diff(to) as usize >= self.hosts.len() {
+            let what = format!("\"{text}\" is not a range of existing hosts");
+            self.report_problem(
+                location,
+                what,
+                format!("the model hosts are {}", join_names(&self.models)),
+            );
+            return Vec::new();
+        }
+        let step = |n: u32| if from <= to { from + n } else { from - n };
+        let names = (0..=from.abs_diff(to)).map(|n| format!("{prefix}{}", step(n)));
+        let hosts: Vec<Option<usize>> = names.map(|name| self.find_model_host(&name, location)).collect();
+        hosts.into_iter().flatten().map(|host| host as u32).collect()
+    }
+}
