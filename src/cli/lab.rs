@@ -299,7 +299,7 @@ fn pcap(recordings: &[PcapArgument], snaplen: Option<u32>) -> Result<LabPcap, Fa
 
 fn running_labs() -> Result<Vec<RunningLab>, Failure> {
     xoff_lab::running_labs().map_err(|error| {
-        Failure::environment("cannot tell which labs run")
+        Failure::environment("cannot list the running labs")
             .at("/proc/net/unix")
             .because(error)
     })
