@@ -11,7 +11,7 @@ use std::time::Instant;
 use clap::Parser;
 use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse_lab};
-use xoff_measure::core::PERMUTATION;
+use xoff_measure::frame_cost::PERMUTATION_LAB;
 use xoff_units::Picos;
 
 #[derive(Debug, Parser)]
@@ -28,8 +28,13 @@ struct Arguments {
 }
 
 fn lab() -> VirtualLab {
-    let plan = parse_lab(PERMUTATION, "fabric.xoff.yml", Path::new(""), TimeMode::Virtual)
-        .unwrap_or_else(|problems| panic!("{problems}"));
+    let plan = parse_lab(
+        PERMUTATION_LAB,
+        "fabric.xoff.yml",
+        Path::new(""),
+        TimeMode::Virtual,
+    )
+    .unwrap_or_else(|problems| panic!("{problems}"));
     VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"))
 }
 

@@ -12,9 +12,10 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use core_bench::{Mesh, Shape, Way};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use xoff_measure::core::{Load, Mesh, Shape, Way};
+use xoff_measure::frame_cost::Load;
 use xoff_measure::result::{BenchResult, Better, Figure, Form, Limits, Meter};
 use xoff_telemetry::allowed_cpus;
 

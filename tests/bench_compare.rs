@@ -1,10 +1,6 @@
-//! `xoff bench compare` as a user meets it: programs that answer, saved results, and what is refused.
-//!
-//! Programs here are scripts that print results with figures of their own; how fast this machine is is in none of them. Whether it
-//! is quiet is, for comparisons in turns: those may be inconclusive, but never say the opposite.
+//! `xoff bench compare` with configurations, labs and saved results.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -48,76 +44,6 @@ fn file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
     let path = folder.path().join(name);
     fs::write(&path, text).expect("a file in a folder of ours");
     path
-}
-
-fn program(folder: &TempDir, name: &str, script: &str) -> PathBuf {
-    let path = file(folder, name, &format!("#!/bin/sh\n{script}\n"));
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("ours");
-    path
-}
-
-/// A program whose figure is this many instructions.
-fn counting(folder: &TempDir, name: &str, instructions: f64) -> PathBuf {
-    let text = result(
-        "core",
-        "ecmp/instructions",
-        "instructions",
-        &instructions.to_string(),
-        "",
-    );
-    program(folder, name, &format!("cat <<'END'\n{text}\nEND"))
-}
-
-/// A program whose figure is this many nanoseconds, and up to two percent more.
-fn timing(folder: &TempDir, name: &str, nanos: f64) -> PathBuf {
-    let text = result("core", "ecmp/time", "ns", "VALUE", "");
-    let draw = format!(
-        "value=$(od -An -N4 -tu4 /dev/urandom | awk '{{ printf \"%.6f\", {nanos} * (1 + 0.02 * $1 / 4294967296) }}')"
-    );
-    program(
-        folder,
-        name,
-        &format!("{draw}\nsed s/VALUE/$value/ <<'END'\n{text}\nEND"),
-    )
-}
-
-#[test]
-fn instructions_are_compared_exactly() {
-    let folder = tempfile::tempdir().unwrap();
-    let a = counting(&folder, "a", 1_000.0);
-    for (b, gate, code, words) in [
-        (1_000.0, "3", 0, "ecmp/instructions: the same"),
-        (1_050.0, "3", 1, "B is 5.0 % more"),
-        (1_020.0, "3", 0, "less than the gate"),
-        (900.0, "3", 0, "B is 10.0 % less"),
-    ] {
-        let b = counting(&folder, "b", b);
-        let told = compare(&a, &b, &["--gate", gate, "--by", "instructions"]);
-        assert_eq!(told.code, Some(code), "{} {}", told.stdout, told.stderr);
-        assert!(told.stdout.contains(words), "{words}: {}", told.stdout);
-    }
-}
-
-#[test]
-fn programs_that_take_time_are_compared_in_turns() {
-    let folder = tempfile::tempdir().unwrap();
-    let (a, same) = (timing(&folder, "a", 100.0), timing(&folder, "same", 100.0));
-    let slower = timing(&folder, "slower", 105.0);
-    let told = compare(&a, &same, &["--gate", "3"]);
-    assert!(
-        matches!(told.code, Some(0 | 5)),
-        "{} {}",
-        told.stdout,
-        told.stderr
-    );
-    let told = compare(&a, &slower, &["--gate", "3"]);
-    assert!(
-        matches!(told.code, Some(1 | 5)),
-        "{} {}",
-        told.stdout,
-        told.stderr
-    );
-    assert!(!told.stdout.contains("equal"), "{}", told.stdout);
 }
 
 #[test]
@@ -261,18 +187,6 @@ fn from_nothing_to_something_is_no_percentage() {
 }
 
 #[test]
-fn a_result_of_another_bench_is_refused_after_one_sample() {
-    let folder = tempfile::tempdir().unwrap();
-    let saved = file(&folder, "ndr.json", &result("ndr", "ecmp/time", "ns", "1", ""));
-    let runs = folder.path().join("runs");
-    let text = result("core", "ecmp/time", "ns", "1", "");
-    let script = format!("echo run >> {}\ncat <<'END'\n{text}\nEND", runs.display());
-    let told = compare(&saved, &program(&folder, "core", &script), &[]);
-    assert_eq!(told.code, Some(2), "{}", told.stderr);
-    assert_eq!(fs::read_to_string(&runs).unwrap(), "run\n");
-}
-
-#[test]
 fn what_cannot_be_compared_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let of =
@@ -283,12 +197,7 @@ fn what_cannot_be_compared_is_refused_by_name() {
     let other_schema = file(&folder, "schema.json", r#"{"schema": "xoff-bench/9"}"#);
     let broken = file(&folder, "broken.json", "{");
     let text = file(&folder, "notes.txt", "");
-    let fails = program(&folder, "fails", "echo no such thing >&2; exit 3");
-    let talks = program(&folder, "talks", "echo hello");
-    // `/bin/false`: that its own exit code is 1 does not make it worse.
-    let silent = program(&folder, "silent", "exit 1");
-    let no_workload = program(&folder, "no-workload", "echo no workload >&2; exit 2");
-    let no_file = program(&folder, "no-file", "echo no such file >&2; exit 4");
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_xoff"));
     let missing = folder.path().join("missing");
     for (b, code, words) in [
         (&other_bench, 2, "core and ndr"),
@@ -296,11 +205,7 @@ fn what_cannot_be_compared_is_refused_by_name() {
         (&other_schema, 4, "xoff-bench/9"),
         (&broken, 4, "broken.json"),
         (&text, 2, "notes.txt"),
-        (&fails, 3, "no such thing"),
-        (&talks, 3, "prints no result"),
-        (&silent, 3, "it printed nothing"),
-        (&no_workload, 2, "no workload"),
-        (&no_file, 4, "no such file"),
+        (&program, 2, "core-bench compare"),
         (&missing, 2, "missing"),
     ] {
         let told = compare(&a, b, &[]);
@@ -386,18 +291,4 @@ fn another_bench_runs_on_configurations_too() {
     let saved = file(&folder, "a.json", &result("core", "ecmp/time", "ns", "1", ""));
     let told = compare(&saved, &saved, &["--", "core"]);
     assert_eq!(told.code, Some(2), "{}", told.stderr);
-}
-
-#[test]
-fn words_that_a_program_refuses_are_a_mistake_of_usage() {
-    let xoff = PathBuf::from(env!("CARGO_BIN_EXE_xoff"));
-    for (words, code, said) in [
-        (&["--workload", "nope"][..], 2, "nope"),
-        (&["--", "core", "--nope"], 2, "--nope"),
-        (&["--", "ndr", "nope.json"], 4, "nope.json"),
-    ] {
-        let told = compare(&xoff, &xoff, words);
-        assert_eq!(told.code, Some(code), "{words:?}: {}", told.stderr);
-        assert!(told.stderr.contains(said), "{words:?}: {}", told.stderr);
-    }
 }

@@ -7,7 +7,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use xoff_measure::core::{BURST, Balanced, Case, Load, cases};
+use core_bench::{Balanced, BalancingCase, balancing_cases};
+use xoff_measure::frame_cost::{BURST, Load};
 
 /// How often all schemes are measured.
 const PASSES: usize = 8;
@@ -25,11 +26,11 @@ fn main() {
     if std::env::args().any(|argument| argument == "--test" || argument == "--list") {
         return;
     }
-    let cases = cases();
+    let cases = balancing_cases();
     let mut found: Vec<Vec<Pair>> = vec![Vec::new(); cases.len()];
     for pass in 0..PASSES {
         eprintln!("pass {} of {PASSES}", pass + 1);
-        let mut hash: Option<&Case> = None;
+        let mut hash: Option<&BalancingCase> = None;
         for (case, found) in cases.iter().zip(&mut found) {
             match hash {
                 Some(hash) if case.scheme.is_some() => found.extend(pairs(hash, case)),
@@ -68,7 +69,7 @@ struct Pair {
     adds_ns: f64,
 }
 
-fn pairs(hash: &Case, case: &Case) -> Vec<Pair> {
+fn pairs(hash: &BalancingCase, case: &BalancingCase) -> Vec<Pair> {
     let mut beside = Balanced::new(None, hash.queue_pairs);
     let mut load = Balanced::new(case.scheme.clone(), case.queue_pairs);
     let pairs = (0..PAIRS).map(|_| {

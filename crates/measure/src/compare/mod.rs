@@ -5,6 +5,7 @@
 //! the machine was slow does not count (`quiet`). [`statistics`] says what the differences show, [`verdict`] which statement is tested and
 //! when there is enough.
 
+mod arguments;
 mod exact;
 mod quiet;
 mod ranks;
@@ -15,6 +16,7 @@ mod subject;
 mod turns;
 pub mod verdict;
 
+pub use arguments::{parse_gate_percent, remove_json_options};
 pub use report::{COMPARISON_SCHEMA, ComparedFigure, Comparison};
-pub use subject::{Asked, Subject};
+pub use subject::{Subject, SubjectCommands};
 pub use turns::{Settings, compare};

@@ -16,8 +16,7 @@ use xoff_telemetry::failure::{Exit, Failure};
 const OWN: &str = "/proc/self/exe";
 
 /// What a program has to be.
-const WANTED: &str =
-    "a program that prints a result of schema \"xoff-bench/1\" for `PROGRAM bench core --json`, as xoff does";
+const WANTED: &str = "a program that prints a result of schema \"xoff-bench/1\", as xoff and core-bench do";
 
 /// One side.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,43 +37,64 @@ pub enum Subject {
     },
 }
 
-/// What programs are asked for: the words behind `xoff bench`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
-    /// Of a program.
-    pub of_programs: Vec<String>,
-    /// Of this program, for a configuration or a lab, whose path is put in where the bench takes it.
-    pub of_files: Vec<String>,
+/// Arguments with which the sides of a comparison are run. `--json` is added to them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SubjectCommands {
+    /// Arguments for a side that is a program. `None` refuses programs.
+    pub of_programs: Option<Vec<String>>,
+    /// Arguments behind `xoff bench` for a side that is a configuration or a lab. The path of the file is inserted where
+    /// the benchmark expects it. `None` refuses such files.
+    pub of_files: Option<Vec<String>>,
+}
+
+impl SubjectCommands {
+    /// Names the kinds of sides that are accepted, for error messages.
+    fn accepted_sides(&self) -> &'static str {
+        match (&self.of_programs, &self.of_files) {
+            (Some(_), _) => {
+                "give a program or a saved result; `xoff bench compare` compares configurations and labs"
+            }
+            _ => {
+                "give a config_db.json, a lab file (.yml) or a saved result; `core-bench compare` compares programs"
+            }
+        }
+    }
 }
 
 impl Subject {
-    /// What stands on the command line as `side` (`A`, `B`).
+    /// Opens the file `path` that the command line gives as `side` (`A` or `B`).
     ///
     /// # Errors
-    /// There is no such file, or it is none of the four.
-    pub fn of(side: &str, path: &Path, asked: &Asked) -> Result<Subject, Failure> {
+    /// The file does not exist, or `commands` does not accept its kind.
+    pub fn open(side: &str, path: &Path, commands: &SubjectCommands) -> Result<Subject, Failure> {
         let name = path.display().to_string();
         let place = format!("{side}: {name}");
         let file = std::fs::metadata(path).map_err(|error| {
             Failure::usage("a side of the comparison cannot be read")
                 .at(&place)
                 .because(error)
-                .fix("give a xoff program, a config_db.json, a lab file (.yml) or a saved result")
+                .fix(commands.accepted_sides())
         })?;
         let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or("");
         match ending {
-            "yml" | "yaml" => of_file(name, path, &place, FileKind::Lab, asked),
-            "json" => of_json(name, path, &place, asked),
-            _ if file.is_file() && file.permissions().mode() & 0o111 != 0 => {
-                let mut command = vec![absolute(path), "bench".to_owned()];
-                command.extend(asked.of_programs.iter().cloned());
-                command.push("--json".to_owned());
-                Ok(Subject::Run { name, command })
-            }
-            _ => Err(Failure::usage("nothing that can be compared")
+            "yml" | "yaml" => of_file(name, path, &place, FileKind::Lab, commands),
+            "json" => of_json(name, path, &place, commands),
+            _ if file.is_file() && file.permissions().mode() & 0o111 != 0 => match &commands.of_programs {
+                Some(arguments) => {
+                    let mut command = vec![absolute(path)];
+                    command.extend(arguments.iter().cloned());
+                    command.push("--json".to_owned());
+                    Ok(Subject::Run { name, command })
+                }
+                None => Err(Failure::usage("programs are compared by `core-bench compare`")
+                    .at(place)
+                    .because("`xoff bench compare` compares configurations, labs and saved results")
+                    .fix("cargo run --release -p core-bench -- compare A B")),
+            },
+            _ => Err(Failure::usage("the file cannot be compared")
                 .at(place)
-                .because("it is no program that can be run, and its name ends in neither .json nor .yml")
-                .fix("give a xoff program, a config_db.json, a lab file (.yml) or a saved result")),
+                .because("it is not an executable program, and its name ends in neither .json nor .yml")
+                .fix(commands.accepted_sides())),
         }
     }
 
@@ -86,7 +106,7 @@ impl Subject {
     }
 }
 
-fn of_json(name: String, path: &Path, place: &str, asked: &Asked) -> Result<Subject, Failure> {
+fn of_json(name: String, path: &Path, place: &str, commands: &SubjectCommands) -> Result<Subject, Failure> {
     let wrong = |why: String| {
         Failure::configuration("a side of the comparison is neither a result nor a configuration")
             .at(place)
@@ -96,7 +116,7 @@ fn of_json(name: String, path: &Path, place: &str, asked: &Asked) -> Result<Subj
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let value: Value = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     match value.get("schema") {
-        None => of_file(name, path, place, FileKind::Configuration, asked),
+        None => of_file(name, path, place, FileKind::Configuration, commands),
         Some(Value::String(schema)) if schema == RESULT_SCHEMA => {
             let result: BenchResult =
                 serde_json::from_value(value).map_err(|error| wrong(error.to_string()))?;
@@ -140,9 +160,15 @@ fn of_file(
     path: &Path,
     place: &str,
     kind: FileKind,
-    asked: &Asked,
+    commands: &SubjectCommands,
 ) -> Result<Subject, Failure> {
-    let mut words = asked.of_files.clone();
+    let Some(mut words) = commands.of_files.clone() else {
+        return Err(
+            Failure::usage("configurations and labs are compared by `xoff bench compare`")
+                .at(place)
+                .fix(commands.accepted_sides()),
+        );
+    };
     let bench = words.first().cloned().unwrap_or_default();
     match (bench.as_str(), kind) {
         ("core", FileKind::Configuration) => words.extend(["--config".to_owned(), absolute(path)]),
@@ -264,10 +290,10 @@ mod tests {
     use super::*;
     use crate::result::{Better, Figure};
 
-    fn asked() -> Asked {
-        Asked {
-            of_programs: vec!["core".to_owned()],
-            of_files: vec!["core".to_owned()],
+    fn commands(words: &[&str]) -> SubjectCommands {
+        SubjectCommands {
+            of_programs: None,
+            of_files: Some(words.iter().map(|word| (*word).to_owned()).collect()),
         }
     }
 
@@ -275,7 +301,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
-        Subject::of("A", &path, &asked())
+        Subject::open("A", &path, &commands(&["core"]))
     }
 
     #[test]
@@ -293,16 +319,12 @@ mod tests {
     #[test]
     fn a_file_is_put_where_the_bench_takes_it() {
         let words = |path: &str, words: &str| {
-            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-            let asked = Asked {
-                of_programs: Vec::new(),
-                of_files: words,
-            };
+            let commands = commands(&words.split(' ').collect::<Vec<_>>());
             let kind = match path.ends_with(".yml") {
                 true => FileKind::Lab,
                 false => FileKind::Configuration,
             };
-            match of_file(path.to_owned(), Path::new(path), path, kind, &asked) {
+            match of_file(path.to_owned(), Path::new(path), path, kind, &commands) {
                 Ok(Subject::Run { command, .. }) => command[1..].join(" "),
                 other => panic!("{other:?}"),
             }
@@ -330,17 +352,13 @@ mod tests {
     #[test]
     fn a_bench_that_measures_no_file_is_refused() {
         for bench in ["placement", "probe", "ai", "nope"] {
-            let asked = Asked {
-                of_programs: Vec::new(),
-                of_files: vec![bench.to_owned()],
-            };
             let path = Path::new("c.json");
             let refused = of_file(
                 "c.json".to_owned(),
                 path,
                 "A: c.json",
                 FileKind::Configuration,
-                &asked,
+                &commands(&[bench]),
             );
             let failure = refused.unwrap_err();
             assert_eq!(failure.exit, Exit::Usage);
@@ -396,7 +414,7 @@ mod tests {
         assert!(other.to_string().contains("xoff-bench/9"), "{other}");
         assert_eq!(of("r.json", "{").unwrap_err().exit, Exit::Configuration);
         assert_eq!(of("notes.txt", "").unwrap_err().exit, Exit::Usage);
-        let missing = Subject::of("A", Path::new("/does/not/exist"), &asked()).unwrap_err();
+        let missing = Subject::open("A", Path::new("/does/not/exist"), &commands(&["core"])).unwrap_err();
         assert_eq!(missing.exit, Exit::Usage);
     }
 }

@@ -1,9 +1,9 @@
 //! Single stages of a frame's way. Here are those until it is known where a frame goes; those of queues are in `queueing.rs`, and
-//! `handover.rs` has the ring between workers.
+//! `worker_ring.rs` has the ring between workers.
 
-mod handover;
+mod lookup;
 mod queueing;
-mod ways;
+mod worker_ring;
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -11,11 +11,12 @@ use std::sync::Arc;
 use xoff_dataplane::route::{Fib, FibEntry, PathTable, seeded_hash};
 use xoff_wire::parse::parse;
 
-use super::setting::BURST;
-use super::{Load, in_bursts, many_to_one, routes};
-use handover::Handover;
+use crate::{many_to_one, route_table};
+use lookup::{Classifying, MacLookup};
 use queueing::{Admission, Marking, Scheduling};
-use ways::{Classifying, MacLookup};
+use worker_ring::WorkerRing;
+use xoff_measure::frame_cost::BURST;
+use xoff_measure::frame_cost::{Load, run_bursts};
 
 /// A stage that can be asked for by name.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +34,7 @@ pub(super) const STAGES: [Stage; 9] = [
     Stage {
         name: "stage-ring",
         about: "a frame goes over the ring from an I/O worker, in bursts",
-        build: || Box::new(Handover::new()),
+        build: || Box::new(WorkerRing::new()),
     },
     Stage {
         name: "stage-parse",
@@ -91,7 +92,13 @@ pub(super) struct Parsing {
 impl Parsing {
     /// Frames of 1082 octets.
     pub(super) fn new() -> Parsing {
-        let frame = |n| many_to_one::frame(n as u16 % 4, n, many_to_one::Way::Routed { routes: ROUTES });
+        let frame = |n| {
+            many_to_one::frame(
+                n as u16 % 4,
+                n,
+                many_to_one::ForwardingMode::Routed { routes: ROUTES },
+            )
+        };
         Parsing {
             frames: (0..FLOWS).map(frame).collect(),
         }
@@ -101,7 +108,7 @@ impl Parsing {
 impl Load for Parsing {
     fn run(&mut self, frames: u64) -> u64 {
         let mut at = 0;
-        in_bursts(frames, || {
+        run_bursts(frames, || {
             for frame in &self.frames[at..at + BURST] {
                 black_box(parse(black_box(frame)));
             }
@@ -128,7 +135,7 @@ impl RouteLookup {
     /// 1000 routes.
     pub(super) fn new() -> RouteLookup {
         RouteLookup {
-            fib: routes::config(ROUTES).fib,
+            fib: route_table::config(ROUTES).fib,
             destinations: destinations(),
         }
     }
@@ -137,7 +144,7 @@ impl RouteLookup {
 impl Load for RouteLookup {
     fn run(&mut self, frames: u64) -> u64 {
         let mut at = 0;
-        in_bursts(frames, || {
+        run_bursts(frames, || {
             for &destination in &self.destinations[at..at + BURST] {
                 black_box(self.fib.lookup_v4(black_box(destination)));
             }
@@ -167,13 +174,13 @@ pub(super) struct PathChoice {
 impl PathChoice {
     /// Groups of 1000 routes.
     pub(super) fn new() -> PathChoice {
-        let fib = routes::config(ROUTES).fib;
+        let fib = route_table::config(ROUTES).fib;
         let group = |entry| match entry {
             Some(FibEntry::Group(group)) => Some(group),
             _ => None,
         };
         let groups: Vec<_> = (0..ROUTES)
-            .filter_map(|n| group(fib.lookup_v4(routes::first_address(n))))
+            .filter_map(|n| group(fib.lookup_v4(route_table::first_address(n))))
             .collect();
         let hash = |n: u32| n.wrapping_mul(0x9e37_79b9);
         PathChoice {
@@ -188,7 +195,7 @@ impl PathChoice {
 impl Load for PathChoice {
     fn run(&mut self, frames: u64) -> u64 {
         let mut at = 0;
-        in_bursts(frames, || {
+        run_bursts(frames, || {
             for &(group, hash) in &self.choices[at..at + BURST] {
                 black_box(
                     self.table
@@ -209,7 +216,7 @@ impl Load for PathChoice {
 }
 
 fn destinations() -> Vec<u32> {
-    let destination = |n: u32| routes::destination(ROUTES, n as u16 % 4, (n / 4) as u8).to_bits();
+    let destination = |n: u32| route_table::destination(ROUTES, n as u16 % 4, (n / 4) as u8).to_bits();
     (0..FLOWS).map(destination).collect()
 }
 

@@ -9,17 +9,17 @@ use xoff_dataplane::config::{InterfaceAttachment, InterfaceConfig, RoutingConfig
 use xoff_dataplane::route::{Fib, NextHop, Route, RoutePath, RouteTag, RouteTarget};
 
 /// The router's address on every link.
-pub(super) const MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 1];
+pub(super) const ROUTER_MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 1];
 const PORTS: u16 = 5;
 const RECEIVER: u16 = 4;
 const NEXT_HOPS: u8 = 16;
 
 /// The router's interface on a port: 10.1.*n*.1/24.
-pub(super) fn interface(port: u16) -> InterfaceConfig {
+pub(super) fn router_interface(port: u16) -> InterfaceConfig {
     InterfaceConfig {
         name: format!("Ethernet{port}"),
         attachment: InterfaceAttachment::Port(port),
-        mac: MAC,
+        mac: ROUTER_MAC,
         mtu: 9_100,
         addresses: vec![IpNet::new(Ipv4Addr::new(10, 1, port as u8, 1).into(), 24).expect("a prefix length")],
     }
@@ -38,7 +38,7 @@ pub(super) fn config(routes: u32) -> RoutingConfig {
         tag: RouteTag::default(),
     }));
     RoutingConfig {
-        interfaces: (0..PORTS).map(interface).collect(),
+        interfaces: (0..PORTS).map(router_interface).collect(),
         fib: Arc::new(fib.expect("routes")),
         hash_seed: 1,
         neighbours: (0..NEXT_HOPS).map(neighbour).collect(),

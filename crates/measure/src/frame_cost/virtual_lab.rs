@@ -12,7 +12,7 @@ use xoff_telemetry::failure::Failure;
 
 /// A permutation of 16 hosts over 4 leaves and 4 spines at 100 Gb/s, WRITE with one acknowledgement a frame, routed, lossless, with
 /// WRED.
-pub const PERMUTATION: &str = "
+pub const PERMUTATION_LAB: &str = "
 name: permutation
 topology:
   fabric:
@@ -28,25 +28,25 @@ const STEP: Picos = Picos::from_micros(1);
 const FILLING: Picos = Picos::from_micros(50);
 
 /// A lab in virtual time.
-pub struct Fabric {
+pub struct VirtualLabLoad {
     lab: VirtualLab,
     now: Picos,
 }
 
-impl Fabric {
+impl VirtualLabLoad {
     /// The permutation of 16 hosts.
     ///
     /// # Errors
     /// None are expected: the lab is our own.
-    pub fn permutation() -> Result<Fabric, Failure> {
-        Fabric::of_text(PERMUTATION, "permutation.xoff.yml", Path::new(""))
+    pub fn permutation() -> Result<VirtualLabLoad, Failure> {
+        VirtualLabLoad::of_text(PERMUTATION_LAB, "permutation.xoff.yml", Path::new(""))
     }
 
     /// A lab file.
     ///
     /// # Errors
     /// It cannot be read, or is wrong, or cannot run in virtual time.
-    pub fn of_file(path: &Path) -> Result<Fabric, Failure> {
+    pub fn read(path: &Path) -> Result<VirtualLabLoad, Failure> {
         let place = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::configuration("the lab file cannot be read")
@@ -54,20 +54,20 @@ impl Fabric {
                 .because(error)
                 .fix("give a readable lab file (docs/lab.md)")
         })?;
-        Fabric::of_text(&text, &place, path.parent().unwrap_or(Path::new("")))
+        VirtualLabLoad::of_text(&text, &place, path.parent().unwrap_or(Path::new("")))
     }
 
-    fn of_text(text: &str, place: &str, folder: &Path) -> Result<Fabric, Failure> {
+    fn of_text(text: &str, place: &str, folder: &Path) -> Result<VirtualLabLoad, Failure> {
         let plan = parse_lab(text, place, folder, TimeMode::Virtual)
             .map_err(|problems| Failure::configuration(problems.to_string()))?;
         let mut lab = VirtualLab::new(plan, LabOptions::default())?;
         lab.start(&mut ())?;
         lab.run(FILLING, false, &mut ());
-        Ok(Fabric { lab, now: FILLING })
+        Ok(VirtualLabLoad { lab, now: FILLING })
     }
 }
 
-impl Load for Fabric {
+impl Load for VirtualLabLoad {
     /// Frame-hops; fewer than asked for where the lab's traffic comes to its end.
     fn run(&mut self, frames: u64) -> u64 {
         let hops = |lab: &VirtualLab| lab.simulation.fabric.frame_hops();
@@ -90,9 +90,9 @@ impl Load for Fabric {
     }
 }
 
-impl fmt::Debug for Fabric {
+impl fmt::Debug for VirtualLabLoad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fabric")
+        f.debug_struct("VirtualLabLoad")
             .field("now", &self.now)
             .finish_non_exhaustive()
     }
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_fabric_hands_frames_on() {
-        let mut fabric = Fabric::permutation().unwrap();
+        let mut fabric = VirtualLabLoad::permutation().unwrap();
         assert!(fabric.run(2_000) >= 2_000);
         fabric.check().unwrap();
     }

@@ -11,8 +11,7 @@ use xoff_dataplane::{ForwardingResult, FrameHandle, FrameStore, InterfaceId, Pic
 use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
-use super::setting::{self, BURST, Header};
-use super::{Load, in_bursts};
+use super::{BURST, FrameHeaders, Load, roce_frame, run_bursts};
 use xoff_config::{ResolveOptions, load};
 use xoff_telemetry::failure::Failure;
 
@@ -28,22 +27,22 @@ struct Flow {
 
 /// A switch of this configuration. A burst comes in, and all of it leaves.
 #[derive(Debug)]
-pub struct Configured {
+pub struct ConfiguredSwitch {
     switch: VirtualSwitch<VecStore>,
     /// Frames to arrive.
     idle: VecDeque<(usize, FrameHandle)>,
     flows: Vec<Flow>,
     /// The flow of each slot.
-    of_slot: Vec<Option<(usize, Header)>>,
+    of_slot: Vec<Option<(usize, FrameHeaders)>>,
     ports: u16,
 }
 
-impl Configured {
+impl ConfiguredSwitch {
     /// Reads a `config_db.json`.
     ///
     /// # Errors
     /// It is invalid, or forwards nothing between its ports.
-    pub fn of_file(path: &Path) -> Result<Configured, Failure> {
+    pub fn read(path: &Path) -> Result<ConfiguredSwitch, Failure> {
         let place = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::configuration("the configuration cannot be read")
@@ -53,7 +52,7 @@ impl Configured {
         })?;
         let loaded = load(&[(&place, &text)], &ResolveOptions::default())
             .map_err(|problems| Failure::configuration(problems.to_string()))?;
-        Configured::new(loaded.resolved.config).ok_or_else(|| {
+        ConfiguredSwitch::new(loaded.resolved.config).ok_or_else(|| {
             Failure::configuration("the configuration forwards nothing between its ports")
                 .at(place)
                 .because("no port reaches the next one: untagged, by MAC addresses or from one IPv4 subnet to the other")
@@ -61,7 +60,7 @@ impl Configured {
         })
     }
 
-    fn new(mut config: SwitchConfig) -> Option<Configured> {
+    fn new(mut config: SwitchConfig) -> Option<ConfiguredSwitch> {
         let ports = config.ports.len() as u16;
         let homes: Vec<Option<Home>> = (0..ports).map(|port| home(&config, port)).collect();
         config
@@ -74,7 +73,7 @@ impl Configured {
                     mac: host_mac(port as u16),
                 })
             }));
-        let mut new = Configured {
+        let mut new = ConfiguredSwitch {
             switch: VirtualSwitch::new(&config, VecStore::new(8 * BURST + 4 * usize::from(ports))),
             idle: VecDeque::with_capacity(2 * BURST),
             flows: Vec::new(),
@@ -133,7 +132,7 @@ impl Configured {
             .sum()
     }
 
-    fn fill(mut self) -> Option<Configured> {
+    fn fill(mut self) -> Option<ConfiguredSwitch> {
         for n in 0..2 * BURST {
             let at = n % self.flows.len().max(1);
             let flow = self.flows.get(at)?;
@@ -198,9 +197,9 @@ impl Configured {
     }
 }
 
-impl Load for Configured {
+impl Load for ConfiguredSwitch {
     fn run(&mut self, frames: u64) -> u64 {
-        in_bursts(frames, || self.burst())
+        run_bursts(frames, || self.burst())
     }
 
     fn check(&self) -> Result<(), String> {
@@ -260,7 +259,7 @@ fn candidates(config: &SwitchConfig, homes: &[Option<Home>]) -> Vec<Flow> {
             tc < 8 && enabled & 1 << tc != 0
         });
         for dscp in [Some(0), lossless].into_iter().flatten() {
-            let frame = setting::frame_of(
+            let frame = roce_frame(
                 FRAME_BYTES,
                 host_mac(port as u16),
                 to,
@@ -292,7 +291,7 @@ mod tests {
         let testbeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbeds");
         // A bridge of five ports, two classes each; a router of two, of which the second reaches nobody by the next port, with two more in a VLAN.
         for (name, flows) in [("incast.config_db.json", 10), ("routed/config_db.json", 3)] {
-            let mut load = Configured::of_file(&testbeds.join(name))
+            let mut load = ConfiguredSwitch::read(&testbeds.join(name))
                 .unwrap_or_else(|failure| panic!("{name}: {failure}"));
             assert!(load.flows.len() >= flows, "{name}: {} flows", load.flows.len());
             assert_eq!(load.run(10_000), 10_016);
@@ -301,6 +300,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config_db.json");
         std::fs::write(&path, r#"{"PORT": {"Ethernet0": {"speed": "100000"}}}"#).unwrap();
-        assert_eq!(Configured::of_file(&path).unwrap_err().exit as u8, 4);
+        assert_eq!(ConfiguredSwitch::read(&path).unwrap_err().exit as u8, 4);
     }
 }

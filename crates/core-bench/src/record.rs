@@ -5,17 +5,17 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::result::BenchResult;
+use xoff_measure::result::BenchResult;
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::write_result_file;
 
 /// By how much a count may grow without the record being changed.
-pub const GROWTH_PERCENT: f64 = 3.0;
+pub const GROWTH_MAX_PERCENT: f64 = 3.0;
 const SCHEMA: &str = "xoff-instructions/1";
 
 /// Counts by build (`x86_64`, `x86_64-dev`) and figure.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct InstructionRecord {
     schema: String,
     /// Build to figure to instructions.
     counts: BTreeMap<String, BTreeMap<String, f64>>,
@@ -29,10 +29,10 @@ fn build() -> String {
     format!("{}{suffix}", std::env::consts::ARCH)
 }
 
-impl Record {
+impl InstructionRecord {
     /// One without counts.
-    pub fn new() -> Record {
-        Record {
+    pub fn new() -> InstructionRecord {
+        InstructionRecord {
             schema: SCHEMA.to_owned(),
             counts: BTreeMap::new(),
         }
@@ -42,7 +42,7 @@ impl Record {
     ///
     /// # Errors
     /// It cannot be read, or is none.
-    pub fn read(path: &Path) -> Result<Record, Failure> {
+    pub fn read(path: &Path) -> Result<InstructionRecord, Failure> {
         let place = format!("--record {}", path.display());
         let refused = |why: String| {
             Failure::configuration("the record of instructions cannot be read")
@@ -51,7 +51,8 @@ impl Record {
                 .fix("move it away and record anew: --write")
         };
         let text = std::fs::read_to_string(path).map_err(|error| refused(error.to_string()))?;
-        let record: Record = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+        let record: InstructionRecord =
+            serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
         match record.schema == SCHEMA {
             true => Ok(record),
             false => Err(refused(format!(
@@ -62,7 +63,7 @@ impl Record {
     }
 
     /// Takes over what was counted of this build, to a tenth of an instruction; the rest stays as it was.
-    pub fn take(&mut self, counted: &BenchResult) {
+    pub fn update(&mut self, counted: &BenchResult) {
         let counts = self.counts.entry(build()).or_default();
         for figure in &counted.figures {
             let rounded = (figure.spread().median * 10.0).round() / 10.0;
@@ -97,9 +98,9 @@ impl Record {
                 figure.name
             );
             // A record of 0 makes it infinite or no number: that is no "within" either.
-            if growth.is_nan() || growth > GROWTH_PERCENT {
+            if growth.is_nan() || growth > GROWTH_MAX_PERCENT {
                 wrong.push(line);
-            } else if growth < -GROWTH_PERCENT {
+            } else if growth < -GROWTH_MAX_PERCENT {
                 shrunk.push(line);
             }
         }
@@ -111,16 +112,16 @@ impl Record {
     }
 }
 
-impl Default for Record {
-    fn default() -> Record {
-        Record::new()
+impl Default for InstructionRecord {
+    fn default() -> InstructionRecord {
+        InstructionRecord::new()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Better, Figure};
+    use xoff_measure::result::{Better, Figure};
 
     fn counted(values: &[(&str, f64)]) -> BenchResult {
         let mut result = BenchResult::new("core", "x", 1);
@@ -132,8 +133,8 @@ mod tests {
 
     #[test]
     fn growth_beyond_three_percent_is_wrong_and_as_much_less_is_told() {
-        let mut record = Record::new();
-        record.take(&counted(&[("a", 1_000.0), ("b", 1_000.0), ("c", 1_000.0)]));
+        let mut record = InstructionRecord::new();
+        record.update(&counted(&[("a", 1_000.0), ("b", 1_000.0), ("c", 1_000.0)]));
         let now = counted(&[("a", 1_029.0), ("b", 1_031.0), ("c", 960.0)]);
         let (wrong, shrunk) = record.check(&now, true);
         assert_eq!(wrong, ["b: 1031.0, recorded are 1000.0 (+3.1 %)"]);
@@ -142,8 +143,8 @@ mod tests {
 
     #[test]
     fn what_is_on_one_side_only_is_wrong() {
-        let mut record = Record::new();
-        record.take(&counted(&[("a", 1.0), ("gone", 1.0)]));
+        let mut record = InstructionRecord::new();
+        record.update(&counted(&[("a", 1.0), ("gone", 1.0)]));
         let now = counted(&[("a", 1.0), ("new", 1.0)]);
         let (wrong, _) = record.check(&now, true);
         assert_eq!(wrong.len(), 2, "{wrong:?}");
@@ -155,12 +156,12 @@ mod tests {
     fn a_record_comes_back_as_it_was_and_another_schema_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("instructions.json");
-        let mut record = Record::new();
-        record.take(&counted(&[("a", 12.345)]));
+        let mut record = InstructionRecord::new();
+        record.update(&counted(&[("a", 12.345)]));
         record.write(&path).unwrap();
-        assert_eq!(Record::read(&path).unwrap(), record);
+        assert_eq!(InstructionRecord::read(&path).unwrap(), record);
         std::fs::write(&path, r#"{"schema": "other/1", "counts": {}}"#).unwrap();
-        let failure = Record::read(&path).unwrap_err();
+        let failure = InstructionRecord::read(&path).unwrap_err();
         assert!(failure.to_string().contains("other/1"), "{failure}");
     }
 }

@@ -9,9 +9,10 @@ use xoff_dataplane::{ForwardingResult, FrameHandle, FrameStore, Picos, PortId, R
 use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
-use super::ring::Ring;
-use super::setting::{self, BURST};
-use super::{Load, in_bursts, routes};
+use crate::route_table;
+use crate::slot_ring::SlotRing;
+use xoff_measure::frame_cost::BURST;
+use xoff_measure::frame_cost::{Load, run_bursts};
 
 const SENDERS: u16 = 4;
 const RECEIVER: u16 = 4;
@@ -31,15 +32,15 @@ pub struct ManyToOne {
     switch: VirtualSwitch<VecStore>,
     bursts: u64,
     /// Frames out of the switch, to arrive again: used in the order of their departure, as slots of a ring are.
-    idle: Ring<FrameHandle, FRAMES_MAX>,
+    idle: SlotRing<FrameHandle, FRAMES_MAX>,
     /// The port that a frame, by its handle, comes in by, and how it begins.
     ingress: Vec<(PortId, [u8; REWRITTEN])>,
-    path: Way,
+    path: ForwardingMode,
 }
 
 /// How frames get from the senders to the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ForwardingMode {
     /// By their MAC addresses.
     Bridged,
     /// By as many routes, half of them over four equal-cost next hops.
@@ -51,24 +52,24 @@ pub enum Way {
 
 impl ManyToOne {
     /// Learns all addresses and fills the receiver's queues.
-    pub fn new(path: Way) -> ManyToOne {
-        let mut config = setting::config(RECEIVER + 1);
-        if let Way::Routed { routes } = path {
+    pub fn new(path: ForwardingMode) -> ManyToOne {
+        let mut config = crate::switch_config::switch_config(RECEIVER + 1);
+        if let ForwardingMode::Routed { routes } = path {
             config.bridging = BridgingConfig::Vlans(Vec::new());
-            config.routing = routes::config(routes);
+            config.routing = route_table::config(routes);
         }
         let mut new = ManyToOne {
             switch: VirtualSwitch::new(&config, VecStore::new(STANDING + 2 * BURST)),
             bursts: 0,
-            idle: Ring::new(FrameHandle(0)),
+            idle: SlotRing::new(FrameHandle(0)),
             ingress: Vec::new(),
             path,
         };
         new.switch.keep_punts();
         new.switch.set_links_up();
         match path {
-            Way::Bridged => new.learn(),
-            Way::Routed { .. } => new.flush(), // the questions about next hops
+            ForwardingMode::Bridged => new.learn(),
+            ForwardingMode::Routed { .. } => new.flush(), // the questions about next hops
         }
         for n in 0..(STANDING + BURST) as u32 {
             let port = n as u16 % SENDERS;
@@ -174,7 +175,7 @@ impl ManyToOne {
 
 impl Load for ManyToOne {
     fn run(&mut self, frames: u64) -> u64 {
-        in_bursts(frames, || self.burst())
+        run_bursts(frames, || self.burst())
     }
 
     fn check(&self) -> Result<(), String> {
@@ -191,8 +192,8 @@ impl Load for ManyToOne {
             return Err("nothing was marked".to_owned());
         }
         let learnt = match self.path {
-            Way::Bridged => 5 * usize::from(STATIONS),
-            Way::Routed { .. } => 0,
+            ForwardingMode::Bridged => 5 * usize::from(STATIONS),
+            ForwardingMode::Routed { .. } => 0,
         };
         match self.switch.switch().fdb_entries(self.switch.now()).len() {
             found if found == learnt => Ok(()),
@@ -206,16 +207,19 @@ fn mac(port: u16, station: u8) -> [u8; 6] {
 }
 
 /// Frame `n` from `port`: stations take turns, and so do the two classes.
-pub(super) fn frame(port: u16, n: u32, way: Way) -> Vec<u8> {
+pub(super) fn frame(port: u16, n: u32, way: ForwardingMode) -> Vec<u8> {
     let station = (n / u32::from(SENDERS)) as u8 % STATIONS;
     let (to, dst) = match way {
-        Way::Bridged => (
+        ForwardingMode::Bridged => (
             mac(RECEIVER, station),
             Ipv4Addr::new(10, 0, RECEIVER as u8, station),
         ),
-        Way::Routed { routes } => (routes::MAC, routes::destination(routes, port, station)),
+        ForwardingMode::Routed { routes } => (
+            route_table::ROUTER_MAC,
+            route_table::destination(routes, port, station),
+        ),
     };
     let src = Ipv4Addr::new(10, 0, port as u8, station);
     let dscp = 3 + (n / u32::from(SENDERS)) as u8 % 2;
-    setting::roce(mac(port, station), to, src, dst, dscp, 17, n)
+    crate::frames::write_frame(mac(port, station), to, src, dst, dscp, 17, n)
 }

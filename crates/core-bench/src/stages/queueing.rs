@@ -10,8 +10,9 @@ use xoff_wire::parse::{Payload, parse};
 use xoff_wire::{Ecn, Ipv4Packet, mark_ce};
 
 use super::FLOWS;
-use crate::core::setting::{self, BURST};
-use crate::core::{Load, in_bursts, many_to_one};
+use crate::many_to_one;
+use xoff_measure::frame_cost::BURST;
+use xoff_measure::frame_cost::{Load, run_bursts};
 
 /// Where the layer-3 header of an untagged frame lies.
 const L3: usize = 14;
@@ -42,7 +43,7 @@ impl Admission {
             )
         };
         let mut new = Admission {
-            mmu: Mmu::new(&setting::config(8)),
+            mmu: Mmu::new(&crate::switch_config::switch_config(8)),
             frames: (0..FLOWS).map(frame).collect(),
             at: 0,
             refused: 0,
@@ -81,7 +82,7 @@ impl Admission {
 
 impl Load for Admission {
     fn run(&mut self, frames: u64) -> u64 {
-        in_bursts(frames, || {
+        run_bursts(frames, || {
             let before = self.held();
             self.admit();
             self.release(before);
@@ -136,7 +137,7 @@ pub(super) struct Scheduling {
 impl Scheduling {
     pub(super) fn new() -> Scheduling {
         let queues: [QueueConfig; 8] = std::array::from_fn(|n| {
-            let mut queue = setting::port(0).queues[n];
+            let mut queue = crate::switch_config::port_config(0).queues[n];
             if n == STRICT {
                 queue.schedule = SchedulingMode::Strict;
             }
@@ -175,7 +176,7 @@ impl Scheduling {
 
 impl Load for Scheduling {
     fn run(&mut self, frames: u64) -> u64 {
-        let count = in_bursts(frames, || {
+        let count = run_bursts(frames, || {
             for n in self.at..self.at + BURST {
                 self.turn(black_box(self.candidates[n]));
             }
@@ -218,7 +219,7 @@ pub(super) struct Marking {
 impl Marking {
     pub(super) fn new() -> Marking {
         let frame = |n: u32| {
-            let way = many_to_one::Way::Routed { routes: 1_000 };
+            let way = many_to_one::ForwardingMode::Routed { routes: 1_000 };
             // Depths in no order that could be learnt.
             let depth = u64::from(1 + n * 37 % FLOWS);
             (many_to_one::frame(n as u16 % 4, n, way), depth * 1_086)
@@ -242,7 +243,7 @@ impl Marking {
 impl Load for Marking {
     fn run(&mut self, frames: u64) -> u64 {
         let mut at = 0;
-        let count = in_bursts(frames, || {
+        let count = run_bursts(frames, || {
             for (frame, behind) in &mut self.frames[at..at + BURST] {
                 // To mark a frame again takes what it took to mark it.
                 if self.marker.decide_mark_or_drop(black_box(&self.wred), *behind) {

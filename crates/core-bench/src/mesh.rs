@@ -18,10 +18,10 @@ use xoff_dataplane::{
 use xoff_driver::{Event, EventQueue, Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
-use super::ring::Ring;
-use super::routes::MAC;
-use super::setting::{self, BURST, Header};
-use super::{Load, in_bursts};
+use crate::route_table::ROUTER_MAC;
+use crate::slot_ring::SlotRing;
+use xoff_measure::frame_cost::{BURST, FrameHeaders};
+use xoff_measure::frame_cost::{Load, run_bursts};
 
 /// Frames that wait at each link when a burst arrives, over its two queues.
 const STANDING: usize = 32;
@@ -40,7 +40,7 @@ const STATIONS: usize = 16;
 /// How frames find their way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// By MAC addresses.
+    /// By ROUTER_MAC addresses.
     Bridged,
     /// By a route for each link.
     Routed,
@@ -83,7 +83,7 @@ const TRAFFIC_CLASS: usize = 15;
 const ADDRESSES: Range<usize> = 24..36;
 
 impl Flow {
-    fn new(ingress: PortId, header: &Header) -> Flow {
+    fn new(ingress: PortId, header: &FrameHeaders) -> Flow {
         let mut addresses = [0; ADDRESSES.end - ADDRESSES.start];
         addresses.copy_from_slice(&header[ADDRESSES]);
         Flow {
@@ -99,7 +99,7 @@ impl Flow {
 #[derive(Debug)]
 struct Link {
     /// What the headers of its flows have in common.
-    header: Header,
+    header: FrameHeaders,
     flows: Vec<Flow>,
     next: usize,
 }
@@ -114,7 +114,7 @@ impl Link {
     }
 
     /// A flow more, which begins like this.
-    fn add(&mut self, ingress: PortId, header: Header) {
+    fn add(&mut self, ingress: PortId, header: FrameHeaders) {
         let flow = Flow::new(ingress, &header);
         if self.flows.is_empty() {
             self.header = header;
@@ -140,7 +140,7 @@ impl Link {
     }
 
     #[inline(always)]
-    fn write(&self, flow: &Flow, header: &mut Header) {
+    fn write(&self, flow: &Flow, header: &mut FrameHeaders) {
         *header = self.header;
         header[STATION].copy_from_slice(&[flow.ingress.0 as u8, flow.station]);
         header[TRAFFIC_CLASS] = flow.traffic_class;
@@ -161,11 +161,11 @@ struct Idle {
 /// Deadlines in the order in which they were asked for. All links of a mesh are equally fast and all frames equally long, so that is
 /// the order of their times too, and a queue costs less than a heap.
 #[derive(Debug)]
-struct InOrder(Ring<Deadline, DEADLINES_MAX>);
+struct InOrder(SlotRing<Deadline, DEADLINES_MAX>);
 
 impl Default for InOrder {
     fn default() -> Self {
-        InOrder(Ring::new(Deadline {
+        InOrder(SlotRing::new(Deadline {
             at: Picos::NEVER,
             timer: TimerId(0),
         }))
@@ -199,7 +199,7 @@ pub struct Mesh {
     features: Features,
     switch: VirtualSwitch<VecStore, Infallible, InOrder>,
     /// Frames to arrive, in the order they left.
-    idle: Ring<Idle, FRAMES_MAX>,
+    idle: SlotRing<Idle, FRAMES_MAX>,
     /// How many of them, from the first one on, have their headers.
     written: usize,
     links: Vec<Link>,
@@ -225,7 +225,7 @@ impl Mesh {
                 VecStore::new(slots),
                 InOrder::default(),
             ),
-            idle: Ring::new(Idle {
+            idle: SlotRing::new(Idle {
                 link: 0,
                 ingress: PortId(0),
                 frame: FrameHandle(0),
@@ -400,7 +400,7 @@ impl Mesh {
 
 impl Load for Mesh {
     fn run(&mut self, frames: u64) -> u64 {
-        in_bursts(frames, || self.burst())
+        run_bursts(frames, || self.burst())
     }
 
     fn check(&self) -> Result<(), String> {
@@ -451,9 +451,9 @@ fn candidate(shape: &Shape, n: usize) -> (PortId, Vec<u8>) {
     let host = Ipv4Addr::new(11, member as u8, (n >> 8) as u8, n as u8);
     let to = match shape.way {
         Way::Bridged => station_mac(member, 0),
-        Way::Routed | Way::Ecmp => MAC,
+        Way::Routed | Way::Ecmp => ROUTER_MAC,
     };
-    let frame = setting::frame(
+    let frame = crate::frames::frame_of_queue_pair(
         shape.frame_bytes,
         station_mac(sender, station),
         to,

@@ -16,13 +16,15 @@ use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
 use super::many_to_one::REWRITTEN;
-use super::routes::{MAC, interface};
-use super::setting::{BURST, config, roce_frame};
-use super::{Load, in_bursts};
+use crate::frames::write_of_queue_pair;
+use crate::route_table::{ROUTER_MAC, router_interface};
+use crate::switch_config::switch_config;
+use xoff_measure::frame_cost::BURST;
+use xoff_measure::frame_cost::{Load, run_bursts};
 
 /// A scheme that is measured: what it is called, what it is, entries of its flow table, queue pairs that send.
 #[derive(Clone, Debug)]
-pub struct Case {
+pub struct BalancingCase {
     /// What it is called.
     pub name: &'static str,
     /// `None` is the router's hash.
@@ -35,7 +37,7 @@ pub struct Case {
 const QUEUE_PAIRS: u32 = 1_000;
 
 /// The router's hash, and all schemes.
-pub fn cases() -> Vec<Case> {
+pub fn balancing_cases() -> Vec<BalancingCase> {
     let flowlet = |pick| SchemeKind::Flowlet {
         idle: Picos::from_micros(64),
         pick,
@@ -66,7 +68,7 @@ pub fn cases() -> Vec<Case> {
         samples: 2,
         memory: 1,
     };
-    let case = |name, kind, flowset_entries, queue_pairs| Case {
+    let case = |name, kind, flowset_entries, queue_pairs| BalancingCase {
         name,
         scheme: Some(SchemeConfig {
             flowset_entries,
@@ -74,7 +76,7 @@ pub fn cases() -> Vec<Case> {
         }),
         queue_pairs,
     };
-    let hash = |name, queue_pairs| Case {
+    let hash = |name, queue_pairs| BalancingCase {
         name,
         scheme: None,
         queue_pairs,
@@ -144,7 +146,7 @@ impl Balanced {
     /// With so many queue pairs; `scheme`: `None` is the router's hash.
     pub fn new(scheme: Option<SchemeConfig>, queue_pairs: u32) -> Balanced {
         let mut new = Balanced {
-            switch: VirtualSwitch::new(&switch_config(scheme), VecStore::new(STANDING + 4 * BURST)),
+            switch: VirtualSwitch::new(&balancing_config(scheme), VecStore::new(STANDING + 4 * BURST)),
             idle: VecDeque::with_capacity(STANDING + 4 * BURST),
             frames: (0..queue_pairs).map(frame).collect(),
             next: 0,
@@ -207,7 +209,7 @@ impl Balanced {
 
 impl Load for Balanced {
     fn run(&mut self, frames: u64) -> u64 {
-        in_bursts(frames, || self.burst())
+        run_bursts(frames, || self.burst())
     }
 
     fn check(&self) -> Result<(), String> {
@@ -234,16 +236,16 @@ const HEADERS: usize = REWRITTEN + 64;
 fn frame(queue_pair: u32) -> Vec<u8> {
     let sender = queue_pair as u16 % SENDERS;
     let host = (queue_pair / 4 % 200) as u8;
-    roce_frame(
+    write_of_queue_pair(
         [2, 0, 0, 0, sender as u8, host],
-        MAC,
+        ROUTER_MAC,
         Ipv4Addr::new(10, 1, sender as u8, host),
         Ipv4Addr::new(11, 0, sender as u8, host),
         queue_pair,
     )
 }
 
-fn switch_config(scheme: Option<SchemeConfig>) -> SwitchConfig {
+fn balancing_config(scheme: Option<SchemeConfig>) -> SwitchConfig {
     let hop = |n: u16| NextHop {
         interface: InterfaceId(n),
         address: IpAddr::V4(Ipv4Addr::new(10, 1, n as u8, 9)),
@@ -263,7 +265,7 @@ fn switch_config(scheme: Option<SchemeConfig>) -> SwitchConfig {
     SwitchConfig {
         bridging: BridgingConfig::Vlans(Vec::new()),
         routing: RoutingConfig {
-            interfaces: (0..PORTS).map(interface).collect(),
+            interfaces: (0..PORTS).map(router_interface).collect(),
             fib: Arc::new(Fib::build([route]).expect("routes")),
             hash_seed: 1,
             neighbours: members
@@ -280,6 +282,6 @@ fn switch_config(scheme: Option<SchemeConfig>) -> SwitchConfig {
             schemes: scheme.into_iter().collect(),
             ..BalancingConfig::default()
         },
-        ..config(PORTS)
+        ..switch_config(PORTS)
     }
 }

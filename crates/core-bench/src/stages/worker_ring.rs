@@ -8,14 +8,15 @@ use xoff_dataplane::{FrameHandle, PortId};
 use xoff_wire::parse::parse;
 
 use super::FLOWS;
-use crate::core::setting::BURST;
-use crate::core::{Load, in_bursts, many_to_one};
+use crate::many_to_one;
+use xoff_measure::frame_cost::BURST;
+use xoff_measure::frame_cost::{Load, run_bursts};
 use xoff_ports::Received;
 use xoff_runtime::workers::{Arrived, RING};
 
 /// Puts 32 frames in and takes them out, as the driver does; 64 in turn.
 #[derive(Debug)]
-pub(super) struct Handover {
+pub(super) struct WorkerRing {
     producer: Producer<Arrived>,
     consumer: Consumer<Arrived>,
     frames: Vec<(PortId, Received)>,
@@ -25,11 +26,11 @@ pub(super) struct Handover {
     taken: u64,
 }
 
-impl Handover {
-    pub(super) fn new() -> Handover {
+impl WorkerRing {
+    pub(super) fn new() -> WorkerRing {
         let (producer, consumer) = RingBuffer::new(RING);
         let frame = |n: u32| {
-            let way = many_to_one::Way::Routed { routes: 1_000 };
+            let way = many_to_one::ForwardingMode::Routed { routes: 1_000 };
             let bytes = many_to_one::frame(n as u16 % 4, n, way);
             let received = Received {
                 frame: FrameHandle(n),
@@ -40,7 +41,7 @@ impl Handover {
             };
             (PortId(n as u16 % 4), received)
         };
-        Handover {
+        WorkerRing {
             producer,
             consumer,
             frames: (0..FLOWS).map(frame).collect(),
@@ -82,10 +83,10 @@ impl Handover {
     }
 }
 
-impl Load for Handover {
+impl Load for WorkerRing {
     fn run(&mut self, frames: u64) -> u64 {
         let mut at = 0;
-        in_bursts(frames, || {
+        run_bursts(frames, || {
             self.put(at);
             self.take(at);
             at = (at + BURST) % self.frames.len();
@@ -108,7 +109,7 @@ mod tests {
 
     #[test]
     fn frames_that_stay_or_come_out_of_turn_are_found() {
-        let mut load = Handover::new();
+        let mut load = WorkerRing::new();
         load.put(0);
         assert!(load.check().unwrap_err().contains("32 are left"));
         load.take(BURST);

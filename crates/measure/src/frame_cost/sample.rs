@@ -102,9 +102,7 @@ pub fn measure(
 fn of_process(workload: &Workload, stop: &AtomicBool) -> Result<f64, Failure> {
     // Not by its path: a build may put another program there meanwhile.
     let mut command = Command::new("/proc/self/exe");
-    command
-        .args(["bench", "core", "--sample"])
-        .args(workload.arguments());
+    command.args(&workload.arguments).arg("--sample");
     let printed = child::run(&mut command, stop)?;
     match printed.stdout.trim().parse() {
         Ok(nanos) if printed.status.success() => Ok(nanos),
@@ -132,6 +130,7 @@ fn failed(workload: &Workload, printed: &Printed) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use super::super::VirtualLabLoad;
     use super::*;
 
     /// Takes what it is told to take.
@@ -160,7 +159,10 @@ mod tests {
         let ends = |script: &str| {
             let printed =
                 child::run(Command::new("sh").args(["-c", script]), &AtomicBool::new(false)).unwrap();
-            failed(&Workload::config(std::path::Path::new("c.json")), &printed)
+            failed(
+                &Workload::of_configuration(std::path::Path::new("c.json")),
+                &printed,
+            )
         };
         let wrong = ends("echo a speed of -5 >&2; exit 4");
         assert_eq!(wrong.exit, Exit::Configuration);
@@ -172,8 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn a_load_has_a_time() {
-        let mut load = super::super::ManyToOne::new(super::super::ManyToOneWay::Bridged);
+    fn a_sample_is_a_positive_time() {
+        let mut load = VirtualLabLoad::permutation().unwrap();
         assert!(sample(&mut load).unwrap() > 0.0);
     }
 }

@@ -2,21 +2,21 @@
 
 /// At most `PLACES` items, a power of two; one more overwrites the oldest.
 #[derive(Debug)]
-pub(super) struct Ring<T, const PLACES: usize> {
+pub(super) struct SlotRing<T, const PLACES: usize> {
     places: Box<[T; PLACES]>,
     first: usize,
     end: usize,
 }
 
-impl<T: Copy, const PLACES: usize> Ring<T, PLACES> {
+impl<T: Copy, const PLACES: usize> SlotRing<T, PLACES> {
     const MASK: usize = {
         assert!(PLACES.is_power_of_two());
         PLACES - 1
     };
 
     /// Empty; what lies in the places meanwhile.
-    pub(super) fn new(meanwhile: T) -> Ring<T, PLACES> {
-        Ring {
+    pub(super) fn new(meanwhile: T) -> SlotRing<T, PLACES> {
+        SlotRing {
             places: Box::new([meanwhile; PLACES]),
             first: 0,
             end: 0,
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn what_came_first_goes_first_also_round_the_end() {
-        let mut ring: Ring<u32, 4> = Ring::new(0);
+        let mut ring: SlotRing<u32, 4> = SlotRing::new(0);
         for n in 0..10 {
             ring.push(2 * n);
             ring.push(2 * n + 1);

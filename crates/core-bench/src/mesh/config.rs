@@ -12,8 +12,7 @@ use xoff_dataplane::route::{Fib, NextHop, Route, RoutePath, RouteTag, RouteTarge
 use xoff_dataplane::{InterfaceId, Picos};
 
 use super::{Shape, Way, station_mac};
-use crate::core::routes::interface;
-use crate::core::setting;
+use crate::route_table::router_interface;
 
 /// What a switch does with frames beside sending them on. The default is what the budget of a frame is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +127,7 @@ impl Features {
 
 /// A switch for this shape.
 pub(super) fn config(shape: &Shape, features: &Features) -> SwitchConfig {
-    let mut config = setting::config(shape.ports);
+    let mut config = crate::switch_config::switch_config(shape.ports);
     for port in &mut config.ports {
         for queue in &mut port.queues {
             // A queue holds half of what stands at a link, so there is a draw for each frame.
@@ -172,7 +171,7 @@ fn routing(shape: &Shape) -> RoutingConfig {
             .collect(),
     };
     RoutingConfig {
-        interfaces: (0..shape.ports).map(interface).collect(),
+        interfaces: (0..shape.ports).map(router_interface).collect(),
         fib: Arc::new(Fib::build(routes).expect("routes")),
         hash_seed: 1,
         neighbours: members

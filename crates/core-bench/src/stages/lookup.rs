@@ -9,8 +9,8 @@ use xoff_wire::VlanTag;
 use xoff_wire::parse::{ParsedHeaders, parse};
 
 use super::FLOWS;
-use crate::core::setting::{self, BURST};
-use crate::core::{Load, in_bursts};
+use xoff_measure::frame_cost::BURST;
+use xoff_measure::frame_cost::{Load, run_bursts};
 
 /// Maps the headers of 64 frames in turn: of eight classes, on ports that trust DSCP; each fourth one tagged, on one that trusts the
 /// tag.
@@ -28,7 +28,7 @@ impl Classifying {
             // Groups and queues that are not the class itself, as a configuration may have them.
             tc_to_pg: std::array::from_fn(|tc| 7 - tc as u8 % 8),
             tc_to_queue: std::array::from_fn(|tc| (tc as u8 + 1) % 8),
-            ..setting::port(0).classify
+            ..crate::switch_config::port_config(0).classify
         };
         let tag = ClassMaps {
             trust: TrustMode::Pcp,
@@ -57,7 +57,8 @@ fn classified_frame(n: u32) -> (ParsedHeaders, usize) {
     // DSCP that must not count where the tag is trusted.
     let dscp = if tagged { 7 - class } else { class };
     let addresses = ([10, 0, 0, 1].into(), [10, 0, 1, n as u8].into());
-    let mut frame = setting::frame_of(1_082, [2; 6], [4; 6], addresses.0, addresses.1, dscp, n);
+    let mut frame =
+        xoff_measure::frame_cost::roce_frame(1_082, [2; 6], [4; 6], addresses.0, addresses.1, dscp, n);
     if tagged {
         let VlanTag { tpid, tci } = VlanTag::dot1q(class, 100);
         let octets = [tpid.to_be_bytes(), tci.to_be_bytes()].concat();
@@ -69,7 +70,7 @@ fn classified_frame(n: u32) -> (ParsedHeaders, usize) {
 impl Load for Classifying {
     fn run(&mut self, frames: u64) -> u64 {
         let mut at = 0;
-        in_bursts(frames, || {
+        run_bursts(frames, || {
             for frame in &self.frames[at..at + BURST] {
                 black_box(self.classify(black_box(frame)));
             }
@@ -143,7 +144,7 @@ fn port_of(n: u32) -> LogicalPort {
 impl Load for MacLookup {
     fn run(&mut self, frames: u64) -> u64 {
         let mut at = 0;
-        in_bursts(frames, || {
+        run_bursts(frames, || {
             self.now = self.now.saturating_add(Picos::from_nanos(1));
             for (frame, port) in &self.frames[at..at + BURST] {
                 if let Some((destination, source)) = MacAddress::destination_and_source(black_box(frame)) {

@@ -29,7 +29,7 @@ const TUNABLES: &str =
 ///
 /// # Errors
 /// The load cannot be built, or was not what it should have been.
-pub fn work(workload: &Workload, frames: u64) -> Result<u64, Failure> {
+pub fn run_once(workload: &Workload, frames: u64) -> Result<u64, Failure> {
     let mut load = workload.build()?;
     let count = load.run(frames);
     load.check().map_err(wrong)?;
@@ -117,8 +117,7 @@ impl Runner<'_> {
                 "--cachegrind-out-file=/dev/null",
             ])
             .arg(&self.program)
-            .args(["bench", "core"])
-            .args(workload.arguments())
+            .args(&workload.arguments)
             .args(["--frames", &frames.to_string()])
             .env("GLIBC_TUNABLES", TUNABLES);
         let printed = child::run(&mut command, self.stop)?;
@@ -148,6 +147,8 @@ fn instructions(printed: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -159,8 +160,8 @@ mod tests {
     }
 
     #[test]
-    fn a_run_tells_how_many_frames_it_had() {
-        let workload = &super::super::chosen(&["stage-parse".to_owned()]).unwrap()[0];
-        assert_eq!(work(workload, 100).unwrap(), 128);
+    fn a_run_returns_the_frames_of_whole_bursts() {
+        let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbeds/incast.config_db.json");
+        assert_eq!(run_once(&Workload::of_configuration(&config), 100).unwrap(), 128);
     }
 }

@@ -2,17 +2,21 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
-use xoff_measure::core::{
-    BURST, Balanced, FEATURES, Load, ManyToOne, ManyToOneWay, Mesh, Shape, Way, cases, workloads,
+use core_bench::{
+    Balanced, FEATURES, ForwardingMode, ManyToOne, Mesh, Shape, Way, balancing_cases, built_in_workloads,
 };
+use xoff_measure::frame_cost::{BURST, Load};
 
 fn core(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("core");
     group.throughput(Throughput::Elements(BURST as u64));
     for (name, way) in [
-        ("burst of 32, 4 ports to 1", ManyToOneWay::Bridged),
-        ("routed, 1000 routes", ManyToOneWay::Routed { routes: 1_000 }),
-        ("routed, 100000 routes", ManyToOneWay::Routed { routes: 100_000 }),
+        ("burst of 32, 4 ports to 1", ForwardingMode::Bridged),
+        ("routed, 1000 routes", ForwardingMode::Routed { routes: 1_000 }),
+        (
+            "routed, 100000 routes",
+            ForwardingMode::Routed { routes: 100_000 },
+        ),
     ] {
         let mut load = ManyToOne::new(way);
         group.bench_function(name, |bencher| bencher.iter(|| load.burst()));
@@ -53,7 +57,7 @@ fn stages(criterion: &mut Criterion) {
     let frames = 2 * BURST as u64;
     let mut group = criterion.benchmark_group("stages");
     group.throughput(Throughput::Elements(frames));
-    for stage in workloads() {
+    for stage in built_in_workloads().into_iter().map(|known| known.workload) {
         let Some(name) = stage.name.strip_prefix("stage-") else {
             continue;
         };
@@ -67,7 +71,7 @@ fn stages(criterion: &mut Criterion) {
 fn balancing(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("balancing");
     group.throughput(Throughput::Elements(BURST as u64));
-    for case in cases() {
+    for case in balancing_cases() {
         group.bench_function(case.name, |bencher| {
             let mut load = Balanced::new(case.scheme.clone(), case.queue_pairs);
             bencher.iter(|| load.burst());

@@ -1,0 +1,140 @@
+//! `core-bench run`: processor time or instructions per frame of built-in workloads.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use core_bench::{GROWTH_MAX_PERCENT, InstructionRecord, select_workloads};
+use xoff_measure::frame_cost::{Workload, count, measure, run_once, sample};
+use xoff_measure::result::{BenchResult, Form};
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::write_result_file;
+
+/// `core-bench run`
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// Workloads, separated by commas; `default` is all but those with a long set-up, `all` is all
+    #[arg(
+        long,
+        value_name = "NAME,...",
+        value_delimiter = ',',
+        default_value = "default"
+    )]
+    workload: Vec<String>,
+    /// Samples of each workload; each sample is a separate process
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+    rounds: u16,
+    /// Count instructions with valgrind instead of measuring time
+    #[arg(long)]
+    instructions: bool,
+    /// Compare the instruction counts with this record; a growth of more than 3 % fails
+    #[arg(long, value_name = "FILE", requires = "instructions")]
+    record: Option<PathBuf>,
+    /// Write the instruction counts to the record instead
+    #[arg(long, requires = "record")]
+    write: bool,
+    /// Send this many frames once and measure nothing, for use with a profiler
+    #[arg(long, value_name = "N", conflicts_with = "instructions", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    frames: Option<u64>,
+    /// Print one sample of one workload
+    #[arg(long, hide = true)]
+    sample: bool,
+    /// Print the result as JSON (docs/bench.md)
+    #[arg(long)]
+    json: bool,
+    /// Also save the result as JSON; `xoff bench compare` reads it
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+}
+
+pub(crate) const HELP: &str = "\
+Frames circulate through a switch in memory, without ports: parse, classify, route, admit, queue, schedule,
+mark, count. A figure is the processor time of one frame in nanoseconds (`fabric`: of one frame over one link).
+Each sample is a separate process, because the memory layout of a process changes its speed.
+
+Instruction counts (--instructions) are equal in every run, also on a busy machine. benches/instructions.json
+holds the counts of this repository for a release build and for a dev build.
+
+Exit codes: 0 measured, 1 a count has grown by more than 3 % or frames were lost, 2 usage, 3 valgrind is missing,
+4 the record is invalid, 5 the machine was disturbed while time was measured.
+
+Examples:
+  core-bench run
+  core-bench run --workload ecmp,ecmp-large --rounds 30 --save before.json
+  core-bench run --instructions --record benches/instructions.json
+  core-bench run --instructions --record benches/instructions.json --write
+  perf record -g core-bench run --workload ecmp --frames 10000000";
+
+pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
+    let workloads = select_workloads(&arguments.workload)?;
+    if arguments.sample {
+        let nanoseconds = sample(&mut *single(&workloads)?.build()?)?;
+        println!("{nanoseconds}");
+        return Ok(Exit::Ok);
+    }
+    if let Some(frames) = arguments.frames {
+        println!("{}", run_once(single(&workloads)?, frames)?);
+        return Ok(Exit::Ok);
+    }
+    // The terminal sends SIGINT to all processes of a measurement, so the default handler is sufficient.
+    let stop = AtomicBool::new(false);
+    let result = match arguments.instructions {
+        true => count(&workloads, &stop, |progress| eprintln!("{progress}"))?,
+        false => measure(&workloads, arguments.rounds.into(), &stop, |progress| {
+            eprintln!("{progress}")
+        })?,
+    };
+    let form = if arguments.json { Form::Json } else { Form::Table };
+    print!("{}", result.to_form(form));
+    if let Some(path) = &arguments.save {
+        write_result_file("--save", path, &result.to_form(Form::Json))?;
+    }
+    match &arguments.record {
+        Some(path) if arguments.write => write_record(path, &result),
+        Some(path) => check_record(path, &result, arguments.workload == ["default"]),
+        None => Ok(result.exit()),
+    }
+}
+
+/// Returns the only selected workload: profilers and samples use one.
+fn single(workloads: &[Workload]) -> Result<&Workload, Failure> {
+    match workloads {
+        [workload] => Ok(workload),
+        _ => Err(Failure::usage("--frames and --sample need exactly one workload")
+            .at("--workload")
+            .fix("give one name, such as --workload ecmp; `core-bench list` prints all names")),
+    }
+}
+
+fn write_record(path: &Path, result: &BenchResult) -> Result<Exit, Failure> {
+    let mut record = match path.exists() {
+        true => InstructionRecord::read(path)?,
+        false => InstructionRecord::new(),
+    };
+    record.update(result);
+    record.write(path)?;
+    eprintln!("{}: {} counts written", path.display(), result.figures.len());
+    Ok(Exit::Ok)
+}
+
+/// Compares the counts with a record. `is_complete` says that all recorded workloads were to be counted.
+fn check_record(path: &Path, result: &BenchResult, is_complete: bool) -> Result<Exit, Failure> {
+    let (grown, reduced) = InstructionRecord::read(path)?.check(result, is_complete);
+    for line in &reduced {
+        eprintln!("below the record; write it again to keep the gain: {line}");
+    }
+    if grown.is_empty() {
+        let count = result.figures.len();
+        eprintln!(
+            "{count} counts within {GROWTH_MAX_PERCENT} % of {}",
+            path.display()
+        );
+        return Ok(Exit::Ok);
+    }
+    Err(Failure::new(Exit::CheckFailed, grown.join("\n"))
+        .at(format!("--record {}", path.display()))
+        .because(format!(
+            "more than {GROWTH_MAX_PERCENT} % above the record, or missing from it"
+        ))
+        .fix("find the cause, or repeat the command with --write and give the reason in the commit message"))
+}

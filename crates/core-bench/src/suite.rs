@@ -1,0 +1,203 @@
+//! The built-in workloads by name.
+
+use std::ffi::OsString;
+
+use xoff_measure::frame_cost::{Load, VirtualLabLoad, Workload};
+use xoff_telemetry::failure::Failure;
+
+use crate::balanced::{Balanced, balancing_cases};
+use crate::many_to_one::{ForwardingMode, ManyToOne};
+use crate::mesh::{FEATURES, Features, Mesh, Shape, Way};
+use crate::stages::STAGES;
+
+/// A built-in workload and whether `--workload default` includes it.
+#[derive(Clone, Debug)]
+pub struct BuiltInWorkload {
+    /// The workload.
+    pub workload: Workload,
+    /// Whether it belongs to the default set. Single stages do. Workloads with a long set-up do not.
+    pub is_default: bool,
+}
+
+impl BuiltInWorkload {
+    fn new(
+        name: &str,
+        summary: &str,
+        build: impl Fn() -> Result<Box<dyn Load>, Failure> + Send + Sync + 'static,
+    ) -> BuiltInWorkload {
+        let arguments = ["run", "--workload", name].map(OsString::from).to_vec();
+        BuiltInWorkload {
+            workload: Workload::new(name, summary, arguments, build),
+            is_default: true,
+        }
+    }
+}
+
+/// Returns all built-in workloads, in the order of the table of `--list`.
+pub fn built_in_workloads() -> Vec<BuiltInWorkload> {
+    let mut all = meshes();
+    for (name, summary, path) in [
+        ("many-to-one", "4 ports to 1, bridged", ForwardingMode::Bridged),
+        (
+            "many-to-one-1k",
+            "the same by 1000 routes",
+            ForwardingMode::Routed { routes: 1_000 },
+        ),
+        (
+            "many-to-one-100k",
+            "the same by 100 000 routes",
+            ForwardingMode::Routed { routes: 100_000 },
+        ),
+    ] {
+        let mut many_to_one = BuiltInWorkload::new(name, summary, move || Ok(Box::new(ManyToOne::new(path))));
+        many_to_one.is_default = path != ForwardingMode::Routed { routes: 100_000 };
+        all.push(many_to_one);
+    }
+    all.extend(balancing_cases().into_iter().map(|case| {
+        let name = format!("lb-{}", case.name.replace(", ", "-").replace(' ', "-"));
+        let summary = format!("4 ports to 8 next hops, {} queue pairs", case.queue_pairs);
+        let is_default = case.queue_pairs < 10_000;
+        let build = move || -> Result<Box<dyn Load>, Failure> {
+            Ok(Box::new(Balanced::new(case.scheme.clone(), case.queue_pairs)))
+        };
+        BuiltInWorkload {
+            is_default,
+            ..BuiltInWorkload::new(&name, &summary, build)
+        }
+    }));
+    all.extend(
+        STAGES.map(|stage| BuiltInWorkload::new(stage.name, stage.about, move || Ok((stage.build)()))),
+    );
+    let mut fabric = BuiltInWorkload::new(
+        "fabric",
+        "virtual time: 16 hosts, 4 leaves, 4 spines; a frame over a link",
+        || Ok(Box::new(VirtualLabLoad::permutation()?)),
+    );
+    fabric.workload.unit = "frame-hop";
+    all.push(fabric);
+    all
+}
+
+/// The whole path by way, by length of frames, by features.
+fn meshes() -> Vec<BuiltInWorkload> {
+    let shape = |way, frame_bytes| Shape {
+        way,
+        ports: 8,
+        flows: 64,
+        frame_bytes,
+    };
+    let large = Shape {
+        ports: 32,
+        flows: 10_000,
+        ..shape(Way::Ecmp, 1_082)
+    };
+    let mesh = |(name, summary, shape)| mesh_workload(name, summary, shape, Features::default());
+    let mut all: Vec<BuiltInWorkload> = [
+        (
+            "bridged",
+            "8 ports, 64 flows, by MAC addresses",
+            shape(Way::Bridged, 1_082),
+        ),
+        (
+            "bridged-64",
+            "the same, frames of 64 octets",
+            shape(Way::Bridged, 64),
+        ),
+        (
+            "bridged-4200",
+            "the same, frames of 4200 octets",
+            shape(Way::Bridged, 4_200),
+        ),
+        (
+            "routed",
+            "as bridged, by a route for each link",
+            shape(Way::Routed, 1_082),
+        ),
+        (
+            "ecmp",
+            "the same over 4 equal-cost next hops: the budget's load",
+            shape(Way::Ecmp, 1_082),
+        ),
+        ("ecmp-64", "the same, frames of 64 octets", shape(Way::Ecmp, 64)),
+        (
+            "ecmp-4200",
+            "the same, frames of 4200 octets",
+            shape(Way::Ecmp, 4_200),
+        ),
+        ("ecmp-large", "32 ports, 10 000 flows, 16 next hops", large),
+    ]
+    .map(mesh)
+    .into();
+    all.extend(FEATURES.map(|(name, summary, features)| {
+        let (name, summary) = (format!("ecmp-{name}"), format!("ecmp, {summary}"));
+        mesh_workload(&name, &summary, shape(Way::Ecmp, 1_082), features)
+    }));
+    all
+}
+
+fn mesh_workload(name: &str, summary: &str, shape: Shape, features: Features) -> BuiltInWorkload {
+    BuiltInWorkload::new(name, summary, move || Ok(Box::new(Mesh::with(shape, features))))
+}
+
+/// Returns the workloads with the given names. `default` selects the default set, `all` selects all workloads.
+///
+/// # Errors
+/// A name is unknown. The error suggests the most similar name.
+pub fn select_workloads(names: &[String]) -> Result<Vec<Workload>, Failure> {
+    let all = built_in_workloads();
+    let is_known = |name: &str| {
+        ["all", "default"].contains(&name) || all.iter().any(|known| known.workload.name == name)
+    };
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+        let similar = all
+            .iter()
+            .map(|known| &known.workload.name)
+            .max_by(|a, b| strsim::jaro(a, unknown).total_cmp(&strsim::jaro(b, unknown)));
+        let similar = similar.map_or("ecmp", String::as_str);
+        return Err(Failure::usage(format!("there is no workload \"{unknown}\""))
+            .at(format!("--workload {unknown}"))
+            .fix(format!(
+                "did you mean `{similar}`? `core-bench list` prints all workloads"
+            )));
+    }
+    let is_selected = |known: &BuiltInWorkload| {
+        names.iter().any(|name| {
+            name == "all" || *name == known.workload.name || (name == "default" && known.is_default)
+        })
+    };
+    let selected = all.into_iter().filter(is_selected);
+    Ok(selected.map(|known| known.workload).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workload_names_are_unique_words() {
+        let all = built_in_workloads();
+        for BuiltInWorkload { workload, .. } in &all {
+            let is_allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            assert!(workload.name.chars().all(is_allowed), "{}", workload.name);
+            let same_name = all.iter().filter(|other| other.workload.name == workload.name);
+            assert_eq!(same_name.count(), 1, "{}", workload.name);
+        }
+    }
+
+    #[test]
+    fn every_default_workload_sends_without_loss() {
+        for workload in select_workloads(&["default".to_owned()]).unwrap() {
+            let mut load = workload.build().unwrap();
+            assert!(load.run(5_000) >= 5_000, "{}", workload.name);
+            load.check()
+                .unwrap_or_else(|why| panic!("{}: {why}", workload.name));
+        }
+    }
+
+    #[test]
+    fn an_unknown_workload_is_refused_with_a_similar_name() {
+        let failure = select_workloads(&["ecmp-larg".to_owned()]).unwrap_err();
+        assert_eq!(failure.exit as u8, 2);
+        assert!(failure.to_string().contains("ecmp-large"), "{failure}");
+    }
+}
