@@ -15,20 +15,20 @@ use xoff_wire::{Ecn, MacControl, Pfc};
 mod support;
 
 use support::config;
-use support::frames::{mac, tagged, udp};
-use support::net::{self, Shape};
-use support::packets::{arp, frame, to_router, udp4, udp6};
+use support::frames::{insert_vlan_tag, station_mac, udp_frame};
+use support::net::{self, LeafSpineFabric};
+use support::packets::{arp_packet, frame_to_router, frame_with_packet, udp_ipv4_packet, udp_ipv6_packet};
 
 thread_local! {
     /// Allocations of this thread. The threads of the test harness are not counted.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-struct Counting;
+struct CountingAllocator;
 
 // SAFETY: every call is forwarded unchanged to the system allocator, which meets the contract of the trait.
 // The counter is a thread-local number without allocation and destructor.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.with(|count| count.set(count.get() + 1));
         // SAFETY: the caller guarantees a valid `layout`.
@@ -42,21 +42,21 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const PORTS: u16 = 4;
-const TIMERS: usize = 256;
+const EVENT_CAPACITY: usize = 256;
 
 /// A switch whose driver has room for every event from the start.
-struct Run {
+struct SwitchRun {
     driver: VirtualSwitch<VecStore>,
     /// Events that the switch has reported.
     events: usize,
 }
 
-impl Run {
-    fn new(config: &SwitchConfig) -> Run {
-        let queue = TimeOrder::with_capacity(TIMERS);
+impl SwitchRun {
+    fn new(config: &SwitchConfig) -> SwitchRun {
+        let queue = TimeOrder::with_capacity(EVENT_CAPACITY);
         let mut driver = VirtualSwitch::with_queue(config, VecStore::new(8_192), queue);
         driver.keep_punts();
         // Allocate all slots now, because the store allocates on first use.
@@ -64,7 +64,7 @@ impl Run {
         let slots: Vec<_> = std::iter::from_fn(|| store.allocate(60)).collect();
         slots.into_iter().for_each(|slot| store.release(slot));
         driver.set_links_up();
-        Run { driver, events: 0 }
+        SwitchRun { driver, events: 0 }
     }
 
     fn switch(&self) -> &Switch {
@@ -89,7 +89,7 @@ impl Run {
         self.drain();
     }
 
-    fn block(&mut self, port: u16, on: bool) {
+    fn set_blocked(&mut self, port: u16, on: bool) {
         let port = PortId(port);
         self.driver
             .change(|switch, now, store, outputs| switch.set_tx_enabled(now, port, !on, store, outputs));
@@ -112,10 +112,10 @@ impl Run {
     }
 }
 
-/// Floods, unicast, marks, drops of many kinds, PFC in both directions, XOFF and XON, learning and station
+/// Sends frames that cause floods, marks, drops of many kinds, PFC in both directions, learning and station
 /// moves.
-fn round(run: &mut Run, frames: &[(u16, Vec<u8>)], pause: &[u8]) {
-    run.block(1, true);
+fn send_traffic_round(run: &mut SwitchRun, frames: &[(u16, Vec<u8>)], pause: &[u8]) {
+    run.set_blocked(1, true);
     for (port, frame) in frames {
         run.receive(*port, frame);
     }
@@ -124,44 +124,44 @@ fn round(run: &mut Run, frames: &[(u16, Vec<u8>)], pause: &[u8]) {
     }
     run.receive(2, pause);
     run.run_for(Picos::from_millis(20));
-    run.block(1, false);
+    run.set_blocked(1, false);
     run.run_for(Picos::from_millis(40));
 }
 
 #[test]
-fn no_frame_allocates_after_start_up() {
-    let mut config = config::switch(usize::from(PORTS));
+fn frames_cause_no_allocation_after_start_up() {
+    let mut config = config::bridge_config(usize::from(PORTS));
     config.fdb_entries_max = 16;
     config.fdb_ageing = Picos::from_millis(100);
     for port in &mut config.ports {
         for queue in &mut port.queues {
-            queue.wred = Some(config::mark_above(10_000));
+            queue.wred = Some(config::wred_marking_above(10_000));
         }
     }
-    let mut run = Run::new(&config);
+    let mut run = SwitchRun::new(&config);
     let mut frames: Vec<(u16, Vec<u8>)> = Vec::new();
-    frames.push((0, udp(0, 1, 3, Ecn::Ect0, 200)));
-    frames.push((1, udp(1, 0, 3, Ecn::Ect0, 200)));
+    frames.push((0, udp_frame(0, 1, 3, Ecn::Ect0, 200)));
+    frames.push((1, udp_frame(1, 0, 3, Ecn::Ect0, 200)));
     for n in 0..200 {
         // More stations than the table holds. Every third frame is flooded.
         let (from, to) = (n as u8 % 40, if n % 3 == 0 { 0xfe } else { 1 });
         frames.push((
             n % PORTS,
-            udp(from, to, n as u8 % 8, Ecn::Ect1, 60 + usize::from(n)),
+            udp_frame(from, to, n as u8 % 8, Ecn::Ect1, 60 + usize::from(n)),
         ));
     }
-    frames.push((0, tagged(&frames[0].1, 0x8100, 5)));
+    frames.push((0, insert_vlan_tag(&frames[0].1, 0x8100, 5)));
     frames.push((0, frames[0].1[..13].to_vec()));
-    frames.push((0, udp(7, 7, 0, Ecn::NotEct, 60)));
+    frames.push((0, udp_frame(7, 7, 0, Ecn::NotEct, 60)));
     let pfc = MacControl::Pfc(Pfc {
         enable: 0xff,
         quanta: [100; 8],
     });
-    let pause = pfc.to_frame(mac(9));
+    let pause = pfc.to_frame(station_mac(9));
 
     let before = ALLOCATIONS.get();
     for _ in 0..5 {
-        round(&mut run, &frames, &pause);
+        send_traffic_round(&mut run, &frames, &pause);
     }
     let allocated = ALLOCATIONS.get() - before;
 
@@ -177,10 +177,10 @@ fn no_frame_allocates_after_start_up() {
     );
 }
 
-/// Storms under every action, with frames that wait, arrive and are received.
+/// The storms occur under every action, with frames that wait, arrive and are received.
 #[test]
-fn no_storm_allocates_after_start_up() {
-    let mut config = config::switch(usize::from(PORTS));
+fn watchdog_storms_cause_no_allocation_after_start_up() {
+    let mut config = config::bridge_config(usize::from(PORTS));
     config.watchdog.poll = Picos::from_millis(1);
     let actions = [
         WatchdogAction::Drop,
@@ -196,16 +196,16 @@ fn no_storm_allocates_after_start_up() {
             history: true,
         });
     }
-    let mut run = Run::new(&config);
-    let pfc = |quanta| MacControl::Pfc(Pfc { enable: 0xff, quanta }).to_frame(mac(9));
+    let mut run = SwitchRun::new(&config);
+    let pfc = |quanta| MacControl::Pfc(Pfc { enable: 0xff, quanta }).to_frame(station_mac(9));
     let (stop, go) = (pfc([0xffff; 8]), pfc([0; 8]));
-    let round = |run: &mut Run| {
+    let run_round = |run: &mut SwitchRun| {
         for port in 0..3 {
             run.receive(port, &stop);
         }
         for _ in 0..5 {
             for (from, to) in [(0, 1), (1, 2), (2, 0), (3, 0), (3, 1), (3, 2)] {
-                run.receive(from, &udp(from as u8, to, 3, Ecn::NotEct, 200));
+                run.receive(from, &udp_frame(from as u8, to, 3, Ecn::NotEct, 200));
             }
             run.run_for(Picos::from_millis(1));
         }
@@ -216,12 +216,12 @@ fn no_storm_allocates_after_start_up() {
     };
     let frames_of_the_tests_own = {
         let before = ALLOCATIONS.get();
-        let _ = udp(0, 1, 3, Ecn::NotEct, 200);
+        let _ = udp_frame(0, 1, 3, Ecn::NotEct, 200);
         (ALLOCATIONS.get() - before) * 30
     };
-    round(&mut run); // addresses are learnt
+    run_round(&mut run); // addresses are learnt
     let before = ALLOCATIONS.get();
-    (0..5).for_each(|_| round(&mut run));
+    (0..5).for_each(|_| run_round(&mut run));
     let allocated = ALLOCATIONS.get() - before - 5 * frames_of_the_tests_own;
     assert!(run.events >= 5 * 2 * 3, "{}", run.events);
     for reason in [DropReason::WatchdogEgress, DropReason::WatchdogIngress] {
@@ -231,37 +231,55 @@ fn no_storm_allocates_after_start_up() {
     assert_eq!(allocated, 0);
 }
 
-/// Routes, refusals, resolved and failed neighbours, held and overflowing frames, and ICMP errors.
+/// The run has routes, refusals, resolved and failed neighbours, waiting packets and ICMP errors.
 #[test]
-fn no_packet_that_is_routed_allocates_after_start_up() {
-    let mut config = config::routed(usize::from(PORTS));
+fn routed_packets_cause_no_allocation_after_start_up() {
+    let mut config = config::router_config(usize::from(PORTS));
     config.routing.neighbours_max = 32;
     let hops = [(1, "10.0.1.9"), (2, "10.0.2.9")];
-    config::routes(&mut config, &[("198.51.100.0/24", config::via(&hops))]);
-    let mut run = Run::new(&config);
+    config::set_static_routes(
+        &mut config,
+        &[("198.51.100.0/24", config::equal_cost_target(&hops))],
+    );
+    let mut run = SwitchRun::new(&config);
     run.driver.switch_mut().set_cpu_attached(true);
     let mut frames: Vec<(u16, Vec<u8>)> = Vec::new();
     for port in 1..3 {
         let (own, router) = (format!("10.0.{port}.9"), format!("10.0.{port}.1"));
-        let request = arp(1, (mac(port as u8), &own), ([0; 6], &router));
-        frames.push((port, frame([0xff; 6], mac(port as u8), 0x0806, &request)));
+        let request = arp_packet(1, (station_mac(port as u8), &own), ([0; 6], &router));
+        frames.push((
+            port,
+            frame_with_packet([0xff; 6], station_mac(port as u8), 0x0806, &request),
+        ));
     }
     for n in 0..200_u16 {
         let far = format!("198.51.100.{n}");
         let near = format!("10.0.1.{}", 2 + n % 50); // most of them never answer
         let near6 = format!("2001:db8:2::{n}");
         let ttl = 1 + (n % 3) as u8;
-        frames.push((0, to_router(0, 0x0800, &udp4("10.0.0.9", &far, ttl, 100))));
-        frames.push((0, to_router(0, 0x0800, &udp4("10.0.0.9", &near, 64, 100))));
-        frames.push((0, to_router(0, 0x86dd, &udp6("2001:db8::9", &near6, 64, 100))));
-        frames.push((0, to_router(0, 0x0800, &udp4("10.0.0.9", "203.0.113.1", 64, 100))));
+        frames.push((
+            0,
+            frame_to_router(0, 0x0800, &udp_ipv4_packet("10.0.0.9", &far, ttl, 100)),
+        ));
+        frames.push((
+            0,
+            frame_to_router(0, 0x0800, &udp_ipv4_packet("10.0.0.9", &near, 64, 100)),
+        ));
+        frames.push((
+            0,
+            frame_to_router(0, 0x86dd, &udp_ipv6_packet("2001:db8::9", &near6, 64, 100)),
+        ));
+        frames.push((
+            0,
+            frame_to_router(0, 0x0800, &udp_ipv4_packet("10.0.0.9", "203.0.113.1", 64, 100)),
+        ));
     }
-    let round = |run: &mut Run| {
+    let run_round = |run: &mut SwitchRun| {
         frames.iter().for_each(|(port, bytes)| run.receive(*port, bytes));
         run.run_for(Picos::from_millis(5_000));
     };
     let before = ALLOCATIONS.get();
-    (0..5).for_each(|_| round(&mut run));
+    (0..5).for_each(|_| run_round(&mut run));
     let allocated = ALLOCATIONS.get() - before;
     let counters = run.switch().port_counters(run.now(), PortId(0));
     let dropped = |reason: DropReason| counters.drops[reason as usize].iter().sum::<u64>();
@@ -270,14 +288,14 @@ fn no_packet_that_is_routed_allocates_after_start_up() {
     assert_eq!(allocated, 0, "allocations in {} frames", 5 * frames.len());
 }
 
-/// Load advertisements to and from neighbours while traffic flows.
+/// The switches exchange load advertisements while traffic flows.
 #[test]
-fn no_message_between_switches_allocates_after_start_up() {
-    let shape = Shape::new(usize::from(PORTS), 1);
-    let spine = shape.spine(0);
-    let mut run = Run::new(&shape.configs()[spine]);
-    let mut frame = net::flow(0, 1, 7, 1_000);
-    frame[..6].copy_from_slice(&net::mac(spine));
+fn link_quality_messages_cause_no_allocation_after_start_up() {
+    let shape = LeafSpineFabric::new(usize::from(PORTS), 1);
+    let spine = shape.spine_index(0);
+    let mut run = SwitchRun::new(&shape.configs()[spine]);
+    let mut frame = net::flow_frame(0, 1, 7, 1_000);
+    frame[..6].copy_from_slice(&net::switch_mac(spine));
     let load = |load| SiteEntry {
         site: 2,
         load: Some(PathLoad {
@@ -287,19 +305,19 @@ fn no_message_between_switches_allocates_after_start_up() {
         capacity_mbps: 100_000,
     };
     let mut heard = vec![0; link_quality::frame_len(1)];
-    let mut round = |run: &mut Run, from: u32| {
+    let mut run_round = |run: &mut SwitchRun, from: u32| {
         for sequence in from..from + 500 {
             let entry = load(sequence as u16 % 1_000);
-            link_quality::emit(&mut heard, mac(1), sequence, 100, [entry]);
+            link_quality::emit(&mut heard, station_mac(1), sequence, 100, [entry]);
             run.receive(1, &heard);
             run.receive(0, &frame);
             run.run_for(Picos::from_nanos(200));
         }
     };
     // Let the store's slots grow to the size of messages.
-    round(&mut run, 0);
+    run_round(&mut run, 0);
     let before = ALLOCATIONS.get();
-    round(&mut run, 1_000);
+    run_round(&mut run, 1_000);
     let allocated = ALLOCATIONS.get() - before;
     let (teller, hearer) = [0, 1]
         .map(|port| run.switch().port_counters(run.now(), PortId(port)))

@@ -15,46 +15,46 @@ use xoff_dataplane::mmu::Mmu;
 mod mmu_support;
 
 #[derive(Deserialize)]
-struct Table {
-    rows: Vec<Row>,
+struct MeasurementTable {
+    rows: Vec<MeasurementRow>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Row {
+struct MeasurementRow {
     chip: String,
     /// `published` for the chip (measurement or test parameter), or `derived` by the calculation in the
     /// comment.
-    origin: Origin,
+    origin: RowOrigin,
     comment: String,
     cell_bytes: u32,
     pool_bytes: u64,
     pool_xoff_bytes: u64,
-    #[serde(default = "one")]
+    #[serde(default = "default_pipes")]
     pipes: u64,
-    profile: Profile,
+    profile: RowProfile,
     frame_bytes: u32,
     groups: u16,
-    steps: Vec<(Order, Until)>,
+    steps: Vec<(FillOrder, StepEnd)>,
     xoff_at_frame: Option<Vec<u32>>,
     drop_at_frame: Option<Vec<u32>>,
     xon_after_frames: Option<Vec<u32>>,
 }
 
-fn one() -> u64 {
+fn default_pipes() -> u64 {
     1
 }
 
 #[derive(Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
-enum Origin {
+enum RowOrigin {
     Published,
     Derived,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Profile {
+struct RowProfile {
     size_bytes: u64,
     dynamic_th: Option<i8>,
     static_th: Option<u64>,
@@ -64,7 +64,7 @@ struct Profile {
 }
 
 #[derive(Clone, Copy, Deserialize)]
-enum Order {
+enum FillOrder {
     #[serde(rename = "together")]
     Together,
     #[serde(rename = "one after another")]
@@ -73,20 +73,20 @@ enum Order {
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Until {
+enum StepEnd {
     Xoff,
     Drop,
     Xon,
 }
 
-impl Row {
+impl MeasurementRow {
     fn config(&self) -> SwitchConfig {
         let threshold = match (self.profile.dynamic_th, self.profile.static_th) {
             (Some(n), None) => BufferThreshold::Dynamic(n),
             (None, Some(bytes)) => BufferThreshold::Static(bytes),
             _ => panic!("{}: exactly one of dynamic_th and static_th", self.chip),
         };
-        let mut config = mmu_support::switch(usize::from(self.groups).div_ceil(8));
+        let mut config = mmu_support::switch_config(usize::from(self.groups).div_ceil(8));
         config.cell_bytes = self.cell_bytes;
         config.pools = vec![PoolConfig {
             name: "ingress_lossless_pool".into(),
@@ -110,7 +110,7 @@ impl Row {
 
 /// The results of a group so far, in frames.
 #[derive(Clone, Default)]
-struct Progress {
+struct GroupProgress {
     held: u32,
     drained: u32,
     xoff_at: Option<u32>,
@@ -118,55 +118,55 @@ struct Progress {
     xon_after: Option<u32>,
 }
 
-struct Fill {
+struct FillTest {
     mmu: Mmu,
     cells: u32,
-    groups: Vec<Progress>,
+    groups: Vec<GroupProgress>,
 }
 
-impl Fill {
-    fn run(row: &Row) -> Vec<Progress> {
+impl FillTest {
+    fn run(row: &MeasurementRow) -> Vec<GroupProgress> {
         let mmu = Mmu::new(&row.config());
         let cells = mmu.frame_cells(row.frame_bytes);
-        let mut fill = Fill {
+        let mut fill = FillTest {
             mmu,
             cells,
-            groups: vec![Progress::default(); usize::from(row.groups)],
+            groups: vec![GroupProgress::default(); usize::from(row.groups)],
         };
         for &(order, until) in &row.steps {
-            fill.step(order, until);
+            fill.run_step(order, until);
             fill.mmu.assert_consistent();
         }
         fill.groups
     }
 
-    fn step(&mut self, order: Order, until: Until) {
+    fn run_step(&mut self, order: FillOrder, until: StepEnd) {
         match order {
-            Order::OneAfterAnother => {
+            FillOrder::OneAfterAnother => {
                 for group in 0..self.groups.len() {
-                    while self.frame(group, until) {}
+                    while self.add_or_remove_frame(group, until) {}
                 }
             }
-            Order::Together => {
+            FillOrder::Together => {
                 let mut under_way: Vec<usize> = (0..self.groups.len()).collect();
                 while !under_way.is_empty() {
-                    under_way.retain(|&group| self.frame(group, until));
+                    under_way.retain(|&group| self.add_or_remove_frame(group, until));
                 }
             }
         }
     }
 
     /// Adds or removes one frame. Returns false if the group has reached the end of the step.
-    fn frame(&mut self, group: usize, until: Until) -> bool {
+    fn add_or_remove_frame(&mut self, group: usize, until: StepEnd) -> bool {
         match until {
-            Until::Xoff => self.groups[group].xoff_at.is_none() && self.arrive(group),
-            Until::Drop => self.arrive(group),
-            Until::Xon => self.groups[group].xon_after.is_none() && self.drain(group),
+            StepEnd::Xoff => self.groups[group].xoff_at.is_none() && self.add_frame(group),
+            StepEnd::Drop => self.add_frame(group),
+            StepEnd::Xon => self.groups[group].xon_after.is_none() && self.remove_frame(group),
         }
     }
 
     /// Adds a frame. Returns false if the frame was dropped.
-    fn arrive(&mut self, group: usize) -> bool {
+    fn add_frame(&mut self, group: usize) -> bool {
         let pg = PgId(group as u16);
         let progress = &mut self.groups[group];
         let frame = progress.held + 1;
@@ -182,7 +182,7 @@ impl Fill {
     }
 
     /// Removes a frame. Returns false if none is left.
-    fn drain(&mut self, group: usize) -> bool {
+    fn remove_frame(&mut self, group: usize) -> bool {
         if self.groups[group].held == 0 {
             return false;
         }
@@ -200,30 +200,32 @@ impl Fill {
 }
 
 #[test]
-fn chips_are_reproduced_to_the_cell() {
-    let table: Table = serde_json::from_str(include_str!("data/chip-mmu.json")).expect("the table");
+fn mmu_results_equal_chip_measurements_to_the_cell() {
+    let table: MeasurementTable =
+        serde_json::from_str(include_str!("data/chip-mmu.json")).expect("the table");
     assert!(
         table
             .rows
             .iter()
-            .filter(|row| row.origin == Origin::Published)
+            .filter(|row| row.origin == RowOrigin::Published)
             .count()
             >= 4
     );
     let mut differences = Vec::new();
     for row in &table.rows {
-        let groups = Fill::run(row);
-        let mut compare = |what: &str, expected: &Option<Vec<u32>>, found: fn(&Progress) -> Option<u32>| {
-            let Some(expected) = expected else { return };
-            let expected: Vec<_> = expected.iter().copied().map(Some).collect();
-            let found: Vec<_> = groups.iter().map(found).collect();
-            if expected != found {
-                let Row { chip, comment, .. } = row;
-                differences.push(format!(
-                    "{chip}: {what}: expected {expected:?}, found {found:?}\n  {comment}"
-                ));
-            }
-        };
+        let groups = FillTest::run(row);
+        let mut compare =
+            |what: &str, expected: &Option<Vec<u32>>, found: fn(&GroupProgress) -> Option<u32>| {
+                let Some(expected) = expected else { return };
+                let expected: Vec<_> = expected.iter().copied().map(Some).collect();
+                let found: Vec<_> = groups.iter().map(found).collect();
+                if expected != found {
+                    let MeasurementRow { chip, comment, .. } = row;
+                    differences.push(format!(
+                        "{chip}: {what}: expected {expected:?}, found {found:?}\n  {comment}"
+                    ));
+                }
+            };
         compare("XOFF at frame", &row.xoff_at_frame, |group| group.xoff_at);
         compare("drop at frame", &row.drop_at_frame, |group| group.drop_at);
         compare("XON after frames", &row.xon_after_frames, |group| group.xon_after);

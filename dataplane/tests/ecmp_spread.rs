@@ -17,7 +17,7 @@ const ROCE_PORT: [u8; 2] = 4_791_u16.to_be_bytes();
 
 /// How the flows differ.
 #[derive(Clone, Copy, Debug)]
-enum Pattern {
+enum FlowPattern {
     /// Source and destination addresses differ. The ports are equal.
     Addresses,
     /// Source addresses and source ports increase together.
@@ -30,16 +30,17 @@ enum Pattern {
     Ipv6RocePorts,
 }
 
-const PATTERNS: [Pattern; 5] = [
-    Pattern::Addresses,
-    Pattern::AddressesAndPorts,
-    Pattern::RocePorts,
-    Pattern::Ipv6Addresses,
-    Pattern::Ipv6RocePorts,
+const FLOW_PATTERNS: [FlowPattern; 5] = [
+    FlowPattern::Addresses,
+    FlowPattern::AddressesAndPorts,
+    FlowPattern::RocePorts,
+    FlowPattern::Ipv6Addresses,
+    FlowPattern::Ipv6RocePorts,
 ];
 
-/// A UDP frame over IPv4 or IPv6, and the offsets of source address, destination address and source port.
-fn frame(v4: bool) -> (Vec<u8>, [usize; 3]) {
+/// Returns a UDP frame over IPv4 or IPv6, and the offsets of source address, destination address and source
+/// port.
+fn udp_frame(v4: bool) -> (Vec<u8>, [usize; 3]) {
     let mut frame = vec![0; 14];
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
     let payload = 8 + 16;
@@ -81,40 +82,40 @@ fn frame(v4: bool) -> (Vec<u8>, [usize; 3]) {
     (frame, offsets)
 }
 
-/// The flow hashes of `count` different flows.
-fn flows(pattern: Pattern, count: u32) -> Vec<u32> {
+/// Returns the flow hashes of `count` different flows.
+fn flow_hashes(pattern: FlowPattern, count: u32) -> Vec<u32> {
     let (v4, address_len) = match pattern {
-        Pattern::Addresses | Pattern::AddressesAndPorts | Pattern::RocePorts => (true, 4),
-        Pattern::Ipv6Addresses | Pattern::Ipv6RocePorts => (false, 16),
+        FlowPattern::Addresses | FlowPattern::AddressesAndPorts | FlowPattern::RocePorts => (true, 4),
+        FlowPattern::Ipv6Addresses | FlowPattern::Ipv6RocePorts => (false, 16),
     };
-    let (mut frame, [source, destination, port]) = frame(v4);
+    let (mut frame, [source, destination, port]) = udp_frame(v4);
     // The last three bytes of an address.
     let put = |frame: &mut Vec<u8>, at: usize, value: u32| {
         frame[at + address_len - 3..at + address_len].copy_from_slice(&value.to_be_bytes()[1..]);
     };
     let hash = |flow: u32| {
         match pattern {
-            Pattern::Addresses => {
+            FlowPattern::Addresses => {
                 put(&mut frame, source, flow & 0x3ff);
                 put(&mut frame, destination, 0x80_0000 | flow >> 10);
             }
-            Pattern::AddressesAndPorts => {
+            FlowPattern::AddressesAndPorts => {
                 put(&mut frame, source, flow);
                 frame[port..port + 2].copy_from_slice(&(flow as u16).to_be_bytes());
             }
-            Pattern::RocePorts | Pattern::Ipv6RocePorts => {
+            FlowPattern::RocePorts | FlowPattern::Ipv6RocePorts => {
                 put(&mut frame, source, 1 + (flow >> 16));
                 put(&mut frame, destination, 0x80_0001 + (flow >> 16));
                 frame[port..port + 2].copy_from_slice(&(flow as u16).to_be_bytes());
             }
-            Pattern::Ipv6Addresses => put(&mut frame, source, flow),
+            FlowPattern::Ipv6Addresses => put(&mut frame, source, flow),
         }
         parse(&frame).flow_hash
     };
     (0..count).map(hash).collect()
 }
 
-fn fib(weights: &[u16]) -> Fib {
+fn fib_with_weights(weights: &[u16]) -> Fib {
     let path = |(number, weight): (u16, &u16)| RoutePath {
         next_hop: NextHop {
             interface: InterfaceId(number),
@@ -130,12 +131,12 @@ fn fib(weights: &[u16]) -> Fib {
     Fib::build([route]).unwrap()
 }
 
-fn table(weights: &[u16], resilient: Option<u16>) -> PathTable {
-    PathTable::new(&fib(weights), resilient, |_| true)
+fn path_table(weights: &[u16], resilient: Option<u16>) -> PathTable {
+    PathTable::new(&fib_with_weights(weights), resilient, |_| true)
 }
 
-/// Number of flows of each member.
-fn spread(table: &PathTable, members: usize, hashes: &[u32]) -> Vec<u32> {
+/// Returns the number of flows of each member.
+fn flows_per_member(table: &PathTable, members: usize, hashes: &[u32]) -> Vec<u32> {
     let mut counts = vec![0; members];
     for hash in hashes {
         if let Some(member) = table.select(GroupId(0), *hash) {
@@ -145,8 +146,8 @@ fn spread(table: &PathTable, members: usize, hashes: &[u32]) -> Vec<u32> {
     counts
 }
 
-/// The largest relative deviation of a member from its share.
-fn worst(counts: &[u32], weights: &[u16]) -> f64 {
+/// Returns the largest relative deviation of a member's flow count from its share.
+fn largest_relative_deviation(counts: &[u32], weights: &[u16]) -> f64 {
     let flows: u32 = counts.iter().sum();
     let total: u32 = weights.iter().map(|weight| u32::from(*weight)).sum();
     let fair = |weight: u16| f64::from(flows) * f64::from(weight) / f64::from(total);
@@ -154,15 +155,16 @@ fn worst(counts: &[u32], weights: &[u16]) -> f64 {
     counts.iter().zip(weights).map(of).fold(0.0, f64::max)
 }
 
-/// Calls `check` for every seed with the seeded hashes of `count` flows, on two threads.
-fn for_every_seed(count: u32, check: impl Fn(u64, Pattern, &[u32]) -> f64 + Sync) -> f64 {
-    let pattern_of = |index: usize| PATTERNS[index];
+/// Calls `check` for every seed with the seeded hashes of `count` flows, on two threads. Returns the largest
+/// result.
+fn largest_result_of_all_seeds(count: u32, check: impl Fn(u64, FlowPattern, &[u32]) -> f64 + Sync) -> f64 {
+    let pattern_of = |index: usize| FLOW_PATTERNS[index];
     let worst_of = |patterns: std::ops::Range<usize>| {
         let mut worst: f64 = 0.0;
         for index in patterns {
             let pattern = pattern_of(index);
-            let hashes = flows(pattern, count);
-            for seed in (0..SEEDS).filter(|seed| *seed as usize % PATTERNS.len() == index) {
+            let hashes = flow_hashes(pattern, count);
+            for seed in (0..SEEDS).filter(|seed| *seed as usize % FLOW_PATTERNS.len() == index) {
                 let seeded_hash: Vec<_> = hashes.iter().map(|hash| seeded_hash(*hash, seed)).collect();
                 worst = worst.max(check(seed, pattern, &seeded_hash));
             }
@@ -176,14 +178,15 @@ fn for_every_seed(count: u32, check: impl Fn(u64, Pattern, &[u32]) -> f64 + Sync
 }
 
 #[test]
-fn a_million_flows_are_within_three_percent_of_uniform() {
+fn a_million_flows_deviate_less_than_three_percent_from_equal_shares() {
     let tables: Vec<_> = (2..=32_usize)
         .flat_map(|members| [None, Some(RESILIENT_BUCKETS)].map(|kind| (members, kind)))
-        .map(|(members, kind)| (members, kind, table(&vec![1; members], kind)))
+        .map(|(members, kind)| (members, kind, path_table(&vec![1; members], kind)))
         .collect();
-    let worst = for_every_seed(1_000_000, |seed, pattern, hashes| {
+    let worst = largest_result_of_all_seeds(1_000_000, |seed, pattern, hashes| {
         let of = |(members, kind, table): &(usize, Option<u16>, PathTable)| {
-            let worst = worst(&spread(table, *members, hashes), &vec![1; *members]);
+            let worst =
+                largest_relative_deviation(&flows_per_member(table, *members, hashes), &vec![1; *members]);
             assert!(
                 worst <= 0.03,
                 "{worst:.4}: {members} members, {kind:?}, seed {seed}, {pattern:?}"
@@ -196,17 +199,18 @@ fn a_million_flows_are_within_three_percent_of_uniform() {
 }
 
 #[test]
-fn ten_thousand_flows_are_as_even_as_a_fair_draw() {
+fn ten_thousand_flows_spread_like_a_uniform_random_choice() {
     const FLOWS: u32 = 10_000;
-    for pattern in PATTERNS {
-        let hashes = flows(pattern, FLOWS);
+    for pattern in FLOW_PATTERNS {
+        let hashes = flow_hashes(pattern, FLOWS);
         for seed in 0..SEEDS {
             let seeded_hash: Vec<_> = hashes.iter().map(|hash| seeded_hash(*hash, seed)).collect();
             for members in 2..=32_usize {
                 let share = 1.0 / members as f64;
                 let sigma = (f64::from(FLOWS) * share * (1.0 - share)).sqrt();
                 for kind in [None, Some(RESILIENT_BUCKETS)] {
-                    for count in spread(&table(&vec![1; members], kind), members, &seeded_hash) {
+                    for count in flows_per_member(&path_table(&vec![1; members], kind), members, &seeded_hash)
+                    {
                         let off = (f64::from(count) - f64::from(FLOWS) * share) / sigma;
                         assert!(
                             off.abs() < 4.5,
@@ -220,7 +224,7 @@ fn ten_thousand_flows_are_as_even_as_a_fair_draw() {
 }
 
 #[test]
-fn weighted_members_get_their_weight_in_flows() {
+fn flows_of_a_member_are_proportional_to_its_weight() {
     let cases: [&[u16]; 5] = [
         &[1, 2],
         &[1, 2, 3, 4],
@@ -230,11 +234,11 @@ fn weighted_members_get_their_weight_in_flows() {
     ];
     let tables: Vec<_> = cases
         .iter()
-        .flat_map(|weights| [None, Some(RESILIENT_BUCKETS)].map(|kind| (*weights, table(weights, kind))))
+        .flat_map(|weights| [None, Some(RESILIENT_BUCKETS)].map(|kind| (*weights, path_table(weights, kind))))
         .collect();
-    let worst = for_every_seed(1_000_000, |seed, pattern, hashes| {
+    let worst = largest_result_of_all_seeds(1_000_000, |seed, pattern, hashes| {
         let of = |(weights, table): &(&[u16], PathTable)| {
-            let worst = worst(&spread(table, weights.len(), hashes), weights);
+            let worst = largest_relative_deviation(&flows_per_member(table, weights.len(), hashes), weights);
             assert!(worst <= 0.03, "{worst:.4}: {weights:?}, seed {seed}, {pattern:?}");
             worst
         };
@@ -243,8 +247,8 @@ fn weighted_members_get_their_weight_in_flows() {
     println!("largest deviation: {:.2} %", worst * 100.0);
 }
 
-/// Chi-squared of a table of counts, for independence of rows and columns.
-fn chi_squared(counts: &[[u32; 16]; 16]) -> f64 {
+/// Returns the chi-squared statistic of a table of counts, for independence of rows and columns.
+fn chi_squared_statistic(counts: &[[u32; 16]; 16]) -> f64 {
     let total: u32 = counts.iter().flatten().sum();
     let row = |r: usize| counts[r].iter().sum::<u32>();
     let column = |c: usize| counts.iter().map(|row| row[c]).sum::<u32>();
@@ -259,7 +263,7 @@ fn chi_squared(counts: &[[u32; 16]; 16]) -> f64 {
 }
 
 #[test]
-fn switches_with_different_seeds_choose_independently() {
+fn switches_with_different_seeds_select_members_independently() {
     // Common seeds: small numbers, single bits, all bits, and the increment of splitmix64.
     let seeds = [
         0,
@@ -280,8 +284,8 @@ fn switches_with_different_seeds_choose_independently() {
     // 225 degrees of freedom: mean 225, standard deviation 21.2. The bound is seven deviations above the
     // mean.
     let limit = 225.0 + 7.0 * 21.2;
-    for pattern in PATTERNS {
-        let hashes = flows(pattern, 65_536);
+    for pattern in FLOW_PATTERNS {
+        let hashes = flow_hashes(pattern, 65_536);
         let chosen =
             seeds.map(|seed| -> Vec<_> { hashes.iter().map(|hash| seeded_hash(*hash, seed)).collect() });
         for first in 0..seeds.len() {
@@ -290,7 +294,7 @@ fn switches_with_different_seeds_choose_independently() {
                 for (a, b) in chosen[first].iter().zip(&chosen[second]) {
                     counts[(a >> 28) as usize][(b >> 28) as usize] += 1;
                 }
-                let chi_squared = chi_squared(&counts);
+                let chi_squared = chi_squared_statistic(&counts);
                 assert!(
                     chi_squared < limit,
                     "{chi_squared:.0}: {pattern:?}, seeds {} and {}",
@@ -303,7 +307,7 @@ fn switches_with_different_seeds_choose_independently() {
 }
 
 #[test]
-fn switches_with_the_same_seed_choose_alike_on_every_machine() {
+fn equal_seeds_give_equal_hashes_on_every_machine() {
     // The second seed is the upper half of the first splitmix64 output from 0, 0xe220_a839_7b1d_cdaf.
     let cases = [(0, 0), (1, 0), (0, 1), (0xdead_beef, 42)];
     let expected = [0, 0xe220_a839, 1_452_414_493, 2_732_096_354];
@@ -311,14 +315,14 @@ fn switches_with_the_same_seed_choose_alike_on_every_machine() {
 }
 
 #[test]
-fn flows_that_one_tier_sends_the_same_way_spread_again_at_the_next() {
-    let hashes = flows(Pattern::RocePorts, 1_000_000);
-    let (first, second) = (table(&[1; 8], None), table(&[1; 8], None));
+fn flows_on_one_path_of_a_tier_spread_evenly_at_the_next_tier() {
+    let hashes = flow_hashes(FlowPattern::RocePorts, 1_000_000);
+    let (first, second) = (path_table(&[1; 8], None), path_table(&[1; 8], None));
     let way = first.select(GroupId(0), seeded_hash(hashes[0], 1));
     let same_way: Vec<_> = hashes
         .iter()
         .filter(|hash| first.select(GroupId(0), seeded_hash(**hash, 1)) == way)
         .map(|hash| seeded_hash(*hash, 2))
         .collect();
-    assert!(worst(&spread(&second, 8, &same_way), &[1; 8]) < 0.03);
+    assert!(largest_relative_deviation(&flows_per_member(&second, 8, &same_way), &[1; 8]) < 0.03);
 }

@@ -1,7 +1,7 @@
 //! Compares the HPCC rules of the MMU with an independent model after every operation of random traces, and
 //! with the published closed form.
 
-use mmu_support::{pool, profile, switch};
+use mmu_support::{pool_config, pool_profile, switch_config};
 use proptest::prelude::*;
 use xoff_dataplane::config::{BufferProfile, BufferThreshold, PoolSide, SwitchConfig};
 use xoff_dataplane::mmu::{BufferLimit, Mmu};
@@ -9,32 +9,32 @@ use xoff_dataplane::{PgId, QueueId};
 
 mod mmu_support;
 
-const RESERVE: u32 = 4_096;
-const RESUME_OFFSET: u32 = 3_072;
+const RESERVED_BYTES: u32 = 4_096;
+const RESUME_OFFSET_BYTES: u32 = 3_072;
 /// Frame lengths of the random traces: acknowledgement, last fragment, full data packet, jumbo frame.
-const LENGTHS: [u32; 5] = [60, 348, 1_048, 1_048, 9_048];
+const FRAME_LENGTHS: [u32; 5] = [60, 348, 1_048, 1_048, 9_048];
 
 /// A port of the simulator.
 #[derive(Clone, Copy, Debug)]
-struct Port {
+struct ModelPort {
     headroom: u32,
     shift: u8,
 }
 
 /// The published rules, with the variables and the arithmetic of the simulator.
 #[derive(Debug)]
-struct Model {
+struct PublishedModel {
     buffer: u32,
-    ports: Vec<Port>,
+    ports: Vec<ModelPort>,
     ingress: Vec<[u32; 8]>,
     headroom: Vec<[u32; 8]>,
     paused: Vec<[bool; 8]>,
     shared: u32,
 }
 
-impl Model {
-    fn new(buffer: u32, ports: &[Port]) -> Model {
-        Model {
+impl PublishedModel {
+    fn new(buffer: u32, ports: &[ModelPort]) -> PublishedModel {
+        PublishedModel {
             buffer,
             ports: ports.to_vec(),
             ingress: vec![[0; 8]; ports.len()],
@@ -44,12 +44,12 @@ impl Model {
         }
     }
 
-    fn threshold(&self, port: usize) -> u32 {
+    fn pause_threshold(&self, port: usize) -> u32 {
         let total_headroom = self
             .ports
             .iter()
-            .fold(0_u32, |sum, p| sum.wrapping_add(p.headroom));
-        let total_reserve = RESERVE * self.ports.len() as u32;
+            .fold(0_u32, |sum, port| sum.wrapping_add(port.headroom));
+        let total_reserve = RESERVED_BYTES * self.ports.len() as u32;
         let free = self
             .buffer
             .wrapping_sub(total_headroom)
@@ -58,135 +58,148 @@ impl Model {
         free >> self.ports[port].shift
     }
 
-    fn used(&self, p: usize, q: usize) -> u32 {
-        self.ingress[p][q].saturating_sub(RESERVE)
+    fn used_bytes(&self, port: usize, group: usize) -> u32 {
+        self.ingress[port][group].saturating_sub(RESERVED_BYTES)
     }
 
     /// Charges a frame. `None`: dropped. `Some(true)`: the group enters XOFF.
-    fn arrive(&mut self, p: usize, q: usize, len: u32) -> Option<bool> {
-        let no_headroom = len + self.headroom[p][q] > self.ports[p].headroom;
-        if no_headroom && len + self.used(p, q) > self.threshold(p) {
+    fn arrive(&mut self, port: usize, group: usize, len: u32) -> Option<bool> {
+        let no_headroom = len + self.headroom[port][group] > self.ports[port].headroom;
+        if no_headroom && len + self.used_bytes(port, group) > self.pause_threshold(port) {
             return None;
         }
-        let new = self.ingress[p][q] + len;
-        if new <= RESERVE {
-            self.ingress[p][q] = new;
-        } else if new - RESERVE > self.threshold(p) {
-            self.headroom[p][q] += len;
+        let new = self.ingress[port][group] + len;
+        if new <= RESERVED_BYTES {
+            self.ingress[port][group] = new;
+        } else if new - RESERVED_BYTES > self.pause_threshold(port) {
+            self.headroom[port][group] += len;
         } else {
-            self.ingress[p][q] = new;
-            self.shared += len.min(new - RESERVE);
+            self.ingress[port][group] = new;
+            self.shared += len.min(new - RESERVED_BYTES);
         }
-        let congested = self.headroom[p][q] > 0 || self.used(p, q) >= self.threshold(p);
-        let pauses = congested && !self.paused[p][q];
-        self.paused[p][q] |= pauses;
+        let congested =
+            self.headroom[port][group] > 0 || self.used_bytes(port, group) >= self.pause_threshold(port);
+        let pauses = congested && !self.paused[port][group];
+        self.paused[port][group] |= pauses;
         Some(pauses)
     }
 
     /// Releases a frame. Returns true if the group resumes.
-    fn depart(&mut self, p: usize, q: usize, len: u32) -> bool {
-        let from_headroom = len.min(self.headroom[p][q]);
-        let from_shared = (len - from_headroom).min(self.used(p, q));
-        self.headroom[p][q] -= from_headroom;
-        self.ingress[p][q] -= len - from_headroom;
+    fn depart(&mut self, port: usize, group: usize, len: u32) -> bool {
+        let from_headroom = len.min(self.headroom[port][group]);
+        let from_shared = (len - from_headroom).min(self.used_bytes(port, group));
+        self.headroom[port][group] -= from_headroom;
+        self.ingress[port][group] -= len - from_headroom;
         self.shared -= from_shared;
-        let used = self.used(p, q);
-        let resumes = self.paused[p][q]
-            && self.headroom[p][q] == 0
-            && (used == 0 || used + RESUME_OFFSET <= self.threshold(p));
-        self.paused[p][q] &= !resumes;
+        let used = self.used_bytes(port, group);
+        let resumes = self.paused[port][group]
+            && self.headroom[port][group] == 0
+            && (used == 0 || used + RESUME_OFFSET_BYTES <= self.pause_threshold(port));
+        self.paused[port][group] &= !resumes;
         resumes
     }
 }
 
-/// The same ports as a configuration of the switch.
-fn config(buffer: u32, ports: &[Port]) -> SwitchConfig {
-    let mut config = switch(ports.len());
+/// Returns the switch configuration of the ports of the model.
+fn hpcc_config(buffer: u32, ports: &[ModelPort]) -> SwitchConfig {
+    let mut config = switch_config(ports.len());
     config.pools = vec![
-        pool("ingress", PoolSide::Ingress, u64::from(buffer), 0),
-        pool("egress", PoolSide::Egress, 0, 0),
+        pool_config("ingress", PoolSide::Ingress, u64::from(buffer), 0),
+        pool_config("egress", PoolSide::Egress, 0, 0),
     ];
     for (index, port) in ports.iter().enumerate() {
         config.profiles.push(BufferProfile {
-            size_bytes: u64::from(RESERVE),
+            size_bytes: u64::from(RESERVED_BYTES),
             xoff_bytes: u64::from(port.headroom),
-            xon_offset_bytes: u64::from(RESUME_OFFSET),
+            xon_offset_bytes: u64::from(RESUME_OFFSET_BYTES),
             trim: false,
-            ..profile(0, BufferThreshold::Hpcc { shift: port.shift })
+            ..pool_profile(0, BufferThreshold::Hpcc { shift: port.shift })
         });
         config.ports[index].pgs = [index as u16; 8];
     }
     let queues = config.profiles.len() as u16;
-    config.profiles.push(profile(1, BufferThreshold::Static(0)));
+    config.profiles.push(pool_profile(1, BufferThreshold::Static(0)));
     for port in &mut config.ports {
         port.queues.iter_mut().for_each(|queue| queue.profile = queues);
     }
     config
 }
 
-/// The model and the MMU, driven together.
-struct Pair {
-    model: Model,
+/// The model and the MMU, which receive the same operations.
+struct ModelAndMmu {
+    model: PublishedModel,
     mmu: Mmu,
     held: Vec<(usize, usize, u32)>,
     /// Counts of dropped frames, headroom charges, pauses and resumes.
-    seen: [usize; 4],
+    outcome_counts: [usize; 4],
 }
 
-impl Pair {
-    fn new(buffer: u32, ports: &[Port]) -> Pair {
-        Pair {
-            model: Model::new(buffer, ports),
-            mmu: Mmu::new(&config(buffer, ports)),
+impl ModelAndMmu {
+    fn new(buffer: u32, ports: &[ModelPort]) -> ModelAndMmu {
+        ModelAndMmu {
+            model: PublishedModel::new(buffer, ports),
+            mmu: Mmu::new(&hpcc_config(buffer, ports)),
             held: Vec::new(),
-            seen: [0; 4],
+            outcome_counts: [0; 4],
         }
     }
 
-    fn arrive(&mut self, p: usize, q: usize, len: u32) {
-        let pg = PgId::new(xoff_dataplane::PortId(p as u16), q as u8);
+    fn arrive(&mut self, port: usize, group: usize, len: u32) {
+        let pg = PgId::new(xoff_dataplane::PortId(port as u16), group as u8);
         let cells = self.mmu.frame_cells(len);
         assert!(self.mmu.is_lossless(pg), "never dropped at egress");
         let plan = self.mmu.plan_ingress(pg, cells);
-        let headroom_before = self.model.headroom[p][q];
-        let Some(pauses) = self.model.arrive(p, q, len) else {
+        let headroom_before = self.model.headroom[port][group];
+        let Some(pauses) = self.model.arrive(port, group, len) else {
             let refusal = plan.expect_err("the model drops");
             assert_eq!(refusal.limit, BufferLimit::Headroom);
             assert!(refusal.used_cells + refusal.wanted_cells > refusal.limit_cells);
-            self.seen[0] += 1;
+            self.outcome_counts[0] += 1;
             return;
         };
         let plan = plan.expect("the model accepts");
         let queue = QueueId(pg.0);
         let egress = self.mmu.plan_egress(queue, cells, true).expect("no limit there");
         self.mmu.commit_egress(queue, egress);
-        assert_eq!(self.mmu.commit_ingress(pg, plan), pauses, "XOFF of {p} {q}");
-        self.held.push((p, q, len));
-        self.seen[1] += usize::from(self.model.headroom[p][q] > headroom_before);
-        self.seen[2] += usize::from(pauses);
+        assert_eq!(
+            self.mmu.commit_ingress(pg, plan),
+            pauses,
+            "XOFF of {port} {group}"
+        );
+        self.held.push((port, group, len));
+        self.outcome_counts[1] += usize::from(self.model.headroom[port][group] > headroom_before);
+        self.outcome_counts[2] += usize::from(pauses);
     }
 
     fn depart(&mut self, index: usize) {
-        let (p, q, len) = self.held.remove(index);
-        let pg = PgId::new(xoff_dataplane::PortId(p as u16), q as u8);
+        let (port, group, len) = self.held.remove(index);
+        let pg = PgId::new(xoff_dataplane::PortId(port as u16), group as u8);
         self.mmu.release_egress(QueueId(pg.0), len);
         let mut resumed = Vec::new();
         self.mmu.release_ingress(pg, len, &mut resumed);
-        let resumes = self.model.depart(p, q, len);
-        assert_eq!(resumed, Vec::from_iter(resumes.then_some(pg)), "XON of {p} {q}");
-        self.seen[3] += usize::from(resumes);
+        let resumes = self.model.depart(port, group, len);
+        assert_eq!(
+            resumed,
+            Vec::from_iter(resumes.then_some(pg)),
+            "XON of {port} {group}"
+        );
+        self.outcome_counts[3] += usize::from(resumes);
     }
 
     fn compare(&self) {
-        for p in 0..self.model.ports.len() {
-            for q in 0..8 {
-                let pg = PgId::new(xoff_dataplane::PortId(p as u16), q as u8);
+        for port in 0..self.model.ports.len() {
+            for group in 0..8 {
+                let pg = PgId::new(xoff_dataplane::PortId(port as u16), group as u8);
                 let buffers = self.mmu.pg_buffers(pg);
-                let (ingress, headroom) = (self.model.ingress[p][q], self.model.headroom[p][q]);
-                assert_eq!(buffers.total.current_cells, ingress + headroom, "{p} {q}");
-                assert_eq!(buffers.shared.current_cells, self.model.used(p, q), "{p} {q}");
-                assert_eq!(buffers.headroom.current_cells, headroom, "{p} {q}");
-                assert_eq!(buffers.xoff, self.model.paused[p][q], "{p} {q}");
+                let (ingress, headroom) = (self.model.ingress[port][group], self.model.headroom[port][group]);
+                assert_eq!(buffers.total.current_cells, ingress + headroom, "{port} {group}");
+                assert_eq!(
+                    buffers.shared.current_cells,
+                    self.model.used_bytes(port, group),
+                    "{port} {group}"
+                );
+                assert_eq!(buffers.headroom.current_cells, headroom, "{port} {group}");
+                assert_eq!(buffers.xoff, self.model.paused[port][group], "{port} {group}");
             }
         }
         assert_eq!(self.mmu.pool_buffers(0).shared.current_cells, self.model.shared);
@@ -194,9 +207,9 @@ impl Pair {
     }
 }
 
-/// A port of 100 Gb/s with the headroom of 1 us, or with another headroom.
-fn port(headroom: u32, shift: u8) -> Port {
-    Port { headroom, shift }
+/// Returns a port of 100 Gb/s with the headroom of 1 us, or with another headroom.
+fn port_with_headroom(headroom: u32, shift: u8) -> ModelPort {
+    ModelPort { headroom, shift }
 }
 
 #[derive(Clone, Debug)]
@@ -205,15 +218,15 @@ enum Operation {
     Depart { index: usize },
 }
 
-fn operations() -> impl Strategy<Value = Vec<Operation>> {
-    let arrive = (0_usize..4, 3_usize..5, prop::sample::select(&LENGTHS[..]))
+fn operation_sequences() -> impl Strategy<Value = Vec<Operation>> {
+    let arrive = (0_usize..4, 3_usize..5, prop::sample::select(&FRAME_LENGTHS[..]))
         .prop_map(|(port, group, len)| Operation::Arrive { port, group, len });
     let depart = any::<usize>().prop_map(|index| Operation::Depart { index });
     prop::collection::vec(prop_oneof![11 => arrive, 10 => depart], 0..600)
 }
 
-fn walk(buffer: u32, ports: &[Port], operations: &[Operation]) -> [usize; 4] {
-    let mut pair = Pair::new(buffer, ports);
+fn run_trace(buffer: u32, ports: &[ModelPort], operations: &[Operation]) -> [usize; 4] {
+    let mut pair = ModelAndMmu::new(buffer, ports);
     for operation in operations {
         match *operation {
             Operation::Arrive { port, group, len } => pair.arrive(port, group, len),
@@ -227,29 +240,29 @@ fn walk(buffer: u32, ports: &[Port], operations: &[Operation]) -> [usize; 4] {
         pair.depart(0);
         pair.compare();
     }
-    pair.seen
+    pair.outcome_counts
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Small buffers that reach every rule, ports of different speeds, and buffers smaller than the reserved
-    /// space.
+    /// The random buffers reach every rule. The ports have different speeds, and some buffers are below the
+    /// reserved space.
     #[test]
-    fn equals_the_published_rules(
+    fn mmu_decisions_equal_the_published_hpcc_rules(
         buffer in prop_oneof![4 => 20_000_u32..200_000, 1 => 0_u32..40_000],
         headrooms in prop::array::uniform4(prop_oneof![0_u32..1, 2_000_u32..12_000]),
         shifts in prop::array::uniform4(0_u8..4),
-        operations in operations(),
+        operations in operation_sequences(),
     ) {
-        let ports: Vec<Port> = (0..4).map(|n| port(headrooms[n], shifts[n])).collect();
-        walk(buffer, &ports, &operations);
+        let ports: Vec<ModelPort> = (0..4).map(|n| port_with_headroom(headrooms[n], shifts[n])).collect();
+        run_trace(buffer, &ports, &operations);
     }
 }
 
 /// A fixed trace that meets every case of the random traces.
 #[test]
-fn traces_meet_drops_headroom_pauses_and_resumes() {
+fn fixed_traces_contain_drops_headroom_pauses_and_resumes() {
     let mut state = 7_u64;
     let mut draw = |below: u64| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -260,54 +273,62 @@ fn traces_meet_drops_headroom_pauses_and_resumes() {
             true => Operation::Arrive {
                 port: draw(4) as usize,
                 group: 3,
-                len: LENGTHS[draw(5) as usize],
+                len: FRAME_LENGTHS[draw(5) as usize],
             },
             false => Operation::Depart {
                 index: draw(1 << 20) as usize,
             },
         })
         .collect();
-    let ports = [port(10_000, 3), port(10_000, 3), port(20_000, 1), port(0, 0)];
-    let seen = walk(150_000, &ports, &operations);
-    assert!(seen.iter().all(|count| *count > 20), "{seen:?}");
+    let ports = [
+        port_with_headroom(10_000, 3),
+        port_with_headroom(10_000, 3),
+        port_with_headroom(20_000, 1),
+        port_with_headroom(0, 0),
+    ];
+    let outcome_counts = run_trace(150_000, &ports, &operations);
+    assert!(
+        outcome_counts.iter().all(|count| *count > 20),
+        "{outcome_counts:?}"
+    );
 }
 
 /// Four ports of 100 Gb/s with 1 us and 32 MiB. One group enters XOFF at 3 709 783 bytes, from (B - T_h -
 /// T_r) / 9.
 #[test]
-fn one_group_pauses_at_the_closed_form() {
-    let ports = [port(37_500, 3); 4];
-    let mut pair = Pair::new(32 << 20, &ports);
-    let closed_form = ((32 << 20) - 4 * 37_500 - 4 * RESERVE) / 9;
+fn one_group_enters_xoff_at_the_closed_form() {
+    let ports = [port_with_headroom(37_500, 3); 4];
+    let mut pair = ModelAndMmu::new(32 << 20, &ports);
+    let closed_form = ((32 << 20) - 4 * 37_500 - 4 * RESERVED_BYTES) / 9;
     assert_eq!(closed_form, 3_709_783);
-    while pair.seen[2] == 0 {
+    while pair.outcome_counts[2] == 0 {
         pair.arrive(0, 3, 1);
     }
-    assert_eq!(pair.model.used(0, 3), closed_form);
+    assert_eq!(pair.model.used_bytes(0, 3), closed_form);
     pair.compare();
 }
 
 /// A buffer smaller than headroom and reserve. The limit wraps around, so that no group enters XOFF.
 #[test]
-fn a_buffer_below_what_is_set_aside_never_pauses() {
-    let ports = [port(37_500, 3); 2];
-    let mut pair = Pair::new(80_000, &ports);
+fn a_buffer_below_headroom_and_reserve_never_pauses() {
+    let ports = [port_with_headroom(37_500, 3); 2];
+    let mut pair = ModelAndMmu::new(80_000, &ports);
     for _ in 0..10_000 {
         pair.arrive(0, 3, 1_048);
         pair.arrive(1, 3, 1_048);
     }
-    assert_eq!(pair.seen, [0; 4]);
+    assert_eq!(pair.outcome_counts, [0; 4]);
     pair.compare();
 }
 
 /// Releases of other groups resume no group, although they raise the limit.
 #[test]
-fn only_an_own_release_resumes() {
-    let ports = [port(20_000, 3); 2];
-    let mut pair = Pair::new(1 << 20, &ports);
+fn a_group_resumes_only_on_its_own_release() {
+    let ports = [port_with_headroom(20_000, 3); 2];
+    let mut pair = ModelAndMmu::new(1 << 20, &ports);
     for port in [0, 1] {
-        let before = pair.seen[2];
-        while pair.seen[2] == before {
+        let before = pair.outcome_counts[2];
+        while pair.outcome_counts[2] == before {
             pair.arrive(port, 3, 1_048);
         }
     }
@@ -316,8 +337,8 @@ fn only_an_own_release_resumes() {
         pair.depart(index);
     }
     let second = PgId::new(xoff_dataplane::PortId(1), 3);
-    assert!(pair.mmu.is_in_xoff(second) && pair.seen[3] == 1);
-    assert!(pair.model.used(1, 3) + RESUME_OFFSET < pair.model.threshold(1));
+    assert!(pair.mmu.is_in_xoff(second) && pair.outcome_counts[3] == 1);
+    assert!(pair.model.used_bytes(1, 3) + RESUME_OFFSET_BYTES < pair.model.pause_threshold(1));
     pair.depart(0);
     assert!(!pair.mmu.is_in_xoff(second));
 }

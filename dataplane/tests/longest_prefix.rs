@@ -11,10 +11,10 @@ use xoff_dataplane::route::{
 use xoff_dataplane::{InterfaceId, NextHopId};
 
 /// Random numbers from a seed: splitmix64.
-struct Draw(u64);
+struct SplitMix64(u64);
 
-impl Draw {
-    fn word(&mut self) -> u64 {
+impl SplitMix64 {
+    fn next_word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -22,94 +22,102 @@ impl Draw {
         mixed ^ mixed >> 31
     }
     fn below(&mut self, limit: usize) -> usize {
-        (self.word() % limit as u64) as usize
+        (self.next_word() % limit as u64) as usize
     }
-    fn address(&mut self) -> u128 {
-        u128::from(self.word()) << 64 | u128::from(self.word())
+    fn random_address(&mut self) -> u128 {
+        u128::from(self.next_word()) << 64 | u128::from(self.next_word())
     }
 }
 
 /// A prefix of either address family. Its address is in the highest bits, so that both families are handled
 /// alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Bits {
-    v4: bool,
+struct PrefixBits {
+    is_ipv4: bool,
     address: u128,
     len: u8,
 }
 
-impl Bits {
-    fn new(v4: bool, address: u128, len: u8) -> Bits {
-        let address = address & mask(len);
-        Bits { v4, address, len }
+impl PrefixBits {
+    fn new(is_ipv4: bool, address: u128, len: u8) -> PrefixBits {
+        let address = address & prefix_mask(len);
+        PrefixBits {
+            is_ipv4,
+            address,
+            len,
+        }
     }
-    fn width(v4: bool) -> u8 {
-        if v4 { 32 } else { 128 }
+    fn address_bits(is_ipv4: bool) -> u8 {
+        if is_ipv4 { 32 } else { 128 }
     }
-    fn net(self) -> IpNet {
-        IpNet::new_assert(ip(self.v4, self.address), self.len)
+    fn to_ip_net(self) -> IpNet {
+        IpNet::new_assert(ip_address(self.is_ipv4, self.address), self.len)
     }
-    /// The difference between neighbouring addresses.
-    fn step(self) -> u128 {
-        if self.v4 { 1 << 96 } else { 1 }
+    /// Returns the difference between neighbouring addresses.
+    fn address_step(self) -> u128 {
+        if self.is_ipv4 { 1 << 96 } else { 1 }
     }
-    /// The last address.
-    fn last(self) -> u128 {
-        self.address | !mask(self.len) & mask(Bits::width(self.v4))
+    /// Returns the last address.
+    fn last_address(self) -> u128 {
+        self.address | !prefix_mask(self.len) & prefix_mask(PrefixBits::address_bits(self.is_ipv4))
     }
 }
 
-fn mask(len: u8) -> u128 {
+fn prefix_mask(len: u8) -> u128 {
     u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0)
 }
 
-fn ip(v4: bool, address: u128) -> IpAddr {
-    if v4 {
+fn ip_address(is_ipv4: bool, address: u128) -> IpAddr {
+    if is_ipv4 {
         IpAddr::from(((address >> 96) as u32).to_be_bytes())
     } else {
         IpAddr::from(address.to_be_bytes())
     }
 }
 
-/// The reference: one map for each prefix length.
+/// A reference table with one map for each prefix length.
 #[derive(Default)]
-struct Naive {
+struct ReferenceTable {
     routes: BTreeMap<(bool, u8), BTreeMap<u128, RouteTarget>>,
 }
 
-impl Naive {
-    fn set(&mut self, prefix: Bits, target: RouteTarget) {
+impl ReferenceTable {
+    fn set(&mut self, prefix: PrefixBits, target: RouteTarget) {
         self.routes
-            .entry((prefix.v4, prefix.len))
+            .entry((prefix.is_ipv4, prefix.len))
             .or_default()
             .insert(prefix.address, target);
     }
-    fn remove(&mut self, prefix: Bits) {
-        if let Some(routes) = self.routes.get_mut(&(prefix.v4, prefix.len)) {
+    fn remove(&mut self, prefix: PrefixBits) {
+        if let Some(routes) = self.routes.get_mut(&(prefix.is_ipv4, prefix.len)) {
             routes.remove(&prefix.address);
         }
     }
-    fn lookup(&self, v4: bool, address: u128) -> Option<&RouteTarget> {
-        let of_family = self.routes.range((v4, 0)..=(v4, 128));
+    fn lookup(&self, is_ipv4: bool, address: u128) -> Option<&RouteTarget> {
+        let of_family = self.routes.range((is_ipv4, 0)..=(is_ipv4, 128));
         of_family
             .rev()
-            .find_map(|(&(_, len), routes)| routes.get(&(address & mask(len))))
+            .find_map(|(&(_, len), routes)| routes.get(&(address & prefix_mask(len))))
     }
-    fn depth(&self, v4: bool, address: u128) -> usize {
-        let of_family = self.routes.range((v4, 0)..=(v4, 128));
+    fn matching_prefixes(&self, is_ipv4: bool, address: u128) -> usize {
+        let of_family = self.routes.range((is_ipv4, 0)..=(is_ipv4, 128));
         of_family
-            .filter(|&(&(_, len), routes)| routes.contains_key(&(address & mask(len))))
+            .filter(|&(&(_, len), routes)| routes.contains_key(&(address & prefix_mask(len))))
             .count()
     }
     fn routes(&self) -> Vec<Route> {
-        let bits = |&(v4, len): &(bool, u8), address: u128| Bits { v4, address, len };
+        let bits = |&(is_ipv4, len): &(bool, u8), address: u128| PrefixBits {
+            is_ipv4,
+            address,
+            len,
+        };
         let routes = self
             .routes
             .iter()
             .flat_map(|(key, routes)| routes.iter().map(move |route| (key, route)));
         routes
             .map(|(key, (address, target))| Route {
-                prefix: bits(key, *address).net(),
+                prefix: bits(key, *address).to_ip_net(),
                 target: target.clone(),
                 tag: RouteTag::default(),
             })
@@ -117,8 +125,8 @@ impl Naive {
     }
 }
 
-/// True if the entry of `fib` matches `target`.
-fn agree(fib: &Fib, entry: Option<FibEntry>, target: Option<&RouteTarget>) -> bool {
+/// Returns true if the entry of `fib` matches `target`.
+fn entry_matches_target(fib: &Fib, entry: Option<FibEntry>, target: Option<&RouteTarget>) -> bool {
     match (entry, target) {
         (None, None) | (Some(FibEntry::Local), Some(RouteTarget::Local)) => true,
         (Some(FibEntry::Blackhole), Some(RouteTarget::Blackhole)) => true,
@@ -147,137 +155,152 @@ fn next_hop(number: usize) -> NextHop {
     }
 }
 
-fn target(draw: &mut Draw) -> RouteTarget {
-    match draw.below(10) {
+fn random_target(random: &mut SplitMix64) -> RouteTarget {
+    match random.below(10) {
         0 => RouteTarget::Local,
         1 => RouteTarget::Blackhole,
-        2 => RouteTarget::Connected(InterfaceId(draw.below(300) as u16)),
+        2 => RouteTarget::Connected(InterfaceId(random.below(300) as u16)),
         3..=6 => RouteTarget::Via(vec![RoutePath {
-            next_hop: next_hop(draw.below(40)),
+            next_hop: next_hop(random.below(40)),
             weight: 1,
         }]),
         _ => {
-            let first = draw.below(40);
+            let first = random.below(40);
             let path = |n| RoutePath {
                 next_hop: next_hop((first + n) % 40),
                 weight: 1,
             };
-            RouteTarget::Via((0..2 + draw.below(3)).map(path).collect())
+            RouteTarget::Via((0..2 + random.below(3)).map(path).collect())
         }
     }
 }
 
-/// A changing table, its reference, and all prefixes that were ever in it.
-struct World {
-    draw: Draw,
+/// A changing table, its reference, and all prefixes that it ever contained.
+struct ChangingTable {
+    random: SplitMix64,
     rib: Rib,
     fib: Fib,
-    naive: Naive,
-    ever: Vec<Bits>,
-    present: BTreeSet<Bits>,
+    reference: ReferenceTable,
+    past_prefixes: Vec<PrefixBits>,
+    present: BTreeSet<PrefixBits>,
     lookups: u32,
 }
 
-impl World {
-    fn new(seed: u64) -> World {
-        World {
-            draw: Draw(seed),
+impl ChangingTable {
+    fn new(seed: u64) -> ChangingTable {
+        ChangingTable {
+            random: SplitMix64(seed),
             rib: Rib::new(),
             fib: Fib::default(),
-            naive: Naive::default(),
-            ever: Vec::new(),
+            reference: ReferenceTable::default(),
+            past_prefixes: Vec::new(),
             present: BTreeSet::new(),
             lookups: 0,
         }
     }
 
-    /// A random prefix: anywhere, inside an earlier prefix, or next to one.
-    fn prefix(&mut self) -> Bits {
-        let draw = &mut self.draw;
-        let kind = if self.ever.is_empty() { 9 } else { draw.below(10) };
+    /// Returns a random prefix: anywhere, inside an earlier prefix, or next to one.
+    fn random_prefix(&mut self) -> PrefixBits {
+        let random = &mut self.random;
+        let kind = if self.past_prefixes.is_empty() {
+            9
+        } else {
+            random.below(10)
+        };
         if kind == 9 {
-            let v4 = draw.below(2) == 0;
-            let len = draw.below(usize::from(Bits::width(v4)) + 1) as u8;
-            return Bits::new(v4, draw.address(), len);
+            let is_ipv4 = random.below(2) == 0;
+            let len = random.below(usize::from(PrefixBits::address_bits(is_ipv4)) + 1) as u8;
+            return PrefixBits::new(is_ipv4, random.random_address(), len);
         }
-        let near = self.ever[draw.below(self.ever.len())];
-        let width = Bits::width(near.v4);
+        let near = self.past_prefixes[random.below(self.past_prefixes.len())];
+        let width = PrefixBits::address_bits(near.is_ipv4);
         match kind {
             0..=4 => {
-                let longer = near.len + draw.below(usize::from(width - near.len).min(12) + 1) as u8;
-                Bits::new(near.v4, near.address | draw.address() & !mask(near.len), longer)
+                let longer = near.len + random.below(usize::from(width - near.len).min(12) + 1) as u8;
+                PrefixBits::new(
+                    near.is_ipv4,
+                    near.address | random.random_address() & !prefix_mask(near.len),
+                    longer,
+                )
             }
-            5 | 6 if near.len > 0 => Bits::new(near.v4, near.address ^ 1 << (128 - near.len), near.len),
-            7 => Bits::new(
-                near.v4,
+            5 | 6 if near.len > 0 => {
+                PrefixBits::new(near.is_ipv4, near.address ^ 1 << (128 - near.len), near.len)
+            }
+            7 => PrefixBits::new(
+                near.is_ipv4,
                 near.address,
-                near.len.saturating_sub(draw.below(4) as u8),
+                near.len.saturating_sub(random.below(4) as u8),
             ),
-            _ => Bits::new(near.v4, near.address | draw.address() & !mask(near.len), width),
+            _ => PrefixBits::new(
+                near.is_ipv4,
+                near.address | random.random_address() & !prefix_mask(near.len),
+                width,
+            ),
         }
     }
 
-    fn set(&mut self, prefix: Bits, target: RouteTarget) {
+    fn set(&mut self, prefix: PrefixBits, target: RouteTarget) {
         let route = Route {
-            prefix: prefix.net(),
+            prefix: prefix.to_ip_net(),
             target: target.clone(),
             tag: RouteTag::default(),
         };
         self.rib.set_route(RouteSource::Static, 1, route);
-        self.naive.set(prefix, target);
-        self.ever.push(prefix);
+        self.reference.set(prefix, target);
+        self.past_prefixes.push(prefix);
         self.present.insert(prefix);
     }
 
-    fn remove(&mut self, prefix: Bits) {
-        assert!(self.rib.remove_route(RouteSource::Static, 1, prefix.net()));
-        self.naive.remove(prefix);
+    fn remove(&mut self, prefix: PrefixBits) {
+        assert!(self.rib.remove_route(RouteSource::Static, 1, prefix.to_ip_net()));
+        self.reference.remove(prefix);
         self.present.remove(&prefix);
     }
 
-    fn some_present(&mut self) -> Option<Bits> {
-        let from = self.ever[self.draw.below(self.ever.len())];
+    fn random_present_prefix(&mut self) -> Option<PrefixBits> {
+        let from = self.past_prefixes[self.random.below(self.past_prefixes.len())];
         self.present.range(from..).next().copied()
     }
 
-    fn change(&mut self, grow: bool) {
-        let target = target(&mut self.draw);
-        match (self.draw.below(10), self.some_present()) {
+    fn apply_random_change(&mut self, grow: bool) {
+        let target = random_target(&mut self.random);
+        match (self.random.below(10), self.random_present_prefix()) {
             (0..=1, Some(prefix)) => self.set(prefix, target),
             (2..=4, Some(prefix)) => self.remove(prefix),
             (5..=7, Some(prefix)) if !grow => self.remove(prefix),
             _ => {
-                let prefix = self.prefix();
+                let prefix = self.random_prefix();
                 self.set(prefix, target);
             }
         }
     }
 
-    fn publish(&mut self) {
+    fn publish_generation(&mut self) {
         self.fib = self.rib.next_generation(&self.fib).unwrap();
         assert_eq!(self.fib.routes().len(), self.present.len());
     }
 
-    /// A random address: first or last of a prefix, inside, just outside, or anywhere.
-    fn look_up(&mut self, times: u32) {
+    /// Compares `times` lookups of random addresses: the first or last of a prefix, inside, just outside, or
+    /// anywhere.
+    fn compare_lookups(&mut self, times: u32) {
         for time in 0..times {
-            let near = self.ever[self.draw.below(self.ever.len())];
-            let inside = near.address | self.draw.address() & !mask(near.len);
+            let near = self.past_prefixes[self.random.below(self.past_prefixes.len())];
+            let inside = near.address | self.random.random_address() & !prefix_mask(near.len);
             let address = match time % 6 {
                 0 => near.address,
-                1 => near.last(),
-                2 => near.address.wrapping_sub(near.step()),
-                3 => near.last().wrapping_add(near.step()),
+                1 => near.last_address(),
+                2 => near.address.wrapping_sub(near.address_step()),
+                3 => near.last_address().wrapping_add(near.address_step()),
                 4 => inside,
-                _ => self.draw.address(),
+                _ => self.random.random_address(),
             };
-            let address = address & mask(Bits::width(near.v4));
-            let found = self.fib.lookup(ip(near.v4, address));
-            let expected = self.naive.lookup(near.v4, address);
+            let address = address & prefix_mask(PrefixBits::address_bits(near.is_ipv4));
+            let found = self.fib.lookup(ip_address(near.is_ipv4, address));
+            let expected = self.reference.lookup(near.is_ipv4, address);
             assert!(
-                agree(&self.fib, found, expected),
+                entry_matches_target(&self.fib, found, expected),
                 "{}: {found:?}, not {expected:?}",
-                ip(near.v4, address)
+                ip_address(near.is_ipv4, address)
             );
         }
         self.lookups += times;
@@ -285,21 +308,21 @@ impl World {
 }
 
 #[test]
-fn a_million_look_ups_agree_with_the_reference_while_ten_thousand_changes_happen() {
-    let mut world = World::new(4);
-    for v4 in [true, false] {
-        world.set(Bits::new(v4, 0, 0), RouteTarget::Blackhole);
+fn a_million_lookups_match_the_reference_during_ten_thousand_route_changes() {
+    let mut table = ChangingTable::new(4);
+    for is_ipv4 in [true, false] {
+        table.set(PrefixBits::new(is_ipv4, 0, 0), RouteTarget::Blackhole);
     }
     for _ in 0..3_000 {
-        let (prefix, target) = (world.prefix(), target(&mut world.draw));
-        world.set(prefix, target);
+        let (prefix, target) = (table.random_prefix(), random_target(&mut table.random));
+        table.set(prefix, target);
     }
-    world.publish();
-    world.look_up(100_000);
-    let deepest = |v4| {
-        let inside = world.present.iter().filter(|prefix| prefix.v4 == v4);
+    table.publish_generation();
+    table.compare_lookups(100_000);
+    let deepest = |is_ipv4| {
+        let inside = table.present.iter().filter(|prefix| prefix.is_ipv4 == is_ipv4);
         inside
-            .map(|prefix| world.naive.depth(v4, prefix.last()))
+            .map(|prefix| table.reference.matching_prefixes(is_ipv4, prefix.last_address()))
             .max()
             .unwrap()
     };
@@ -313,96 +336,100 @@ fn a_million_look_ups_agree_with_the_reference_while_ten_thousand_changes_happen
     for generation in 0..125 {
         // Grows to about 5 000 routes, shrinks, and grows again.
         let grow = generation % 50 < 30;
-        (0..80).for_each(|_| world.change(grow));
-        world.publish();
-        world.look_up(6_400);
+        (0..80).for_each(|_| table.apply_random_change(grow));
+        table.publish_generation();
+        table.compare_lookups(6_400);
     }
-    world.look_up(100_000);
-    assert_eq!(world.lookups, 1_000_000);
+    table.compare_lookups(100_000);
+    assert_eq!(table.lookups, 1_000_000);
 }
 
 #[test]
-fn a_hundred_thousand_prefixes_agree_with_the_reference() {
-    let mut world = World::new(5);
-    while world.present.len() < 100_000 {
-        // Like the table of a provider: mostly /24 and /48 in blocks, plus the prefixes of [`World`].
-        let (v4, block) = (world.draw.below(2) == 0, world.draw.below(2_000) as u128);
-        let address = (if v4 { 0x0a00 + block } else { 0x2000 + block }) << 112 | world.draw.address() >> 16;
-        let prefix = match world.draw.below(10) {
-            0 => world.prefix(),
-            1 => Bits::new(v4, address, 16 + world.draw.below(17) as u8),
-            _ => Bits::new(v4, address, if v4 { 24 } else { 48 }),
+fn lookups_in_a_hundred_thousand_prefixes_match_the_reference() {
+    let mut table = ChangingTable::new(5);
+    while table.present.len() < 100_000 {
+        // Like the table of a provider: mostly /24 and /48 in blocks, plus the prefixes of [`ChangingTable`].
+        let (is_ipv4, block) = (table.random.below(2) == 0, table.random.below(2_000) as u128);
+        let address = (if is_ipv4 { 0x0a00 + block } else { 0x2000 + block }) << 112
+            | table.random.random_address() >> 16;
+        let prefix = match table.random.below(10) {
+            0 => table.random_prefix(),
+            1 => PrefixBits::new(is_ipv4, address, 16 + table.random.below(17) as u8),
+            _ => PrefixBits::new(is_ipv4, address, if is_ipv4 { 24 } else { 48 }),
         };
-        let target = target(&mut world.draw);
-        world.set(prefix, target);
+        let target = random_target(&mut table.random);
+        table.set(prefix, target);
     }
-    world.publish();
-    world.look_up(200_000);
-    println!("{} octets for look-ups", world.fib.lookup_memory_bytes());
+    table.publish_generation();
+    table.compare_lookups(200_000);
+    println!("{} bytes for lookups", table.fib.lookup_memory_bytes());
     assert!(
-        world.fib.lookup_memory_bytes() < 12_000_000,
+        table.fib.lookup_memory_bytes() < 12_000_000,
         "{} octets",
-        world.fib.lookup_memory_bytes()
+        table.fib.lookup_memory_bytes()
     );
 }
 
 #[test]
-fn a_thousand_routes_of_a_fabric_fit_into_a_second_level_cache() {
-    let mut draw = Draw(6);
-    for v4 in [true, false] {
-        let mut world = World::new(6);
-        world.set(Bits::new(v4, 0, 0), RouteTarget::Blackhole);
+fn a_table_of_a_thousand_fabric_routes_fits_into_the_level_2_cache() {
+    let mut random = SplitMix64(6);
+    for is_ipv4 in [true, false] {
+        let mut table = ChangingTable::new(6);
+        table.set(PrefixBits::new(is_ipv4, 0, 0), RouteTarget::Blackhole);
         for _ in 0..1_000 {
-            let block = if v4 {
+            let block = if is_ipv4 {
                 0x0a << 120
             } else {
                 0xfd00_0001_0002_u128 << 80
             };
-            let (share, len) = if v4 { (8, 24) } else { (48, 64) };
-            world.set(
-                Bits::new(v4, block | draw.address() >> share, len),
+            let (share, len) = if is_ipv4 { (8, 24) } else { (48, 64) };
+            table.set(
+                PrefixBits::new(is_ipv4, block | random.random_address() >> share, len),
                 RouteTarget::Local,
             );
         }
-        world.publish();
-        let bytes = world.fib.lookup_memory_bytes();
+        table.publish_generation();
+        let bytes = table.fib.lookup_memory_bytes();
         println!("{bytes} octets");
         assert!(bytes <= 300_000, "{bytes} octets");
     }
 }
 
-/// Addresses with few distinct bits, so that prefixes overlap.
-fn prefixes() -> impl Strategy<Value = Vec<(Bits, u8)>> {
+/// Generates prefixes whose addresses have few distinct bits, so that the prefixes overlap.
+fn overlapping_prefixes() -> impl Strategy<Value = Vec<(PrefixBits, u8)>> {
     let address = prop::collection::vec(prop::sample::select(vec![0_u8, 1, 2, 0x80, 0xff]), 16)
         .prop_map(|octets| u128::from_be_bytes(octets.try_into().unwrap()));
     let prefix =
-        (any::<bool>(), address, any::<u8>(), any::<u8>()).prop_map(|(v4, address, len, interface)| {
-            (Bits::new(v4, address, len % (Bits::width(v4) + 1)), interface)
+        (any::<bool>(), address, any::<u8>(), any::<u8>()).prop_map(|(is_ipv4, address, len, interface)| {
+            (
+                PrefixBits::new(is_ipv4, address, len % (PrefixBits::address_bits(is_ipv4) + 1)),
+                interface,
+            )
         });
     prop::collection::vec(prefix, 0..40)
 }
 
 proptest! {
     #[test]
-    fn small_tables_of_any_shape_agree_with_the_reference(routes in prefixes(), seed in any::<u64>()) {
-        let mut naive = Naive::default();
+    fn lookups_in_small_random_tables_match_the_reference(routes in overlapping_prefixes(), seed in any::<u64>()) {
+        let mut reference = ReferenceTable::default();
         for &(prefix, interface) in &routes {
-            naive.set(prefix, RouteTarget::Connected(InterfaceId(u16::from(interface))));
+            reference.set(prefix, RouteTarget::Connected(InterfaceId(u16::from(interface))));
         }
-        let fib = Fib::build(naive.routes()).unwrap();
-        let mut draw = Draw(seed);
+        let fib = Fib::build(reference.routes()).unwrap();
+        let mut random = SplitMix64(seed);
         for &(prefix, _) in &routes {
-            let inside = prefix.address | draw.address() & !mask(prefix.len);
+            let inside = prefix.address | random.random_address() & !prefix_mask(prefix.len);
             let edges = [
                 prefix.address,
-                prefix.last(),
-                prefix.address.wrapping_sub(prefix.step()),
-                prefix.last().wrapping_add(prefix.step()),
+                prefix.last_address(),
+                prefix.address.wrapping_sub(prefix.address_step()),
+                prefix.last_address().wrapping_add(prefix.address_step()),
                 inside,
             ];
-            for address in edges.map(|address| address & mask(Bits::width(prefix.v4))) {
-                let found = fib.lookup(ip(prefix.v4, address));
-                prop_assert!(agree(&fib, found, naive.lookup(prefix.v4, address)));
+            for address in edges.map(|address| address & prefix_mask(PrefixBits::address_bits(prefix.is_ipv4))) {
+                let found = fib.lookup(ip_address(prefix.is_ipv4, address));
+                prop_assert!(entry_matches_target(&fib, found, reference.lookup(prefix.is_ipv4, address)));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Conservation of cells over random traces: charged cells are released once, and all sums agree.
 
-use mmu_support::{config, lossless};
+use mmu_support::{lossless_profile, two_port_config};
 use proptest::prelude::*;
 use xoff_dataplane::config::{BufferProfile, BufferThreshold};
 use xoff_dataplane::mmu::Mmu;
@@ -26,7 +26,7 @@ enum Operation {
     },
 }
 
-fn operations() -> impl Strategy<Value = Vec<Operation>> {
+fn operation_sequences() -> impl Strategy<Value = Vec<Operation>> {
     let arrive = (0_u16..16, 0_u16..16, 1_u32..45).prop_map(|(group, queue, cells)| Operation::Arrive {
         group,
         queue,
@@ -45,8 +45,8 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 }
 
 /// Runs a trace, drains it, and checks all counts after each operation.
-fn conserve(operations: Vec<Operation>) -> Result<(), TestCaseError> {
-    let mut mmu = Mmu::new(&config(15, lossless()));
+fn check_conservation(operations: Vec<Operation>) -> Result<(), TestCaseError> {
+    let mut mmu = Mmu::new(&two_port_config(15, lossless_profile()));
     let mut held: Vec<(PgId, QueueId, u32)> = Vec::new();
     let mut paused = [false; 16];
     let mut resumed = Vec::new();
@@ -82,12 +82,12 @@ fn conserve(operations: Vec<Operation>) -> Result<(), TestCaseError> {
                 xoff_bytes,
             } => {
                 let threshold = BufferThreshold::Dynamic(dynamic_th);
-                let mut config = config(
+                let mut config = two_port_config(
                     headroom_pool,
                     BufferProfile {
                         xoff_bytes,
                         threshold,
-                        ..lossless()
+                        ..lossless_profile()
                     },
                 );
                 config.pools[0].size_bytes = size_bytes;
@@ -133,7 +133,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_charged_is_released_once(operations in operations()) {
-        conserve(operations)?;
+    fn charged_cells_are_released_exactly_once(operations in operation_sequences()) {
+        check_conservation(operations)?;
     }
 }

@@ -1,7 +1,7 @@
 //! Compares the MMU with a simple model after each of a million random operations.
 
-use mmu_support::reference::Reference;
-use mmu_support::{pool, profile, switch};
+use mmu_support::reference::ReferenceMmu;
+use mmu_support::{pool_config, pool_profile, switch_config};
 use xoff_dataplane::config::{BufferProfile, BufferThreshold, PoolSide, PortProfile, SwitchConfig};
 use xoff_dataplane::mmu::{BufferLimit, Mmu};
 use xoff_dataplane::{PgId, QueueId};
@@ -9,13 +9,13 @@ use xoff_dataplane::{PgId, QueueId};
 mod mmu_support;
 
 const OPERATIONS: usize = 1_000_000;
-/// Number of walks. Each walk has its own seed and configurations.
+/// Number of random walks. Each walk has its own seed and configurations.
 const WALKS: usize = 10;
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
-struct Random(u64);
+struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,16 +23,16 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A random number below `bound`.
+    /// Returns a random number below `bound`.
     fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    fn one_in(&mut self, n: u64) -> bool {
+    fn happens_once_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    fn of<T: Copy>(&mut self, choice: &[T]) -> T {
+    fn choose<T: Copy>(&mut self, choice: &[T]) -> T {
         choice[self.below(choice.len() as u64) as usize]
     }
 }
@@ -41,12 +41,13 @@ const INGRESS_POOLS: u64 = 2;
 const EGRESS_POOLS: u64 = 2;
 const PROFILES_PER_SIDE: u64 = 6;
 
-/// Small pools that reach every limit, sizes that are not multiples of the cell, and profiles of all kinds.
-fn random_config(random: &mut Random) -> SwitchConfig {
-    let mut config = switch(2 + random.below(2) as usize);
-    config.cell_bytes = random.of(&[1, 7, 64, 208, 256]);
+/// Creates small pools that reach every limit, sizes that are not multiples of the cell, and profiles of all
+/// kinds.
+fn random_config(random: &mut SplitMix64) -> SwitchConfig {
+    let mut config = switch_config(2 + random.below(2) as usize);
+    config.cell_bytes = random.choose(&[1, 7, 64, 208, 256]);
     let cell = u64::from(config.cell_bytes);
-    let bytes = |random: &mut Random, cells: u64| random.below(cells * cell + 1);
+    let bytes = |random: &mut SplitMix64, cells: u64| random.below(cells * cell + 1);
     for index in 0..INGRESS_POOLS + EGRESS_POOLS {
         let side = if index < INGRESS_POOLS {
             PoolSide::Ingress
@@ -54,10 +55,14 @@ fn random_config(random: &mut Random) -> SwitchConfig {
             PoolSide::Egress
         };
         let size = 40 * cell + bytes(random, 260);
-        let xoff = if random.one_in(2) { bytes(random, 60) } else { 0 };
+        let xoff = if random.happens_once_in(2) {
+            bytes(random, 60)
+        } else {
+            0
+        };
         config
             .pools
-            .push(pool(&format!("pool{}", random.below(6)), side, size, xoff));
+            .push(pool_config(&format!("pool{}", random.below(6)), side, size, xoff));
     }
     for index in 0..2 * PROFILES_PER_SIDE {
         let pool = if index < PROFILES_PER_SIDE {
@@ -68,17 +73,25 @@ fn random_config(random: &mut Random) -> SwitchConfig {
         let threshold = match random.below(8) {
             0 => BufferThreshold::Static(0),
             1 | 2 => BufferThreshold::Static(1 + bytes(random, 60)),
-            _ => BufferThreshold::Dynamic(random.of(&[-8, -4, -3, -2, -1, -1, 0, 0, 0, 1, 1, 2, 3, 7])),
+            _ => BufferThreshold::Dynamic(random.choose(&[-8, -4, -3, -2, -1, -1, 0, 0, 0, 1, 1, 2, 3, 7])),
         };
         let ingress = index < PROFILES_PER_SIDE;
-        let lossless = ingress && !random.one_in(3);
+        let lossless = ingress && !random.happens_once_in(3);
         config.profiles.push(BufferProfile {
             size_bytes: bytes(random, 30),
             xoff_bytes: if lossless { 1 + bytes(random, 30) } else { 0 },
-            xon_bytes: if random.one_in(2) { bytes(random, 20) } else { 0 },
-            xon_offset_bytes: if random.one_in(3) { 0 } else { bytes(random, 16) },
+            xon_bytes: if random.happens_once_in(2) {
+                bytes(random, 20)
+            } else {
+                0
+            },
+            xon_offset_bytes: if random.happens_once_in(3) {
+                0
+            } else {
+                bytes(random, 16)
+            },
             trim: false,
-            ..profile(pool as u16, threshold)
+            ..pool_profile(pool as u16, threshold)
         });
     }
     // Half of the ports and pools have a port limit with a random profile of the pool.
@@ -88,7 +101,7 @@ fn random_config(random: &mut Random) -> SwitchConfig {
             let turn = |n: u16| (first + n) % (2 * PROFILES_PER_SIDE) as u16;
             let mut profiles = (0..2 * PROFILES_PER_SIDE as u16).map(turn);
             let profile = profiles.find(|profile| config.profiles[usize::from(*profile)].pool == pool);
-            if let Some(profile) = profile.filter(|_| random.one_in(2)) {
+            if let Some(profile) = profile.filter(|_| random.happens_once_in(2)) {
                 config.port_profiles.push(PortProfile { port, profile });
             }
         }
@@ -99,7 +112,7 @@ fn random_config(random: &mut Random) -> SwitchConfig {
             port.pgs[index] = random.below(PROFILES_PER_SIDE) as u16;
             port.queues[index].profile = (PROFILES_PER_SIDE + random.below(PROFILES_PER_SIDE)) as u16;
         }
-        if random.one_in(4) {
+        if random.happens_once_in(4) {
             port.pgs[7] = u16::MAX;
             port.queues[7].profile = u16::MAX;
         }
@@ -109,7 +122,7 @@ fn random_config(random: &mut Random) -> SwitchConfig {
 
 /// Counts of what occurred in a walk, to make sure that each rule was tested.
 #[derive(Debug, Default)]
-struct Events {
+struct EventCounts {
     accepted: usize,
     admitted_at_once: usize,
     refused_at_ingress: usize,
@@ -122,42 +135,42 @@ struct Events {
     refused_by_port: usize,
 }
 
-struct Walk {
-    random: Random,
+struct RandomWalk {
+    random: SplitMix64,
     mmu: Mmu,
-    reference: Reference,
+    reference: ReferenceMmu,
     /// Frames in the switch: group, queue, cells.
     held: Vec<(u16, u16, u32)>,
     ports: usize,
     pools: usize,
     /// Arrivals in 100 operations.
     arrivals: u64,
-    events: Events,
+    events: EventCounts,
 }
 
-impl Walk {
-    fn new(seed: u64) -> Walk {
-        let mut random = Random(seed);
+impl RandomWalk {
+    fn new(seed: u64) -> RandomWalk {
+        let mut random = SplitMix64(seed);
         let config = random_config(&mut random);
-        Walk {
+        RandomWalk {
             mmu: Mmu::new(&config),
-            reference: Reference::new(&config),
+            reference: ReferenceMmu::new(&config),
             held: Vec::new(),
             ports: config.ports.len(),
             pools: config.pools.len(),
             arrivals: 60,
-            events: Events::default(),
+            events: EventCounts::default(),
             random,
         }
     }
 
-    fn step(&mut self) {
-        if self.random.one_in(1_000) {
-            self.arrivals = self.random.of(&[10, 45, 50, 55, 60, 90]);
+    fn apply_random_operation(&mut self) {
+        if self.random.happens_once_in(1_000) {
+            self.arrivals = self.random.choose(&[10, 45, 50, 55, 60, 90]);
         }
-        if self.random.one_in(1_500) {
+        if self.random.happens_once_in(1_500) {
             self.reconfigure();
-        } else if self.random.one_in(500) {
+        } else if self.random.happens_once_in(500) {
             self.mmu.clear_watermarks();
             self.reference.clear_watermarks();
         } else if self.held.is_empty() || self.random.below(100) < self.arrivals {
@@ -172,7 +185,7 @@ impl Walk {
         let mut resumed = Vec::new();
         self.mmu.reconfigure(&config, &mut resumed);
         let expected = self.reference.reconfigure(&config);
-        assert_eq!(resumed, pgs(&expected), "resumed by reconfiguration");
+        assert_eq!(resumed, pg_ids(&expected), "resumed by reconfiguration");
         self.events.resumed_by_reconfiguration += resumed.len();
         (self.ports, self.pools) = (config.ports.len(), config.pools.len());
     }
@@ -187,18 +200,18 @@ impl Walk {
             _ => 1 + self.random.below(40) as u32,
         };
         let lossless = self.mmu.is_lossless(PgId(group));
-        assert_eq!(lossless, self.reference.lossless(usize::from(group)));
-        if self.random.one_in(2) && self.mmu.try_admit(PgId(group), QueueId(queue), cells) {
-            let expected = self.reference.arrive(usize::from(group), cells);
+        assert_eq!(lossless, self.reference.is_lossless(usize::from(group)));
+        if self.random.happens_once_in(2) && self.mmu.try_admit(PgId(group), QueueId(queue), cells) {
+            let expected = self.reference.charge_ingress(usize::from(group), cells);
             assert_eq!(expected, Some(false), "XOFF of {group}, admitted in one go");
-            assert!(self.reference.enqueue(usize::from(queue), cells, lossless));
+            assert!(self.reference.charge_egress(usize::from(queue), cells, lossless));
             self.held.push((group, queue, cells));
             self.events.admitted_at_once += 1;
             return;
         }
         let before = self.reference.groups[usize::from(group)];
         let peaks = self.reference.pool_peaks();
-        let expected = self.reference.arrive(usize::from(group), cells);
+        let expected = self.reference.charge_ingress(usize::from(group), cells);
         let plan = self.mmu.plan_ingress(PgId(group), cells);
         let (Some(expected_xoff), Ok(plan)) = (expected, plan) else {
             let refusal = plan.expect_err("the reference refuses");
@@ -217,7 +230,7 @@ impl Walk {
         assert_eq!(i64::from(plan.headroom), after.headroom - before.headroom);
 
         let egress_plan = self.mmu.plan_egress(QueueId(queue), cells, lossless);
-        let accepted = self.reference.enqueue(usize::from(queue), cells, lossless);
+        let accepted = self.reference.charge_egress(usize::from(queue), cells, lossless);
         assert_eq!(egress_plan.is_ok(), accepted, "queue {queue}: {egress_plan:?}");
         match egress_plan {
             Ok(egress_plan) => {
@@ -237,7 +250,7 @@ impl Walk {
                     refusal.used_cells + refusal.wanted_cells > refusal.limit_cells,
                     "{refusal}"
                 );
-                self.reference.undo(usize::from(group), before, &peaks);
+                self.reference.undo_ingress(usize::from(group), before, &peaks);
                 self.events.refused_at_egress += 1;
             }
         }
@@ -247,17 +260,21 @@ impl Walk {
         let index = self.random.below(self.held.len() as u64) as usize;
         let (group, queue, cells) = self.held.swap_remove(index);
         self.mmu.release_egress(QueueId(queue), cells);
-        self.reference.dequeue(usize::from(queue), cells);
+        self.reference.release_egress(usize::from(queue), cells);
         let mut resumed = Vec::new();
         self.mmu.release_ingress(PgId(group), cells, &mut resumed);
-        let expected = self.reference.release(usize::from(group), cells);
-        assert_eq!(resumed, pgs(&expected), "resumed by a release of group {group}");
+        let expected = self.reference.release_ingress(usize::from(group), cells);
+        assert_eq!(
+            resumed,
+            pg_ids(&expected),
+            "resumed by a release of group {group}"
+        );
         let own = resumed.iter().filter(|pg| pg.0 == group).count();
         self.events.resumed_by_own_release += own;
         self.events.resumed_by_others += resumed.len() - own;
     }
 
-    fn compare(&self) {
+    fn compare_buffers(&self) {
         for group in 0..self.reference.groups.len() {
             let pg = PgId(group as u16);
             assert_eq!(
@@ -290,21 +307,21 @@ impl Walk {
     }
 }
 
-fn pgs(groups: &[usize]) -> Vec<PgId> {
+fn pg_ids(groups: &[usize]) -> Vec<PgId> {
     groups.iter().map(|&group| PgId(group as u16)).collect()
 }
 
-fn walk(seed: u64) {
-    let mut walk = Walk::new(seed);
+fn run_walk(seed: u64) {
+    let mut walk = RandomWalk::new(seed);
     for _ in 0..OPERATIONS / WALKS {
-        walk.step();
-        walk.compare();
+        walk.apply_random_operation();
+        walk.compare_buffers();
     }
     while !walk.held.is_empty() {
         walk.depart();
-        walk.compare();
+        walk.compare_buffers();
     }
-    let Events {
+    let EventCounts {
         accepted,
         admitted_at_once,
         refused_at_ingress,
@@ -333,13 +350,13 @@ fn walk(seed: u64) {
     }
 }
 
-macro_rules! walks {
+macro_rules! walk_tests {
     ($($name:ident = $seed:literal),*) => {
         const _: () = assert!([$($seed),*].len() == WALKS);
-        $(#[test] fn $name() { walk($seed); })*
+        $(#[test] fn $name() { run_walk($seed); })*
     };
 }
-walks!(
+walk_tests!(
     walk_1 = 1,
     walk_2 = 2,
     walk_3 = 3,

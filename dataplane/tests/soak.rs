@@ -10,17 +10,20 @@
 mod support;
 
 use support::Harness;
-use support::random::{Dice, PORTS, disturb, frame, let_drain, tight, wild_run};
+use support::random::{
+    PORTS, RandomSource, apply_random_disturbance, drain_switch, random_frame, run_with_disturbances,
+    small_buffer_config,
+};
 use xoff_dataplane::counters::PortCounters;
 use xoff_dataplane::{ForwardingResult, Picos};
 
 /// Frames for each switch before it is replaced.
-const FRAMES_OF_A_RUN: u64 = 250_000;
+const FRAMES_PER_RUN: u64 = 250_000;
 /// Number of frames without arguments.
-const FRAMES: u64 = 100_000;
+const DEFAULT_FRAMES: u64 = 100_000;
 
 fn main() {
-    let Some(frames) = frames() else {
+    let Some(frames) = parse_frame_count() else {
         eprintln!("usage: soak [--frames N]");
         std::process::exit(2);
     };
@@ -28,10 +31,10 @@ fn main() {
     let (mut done, mut seed) = (0, 0);
     let mut dropped = 0;
     while done < frames {
-        let run = FRAMES_OF_A_RUN.min(frames - done);
+        let run = FRAMES_PER_RUN.min(frames - done);
         dropped += match seed % 2 {
-            0 => accounted(seed, run),
-            _ => wild(seed, run),
+            0 => run_unicast(seed, run),
+            _ => run_all_traffic(seed, run),
         };
         (done, seed) = (done + run, seed + 1);
     }
@@ -42,42 +45,42 @@ fn main() {
 }
 
 /// Parses the arguments. `None` for invalid arguments.
-fn frames() -> Option<u64> {
+fn parse_frame_count() -> Option<u64> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().position(|argument| argument == "--frames") {
         Some(at) => arguments.get(at + 1)?.parse().ok(),
-        None => Some(FRAMES),
+        None => Some(DEFAULT_FRAMES),
     }
 }
 
 /// Runs unicast frames and checks that each frame was sent, was dropped, or waits. Returns the drops.
-fn accounted(seed: u64, frames: u64) -> u64 {
-    let mut dice = Dice::new(seed);
-    let mut harness = Harness::learnt(&tight());
-    harness.record = false;
-    let before = [sent(&harness), dropped(&harness)];
+fn run_unicast(seed: u64, frames: u64) -> u64 {
+    let mut random = RandomSource::new(seed);
+    let mut harness = Harness::with_learnt_addresses(&small_buffer_config());
+    harness.records_frames = false;
+    let before = [sent_frame_count(&harness), dropped_frame_count(&harness)];
     let (mut forwarded, mut refused) = (0, 0);
     // The load varies: in some runs every limit is reached, in others the queues are empty at times.
     let gap_ns = 12_000 << (seed / 2 % 6);
     for step in 0..frames {
-        if dice.one_in(50) {
-            disturb(&mut dice, &mut harness, false);
+        if random.happens_once_in(50) {
+            apply_random_disturbance(&mut random, &mut harness, false);
         }
-        let port = dice.port();
-        let frame = frame(&mut dice, port, true);
+        let port = random.random_port();
+        let frame = random_frame(&mut random, port, true);
         match harness.receive(port, &frame) {
             ForwardingResult::Forwarded { copies } => forwarded += copies as u64,
             ForwardingResult::Dropped(_) => refused += 1,
             ForwardingResult::Control => {}
             other => panic!("seed {seed}, frame {step}: {other:?}"),
         }
-        harness.run_for(Picos::from_nanos(dice.below(gap_ns)));
+        harness.run_for(Picos::from_nanos(random.below(gap_ns)));
         if step % 64 == 0 {
             harness.switch().assert_consistent();
         }
     }
     let conserved = |harness: &Harness| {
-        let gone = sent(harness) - before[0] + dropped(harness) - before[1];
+        let gone = sent_frame_count(harness) - before[0] + dropped_frame_count(harness) - before[1];
         assert_eq!(
             forwarded + refused,
             gone + harness.switch().queued_frames() as u64,
@@ -85,15 +88,15 @@ fn accounted(seed: u64, frames: u64) -> u64 {
         );
     };
     conserved(&harness);
-    let_drain(&mut harness);
+    drain_switch(&mut harness);
     conserved(&harness);
     harness.assert_empty();
-    dropped(&harness)
+    dropped_frame_count(&harness)
 }
 
 /// Runs floods, flaps and new configurations, and checks that nothing is left and that the counters agree.
-fn wild(seed: u64, frames: u64) -> u64 {
-    let harness = wild_run(seed, frames as usize);
+fn run_all_traffic(seed: u64, frames: u64) -> u64 {
+    let harness = run_with_disturbances(seed, frames as usize);
     harness.assert_empty();
     for port in 0..PORTS {
         let c = harness.counters(port);
@@ -101,14 +104,14 @@ fn wild(seed: u64, frames: u64) -> u64 {
         assert_eq!(c.tx_class_packets.iter().sum::<u64>(), c.tx_packets);
         assert_eq!(c.rx_class_packets.iter().sum::<u64>(), c.rx_packets);
     }
-    dropped(&harness)
+    dropped_frame_count(&harness)
 }
 
-fn sent(harness: &Harness) -> u64 {
+fn sent_frame_count(harness: &Harness) -> u64 {
     (0..PORTS).map(|port| harness.counters(port).tx_packets).sum()
 }
 
-fn dropped(harness: &Harness) -> u64 {
+fn dropped_frame_count(harness: &Harness) -> u64 {
     let of = |port| PortCounters::dropped_frames(&harness.counters(port));
     (0..PORTS).map(of).sum()
 }

@@ -1,5 +1,5 @@
 //! Switch configurations for buffer tests.
-#![allow(dead_code, reason = "each test crate uses its part")]
+#![allow(dead_code, reason = "no test binary uses all items")]
 
 pub(crate) mod reference;
 
@@ -10,9 +10,9 @@ use xoff_dataplane::config::{
 };
 use xoff_dataplane::{LinkTiming, Picos};
 
-/// A configuration with `ports` ports and no pools. All groups and queues have profile 0, and no port sends
-/// PFC.
-pub(crate) fn switch(ports: usize) -> SwitchConfig {
+/// Creates a configuration with `ports` ports and no pools. All groups and queues have profile 0, and no port
+/// sends PFC.
+pub(crate) fn switch_config(ports: usize) -> SwitchConfig {
     SwitchConfig {
         name: "mmu".into(),
         mac: [2, 0, 0, 0, 0, 0],
@@ -23,7 +23,7 @@ pub(crate) fn switch(ports: usize) -> SwitchConfig {
         fdb_ageing: Picos::ZERO,
         fdb_entries_max: 0,
         frames_max: 1 << 16,
-        ports: (0..ports).map(port).collect(),
+        ports: (0..ports).map(port_config).collect(),
         pools: Vec::new(),
         profiles: Vec::new(),
         port_profiles: Vec::new(),
@@ -36,7 +36,7 @@ pub(crate) fn switch(ports: usize) -> SwitchConfig {
     }
 }
 
-fn port(index: usize) -> PortConfig {
+fn port_config(index: usize) -> PortConfig {
     PortConfig {
         name: format!("Ethernet{index}"),
         mac: [2, 0, 0, 0, 0, index as u8],
@@ -75,8 +75,8 @@ fn port(index: usize) -> PortConfig {
     }
 }
 
-/// A pool.
-pub(crate) fn pool(name: &str, side: PoolSide, size_bytes: u64, xoff_bytes: u64) -> PoolConfig {
+/// Creates a buffer pool.
+pub(crate) fn pool_config(name: &str, side: PoolSide, size_bytes: u64, xoff_bytes: u64) -> PoolConfig {
     PoolConfig {
         name: name.into(),
         side,
@@ -85,8 +85,8 @@ pub(crate) fn pool(name: &str, side: PoolSide, size_bytes: u64, xoff_bytes: u64)
     }
 }
 
-/// A profile without reserve, headroom and resume thresholds.
-pub(crate) fn profile(pool: u16, threshold: BufferThreshold) -> BufferProfile {
+/// Creates a profile without reserved space, headroom and XON thresholds.
+pub(crate) fn pool_profile(pool: u16, threshold: BufferThreshold) -> BufferProfile {
     BufferProfile {
         name: format!("pool {pool} {threshold:?}"),
         pool,
@@ -99,18 +99,18 @@ pub(crate) fn profile(pool: u16, threshold: BufferThreshold) -> BufferProfile {
     }
 }
 
-/// Two ports with cells of one byte, an ingress pool of 100 cells with `headroom_pool`, and an egress pool of
-/// 100 cells. All groups have the profile `group`. All queues have 2 reserved cells and a dynamic threshold
-/// of 2^0.
-pub(crate) fn config(headroom_pool: u64, group: BufferProfile) -> SwitchConfig {
-    let mut config = switch(2);
+/// Creates a configuration of two ports with cells of one byte, an ingress pool of 100 cells with
+/// `headroom_pool`, and an egress pool of 100 cells. All groups have the profile `group`. All queues have 2
+/// reserved cells and a dynamic threshold of 2^0.
+pub(crate) fn two_port_config(headroom_pool: u64, group: BufferProfile) -> SwitchConfig {
+    let mut config = switch_config(2);
     config.pools = vec![
-        pool("ingress", PoolSide::Ingress, 100, headroom_pool),
-        pool("egress", PoolSide::Egress, 100, 0),
+        pool_config("ingress", PoolSide::Ingress, 100, headroom_pool),
+        pool_config("egress", PoolSide::Egress, 100, 0),
     ];
     let queue = BufferProfile {
         size_bytes: 2,
-        ..profile(1, BufferThreshold::Dynamic(0))
+        ..pool_profile(1, BufferThreshold::Dynamic(0))
     };
     config.profiles = vec![group, queue];
     for port in &mut config.ports {
@@ -119,13 +119,13 @@ pub(crate) fn config(headroom_pool: u64, group: BufferProfile) -> SwitchConfig {
     config
 }
 
-/// Reserve 5, threshold 2^0, headroom 10, XON 3 cells below the XOFF point.
-pub(crate) fn lossless() -> BufferProfile {
+/// Creates a lossless profile: reserve 5, threshold 2^0, headroom 10, XON 3 cells below the XOFF point.
+pub(crate) fn lossless_profile() -> BufferProfile {
     BufferProfile {
         size_bytes: 5,
         xoff_bytes: 10,
         xon_offset_bytes: 3,
         trim: false,
-        ..profile(0, BufferThreshold::Dynamic(0))
+        ..pool_profile(0, BufferThreshold::Dynamic(0))
     }
 }

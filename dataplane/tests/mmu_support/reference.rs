@@ -6,7 +6,7 @@ use xoff_dataplane::counters::{Occupancy, PgBuffers, PoolBuffers, QueueBuffers};
 
 /// The use of one group or queue, and its watermarks.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Held {
+pub(crate) struct BufferUse {
     pub(crate) reserved: i64,
     pub(crate) shared: i64,
     pub(crate) headroom: i64,
@@ -16,40 +16,40 @@ pub(crate) struct Held {
     headroom_peak: i64,
 }
 
-impl Held {
+impl BufferUse {
     fn total(&self) -> i64 {
         self.reserved + self.shared + self.headroom
     }
 
-    fn peak(&mut self) {
+    fn update_peaks(&mut self) {
         self.total_peak = self.total_peak.max(self.total());
         self.shared_peak = self.shared_peak.max(self.shared);
         self.headroom_peak = self.headroom_peak.max(self.headroom);
     }
 }
 
-pub(crate) struct Reference {
+pub(crate) struct ReferenceMmu {
     config: SwitchConfig,
-    pub(crate) groups: Vec<Held>,
-    pub(crate) queues: Vec<Held>,
+    pub(crate) groups: Vec<BufferUse>,
+    pub(crate) queues: Vec<BufferUse>,
     /// Watermarks of shared and headroom, for each configured pool.
     pool_peaks: Vec<(i64, i64)>,
 }
 
-fn gauge(current: i64, peak: i64) -> Occupancy {
+fn occupancy(current: i64, peak: i64) -> Occupancy {
     Occupancy {
         current_cells: current as u32,
         peak_cells: peak as u32,
     }
 }
 
-impl Reference {
-    pub(crate) fn new(config: &SwitchConfig) -> Reference {
+impl ReferenceMmu {
+    pub(crate) fn new(config: &SwitchConfig) -> ReferenceMmu {
         let users = config.ports.len() * 8;
-        Reference {
+        ReferenceMmu {
             config: config.clone(),
-            groups: vec![Held::default(); users],
-            queues: vec![Held::default(); users],
+            groups: vec![BufferUse::default(); users],
+            queues: vec![BufferUse::default(); users],
             pool_peaks: vec![(0, 0); config.pools.len()],
         }
     }
@@ -57,19 +57,21 @@ impl Reference {
     pub(crate) fn reconfigure(&mut self, config: &SwitchConfig) -> Vec<usize> {
         let before = std::mem::replace(&mut self.config, config.clone());
         let users = self.groups.len().max(config.ports.len() * 8);
-        self.groups.resize(users, Held::default());
-        self.queues.resize(users, Held::default());
+        self.groups.resize(users, BufferUse::default());
+        self.queues.resize(users, BufferUse::default());
         let peaks_before = std::mem::take(&mut self.pool_peaks);
         for (index, pool) in config.pools.iter().enumerate() {
             let old = before.pools.iter().position(|old| old.name == pool.name);
             let old = old.map_or((0, 0), |old| peaks_before[old]);
-            self.pool_peaks
-                .push((old.0.max(self.shared(index)), old.1.max(self.headroom(index))));
+            self.pool_peaks.push((
+                old.0.max(self.shared_in_use(index)),
+                old.1.max(self.headroom_in_use(index)),
+            ));
         }
-        self.resume(|_| true)
+        self.resume_groups(|_| true)
     }
 
-    fn whole(&self, bytes: u64) -> i64 {
+    fn bytes_to_cells(&self, bytes: u64) -> i64 {
         (bytes / u64::from(self.config.cell_bytes)) as i64
     }
 
@@ -85,12 +87,12 @@ impl Reference {
             .get(usize::from(port.queues[queue % 8].profile))
     }
 
-    fn pool(&self, profile: &BufferProfile) -> &PoolConfig {
+    fn pool_of(&self, profile: &BufferProfile) -> &PoolConfig {
         &self.config.pools[usize::from(profile.pool)]
     }
 
-    /// Shared cells of a pool in use.
-    fn shared(&self, pool: usize) -> i64 {
+    /// Returns the shared cells of a pool that are in use.
+    fn shared_in_use(&self, pool: usize) -> i64 {
         let of_pool = |profile: Option<&BufferProfile>| profile.is_some_and(|p| usize::from(p.pool) == pool);
         let groups = (0..self.groups.len()).filter(|&g| of_pool(self.group_profile(g)));
         let queues = (0..self.queues.len()).filter(|&q| of_pool(self.queue_profile(q)));
@@ -98,8 +100,8 @@ impl Reference {
             + queues.map(|q| self.queues[q].shared).sum::<i64>()
     }
 
-    /// Headroom cells of a pool in use.
-    fn headroom(&self, pool: usize) -> i64 {
+    /// Returns the headroom cells of a pool that are in use.
+    fn headroom_in_use(&self, pool: usize) -> i64 {
         let of_pool = |g: &usize| {
             self.group_profile(*g)
                 .is_some_and(|profile| usize::from(profile.pool) == pool)
@@ -110,23 +112,23 @@ impl Reference {
             .sum()
     }
 
-    fn free(&self, profile: &BufferProfile) -> i64 {
-        self.whole(self.pool(profile).size_bytes) - self.shared(usize::from(profile.pool))
+    fn free_shared_cells(&self, profile: &BufferProfile) -> i64 {
+        self.bytes_to_cells(self.pool_of(profile).size_bytes) - self.shared_in_use(usize::from(profile.pool))
     }
 
-    /// The shared limit while `free` cells are free.
-    fn limit(&self, profile: &BufferProfile, free: i64) -> i64 {
+    /// Returns the shared limit when `free` cells of the pool are free.
+    fn shared_limit(&self, profile: &BufferProfile, free: i64) -> i64 {
         let free = free.max(0);
         match profile.threshold {
             BufferThreshold::Dynamic(n) if n >= 0 => free * 2_i64.pow(n as u32),
             BufferThreshold::Dynamic(n) => free / 2_i64.pow(-n as u32),
             BufferThreshold::Static(0) => i64::MAX,
-            BufferThreshold::Static(bytes) => self.whole(bytes),
+            BufferThreshold::Static(bytes) => self.bytes_to_cells(bytes),
             BufferThreshold::Hpcc { .. } => unreachable!("that rule has a reference of its own"),
         }
     }
 
-    /// The profile of the port's profile list for a pool. `None` if it does not limit.
+    /// Returns the profile for a pool from the port's profile list. `None`: the list sets no limit.
     fn port_profile(&self, port: usize, pool: u16) -> Option<&BufferProfile> {
         let mut listed = self.config.port_profiles.iter();
         let entry = listed.find(|entry| {
@@ -140,7 +142,7 @@ impl Reference {
         (!unlimited).then_some(profile)
     }
 
-    /// Shared cells of a pool that the groups and queues of a port use.
+    /// Returns the shared cells of a pool that the groups and queues of a port use.
     fn port_shared(&self, port: usize, pool: u16) -> i64 {
         let of_pool = |profile: Option<&BufferProfile>| profile.is_some_and(|p| p.pool == pool);
         let groups = (port * 8..port * 8 + 8).filter(|&g| of_pool(self.group_profile(g)));
@@ -149,9 +151,9 @@ impl Reference {
             + queues.map(|q| self.queues[q].shared).sum::<i64>()
     }
 
-    /// True if a user of `profile` at `port` is at its limit or the port limit, with `shared` cells of its
-    /// own, `free` free cells and `port_shared` cells of the port.
-    fn at_limit(
+    /// Returns true if a user of `profile` at `port` is at its limit or the port limit, with `shared` cells
+    /// of its own, `free` free cells and `port_shared` cells of the port.
+    fn is_at_limit(
         &self,
         port: usize,
         profile: &BufferProfile,
@@ -160,30 +162,30 @@ impl Reference {
         port_shared: i64,
     ) -> bool {
         let Some(of_port) = self.port_profile(port, profile.pool) else {
-            return shared >= self.limit(profile, free);
+            return shared >= self.shared_limit(profile, free);
         };
-        let port_limit = self.limit(of_port, free);
+        let port_limit = self.shared_limit(of_port, free);
         let dynamic = |profile: &BufferProfile| matches!(profile.threshold, BufferThreshold::Dynamic(_));
         let mine = if dynamic(profile) && dynamic(of_port) {
-            self.limit(profile, port_limit - port_shared)
+            self.shared_limit(profile, port_limit - port_shared)
         } else {
-            self.limit(profile, free)
+            self.shared_limit(profile, free)
         };
         port_shared >= port_limit || shared >= mine
     }
 
-    fn reserve(&self, profile: &BufferProfile) -> i64 {
-        let private_form = self.pool(profile).xoff_bytes == 0
+    fn reserved_limit(&self, profile: &BufferProfile) -> i64 {
+        let private_form = self.pool_of(profile).xoff_bytes == 0
             && profile.xoff_bytes > 0
             && profile.size_bytes >= profile.xoff_bytes;
-        self.whole(if private_form {
+        self.bytes_to_cells(if private_form {
             profile.size_bytes - profile.xoff_bytes
         } else {
             profile.size_bytes
         })
     }
 
-    pub(crate) fn lossless(&self, group: usize) -> bool {
+    pub(crate) fn is_lossless(&self, group: usize) -> bool {
         self.group_profile(group)
             .is_some_and(|profile| profile.xoff_bytes > 0)
     }
@@ -192,7 +194,7 @@ impl Reference {
         let Some(port) = self.config.ports.get(group / 8) else {
             return false;
         };
-        self.lossless(group) || port.pfc.signals_priority_group((group % 8) as u8)
+        self.is_lossless(group) || port.pfc.signals_priority_group((group % 8) as u8)
     }
 
     /// Charges one cell to a group. Returns false if no cell is available.
@@ -201,19 +203,20 @@ impl Reference {
             return false;
         };
         let held = self.groups[group];
-        let free = self.free(&profile);
-        if held.reserved < self.reserve(&profile) {
+        let free = self.free_shared_cells(&profile);
+        if held.reserved < self.reserved_limit(&profile) {
             self.groups[group].reserved += 1;
         } else if free > 0
-            && (!self.is_full(group, &profile, free) || (!declared && self.whole(profile.xoff_bytes) > 0))
+            && (!self.is_group_at_limit(group, &profile, free)
+                || (!declared && self.bytes_to_cells(profile.xoff_bytes) > 0))
         {
             self.groups[group].shared += 1;
         } else {
-            let pool_room = match self.pool(&profile).xoff_bytes {
+            let pool_room = match self.pool_of(&profile).xoff_bytes {
                 0 => true,
-                bytes => self.headroom(usize::from(profile.pool)) < self.whole(bytes),
+                bytes => self.headroom_in_use(usize::from(profile.pool)) < self.bytes_to_cells(bytes),
             };
-            if held.headroom >= self.whole(profile.xoff_bytes) || !pool_room {
+            if held.headroom >= self.bytes_to_cells(profile.xoff_bytes) || !pool_room {
                 return false;
             }
             self.groups[group].headroom += 1;
@@ -221,23 +224,23 @@ impl Reference {
         true
     }
 
-    fn is_full(&self, group: usize, profile: &BufferProfile, free: i64) -> bool {
+    fn is_group_at_limit(&self, group: usize, profile: &BufferProfile, free: i64) -> bool {
         let port_shared = self.port_shared(group / 8, profile.pool);
-        self.at_limit(group / 8, profile, self.groups[group].shared, free, port_shared)
+        self.is_at_limit(group / 8, profile, self.groups[group].shared, free, port_shared)
     }
 
-    /// True if the use of the group meets the XOFF condition.
-    fn congested(&self, group: usize) -> bool {
+    /// Returns true if the use of the group meets the XOFF condition.
+    fn is_congested(&self, group: usize) -> bool {
         let held = &self.groups[group];
         self.group_profile(group).is_some_and(|profile| {
-            let at_limit =
-                held.reserved >= self.reserve(profile) && self.is_full(group, profile, self.free(profile));
-            at_limit || held.headroom > 0
+            let is_at_limit = held.reserved >= self.reserved_limit(profile)
+                && self.is_group_at_limit(group, profile, self.free_shared_cells(profile));
+            is_at_limit || held.headroom > 0
         })
     }
 
     /// Charges a frame. `None`: dropped. `Some(true)`: the group entered XOFF.
-    pub(crate) fn arrive(&mut self, group: usize, cells: u32) -> Option<bool> {
+    pub(crate) fn charge_ingress(&mut self, group: usize, cells: u32) -> Option<bool> {
         let before = self.groups[group];
         let mut declared = before.xoff;
         for _ in 0..cells {
@@ -245,23 +248,23 @@ impl Reference {
                 self.groups[group] = before;
                 return None;
             }
-            declared |= self.congested(group);
+            declared |= self.is_congested(group);
         }
         let profile = self.group_profile(group).cloned();
         let held = &mut self.groups[group];
-        held.peak();
+        held.update_peaks();
         let held = *held;
         let Some(profile) = profile else {
             return Some(false);
         };
-        self.peak_pool(usize::from(profile.pool));
-        let enters = self.tracks_xoff(group) && !held.xoff && self.congested(group);
+        self.update_pool_peaks(usize::from(profile.pool));
+        let enters = self.tracks_xoff(group) && !held.xoff && self.is_congested(group);
         self.groups[group].xoff |= enters;
         Some(enters)
     }
 
-    /// Undoes the charge of a frame that the other side refused.
-    pub(crate) fn undo(&mut self, group: usize, before: Held, peaks: &[(i64, i64)]) {
+    /// Reverts the ingress charge of a frame that its egress queue refused.
+    pub(crate) fn undo_ingress(&mut self, group: usize, before: BufferUse, peaks: &[(i64, i64)]) {
         self.groups[group] = before;
         self.pool_peaks.copy_from_slice(peaks);
     }
@@ -271,18 +274,18 @@ impl Reference {
     }
 
     /// Charges a frame to a queue. Returns false if the queue refuses.
-    pub(crate) fn enqueue(&mut self, queue: usize, cells: u32, lossless: bool) -> bool {
+    pub(crate) fn charge_egress(&mut self, queue: usize, cells: u32, lossless: bool) -> bool {
         let before = self.queues[queue];
         let profile = self.queue_profile(queue).cloned();
         for _ in 0..cells {
             let held = self.queues[queue];
             let reserve = profile
                 .as_ref()
-                .map_or(0, |profile| self.whole(profile.size_bytes));
+                .map_or(0, |profile| self.bytes_to_cells(profile.size_bytes));
             let room = profile.as_ref().is_some_and(|profile| {
-                let free = self.free(profile);
+                let free = self.free_shared_cells(profile);
                 let port_shared = self.port_shared(queue / 8, profile.pool);
-                free > 0 && !self.at_limit(queue / 8, profile, held.shared, free, port_shared)
+                free > 0 && !self.is_at_limit(queue / 8, profile, held.shared, free, port_shared)
             });
             if held.reserved < reserve {
                 self.queues[queue].reserved += 1;
@@ -293,21 +296,21 @@ impl Reference {
                 return false;
             }
         }
-        self.queues[queue].peak();
+        self.queues[queue].update_peaks();
         if let Some(profile) = profile {
-            self.peak_pool(usize::from(profile.pool));
+            self.update_pool_peaks(usize::from(profile.pool));
         }
         true
     }
 
-    fn peak_pool(&mut self, pool: usize) {
-        let (shared, headroom) = (self.shared(pool), self.headroom(pool));
+    fn update_pool_peaks(&mut self, pool: usize) {
+        let (shared, headroom) = (self.shared_in_use(pool), self.headroom_in_use(pool));
         let peaks = &mut self.pool_peaks[pool];
         *peaks = (peaks.0.max(shared), peaks.1.max(headroom));
     }
 
     /// Releases a frame. Returns the groups that resume.
-    pub(crate) fn release(&mut self, group: usize, cells: u32) -> Vec<usize> {
+    pub(crate) fn release_ingress(&mut self, group: usize, cells: u32) -> Vec<usize> {
         let held = &mut self.groups[group];
         for _ in 0..cells {
             let region = if held.headroom > 0 {
@@ -323,14 +326,14 @@ impl Reference {
         let pools: Vec<_> = (0..self.groups.len())
             .map(|g| pool_of(self.group_profile(g)))
             .collect();
-        self.resume(|other| pools[other] == pools[group])
+        self.resume_groups(|other| pools[other] == pools[group])
     }
 
     /// Checks the `concerned` groups in XOFF. Returns the groups that resume.
-    fn resume(&mut self, concerned: impl Fn(usize) -> bool) -> Vec<usize> {
+    fn resume_groups(&mut self, concerned: impl Fn(usize) -> bool) -> Vec<usize> {
         let mut resumed = Vec::new();
         for group in 0..self.groups.len() {
-            if self.groups[group].xoff && concerned(group) && self.may_resume(group) {
+            if self.groups[group].xoff && concerned(group) && self.meets_xon_condition(group) {
                 resumed.push(group);
             }
         }
@@ -340,7 +343,7 @@ impl Reference {
         resumed
     }
 
-    fn may_resume(&self, group: usize) -> bool {
+    fn meets_xon_condition(&self, group: usize) -> bool {
         if !self.tracks_xoff(group) {
             return true;
         }
@@ -351,26 +354,26 @@ impl Reference {
         if held.headroom > 0 {
             return false;
         }
-        if held.total() <= self.whole(profile.xon_bytes) {
+        if held.total() <= self.bytes_to_cells(profile.xon_bytes) {
             return true;
         }
-        let offset = self.whole(profile.xon_offset_bytes);
+        let offset = self.bytes_to_cells(profile.xon_offset_bytes);
         let point = self.xoff_point(group / 8, profile, held);
-        offset > 0 && point.is_none_or(|point| held.total() <= self.reserve(profile) + point - offset)
+        offset > 0 && point.is_none_or(|point| held.total() <= self.reserved_limit(profile) + point - offset)
     }
 
-    /// The smallest shared use that meets the XOFF condition. `None` if no use does.
-    fn xoff_point(&self, port: usize, profile: &BufferProfile, held: Held) -> Option<i64> {
+    /// Returns the smallest shared use that meets the XOFF condition. `None` if no use does.
+    fn xoff_point(&self, port: usize, profile: &BufferProfile, held: BufferUse) -> Option<i64> {
         if profile.threshold == BufferThreshold::Static(0) && self.port_profile(port, profile.pool).is_none()
         {
             return None;
         }
-        let free_without = self.free(profile) + held.shared;
+        let free_without = self.free_shared_cells(profile) + held.shared;
         let others = self.port_shared(port, profile.pool) - held.shared;
-        (0..).find(|&shared| self.at_limit(port, profile, shared, free_without - shared, others + shared))
+        (0..).find(|&shared| self.is_at_limit(port, profile, shared, free_without - shared, others + shared))
     }
 
-    pub(crate) fn dequeue(&mut self, queue: usize, cells: u32) {
+    pub(crate) fn release_egress(&mut self, queue: usize, cells: u32) {
         let held = &mut self.queues[queue];
         for _ in 0..cells {
             let region = if held.shared > 0 {
@@ -385,19 +388,19 @@ impl Reference {
     pub(crate) fn clear_watermarks(&mut self) {
         for held in self.groups.iter_mut().chain(&mut self.queues) {
             (held.total_peak, held.shared_peak, held.headroom_peak) = (0, 0, 0);
-            held.peak();
+            held.update_peaks();
         }
         for pool in 0..self.pool_peaks.len() {
-            self.pool_peaks[pool] = (self.shared(pool), self.headroom(pool));
+            self.pool_peaks[pool] = (self.shared_in_use(pool), self.headroom_in_use(pool));
         }
     }
 
     pub(crate) fn pg_buffers(&self, group: usize) -> PgBuffers {
         let held = self.groups[group];
         PgBuffers {
-            total: gauge(held.total(), held.total_peak),
-            shared: gauge(held.shared, held.shared_peak),
-            headroom: gauge(held.headroom, held.headroom_peak),
+            total: occupancy(held.total(), held.total_peak),
+            shared: occupancy(held.shared, held.shared_peak),
+            headroom: occupancy(held.headroom, held.headroom_peak),
             xoff: held.xoff,
         }
     }
@@ -405,16 +408,16 @@ impl Reference {
     pub(crate) fn queue_buffers(&self, queue: usize) -> QueueBuffers {
         let held = self.queues[queue];
         QueueBuffers {
-            total: gauge(held.total(), held.total_peak),
-            shared: gauge(held.shared, held.shared_peak),
+            total: occupancy(held.total(), held.total_peak),
+            shared: occupancy(held.shared, held.shared_peak),
         }
     }
 
     pub(crate) fn pool_buffers(&self, pool: usize) -> PoolBuffers {
         let (shared_peak, headroom_peak) = self.pool_peaks[pool];
         PoolBuffers {
-            shared: gauge(self.shared(pool), shared_peak),
-            headroom: gauge(self.headroom(pool), headroom_peak),
+            shared: occupancy(self.shared_in_use(pool), shared_peak),
+            headroom: occupancy(self.headroom_in_use(pool), headroom_peak),
         }
     }
 }

@@ -3,30 +3,31 @@
 
 use xoff_dataplane::{DropReason, Picos};
 
-use crate::support::frames::{mac, small};
+use crate::support::frames::{shortest_udp_frame, station_mac};
 use crate::support::{Harness, config};
 use xoff_wire::{MacControl, Pfc};
 
-const FRAMES: usize = 20_000;
+const FRAME_COUNT: usize = 20_000;
 const LOSSLESS: [u8; 2] = [3, 4];
 
-fn harness(asymmetric: bool) -> Harness {
-    let mut config = config::switch(3);
+fn harness_with_pfc_mode(asymmetric: bool) -> Harness {
+    let mut config = config::bridge_config(3);
     for port in &mut config.ports {
         port.pfc.asymmetric = asymmetric;
     }
-    Harness::learnt(&config)
+    Harness::with_learnt_addresses(&config)
 }
 
-/// A sender at line rate without PFC, while the peer of port 1 pauses the priorities `held`.
-fn overload(harness: &mut Harness, class: u8, held: u8) {
+/// Sends frames of `class` at line rate to port 1, whose peer pauses the priorities `paused`. The sender
+/// ignores PFC.
+fn send_at_line_rate(harness: &mut Harness, class: u8, paused: u8) {
     let pfc = Pfc {
-        enable: held,
+        enable: paused,
         quanta: [0xffff; 8],
     };
-    let pause = MacControl::Pfc(pfc).to_frame(mac(1)).to_vec();
+    let pause = MacControl::Pfc(pfc).to_frame(station_mac(1)).to_vec();
     harness.receive(1, &pause);
-    let end = harness.receive_back_to_back(0, (0..FRAMES).map(|_| small(0, 1, class)));
+    let end = harness.receive_back_to_back(0, (0..FRAME_COUNT).map(|_| shortest_udp_frame(0, 1, class)));
     let mut at = harness.now();
     while at < end {
         harness.receive_at(at, 1, pause.clone());
@@ -35,20 +36,20 @@ fn overload(harness: &mut Harness, class: u8, held: u8) {
     harness.run_until(end);
 }
 
-fn drops(harness: &Harness) -> (u64, u64) {
+fn dropped_per_side(harness: &Harness) -> (u64, u64) {
     (
-        harness.drops(0, DropReason::PriorityGroupDropped),
-        harness.drops(1, DropReason::QueueDropped),
+        harness.drop_count(0, DropReason::PriorityGroupDropped),
+        harness.drop_count(1, DropReason::QueueDropped),
     )
 }
 
 #[test]
-fn a_held_lossy_queue_overflows_only_where_pauses_of_lossy_classes_are_honoured() {
+fn a_lossy_queue_overflows_only_if_its_pauses_are_honoured() {
     for asymmetric in [false, true] {
         for class in [0, 1, 7] {
-            let mut harness = harness(asymmetric);
-            overload(&mut harness, class, 1 << class);
-            let (ingress, egress) = drops(&harness);
+            let mut harness = harness_with_pfc_mode(asymmetric);
+            send_at_line_rate(&mut harness, class, 1 << class);
+            let (ingress, egress) = dropped_per_side(&harness);
             assert_eq!(ingress, 0);
             assert_eq!(egress > 0, asymmetric, "class {class}: {egress}");
             assert_eq!(harness.sent(1).is_empty(), asymmetric);
@@ -63,12 +64,12 @@ fn a_held_lossy_queue_overflows_only_where_pauses_of_lossy_classes_are_honoured(
 }
 
 #[test]
-fn a_held_lossless_queue_fills_its_group_and_pauses_the_sender_in_both_modes() {
+fn a_paused_lossless_queue_fills_its_group_and_pauses_the_sender_in_both_modes() {
     for asymmetric in [false, true] {
         for class in LOSSLESS {
-            let mut harness = harness(asymmetric);
-            overload(&mut harness, class, 1 << class);
-            let (ingress, egress) = drops(&harness);
+            let mut harness = harness_with_pfc_mode(asymmetric);
+            send_at_line_rate(&mut harness, class, 1 << class);
+            let (ingress, egress) = dropped_per_side(&harness);
             assert!(ingress > 0);
             assert_eq!(egress, 0);
             let counters = harness.counters(0);

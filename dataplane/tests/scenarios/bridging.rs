@@ -2,11 +2,11 @@
 
 use xoff_dataplane::{ForwardingResult, LogicalPort, Picos};
 
-use crate::support::frames::{ethernet, mac, small};
+use crate::support::frames::{ethernet_frame, shortest_udp_frame, station_mac};
 use crate::support::{Harness, config};
 
-/// The egress ports of a frame that arrives on `port` now.
-fn ways_out(harness: &mut Harness, port: u16, frame: &[u8]) -> Vec<u16> {
+/// Returns the egress ports of a frame that arrives on `port` now.
+fn egress_ports(harness: &mut Harness, port: u16, frame: &[u8]) -> Vec<u16> {
     harness.clear_sent();
     harness.receive(port, frame);
     harness.run_for(Picos::from_millis(1));
@@ -15,18 +15,21 @@ fn ways_out(harness: &mut Harness, port: u16, frame: &[u8]) -> Vec<u16> {
 }
 
 #[test]
-fn unknown_destinations_flood_and_known_ones_do_not() {
-    let mut harness = Harness::new(&config::switch(4));
-    assert_eq!(ways_out(&mut harness, 0, &small(0, 1, 0)), [1, 2, 3]);
-    assert_eq!(ways_out(&mut harness, 1, &small(1, 0, 0)), [0]);
-    assert_eq!(ways_out(&mut harness, 0, &small(0, 1, 0)), [1]);
+fn unknown_destinations_are_flooded_and_known_ones_forwarded() {
+    let mut harness = Harness::new(&config::bridge_config(4));
+    assert_eq!(
+        egress_ports(&mut harness, 0, &shortest_udp_frame(0, 1, 0)),
+        [1, 2, 3]
+    );
+    assert_eq!(egress_ports(&mut harness, 1, &shortest_udp_frame(1, 0, 0)), [0]);
+    assert_eq!(egress_ports(&mut harness, 0, &shortest_udp_frame(0, 1, 0)), [1]);
 }
 
 #[test]
-fn a_frame_leaves_byte_for_byte_as_it_came() {
-    let mut harness = Harness::learnt(&config::switch(2));
+fn a_bridged_frame_is_unchanged() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
     for len in [14, 15, 59, 60, 61, 1_514, 9_114] {
-        let frame = ethernet(mac(1), mac(0), len);
+        let frame = ethernet_frame(station_mac(1), station_mac(0), len);
         harness.receive(0, &frame);
         harness.run();
         assert_eq!(harness.sent(1).last().unwrap().bytes, frame, "{len} octets");
@@ -34,23 +37,31 @@ fn a_frame_leaves_byte_for_byte_as_it_came() {
 }
 
 #[test]
-fn a_station_that_moves_is_found_at_its_new_port() {
-    let mut harness = Harness::learnt(&config::switch(3));
-    assert_eq!(ways_out(&mut harness, 0, &small(0, 1, 0)), [1]);
-    harness.receive(2, &small(1, 0, 0));
-    assert_eq!(ways_out(&mut harness, 0, &small(0, 1, 0)), [2]);
+fn a_moved_station_is_learnt_at_its_new_port() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(3));
+    assert_eq!(egress_ports(&mut harness, 0, &shortest_udp_frame(0, 1, 0)), [1]);
+    harness.receive(2, &shortest_udp_frame(1, 0, 0));
+    assert_eq!(egress_ports(&mut harness, 0, &shortest_udp_frame(0, 1, 0)), [2]);
 }
 
 #[test]
-fn addresses_age_unless_they_are_seen() {
-    let mut config = config::switch(4);
+fn addresses_expire_unless_they_are_seen_again() {
+    let mut config = config::bridge_config(4);
     config.fdb_ageing = Picos::from_millis(300_000);
-    let mut harness = Harness::learnt(&config);
+    let mut harness = Harness::with_learnt_addresses(&config);
     harness.run_for(Picos::from_millis(200_000));
-    harness.receive(1, &small(1, 0, 0));
+    harness.receive(1, &shortest_udp_frame(1, 0, 0));
     harness.run_for(Picos::from_millis(200_000));
-    assert_eq!(ways_out(&mut harness, 0, &small(0, 1, 0)), [1], "seen again");
-    assert_eq!(ways_out(&mut harness, 0, &small(0, 2, 0)), [1, 2, 3], "too old");
+    assert_eq!(
+        egress_ports(&mut harness, 0, &shortest_udp_frame(0, 1, 0)),
+        [1],
+        "seen again"
+    );
+    assert_eq!(
+        egress_ports(&mut harness, 0, &shortest_udp_frame(0, 2, 0)),
+        [1, 2, 3],
+        "too old"
+    );
     let known: Vec<LogicalPort> = harness
         .switch()
         .fdb_entries(harness.now())
@@ -61,23 +72,29 @@ fn addresses_age_unless_they_are_seen() {
 }
 
 #[test]
-fn a_full_table_floods_instead_of_forgetting() {
-    let mut config = config::switch(3);
+fn a_full_address_table_floods_and_keeps_its_entries() {
+    let mut config = config::bridge_config(3);
     config.fdb_entries_max = 2;
-    let mut harness = Harness::learnt(&config);
+    let mut harness = Harness::with_learnt_addresses(&config);
     assert_eq!(harness.switch().fdb_entries(harness.now()).len(), 2);
-    assert_eq!(ways_out(&mut harness, 0, &small(0, 1, 0)), [1]);
-    assert_eq!(ways_out(&mut harness, 0, &small(0, 2, 0)), [1, 2]);
+    assert_eq!(egress_ports(&mut harness, 0, &shortest_udp_frame(0, 1, 0)), [1]);
+    assert_eq!(
+        egress_ports(&mut harness, 0, &shortest_udp_frame(0, 2, 0)),
+        [1, 2]
+    );
 }
 
 #[test]
-fn broadcast_and_multicast_go_everywhere_but_back() {
-    let mut harness = Harness::learnt(&config::switch(4));
+fn broadcast_and_multicast_leave_by_all_other_ports() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(4));
     for group in [[0xff; 6], [0x01, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1]] {
-        assert_eq!(ways_out(&mut harness, 2, &ethernet(group, mac(2), 60)), [0, 1, 3]);
+        assert_eq!(
+            egress_ports(&mut harness, 2, &ethernet_frame(group, station_mac(2), 60)),
+            [0, 1, 3]
+        );
     }
     assert_eq!(
-        harness.receive(2, &ethernet([0xff; 6], mac(2), 60)),
+        harness.receive(2, &ethernet_frame([0xff; 6], station_mac(2), 60)),
         ForwardingResult::Forwarded { copies: 3 }
     );
 }

@@ -5,36 +5,39 @@ use xoff_dataplane::counters::PortCounters;
 use xoff_dataplane::{DropReason, ForwardingResult, Picos};
 
 use crate::support::Harness;
-use crate::support::random::{Dice, PORTS, disturb, frame, let_drain, tight, wild_run};
+use crate::support::random::{
+    PORTS, RandomSource, apply_random_disturbance, drain_switch, random_frame, run_with_disturbances,
+    small_buffer_config,
+};
 
-/// Independent counts, next to the counters of the switch.
+/// Frame counts of the test, independent of the counters of the switch.
 #[derive(Default)]
-struct Tally {
+struct FrameTally {
     /// Accepted frames per ingress port and class.
     accepted: [[u64; 16]; PORTS as usize],
     /// Frames dropped on arrival per port, reason and class.
     dropped: Vec<[[u64; 16]; DropReason::COUNT]>,
 }
 
-fn total(harness: &Harness, of: impl Fn(&PortCounters) -> u64) -> u64 {
+fn sum_over_ports(harness: &Harness, of: impl Fn(&PortCounters) -> u64) -> u64 {
     (0..PORTS).map(|port| of(&harness.counters(port))).sum()
 }
 
-/// Random traffic with one destination per frame. The counts come from the results of `receive` only.
-fn unicast_run(seed: u64, steps: usize, flap: bool) -> (Harness, Tally) {
-    let mut dice = Dice::new(seed);
-    let mut harness = Harness::learnt(&tight());
-    harness.record = false;
-    let mut tally = Tally {
+/// Sends random traffic with one destination per frame. The counts come from the results of `receive` only.
+fn run_unicast(seed: u64, steps: usize, with_link_flaps: bool) -> (Harness, FrameTally) {
+    let mut random = RandomSource::new(seed);
+    let mut harness = Harness::with_learnt_addresses(&small_buffer_config());
+    harness.records_frames = false;
+    let mut tally = FrameTally {
         dropped: vec![[[0; 16]; DropReason::COUNT]; usize::from(PORTS)],
-        ..Tally::default()
+        ..FrameTally::default()
     };
     for step in 0..steps {
-        if dice.one_in(50) {
-            disturb(&mut dice, &mut harness, flap);
+        if random.happens_once_in(50) {
+            apply_random_disturbance(&mut random, &mut harness, with_link_flaps);
         }
-        let port = dice.port();
-        let frame = frame(&mut dice, port, true);
+        let port = random.random_port();
+        let frame = random_frame(&mut random, port, true);
         let before = harness.counters(port).rx_class_packets;
         let verdict = harness.receive(port, &frame);
         let after = harness.counters(port).rx_class_packets;
@@ -44,7 +47,7 @@ fn unicast_run(seed: u64, steps: usize, flap: bool) -> (Harness, Tally) {
                 tally.accepted[usize::from(port)][tc] += 1
             }
             // A frame to an address that was flushed with its port is flooded.
-            (ForwardingResult::Forwarded { .. }, Some(_)) if flap => {}
+            (ForwardingResult::Forwarded { .. }, Some(_)) if with_link_flaps => {}
             (ForwardingResult::Dropped(drop), Some(tc)) => {
                 assert_eq!(usize::from(drop.tc), tc);
                 tally.dropped[drop.port.index()][drop.reason as usize][tc] += 1;
@@ -52,7 +55,7 @@ fn unicast_run(seed: u64, steps: usize, flap: bool) -> (Harness, Tally) {
             (ForwardingResult::Control, None) => {}
             other => panic!("step {step}: {other:?}"),
         }
-        harness.run_for(Picos::from_nanos(dice.below(12_000)));
+        harness.run_for(Picos::from_nanos(random.below(12_000)));
         if step % 64 == 0 {
             harness.switch().assert_consistent();
         }
@@ -61,20 +64,21 @@ fn unicast_run(seed: u64, steps: usize, flap: bool) -> (Harness, Tally) {
 }
 
 #[test]
-fn every_frame_is_sent_dropped_for_a_reason_or_waiting() {
-    let (mut harness, tally) = unicast_run(7, 40_000, false);
+fn received_frames_equal_sent_dropped_and_queued_frames() {
+    let (mut harness, tally) = run_unicast(7, 40_000, false);
     let learnt = u64::from(PORTS) - 1; // copies of the first broadcast beyond the first
     let conserved = |harness: &Harness| {
-        let received = total(harness, |c| c.rx_packets) + learnt - 1;
-        let gone = total(harness, |c| c.tx_packets) + total(harness, PortCounters::dropped_frames);
+        let received = sum_over_ports(harness, |c| c.rx_packets) + learnt - 1;
+        let gone =
+            sum_over_ports(harness, |c| c.tx_packets) + sum_over_ports(harness, PortCounters::dropped_frames);
         assert_eq!(received, gone + harness.switch().queued_frames() as u64);
     };
     conserved(&harness);
-    let_drain(&mut harness);
+    drain_switch(&mut harness);
     conserved(&harness);
     harness.assert_empty();
     let fresh: Vec<PortCounters> = {
-        let learnt = Harness::learnt(&tight());
+        let learnt = Harness::with_learnt_addresses(&small_buffer_config());
         (0..PORTS).map(|port| learnt.counters(port)).collect()
     };
     for port in 0..PORTS {
@@ -90,7 +94,7 @@ fn every_frame_is_sent_dropped_for_a_reason_or_waiting() {
         }
     }
     for tc in 0..16 {
-        let sent: u64 = total(&harness, |c| c.tx_class_packets[tc]);
+        let sent: u64 = sum_over_ports(&harness, |c| c.tx_class_packets[tc]);
         let before: u64 = fresh.iter().map(|c| c.tx_class_packets[tc]).sum();
         let accepted: u64 = tally.accepted.iter().map(|port| port[tc]).sum();
         assert_eq!(sent - before, accepted, "class {tc}");
@@ -104,16 +108,16 @@ fn every_frame_is_sent_dropped_for_a_reason_or_waiting() {
         DropReason::MacControlUnknown,
     ];
     for reason in reasons {
-        let count = total(&harness, |c| c.drops[reason as usize].iter().sum());
+        let count = sum_over_ports(&harness, |c| c.drops[reason as usize].iter().sum());
         assert!(count > 0, "{reason:?} was never tried");
     }
-    assert!(total(&harness, |c| c.pfc_tx_frames) > 100);
-    assert!(total(&harness, |c| c.ecn_marked) > 100);
+    assert!(sum_over_ports(&harness, |c| c.pfc_tx_frames) > 100);
+    assert!(sum_over_ports(&harness, |c| c.ecn_marked) > 100);
 }
 
 #[test]
-fn queue_counters_add_up_to_port_counters() {
-    let (harness, _) = unicast_run(11, 10_000, true);
+fn queue_counters_sum_to_port_counters() {
+    let (harness, _) = run_unicast(11, 10_000, true);
     for port in 0..PORTS {
         let c = harness.counters(port);
         assert_eq!(c.queues.iter().map(|q| q.packets).sum::<u64>(), c.tx_packets);
@@ -141,15 +145,15 @@ fn queue_counters_add_up_to_port_counters() {
 }
 
 #[test]
-fn nothing_is_left_after_floods_flaps_and_reconfigurations() {
+fn no_frame_remains_after_floods_flaps_and_reconfigurations() {
     for seed in 0..4 {
-        wild_run(seed, 10_000).assert_empty();
+        run_with_disturbances(seed, 10_000).assert_empty();
     }
 }
 
 #[test]
-fn two_runs_are_the_same_to_the_octet_and_the_picosecond() {
-    let runs = [5, 5, 6].map(|seed| wild_run(seed, 20_000));
+fn two_bridge_runs_give_equal_bytes_and_times() {
+    let runs = [5, 5, 6].map(|seed| run_with_disturbances(seed, 20_000));
     assert_eq!(runs[0].digest(), runs[1].digest());
     for port in 0..PORTS {
         assert_eq!(runs[0].counters(port), runs[1].counters(port));

@@ -9,37 +9,37 @@ use xoff_wire::parse::parse;
 use xoff_wire::rewrite::update_checksum;
 use xoff_wire::{Addresses, BthFields, Ecn, Extension, FlowHeaders, Opcode, Reth, RocePacket, icrc};
 
-use crate::support::frames::{capture, ipv4_checksum, mac, udp};
-use crate::support::{Harness, Sent, config};
+use crate::support::frames::{ipv4_checksum, read_capture, station_mac, udp_frame};
+use crate::support::{Harness, SentFrame, config};
 
-fn ecn(frame: &[u8]) -> u8 {
+fn ecn_field(frame: &[u8]) -> u8 {
     parse(frame).tos & 3
 }
 
-/// A switch whose queues mark when more than `bytes` bytes wait.
-fn marking(ports: usize, bytes: u64) -> SwitchConfig {
-    let mut config = config::switch(ports);
+/// Returns a switch whose queues mark when more than `bytes` bytes wait.
+fn marking_config(ports: usize, bytes: u64) -> SwitchConfig {
+    let mut config = config::bridge_config(ports);
     for port in &mut config.ports {
         for queue in &mut port.queues {
-            queue.wred = Some(config::mark_above(bytes));
+            queue.wred = Some(config::wred_marking_above(bytes));
         }
     }
     config
 }
 
 #[test]
-fn marking_happens_at_dequeue_by_what_remains() {
+fn dequeue_marking_depends_on_the_remaining_queue() {
     // sonic-mgmt test_dequeue_ecn: kmin 50000, kmax 51000, pmax 100 %, 101 packets.
-    let mut config = config::switch(2);
-    let mut wred = config::mark_above(50_000);
+    let mut config = config::bridge_config(2);
+    let mut wred = config::wred_marking_above(50_000);
     wred.max_bytes = 51_000;
     config.ports[1].queues[3].wred = Some(wred);
-    let mut harness = Harness::learnt(&config);
+    let mut harness = Harness::with_learnt_addresses(&config);
     harness.set_tx_enabled(1, false);
-    harness.receive_many(101, 0, &udp(0, 1, 3, Ecn::Ect0, 1_020));
+    harness.receive_many(101, 0, &udp_frame(0, 1, 3, Ecn::Ect0, 1_020));
     harness.set_tx_enabled(1, true);
     harness.run();
-    let marked: Vec<bool> = harness.sent(1).iter().map(|s| ecn(&s.bytes) == 3).collect();
+    let marked: Vec<bool> = harness.sent(1).iter().map(|s| ecn_field(&s.bytes) == 3).collect();
     assert_eq!(marked.len(), 101);
     assert!(marked[0] && !marked[100]);
     // 1024 bytes each: up to 48 frames behind are below kmin, 50 and more are above kmax.
@@ -52,29 +52,29 @@ fn marking_happens_at_dequeue_by_what_remains() {
 }
 
 #[test]
-fn marking_at_enqueue_goes_by_what_waits_before() {
-    let mut config = marking(2, 50_000);
+fn enqueue_marking_depends_on_the_queue_before_the_frame() {
+    let mut config = marking_config(2, 50_000);
     config.mark_point = MarkPoint::Enqueue;
-    let mut harness = Harness::learnt(&config);
+    let mut harness = Harness::with_learnt_addresses(&config);
     harness.set_tx_enabled(1, false);
-    let frame = udp(0, 1, 3, Ecn::Ect1, 1_020);
+    let frame = udp_frame(0, 1, 3, Ecn::Ect1, 1_020);
     harness.receive_many(49, 0, &frame);
-    assert!(harness.with(|_, switch, _, _| switch.marked_on_arrival().is_empty()));
+    assert!(harness.call_switch(|_, switch, _, _| switch.marked_on_arrival().is_empty()));
     harness.receive_many(52, 0, &frame);
-    assert!(harness.with(|_, switch, _, _| switch.marked_on_arrival() == [PortId(1)]));
+    assert!(harness.call_switch(|_, switch, _, _| switch.marked_on_arrival() == [PortId(1)]));
     assert_eq!(harness.counters(1).ecn_marked, 52, "before any of them leaves");
     harness.set_tx_enabled(1, true);
     harness.run();
-    let first = harness.sent(1).iter().position(|s| ecn(&s.bytes) == 3);
+    let first = harness.sent(1).iter().position(|s| ecn_field(&s.bytes) == 3);
     assert_eq!(first, Some(49), "49 times 1024 octets wait");
-    assert!(harness.sent(1)[49..].iter().all(|s| ecn(&s.bytes) == 3));
+    assert!(harness.sent(1)[49..].iter().all(|s| ecn_field(&s.bytes) == 3));
 }
 
 #[test]
-fn frames_that_are_not_capable_are_never_marked() {
-    let mut harness = Harness::learnt(&marking(2, 0));
+fn frames_without_ect_are_never_marked() {
+    let mut harness = Harness::with_learnt_addresses(&marking_config(2, 0));
     harness.set_tx_enabled(1, false);
-    let frame = udp(0, 1, 3, Ecn::NotEct, 1_020);
+    let frame = udp_frame(0, 1, 3, Ecn::NotEct, 1_020);
     harness.receive_many(100, 0, &frame);
     harness.set_tx_enabled(1, true);
     harness.run();
@@ -83,9 +83,9 @@ fn frames_that_are_not_capable_are_never_marked() {
 }
 
 #[test]
-fn marking_between_the_thresholds_follows_the_line() {
+fn the_marking_probability_is_linear_between_the_thresholds() {
     // sonic-mgmt RED accuracy: kmin 500 KB, kmax 900 KB, pmax 5 %, 910 packets of 1024 bytes, 200 rounds.
-    let mut config = config::switch(2);
+    let mut config = config::bridge_config(2);
     config.pools[0].size_bytes = 1 << 24;
     config.ports[1].link = xoff_units::LinkTiming::ethernet(400_000);
     let wred = xoff_dataplane::config::WredProfile {
@@ -96,14 +96,18 @@ fn marking_between_the_thresholds_follows_the_line() {
         drop: false,
     };
     config.ports[1].queues[3].wred = Some(wred);
-    let mut harness = Harness::learnt(&config);
+    let mut harness = Harness::with_learnt_addresses(&config);
     let (mut marks, mut expected, mut variance) = (0_usize, 0.0, 0.0);
     for _ in 0..200 {
         harness.set_tx_enabled(1, false);
-        harness.receive_many(910, 0, &udp(0, 1, 3, Ecn::Ect0, 1_020));
+        harness.receive_many(910, 0, &udp_frame(0, 1, 3, Ecn::Ect0, 1_020));
         harness.set_tx_enabled(1, true);
         harness.run();
-        marks += harness.sent(1).iter().filter(|s| ecn(&s.bytes) == 3).count();
+        marks += harness
+            .sent(1)
+            .iter()
+            .filter(|s| ecn_field(&s.bytes) == 3)
+            .count();
         harness.clear_sent();
         for behind in 0..910 {
             let p = match behind as f64 * 1_024.0 {
@@ -123,7 +127,7 @@ fn marking_between_the_thresholds_follows_the_line() {
 
 /// Forwards the frames of a capture while both directions are blocked until all have arrived. Returns the
 /// sent frames in the order of arrival per port and queue.
-fn congested(config: &SwitchConfig, frames: &[Vec<u8>]) -> (Harness, Vec<Vec<Sent>>) {
+fn forward_under_congestion(config: &SwitchConfig, frames: &[Vec<u8>]) -> (Harness, Vec<Vec<SentFrame>>) {
     let mut harness = Harness::new(config);
     harness.set_tx_enabled(0, false);
     harness.set_tx_enabled(1, false);
@@ -140,9 +144,9 @@ fn congested(config: &SwitchConfig, frames: &[Vec<u8>]) -> (Harness, Vec<Vec<Sen
     (harness, sent)
 }
 
-/// The frames with more than `threshold` bytes of the same class behind them.
-fn above(sent: &[Sent], threshold: usize) -> Vec<bool> {
-    let class = |s: &Sent| (parse(&s.bytes).tos >> 2) & 7;
+/// Returns true for each frame with more than `threshold` bytes of the same class behind it.
+fn frames_above_threshold(sent: &[SentFrame], threshold: usize) -> Vec<bool> {
+    let class = |s: &SentFrame| (parse(&s.bytes).tos >> 2) & 7;
     let behind = |n: usize| -> usize {
         let same = sent[n + 1..].iter().filter(|s| class(s) == class(&sent[n]));
         same.map(|s| s.bytes.len() + 4).sum()
@@ -150,7 +154,7 @@ fn above(sent: &[Sent], threshold: usize) -> Vec<bool> {
     (0..sent.len()).map(|n| behind(n) > threshold).collect()
 }
 
-fn with_ect0(frame: &[u8]) -> Vec<u8> {
+fn set_ect0(frame: &[u8]) -> Vec<u8> {
     let mut frame = frame.to_vec();
     let ip = usize::from(parse(&frame).l3_offset);
     let before = u16::from_be_bytes([frame[ip], frame[ip + 1]]);
@@ -161,7 +165,7 @@ fn with_ect0(frame: &[u8]) -> Vec<u8> {
     frame
 }
 
-fn assert_checksum(frame: &[u8]) {
+fn assert_ipv4_checksum(frame: &[u8]) {
     let ip = usize::from(parse(frame).l3_offset);
     let header = &frame[ip..ip + 20];
     assert_eq!(header[0], 0x45);
@@ -169,10 +173,10 @@ fn assert_checksum(frame: &[u8]) {
 }
 
 #[test]
-fn soft_roce_frames_pass_congestion_unmarked() {
-    let frames = capture("softroce.pcap");
+fn soft_roce_frames_without_ect_are_not_marked() {
+    let frames = read_capture("softroce.pcap");
     assert_eq!(frames.len(), 262);
-    let (harness, sent) = congested(&marking(2, 0), &frames);
+    let (harness, sent) = forward_under_congestion(&marking_config(2, 0), &frames);
     let out: HashSet<&[u8]> = sent.iter().flatten().map(|s| &s.bytes[..]).collect();
     assert!(frames.iter().all(|frame| out.contains(&frame[..])));
     assert_eq!(sent.iter().map(Vec::len).sum::<usize>(), 262);
@@ -182,19 +186,19 @@ fn soft_roce_frames_pass_congestion_unmarked() {
 #[test]
 fn soft_roce_frames_with_ect_are_marked_above_the_threshold_and_stay_valid() {
     const THRESHOLD: usize = 4_000;
-    let frames: Vec<_> = capture("softroce.pcap")
+    let frames: Vec<_> = read_capture("softroce.pcap")
         .iter()
-        .map(|frame| with_ect0(frame))
+        .map(|frame| set_ect0(frame))
         .collect();
-    frames.iter().for_each(|frame| assert_checksum(frame));
-    let (harness, sent) = congested(&marking(2, THRESHOLD as u64), &frames);
+    frames.iter().for_each(|frame| assert_ipv4_checksum(frame));
+    let (harness, sent) = forward_under_congestion(&marking_config(2, THRESHOLD as u64), &frames);
     let mut marked = 0;
     for sent in &sent {
-        for (sent, expected) in sent.iter().zip(above(sent, THRESHOLD)) {
-            let ce = ecn(&sent.bytes) == Ecn::Ce as u8;
+        for (sent, expected) in sent.iter().zip(frames_above_threshold(sent, THRESHOLD)) {
+            let ce = ecn_field(&sent.bytes) == Ecn::Ce as u8;
             assert_eq!(ce, expected);
             assert_eq!(icrc::verify_icrc(&sent.bytes), Ok(true));
-            assert_checksum(&sent.bytes);
+            assert_ipv4_checksum(&sent.bytes);
             marked += u64::from(ce);
         }
     }
@@ -204,13 +208,13 @@ fn soft_roce_frames_with_ect_are_marked_above_the_threshold_and_stay_valid() {
     assert_eq!(counted, marked);
 }
 
-/// `count` RC WRITE frames over IPv6 from station 0 to station 1.
-fn ipv6_frames(count: u32, ecn: Ecn) -> Vec<Vec<u8>> {
+/// Creates `count` RC WRITE frames over IPv6 from station 0 to station 1.
+fn ipv6_write_frames(count: u32, ecn: Ecn) -> Vec<Vec<u8>> {
     let addresses = Addresses::V6 {
         src: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1),
         dst: Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 2),
     };
-    let mut path = FlowHeaders::new(mac(0), mac(1), addresses);
+    let mut path = FlowHeaders::new(station_mac(0), station_mac(1), addresses);
     (path.ecn, path.dscp, path.flow_label) = (ecn, 3, 0xabcde);
     let frame = |psn| {
         let reth = Reth {
@@ -234,22 +238,22 @@ fn ipv6_frames(count: u32, ecn: Ecn) -> Vec<Vec<u8>> {
 #[test]
 fn ipv6_frames_are_marked_above_the_threshold_and_stay_valid() {
     const THRESHOLD: usize = 20_000;
-    let frames = ipv6_frames(100, Ecn::Ect0);
-    let (_, sent) = congested(&marking(2, THRESHOLD as u64), &frames);
-    let expected = above(&sent[1], THRESHOLD);
+    let frames = ipv6_write_frames(100, Ecn::Ect0);
+    let (_, sent) = forward_under_congestion(&marking_config(2, THRESHOLD as u64), &frames);
+    let expected = frames_above_threshold(&sent[1], THRESHOLD);
     assert!(expected[0] && !expected[99]);
     for ((sent, original), expected) in sent[1].iter().zip(&frames).zip(expected) {
         assert_eq!(icrc::verify_icrc(&sent.bytes), Ok(true));
         let mut unmarked = sent.bytes.clone();
         if expected {
-            assert_eq!(ecn(&unmarked), Ecn::Ce as u8);
+            assert_eq!(ecn_field(&unmarked), Ecn::Ce as u8);
             // The ECN field is in the low bits of the traffic class: bits 4 and 5 of byte 1.
             unmarked[15] &= !0x10;
         }
         assert_eq!(unmarked, *original, "nothing else has changed");
     }
-    let frames = ipv6_frames(100, Ecn::NotEct);
-    let (_, sent) = congested(&marking(2, 0), &frames);
+    let frames = ipv6_write_frames(100, Ecn::NotEct);
+    let (_, sent) = forward_under_congestion(&marking_config(2, 0), &frames);
     let out: Vec<_> = sent[1].iter().map(|s| s.bytes.clone()).collect();
     assert_eq!(out, frames);
 }

@@ -5,16 +5,16 @@ use xoff_dataplane::{DropReason, ForwardingResult, Picos, PortId};
 use xoff_wire::mac_control::DESTINATION;
 use xoff_wire::{MacControl, Pfc};
 
-use crate::support::frames::{mac, small};
+use crate::support::frames::{shortest_udp_frame, station_mac};
 use crate::support::{Harness, config};
 
-const QUANTUM: Picos = Picos(512_000);
+const PAUSE_QUANTUM: Picos = Picos(512_000);
 /// Frames of one cell that put a lossless group of the test configuration into XOFF.
-const TO_XOFF: usize = 2_052;
+const FRAMES_TO_XOFF: usize = 2_052;
 
-/// No PFC. The ports honour and send PAUSE.
-fn without_pfc(ports: usize) -> SwitchConfig {
-    let mut config = config::switch(ports);
+/// Creates ports without PFC that honour and send PAUSE.
+fn config_without_pfc(ports: usize) -> SwitchConfig {
+    let mut config = config::bridge_config(ports);
     for port in &mut config.ports {
         port.pfc.enabled = 0;
         port.pfc.global.honoured = true;
@@ -23,12 +23,12 @@ fn without_pfc(ports: usize) -> SwitchConfig {
     config
 }
 
-fn pause(quanta: u16) -> Vec<u8> {
-    MacControl::Pause { quanta }.to_frame(mac(1)).to_vec()
+fn pause_frame(quanta: u16) -> Vec<u8> {
+    MacControl::Pause { quanta }.to_frame(station_mac(1)).to_vec()
 }
 
-/// PAUSE frames that a port sent: time and quanta.
-fn pauses_sent(harness: &Harness, port: u16) -> Vec<(Picos, u16)> {
+/// Returns the time and quanta of the PAUSE frames that a port sent.
+fn sent_pause_frames(harness: &Harness, port: u16) -> Vec<(Picos, u16)> {
     let sent = harness.sent(port).iter();
     sent.filter_map(|sent| match MacControl::parse(&sent.bytes) {
         Ok(MacControl::Pause { quanta }) => Some((sent.start, quanta)),
@@ -38,42 +38,42 @@ fn pauses_sent(harness: &Harness, port: u16) -> Vec<(Picos, u16)> {
 }
 
 #[test]
-fn a_pause_stops_all_queues_for_its_quanta() {
-    let mut harness = Harness::learnt(&without_pfc(2));
+fn a_global_pause_stops_all_queues_for_its_quanta() {
+    let mut harness = Harness::with_learnt_addresses(&config_without_pfc(2));
     let start = harness.now();
-    assert_eq!(harness.receive(1, &pause(100)), ForwardingResult::Control);
+    assert_eq!(harness.receive(1, &pause_frame(100)), ForwardingResult::Control);
     assert_eq!(harness.switch().paused_priorities(PortId(1)), 0xff);
     for class in 0..8 {
-        harness.receive(0, &small(0, 1, class));
+        harness.receive(0, &shortest_udp_frame(0, 1, class));
     }
     harness.run();
     assert_eq!(harness.sent(1).len(), 8);
-    assert_eq!(harness.sent(1)[0].start, start + Picos(100 * QUANTUM.0));
+    assert_eq!(harness.sent(1)[0].start, start + Picos(100 * PAUSE_QUANTUM.0));
     let counters = harness.counters(1);
     assert_eq!((counters.pause_rx, counters.pfc_rx_frames), (1, 0));
-    assert_eq!(counters.rx_global_pause_ps, 100 * QUANTUM.0);
+    assert_eq!(counters.rx_global_pause_ps, 100 * PAUSE_QUANTUM.0);
     assert_eq!(counters.rx_pause_ps, [0; 8]);
 }
 
 #[test]
-fn a_new_value_replaces_the_timer_and_zero_resumes_at_once() {
-    let mut harness = Harness::learnt(&without_pfc(2));
-    harness.receive(1, &pause(100));
-    harness.receive(0, &small(0, 1, 0));
-    harness.run_for(Picos(50 * QUANTUM.0));
-    harness.receive(1, &pause(1_000));
-    harness.run_for(Picos(500 * QUANTUM.0));
+fn a_new_global_pause_replaces_the_timer_and_zero_ends_it() {
+    let mut harness = Harness::with_learnt_addresses(&config_without_pfc(2));
+    harness.receive(1, &pause_frame(100));
+    harness.receive(0, &shortest_udp_frame(0, 1, 0));
+    harness.run_for(Picos(50 * PAUSE_QUANTUM.0));
+    harness.receive(1, &pause_frame(1_000));
+    harness.run_for(Picos(500 * PAUSE_QUANTUM.0));
     assert!(harness.sent(1).is_empty());
-    harness.receive(1, &pause(0));
+    harness.receive(1, &pause_frame(0));
     assert_eq!(harness.sent(1)[0].start, harness.now());
     harness.run();
-    assert_eq!(harness.counters(1).rx_global_pause_ps, 550 * QUANTUM.0);
+    assert_eq!(harness.counters(1).rx_global_pause_ps, 550 * PAUSE_QUANTUM.0);
 }
 
 #[test]
-fn the_stations_own_address_will_do_and_any_source() {
-    let mut harness = Harness::learnt(&without_pfc(2));
-    let mut frame = pause(100);
+fn a_global_pause_is_accepted_at_the_own_address_and_from_any_source() {
+    let mut harness = Harness::with_learnt_addresses(&config_without_pfc(2));
+    let mut frame = pause_frame(100);
     frame[..6].copy_from_slice(&[2, 0xff, 0, 0, 1, 1]);
     frame[6..12].fill(0);
     assert_eq!(harness.receive(1, &frame), ForwardingResult::Control);
@@ -92,17 +92,20 @@ fn the_stations_own_address_will_do_and_any_source() {
 }
 
 #[test]
-fn it_is_not_obeyed_where_told_so_nor_while_any_priority_has_pfc() {
-    let mut off = without_pfc(2);
+fn a_global_pause_is_ignored_if_disabled_or_if_pfc_is_enabled() {
+    let mut off = config_without_pfc(2);
     off.ports[1].pfc.global.honoured = false;
-    let mut on = without_pfc(2);
+    let mut on = config_without_pfc(2);
     on.ports[1].pfc.enabled = 1 << 3;
-    let mut asymmetric = without_pfc(2);
+    let mut asymmetric = config_without_pfc(2);
     asymmetric.ports[1].pfc.asymmetric = true; // honours PFC, though it sends none
     for config in [off, on, asymmetric] {
-        let mut harness = Harness::learnt(&config);
-        assert_eq!(harness.receive(1, &pause(0xffff)), ForwardingResult::Control);
-        harness.receive(0, &small(0, 1, 0));
+        let mut harness = Harness::with_learnt_addresses(&config);
+        assert_eq!(
+            harness.receive(1, &pause_frame(0xffff)),
+            ForwardingResult::Control
+        );
+        harness.receive(0, &shortest_udp_frame(0, 1, 0));
         assert_eq!(harness.sent(1).len(), 1);
         assert_eq!(harness.counters(1).pause_rx, 1);
         assert_eq!(harness.counters(1).rx_global_pause_ps, 0);
@@ -110,21 +113,21 @@ fn it_is_not_obeyed_where_told_so_nor_while_any_priority_has_pfc() {
 }
 
 #[test]
-fn pfc_is_not_obeyed_where_no_priority_has_it() {
-    let mut harness = Harness::learnt(&without_pfc(2));
+fn pfc_is_ignored_on_a_port_without_lossless_priorities() {
+    let mut harness = Harness::with_learnt_addresses(&config_without_pfc(2));
     harness.receive_pfc(1, 0xff, [0xffff; 8]);
-    harness.receive(0, &small(0, 1, 3));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     assert_eq!(harness.sent(1).len(), 1);
     assert_eq!(harness.counters(1).pfc_rx, [1; 8]);
 }
 
 #[test]
-fn congestion_of_a_group_with_headroom_pauses_the_peer_altogether() {
-    let mut harness = Harness::learnt(&without_pfc(2));
+fn xoff_of_any_group_sends_a_global_pause() {
+    let mut harness = Harness::with_learnt_addresses(&config_without_pfc(2));
     harness.set_tx_enabled(1, false);
-    harness.receive_many(TO_XOFF, 0, &small(0, 1, 3));
+    harness.receive_many(FRAMES_TO_XOFF, 0, &shortest_udp_frame(0, 1, 3));
     let start = harness.now();
-    assert_eq!(pauses_sent(&harness, 0), [(start, 0xffff)]);
+    assert_eq!(sent_pause_frames(&harness, 0), [(start, 0xffff)]);
     let frame = &harness.sent(0)[0].bytes;
     assert_eq!(frame[..6], DESTINATION);
     assert_eq!(frame[6..12], [2, 0xff, 0, 0, 1, 0], "the port's address");
@@ -132,12 +135,12 @@ fn congestion_of_a_group_with_headroom_pauses_the_peer_altogether() {
     harness.run_for(Picos::from_millis(40));
     let at = |ms| start + Picos::from_millis(ms);
     assert_eq!(
-        pauses_sent(&harness, 0),
+        sent_pause_frames(&harness, 0),
         [(at(0), 0xffff), (at(16), 0xffff), (at(32), 0xffff)]
     );
     harness.set_tx_enabled(1, true);
     harness.run();
-    let (resumed, quanta) = *pauses_sent(&harness, 0).last().unwrap();
+    let (resumed, quanta) = *sent_pause_frames(&harness, 0).last().unwrap();
     assert_eq!(
         (resumed, quanta),
         (harness.sent(1)[7].start, 0),
@@ -155,45 +158,53 @@ fn congestion_of_a_group_with_headroom_pauses_the_peer_altogether() {
 }
 
 #[test]
-fn the_peer_goes_on_when_the_last_group_has_room() {
-    let mut harness = Harness::learnt(&without_pfc(3));
+fn the_global_pause_ends_when_the_last_group_leaves_xoff() {
+    let mut harness = Harness::with_learnt_addresses(&config_without_pfc(3));
     harness.set_queue_enabled(1, 3, false);
     harness.set_queue_enabled(1, 4, false);
-    harness.receive_many(TO_XOFF, 0, &small(0, 1, 3));
-    harness.receive_many(1_500, 0, &small(0, 1, 4));
+    harness.receive_many(FRAMES_TO_XOFF, 0, &shortest_udp_frame(0, 1, 3));
+    harness.receive_many(1_500, 0, &shortest_udp_frame(0, 1, 4));
     assert_eq!(harness.switch().xoff_groups(PortId(0)), 0b1_1000);
     harness.run_for(Picos::from_millis(1));
-    assert_eq!(pauses_sent(&harness, 0).len(), 1, "one pause says it for both");
+    assert_eq!(
+        sent_pause_frames(&harness, 0).len(),
+        1,
+        "one pause says it for both"
+    );
     harness.set_queue_enabled(1, 4, true);
     harness.run_for(Picos::from_millis(10));
     assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
-    assert_eq!(pauses_sent(&harness, 0).len(), 1, "the other is still congested");
+    assert_eq!(
+        sent_pause_frames(&harness, 0).len(),
+        1,
+        "the other is still congested"
+    );
     harness.set_queue_enabled(1, 3, true);
     harness.run();
-    let quanta: Vec<u16> = pauses_sent(&harness, 0).iter().map(|(_, q)| *q).collect();
+    let quanta: Vec<u16> = sent_pause_frames(&harness, 0).iter().map(|(_, q)| *q).collect();
     assert_eq!(quanta, [0xffff, 0]);
     harness.assert_empty();
 }
 
 #[test]
-fn groups_without_headroom_and_ports_that_are_not_to_send_pause_nobody() {
-    let mut quiet = without_pfc(2);
+fn groups_without_headroom_and_disabled_ports_send_no_global_pause() {
+    let mut quiet = config_without_pfc(2);
     quiet.ports[0].pfc.global.generated = false;
-    for (config, class) in [(without_pfc(2), 0), (quiet, 3)] {
-        let mut harness = Harness::learnt(&config);
+    for (config, class) in [(config_without_pfc(2), 0), (quiet, 3)] {
+        let mut harness = Harness::with_learnt_addresses(&config);
         harness.set_tx_enabled(1, false);
-        harness.receive_many(3_000, 0, &small(0, 1, class));
+        harness.receive_many(3_000, 0, &shortest_udp_frame(0, 1, class));
         harness.run_for(Picos::from_millis(40));
         assert!(harness.sent(0).is_empty());
     }
 }
 
 #[test]
-fn a_change_between_pfc_and_pause_says_what_holds_then() {
-    let (pfc, plain) = (config::switch(2), without_pfc(2));
-    let mut harness = Harness::learnt(&pfc);
+fn a_change_between_pfc_and_global_pause_sends_the_current_state() {
+    let (pfc, plain) = (config::bridge_config(2), config_without_pfc(2));
+    let mut harness = Harness::with_learnt_addresses(&pfc);
     harness.set_tx_enabled(1, false);
-    harness.receive_many(TO_XOFF, 0, &small(0, 1, 3));
+    harness.receive_many(FRAMES_TO_XOFF, 0, &shortest_udp_frame(0, 1, 3));
     harness.receive_pfc(1, 1 << 3, [0xffff; 8]);
     harness.run_for(Picos::from_millis(1));
     harness.clear_sent();
@@ -204,9 +215,9 @@ fn a_change_between_pfc_and_pause_says_what_holds_then() {
         quanta: [0; 8],
     };
     assert_eq!(harness.pfc_sent(0)[0].1, xon);
-    assert_eq!(pauses_sent(&harness, 0).len(), 1);
+    assert_eq!(sent_pause_frames(&harness, 0).len(), 1);
     assert_eq!(harness.switch().paused_priorities(PortId(1)), 0);
-    harness.receive(1, &pause(0xffff));
+    harness.receive(1, &pause_frame(0xffff));
     harness.clear_sent();
     harness.apply(&pfc);
     harness.run_for(Picos::from_millis(1));
@@ -224,9 +235,9 @@ fn a_change_between_pfc_and_pause_says_what_holds_then() {
 }
 
 #[test]
-fn pauses_end_with_the_link() {
-    let mut harness = Harness::learnt(&without_pfc(2));
-    harness.receive(1, &pause(0xffff));
+fn a_global_pause_ends_when_the_link_goes_down() {
+    let mut harness = Harness::with_learnt_addresses(&config_without_pfc(2));
+    harness.receive(1, &pause_frame(0xffff));
     harness.set_link(1, false);
     harness.set_link(1, true);
     assert_eq!(harness.switch().paused_priorities(PortId(1)), 0);

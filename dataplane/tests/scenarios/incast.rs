@@ -4,46 +4,48 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{DropReason, Picos};
 use xoff_wire::Ecn;
 
-use crate::support::frames::udp;
-use crate::support::sender::{Flow, Sender, number};
+use crate::support::frames::udp_frame;
+use crate::support::sender::{Flow, Sender, frame_number};
 use crate::support::{Harness, config};
 
 const RECEIVER: u16 = 4;
-const SPAN: Picos = Picos::from_millis(250);
+const RUN_TIME: Picos = Picos::from_millis(250);
 /// 1082 bytes without FCS: 1106 bytes on the link, 8848 ns at 1 Gb/s.
 const FRAME_LEN: usize = 1_082;
 const FRAME_NS: u64 = 8_848;
 
-/// Each sender offers its full rate in class 3 and 40 % of it in class 0.
-fn incast(config: &SwitchConfig) -> Harness {
-    let mut harness = Harness::learnt(config);
-    let until = harness.now() + SPAN;
+/// Runs the incast. Each sender offers its full rate in class 3 and 40 % of its rate in class 0.
+fn run_incast(config: &SwitchConfig) -> Harness {
+    let mut harness = Harness::with_learnt_addresses(config);
+    let until = harness.now() + RUN_TIME;
     for port in 0..4 {
-        let frame = |class| udp(port, RECEIVER as u8, class, Ecn::NotEct, FRAME_LEN);
+        let frame = |class| udp_frame(port, RECEIVER as u8, class, Ecn::NotEct, FRAME_LEN);
         let lossy_interval = Picos::from_nanos(FRAME_NS * 10 / 4);
         let flows = vec![
             Flow::new(3, frame(3), Picos::ZERO, until),
             Flow::new(0, frame(0), lossy_interval, until),
         ];
-        harness.connect(u16::from(port), Sender::new(config::GIGABIT, flows));
+        harness.connect_peer(u16::from(port), Sender::new(config::GIGABIT, flows));
     }
     harness.run_until(until);
     harness
 }
 
-/// Frames of one sender and class, in the order of their transmission to the receiver.
-fn received(harness: &Harness, sender: u8, class: u8) -> Vec<u32> {
+/// Returns the frame numbers of one sender and class, in the order of their transmission to the receiver.
+fn received_frame_numbers(harness: &Harness, sender: u8, class: u8) -> Vec<u32> {
     let sent = harness.sent(RECEIVER).iter();
     sent.filter(|s| s.bytes[11] == sender && s.bytes[15] >> 2 == class)
-        .map(|s| number(&s.bytes))
+        .map(|s| frame_number(&s.bytes))
         .collect()
 }
 
 #[test]
-fn lossless_senders_lose_nothing_and_share_the_link() {
-    let mut harness = incast(&config::switch(5));
-    let counts: Vec<usize> = (0..4).map(|n| received(&harness, n, 3).len()).collect();
-    let lossy: usize = (0..4).map(|n| received(&harness, n, 0).len()).sum();
+fn an_incast_of_lossless_flows_loses_no_frame_and_shares_the_link() {
+    let mut harness = run_incast(&config::bridge_config(5));
+    let counts: Vec<usize> = (0..4)
+        .map(|n| received_frame_numbers(&harness, n, 3).len())
+        .collect();
+    let lossy: usize = (0..4).map(|n| received_frame_numbers(&harness, n, 0).len()).sum();
     let lossless: usize = counts.iter().sum();
     let share = lossy as f64 / (lossy + lossless) as f64;
     assert!((0.49..=0.51).contains(&share), "lossy share {share}");
@@ -65,30 +67,33 @@ fn lossless_senders_lose_nothing_and_share_the_link() {
         let sent = harness.peer(u16::from(n)).flows()[0].sent;
         let expected: Vec<u32> = (0..sent).collect();
         assert!(
-            received(&harness, n, 3) == expected,
+            received_frame_numbers(&harness, n, 3) == expected,
             "sender {n}: lost or reordered"
         );
-        let lossy = received(&harness, n, 0);
+        let lossy = received_frame_numbers(&harness, n, 0);
         assert!(lossy.windows(2).all(|pair| pair[0] < pair[1]));
         assert!((lossy.len() as u32) < harness.peer(u16::from(n)).flows()[1].sent);
         let pfc = harness.counters(u16::from(n)).pfc_tx;
         assert!(pfc[3] > 10, "{pfc:?}");
         assert_eq!(pfc.iter().sum::<u64>(), pfc[3], "PFC for class 3 only");
-        assert_eq!(harness.drops(u16::from(n), DropReason::PriorityGroupDropped), 0);
+        assert_eq!(
+            harness.drop_count(u16::from(n), DropReason::PriorityGroupDropped),
+            0
+        );
     }
     harness.assert_empty();
 }
 
 #[test]
-fn without_pfc_the_same_senders_lose_lossless_frames_and_the_counters_say_where() {
-    let mut config = config::switch(5);
+fn without_pfc_the_incast_drops_lossless_frames_at_ingress() {
+    let mut config = config::bridge_config(5);
     config.ports.iter_mut().for_each(|port| port.pfc.enabled = 0);
-    let mut harness = incast(&config);
+    let mut harness = run_incast(&config);
     harness.run();
     for n in 0..4 {
         let sent = u64::from(harness.peer(n).flows()[0].sent);
-        let received = received(&harness, n as u8, 3).len() as u64;
-        let dropped = harness.drops(n, DropReason::PriorityGroupDropped);
+        let received = received_frame_numbers(&harness, n as u8, 3).len() as u64;
+        let dropped = harness.drop_count(n, DropReason::PriorityGroupDropped);
         assert!(dropped > 0);
         assert_eq!(sent, received + dropped, "sender {n}");
         assert_eq!(harness.counters(n).pfc_tx_frames, 0);
@@ -96,11 +101,11 @@ fn without_pfc_the_same_senders_lose_lossless_frames_and_the_counters_say_where(
 }
 
 #[test]
-fn pause_time_adds_up_on_both_sides() {
-    let harness = incast(&config::switch(5));
+fn pause_times_of_sender_and_receiver_agree() {
+    let harness = run_incast(&config::bridge_config(5));
     for port in 0..4 {
         let counters = harness.counters(port);
-        let asked = counters.tx_pause_ps[3] as f64 / SPAN.0 as f64;
+        let asked = counters.tx_pause_ps[3] as f64 / RUN_TIME.0 as f64;
         // A sender gets one eighth of its link for class 3, next to 40 % of lossy frames, so it is paused
         // most of the time.
         assert!((0.7..0.9).contains(&asked), "{asked}");

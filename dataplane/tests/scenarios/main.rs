@@ -5,7 +5,7 @@ mod balancing;
 mod bridging;
 mod buffer_changes;
 mod conservation;
-mod dropping;
+mod drops;
 mod ecn;
 mod flooding;
 mod global_pause;

@@ -3,149 +3,154 @@
 use xoff_dataplane::{DropReason, ForwardingResult, Picos, PortId};
 use xoff_wire::{Ecn, MacControl};
 
-use crate::support::frames::{ethernet, mac, small, udp};
+use crate::support::frames::{ethernet_frame, shortest_udp_frame, station_mac, udp_frame};
 use crate::support::{Harness, config};
 
 /// One quantum of 512 bit times at 1 Gb/s.
-const QUANTUM: Picos = Picos(512_000);
+const PAUSE_QUANTUM: Picos = Picos(512_000);
 
-fn only(priority: usize, quanta: u16) -> [u16; 8] {
+fn quanta_of_priority(priority: usize, quanta: u16) -> [u16; 8] {
     let mut all = [0; 8];
     all[priority] = quanta;
     all
 }
 
-/// A switch whose port 1 has received a pause of priority 3 for `quanta`.
-fn paused(quanta: u16) -> Harness {
-    let mut harness = Harness::learnt(&config::switch(2));
+/// Returns a switch whose port 1 has received a pause of priority 3 for `quanta`.
+fn harness_with_paused_port(quanta: u16) -> Harness {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
     assert_eq!(
-        harness.receive_pfc(1, 1 << 3, only(3, quanta)),
+        harness.receive_pfc(1, 1 << 3, quanta_of_priority(3, quanta)),
         ForwardingResult::Control
     );
     harness
 }
 
-fn span(quanta: u64) -> Picos {
-    Picos(quanta * QUANTUM.0)
+fn quanta_to_time(quanta: u64) -> Picos {
+    Picos(quanta * PAUSE_QUANTUM.0)
 }
 
 #[test]
-fn a_paused_class_waits_for_its_quanta_and_others_go_on() {
-    let mut harness = paused(100);
+fn a_pause_stops_only_its_priority_for_its_quanta() {
+    let mut harness = harness_with_paused_port(100);
     let start = harness.now();
-    harness.receive(0, &small(0, 1, 3));
-    harness.receive(0, &small(0, 1, 4));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
+    harness.receive(0, &shortest_udp_frame(0, 1, 4));
     harness.run();
     let sent = harness.sent(1);
-    assert_eq!(sent[0].bytes, small(0, 1, 4));
+    assert_eq!(sent[0].bytes, shortest_udp_frame(0, 1, 4));
     assert_eq!(sent[0].start, start);
-    assert_eq!(sent[1].bytes, small(0, 1, 3));
-    assert_eq!(sent[1].start, start + span(100));
+    assert_eq!(sent[1].bytes, shortest_udp_frame(0, 1, 3));
+    assert_eq!(sent[1].start, start + quanta_to_time(100));
     let counters = harness.counters(1);
-    assert_eq!(counters.rx_pause_ps[3], span(100).0);
+    assert_eq!(counters.rx_pause_ps[3], quanta_to_time(100).0);
     assert_eq!((counters.pfc_rx[3], counters.pfc_on2off_rx[3]), (1, 1));
 }
 
 #[test]
-fn a_new_value_replaces_the_timer_and_zero_ends_it() {
-    let mut harness = paused(100);
+fn a_new_pause_replaces_the_timer_and_zero_ends_it() {
+    let mut harness = harness_with_paused_port(100);
     let start = harness.now();
-    harness.receive(0, &small(0, 1, 3));
-    harness.run_until(start + span(50));
-    harness.receive_pfc(1, 1 << 3, only(3, 100));
-    harness.run_until(start + span(149));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
+    harness.run_until(start + quanta_to_time(50));
+    harness.receive_pfc(1, 1 << 3, quanta_of_priority(3, 100));
+    harness.run_until(start + quanta_to_time(149));
     assert!(harness.sent(1).is_empty(), "50 + 100 quanta");
     harness.receive_pfc(1, 1 << 3, [0; 8]);
-    assert_eq!(harness.sent(1)[0].start, start + span(149), "at once");
-    assert_eq!(harness.counters(1).rx_pause_ps[3], span(149).0);
+    assert_eq!(harness.sent(1)[0].start, start + quanta_to_time(149), "at once");
+    assert_eq!(harness.counters(1).rx_pause_ps[3], quanta_to_time(149).0);
 }
 
 #[test]
-fn a_shorter_value_ends_the_pause_sooner() {
-    let mut harness = paused(0xffff);
+fn a_shorter_pause_ends_the_pause_sooner() {
+    let mut harness = harness_with_paused_port(0xffff);
     let start = harness.now();
-    harness.receive(0, &small(0, 1, 3));
-    harness.run_for(QUANTUM);
-    harness.receive_pfc(1, 1 << 3, only(3, 1));
-    harness.run_for(span(5));
-    assert_eq!(harness.sent(1)[0].start, start + span(2));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
+    harness.run_for(PAUSE_QUANTUM);
+    harness.receive_pfc(1, 1 << 3, quanta_of_priority(3, 1));
+    harness.run_for(quanta_to_time(5));
+    assert_eq!(harness.sent(1)[0].start, start + quanta_to_time(2));
 }
 
 #[test]
-fn the_frame_in_flight_completes() {
-    let mut harness = Harness::learnt(&config::switch(2));
+fn a_frame_in_transmission_completes_during_a_pause() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
     let start = harness.now();
-    let frame = udp(0, 1, 3, Ecn::NotEct, 1_500);
+    let frame = udp_frame(0, 1, 3, Ecn::NotEct, 1_500);
     harness.receive(0, &frame);
     harness.receive(0, &frame);
     harness.run_for(Picos::from_micros(1));
-    harness.receive_pfc(1, 1 << 3, only(3, 100));
+    harness.receive_pfc(1, 1 << 3, quanta_of_priority(3, 100));
     harness.run();
     let sent = harness.sent(1);
     assert_eq!(sent[0].end, start + Picos::from_nanos(1_524 * 8));
-    assert_eq!(sent[1].start, start + Picos::from_micros(1) + span(100));
+    assert_eq!(sent[1].start, start + Picos::from_micros(1) + quanta_to_time(100));
 }
 
 #[test]
-fn priorities_stop_the_queue_they_are_mapped_to() {
-    let mut config = config::switch(2);
+fn a_pause_stops_the_queue_mapped_to_its_priority() {
+    let mut config = config::bridge_config(2);
     config.ports[1].pfc.priority_to_queue[3] = 5;
-    let mut harness = Harness::learnt(&config);
-    harness.receive_pfc(1, 1 << 3, only(3, 100));
-    harness.receive(0, &small(0, 1, 3));
-    harness.receive(0, &small(0, 1, 5));
-    harness.run_for(span(50));
+    let mut harness = Harness::with_learnt_addresses(&config);
+    harness.receive_pfc(1, 1 << 3, quanta_of_priority(3, 100));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
+    harness.receive(0, &shortest_udp_frame(0, 1, 5));
+    harness.run_for(quanta_to_time(50));
     assert_eq!(harness.sent(1).len(), 1);
-    assert_eq!(harness.sent(1)[0].bytes, small(0, 1, 3));
+    assert_eq!(harness.sent(1)[0].bytes, shortest_udp_frame(0, 1, 3));
     assert_eq!(harness.switch().paused_priorities(PortId(1)), 1 << 3);
 }
 
 #[test]
-fn a_queue_of_two_priorities_goes_on_when_both_have_ended() {
-    let mut config = config::switch(2);
+fn a_queue_of_two_priorities_resumes_after_both_pauses() {
+    let mut config = config::bridge_config(2);
     config.ports[1].pfc.priority_to_queue[4] = 3;
-    let mut harness = Harness::learnt(&config);
+    let mut harness = Harness::with_learnt_addresses(&config);
     let start = harness.now();
     harness.receive_pfc(1, 0b1_1000, [0, 0, 0, 10, 20, 0, 0, 0]);
-    harness.receive(0, &small(0, 1, 3));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     harness.run();
-    assert_eq!(harness.sent(1)[0].start, start + span(20));
+    assert_eq!(harness.sent(1)[0].start, start + quanta_to_time(20));
 }
 
 #[test]
-fn priorities_that_are_not_enabled_are_counted_and_not_obeyed() {
-    let mut harness = Harness::learnt(&config::switch(2));
+fn pauses_of_lossy_priorities_are_counted_and_ignored() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
     harness.receive_pfc(1, 0xff, [0xffff; 8]);
     for dscp in 0..8 {
-        harness.receive(0, &small(0, 1, dscp));
+        harness.receive(0, &shortest_udp_frame(0, 1, dscp));
     }
     harness.run_for(Picos::from_millis(1));
-    let stopped = |n: &u8| !harness.sent(1).iter().any(|s| s.bytes == small(0, 1, *n));
+    let stopped = |n: &u8| {
+        !harness
+            .sent(1)
+            .iter()
+            .any(|s| s.bytes == shortest_udp_frame(0, 1, *n))
+    };
     assert_eq!((0..8).filter(stopped).collect::<Vec<_>>(), [3, 4]);
     assert_eq!(harness.counters(1).pfc_rx, [1; 8]);
 }
 
 #[test]
-fn asymmetric_ports_obey_every_priority() {
-    let mut config = config::switch(2);
+fn ports_with_asymmetric_pfc_honour_every_priority() {
+    let mut config = config::bridge_config(2);
     config.ports[1].pfc.asymmetric = true;
-    let mut harness = Harness::learnt(&config);
+    let mut harness = Harness::with_learnt_addresses(&config);
     harness.receive_pfc(1, 0xff, [0xffff; 8]);
     for dscp in 0..8 {
-        harness.receive(0, &small(0, 1, dscp));
+        harness.receive(0, &shortest_udp_frame(0, 1, dscp));
     }
     harness.run_for(Picos::from_millis(1));
     assert!(harness.sent(1).is_empty());
 }
 
 #[test]
-fn ten_frames_per_priority_are_ten_counts_and_no_ordinary_frames() {
-    let mut harness = Harness::learnt(&config::switch(3));
+fn received_pfc_frames_are_counted_per_priority_only() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(3));
     let before = harness.counters(1);
     for quanta in [0xffff, 0] {
         for n in 0..8 {
             for _ in 0..10 {
-                harness.receive_pfc(1, 1 << n, only(n, quanta));
+                harness.receive_pfc(1, 1 << n, quanta_of_priority(n, quanta));
             }
         }
     }
@@ -164,20 +169,20 @@ fn ten_frames_per_priority_are_ten_counts_and_no_ordinary_frames() {
 }
 
 #[test]
-fn an_empty_enable_vector_does_nothing() {
-    let mut harness = Harness::learnt(&config::switch(2));
+fn an_empty_class_enable_vector_has_no_effect() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
     assert_eq!(harness.receive_pfc(1, 0, [0xffff; 8]), ForwardingResult::Control);
-    harness.receive(0, &small(0, 1, 3));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     assert_eq!(harness.sent(1).len(), 1);
     assert_eq!(harness.counters(1).pfc_rx, [0; 8]);
 }
 
 #[test]
 fn global_pause_is_counted_and_ignored() {
-    let mut harness = Harness::learnt(&config::switch(2));
-    let pause = MacControl::Pause { quanta: 0xffff }.to_frame(mac(1));
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
+    let pause = MacControl::Pause { quanta: 0xffff }.to_frame(station_mac(1));
     assert_eq!(harness.receive(1, &pause), ForwardingResult::Control);
-    harness.receive(0, &small(0, 1, 3));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     assert_eq!(harness.sent(1).len(), 1);
     let counters = harness.counters(1);
     assert_eq!(
@@ -187,17 +192,17 @@ fn global_pause_is_counted_and_ignored() {
 }
 
 #[test]
-fn malformed_mac_control_is_a_counted_drop_and_pauses_nothing() {
-    let mut harness = Harness::learnt(&config::switch(2));
+fn malformed_mac_control_frames_are_dropped_and_pause_nothing() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
     let good = MacControl::Pfc(xoff_wire::Pfc {
         enable: 0xff,
         quanta: [0xffff; 8],
     })
-    .to_frame(mac(1));
+    .to_frame(station_mac(1));
     let mut opcode = good;
     opcode[15] = 0x02;
     let mut unicast = good;
-    unicast[..6].copy_from_slice(&mac(0));
+    unicast[..6].copy_from_slice(&station_mac(0));
     let before = harness.counters(1).rx_packets;
     for frame in [&opcode[..], &unicast, &good[..33], &good[..16], &good[..14]] {
         let ForwardingResult::Dropped(drop) = harness.receive(1, frame) else {
@@ -205,7 +210,7 @@ fn malformed_mac_control_is_a_counted_drop_and_pauses_nothing() {
         };
         assert_eq!(drop.reason, DropReason::MacControlUnknown);
     }
-    assert_eq!(harness.drops(1, DropReason::MacControlUnknown), 5);
+    assert_eq!(harness.drop_count(1, DropReason::MacControlUnknown), 5);
     assert_eq!(harness.counters(1).rx_packets, before + 5);
     assert_eq!(harness.counters(1).pfc_rx_frames, 0);
     assert_eq!(harness.switch().paused_priorities(PortId(1)), 0);
@@ -218,13 +223,13 @@ fn malformed_mac_control_is_a_counted_drop_and_pauses_nothing() {
 }
 
 #[test]
-fn the_source_may_be_anything_and_the_destination_only_the_group() {
-    let mut harness = Harness::learnt(&config::switch(2));
+fn pfc_is_accepted_from_any_source_to_the_reserved_address_only() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
     let mut frame = MacControl::Pfc(xoff_wire::Pfc {
         enable: 1 << 3,
         quanta: [100; 8],
     })
-    .to_frame(mac(1));
+    .to_frame(station_mac(1));
     frame[6..12].fill(0);
     assert_eq!(harness.receive(1, &frame), ForwardingResult::Control);
     assert_eq!(harness.switch().paused_priorities(PortId(1)), 1 << 3);
@@ -240,9 +245,9 @@ fn the_source_may_be_anything_and_the_destination_only_the_group() {
 }
 
 #[test]
-fn the_shortest_frame_that_claims_to_be_pfc_with_a_tag_is_not_pfc() {
-    let mut harness = Harness::learnt(&config::switch(2));
-    let mut frame = ethernet([0x01, 0x80, 0xc2, 0, 0, 1], mac(1), 64);
+fn a_tagged_pfc_frame_of_minimum_length_is_not_pfc() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
+    let mut frame = ethernet_frame([0x01, 0x80, 0xc2, 0, 0, 1], station_mac(1), 64);
     frame[12..20].copy_from_slice(&[0x81, 0, 0, 5, 0x88, 0x08, 1, 1]);
     let ForwardingResult::Dropped(drop) = harness.receive(1, &frame) else {
         panic!("obeyed or forwarded");
@@ -251,28 +256,29 @@ fn the_shortest_frame_that_claims_to_be_pfc_with_a_tag_is_not_pfc() {
 }
 
 #[test]
-fn a_link_that_comes_back_is_not_paused() {
-    let mut harness = paused(0xffff);
+fn a_pause_ends_when_the_link_goes_down() {
+    let mut harness = harness_with_paused_port(0xffff);
     harness.set_link(1, false);
     harness.set_link(1, true);
     assert_eq!(harness.switch().paused_priorities(PortId(1)), 0);
-    harness.receive(1, &small(1, 0, 0));
-    harness.receive(0, &small(0, 1, 3));
+    harness.receive(1, &shortest_udp_frame(1, 0, 0));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     assert_eq!(harness.sent(1).len(), 1);
 }
 
 #[test]
-fn raw_control_frames_are_sent_as_they_are_and_received_ones_recorded() {
-    let mut harness = Harness::learnt(&config::switch(2));
-    let raw = ethernet([0x01, 0x80, 0xc2, 0, 0, 1], mac(7), 60);
+fn raw_control_frames_are_sent_unchanged_and_received_ones_recorded() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
+    let raw = ethernet_frame([0x01, 0x80, 0xc2, 0, 0, 1], station_mac(7), 60);
     let handle = harness.store_mut().insert(&raw).unwrap();
-    let sent = harness
-        .with(|now, switch, store, outputs| switch.send_mac_control(now, PortId(1), handle, store, outputs));
+    let sent = harness.call_switch(|now, switch, store, outputs| {
+        switch.send_mac_control(now, PortId(1), handle, store, outputs)
+    });
     assert_eq!(sent, Ok(()));
     assert_eq!(harness.sent(1)[0].bytes, raw);
     harness.switch_mut().set_mac_control_recording(PortId(1), true);
-    harness.receive_pfc(1, 1 << 3, only(3, 7));
-    harness.receive_pfc(0, 1 << 3, only(3, 7));
+    harness.receive_pfc(1, 1 << 3, quanta_of_priority(3, 7));
+    harness.receive_pfc(0, 1 << 3, quanta_of_priority(3, 7));
     let records: Vec<_> = harness.switch().mac_control_records().collect();
     assert_eq!(records.len(), 1, "port 0 is not recorded");
     assert_eq!(records[0].frame_len, 60);

@@ -3,18 +3,18 @@
 use xoff_dataplane::{PgId, PortId};
 use xoff_wire::Ecn;
 
-use crate::support::frames::{small, udp};
+use crate::support::frames::{shortest_udp_frame, udp_frame};
 use crate::support::{Harness, config};
 
 /// Bytes of a frame check sequence.
 const FCS: u64 = 4;
 
 #[test]
-fn octets_of_ports_groups_and_queues_are_those_of_their_frames() {
-    let mut harness = Harness::learnt(&config::switch(2));
+fn byte_counters_of_ports_groups_and_queues_equal_the_frame_bytes() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
     let (before_in, before_out) = (harness.counters(0), harness.counters(1));
-    let frames =
-        [(3, 200), (3, 1_000), (0, 64), (6, 1_500)].map(|(tc, len)| (tc, udp(0, 1, tc, Ecn::Ect0, len)));
+    let frames = [(3, 200), (3, 1_000), (0, 64), (6, 1_500)]
+        .map(|(tc, len)| (tc, udp_frame(0, 1, tc, Ecn::Ect0, len)));
     for (_, frame) in &frames {
         harness.receive(0, frame);
     }
@@ -45,11 +45,11 @@ fn octets_of_ports_groups_and_queues_are_those_of_their_frames() {
 }
 
 #[test]
-fn pool_occupancy_is_that_of_shared_and_headroom_cells() {
-    let mut harness = Harness::learnt(&config::switch(2));
+fn pool_occupancy_equals_shared_and_headroom_cells() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
     harness.set_tx_enabled(1, false);
     // Fill to the end of headroom.
-    harness.receive_many(3_000, 0, &small(0, 1, 3));
+    harness.receive_many(3_000, 0, &shortest_udp_frame(0, 1, 3));
     let group = harness.switch().pg_buffers(PgId::new(PortId(0), 3));
     let pool = harness.switch().pool_buffers(config::INGRESS_POOL);
     assert!(group.shared.current_cells > 0 && group.headroom.current_cells > 0);

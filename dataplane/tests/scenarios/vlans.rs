@@ -3,20 +3,20 @@
 use xoff_dataplane::config::{BridgingConfig, SwitchConfig, TaggingMode, VlanConfig, VlanMemberConfig};
 use xoff_dataplane::{DropReason, ForwardingResult, Picos};
 
-use crate::support::frames::{ethernet, mac, small, tagged};
+use crate::support::frames::{ethernet_frame, insert_vlan_tag, shortest_udp_frame, station_mac};
 use crate::support::{Harness, config};
 
 const ACCESS: u16 = 0;
 const OTHER_ACCESS: u16 = 1;
 const TRUNK: u16 = 2;
-const PRIORITY: u16 = 3;
-const FOREIGN: u16 = 4;
-const OUTSIDE: u16 = 5;
+const PRIORITY_TAGGED: u16 = 3;
+const OTHER_VLAN: u16 = 4;
+const NO_VLAN: u16 = 5;
 
-/// VLAN 100 has two access ports, a trunk and a port for priority-tagged frames. VLAN 200 has the trunk and
-/// an access port.
-fn switch() -> SwitchConfig {
-    let mut config = config::switch(6);
+/// Creates two VLANs. VLAN 100 has two access ports, a trunk and a port for priority-tagged frames. VLAN 200
+/// has the trunk and an access port.
+fn vlan_config() -> SwitchConfig {
+    let mut config = config::bridge_config(6);
     let member = |port, tagging| VlanMemberConfig { port, tagging };
     config.bridging = BridgingConfig::Vlans(vec![
         VlanConfig {
@@ -25,13 +25,13 @@ fn switch() -> SwitchConfig {
                 member(TRUNK, TaggingMode::Tagged),
                 member(ACCESS, TaggingMode::Untagged),
                 member(OTHER_ACCESS, TaggingMode::Untagged),
-                member(PRIORITY, TaggingMode::PriorityTagged),
+                member(PRIORITY_TAGGED, TaggingMode::PriorityTagged),
             ],
         },
         VlanConfig {
             id: 200,
             members: vec![
-                member(FOREIGN, TaggingMode::Untagged),
+                member(OTHER_VLAN, TaggingMode::Untagged),
                 member(TRUNK, TaggingMode::Tagged),
             ],
         },
@@ -39,8 +39,8 @@ fn switch() -> SwitchConfig {
     config
 }
 
-/// The frames that leave each port when `frame` arrives on `port`.
-fn through(harness: &mut Harness, port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
+/// Returns the frames that leave each port when `frame` arrives on `port`.
+fn frames_after_arrival(harness: &mut Harness, port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)> {
     harness.clear_sent();
     harness.receive(port, frame);
     harness.run_for(Picos::from_millis(1));
@@ -48,73 +48,91 @@ fn through(harness: &mut Harness, port: u16, frame: &[u8]) -> Vec<(u16, Vec<u8>)
     (0..6).flat_map(out).collect()
 }
 
-fn broadcast(from: u8) -> Vec<u8> {
-    ethernet([0xff; 6], mac(from), 100)
+fn broadcast_frame(from: u8) -> Vec<u8> {
+    ethernet_frame([0xff; 6], station_mac(from), 100)
 }
 
 #[test]
-fn untagged_frames_get_the_tag_the_port_wants() {
-    let mut harness = Harness::new(&switch());
-    let frame = broadcast(0);
-    let out = through(&mut harness, ACCESS, &frame);
+fn untagged_frames_get_the_tag_of_the_egress_port() {
+    let mut harness = Harness::new(&vlan_config());
+    let frame = broadcast_frame(0);
+    let out = frames_after_arrival(&mut harness, ACCESS, &frame);
     let expected = vec![
         (OTHER_ACCESS, frame.clone()),
-        (TRUNK, tagged(&frame, 0x8100, 100)),
-        (PRIORITY, tagged(&frame, 0x8100, 0)),
+        (TRUNK, insert_vlan_tag(&frame, 0x8100, 100)),
+        (PRIORITY_TAGGED, insert_vlan_tag(&frame, 0x8100, 0)),
     ];
     assert_eq!(out, expected);
 }
 
 #[test]
-fn priority_and_drop_eligibility_travel_with_the_tag() {
-    let mut harness = Harness::new(&switch());
-    let frame = broadcast(2);
-    let out = through(&mut harness, TRUNK, &tagged(&frame, 0x8100, 0xb000 | 100));
-    let expected = vec![
-        (ACCESS, frame.clone()),
-        (OTHER_ACCESS, frame.clone()),
-        (PRIORITY, tagged(&frame, 0x8100, 0xb000)),
-    ];
-    assert_eq!(out, expected);
-    let out = through(&mut harness, PRIORITY, &tagged(&frame, 0x8100, 0x7000));
+fn pcp_and_dei_are_kept_in_the_egress_tag() {
+    let mut harness = Harness::new(&vlan_config());
+    let frame = broadcast_frame(2);
+    let out = frames_after_arrival(
+        &mut harness,
+        TRUNK,
+        &insert_vlan_tag(&frame, 0x8100, 0xb000 | 100),
+    );
     let expected = vec![
         (ACCESS, frame.clone()),
         (OTHER_ACCESS, frame.clone()),
-        (TRUNK, tagged(&frame, 0x8100, 0x7000 | 100)),
+        (PRIORITY_TAGGED, insert_vlan_tag(&frame, 0x8100, 0xb000)),
+    ];
+    assert_eq!(out, expected);
+    let out = frames_after_arrival(
+        &mut harness,
+        PRIORITY_TAGGED,
+        &insert_vlan_tag(&frame, 0x8100, 0x7000),
+    );
+    let expected = vec![
+        (ACCESS, frame.clone()),
+        (OTHER_ACCESS, frame.clone()),
+        (TRUNK, insert_vlan_tag(&frame, 0x8100, 0x7000 | 100)),
     ];
     assert_eq!(out, expected);
 }
 
 #[test]
-fn only_the_outer_tag_is_the_switchs() {
-    let mut harness = Harness::new(&switch());
-    let inner = tagged(&broadcast(2), 0x8100, 0xe123);
-    let out = through(&mut harness, TRUNK, &tagged(&inner, 0x8100, 100));
+fn the_switch_edits_only_the_outer_tag() {
+    let mut harness = Harness::new(&vlan_config());
+    let inner = insert_vlan_tag(&broadcast_frame(2), 0x8100, 0xe123);
+    let out = frames_after_arrival(&mut harness, TRUNK, &insert_vlan_tag(&inner, 0x8100, 100));
     assert_eq!(out[0], (ACCESS, inner.clone()));
-    let out = through(&mut harness, TRUNK, &tagged(&inner, 0x8100, 200));
-    assert_eq!(out, [(FOREIGN, inner)]);
+    let out = frames_after_arrival(&mut harness, TRUNK, &insert_vlan_tag(&inner, 0x8100, 200));
+    assert_eq!(out, [(OTHER_VLAN, inner)]);
 }
 
 #[test]
-fn service_tags_are_the_tags_of_ports_with_that_tpid() {
-    let mut config = switch();
+fn service_tags_are_recognised_at_ports_with_that_tpid() {
+    let mut config = vlan_config();
     config.ports[usize::from(TRUNK)].tpid = 0x88a8;
     let mut harness = Harness::new(&config);
-    let customer = tagged(&broadcast(4), 0x8100, 0x6007);
+    let customer = insert_vlan_tag(&broadcast_frame(4), 0x8100, 0x6007);
     // A priority-tagged port and access ports use 802.1Q. This VLAN id does not belong to them.
     assert_eq!(
         harness.receive(ACCESS, &customer),
-        dropped(&harness, ACCESS, &customer, 7 - 4)
+        ingress_drop(&harness, ACCESS, &customer, 7 - 4)
     );
-    let out = through(&mut harness, TRUNK, &tagged(&customer, 0x88a8, 200));
-    assert_eq!(out, [(FOREIGN, customer)]);
-    let out = through(&mut harness, FOREIGN, &broadcast(4));
-    assert_eq!(out, [(TRUNK, tagged(&broadcast(4), 0x88a8, 200))]);
-    let out = through(&mut harness, TRUNK, &tagged(&broadcast(4), 0x88a8, 0x3000 | 100));
-    assert_eq!(out[2], (PRIORITY, tagged(&broadcast(4), 0x8100, 0x3000)));
+    let out = frames_after_arrival(&mut harness, TRUNK, &insert_vlan_tag(&customer, 0x88a8, 200));
+    assert_eq!(out, [(OTHER_VLAN, customer)]);
+    let out = frames_after_arrival(&mut harness, OTHER_VLAN, &broadcast_frame(4));
+    assert_eq!(out, [(TRUNK, insert_vlan_tag(&broadcast_frame(4), 0x88a8, 200))]);
+    let out = frames_after_arrival(
+        &mut harness,
+        TRUNK,
+        &insert_vlan_tag(&broadcast_frame(4), 0x88a8, 0x3000 | 100),
+    );
+    assert_eq!(
+        out[2],
+        (
+            PRIORITY_TAGGED,
+            insert_vlan_tag(&broadcast_frame(4), 0x8100, 0x3000)
+        )
+    );
 }
 
-fn dropped(harness: &Harness, port: u16, frame: &[u8], tc: u8) -> ForwardingResult {
+fn ingress_drop(harness: &Harness, port: u16, frame: &[u8], tc: u8) -> ForwardingResult {
     let verdict = ForwardingResult::Dropped(xoff_dataplane::DroppedFrame {
         reason: DropReason::IngressVlanFilter,
         port: xoff_dataplane::PortId(port),
@@ -122,63 +140,76 @@ fn dropped(harness: &Harness, port: u16, frame: &[u8], tc: u8) -> ForwardingResu
         mac_len: frame.len() as u32 + 4,
         refusal: None,
     });
-    assert_eq!(harness.drops(port, DropReason::IngressVlanFilter), 1);
+    assert_eq!(harness.drop_count(port, DropReason::IngressVlanFilter), 1);
     verdict
 }
 
 #[test]
-fn frames_of_foreign_vlans_are_dropped_at_ingress() {
-    let mut harness = Harness::new(&switch());
+fn frames_of_vlans_without_membership_are_dropped_at_ingress() {
+    let mut harness = Harness::new(&vlan_config());
     for (port, frame) in [
-        (ACCESS, tagged(&broadcast(0), 0x8100, 200)),
-        (TRUNK, tagged(&broadcast(2), 0x8100, 300)),
-        (TRUNK, broadcast(2)),
-        (TRUNK, tagged(&broadcast(2), 0x8100, 0x2000)),
-        (OUTSIDE, broadcast(5)),
-        (OUTSIDE, tagged(&broadcast(5), 0x8100, 100)),
+        (ACCESS, insert_vlan_tag(&broadcast_frame(0), 0x8100, 200)),
+        (TRUNK, insert_vlan_tag(&broadcast_frame(2), 0x8100, 300)),
+        (TRUNK, broadcast_frame(2)),
+        (TRUNK, insert_vlan_tag(&broadcast_frame(2), 0x8100, 0x2000)),
+        (NO_VLAN, broadcast_frame(5)),
+        (NO_VLAN, insert_vlan_tag(&broadcast_frame(5), 0x8100, 100)),
     ] {
-        assert_eq!(through(&mut harness, port, &frame), []);
+        assert_eq!(frames_after_arrival(&mut harness, port, &frame), []);
     }
-    let filtered = |port| harness.drops(port, DropReason::IngressVlanFilter);
-    assert_eq!([filtered(ACCESS), filtered(TRUNK), filtered(OUTSIDE)], [1, 3, 2]);
+    let filtered = |port| harness.drop_count(port, DropReason::IngressVlanFilter);
+    assert_eq!([filtered(ACCESS), filtered(TRUNK), filtered(NO_VLAN)], [1, 3, 2]);
     assert_eq!(harness.store().in_use(), 0);
 }
 
 #[test]
-fn a_tag_of_the_ports_own_vlan_is_taken() {
-    let mut harness = Harness::new(&switch());
-    let out = through(&mut harness, ACCESS, &tagged(&broadcast(0), 0x8100, 100));
-    assert_eq!(out[0], (OTHER_ACCESS, broadcast(0)));
+fn a_tag_of_the_access_vlan_is_accepted() {
+    let mut harness = Harness::new(&vlan_config());
+    let out = frames_after_arrival(
+        &mut harness,
+        ACCESS,
+        &insert_vlan_tag(&broadcast_frame(0), 0x8100, 100),
+    );
+    assert_eq!(out[0], (OTHER_ACCESS, broadcast_frame(0)));
 }
 
 #[test]
 fn addresses_are_learnt_per_vlan() {
-    let mut harness = Harness::new(&switch());
-    harness.receive(TRUNK, &tagged(&small(9, 8, 0), 0x8100, 100));
-    let out = through(&mut harness, ACCESS, &small(0, 9, 0));
-    assert_eq!(out, [(TRUNK, tagged(&small(0, 9, 0), 0x8100, 100))]);
-    harness.receive(FOREIGN, &small(9, 8, 0));
-    let out = through(&mut harness, ACCESS, &small(0, 9, 0));
+    let mut harness = Harness::new(&vlan_config());
+    harness.receive(TRUNK, &insert_vlan_tag(&shortest_udp_frame(9, 8, 0), 0x8100, 100));
+    let out = frames_after_arrival(&mut harness, ACCESS, &shortest_udp_frame(0, 9, 0));
+    assert_eq!(
+        out,
+        [(TRUNK, insert_vlan_tag(&shortest_udp_frame(0, 9, 0), 0x8100, 100))]
+    );
+    harness.receive(OTHER_VLAN, &shortest_udp_frame(9, 8, 0));
+    let out = frames_after_arrival(&mut harness, ACCESS, &shortest_udp_frame(0, 9, 0));
     assert_eq!(out.len(), 1, "VLAN 200 is another table");
 }
 
 #[test]
-fn a_tagged_frame_is_classified_by_its_priority_where_dscp_does_not_apply() {
-    let mut harness = Harness::new(&switch());
+fn tagged_frames_without_dscp_are_classified_by_pcp() {
+    let mut harness = Harness::new(&vlan_config());
     let before = harness.counters(TRUNK).rx_class_packets;
-    harness.receive(TRUNK, &tagged(&broadcast(2), 0x8100, 3 << 13 | 100));
-    harness.receive(TRUNK, &tagged(&small(2, 0, 5), 0x8100, 3 << 13 | 100));
+    harness.receive(
+        TRUNK,
+        &insert_vlan_tag(&broadcast_frame(2), 0x8100, 3 << 13 | 100),
+    );
+    harness.receive(
+        TRUNK,
+        &insert_vlan_tag(&shortest_udp_frame(2, 0, 5), 0x8100, 3 << 13 | 100),
+    );
     let after = harness.counters(TRUNK).rx_class_packets;
     let moved: Vec<u64> = after.iter().zip(before).map(|(a, b)| a - b).collect();
     assert_eq!(moved[..6], [0, 0, 0, 1, 0, 1]);
 }
 
 #[test]
-fn the_shortest_tagged_frame_survives_pop_and_push() {
-    let mut harness = Harness::new(&switch());
-    let bare = broadcast(2)[..14].to_vec();
-    let out = through(&mut harness, TRUNK, &tagged(&bare, 0x8100, 100));
+fn the_shortest_tagged_frame_is_forwarded_after_tag_edits() {
+    let mut harness = Harness::new(&vlan_config());
+    let bare = broadcast_frame(2)[..14].to_vec();
+    let out = frames_after_arrival(&mut harness, TRUNK, &insert_vlan_tag(&bare, 0x8100, 100));
     assert_eq!(out[0], (ACCESS, bare.clone()));
-    let out = through(&mut harness, ACCESS, &bare);
-    assert_eq!(out[1], (TRUNK, tagged(&bare, 0x8100, 100)));
+    let out = frames_after_arrival(&mut harness, ACCESS, &bare);
+    assert_eq!(out[1], (TRUNK, insert_vlan_tag(&bare, 0x8100, 100)));
 }

@@ -5,23 +5,26 @@ use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{ForwardingResult, Picos, PortId, QueueId};
 use xoff_wire::mac_control::{DESTINATION, OPCODE_PFC};
 
-use crate::support::frames::{small, udp};
+use crate::support::frames::{shortest_udp_frame, udp_frame};
 use crate::support::{Harness, config};
 use xoff_wire::{Ecn, Pfc};
 
 /// Frames of one cell that put a lossless group of the test configuration into XOFF.
-const TO_XOFF: usize = 2_052;
+const FRAMES_TO_XOFF: usize = 2_052;
 
-/// Port 1 is blocked, and port 0 has received one frame less than XOFF needs.
-fn almost_congested(config: &SwitchConfig) -> Harness {
-    let mut harness = Harness::learnt(config);
+/// Creates a switch whose port 1 is blocked and whose port 0 is one frame below XOFF.
+fn harness_one_frame_below_xoff(config: &SwitchConfig) -> Harness {
+    let mut harness = Harness::with_learnt_addresses(config);
     harness.set_tx_enabled(1, false);
-    assert_eq!(harness.receive_many(TO_XOFF - 1, 0, &small(0, 1, 3)), 0);
+    assert_eq!(
+        harness.receive_many(FRAMES_TO_XOFF - 1, 0, &shortest_udp_frame(0, 1, 3)),
+        0
+    );
     assert!(harness.sent(0).is_empty());
     harness
 }
 
-fn xoff(priority: usize) -> Pfc {
+fn xoff_frame(priority: usize) -> Pfc {
     let mut quanta = [0; 8];
     quanta[priority] = 0xffff;
     Pfc {
@@ -30,7 +33,7 @@ fn xoff(priority: usize) -> Pfc {
     }
 }
 
-fn xon(priority: usize) -> Pfc {
+fn xon_frame(priority: usize) -> Pfc {
     Pfc {
         enable: 1 << priority,
         quanta: [0; 8],
@@ -38,10 +41,10 @@ fn xon(priority: usize) -> Pfc {
 }
 
 #[test]
-fn xoff_leaves_in_the_call_that_crossed_the_threshold() {
-    let mut harness = almost_congested(&config::switch(2));
-    harness.receive(0, &small(0, 1, 3));
-    assert_eq!(harness.pfc_sent(0), [(harness.now(), xoff(3))]);
+fn xoff_is_sent_in_the_call_that_reaches_the_threshold() {
+    let mut harness = harness_one_frame_below_xoff(&config::bridge_config(2));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
+    assert_eq!(harness.pfc_sent(0), [(harness.now(), xoff_frame(3))]);
     assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
     let frame = &harness.sent(0)[0].bytes;
     assert_eq!(frame.len(), 60);
@@ -57,16 +60,16 @@ fn xoff_leaves_in_the_call_that_crossed_the_threshold() {
 }
 
 #[test]
-fn xoff_waits_for_the_frame_in_flight_and_for_nothing_else() {
-    let mut harness = almost_congested(&config::switch(2));
+fn xoff_waits_only_for_the_frame_in_transmission() {
+    let mut harness = harness_one_frame_below_xoff(&config::bridge_config(2));
     for _ in 0..10 {
-        harness.receive(1, &udp(1, 0, 0, Ecn::NotEct, 1_500));
+        harness.receive(1, &udp_frame(1, 0, 0, Ecn::NotEct, 1_500));
     }
     let in_flight_until = harness.sent(0)[0].end;
-    harness.receive(0, &small(0, 1, 3));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     assert!(harness.pfc_sent(0).is_empty(), "the link is busy");
     harness.run_for(Picos::from_millis(1));
-    assert_eq!(harness.pfc_sent(0), [(in_flight_until, xoff(3))]);
+    assert_eq!(harness.pfc_sent(0), [(in_flight_until, xoff_frame(3))]);
     assert_eq!(harness.sent(0).len(), 11);
     assert_eq!(
         harness.sent(0)[2].start,
@@ -76,18 +79,18 @@ fn xoff_waits_for_the_frame_in_flight_and_for_nothing_else() {
 }
 
 #[test]
-fn xoff_ignores_that_its_port_is_paused_or_blocked() {
-    let mut harness = almost_congested(&config::switch(2));
+fn xoff_is_sent_from_a_paused_or_blocked_port() {
+    let mut harness = harness_one_frame_below_xoff(&config::bridge_config(2));
     harness.receive_pfc(0, 0xff, [0xffff; 8]);
     harness.set_tx_enabled(0, false);
-    harness.receive(0, &small(0, 1, 3));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     assert_eq!(harness.pfc_sent(0).len(), 1);
 }
 
 #[test]
-fn xoff_is_repeated_while_congestion_lasts() {
-    let mut harness = almost_congested(&config::switch(2));
-    harness.receive(0, &small(0, 1, 3));
+fn xoff_is_refreshed_while_the_group_is_congested() {
+    let mut harness = harness_one_frame_below_xoff(&config::bridge_config(2));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     let start = harness.now();
     harness.run_for(Picos::from_millis(100));
     let times: Vec<u64> = harness
@@ -97,7 +100,7 @@ fn xoff_is_repeated_while_congestion_lasts() {
         .collect();
     let expected: Vec<u64> = (0..7).map(|n| n * 16_000_000_000).collect();
     assert_eq!(times, expected);
-    assert!(harness.pfc_sent(0).iter().all(|(_, pfc)| *pfc == xoff(3)));
+    assert!(harness.pfc_sent(0).iter().all(|(_, pfc)| *pfc == xoff_frame(3)));
     assert_eq!(harness.counters(0).pgs[3].xoff_transitions, 1, "one transition");
     assert_eq!(
         harness.counters(0).tx_pause_ps[3],
@@ -107,24 +110,24 @@ fn xoff_is_repeated_while_congestion_lasts() {
 }
 
 #[test]
-fn xon_leaves_with_the_cell_that_made_room_and_ends_the_repetition() {
-    let mut harness = almost_congested(&config::switch(2));
-    harness.receive(0, &small(0, 1, 3));
+fn xon_is_sent_at_the_xon_threshold_and_ends_the_refresh() {
+    let mut harness = harness_one_frame_below_xoff(&config::bridge_config(2));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     harness.run_for(Picos::from_millis(20));
     harness.clear_sent();
     harness.set_tx_enabled(1, true);
     harness.run_for(Picos::from_millis(100));
     // 8 cells below XOFF: at the start of the eighth transmission.
-    assert_eq!(harness.pfc_sent(0), [(harness.sent(1)[7].start, xon(3))]);
+    assert_eq!(harness.pfc_sent(0), [(harness.sent(1)[7].start, xon_frame(3))]);
     assert_eq!(harness.switch().xoff_groups(PortId(0)), 0);
     harness.assert_empty();
 }
 
 #[test]
-fn one_frame_names_all_congested_classes() {
-    let mut harness = almost_congested(&config::switch(2));
-    harness.receive(0, &small(0, 1, 3));
-    harness.receive_many(1_100, 0, &small(0, 1, 4));
+fn one_pfc_frame_carries_all_congested_priorities() {
+    let mut harness = harness_one_frame_below_xoff(&config::bridge_config(2));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
+    harness.receive_many(1_100, 0, &shortest_udp_frame(0, 1, 4));
     harness.run_for(Picos::from_millis(16));
     let both = Pfc {
         enable: 0b1_1000,
@@ -135,48 +138,48 @@ fn one_frame_names_all_congested_classes() {
 }
 
 #[test]
-fn lossy_and_disabled_classes_never_cause_pfc() {
-    let mut config = config::switch(2);
+fn lossy_and_disabled_priorities_cause_no_pfc() {
+    let mut config = config::bridge_config(2);
     config.ports[0].pfc.enabled = 1 << 4;
-    let mut harness = Harness::learnt(&config);
+    let mut harness = Harness::with_learnt_addresses(&config);
     harness.set_tx_enabled(1, false);
-    harness.receive_many(5_000, 0, &small(0, 1, 3));
-    harness.receive_many(5_000, 0, &small(0, 1, 0));
+    harness.receive_many(5_000, 0, &shortest_udp_frame(0, 1, 3));
+    harness.receive_many(5_000, 0, &shortest_udp_frame(0, 1, 0));
     assert!(harness.sent(0).is_empty());
     assert_eq!(harness.counters(0).pfc_tx_frames, 0);
 }
 
 #[test]
-fn asymmetric_ports_generate_for_enabled_classes_only() {
-    let mut config = config::switch(2);
+fn asymmetric_ports_send_pfc_for_enabled_priorities_only() {
+    let mut config = config::bridge_config(2);
     config.ports[0].pfc.asymmetric = true;
     config.ports[0].pfc.enabled = 1 << 3;
-    let mut harness = almost_congested(&config);
-    harness.receive_many(2_000, 0, &small(0, 1, 4));
-    harness.receive(0, &small(0, 1, 3));
-    assert_eq!(harness.pfc_sent(0).last().unwrap().1, xoff(3));
+    let mut harness = harness_one_frame_below_xoff(&config);
+    harness.receive_many(2_000, 0, &shortest_udp_frame(0, 1, 4));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
+    assert_eq!(harness.pfc_sent(0).last().unwrap().1, xoff_frame(3));
 }
 
 #[test]
-fn priorities_signal_the_group_they_are_mapped_to() {
-    let mut config = config::switch(2);
+fn pfc_priorities_follow_the_priority_to_group_map() {
+    let mut config = config::bridge_config(2);
     config.ports[0].pfc.enabled = 0b0110_0000;
     config.ports[0].pfc.priority_to_pg[5] = 3;
     config.ports[0].pfc.priority_to_pg[6] = 3;
-    let mut harness = almost_congested(&config);
-    harness.receive(0, &small(0, 1, 3));
+    let mut harness = harness_one_frame_below_xoff(&config);
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     let pfc = harness.pfc_sent(0)[0].1;
     assert_eq!(pfc.enable, 0b0110_0000);
 }
 
 #[test]
-fn a_pause_that_ends_while_the_link_is_busy_is_never_sent() {
-    let mut config = config::switch(2);
+fn an_xoff_that_ends_while_the_link_is_busy_is_not_sent() {
+    let mut config = config::bridge_config(2);
     config.ports[1].link = xoff_units::LinkTiming::ethernet(100_000);
-    let mut harness = almost_congested(&config);
-    harness.receive(1, &udp(1, 0, 0, Ecn::NotEct, 9_000));
+    let mut harness = harness_one_frame_below_xoff(&config);
+    harness.receive(1, &udp_frame(1, 0, 0, Ecn::NotEct, 9_000));
     assert_eq!(harness.sent(0).len(), 1, "72 us in flight on port 0");
-    harness.receive(0, &small(0, 1, 3));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
     harness.set_tx_enabled(1, true);
     harness.run_for(Picos::from_millis(100));
@@ -186,47 +189,47 @@ fn a_pause_that_ends_while_the_link_is_busy_is_never_sent() {
 }
 
 #[test]
-fn a_refresh_that_falls_due_behind_a_long_frame_yields_to_xon() {
-    let mut config = config::switch(2);
+fn a_due_refresh_behind_a_long_frame_is_replaced_by_xon() {
+    let mut config = config::bridge_config(2);
     config.ports[1].link = xoff_units::LinkTiming::ethernet(100_000);
-    let mut harness = almost_congested(&config);
-    harness.receive(0, &small(0, 1, 3));
+    let mut harness = harness_one_frame_below_xoff(&config);
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     harness.run_for(Picos::from_micros(15_990));
     harness.clear_sent();
-    harness.receive(1, &udp(1, 0, 0, Ecn::NotEct, 9_000)); // until 16.06 ms
+    harness.receive(1, &udp_frame(1, 0, 0, Ecn::NotEct, 9_000)); // until 16.06 ms
     harness.run_for(Picos::from_micros(20)); // the refresh is due and waits
     assert!(harness.pfc_sent(0).is_empty());
     harness.set_tx_enabled(1, true); // drains in microseconds
     harness.run_for(Picos::from_millis(100));
     let after_the_frame = harness.sent(0)[0].end;
-    assert_eq!(harness.pfc_sent(0), [(after_the_frame, xon(3))]);
+    assert_eq!(harness.pfc_sent(0), [(after_the_frame, xon_frame(3))]);
 }
 
 #[test]
-fn congestion_that_returns_before_xon_was_said_is_said_as_xoff() {
-    let mut config = config::switch(2);
+fn congestion_before_a_pending_xon_is_sent_causes_xoff() {
+    let mut config = config::bridge_config(2);
     config.ports[1].link = xoff_units::LinkTiming::ethernet(100_000);
-    let mut harness = almost_congested(&config);
-    harness.receive(0, &small(0, 1, 3));
+    let mut harness = harness_one_frame_below_xoff(&config);
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     harness.run_for(Picos::from_millis(1));
     harness.clear_sent();
-    harness.receive(1, &udp(1, 0, 0, Ecn::NotEct, 9_000));
+    harness.receive(1, &udp_frame(1, 0, 0, Ecn::NotEct, 9_000));
     harness.set_tx_enabled(1, true);
     harness.run_for(Picos::from_micros(2));
     assert_eq!(harness.switch().xoff_groups(PortId(0)), 0, "XON is owed");
     harness.set_tx_enabled(1, false);
-    harness.receive_many(TO_XOFF, 0, &small(0, 1, 3));
+    harness.receive_many(FRAMES_TO_XOFF, 0, &shortest_udp_frame(0, 1, 3));
     harness.run_for(Picos::from_millis(10));
     let said: Vec<Pfc> = harness.pfc_sent(0).iter().map(|(_, pfc)| *pfc).collect();
-    assert_eq!(said, [xoff(3)]);
+    assert_eq!(said, [xoff_frame(3)]);
 }
 
 #[test]
-fn a_pfc_frame_without_a_slot_is_tried_again() {
-    let mut harness = Harness::learnt(&config::switch(2));
+fn a_pfc_frame_without_a_frame_slot_is_sent_later() {
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(2));
     harness.set_tx_enabled(1, false);
-    *harness.store_mut() = VecStore::new(TO_XOFF);
-    harness.receive_many(TO_XOFF, 0, &small(0, 1, 3));
+    *harness.store_mut() = VecStore::new(FRAMES_TO_XOFF);
+    harness.receive_many(FRAMES_TO_XOFF, 0, &shortest_udp_frame(0, 1, 3));
     assert_eq!(harness.switch().xoff_groups(PortId(0)), 1 << 3);
     assert!(harness.pfc_sent(0).is_empty(), "the last slot is taken");
     harness.set_tx_enabled(1, true); // one departure, one slot
@@ -236,14 +239,14 @@ fn a_pfc_frame_without_a_slot_is_tried_again() {
 }
 
 #[test]
-fn every_waiting_group_is_looked_at_when_the_pool_has_room_again() {
+fn every_group_of_the_pool_resumes_when_the_pool_has_room() {
     // Ports 0 and 2 are in XOFF because the pool is full. The draining frames came from port 0.
-    let mut harness = Harness::learnt(&config::switch(4));
+    let mut harness = Harness::with_learnt_addresses(&config::bridge_config(4));
     harness.set_tx_enabled(1, false);
     harness.set_tx_enabled(3, false);
-    harness.receive_many(1_370, 0, &small(0, 1, 3));
-    harness.receive_many(1_369, 2, &small(2, 3, 3));
-    harness.receive(0, &small(0, 1, 3));
+    harness.receive_many(1_370, 0, &shortest_udp_frame(0, 1, 3));
+    harness.receive_many(1_369, 2, &shortest_udp_frame(2, 3, 3));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     assert_eq!(
         harness.switch().xoff_groups(PortId(0)) & harness.switch().xoff_groups(PortId(2)),
         1 << 3
@@ -253,7 +256,7 @@ fn every_waiting_group_is_looked_at_when_the_pool_has_room_again() {
     harness.run_for(Picos::from_millis(5));
     let xons = |port| {
         let pfc = harness.pfc_sent(port);
-        pfc.iter().filter(|(_, pfc)| *pfc == xon(3)).count()
+        pfc.iter().filter(|(_, pfc)| *pfc == xon_frame(3)).count()
     };
     assert_eq!((xons(0), xons(2)), (1, 1));
     let left = harness.switch().queue_buffers(QueueId::new(PortId(3), 3));
@@ -264,19 +267,19 @@ fn every_waiting_group_is_looked_at_when_the_pool_has_room_again() {
 }
 
 #[test]
-fn pfc_is_not_answered_to_a_port_that_is_down_and_said_again_when_it_is_up() {
-    let mut harness = almost_congested(&config::switch(2));
-    harness.receive(0, &small(0, 1, 3));
+fn pfc_is_not_sent_while_the_port_is_down_and_sent_when_it_is_up() {
+    let mut harness = harness_one_frame_below_xoff(&config::bridge_config(2));
+    harness.receive(0, &shortest_udp_frame(0, 1, 3));
     harness.set_link(0, false);
     harness.clear_sent();
     harness.run_for(Picos::from_millis(100));
     assert!(harness.sent(0).is_empty());
     assert!(matches!(
-        harness.receive(0, &small(0, 1, 3)),
+        harness.receive(0, &shortest_udp_frame(0, 1, 3)),
         ForwardingResult::Dropped(_)
     ));
     harness.set_link(0, true);
-    assert_eq!(harness.pfc_sent(0), [(harness.now(), xoff(3))]);
+    assert_eq!(harness.pfc_sent(0), [(harness.now(), xoff_frame(3))]);
     harness.run_for(Picos::from_millis(16));
     assert_eq!(harness.pfc_sent(0).len(), 2, "and repeated");
 }

@@ -22,14 +22,14 @@ pub const EGRESS_LOSSLESS: usize = 3;
 pub const INGRESS_POOL: usize = 0;
 pub const EGRESS_LOSSY_POOL: usize = 1;
 
-pub const CELL: u32 = 256;
+pub const CELL_BYTES: u32 = 256;
 pub const GIGABIT: LinkTiming = LinkTiming::ethernet(1_000);
 
-/// One transparent bridge with ports of 1 Gb/s. Priorities 3 and 4 are lossless, and DSCP 0 to 7 are classes
-/// 0 to 7. The shared pool has 4096 cells. A lossless group has 4 reserved cells, 64 headroom cells, alpha 1,
-/// and XON 8 cells below XOFF.
-pub fn switch(ports: usize) -> SwitchConfig {
-    let cells = |n: u64| n * u64::from(CELL);
+/// Creates a transparent bridge with ports of 1 Gb/s. Priorities 3 and 4 are lossless, and DSCP 0 to 7 are
+/// classes 0 to 7. The shared pool has 4096 cells. A lossless group has 4 reserved cells, 64 headroom cells,
+/// alpha 1, and XON 8 cells below XOFF.
+pub fn bridge_config(ports: usize) -> SwitchConfig {
+    let cells = |n: u64| n * u64::from(CELL_BYTES);
     let profile = |name: &str, pool, threshold| BufferProfile {
         name: name.into(),
         pool,
@@ -50,13 +50,13 @@ pub fn switch(ports: usize) -> SwitchConfig {
         name: "test".into(),
         mac: [2, 0xff, 0, 0, 0, 0],
         seed: 1,
-        cell_bytes: CELL,
+        cell_bytes: CELL_BYTES,
         pipeline_latency: Picos::ZERO,
         mark_point: MarkPoint::Dequeue,
         fdb_ageing: Picos::from_millis(600_000),
         fdb_entries_max: 1_024,
         frames_max: 16_384,
-        ports: (0..ports).map(port).collect(),
+        ports: (0..ports).map(port_config).collect(),
         pools: vec![
             pool("ingress", PoolSide::Ingress, cells(4_096)),
             pool("egress_lossy", PoolSide::Egress, cells(2_048)),
@@ -84,7 +84,7 @@ pub fn switch(ports: usize) -> SwitchConfig {
     }
 }
 
-fn port(index: usize) -> PortConfig {
+fn port_config(index: usize) -> PortConfig {
     let lossless = |n: usize| n == 3 || n == 4;
     let identity = |n: usize| if n < 8 { n as u8 } else { 0 };
     PortConfig {
@@ -129,8 +129,8 @@ fn port(index: usize) -> PortConfig {
     }
 }
 
-/// A WRED profile that marks every frame above `bytes` queued bytes and none below.
-pub fn mark_above(bytes: u64) -> WredProfile {
+/// Returns a WRED profile that marks every frame above `bytes` queued bytes and none below.
+pub fn wred_marking_above(bytes: u64) -> WredProfile {
     WredProfile {
         min_bytes: bytes,
         max_bytes: bytes,
@@ -140,15 +140,16 @@ pub fn mark_above(bytes: u64) -> WredProfile {
     }
 }
 
-/// MAC address of all interfaces of [`routed`].
-pub const ROUTER: [u8; 6] = [2, 0xaa, 0, 0, 0, 0xff];
+/// MAC address of all interfaces of [`router_config`].
+pub const ROUTER_MAC: [u8; 6] = [2, 0xaa, 0, 0, 0, 0xff];
 
-/// As [`switch`], with every port as a router interface. Port *n* has 10.0.*n*.1/24 and 2001:db8:*n*::1/64.
-pub fn routed(ports: usize) -> SwitchConfig {
-    let mut config = switch(ports);
+/// Creates a router: [`bridge_config`] with every port as a router interface. Port *n* has 10.0.*n*.1/24 and
+/// 2001:db8:*n*::1/64.
+pub fn router_config(ports: usize) -> SwitchConfig {
+    let mut config = bridge_config(ports);
     config.bridging = BridgingConfig::Vlans(Vec::new());
     for n in 0..ports {
-        interface(
+        add_interface(
             &mut config,
             &format!("Ethernet{n}"),
             InterfaceAttachment::Port(n as u16),
@@ -163,19 +164,24 @@ pub fn routed(ports: usize) -> SwitchConfig {
 }
 
 /// Adds a router interface with its local and connected routes.
-pub fn interface(config: &mut SwitchConfig, name: &str, attachment: InterfaceAttachment, addresses: &[&str]) {
+pub fn add_interface(
+    config: &mut SwitchConfig,
+    name: &str,
+    attachment: InterfaceAttachment,
+    addresses: &[&str],
+) {
     config.routing.interfaces.push(InterfaceConfig {
         name: name.into(),
         attachment,
-        mac: ROUTER,
+        mac: ROUTER_MAC,
         mtu: 9_216,
         addresses: addresses.iter().map(|a| a.parse().expect("an address")).collect(),
     });
-    routes(config, &[]);
+    set_static_routes(config, &[]);
 }
 
 /// Sets the static routes, in addition to the routes of the interfaces.
-pub fn routes(config: &mut SwitchConfig, routes: &[(&str, RouteTarget)]) {
+pub fn set_static_routes(config: &mut SwitchConfig, routes: &[(&str, RouteTarget)]) {
     let mut rib = Rib::new();
     for (n, interface) in config.routing.interfaces.iter().enumerate() {
         rib.set_interface(InterfaceId(n as u16), interface);
@@ -198,8 +204,8 @@ pub fn routes(config: &mut SwitchConfig, routes: &[(&str, RouteTarget)]) {
     config.routing.fib = Arc::new(next);
 }
 
-/// Equal-cost next hops, by interface and address.
-pub fn via(hops: &[(u16, &str)]) -> RouteTarget {
+/// Creates a route target of equal-cost next hops, given by interface and address.
+pub fn equal_cost_target(hops: &[(u16, &str)]) -> RouteTarget {
     let path = |(interface, address): &(u16, &str)| RoutePath {
         next_hop: NextHop {
             interface: InterfaceId(*interface),

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use xoff_wire::{Ecn, ROCE_UDP_PORT};
 
-/// MAC address of the station at port `n`.
-pub const fn mac(n: u8) -> [u8; 6] {
+/// Returns the MAC address of the station at port `n`.
+pub const fn station_mac(n: u8) -> [u8; 6] {
     [2, 0, 0, 0, 0, n]
 }
 
-/// An Ethernet frame of `len` bytes without FCS and without a protocol.
-pub fn ethernet(dst: [u8; 6], src: [u8; 6], len: usize) -> Vec<u8> {
+/// Returns an Ethernet frame of `len` bytes without FCS and without a protocol.
+pub fn ethernet_frame(dst: [u8; 6], src: [u8; 6], len: usize) -> Vec<u8> {
     let mut frame = vec![0; len];
     frame[..6].copy_from_slice(&dst);
     frame[6..12].copy_from_slice(&src);
@@ -22,10 +22,10 @@ pub fn ethernet(dst: [u8; 6], src: [u8; 6], len: usize) -> Vec<u8> {
     frame
 }
 
-/// A UDP frame over IPv4 from the station at port `src` to the station at port `dst`, `len` bytes without
-/// FCS.
-pub fn udp(src: u8, dst: u8, dscp: u8, ecn: Ecn, len: usize) -> Vec<u8> {
-    let mut frame = ethernet(mac(dst), mac(src), len);
+/// Returns a UDP frame over IPv4 from the station at port `src` to the station at port `dst`, `len` bytes
+/// without FCS.
+pub fn udp_frame(src: u8, dst: u8, dscp: u8, ecn: Ecn, len: usize) -> Vec<u8> {
+    let mut frame = ethernet_frame(station_mac(dst), station_mac(src), len);
     frame[12..14].copy_from_slice(&[0x08, 0x00]);
     let ip = &mut frame[14..];
     ip[..20].fill(0);
@@ -45,12 +45,12 @@ pub fn udp(src: u8, dst: u8, dscp: u8, ecn: Ecn, len: usize) -> Vec<u8> {
     frame
 }
 
-/// The shortest UDP frame. It occupies one cell if cells have 64 bytes or more.
-pub fn small(src: u8, dst: u8, dscp: u8) -> Vec<u8> {
-    udp(src, dst, dscp, Ecn::NotEct, 60)
+/// Returns the shortest UDP frame. It occupies one cell if cells have 64 bytes or more.
+pub fn shortest_udp_frame(src: u8, dst: u8, dscp: u8) -> Vec<u8> {
+    udp_frame(src, dst, dscp, Ecn::NotEct, 60)
 }
 
-/// The IPv4 header checksum of RFC 791: the one's complement of the one's complement sum.
+/// Returns the IPv4 header checksum of RFC 791: the one's complement of the one's complement sum.
 pub fn ipv4_checksum(header: &[u8]) -> u16 {
     let word = |n: usize| match n {
         5 => 0,
@@ -63,8 +63,8 @@ pub fn ipv4_checksum(header: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// Inserts a VLAN tag before the ethertype.
-pub fn tagged(frame: &[u8], tpid: u16, tci: u16) -> Vec<u8> {
+/// Inserts a VLAN tag before the ethertype of a frame.
+pub fn insert_vlan_tag(frame: &[u8], tpid: u16, tci: u16) -> Vec<u8> {
     [
         &frame[..12],
         &tpid.to_be_bytes(),
@@ -75,7 +75,7 @@ pub fn tagged(frame: &[u8], tpid: u16, tci: u16) -> Vec<u8> {
 }
 
 /// Reads the frames of a classic little-endian pcap file of the test data.
-pub fn capture(name: &str) -> Vec<Vec<u8>> {
+pub fn read_capture(name: &str) -> Vec<Vec<u8>> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../crates/wire/tests/data")
         .join(name);

@@ -1,6 +1,6 @@
 //! Runs one switch in virtual time, with an event queue, and records the frames that leave each port.
 
-#![allow(dead_code, unreachable_pub)] // every test binary uses its own part
+#![allow(dead_code, unreachable_pub)] // no test binary uses all items
 
 pub mod config;
 pub mod frames;
@@ -23,14 +23,14 @@ use xoff_wire::{MacControl, Pfc};
 
 /// A frame that a port sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentFrame {
     pub start: Picos,
     pub end: Picos,
     pub bytes: Vec<u8>,
 }
 
-impl Sent {
-    /// The PFC frame. `None` for other frames.
+impl SentFrame {
+    /// Returns the PFC frame. `None` for other frames.
     pub fn pfc(&self) -> Option<Pfc> {
         match MacControl::parse(&self.bytes) {
             Ok(MacControl::Pfc(pfc)) => Some(pfc),
@@ -40,27 +40,27 @@ impl Sent {
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
+enum HarnessEvent {
     ReceivedFrame(PortId, Vec<u8>),
-    PeerHears(PortId, Vec<u8>),
+    PeerReceives(PortId, Vec<u8>),
     PeerSends(PortId),
 }
 
 pub struct Harness {
-    driver: VirtualSwitch<VecStore, What>,
+    driver: VirtualSwitch<VecStore, HarnessEvent>,
     /// True if the bytes of sent frames are kept. Otherwise only counters and the digest are kept.
-    pub record: bool,
+    pub records_frames: bool,
     /// The drops of scheduled frames.
     pub dropped: Vec<xoff_dataplane::DroppedFrame>,
     pub punts: Vec<PuntedFrame>,
     /// Events of the switch.
-    pub told: Vec<SwitchEvent>,
+    pub switch_events: Vec<SwitchEvent>,
     /// CRC over all sent frames with their ports and times.
     digest: crc32fast::Hasher,
     links: Vec<LinkTiming>,
-    sent: Vec<Vec<Sent>>,
+    sent: Vec<Vec<SentFrame>>,
     peers: Vec<Option<Sender>>,
-    /// Departures in progress; empty between calls.
+    /// Departures that are being collected. Empty between calls.
     departures: Vec<Transmit>,
 }
 
@@ -70,10 +70,10 @@ impl Harness {
         let ports = config.ports.len();
         let mut harness = Harness {
             driver: VirtualSwitch::new(config, VecStore::new(1 << 20)),
-            record: true,
+            records_frames: true,
             dropped: Vec::new(),
             punts: Vec::new(),
-            told: Vec::new(),
+            switch_events: Vec::new(),
             digest: crc32fast::Hasher::new(),
             links: config.ports.iter().map(|port| port.link).collect(),
             sent: vec![Vec::new(); ports],
@@ -87,18 +87,22 @@ impl Harness {
         harness
     }
 
-    /// As [`Harness::new`], with address `mac(n)` learnt at port *n*. The frames for that are removed from
-    /// the record.
-    pub fn learnt(config: &SwitchConfig) -> Harness {
+    /// Creates a switch that has learnt the address `station_mac(n)` at port *n*. The record of sent frames
+    /// is empty.
+    pub fn with_learnt_addresses(config: &SwitchConfig) -> Harness {
         let mut harness = Harness::new(config);
         let ports = config.ports.len() as u8;
         for port in 0..ports {
-            let to = if port == 0 { [0xff; 6] } else { frames::mac(0) };
-            let frame = frames::ethernet(to, frames::mac(port), 60);
+            let to = if port == 0 {
+                [0xff; 6]
+            } else {
+                frames::station_mac(0)
+            };
+            let frame = frames::ethernet_frame(to, frames::station_mac(port), 60);
             harness.receive(u16::from(port), &frame);
         }
         harness.run();
-        harness.run_for(Picos::from_millis(10)); // until every link is free
+        harness.run_for(Picos::from_millis(10)); // until every link is idle
         harness.clear_sent();
         harness.switch_mut().clear_watermarks();
         harness
@@ -146,7 +150,8 @@ impl Harness {
 
     /// Schedules a frame whose last bit arrives at `at`.
     pub fn receive_at(&mut self, at: Picos, port: u16, bytes: Vec<u8>) {
-        self.driver.schedule(at, What::ReceivedFrame(PortId(port), bytes));
+        self.driver
+            .schedule(at, HarnessEvent::ReceivedFrame(PortId(port), bytes));
     }
 
     /// Schedules `count` frames back to back on the link of `port`. Returns the time of the last arrival.
@@ -161,7 +166,7 @@ impl Harness {
     }
 
     pub fn receive_pfc(&mut self, port: u16, enable: u8, quanta: [u16; 8]) -> ForwardingResult {
-        let frame = MacControl::Pfc(Pfc { enable, quanta }).to_frame(frames::mac(0xee));
+        let frame = MacControl::Pfc(Pfc { enable, quanta }).to_frame(frames::station_mac(0xee));
         self.receive(port, &frame)
     }
 
@@ -172,23 +177,28 @@ impl Harness {
 
     pub fn set_tx_enabled(&mut self, port: u16, on: bool) {
         let port = PortId(port);
-        self.with(|now, switch, store, outputs| switch.set_tx_enabled(now, port, on, store, outputs));
+        self.call_switch(|now, switch, store, outputs| switch.set_tx_enabled(now, port, on, store, outputs));
     }
 
     pub fn set_queue_enabled(&mut self, port: u16, queue: u8, on: bool) {
         let queue = QueueId::new(PortId(port), queue);
-        self.with(|now, switch, store, outputs| switch.set_queue_enabled(now, queue, on, store, outputs));
+        self.call_switch(|now, switch, store, outputs| {
+            switch.set_queue_enabled(now, queue, on, store, outputs)
+        });
     }
 
     pub fn apply(&mut self, config: &SwitchConfig) {
         let applied =
-            self.with(|now, switch, store, outputs| switch.apply_config(now, config, store, outputs));
+            self.call_switch(|now, switch, store, outputs| switch.apply_config(now, config, store, outputs));
         applied.expect("same ports");
         self.links = config.ports.iter().map(|port| port.link).collect();
     }
 
     /// Calls the switch directly and records its outputs.
-    pub fn with<R>(&mut self, f: impl FnOnce(Picos, &mut Switch, &mut VecStore, &mut Outputs) -> R) -> R {
+    pub fn call_switch<R>(
+        &mut self,
+        f: impl FnOnce(Picos, &mut Switch, &mut VecStore, &mut Outputs) -> R,
+    ) -> R {
         let result = self
             .driver
             .change(|switch, now, store, outputs| f(now, switch, store, outputs));
@@ -197,9 +207,10 @@ impl Harness {
     }
 
     /// Connects a sender that honours PFC to a port.
-    pub fn connect(&mut self, port: u16, sender: Sender) {
+    pub fn connect_peer(&mut self, port: u16, sender: Sender) {
         self.peers[usize::from(port)] = Some(sender);
-        self.driver.schedule(self.now(), What::PeerSends(PortId(port)));
+        self.driver
+            .schedule(self.now(), HarnessEvent::PeerSends(PortId(port)));
     }
 
     pub fn peer(&self, port: u16) -> &Sender {
@@ -210,12 +221,12 @@ impl Harness {
 
     /// Handles all events up to and including `until`.
     pub fn run_until(&mut self, until: Picos) {
-        while self.step(until) {}
+        while self.handle_next_event(until) {}
         self.driver.advance_to(until);
     }
 
-    /// Lets time pass without handling what is due meanwhile, as a driver that wakes up late does.
-    pub fn be_late(&mut self, span: Picos) {
+    /// Advances the time without handling the events that become due, like a driver that wakes up late.
+    pub fn skip_time(&mut self, span: Picos) {
         self.driver.advance_past_events(self.now() + span);
     }
 
@@ -225,32 +236,32 @@ impl Harness {
 
     /// Handles all events until none is left.
     pub fn run(&mut self) {
-        while self.step(Picos::NEVER) {}
+        while self.handle_next_event(Picos::NEVER) {}
     }
 
-    pub fn sent(&self, port: u16) -> &[Sent] {
+    pub fn sent(&self, port: u16) -> &[SentFrame] {
         &self.sent[usize::from(port)]
     }
 
     /// Takes the frames sent since the last call.
-    pub fn take_sent(&mut self, port: u16) -> Vec<Sent> {
+    pub fn take_sent(&mut self, port: u16) -> Vec<SentFrame> {
         std::mem::take(&mut self.sent[usize::from(port)])
     }
 
-    /// True if no event is left.
+    /// Returns true if no event is left.
     pub fn is_idle(&self) -> bool {
         self.driver.next_event().is_none()
     }
 
-    /// Sent frames, without PFC frames.
-    pub fn data_sent(&self, port: u16) -> Vec<Sent> {
-        let data = |sent: &&Sent| sent.pfc().is_none();
+    /// Returns the sent frames without PFC frames.
+    pub fn data_sent(&self, port: u16) -> Vec<SentFrame> {
+        let data = |sent: &&SentFrame| sent.pfc().is_none();
         self.sent(port).iter().filter(data).cloned().collect()
     }
 
-    /// Sent PFC frames with their start times.
+    /// Returns the sent PFC frames with their start times.
     pub fn pfc_sent(&self, port: u16) -> Vec<(Picos, Pfc)> {
-        let pfc = |sent: &Sent| sent.pfc().map(|pfc| (sent.start, pfc));
+        let pfc = |sent: &SentFrame| sent.pfc().map(|pfc| (sent.start, pfc));
         self.sent(port).iter().filter_map(pfc).collect()
     }
 
@@ -262,12 +273,13 @@ impl Harness {
         self.switch().port_counters(self.now(), PortId(port))
     }
 
-    /// Drops of one reason on a port, for all traffic classes.
-    pub fn drops(&self, port: u16, reason: DropReason) -> u64 {
+    /// Returns the number of drops of one reason on a port, for all traffic classes.
+    pub fn drop_count(&self, port: u16, reason: DropReason) -> u64 {
         self.counters(port).drops[reason as usize].iter().sum()
     }
 
-    /// A digest. Two runs have the same digest if the same bytes left the same ports at the same times.
+    /// Returns a digest of all sent frames. Two runs have the same digest if the same bytes left the same
+    /// ports at the same times.
     pub fn digest(&self) -> u32 {
         self.digest.clone().finalize()
     }
@@ -298,31 +310,31 @@ impl Harness {
         }
     }
 
-    /// Handles the next event up to `until`; false if there is none.
-    fn step(&mut self, until: Picos) -> bool {
+    /// Handles the next event up to `until`. Returns false if there is none.
+    fn handle_next_event(&mut self, until: Picos) -> bool {
         match self.driver.step(until) {
             Step::Idle => return false,
             Step::Deadline => self.drain(),
-            Step::Event(what) => self.handle(what),
+            Step::Event(event) => self.handle_event(event),
         }
         true
     }
 
-    fn handle(&mut self, what: What) {
-        match what {
-            What::ReceivedFrame(port, bytes) => {
+    fn handle_event(&mut self, event: HarnessEvent) {
+        match event {
+            HarnessEvent::ReceivedFrame(port, bytes) => {
                 if let ForwardingResult::Dropped(drop) = self.receive(port.0, &bytes) {
                     self.dropped.push(drop);
                 }
             }
-            What::PeerHears(port, bytes) => {
+            HarnessEvent::PeerReceives(port, bytes) => {
                 let now = self.now();
                 if let Some(peer) = &mut self.peers[port.index()] {
-                    peer.hear(now, &bytes);
+                    peer.receive(now, &bytes);
                 }
-                self.driver.schedule(now, What::PeerSends(port));
+                self.driver.schedule(now, HarnessEvent::PeerSends(port));
             }
-            What::PeerSends(port) => self.let_peer_send(port),
+            HarnessEvent::PeerSends(port) => self.let_peer_send(port),
         }
     }
 
@@ -330,12 +342,13 @@ impl Harness {
         let Some(peer) = &mut self.peers[port.index()] else {
             return;
         };
-        let (frame, again) = peer.send(self.driver.now());
+        let (frame, again) = peer.start_next_frame(self.driver.now());
         if let Some((arrives, bytes)) = frame {
-            self.driver.schedule(arrives, What::ReceivedFrame(port, bytes));
+            self.driver
+                .schedule(arrives, HarnessEvent::ReceivedFrame(port, bytes));
         }
         if again < Picos::NEVER {
-            self.driver.schedule(again, What::PeerSends(port));
+            self.driver.schedule(again, HarnessEvent::PeerSends(port));
         }
     }
 
@@ -351,11 +364,11 @@ impl Harness {
             self.digest.update(&departure.end.0.to_le_bytes());
             self.digest.update(&bytes);
             if self.peers[departure.port.index()].is_some() {
-                let heard = What::PeerHears(departure.port, bytes.clone());
+                let heard = HarnessEvent::PeerReceives(departure.port, bytes.clone());
                 self.driver.schedule(departure.end, heard);
             }
-            if self.record {
-                self.sent[departure.port.index()].push(Sent {
+            if self.records_frames {
+                self.sent[departure.port.index()].push(SentFrame {
                     start: departure.start,
                     end: departure.end,
                     bytes,
@@ -365,6 +378,6 @@ impl Harness {
         self.departures = departures;
         let punts = &mut self.punts;
         self.driver.take_punts(|punt, _| punts.push(punt));
-        self.told.extend(self.driver.take_events());
+        self.switch_events.extend(self.driver.take_events());
     }
 }

@@ -9,26 +9,26 @@ use xoff_dataplane::config::{
 use xoff_dataplane::route::{DISTANCE_STATIC, Fib, Rib, Route, RouteSource, RouteTag, RouteTarget};
 use xoff_dataplane::{InterfaceId, LinkTiming, Picos};
 
-use super::config::{switch, via};
-use super::packets::{frame, refresh_checksum, udp4};
-use super::{Harness, Sent};
+use super::config::{bridge_config, equal_cost_target};
+use super::packets::{frame_with_packet, refresh_checksum, udp_ipv4_packet};
+use super::{Harness, SentFrame};
 
 /// Delay of a cable, and the time for which the switches run independently.
 const DELAY: Picos = Picos::from_nanos(500);
 
 /// One end of a cable: switch and port.
-pub type Place = (usize, u16);
+pub type SwitchPort = (usize, u16);
 
-/// Switches with cables.
-pub struct Net {
+/// Several switches that are connected by cables.
+pub struct TestNetwork {
     pub switches: Vec<Harness>,
-    cables: Vec<(Place, Place)>,
+    cables: Vec<(SwitchPort, SwitchPort)>,
     /// Cables that lose all link quality messages.
-    pub deaf: BTreeSet<usize>,
+    pub cables_losing_messages: BTreeSet<usize>,
     /// Frames that left by ports without a cable.
-    pub out: Vec<(Place, Sent)>,
-    /// Sent link quality messages, with the ports that sent them.
-    pub told: Vec<(Place, Sent)>,
+    pub frames_out: Vec<(SwitchPort, SentFrame)>,
+    /// Sent link quality messages with the ports that sent them.
+    pub quality_messages: Vec<(SwitchPort, SentFrame)>,
     now: Picos,
 }
 
@@ -36,66 +36,71 @@ pub struct Net {
 /// spine *s*, and port *l* of a spine leads to leaf *l*. Leaf *l* has the network 10.0.*l*.0/24 and site *l*
 /// + 1.
 #[derive(Clone)]
-pub struct Shape {
+pub struct LeafSpineFabric {
     pub leaves: usize,
     pub spines: usize,
     pub mbps: u32,
     /// Scheme of the leaves' groups. `None`: static hashing.
     pub scheme: Option<SchemeConfig>,
-    pub loads: bool,
+    pub advertises_loads: bool,
     pub interval: Picos,
 }
 
-impl Shape {
-    pub fn new(leaves: usize, spines: usize) -> Shape {
-        Shape {
+impl LeafSpineFabric {
+    pub fn new(leaves: usize, spines: usize) -> LeafSpineFabric {
+        LeafSpineFabric {
             leaves,
             spines,
             mbps: 100_000,
             scheme: None,
-            loads: true,
+            advertises_loads: true,
             interval: Picos::from_micros(20),
         }
     }
 
-    pub fn spine(&self, spine: usize) -> usize {
+    pub fn spine_index(&self, spine: usize) -> usize {
         self.leaves + spine
     }
 
-    /// The configuration of each switch.
+    /// Returns the configuration of each switch.
     pub fn configs(&self) -> Vec<SwitchConfig> {
         let leaf = |leaf: usize| {
-            let mut config = self.base(leaf, 1 + self.spines);
-            interface(&mut config, 0, leaf, &format!("10.0.{leaf}.1/24"));
-            neighbour(&mut config, 0, &format!("10.0.{leaf}.9"), host_mac(leaf));
+            let mut config = self.base_config(leaf, 1 + self.spines);
+            add_interface(&mut config, 0, leaf, &format!("10.0.{leaf}.1/24"));
+            add_static_neighbour(&mut config, 0, &format!("10.0.{leaf}.9"), host_mac(leaf));
             for spine in 0..self.spines {
-                let (own, peer) = (link(leaf, spine, 0), link(leaf, spine, 1));
-                interface(&mut config, 1 + spine, leaf, &format!("{own}/31"));
-                neighbour(&mut config, 1 + spine, &peer, mac(self.spine(spine)));
+                let (own, peer) = (link_address(leaf, spine, 0), link_address(leaf, spine, 1));
+                add_interface(&mut config, 1 + spine, leaf, &format!("{own}/31"));
+                add_static_neighbour(&mut config, 1 + spine, &peer, switch_mac(self.spine_index(spine)));
             }
             let hops: Vec<(u16, String)> = (0..self.spines)
-                .map(|spine| (1 + spine as u16, link(leaf, spine, 1)))
+                .map(|spine| (1 + spine as u16, link_address(leaf, spine, 1)))
                 .collect();
             let hops: Vec<_> = hops.iter().map(|(port, hop)| (*port, hop.as_str())).collect();
             let others = (0..self.leaves).filter(|other| *other != leaf);
-            routes(&mut config, others.map(|other| (other, via(&hops))));
+            set_leaf_routes(&mut config, others.map(|other| (other, equal_cost_target(&hops))));
             config.balancing.schemes = self.scheme.clone().into_iter().collect();
             config.balancing.default_scheme = self.scheme.as_ref().map(|_| 0);
             config.balancing.moves_kept = 1_024;
-            self.advertise(&mut config, 1..=self.spines);
+            self.set_advertisements(&mut config, 1..=self.spines);
             config
         };
         let spine = |spine: usize| {
-            let switch = self.spine(spine);
-            let mut config = self.base(switch, self.leaves);
+            let switch = self.spine_index(spine);
+            let mut config = self.base_config(switch, self.leaves);
             for leaf in 0..self.leaves {
-                let (own, peer) = (link(leaf, spine, 1), link(leaf, spine, 0));
-                interface(&mut config, leaf, switch, &format!("{own}/31"));
-                neighbour(&mut config, leaf, &peer, mac(leaf));
+                let (own, peer) = (link_address(leaf, spine, 1), link_address(leaf, spine, 0));
+                add_interface(&mut config, leaf, switch, &format!("{own}/31"));
+                add_static_neighbour(&mut config, leaf, &peer, switch_mac(leaf));
             }
-            let to = |leaf: usize| (leaf, via(&[(leaf as u16, link(leaf, spine, 0).as_str())]));
-            routes(&mut config, (0..self.leaves).map(to));
-            self.advertise(&mut config, 0..=self.leaves - 1);
+            let to = |leaf: usize| {
+                (
+                    leaf,
+                    equal_cost_target(&[(leaf as u16, link_address(leaf, spine, 0).as_str())]),
+                )
+            };
+            set_leaf_routes(&mut config, (0..self.leaves).map(to));
+            self.set_advertisements(&mut config, 0..=self.leaves - 1);
             config
         };
         (0..self.leaves)
@@ -104,19 +109,20 @@ impl Shape {
             .collect()
     }
 
-    pub fn cables(&self) -> Vec<(Place, Place)> {
+    pub fn cables(&self) -> Vec<(SwitchPort, SwitchPort)> {
         let spines = |leaf: usize| {
-            (0..self.spines).map(move |spine| ((leaf, 1 + spine as u16), (self.spine(spine), leaf as u16)))
+            (0..self.spines)
+                .map(move |spine| ((leaf, 1 + spine as u16), (self.spine_index(spine), leaf as u16)))
         };
         (0..self.leaves).flat_map(spines).collect()
     }
 
-    pub fn net(&self) -> Net {
-        Net::new(&self.configs(), self.cables())
+    pub fn build_network(&self) -> TestNetwork {
+        TestNetwork::new(&self.configs(), self.cables())
     }
 
-    fn base(&self, index: usize, ports: usize) -> SwitchConfig {
-        let mut config = switch(ports);
+    fn base_config(&self, index: usize, ports: usize) -> SwitchConfig {
+        let mut config = bridge_config(ports);
         config.name = format!("switch{index}");
         config.bridging = xoff_dataplane::config::BridgingConfig::Vlans(Vec::new());
         config.routing.hash_seed = index as u64;
@@ -126,25 +132,25 @@ impl Shape {
         config
     }
 
-    fn advertise(&self, config: &mut SwitchConfig, ports: std::ops::RangeInclusive<usize>) {
+    fn set_advertisements(&self, config: &mut SwitchConfig, ports: std::ops::RangeInclusive<usize>) {
         config.balancing.advertise = Some(AdvertiseConfig {
             interval: self.interval,
             ports: ports.map(|port| port as u16).collect(),
-            loads: self.loads,
+            loads: self.advertises_loads,
         });
     }
 }
 
-/// A UDP frame from the host of one leaf to the host of another leaf, with this source port.
-pub fn flow(from: usize, to: usize, source_port: u16, payload: usize) -> Vec<u8> {
-    let mut packet = udp4(&format!("10.0.{from}.9"), &format!("10.0.{to}.9"), 64, payload);
+/// Returns a UDP frame from the host of one leaf to the host of another leaf, with this source port.
+pub fn flow_frame(from: usize, to: usize, source_port: u16, payload: usize) -> Vec<u8> {
+    let mut packet = udp_ipv4_packet(&format!("10.0.{from}.9"), &format!("10.0.{to}.9"), 64, payload);
     packet[20..22].copy_from_slice(&source_port.to_be_bytes());
     refresh_checksum(&mut packet);
-    frame(mac(from), host_mac(from), 0x0800, &packet)
+    frame_with_packet(switch_mac(from), host_mac(from), 0x0800, &packet)
 }
 
-/// The router address of a switch.
-pub fn mac(switch: usize) -> [u8; 6] {
+/// Returns the router address of a switch.
+pub fn switch_mac(switch: usize) -> [u8; 6] {
     [2, 0xaa, 0, 0, 1, switch as u8]
 }
 
@@ -152,21 +158,21 @@ pub fn host_mac(leaf: usize) -> [u8; 6] {
     [2, 0xbb, 0, 0, 0, leaf as u8]
 }
 
-fn link(leaf: usize, spine: usize, end: usize) -> String {
+fn link_address(leaf: usize, spine: usize, end: usize) -> String {
     format!("172.16.{leaf}.{}", 2 * spine + end)
 }
 
-pub fn interface(config: &mut SwitchConfig, port: usize, switch: usize, address: &str) {
+pub fn add_interface(config: &mut SwitchConfig, port: usize, switch: usize, address: &str) {
     config.routing.interfaces.push(InterfaceConfig {
         name: format!("Ethernet{port}"),
         attachment: InterfaceAttachment::Port(port as u16),
-        mac: mac(switch),
+        mac: switch_mac(switch),
         mtu: 9_100,
         addresses: vec![address.parse().expect("an address")],
     });
 }
 
-pub fn neighbour(config: &mut SwitchConfig, interface: usize, address: &str, mac: [u8; 6]) {
+pub fn add_static_neighbour(config: &mut SwitchConfig, interface: usize, address: &str, mac: [u8; 6]) {
     config.routing.neighbours.push(StaticNeighbour {
         interface: InterfaceId(interface as u16),
         address: address.parse().expect("an address"),
@@ -174,8 +180,8 @@ pub fn neighbour(config: &mut SwitchConfig, interface: usize, address: &str, mac
     });
 }
 
-/// Routes to the leaves, tagged with their sites.
-pub fn routes(config: &mut SwitchConfig, to: impl Iterator<Item = (usize, RouteTarget)>) {
+/// Sets the routes to the leaves, tagged with their sites.
+pub fn set_leaf_routes(config: &mut SwitchConfig, to: impl Iterator<Item = (usize, RouteTarget)>) {
     let mut rib = Rib::new();
     for (n, interface) in config.routing.interfaces.iter().enumerate() {
         rib.set_interface(InterfaceId(n as u16), interface);
@@ -194,14 +200,14 @@ pub fn routes(config: &mut SwitchConfig, to: impl Iterator<Item = (usize, RouteT
     config.routing.fib = Arc::new(rib.next_generation(&Fib::default()).expect("routes"));
 }
 
-impl Net {
-    pub fn new(configs: &[SwitchConfig], cables: Vec<(Place, Place)>) -> Net {
-        Net {
+impl TestNetwork {
+    pub fn new(configs: &[SwitchConfig], cables: Vec<(SwitchPort, SwitchPort)>) -> TestNetwork {
+        TestNetwork {
             switches: configs.iter().map(Harness::new).collect(),
             cables,
-            deaf: BTreeSet::new(),
-            out: Vec::new(),
-            told: Vec::new(),
+            cables_losing_messages: BTreeSet::new(),
+            frames_out: Vec::new(),
+            quality_messages: Vec::new(),
             now: Picos::ZERO,
         }
     }
@@ -227,12 +233,12 @@ impl Net {
     }
 
     /// Sets the link state at both ends of a cable.
-    pub fn set_cable(&mut self, cable: usize, up: bool) {
+    pub fn set_cable_state(&mut self, cable: usize, up: bool) {
         let (a, b) = self.cables[cable];
         for (switch, port) in [a, b] {
             self.switches[switch].set_link(port, up);
         }
-        self.carry();
+        self.deliver_frames();
     }
 
     fn step(&mut self, until: Picos) {
@@ -240,31 +246,31 @@ impl Net {
         for switch in &mut self.switches {
             switch.run_until(self.now);
         }
-        self.carry();
+        self.deliver_frames();
     }
 
     /// Passes the frames that left one end of a cable to the other end.
-    fn carry(&mut self) {
+    fn deliver_frames(&mut self) {
         for index in 0..self.switches.len() {
             for port in 0..self.switches[index].switch().port_count() as u16 {
                 for sent in self.switches[index].take_sent(port) {
-                    self.pass_on((index, port), sent);
+                    self.forward_over_cable((index, port), sent);
                 }
             }
         }
     }
 
-    fn pass_on(&mut self, from: Place, sent: Sent) {
+    fn forward_over_cable(&mut self, from: SwitchPort, sent: SentFrame) {
         let told = xoff_wire::LinkQuality::is_link_quality(&sent.bytes);
         if told {
-            self.told.push((from, sent.clone()));
+            self.quality_messages.push((from, sent.clone()));
         }
-        let cable = |ends: &(Place, Place)| ends.0 == from || ends.1 == from;
+        let cable = |ends: &(SwitchPort, SwitchPort)| ends.0 == from || ends.1 == from;
         let Some(cable) = self.cables.iter().position(cable) else {
-            self.out.push((from, sent));
+            self.frames_out.push((from, sent));
             return;
         };
-        if told && self.deaf.contains(&cable) {
+        if told && self.cables_losing_messages.contains(&cable) {
             return;
         }
         let (a, b) = self.cables[cable];

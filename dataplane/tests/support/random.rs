@@ -8,37 +8,37 @@ use xoff_dataplane::config::{
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::Ecn;
 
-use super::frames::{ethernet, mac, tagged, udp};
+use super::frames::{ethernet_frame, insert_vlan_tag, station_mac, udp_frame};
 use super::{Harness, config};
 
 /// Number of ports.
 pub const PORTS: u16 = 5;
 
 /// A stream of random numbers.
-pub struct Dice(Xoshiro256PlusPlus);
+pub struct RandomSource(Xoshiro256PlusPlus);
 
-impl Dice {
-    pub fn new(seed: u64) -> Dice {
-        Dice(Xoshiro256PlusPlus::seed_from_u64(seed))
+impl RandomSource {
+    pub fn new(seed: u64) -> RandomSource {
+        RandomSource(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
     pub fn below(&mut self, n: u64) -> u64 {
         self.0.next_u64() % n
     }
 
-    pub fn one_in(&mut self, n: u64) -> bool {
+    pub fn happens_once_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    pub fn port(&mut self) -> u16 {
+    pub fn random_port(&mut self) -> u16 {
         self.below(u64::from(PORTS)) as u16
     }
 }
 
-/// A small buffer that reaches every limit now and then, with marking, early drop, a shaper and different
-/// speeds.
-pub fn tight() -> SwitchConfig {
-    let mut config = config::switch(usize::from(PORTS));
+/// Creates a small buffer that sometimes reaches every limit, with marking, early drop, a shaper and
+/// different speeds.
+pub fn small_buffer_config() -> SwitchConfig {
+    let mut config = config::bridge_config(usize::from(PORTS));
     config.pools[config::INGRESS_POOL].size_bytes = 600 * 256;
     config.pools[config::EGRESS_LOSSY_POOL].size_bytes = 300 * 256;
     config.frames_max = 700;
@@ -53,7 +53,7 @@ pub fn tight() -> SwitchConfig {
             burst_bytes: 3_000,
         });
         for queue in &mut port.queues {
-            let mut wred = config::mark_above(3_000);
+            let mut wred = config::wred_marking_above(3_000);
             (wred.max_bytes, wred.max_probability, wred.drop) = (20_000, 1 << 30, true);
             queue.wred = Some(wred);
         }
@@ -61,24 +61,24 @@ pub fn tight() -> SwitchConfig {
     config
 }
 
-/// A random frame of any kind that may arrive on `port`.
-pub fn frame(dice: &mut Dice, port: u16, unicast_only: bool) -> Vec<u8> {
-    let len = match dice.below(4) {
+/// Returns a random frame of any kind that may arrive on `port`.
+pub fn random_frame(random: &mut RandomSource, port: u16, unicast_only: bool) -> Vec<u8> {
+    let len = match random.below(4) {
         0 => 60,
-        1 => 42 + dice.below(30) as usize,
-        _ => 60 + dice.below(1_440) as usize,
+        1 => 42 + random.below(30) as usize,
+        _ => 60 + random.below(1_440) as usize,
     };
-    let ecn = Ecn::from_tos(dice.below(4) as u8);
-    let dscp = dice.below(8) as u8;
-    let to = dice.port() as u8;
-    let mut frame = udp(port as u8, to, dscp, ecn, len);
-    match dice.below(40) {
+    let ecn = Ecn::from_tos(random.below(4) as u8);
+    let dscp = random.below(8) as u8;
+    let to = random.random_port() as u8;
+    let mut frame = udp_frame(port as u8, to, dscp, ecn, len);
+    match random.below(40) {
         0 => frame[6] |= 1,
         1 => frame.copy_within(0..6, 6),
-        2 => frame = ethernet([0x01, 0x80, 0xc2, 0, 0, 2], mac(port as u8), 60),
-        3 => frame.truncate(dice.below(20) as usize),
-        4 => frame = tagged(&frame, 0x8100, (dice.below(1 << 16)) as u16),
-        5 => frame = tagged(&tagged(&frame, 0x8100, 3), 0x88a8, 0x4000),
+        2 => frame = ethernet_frame([0x01, 0x80, 0xc2, 0, 0, 2], station_mac(port as u8), 60),
+        3 => frame.truncate(random.below(20) as usize),
+        4 => frame = insert_vlan_tag(&frame, 0x8100, (random.below(1 << 16)) as u16),
+        5 => frame = insert_vlan_tag(&insert_vlan_tag(&frame, 0x8100, 3), 0x88a8, 0x4000),
         6 => frame[12..14].copy_from_slice(&[0x88, 0x08]),
         7..10 if !unicast_only => frame[..6].copy_from_slice(&[0xff; 6]),
         10 if !unicast_only => frame[5] = 99,
@@ -88,12 +88,12 @@ pub fn frame(dice: &mut Dice, port: u16, unicast_only: bool) -> Vec<u8> {
 }
 
 /// Applies a random disturbance, such as a link change or a new configuration.
-pub fn disturb(dice: &mut Dice, harness: &mut Harness, flap: bool) {
-    let port = dice.port();
-    match dice.below(if flap { 6 } else { 4 }) {
+pub fn apply_random_disturbance(random: &mut RandomSource, harness: &mut Harness, with_link_flaps: bool) {
+    let port = random.random_port();
+    match random.below(if with_link_flaps { 6 } else { 4 }) {
         0 => {
-            let quanta = std::array::from_fn(|_| dice.below(2_000) as u16);
-            harness.receive_pfc(port, dice.below(256) as u8, quanta);
+            let quanta = std::array::from_fn(|_| random.below(2_000) as u16);
+            harness.receive_pfc(port, random.below(256) as u8, quanta);
         }
         1 => {
             harness.receive_pfc(port, 0xff, [0; 8]);
@@ -105,7 +105,7 @@ pub fn disturb(dice: &mut Dice, harness: &mut Harness, flap: bool) {
     }
 }
 
-pub fn let_drain(harness: &mut Harness) {
+pub fn drain_switch(harness: &mut Harness) {
     for port in 0..PORTS {
         harness.set_link(port, true);
         harness.set_tx_enabled(port, true);
@@ -114,8 +114,8 @@ pub fn let_drain(harness: &mut Harness) {
     harness.run();
 }
 
-pub fn vlan_aware() -> SwitchConfig {
-    let mut config = tight();
+pub fn vlan_config() -> SwitchConfig {
+    let mut config = small_buffer_config();
     let member = |port, tagging| VlanMemberConfig { port, tagging };
     let vlan = |id, tagging| VlanConfig {
         id,
@@ -126,27 +126,27 @@ pub fn vlan_aware() -> SwitchConfig {
     config
 }
 
-/// Runs floods, link flaps and new configurations together.
-pub fn wild_run(seed: u64, steps: usize) -> Harness {
-    let mut dice = Dice::new(seed);
-    let configs = [tight(), vlan_aware()];
+/// Sends random frames while links flap and configurations change.
+pub fn run_with_disturbances(seed: u64, steps: usize) -> Harness {
+    let mut random = RandomSource::new(seed);
+    let configs = [small_buffer_config(), vlan_config()];
     let mut harness = Harness::new(&configs[0]);
-    harness.record = false;
+    harness.records_frames = false;
     for step in 0..steps {
-        if dice.one_in(50) {
-            disturb(&mut dice, &mut harness, true);
+        if random.happens_once_in(50) {
+            apply_random_disturbance(&mut random, &mut harness, true);
         }
-        if dice.one_in(2_000) {
-            harness.apply(&configs[dice.below(2) as usize]);
+        if random.happens_once_in(2_000) {
+            harness.apply(&configs[random.below(2) as usize]);
         }
-        let port = dice.port();
-        let frame = frame(&mut dice, port, false);
+        let port = random.random_port();
+        let frame = random_frame(&mut random, port, false);
         harness.receive(port, &frame);
-        harness.run_for(Picos::from_nanos(dice.below(20_000)));
+        harness.run_for(Picos::from_nanos(random.below(20_000)));
         if step % 64 == 0 {
             harness.switch().assert_consistent();
         }
     }
-    let_drain(&mut harness);
+    drain_switch(&mut harness);
     harness
 }

@@ -14,7 +14,7 @@ pub struct Flow {
     /// No frame starts after this time.
     pub until: Picos,
     pub sent: u32,
-    next_at: Picos,
+    next_frame_at: Picos,
 }
 
 impl Flow {
@@ -25,13 +25,13 @@ impl Flow {
             interval,
             until,
             sent: 0,
-            next_at: Picos::ZERO,
+            next_frame_at: Picos::ZERO,
         }
     }
 }
 
-/// The number of a frame of a [`Flow`].
-pub fn number(frame: &[u8]) -> u32 {
+/// Returns the number of a frame of a [`Flow`].
+pub fn frame_number(frame: &[u8]) -> u32 {
     u32::from_be_bytes([frame[42], frame[43], frame[44], frame[45]])
 }
 
@@ -40,12 +40,12 @@ pub struct Sender {
     link: LinkTiming,
     flows: Vec<Flow>,
     pause: PauseReceiver,
-    free_at: Picos,
-    turn: usize,
-    /// Received PFC frames of each priority.
-    pub pfc_heard: [u64; 8],
-    /// Other received frames.
-    pub heard: Vec<Vec<u8>>,
+    link_free_at: Picos,
+    next_flow: usize,
+    /// Number of received PFC frames of each priority.
+    pub received_pfc_counts: [u64; 8],
+    /// Received frames that are not PFC frames.
+    pub received_frames: Vec<Vec<u8>>,
 }
 
 impl Sender {
@@ -54,10 +54,10 @@ impl Sender {
             link,
             flows,
             pause: PauseReceiver::new(),
-            free_at: Picos::ZERO,
-            turn: 0,
-            pfc_heard: [0; 8],
-            heard: Vec::new(),
+            link_free_at: Picos::ZERO,
+            next_flow: 0,
+            received_pfc_counts: [0; 8],
+            received_frames: Vec::new(),
         }
     }
 
@@ -65,48 +65,51 @@ impl Sender {
         &self.flows
     }
 
-    pub fn hear(&mut self, now: Picos, frame: &[u8]) {
+    pub fn receive(&mut self, now: Picos, frame: &[u8]) {
         match MacControl::parse(frame) {
             Ok(MacControl::Pfc(Pfc { enable, quanta })) => {
                 self.pause.receive(now, enable, &quanta, 0xff, &self.link);
                 for n in (0..8).filter(|n| enable & 1 << n != 0) {
-                    self.pfc_heard[n] += 1;
+                    self.received_pfc_counts[n] += 1;
                 }
             }
-            _ => self.heard.push(frame.to_vec()),
+            _ => self.received_frames.push(frame.to_vec()),
         }
     }
 
-    /// The next frame and its arrival time at the other end, if a frame starts now, and the time of the next
-    /// call.
-    pub fn send(&mut self, now: Picos) -> (Option<(Picos, Vec<u8>)>, Picos) {
+    /// Returns the next frame and its arrival time at the other end, if a frame starts now, and the time of
+    /// the next call.
+    pub fn start_next_frame(&mut self, now: Picos) -> (Option<(Picos, Vec<u8>)>, Picos) {
         self.pause.expire(now);
-        if self.free_at > now {
+        if self.link_free_at > now {
             // The event that made the link busy has scheduled a call for its end.
             return (None, Picos::NEVER);
         }
         let flows = self.flows.len();
-        for n in (0..flows).map(|n| (self.turn + n) % flows) {
+        for n in (0..flows).map(|n| (self.next_flow + n) % flows) {
             let flow = &mut self.flows[n];
             let paused = self.pause.paused_priorities() & 1 << flow.priority != 0;
-            if paused || flow.next_at > now || now > flow.until {
+            if paused || flow.next_frame_at > now || now > flow.until {
                 continue;
             }
             let mut bytes = flow.frame.clone();
             bytes[42..46].copy_from_slice(&flow.sent.to_be_bytes());
             flow.sent += 1;
             // A class that was paused does not catch up.
-            flow.next_at = flow.next_at.max(Picos(now.0.saturating_sub(flow.interval.0))) + flow.interval;
-            self.turn = (n + 1) % flows;
+            flow.next_frame_at = flow
+                .next_frame_at
+                .max(Picos(now.0.saturating_sub(flow.interval.0)))
+                + flow.interval;
+            self.next_flow = (n + 1) % flows;
             let wire_len = self.link.wire_len(self.link.mac_len(bytes.len() as u32));
-            self.free_at = now + self.link.duration(wire_len);
-            return (Some((self.free_at, bytes)), self.free_at);
+            self.link_free_at = now + self.link.duration(wire_len);
+            return (Some((self.link_free_at, bytes)), self.link_free_at);
         }
-        (None, self.next_chance(now))
+        (None, self.next_start_time(now))
     }
 
-    fn next_chance(&self, now: Picos) -> Picos {
-        let flow = |flow: &Flow| match flow.next_at {
+    fn next_start_time(&self, now: Picos) -> Picos {
+        let flow = |flow: &Flow| match flow.next_frame_at {
             at if at > now && at <= flow.until => at,
             _ => Picos::NEVER,
         };

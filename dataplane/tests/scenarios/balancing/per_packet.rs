@@ -3,37 +3,40 @@
 use xoff_dataplane::config::{MemberSelection, SchemeConfig, SchemeKind, ShaperConfig};
 use xoff_units::Picos;
 
-use super::{balanced, chosen, flow, occupy, packets, up, with};
-use crate::support::packets::{refresh_checksum, to_router, udp4};
+use super::{
+    balanced_config, fill_egress_queue, flow_frame, harness_with_neighbours, harness_with_scheme,
+    packets_per_member, selected_port,
+};
+use crate::support::packets::{frame_to_router, refresh_checksum, udp_ipv4_packet};
 
-const QUALITY: SchemeKind = SchemeKind::PerPacket {
+const QUALITY_SCHEME: SchemeKind = SchemeKind::PerPacket {
     pick: MemberSelection::Quality,
 };
 
-/// A frame of a lossless class.
-fn lossless() -> Vec<u8> {
-    let mut packet = udp4("10.0.0.9", "198.51.100.7", 64, 40);
+/// Returns a frame of a lossless class.
+fn lossless_frame() -> Vec<u8> {
+    let mut packet = udp_ipv4_packet("10.0.0.9", "198.51.100.7", 64, 40);
     packet[1] = 3 << 2;
     refresh_checksum(&mut packet);
-    to_router(0, 0x0800, &packet)
+    frame_to_router(0, 0x0800, &packet)
 }
 
 #[test]
-fn a_burst_of_one_flow_spreads_evenly_by_quality() {
-    let mut harness = with(QUALITY);
-    harness.receive_many(400, 0, &flow(1));
-    assert_eq!(packets(&harness), [100; 4]);
+fn a_burst_of_one_flow_spreads_evenly_over_members() {
+    let mut harness = harness_with_scheme(QUALITY_SCHEME);
+    harness.receive_many(400, 0, &flow_frame(1));
+    assert_eq!(packets_per_member(&harness), [100; 4]);
     assert_eq!(harness.switch().flow_moves().count(), 0);
 }
 
 #[test]
-fn packets_on_idle_links_are_drawn_at_random() {
-    let mut harness = with(QUALITY);
+fn packets_select_idle_links_at_random() {
+    let mut harness = harness_with_scheme(QUALITY_SCHEME);
     for _ in 0..400 {
-        harness.receive(0, &flow(1));
+        harness.receive(0, &flow_frame(1));
         harness.run_for(Picos::from_micros(50));
     }
-    let counts = packets(&harness);
+    let counts = packets_per_member(&harness);
     assert!(
         counts.iter().all(|count| (70..=130).contains(count)),
         "{counts:?}"
@@ -41,13 +44,13 @@ fn packets_on_idle_links_are_drawn_at_random() {
 }
 
 #[test]
-fn random_spraying_is_even_and_heeds_no_queue() {
-    let mut harness = with(SchemeKind::PerPacket {
+fn random_spraying_is_even_and_ignores_queues() {
+    let mut harness = harness_with_scheme(SchemeKind::PerPacket {
         pick: MemberSelection::Random,
     });
-    occupy(&mut harness, 2, 100);
-    harness.receive_many(1_000, 0, &flow(1));
-    let counts = packets(&harness);
+    fill_egress_queue(&mut harness, 2, 100);
+    harness.receive_many(1_000, 0, &flow_frame(1));
+    let counts = packets_per_member(&harness);
     assert!(
         counts.iter().all(|count| (200..=300).contains(count)),
         "{counts:?}"
@@ -56,36 +59,36 @@ fn random_spraying_is_even_and_heeds_no_queue() {
 }
 
 #[test]
-fn a_queue_is_avoided_until_the_others_are_as_long() {
-    let mut harness = with(QUALITY);
-    occupy(&mut harness, 2, 10);
+fn a_long_queue_is_avoided_until_the_other_queues_are_as_long() {
+    let mut harness = harness_with_scheme(QUALITY_SCHEME);
+    fill_egress_queue(&mut harness, 2, 10);
     // Ten frames of 1 000 bytes wait. One of them is on the link, and each lasts as long as twelve short
     // frames.
-    harness.receive_many(300, 0, &flow(1));
-    let counts = packets(&harness);
+    harness.receive_many(300, 0, &flow_frame(1));
+    let counts = packets_per_member(&harness);
     assert_eq!(counts[1], 0, "{counts:?}");
-    harness.receive_many(300, 0, &flow(1));
-    assert!(packets(&harness)[1] > 0);
+    harness.receive_many(300, 0, &flow_frame(1));
+    assert!(packets_per_member(&harness)[1] > 0);
 }
 
 #[test]
-fn a_slowed_link_gets_what_it_can_carry() {
-    let mut config = balanced(SchemeConfig::new("quality", QUALITY));
+fn a_slower_link_receives_packets_up_to_its_capacity() {
+    let mut config = balanced_config(SchemeConfig::new("quality", QUALITY_SCHEME));
     // 10 % of 1 Gb/s.
     config.ports[2].shaper = Some(ShaperConfig {
         bytes_per_second: 12_500_000,
         burst_bytes: 2_000,
     });
-    let mut harness = up(&config);
-    let mut frame = udp4("10.0.0.9", "198.51.100.7", 64, 958);
+    let mut harness = harness_with_neighbours(&config);
+    let mut frame = udp_ipv4_packet("10.0.0.9", "198.51.100.7", 64, 958);
     refresh_checksum(&mut frame);
-    let frame = to_router(0, 0x0800, &frame);
+    let frame = frame_to_router(0, 0x0800, &frame);
     // 90 % of the total capacity of 3.1 Gb/s.
     for _ in 0..3_400 {
         harness.receive(0, &frame);
         harness.run_for(Picos::from_nanos(2_940));
     }
-    let counts = packets(&harness);
+    let counts = packets_per_member(&harness);
     assert!((100..=220).contains(&counts[1]), "{counts:?}");
     assert!(
         [0, 2, 3].iter().all(|&n| (1_000..=1_150).contains(&counts[n])),
@@ -100,48 +103,48 @@ fn a_slowed_link_gets_what_it_can_carry() {
 }
 
 #[test]
-fn a_link_that_is_held_takes_no_packets_of_the_class_that_is_held() {
-    let mut harness = with(QUALITY);
+fn a_paused_link_receives_no_packets_of_the_paused_class() {
+    let mut harness = harness_with_scheme(QUALITY_SCHEME);
     let mut quanta = [0; 8];
     quanta[3] = 0xffff;
     harness.receive_pfc(2, 1 << 3, quanta);
     for _ in 0..100 {
-        assert_ne!(chosen(&mut harness, &lossless()), 2);
+        assert_ne!(selected_port(&mut harness, &lossless_frame()), 2);
         harness.run_for(Picos::from_micros(20));
     }
     assert!(
-        (0..100).any(|_| chosen(&mut harness, &flow(1)) == 2),
+        (0..100).any(|_| selected_port(&mut harness, &flow_frame(1)) == 2),
         "other classes go on"
     );
     quanta[3] = 0;
     harness.receive_pfc(2, 1 << 3, quanta);
-    assert!((0..100).any(|_| chosen(&mut harness, &lossless()) == 2));
+    assert!((0..100).any(|_| selected_port(&mut harness, &lossless_frame()) == 2));
 }
 
 #[test]
-fn where_all_links_are_held_the_shortest_queue_is_taken() {
-    let mut harness = with(QUALITY);
+fn the_shortest_queue_is_selected_when_all_links_are_paused() {
+    let mut harness = harness_with_scheme(QUALITY_SCHEME);
     let mut quanta = [0; 8];
     quanta[3] = 0xffff;
     for port in 1..5 {
         harness.receive_pfc(port, 1 << 3, quanta);
     }
-    harness.receive_many(40, 0, &lossless());
-    assert_eq!(packets(&harness), [10; 4]);
+    harness.receive_many(40, 0, &lossless_frame());
+    assert_eq!(packets_per_member(&harness), [10; 4]);
 }
 
 #[test]
-fn a_link_that_comes_back_is_used_at_once() {
-    let mut harness = with(QUALITY);
+fn a_link_is_used_as_soon_as_it_is_up_again() {
+    let mut harness = harness_with_scheme(QUALITY_SCHEME);
     harness.set_link(2, false);
-    harness.receive_many(300, 0, &flow(1));
-    assert_eq!(packets(&harness), [100, 0, 100, 100]);
+    harness.receive_many(300, 0, &flow_frame(1));
+    assert_eq!(packets_per_member(&harness), [100, 0, 100, 100]);
     harness.set_link(2, true);
-    super::introduce(&mut harness, 2);
-    harness.receive_many(60, 0, &flow(1));
+    super::send_arp_request_from(&mut harness, 2);
+    harness.receive_many(60, 0, &flow_frame(1));
     assert!(
-        packets(&harness)[1] >= 55,
+        packets_per_member(&harness)[1] >= 55,
         "its queue is empty: {:?}",
-        packets(&harness)
+        packets_per_member(&harness)
     );
 }

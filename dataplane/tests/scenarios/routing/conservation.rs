@@ -8,16 +8,19 @@ use xoff_dataplane::config::{
 use xoff_dataplane::{DropReason, ForwardingResult, FrameStore, Picos, PortId};
 
 use crate::support::Harness;
-use crate::support::config::{self, ROUTER, interface};
-use crate::support::frames::{mac, tagged};
-use crate::support::packets::{arp, discovery, frame, refresh_checksum, udp4, udp6};
+use crate::support::config::{self, ROUTER_MAC, add_interface};
+use crate::support::frames::{insert_vlan_tag, station_mac};
+use crate::support::packets::{
+    arp_packet, frame_with_packet, neighbour_discovery_packet, refresh_checksum, udp_ipv4_packet,
+    udp_ipv6_packet,
+};
 
 const PORTS: u16 = 6;
 
-/// Ports 0 and 1 are routed, ports 2 and 3 are in VLAN 100 with an interface, and ports 4 and 5 are a routed
-/// LAG. A default route has two next hops.
-fn mixed(resilient: Option<u16>, hops: &[(u16, &str)]) -> SwitchConfig {
-    let mut config = config::switch(usize::from(PORTS));
+/// Creates a router. Ports 0 and 1 are routed, ports 2 and 3 are in VLAN 100 with an interface, and ports 4
+/// and 5 are a routed LAG. A default route has two next hops.
+fn mixed_port_config(resilient: Option<u16>, hops: &[(u16, &str)]) -> SwitchConfig {
+    let mut config = config::bridge_config(usize::from(PORTS));
     config.lags = vec![LagConfig {
         name: "PortChannel1".into(),
         admin_up: true,
@@ -41,7 +44,7 @@ fn mixed(resilient: Option<u16>, hops: &[(u16, &str)]) -> SwitchConfig {
             format!("2001:db8:{n}::1/64"),
             "fe80::1/64".to_owned(),
         ];
-        interface(
+        add_interface(
             &mut config,
             name,
             attachment,
@@ -52,19 +55,19 @@ fn mixed(resilient: Option<u16>, hops: &[(u16, &str)]) -> SwitchConfig {
     config.routing.hold_frames = 4;
     config.routing.resilient_buckets = resilient;
     config.routing.interfaces[1].mtu = 600;
-    config::routes(
+    config::set_static_routes(
         &mut config,
         &[
-            ("0.0.0.0/0", config::via(hops)),
+            ("0.0.0.0/0", config::equal_cost_target(hops)),
             ("198.51.100.0/24", xoff_dataplane::route::RouteTarget::Blackhole),
         ],
     );
     config
 }
 
-struct Dice(Xoshiro256PlusPlus);
+struct RandomSource(Xoshiro256PlusPlus);
 
-impl Dice {
+impl RandomSource {
     fn below(&mut self, n: u64) -> u64 {
         self.0.next_u64() % n
     }
@@ -74,114 +77,119 @@ impl Dice {
     }
 }
 
-fn any_frame(dice: &mut Dice, port: u16) -> Vec<u8> {
-    let from = mac(port as u8);
-    let ((net, host), (own, me)) = (dice.address(), dice.address());
+fn random_frame(random: &mut RandomSource, port: u16) -> Vec<u8> {
+    let from = station_mac(port as u8);
+    let ((net, host), (own, me)) = (random.address(), random.address());
     let dst4 = if net == 4 {
         format!("198.51.{}.7", 98 + host % 4)
     } else {
         format!("10.0.{net}.{host}")
     };
-    let (src4, payload) = (format!("10.0.{}.{me}", own % 4), dice.below(900) as usize);
-    let ttl = [0, 1, 2, 64][dice.below(4) as usize];
-    let to = if dice.below(8) == 0 {
-        mac(dice.below(6) as u8)
+    let (src4, payload) = (format!("10.0.{}.{me}", own % 4), random.below(900) as usize);
+    let ttl = [0, 1, 2, 64][random.below(4) as usize];
+    let to = if random.below(8) == 0 {
+        station_mac(random.below(6) as u8)
     } else {
-        ROUTER
+        ROUTER_MAC
     };
-    let mut bytes = match dice.below(10) {
-        0 => frame(
+    let mut bytes = match random.below(10) {
+        0 => frame_with_packet(
             [0xff; 6],
             from,
             0x0806,
-            &arp(1 + dice.below(2) as u8, (from, &src4), (from, &dst4)),
+            &arp_packet(1 + random.below(2) as u8, (from, &src4), (from, &dst4)),
         ),
         1 => {
-            let (own, target) = (
+            let (src6, target) = (
                 format!("2001:db8:{}::{me}", own % 4),
                 format!("2001:db8:{net}::{host}"),
             );
-            let kind = 135 + dice.below(2) as u8;
-            frame(
+            let kind = 135 + random.below(2) as u8;
+            frame_with_packet(
                 [0x33, 0x33, 0xff, 0, 0, host as u8],
                 from,
                 0x86dd,
-                &discovery(kind, &own, &target, &target, from),
+                &neighbour_discovery_packet(kind, &src6, &target, &target, from),
             )
         }
         2 | 3 => {
-            let (own, target) = (
+            let (src6, target) = (
                 format!("2001:db8:{}::{me}", own % 4),
                 format!("2001:db8:{net}::{host}"),
             );
-            frame(to, from, 0x86dd, &udp6(&own, &target, ttl, payload))
+            frame_with_packet(to, from, 0x86dd, &udp_ipv6_packet(&src6, &target, ttl, payload))
         }
-        4 => frame([0xff; 6], from, 0x0800, &udp4(&src4, &dst4, 64, payload)),
+        4 => frame_with_packet(
+            [0xff; 6],
+            from,
+            0x0800,
+            &udp_ipv4_packet(&src4, &dst4, 64, payload),
+        ),
         _ => {
-            let mut packet = udp4(&src4, &dst4, ttl, payload);
-            packet[1] = (dice.below(8) as u8) << 2 | dice.below(4) as u8;
+            let mut packet = udp_ipv4_packet(&src4, &dst4, ttl, payload);
+            packet[1] = (random.below(8) as u8) << 2 | random.below(4) as u8;
             refresh_checksum(&mut packet);
-            frame(to, from, 0x0800, &packet)
+            frame_with_packet(to, from, 0x0800, &packet)
         }
     };
-    match dice.below(20) {
-        0 => bytes.truncate(dice.below(60) as usize),
+    match random.below(20) {
+        0 => bytes.truncate(random.below(60) as usize),
         1 => {
-            let at = dice.below(bytes.len() as u64) as usize;
-            bytes[at] ^= 1 << dice.below(8);
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << random.below(8);
         }
-        2 | 3 => bytes = tagged(&bytes, 0x8100, [0, 100, 7][dice.below(3) as usize]),
-        _ if port == 3 => bytes = tagged(&bytes, 0x8100, 100),
+        2 | 3 => bytes = insert_vlan_tag(&bytes, 0x8100, [0, 100, 7][random.below(3) as usize]),
+        _ if port == 3 => bytes = insert_vlan_tag(&bytes, 0x8100, 100),
         _ => {}
     }
     bytes
 }
 
-struct Totals {
+struct FrameTotals {
     received: u64,
-    verdicts_dropped: u64,
-    own: u64,
+    dropped_on_receive: u64,
+    to_switch: u64,
     control: u64,
 }
 
-fn run(seed: u64, steps: usize) -> (Harness, Totals) {
-    let mut dice = Dice(Xoshiro256PlusPlus::seed_from_u64(seed));
+fn run_router(seed: u64, steps: usize) -> (Harness, FrameTotals) {
+    let mut random = RandomSource(Xoshiro256PlusPlus::seed_from_u64(seed));
     let both = [(0, "10.0.0.9"), (3, "10.0.3.9")];
     let configs = [
-        mixed(None, &both),
-        mixed(Some(64), &both),
-        mixed(Some(64), &both[..1]),
+        mixed_port_config(None, &both),
+        mixed_port_config(Some(64), &both),
+        mixed_port_config(Some(64), &both[..1]),
     ];
     let mut harness = Harness::new(&configs[0]);
     harness.switch_mut().set_cpu_attached(true);
-    harness.record = false;
-    let mut totals = Totals {
+    harness.records_frames = false;
+    let mut totals = FrameTotals {
         received: 0,
-        verdicts_dropped: 0,
-        own: 0,
+        dropped_on_receive: 0,
+        to_switch: 0,
         control: 0,
     };
     for step in 0..steps {
-        match dice.below(600) {
-            0 => harness.set_link(dice.below(6) as u16, false),
-            1..4 => harness.set_link(dice.below(6) as u16, true),
-            4 => harness.apply(&configs[dice.below(3) as usize]),
+        match random.below(600) {
+            0 => harness.set_link(random.below(6) as u16, false),
+            1..4 => harness.set_link(random.below(6) as u16, true),
+            4 => harness.apply(&configs[random.below(3) as usize]),
             5 => harness.run_for(Picos::from_millis(1_000)),
             _ => {}
         }
-        let port = dice.below(u64::from(PORTS)) as u16;
-        let bytes = any_frame(&mut dice, port);
+        let port = random.below(u64::from(PORTS)) as u16;
+        let bytes = random_frame(&mut random, port);
         totals.received += 1;
         match harness.receive(port, &bytes) {
-            ForwardingResult::Dropped(_) => totals.verdicts_dropped += 1,
-            ForwardingResult::Punted => totals.own += 1,
+            ForwardingResult::Dropped(_) => totals.dropped_on_receive += 1,
+            ForwardingResult::Punted => totals.to_switch += 1,
             ForwardingResult::Control => totals.control += 1,
             ForwardingResult::Forwarded { .. } | ForwardingResult::Held => {}
         }
         for punt in std::mem::take(&mut harness.punts) {
             harness.store_mut().release(punt.frame);
         }
-        harness.run_for(Picos::from_nanos(dice.below(20_000)));
+        harness.run_for(Picos::from_nanos(random.below(20_000)));
         if step % 64 == 0 {
             harness.switch().assert_consistent();
         }
@@ -195,10 +203,10 @@ fn run(seed: u64, steps: usize) -> (Harness, Totals) {
 }
 
 #[test]
-fn every_frame_is_accounted_for_and_nothing_is_left() {
+fn routed_frames_are_accounted_for_and_none_remains() {
     let mut reasons = std::collections::BTreeSet::new();
     for seed in 0..6 {
-        let (harness, totals) = run(seed, 8_000);
+        let (harness, totals) = run_router(seed, 8_000);
         assert_eq!(harness.switch().held_frames(), 0);
         harness.assert_empty();
         let sum = |of: &dyn Fn(u16) -> u64| -> u64 { (0..PORTS).map(of).sum() };
@@ -206,10 +214,13 @@ fn every_frame_is_accounted_for_and_nothing_is_left() {
             sum(&|port| harness.counters(port).rx_packets),
             totals.received - totals.control
         );
-        assert_eq!(sum(&|port| harness.counters(port).rx_own_packets), totals.own);
-        assert!(sum(&|port| harness.counters(port).dropped_frames()) >= totals.verdicts_dropped);
+        assert_eq!(
+            sum(&|port| harness.counters(port).rx_own_packets),
+            totals.to_switch
+        );
+        assert!(sum(&|port| harness.counters(port).dropped_frames()) >= totals.dropped_on_receive);
         for reason in DropReason::ALL {
-            let count = sum(&|port| harness.drops(port, *reason));
+            let count = sum(&|port| harness.drop_count(port, *reason));
             if count > 0 {
                 reasons.insert(reason.name());
             }
@@ -234,8 +245,8 @@ fn every_frame_is_accounted_for_and_nothing_is_left() {
 }
 
 #[test]
-fn two_runs_are_the_same_to_the_octet_and_the_picosecond() {
-    let runs = [7, 7, 8].map(|seed| run(seed, 6_000).0);
+fn two_router_runs_give_equal_bytes_and_times() {
+    let runs = [7, 7, 8].map(|seed| run_router(seed, 6_000).0);
     assert_eq!(runs[0].digest(), runs[1].digest());
     (0..PORTS).for_each(|port| assert_eq!(runs[0].counters(port), runs[1].counters(port)));
     assert_ne!(runs[0].digest(), runs[2].digest(), "the digest tells runs apart");

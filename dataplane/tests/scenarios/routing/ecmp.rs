@@ -3,43 +3,46 @@
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{DropReason, ForwardingResult, Picos};
 
-use super::introduce;
+use super::send_arp_request_from;
 use crate::support::Harness;
 use crate::support::config::{self, GIGABIT};
-use crate::support::packets::{refresh_checksum, to_router, udp4};
+use crate::support::packets::{frame_to_router, refresh_checksum, udp_ipv4_packet};
 
-const HOPS: [(u16, &str); 4] = [(1, "10.0.1.9"), (2, "10.0.2.9"), (3, "10.0.3.9"), (4, "10.0.4.9")];
+const NEXT_HOPS: [(u16, &str); 4] = [(1, "10.0.1.9"), (2, "10.0.2.9"), (3, "10.0.3.9"), (4, "10.0.4.9")];
 
-fn spread_over(hops: &[(u16, &str)], resilient: Option<u16>) -> SwitchConfig {
-    let mut config = config::routed(5);
+fn ecmp_config(hops: &[(u16, &str)], resilient: Option<u16>) -> SwitchConfig {
+    let mut config = config::router_config(5);
     config.routing.resilient_buckets = resilient;
-    config::routes(&mut config, &[("198.51.100.0/24", config::via(hops))]);
+    config::set_static_routes(
+        &mut config,
+        &[("198.51.100.0/24", config::equal_cost_target(hops))],
+    );
     config
 }
 
-fn up(config: &SwitchConfig) -> Harness {
+fn harness_with_neighbours(config: &SwitchConfig) -> Harness {
     let mut harness = Harness::new(config);
-    (0..5).for_each(|port| introduce(&mut harness, port));
+    (0..5).for_each(|port| send_arp_request_from(&mut harness, port));
     harness.run_for(Picos::from_millis(10));
     harness.clear_sent();
     harness
 }
 
-fn flow(n: u16) -> Vec<u8> {
-    let mut packet = udp4("10.0.0.9", "198.51.100.7", 64, 22);
+fn flow_frame(n: u16) -> Vec<u8> {
+    let mut packet = udp_ipv4_packet("10.0.0.9", "198.51.100.7", 64, 22);
     packet[20..22].copy_from_slice(&n.to_be_bytes());
     packet[48..50].copy_from_slice(&n.to_be_bytes()); // not padding
     refresh_checksum(&mut packet);
-    to_router(0, 0x0800, &packet)
+    frame_to_router(0, 0x0800, &packet)
 }
 
-/// The egress port of each of `flows` flows.
-fn ways(harness: &mut Harness, flows: u16) -> Vec<u16> {
+/// Returns the egress port of each of `flows` flows.
+fn egress_ports_of_flows(harness: &mut Harness, flows: u16) -> Vec<u16> {
     (0..flows)
         .map(|n| {
             harness.clear_sent();
             assert_eq!(
-                harness.receive(0, &flow(n)),
+                harness.receive(0, &flow_frame(n)),
                 ForwardingResult::Forwarded { copies: 1 }
             );
             harness.run_for(Picos::from_micros(10));
@@ -51,10 +54,10 @@ fn ways(harness: &mut Harness, flows: u16) -> Vec<u16> {
 }
 
 #[test]
-fn a_flow_keeps_its_way_and_all_ways_are_used() {
-    let mut harness = up(&spread_over(&HOPS, None));
-    let first = ways(&mut harness, 400);
-    assert_eq!(ways(&mut harness, 400), first);
+fn a_flow_keeps_its_path_and_all_paths_are_used() {
+    let mut harness = harness_with_neighbours(&ecmp_config(&NEXT_HOPS, None));
+    let first = egress_ports_of_flows(&mut harness, 400);
+    assert_eq!(egress_ports_of_flows(&mut harness, 400), first);
     for port in 1..5 {
         let share = first.iter().filter(|&&way| way == port).count();
         assert!(
@@ -65,36 +68,39 @@ fn a_flow_keeps_its_way_and_all_ways_are_used() {
 }
 
 #[test]
-fn switches_with_other_seeds_choose_otherwise_and_with_the_same_alike() {
-    let mut config = spread_over(&HOPS, None);
-    let first = ways(&mut up(&config), 200);
-    assert_eq!(ways(&mut up(&config), 200), first);
+fn switches_with_equal_seeds_select_equal_paths_and_others_differ() {
+    let mut config = ecmp_config(&NEXT_HOPS, None);
+    let first = egress_ports_of_flows(&mut harness_with_neighbours(&config), 200);
+    assert_eq!(
+        egress_ports_of_flows(&mut harness_with_neighbours(&config), 200),
+        first
+    );
     config.routing.hash_seed = 77;
-    let other = ways(&mut up(&config), 200);
+    let other = egress_ports_of_flows(&mut harness_with_neighbours(&config), 200);
     let same = first.iter().zip(&other).filter(|(a, b)| a == b).count();
     assert!((20..=80).contains(&same), "a quarter by chance: {same}");
 }
 
 #[test]
-fn a_dead_link_moves_its_flows_and_with_resilient_hashing_no_others() {
-    let mut harness = up(&spread_over(&HOPS, Some(1_024)));
-    let before = ways(&mut harness, 300);
+fn a_link_failure_with_resilient_hashing_moves_only_its_flows() {
+    let mut harness = harness_with_neighbours(&ecmp_config(&NEXT_HOPS, Some(1_024)));
+    let before = egress_ports_of_flows(&mut harness, 300);
     harness.set_link(2, false);
-    let without = ways(&mut harness, 300);
+    let without = egress_ports_of_flows(&mut harness, 300);
     for (old, new) in before.iter().zip(&without) {
         assert!(if *old == 2 { *new != 2 } else { new == old }, "{old} -> {new}");
     }
     harness.set_link(2, true);
-    introduce(&mut harness, 2);
+    send_arp_request_from(&mut harness, 2);
     harness.run_for(Picos::from_millis(1));
-    assert_eq!(ways(&mut harness, 300), before, "back as it was");
+    assert_eq!(egress_ports_of_flows(&mut harness, 300), before, "back as it was");
 }
 
 #[test]
-fn a_route_change_with_resilient_hashing_moves_only_the_flows_it_must() {
-    let mut harness = up(&spread_over(&HOPS[..3], Some(1_024)));
-    let before = ways(&mut harness, 300);
-    let more = spread_over(&HOPS, Some(1_024));
+fn a_route_change_with_resilient_hashing_moves_the_fewest_flows() {
+    let mut harness = harness_with_neighbours(&ecmp_config(&NEXT_HOPS[..3], Some(1_024)));
+    let before = egress_ports_of_flows(&mut harness, 300);
+    let more = ecmp_config(&NEXT_HOPS, Some(1_024));
     let mut next = more.clone();
     next.routing.fib = std::sync::Arc::new(
         harness
@@ -105,7 +111,7 @@ fn a_route_change_with_resilient_hashing_moves_only_the_flows_it_must() {
     );
     harness.apply(&next);
     harness.run_for(Picos::from_millis(1));
-    let after = ways(&mut harness, 300);
+    let after = egress_ports_of_flows(&mut harness, 300);
     let moved: Vec<_> = before
         .iter()
         .zip(&after)
@@ -118,17 +124,17 @@ fn a_route_change_with_resilient_hashing_moves_only_the_flows_it_must() {
     assert!((45..=105).contains(&moved.len()), "a quarter: {}", moved.len());
 }
 
-/// The frames of each flow are numbered. Missing frames must be counted as drops at their queue.
+/// The frames of each flow carry numbers. Missing frames must be counted as drops at their queue.
 #[test]
-fn removal_of_a_member_while_forwarding_loses_only_what_was_queued_to_it() {
+fn removing_a_member_under_traffic_loses_only_its_queued_frames() {
     for by_route in [false, true] {
-        let mut harness = up(&spread_over(&HOPS, Some(1_024)));
+        let mut harness = harness_with_neighbours(&ecmp_config(&NEXT_HOPS, Some(1_024)));
         let length = GIGABIT.duration(GIGABIT.wire_len(68));
         let began = harness.now();
         let total = 1_500_u64;
         for n in 0..total {
             // Faster than one link, so that queues grow.
-            harness.receive_at(began + Picos(length.0 * n / 8), 0, flow(n as u16 % 300));
+            harness.receive_at(began + Picos(length.0 * n / 8), 0, flow_frame(n as u16 % 300));
         }
         harness.run_until(began + Picos(length.0 * total / 16));
         let queued_at_2 = harness
@@ -136,7 +142,7 @@ fn removal_of_a_member_while_forwarding_loses_only_what_was_queued_to_it() {
             .queue_buffers(xoff_dataplane::QueueId::new(xoff_dataplane::PortId(2), 0));
         assert!(queued_at_2.total.current_cells > 0, "something waits there");
         if by_route {
-            let fewer = spread_over(&[HOPS[0], HOPS[2], HOPS[3]], Some(1_024));
+            let fewer = ecmp_config(&[NEXT_HOPS[0], NEXT_HOPS[2], NEXT_HOPS[3]], Some(1_024));
             let mut next = fewer.clone();
             next.routing.fib = std::sync::Arc::new(
                 harness
@@ -159,7 +165,7 @@ fn removal_of_a_member_while_forwarding_loses_only_what_was_queued_to_it() {
                     .count() as u64
             })
             .sum();
-        let flushed = harness.drops(2, DropReason::PortFlushed);
+        let flushed = harness.drop_count(2, DropReason::PortFlushed);
         let cells = u64::from(queued_at_2.total.current_cells);
         assert_eq!(flushed, if by_route { 0 } else { cells }, "one cell a frame");
         assert_eq!(harness.dropped.len(), 0, "{:?}", harness.dropped.first());

@@ -6,13 +6,15 @@ use xoff_dataplane::config::{
 use xoff_dataplane::{DropReason, ForwardingResult, LogicalPort, Picos};
 
 use crate::support::Harness;
-use crate::support::config::{self, ROUTER, interface};
-use crate::support::frames::{ethernet, mac, small};
-use crate::support::packets::{arp, frame, refresh_checksum, to_router, udp4};
+use crate::support::config::{self, ROUTER_MAC, add_interface};
+use crate::support::frames::{ethernet_frame, shortest_udp_frame, station_mac};
+use crate::support::packets::{
+    arp_packet, frame_to_router, frame_with_packet, refresh_checksum, udp_ipv4_packet,
+};
 
-/// Ports 0 and 1 are plain ports. Ports 2, 3 and 4 form PortChannel1. All are in one bridge.
-fn aggregated() -> SwitchConfig {
-    let mut config = config::switch(5);
+/// Creates one bridge. Ports 0 and 1 are single ports, and ports 2, 3 and 4 form PortChannel1.
+fn lag_config() -> SwitchConfig {
+    let mut config = config::bridge_config(5);
     config.lags = vec![LagConfig {
         name: "PortChannel1".into(),
         admin_up: true,
@@ -22,7 +24,7 @@ fn aggregated() -> SwitchConfig {
     config
 }
 
-fn ways_out(harness: &mut Harness, port: u16, bytes: &[u8]) -> Vec<u16> {
+fn egress_ports(harness: &mut Harness, port: u16, bytes: &[u8]) -> Vec<u16> {
     harness.clear_sent();
     harness.receive(port, bytes);
     harness.run_for(Picos::from_millis(1));
@@ -30,19 +32,19 @@ fn ways_out(harness: &mut Harness, port: u16, bytes: &[u8]) -> Vec<u16> {
 }
 
 #[test]
-fn a_flood_takes_one_link_and_none_comes_back() {
-    let mut harness = Harness::new(&aggregated());
-    let broadcast = |from: u8| ethernet([0xff; 6], mac(from), 60);
-    let out = ways_out(&mut harness, 0, &broadcast(0));
+fn a_flooded_frame_uses_one_link_of_a_lag_and_never_returns() {
+    let mut harness = Harness::new(&lag_config());
+    let broadcast = |from: u8| ethernet_frame([0xff; 6], station_mac(from), 60);
+    let out = egress_ports(&mut harness, 0, &broadcast(0));
     assert_eq!((out.len(), out[0]), (2, 1), "{out:?}: port 1 and one member");
     for member in 2..5 {
-        assert_eq!(ways_out(&mut harness, member, &broadcast(9)), [0, 1]);
+        assert_eq!(egress_ports(&mut harness, member, &broadcast(9)), [0, 1]);
     }
     let entry = harness
         .switch()
         .fdb_entries(harness.now())
         .into_iter()
-        .find(|entry| entry.1 == mac(9));
+        .find(|entry| entry.1 == station_mac(9));
     assert_eq!(
         entry.map(|entry| entry.2),
         Some(LogicalPort(5)),
@@ -51,19 +53,19 @@ fn a_flood_takes_one_link_and_none_comes_back() {
 }
 
 #[test]
-fn flows_are_spread_over_the_members_that_are_up() {
-    let mut harness = Harness::new(&aggregated());
-    harness.receive(3, &ethernet([0xff; 6], mac(9), 60));
+fn flows_spread_over_lag_members_that_are_up() {
+    let mut harness = Harness::new(&lag_config());
+    harness.receive(3, &ethernet_frame([0xff; 6], station_mac(9), 60));
     harness.run_for(Picos::from_millis(1));
     let flow = |n: u16| {
-        let mut bytes = small(0, 9, 0);
+        let mut bytes = shortest_udp_frame(0, 9, 0);
         bytes[34..36].copy_from_slice(&n.to_be_bytes());
         bytes
     };
     let ways = |harness: &mut Harness| -> Vec<u16> {
         (0..300)
             .map(|n| {
-                let out = ways_out(harness, 0, &flow(n));
+                let out = egress_ports(harness, 0, &flow(n));
                 assert_eq!(out.len(), 1);
                 out[0]
             })
@@ -94,21 +96,24 @@ fn flows_are_spread_over_the_members_that_are_up() {
 }
 
 #[test]
-fn too_few_links_are_none() {
-    let mut config = aggregated();
+fn a_lag_below_min_links_is_down() {
+    let mut config = lag_config();
     config.lags[0].min_links = 3;
     let mut harness = Harness::new(&config);
     assert!(harness.switch().is_lag_up(0));
     harness.set_link(4, false);
     assert!(!harness.switch().is_lag_up(0));
-    assert_eq!(ways_out(&mut harness, 0, &ethernet([0xff; 6], mac(0), 60)), [1]);
-    match harness.receive(2, &ethernet([0xff; 6], mac(9), 60)) {
+    assert_eq!(
+        egress_ports(&mut harness, 0, &ethernet_frame([0xff; 6], station_mac(0), 60)),
+        [1]
+    );
+    match harness.receive(2, &ethernet_frame([0xff; 6], station_mac(9), 60)) {
         ForwardingResult::Dropped(drop) => assert_eq!(drop.reason, DropReason::PortDown),
         other => panic!("{other:?}"),
     }
     harness.set_link(4, true);
     assert_eq!(
-        ways_out(&mut harness, 2, &ethernet([0xff; 6], mac(9), 60)),
+        egress_ports(&mut harness, 2, &ethernet_frame([0xff; 6], station_mac(9), 60)),
         [0, 1]
     );
     config.lags[0].admin_up = false;
@@ -117,8 +122,8 @@ fn too_few_links_are_none() {
 }
 
 #[test]
-fn a_group_is_a_member_of_vlans() {
-    let mut config = aggregated();
+fn a_lag_is_a_member_of_vlans() {
+    let mut config = lag_config();
     let member = |port, tagging| VlanMemberConfig { port, tagging };
     config.bridging = BridgingConfig::Vlans(vec![
         VlanConfig {
@@ -131,7 +136,7 @@ fn a_group_is_a_member_of_vlans() {
         },
     ]);
     let mut harness = Harness::new(&config);
-    let broadcast = ethernet([0xff; 6], mac(0), 60);
+    let broadcast = ethernet_frame([0xff; 6], station_mac(0), 60);
     for (port, vlan) in [(0, 10_u16), (1, 20)] {
         harness.clear_sent();
         harness.receive(port, &broadcast);
@@ -143,43 +148,46 @@ fn a_group_is_a_member_of_vlans() {
 }
 
 #[test]
-fn a_group_is_a_router_interface() {
-    let mut config = aggregated();
+fn a_lag_is_a_router_interface() {
+    let mut config = lag_config();
     config.bridging = BridgingConfig::Vlans(Vec::new());
-    interface(
+    add_interface(
         &mut config,
         "Ethernet0",
         InterfaceAttachment::Port(0),
         &["10.0.0.1/24"],
     );
-    interface(
+    add_interface(
         &mut config,
         "PortChannel1",
         InterfaceAttachment::Lag(0),
         &["10.0.1.1/24"],
     );
     let mut harness = Harness::new(&config);
-    let request = frame(
+    let request = frame_with_packet(
         [0xff; 6],
-        mac(7),
+        station_mac(7),
         0x0806,
-        &arp(1, (mac(7), "10.0.1.9"), ([0; 6], "10.0.1.1")),
+        &arp_packet(1, (station_mac(7), "10.0.1.9"), ([0; 6], "10.0.1.1")),
     );
     harness.receive(4, &request);
     let mut used = std::collections::BTreeSet::new();
     for n in 0..100_u16 {
-        let mut packet = udp4("10.0.0.9", "10.0.1.9", 64, 22);
+        let mut packet = udp_ipv4_packet("10.0.0.9", "10.0.1.9", 64, 22);
         packet[20..22].copy_from_slice(&n.to_be_bytes());
         refresh_checksum(&mut packet);
-        let out = ways_out(&mut harness, 0, &to_router(0, 0x0800, &packet));
+        let out = egress_ports(&mut harness, 0, &frame_to_router(0, 0x0800, &packet));
         assert_eq!(out.len(), 1);
         used.insert(out[0]);
         let sent = &harness.sent(out[0])[0].bytes;
-        assert_eq!((&sent[..6], &sent[6..12]), (&mac(7)[..], &ROUTER[..]));
+        assert_eq!((&sent[..6], &sent[6..12]), (&station_mac(7)[..], &ROUTER_MAC[..]));
     }
     assert_eq!(used.into_iter().collect::<Vec<_>>(), [2, 3, 4]);
     (2..5).for_each(|port| harness.set_link(port, false));
-    match harness.receive(0, &to_router(0, 0x0800, &udp4("10.0.0.9", "10.0.1.9", 64, 22))) {
+    match harness.receive(
+        0,
+        &frame_to_router(0, 0x0800, &udp_ipv4_packet("10.0.0.9", "10.0.1.9", 64, 22)),
+    ) {
         ForwardingResult::Dropped(drop) => assert_eq!(drop.reason, DropReason::L3EgressLinkDown),
         other => panic!("{other:?}"),
     }

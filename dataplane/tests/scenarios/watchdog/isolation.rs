@@ -4,49 +4,57 @@ use xoff_dataplane::config::WatchdogAction;
 use xoff_dataplane::{DropReason, Picos};
 use xoff_wire::Ecn;
 
-use super::{QUEUE, detected, ms, stats, storm, watched};
+use super::{STORM_QUEUE, detection_times, ms, schedule_pauses, storm_queue_stats, watched_config};
 use crate::support::config::GIGABIT;
-use crate::support::frames::udp;
+use crate::support::frames::udp_frame;
 use crate::support::sender::{Flow, Sender};
-use crate::support::{Harness, Sent};
+use crate::support::{Harness, SentFrame};
 
 /// 1000 bytes every 50 us: 17 % of a link.
-const INTERVAL: Picos = Picos::from_micros(50);
+const FRAME_INTERVAL: Picos = Picos::from_micros(50);
 
-fn flow(from: u8, to: u8, class: u8, until: Picos) -> Flow {
-    Flow::new(class, udp(from, to, class, Ecn::NotEct, 1_000), INTERVAL, until)
+fn flow_between(from: u8, to: u8, class: u8, until: Picos) -> Flow {
+    Flow::new(
+        class,
+        udp_frame(from, to, class, Ecn::NotEct, 1_000),
+        FRAME_INTERVAL,
+        until,
+    )
 }
 
-/// The arrivals of a flow within a time span.
-fn of(sent: &[Sent], from: u8, class: u8) -> Vec<Picos> {
-    let is = |s: &&Sent| s.bytes[11] == from && s.bytes[15] >> 2 == class && s.pfc().is_none();
+/// Returns the arrivals of a flow within a time span.
+fn arrival_times_of_flow(sent: &[SentFrame], from: u8, class: u8) -> Vec<Picos> {
+    let is = |s: &&SentFrame| s.bytes[11] == from && s.bytes[15] >> 2 == class && s.pfc().is_none();
     sent.iter().filter(is).map(|s| s.start).collect()
 }
 
 /// Port 1 has a storm on priority 3. Port 0 sends to port 1, and to port 2 by the same and by another group.
 /// Port 3 sends to port 2 in the class of the storm, and to port 1 in another class.
 #[test]
-fn only_who_shares_the_queue_or_its_ingress_group_notices() {
+fn a_storm_affects_only_flows_that_share_its_queue_or_ingress_group() {
     for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
-        let mut harness = Harness::learnt(&watched(4, action));
+        let mut harness = Harness::with_learnt_addresses(&watched_config(4, action));
         let (start, until) = (harness.now(), harness.now() + ms(1_500));
         let zero = vec![
-            flow(0, 1, QUEUE, until),
-            flow(0, 2, QUEUE, until),
-            flow(0, 2, 4, until),
+            flow_between(0, 1, STORM_QUEUE, until),
+            flow_between(0, 2, STORM_QUEUE, until),
+            flow_between(0, 2, 4, until),
         ];
-        harness.connect(0, Sender::new(GIGABIT, zero));
-        let three = vec![flow(3, 2, QUEUE, until), flow(3, 1, 4, until)];
-        harness.connect(3, Sender::new(GIGABIT, three));
-        let end = storm(&mut harness, 1, 3, start + ms(55), start + ms(855));
+        harness.connect_peer(0, Sender::new(GIGABIT, zero));
+        let three = vec![
+            flow_between(3, 2, STORM_QUEUE, until),
+            flow_between(3, 1, 4, until),
+        ];
+        harness.connect_peer(3, Sender::new(GIGABIT, three));
+        let end = schedule_pauses(&mut harness, 1, 3, start + ms(55), start + ms(855));
         harness.run_until(until);
-        let found = detected(&harness, 1)[0];
+        let found = detection_times(&harness, 1)[0];
 
         // Flows that share nothing lose no frame and wait no longer than for other frames.
-        for (port, from, class) in [(2, 0, 4), (2, 3, QUEUE), (1, 3, 4)] {
-            let times = of(harness.sent(port), from, class);
+        for (port, from, class) in [(2, 0, 4), (2, 3, STORM_QUEUE), (1, 3, 4)] {
+            let times = arrival_times_of_flow(harness.sent(port), from, class);
             let longest = times.windows(2).map(|pair| pair[1].since(pair[0])).max();
-            let limit = Picos(INTERVAL.0 + Picos::from_micros(40).0);
+            let limit = Picos(FRAME_INTERVAL.0 + Picos::from_micros(40).0);
             assert!(longest.unwrap() <= limit, "{from} {class}: {longest:?}");
             for tenth in 0..140 {
                 let from = start + ms(5 + 10 * tenth);
@@ -58,7 +66,7 @@ fn only_who_shares_the_queue_or_its_ingress_group_notices() {
             }
         }
         // Flows that share the group waited for the queue and recover at once.
-        let shared = of(harness.sent(2), 0, QUEUE);
+        let shared = arrival_times_of_flow(harness.sent(2), 0, STORM_QUEUE);
         let gap = shared
             .windows(2)
             .find(|pair| pair[1].since(pair[0]) > ms(20))
@@ -76,13 +84,16 @@ fn only_who_shares_the_queue_or_its_ingress_group_notices() {
         harness.assert_empty();
         let lost = |port| harness.counters(port).dropped_frames();
         assert_eq!(lost(0) + lost(2) + lost(3), 0);
-        let dropped = harness.drops(1, DropReason::WatchdogEgress);
+        let dropped = harness.drop_count(1, DropReason::WatchdogEgress);
         assert_eq!(lost(1), dropped);
         let flows = harness.peer(0).flows();
-        let (to_stormed, arrived) = (u64::from(flows[0].sent), of(harness.sent(1), 0, QUEUE).len());
+        let (to_stormed, arrived) = (
+            u64::from(flows[0].sent),
+            arrival_times_of_flow(harness.sent(1), 0, STORM_QUEUE).len(),
+        );
         assert_eq!(to_stormed, dropped + arrived as u64);
         assert_eq!(flows[1].sent as usize, shared.len(), "held, not lost");
-        let account = stats(&harness, 1);
+        let account = storm_queue_stats(&harness, 1);
         match action {
             WatchdogAction::Drop => {
                 assert!(dropped > 3_000);

@@ -8,14 +8,21 @@ use xoff_dataplane::config::{
 };
 use xoff_dataplane::{ForwardingResult, GroupId};
 
-use super::{balanced, flow, packets, queue_pair, up, way};
+use super::{
+    balanced_config, egress_port, flow_frame, harness_with_neighbours, packets_per_member, queue_pair_frame,
+};
 
 const WRITE_ONLY: u8 = 0x0a;
 
 #[test]
-fn packets_take_turns() {
-    let mut harness = up(&balanced(SchemeConfig::new("spray", SchemeKind::RoundRobin)));
-    let ways: Vec<_> = (0..8).map(|_| way(&mut harness, &flow(1))).collect();
+fn round_robin_uses_members_in_turn() {
+    let mut harness = harness_with_neighbours(&balanced_config(SchemeConfig::new(
+        "spray",
+        SchemeKind::RoundRobin,
+    )));
+    let ways: Vec<_> = (0..8)
+        .map(|_| egress_port(&mut harness, &flow_frame(1)))
+        .collect();
     assert_eq!(ways, [1, 2, 3, 4, 1, 2, 3, 4]);
     let views = harness.switch().balanced_groups(harness.now());
     assert_eq!(views.len(), 1);
@@ -25,16 +32,21 @@ fn packets_take_turns() {
 }
 
 #[test]
-fn a_dead_link_has_no_turn_and_a_group_without_links_drops() {
-    let mut harness = up(&balanced(SchemeConfig::new("spray", SchemeKind::RoundRobin)));
+fn round_robin_skips_links_that_are_down_and_drops_without_links() {
+    let mut harness = harness_with_neighbours(&balanced_config(SchemeConfig::new(
+        "spray",
+        SchemeKind::RoundRobin,
+    )));
     harness.set_link(2, false);
-    let ways: Vec<_> = (0..6).map(|_| way(&mut harness, &flow(1))).collect();
+    let ways: Vec<_> = (0..6)
+        .map(|_| egress_port(&mut harness, &flow_frame(1)))
+        .collect();
     assert_eq!(ways, [1, 3, 4, 1, 3, 4]);
     for port in [1, 3, 4] {
         harness.set_link(port, false);
     }
     assert!(matches!(
-        harness.receive(0, &flow(1)),
+        harness.receive(0, &flow_frame(1)),
         ForwardingResult::Dropped(_)
     ));
     let views = harness.switch().balanced_groups(harness.now());
@@ -42,16 +54,16 @@ fn a_dead_link_has_no_turn_and_a_group_without_links_drops() {
 }
 
 #[test]
-fn queue_pairs_spread_where_their_number_is_hashed() {
+fn queue_pairs_spread_when_the_hash_includes_their_number() {
     let spread = |hash| {
         let scheme = SchemeConfig {
             hash,
             ..SchemeConfig::new("hash", SchemeKind::Hash)
         };
-        let mut harness = up(&balanced(scheme));
+        let mut harness = harness_with_neighbours(&balanced_config(scheme));
         let mut counts = [0; 5];
         for qp in 0..200 {
-            counts[usize::from(way(&mut harness, &queue_pair(qp, WRITE_ONLY, 0)))] += 1;
+            counts[usize::from(egress_port(&mut harness, &queue_pair_frame(qp, WRITE_ONLY, 0)))] += 1;
         }
         counts
     };
@@ -71,9 +83,9 @@ fn queue_pairs_spread_where_their_number_is_hashed() {
 
 /// A custom scheme that always selects the last member and reports one flow move.
 #[derive(Debug, Default)]
-struct Last(bool);
+struct LastMemberScheme(bool);
 
-impl PathChoice for Last {
+impl PathChoice for LastMemberScheme {
     fn choose(&mut self, _: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice {
         let member = *paths.usable().last().expect("there is one");
         let placed = FlowPlacement {
@@ -89,8 +101,8 @@ impl PathChoice for Last {
     fn members_changed(&mut self, _: &[Option<u16>], _: &mut Paths<'_>) {}
 }
 
-/// The routes follow the current ones, as on a running switch.
-fn follow(config: &mut SwitchConfig) {
+/// Builds the next generation of the current routes, as a running switch does.
+fn set_following_routes(config: &mut SwitchConfig) {
     let routes = config.routing.fib.routes().map(|(route, _)| route.clone());
     let next = config
         .routing
@@ -101,23 +113,29 @@ fn follow(config: &mut SwitchConfig) {
 }
 
 #[test]
-fn groups_whose_scheme_stays_keep_their_flows() {
+fn groups_with_an_unchanged_scheme_keep_their_flows() {
     let fixed = SchemeConfig::new(
         "fixed",
         SchemeKind::Fixed {
             pick: MemberSelection::Random,
         },
     );
-    let mut config = balanced(fixed.clone());
-    let mut harness = up(&config);
+    let mut config = balanced_config(fixed.clone());
+    let mut harness = harness_with_neighbours(&config);
     let flows: Vec<u16> = (4_000..4_032).collect();
-    let before: Vec<u16> = flows.iter().map(|port| way(&mut harness, &flow(*port))).collect();
+    let before: Vec<u16> = flows
+        .iter()
+        .map(|port| egress_port(&mut harness, &flow_frame(*port)))
+        .collect();
     // Another scheme is added with a lower index. A LAG or a route may use it.
     config.balancing.schemes = vec![SchemeConfig::new("turns", SchemeKind::RoundRobin), fixed];
     config.balancing.default_scheme = Some(1);
-    follow(&mut config);
+    set_following_routes(&mut config);
     harness.apply(&config);
-    let after: Vec<u16> = flows.iter().map(|port| way(&mut harness, &flow(*port))).collect();
+    let after: Vec<u16> = flows
+        .iter()
+        .map(|port| egress_port(&mut harness, &flow_frame(*port)))
+        .collect();
     assert_eq!(before, after);
     assert_eq!(
         harness.switch().balanced_groups(harness.now())[0].moves[0],
@@ -126,22 +144,31 @@ fn groups_whose_scheme_stays_keep_their_flows() {
     );
     // The scheme of the group itself has changed to round robin.
     config.balancing.default_scheme = Some(0);
-    follow(&mut config);
+    set_following_routes(&mut config);
     harness.apply(&config);
-    assert_eq!(packets(&harness), [0; 4], "it begins anew");
+    assert_eq!(packets_per_member(&harness), [0; 4], "it begins anew");
     flows.iter().for_each(|port| {
-        way(&mut harness, &flow(*port));
+        egress_port(&mut harness, &flow_frame(*port));
     });
-    assert_eq!(packets(&harness), [8; 4]);
+    assert_eq!(packets_per_member(&harness), [8; 4]);
 }
 
 #[test]
-fn a_scheme_from_outside_decides_and_its_moves_are_kept() {
-    let own = CustomScheme::new(|| Box::new(Last::default()));
-    let mut harness = up(&balanced(SchemeConfig::new("last", SchemeKind::Custom(own))));
-    assert_eq!((way(&mut harness, &flow(1)), way(&mut harness, &flow(2))), (4, 4));
+fn a_custom_scheme_selects_members_and_reports_moves() {
+    let own = CustomScheme::new(|| Box::new(LastMemberScheme::default()));
+    let mut harness = harness_with_neighbours(&balanced_config(SchemeConfig::new(
+        "last",
+        SchemeKind::Custom(own),
+    )));
+    assert_eq!(
+        (
+            egress_port(&mut harness, &flow_frame(1)),
+            egress_port(&mut harness, &flow_frame(2))
+        ),
+        (4, 4)
+    );
     harness.set_link(4, false);
-    assert_eq!(way(&mut harness, &flow(2)), 3);
+    assert_eq!(egress_port(&mut harness, &flow_frame(2)), 3);
     let moves: Vec<_> = harness.switch().flow_moves().collect();
     assert_eq!(moves.len(), 1);
     assert_eq!(
