@@ -127,7 +127,7 @@ fn mistakes_are_told_before_anything_runs() {
         (&["tune-buffers", "--preset", "dice"], 2, "roce-lossless"),
         (&["tune-buffers", "--preset", "roce-lossy"], 4, "lossless"),
         (&["tune-buffers", "not-there.json"], 4, "cannot be read"),
-        (&["ai", "--fabric", "ring:4"], 2, "is no fabric"),
+        (&["ai", "--fabric", "ring:4"], 2, "is not a fabric"),
         (&["ai", "--lb", "dice"], 4, "dice"),
         (&["ai", "not-there.xoff.yml"], 4, "not-there"),
         (&["ai", "--bytes", "1K,1024"], 2, "1024 is named twice"),

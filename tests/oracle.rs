@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use xoff_lab::ns3::Scenario;
-use xoff_measure::oracle::{Comparison, compare};
+use xoff_measure::oracle::{ScenarioComparison, compare_scenario};
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -12,9 +12,9 @@ fn folder(name: &str) -> PathBuf {
         .join(name)
 }
 
-fn comparison(name: &str) -> Comparison {
+fn comparison(name: &str) -> ScenarioComparison {
     let folder = Scenario::read(&folder(name)).unwrap();
-    compare(&folder, 0).unwrap()
+    compare_scenario(&folder, 0).unwrap()
 }
 
 fn xoff(arguments: &[&str]) -> Output {
@@ -25,7 +25,7 @@ fn xoff(arguments: &[&str]) -> Output {
 }
 
 /// Every completion time and every first pause to the nanosecond, every transition: nothing in these runs is random.
-fn assert_equal(comparison: &Comparison, flows: usize, pauses: u64) {
+fn assert_equal(comparison: &ScenarioComparison, flows: usize, pauses: u64) {
     assert_eq!(comparison.flows.len(), flows);
     for flow in &comparison.flows {
         assert_eq!(flow.xoff_ns, flow.reference_ns, "{} -> {}", flow.src, flow.dst);
@@ -188,7 +188,7 @@ fn results_are_optional_and_windows_are_the_models() {
                       MIN_RATE 1000Mb/s L2_ACK_INTERVAL 1 KMAX_MAP 1 100000000000 1600 KMIN_MAP 1 100000000000 400 \
                       PMAX_MAP 1 100000000000 0.2 BUFFER_SIZE 32";
         write(config, &format!("{common} {parameters}"));
-        let comparison = compare(&Scenario::read(folder.path()).unwrap(), 0).unwrap();
+        let comparison = compare_scenario(&Scenario::read(folder.path()).unwrap(), 0).unwrap();
         assert!(comparison.holds() && comparison.flows[0].reference_ns.is_none());
         comparison.flows[0].xoff_ns.unwrap()
     };

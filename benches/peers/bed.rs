@@ -5,7 +5,7 @@ use std::path::Path;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, unshare};
 use nix::unistd::Pid;
-use xoff_measure::traffic::{End, Tester, Traffic};
+use xoff_measure::traffic::{Tester, TesterInterface, TrafficProfile};
 use xoff_ports::net::{self, LinkChange, Netns, add_address, add_veth, delete_link, ethtool, set_link};
 use xoff_telemetry::allowed_cpus;
 
@@ -89,8 +89,8 @@ impl Bed {
     }
 
     /// An end of the tester.
-    fn end(&self, n: usize) -> Result<End, Failure> {
-        Ok(End {
+    fn end(&self, n: usize) -> Result<TesterInterface, Failure> {
+        Ok(TesterInterface {
             netns: self.namespaces[n]
                 .try_clone()
                 .map_err(|error| error.to_string())?,
@@ -116,7 +116,7 @@ impl Bed {
     }
 
     /// The ends of the tester, the one that sends first.
-    pub(crate) fn ends(&self) -> Result<[End; 2], Failure> {
+    pub(crate) fn ends(&self) -> Result<[TesterInterface; 2], Failure> {
         Ok([self.end(0)?, self.end(1)?])
     }
 }
@@ -130,7 +130,7 @@ pub(crate) struct Cables<'a> {
 
 impl Cables<'_> {
     /// A tester at their far ends.
-    pub(crate) fn tester(&self, traffic: &Traffic) -> Result<Tester, Failure> {
+    pub(crate) fn tester(&self, traffic: &TrafficProfile) -> Result<Tester, Failure> {
         let [from, to] = self.bed.ends()?;
         Tester::open(from, &to, traffic).map_err(|failure| failure.to_string())
     }

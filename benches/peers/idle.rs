@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use xoff_measure::result::{BenchResult, Better, Figure};
-use xoff_measure::traffic::{Rate, Tester, Traffic, Trial};
+use xoff_measure::traffic::{SendRate, Tester, TrafficProfile, TrialConfig};
 
 use crate::forwarders::Switch;
 use crate::measure::{forwards, mtu_for};
@@ -103,13 +103,13 @@ fn idle_percent(run: &Run<'_>, backend: &str) -> Result<f64, Failure> {
 fn loss_free(run: &Run<'_>, backend: &str, idle: &str) -> Result<f64, Failure> {
     let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
     let _running = Switch::fast(backend, idle).start(run.bed, &cables)?;
-    let mut tester = cables.tester(&Traffic::new(FRAME_BYTES))?;
+    let mut tester = cables.tester(&TrafficProfile::new(FRAME_BYTES))?;
     forwards(&mut tester, run.bed)?;
-    let trial = Trial {
+    let trial = TrialConfig {
         core: Some(run.bed.cores.tester),
-        ..Trial::new(Rate::Saturate, Duration::from_secs_f64(run.seconds / 4.0))
+        ..TrialConfig::new(SendRate::Saturate, Duration::from_secs_f64(run.seconds / 4.0))
     };
-    let saturated = tester.trial(&trial).map_err(|failure| failure.to_string())?;
+    let saturated = tester.run_trial(&trial).map_err(|failure| failure.to_string())?;
     let (mut low, mut high) = (0.0, saturated.window.rate_fps());
     for _ in 0..STEPS {
         let middle = (low + high) / 2.0;
@@ -122,13 +122,13 @@ fn loss_free(run: &Run<'_>, backend: &str, idle: &str) -> Result<f64, Failure> {
     Ok(low)
 }
 
-fn holds(tester: &mut Tester, trial: &Trial, fps: f64) -> Result<bool, Failure> {
-    let paced = Trial {
-        rate: Rate::Paced(fps),
+fn holds(tester: &mut Tester, trial: &TrialConfig, fps: f64) -> Result<bool, Failure> {
+    let paced = TrialConfig {
+        rate: SendRate::Paced(fps),
         ..*trial
     };
     for _ in 0..TRIES {
-        let outcome = tester.trial(&paced).map_err(|failure| failure.to_string())?;
+        let outcome = tester.run_trial(&paced).map_err(|failure| failure.to_string())?;
         if outcome.lost() == 0 && outcome.sending.refused == 0 {
             return Ok(true);
         }

@@ -30,7 +30,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, Subcommand};
 use xoff_measure::result::{BenchResult, Form, Limits, Meter};
-use xoff_measure::traffic::Means;
+use xoff_measure::traffic::SendMethod;
 
 use bed::Bed;
 use forwarders::Forwarder;
@@ -182,10 +182,10 @@ fn peers(run: &Run<'_>, arguments: &Arguments, result: &mut BenchResult) -> Resu
     let plan = Plan {
         seconds: run.seconds,
         pings: arguments.pings,
-        means: if arguments.live {
-            Means::Live
+        method: if arguments.live {
+            SendMethod::KernelFrames
         } else {
-            Means::Packet
+            SendMethod::PacketSocket
         },
     };
     let mut rounds = Rounds::default();

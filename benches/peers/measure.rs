@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use xoff_measure::traffic::{Means, Outcome, Rate, Tester, Traffic, Trial};
+use xoff_measure::traffic::{SendMethod, SendRate, Tester, TesterResult, TrafficProfile, TrialConfig};
 
 use crate::Failure;
 use crate::bed::Bed;
@@ -24,7 +24,7 @@ const SATURATED_LOSS_MIN: f64 = 0.02;
 pub(crate) struct Plan {
     pub(crate) seconds: f64,
     pub(crate) pings: u16,
-    pub(crate) means: Means,
+    pub(crate) method: SendMethod,
 }
 
 /// One round of one forwarder with frames of one size.
@@ -79,16 +79,16 @@ pub(crate) fn measure(
 ) -> Result<Measured, Failure> {
     let cables = bed.plug(mtu_for(frame_bytes))?;
     let running = forwarder.start(bed, &cables)?;
-    if plan.means == Means::Live {
+    if plan.method == SendMethod::KernelFrames {
         cables.poll_at_forwarder()?;
     }
-    let mut tester = cables.tester(&Traffic::new(frame_bytes))?;
+    let mut tester = cables.tester(&TrafficProfile::new(frame_bytes))?;
     forwards(&mut tester, bed)?;
     let duration = Duration::from_secs_f64(plan.seconds);
-    let flood = Trial {
-        means: plan.means,
+    let flood = TrialConfig {
+        method: plan.method,
         core: Some(bed.cores.tester),
-        ..Trial::new(Rate::Saturate, duration)
+        ..TrialConfig::new(SendRate::Saturate, duration)
     };
     let saturated = run(&mut tester, &flood, || 0)?;
     let rate_fps = saturated.window.rate_fps();
@@ -98,10 +98,10 @@ pub(crate) fn measure(
             running.cpu_ns().unwrap_or_else(|| soaker.taken_ns())
         })?
     };
-    let half = Trial {
+    let half = TrialConfig {
         sample_every_ns: Some(SAMPLE_EVERY_NS),
-        rate: Rate::Paced(rate_fps / 2.0),
-        means: Means::Packet,
+        rate: SendRate::Paced(rate_fps / 2.0),
+        method: SendMethod::PacketSocket,
         ..flood
     };
     let at_half = run(&mut tester, &half, || 0)?;
@@ -121,18 +121,22 @@ pub(crate) fn measure(
 
 /// Sees that frames come through, after bridges have learned.
 pub(crate) fn forwards(tester: &mut Tester, bed: &Bed) -> Result<(), Failure> {
-    let trial = Trial {
+    let trial = TrialConfig {
         core: Some(bed.cores.tester),
-        ..Trial::new(Rate::Paced(FIRST_FPS), Duration::from_millis(100))
+        ..TrialConfig::new(SendRate::Paced(FIRST_FPS), Duration::from_millis(100))
     };
     let mut last = (0, 0);
     for _ in 0..10 {
-        tester.say_hello().map_err(|failure| failure.to_string())?;
+        tester
+            .send_learning_frame()
+            .map_err(|failure| failure.to_string())?;
         let outcome = run(tester, &trial, || 0)?;
         last = (outcome.arrivals.frames, outcome.sending.frames);
         if last.0 as f64 >= FIRST_SHARE_MIN * last.1 as f64 && last.1 > 0 {
             // Once more, since a switch whose port came up after the first has flooded all that.
-            tester.say_hello().map_err(|failure| failure.to_string())?;
+            tester
+                .send_learning_frame()
+                .map_err(|failure| failure.to_string())?;
             return Ok(());
         }
         std::thread::sleep(Duration::from_millis(200));
@@ -142,16 +146,16 @@ pub(crate) fn forwards(tester: &mut Tester, bed: &Bed) -> Result<(), Failure> {
 
 pub(crate) fn run(
     tester: &mut Tester,
-    trial: &Trial,
+    trial: &TrialConfig,
     observe: impl FnMut() -> u64,
-) -> Result<Outcome, Failure> {
+) -> Result<TesterResult, Failure> {
     tester
-        .trial_observing(trial, observe)
+        .run_trial_observing(trial, observe)
         .map_err(|failure| failure.to_string())
 }
 
 /// Share of the frames that were lost, those that the generator's own interface refused included.
-pub(crate) fn loss(outcome: &Outcome) -> f64 {
+pub(crate) fn loss(outcome: &TesterResult) -> f64 {
     let offered = outcome.sending.frames + outcome.sending.refused;
     (outcome.lost() + outcome.sending.refused) as f64 / offered.max(1) as f64
 }

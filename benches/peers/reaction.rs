@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use xoff_measure::result::{BenchResult, Better, Figure};
-use xoff_measure::traffic::{End, Rate, Tester, Traffic, Trial};
+use xoff_measure::traffic::{SendRate, Tester, TesterInterface, TrafficProfile, TrialConfig};
 use xoff_ports::net::Netns;
 use xoff_ports::tester::{FrameListener, FrameSender};
 use xoff_runtime::workers::clock::monotonic_ns;
@@ -89,7 +89,7 @@ impl Figures {
         };
         let _running = switch.start(run.bed, &cables)?;
         // Another class, so that nothing is paused.
-        let mut traffic = Traffic::new(FRAME_BYTES);
+        let mut traffic = TrafficProfile::new(FRAME_BYTES);
         traffic.dscp = 0;
         let mut tester = cables.tester(&traffic)?;
         forwards(&mut tester, run.bed)?;
@@ -126,24 +126,24 @@ impl Figures {
 /// A tester at both ends of the first cable, with nobody between.
 fn cable_tester(bed: &Bed) -> Result<Tester, Failure> {
     let [from, _] = bed.ends()?;
-    let to = End {
+    let to = TesterInterface {
         netns: Netns::current().map_err(|error| error.to_string())?,
         device: DEVICES[0].to_owned(),
     };
-    Tester::open(from, &to, &Traffic::new(FRAME_BYTES)).map_err(|failure| failure.to_string())
+    Tester::open(from, &to, &TrafficProfile::new(FRAME_BYTES)).map_err(|failure| failure.to_string())
 }
 
 /// Latencies of lone frames, or of frames among as many as the load has.
 fn delays(run: &Run<'_>, tester: &mut Tester, load_fps: f64) -> Result<Histogram<u64>, Failure> {
-    let trial = Trial {
+    let trial = TrialConfig {
         sample_every_ns: Some(100_000),
         core: Some(run.bed.cores.tester),
-        ..Trial::new(
-            Rate::Paced(load_fps.max(1_000.0)),
+        ..TrialConfig::new(
+            SendRate::Paced(load_fps.max(1_000.0)),
             Duration::from_secs_f64(run.seconds / 2.0),
         )
     };
-    let outcome = tester.trial(&trial).map_err(|failure| failure.to_string())?;
+    let outcome = tester.run_trial(&trial).map_err(|failure| failure.to_string())?;
     match outcome.latency_ns.len() {
         0 => Err("no frame arrived whose latency was to be measured".to_owned()),
         _ => Ok(outcome.latency_ns),
@@ -171,9 +171,11 @@ struct Hands {
 impl Hands {
     fn new(bed: &Bed, load_fps: f64) -> Result<Hands, Failure> {
         let frame = |dscp| {
-            let mut traffic = Traffic::new(FRAME_BYTES);
+            let mut traffic = TrafficProfile::new(FRAME_BYTES);
             (traffic.dscp, traffic.flows) = (dscp, 1);
-            let frames = traffic.frames().map_err(|failure| failure.to_string())?;
+            let frames = traffic
+                .build_frame_bytes()
+                .map_err(|failure| failure.to_string())?;
             frames.into_iter().next().ok_or_else(|| "no frame".to_owned())
         };
         let mut hands = Hands {
@@ -187,7 +189,7 @@ impl Hands {
             load_began_ns: monotonic_ns(),
             loaded: 0,
         };
-        let hello = Traffic::new(FRAME_BYTES).hello();
+        let hello = TrafficProfile::new(FRAME_BYTES).learning_frame();
         hands.sink.send(&[&hello]).map_err(told)?;
         hands.wait(SETTLE_NS)?;
         Ok(hands)

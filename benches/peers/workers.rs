@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use xoff_measure::result::{BenchResult, Better, Figure};
-use xoff_measure::traffic::{Rate, Traffic, Trial};
+use xoff_measure::traffic::{SendRate, TrafficProfile, TrialConfig};
 
 use crate::bed::DEVICES;
 use crate::forwarders::{Switch, report};
@@ -96,13 +96,13 @@ fn turn(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize) -> Result<(
         ..Switch::fast(backend, idle)
     };
     let mut running = switch.start(run.bed, &cables)?;
-    let mut tester = cables.tester(&Traffic::new(FRAME_BYTES))?;
+    let mut tester = cables.tester(&TrafficProfile::new(FRAME_BYTES))?;
     forwards(&mut tester, run.bed)?;
-    let flood = Trial {
+    let flood = TrialConfig {
         core: Some(cores.tester),
-        ..Trial::new(Rate::Saturate, Duration::from_secs_f64(run.seconds))
+        ..TrialConfig::new(SendRate::Saturate, Duration::from_secs_f64(run.seconds))
     };
-    let outcome = tester.trial(&flood).map_err(|failure| failure.to_string())?;
+    let outcome = tester.run_trial(&flood).map_err(|failure| failure.to_string())?;
     running.end();
     let path = report(run.bed);
     let text = std::fs::read_to_string(&path).map_err(|error| format!("xoff left no report: {error}"))?;

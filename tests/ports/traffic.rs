@@ -1,55 +1,72 @@
-//! Test traffic over a single cable: nobody between loses or delays anything.
+//! Test traffic over a single cable, which loses and delays nothing.
 
 use std::time::Duration;
 
 use libtest_mimic::Failed;
-use xoff_measure::traffic::{End, Means, Outcome, Rate, Tester, Traffic, Trial};
+use xoff_measure::traffic::{
+    SendMethod, SendRate, Tester, TesterInterface, TesterResult, TrafficProfile, TrialConfig,
+};
 use xoff_ports::net::{Netns, add_veth, ethtool};
 use xoff_ports::tester::{FrameSender, Redirects};
 
 use crate::support::{Needing, Needs, check, same};
 
 pub(crate) const TESTS: &[Needing] = &[
-    ("traffic_arrives_at_its_rate_and_is_timed", Needs::Netns, arrives),
-    ("traffic_of_others_is_not_counted", Needs::Netns, strangers),
+    (
+        "traffic_arrives_at_its_rate_and_is_timed",
+        Needs::Netns,
+        check_rate_and_latency,
+    ),
+    (
+        "traffic_of_others_is_not_counted",
+        Needs::Netns,
+        check_frames_of_other_senders,
+    ),
     (
         "traffic_that_a_device_cannot_carry_is_refused",
         Needs::Netns,
-        refused,
+        check_refused_traffic,
     ),
-    ("traffic_made_by_the_kernel_passes_redirects", Needs::Xdp, live),
+    (
+        "traffic_made_by_the_kernel_passes_redirects",
+        Needs::Xdp,
+        check_kernel_frames,
+    ),
 ];
 
-/// A tester at both ends of the cable between `g` and `s`, which are in this namespace.
-fn tester(traffic: &Traffic) -> Result<Tester, Failed> {
+/// Opens a tester at both ends of the cable between `g` and `s`, which are in this namespace.
+fn open_cable_tester(traffic: &TrafficProfile) -> Result<Tester, Failed> {
     add_veth("s", "g", None, 1_500)?;
-    open("g", "s", traffic)
+    open_tester("g", "s", traffic)
 }
 
-fn open(from: &str, to: &str, traffic: &Traffic) -> Result<Tester, Failed> {
-    let end = |device: &str| -> Result<End, Failed> {
-        Ok(End {
+fn open_tester(from_device: &str, to_device: &str, traffic: &TrafficProfile) -> Result<Tester, Failed> {
+    let interface = |device: &str| -> Result<TesterInterface, Failed> {
+        Ok(TesterInterface {
             netns: Netns::current()?,
             device: device.to_owned(),
         })
     };
-    Tester::open(end(from)?, &end(to)?, traffic).map_err(|failure| failure.to_string().into())
+    Tester::open(interface(from_device)?, &interface(to_device)?, traffic)
+        .map_err(|failure| failure.to_string().into())
 }
 
-fn trial(tester: &mut Tester, trial: &Trial) -> Result<Outcome, Failed> {
-    tester.trial(trial).map_err(|failure| failure.to_string().into())
+fn run_trial(tester: &mut Tester, trial: &TrialConfig) -> Result<TesterResult, Failed> {
+    tester
+        .run_trial(trial)
+        .map_err(|failure| failure.to_string().into())
 }
 
-fn paced() -> Trial {
-    Trial {
+fn paced_trial() -> TrialConfig {
+    TrialConfig {
         sample_every_ns: Some(1_000_000),
-        ..Trial::new(Rate::Paced(5_000.0), Duration::from_millis(200))
+        ..TrialConfig::new(SendRate::Paced(5_000.0), Duration::from_millis(200))
     }
 }
 
-fn arrives() -> Result<(), Failed> {
-    let mut tester = tester(&Traffic::new(1_082))?;
-    let outcome = trial(&mut tester, &paced())?;
+fn check_rate_and_latency() -> Result<(), Failed> {
+    let mut tester = open_cable_tester(&TrafficProfile::new(1_082))?;
+    let outcome = run_trial(&mut tester, &paced_trial())?;
     check(outcome.sending.frames > 0, || "nothing was sent".to_owned())?;
     check(outcome.sending.frames <= 1_000, || {
         format!("{:?}", outcome.sending)
@@ -60,42 +77,42 @@ fn arrives() -> Result<(), Failed> {
         outcome.sending.frames,
         "frames that arrived",
     )?;
-    same(outcome.arrivals.strangers, 0, "frames of others")?;
+    same(outcome.arrivals.other_frames, 0, "frames of others")?;
     check(!outcome.latency_ns.is_empty(), || "no latency".to_owned())?;
     check(outcome.latency_ns.min() > 0, || "a frame took no time".to_owned())?;
-    // A second trial begins anew.
-    let again = trial(&mut tester, &paced())?;
+    // A second trial starts with empty counters.
+    let again = run_trial(&mut tester, &paced_trial())?;
     same(again.lost(), 0, "frames lost in the second trial")
 }
 
-fn strangers() -> Result<(), Failed> {
-    let mut tester = tester(&Traffic::new(64))?;
+fn check_frames_of_other_senders() -> Result<(), Failed> {
+    let mut tester = open_cable_tester(&TrafficProfile::new(64))?;
     let mut other = FrameSender::open("g")?;
-    let stranger = Traffic::new(64).hello();
+    let stranger = TrafficProfile::new(64).learning_frame();
     let mut sent = 0;
     let outcome = tester
-        .trial_observing(&paced(), || {
+        .run_trial_observing(&paced_trial(), || {
             sent += other.send(&[&stranger]).map_or(0, |sent| sent.taken as u64);
             sent
         })
         .map_err(|failure| failure.to_string())?;
     check(sent > 0, || "no stranger was sent".to_owned())?;
-    same(outcome.arrivals.strangers, sent, "frames of others")?;
+    same(outcome.arrivals.other_frames, sent, "frames of others")?;
     same(outcome.lost(), 0, "frames lost")?;
     check(outcome.window.observed < sent, || format!("{:?}", outcome.window))
 }
 
-fn refused() -> Result<(), Failed> {
+fn check_refused_traffic() -> Result<(), Failed> {
     add_veth("s", "g", None, 1_500)?;
-    let mut too_long = open("g", "s", &Traffic::new(2_000))?;
+    let mut too_long = open_tester("g", "s", &TrafficProfile::new(2_000))?;
     let failure = too_long
-        .trial(&paced())
+        .run_trial(&paced_trial())
         .err()
         .ok_or("a frame beyond the MTU was sent")?;
     check(failure.to_string().contains("cannot be sent"), || {
         failure.to_string()
     })?;
-    let missing = open("g", "nowhere", &Traffic::new(64)).err();
+    let missing = open_tester("g", "nowhere", &TrafficProfile::new(64)).err();
     let missing = missing.ok_or("a sink without an interface")?;
     check(
         missing.message().is_some_and(|text| text.contains("nowhere")),
@@ -103,8 +120,8 @@ fn refused() -> Result<(), Failed> {
     )
 }
 
-fn live() -> Result<(), Failed> {
-    // g0 - f0 = f1 - s1; frames of XDP programs go to ends that poll only.
+fn check_kernel_frames() -> Result<(), Failed> {
+    // XDP programs can send only to interfaces that poll.
     for (near, far) in [("f0", "g0"), ("f1", "s1")] {
         add_veth(near, far, None, 1_500)?;
         for end in [near, far] {
@@ -118,12 +135,12 @@ fn live() -> Result<(), Failed> {
         }
     }
     let _redirects = Redirects::between(["f0", "f1"])?;
-    let mut tester = open("g0", "s1", &Traffic::new(1_082))?;
-    let flood = Trial {
-        means: Means::Live,
-        ..Trial::new(Rate::Saturate, Duration::from_millis(100))
+    let mut tester = open_tester("g0", "s1", &TrafficProfile::new(1_082))?;
+    let flood = TrialConfig {
+        method: SendMethod::KernelFrames,
+        ..TrialConfig::new(SendRate::Saturate, Duration::from_millis(100))
     };
-    let outcome = trial(&mut tester, &flood)?;
+    let outcome = run_trial(&mut tester, &flood)?;
     check(outcome.arrivals.frames > 0, || format!("{:?}", outcome.sending))?;
     check(outcome.arrivals.frames <= outcome.sending.frames, || {
         format!("{:?}", outcome.arrivals)

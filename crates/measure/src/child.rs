@@ -1,4 +1,4 @@
-//! A program that is run to its end for what it prints.
+//! Runs a program to its end and returns its output.
 
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -8,24 +8,25 @@ use std::time::Duration;
 
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// How often is looked whether it has ended or we were interrupted. Programs measure themselves, so this is in no figure.
-const LOOK: Duration = Duration::from_millis(2);
+/// Interval between two checks whether the program has ended or the run was interrupted. No figure depends on
+/// this interval, because the programs measure themselves.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// What it printed.
+/// Output and exit status of a program.
 #[derive(Clone, Debug)]
 pub(super) struct Printed {
     /// Standard output.
     pub(super) stdout: String,
     /// Standard error.
     pub(super) stderr: String,
-    /// How it ended.
+    /// Exit status.
     pub(super) status: ExitStatus,
 }
 
-/// Ends the program if nobody has waited for it.
-struct Running(Child);
+/// A running program that is killed when the value is dropped.
+struct RunningProgram(Child);
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         if !matches!(self.0.try_wait(), Ok(Some(_))) {
             let _ = self.0.kill();
@@ -34,30 +35,30 @@ impl Drop for Running {
     }
 }
 
-/// Runs a program; when `stop` becomes true it is ended.
+/// Runs a program to its end. The program is killed when `stop` becomes true.
 ///
 /// # Errors
-/// It cannot be started; we were interrupted (exit code 130).
+/// The program cannot be started, or the run was interrupted (exit code 130).
 pub(super) fn run(command: &mut Command, stop: &AtomicBool) -> Result<Printed, Failure> {
     let program = command.get_program().to_string_lossy().into_owned();
-    let trouble = |error| Failure::environment(format!("cannot run {program}")).because(error);
+    let failure = |error| Failure::environment(format!("cannot run {program}")).because(error);
     let child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(trouble)?;
-    let mut running = Running(child);
-    let stdout = reader(running.0.stdout.take());
-    let stderr = reader(running.0.stderr.take());
+        .map_err(failure)?;
+    let mut running = RunningProgram(child);
+    let stdout = spawn_reader(running.0.stdout.take());
+    let stderr = spawn_reader(running.0.stderr.take());
     let status = loop {
-        if let Some(status) = running.0.try_wait().map_err(trouble)? {
+        if let Some(status) = running.0.try_wait().map_err(failure)? {
             break status;
         }
         if stop.load(Ordering::Relaxed) {
             return Err(Failure::new(Exit::Interrupted, "interrupted; nothing is written"));
         }
-        thread::sleep(LOOK);
+        thread::sleep(POLL_INTERVAL);
     };
     let text = |reader: thread::JoinHandle<String>| reader.join().unwrap_or_default();
     Ok(Printed {
@@ -67,8 +68,8 @@ pub(super) fn run(command: &mut Command, stop: &AtomicBool) -> Result<Printed, F
     })
 }
 
-/// Reads to the end beside the program, which would wait for ever with a full pipe.
-fn reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
+/// Starts a thread that reads a pipe to its end. Without the thread, the program would block on a full pipe.
+fn spawn_reader(pipe: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(mut pipe) = pipe {
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_and_how_it_ended() {
+    fn output_and_exit_status_are_returned() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo out; echo err >&2; exit 5"]);
         let printed = run(&mut command, &AtomicBool::new(false)).unwrap();
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interruption_ends_the_program() {
+    fn an_interrupt_ends_the_program() {
         let mut command = Command::new("sleep");
         command.arg("600");
         let failure = run(&mut command, &AtomicBool::new(true)).unwrap_err();
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there() {
+    fn a_missing_program_is_reported() {
         let failure = run(&mut Command::new("/does/not/exist"), &AtomicBool::new(false)).unwrap_err();
         assert_eq!(failure.exit, Exit::Environment);
     }

@@ -1,24 +1,24 @@
-//! Values that users choose by name.
+//! Values that users select by name on the command line.
 
-/// A value that users choose by name, such as a traffic pattern.
+/// A value that users select by name, such as a traffic pattern.
 pub trait NamedChoice: Copy + PartialEq + Send + Sync + 'static {
-    /// Every value with its name and a summary of one line.
+    /// All values, each with its name and a summary of one line.
     const CHOICES: &'static [(Self, &'static str, &'static str)];
 
-    /// The name of this value.
+    /// Returns the name of the value.
     fn choice_name(self) -> &'static str {
         let choice = Self::CHOICES.iter().find(|(value, ..)| *value == self);
         choice.map_or("", |(_, name, _)| name)
     }
 
-    /// The value of this name.
+    /// Returns the value with a name, or `None` if the name is unknown.
     fn from_name(name: &str) -> Option<Self> {
         let choice = Self::CHOICES.iter().find(|(_, known, _)| *known == name);
         choice.map(|(value, ..)| *value)
     }
 }
 
-/// Defines an enum whose variants are chosen by name: `Variant = "name": "summary"`.
+/// Defines an enum whose variants are selected by name: `Variant = "name": "summary"`.
 macro_rules! named_choices {
     ($(#[$meta:meta])* pub enum $name:ident {
         $($(#[$variant_meta:meta])* $variant:ident = $text:literal: $summary:literal,)+
@@ -29,7 +29,7 @@ macro_rules! named_choices {
         }
 
         impl $name {
-            /// The name that users write.
+            /// Returns the name on the command line.
             pub fn name(self) -> &'static str {
                 $crate::NamedChoice::choice_name(self)
             }

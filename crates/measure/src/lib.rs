@@ -1,5 +1,5 @@
-//! What is held against others: runs whose result somebody else has published, thresholds against a configuration, paths
-//! against arithmetic; and what a frame costs.
+//! Benchmarks and comparisons: standard benchmarks of switches, oracle runs, PFC threshold probes, replays of
+//! captures, placement of queue pairs, and the processor cost of a frame.
 
 pub mod ai;
 mod child;

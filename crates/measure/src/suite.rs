@@ -1,49 +1,52 @@
-//! What the test suites of RFC 2544, RFC 2889 and RFC 8239 have in common.
+//! Common parts of the benchmark suites of RFC 2544, RFC 2889 and RFC 8239.
 
 use xoff_units::Picos;
 
-use super::dut::{Dut, FrameSize, Outcome, Pattern, Stream, StreamOutcome, Trial};
-use super::ndr::{Durations, Found, Goal, LOAD_MAX, Offer, find_by, nothing_came_out, trial_time};
+use super::dut::{Dut, FrameSize, Pattern, Stream, StreamResult, Trial, TrialResult};
+use super::ndr::{
+    Goal, LOAD_MAX, LoadBounds, OfferedTraffic, TrialDurations, find_rates_with, no_frame_forwarded,
+    virtual_trial_duration,
+};
 use super::result::{BenchResult, Better, Figure};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// A device, what is offered to it, and where figures go.
+/// A device under test, the settings of its benchmarks and the result that collects the figures.
 #[derive(Debug)]
-pub struct Suite<'a, D> {
-    /// The device.
+pub struct BenchmarkSuite<'a, D> {
+    /// The device under test.
     pub dut: &'a mut D,
-    /// Lengths of frames.
+    /// Frame lengths of the benchmarks.
     pub sizes: Vec<FrameSize>,
-    /// Who sends to whom, where the test leaves that open.
+    /// Traffic pattern of benchmarks that do not prescribe one.
     pub pattern: Pattern,
-    /// Largest burst that is tried, in frames of each sender.
+    /// Largest burst that a search tries, in frames per sender.
     pub burst_max: u64,
-    /// Figures, notes and taints.
+    /// The result that collects figures, notes and taints.
     pub result: &'a mut BenchResult,
     trials: u64,
 }
 
-/// A rate, in the three units of the field.
+/// A throughput in three units.
 #[derive(Clone, Copy, Debug)]
-pub struct Rate {
-    /// Frames a second, of all senders.
+pub struct Throughput {
+    /// Frames per second of all senders.
     pub fps: f64,
-    /// Bits a second with FCS, without preamble and gap.
+    /// Bits per second of all senders, with FCS and without preamble and gap.
     pub bps: f64,
     /// Share of each sender's line rate, 0 to 1.
     pub share: f64,
 }
 
-impl<'a, D: Dut> Suite<'a, D> {
-    /// A suite that writes into `result`.
+impl<'a, D: Dut> BenchmarkSuite<'a, D> {
+    /// Creates a suite that adds its figures to `result`.
     pub fn new(
         dut: &'a mut D,
         sizes: Vec<FrameSize>,
         pattern: Pattern,
         burst_max: u64,
         result: &'a mut BenchResult,
-    ) -> Suite<'a, D> {
-        Suite {
+    ) -> BenchmarkSuite<'a, D> {
+        BenchmarkSuite {
             dut,
             sizes,
             pattern,
@@ -53,43 +56,48 @@ impl<'a, D: Dut> Suite<'a, D> {
         }
     }
 
-    /// Adds a figure of one value.
-    pub fn figure(&mut self, name: String, unit: &str, better: Better, value: f64) {
-        self.figures(name, unit, better, vec![value]);
+    /// Adds a figure with one sample.
+    pub fn add_figure(&mut self, name: String, unit: &str, better: Better, value: f64) {
+        self.add_samples(name, unit, better, vec![value]);
     }
 
-    /// Adds a figure.
-    pub fn figures(&mut self, name: String, unit: &str, better: Better, samples: Vec<f64>) {
+    /// Adds a figure with several samples.
+    pub fn add_samples(&mut self, name: String, unit: &str, better: Better, samples: Vec<f64>) {
         self.result.figures.push(Figure::new(name, unit, better, samples));
     }
 
-    /// Adds rate, bandwidth and share under a prefix.
-    pub fn rate(&mut self, prefix: &str, rate: Rate) {
-        self.figure(format!("{prefix}/rate"), "frames/s", Better::Bigger, rate.fps);
-        self.figure(
+    /// Adds the figures rate, bandwidth and share of a throughput.
+    pub fn add_throughput(&mut self, prefix: &str, throughput: Throughput) {
+        self.add_figure(
+            format!("{prefix}/rate"),
+            "frames/s",
+            Better::Bigger,
+            throughput.fps,
+        );
+        self.add_figure(
             format!("{prefix}/bandwidth"),
             "Gb/s",
             Better::Bigger,
-            rate.bps / 1e9,
+            throughput.bps / 1e9,
         );
-        self.figure(
+        self.add_figure(
             format!("{prefix}/share"),
             "percent",
             Better::Bigger,
-            rate.share * 100.0,
+            throughput.share * 100.0,
         );
     }
 
-    /// Adds what came of a trial at a load: frames lost, time paused if that is what this device has instead, backlog grown.
-    pub fn shortfall(&mut self, prefix: &str, outcome: &Outcome) {
-        self.figure(
+    /// Adds the share of lost frames and, for a lossless device, the share of paused time of a trial.
+    pub fn add_loss_figures(&mut self, prefix: &str, outcome: &TrialResult) {
+        self.add_figure(
             format!("{prefix}/lost"),
             "percent",
             Better::Smaller,
             outcome.loss_ratio() * 100.0,
         );
         if self.dut.is_lossless() {
-            self.figure(
+            self.add_figure(
                 format!("{prefix}/paused"),
                 "percent",
                 Better::Smaller,
@@ -98,33 +106,41 @@ impl<'a, D: Dut> Suite<'a, D> {
         }
     }
 
-    /// Offers streams that draw other phases than those before.
+    /// Runs a trial of streams with new random phases.
     ///
     /// # Errors
     /// As [`Dut::run`].
-    pub fn offer(&mut self, streams: Vec<Stream>, duration: Picos) -> Result<Outcome, Failure> {
+    pub fn run_with_new_phases(
+        &mut self,
+        streams: Vec<Stream>,
+        duration: Picos,
+    ) -> Result<TrialResult, Failure> {
         self.trials += 1;
         let phases = Some(self.trials);
-        self.run(Trial {
+        self.run_trial(Trial {
             streams,
             duration,
             phases,
         })
     }
 
-    /// Offers streams that begin at once.
+    /// Runs a trial of streams that all start at the same time.
     ///
     /// # Errors
     /// As [`Dut::run`].
-    pub fn offer_at_once(&mut self, streams: Vec<Stream>, duration: Picos) -> Result<Outcome, Failure> {
-        self.run(Trial {
+    pub fn run_simultaneously(
+        &mut self,
+        streams: Vec<Stream>,
+        duration: Picos,
+    ) -> Result<TrialResult, Failure> {
+        self.run_trial(Trial {
             streams,
             duration,
             phases: None,
         })
     }
 
-    fn run(&mut self, trial: Trial) -> Result<Outcome, Failure> {
+    fn run_trial(&mut self, trial: Trial) -> Result<TrialResult, Failure> {
         let outcome = self.dut.run(&trial)?;
         for why in &outcome.tainted {
             if !self.result.tainted.contains(why) {
@@ -134,78 +150,85 @@ impl<'a, D: Dut> Suite<'a, D> {
         Ok(outcome)
     }
 
-    /// How long a trial lasts.
-    pub fn trial_time(&self, pattern: Pattern, size: FrameSize) -> Picos {
-        trial_time(self.dut, pattern, size)
+    /// Returns the duration of a trial.
+    pub fn trial_duration(&self, pattern: Pattern, size: FrameSize) -> Picos {
+        virtual_trial_duration(self.dut, pattern, size)
     }
 
-    /// The loss-free rate of a pattern.
+    /// Measures the highest rate of a pattern without loss.
     ///
     /// # Errors
-    /// As [`Dut::run`]; no load is free of loss.
-    pub fn throughput(&mut self, pattern: Pattern, size: FrameSize) -> Result<Rate, Failure> {
+    /// The errors of [`Dut::run`], or frames are lost at every load.
+    pub fn measure_throughput(&mut self, pattern: Pattern, size: FrameSize) -> Result<Throughput, Failure> {
         let ports = self.dut.ports().len();
-        let offer = Offer {
+        let offer = OfferedTraffic {
             pattern,
             size,
             flows: 1,
         };
-        let goal = self.goal(pattern, size);
-        let found = self.find(goal, |share, duration, number| {
+        let goal = self.loss_free_goal(pattern, size);
+        let bounds = self.find_load(goal, |share, duration, number| {
             offer.trial(ports, share, duration, number)
         })?;
-        let share = found.lower.unwrap_or(0.0);
-        let (fps, bps) = offer.rate(self.dut, share);
-        Ok(Rate { fps, bps, share })
+        let share = bounds.lower.unwrap_or(0.0);
+        let (fps, bps) = offer.offered_rate(self.dut, share);
+        Ok(Throughput { fps, bps, share })
     }
 
-    /// The goal of no loss.
-    pub fn goal(&self, pattern: Pattern, size: FrameSize) -> Goal {
-        Durations::virtual_time(self.dut, pattern, size).goals()[0]
+    /// Returns the search goal without loss.
+    pub fn loss_free_goal(&self, pattern: Pattern, size: FrameSize) -> Goal {
+        TrialDurations::virtual_time(self.dut, pattern, size).goals()[0]
     }
 
-    /// The highest share that meets a goal.
+    /// Finds the bounds of the highest load that meets a goal.
     ///
     /// # Errors
-    /// As [`Dut::run`]; no load meets it, or nothing comes out at any.
-    pub fn find(&mut self, goal: Goal, trial: impl Fn(f64, Picos, u64) -> Trial) -> Result<Found, Failure> {
-        let rates = find_by(self.dut, &[goal], LOAD_MAX, trial)?;
-        let found = rates.found[0];
+    /// The errors of [`Dut::run`], no load that meets the goal, or no received frame.
+    pub fn find_load(
+        &mut self,
+        goal: Goal,
+        trial: impl Fn(f64, Picos, u64) -> Trial,
+    ) -> Result<LoadBounds, Failure> {
+        let rates = find_rates_with(self.dut, &[goal], LOAD_MAX, trial)?;
+        let bounds = rates.bounds[0];
         self.result.tainted.extend(rates.tainted);
         if rates.received == 0 {
-            return Err(nothing_came_out());
+            return Err(no_frame_forwarded());
         }
-        match found.lower {
-            Some(_) => Ok(found),
+        match bounds.lower {
+            Some(_) => Ok(bounds),
             None => Err(Failure::new(
                 Exit::Inconclusive,
                 "no load is free of loss, so there is no throughput",
             )
             .because("frames were lost or senders paused at the smallest load that is tried")
-            .fix("see with `xoff bench probe` whether frames of this class pass at all")),
+            .fix("check with `xoff bench probe` whether the switch forwards frames of this class")),
         }
     }
 
-    /// Whether a trial lost nothing and, where that is what this device has instead, paused nobody.
-    pub fn is_clean(&self, outcome: &Outcome) -> bool {
+    /// Returns whether a trial lost nothing and, for a lossless device, paused no sender.
+    pub fn is_loss_free(&self, outcome: &TrialResult) -> bool {
         let paused = self.dut.is_lossless() && outcome.ports.iter().any(|port| port.xoff_frames > 0);
-        outcome.total(StreamOutcome::lost) == 0 && !paused
+        outcome.total(StreamResult::lost) == 0 && !paused
     }
 
-    /// The longest burst of every sender, in frames, with which a trial is clean; the second value: longer ones than allowed were
-    /// clean too.
+    /// Finds the longest burst without loss, in frames per sender. The second value is true if the largest
+    /// permitted burst had no loss.
     ///
     /// # Errors
     /// As [`Dut::run`].
-    pub fn longest_burst(&mut self, streams: impl Fn(u64) -> Vec<Stream>) -> Result<(u64, bool), Failure> {
-        let clean = |suite: &mut Self, frames: u64| -> Result<bool, Failure> {
+    pub fn find_longest_burst(
+        &mut self,
+        streams: impl Fn(u64) -> Vec<Stream>,
+    ) -> Result<(u64, bool), Failure> {
+        let has_no_loss = |suite: &mut Self, frames: u64| -> Result<bool, Failure> {
             let streams = streams(frames);
-            let duration = burst_time(suite.dut, &streams);
-            let outcome = suite.offer_at_once(streams, duration)?;
-            Ok(suite.is_clean(&outcome))
+            let duration = longest_burst_duration(suite.dut, &streams);
+            let outcome = suite.run_simultaneously(streams, duration)?;
+            Ok(suite.is_loss_free(&outcome))
         };
         let (mut longest, mut next) = (0, 1);
-        while clean(self, next)? {
+        while has_no_loss(self, next)? {
             longest = next;
             if next == self.burst_max {
                 return Ok((longest, true));
@@ -214,7 +237,7 @@ impl<'a, D: Dut> Suite<'a, D> {
         }
         while next - longest > 1 {
             let middle = longest + (next - longest) / 2;
-            match clean(self, middle)? {
+            match has_no_loss(self, middle)? {
                 true => longest = middle,
                 false => next = middle,
             }
@@ -222,17 +245,17 @@ impl<'a, D: Dut> Suite<'a, D> {
         Ok((longest, false))
     }
 
-    /// Notes that a burst could have been longer.
-    pub fn note_open(&mut self, name: &str) {
+    /// Adds a note that longer bursts than the largest permitted one may also pass.
+    pub fn note_burst_limit(&mut self, name: &str) {
         let most = self.burst_max;
         self.result.notes.push(format!(
-            "{name}: longer bursts than {most} frames would do too (--burst-max)"
+            "{name}: longer bursts than {most} frames were not tried (--burst-max)"
         ));
     }
 }
 
-/// How long the longest of these bursts takes.
-fn burst_time(dut: &impl Dut, streams: &[Stream]) -> Picos {
+/// Returns the duration of the longest burst.
+fn longest_burst_duration(dut: &impl Dut, streams: &[Stream]) -> Picos {
     let longest = streams.iter().map(|stream| {
         let rate = stream.size.line_rate_fps(&dut.ports()[stream.from].link) * stream.share;
         (stream.frames.unwrap_or(0) as f64 * 1e12 / rate) as u64
@@ -240,8 +263,8 @@ fn burst_time(dut: &impl Dut, streams: &[Stream]) -> Picos {
     Picos(longest.max().unwrap_or(0).max(1))
 }
 
-/// Says by name that a test is not made, and why.
-pub fn refused(test: &str, why: &str) -> Failure {
+/// Returns the failure for a benchmark that is not measured, with the reason.
+pub fn not_measured(test: &str, why: &str) -> Failure {
     Failure::usage(format!("{test} is not measured here"))
         .because(why)
         .fix("name other tests, or none for all that are measured")

@@ -10,7 +10,10 @@ use super::probe::check_lab;
 use super::result::{ResultArguments, once};
 use xoff_lab::plan::{LabPlan, TimeMode};
 use xoff_lab::{Chosen, LOAD_BALANCING, Seeds, load_with, units};
-use xoff_measure::ai::{Collective, Fabric, Outcome, Setting, Setup, Subject, draft, result, run};
+use xoff_measure::ai::{
+    BenchLab, BenchRuns, Collective, FabricShape, LabSettings, ReportSetup, bench_result, render_report,
+    run_labs,
+};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{allowed_cpus, format_bit_rate, write_result_file};
 
@@ -22,7 +25,7 @@ pub(crate) struct BenchAi {
     pub file: Option<PathBuf>,
     /// leaf-spine:LEAVESxSPINESxHOSTS (of each leaf), or star:HOSTS
     #[arg(long, value_name = "FABRIC", default_value = "leaf-spine:4x4x4")]
-    pub fabric: Fabric,
+    pub fabric: FabricShape,
     /// Speed of all its links
     #[arg(long, value_name = "SPEED", default_value = "100g", value_parser = speed)]
     pub speed: u32,
@@ -111,17 +114,17 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
             output::note(&format!("{done} of {count} runs"));
         }
     };
-    let outcome: Outcome = match run(&subjects, seeds, jobs, &stop, progress) {
+    let outcome: BenchRuns = match run_labs(&subjects, seeds, jobs, &stop, progress) {
         Err(failure) if failure.exit == Exit::Interrupted => {
             output::note(&failure.what);
             return Ok(Exit::Interrupted);
         }
         outcome => outcome?,
     };
-    let result = result(&setup.topology, seeds, &outcome);
+    let result = bench_result(&setup.topology, seeds, &outcome);
     let given = options.result.give(&result);
     if let Some(path) = &options.draft {
-        let text = draft(&setup, &result, seeds.len(), &outcome.anomalies);
+        let text = render_report(&setup, &result, seeds.len(), &outcome.anomalies);
         write_result_file("--draft", path, &text)?;
     }
     let exit = given?;
@@ -139,7 +142,7 @@ fn schemes(options: &BenchAi) -> Vec<Option<&str>> {
     }
 }
 
-fn of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<Subject>, Setup), Failure> {
+fn of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchLab>, ReportSetup), Failure> {
     check_lab(path)?;
     let mut subjects = Vec::new();
     for scheme in schemes(options) {
@@ -158,14 +161,14 @@ fn of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<Subject>, S
                     "add workload.jobs, such as {name: train, kind: ring-allreduce, hosts: all, bytes: 4M}",
                 ));
         }
-        subjects.push(Subject {
+        subjects.push(BenchLab {
             prefix: scheme.unwrap_or_default().to_owned(),
             name: plan.name.clone(),
             plan,
         });
     }
     let plan = &subjects[0].plan;
-    let setup = Setup {
+    let setup = ReportSetup {
         topology: format!(
             "{}: {} hosts, {} switches, {} links",
             path.display(),
@@ -179,12 +182,12 @@ fn of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<Subject>, S
     Ok((subjects, setup))
 }
 
-fn of_fabric(options: &BenchAi) -> Result<(Vec<Subject>, Setup), Failure> {
+fn of_fabric(options: &BenchAi) -> Result<(Vec<BenchLab>, ReportSetup), Failure> {
     let mut subjects = Vec::new();
     for scheme in schemes(options) {
         for &collective in &options.collectives {
             for &bytes in &options.bytes {
-                let setting = Setting {
+                let setting = LabSettings {
                     fabric: options.fabric,
                     speed_mbps: options.speed,
                     bytes,
@@ -198,15 +201,15 @@ fn of_fabric(options: &BenchAi) -> Result<(Vec<Subject>, Setup), Failure> {
                 };
                 let parts = [scheme.unwrap_or_default(), &size];
                 let prefix: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-                subjects.push(Subject {
+                subjects.push(BenchLab {
                     prefix: prefix.join("/"),
                     name: collective.name().to_owned(),
-                    plan: setting.lab(collective, scheme)?,
+                    plan: setting.plan_lab(collective, scheme)?,
                 });
             }
         }
     }
-    let setup = Setup {
+    let setup = ReportSetup {
         topology: format!(
             "{} at {}",
             options.fabric,

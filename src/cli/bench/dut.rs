@@ -14,9 +14,9 @@ use super::probe::{configuration, is_lab};
 use super::result::once;
 use xoff_lab::units::try_parse_duration_ns;
 use xoff_measure::dut::{
-    AnyDut, Dut, FrameSize, Pattern, RealDevice, VirtualDut, VirtualOptions, lossless_classes,
+    AnyDut, Dut, FrameSize, Pattern, RealDut, VirtualDut, VirtualDutOptions, lossless_classes,
 };
-use xoff_measure::ndr::{self, Durations, Offer};
+use xoff_measure::ndr::{self, OfferedTraffic, TrialDurations};
 use xoff_measure::result::{BenchResult, Limits, Meter};
 use xoff_telemetry::failure::Failure;
 
@@ -174,7 +174,7 @@ impl DutArguments {
                 .fix("name more"));
         }
         once("--ports", &self.ports, String::clone)?;
-        let dut = RealDevice::open(&self.ports, self.speed, self.dscp, stop)?;
+        let dut = RealDut::open(&self.ports, self.speed, self.dscp, stop)?;
         Ok(Subject {
             dut: AnyDut::Real(dut),
             name: self.ports.join(","),
@@ -186,11 +186,11 @@ impl DutArguments {
         })
     }
 
-    fn options(&self, ports: Vec<usize>, class: u8, stop: Arc<AtomicBool>) -> VirtualOptions {
-        VirtualOptions {
+    fn options(&self, ports: Vec<usize>, class: u8, stop: Arc<AtomicBool>) -> VirtualDutOptions {
+        VirtualDutOptions {
             ports,
             class,
-            is_obeying: !self.ignore_pauses,
+            honours_pauses: !self.ignore_pauses,
             delay: self.cable_delay,
             seed: self.seed,
             stop,
@@ -239,7 +239,7 @@ impl TrialArguments {
     pub(super) fn load_max(
         &self,
         dut: &mut AnyDut,
-        offer: &Offer,
+        offer: &OfferedTraffic,
         result: &mut BenchResult,
     ) -> Result<f64, Failure> {
         let asked = self.load_max / 100.0;
@@ -262,14 +262,14 @@ impl TrialArguments {
     }
 
     /// The durations of trials of this size.
-    pub(super) fn durations(&self, dut: &AnyDut, size: FrameSize) -> Durations {
+    pub(super) fn durations(&self, dut: &AnyDut, size: FrameSize) -> TrialDurations {
         let default = match dut {
-            AnyDut::Virtual(_) => Durations::virtual_time(dut, self.pattern, size),
-            AnyDut::Real(_) => Durations::REAL,
+            AnyDut::Virtual(_) => TrialDurations::virtual_time(dut, self.pattern, size),
+            AnyDut::Real(_) => TrialDurations::REAL,
         };
         let full = self.trial_duration.unwrap_or(default.full);
         let trials = default.sum.0 / default.full.0.max(1);
-        Durations {
+        TrialDurations {
             initial: self.trial_initial.unwrap_or(full).min(full),
             full,
             sum: self
@@ -280,8 +280,8 @@ impl TrialArguments {
     }
 
     /// What is offered with frames of a size.
-    pub(super) fn offer(&self, size: FrameSize) -> Offer {
-        Offer {
+    pub(super) fn offer(&self, size: FrameSize) -> OfferedTraffic {
+        OfferedTraffic {
             pattern: self.pattern,
             size,
             flows: self.flows,
@@ -307,7 +307,7 @@ impl TrialArguments {
         let sizes = fitting(dut, &sizes, result)?;
         for &size in &sizes {
             let goals = self.durations(dut, size).goals();
-            ndr::check(dut, &self.offer(size), &goals, self.load_max / 100.0)?;
+            ndr::check_trials(dut, &self.offer(size), &goals, self.load_max / 100.0)?;
         }
         Ok(sizes)
     }

@@ -6,8 +6,8 @@ use super::super::output;
 use super::dut::{DutArguments, TrialArguments, percent};
 use super::result::{ResultArguments, once};
 use xoff_measure::dut::Dut;
-use xoff_measure::latency::{figures, measure};
-use xoff_measure::ndr::{find, nothing_came_out};
+use xoff_measure::latency::{latency_figures, measure_latencies};
+use xoff_measure::ndr::{find_rates, no_frame_forwarded};
 use xoff_measure::result::{BenchResult, Better, Figure};
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -60,24 +60,24 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
         let offer = options.trial.offer(size);
         let durations = options.trial.durations(&subject.dut, size);
         let load_max = options.trial.load_max(&mut subject.dut, &offer, &mut result)?;
-        let rates = find(&mut subject.dut, &offer, &durations.goals()[..1], load_max)?;
+        let rates = find_rates(&mut subject.dut, &offer, &durations.goals()[..1], load_max)?;
         if rates.received == 0 {
-            return Err(nothing_came_out().at(format!("frames of {} bytes", size.name())));
+            return Err(no_frame_forwarded().at(format!("frames of {} bytes", size.name())));
         }
-        let Some(loss_free) = rates.found[0].lower else {
+        let Some(loss_free) = rates.bounds[0].lower else {
             return Err(Failure::new(
                 Exit::Inconclusive,
                 "no load is free of loss, so there are no shares of it",
             )
             .at(format!("frames of {} bytes", size.name())));
         };
-        let rate = offer.rate(&subject.dut, loss_free).0;
+        let rate = offer.offered_rate(&subject.dut, loss_free).0;
         let name = format!("{}/ndr/rate", size.name());
         result
             .figures
             .push(Figure::new(name, "frames/s", Better::Bigger, vec![rate]));
         result.tainted.extend(rates.tainted);
-        for at in measure(
+        for at in measure_latencies(
             &mut subject.dut,
             &offer,
             loss_free,
@@ -85,7 +85,7 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
             durations.full,
         )? {
             let prefix = format!("{}/{}%", size.name(), at.percent);
-            result.figures.extend(figures(&prefix, &at.latencies));
+            result.figures.extend(latency_figures(&prefix, &at.latencies));
             result.tainted.extend(at.tainted);
         }
     }

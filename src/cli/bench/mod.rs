@@ -28,7 +28,7 @@ pub(crate) use result::ResultArguments;
 pub(crate) use suite::{BenchRfc2544, BenchRfc2889, BenchRfc8239};
 pub(crate) use tune::BenchTuneBuffers;
 use xoff_lab::ns3::Scenario;
-use xoff_measure::oracle::{OracleReport, compare as compare_oracle};
+use xoff_measure::oracle::{OracleReport, compare_scenario};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// `xoff bench`
@@ -124,7 +124,7 @@ fn oracle(options: &BenchOracle) -> Result<Exit, Failure> {
     let mut comparisons = Vec::with_capacity(scenarios.len());
     for scenario in &scenarios {
         output::note(&format!("{}: {} flows", scenario.name, scenario.flows.len()));
-        comparisons.push(compare_oracle(scenario, options.seed)?);
+        comparisons.push(compare_scenario(scenario, options.seed)?);
     }
     let report = OracleReport::new(comparisons, options.seed);
     if options.json {

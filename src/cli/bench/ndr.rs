@@ -6,7 +6,7 @@ use super::super::output;
 use super::dut::{DutArguments, TrialArguments};
 use super::result::ResultArguments;
 use xoff_measure::dut::Dut;
-use xoff_measure::ndr::{figures, find, nothing_came_out};
+use xoff_measure::ndr::{find_rates, no_frame_forwarded, rate_figures};
 use xoff_measure::result::BenchResult;
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -60,19 +60,19 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
         let offer = options.trial.offer(size);
         let goals = options.trial.durations(&subject.dut, size).goals();
         let load_max = options.trial.load_max(&mut subject.dut, &offer, &mut result)?;
-        let rates = find(&mut subject.dut, &offer, &goals, load_max)?;
+        let rates = find_rates(&mut subject.dut, &offer, &goals, load_max)?;
         result.tainted.extend(rates.tainted.iter().cloned());
         if rates.received == 0 {
             // What passes in other sizes is a result nevertheless.
             result.tainted.push(format!(
                 "frames of {} bytes: {}",
                 size.name(),
-                nothing_came_out().what
+                no_frame_forwarded().what
             ));
             continue;
         }
-        for (goal, found) in goals.iter().zip(&rates.found) {
-            if found.lower.is_none() {
+        for (goal, bounds) in goals.iter().zip(&rates.bounds) {
+            if bounds.lower.is_none() {
                 let name = goal.name;
                 result
                     .notes
@@ -81,10 +81,10 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
         }
         result
             .figures
-            .extend(figures(&subject.dut, &offer, &goals, &rates));
+            .extend(rate_figures(&subject.dut, &offer, &goals, &rates));
     }
     if result.figures.is_empty() {
-        return Err(nothing_came_out());
+        return Err(no_frame_forwarded());
     }
     subject.finish(&mut result);
     options.result.give(&result)

@@ -10,7 +10,7 @@ use xoff_dataplane::config::SwitchConfig;
 use super::super::output;
 use xoff_config::{ResolveOptions, load};
 use xoff_measure::probe::{
-    ClassResult, Options, ProbeReport, SCHEMA, VirtualDevice, classes, expected, measure,
+    ClassResult, Options, ProbeReport, SCHEMA, VirtualDevice, expected, measure, reachable_classes,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -220,7 +220,10 @@ fn probe(
     let ingress = &config.ports[ports.ingress];
     let egress = &config.ports[ports.egresses[0]];
     let chosen = match options.classes.as_slice() {
-        [] => classes(ingress).into_iter().map(|(class, _)| class).collect(),
+        [] => reachable_classes(ingress)
+            .into_iter()
+            .map(|(class, _)| class)
+            .collect(),
         chosen => chosen.to_vec(),
     };
     let frame_cells = options.frame_size.div_ceil(config.cell_bytes);

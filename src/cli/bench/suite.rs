@@ -9,7 +9,7 @@ use super::dut::{DutArguments, check_ports, fitting};
 use super::result::{ResultArguments, once};
 use xoff_measure::dut::{AnyDut, Dut, FrameSize, Pattern, VirtualDut};
 use xoff_measure::result::BenchResult;
-use xoff_measure::suite::Suite;
+use xoff_measure::suite::BenchmarkSuite;
 use xoff_measure::{rfc2544, rfc2889, rfc8239};
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -49,8 +49,8 @@ pub(crate) struct BenchRfc2544 {
     #[command(flatten)]
     dut: DutArguments,
     /// Benchmarks [default: all that are measured]
-    #[arg(value_parser = choice::<rfc2544::Test>(), value_name = "TEST", value_delimiter = ',')]
-    tests: Vec<rfc2544::Test>,
+    #[arg(value_parser = choice::<rfc2544::Rfc2544Test>(), value_name = "TEST", value_delimiter = ',')]
+    tests: Vec<rfc2544::Rfc2544Test>,
     /// Who sends to whom
     #[arg(long, value_parser = choice::<Pattern>(), default_value = "pairs")]
     pattern: Pattern,
@@ -65,8 +65,8 @@ pub(crate) struct BenchRfc2889 {
     #[command(flatten)]
     dut: DutArguments,
     /// Benchmarks [default: all that are measured]
-    #[arg(value_parser = choice::<rfc2889::Test>(), value_name = "TEST", value_delimiter = ',')]
-    tests: Vec<rfc2889::Test>,
+    #[arg(value_parser = choice::<rfc2889::Rfc2889Test>(), value_name = "TEST", value_delimiter = ',')]
+    tests: Vec<rfc2889::Rfc2889Test>,
     /// Who sends to whom in max-fwd
     #[arg(long, value_parser = choice::<Pattern>(), default_value = "pairs")]
     pattern: Pattern,
@@ -81,8 +81,8 @@ pub(crate) struct BenchRfc8239 {
     #[command(flatten)]
     dut: DutArguments,
     /// Benchmarks [default: all that are measured]
-    #[arg(value_parser = choice::<rfc8239::Test>(), value_name = "TEST", value_delimiter = ',')]
-    tests: Vec<rfc8239::Test>,
+    #[arg(value_parser = choice::<rfc8239::Rfc8239Test>(), value_name = "TEST", value_delimiter = ',')]
+    tests: Vec<rfc8239::Rfc8239Test>,
     #[command(flatten)]
     suite: SuiteArguments,
 }
@@ -130,15 +130,15 @@ struct Document<T: 'static> {
     name: &'static str,
     measured: &'static [T],
     check: fn(T, usize) -> Result<(), Failure>,
-    measure: fn(&mut Suite<'_, VirtualDut>, T) -> Result<(), Failure>,
+    measure: fn(&mut BenchmarkSuite<'_, VirtualDut>, T) -> Result<(), Failure>,
 }
 
 pub(super) fn run_2544(options: &BenchRfc2544) -> Result<Exit, Failure> {
     let document = Document {
         name: "rfc2544",
-        measured: &rfc2544::Test::ALL,
-        check: rfc2544::check,
-        measure: rfc2544::run,
+        measured: &rfc2544::Rfc2544Test::ALL,
+        check: rfc2544::check_test,
+        measure: rfc2544::run_test,
     };
     run(
         &document,
@@ -152,9 +152,9 @@ pub(super) fn run_2544(options: &BenchRfc2544) -> Result<Exit, Failure> {
 pub(super) fn run_2889(options: &BenchRfc2889) -> Result<Exit, Failure> {
     let document = Document {
         name: "rfc2889",
-        measured: &rfc2889::Test::ALL,
-        check: rfc2889::check,
-        measure: rfc2889::run,
+        measured: &rfc2889::Rfc2889Test::ALL,
+        check: rfc2889::check_test,
+        measure: rfc2889::run_test,
     };
     run(
         &document,
@@ -168,9 +168,9 @@ pub(super) fn run_2889(options: &BenchRfc2889) -> Result<Exit, Failure> {
 pub(super) fn run_8239(options: &BenchRfc8239) -> Result<Exit, Failure> {
     let document = Document {
         name: "rfc8239",
-        measured: &rfc8239::Test::ALL,
-        check: rfc8239::check,
-        measure: rfc8239::run,
+        measured: &rfc8239::Rfc8239Test::ALL,
+        check: rfc8239::check_test,
+        measure: rfc8239::run_test,
     };
     run(
         &document,
@@ -223,7 +223,7 @@ fn run<T: NamedChoice>(
             continue;
         }
         output::note(word);
-        let mut suite = Suite::new(
+        let mut suite = BenchmarkSuite::new(
             device.as_mut(),
             sizes.clone(),
             pattern,

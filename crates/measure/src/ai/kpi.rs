@@ -1,4 +1,4 @@
-//! The KPIs of a run: those of comparisons, and what the AI-fabric draft has beside them.
+//! The KPIs of a run: the figures of comparisons, and further KPIs of the AI-fabric draft.
 
 use crate::result::Better::{self, Bigger, Smaller};
 use xoff_lab::plot::Watched;
@@ -8,20 +8,21 @@ use xoff_lab::{NamedFigure, figures_of};
 /// A KPI of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kpi {
-    /// The job, or `None` where it is of the run as a whole.
+    /// Name of the job, or `None` for a KPI of the whole run.
     pub job: Option<String>,
-    /// Name, the last part of the figure's.
+    /// Name of the KPI, which is the last part of the figure's name.
     pub name: &'static str,
-    /// Its unit.
+    /// Unit of the value.
     pub unit: &'static str,
-    /// Which way it improves.
+    /// Whether a smaller or a bigger value is better.
     pub better: Better,
-    /// Its value.
+    /// Value of the KPI in this run.
     pub value: f64,
 }
 
-/// Units and senses of the figures of comparisons (docs/compare.md), by their names there.
-const COMPARED: &[(&str, &str, &str, Better)] = &[
+/// The figures of comparisons (docs/compare.md) that are KPIs: name in comparisons, name of the KPI, unit,
+/// and better direction.
+const COMPARISON_KPIS: &[(&str, &str, &str, Better)] = &[
     ("bus_bandwidth_gbytes_per_s", "bus_bandwidth", "GB/s", Bigger),
     ("goodput_bps", "goodput", "bit/s", Bigger),
     ("jct_ns", "jct", "ns", Smaller),
@@ -37,17 +38,20 @@ const COMPARED: &[(&str, &str, &str, Better)] = &[
     ("dropped_frames", "dropped", "frames", Smaller),
 ];
 
-/// All KPIs of a run.
-pub fn kpis(report: &Report, watched: Option<&Watched>) -> Vec<Kpi> {
-    let mut all: Vec<Kpi> = figures_of(report).into_iter().filter_map(of_comparison).collect();
-    all.extend(of_jobs(report));
-    all.extend(of_switches(report));
-    all.extend(watched.and_then(queue_p95));
+/// Returns all KPIs of a run.
+pub fn kpis_of_run(report: &Report, watched: Option<&Watched>) -> Vec<Kpi> {
+    let mut all: Vec<Kpi> = figures_of(report)
+        .into_iter()
+        .filter_map(comparison_kpi)
+        .collect();
+    all.extend(job_kpis(report));
+    all.extend(switch_kpis(report));
+    all.extend(watched.and_then(queue_depth_p95));
     all
 }
 
-fn of_comparison(figure: NamedFigure) -> Option<Kpi> {
-    let (_, name, unit, better) = COMPARED.iter().find(|(name, ..)| *name == figure.name)?;
+fn comparison_kpi(figure: NamedFigure) -> Option<Kpi> {
+    let (_, name, unit, better) = COMPARISON_KPIS.iter().find(|(name, ..)| *name == figure.name)?;
     Some(Kpi {
         job: figure.job,
         name,
@@ -57,11 +61,11 @@ fn of_comparison(figure: NamedFigure) -> Option<Kpi> {
     })
 }
 
-fn of_jobs(report: &Report) -> Vec<Kpi> {
+fn job_kpis(report: &Report) -> Vec<Kpi> {
     let mut all = Vec::new();
     let jobs = report.jobs.as_ref().map_or(&[][..], |results| &results.jobs);
     for job in jobs {
-        let mut put = |name, unit, better, value: f64| {
+        let mut add_kpi = |name, unit, better, value: f64| {
             all.push(Kpi {
                 job: Some(job.name.clone()),
                 name,
@@ -71,19 +75,19 @@ fn of_jobs(report: &Report) -> Vec<Kpi> {
             });
         };
         if let Some(latency) = &job.message_latency_ns {
-            put("message_p99", "ns", Smaller, latency.p99 as f64);
+            add_kpi("message_p99", "ns", Smaller, latency.p99 as f64);
         }
         if let Some(flows) = &job.flows {
             if let Some(completion) = &flows.completion_ns {
-                put("completion_p99", "ns", Smaller, completion.p99);
-                put("completion_p999", "ns", Smaller, completion.p999);
+                add_kpi("completion_p99", "ns", Smaller, completion.p99);
+                add_kpi("completion_p999", "ns", Smaller, completion.p999);
             }
             if let Some(jain) = flows.jain_index {
-                put("flow_jain", "index", Bigger, jain);
+                add_kpi("flow_jain", "index", Bigger, jain);
             }
         }
         if let Some(jct_ns) = job.jct_ns.filter(|jct_ns| *jct_ns > 0) {
-            put(
+            add_kpi(
                 "throughput",
                 "Gb/s",
                 Bigger,
@@ -94,7 +98,7 @@ fn of_jobs(report: &Report) -> Vec<Kpi> {
     all
 }
 
-fn of_switches(report: &Report) -> Vec<Kpi> {
+fn switch_kpis(report: &Report) -> Vec<Kpi> {
     let ports = || report.switches.iter().flat_map(|switch| &switch.ports);
     let xoffs: u64 = ports()
         .map(|port| port.xoff_transitions.iter().sum::<u64>())
@@ -102,12 +106,15 @@ fn of_switches(report: &Report) -> Vec<Kpi> {
     let longest = ports()
         .flat_map(|port| &port.queues)
         .map(|queue| queue.watermark_bytes);
-    let hosts = report.virtual_time.as_ref().map_or(&[][..], |of| &of.hosts);
-    let again: u64 = hosts
+    let hosts = report
+        .virtual_time
+        .as_ref()
+        .map_or(&[][..], |results| &results.hosts);
+    let retransmitted: u64 = hosts
         .iter()
         .filter_map(|host| host.counters.get("retransmitted_packets"))
         .sum();
-    let of_run = |name, unit, value: u64| Kpi {
+    let run_kpi = |name, unit, value: u64| Kpi {
         job: None,
         name,
         unit,
@@ -115,23 +122,23 @@ fn of_switches(report: &Report) -> Vec<Kpi> {
         value: value as f64,
     };
     let mut all = vec![
-        of_run("pfc_xoffs", "events", xoffs),
-        of_run("pfc_frames", "frames", report.totals.pfc_tx_frames),
-        of_run("retransmitted", "packets", again),
-        of_run("queue_max", "bytes", longest.max().unwrap_or(0)),
+        run_kpi("pfc_xoffs", "events", xoffs),
+        run_kpi("pfc_frames", "frames", report.totals.pfc_tx_frames),
+        run_kpi("retransmitted", "packets", retransmitted),
+        run_kpi("queue_max", "bytes", longest.max().unwrap_or(0)),
     ];
     let received: u64 = ports().map(|port| port.rx_packets).sum();
     if received > 0 {
         all.push(Kpi {
             value: report.totals.dropped_frames as f64 * 1e6 / received as f64,
-            ..of_run("dropped_ppm", "ppm", 0)
+            ..run_kpi("dropped_ppm", "ppm", 0)
         });
     }
     all
 }
 
-/// What the fullest port of all switches holds in its queues, for 95 % of the time.
-fn queue_p95(watched: &Watched) -> Option<Kpi> {
+/// Returns the 95th percentile over time of the bytes queued at the fullest switch port.
+fn queue_depth_p95(watched: &Watched) -> Option<Kpi> {
     let ports = watched.timeline.ports();
     let bins = ports.iter().map(|port| port.queued_bytes.len()).max()?;
     let fullest = |bin: usize| {
@@ -143,7 +150,7 @@ fn queue_p95(watched: &Watched) -> Option<Kpi> {
     };
     let mut depths: Vec<u64> = (0..bins).filter_map(fullest).collect();
     depths.sort_unstable();
-    // Nearest rank.
+    // The nearest-rank percentile.
     let rank = (depths.len() * 95).div_ceil(100);
     Some(Kpi {
         job: None,

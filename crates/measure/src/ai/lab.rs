@@ -1,4 +1,4 @@
-//! Labs of collectives: a leaf-spine fabric, and who takes part in which order.
+//! Labs of collectives: generated fabrics and the order of the ranks.
 
 use crate::choice::named_choices;
 use std::fmt::{self, Write as _};
@@ -9,40 +9,42 @@ use xoff_lab::parse_lab;
 use xoff_lab::plan::{LabPlan, TimeMode};
 use xoff_telemetry::failure::Failure;
 
-/// Most leaves, spines, and hosts of a leaf.
+/// Largest number of leaves, of spines and of hosts per leaf.
 const SHAPE_MAX: u16 = 128;
-/// Most hosts in all: an AllToAll among more has too many queue pairs for a bench.
+/// Largest number of hosts. An AllToAll of more hosts needs too many queue pairs for a bench.
 const HOSTS_MAX: u32 = 1_024;
 
-/// A fabric that is made for the bench.
+/// The shape of a fabric that the bench generates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fabric {
-    /// Leaves, spines, hosts of each leaf.
+pub enum FabricShape {
+    /// Number of leaves, number of spines and number of hosts per leaf.
     LeafSpine(u16, u16, u16),
-    /// One switch that blocks nobody, and its hosts.
+    /// Number of hosts at one non-blocking switch.
     Star(u16),
 }
 
-impl fmt::Display for Fabric {
+impl fmt::Display for FabricShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fabric::LeafSpine(leaves, spines, hosts) => write!(f, "leaf-spine:{leaves}x{spines}x{hosts}"),
-            Fabric::Star(hosts) => write!(f, "star:{hosts}"),
+            FabricShape::LeafSpine(leaves, spines, hosts) => {
+                write!(f, "leaf-spine:{leaves}x{spines}x{hosts}")
+            }
+            FabricShape::Star(hosts) => write!(f, "star:{hosts}"),
         }
     }
 }
 
-impl FromStr for Fabric {
+impl FromStr for FabricShape {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Fabric, String> {
-        let wrong = || {
+    fn from_str(text: &str) -> Result<FabricShape, String> {
+        let invalid = || {
             format!(
-                "'{text}' is no fabric: write leaf-spine:LEAVESxSPINESxHOSTS, such as leaf-spine:4x4x4 (hosts of each leaf), \
+                "'{text}' is not a fabric: write leaf-spine:LEAVESxSPINESxHOSTS, such as leaf-spine:4x4x4 (HOSTS per leaf), \
                  or star:HOSTS; at most {SHAPE_MAX} of each, {HOSTS_MAX} hosts in all"
             )
         };
-        let (name, shape) = text.split_once(':').ok_or_else(wrong)?;
+        let (name, shape) = text.split_once(':').ok_or_else(invalid)?;
         let numbers: Vec<u16> = shape
             .split('x')
             .map(|number| {
@@ -52,41 +54,42 @@ impl FromStr for Fabric {
                     .filter(|number| (1..=SHAPE_MAX).contains(number))
             })
             .collect::<Option<_>>()
-            .ok_or_else(wrong)?;
+            .ok_or_else(invalid)?;
         let fabric = match (name, numbers.as_slice()) {
-            ("leaf-spine", &[leaves, spines, hosts]) => Fabric::LeafSpine(leaves, spines, hosts),
-            ("star", &[hosts]) => Fabric::Star(hosts),
-            _ => return Err(wrong()),
+            ("leaf-spine", &[leaves, spines, hosts]) => FabricShape::LeafSpine(leaves, spines, hosts),
+            ("star", &[hosts]) => FabricShape::Star(hosts),
+            _ => return Err(invalid()),
         };
-        match fabric.hosts() {
+        match fabric.host_count() {
             2..=HOSTS_MAX => Ok(fabric),
-            _ => Err(wrong()),
+            _ => Err(invalid()),
         }
     }
 }
 
-impl Fabric {
-    /// Hosts in all.
-    pub fn hosts(self) -> u32 {
+impl FabricShape {
+    /// Returns the number of hosts.
+    pub fn host_count(self) -> u32 {
         match self {
-            Fabric::LeafSpine(leaves, _, hosts) => u32::from(leaves) * u32::from(hosts),
-            Fabric::Star(hosts) => u32::from(hosts),
+            FabricShape::LeafSpine(leaves, _, hosts) => u32::from(leaves) * u32::from(hosts),
+            FabricShape::Star(hosts) => u32::from(hosts),
         }
     }
 
-    /// Hosts in an order in which neighbours are at different leaves: every step of a ring crosses the spines.
-    fn ranks(self) -> Vec<String> {
+    /// Returns the hosts in rank order. Neighbours are at different leaves, so that every step of a ring
+    /// crosses the spines.
+    fn hosts_in_rank_order(self) -> Vec<String> {
         let (leaves, hosts) = match self {
-            Fabric::LeafSpine(leaves, _, hosts) => (leaves, hosts),
-            Fabric::Star(hosts) => (1, hosts),
+            FabricShape::LeafSpine(leaves, _, hosts) => (leaves, hosts),
+            FabricShape::Star(hosts) => (1, hosts),
         };
-        let of_turn = |host: u16| (0..leaves).map(move |leaf| format!("h{}", leaf * hosts + host + 1));
-        (0..hosts).flat_map(of_turn).collect()
+        let hosts_at_index = |host: u16| (0..leaves).map(move |leaf| format!("h{}", leaf * hosts + host + 1));
+        (0..hosts).flat_map(hosts_at_index).collect()
     }
 }
 
 named_choices! {
-    /// A collective.
+    /// A collective operation.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Collective {
         Allreduce = "allreduce": "Ring AllReduce",
@@ -98,8 +101,8 @@ named_choices! {
 }
 
 impl Collective {
-    /// Its kind in lab files.
-    fn kind(self) -> &'static str {
+    /// Returns the `kind` of the job in lab files.
+    fn job_kind(self) -> &'static str {
         match self {
             Collective::Allreduce => "ring-allreduce",
             other => other.name(),
@@ -107,39 +110,39 @@ impl Collective {
     }
 }
 
-/// What labs are made from.
+/// Settings of generated labs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// The fabric.
-    pub fabric: Fabric,
+pub struct LabSettings {
+    /// Shape of the fabric.
+    pub fabric: FabricShape,
     /// Speed of all links in Mb/s.
     pub speed_mbps: u32,
-    /// Size of the collective, as nccl-tests means it, in bytes.
+    /// Size of the collective in bytes, as defined by nccl-tests.
     pub bytes: u64,
-    /// Measured iterations.
+    /// Number of measured iterations.
     pub iterations: u32,
     /// Name of the congestion control.
     pub congestion: String,
 }
 
-impl Setting {
-    /// The lab of a collective, with a load-balancing scheme or the hash.
+impl LabSettings {
+    /// Returns the lab of a collective. `scheme` is the load-balancing scheme, by default static ECMP.
     ///
     /// # Errors
-    /// A scheme or a congestion control that is not there.
-    pub fn lab(&self, collective: Collective, scheme: Option<&str>) -> Result<LabPlan, Failure> {
-        let text = self.text(collective, scheme);
+    /// The scheme or the congestion control is unknown.
+    pub fn plan_lab(&self, collective: Collective, scheme: Option<&str>) -> Result<LabPlan, Failure> {
+        let text = self.lab_file_text(collective, scheme);
         parse_lab(&text, "bench ai", Path::new(""), TimeMode::Virtual)
             .map_err(|problems| Failure::configuration(problems.to_string()))
     }
 
-    /// The same as a lab file.
-    pub fn text(&self, collective: Collective, scheme: Option<&str>) -> String {
+    /// Returns the text of the lab file of a collective.
+    pub fn lab_file_text(&self, collective: Collective, scheme: Option<&str>) -> String {
         let shape = match self.fabric {
-            Fabric::LeafSpine(leaves, spines, hosts) => {
+            FabricShape::LeafSpine(leaves, spines, hosts) => {
                 format!("leaf-spine: {{leaves: {leaves}, spines: {spines}, hosts: {hosts}")
             }
-            Fabric::Star(hosts) => format!("star: {{hosts: {hosts}"),
+            FabricShape::Star(hosts) => format!("star: {{hosts: {hosts}"),
         };
         let mut text = format!("name: ai-{}\ntopology:\n", collective.name());
         if let Some(scheme) = scheme {
@@ -157,8 +160,8 @@ workload:
             self.speed_mbps,
             self.congestion,
             collective.name(),
-            collective.kind(),
-            self.fabric.ranks().join(", "),
+            collective.job_kind(),
+            self.fabric.hosts_in_rank_order().join(", "),
             self.bytes,
             self.iterations,
         );
@@ -171,9 +174,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fabrics_are_read_as_they_are_written() {
+    fn fabric_shapes_are_parsed_from_their_display_form() {
         for text in ["leaf-spine:4x4x4", "leaf-spine:1x1x2", "star:8"] {
-            assert_eq!(text.parse::<Fabric>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<FabricShape>().unwrap().to_string(), text);
         }
         for text in [
             "",
@@ -184,13 +187,13 @@ mod tests {
             "leaf-spine:128x1x128",
             "ring:4",
         ] {
-            assert!(text.parse::<Fabric>().is_err(), "{text}");
+            assert!(text.parse::<FabricShape>().is_err(), "{text}");
         }
     }
 
     #[test]
-    fn neighbours_are_at_different_leaves() {
-        let fabric = Fabric::LeafSpine(2, 2, 3);
-        assert_eq!(fabric.ranks(), ["h1", "h4", "h2", "h5", "h3", "h6"]);
+    fn neighbouring_ranks_are_at_different_leaves() {
+        let fabric = FabricShape::LeafSpine(2, 2, 3);
+        assert_eq!(fabric.hosts_in_rank_order(), ["h1", "h4", "h2", "h5", "h3", "h6"]);
     }
 }

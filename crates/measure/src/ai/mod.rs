@@ -1,17 +1,18 @@
-//! `xoff bench ai`: the KPIs of the AI-fabric benchmarking draft over collectives, in virtual time.
+//! `xoff bench ai`: measures the KPIs of the AI-fabric benchmarking draft for collectives, in virtual time.
 //!
-//! A [`Subject`] is a lab: one that is given, or a fabric and a collective that are made ([`Setting`]). Each is run once for each seed, and
-//! each KPI of its runs ([`kpis`]) is a figure with a sample for each seed.
+//! A [`BenchLab`] is a given lab, or a lab that is generated from a fabric and a collective
+//! ([`LabSettings`]). Each lab runs once for each seed. Each KPI ([`kpis_of_run`]) becomes a figure with one
+//! sample per seed.
 
 mod draft;
 mod kpi;
 mod lab;
 mod run;
 
-pub use draft::{CV_MAX_PERCENT, Setup, cv_percent, draft};
-pub use kpi::{Kpi, kpis};
-pub use lab::{Collective, Fabric, Setting};
-pub use run::{Outcome, Subject, result, run};
+pub use draft::{CV_MAX_PERCENT, ReportSetup, coefficient_of_variation_percent, render_report};
+pub use kpi::{Kpi, kpis_of_run};
+pub use lab::{Collective, FabricShape, LabSettings};
+pub use run::{BenchLab, BenchRuns, bench_result, run_labs};
 
 #[cfg(test)]
 mod tests;

@@ -1,52 +1,52 @@
-//! Runs of labs over seeds, and their KPIs as figures with a sample for each seed.
+//! Runs labs with several seeds and collects their KPIs as figures with one sample per seed.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::kpi::{Kpi, kpis};
+use super::kpi::{Kpi, kpis_of_run};
 use crate::result::{BenchResult, Figure};
 use xoff_lab::plan::LabPlan;
 use xoff_lab::{EVENTS_MAX_DEFAULT, Pooled, VirtualRunArgs, Way, run_all};
 use xoff_telemetry::Verdict;
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// A lab to be run with each seed.
+/// A lab that runs once with each seed.
 #[derive(Clone, Debug)]
-pub struct Subject {
-    /// First parts of its figures' names, without the job: the scheme, or empty.
+pub struct BenchLab {
+    /// Prefix of the names of the lab's figures, such as the load-balancing scheme. It can be empty.
     pub prefix: String,
-    /// What figures of the run as a whole are named after.
+    /// Name in figures of the whole run.
     pub name: String,
-    /// The lab.
+    /// Plan of the lab.
     pub plan: LabPlan,
 }
 
-/// What has come of all runs.
+/// The results of all runs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
-    /// A figure for each KPI that any run had, in the order of the runs.
+pub struct BenchRuns {
+    /// One figure for each KPI of any run, in the order of the runs.
     pub figures: Vec<Figure>,
-    /// What a lab promised and a run did not keep, or why it did not come to its end.
+    /// Failed checks of a lab, and reasons why a run did not complete.
     pub anomalies: Vec<String>,
 }
 
-/// What one run has.
-struct Made {
+/// The results of one run.
+struct RunResult {
     kpis: Vec<Kpi>,
     anomalies: Vec<String>,
 }
 
-/// Runs every lab with every seed, so many at the same time. `progress` hears how many are done.
+/// Runs every lab with every seed, `jobs` runs at a time. `progress` receives the number of completed runs.
 ///
 /// # Errors
-/// A lab that cannot be set up; an interrupt.
-pub fn run(
-    subjects: &[Subject],
+/// A lab cannot be set up, or the run was interrupted.
+pub fn run_labs(
+    labs: &[BenchLab],
     seeds: &[u64],
     jobs: usize,
     stop: &AtomicBool,
     progress: impl FnMut(usize),
-) -> Result<Outcome, Failure> {
+) -> Result<BenchRuns, Failure> {
     let way = Way::Virtual {
         run: Box::new(VirtualRunArgs {
             events_max: EVENTS_MAX_DEFAULT,
@@ -54,66 +54,69 @@ pub fn run(
         }),
         jobs: Some(jobs),
     };
-    let (all, each) = (Arc::new(subjects.to_vec()), seeds.to_vec());
+    let (shared_labs, run_seeds) = (Arc::new(labs.to_vec()), seeds.to_vec());
     let at_once = way.at_once();
-    let count = subjects.len() * seeds.len();
+    let count = labs.len() * seeds.len();
     let work = move |run: usize| {
-        let (subject, seed) = (&all[run / each.len()], each[run % each.len()]);
-        let (report, watched) = way.run(subject.plan.clone(), seed, true)?;
+        let (lab, seed) = (
+            &shared_labs[run / run_seeds.len()],
+            run_seeds[run % run_seeds.len()],
+        );
+        let (report, watched) = way.run(lab.plan.clone(), seed, true)?;
         let mut anomalies: Vec<String> = report.failures.clone();
         if report.verdict == Verdict::Tainted {
             anomalies.push("the run is tainted".to_owned());
         }
-        let name = join(&subject.prefix, &subject.name);
-        Ok(Made {
-            kpis: kpis(&report, watched.as_ref()),
+        let name = join_name(&lab.prefix, &lab.name);
+        Ok(RunResult {
+            kpis: kpis_of_run(&report, watched.as_ref()),
             anomalies: anomalies
                 .iter()
                 .map(|what| format!("{name}, seed {seed}: {what}"))
                 .collect(),
         })
     };
-    let made = match run_all(count, at_once, work, stop, progress)? {
-        Pooled::Done(made) => made,
+    let run_results = match run_all(count, at_once, work, stop, progress)? {
+        Pooled::Done(results) => results,
         Pooled::Interrupted(done) => {
             let what = format!("interrupted: {done} of {count} runs were done; nothing is written");
             return Err(Failure::new(Exit::Interrupted, what));
         }
     };
-    let mut outcome = Outcome::default();
-    for (subject, runs) in subjects.iter().zip(made.chunks(seeds.len())) {
+    let mut outcome = BenchRuns::default();
+    for (lab, runs) in labs.iter().zip(run_results.chunks(seeds.len())) {
         for run in runs {
             outcome.anomalies.extend(run.anomalies.iter().cloned());
             for kpi in &run.kpis {
-                enter(&mut outcome.figures, subject, kpi);
+                add_sample(&mut outcome.figures, lab, kpi);
             }
         }
     }
     Ok(outcome)
 }
 
-fn join(prefix: &str, name: &str) -> String {
+fn join_name(prefix: &str, name: &str) -> String {
     match prefix {
         "" => name.to_owned(),
         prefix => format!("{prefix}/{name}"),
     }
 }
 
-/// Adds a sample to the figure of a KPI.
-fn enter(figures: &mut Vec<Figure>, subject: &Subject, kpi: &Kpi) {
-    let of = kpi.job.as_deref().unwrap_or(&subject.name);
-    let name = format!("{}/{}", join(&subject.prefix, of), kpi.name);
+/// Adds the value of a KPI as a sample to its figure.
+fn add_sample(figures: &mut Vec<Figure>, lab: &BenchLab, kpi: &Kpi) {
+    let owner = kpi.job.as_deref().unwrap_or(&lab.name);
+    let name = format!("{}/{}", join_name(&lab.prefix, owner), kpi.name);
     match figures.iter_mut().find(|figure| figure.name == name) {
         Some(figure) => figure.samples.push(kpi.value),
         None => figures.push(Figure::new(name, kpi.unit, kpi.better, vec![kpi.value])),
     }
 }
 
-/// The result of a bench. `subject`: what was run, in words.
-pub fn result(subject: &str, seeds: &[u64], outcome: &Outcome) -> BenchResult {
+/// Returns the result of the bench. `subject` describes the labs that were run.
+pub fn bench_result(subject: &str, seeds: &[u64], runs: &BenchRuns) -> BenchResult {
     let mut result = BenchResult::new("ai", subject, seeds.first().copied().unwrap_or(0));
-    result.figures.clone_from(&outcome.figures);
-    result.notes = outcome
+    result.figures.clone_from(&runs.figures);
+    result.notes = runs
         .anomalies
         .iter()
         .map(|what| format!("anomaly: {what}"))

@@ -1,4 +1,4 @@
-//! Collectives whose outcome is known.
+//! Collectives with known results.
 
 use std::sync::atomic::AtomicBool;
 
@@ -6,8 +6,8 @@ use super::*;
 
 const BYTES: u64 = 1 << 20;
 
-fn setting(fabric: &str) -> Setting {
-    Setting {
+fn lab_settings(fabric: &str) -> LabSettings {
+    LabSettings {
         fabric: fabric.parse().unwrap(),
         speed_mbps: 100_000,
         bytes: BYTES,
@@ -16,16 +16,16 @@ fn setting(fabric: &str) -> Setting {
     }
 }
 
-fn outcome(fabric: &str, collective: Collective, scheme: Option<&str>) -> Outcome {
-    let subject = Subject {
+fn run_collective(fabric: &str, collective: Collective, scheme: Option<&str>) -> BenchRuns {
+    let lab = BenchLab {
         prefix: scheme.unwrap_or_default().to_owned(),
         name: collective.name().to_owned(),
-        plan: setting(fabric).lab(collective, scheme).unwrap(),
+        plan: lab_settings(fabric).plan_lab(collective, scheme).unwrap(),
     };
-    run(&[subject], &[1, 2], 1, &AtomicBool::new(false), |_| ()).unwrap()
+    run_labs(&[lab], &[1, 2], 1, &AtomicBool::new(false), |_| ()).unwrap()
 }
 
-fn samples<'a>(outcome: &'a Outcome, name: &str) -> &'a [f64] {
+fn samples_of<'a>(outcome: &'a BenchRuns, name: &str) -> &'a [f64] {
     let figure = outcome.figures.iter().find(|figure| figure.name == name);
     &figure
         .unwrap_or_else(|| panic!("no {name} in {:?}", outcome.figures))
@@ -33,17 +33,18 @@ fn samples<'a>(outcome: &'a Outcome, name: &str) -> &'a [f64] {
 }
 
 #[test]
-fn one_switch_that_blocks_nobody_runs_a_ring_at_its_roofline() {
-    let outcome = outcome("star:4", Collective::Allreduce, None);
+fn a_ring_at_a_non_blocking_switch_reaches_the_roofline() {
+    let outcome = run_collective("star:4", Collective::Allreduce, None);
     assert_eq!(outcome.anomalies, Vec::<String>::new());
-    let ratios = samples(&outcome, "allreduce/jct_ratio");
+    let ratios = samples_of(&outcome, "allreduce/jct_ratio");
     assert_eq!(ratios.len(), 2);
-    // Six steps, each with a cable there and back and a store-and-forward hop, of 21 us each.
+    // An AllReduce of four ranks has six steps of 21 us. Each step adds the delay of two cables and one
+    // store-and-forward hop.
     assert!(
         ratios.iter().all(|ratio| (1.0..1.15).contains(ratio)),
         "{ratios:?}"
     );
-    for nothing in [
+    for name in [
         "pfc_paused",
         "pfc_xoffs",
         "pfc_frames",
@@ -53,15 +54,15 @@ fn one_switch_that_blocks_nobody_runs_a_ring_at_its_roofline() {
         "out_of_order",
     ] {
         assert_eq!(
-            samples(&outcome, &format!("allreduce/{nothing}")),
+            samples_of(&outcome, &format!("allreduce/{name}")),
             [0.0, 0.0],
-            "{nothing}"
+            "{name}"
         );
     }
-    // nccl-tests: 2 (n - 1) / n x S / t.
+    // Bus bandwidth of nccl-tests: 2 (n - 1) / n x S / t.
     let (bandwidth, jct) = (
-        samples(&outcome, "allreduce/bus_bandwidth")[0],
-        samples(&outcome, "allreduce/jct")[0],
+        samples_of(&outcome, "allreduce/bus_bandwidth")[0],
+        samples_of(&outcome, "allreduce/jct")[0],
     );
     let expected = 1.5 * BYTES as f64 / jct;
     assert!(
@@ -69,56 +70,60 @@ fn one_switch_that_blocks_nobody_runs_a_ring_at_its_roofline() {
         "{bandwidth} {expected}"
     );
     let (p99, p999) = (
-        samples(&outcome, "allreduce/message_p99")[0],
-        samples(&outcome, "allreduce/message_p999")[0],
+        samples_of(&outcome, "allreduce/message_p99")[0],
+        samples_of(&outcome, "allreduce/message_p999")[0],
     );
     assert!(0.0 < p99 && p99 <= p999 && p999 < jct);
 }
 
 #[test]
-fn spraying_in_turn_spreads_evenly_and_a_hash_does_not() {
-    let even = outcome("leaf-spine:2x2x2", Collective::Allreduce, Some("round-robin"));
+fn round_robin_balances_links_evenly_and_a_hash_does_not() {
+    let even = run_collective("leaf-spine:2x2x2", Collective::Allreduce, Some("round-robin"));
     for (name, ideal) in [("mmr", 1.0), ("jain", 1.0)] {
-        for value in samples(&even, &format!("round-robin/allreduce/{name}")) {
+        for value in samples_of(&even, &format!("round-robin/allreduce/{name}")) {
             assert!((value - ideal).abs() < 0.02, "{name} {value}");
         }
     }
-    // An index is at most 1, and the busiest link at least as busy as the mean.
-    let hashed = outcome("leaf-spine:2x2x2", Collective::Alltoall, None);
-    assert!(samples(&hashed, "alltoall/mmr").iter().all(|ratio| *ratio >= 1.0));
+    // Jain's index is at most 1, and the ratio of the busiest link to the mean is at least 1.
+    let hashed = run_collective("leaf-spine:2x2x2", Collective::Alltoall, None);
     assert!(
-        samples(&hashed, "alltoall/jain")
+        samples_of(&hashed, "alltoall/mmr")
+            .iter()
+            .all(|ratio| *ratio >= 1.0)
+    );
+    assert!(
+        samples_of(&hashed, "alltoall/jain")
             .iter()
             .all(|index| (0.0..=1.0).contains(index))
     );
     let (p95, max) = (
-        samples(&hashed, "alltoall/queue_p95")[0],
-        samples(&hashed, "alltoall/queue_max")[0],
+        samples_of(&hashed, "alltoall/queue_p95")[0],
+        samples_of(&hashed, "alltoall/queue_max")[0],
     );
     assert!(max > 0.0 && p95 <= max * 8.0, "{p95} {max}");
 }
 
 #[test]
-fn all_collectives_come_to_their_end() {
+fn all_collectives_complete() {
     for collective in [
         Collective::TreeAllreduce,
         Collective::Allgather,
         Collective::ReduceScatter,
     ] {
-        let outcome = outcome("star:3", collective, None);
+        let outcome = run_collective("star:3", collective, None);
         assert_eq!(outcome.anomalies, Vec::<String>::new());
         let name = format!("{}/jct_ratio", collective.name());
         assert!(
-            samples(&outcome, &name).iter().all(|ratio| *ratio >= 1.0),
+            samples_of(&outcome, &name).iter().all(|ratio| *ratio >= 1.0),
             "{name}"
         );
     }
 }
 
 #[test]
-fn a_scheme_that_is_not_there_is_refused() {
-    let failure = setting("star:2")
-        .lab(Collective::Allreduce, Some("dice"))
+fn an_unknown_scheme_is_refused() {
+    let failure = lab_settings("star:2")
+        .plan_lab(Collective::Allreduce, Some("dice"))
         .unwrap_err();
     assert_eq!(failure.exit, xoff_telemetry::failure::Exit::Configuration);
 }

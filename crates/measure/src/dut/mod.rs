@@ -1,36 +1,38 @@
-//! A device under test between the ports of a tester: streams are offered for a time, and what came of them is seen from outside.
+//! A device under test (DUT) between the ports of a tester. The tester offers streams of frames and measures
+//! what the device forwards.
 //!
-//! [`Dut`] is all that the benches know of a device. [`VirtualDut`] is a data plane of ours in virtual time, exact and the same
-//! in every run.
+//! The benches use a device through the trait [`Dut`]. [`VirtualDut`] runs xoff's data plane in virtual time,
+//! so its results are exact and repeatable. [`RealDut`] measures a device between network interfaces of this
+//! machine.
 
-mod facts;
+mod config_queries;
 mod frames;
-mod outcome;
 mod real;
-mod sink;
-mod source;
+mod receiver;
+mod sender;
 mod traffic;
+mod trial_result;
 mod virtual_dut;
 
-pub use facts::lossless_classes;
-pub use frames::classes;
-pub(crate) use frames::{Header, alone, hello, station};
-pub use outcome::{Backlog, Latencies, Loss, Outcome, PortOutcome, StreamOutcome};
-pub use real::RealDevice;
+pub use config_queries::lossless_classes;
+pub use frames::reachable_classes;
+pub(crate) use frames::{FrameHeader, isolated_switch_config, learning_frame, station_mac};
+pub use real::RealDut;
 pub use traffic::{Destination, FrameSize, Pattern, Stream, Trial};
-pub use virtual_dut::{VirtualDut, VirtualOptions};
+pub use trial_result::{Backlog, Latencies, LostFrame, PortResult, StreamResult, TrialResult};
+pub use virtual_dut::{VirtualDut, VirtualDutOptions};
 
 use xoff_units::LinkTiming;
 
 use xoff_telemetry::failure::Failure;
 
-/// Either kind of device.
+/// A device under test in virtual time or in real time.
 #[derive(Debug)]
 pub enum AnyDut {
-    /// In virtual time.
+    /// A switch in virtual time.
     Virtual(Box<VirtualDut>),
-    /// In real time.
-    Real(RealDevice),
+    /// A device between network interfaces, in real time.
+    Real(RealDut),
 }
 
 impl Dut for AnyDut {
@@ -62,7 +64,7 @@ impl Dut for AnyDut {
         }
     }
 
-    fn run(&mut self, trial: &Trial) -> Result<Outcome, Failure> {
+    fn run(&mut self, trial: &Trial) -> Result<TrialResult, Failure> {
         match self {
             AnyDut::Virtual(dut) => dut.run(trial),
             AnyDut::Real(dut) => dut.run(trial),
@@ -73,11 +75,12 @@ impl Dut for AnyDut {
 /// A port of the tester.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TesterPort {
-    /// The device's port that it faces, or its own device.
+    /// Name of the device's port at the other end of the link. In real time, the tester's own network
+    /// interface.
     pub name: String,
     /// Speed and framing of the link.
     pub link: LinkTiming,
-    /// Longest frame that it takes, with FCS.
+    /// Longest frame that the device accepts at this port, with FCS.
     pub frame_bytes_max: u32,
 }
 
@@ -86,26 +89,28 @@ pub trait Dut {
     /// The tester's ports.
     fn ports(&self) -> &[TesterPort];
 
-    /// Whether the class that is offered is never to be lost: its senders obey pauses, and throttling is measured in place of loss.
+    /// Returns whether the offered traffic class is lossless: its senders honour pauses. The benches then
+    /// count paused time as they count loss for other classes.
     fn is_lossless(&self) -> bool;
 
-    /// Forgets all that it has learnt, as after a restart; false if this device cannot.
+    /// Restarts the device with empty address tables. Returns false if the device cannot be restarted.
     ///
     /// # Errors
-    /// It does not come up again.
+    /// The device does not start again.
     fn restart(&mut self) -> Result<bool, Failure>;
 
-    /// Refuses a trial that cannot be offered.
+    /// Checks that the tester can send the streams of a trial.
     ///
     /// # Errors
-    /// A rate no port can carry, frames that no port takes, streams that this tester does not send.
+    /// A rate above a port's line rate, frames longer than a port accepts, or streams that this tester cannot
+    /// send.
     fn check(&self, trial: &Trial) -> Result<(), Failure>;
 
-    /// Offers streams, waits until the device is empty, and says what came of them.
+    /// Sends the streams of a trial, waits until the device is empty, and returns the measured results.
     ///
     /// # Errors
-    /// As [`Dut::check`]; a trial that does not end, an interrupt, what keeps the tester from sending.
-    fn run(&mut self, trial: &Trial) -> Result<Outcome, Failure>;
+    /// The errors of [`Dut::check`], a trial that does not end, an interrupt, or a tester that cannot send.
+    fn run(&mut self, trial: &Trial) -> Result<TrialResult, Failure>;
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A device between network devices of this machine, in real time.
+//! A device under test between network interfaces of this machine, in real time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,52 +7,52 @@ use std::time::Duration;
 
 use xoff_dataplane::{LinkTiming, Picos};
 
-use super::outcome::{Latencies, Outcome, PortOutcome, StreamOutcome};
-use super::traffic::{Destination, FrameSize, Stream, Trial, check};
+use super::traffic::{Destination, FrameSize, Stream, Trial, check_streams};
+use super::trial_result::{Latencies, PortResult, StreamResult, TrialResult};
 use super::{Dut, TesterPort};
-use crate::traffic::{self, End, Means, Rate, Tester, Traffic};
+use crate::traffic::{self, SendMethod, SendRate, Tester, TesterInterface, TrafficProfile};
 use xoff_ports::net::{self, Netns};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// A frame's latency is measured at most this often.
+/// Shortest interval between two latency samples, in nanoseconds.
 const SAMPLE_EVERY_NS: u64 = 100_000;
-/// How long the generator shows what it can do.
-const CALIBRATION: Picos = Picos::from_millis(500);
-/// Loads are offered up to this part of what it did.
-const SURE: f64 = 0.9;
-/// A generator that falls this far behind has not offered what was asked for.
-const BEHIND: f64 = 0.01;
-/// Ethernet header and FCS.
-const BESIDE_MTU: u32 = 18;
-/// What hardware has at most.
-const SPEED_MBPS: std::ops::RangeInclusive<u32> = 10..=800_000;
+/// Duration of the calibration of the generator.
+const CALIBRATION_TIME: Picos = Picos::from_millis(500);
+/// Largest load that is offered, as a share of the calibrated rate.
+const USABLE_RATE_SHARE: f64 = 0.9;
+/// Share of frames that the generator may fail to send in time before the trial is tainted.
+const LATE_FRAMES_SHARE_MAX: f64 = 0.01;
+/// Bytes of the Ethernet header and FCS, which the MTU does not include.
+const HEADER_AND_FCS_BYTES: u32 = 18;
+/// Speeds of network interfaces in Mb/s.
+const SPEED_RANGE_MBPS: std::ops::RangeInclusive<u32> = 10..=800_000;
 
-/// Network devices of this machine, whose far ends belong to the device under test, which forwards between them as a bridge does.
+/// A device under test that forwards between network interfaces of this machine as a bridge does.
 ///
-/// Frames are RoCEv2 out of packet sockets, paced by a thread that spins, and counted by the receiving interface. Senders do not obey
-/// pauses, and order is not looked at.
+/// A thread sends RoCEv2 frames from a packet socket at a constant rate. The receiving interface counts them.
+/// Senders do not honour pauses, and the order of frames is not checked.
 #[derive(Debug)]
-pub struct RealDevice {
+pub struct RealDut {
     netns: Netns,
-    tester: Vec<TesterPort>,
+    tester_ports: Vec<TesterPort>,
     dscp: u8,
     stop: Arc<AtomicBool>,
 }
 
-impl RealDevice {
-    /// Devices of the calling thread's namespace, with links of this speed.
+impl RealDut {
+    /// Opens interfaces of the calling thread's network namespace. `speed_mbps` is the speed of their links.
     ///
     /// # Errors
-    /// A device that is not there or down, a namespace that cannot be told.
+    /// An interface that is missing or down, or a network namespace that cannot be opened.
     pub fn open(
         devices: &[String],
         speed_mbps: u32,
         dscp: u8,
         stop: Arc<AtomicBool>,
-    ) -> Result<RealDevice, Failure> {
-        if !SPEED_MBPS.contains(&speed_mbps) {
+    ) -> Result<RealDut, Failure> {
+        if !SPEED_RANGE_MBPS.contains(&speed_mbps) {
             return Err(
-                Failure::usage(format!("{speed_mbps} Mb/s is no speed of a network device")).at("--speed"),
+                Failure::usage(format!("{speed_mbps} Mb/s is not a speed of a network device")).at("--speed"),
             );
         }
         let port = |name: &String| {
@@ -60,7 +60,7 @@ impl RealDevice {
                 Failure::environment(format!("no network device \"{name}\" that carries frames"))
                     .at("--ports")
                     .because(why)
-                    .fix("list the devices with `ip link`; give a FILE if ports of a configuration are meant")
+                    .fix("list the devices with `ip link`, or give a FILE to use ports of a configuration")
             };
             let link = net::link(name).map_err(|error| missing(error.to_string()))?;
             if !link.up || !link.carrier {
@@ -69,39 +69,39 @@ impl RealDevice {
             Ok(TesterPort {
                 name: name.clone(),
                 link: LinkTiming::ethernet(speed_mbps),
-                frame_bytes_max: link.mtu + BESIDE_MTU,
+                frame_bytes_max: link.mtu + HEADER_AND_FCS_BYTES,
             })
         };
-        Ok(RealDevice {
-            tester: devices.iter().map(port).collect::<Result<_, _>>()?,
+        Ok(RealDut {
+            tester_ports: devices.iter().map(port).collect::<Result<_, _>>()?,
             netns: Netns::current().map_err(|error| Failure::environment(error.to_string()))?,
             dscp,
             stop,
         })
     }
 
-    /// The share of the line rate that the generator can send of these streams, at most 1; and what was measured, in frames a second of
-    /// the slowest stream.
+    /// Measures how fast the generator can send these streams. Returns the usable share of the line rate, at
+    /// most 1, and the rate of the slowest stream in frames per second.
     ///
     /// # Errors
     /// As [`Dut::run`].
     pub fn calibrate(&mut self, streams: &[Stream]) -> Result<(f64, f64), Failure> {
-        self.check_streams(streams)?;
-        let outcomes = self.offer(streams, CALIBRATION, |_| Rate::Saturate)?;
+        self.check_supported_streams(streams)?;
+        let outcomes = self.send_streams(streams, CALIBRATION_TIME, |_| SendRate::Saturate)?;
         let shares = streams.iter().zip(&outcomes).map(|(stream, outcome)| {
             let fps = outcome.sending.rate_fps();
-            (fps / self.line_rate(stream), fps)
+            (fps / self.line_rate_fps(stream), fps)
         });
         let least = shares.min_by(|one, other| one.0.total_cmp(&other.0));
         let (share, fps) = least.unwrap_or((1.0, 0.0));
-        Ok(((share * SURE).min(1.0), fps))
+        Ok(((share * USABLE_RATE_SHARE).min(1.0), fps))
     }
 
-    fn line_rate(&self, stream: &Stream) -> f64 {
-        stream.size.line_rate_fps(&self.tester[stream.from].link)
+    fn line_rate_fps(&self, stream: &Stream) -> f64 {
+        stream.size.line_rate_fps(&self.tester_ports[stream.from].link)
     }
 
-    fn check_streams(&self, streams: &[Stream]) -> Result<(), Failure> {
+    fn check_supported_streams(&self, streams: &[Stream]) -> Result<(), Failure> {
         let refused = |why: &str| {
             Failure::usage("a tester at network devices cannot offer that")
                 .because(why)
@@ -124,35 +124,35 @@ impl RealDevice {
         Ok(())
     }
 
-    /// All streams at once, a generator each.
-    fn offer(
+    /// Sends all streams at the same time, each with its own generator.
+    fn send_streams(
         &self,
         streams: &[Stream],
         duration: Picos,
-        rate: impl Fn(&Stream) -> Rate,
-    ) -> Result<Vec<traffic::Outcome>, Failure> {
+        rate: impl Fn(&Stream) -> SendRate,
+    ) -> Result<Vec<traffic::TesterResult>, Failure> {
         let mut testers = streams
             .iter()
             .map(|stream| self.open_tester(stream))
             .collect::<Result<Vec<Tester>, Failure>>()?;
-        let trials: Vec<traffic::Trial> = streams
+        let trials: Vec<traffic::TrialConfig> = streams
             .iter()
-            .map(|stream| traffic::Trial {
+            .map(|stream| traffic::TrialConfig {
                 rate: rate(stream),
                 duration: Duration::from_nanos(duration.as_nanos()),
                 sample_every_ns: Some(SAMPLE_EVERY_NS),
-                means: Means::Packet,
+                method: SendMethod::PacketSocket,
                 core: None,
             })
             .collect();
         for tester in &mut testers {
-            tester.say_hello()?;
+            tester.send_learning_frame()?;
         }
         thread::scope(|scope| {
             let running: Vec<_> = testers
                 .iter_mut()
                 .zip(&trials)
-                .map(|(tester, trial)| scope.spawn(|| tester.trial(trial)))
+                .map(|(tester, trial)| scope.spawn(|| tester.run_trial(trial)))
                 .collect();
             running
                 .into_iter()
@@ -169,58 +169,59 @@ impl RealDevice {
         let Destination::Port(to) = stream.to else {
             return Err(Failure::usage("a broadcast has no sink"));
         };
-        let end = |port: usize| {
+        let interface = |port: usize| {
             let netns = self.netns.try_clone();
             netns
-                .map(|netns| End {
+                .map(|netns| TesterInterface {
                     netns,
-                    device: self.tester[port].name.clone(),
+                    device: self.tester_ports[port].name.clone(),
                 })
                 .map_err(|error| Failure::environment(error.to_string()))
         };
-        let mut traffic = Traffic::new(stream.size.max_bytes() - self.tester[stream.from].link.fcs_bytes);
+        let mut traffic =
+            TrafficProfile::new(stream.size.max_bytes() - self.tester_ports[stream.from].link.fcs_bytes);
         traffic.flows = stream.flows;
         traffic.dscp = self.dscp;
         (traffic.src_mac[5], traffic.dst_mac[5]) = (2 * stream.from as u8, 2 * to as u8 + 1);
-        Tester::open(end(stream.from)?, &end(to)?, &traffic)
+        Tester::open(interface(stream.from)?, &interface(to)?, &traffic)
     }
 
-    fn outcome(&self, trial: &Trial, outcomes: &[traffic::Outcome]) -> Outcome {
+    fn trial_result(&self, trial: &Trial, outcomes: &[traffic::TesterResult]) -> TrialResult {
         let groups = trial
             .streams
             .iter()
-            .map(|stream| stream.group + 1)
+            .map(|stream| stream.latency_group + 1)
             .max()
             .unwrap_or(0);
-        let mut result = Outcome {
-            ports: vec![PortOutcome::default(); self.tester.len()],
+        let mut result = TrialResult {
+            ports: vec![PortResult::default(); self.tester_ports.len()],
             latencies: vec![Latencies::default(); groups],
             duration: trial.duration,
-            ..Outcome::default()
+            ..TrialResult::default()
         };
         for (stream, outcome) in trial.streams.iter().zip(outcomes) {
             let sending = &outcome.sending;
-            // What the interface refused had no room behind it: the device under test was full.
+            // The interface refuses a frame when the device under test has no space for more frames.
             let sent = sending.frames + sending.refused;
             let received = outcome.arrivals.frames;
             let in_time = trial.duration.0 as f64 / 1e3 / sending.elapsed_ns.max(1) as f64;
-            result.streams.push(StreamOutcome {
+            result.streams.push(StreamResult {
                 wanted: sent + sending.behind,
                 sent,
                 expected: sent,
                 received: received.min(sent),
                 received_in_time: (received as f64 * in_time.min(1.0)) as u64,
-                ..StreamOutcome::default()
+                ..StreamResult::default()
             });
             for value in outcome.latency_ns.iter_recorded() {
                 let span = Picos::from_nanos(value.value_iterated_to());
-                result.latencies[stream.group].add_many(span, value.count_at_value());
+                result.latencies[stream.latency_group].add_many(span, value.count_at_value());
             }
-            let behind = sending.behind as f64 / (sent + sending.behind).max(1) as f64;
-            if behind > BEHIND {
+            let late_share = sending.behind as f64 / (sent + sending.behind).max(1) as f64;
+            if late_share > LATE_FRAMES_SHARE_MAX {
                 result.tainted.push(format!(
                     "the generator at {} sent less than it was asked to",
-                    self.tester[stream.from].name
+                    self.tester_ports[stream.from].name
                 ));
             }
         }
@@ -228,9 +229,9 @@ impl RealDevice {
     }
 }
 
-impl Dut for RealDevice {
+impl Dut for RealDut {
     fn ports(&self) -> &[TesterPort] {
-        &self.tester
+        &self.tester_ports
     }
 
     fn is_lossless(&self) -> bool {
@@ -242,18 +243,20 @@ impl Dut for RealDevice {
     }
 
     fn check(&self, trial: &Trial) -> Result<(), Failure> {
-        check(trial, self.tester.len(), |port| self.tester[port].name.clone())?;
-        self.check_streams(&trial.streams)
+        check_streams(trial, self.tester_ports.len(), |port| {
+            self.tester_ports[port].name.clone()
+        })?;
+        self.check_supported_streams(&trial.streams)
     }
 
-    fn run(&mut self, trial: &Trial) -> Result<Outcome, Failure> {
+    fn run(&mut self, trial: &Trial) -> Result<TrialResult, Failure> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(Failure::new(Exit::Interrupted, "interrupted between two trials"));
         }
         self.check(trial)?;
-        let rate = |stream: &Stream| Rate::Paced(self.line_rate(stream) * stream.share);
-        let outcomes = self.offer(&trial.streams, trial.duration, rate)?;
-        Ok(self.outcome(trial, &outcomes))
+        let rate = |stream: &Stream| SendRate::Paced(self.line_rate_fps(stream) * stream.share);
+        let outcomes = self.send_streams(&trial.streams, trial.duration, rate)?;
+        Ok(self.trial_result(trial, &outcomes))
     }
 }
 
@@ -263,15 +266,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_cannot_send_is_refused_without_a_trial() {
+    fn unsupported_streams_are_refused_before_a_trial() {
         let port = |name: &str| TesterPort {
             name: name.to_owned(),
             link: LinkTiming::ethernet(10_000),
             frame_bytes_max: 1_518,
         };
-        let device = RealDevice {
+        let device = RealDut {
             netns: Netns::current().unwrap(),
-            tester: ["a0", "b0", "c0"].map(port).to_vec(),
+            tester_ports: ["a0", "b0", "c0"].map(port).to_vec(),
             dscp: 26,
             stop: Arc::default(),
         };

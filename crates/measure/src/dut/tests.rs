@@ -1,4 +1,4 @@
-//! Trials through a switch in virtual time equal arithmetic.
+//! Trials through a switch in virtual time have the computed results.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -15,9 +15,12 @@ use xoff_telemetry::failure::Exit;
 pub(crate) const CELL: u64 = 208;
 const MS: Picos = Picos::from_millis(1);
 
-/// Ports of this speed; class 3 is lossless with private headroom, class 0 is not. Pools of `cells`.
-pub(crate) fn switch(ports: usize, speed_mbps: u32, cells: u64) -> SwitchConfig {
-    let names: Vec<String> = (0..ports).map(|port| format!("Ethernet{}", port * 4)).collect();
+/// Returns a switch with ports of this speed and pools of `cells` cells. Class 3 is lossless with private
+/// headroom, class 0 is lossy.
+pub(crate) fn switch_config(port_count: usize, speed_mbps: u32, cells: u64) -> SwitchConfig {
+    let names: Vec<String> = (0..port_count)
+        .map(|port| format!("Ethernet{}", port * 4))
+        .collect();
     let each = |body: &str| {
         let all: Vec<String> = names.iter().map(|name| format!(r#""{name}": {body}"#)).collect();
         all.join(", ")
@@ -30,7 +33,7 @@ pub(crate) fn switch(ports: usize, speed_mbps: u32, cells: u64) -> SwitchConfig 
         each(r#"{"dscp_to_tc_map": "M", "tc_to_pg_map": "M", "tc_to_queue_map": "M", "pfc_enable": "3"}"#)
     );
     let mut config = load(&[("test", &text)], &ResolveOptions::default())
-        .expect("a good configuration")
+        .expect("a valid configuration")
         .resolved
         .config;
     let pool = |name: &str, side| PoolConfig {
@@ -61,19 +64,23 @@ pub(crate) fn switch(ports: usize, speed_mbps: u32, cells: u64) -> SwitchConfig 
     config
 }
 
-pub(crate) fn options(ports: usize, class: u8) -> VirtualOptions {
-    VirtualOptions {
-        ports: (0..ports).collect(),
+pub(crate) fn dut_options(port_count: usize, class: u8) -> VirtualDutOptions {
+    VirtualDutOptions {
+        ports: (0..port_count).collect(),
         class,
-        is_obeying: true,
+        honours_pauses: true,
         delay: Picos::ZERO,
         seed: 0,
         stop: Arc::new(AtomicBool::new(false)),
     }
 }
 
-pub(crate) fn dut(ports: usize, class: u8) -> VirtualDut {
-    VirtualDut::new(&switch(ports, 100_000, 4_000), options(ports, class)).expect("a class that leads there")
+pub(crate) fn virtual_dut(port_count: usize, class: u8) -> VirtualDut {
+    VirtualDut::new(
+        &switch_config(port_count, 100_000, 4_000),
+        dut_options(port_count, class),
+    )
+    .expect("a reachable traffic class")
 }
 
 fn trial(streams: Vec<Stream>, duration: Picos) -> Trial {
@@ -85,11 +92,11 @@ fn trial(streams: Vec<Stream>, duration: Picos) -> Trial {
 }
 
 #[test]
-fn an_empty_switch_takes_two_serialisations_a_preamble_its_pipeline_and_two_cables() {
+fn latency_of_an_empty_switch_is_two_serialisations_preamble_pipeline_and_cables() {
     for (speed_mbps, bytes) in [(10_000, 64), (100_000, 1_082), (400_000, 4_200), (800_000, 9_000)] {
-        let mut config = switch(2, speed_mbps, 4_000);
+        let mut config = switch_config(2, speed_mbps, 4_000);
         config.pipeline_latency = Picos::from_nanos(600);
-        let mut options = options(2, 0);
+        let mut options = dut_options(2, 0);
         options.delay = Picos::from_nanos(25);
         let mut dut = VirtualDut::new(&config, options).unwrap();
         let one = Stream::burst(0, 1, FrameSize::Fixed(bytes), 1);
@@ -115,25 +122,26 @@ fn an_empty_switch_takes_two_serialisations_a_preamble_its_pipeline_and_two_cabl
 }
 
 #[test]
-fn a_full_link_carries_what_a_link_can_and_loses_nothing() {
-    let mut dut = dut(2, 0);
+fn pairs_at_line_rate_lose_no_frame() {
+    let mut dut = virtual_dut(2, 0);
     let size = FrameSize::Fixed(1_082);
     let streams = Pattern::Pairs.streams(2, size, 1.0, MS);
     let outcome = dut.run(&trial(streams, MS)).unwrap();
-    // 1102 octets of 80 ps: 88.16 ns.
+    // 1102 bytes of 80 ps: 88.16 ns.
     let sent = 1_000_000_000_u64.div_ceil(88_160);
     assert_eq!(outcome.total(|s| s.sent), 2 * sent);
-    assert_eq!(outcome.total(StreamOutcome::lost), 0);
+    assert_eq!(outcome.total(StreamResult::lost), 0);
     assert_eq!(outcome.total(|s| s.reordered + s.stray), 0);
     assert_eq!(outcome.shortfall(false), 0.0);
 }
 
 #[test]
-fn two_to_one_loses_half_of_what_does_not_fit_the_queue() {
-    let mut dut = dut(3, 0);
+fn two_to_one_loses_half_of_the_frames_beyond_the_queue_limit() {
+    let mut dut = virtual_dut(3, 0);
     let streams = Pattern::ManyToOne.streams(3, FrameSize::Fixed(64), 1.0, MS);
     let outcome = dut.run(&trial(streams, MS)).unwrap();
-    // The link carries one of two frames while they come, then the queue's 1000 cells, a frame in each, run dry.
+    // The link carries half of the frames during the trial. Then the queue drains its 1000 cells with one
+    // frame each.
     let carried = outcome.total(|s| s.sent) / 2;
     let received = outcome.total(|s| s.received);
     assert!(received.abs_diff(carried + 1_000) <= 2, "{received}, {carried}");
@@ -141,29 +149,30 @@ fn two_to_one_loses_half_of_what_does_not_fit_the_queue() {
         .streams
         .iter()
         .filter_map(|s| s.first_lost)
-        .map(|loss| loss.number)
+        .map(|frame| frame.number)
         .min();
     assert!(first.unwrap().abs_diff(1_000) <= 3, "{first:?}");
     assert_eq!(outcome.total(|s| s.reordered), 0);
 }
 
 #[test]
-fn a_lossless_class_is_paused_in_place_of_losing() {
-    let mut dut = dut(3, 3);
+fn a_lossless_class_is_paused_and_loses_nothing() {
+    let mut dut = virtual_dut(3, 3);
     assert!(dut.is_lossless());
     let streams = Pattern::ManyToOne.streams(3, FrameSize::Fixed(1_082), 1.0, MS);
     let outcome = dut.run(&trial(streams, MS)).unwrap();
-    assert_eq!(outcome.total(StreamOutcome::lost), 0);
+    assert_eq!(outcome.total(StreamResult::lost), 0);
     assert!(outcome.ports[0].xoff_frames > 0 && outcome.ports[0].first_xoff.is_some());
-    // Both together send what one link carries, and what fills their groups. A pause also covers the frame that it does not cut off.
+    // Both senders together send as many frames as one link carries and their priority groups hold. The
+    // paused time includes the frame that a pause does not interrupt.
     let withheld = outcome.withheld_ratio();
     assert!((0.45..0.5).contains(&withheld), "{withheld}");
     let paused = (outcome.ports[0].paused.0 + outcome.ports[1].paused.0) as f64 / MS.0 as f64;
     assert!(paused >= 2.0 * withheld, "{paused}");
-    // The receiver's link is never idle, so the rest is withheld.
+    // The receiver's link is never idle, so only the excess is withheld.
     let line = FrameSize::Fixed(1_082).line_rate_fps(&dut.ports()[2].link);
     assert!((outcome.forwarded_fps() / line - 1.0).abs() < 0.001);
-    // The next trial begins with nobody paused and an empty switch.
+    // The next trial starts with an empty switch and without pauses.
     let light = Pattern::ManyToOne.streams(3, FrameSize::Fixed(1_082), 0.4, MS);
     let after = dut.run(&trial(light, MS)).unwrap();
     assert_eq!(after.shortfall(true), 0.0);
@@ -171,54 +180,54 @@ fn a_lossless_class_is_paused_in_place_of_losing() {
 }
 
 #[test]
-fn senders_that_ignore_pauses_lose_what_headroom_does_not_hold() {
-    let mut options = options(3, 3);
-    options.is_obeying = false;
-    let mut dut = VirtualDut::new(&switch(3, 100_000, 4_000), options).unwrap();
+fn senders_that_ignore_pauses_lose_frames_when_headroom_is_full() {
+    let mut options = dut_options(3, 3);
+    options.honours_pauses = false;
+    let mut dut = VirtualDut::new(&switch_config(3, 100_000, 4_000), options).unwrap();
     assert!(!dut.is_lossless());
     let streams = Pattern::ManyToOne.streams(3, FrameSize::Fixed(64), 1.0, MS);
     let outcome = dut.run(&trial(streams, MS)).unwrap();
-    assert!(outcome.total(StreamOutcome::lost) > 0);
+    assert!(outcome.total(StreamResult::lost) > 0);
     assert!(outcome.ports[0].xoff_frames > 0);
     assert_eq!(outcome.withheld_ratio(), 0.0);
 }
 
 #[test]
-fn a_backlog_that_grows_tells_an_overload_that_buffers_hide() {
-    let mut dut = VirtualDut::new(&switch(3, 100_000, 4_000_000), options(3, 0)).unwrap();
-    let at = |share| Trial {
+fn a_growing_backlog_reveals_an_overload_without_loss() {
+    let mut dut = VirtualDut::new(&switch_config(3, 100_000, 4_000_000), dut_options(3, 0)).unwrap();
+    let trial_at = |share| Trial {
         phases: Some(1),
         ..trial(
             Pattern::ManyToOne.streams(3, FrameSize::Fixed(1_082), share, MS),
             MS,
         )
     };
-    let over = dut.run(&at(0.51)).unwrap();
-    assert_eq!(over.total(StreamOutcome::lost), 0);
+    let over = dut.run(&trial_at(0.51)).unwrap();
+    assert_eq!(over.total(StreamResult::lost), 0);
     assert!(
         (over.shortfall(false) - 0.02).abs() < 0.005,
         "{}",
         over.shortfall(false)
     );
-    assert_eq!(dut.run(&at(0.5)).unwrap().shortfall(false), 0.0);
+    assert_eq!(dut.run(&trial_at(0.5)).unwrap().shortfall(false), 0.0);
 }
 
 #[test]
-fn a_broadcast_comes_out_everywhere_else() {
-    let mut dut = dut(4, 0);
+fn a_broadcast_reaches_every_other_port() {
+    let mut dut = virtual_dut(4, 0);
     let stream = Stream {
         to: Destination::Broadcast,
         ..Stream::steady(1, 0, FrameSize::Imix, 0.5, MS)
     };
     let outcome = dut.run(&trial(vec![stream], MS)).unwrap();
-    let of = &outcome.streams[0];
-    assert_eq!((of.expected, of.lost()), (3 * of.sent, 0));
+    let stream = &outcome.streams[0];
+    assert_eq!((stream.expected, stream.lost()), (3 * stream.sent, 0));
 }
 
 #[test]
-fn the_same_trial_has_the_same_outcome_and_other_phases_another() {
+fn results_depend_only_on_the_phases_of_a_trial() {
     let run = |phases| {
-        let mut dut = dut(4, 0);
+        let mut dut = virtual_dut(4, 0);
         let streams = Pattern::Mesh.streams(4, FrameSize::Imix, 0.9, MS);
         let outcome = dut
             .run(&Trial {
@@ -233,8 +242,8 @@ fn the_same_trial_has_the_same_outcome_and_other_phases_another() {
 }
 
 #[test]
-fn what_no_port_can_carry_and_what_does_not_end_is_refused() {
-    let mut dut = dut(3, 0);
+fn trials_above_the_line_rate_or_without_an_end_are_refused() {
+    let mut dut = virtual_dut(3, 0);
     let refused = |dut: &mut VirtualDut, streams| dut.run(&trial(streams, MS)).unwrap_err();
     let size = FrameSize::Fixed(64);
     let too_fast = vec![
@@ -245,22 +254,22 @@ fn what_no_port_can_carry_and_what_does_not_end_is_refused() {
     let to_itself = vec![Stream::steady(0, 0, size, 0.6, MS)];
     assert_eq!(refused(&mut dut, to_itself).exit, Exit::Usage);
 
-    let mut config = switch(2, 100_000, 4_000);
+    let mut config = switch_config(2, 100_000, 4_000);
     config.ports[1].mtu = 1_500;
-    let mut short = VirtualDut::new(&config, options(2, 0)).unwrap();
+    let mut short = VirtualDut::new(&config, dut_options(2, 0)).unwrap();
     let too_long = vec![Stream::steady(0, 1, FrameSize::Fixed(1_519), 0.6, MS)];
     assert_eq!(refused(&mut short, too_long).exit, Exit::Usage);
     config.ports[1].queues[0].shaper = Some(ShaperConfig {
         bytes_per_second: 1,
         burst_bytes: 64,
     });
-    let mut stuck = VirtualDut::new(&config, options(2, 0)).unwrap();
+    let mut stuck = VirtualDut::new(&config, dut_options(2, 0)).unwrap();
     let streams = vec![Stream::steady(0, 1, size, 0.5, Picos::from_micros(10))];
     assert_eq!(refused(&mut stuck, streams).exit, Exit::Inconclusive);
 }
 
 #[test]
-fn imix_has_its_shares_and_spreads_them() {
+fn imix_has_its_shares_and_spreads_the_lengths_evenly() {
     let lengths = FrameSize::Imix.lengths();
     let count = |bytes| lengths.iter().filter(|length| **length == bytes).count();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What a tester offers, in terms of the field: frame sizes, loads, streams, patterns.
+//! Traffic that a tester offers: frame sizes, loads, streams and traffic patterns.
 
 use crate::choice::named_choices;
 use std::str::FromStr;
@@ -7,27 +7,28 @@ use xoff_dataplane::{LinkTiming, Picos};
 
 use xoff_telemetry::failure::Failure;
 
-/// Shortest and longest frame that can be asked for, with FCS.
+/// Permitted frame lengths in bytes, with FCS.
 const FRAME_BYTES: std::ops::RangeInclusive<u32> = 64..=9_234;
-/// CSIT's mix: 28 frames of 64 octets, 16 of 570, 4 of 1518, spread evenly over 48.
+/// The IMIX of CSIT as frame length in bytes and number of frames: 28 of 64, 16 of 570 and 4 of 1518 bytes,
+/// spread evenly.
 const IMIX: [(u32, usize); 3] = [(64, 28), (570, 16), (1_518, 4)];
 const IMIX_FRAMES: usize = 48;
 
 /// The length of a stream's frames, with FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameSize {
-    /// All of this length.
+    /// All frames have this length in bytes.
     Fixed(u32),
-    /// 28 x 64, 16 x 570, 4 x 1518 octets (CSIT's IMIX).
+    /// A mix of 28 x 64, 16 x 570 and 4 x 1518 bytes (the IMIX of CSIT).
     Imix,
 }
 
 impl FrameSize {
-    /// Lengths of successive frames; after the last the first comes again.
+    /// Returns the lengths of successive frames in bytes. A stream repeats this list.
     pub fn lengths(self) -> Vec<u32> {
         match self {
             FrameSize::Fixed(bytes) => vec![bytes],
-            // Each length comes when its share is owed most.
+            // The next length is the one whose share is furthest behind.
             FrameSize::Imix => (0..IMIX_FRAMES)
                 .scan([0usize; IMIX.len()], |sent, frame| {
                     let owed = |kind: &usize| {
@@ -41,26 +42,26 @@ impl FrameSize {
         }
     }
 
-    /// Mean length with FCS.
+    /// Returns the mean frame length in bytes, with FCS.
     pub fn mean_bytes(self) -> f64 {
         let lengths = self.lengths();
         lengths.iter().map(|bytes| f64::from(*bytes)).sum::<f64>() / lengths.len() as f64
     }
 
-    /// The longest.
+    /// Returns the longest frame length in bytes, with FCS.
     pub fn max_bytes(self) -> u32 {
         self.lengths().into_iter().max().unwrap_or(0)
     }
 
-    /// Frames of the shortest kind that come while one of the longest leaves, rounded up: so much a backlog moves up and down
-    /// where nothing is too fast.
-    pub fn unevenness(self) -> u64 {
+    /// Returns the number of shortest frames that arrive while one longest frame leaves, rounded up. A
+    /// backlog varies by this number without overload.
+    pub fn backlog_variation_frames(self) -> u64 {
         let link = LinkTiming::ethernet(1_000);
         let shortest = self.lengths().into_iter().min().unwrap_or(1);
         u64::from(link.wire_len(self.max_bytes()).div_ceil(link.wire_len(shortest)))
     }
 
-    /// How many frames a link carries in a second if it does nothing else.
+    /// Returns the line rate of a link in frames per second.
     pub fn line_rate_fps(self, link: &LinkTiming) -> f64 {
         let lengths = self.lengths();
         let all: u64 = lengths
@@ -70,7 +71,7 @@ impl FrameSize {
         lengths.len() as f64 * 1e12 / all as f64
     }
 
-    /// Its part of a figure's name.
+    /// Returns the name of the size in figures.
     pub fn name(self) -> String {
         match self {
             FrameSize::Fixed(bytes) => bytes.to_string(),
@@ -97,44 +98,44 @@ impl FromStr for FrameSize {
     }
 }
 
-/// Where the frames of a stream go.
+/// Destination of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination {
-    /// The station behind a port of the tester.
+    /// A station at this port of the tester.
     Port(usize),
-    /// All others.
+    /// All other ports.
     Broadcast,
 }
 
-/// Frames of one kind from one port of the tester.
+/// Frames with the same settings that one port of the tester sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stream {
-    /// Index of the tester's port that sends.
+    /// Index of the sending port of the tester.
     pub from: usize,
-    /// Where they go.
+    /// Destination of the frames.
     pub to: Destination,
-    /// How long they are.
+    /// Length of the frames.
     pub size: FrameSize,
-    /// Share of the port's line rate at which they are sent, evenly: above 0, at most 1.
+    /// Rate of the stream as a share of the port's line rate, above 0 and at most 1.
     pub share: f64,
-    /// Most of them; `None`: until `until`.
+    /// Largest number of frames, or `None` for no limit except `until`.
     pub frames: Option<u64>,
-    /// The first one leaves so long after the trial's start.
+    /// Time from the start of the trial to the first frame.
     pub start: Picos,
-    /// Nothing leaves from this time of the trial on.
+    /// Time from the start of the trial to the end of the stream.
     pub until: Picos,
-    /// UDP source ports among which they take turns, at least 1.
+    /// Number of UDP source ports that the frames use in turn, at least 1.
     pub flows: u16,
-    /// Source addresses among which they take turns, at least 1.
+    /// Number of source addresses that the frames use in turn, at least 1.
     pub sources: u32,
-    /// Stations behind the destination among which they take turns, at least 1.
+    /// Number of destination stations that the frames use in turn, at least 1.
     pub targets: u32,
-    /// Which of the trial's latencies theirs is part of.
-    pub group: usize,
+    /// Index of the histogram that records the latencies of the stream.
+    pub latency_group: usize,
 }
 
 impl Stream {
-    /// A stream at this share of the line rate for so long, in one flow.
+    /// Creates a stream of one flow at a share of the line rate.
     pub fn steady(from: usize, to: usize, size: FrameSize, share: f64, duration: Picos) -> Stream {
         Stream {
             from,
@@ -147,11 +148,11 @@ impl Stream {
             flows: 1,
             sources: 1,
             targets: 1,
-            group: 0,
+            latency_group: 0,
         }
     }
 
-    /// So many frames back to back.
+    /// Creates a stream that sends a number of frames back to back.
     pub fn burst(from: usize, to: usize, size: FrameSize, frames: u64) -> Stream {
         Stream {
             frames: Some(frames),
@@ -160,14 +161,15 @@ impl Stream {
     }
 }
 
-/// Streams that are offered at once.
+/// Streams that the tester sends at the same time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// The streams.
     pub streams: Vec<Stream>,
-    /// How long is watched: a stream that goes on for longer is cut off.
+    /// Sending time. A longer stream is cut off.
     pub duration: Picos,
-    /// Draws the phases of streams that do not fill their link; `None`: all begin at once.
+    /// Number that selects the random phases of streams below the line rate. With `None`, all streams start
+    /// at the same time.
     pub phases: Option<u64>,
 }
 
@@ -185,7 +187,7 @@ named_choices! {
 }
 
 impl Pattern {
-    /// Fewest ports it needs.
+    /// Returns the smallest number of ports of the pattern.
     pub fn ports_min(self) -> usize {
         match self {
             Pattern::ManyToOne | Pattern::OneToMany => 3,
@@ -193,71 +195,79 @@ impl Pattern {
         }
     }
 
-    /// Sender and receiver of each stream, and the part of the sender's load that it is.
-    pub fn pairs(self, ports: usize) -> Vec<(usize, usize, f64)> {
-        let whole = |(from, to)| (from, to, 1.0);
-        let part = 1.0 / (ports - 1) as f64;
-        let others = |from: usize| (1..ports).map(move |step| (from, (from + step) % ports, part));
+    /// Returns sender, receiver and share of the sender's load for each stream.
+    pub fn pairs(self, port_count: usize) -> Vec<(usize, usize, f64)> {
+        let full_load = |(from, to)| (from, to, 1.0);
+        let part = 1.0 / (port_count - 1) as f64;
+        let others = |from: usize| (1..port_count).map(move |step| (from, (from + step) % port_count, part));
         match self {
-            Pattern::Pairs => (0..ports / 2)
+            Pattern::Pairs => (0..port_count / 2)
                 .flat_map(|pair| [(2 * pair, 2 * pair + 1), (2 * pair + 1, 2 * pair)])
-                .map(whole)
+                .map(full_load)
                 .collect(),
-            Pattern::OneWay => (0..ports / 2)
+            Pattern::OneWay => (0..port_count / 2)
                 .map(|pair| (2 * pair, 2 * pair + 1))
-                .map(whole)
+                .map(full_load)
                 .collect(),
-            Pattern::Mesh => (0..ports).flat_map(others).collect(),
-            Pattern::ManyToOne => (0..ports - 1).map(|from| (from, ports - 1)).map(whole).collect(),
+            Pattern::Mesh => (0..port_count).flat_map(others).collect(),
+            Pattern::ManyToOne => (0..port_count - 1)
+                .map(|from| (from, port_count - 1))
+                .map(full_load)
+                .collect(),
             Pattern::OneToMany => others(0).collect(),
         }
     }
 
-    /// The streams of this pattern, every sender at this share of its line rate.
-    pub fn streams(self, ports: usize, size: FrameSize, share: f64, duration: Picos) -> Vec<Stream> {
-        self.pairs(ports)
+    /// Returns the streams of the pattern. Every sender has this share of its line rate.
+    pub fn streams(self, port_count: usize, size: FrameSize, share: f64, duration: Picos) -> Vec<Stream> {
+        self.pairs(port_count)
             .into_iter()
             .map(|(from, to, part)| Stream::steady(from, to, size, share * part, duration))
             .collect()
     }
 }
 
-/// Rounding that a sum of shares may have.
+/// Rounding error that is permitted in a sum of shares.
 const ROUNDING: f64 = 1e-9;
 
-/// Refuses streams that a tester with these ports cannot send.
+/// Checks that a tester with this number of ports can send the streams of a trial.
 ///
 /// # Errors
-/// A port that is not there, one that sends to itself, a rate no port can carry.
-pub(super) fn check(trial: &Trial, ports: usize, name: impl Fn(usize) -> String) -> Result<(), Failure> {
-    for port in 0..ports {
+/// An unknown port, a stream from a port to itself, or a rate above the line rate.
+pub(super) fn check_streams(
+    trial: &Trial,
+    port_count: usize,
+    port_name: impl Fn(usize) -> String,
+) -> Result<(), Failure> {
+    for port in 0..port_count {
         let mut edges: Vec<Picos> = Vec::new();
         for stream in trial.streams.iter().filter(|stream| stream.from == port) {
             edges.push(stream.start);
         }
-        // The load changes where a stream begins: it is largest there.
+        // The load of a port rises only when a stream starts, so these times are checked.
         for edge in edges {
-            let at_once = trial.streams.iter().filter(|stream| {
+            let concurrent = trial.streams.iter().filter(|stream| {
                 stream.from == port && stream.frames.is_none() && (stream.start..stream.until).contains(&edge)
             });
-            let share: f64 = at_once.map(|stream| stream.share).sum();
+            let share: f64 = concurrent.map(|stream| stream.share).sum();
             if share > 1.0 + ROUNDING {
                 return Err(Failure::usage(format!(
-                    "no port can carry {:.2} % of its line rate",
+                    "a port cannot send {:.2} % of its line rate",
                     share * 100.0
                 ))
-                .at(name(port))
+                .at(port_name(port))
                 .fix("offer at most 100 %"));
             }
         }
     }
     for stream in &trial.streams {
         let to_itself = stream.to == Destination::Port(stream.from);
-        let beyond = matches!(stream.to, Destination::Port(to) if to >= ports) || stream.from >= ports;
+        let beyond =
+            matches!(stream.to, Destination::Port(to) if to >= port_count) || stream.from >= port_count;
         if to_itself || beyond || stream.share.is_nan() || stream.share <= 0.0 || stream.flows == 0 {
             return Err(
                 Failure::usage("a stream needs two ports of the tester and a rate above nothing")
-                    .at(name(stream.from.min(ports.saturating_sub(1)))),
+                    .at(port_name(stream.from.min(port_count.saturating_sub(1)))),
             );
         }
     }

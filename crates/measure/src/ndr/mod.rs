@@ -1,59 +1,62 @@
-//! `xoff bench ndr`: the highest rates without loss (NDR) and with at most 0.5 % of it (PDR).
+//! `xoff bench ndr`: finds the highest rate without loss (NDR) and the highest rate with at most 0.5 % loss
+//! (PDR).
 
 mod search;
 
-pub use search::{Found, Goal, LOAD_MAX, LOAD_MIN, Score, search};
+pub use search::{Goal, LOAD_MAX, LOAD_MIN, LoadBounds, TrialScore, search_loads};
 
 use xoff_units::Picos;
 
-use super::dut::{Dut, FrameSize, Outcome, Pattern, Trial};
+use super::dut::{Dut, FrameSize, Pattern, Trial, TrialResult};
 use super::result::{Better, Figure};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// PDR's share of loss, as CSIT has it.
+/// Permitted share of lost frames for PDR, as in CSIT.
 const PDR_LOSS: f64 = 0.005;
-/// Both goals' exceed ratio and width, as CSIT has them.
+/// Exceed ratio and width of both goals, as in CSIT.
 const EXCEED_RATIO: f64 = 0.5;
 const WIDTH: f64 = 0.005;
-/// Fewest frames of a trial in virtual time, counted at a port's line rate,
+/// Smallest number of frames of a trial in virtual time at the line rate of one port.
 const FRAMES_PER_TRIAL: u64 = 10_000;
-/// and for each stream and port, so that the device's backlog shows a rate that is too high by a fifth of the width.
+/// Smallest number of frames for each stream and port. The backlog of the device then reveals a rate that is
+/// too high by a fifth of the width.
 const FRAMES_PER_TURN: u64 = 2_000;
-/// Trials that decide on a load in virtual time, each with other phases of the streams.
-const TRIALS: u64 = 3;
-/// Fewest frames of each stream at the largest load: with one or none there is no rate.
+/// Number of trials at a load in virtual time. Each trial has other random phases of the streams.
+const TRIALS_PER_LOAD: u64 = 3;
+/// Smallest number of frames of each stream at the largest load. One frame has no rate.
 const FRAMES_PER_STREAM: f64 = 2.0;
 
-/// Durations of trials.
+/// TrialDurations of the trials of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Durations {
-    /// At first.
+pub struct TrialDurations {
+    /// Duration of the first trials.
     pub initial: Picos,
-    /// For the answer.
+    /// Duration of the trials that decide the result.
     pub full: Picos,
-    /// Of the trials that decide on a load.
+    /// Total duration of the trials that decide about a load.
     pub sum: Picos,
 }
 
-impl Durations {
-    /// CSIT's, for devices in real time: 1 s, 1 s, 21 s.
-    pub const REAL: Durations = Durations {
+impl TrialDurations {
+    /// The durations of CSIT for devices in real time: 1 s, 1 s and 21 s.
+    pub const REAL: TrialDurations = TrialDurations {
         initial: Picos::from_millis(1_000),
         full: Picos::from_millis(1_000),
         sum: Picos::from_millis(21_000),
     };
 
-    /// For a device in virtual time, where a trial needs only frames enough to show a backlog that grows: three of equal length.
-    pub fn virtual_time(dut: &impl Dut, pattern: Pattern, size: FrameSize) -> Durations {
-        let trial = trial_time(dut, pattern, size);
-        Durations {
+    /// Returns durations for a device in virtual time: three trials of equal duration, long enough to show a
+    /// growing backlog.
+    pub fn virtual_time(dut: &impl Dut, pattern: Pattern, size: FrameSize) -> TrialDurations {
+        let trial = virtual_trial_duration(dut, pattern, size);
+        TrialDurations {
             initial: trial,
             full: trial,
-            sum: Picos(trial.0 * TRIALS),
+            sum: Picos(trial.0 * TRIALS_PER_LOAD),
         }
     }
 
-    /// Both goals with these durations.
+    /// Returns the goals NDR and PDR with these durations.
     pub fn goals(self) -> [Goal; 2] {
         let goal = |name, loss_ratio| Goal {
             name,
@@ -68,14 +71,14 @@ impl Durations {
     }
 }
 
-/// How long a trial in virtual time lasts.
-pub fn trial_time(dut: &impl Dut, pattern: Pattern, size: FrameSize) -> Picos {
+/// Returns the duration of a trial in virtual time.
+pub fn virtual_trial_duration(dut: &impl Dut, pattern: Pattern, size: FrameSize) -> Picos {
     let ports = dut.ports();
     let pairs = pattern.pairs(ports.len());
     let mut receivers: Vec<usize> = pairs.iter().map(|(_, to, _)| *to).collect();
     receivers.sort_unstable();
     receivers.dedup();
-    let noise = (pairs.len() + ports.len()) as u64 * size.unevenness();
+    let noise = (pairs.len() + ports.len()) as u64 * size.backlog_variation_frames();
     let turns = FRAMES_PER_TURN * noise / receivers.len().max(1) as u64;
     let slowest = ports
         .iter()
@@ -84,19 +87,20 @@ pub fn trial_time(dut: &impl Dut, pattern: Pattern, size: FrameSize) -> Picos {
     Picos((FRAMES_PER_TRIAL.max(turns) as f64 * 1e12 / slowest) as u64)
 }
 
-/// What is offered.
+/// Traffic that a search offers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Offer {
-    /// Who sends to whom.
+pub struct OfferedTraffic {
+    /// Traffic pattern.
     pub pattern: Pattern,
-    /// How long frames are.
+    /// Frame length.
     pub size: FrameSize,
-    /// UDP source ports of each stream.
+    /// Number of UDP source ports of each stream.
     pub flows: u16,
 }
 
-impl Offer {
-    /// A trial in which every sender has this share of its line rate. `number` draws its phases.
+impl OfferedTraffic {
+    /// Creates a trial in which every sender has this share of its line rate. `number` selects the random
+    /// phases of the streams.
     pub fn trial(&self, ports: usize, share: f64, duration: Picos, number: u64) -> Trial {
         let mut streams = self.pattern.streams(ports, self.size, share, duration);
         for stream in &mut streams {
@@ -109,8 +113,9 @@ impl Offer {
         }
     }
 
-    /// Frames a second and bits a second that a share of the senders' line rates is, summed over all senders.
-    pub fn rate(&self, dut: &impl Dut, share: f64) -> (f64, f64) {
+    /// Returns the offered rate of all senders at a share of their line rates, in frames per second and in
+    /// bits per second.
+    pub fn offered_rate(&self, dut: &impl Dut, share: f64) -> (f64, f64) {
         let ports = dut.ports();
         let line = |from: usize| self.size.line_rate_fps(&ports[from].link);
         let pairs = self.pattern.pairs(ports.len());
@@ -122,35 +127,41 @@ impl Offer {
     }
 }
 
-/// The rates of one frame size.
+/// The measured rates of one frame size.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rates {
-    /// For each goal.
-    pub found: Vec<Found>,
-    /// What came of the discarded trial's load, the largest: frames a second that came out (CSIT's MRR),
+pub struct MeasuredRates {
+    /// Bounds of the load for each goal.
+    pub bounds: Vec<LoadBounds>,
+    /// Forwarding rate at the largest load in frames per second (the MRR of CSIT).
     pub at_max_fps: f64,
-    /// and the share of time for which a sender was paused, 0 to 1.
+    /// Largest share of time for which a sender was paused at the largest load, 0 to 1.
     pub paused_at_max: f64,
-    /// Trials it took.
+    /// Number of trials.
     pub trials: u64,
-    /// Frames that came out in all of them.
+    /// Frames received in all trials.
     pub received: u64,
-    /// Facts that can have changed an answer.
+    /// Facts that can have changed a rate.
     pub tainted: Vec<String>,
 }
 
-/// Refuses trials in which a stream sends too little to have a rate, and those that the device's tester cannot offer.
+/// Checks that the tester can offer the trials of a search and that each stream sends enough frames for a
+/// rate.
 ///
 /// # Errors
-/// As [`Dut::check`]; a duration or a largest load that is too small.
-pub fn check(dut: &impl Dut, offer: &Offer, goals: &[Goal], load_max: f64) -> Result<(), Failure> {
+/// The errors of [`Dut::check`], or a duration or a largest load that is too small.
+pub fn check_trials(
+    dut: &impl Dut,
+    offer: &OfferedTraffic,
+    goals: &[Goal],
+    load_max: f64,
+) -> Result<(), Failure> {
     let ports = dut.ports().len();
-    check_by(dut, goals, load_max, |share, duration, number| {
+    check_trials_with(dut, goals, load_max, |share, duration, number| {
         offer.trial(ports, share, duration, number)
     })
 }
 
-fn check_by(
+fn check_trials_with(
     dut: &impl Dut,
     goals: &[Goal],
     load_max: f64,
@@ -158,19 +169,19 @@ fn check_by(
 ) -> Result<(), Failure> {
     for goal in goals {
         dut.check(&trial(load_max, goal.full, 0))?;
-        check_frames(dut, goal, &trial(load_max, goal.initial, 0))?;
+        check_frames_per_stream(dut, goal, &trial(load_max, goal.initial, 0))?;
     }
     Ok(())
 }
 
-fn check_frames(dut: &impl Dut, goal: &Goal, trial: &Trial) -> Result<(), Failure> {
+fn check_frames_per_stream(dut: &impl Dut, goal: &Goal, trial: &Trial) -> Result<(), Failure> {
     let rates = trial.streams.iter().map(|stream| {
         let line = stream.size.line_rate_fps(&dut.ports()[stream.from].link);
         line * stream.share
     });
     let slowest = rates.fold(f64::INFINITY, f64::min);
     let frames = slowest * trial.duration.0 as f64 / 1e12;
-    // What rounding to picoseconds takes is not missing.
+    // The margin allows for rounding to picoseconds.
     if frames > FRAMES_PER_STREAM - 0.001 {
         return Ok(());
     }
@@ -180,7 +191,7 @@ fn check_frames(dut: &impl Dut, goal: &Goal, trial: &Trial) -> Result<(), Failur
         "--trial-duration"
     };
     let least = (FRAMES_PER_STREAM * 1e9 / slowest).ceil();
-    // No time that can be given is as long as a load of next to nothing would take.
+    // For a very small load, no permitted duration is long enough.
     let fix = if least < 1e12 {
         format!("choose a {option} of at least {least} ns, or a larger --load-max")
     } else {
@@ -197,37 +208,47 @@ fn check_frames(dut: &impl Dut, goal: &Goal, trial: &Trial) -> Result<(), Failur
     )
 }
 
-/// Says that nothing passed the device.
-pub fn nothing_came_out() -> Failure {
+/// Returns the failure for a device that forwarded no frame.
+pub fn no_frame_forwarded() -> Failure {
     Failure::new(Exit::Inconclusive, "no frame came out at any load")
-        .because("the device does not forward between these ports, or drops all frames of this class and length")
-        .fix("see whether a single frame passes: the ports' order, links, VLANs and MTU; `xoff bench probe` for a configuration")
+        .because(
+            "the device does not forward between these ports, or drops all frames of this class and length",
+        )
+        .fix(
+            "check the order of the ports, links, VLANs and MTU; for a configuration, run `xoff bench probe`",
+        )
 }
 
-/// Finds the rates of both goals.
+/// Finds the highest load for each goal.
 ///
 /// # Errors
-/// As [`check`] and [`Dut::run`].
-pub fn find(dut: &mut impl Dut, offer: &Offer, goals: &[Goal], load_max: f64) -> Result<Rates, Failure> {
+/// As [`check_trials`] and [`Dut::run`].
+pub fn find_rates(
+    dut: &mut impl Dut,
+    offer: &OfferedTraffic,
+    goals: &[Goal],
+    load_max: f64,
+) -> Result<MeasuredRates, Failure> {
     let ports = dut.ports().len();
-    find_by(dut, goals, load_max, |share, duration, number| {
+    find_rates_with(dut, goals, load_max, |share, duration, number| {
         offer.trial(ports, share, duration, number)
     })
 }
 
-/// As [`find`], with trials made by `trial` of a share, a duration and a number that draws phases.
+/// Finds the highest load for each goal with other trials than [`find_rates`]. `trial` creates a trial from a
+/// load, a duration and a number that selects random phases.
 ///
 /// # Errors
-/// As [`check`] and [`Dut::run`].
-pub fn find_by(
+/// As [`check_trials`] and [`Dut::run`].
+pub fn find_rates_with(
     dut: &mut impl Dut,
     goals: &[Goal],
     load_max: f64,
     trial: impl Fn(f64, Picos, u64) -> Trial,
-) -> Result<Rates, Failure> {
-    check_by(dut, goals, load_max, &trial)?;
-    let mut rates = Rates {
-        found: Vec::new(),
+) -> Result<MeasuredRates, Failure> {
+    check_trials_with(dut, goals, load_max, &trial)?;
+    let mut rates = MeasuredRates {
+        bounds: Vec::new(),
         at_max_fps: 0.0,
         paused_at_max: 0.0,
         trials: 0,
@@ -235,17 +256,18 @@ pub fn find_by(
         tainted: Vec::new(),
     };
     let is_lossless = dut.is_lossless();
-    let found = search(goals, load_max, |share, duration| {
+    let bounds = search_loads(goals, load_max, |share, duration| {
         rates.trials += 1;
         let outcome = dut.run(&trial(share, duration, rates.trials))?;
         if share == load_max {
             (rates.at_max_fps, rates.paused_at_max) = (outcome.forwarded_fps(), outcome.paused_ratio());
         }
         rates.received += outcome.total(|s| s.received);
-        keep_new(&mut rates.tainted, &outcome);
-        // Far below the largest load a trial may have no frame: it shows nothing, so it is not free of loss.
+        add_new_taints(&mut rates.tainted, &outcome);
+        // A trial at a very small load can be too short for a frame. Such a trial proves nothing and counts
+        // as bad.
         let is_empty = outcome.total(|s| s.wanted) == 0;
-        Ok(Score {
+        Ok(TrialScore {
             ratio: if is_empty {
                 1.0
             } else {
@@ -254,11 +276,11 @@ pub fn find_by(
             forwarded_fps: outcome.forwarded_fps(),
         })
     })?;
-    rates.found = found;
+    rates.bounds = bounds;
     Ok(rates)
 }
 
-fn keep_new(tainted: &mut Vec<String>, outcome: &Outcome) {
+fn add_new_taints(tainted: &mut Vec<String>, outcome: &TrialResult) {
     for why in &outcome.tainted {
         if !tainted.contains(why) {
             tainted.push(why.clone());
@@ -266,38 +288,53 @@ fn keep_new(tainted: &mut Vec<String>, outcome: &Outcome) {
     }
 }
 
-/// The figures of one frame size.
-pub fn figures(dut: &impl Dut, offer: &Offer, goals: &[Goal], rates: &Rates) -> Vec<Figure> {
+/// Returns the figures of one frame size.
+pub fn rate_figures(
+    dut: &impl Dut,
+    offer: &OfferedTraffic,
+    goals: &[Goal],
+    rates: &MeasuredRates,
+) -> Vec<Figure> {
     let size = offer.size.name();
     let mut figures = Vec::new();
-    for (goal, found) in goals.iter().zip(&rates.found) {
-        let share = found.lower.unwrap_or(0.0);
-        let (fps, bps) = offer.rate(dut, share);
-        let of = |part: &str| format!("{size}/{}/{part}", goal.name);
-        figures.push(Figure::new(of("rate"), "frames/s", Better::Bigger, vec![fps]));
+    for (goal, bounds) in goals.iter().zip(&rates.bounds) {
+        let share = bounds.lower.unwrap_or(0.0);
+        let (fps, bps) = offer.offered_rate(dut, share);
+        let figure_name = |part: &str| format!("{size}/{}/{part}", goal.name);
         figures.push(Figure::new(
-            of("bandwidth"),
+            figure_name("rate"),
+            "frames/s",
+            Better::Bigger,
+            vec![fps],
+        ));
+        figures.push(Figure::new(
+            figure_name("bandwidth"),
             "Gb/s",
             Better::Bigger,
             vec![bps / 1e9],
         ));
         figures.push(Figure::new(
-            of("share"),
+            figure_name("share"),
             "percent",
             Better::Bigger,
             vec![share * 100.0],
         ));
     }
-    let of = |part: &str| format!("{size}/full-load/{part}");
+    let figure_name = |part: &str| format!("{size}/full-load/{part}");
     figures.push(Figure::new(
-        of("rate"),
+        figure_name("rate"),
         "frames/s",
         Better::Bigger,
         vec![rates.at_max_fps],
     ));
     if dut.is_lossless() {
         let paused = vec![rates.paused_at_max * 100.0];
-        figures.push(Figure::new(of("paused"), "percent", Better::Smaller, paused));
+        figures.push(Figure::new(
+            figure_name("paused"),
+            "percent",
+            Better::Smaller,
+            paused,
+        ));
     }
     figures
 }

@@ -1,5 +1,5 @@
-//! The search for the highest load that meets a goal, in the manner of MLRsearch (draft-ietf-bmwg-mlrsearch): trials of several durations are
-//! shared by several goals, and a load is judged by all trials made at it.
+//! Searches for the highest load that meets a goal, by the rules of MLRsearch (draft-ietf-bmwg-mlrsearch).
+//! Several goals share trials of several durations. All trials at a load decide whether it meets a goal.
 
 use std::collections::BTreeMap;
 
@@ -7,94 +7,95 @@ use xoff_units::Picos;
 
 use xoff_telemetry::failure::Failure;
 
-/// What a load has to meet.
+/// The conditions that a load must meet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Goal {
-    /// Its part of a figure's name.
+    /// Name of the goal in figures.
     pub name: &'static str,
-    /// A trial that falls short by no more than this is good; 0 to 1.
+    /// Largest shortfall of a good trial, 0 to 1.
     pub loss_ratio: f64,
-    /// Trials are this long at first,
+    /// Duration of the first trials.
     pub initial: Picos,
-    /// and this long for the answer.
+    /// Duration of the trials that decide the result.
     pub full: Picos,
-    /// So much time of full trials decides on a load.
+    /// Total duration of full trials that decides about a load.
     pub sum: Picos,
-    /// The share of that time that may be bad; 0 to 1, below 1.
+    /// Permitted share of bad trials in this total duration, 0 to below 1.
     pub exceed_ratio: f64,
-    /// The answer's bounds are this close, relative to the upper one.
+    /// Largest distance between the two bounds, relative to the upper bound.
     pub width: f64,
 }
 
-/// One trial, judged.
+/// The measured result of one trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Score {
-    /// By how much it fell short, 0 to 1.
+pub struct TrialScore {
+    /// Shortfall of the trial, 0 to 1.
     pub ratio: f64,
-    /// Frames a second that came out.
+    /// Forwarding rate in frames per second.
     pub forwarded_fps: f64,
 }
 
-/// What the search found for one goal; loads as shares of the line rate.
+/// The bounds of the highest load for one goal. Loads are shares of the line rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
-    /// The highest load that meets the goal (relevant lower bound); `None`: not even the lowest one does.
+pub struct LoadBounds {
+    /// The highest load that meets the goal (relevant lower bound), or `None` if no load meets it.
     pub lower: Option<f64>,
-    /// The lowest load above it that does not; `None`: the largest load meets the goal.
+    /// The lowest higher load that does not meet the goal, or `None` if the largest load meets it.
     pub upper: Option<f64>,
-    /// Median of what came out in trials at `lower`, frames a second.
+    /// Median forwarding rate of the trials at `lower`, in frames per second.
     pub forwarded_fps: f64,
 }
 
-/// All that a link carries.
+/// The line rate.
 pub const LOAD_MAX: f64 = 1.0;
-/// Below this there is nothing to be found.
+/// Smallest load that the search tries.
 pub const LOAD_MIN: f64 = 0.0005;
-/// Bounds come closer than the goal's width by this factor, so that rounding does not decide.
-const CLOSER: f64 = 0.99;
+/// The search narrows the bounds to this factor of the goal's width, so that rounding errors do not matter.
+const WIDTH_MARGIN: f64 = 0.99;
 
 #[derive(Clone, Copy, Debug)]
-struct Record {
+struct TrialRecord {
     duration: Picos,
-    score: Score,
+    score: TrialScore,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    Lower,
-    Upper,
+enum LoadClass {
+    MeetsGoal,
+    FailsGoal,
     Undecided,
 }
 
-/// All trials so far, by load. Bits of positive floats are in the order of the floats.
+/// All trials so far by load. The bit patterns of positive floats have the same order as the floats.
 #[derive(Debug, Default)]
-struct Trials(BTreeMap<u64, Vec<Record>>);
+struct TrialRecords(BTreeMap<u64, Vec<TrialRecord>>);
 
-impl Trials {
-    fn at(&self, load: f64) -> &[Record] {
+impl TrialRecords {
+    fn records_at(&self, load: f64) -> &[TrialRecord] {
         self.0.get(&load.to_bits()).map_or(&[], Vec::as_slice)
     }
 
-    /// The highest load that meets the goal below the lowest one that does not, and that one.
+    /// Returns the lowest load that does not meet the goal, and the highest load below it that meets the
+    /// goal, as (meets, does not meet).
     fn bounds(&self, goal: &Goal) -> (Option<f64>, Option<f64>) {
         let mut lower = None;
         for (bits, records) in &self.0 {
             let load = f64::from_bits(*bits);
-            match judge(goal, records) {
-                Verdict::Lower => lower = Some(load),
-                Verdict::Upper => return (lower, Some(load)),
-                Verdict::Undecided => {}
+            match classify_load(goal, records) {
+                LoadClass::MeetsGoal => lower = Some(load),
+                LoadClass::FailsGoal => return (lower, Some(load)),
+                LoadClass::Undecided => {}
             }
         }
         (lower, None)
     }
 }
 
-/// A load's class, by the draft's rules: short trials count only by the surplus of bad ones over what good ones allow for; what has
-/// not been measured yet may be good or bad.
-fn judge(goal: &Goal, records: &[Record]) -> Verdict {
+/// Classifies a load by the rules of the draft. Short bad trials count only as far as they exceed the share
+/// that the short good trials permit. Time that is not yet measured may turn out good or bad.
+fn classify_load(goal: &Goal, records: &[TrialRecord]) -> LoadClass {
     let seconds = |is_full: bool, is_good: bool| -> f64 {
-        let matches = |record: &&Record| {
+        let matches = |record: &&TrialRecord| {
             (record.duration >= goal.full) == is_full && (record.score.ratio <= goal.loss_ratio) == is_good
         };
         records
@@ -109,42 +110,42 @@ fn judge(goal: &Goal, records: &[Record]) -> Verdict {
     let whole = measured.max(goal.sum.0 as f64);
     let missing = whole - measured;
     if bad > whole * goal.exceed_ratio {
-        Verdict::Upper
+        LoadClass::FailsGoal
     } else if bad + missing <= whole * goal.exceed_ratio {
-        Verdict::Lower
+        LoadClass::MeetsGoal
     } else {
-        Verdict::Undecided
+        LoadClass::Undecided
     }
 }
 
-/// Finds for each goal the highest load up to `load_max` that meets it. `measure` makes a trial at a load; a first one at the
-/// largest load is discarded.
+/// Finds the highest load up to `load_max` for each goal. `measure` runs a trial at a load. The first trial
+/// at the largest load is discarded.
 ///
 /// # Errors
-/// What `measure` says.
-pub fn search(
+/// The errors of `measure`.
+pub fn search_loads(
     goals: &[Goal],
     load_max: f64,
-    mut measure: impl FnMut(f64, Picos) -> Result<Score, Failure>,
-) -> Result<Vec<Found>, Failure> {
-    let mut trials = Trials::default();
+    mut measure: impl FnMut(f64, Picos) -> Result<TrialScore, Failure>,
+) -> Result<Vec<LoadBounds>, Failure> {
+    let mut trials = TrialRecords::default();
     if let Some(first) = goals.first() {
         measure(load_max, first.initial)?;
     }
     let mut found = Vec::with_capacity(goals.len());
     for goal in goals {
-        for target in targets(goal) {
-            approach(&target, load_max, &mut trials, &mut measure)?;
+        for target in intermediate_goals(goal) {
+            narrow_bounds(&target, load_max, &mut trials, &mut measure)?;
         }
         let (lower, upper) = trials.bounds(goal);
         let mut rates: Vec<f64> = trials
-            .at(lower.unwrap_or(0.0))
+            .records_at(lower.unwrap_or(0.0))
             .iter()
             .filter(|record| record.duration >= goal.full)
             .map(|record| record.score.forwarded_fps)
             .collect();
         rates.sort_by(f64::total_cmp);
-        found.push(Found {
+        found.push(LoadBounds {
             lower,
             upper,
             forwarded_fps: rates.get(rates.len() / 2).copied().unwrap_or(0.0),
@@ -153,68 +154,69 @@ pub fn search(
     Ok(found)
 }
 
-/// The goal and what leads to it: trials from the initial duration on, each twice as long and half as wide as those before.
-fn targets(goal: &Goal) -> Vec<Goal> {
-    let mut targets = vec![*goal];
-    while let Some(last) = targets.last().copied().filter(|last| last.full > goal.initial) {
+/// Returns the goal and easier goals before it. Each trial duration is twice that of the previous goal, and
+/// the permitted width is half.
+fn intermediate_goals(goal: &Goal) -> Vec<Goal> {
+    let mut goals = vec![*goal];
+    while let Some(last) = goals.last().copied().filter(|last| last.full > goal.initial) {
         let full = Picos((last.full.0 / 2).max(goal.initial.0));
-        targets.push(Goal {
+        goals.push(Goal {
             full,
             sum: full,
             width: last.width * 2.0,
             ..last
         });
     }
-    targets.reverse();
-    targets
+    goals.reverse();
+    goals
 }
 
-/// Trials until the bounds are as close as the target asks.
-fn approach(
+/// Runs trials until the bounds are as close as the goal requires.
+fn narrow_bounds(
     target: &Goal,
     load_max: f64,
-    trials: &mut Trials,
-    measure: &mut impl FnMut(f64, Picos) -> Result<Score, Failure>,
+    trials: &mut TrialRecords,
+    measure: &mut impl FnMut(f64, Picos) -> Result<TrialScore, Failure>,
 ) -> Result<(), Failure> {
-    let mut decide = |trials: &mut Trials, load: f64| -> Result<Verdict, Failure> {
+    let mut classify_by_trials = |trials: &mut TrialRecords, load: f64| -> Result<LoadClass, Failure> {
         loop {
-            let verdict = judge(target, trials.at(load));
-            if verdict != Verdict::Undecided {
-                return Ok(verdict);
+            let class = classify_load(target, trials.records_at(load));
+            if class != LoadClass::Undecided {
+                return Ok(class);
             }
             let score = measure(load, target.full)?;
-            let record = Record {
+            let record = TrialRecord {
                 duration: target.full,
                 score,
             };
             trials.0.entry(load.to_bits()).or_default().push(record);
         }
     };
-    if decide(trials, load_max)? == Verdict::Lower && trials.bounds(target).1.is_none() {
+    if classify_by_trials(trials, load_max)? == LoadClass::MeetsGoal && trials.bounds(target).1.is_none() {
         return Ok(());
     }
-    let width = target.width * CLOSER;
+    let width = target.width * WIDTH_MARGIN;
     let mut step = width;
     loop {
         let (lower, upper) = trials.bounds(target);
         let Some(upper) = upper else { return Ok(()) };
         let load = match lower {
             Some(lower) if upper - lower <= target.width * upper => return Ok(()),
-            // Close above a good load first: hints are good.
+            // The next load is close to a good one, because the hint is usually near the result.
             Some(lower) => (lower * (1.0 + step)).min((lower + upper) / 2.0),
             None if upper <= LOAD_MIN => return Ok(()),
-            None if upper == load_max => hint(trials, load_max, width).unwrap_or(upper / 2.0),
+            None if upper == load_max => load_hint(trials, load_max, width).unwrap_or(upper / 2.0),
             None => upper * (1.0 - step.min(0.5)),
         };
-        decide(trials, load.max(LOAD_MIN.min(load_max)))?;
+        classify_by_trials(trials, load.max(LOAD_MIN.min(load_max)))?;
         step *= 2.0;
     }
 }
 
-/// The load that came through when the largest one was offered.
-fn hint(trials: &Trials, load_max: f64, width: f64) -> Option<f64> {
+/// Estimates the highest load without loss from the loss at the largest load.
+fn load_hint(trials: &TrialRecords, load_max: f64, width: f64) -> Option<f64> {
     let worst = trials
-        .at(load_max)
+        .records_at(load_max)
         .iter()
         .map(|record| record.score.ratio)
         .fold(0.0, f64::max);
@@ -226,7 +228,7 @@ fn hint(trials: &Trials, load_max: f64, width: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn goal(loss_ratio: f64) -> Goal {
+    fn goal_with_loss(loss_ratio: f64) -> Goal {
         Goal {
             name: "ndr",
             loss_ratio,
@@ -238,20 +240,20 @@ mod tests {
         }
     }
 
-    fn record(seconds: u64, ratio: f64) -> Record {
-        Record {
+    fn trial_record(seconds: u64, ratio: f64) -> TrialRecord {
+        TrialRecord {
             duration: Picos::from_millis(seconds * 1_000),
-            score: Score {
+            score: TrialScore {
                 ratio,
                 forwarded_fps: 0.0,
             },
         }
     }
 
-    /// A device that carries `capacity` and loses the rest.
-    fn loses(capacity: f64) -> impl FnMut(f64, Picos) -> Result<Score, Failure> {
+    /// Simulates a device that forwards `capacity` and loses the rest.
+    fn lossy_device(capacity: f64) -> impl FnMut(f64, Picos) -> Result<TrialScore, Failure> {
         move |load, _| {
-            Ok(Score {
+            Ok(TrialScore {
                 ratio: (1.0 - capacity / load).max(0.0),
                 forwarded_fps: load.min(capacity) * 1e6,
             })
@@ -259,33 +261,47 @@ mod tests {
     }
 
     #[test]
-    fn a_load_is_decided_when_the_missing_trials_could_not_change_it() {
-        // 21 trials of a second: 11 bad ones are more than half, 11 good ones leave 10 at most.
-        let good = |n: usize| vec![record(1, 0.0); n];
-        let bad = |n: usize| vec![record(1, 0.1); n];
-        let of = |good: Vec<Record>, bad: Vec<Record>| judge(&goal(0.0), &[good, bad].concat());
-        assert_eq!(of(good(10), bad(10)), Verdict::Undecided);
-        assert_eq!(of(good(11), bad(10)), Verdict::Lower);
-        assert_eq!(of(good(10), bad(11)), Verdict::Upper);
-        assert_eq!(of(good(0), bad(0)), Verdict::Undecided);
+    fn a_load_is_classified_when_missing_trials_cannot_change_the_class() {
+        // Of 21 trials of one second, 11 bad ones are more than half. After 11 good ones, at most 10 can be
+        // bad.
+        let good = |n: usize| vec![trial_record(1, 0.0); n];
+        let bad = |n: usize| vec![trial_record(1, 0.1); n];
+        let class_of = |good: Vec<TrialRecord>, bad: Vec<TrialRecord>| {
+            classify_load(&goal_with_loss(0.0), &[good, bad].concat())
+        };
+        assert_eq!(class_of(good(10), bad(10)), LoadClass::Undecided);
+        assert_eq!(class_of(good(11), bad(10)), LoadClass::MeetsGoal);
+        assert_eq!(class_of(good(10), bad(11)), LoadClass::FailsGoal);
+        assert_eq!(class_of(good(0), bad(0)), LoadClass::Undecided);
     }
 
     #[test]
-    fn short_bad_trials_count_beyond_what_short_good_ones_allow() {
-        let mut goal = goal(0.0);
+    fn short_bad_trials_count_beyond_the_share_that_short_good_trials_permit() {
+        let mut goal = goal_with_loss(0.0);
         goal.full = Picos::from_millis(2_000);
         goal.sum = Picos::from_millis(2_000);
-        assert_eq!(judge(&goal, &[record(1, 0.1), record(1, 0.1)]), Verdict::Upper);
         assert_eq!(
-            judge(&goal, &[record(1, 0.1), record(1, 0.1), record(1, 0.0)]),
-            Verdict::Undecided
+            classify_load(&goal, &[trial_record(1, 0.1), trial_record(1, 0.1)]),
+            LoadClass::FailsGoal
+        );
+        assert_eq!(
+            classify_load(
+                &goal,
+                &[trial_record(1, 0.1), trial_record(1, 0.1), trial_record(1, 0.0)]
+            ),
+            LoadClass::Undecided
         );
     }
 
     #[test]
-    fn rates_of_known_devices_are_found_to_the_width() {
+    fn bounds_enclose_the_capacity_of_a_device_within_the_width() {
         for capacity in [0.03, 0.25, 0.5, 0.77, 0.999] {
-            let found = search(&[goal(0.0), goal(0.005)], LOAD_MAX, loses(capacity)).unwrap();
+            let found = search_loads(
+                &[goal_with_loss(0.0), goal_with_loss(0.005)],
+                LOAD_MAX,
+                lossy_device(capacity),
+            )
+            .unwrap();
             let (lower, upper) = (found[0].lower.unwrap(), found[0].upper.unwrap());
             assert!(lower <= capacity && capacity < upper, "{capacity}: {found:?}");
             assert!(upper - lower <= 0.005 * upper, "{capacity}: {found:?}");
@@ -298,11 +314,11 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_carries_all_or_nothing_has_one_bound() {
-        let all = search(&[goal(0.0)], LOAD_MAX, loses(1.0)).unwrap();
+    fn devices_that_forward_everything_or_nothing_have_one_bound() {
+        let all = search_loads(&[goal_with_loss(0.0)], LOAD_MAX, lossy_device(1.0)).unwrap();
         assert_eq!((all[0].lower, all[0].upper), (Some(1.0), None));
-        let none = search(&[goal(0.0)], LOAD_MAX, |_, _| {
-            Ok(Score {
+        let none = search_loads(&[goal_with_loss(0.0)], LOAD_MAX, |_, _| {
+            Ok(TrialScore {
                 ratio: 1.0,
                 forwarded_fps: 0.0,
             })
@@ -312,12 +328,12 @@ mod tests {
     }
 
     #[test]
-    fn a_hint_saves_most_of_the_trials_and_the_first_one_is_discarded() {
-        let mut goal = goal(0.0);
+    fn the_loss_of_a_trial_guides_the_search_and_the_first_trial_is_discarded() {
+        let mut goal = goal_with_loss(0.0);
         goal.sum = goal.full;
-        let mut device = loses(0.5);
+        let mut device = lossy_device(0.5);
         let mut loads = Vec::new();
-        search(&[goal], LOAD_MAX, |load, duration| {
+        search_loads(&[goal], LOAD_MAX, |load, duration| {
             loads.push(load);
             device(load, duration)
         })
@@ -327,12 +343,12 @@ mod tests {
     }
 
     #[test]
-    fn longer_trials_come_after_shorter_ones() {
-        let mut goal = goal(0.0);
+    fn trial_durations_never_decrease() {
+        let mut goal = goal_with_loss(0.0);
         goal.full = Picos::from_millis(4_000);
-        let mut device = loses(0.3);
+        let mut device = lossy_device(0.3);
         let mut durations = Vec::new();
-        let found = search(&[goal], LOAD_MAX, |load, duration| {
+        let found = search_loads(&[goal], LOAD_MAX, |load, duration| {
             durations.push(duration.0 / 1_000_000_000_000);
             device(load, duration)
         })

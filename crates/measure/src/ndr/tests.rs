@@ -1,25 +1,25 @@
-//! Rates that are known beforehand.
+//! Searches for rates that are known in advance.
 
-use super::super::dut::{FrameSize, Pattern, StreamOutcome, TesterPort, VirtualDut};
+use super::super::dut::{FrameSize, Pattern, StreamResult, TesterPort, VirtualDut};
 use super::*;
-use crate::dut::tests::{dut, options, switch};
+use crate::dut::tests::{dut_options, switch_config, virtual_dut};
 
-fn rates(dut: &mut VirtualDut, pattern: Pattern, size: FrameSize) -> Rates {
-    let offer = Offer {
+fn find_all_rates(dut: &mut VirtualDut, pattern: Pattern, size: FrameSize) -> MeasuredRates {
+    let offer = OfferedTraffic {
         pattern,
         size,
         flows: 1,
     };
-    let goals = Durations::virtual_time(dut, pattern, size).goals();
-    find(dut, &offer, &goals, LOAD_MAX).unwrap()
+    let goals = TrialDurations::virtual_time(dut, pattern, size).goals();
+    find_rates(dut, &offer, &goals, LOAD_MAX).unwrap()
 }
 
 #[test]
 fn pairs_of_equal_ports_carry_the_line_rate() {
     for size in [FrameSize::Fixed(64), FrameSize::Imix] {
-        let rates = rates(&mut dut(2, 0), Pattern::Pairs, size);
+        let rates = find_all_rates(&mut virtual_dut(2, 0), Pattern::Pairs, size);
         assert_eq!(
-            (rates.found[0].lower, rates.found[0].upper),
+            (rates.bounds[0].lower, rates.bounds[0].upper),
             (Some(1.0), None),
             "{size:?}"
         );
@@ -27,29 +27,34 @@ fn pairs_of_equal_ports_carry_the_line_rate() {
 }
 
 #[test]
-fn many_to_one_carries_one_links_rate() {
-    // Buffers of any size, lossless or not: what counts is whether the load could go on.
+fn many_to_one_carries_the_rate_of_one_link() {
+    // The size of the buffer does not matter, because the growth of the backlog shows an overload.
     for (senders, cells, class) in [(2, 400, 0), (2, 4_000_000, 0), (2, 4_000, 3), (5, 4_000, 0)] {
-        let config = switch(senders + 1, 100_000, cells);
-        let mut dut = VirtualDut::new(&config, options(senders + 1, class)).unwrap();
-        let rates = rates(&mut dut, Pattern::ManyToOne, FrameSize::Fixed(1_082));
-        let (lower, upper) = (rates.found[0].lower.unwrap(), rates.found[0].upper.unwrap());
+        let config = switch_config(senders + 1, 100_000, cells);
+        let mut dut = VirtualDut::new(&config, dut_options(senders + 1, class)).unwrap();
+        let rates = find_all_rates(&mut dut, Pattern::ManyToOne, FrameSize::Fixed(1_082));
+        let (lower, upper) = (rates.bounds[0].lower.unwrap(), rates.bounds[0].upper.unwrap());
         let fair = 1.0 / senders as f64;
-        // Half a per mille: what a backlog's noise may hide.
+        // The noise of the backlog can hide an overload of 0.05 %.
         assert!(
             lower <= fair * 1.0015 && upper >= fair * 0.9995,
             "{senders}, {cells}: {lower} to {upper}"
         );
         assert!(upper - lower <= 0.005 * upper);
-        let pdr = rates.found[1].lower.unwrap();
+        let pdr = rates.bounds[1].lower.unwrap();
         assert!(pdr >= lower && pdr <= fair * 1.0065, "{senders}, {cells}: {pdr}");
     }
 }
 
 #[test]
-fn a_lossless_class_at_full_load_is_paused_half_of_the_time() {
-    let rates = rates(&mut dut(3, 3), Pattern::ManyToOne, FrameSize::Fixed(4_200));
-    // The one that is paused more; how they share the link is their groups' affair.
+fn senders_of_a_lossless_class_are_paused_at_full_load() {
+    let rates = find_all_rates(
+        &mut virtual_dut(3, 3),
+        Pattern::ManyToOne,
+        FrameSize::Fixed(4_200),
+    );
+    // `paused_at_max` is the value of the sender that is paused more. The priority groups decide how the
+    // senders share the link.
     assert!(
         (0.45..0.9).contains(&rates.paused_at_max),
         "{}",
@@ -58,44 +63,45 @@ fn a_lossless_class_at_full_load_is_paused_half_of_the_time() {
 }
 
 #[test]
-fn figures_say_rate_bandwidth_and_share() {
-    let mut dut = dut(2, 0);
-    let offer = Offer {
+fn figures_have_rate_bandwidth_and_share() {
+    let mut dut = virtual_dut(2, 0);
+    let offer = OfferedTraffic {
         pattern: Pattern::OneWay,
         size: FrameSize::Fixed(1_082),
         flows: 1,
     };
-    let goals = Durations::virtual_time(&dut, offer.pattern, offer.size).goals();
-    let rates = find(&mut dut, &offer, &goals, LOAD_MAX).unwrap();
-    let figures = figures(&dut, &offer, &goals, &rates);
+    let goals = TrialDurations::virtual_time(&dut, offer.pattern, offer.size).goals();
+    let rates = find_rates(&mut dut, &offer, &goals, LOAD_MAX).unwrap();
+    let figures = rate_figures(&dut, &offer, &goals, &rates);
     let value = |name: &str| figures.iter().find(|figure| figure.name == name).unwrap().samples[0];
-    // 100 Gb/s over 1102 octets a frame.
+    // 100 Gb/s with 1102 bytes per frame.
     assert!((value("1082/ndr/rate") - 1e11 / (1_102.0 * 8.0)).abs() < 1.0);
     assert!((value("1082/ndr/bandwidth") - 100.0 * 1_082.0 / 1_102.0).abs() < 0.001);
     assert_eq!(value("1082/pdr/share"), 100.0);
 }
 
 #[test]
-fn a_long_cable_changes_no_rate() {
-    let of = |pattern, senders: usize, delay| {
-        let mut options = options(senders + 1, 0);
+fn the_cable_delay_does_not_change_rates() {
+    let rates_with_delay = |pattern, senders: usize, delay| {
+        let mut options = dut_options(senders + 1, 0);
         options.delay = delay;
-        let config = switch(senders + 1, 100_000, 400_000);
+        let config = switch_config(senders + 1, 100_000, 400_000);
         let mut dut = VirtualDut::new(&config, options).unwrap();
-        let rates = rates(&mut dut, pattern, FrameSize::Fixed(1_082));
+        let rates = find_all_rates(&mut dut, pattern, FrameSize::Fixed(1_082));
         let bounds: Vec<_> = rates
-            .found
+            .bounds
             .iter()
-            .map(|found| (found.lower, found.upper))
+            .map(|bounds| (bounds.lower, bounds.upper))
             .collect();
         (bounds, rates.at_max_fps)
     };
-    // Trials last 0.9 ms and more: within half a trial, beyond it, beyond the whole of it.
+    // Trials last at least 0.9 ms. The delays are shorter than half a trial, longer than half a trial and
+    // longer than a whole trial.
     for delay in [300, 700, 20_000].map(Picos::from_micros) {
         for (pattern, senders) in [(Pattern::Pairs, 1), (Pattern::ManyToOne, 2)] {
             assert_eq!(
-                of(pattern, senders, delay),
-                of(pattern, senders, Picos::ZERO),
+                rates_with_delay(pattern, senders, delay),
+                rates_with_delay(pattern, senders, Picos::ZERO),
                 "{delay:?}"
             );
         }
@@ -103,38 +109,38 @@ fn a_long_cable_changes_no_rate() {
 }
 
 #[test]
-fn an_overload_of_a_lossless_class_is_seen_behind_any_cable() {
+fn overload_of_a_lossless_class_is_detected_with_any_cable_delay() {
     for delay in [300, 20_000].map(Picos::from_micros) {
-        let mut options = options(3, 3);
+        let mut options = dut_options(3, 3);
         options.delay = delay;
-        let config = switch(3, 100_000, 4_000_000);
+        let config = switch_config(3, 100_000, 4_000_000);
         let mut dut = VirtualDut::new(&config, options).unwrap();
-        let rates = rates(&mut dut, Pattern::ManyToOne, FrameSize::Fixed(1_082));
-        let lower = rates.found[0].lower.unwrap();
+        let rates = find_all_rates(&mut dut, Pattern::ManyToOne, FrameSize::Fixed(1_082));
+        let lower = rates.bounds[0].lower.unwrap();
         assert!((0.497..0.501).contains(&lower), "{delay:?}: {lower}");
     }
 }
 
 #[test]
-fn trials_of_less_than_two_frames_are_refused_and_empty_ones_show_nothing() {
-    let mut dut = dut(2, 0);
-    let offer = Offer {
+fn trials_of_less_than_two_frames_are_refused_and_empty_trials_are_bad() {
+    let mut dut = virtual_dut(2, 0);
+    let offer = OfferedTraffic {
         pattern: Pattern::Pairs,
         size: FrameSize::Fixed(64),
         flows: 1,
     };
     let goals = |nanos| {
         let time = Picos::from_nanos(nanos);
-        let durations = Durations {
+        let durations = TrialDurations {
             initial: time,
             full: time,
             sum: time,
         };
         durations.goals()
     };
-    // A frame of 64 octets takes 6.72 ns.
+    // A frame of 64 bytes takes 6.72 ns.
     for (nanos, load_max) in [(1, 1.0), (13, 1.0), (1_000, 0.01), (1_000_000, 1e-32)] {
-        let refused = find(&mut dut, &offer, &goals(nanos), load_max).unwrap_err();
+        let refused = find_rates(&mut dut, &offer, &goals(nanos), load_max).unwrap_err();
         assert_eq!(refused.exit, Exit::Usage);
         let place = refused.place.unwrap();
         assert!(
@@ -143,53 +149,59 @@ fn trials_of_less_than_two_frames_are_refused_and_empty_ones_show_nothing() {
         );
     }
     assert_eq!(
-        find(&mut dut, &offer, &goals(14), 1.0).unwrap().found[0].lower,
+        find_rates(&mut dut, &offer, &goals(14), 1.0).unwrap().bounds[0].lower,
         Some(1.0)
     );
 
-    // Too slow for the load at which a trial still has a frame: then none is good, and the search comes to its end.
-    let mut slow = Wire {
+    // The device is slower than the smallest load with a frame in each trial. No load meets the goal, and the
+    // search ends.
+    let mut slow = ForwardingStub {
         passes: |share| share < 0.01,
-        ..Wire::new()
+        ..ForwardingStub::new()
     };
-    let rates = find(&mut slow, &offer, &goals(100), 1.0).unwrap();
-    assert_eq!(rates.found[0].lower, None);
+    let rates = find_rates(&mut slow, &offer, &goals(100), 1.0).unwrap();
+    assert_eq!(rates.bounds[0].lower, None);
 }
 
 #[test]
-fn a_device_that_forwards_nothing_is_told_from_a_slow_one() {
-    let offer = Offer {
+fn a_device_that_forwards_nothing_receives_no_frame() {
+    let offer = OfferedTraffic {
         pattern: Pattern::OneWay,
         size: FrameSize::Fixed(64),
         flows: 1,
     };
-    let mut silent = Wire {
+    let mut silent = ForwardingStub {
         passes: |_| false,
-        ..Wire::new()
+        ..ForwardingStub::new()
     };
-    let goals = Durations::virtual_time(&silent, offer.pattern, offer.size).goals();
-    assert_eq!(find(&mut silent, &offer, &goals, 1.0).unwrap().received, 0);
-    assert!(find(&mut Wire::new(), &offer, &goals, 1.0).unwrap().received > 0);
-    assert_eq!(nothing_came_out().exit, Exit::Inconclusive);
+    let goals = TrialDurations::virtual_time(&silent, offer.pattern, offer.size).goals();
+    assert_eq!(find_rates(&mut silent, &offer, &goals, 1.0).unwrap().received, 0);
+    assert!(
+        find_rates(&mut ForwardingStub::new(), &offer, &goals, 1.0)
+            .unwrap()
+            .received
+            > 0
+    );
+    assert_eq!(no_frame_forwarded().exit, Exit::Inconclusive);
 }
 
-/// A device that passes all frames of a trial, or none.
-struct Wire {
+/// A device that forwards all frames of a trial or none.
+struct ForwardingStub {
     ports: Vec<TesterPort>,
-    /// By the share of a stream.
+    /// Decides from the share of a stream whether its frames pass.
     passes: fn(f64) -> bool,
 }
 
-impl Wire {
-    fn new() -> Wire {
-        Wire {
-            ports: dut(2, 0).ports().to_vec(),
+impl ForwardingStub {
+    fn new() -> ForwardingStub {
+        ForwardingStub {
+            ports: virtual_dut(2, 0).ports().to_vec(),
             passes: |_| true,
         }
     }
 }
 
-impl Dut for Wire {
+impl Dut for ForwardingStub {
     fn ports(&self) -> &[TesterPort] {
         &self.ports
     }
@@ -206,24 +218,24 @@ impl Dut for Wire {
         Ok(())
     }
 
-    fn run(&mut self, trial: &Trial) -> Result<Outcome, Failure> {
+    fn run(&mut self, trial: &Trial) -> Result<TrialResult, Failure> {
         let streams = trial.streams.iter().map(|stream| {
             let line = stream.size.line_rate_fps(&self.ports[stream.from].link);
             let sent = (line * stream.share * trial.duration.0 as f64 / 1e12) as u64;
             let received = if (self.passes)(stream.share) { sent } else { 0 };
-            StreamOutcome {
+            StreamResult {
                 wanted: sent,
                 sent,
                 expected: sent,
                 received,
                 received_in_time: received,
-                ..StreamOutcome::default()
+                ..StreamResult::default()
             }
         });
-        Ok(Outcome {
+        Ok(TrialResult {
             streams: streams.collect(),
             duration: trial.duration,
-            ..Outcome::default()
+            ..TrialResult::default()
         })
     }
 }

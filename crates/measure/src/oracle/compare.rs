@@ -1,154 +1,165 @@
-//! A run beside its reference: differences, and whether they are within bounds.
+//! ScenarioComparison of a run with its reference, with differences and bounds.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::plan::{self, HEADER_BYTES, Lengths};
-use super::run::Outcome;
+use super::plan::{FrameLengths, HEADER_BYTES};
+use super::run::OracleRunResult;
 use xoff_lab::ns3::{CongestionMode, PauseEvent, Scenario, flow_paths};
 
-/// Most that a completion time may differ, as a share, where congestion control has no part.
-pub const BOUND: f64 = 0.005;
-/// The same with DCQCN, whose rates depend on which packet is marked first.
-pub const BOUND_DCQCN: f64 = 0.05;
-/// Transitions to paused may differ by this share...
-pub const PAUSES_BOUND: f64 = 0.1;
-/// ...or by so many.
-pub const PAUSES_BOUND_COUNT: u64 = 2;
+/// Largest relative difference of a completion time without DCQCN.
+pub const COMPLETION_BOUND: f64 = 0.005;
+/// Largest relative difference of a completion time with DCQCN, whose rates depend on the packet that is
+/// marked first.
+pub const COMPLETION_BOUND_DCQCN: f64 = 0.05;
+/// Permitted relative difference of the number of transitions to paused.
+pub const PAUSE_SHARE_BOUND: f64 = 0.1;
+/// Permitted absolute difference of the number of transitions to paused.
+pub const PAUSE_COUNT_BOUND: u64 = 2;
 
-/// Bytes of a RoCEv2 data frame on an Ethernet link beside its payload: preamble and start 8, Ethernet 14, IPv4 20, UDP 8, base
-/// transport header 12, ICRC 4, FCS 4, gap 12.
-const WIRE_HEADER_BYTES: u32 = 82;
+/// Bytes that a RoCEv2 data frame adds to its payload on an Ethernet link: preamble and start delimiter 8,
+/// Ethernet 14, IPv4 20, UDP 8, base transport header 12, ICRC 4, FCS 4, gap 12.
+const ETHERNET_HEADER_BYTES: u32 = 82;
 
-/// Result of a scenario.
+/// ScenarioComparison of a scenario's run with its reference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Comparison {
-    /// Name of the folder.
+pub struct ScenarioComparison {
+    /// Name of the scenario folder.
     pub folder: String,
-    /// Whether queues can be marked, so that DCQCN has a part.
+    /// Queues can mark packets, so DCQCN can change rates.
     pub dcqcn: bool,
-    /// Largest difference of a completion time allowed, as a share.
+    /// Largest permitted relative difference of a completion time.
     pub completion_bound: f64,
-    /// The flows, in the order of their starts.
+    /// Comparisons of the flows in the order of their start times.
     pub flows: Vec<FlowComparison>,
-    /// Transitions to paused, per receiving interface, in the order of nodes and interfaces.
+    /// Transitions to paused of each receiving interface, in the order of nodes and interfaces.
     pub pauses: Vec<PauseComparison>,
-    /// Transitions to paused of the reference.
+    /// Number of transitions to paused in the reference.
     pub reference_pauses: u64,
-    /// Transitions to paused here.
+    /// Number of transitions to paused in xoff.
     pub xoff_pauses: u64,
-    /// Frames that switches dropped here.
+    /// Frames that switches dropped in xoff.
     pub dropped_frames: u64,
-    /// Frames that passed a link here, each counted per link.
+    /// Frames in xoff, each counted once per link.
     pub frame_hops: u64,
-    /// Whether all flows are within the bound.
+    /// The completion times are within the bound.
     pub completions_hold: bool,
-    /// Whether the transitions are.
+    /// The number of transitions to paused is within the bounds.
     pub pauses_hold: bool,
-    /// The median of the differences of completion times, without their signs; none without reference.
+    /// Median of the absolute relative differences of completion times, or none without a reference.
     pub median_difference: Option<f64>,
-    /// What the input says and the run does not do.
+    /// Notes about settings of the input that the run does not support.
     pub notes: Vec<String>,
-    /// The same flows with Ethernet's real lengths.
+    /// Comparisons of the same flows with the frame lengths of Ethernet.
     pub ethernet: Vec<EthernetComparison>,
 }
 
-/// A flow beside its reference.
+/// ScenarioComparison of a flow with its reference.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowComparison {
-    /// Sending host.
+    /// Node number of the sending host.
     pub src: u32,
-    /// Receiving host.
+    /// Node number of the receiving host.
     pub dst: u32,
-    /// Payload bytes.
+    /// Payload bytes of the flow.
     pub bytes: u64,
-    /// When it starts.
+    /// Start time.
     pub start_ns: u64,
-    /// From its start to its last acknowledgement, by the reference; none if that is not known.
+    /// Time in the reference from the start to the last acknowledgement, or none if unknown.
     pub reference_ns: Option<u64>,
-    /// The same here; none if it did not end.
+    /// Time in xoff from the start to the last acknowledgement, or none if the flow did not end.
     pub xoff_ns: Option<u64>,
     /// `(xoff - reference) / reference`.
     pub difference: Option<f64>,
-    /// Reference over what it takes alone, by the reference.
+    /// Completion time of the reference divided by the ideal completion time of the reference.
     pub reference_slowdown: Option<f64>,
-    /// The same here, over the same time alone.
+    /// Completion time of xoff divided by the same ideal completion time.
     pub xoff_slowdown: Option<f64>,
-    /// Within the bound.
+    /// The difference is within the bound.
     pub holds: bool,
 }
 
 /// Transitions to paused that an interface received.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PauseComparison {
-    /// The node.
+    /// Node number.
     pub node: u32,
-    /// It is a switch.
+    /// The node is a switch.
     pub is_switch: bool,
-    /// Its interface, from 1.
+    /// Interface number, from 1.
     pub interface: u32,
-    /// By the reference.
+    /// Number of transitions in the reference.
     pub reference: u64,
-    /// Here.
+    /// Number of transitions in xoff.
     pub xoff: u64,
-    /// When the first one came, by the reference.
+    /// Time of the first transition in the reference.
     pub reference_first_ns: Option<u64>,
-    /// The same here.
+    /// Time of the first transition in xoff.
     pub xoff_first_ns: Option<u64>,
 }
 
-/// A flow with Ethernet's real lengths.
+/// ScenarioComparison of a flow with the frame lengths of Ethernet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EthernetComparison {
-    /// Sending host.
+    /// Node number of the sending host.
     pub src: u32,
-    /// Receiving host.
+    /// Node number of the receiving host.
     pub dst: u32,
-    /// What the wire lengths make of the reference.
+    /// Completion time that the frame lengths of Ethernet predict from the reference.
     pub predicted_ns: u64,
-    /// By what factor they make it longer.
+    /// Factor by which the frame lengths of Ethernet extend the transmission times.
     pub predicted_factor: f64,
-    /// The run.
+    /// Completion time in xoff, or none if the flow did not end.
     pub xoff_ns: Option<u64>,
     /// `(xoff - predicted) / predicted`.
     pub difference: Option<f64>,
 }
 
-impl Comparison {
-    /// Holds an outcome against its folder, and one with Ethernet's lengths against what follows from the reference.
-    pub(super) fn new(scenario: &Scenario, outcome: &Outcome, ethernet: Option<&Outcome>) -> Comparison {
+impl ScenarioComparison {
+    /// Compares a run with the results of its folder. `ethernet` is a second run with the frame lengths of
+    /// Ethernet, which is compared with a prediction from the reference.
+    pub(super) fn new(
+        scenario: &Scenario,
+        outcome: &OracleRunResult,
+        ethernet: Option<&OracleRunResult>,
+    ) -> ScenarioComparison {
         let dcqcn = scenario.parameters.can_mark();
         let is_random = scenario.parameters.mode == CongestionMode::HpccPint;
-        let bound = if dcqcn || is_random { BOUND_DCQCN } else { BOUND };
+        let bound = if dcqcn || is_random {
+            COMPLETION_BOUND_DCQCN
+        } else {
+            COMPLETION_BOUND
+        };
         let flows = compare_flows(scenario, outcome, bound);
         let pauses = compare_pauses(scenario, outcome);
         let reference_pauses = pauses.iter().map(|row| row.reference).sum();
         let xoff_pauses = pauses.iter().map(|row| row.xoff).sum();
-        Comparison {
+        ScenarioComparison {
             folder: scenario.name.clone(),
             dcqcn,
             completion_bound: bound,
-            completions_hold: completions_hold(scenario, &flows, bound),
-            median_difference: median(&flows),
+            completions_hold: are_completions_within_bound(scenario, &flows, bound),
+            median_difference: median_difference(&flows),
             flows,
             pauses,
             reference_pauses,
             xoff_pauses,
             dropped_frames: outcome.dropped_frames,
             frame_hops: outcome.frame_hops,
-            pauses_hold: scenario.pauses.is_none() || pauses_hold(reference_pauses, xoff_pauses),
+            pauses_hold: scenario.pauses.is_none()
+                || are_pause_counts_within_bounds(reference_pauses, xoff_pauses),
             notes: scenario.notes(),
             ethernet: ethernet.map_or_else(Vec::new, |outcome| compare_ethernet(scenario, outcome)),
         }
     }
 
-    /// Within all bounds.
+    /// Returns whether the comparison is within all bounds.
     pub fn holds(&self) -> bool {
         self.completions_hold && self.pauses_hold
     }
 
-    /// The largest difference of a completion time, as a share; none if a flow did not end.
+    /// Returns the largest relative difference of a completion time, or none if a flow did not end.
     pub fn largest_difference(&self) -> Option<f64> {
         self.flows
             .iter()
@@ -157,9 +168,10 @@ impl Comparison {
     }
 }
 
-/// Every flow is within the bound. Where marks are drawn at random, and for controls that are not equal to the model's, the median is,
-/// and every flow has ended.
-fn completions_hold(scenario: &Scenario, flows: &[FlowComparison], bound: f64) -> bool {
+/// Returns whether the completion times are within the bound. The bound applies to every flow. It applies
+/// only to the median if marks are random or the congestion control differs from that of the model. Every
+/// flow must then have ended.
+fn are_completions_within_bound(scenario: &Scenario, flows: &[FlowComparison], bound: f64) -> bool {
     let random = |marking: &xoff_lab::ns3::Marking| marking.min_bytes != marking.max_bytes;
     let by_median = scenario.parameters.can_mark() && scenario.parameters.marking.iter().any(random)
         || scenario.parameters.mode == CongestionMode::HpccPint;
@@ -167,12 +179,12 @@ fn completions_hold(scenario: &Scenario, flows: &[FlowComparison], bound: f64) -
         .iter()
         .all(|flow| flow.reference_ns.is_none() || flow.xoff_ns.is_some());
     match by_median {
-        true => ended && median(flows).is_none_or(|median| median <= bound),
+        true => ended && median_difference(flows).is_none_or(|median| median <= bound),
         false => flows.iter().all(|flow| flow.holds),
     }
 }
 
-fn median(flows: &[FlowComparison]) -> Option<f64> {
+fn median_difference(flows: &[FlowComparison]) -> Option<f64> {
     let mut differences: Vec<f64> = flows
         .iter()
         .filter_map(|flow| flow.difference)
@@ -182,23 +194,23 @@ fn median(flows: &[FlowComparison]) -> Option<f64> {
     differences.get(differences.len().checked_sub(1)? / 2).copied()
 }
 
-/// Within 10 % or 2.
-fn pauses_hold(reference: u64, xoff: u64) -> bool {
-    let apart = reference.abs_diff(xoff);
-    apart <= PAUSES_BOUND_COUNT || apart as f64 <= reference as f64 * PAUSES_BOUND
+/// Returns whether two numbers of transitions differ by at most 10 % or 2.
+fn are_pause_counts_within_bounds(reference: u64, xoff: u64) -> bool {
+    let difference = reference.abs_diff(xoff);
+    difference <= PAUSE_COUNT_BOUND || difference as f64 <= reference as f64 * PAUSE_SHARE_BOUND
 }
 
-fn share(difference_of: u64, from: u64) -> Option<f64> {
-    (from > 0).then(|| (difference_of as f64 - from as f64) / from as f64)
+fn relative_difference(value: u64, reference: u64) -> Option<f64> {
+    (reference > 0).then(|| (value as f64 - reference as f64) / reference as f64)
 }
 
-fn compare_flows(scenario: &Scenario, outcome: &Outcome, bound: f64) -> Vec<FlowComparison> {
+fn compare_flows(scenario: &Scenario, outcome: &OracleRunResult, bound: f64) -> Vec<FlowComparison> {
     let flows = scenario.flows.iter().zip(&outcome.completions_ns);
     flows
         .map(|(flow, &xoff_ns)| {
             let difference = xoff_ns
                 .zip(flow.reference_ns)
-                .and_then(|(ns, reference)| share(ns, reference));
+                .and_then(|(ns, reference)| relative_difference(ns, reference));
             let ideal = flow.ideal_ns.filter(|ns| *ns > 0);
             let slowdown = |ns: u64| ideal.map(|ideal| ns as f64 / ideal as f64);
             FlowComparison {
@@ -218,7 +230,7 @@ fn compare_flows(scenario: &Scenario, outcome: &Outcome, bound: f64) -> Vec<Flow
         .collect()
 }
 
-fn compare_pauses(scenario: &Scenario, outcome: &Outcome) -> Vec<PauseComparison> {
+fn compare_pauses(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<PauseComparison> {
     let mut rows: BTreeMap<(u32, u32), PauseComparison> = BTreeMap::new();
     let mut add = |events: &[PauseEvent], of_reference: bool| {
         for event in events.iter().filter(|event| event.pause) {
@@ -243,9 +255,9 @@ fn compare_pauses(scenario: &Scenario, outcome: &Outcome) -> Vec<PauseComparison
         .collect()
 }
 
-/// What the lengths of Ethernet make of the reference: all that is not delay of the links takes longer by the ratio of the times
-/// that a packet takes on the slowest link of its way.
-fn compare_ethernet(scenario: &Scenario, outcome: &Outcome) -> Vec<EthernetComparison> {
+/// Compares flows with a prediction for the frame lengths of Ethernet. The prediction keeps the delay of the
+/// links. It scales the rest of the completion time by the ratio of the packet's times on the slowest link.
+fn compare_ethernet(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<EthernetComparison> {
     let paths = flow_paths(&scenario.topology, &scenario.flows);
     let flows = scenario.flows.iter().zip(&outcome.completions_ns).zip(paths);
     flows
@@ -258,12 +270,12 @@ fn compare_ethernet(scenario: &Scenario, outcome: &Outcome) -> Vec<EthernetCompa
             let speed_mbps = links.clone().map(|link| link.speed_mbps).min().unwrap_or(1);
             let delay_ns: u64 = links.map(|link| link.delay_ns).sum();
             let payload = scenario.parameters.payload_bytes;
-            let model = plan::Lengths::Model
+            let model = FrameLengths::Model
                 .timing(speed_mbps)
                 .duration(payload + HEADER_BYTES);
-            let real = plan::Lengths::Ethernet
+            let real = FrameLengths::Ethernet
                 .timing(speed_mbps)
-                .duration(payload + WIRE_HEADER_BYTES);
+                .duration(payload + ETHERNET_HEADER_BYTES);
             let factor = if model.0 > 0 {
                 real.0 as f64 / model.0 as f64
             } else {
@@ -277,25 +289,29 @@ fn compare_ethernet(scenario: &Scenario, outcome: &Outcome) -> Vec<EthernetCompa
                 predicted_ns,
                 predicted_factor: factor,
                 xoff_ns,
-                difference: xoff_ns.and_then(|ns| share(ns, predicted_ns)),
+                difference: xoff_ns.and_then(|ns| relative_difference(ns, predicted_ns)),
             })
         })
         .collect()
 }
 
-/// Runs a scenario with both kinds of lengths and compares.
+/// Runs a scenario with the frame lengths of the model and, if possible, with those of Ethernet. Compares the
+/// results with the reference.
 ///
 /// # Errors
-/// A scenario that makes no fabric.
-pub fn compare(scenario: &Scenario, seed: u64) -> Result<Comparison, xoff_telemetry::failure::Failure> {
-    let outcome = super::run::run(scenario, Lengths::Model, seed)?;
-    // Other controls count bytes or windows: other lengths are other flows.
+/// The scenario does not form a valid fabric.
+pub fn compare_scenario(
+    scenario: &Scenario,
+    seed: u64,
+) -> Result<ScenarioComparison, xoff_telemetry::failure::Failure> {
+    let outcome = super::run::run_scenario(scenario, FrameLengths::Model, seed)?;
+    // Other congestion controls depend on bytes or windows, so other frame lengths change their rates.
     let by_rate_alone = scenario.parameters.mode == CongestionMode::Dcqcn && !scenario.parameters.window.used;
     let ethernet = match by_rate_alone && scenario.flows.iter().any(|flow| flow.reference_ns.is_some()) {
-        true => Some(super::run::run(scenario, Lengths::Ethernet, seed)?),
+        true => Some(super::run::run_scenario(scenario, FrameLengths::Ethernet, seed)?),
         false => None,
     };
-    Ok(Comparison::new(scenario, &outcome, ethernet.as_ref()))
+    Ok(ScenarioComparison::new(scenario, &outcome, ethernet.as_ref()))
 }
 
 #[cfg(test)]
@@ -303,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn transitions_differ_by_a_tenth_or_by_two() {
+    fn pause_counts_may_differ_by_ten_percent_or_by_two() {
         for (reference, xoff, holds) in [
             (0, 2, true),
             (0, 3, false),
@@ -314,7 +330,11 @@ mod tests {
             (100, 89, false),
             (1_938, 1_750, true),
         ] {
-            assert_eq!(pauses_hold(reference, xoff), holds, "{reference} {xoff}");
+            assert_eq!(
+                are_pause_counts_within_bounds(reference, xoff),
+                holds,
+                "{reference} {xoff}"
+            );
         }
     }
 }

@@ -1,21 +1,23 @@
-//! Oracle runs: scenarios that the public HPCC model of ns-3 has simulated ([`xoff_lab::ns3`]), run here and compared with its results.
+//! Oracle runs: scenarios that the public HPCC model of ns-3 has simulated ([`xoff_lab::ns3`]). xoff runs
+//! them and compares its results with those of the model.
 //!
-//! Everything about the model that is not the switch's is an option of links, hosts and buffers: wire lengths without Ethernet's
-//! overhead and times cut off to nanoseconds ([`Lengths`]), the threshold rule ([`Threshold::Hpcc`]), pauses that last until
-//! their resume ([`PauseModel::UntilResumed`]), marks that are echoed on acknowledgements. docs/oracle.md has the list.
+//! Options of links, hosts and buffers reproduce the properties of the model. Frames have the model's lengths
+//! without Ethernet's overhead, and times are rounded down to nanoseconds ([`FrameLengths`]). The buffer uses
+//! the threshold rule [`Threshold::Hpcc`]. Pauses last until they are resumed ([`PauseModel::UntilResumed`]).
+//! Acknowledgements echo ECN marks. docs/oracle.md lists all properties.
 //!
 //! [`Threshold::Hpcc`]: xoff_dataplane::config::BufferThreshold::Hpcc
 //! [`PauseModel::UntilResumed`]: xoff_dataplane::config::PauseModel::UntilResumed
 
 mod compare;
-mod control;
+mod model_congestion;
 mod plan;
 mod report;
 mod run;
 
 pub use compare::{
-    BOUND, BOUND_DCQCN, Comparison, EthernetComparison, FlowComparison, PAUSES_BOUND, PAUSES_BOUND_COUNT,
-    PauseComparison, compare,
+    COMPLETION_BOUND, COMPLETION_BOUND_DCQCN, EthernetComparison, FlowComparison, PAUSE_COUNT_BOUND,
+    PAUSE_SHARE_BOUND, PauseComparison, ScenarioComparison, compare_scenario,
 };
-pub use plan::Lengths;
+pub use plan::FrameLengths;
 pub use report::{OracleReport, SCHEMA};

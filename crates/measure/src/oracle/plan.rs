@@ -1,4 +1,4 @@
-//! The fabric of a scenario: the model's links, hosts, buffers and pauses.
+//! Builds the fabric of a scenario with the links, hosts, buffers and pauses of the model.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -19,40 +19,42 @@ use xoff_host::{FixedLengths, HostConfig};
 use xoff_lab::ns3::{FlowPaths, Link, Parameters, Scenario, SwitchBuffer, Topology, node_address};
 use xoff_telemetry::failure::Failure;
 
-/// Bytes of a data frame beside its payload, in the model: Ethernet 14, IPv4 20, UDP 8, sequence 6.
+/// Bytes that a data frame of the model adds to its payload: Ethernet 14, IPv4 20, UDP 8, sequence 6.
 pub(super) const HEADER_BYTES: u32 = 48;
 /// Bytes of an acknowledgement in the model.
 pub(super) const ACK_BYTES: u32 = 60;
 /// Bytes of a PFC frame in the model: Ethernet 14, IPv4 20, pause 9.
 const PFC_BYTES: u32 = 43;
-/// Bytes of a PFC frame on Ethernet, FCS included.
+/// Bytes of a PFC frame on Ethernet, with FCS.
 const PFC_ETHERNET_BYTES: u32 = 64;
-/// Most frames in one switch: a table of so many entries is allocated.
-const FRAMES_MAX: u64 = 1 << 22;
-/// Largest packet, as far as routers are asked.
+/// Largest number of frame slots of one switch. The slots are allocated at the start.
+const FRAME_SLOTS_MAX: u64 = 1 << 22;
+/// MTU of ports and routed interfaces.
 const MTU: u32 = 9_216;
 
-/// Addresses that data and acknowledgements of each flow go to, so that each flow has a route of its own.
+/// First destination address of data packets. Each flow has its own address, so that it has its own route.
 const DATA_ADDRESSES: u32 = 0x0a10_0000;
+/// First destination address of acknowledgements.
 const ACK_ADDRESSES: u32 = 0x0a20_0000;
-/// Addresses of neighbours on links.
+/// First address of neighbours on links.
 const LINK_ADDRESSES: u32 = 0x0a30_0000;
 
-/// Which lengths frames have and what links add to them.
+/// The lengths of frames and the overhead of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lengths {
-    /// The model's: 48 bytes of headers, no preamble, FCS or gap, times cut off to nanoseconds.
+pub enum FrameLengths {
+    /// FrameLengths of the model: 48 bytes of headers, no preamble, FCS or gap, and times rounded down to
+    /// nanoseconds.
     Model,
-    /// Those of RoCEv2 over Ethernet.
+    /// FrameLengths of RoCEv2 over Ethernet.
     Ethernet,
 }
 
-impl Lengths {
-    /// Timing of a link.
+impl FrameLengths {
+    /// Returns the timing of a link.
     pub(super) fn timing(self, speed_mbps: u32) -> LinkTiming {
         match self {
-            Lengths::Ethernet => LinkTiming::ethernet(speed_mbps),
-            Lengths::Model => LinkTiming {
+            FrameLengths::Ethernet => LinkTiming::ethernet(speed_mbps),
+            FrameLengths::Model => LinkTiming {
                 speed_mbps,
                 overhead_bytes: 0,
                 gap_bytes: 0,
@@ -66,49 +68,54 @@ impl Lengths {
 
     fn pfc_bytes(self) -> u32 {
         match self {
-            Lengths::Model => PFC_BYTES,
-            Lengths::Ethernet => PFC_ETHERNET_BYTES,
+            FrameLengths::Model => PFC_BYTES,
+            FrameLengths::Ethernet => PFC_ETHERNET_BYTES,
         }
     }
 }
 
-/// A scenario as a fabric.
+/// A scenario as a plan of a fabric.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(super) struct OraclePlan {
     pub(super) fabric: FabricPlan,
-    /// Where each node is.
-    pub(super) ends: Vec<NodeIndex>,
-    /// The paths of each flow.
+    /// Index of each node among the switches or hosts.
+    pub(super) node_indices: Vec<NodeIndex>,
+    /// Paths of data and acknowledgements of each flow.
     pub(super) paths: Vec<FlowPaths>,
 }
 
-/// What became of a node: its index among switches or hosts.
+/// The index of a node among the switches or among the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeIndex {
     Switch(u32),
     Host(u32),
 }
 
-/// The address that the data of a flow go to, and that of its acknowledgements.
+/// Returns the destination addresses of a flow's data and of its acknowledgements.
 pub(super) fn flow_addresses(flow: usize) -> [Ipv4Addr; 2] {
     [DATA_ADDRESSES, ACK_ADDRESSES].map(|base| Ipv4Addr::from_bits(base + flow as u32))
 }
 
-/// The hardware address of a node's interface (from 1).
-pub(super) fn mac(node: u32, interface: u32) -> [u8; 6] {
+/// Returns the MAC address of a node's interface. Interfaces are counted from 1, and number 0 is the node
+/// itself.
+pub(super) fn interface_mac(node: u32, interface: u32) -> [u8; 6] {
     let ([.., a, b], [.., c, d]) = (node.to_be_bytes(), interface.to_be_bytes());
     [0x02, 0x58, a, b, c, d]
 }
 
-/// Puts the fabric together.
+/// Builds the plan of a scenario's fabric.
 ///
 /// # Errors
-/// A flow whose hosts nothing connects.
-pub(super) fn plan(scenario: &Scenario, lengths: Lengths, seed: u64) -> Result<Plan, Failure> {
+/// No path connects the hosts of a flow.
+pub(super) fn plan_fabric(
+    scenario: &Scenario,
+    lengths: FrameLengths,
+    seed: u64,
+) -> Result<OraclePlan, Failure> {
     let topology = &scenario.topology;
     let paths = scenario.paths()?;
     let mut counts = [0, 0];
-    let ends: Vec<NodeIndex> = topology
+    let node_indices: Vec<NodeIndex> = topology
         .nodes
         .iter()
         .map(|node| {
@@ -120,32 +127,38 @@ pub(super) fn plan(scenario: &Scenario, lengths: Lengths, seed: u64) -> Result<P
             }
         })
         .collect();
-    let builder = Builder {
+    let builder = FabricBuilder {
         scenario,
         lengths,
         seed,
         paths: &paths,
     };
-    let switches: Result<Vec<SwitchConfig>, FibError> =
-        topology.switches().map(|node| builder.switch(node)).collect();
+    let switches: Result<Vec<SwitchConfig>, FibError> = topology
+        .switches()
+        .map(|node| builder.switch_config(node))
+        .collect();
     let switches = switches.map_err(|error| {
-        Failure::configuration("the flows make no table of routes")
+        Failure::configuration("the flows do not form a valid routing table")
             .at(scenario.name.clone())
             .because(error)
     })?;
     let fabric = FabricPlan {
         switches,
-        hosts: topology.hosts().map(|node| builder.host(node)).collect(),
+        hosts: topology.hosts().map(|node| builder.host_config(node)).collect(),
         links: (0..topology.links.len())
-            .map(|link| link_plan(topology, &ends, link))
+            .map(|link| link_plan(topology, &node_indices, link))
             .collect(),
     };
-    Ok(Plan { fabric, ends, paths })
+    Ok(OraclePlan {
+        fabric,
+        node_indices,
+        paths,
+    })
 }
 
-fn link_plan(topology: &Topology, ends: &[NodeIndex], index: usize) -> LinkPlan {
+fn link_plan(topology: &Topology, node_indices: &[NodeIndex], index: usize) -> LinkPlan {
     let link = &topology.links[index];
-    let end = |node: u32| match ends[node as usize] {
+    let end = |node: u32| match node_indices[node as usize] {
         NodeIndex::Host(host) => LinkEnd::Host(host),
         NodeIndex::Switch(switch) => LinkEnd::Switch {
             switch,
@@ -159,14 +172,14 @@ fn link_plan(topology: &Topology, ends: &[NodeIndex], index: usize) -> LinkPlan 
     }
 }
 
-struct Builder<'a> {
+struct FabricBuilder<'a> {
     scenario: &'a Scenario,
-    lengths: Lengths,
+    lengths: FrameLengths,
     seed: u64,
     paths: &'a [FlowPaths],
 }
 
-impl Builder<'_> {
+impl FabricBuilder<'_> {
     fn topology(&self) -> &Topology {
         &self.scenario.topology
     }
@@ -175,13 +188,13 @@ impl Builder<'_> {
         &self.scenario.parameters
     }
 
-    fn host(&self, node: u32) -> HostConfig {
+    fn host_config(&self, node: u32) -> HostConfig {
         let link = self.topology().nodes[node as usize].links.first();
-        // A host without a link sends nothing.
+        // A host without a link sends nothing, so its speed is arbitrary.
         let speed_mbps = link.map_or(1_000, |link| self.topology().links[*link].speed_mbps);
         let mut config = HostConfig::new(
             format!("host {node}"),
-            mac(node, 1),
+            interface_mac(node, 1),
             self.lengths.timing(speed_mbps),
         );
         config.ipv4 = Some(Ipv4Addr::from_bits(node_address(node)));
@@ -189,30 +202,30 @@ impl Builder<'_> {
         config.nic.response_ns = 0;
         config.nic.pauses_until_resumed = true;
         config.round_robin = true;
-        config.fixed_lengths = (self.lengths == Lengths::Model).then_some(FixedLengths {
+        config.fixed_lengths = (self.lengths == FrameLengths::Model).then_some(FixedLengths {
             header_bytes: self.parameters().header_bytes(),
             ack_bytes: self.parameters().ack_bytes(),
         });
         config
     }
 
-    fn switch(&self, node: u32) -> Result<SwitchConfig, FibError> {
+    fn switch_config(&self, node: u32) -> Result<SwitchConfig, FibError> {
         let links = &self.topology().nodes[node as usize].links;
         let ports: Vec<PortConfig> = links
             .iter()
             .enumerate()
-            .map(|(port, link)| self.port(node, port as u16, &self.topology().links[*link]))
+            .map(|(port, link)| self.port_config(node, port as u16, &self.topology().links[*link]))
             .collect();
         let buffer = SwitchBuffer::new(self.scenario, node);
         let mut profiles: Vec<BufferProfile> = links
             .iter()
             .map(|link| ingress_profile(&buffer, &self.topology().links[*link]))
             .collect();
-        let frames_max = self.frames_max(&profiles);
+        let frames_max = self.frame_capacity(&profiles);
         profiles.push(egress_profile());
         Ok(SwitchConfig {
             name: format!("switch {node}"),
-            mac: mac(node, 0),
+            mac: interface_mac(node, 0),
             seed: self.seed ^ u64::from(node) << 32,
             cell_bytes: 1,
             pipeline_latency: Picos::ZERO,
@@ -222,27 +235,28 @@ impl Builder<'_> {
             frames_max,
             ports,
             pools: vec![
-                pool(
+                pool_config(
                     "buffer",
                     PoolSide::Ingress,
                     u64::from(self.parameters().buffer_bytes),
                 ),
-                pool("queues", PoolSide::Egress, 0),
+                pool_config("queues", PoolSide::Egress, 0),
             ],
             profiles,
             port_profiles: Vec::new(),
             lags: Vec::new(),
             bridging: BridgingConfig::Vlans(Vec::new()),
-            routing: self.routing(node)?,
+            routing: self.routing_config(node)?,
             balancing: BalancingConfig::default(),
             watchdog: WatchdogConfig::default(),
             trimming: None,
         })
     }
 
-    /// What the buffer holds of the shortest frames; or, where it limits nothing (see `mmu::hpcc`), all packets of all flows and
-    /// their acknowledgements.
-    fn frames_max(&self, profiles: &[BufferProfile]) -> usize {
+    /// Returns the number of frame slots of a switch: as many of the shortest frames as the buffer holds. If
+    /// the buffer limits nothing (see `mmu::hpcc`), the number covers all packets of all flows and their
+    /// acknowledgements.
+    fn frame_capacity(&self, profiles: &[BufferProfile]) -> usize {
         let set_aside: u64 = profiles.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
         let buffer = u64::from(self.parameters().buffer_bytes);
         let by_buffer = match set_aside <= buffer {
@@ -252,16 +266,16 @@ impl Builder<'_> {
         let payload = u64::from(self.parameters().payload_bytes);
         let packets = |bytes: u64| bytes.div_ceil(payload).saturating_mul(2);
         let flows = self.scenario.flows.iter();
-        let all = flows.fold(0_u64, |sum, flow| sum.saturating_add(packets(flow.bytes)));
-        all.min(by_buffer).clamp(1_024, FRAMES_MAX) as usize
+        let frames_of_flows = flows.fold(0_u64, |sum, flow| sum.saturating_add(packets(flow.bytes)));
+        frames_of_flows.min(by_buffer).clamp(1_024, FRAME_SLOTS_MAX) as usize
     }
 
-    fn port(&self, node: u32, port: u16, link: &Link) -> PortConfig {
+    fn port_config(&self, node: u32, port: u16, link: &Link) -> PortConfig {
         let interface = u32::from(port) + 1;
         let identity = std::array::from_fn(|n| n as u8);
         let class_of = std::array::from_fn(|n| (n % PRIORITIES) as u8);
         let egress_profile = self.topology().nodes[node as usize].links.len() as u16;
-        let wred = self.wred(link);
+        let wred = self.wred_profile(link);
         let queue = |n: usize| QueueConfig {
             profile: egress_profile,
             schedule: SchedulingMode::Dwrr { weight: 1 },
@@ -270,7 +284,7 @@ impl Builder<'_> {
         };
         PortConfig {
             name: format!("interface {interface}"),
-            mac: mac(node, interface),
+            mac: interface_mac(node, interface),
             admin_up: true,
             mtu: MTU,
             link: self.lengths.timing(link.speed_mbps),
@@ -303,7 +317,7 @@ impl Builder<'_> {
         }
     }
 
-    fn wred(&self, link: &Link) -> Option<WredProfile> {
+    fn wred_profile(&self, link: &Link) -> Option<WredProfile> {
         let marking = self.parameters().marking(link.rate_bps())?;
         self.parameters().ecn.then_some(WredProfile {
             min_bytes: marking.min_bytes,
@@ -314,14 +328,15 @@ impl Builder<'_> {
         })
     }
 
-    /// An interface per port, its peer as a neighbour, and a route for each direction of each flow that comes by.
-    fn routing(&self, node: u32) -> Result<RoutingConfig, FibError> {
+    /// Returns the routing of a switch: an interface for each port, its peer as a neighbour, and a route for
+    /// each direction of each flow that passes the switch.
+    fn routing_config(&self, node: u32) -> Result<RoutingConfig, FibError> {
         let topology = self.topology();
         let links = &topology.nodes[node as usize].links;
         let interfaces = (0..links.len()).map(|port| InterfaceConfig {
             name: format!("interface {}", port + 1),
             attachment: InterfaceAttachment::Port(port as u16),
-            mac: mac(node, port as u32 + 1),
+            mac: interface_mac(node, port as u32 + 1),
             mtu: MTU,
             addresses: Vec::new(),
         });
@@ -333,7 +348,7 @@ impl Builder<'_> {
                 StaticNeighbour {
                     interface: InterfaceId(port as u16),
                     address: neighbour_address(port),
-                    mac: mac(peer, topology.interface(peer, *link).unwrap_or(1)),
+                    mac: interface_mac(peer, topology.interface(peer, *link).unwrap_or(1)),
                 }
             })
             .collect();
@@ -342,7 +357,7 @@ impl Builder<'_> {
             for (steps, address) in [&paths.data, &paths.acks].into_iter().zip(flow_addresses(flow)) {
                 let link = steps.iter().find(|step| step.node == node).map(|step| step.link);
                 let port = link.and_then(|link| links.iter().position(|own| *own == link));
-                routes.extend(port.map(|port| route(address, port)));
+                routes.extend(port.map(|port| flow_route(address, port)));
             }
         }
         Ok(RoutingConfig {
@@ -359,7 +374,7 @@ fn neighbour_address(port: usize) -> IpAddr {
     Ipv4Addr::from_bits(LINK_ADDRESSES + port as u32).into()
 }
 
-fn route(address: Ipv4Addr, port: usize) -> Route {
+fn flow_route(address: Ipv4Addr, port: usize) -> Route {
     Route {
         prefix: IpNet::V4(Ipv4Net::from(address)),
         target: RouteTarget::Via(vec![RoutePath {
@@ -373,7 +388,7 @@ fn route(address: Ipv4Addr, port: usize) -> Route {
     }
 }
 
-fn pool(name: &str, side: PoolSide, size_bytes: u64) -> PoolConfig {
+fn pool_config(name: &str, side: PoolSide, size_bytes: u64) -> PoolConfig {
     PoolConfig {
         name: name.into(),
         side,
@@ -382,7 +397,7 @@ fn pool(name: &str, side: PoolSide, size_bytes: u64) -> PoolConfig {
     }
 }
 
-/// Queues have no limit: the model drops at ingress alone.
+/// Returns the buffer profile of queues, which has no limit because the model drops only at ingress.
 fn egress_profile() -> BufferProfile {
     BufferProfile {
         name: "queues".into(),
@@ -396,7 +411,7 @@ fn egress_profile() -> BufferProfile {
     }
 }
 
-/// Reserve, headroom and limit of a port.
+/// Returns the buffer profile of a port: reserved space, headroom and limit.
 fn ingress_profile(buffer: &SwitchBuffer, link: &Link) -> BufferProfile {
     let port = buffer.port_profile(link.speed_mbps, link.delay_ns);
     BufferProfile {
@@ -416,10 +431,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_takes_what_the_model_says() {
-        let timing = Lengths::Model.timing(100_000);
+    fn link_times_equal_those_of_the_model() {
+        let timing = FrameLengths::Model.timing(100_000);
         let data = timing.duration(timing.wire_len(timing.mac_len(1_048)));
-        assert_eq!(data, Picos::from_nanos(83), "83.84 ns, cut off");
+        assert_eq!(data, Picos::from_nanos(83), "83.84 ns, rounded down");
         assert_eq!(timing.gap_duration(), Picos::ZERO);
     }
 }

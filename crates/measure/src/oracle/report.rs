@@ -1,46 +1,47 @@
-//! The result of oracle runs: JSON, and tables.
+//! The report of oracle runs as JSON and as text tables.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
 use super::compare::{
-    Comparison, EthernetComparison, FlowComparison, PAUSES_BOUND, PAUSES_BOUND_COUNT, PauseComparison,
+    EthernetComparison, FlowComparison, PAUSE_COUNT_BOUND, PAUSE_SHARE_BOUND, PauseComparison,
+    ScenarioComparison,
 };
 use xoff_telemetry::failure::Exit;
 use xoff_telemetry::{group_thousands, simple_table};
 
-/// Name and version of the report's form.
+/// Name and version of the report format.
 pub const SCHEMA: &str = "xoff.oracle/1";
 
-/// All folders of a command.
+/// The comparisons of all folders of a command.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OracleReport {
     /// [`SCHEMA`].
     pub schema: &'static str,
     /// Version of xoff.
     pub xoff_version: &'static str,
-    /// Seed of every random decision.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// Whether every folder is within its bounds.
+    /// All folders are within their bounds.
     pub holds: bool,
-    /// The folders in the order of the command line.
-    pub folders: Vec<Comparison>,
+    /// Comparisons in the order of the command line.
+    pub folders: Vec<ScenarioComparison>,
 }
 
 impl OracleReport {
-    /// A report of comparisons.
-    pub fn new(folders: Vec<Comparison>, seed: u64) -> OracleReport {
+    /// Creates a report of comparisons.
+    pub fn new(folders: Vec<ScenarioComparison>, seed: u64) -> OracleReport {
         OracleReport {
             schema: SCHEMA,
             xoff_version: env!("CARGO_PKG_VERSION"),
             seed,
-            holds: folders.iter().all(Comparison::holds),
+            holds: folders.iter().all(ScenarioComparison::holds),
             folders,
         }
     }
 
-    /// 0 if all is within bounds, else 1.
+    /// Returns exit code 0 if all folders are within their bounds, or 1.
     pub fn exit(&self) -> Exit {
         match self.holds {
             true => Exit::Ok,
@@ -48,40 +49,40 @@ impl OracleReport {
         }
     }
 
-    /// The tables.
+    /// Renders the report as text tables.
     pub fn render(&self) -> String {
         let mut text = String::new();
         for folder in &self.folders {
             let _ = writeln!(text, "{}", folder.folder);
-            text.push_str(&flows(&folder.flows));
+            text.push_str(&flow_table(&folder.flows));
             text.push('\n');
-            text.push_str(&pauses(folder));
+            text.push_str(&pause_table(folder));
             text.push('\n');
             if !folder.ethernet.is_empty() {
                 text.push_str("With Ethernet's real lengths\n");
-                text.push_str(&ethernet(&folder.ethernet));
+                text.push_str(&ethernet_table(&folder.ethernet));
                 text.push('\n');
             }
-            text.push_str(&verdict(folder));
+            text.push_str(&render_verdict(folder));
             text.push('\n');
         }
         text
     }
 }
 
-fn micros(ns: u64) -> String {
+fn format_micros(ns: u64) -> String {
     format!("{}.{:03}", group_thousands(ns / 1_000), ns % 1_000)
 }
 
-fn or_dash<T>(value: Option<T>, form: impl Fn(T) -> String) -> String {
-    value.map_or_else(|| "-".to_owned(), form)
+fn format_or_dash<T>(value: Option<T>, format_value: impl Fn(T) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), format_value)
 }
 
-fn percent(share: f64) -> String {
+fn format_percent(share: f64) -> String {
     format!("{:+.3} %", share * 100.0)
 }
 
-fn flows(flows: &[FlowComparison]) -> String {
+fn flow_table(flows: &[FlowComparison]) -> String {
     let header = [
         "Flow",
         "Bytes",
@@ -94,27 +95,29 @@ fn flows(flows: &[FlowComparison]) -> String {
         "",
     ];
     let row = |flow: &FlowComparison| {
-        let apart = |ns: u64| {
+        let format_signed = |ns: u64| {
             let reference_ns = flow.reference_ns?;
             let sign = if ns < reference_ns { "-" } else { "+" };
-            Some(format!("{sign}{}", micros(ns.abs_diff(reference_ns))))
+            Some(format!("{sign}{}", format_micros(ns.abs_diff(reference_ns))))
         };
         vec![
             format!("{} -> {}", flow.src, flow.dst),
             group_thousands(flow.bytes),
-            or_dash(flow.reference_ns, micros),
-            or_dash(flow.xoff_ns, micros),
-            flow.xoff_ns.and_then(apart).unwrap_or_else(|| "-".to_owned()),
-            or_dash(flow.difference, percent),
-            or_dash(flow.reference_slowdown, |s| format!("{s:.2}")),
-            or_dash(flow.xoff_slowdown, |s| format!("{s:.2}")),
+            format_or_dash(flow.reference_ns, format_micros),
+            format_or_dash(flow.xoff_ns, format_micros),
+            flow.xoff_ns
+                .and_then(format_signed)
+                .unwrap_or_else(|| "-".to_owned()),
+            format_or_dash(flow.difference, format_percent),
+            format_or_dash(flow.reference_slowdown, |s| format!("{s:.2}")),
+            format_or_dash(flow.xoff_slowdown, |s| format!("{s:.2}")),
             if flow.holds { "" } else { "beyond the bound" }.to_owned(),
         ]
     };
     simple_table(&header, 1, flows.iter().map(row).collect())
 }
 
-fn pauses(folder: &Comparison) -> String {
+fn pause_table(folder: &ScenarioComparison) -> String {
     let header = [
         "Paused",
         "Reference",
@@ -129,9 +132,9 @@ fn pauses(folder: &Comparison) -> String {
             format!("{kind} {} interface {}", row.node, row.interface),
             group_thousands(row.reference),
             group_thousands(row.xoff),
-            difference(row.reference, row.xoff),
-            or_dash(row.reference_first_ns, micros),
-            or_dash(row.xoff_first_ns, micros),
+            format_difference(row.reference, row.xoff),
+            format_or_dash(row.reference_first_ns, format_micros),
+            format_or_dash(row.xoff_first_ns, format_micros),
         ]
     };
     let (reference, xoff) = (folder.reference_pauses, folder.xoff_pauses);
@@ -139,7 +142,7 @@ fn pauses(folder: &Comparison) -> String {
     let sums = [
         group_thousands(reference),
         group_thousands(xoff),
-        difference(reference, xoff),
+        format_difference(reference, xoff),
     ];
     let mut all = vec!["all".to_owned()];
     all.extend(sums);
@@ -148,29 +151,29 @@ fn pauses(folder: &Comparison) -> String {
     simple_table(&header, 1, rows)
 }
 
-fn difference(reference: u64, xoff: u64) -> String {
-    let apart = xoff as f64 - reference as f64;
+fn format_difference(reference: u64, xoff: u64) -> String {
+    let difference = xoff as f64 - reference as f64;
     match reference {
-        0 => format!("{apart:+}"),
-        _ => format!("{:+.1} %", apart / reference as f64 * 100.0),
+        0 => format!("{difference:+}"),
+        _ => format!("{:+.1} %", difference / reference as f64 * 100.0),
     }
 }
 
-fn ethernet(flows: &[EthernetComparison]) -> String {
+fn ethernet_table(flows: &[EthernetComparison]) -> String {
     let header = ["Flow", "Longer by", "Predicted us", "xoff us", "Difference"];
     let row = |flow: &EthernetComparison| {
         vec![
             format!("{} -> {}", flow.src, flow.dst),
             format!("{:.2} %", (flow.predicted_factor - 1.0) * 100.0),
-            micros(flow.predicted_ns),
-            or_dash(flow.xoff_ns, micros),
-            or_dash(flow.difference, percent),
+            format_micros(flow.predicted_ns),
+            format_or_dash(flow.xoff_ns, format_micros),
+            format_or_dash(flow.difference, format_percent),
         ]
     };
     simple_table(&header, 1, flows.iter().map(row).collect())
 }
 
-fn verdict(folder: &Comparison) -> String {
+fn render_verdict(folder: &ScenarioComparison) -> String {
     let compared = folder.flows.iter().any(|flow| flow.reference_ns.is_some());
     let mut text = match (folder.completions_hold, folder.largest_difference()) {
         _ if !compared => {
@@ -186,7 +189,7 @@ fn verdict(folder: &Comparison) -> String {
             largest * 100.0,
             folder.completion_bound * 100.0,
             match (folder.dcqcn, folder.median_difference) {
-                (true, Some(median)) => format!(" (DCQCN has a part; the median is {:.3} %)", median * 100.0),
+                (true, Some(median)) => format!(" (DCQCN is active; the median is {:.3} %)", median * 100.0),
                 _ => String::new(),
             },
         ),
@@ -205,8 +208,8 @@ fn verdict(folder: &Comparison) -> String {
         if folder.pauses_hold { "ok" } else { "FAILED" },
         group_thousands(folder.xoff_pauses),
         group_thousands(folder.reference_pauses),
-        PAUSES_BOUND * 100.0,
-        PAUSES_BOUND_COUNT,
+        PAUSE_SHARE_BOUND * 100.0,
+        PAUSE_COUNT_BOUND,
     );
     for note in &folder.notes {
         let _ = writeln!(text, "note: {note}");

@@ -3,8 +3,8 @@
 use xoff_dataplane::{ForwardingResult, Picos, PortId};
 use xoff_wire::mac_control::MacControl;
 
-use super::control::{ModelControl, Window, Windowed};
-use super::plan::{self, Lengths, NodeIndex, Plan};
+use super::model_congestion::{FlowWindow, ModelControl, WindowLimitedControl};
+use super::plan::{self, FrameLengths, NodeIndex, OraclePlan};
 use xoff_fabric::{Fabric, FrameView, LinkEnd, Observer, RunStopReason};
 use xoff_host::QueuePairSetup;
 use xoff_lab::ns3::{CongestionMode, Flow, PairTimings, Parameters, PauseEvent, Scenario, Topology};
@@ -15,96 +15,102 @@ use xoff_rdma::congestion::{
 use xoff_rdma::{CompletionKind, Pacing, QpConfig, QpIndex, Verb, WorkRequest};
 use xoff_telemetry::failure::Failure;
 
-/// A run ends at the latest when so many times the reference's time has passed.
-const TIMES_REFERENCE_MAX: u64 = 10;
-/// How long a run goes on behind its last completion.
-const AFTERMATH: Picos = Picos::from_millis(1);
-/// Bytes of a RoCEv2 data frame beside its payload and what a link adds: the second kind of [`Lengths`].
+/// A run ends at the latest after this multiple of the reference's time.
+const REFERENCE_TIME_FACTOR_MAX: u64 = 10;
+/// Time that a run continues after its last completion.
+const DRAIN_TIME: Picos = Picos::from_millis(1);
+/// Bytes that a RoCEv2 data frame adds to its payload in [`FrameLengths::Ethernet`], without the overhead of
+/// the link.
 const ROCE_HEADER_BYTES: u32 = 62;
-/// Numbers of queue pairs begin here: lower ones are reserved (IBTA 3.5.3).
-const FIRST_QUEUE_PAIR: u32 = 0x10;
+/// Smallest queue pair number. Lower numbers are reserved (IBTA clause 3.5.3).
+const FIRST_QUEUE_PAIR_NUMBER: u32 = 0x10;
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outcome {
-    /// From each flow's start to its last acknowledgement; `None` for one that did not end.
+pub(super) struct OracleRunResult {
+    /// Time from the start of each flow to its last acknowledgement, or `None` for a flow that did not end.
     pub(super) completions_ns: Vec<Option<u64>>,
-    /// Pauses and resumes, as nodes received them.
+    /// Pauses and resumes in the order in which nodes received them.
     pub(super) pauses: Vec<PauseEvent>,
     /// Frames that switches dropped.
     pub(super) dropped_frames: u64,
-    /// Frames that passed a link, each counted per link.
+    /// Frames, each counted once per link.
     pub(super) frame_hops: u64,
 }
 
-/// Runs a scenario.
+/// Runs a scenario with the given frame lengths.
 ///
 /// # Errors
-/// A scenario that makes no fabric.
-pub(super) fn run(scenario: &Scenario, lengths: Lengths, seed: u64) -> Result<Outcome, Failure> {
-    let plan = plan::plan(scenario, lengths, seed)?;
+/// The scenario does not form a valid fabric.
+pub(super) fn run_scenario(
+    scenario: &Scenario,
+    lengths: FrameLengths,
+    seed: u64,
+) -> Result<OracleRunResult, Failure> {
+    let plan = plan::plan_fabric(scenario, lengths, seed)?;
     let mut fabric = Fabric::new(plan.fabric.clone(), seed).map_err(|error| {
-        Failure::configuration("the files make no fabric")
+        Failure::configuration("the files do not form a valid fabric")
             .at(scenario.name.clone())
             .because(error)
     })?;
-    // The model counts whole nanoseconds, so frames of many hosts arrive at once, and who comes first decides who pauses.
+    // The model counts whole nanoseconds, so frames of several hosts arrive at the same time. The order of
+    // their events decides which host is paused first.
     fabric.order_by_insertion();
-    let mut run = Run {
+    let mut run = ScenarioRun {
         scenario,
         plan: &plan,
         lengths,
         seed,
         fabric,
-        watch: Watch::new(&scenario.topology, &plan),
+        observer: PauseObserver::new(&scenario.topology, &plan),
         senders: Vec::new(),
         timings: PairTimings::new(&scenario.topology, scenario.parameters.payload_bytes),
-        outcome: Outcome {
+        result: OracleRunResult {
             completions_ns: vec![None; scenario.flows.len()],
-            ..Outcome::default()
+            ..OracleRunResult::default()
         },
     };
-    run.connect();
-    run.play()
+    run.create_queue_pairs();
+    run.run_flows()
 }
 
-struct Run<'a> {
+struct ScenarioRun<'a> {
     scenario: &'a Scenario,
-    plan: &'a Plan,
-    lengths: Lengths,
+    plan: &'a OraclePlan,
+    lengths: FrameLengths,
     seed: u64,
     fabric: Fabric,
-    watch: Watch,
-    /// Host and queue pair that each flow is sent by.
+    observer: PauseObserver,
+    /// Host and queue pair that send each flow.
     senders: Vec<(usize, QpIndex)>,
     timings: PairTimings<'a>,
-    outcome: Outcome,
+    result: OracleRunResult,
 }
 
-impl Run<'_> {
-    fn host(&self, node: u32) -> usize {
-        match self.plan.ends[node as usize] {
+impl ScenarioRun<'_> {
+    fn host_index(&self, node: u32) -> usize {
+        match self.plan.node_indices[node as usize] {
             NodeIndex::Host(host) => host as usize,
             NodeIndex::Switch(_) => unreachable!("flows are between hosts: the reader has checked it"),
         }
     }
 
-    /// A queue pair for each flow, in both of its hosts.
-    fn connect(&mut self) {
+    /// Creates a queue pair for each flow at both hosts.
+    fn create_queue_pairs(&mut self) {
         for (index, flow) in self.scenario.flows.iter().enumerate() {
-            let number = FIRST_QUEUE_PAIR + 2 * index as u32;
-            let context = self.context(flow, index);
-            let sender = self.congestion(&context, index);
+            let number = FIRST_QUEUE_PAIR_NUMBER + 2 * index as u32;
+            let context = self.controller_context(flow, index);
+            let sender = self.sender_congestion_control(&context, index);
             let receiver = ConstantRate::new(ConstantRateParameters::default(), &context);
-            self.create(index, flow.dst, number + 1, number, Box::new(receiver));
-            let created = self.create(index, flow.src, number, number + 1, sender);
+            self.create_queue_pair(index, flow.dst, number + 1, number, Box::new(receiver));
+            let created = self.create_queue_pair(index, flow.src, number, number + 1, sender);
             self.senders.push(created);
         }
     }
 
-    fn context(&self, flow: &Flow, index: usize) -> ControllerContext {
+    fn controller_context(&self, flow: &Flow, flow_index: usize) -> ControllerContext {
         let topology = &self.scenario.topology;
-        let paths = &self.plan.paths[index];
+        let paths = &self.plan.paths[flow_index];
         let delay: u64 = [&paths.data, &paths.acks]
             .into_iter()
             .flatten()
@@ -121,46 +127,60 @@ impl Run<'_> {
 
     fn header_bytes(&self) -> u32 {
         match self.lengths {
-            Lengths::Model => self.scenario.parameters.header_bytes(),
-            Lengths::Ethernet => ROCE_HEADER_BYTES,
+            FrameLengths::Model => self.scenario.parameters.header_bytes(),
+            FrameLengths::Ethernet => ROCE_HEADER_BYTES,
         }
     }
 
-    fn congestion(&mut self, context: &ControllerContext, flow: usize) -> Box<dyn CongestionControl> {
+    fn sender_congestion_control(
+        &mut self,
+        context: &ControllerContext,
+        flow_index: usize,
+    ) -> Box<dyn CongestionControl> {
         let parameters = &self.scenario.parameters;
-        let lead = self.plan.paths[flow].acks.last().map_or(Picos::ZERO, |step| {
-            let link = &self.scenario.topology.links[step.link];
-            let transmission = self
-                .lengths
-                .timing(link.speed_mbps)
-                .duration(parameters.ack_bytes());
-            Picos::from_nanos(link.delay_ns) + transmission
-        });
+        let notification_delay = self.plan.paths[flow_index]
+            .acks
+            .last()
+            .map_or(Picos::ZERO, |step| {
+                let link = &self.scenario.topology.links[step.link];
+                let transmission = self
+                    .lengths
+                    .timing(link.speed_mbps)
+                    .duration(parameters.ack_bytes());
+                Picos::from_nanos(link.delay_ns) + transmission
+            });
         let scenario = self.scenario;
-        let window = self.window(context, &scenario.flows[flow]);
+        let window = self.flow_window(context, &scenario.flows[flow_index]);
         let control: Box<dyn CongestionControl> = match (parameters.mode, parameters.rate_bound) {
-            (CongestionMode::Dcqcn, true) => {
-                Box::new(DcqcnNic::new(dcqcn(parameters), context).with_notification_delay(lead))
-            }
+            (CongestionMode::Dcqcn, true) => Box::new(
+                DcqcnNic::new(dcqcn_parameters(parameters), context)
+                    .with_notification_delay(notification_delay),
+            ),
             (CongestionMode::Dcqcn, false) => {
                 Box::new(ConstantRate::new(ConstantRateParameters::default(), context))
             }
-            _ => return Box::new(ModelControl::new(parameters, window, context.seed ^ flow as u64)),
+            _ => {
+                return Box::new(ModelControl::new(
+                    parameters,
+                    window,
+                    context.seed ^ flow_index as u64,
+                ));
+            }
         };
         match window.bytes {
             None => control,
-            Some(_) => Box::new(Windowed { control, window }),
+            Some(_) => Box::new(WindowLimitedControl { control, window }),
         }
     }
 
-    /// Window and round trip that the model gives the flow.
-    fn window(&mut self, context: &ControllerContext, flow: &Flow) -> Window {
+    /// Returns the window and the round-trip time of a flow in the model.
+    fn flow_window(&mut self, context: &ControllerContext, flow: &Flow) -> FlowWindow {
         let parameters = &self.scenario.parameters;
         let timing = self
             .timings
             .get(flow.src, flow.dst, parameters.window.of_largest_pair);
         let bytes = timing.window_bytes;
-        Window {
+        FlowWindow {
             bytes: (parameters.window.used && bytes > 0).then_some(bytes),
             follows_rate: parameters.window.follows_rate,
             base_rtt_ns: timing.rtt_ns,
@@ -168,16 +188,16 @@ impl Run<'_> {
         }
     }
 
-    fn create(
+    fn create_queue_pair(
         &mut self,
-        index: usize,
+        flow_index: usize,
         node: u32,
         number: u32,
         peer: u32,
         congestion: Box<dyn CongestionControl>,
     ) -> (usize, QpIndex) {
-        let (flow, paths) = (&self.scenario.flows[index], &self.plan.paths[index]);
-        let [data_address, ack_address] = plan::flow_addresses(index);
+        let (flow, paths) = (&self.scenario.flows[flow_index], &self.plan.paths[flow_index]);
+        let [data_address, ack_address] = plan::flow_addresses(flow_index);
         let (steps, address) = match node == flow.src {
             true => (&paths.data, data_address),
             false => (&paths.acks, ack_address),
@@ -185,7 +205,8 @@ impl Run<'_> {
         let config = QpConfig {
             mtu: self.scenario.parameters.payload_bytes,
             data_class: flow.priority,
-            // The model's hosts hold acknowledgements while class 3 is paused, whatever the class of the flow, or never.
+            // Hosts of the model stop acknowledgements while class 3 is paused, independent of the class of
+            // the flow. With `acks_pass_pauses` they never stop them.
             ack_class: if self.scenario.parameters.acks_pass_pauses {
                 0
             } else {
@@ -196,12 +217,12 @@ impl Run<'_> {
                 true => CongestionFeedback::AckEcho,
                 false => CongestionFeedback::None,
             },
-            // The model never repeats for want of an answer.
+            // The model has no retransmission timeout.
             ack_timeout: 0,
             pacing: match self.lengths {
-                Lengths::Model if self.scenario.parameters.mode.is_hpcc() => Pacing::Ns3Retimed,
-                Lengths::Model => Pacing::Ns3,
-                Lengths::Ethernet => Pacing::Exact,
+                FrameLengths::Model if self.scenario.parameters.mode.is_hpcc() => Pacing::Ns3Retimed,
+                FrameLengths::Model => Pacing::Ns3,
+                FrameLengths::Ethernet => Pacing::Exact,
             },
             ..QpConfig::new(number, peer)
         };
@@ -211,28 +232,28 @@ impl Run<'_> {
         setup.dst_mac = steps.first().map(|step| {
             let next = self.scenario.topology.links[step.link].peer_of(node);
             let interface = self.scenario.topology.interface(next, step.link);
-            plan::mac(next, interface.unwrap_or(1))
+            plan::interface_mac(next, interface.unwrap_or(1))
         });
-        let host = self.host(node);
+        let host = self.host_index(node);
         let change = |host: &mut xoff_host::Host, _| host.create_queue_pair(setup);
-        (host, self.fabric.change_host(host, &mut self.watch, change))
+        (host, self.fabric.change_host(host, &mut self.observer, change))
     }
 
-    fn play(mut self) -> Result<Outcome, Failure> {
+    fn run_flows(mut self) -> Result<OracleRunResult, Failure> {
         let flows = &self.scenario.flows;
         let first = flows.first().map_or(0, |flow| flow.start_ns);
-        let end = end_ns(self.scenario, first);
+        let end = latest_end(self.scenario, first);
         let has_reference = |flow: &Flow| flow.reference_ns.is_some();
         let awaited = flows.iter().filter(|flow| has_reference(flow)).count();
-        // Flows without a reference need not end if others have one: the model's run was shorter.
+        // If some flows have a reference, the others need not end, because the run of the model was shorter.
         let (mut next, mut left) = (0, if awaited > 0 { awaited } else { flows.len() });
         while left > 0 {
             let until = flows
                 .get(next)
                 .map_or(end, |flow| Picos::from_nanos(flow.start_ns).min(end));
-            let halt = self.fabric.run(until, &mut self.watch);
-            left -= self.take_completions();
-            match halt {
+            let stop_reason = self.fabric.run(until, &mut self.observer);
+            left -= self.record_completions();
+            match stop_reason {
                 RunStopReason::Completion => {}
                 RunStopReason::TimeReached | RunStopReason::Idle if next < flows.len() && until < end => {
                     self.fabric.advance_idle(until);
@@ -240,7 +261,7 @@ impl Run<'_> {
                         .get(next)
                         .is_some_and(|flow| Picos::from_nanos(flow.start_ns) <= until)
                     {
-                        self.post(next)?;
+                        self.post_flow(next)?;
                         next += 1;
                     }
                 }
@@ -250,25 +271,25 @@ impl Run<'_> {
                 | RunStopReason::EventLimit => break,
             }
         }
-        // What is still under way, such as the resumes that follow the last packets.
-        let after = self.fabric.now().saturating_add(AFTERMATH);
-        self.fabric.run(after, &mut self.watch);
-        self.outcome.pauses = self.watch.pauses;
-        self.outcome.dropped_frames = self.watch.dropped_frames;
-        self.outcome.frame_hops = self.fabric.frame_hops();
-        Ok(self.outcome)
+        // Frames in flight must still arrive, such as the resumes after the last packets.
+        let after = self.fabric.now().saturating_add(DRAIN_TIME);
+        self.fabric.run(after, &mut self.observer);
+        self.result.pauses = self.observer.pauses;
+        self.result.dropped_frames = self.observer.dropped_frames;
+        self.result.frame_hops = self.fabric.frame_hops();
+        Ok(self.result)
     }
 
-    fn post(&mut self, flow: usize) -> Result<(), Failure> {
+    fn post_flow(&mut self, flow_index: usize) -> Result<(), Failure> {
         let request = WorkRequest {
-            id: flow as u64,
+            id: flow_index as u64,
             verb: Verb::Write,
-            bytes: self.scenario.flows[flow].bytes,
+            bytes: self.scenario.flows[flow_index].bytes,
         };
-        let (host, qp) = self.senders[flow];
+        let (host, qp) = self.senders[flow_index];
         let posted = self
             .fabric
-            .change_host(host, &mut self.watch, |host, now| host.post(now, qp, request));
+            .change_host(host, &mut self.observer, |host, now| host.post(now, qp, request));
         posted.map_err(|error| {
             Failure::configuration("a flow cannot be sent")
                 .at(format!("{}/flow.txt", self.scenario.name))
@@ -276,9 +297,9 @@ impl Run<'_> {
         })
     }
 
-    /// How many flows have ended since the last call.
-    fn take_completions(&mut self) -> usize {
-        let (flows, completions) = (&self.scenario.flows, &mut self.outcome.completions_ns);
+    /// Records new completions and returns the number of awaited flows among them.
+    fn record_completions(&mut self) -> usize {
+        let (flows, completions) = (&self.scenario.flows, &mut self.result.completions_ns);
         let some_have_reference = flows.iter().any(|flow| flow.reference_ns.is_some());
         let mut ended = 0;
         self.fabric.take_completions(|_, completion| {
@@ -292,8 +313,8 @@ impl Run<'_> {
     }
 }
 
-/// The latest end of a run: so many times the reference's time, or where the model stops.
-fn end_ns(scenario: &Scenario, first: u64) -> Picos {
+/// Returns the latest end of a run: a multiple of the reference's time, or the stop time of the model.
+fn latest_end(scenario: &Scenario, first_start_ns: u64) -> Picos {
     let references = scenario
         .flows
         .iter()
@@ -304,15 +325,15 @@ fn end_ns(scenario: &Scenario, first: u64) -> Picos {
         .map_or(u64::MAX, |stop| (stop * 1e9) as u64)
         .min(u64::MAX / 1_000);
     let Some(reference_end) = references.max() else {
-        return Picos::from_nanos(stop.max(first));
+        return Picos::from_nanos(stop.max(first_start_ns));
     };
     let span = reference_end
-        .saturating_sub(first)
-        .saturating_mul(TIMES_REFERENCE_MAX);
-    Picos::from_nanos(first.saturating_add(span).max(reference_end))
+        .saturating_sub(first_start_ns)
+        .saturating_mul(REFERENCE_TIME_FACTOR_MAX);
+    Picos::from_nanos(first_start_ns.saturating_add(span).max(reference_end))
 }
 
-fn dcqcn(parameters: &Parameters) -> DcqcnNicParameters {
+fn dcqcn_parameters(parameters: &Parameters) -> DcqcnNicParameters {
     let dcqcn = &parameters.dcqcn;
     DcqcnNicParameters {
         alpha_interval_ns: dcqcn.alpha_interval_us * 1_000,
@@ -331,20 +352,21 @@ fn dcqcn(parameters: &Parameters) -> DcqcnNicParameters {
     }
 }
 
-/// Hears pauses and drops.
+/// Records pauses and counts drops.
 #[derive(Debug)]
-struct Watch {
-    /// Node of each switch and host.
+struct PauseObserver {
+    /// Node numbers of the switches.
     switches: Vec<u32>,
+    /// Node numbers of the hosts.
     hosts: Vec<u32>,
     pauses: Vec<PauseEvent>,
     dropped_frames: u64,
 }
 
-impl Watch {
-    fn new(topology: &Topology, plan: &Plan) -> Watch {
-        debug_assert_eq!(topology.nodes.len(), plan.ends.len());
-        Watch {
+impl PauseObserver {
+    fn new(topology: &Topology, plan: &OraclePlan) -> PauseObserver {
+        debug_assert_eq!(topology.nodes.len(), plan.node_indices.len());
+        PauseObserver {
             switches: topology.switches().collect(),
             hosts: topology.hosts().collect(),
             pauses: Vec::new(),
@@ -353,10 +375,10 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for PauseObserver {
     #[inline]
     fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
-        // Pauses are the only MAC control frames here: Ethernet type 0x8808.
+        // Pauses are the only MAC control frames of a run (ethertype 0x8808).
         if frame.prefix.get(12..14) != Some(&[0x88, 0x08]) {
             return;
         }
@@ -380,7 +402,7 @@ impl Observer for Watch {
     }
 
     #[inline]
-    fn admission_decided(&mut self, _: Picos, _: u32, _: PortId, verdict: &ForwardingResult) {
-        self.dropped_frames += u64::from(matches!(verdict, ForwardingResult::Dropped(_)));
+    fn admission_decided(&mut self, _: Picos, _: u32, _: PortId, result: &ForwardingResult) {
+        self.dropped_frames += u64::from(matches!(result, ForwardingResult::Dropped(_)));
     }
 }

@@ -12,7 +12,7 @@ mod report;
 mod search;
 mod virtual_device;
 
-pub use super::dut::classes;
+pub use super::dut::reachable_classes;
 pub use device::{Device, Hold, Seen};
 pub use expected::{Expected, expected};
 pub use measure::{Measured, Options, measure};

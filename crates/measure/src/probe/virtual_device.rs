@@ -8,7 +8,9 @@ use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 use xoff_wire::{MacControl, Pfc, mac_control};
 
-use super::super::dut::{Header, alone, classes, hello, station};
+use super::super::dut::{
+    FrameHeader, isolated_switch_config, learning_frame, reachable_classes, station_mac,
+};
 use super::device::{Device, Hold, Seen};
 use crate::replay::{CaptureStore, Origin};
 use xoff_telemetry::failure::{Exit, Failure};
@@ -71,7 +73,7 @@ impl VirtualDevice {
         frame_bytes: u32,
     ) -> Result<VirtualDevice, Failure> {
         let port = &config.ports[ingress];
-        let Some((_, code)) = classes(port).into_iter().find(|(tc, _)| *tc == class) else {
+        let Some((_, code)) = reachable_classes(port).into_iter().find(|(tc, _)| *tc == class) else {
             return Err(Failure::usage(format!(
                 "no frame that comes in on {} has traffic class {class}",
                 port.name
@@ -97,7 +99,7 @@ impl VirtualDevice {
             .fix("choose a smaller --frame-size"));
         }
         let ports: Vec<usize> = egresses.iter().copied().chain([ingress]).collect();
-        let mut alone = alone(config, &ports);
+        let mut alone = isolated_switch_config(config, &ports);
         alone.frames_max = FRAMES_MAX;
         let mut device = VirtualDevice {
             switch: VirtualSwitch::new(&alone, CaptureStore::default()),
@@ -115,15 +117,15 @@ impl VirtualDevice {
             quiet: QUIET.saturating_add(config.pipeline_latency),
         };
         for &egress in egresses {
-            let headers: Rc<[u8]> = Header {
-                to: station(egress as u16),
+            let headers: Rc<[u8]> = FrameHeader {
+                to: station_mac(egress as u16),
                 from: TESTER,
-                code,
+                class_code: code,
                 is_tagged: tag > 0,
                 flow: 0,
                 frame_len,
             }
-            .octets()
+            .to_bytes()
             .into();
             device.egresses.push(Egress {
                 port: PortId(egress as u16),
@@ -147,7 +149,7 @@ impl VirtualDevice {
             self.drain();
         }
         for port in ports {
-            let hello = hello(station(port.0));
+            let hello = learning_frame(station_mac(port.0));
             self.receive(port, hello.into(), 60, u64::MAX);
         }
         self.wait()?;
@@ -262,7 +264,7 @@ impl VirtualDevice {
             enable: 0xff,
             quanta: [quanta; 8],
         })
-        .to_frame(station(port.0));
+        .to_frame(station_mac(port.0));
         self.receive(
             port,
             frame.to_vec().into(),

@@ -1,29 +1,30 @@
-//! `xoff bench rfc2544`: the benchmarks of RFC 2544, 26, with RFC 9004 for bursts.
+//! `xoff bench rfc2544`: the benchmarks of RFC 2544 clause 26. RFC 9004 replaces the back-to-back benchmark.
 //!
-//! Where the class is lossless and its senders obey pauses, nothing is ever lost: then the time paused stands in place of the loss
-//! of each definition.
+//! A lossless class whose senders honour pauses loses nothing. For such a class, each benchmark counts the
+//! paused time as loss.
 
 use crate::choice::named_choices;
 use xoff_units::Picos;
 
-use super::dut::{Dut, FrameSize, Loss, Stream};
+use super::dut::{Dut, FrameSize, LostFrame, Stream};
 use super::latency;
 use super::result::Better;
-use super::suite::{Suite, refused};
+use super::suite::{BenchmarkSuite, not_measured};
 use xoff_telemetry::failure::Failure;
 
-/// Repetitions of a latency (RFC 2544, 26.2).
+/// Repetitions of a latency measurement (RFC 2544 clause 26.2).
 const LATENCY_REPETITIONS: u64 = 20;
-/// Steps of the loss curve, in percent.
-const LOSS_STEP: u32 = 10;
-/// The overload of a recovery, and what follows it, in shares of the throughput.
-const OVERLOAD: f64 = 1.1;
-const RELIEF: f64 = 0.5;
+/// Step of the loss curve in percent of the line rate.
+const LOSS_STEP_PERCENT: u32 = 10;
+/// Load of the overload in the recovery benchmark, as a multiple of the throughput.
+const OVERLOAD_FACTOR: f64 = 1.1;
+/// Load after the overload in the recovery benchmark, as a multiple of the throughput.
+const LOAD_AFTER_OVERLOAD: f64 = 0.5;
 
 named_choices! {
     /// A benchmark of RFC 2544.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum Test {
+    pub enum Rfc2544Test {
         Throughput = "throughput": "26.1: the highest rate without loss",
         Latency = "latency": "26.2: at that rate",
         Loss = "loss": "26.3: loss from 100 % of the line rate down in steps of 10 %",
@@ -33,142 +34,156 @@ named_choices! {
     }
 }
 
-impl Test {
-    /// Those that are measured.
-    pub const ALL: [Test; 5] = [
-        Test::Throughput,
-        Test::Latency,
-        Test::Loss,
-        Test::B2b,
-        Test::Recovery,
+impl Rfc2544Test {
+    /// The benchmarks that xoff measures.
+    pub const ALL: [Rfc2544Test; 5] = [
+        Rfc2544Test::Throughput,
+        Rfc2544Test::Latency,
+        Rfc2544Test::Loss,
+        Rfc2544Test::B2b,
+        Rfc2544Test::Recovery,
     ];
 }
 
-/// Refuses a benchmark that is not measured.
+/// Checks that a benchmark is measured.
 ///
 /// # Errors
-/// It is one.
-pub fn check(test: Test, _ports: usize) -> Result<(), Failure> {
+/// The benchmark is not measured.
+pub fn check_test(test: Rfc2544Test, _ports: usize) -> Result<(), Failure> {
     match test {
-        Test::Reset => Err(refused("reset", "a switch in virtual time starts in no time")),
+        Rfc2544Test::Reset => Err(not_measured(
+            "reset",
+            "a switch in virtual time needs no time to start",
+        )),
         _ => Ok(()),
     }
 }
 
-/// Measures one benchmark for all sizes.
+/// Measures one benchmark for all frame sizes.
 ///
 /// # Errors
-/// As [`Dut::run`] and [`check`].
-pub fn run<D: Dut>(suite: &mut Suite<'_, D>, test: Test) -> Result<(), Failure> {
-    check(test, suite.dut.ports().len())?;
+/// As [`Dut::run`] and [`check_test`].
+pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc2544Test) -> Result<(), Failure> {
+    check_test(test, suite.dut.ports().len())?;
     for size in suite.sizes.clone() {
         match test {
-            Test::Throughput => throughput(suite, size)?,
-            Test::Latency => at_throughput(suite, size)?,
-            Test::Loss => loss(suite, size)?,
-            Test::B2b => back_to_back(suite, size)?,
-            Test::Recovery => recovery(suite, size)?,
-            Test::Reset => {}
+            Rfc2544Test::Throughput => measure_throughput(suite, size)?,
+            Rfc2544Test::Latency => measure_latency(suite, size)?,
+            Rfc2544Test::Loss => measure_loss_curve(suite, size)?,
+            Rfc2544Test::B2b => measure_back_to_back(suite, size)?,
+            Rfc2544Test::Recovery => measure_recovery(suite, size)?,
+            Rfc2544Test::Reset => {}
         }
     }
     Ok(())
 }
 
-fn throughput<D: Dut>(suite: &mut Suite<'_, D>, size: FrameSize) -> Result<(), Failure> {
-    let rate = suite.throughput(suite.pattern, size)?;
-    suite.rate(&format!("{}/throughput", size.name()), rate);
+fn measure_throughput<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
+    let throughput = suite.measure_throughput(suite.pattern, size)?;
+    suite.add_throughput(&format!("{}/throughput", size.name()), throughput);
     Ok(())
 }
 
-/// RFC 1242, 3.8, for devices that store and forward: from the last bit in to the first bit out. Beside it the whole way, from first
-/// bit to last bit.
-fn at_throughput<D: Dut>(suite: &mut Suite<'_, D>, size: FrameSize) -> Result<(), Failure> {
-    let share = suite.throughput(suite.pattern, size)?.share;
-    let duration = suite.trial_time(suite.pattern, size);
-    let mut whole = super::dut::Latencies::default();
+/// Measures the latency of store-and-forward devices from the last bit in to the first bit out (RFC 1242
+/// clause 3.8). Also measures the time from the first bit sent to the last bit received.
+fn measure_latency<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
+    let share = suite.measure_throughput(suite.pattern, size)?.share;
+    let duration = suite.trial_duration(suite.pattern, size);
+    let mut all_latencies = super::dut::Latencies::default();
     let mut means = Vec::new();
     for _ in 0..LATENCY_REPETITIONS {
         let streams = suite
             .pattern
             .streams(suite.dut.ports().len(), size, share, duration);
-        let outcome = suite.offer(streams, duration)?;
+        let outcome = suite.run_with_new_phases(streams, duration)?;
         let latencies = outcome.all_latencies();
         means.push(latencies.mean_ns());
-        whole.absorb(&latencies);
+        all_latencies.merge(&latencies);
     }
     let prefix = format!("{}/latency", size.name());
-    if let (FrameSize::Fixed(bytes), true) = (size, equal_links(suite.dut)) {
+    if let (FrameSize::Fixed(bytes), true) = (size, has_equal_links(suite.dut)) {
         let serialisation = suite.dut.ports()[0].link.duration(bytes).0 as f64 / 1e3;
         let between = means.iter().map(|mean| mean - 2.0 * serialisation).collect();
-        suite.figures(
+        suite.add_samples(
             format!("{prefix}/last-in-first-out"),
             "ns",
             Better::Smaller,
             between,
         );
     }
-    suite.figures(
+    suite.add_samples(
         format!("{prefix}/first-in-last-out"),
         "ns",
         Better::Smaller,
         means,
     );
-    suite.result.figures.extend(latency::figures(&prefix, &whole));
+    suite
+        .result
+        .figures
+        .extend(latency::latency_figures(&prefix, &all_latencies));
     Ok(())
 }
 
-fn equal_links(dut: &impl Dut) -> bool {
+fn has_equal_links(dut: &impl Dut) -> bool {
     dut.ports().windows(2).all(|two| two[0].link == two[1].link)
 }
 
-fn loss<D: Dut>(suite: &mut Suite<'_, D>, size: FrameSize) -> Result<(), Failure> {
-    let duration = suite.trial_time(suite.pattern, size);
+fn measure_loss_curve<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
+    let duration = suite.trial_duration(suite.pattern, size);
     let ports = suite.dut.ports().len();
-    let mut clean = 0;
-    for percent in (1..=100 / LOSS_STEP).rev().map(|step| step * LOSS_STEP) {
+    let mut loss_free_trials = 0;
+    for percent in (1..=100 / LOSS_STEP_PERCENT)
+        .rev()
+        .map(|step| step * LOSS_STEP_PERCENT)
+    {
         let streams = suite
             .pattern
             .streams(ports, size, f64::from(percent) / 100.0, duration);
-        let outcome = suite.offer(streams, duration)?;
-        suite.shortfall(&format!("{}/load-{percent}", size.name()), &outcome);
-        // Two trials without a loss in succession end the curve.
-        clean = if suite.is_clean(&outcome) { clean + 1 } else { 0 };
-        if clean == 2 {
+        let outcome = suite.run_with_new_phases(streams, duration)?;
+        suite.add_loss_figures(&format!("{}/load-{percent}", size.name()), &outcome);
+        // Two successive trials without loss end the curve.
+        loss_free_trials = if suite.is_loss_free(&outcome) {
+            loss_free_trials + 1
+        } else {
+            0
+        };
+        if loss_free_trials == 2 {
             break;
         }
     }
     Ok(())
 }
 
-/// RFC 9004, 6: the buffer time is the burst's, corrected by what left meanwhile.
-fn back_to_back<D: Dut>(suite: &mut Suite<'_, D>, size: FrameSize) -> Result<(), Failure> {
+/// Measures the longest burst without loss. The buffer time of the burst is corrected for frames that left
+/// meanwhile (RFC 9004 clause 6).
+fn measure_back_to_back<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     let pairs = suite.pattern.pairs(ports);
     let burst = |frames: u64| -> Vec<Stream> {
         pairs
             .iter()
-            .map(|(from, to, part)| Stream {
-                share: *part,
+            .map(|(from, to, load_share)| Stream {
+                share: *load_share,
                 ..Stream::burst(*from, *to, size, frames)
             })
             .collect()
     };
-    let (frames, is_open) = suite.longest_burst(burst)?;
+    let (frames, is_limited) = suite.find_longest_burst(burst)?;
     let prefix = format!("{}/back-to-back", size.name());
-    suite.figure(
+    suite.add_figure(
         format!("{prefix}/frames"),
         "frames",
         Better::Bigger,
         frames as f64,
     );
-    if is_open {
-        suite.note_open(&prefix);
+    if is_limited {
+        suite.note_burst_limit(&prefix);
         return Ok(());
     }
-    let share = suite.throughput(suite.pattern, size)?.share;
+    let share = suite.measure_throughput(suite.pattern, size)?.share;
     let line = size.line_rate_fps(&suite.dut.ports()[0].link);
     let implied = frames as f64 / line * 1e9;
-    suite.figure(
+    suite.add_figure(
         format!("{prefix}/buffer-time"),
         "ns",
         Better::Bigger,
@@ -177,41 +192,48 @@ fn back_to_back<D: Dut>(suite: &mut Suite<'_, D>, size: FrameSize) -> Result<(),
     Ok(())
 }
 
-fn recovery<D: Dut>(suite: &mut Suite<'_, D>, size: FrameSize) -> Result<(), Failure> {
-    let throughput = suite.throughput(suite.pattern, size)?.share;
-    let overload = (throughput * OVERLOAD).min(1.0);
-    let part = suite.trial_time(suite.pattern, size);
-    let whole = Picos(part.0 * 2);
+fn measure_recovery<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
+    let throughput = suite.measure_throughput(suite.pattern, size)?.share;
+    let overload = (throughput * OVERLOAD_FACTOR).min(1.0);
+    let overload_duration = suite.trial_duration(suite.pattern, size);
+    let total_duration = Picos(overload_duration.0 * 2);
     let ports = suite.dut.ports().len();
-    let heavy = suite.pattern.streams(ports, size, overload, part);
-    let light = suite.pattern.streams(ports, size, throughput * RELIEF, whole);
+    let heavy = suite.pattern.streams(ports, size, overload, overload_duration);
+    let light = suite
+        .pattern
+        .streams(ports, size, throughput * LOAD_AFTER_OVERLOAD, total_duration);
     let light = light.into_iter().map(|stream| Stream {
-        start: part,
+        start: overload_duration,
         ..stream
     });
-    let outcome = suite.offer_at_once(heavy.into_iter().chain(light).collect(), whole)?;
-    let since = |at: Option<Picos>| at.map_or(0, |at| at.since(part).0) as f64 / 1e3;
-    let lost: Option<Loss> = outcome
+    let outcome = suite.run_simultaneously(heavy.into_iter().chain(light).collect(), total_duration)?;
+    let since_overload = |at: Option<Picos>| at.map_or(0, |at| at.since(overload_duration).0) as f64 / 1e3;
+    let lost: Option<LostFrame> = outcome
         .streams
         .iter()
         .filter_map(|s| s.last_lost)
-        .max_by_key(|loss| loss.at);
+        .max_by_key(|frame| frame.sent_at);
     let prefix = format!("{}/recovery", size.name());
-    suite.figure(
+    suite.add_figure(
         format!("{prefix}/last-lost"),
         "ns",
         Better::Smaller,
-        since(lost.map(|loss| loss.at)),
+        since_overload(lost.map(|frame| frame.sent_at)),
     );
     if suite.dut.is_lossless() {
         let xoff = outcome.ports.iter().filter_map(|port| port.last_xoff).max();
-        suite.figure(format!("{prefix}/last-pause"), "ns", Better::Smaller, since(xoff));
+        suite.add_figure(
+            format!("{prefix}/last-pause"),
+            "ns",
+            Better::Smaller,
+            since_overload(xoff),
+        );
     }
     if lost.is_none() && outcome.ports.iter().all(|port| port.xoff_frames == 0) {
         suite.result.notes.push(format!(
-            "{prefix}: {:.1} % of the line rate for {} us was no overload that the device could not buffer",
+            "{prefix}: the device buffered an overload of {:.1} % of the line rate for {} us",
             overload * 100.0,
-            part.0 / 1_000_000
+            overload_duration.0 / 1_000_000
         ));
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The frames of a trial.
+//! The frames of a trial, and the filter that separates samples from other frames.
 
 use std::net::Ipv4Addr;
 
@@ -7,42 +7,44 @@ use xoff_wire::roce::{Addresses, FlowHeaders, RocePacket};
 
 use xoff_telemetry::failure::Failure;
 
-/// Queue pair of frames that are counted only.
+/// Destination queue pair of frames that are only counted.
 const DATA_QP: u32 = 0x00_50_00;
-/// Queue pair of frames whose latency is measured.
+/// Destination queue pair of samples, the frames whose latency is measured.
 const SAMPLE_QP: u32 = 0x00_50_01;
-/// Where the BTH's queue pair and packet sequence number lie in an untagged IPv4 frame, each behind an octet of its own.
-const QP_AT: usize = 47;
-const PSN_AT: usize = 51;
-/// Ethernet, IPv4, UDP, BTH, ICRC.
+/// Offsets of queue pair and packet sequence number of the BTH in an untagged IPv4 frame.
+const QP_OFFSET: usize = 47;
+const PSN_OFFSET: usize = 51;
+/// Bytes of Ethernet, IPv4, UDP, BTH and ICRC.
 const HEADERS_BYTES: usize = 14 + 20 + 8 + 12 + 4;
-/// First UDP source port of the flows.
+/// UDP source port of the first flow.
 const FIRST_SOURCE_PORT: u16 = 0xc000;
 
-/// What the generator sends: RoCEv2 over IPv4, SEND ONLY. The ICRC is that of the first frame of each flow: nobody on the way checks it.
+/// Settings of the generator's frames. The frames are RoCEv2 SEND ONLY packets over IPv4. All frames of a
+/// flow have the ICRC of its first frame, because switches do not check the ICRC.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Traffic {
-    /// Length of a frame in octets without FCS, 60 to 9216.
+pub struct TrafficProfile {
+    /// Frame length in bytes without FCS, 60 to 9216.
     pub frame_bytes: u32,
-    /// UDP source ports, 1 to 8192.
+    /// Number of flows, each with its own UDP source port, 1 to 8192.
     pub flows: u16,
-    /// DSCP.
+    /// DSCP of all frames.
     pub dscp: u8,
-    /// Link address of the generator.
+    /// MAC address of the generator.
     pub src_mac: [u8; 6],
-    /// Link address the frames go to. Not the sink's own: its kernel would answer.
+    /// Destination MAC address. It must differ from the address of the sink's interface, because the kernel
+    /// of the sink would answer the frames.
     pub dst_mac: [u8; 6],
-    /// IPv4 address of the generator.
+    /// IPv4 source address.
     pub src: Ipv4Addr,
-    /// IPv4 address the frames go to.
+    /// IPv4 destination address.
     pub dst: Ipv4Addr,
 }
 
-impl Traffic {
-    /// Frames of this length in 64 flows of DSCP 26, between locally administered link addresses and addresses of 198.18.0.0/15, which
-    /// RFC 2544 has for tests.
-    pub fn new(frame_bytes: u32) -> Traffic {
-        Traffic {
+impl TrafficProfile {
+    /// Creates a profile of 64 flows with DSCP 26. MAC addresses are locally administered, and IPv4 addresses
+    /// are in 198.18.0.0/15, which RFC 2544 reserves for tests.
+    pub fn new(frame_bytes: u32) -> TrafficProfile {
+        TrafficProfile {
             frame_bytes,
             flows: 64,
             dscp: 26,
@@ -53,55 +55,59 @@ impl Traffic {
         }
     }
 
-    /// The frames, one of each flow.
+    /// Builds one frame for each flow.
     ///
     /// # Errors
-    /// A length or a number of flows out of range.
-    pub(super) fn build(&self) -> Result<Vec<Frame>, Failure> {
+    /// The frame length or the number of flows is out of range.
+    pub(super) fn build_frames(&self) -> Result<Vec<FlowFrame>, Failure> {
         if !(60..=9_216).contains(&self.frame_bytes) || !(1..=8_192).contains(&self.flows) {
             return Err(Failure::usage(format!(
-                "no test traffic has {} flows of frames of {} bytes",
+                "test traffic cannot have {} flows of frames of {} bytes",
                 self.flows, self.frame_bytes
             ))
             .fix("give 1 to 8192 flows, and 60 to 9216 bytes without FCS"));
         }
-        (0..self.flows).map(|flow| self.frame(flow)).collect()
+        (0..self.flows).map(|flow| self.build_flow_frame(flow)).collect()
     }
 
-    /// The frames of all flows, one of each, as octets.
+    /// Returns the bytes of one frame for each flow.
     ///
     /// # Errors
-    /// A length or a number of flows out of range.
-    pub fn frames(&self) -> Result<Vec<Vec<u8>>, Failure> {
-        Ok(self.build()?.into_iter().map(|frame| frame.bytes).collect())
+    /// The frame length or the number of flows is out of range.
+    pub fn build_frame_bytes(&self) -> Result<Vec<Vec<u8>>, Failure> {
+        Ok(self
+            .build_frames()?
+            .into_iter()
+            .map(|frame| frame.bytes)
+            .collect())
     }
 
-    fn frame(&self, flow: u16) -> Result<Frame, Failure> {
+    fn build_flow_frame(&self, flow: u16) -> Result<FlowFrame, Failure> {
         let addresses = Addresses::V4 {
             src: self.src,
             dst: self.dst,
         };
-        let mut path = FlowHeaders::new(self.src_mac, self.dst_mac, addresses);
-        path.dscp = self.dscp;
-        path.udp_src_port = FIRST_SOURCE_PORT + flow;
+        let mut headers = FlowHeaders::new(self.src_mac, self.dst_mac, addresses);
+        headers.dscp = self.dscp;
+        headers.udp_src_port = FIRST_SOURCE_PORT + flow;
         let packet = RocePacket {
-            headers: &path,
+            headers: &headers,
             bth: BthFields::new(Opcode::RcSendOnly, DATA_QP, 0),
             extensions: &[],
         };
         let len = self.frame_bytes as usize;
-        // Payloads are padded to four octets; the rest of the length lies behind the ICRC, as an Ethernet trailer does.
+        // Payloads are padded to four bytes. The remaining bytes follow the ICRC as an Ethernet trailer.
         let mut bytes = vec![0; len];
         packet
             .emit(&mut bytes, (len - HEADERS_BYTES) & !3, |payload| {
                 payload.fill(0x5a)
             })
             .map_err(|error| Failure::usage("a test frame cannot be built").because(error))?;
-        Ok(Frame { bytes })
+        Ok(FlowFrame { bytes })
     }
 
-    /// A frame that teaches bridges where the destination is, sent by the sink.
-    pub fn hello(&self) -> Vec<u8> {
+    /// Returns a frame that the sink sends so that bridges learn the location of the destination.
+    pub fn learning_frame(&self) -> Vec<u8> {
         let mut bytes = vec![0; 60];
         bytes[0..6].copy_from_slice(&self.src_mac);
         bytes[6..12].copy_from_slice(&self.dst_mac);
@@ -111,49 +117,50 @@ impl Traffic {
     }
 }
 
-/// A frame of a flow, sent over and over.
+/// The frame of a flow, which is sent repeatedly.
 #[derive(Clone, Debug)]
-pub(super) struct Frame {
+pub(super) struct FlowFrame {
     pub(super) bytes: Vec<u8>,
 }
 
-impl Frame {
-    /// Makes it the next frame of its flow.
+impl FlowFrame {
+    /// Turns the frame into the next counted frame of its flow.
     #[inline]
     pub(super) fn set_data(&mut self, sequence: u64) {
-        self.set(DATA_QP, sequence as u32);
+        self.set_qp_and_psn(DATA_QP, sequence as u32);
     }
 
-    /// Makes it a sample of this number.
+    /// Turns the frame into the sample with this number.
     #[inline]
     pub(super) fn set_sample(&mut self, number: u32) {
-        self.set(SAMPLE_QP, number);
+        self.set_qp_and_psn(SAMPLE_QP, number);
     }
 
-    fn set(&mut self, qp: u32, psn: u32) {
-        self.bytes[QP_AT..QP_AT + 3].copy_from_slice(&qp.to_be_bytes()[1..]);
-        self.bytes[PSN_AT..PSN_AT + 3].copy_from_slice(&psn.to_be_bytes()[1..]);
+    fn set_qp_and_psn(&mut self, qp: u32, psn: u32) {
+        self.bytes[QP_OFFSET..QP_OFFSET + 3].copy_from_slice(&qp.to_be_bytes()[1..]);
+        self.bytes[PSN_OFFSET..PSN_OFFSET + 3].copy_from_slice(&psn.to_be_bytes()[1..]);
     }
 }
 
-/// Samples have numbers of 24 bits.
+/// Largest number of samples. Sample numbers have 24 bits.
 pub(super) const SAMPLES_MAX: usize = 1 << 24;
 
-/// What a frame is that the filter has let through: a sample and its number, or a stranger's.
-pub(super) fn sample_of(bytes: &[u8]) -> Option<usize> {
+/// Returns the number of a sample, or `None` for a frame of another sender.
+pub(super) fn sample_number(bytes: &[u8]) -> Option<usize> {
     let number = |at: usize| {
-        let octets = bytes.get(at..at + 3)?;
-        Some(u32::from_be_bytes([0, octets[0], octets[1], octets[2]]))
+        let bytes = bytes.get(at..at + 3)?;
+        Some(u32::from_be_bytes([0, bytes[0], bytes[1], bytes[2]]))
     };
     let is_ours = bytes.get(12..14)? == [0x08, 0x00] && bytes.get(36..38)? == 4791u16.to_be_bytes();
-    match number(QP_AT)? {
-        SAMPLE_QP if is_ours => number(PSN_AT).map(|number| number as usize),
+    match number(QP_OFFSET)? {
+        SAMPLE_QP if is_ours => number(PSN_OFFSET).map(|number| number as usize),
         _ => None,
     }
 }
 
-/// Classic BPF that drops the generator's frames but for samples: RoCEv2 over IPv4 to the data queue pair.
-pub(super) fn filter() -> [libc::sock_filter; 11] {
+/// Returns a classic BPF program that drops the counted frames of the generator, which are RoCEv2 packets
+/// over IPv4 to the data queue pair. Samples and frames of other senders pass.
+pub(super) fn sample_filter() -> [libc::sock_filter; 11] {
     const LOAD_B: u16 = 0x30;
     const LOAD_H: u16 = 0x28;
     const LOAD_W: u16 = 0x20;
@@ -173,10 +180,10 @@ pub(super) fn filter() -> [libc::sock_filter; 11] {
         step(JEQ, 0, 5, 17),
         step(LOAD_H, 0, 0, 36),
         step(JEQ, 0, 3, 4791),
-        step(LOAD_W, 0, 0, QP_AT as u32 - 1),
+        step(LOAD_W, 0, 0, QP_OFFSET as u32 - 1),
         step(AND, 0, 0, 0x00ff_ffff),
         step(JEQ, 1, 0, DATA_QP),
-        // As much as tells what it is.
+        // 64 bytes are enough to identify a frame.
         step(RETURN, 0, 0, 64),
         step(RETURN, 0, 0, 0),
     ]
@@ -186,9 +193,10 @@ pub(super) fn filter() -> [libc::sock_filter; 11] {
 mod tests {
     use super::*;
 
-    /// What the filter says of a frame: an interpreter of the few instructions it has.
-    fn run(bytes: &[u8]) -> u32 {
-        let program = filter();
+    /// Runs the filter on a frame and returns its result. The interpreter knows only the instructions that
+    /// the filter uses.
+    fn run_filter(bytes: &[u8]) -> u32 {
+        let program = sample_filter();
         let (mut at, mut a) = (0, 0);
         loop {
             let step = program[at];
@@ -212,9 +220,9 @@ mod tests {
     }
 
     #[test]
-    fn frames_have_the_length_that_was_asked_for_and_every_flow_its_port() {
+    fn frames_have_the_configured_length_and_one_udp_port_per_flow() {
         for frame_bytes in [60, 64, 1082, 4200, 9216] {
-            let frames = Traffic::new(frame_bytes).build().unwrap();
+            let frames = TrafficProfile::new(frame_bytes).build_frames().unwrap();
             assert_eq!(frames.len(), 64);
             assert!(
                 frames
@@ -223,27 +231,27 @@ mod tests {
             );
             assert_eq!(frames[63].bytes[34..36], (FIRST_SOURCE_PORT + 63).to_be_bytes());
         }
-        assert!(Traffic::new(59).build().is_err());
-        assert!(Traffic::new(9_217).build().is_err());
+        assert!(TrafficProfile::new(59).build_frames().is_err());
+        assert!(TrafficProfile::new(9_217).build_frames().is_err());
     }
 
     #[test]
-    fn the_filter_lets_samples_and_strangers_through() {
-        let traffic = Traffic::new(64);
-        let mut frame = traffic.build().unwrap().remove(0);
+    fn the_filter_passes_samples_and_frames_of_other_senders() {
+        let traffic = TrafficProfile::new(64);
+        let mut frame = traffic.build_frames().unwrap().remove(0);
         frame.set_data(7);
-        assert_eq!(run(&frame.bytes), 0);
+        assert_eq!(run_filter(&frame.bytes), 0);
         frame.set_sample(0xabcdef);
-        assert_eq!(run(&frame.bytes), 64);
-        assert_eq!(sample_of(&frame.bytes), Some(0xabcdef));
-        let hello = traffic.hello();
-        assert_eq!(run(&hello), 64);
-        assert_eq!(sample_of(&hello), None);
+        assert_eq!(run_filter(&frame.bytes), 64);
+        assert_eq!(sample_number(&frame.bytes), Some(0xabcdef));
+        let learning_frame = traffic.learning_frame();
+        assert_eq!(run_filter(&learning_frame), 64);
+        assert_eq!(sample_number(&learning_frame), None);
         frame.bytes[23] = 6;
-        assert_eq!(run(&frame.bytes), 64, "not UDP");
+        assert_eq!(run_filter(&frame.bytes), 64, "not UDP");
         frame.bytes[23] = 17;
         frame.bytes[37] ^= 1;
-        assert_eq!(run(&frame.bytes), 64, "not RoCEv2");
-        assert_eq!(sample_of(&frame.bytes), None);
+        assert_eq!(run_filter(&frame.bytes), 64, "not RoCEv2");
+        assert_eq!(sample_number(&frame.bytes), None);
     }
 }

@@ -1,4 +1,4 @@
-//! A trial: frames in at one end, counted at the other.
+//! A tester with a generator and a sink, and the trials that it runs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -6,96 +6,99 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use super::frames::Traffic;
-use super::generator::{Generator, Rate, Sending, run_live};
+use super::frames::TrafficProfile;
+use super::generator::{Generator, SendRate, SendResult, send_live_frames};
 use super::sink::{Arrivals, Sink};
 use xoff_ports::net::Netns;
 use xoff_ports::tester::{FrameSender, LiveFrames};
 use xoff_runtime::workers::pin;
 use xoff_telemetry::failure::Failure;
 
-/// Latencies are told up to this: ten seconds.
+/// Largest recorded latency, 10 s.
 const LATENCY_NS_MAX: u64 = 10_000_000_000;
-/// Frames under way are waited for until none has come for so long,
-const QUIET: Duration = Duration::from_millis(20);
-/// and no longer than this.
-const DRAIN_MAX: Duration = Duration::from_secs(2);
-/// How often the sink's socket is emptied.
-const LOOK: Duration = Duration::from_millis(5);
+/// A trial ends when no frame has arrived for this time.
+const QUIET_TIME: Duration = Duration::from_millis(20);
+/// Longest wait for frames in flight at the end of a trial.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(2);
+/// Interval at which the socket of the sink is read.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// An interface of the tester, and its namespace.
+/// An interface of the tester and its network namespace.
 #[derive(Debug)]
-pub struct End {
-    /// Namespace.
+pub struct TesterInterface {
+    /// Network namespace of the interface.
     pub netns: Netns,
-    /// Interface.
+    /// Name of the interface.
     pub device: String,
 }
 
-/// How frames are made.
+/// How the generator builds and sends frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Means {
-    /// A packet socket: past the queueing discipline.
+pub enum SendMethod {
+    /// From a packet socket that bypasses the queueing discipline.
     #[default]
-    Packet,
-    /// The kernel, as XDP frames: only as fast as possible, without samples, and only towards a device that polls ([`LiveFrames`]).
-    Live,
+    PacketSocket,
+    /// The kernel builds XDP frames ([`LiveFrames`]). This method only sends as fast as possible, without
+    /// samples, and only to an interface that polls.
+    KernelFrames,
 }
 
-/// What a trial is.
+/// Settings of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Trial {
-    /// How fast.
-    pub rate: Rate,
-    /// For how long frames are sent.
+pub struct TrialConfig {
+    /// SendRate of the generator.
+    pub rate: SendRate,
+    /// SendResult time.
     pub duration: Duration,
-    /// A frame's latency is measured at most this often, in nanoseconds; `None`: never.
+    /// Shortest interval between two latency samples in nanoseconds, or `None` for no samples.
     pub sample_every_ns: Option<u64>,
-    /// How frames are made.
-    pub means: Means,
-    /// The core of the thread that sends.
+    /// How the generator builds and sends frames.
+    pub method: SendMethod,
+    /// Core of the sending thread, or `None` if the kernel may choose.
     pub core: Option<usize>,
 }
 
-impl Trial {
-    /// A trial from a packet socket, without samples, of a thread that the kernel places.
-    pub fn new(rate: Rate, duration: Duration) -> Trial {
-        Trial {
+impl TrialConfig {
+    /// Creates a trial that sends from a packet socket without samples. The kernel chooses the core of the
+    /// sending thread.
+    pub fn new(rate: SendRate, duration: Duration) -> TrialConfig {
+        TrialConfig {
             rate,
             duration,
             sample_every_ns: None,
-            means: Means::Packet,
+            method: SendMethod::PacketSocket,
             core: None,
         }
     }
 }
 
-/// What came of it.
+/// The result of a trial.
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    /// What was sent.
-    pub sending: Sending,
-    /// What arrived, including what was under way at the end.
+pub struct TesterResult {
+    /// What the generator sent.
+    pub sending: SendResult,
+    /// All frames that arrived, including frames in flight at the end of the sending time.
     pub arrivals: Arrivals,
-    /// What arrived while frames were sent, from the first fifth of the time on.
-    pub window: Window,
-    /// Time from before the system call that sent a sample to the sink's kernel, in nanoseconds.
+    /// Frames that arrived in the last four fifths of the sending time.
+    pub window: SteadyWindow,
+    /// Latency of the samples in nanoseconds, from just before the send system call to the time stamp of the
+    /// sink's kernel.
     pub latency_ns: Histogram<u64>,
 }
 
-/// A part of a trial in which all is in steady state.
+/// The part of a trial in which the rates are steady.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Window {
-    /// Frames that arrived.
+pub struct SteadyWindow {
+    /// Frames that arrived in the window.
     pub frames: u64,
-    /// Its length, in seconds.
+    /// Length of the window in seconds.
     pub seconds: f64,
-    /// By how much the number grew that the trial was told to observe.
+    /// Increase of the number that the caller observes.
     pub observed: u64,
 }
 
-impl Window {
-    /// Frames a second that arrived.
+impl SteadyWindow {
+    /// Returns the receive rate in frames per second.
     pub fn rate_fps(&self) -> f64 {
         if self.seconds > 0.0 {
             self.frames as f64 / self.seconds
@@ -105,105 +108,110 @@ impl Window {
     }
 }
 
-impl Outcome {
-    /// Frames that were sent and did not arrive.
+impl TesterResult {
+    /// Returns the number of frames that were sent and did not arrive.
     pub fn lost(&self) -> u64 {
         self.sending.frames.saturating_sub(self.arrivals.frames)
     }
 }
 
-/// A generator and a sink.
+/// A generator at one interface and a sink at another.
 #[derive(Debug)]
 pub struct Tester {
-    from: End,
-    traffic: Traffic,
+    from: TesterInterface,
+    traffic: TrafficProfile,
     generator: Generator,
     sink: Sink,
 }
 
 impl Tester {
-    /// Opens both ends. Takes CAP_NET_RAW in both namespaces.
+    /// Opens a generator at `from` and a sink at `to`. Requires CAP_NET_RAW in both namespaces.
     ///
     /// # Errors
-    /// Traffic out of range; an interface that is not there or that we may not use.
-    pub fn open(from: End, to: &End, traffic: &Traffic) -> Result<Tester, Failure> {
-        let frames = traffic.build()?;
+    /// The traffic profile is out of range, or an interface is missing or not accessible.
+    pub fn open(
+        from: TesterInterface,
+        to: &TesterInterface,
+        traffic: &TrafficProfile,
+    ) -> Result<Tester, Failure> {
+        let frames = traffic.build_frames()?;
         let sender = from.netns.run(|| FrameSender::open(&from.device));
         let sink = to.netns.run(|| Sink::open(&to.device));
         Ok(Tester {
-            generator: Generator::new(opened(&from, sender)?, frames),
-            sink: opened(to, sink)?,
+            generator: Generator::new(check_opened(&from, sender)?, frames),
+            sink: check_opened(to, sink)?,
             traffic: traffic.clone(),
             from,
         })
     }
 
-    /// Has the sink send a frame, so that bridges know where the destination is.
+    /// Sends a frame from the sink, so that bridges learn the location of the destination.
     ///
     /// # Errors
-    /// The interface is down or gone.
-    pub fn say_hello(&mut self) -> Result<(), Failure> {
-        let hello = self.traffic.hello();
-        let sent = self.sink.sender.send(&[&hello]);
+    /// The interface is down or was removed.
+    pub fn send_learning_frame(&mut self) -> Result<(), Failure> {
+        let frame = self.traffic.learning_frame();
+        let sent = self.sink.sender.send(&[&frame]);
         sent.map(drop)
             .map_err(|error| Failure::environment("the sink cannot send").because(error))
     }
 
-    /// Sends, counts, and waits for what is under way.
+    /// Sends the frames of a trial, counts the arrivals and waits for frames in flight.
     ///
     /// # Errors
-    /// The kernel refuses to send, or to make frames.
-    pub fn trial(&mut self, trial: &Trial) -> Result<Outcome, Failure> {
-        self.trial_observing(trial, || 0)
+    /// The kernel refuses to send or to build frames.
+    pub fn run_trial(&mut self, trial: &TrialConfig) -> Result<TesterResult, Failure> {
+        self.run_trial_observing(trial, || 0)
     }
 
-    /// As [`trial`](Tester::trial), and says by how much a number grows meanwhile that only grows, such as the processor time of who forwards.
+    /// Runs a trial like [`run_trial`](Tester::run_trial) and also observes a number that only grows, such as
+    /// the processor time of a forwarding program. The result contains the increase.
     ///
     /// # Errors
-    /// As there.
-    pub fn trial_observing(
+    /// See [`run_trial`](Tester::run_trial).
+    pub fn run_trial_observing(
         &mut self,
-        trial: &Trial,
+        trial: &TrialConfig,
         observe: impl FnMut() -> u64,
-    ) -> Result<Outcome, Failure> {
-        let gone = |error| Failure::environment("the sink's interface cannot be read").because(error);
-        self.sink.reset().map_err(gone)?;
-        let mut live = self.live(trial)?;
+    ) -> Result<TesterResult, Failure> {
+        let read_error = |error| Failure::environment("the sink's interface cannot be read").because(error);
+        self.sink.reset().map_err(read_error)?;
+        let mut live_frames = self.open_live_frames(trial)?;
         let stop = AtomicBool::new(false);
         let (generator, sink, netns) = (&mut self.generator, &mut self.sink, &self.from.netns);
         let (sending, window) = thread::scope(|scope| {
             let stop = &stop;
             let send = || {
-                // A thread that cannot be pinned sends all the same.
+                // A thread that cannot be pinned still sends.
                 let _ = pin::bind(trial.core);
-                match &mut live {
+                match &mut live_frames {
                     None => generator.run(trial.rate, trial.duration, trial.sample_every_ns, stop),
                     Some(frames) => netns
                         .enter()
                         .map_err(|error| Failure::environment(error.to_string()))
-                        .and_then(|()| run_live(frames, trial.duration, stop)),
+                        .and_then(|()| send_live_frames(frames, trial.duration, stop)),
                 }
             };
             let sender = thread::Builder::new()
                 .name("generator".to_owned())
                 .spawn_scoped(scope, send)
                 .map_err(|error| Failure::environment("no thread for the generator").because(error))?;
-            let window = watch(sink, trial.duration, || sender.is_finished(), observe);
+            let window = observe_window(sink, trial.duration, || sender.is_finished(), observe);
             stop.store(window.is_err(), Ordering::Relaxed);
             let sending = sender
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-            Ok::<_, Failure>((sending, window.map_err(gone)?))
+            Ok::<_, Failure>((sending, window.map_err(read_error)?))
         })?;
-        drain(sink).map_err(gone)?;
-        let (arrivals, samples) = sink.arrivals().map_err(gone)?;
-        let mut latency_ns = latencies();
+        wait_for_frames_in_flight(sink).map_err(read_error)?;
+        let (arrivals, samples) = sink.arrivals().map_err(read_error)?;
+        let mut latency_ns = new_latency_histogram();
         for &(number, at_ns) in samples {
             if let Some(sent_ns) = sending.sampled_ns.get(number) {
                 latency_ns.saturating_record(at_ns.saturating_sub(*sent_ns));
             }
         }
-        Ok(Outcome {
+        Ok(TesterResult {
             sending,
             arrivals,
             window,
@@ -211,57 +219,59 @@ impl Tester {
         })
     }
 
-    fn live(&self, trial: &Trial) -> Result<Option<LiveFrames>, Failure> {
-        if trial.means == Means::Packet {
+    fn open_live_frames(&self, trial: &TrialConfig) -> Result<Option<LiveFrames>, Failure> {
+        if trial.method == SendMethod::PacketSocket {
             return Ok(None);
         }
         let (netns, device) = (&self.from.netns, &self.from.device);
         let frame = &self.generator.frames[0].bytes;
         let flows = u32::from(self.traffic.flows);
-        let made = netns.run(|| LiveFrames::open(device, frame, flows));
-        opened(&self.from, made).map(Some)
+        let opened = netns.run(|| LiveFrames::open(device, frame, flows));
+        check_opened(&self.from, opened).map(Some)
     }
 }
 
-/// A histogram of latencies in nanoseconds.
-fn latencies() -> Histogram<u64> {
+/// Creates an empty histogram of latencies in nanoseconds.
+fn new_latency_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("bounds and digits are constant and valid")
 }
 
-/// Watches the sink until the sender has finished.
-fn watch(
+/// Reads the sink until the generator has finished. Returns the steady window.
+fn observe_window(
     sink: &mut Sink,
     duration: Duration,
-    finished: impl Fn() -> bool,
+    is_finished: impl Fn() -> bool,
     mut observe: impl FnMut() -> u64,
-) -> std::io::Result<Window> {
+) -> std::io::Result<SteadyWindow> {
     let began = Instant::now();
     let mut marks: Option<[(Instant, u64, u64); 2]> = None;
-    while !finished() {
-        thread::sleep(LOOK);
-        sink.collect();
+    while !is_finished() {
+        thread::sleep(POLL_INTERVAL);
+        sink.read_socket();
         let elapsed = began.elapsed();
         if elapsed >= duration / 5 && elapsed < duration {
-            let mark = (Instant::now(), sink.received()?, observe());
+            let mark = (Instant::now(), sink.received_frames()?, observe());
             marks = Some([marks.map_or(mark, |[first, _]| first), mark]);
         }
     }
-    Ok(marks.map_or_else(Window::default, |[first, last]| Window {
-        frames: last.1.saturating_sub(first.1),
-        seconds: (last.0 - first.0).as_secs_f64(),
-        observed: last.2.saturating_sub(first.2),
-    }))
+    Ok(
+        marks.map_or_else(SteadyWindow::default, |[first, last]| SteadyWindow {
+            frames: last.1.saturating_sub(first.1),
+            seconds: (last.0 - first.0).as_secs_f64(),
+            observed: last.2.saturating_sub(first.2),
+        }),
+    )
 }
 
-/// Waits for frames that are under way.
-fn drain(sink: &mut Sink) -> std::io::Result<()> {
+/// Waits until the frames in flight have arrived.
+fn wait_for_frames_in_flight(sink: &mut Sink) -> std::io::Result<()> {
     let began = Instant::now();
-    let mut before = sink.received()?;
+    let mut before = sink.received_frames()?;
     let mut changed = Instant::now();
-    while changed.elapsed() < QUIET && began.elapsed() < DRAIN_MAX {
+    while changed.elapsed() < QUIET_TIME && began.elapsed() < DRAIN_TIME_MAX {
         thread::sleep(Duration::from_millis(2));
-        sink.collect();
-        let now = sink.received()?;
+        sink.read_socket();
+        let now = sink.received_frames()?;
         if now != before {
             (before, changed) = (now, Instant::now());
         }
@@ -269,9 +279,12 @@ fn drain(sink: &mut Sink) -> std::io::Result<()> {
     Ok(())
 }
 
-fn opened<T>(end: &End, result: xoff_ports::net::Result<std::io::Result<T>>) -> Result<T, Failure> {
+fn check_opened<T>(
+    interface: &TesterInterface,
+    result: xoff_ports::net::Result<std::io::Result<T>>,
+) -> Result<T, Failure> {
     let failure = |why: String| {
-        Failure::environment(format!("test traffic cannot use interface \"{}\"", end.device))
+        Failure::environment(format!("test traffic cannot use interface \"{}\"", interface.device))
             .because(why)
             .fix("name an interface of this machine (`ip link`), and run as root or with CAP_NET_RAW in its namespace")
     };

@@ -7,7 +7,7 @@ use xoff_dataplane::config::{
 };
 use xoff_dataplane::{LinkTiming, Picos};
 
-use super::super::probe::classes;
+use super::super::probe::reachable_classes;
 use xoff_telemetry::failure::Failure;
 
 /// A switch with a lossless class.
@@ -87,7 +87,7 @@ impl Subject {
                 .count()
         };
         let port = &config.ports[first.port];
-        let elsewhere = classes(port)
+        let elsewhere = reachable_classes(port)
             .into_iter()
             .find(|(class, _)| port.classify.tc_to_pg[usize::from(*class)] != first.pg);
         Ok(Subject {
@@ -304,7 +304,7 @@ fn lossless(config: &SwitchConfig, index: usize, wanted: Option<u8>) -> Option<L
             profile,
         })
     };
-    classes(port)
+    reachable_classes(port)
         .into_iter()
         .filter(|(class, _)| wanted.is_none_or(|wanted| wanted == *class))
         .find_map(of)

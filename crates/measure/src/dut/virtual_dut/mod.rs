@@ -1,4 +1,4 @@
-//! A data plane of ours between the ports of a tester, in virtual time.
+//! A switch with xoff's data plane between the ports of a tester, in virtual time.
 
 mod trial;
 
@@ -14,151 +14,156 @@ use xoff_wire::mac_control::MacControl;
 use xoff_wire::parse::parse_prefix;
 
 use super::TesterPort;
-use super::facts::{frames_max, is_lossless, priorities};
-use super::frames::{alone, classes, hello, preamble, station};
-use super::outcome::{Latencies, PortOutcome};
-use super::sink::{Came, Received};
-use super::source::{Next, Sending, Source};
+use super::config_queries::{frame_capacity, is_lossless, pausing_priorities};
+use super::frames::{
+    isolated_switch_config, learning_frame, preamble_duration, reachable_classes, station_mac,
+};
+use super::receiver::{FrameArrival, StreamReceiver};
+use super::sender::{PortSender, SendAction, StreamSender};
+use super::trial_result::{Latencies, PortResult};
 use crate::replay::{CaptureStore, Origin};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Bits of a frame's number that count within its stream.
+/// Bits of a frame number that count the frames of a stream. The other bits are the index of the stream.
 const NUMBER_BITS: u32 = 40;
-/// A frame that belongs to no stream.
-const OF_NO_STREAM: u64 = u64::MAX;
-/// After so many events an interrupt is looked for.
-const EVENTS_BETWEEN_LOOKS: u32 = 4_096;
+/// Number of a frame that belongs to no stream.
+const NO_STREAM: u64 = u64::MAX;
+/// Number of events between two checks for an interrupt.
+const EVENTS_PER_STOP_CHECK: u32 = 4_096;
 
-/// How the tester stands towards the switch.
+/// Settings of the tester around a switch in virtual time.
 #[derive(Clone, Debug)]
-pub struct VirtualOptions {
-    /// Indices of the switch's ports that the tester is at.
+pub struct VirtualDutOptions {
+    /// Indices of the switch ports that the tester is connected to.
     pub ports: Vec<usize>,
     /// Traffic class of all frames.
     pub class: u8,
-    /// Senders obey pauses.
-    pub is_obeying: bool,
-    /// Propagation of each cable.
+    /// The senders honour pauses.
+    pub honours_pauses: bool,
+    /// Propagation delay of each cable.
     pub delay: Picos,
-    /// Draws phases of streams.
+    /// Seed of the random phases of streams.
     pub seed: u64,
-    /// Becomes true when the run is to end.
+    /// Ends the run when set to true.
     pub stop: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
-    /// The last bit of a stream's frame is at the switch.
-    Arrive { frame: u32, stream: u32, template: u32 },
-    /// A port of the tester may send.
+enum TesterEvent {
+    /// The last bit of a frame arrives at the switch.
+    FrameArrival { frame: u32, stream: u32, template: u32 },
+    /// A port of the tester can send its next frame.
     Send(u16),
 }
 
-/// A trial in progress.
+/// The state of a trial in progress.
 #[derive(Debug, Default)]
-struct Running {
+struct TrialState {
     begin: Picos,
     end: Picos,
-    sending: Vec<Sending>,
-    received: Vec<Received>,
+    stream_senders: Vec<StreamSender>,
+    receivers: Vec<StreamReceiver>,
     latencies: Vec<Latencies>,
-    ports: Vec<PortOutcome>,
-    /// Frames of the tester that have come to the switch.
+    ports: Vec<PortResult>,
+    /// Frames of the tester that have arrived at the switch.
     entered: u64,
 }
 
-/// A switch in virtual time, and a tester at some of its ports.
+/// A switch in virtual time with a tester at some of its ports.
 ///
-/// It has the buffers, classes and flow control of its configuration. Its ports form one bridge, whatever the configuration connects
-/// them by; its watchdog is off. One switch goes through all trials, drained between them.
+/// The switch has the buffers, traffic classes and PFC settings of its configuration. Its ports form one
+/// bridge, and its watchdog is off. One switch is used for all trials and is emptied after each trial.
 #[derive(Debug)]
 pub struct VirtualDut {
     config: SwitchConfig,
-    switch: VirtualSwitch<CaptureStore, Event>,
-    /// Departures that are being handled; empty between calls.
+    switch: VirtualSwitch<CaptureStore, TesterEvent>,
+    /// Buffer for departures. Empty between two calls.
     departures: Vec<Transmit>,
-    tester: Vec<TesterPort>,
-    sources: Vec<Source>,
-    /// Index of the tester's port at each port of the switch.
-    at_port: Vec<Option<usize>>,
-    options: VirtualOptions,
-    /// DSCP or priority of the class at each port of the tester, and whether frames are tagged for it.
-    codes: Vec<(u8, bool)>,
+    tester_ports: Vec<TesterPort>,
+    port_senders: Vec<PortSender>,
+    /// Index of the tester port at each switch port.
+    tester_port_at: Vec<Option<usize>>,
+    options: VirtualDutOptions,
+    /// DSCP or PCP of the traffic class at each tester port, and whether its frames are tagged.
+    class_codes: Vec<(u8, bool)>,
     is_lossless: bool,
-    running: Running,
-    /// Frames on their way from the tester to the switch.
-    on_wires: u64,
-    looked: u32,
+    trial: TrialState,
+    /// Frames on the cables from the tester to the switch.
+    frames_on_cables: u64,
+    handled_events: u32,
 }
 
 impl VirtualDut {
-    /// A switch with this configuration.
+    /// Creates a switch with this configuration and a tester at its ports.
     ///
     /// # Errors
-    /// No header leads to the class at a port.
-    pub fn new(config: &SwitchConfig, options: VirtualOptions) -> Result<VirtualDut, Failure> {
-        let mut alone = alone(config, &options.ports);
-        alone.frames_max = frames_max(config) as usize;
-        let mut codes = Vec::new();
-        let mut at_port = vec![None; config.ports.len()];
+    /// No frame header maps to the traffic class at a port.
+    pub fn new(config: &SwitchConfig, options: VirtualDutOptions) -> Result<VirtualDut, Failure> {
+        let mut isolated = isolated_switch_config(config, &options.ports);
+        isolated.frames_max = frame_capacity(config) as usize;
+        let mut class_codes = Vec::new();
+        let mut tester_port_at = vec![None; config.ports.len()];
         for (index, &port) in options.ports.iter().enumerate() {
-            at_port[port] = Some(index);
-            let of = &config.ports[port];
-            let Some((_, code)) = classes(of).into_iter().find(|(tc, _)| *tc == options.class) else {
+            tester_port_at[port] = Some(index);
+            let port_config = &config.ports[port];
+            let Some((_, code)) = reachable_classes(port_config)
+                .into_iter()
+                .find(|(tc, _)| *tc == options.class)
+            else {
                 return Err(Failure::usage(format!(
-                    "no frame that comes in on {} has traffic class {}",
-                    of.name, options.class
+                    "no frame received at {} gets traffic class {}",
+                    port_config.name, options.class
                 ))
-                .because("its DSCP_TO_TC_MAP or DOT1P_TO_TC_MAP leads nowhere to that class")
+                .because("its DSCP_TO_TC_MAP or DOT1P_TO_TC_MAP has no entry for that class")
                 .fix("choose another --class"));
             };
-            codes.push((code, of.classify.trust == TrustMode::Pcp));
+            class_codes.push((code, port_config.classify.trust == TrustMode::Pcp));
         }
-        let tester = options.ports.iter().map(|&port| TesterPort {
+        let tester_ports = options.ports.iter().map(|&port| TesterPort {
             name: config.ports[port].name.clone(),
             link: config.ports[port].link,
             // Ethernet header, tag and FCS.
-            frame_bytes_max: config.ports[port].mtu + 18 + tag(config, port),
+            frame_bytes_max: config.ports[port].mtu + 18 + tag_bytes(config, port),
         });
-        let source = |&port: &usize| {
-            let priorities = priorities(config, port, options.class);
-            Source::new(config.ports[port].link, priorities, options.is_obeying)
+        let sender = |&port: &usize| {
+            let priorities = pausing_priorities(config, port, options.class);
+            PortSender::new(config.ports[port].link, priorities, options.honours_pauses)
         };
         let mut this = VirtualDut {
             config: config.clone(),
-            switch: VirtualSwitch::new(&alone, CaptureStore::default()),
+            switch: VirtualSwitch::new(&isolated, CaptureStore::default()),
             departures: Vec::new(),
-            tester: tester.collect(),
-            sources: options.ports.iter().map(source).collect(),
-            at_port,
-            codes,
-            is_lossless: options.is_obeying
+            tester_ports: tester_ports.collect(),
+            port_senders: options.ports.iter().map(sender).collect(),
+            tester_port_at,
+            class_codes,
+            is_lossless: options.honours_pauses
                 && options
                     .ports
                     .iter()
                     .all(|&port| is_lossless(config, port, options.class)),
             options,
-            running: Running::default(),
-            on_wires: 0,
-            looked: 0,
+            trial: TrialState::default(),
+            frames_on_cables: 0,
+            handled_events: 0,
         };
         this.connect()?;
         Ok(this)
     }
 
-    /// Brings the links up, and lets the switch learn where the stations are.
+    /// Brings the links up and sends a frame from each station, so that the switch learns their locations.
     fn connect(&mut self) -> Result<(), Failure> {
         let ports = self.options.ports.clone();
         for &port in &ports {
             self.switch.set_link(PortId(port as u16), true);
-            self.drain();
+            self.handle_departures();
         }
         for &port in &ports {
-            let data: Rc<[u8]> = hello(station(port as u16)).into();
+            let data: Rc<[u8]> = learning_frame(station_mac(port as u16)).into();
             let parsed = parse_prefix(&data, data.len());
             let (port, len) = (PortId(port as u16), data.len() as u32);
-            let frame = self.insert(OF_NO_STREAM, port, data, len);
-            self.receive(
+            let frame = self.store_frame(NO_STREAM, port, data, len);
+            self.deliver_to_switch(
                 port,
                 ReceivedFrame {
                     frame,
@@ -167,12 +172,12 @@ impl VirtualDut {
                     received_at: self.switch.now(),
                 },
             );
-            self.rest()?;
+            self.wait_until_empty()?;
         }
         Ok(())
     }
 
-    fn origin(&self, number: u64, port: PortId, data: Rc<[u8]>, len: u32) -> Origin {
+    fn frame_origin(&self, number: u64, port: PortId, data: Rc<[u8]>, len: u32) -> Origin {
         Origin {
             number,
             port,
@@ -185,61 +190,66 @@ impl VirtualDut {
         }
     }
 
-    fn insert(&mut self, number: u64, port: PortId, data: Rc<[u8]>, len: u32) -> FrameHandle {
-        let origin = self.origin(number, port, data, len);
+    fn store_frame(&mut self, number: u64, port: PortId, data: Rc<[u8]>, len: u32) -> FrameHandle {
+        let origin = self.frame_origin(number, port, data, len);
         self.switch.store_mut().insert(origin)
     }
 
-    /// What leaves at `at` is at the end of so many cables then.
+    /// Adds the delay of a number of cables to a time.
     fn after_cables(&self, at: Picos, cables: u64) -> Picos {
         at.saturating_add(Picos(self.options.delay.0.saturating_mul(cables)))
     }
 
-    fn receive(&mut self, port: PortId, arrival: ReceivedFrame) {
-        self.switch.receive(port, &arrival);
-        self.drain();
+    fn deliver_to_switch(&mut self, port: PortId, frame: ReceivedFrame) {
+        self.switch.receive(port, &frame);
+        self.handle_departures();
     }
 
-    fn drain(&mut self) {
+    fn handle_departures(&mut self) {
         let mut departures = std::mem::take(&mut self.departures);
         self.switch
             .take_departures(|departure, _| departures.push(departure));
         for departure in departures.drain(..) {
-            self.hear(&departure);
+            self.handle_departure(&departure);
             self.switch.store_mut().release(departure.frame);
         }
         self.switch.store_mut().reclaim();
         self.departures = departures;
     }
 
-    /// A frame comes out of the switch.
-    fn hear(&mut self, transmit: &Transmit) {
-        let Some(port) = self.at_port[transmit.port.index()] else {
+    /// Handles a frame that leaves the switch.
+    fn handle_departure(&mut self, transmit: &Transmit) {
+        let Some(port) = self.tester_port_at[transmit.port.index()] else {
             return;
         };
-        let gap = self.tester[port].link.gap_duration();
+        let gap = self.tester_ports[port].link.gap_duration();
         let at = Picos(transmit.end.0 - gap.0).saturating_add(self.options.delay);
         let Some(origin) = self.switch.store().origin(transmit.frame) else {
-            self.hear_control(port, transmit.frame, at);
+            self.handle_control_frame(port, transmit.frame, at);
             return;
         };
-        if origin.number == OF_NO_STREAM || self.switch.store().frame_len(transmit.frame) < origin.len {
-            return; // A trimmed frame is not whole: it counts as lost.
+        if origin.number == NO_STREAM || self.switch.store().frame_len(transmit.frame) < origin.len {
+            return; // A trimmed frame counts as lost.
         }
         let stream = (origin.number >> NUMBER_BITS) as usize;
-        let from = self.running.sending[stream].stream.from;
-        let came = Came {
+        let from = self.trial.stream_senders[stream].stream.from;
+        let arrival = FrameArrival {
             port,
             number: origin.number & ((1 << NUMBER_BITS) - 1),
-            span: at.since(origin.at.saturating_add(preamble(&self.tester[from].link))),
-            // As long as was sent, from when a first frame can have gone both ways on.
-            in_time: at <= self.after_cables(self.running.end, 2),
+            latency: at.since(
+                origin
+                    .at
+                    .saturating_add(preamble_duration(&self.tester_ports[from].link)),
+            ),
+            // The window is as long as the sending time and starts when the first frame can have passed both
+            // cables.
+            is_in_time: at <= self.after_cables(self.trial.end, 2),
         };
-        self.running.received[stream].take(&came, &mut self.running.latencies);
+        self.trial.receivers[stream].record(&arrival, &mut self.trial.latencies);
     }
 
-    /// A frame of the switch's own reaches a port of the tester at `at`.
-    fn hear_control(&mut self, port: usize, frame: FrameHandle, at: Picos) {
+    /// Handles a MAC control frame of the switch that arrives at a tester port at `at`.
+    fn handle_control_frame(&mut self, port: usize, frame: FrameHandle, at: Picos) {
         let (enable, quanta) = match MacControl::parse(self.switch.store().prefix(frame)) {
             Ok(MacControl::Pfc(pfc)) => (pfc.enable, pfc.quanta),
             Ok(MacControl::Pause { quanta }) => (0xff, [quanta; PRIORITIES]),
@@ -247,107 +257,110 @@ impl VirtualDut {
         };
         let named = (0..PRIORITIES).filter(|n| enable & 1 << n != 0);
         let stops = named.clone().any(|n| quanta[n] != 0);
-        if let Some(told) = self.running.ports.get_mut(port) {
-            told.xoff_frames += u64::from(stops);
-            told.xon_frames += u64::from(named.clone().any(|n| quanta[n] == 0));
+        if let Some(pauses) = self.trial.ports.get_mut(port) {
+            pauses.xoff_frames += u64::from(stops);
+            pauses.xon_frames += u64::from(named.clone().any(|n| quanta[n] == 0));
             if stops {
-                let since = at.since(self.running.begin);
-                told.first_xoff = told.first_xoff.or(Some(since));
-                told.last_xoff = Some(since);
+                let since = at.since(self.trial.begin);
+                pauses.first_xoff = pauses.first_xoff.or(Some(since));
+                pauses.last_xoff = Some(since);
             }
         }
-        self.sources[port].hear(at, enable, quanta);
-        self.switch.schedule(at, Event::Send(port as u16));
+        self.port_senders[port].receive_pause(at, enable, quanta);
+        self.switch.schedule(at, TesterEvent::Send(port as u16));
     }
 
-    /// A port of the tester sends what is due, and says when it is to be asked again.
-    fn send(&mut self, port: usize) {
-        let index = match self.sources[port].next(self.switch.now(), &mut self.running.sending) {
-            Next::Idle => return,
-            Next::Wait(at) => return self.arm(port, at),
-            Next::Send(index) => index,
-        };
-        let sending = &mut self.running.sending[index];
-        let (template, span) = sending.next();
-        let number = (index as u64) << NUMBER_BITS | sending.sent;
-        sending.take();
-        let of = &sending.templates[template];
-        let (data, len) = (Rc::clone(&of.octets), of.frame_len);
+    /// Sends the due frame of a tester port and schedules the next call.
+    fn send_due_frame(&mut self, port: usize) {
+        let index =
+            match self.port_senders[port].next_action(self.switch.now(), &mut self.trial.stream_senders) {
+                SendAction::Idle => return,
+                SendAction::Wait(at) => return self.schedule_send(port, at),
+                SendAction::Send(index) => index,
+            };
+        let sender = &mut self.trial.stream_senders[index];
+        let (template, span) = sender.next_template();
+        let number = (index as u64) << NUMBER_BITS | sender.sent;
+        sender.count_sent_frame();
+        let frame_template = &sender.templates[template];
+        let (data, len) = (Rc::clone(&frame_template.bytes), frame_template.frame_len);
         let from = PortId(self.options.ports[port] as u16);
-        let frame = self.insert(number, from, data, len);
-        self.sources[port].sent(self.switch.now(), span);
+        let frame = self.store_frame(number, from, data, len);
+        self.port_senders[port].occupy_link(self.switch.now(), span);
         let free = self.switch.now().saturating_add(span);
         let last_bit =
-            Picos(free.0 - self.tester[port].link.gap_duration().0).saturating_add(self.options.delay);
-        let arrive = Event::Arrive {
+            Picos(free.0 - self.tester_ports[port].link.gap_duration().0).saturating_add(self.options.delay);
+        let arrive = TesterEvent::FrameArrival {
             frame: frame.0,
             stream: index as u32,
             template: template as u32,
         };
         self.switch.schedule(last_bit, arrive);
-        self.on_wires += 1;
-        self.arm(port, free);
+        self.frames_on_cables += 1;
+        self.schedule_send(port, free);
     }
 
-    /// The port is asked at `at`, unless that is already so.
-    fn arm(&mut self, port: usize, at: Picos) {
-        let source = &mut self.sources[port];
-        if at == Picos::NEVER || (source.armed > self.switch.now() && source.armed <= at) {
+    /// Schedules a send event for a tester port, unless an earlier event is pending.
+    fn schedule_send(&mut self, port: usize, at: Picos) {
+        let sender = &mut self.port_senders[port];
+        if at == Picos::NEVER || (sender.scheduled_at > self.switch.now() && sender.scheduled_at <= at) {
             return;
         }
-        source.armed = at;
-        self.switch.schedule(at, Event::Send(port as u16));
+        sender.scheduled_at = at;
+        self.switch.schedule(at, TesterEvent::Send(port as u16));
     }
 
-    /// Everything that happens until `until`, or until nothing is left to happen.
+    /// Handles events until `until`, until none is left or until `is_done` returns true.
     fn run_until(&mut self, until: Picos, is_done: impl Fn(&Self) -> bool) -> Result<(), Failure> {
         while !is_done(self) {
             match self.switch.step(until) {
                 Step::Idle => break,
-                Step::Deadline => self.drain(),
-                Step::Event(event) => self.handle(event),
+                Step::Deadline => self.handle_departures(),
+                Step::Event(event) => self.handle_event(event),
             }
-            self.looked = self.looked.wrapping_add(1);
-            if self.looked.is_multiple_of(EVENTS_BETWEEN_LOOKS) && self.options.stop.load(Ordering::Relaxed) {
+            self.handled_events = self.handled_events.wrapping_add(1);
+            if self.handled_events.is_multiple_of(EVENTS_PER_STOP_CHECK)
+                && self.options.stop.load(Ordering::Relaxed)
+            {
                 return Err(Failure::new(Exit::Interrupted, "interrupted during a trial"));
             }
         }
         Ok(())
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle_event(&mut self, event: TesterEvent) {
         match event {
-            Event::Arrive {
+            TesterEvent::FrameArrival {
                 frame,
                 stream,
                 template,
             } => {
-                let sending = &self.running.sending[stream as usize];
-                let of = &sending.templates[template as usize];
+                let sender = &self.trial.stream_senders[stream as usize];
+                let frame_template = &sender.templates[template as usize];
                 let arrival = ReceivedFrame {
                     frame: FrameHandle(frame),
-                    frame_len: of.frame_len,
-                    parsed: of.parsed,
+                    frame_len: frame_template.frame_len,
+                    parsed: frame_template.parsed,
                     received_at: self.switch.now(),
                 };
-                let port = PortId(self.options.ports[sending.stream.from] as u16);
-                self.on_wires -= 1;
-                self.running.entered += 1;
-                self.receive(port, arrival);
+                let port = PortId(self.options.ports[sender.stream.from] as u16);
+                self.frames_on_cables -= 1;
+                self.trial.entered += 1;
+                self.deliver_to_switch(port, arrival);
             }
-            Event::Send(port) => {
+            TesterEvent::Send(port) => {
                 let port = usize::from(port);
-                if self.sources[port].armed <= self.switch.now() {
-                    self.sources[port].armed = Picos::NEVER;
+                if self.port_senders[port].scheduled_at <= self.switch.now() {
+                    self.port_senders[port].scheduled_at = Picos::NEVER;
                 }
-                self.send(port);
+                self.send_due_frame(port);
             }
         }
     }
 }
 
-/// Octets of the tag that frames of a port have.
-fn tag(config: &SwitchConfig, port: usize) -> u32 {
+/// Returns the bytes of the 802.1Q tag of a port's frames, 0 or 4.
+fn tag_bytes(config: &SwitchConfig, port: usize) -> u32 {
     if config.ports[port].classify.trust == TrustMode::Pcp {
         4
     } else {

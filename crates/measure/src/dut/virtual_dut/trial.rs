@@ -1,58 +1,59 @@
-//! A trial of a switch in virtual time, from its check to its outcome.
+//! Trials of a switch in virtual time: check, run and result.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use xoff_units::Picos;
 
-use super::super::outcome::{Backlog, Latencies, Outcome, PortOutcome};
-use super::super::sink::Received;
-use super::super::source::{Headers, Sending};
-use super::super::traffic::{Stream, Trial, check};
+use super::super::receiver::StreamReceiver;
+use super::super::sender::{HeaderSettings, StreamSender};
+use super::super::traffic::{Stream, Trial, check_streams};
+use super::super::trial_result::{Backlog, Latencies, PortResult, TrialResult};
 use super::super::{Dut, TesterPort};
-use super::{Event, Running, VirtualDut};
+use super::{TesterEvent, TrialState, VirtualDut};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// A trial has ended so long after its last frame was sent, or never will.
-const PATIENCE: Picos = Picos::from_millis(10_000);
-/// Frames of a trial beyond which it would take hours.
-const FRAMES_PER_TRIAL: f64 = 2e9;
+/// Longest time in which the switch may drain after the last frame was sent. A trial that takes longer never
+/// ends.
+const DRAIN_TIME_MAX: Picos = Picos::from_millis(10_000);
+/// Largest number of frames of a trial. More frames would take hours.
+const FRAMES_PER_TRIAL_MAX: f64 = 2e9;
 
-/// The switch at a moment of a trial.
+/// Frames in the switch at one time of a trial.
 #[derive(Clone, Copy, Debug)]
-struct Stock {
-    /// Frames in it.
-    held: u64,
-    /// Frames that have come to it.
-    entered: u64,
+struct SwitchOccupancy {
+    /// Frames in the switch.
+    frames: u64,
+    /// Frames that have arrived at the switch since the start of the trial.
+    entered_frames: u64,
 }
 
 impl VirtualDut {
-    /// Lets time pass until no frame is in the switch or on a wire.
-    pub(super) fn rest(&mut self) -> Result<(), Failure> {
-        let latest = self.after_cables(self.switch.now(), 2).saturating_add(PATIENCE);
+    /// Runs until no frame is in the switch or on a cable.
+    pub(super) fn wait_until_empty(&mut self) -> Result<(), Failure> {
+        let latest = self
+            .after_cables(self.switch.now(), 2)
+            .saturating_add(DRAIN_TIME_MAX);
         self.run_until(latest, |this| this.switch.store().in_use() == 0)?;
         if self.switch.store().in_use() == 0 {
-            return self.be_let_go();
+            return self.wait_until_unpaused();
         }
         Err(Failure::new(Exit::Inconclusive, "the trial does not end")
             .because(format!(
                 "{} frames are still in the switch {} s after the last one was sent",
                 self.switch.store().in_use(),
-                PATIENCE.0 / 1_000_000_000_000
+                DRAIN_TIME_MAX.0 / 1_000_000_000_000
             ))
-            .fix(
-                "look for a shaper (SCHEDULER pir) that is too slow, or ports that pause each other for ever",
-            ))
+            .fix("look for a shaper (SCHEDULER pir) that is too slow, or for a PFC deadlock"))
     }
 
-    /// Until no pause holds a port of the tester: the next trial begins unpaused.
-    fn be_let_go(&mut self) -> Result<(), Failure> {
+    /// Runs until no pause stops a port of the tester, so that the next trial starts without pauses.
+    fn wait_until_unpaused(&mut self) -> Result<(), Failure> {
         loop {
             let now = self.switch.now();
             let latest = self
-                .sources
+                .port_senders
                 .iter_mut()
-                .filter_map(|source| source.held_until(now))
+                .filter_map(|sender| sender.next_pause_change(now))
                 .min();
             let Some(at) = latest else {
                 return Ok(());
@@ -62,39 +63,40 @@ impl VirtualDut {
         }
     }
 
-    /// Everything that happens until `at`, which it is then.
-    fn pass_until(&mut self, at: Picos) -> Result<(), Failure> {
+    /// Handles all events until `at` and advances the time of the switch to `at`.
+    fn advance_to(&mut self, at: Picos) -> Result<(), Failure> {
         self.run_until(at, |_| false)?;
         self.switch.advance_to(at);
         Ok(())
     }
 
-    /// What the switch holds at `at`. Frames on cables are none of it: a long one would hide how many wait.
-    fn stock_at(&mut self, at: Picos) -> Result<Stock, Failure> {
-        self.pass_until(at)?;
-        Ok(Stock {
-            held: self.switch.store().in_use() as u64 - self.on_wires,
-            entered: self.running.entered,
+    /// Returns the number of frames in the switch at `at`. Frames on the cables are not counted, because a
+    /// long cable would hide the growth of the backlog.
+    fn occupancy_at(&mut self, at: Picos) -> Result<SwitchOccupancy, Failure> {
+        self.advance_to(at)?;
+        Ok(SwitchOccupancy {
+            frames: self.switch.store().in_use() as u64 - self.frames_on_cables,
+            entered_frames: self.trial.entered,
         })
     }
 
-    /// How long each port of the tester has been paused, ever.
-    fn paused(&mut self, at: Picos) -> Vec<Picos> {
-        let sources = self.sources.iter_mut();
-        sources.map(|source| source.paused(at)).collect()
+    /// Returns the total paused time of each tester port until `at`.
+    fn paused_times(&mut self, at: Picos) -> Vec<Picos> {
+        let senders = self.port_senders.iter_mut();
+        senders.map(|sender| sender.paused_time(at)).collect()
     }
 
-    /// Refuses frames that would be refused one by one, or take hours.
+    /// Refuses frames that are longer than the MTU, and trials that would take hours.
     fn check_frames(&self, trial: &Trial) -> Result<(), Failure> {
         let frames = |stream: &Stream| {
-            let rate = stream.size.line_rate_fps(&self.tester[stream.from].link) * stream.share;
+            let rate = stream.size.line_rate_fps(&self.tester_ports[stream.from].link) * stream.share;
             let span = stream.until.min(trial.duration).since(stream.start);
             stream
                 .frames
                 .map_or(rate * span.0 as f64 / 1e12, |frames| frames as f64)
         };
         let all: f64 = trial.streams.iter().map(frames).sum();
-        if all > FRAMES_PER_TRIAL {
+        if all > FRAMES_PER_TRIAL_MAX {
             return Err(Failure::usage(format!("a trial of {all:.1e} frames takes hours"))
                 .fix("choose a shorter --trial-duration"));
         }
@@ -105,7 +107,7 @@ impl VirtualDut {
             .max()
             .unwrap_or(0);
         let most = self
-            .tester
+            .tester_ports
             .iter()
             .map(|port| port.frame_bytes_max)
             .min()
@@ -119,37 +121,37 @@ impl VirtualDut {
         Ok(())
     }
 
-    fn begin(&mut self, trial: &Trial) {
-        let ports = self.tester.len();
+    fn start_trial(&mut self, trial: &Trial) {
+        let ports = self.tester_ports.len();
         let groups = trial
             .streams
             .iter()
-            .map(|stream| stream.group + 1)
+            .map(|stream| stream.latency_group + 1)
             .max()
             .unwrap_or(0);
         let mut phases = trial
             .phases
             .map(|phase| Xoshiro256PlusPlus::seed_from_u64(self.options.seed.wrapping_add(phase)));
-        // Nothing of an earlier trial is on its way any more; timers of the switch are.
-        self.running = Running {
+        // Frames of earlier trials have left. Only timers of the switch remain.
+        self.trial = TrialState {
             begin: self.switch.now(),
             end: self.switch.now().saturating_add(trial.duration),
-            received: trial
+            receivers: trial
                 .streams
                 .iter()
-                .map(|stream| Received::new(stream, ports))
+                .map(|stream| StreamReceiver::new(stream, ports))
                 .collect(),
             latencies: vec![Latencies::default(); groups],
-            ports: vec![PortOutcome::default(); ports],
+            ports: vec![PortResult::default(); ports],
             entered: 0,
-            sending: Vec::with_capacity(trial.streams.len()),
+            stream_senders: Vec::with_capacity(trial.streams.len()),
         };
-        for source in &mut self.sources {
-            source.streams.clear();
+        for sender in &mut self.port_senders {
+            sender.streams.clear();
         }
         for (index, stream) in trial.streams.iter().enumerate() {
             let phase = match &mut phases {
-                // 53 bits: what a float holds.
+                // An `f64` has 53 significant bits.
                 Some(random) if stream.frames.is_none() => {
                     (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64
                 }
@@ -160,54 +162,58 @@ impl VirtualDut {
                 Some(_) => stream.until,
                 None => trial.duration,
             });
-            let (code, is_tagged) = self.codes[stream.from];
-            let at = |port: usize| self.options.ports[port] as u16;
-            let headers = Headers {
-                at: &at,
-                code,
+            let (class_code, is_tagged) = self.class_codes[stream.from];
+            let switch_port = |port: usize| self.options.ports[port] as u16;
+            let headers = HeaderSettings {
+                switch_port: &switch_port,
+                class_code,
                 is_tagged,
             };
-            let source = &mut self.sources[stream.from];
-            source.streams.push(index);
-            let sending = Sending::new(stream, (self.switch.now(), phase), &headers, source.link());
-            self.running.sending.push(sending);
+            let sender = &mut self.port_senders[stream.from];
+            sender.streams.push(index);
+            let stream_sender =
+                StreamSender::new(stream, (self.switch.now(), phase), &headers, sender.link());
+            self.trial.stream_senders.push(stream_sender);
         }
         for port in 0..ports {
-            if !self.sources[port].streams.is_empty() {
-                self.switch.schedule(self.switch.now(), Event::Send(port as u16));
+            if !self.port_senders[port].streams.is_empty() {
+                self.switch
+                    .schedule(self.switch.now(), TesterEvent::Send(port as u16));
             }
         }
     }
 
-    /// Bursts have no end but their last frame: until then.
-    fn send_all(&mut self) -> Result<(), Failure> {
-        let latest = self.switch.now().saturating_add(PATIENCE);
-        self.run_until(latest, |this| this.running.sending.iter().all(Sending::is_over))
+    /// Runs until every stream has sent its last frame. Bursts end only with their last frame.
+    fn send_remaining_frames(&mut self) -> Result<(), Failure> {
+        let latest = self.switch.now().saturating_add(DRAIN_TIME_MAX);
+        self.run_until(latest, |this| {
+            this.trial.stream_senders.iter().all(StreamSender::is_over)
+        })
     }
 
-    fn finish(&mut self, paused: &[Picos], backlog: Backlog, duration: Picos) -> Outcome {
-        let mut running = std::mem::take(&mut self.running);
-        for (port, told) in running.ports.iter_mut().enumerate() {
-            told.paused = paused[port];
+    fn collect_result(&mut self, paused: &[Picos], backlog: Backlog, duration: Picos) -> TrialResult {
+        let mut state = std::mem::take(&mut self.trial);
+        for (port, pauses) in state.ports.iter_mut().enumerate() {
+            pauses.paused = paused[port];
         }
-        for source in &mut self.sources {
-            source.streams.clear();
+        for sender in &mut self.port_senders {
+            sender.streams.clear();
         }
-        let streams = running
-            .received
+        let streams = state
+            .receivers
             .into_iter()
-            .zip(&running.sending)
-            .map(|(received, sending)| {
-                let stream = &sending.stream;
-                let rate = stream.size.line_rate_fps(&self.tester[stream.from].link) * stream.share;
-                // Where a frame is lost it was sent on time: senders that are paused lose none.
-                let at = |number: u64| Picos(stream.start.0 + (number as f64 * 1e12 / rate) as u64);
-                received.finish((sending.sent, sending.wanted()), stream.from, at)
+            .zip(&state.stream_senders)
+            .map(|(receiver, sender)| {
+                let stream = &sender.stream;
+                let rate = stream.size.line_rate_fps(&self.tester_ports[stream.from].link) * stream.share;
+                // A lost frame was sent at its due time, because paused senders lose nothing.
+                let sent_at = |number: u64| Picos(stream.start.0 + (number as f64 * 1e12 / rate) as u64);
+                receiver.finish((sender.sent, sender.wanted_frames()), stream.from, sent_at)
             });
-        Outcome {
+        TrialResult {
             streams: streams.collect(),
-            ports: running.ports,
-            latencies: running.latencies,
+            ports: state.ports,
+            latencies: state.latencies,
             duration,
             backlog: Some(backlog),
             tainted: Vec::new(),
@@ -217,7 +223,7 @@ impl VirtualDut {
 
 impl Dut for VirtualDut {
     fn ports(&self) -> &[TesterPort] {
-        &self.tester
+        &self.tester_ports
     }
 
     fn is_lossless(&self) -> bool {
@@ -230,38 +236,44 @@ impl Dut for VirtualDut {
     }
 
     fn check(&self, trial: &Trial) -> Result<(), Failure> {
-        check(trial, self.tester.len(), |port| self.tester[port].name.clone())?;
+        check_streams(trial, self.tester_ports.len(), |port| {
+            self.tester_ports[port].name.clone()
+        })?;
         self.check_frames(trial)
     }
 
-    fn run(&mut self, trial: &Trial) -> Result<Outcome, Failure> {
+    fn run(&mut self, trial: &Trial) -> Result<TrialResult, Failure> {
         self.check(trial)?;
-        let before: Vec<Picos> = self.paused(self.switch.now());
-        self.begin(trial);
-        let end = self.running.end;
-        // What was sent by a time is in the switch only when it has passed the cable.
+        let before: Vec<Picos> = self.paused_times(self.switch.now());
+        self.start_trial(trial);
+        let end = self.trial.end;
+        // A frame is in the switch only after it has passed the cable.
         let half = self.after_cables(Picos(self.switch.now().0 + trial.duration.0 / 2), 1);
         let mut at_half = None;
         if half <= end {
-            at_half = Some(self.stock_at(half)?);
+            at_half = Some(self.occupancy_at(half)?);
         }
-        self.pass_until(end)?;
-        let paused = self.paused(end).into_iter().zip(before);
+        self.advance_to(end)?;
+        let paused = self.paused_times(end).into_iter().zip(before);
         let paused: Vec<Picos> = paused.map(|(paused, before)| paused.since(before)).collect();
         let at_half = match at_half {
-            Some(stock) => stock,
-            None => self.stock_at(half)?,
+            Some(occupancy) => occupancy,
+            None => self.occupancy_at(half)?,
         };
-        let at_end = self.stock_at(self.after_cables(end, 1))?;
-        let unevenness = trial.streams.iter().map(|stream| stream.size.unevenness());
+        let at_end = self.occupancy_at(self.after_cables(end, 1))?;
+        let variation = trial
+            .streams
+            .iter()
+            .map(|stream| stream.size.backlog_variation_frames());
         let backlog = Backlog {
-            half: at_half.held,
-            end: at_end.held,
-            sent_between: at_end.entered - at_half.entered,
-            noise: (trial.streams.len() + self.tester.len()) as u64 * unevenness.max().unwrap_or(1),
+            frames_at_half: at_half.frames,
+            frames_at_end: at_end.frames,
+            entered_in_second_half: at_end.entered_frames - at_half.entered_frames,
+            noise_frames: (trial.streams.len() + self.tester_ports.len()) as u64
+                * variation.max().unwrap_or(1),
         };
-        self.send_all()?;
-        self.rest()?;
-        Ok(self.finish(&paused, backlog, trial.duration))
+        self.send_remaining_frames()?;
+        self.wait_until_empty()?;
+        Ok(self.collect_result(&paused, backlog, trial.duration))
     }
 }

@@ -1,8 +1,9 @@
-//! The model's own congestion controls and windows, in its arithmetic (`rdma-hw.cc`): rates are whole bits per second, cut off, and
-//! telemetry is rounded as its header is (`int-header.h`).
+//! The congestion controls and windows of the model in its arithmetic (`rdma-hw.cc`). Rates are whole bits
+//! per second, rounded down. Telemetry is rounded like the model's header (`int-header.h`).
 //!
-//! xoff's HPCC, TIMELY and DCTCP follow the papers. These follow the model: the window is in proportion to the rate, the rate of a
-//! round trip is measured against its own rate, and units of telemetry are 128 and 80 bytes.
+//! xoff's own HPCC, TIMELY and DCTCP follow the papers. The controls in this module follow the model, which
+//! differs in three points. The window is proportional to the rate. The rate of a round trip is compared with
+//! the flow's own rate. Telemetry has units of 128 and 80 bytes.
 
 use xoff_units::Picos;
 
@@ -10,35 +11,35 @@ use xoff_lab::ns3::{CongestionMode, Parameters};
 use xoff_rdma::congestion::{Ack, CongestionControl};
 use xoff_rdma::{HopTelemetry, TelemetryFormat};
 
-/// Hops that the header has room for.
+/// Largest number of hops in the header.
 const HOPS_MAX: usize = 5;
 const TIME_BITS: u32 = 24;
 const BYTES_BITS: u32 = 20;
 const BYTES_UNIT: u64 = 128;
 const QUEUE_UNIT: u64 = 80;
-/// What a header says of a link whose speed has no code.
+/// Speed in the header for a link whose speed has no code.
 const RATE_UNKNOWN_BPS: u64 = 25_000_000_000;
-/// TIMELY's settings, which no configuration changes (`TimelyAlpha` and its neighbours).
+/// Settings of TIMELY that no configuration changes (`TimelyAlpha` and the following attributes).
 const TIMELY_ALPHA: f64 = 0.875;
 const TIMELY_BETA: f64 = 0.8;
 const TIMELY_LOW_NS: u64 = 50_000;
 const TIMELY_HIGH_NS: u64 = 500_000;
 const TIMELY_MIN_RTT_NS: f64 = 20_000.0;
 
-/// Window and base round trip of a flow.
+/// FlowWindow and base round-trip time of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
-    /// `None`: no window.
+pub(super) struct FlowWindow {
+    /// FlowWindow at the full rate, or `None` for no window.
     pub(super) bytes: Option<u32>,
-    /// It shrinks as the rate does.
+    /// The window is proportional to the rate.
     pub(super) follows_rate: bool,
     pub(super) base_rtt_ns: u64,
     /// Speed of the sender's link.
     pub(super) rate_bps_max: u64,
 }
 
-impl Window {
-    fn at_rate(&self, rate_bps: u64) -> Option<u64> {
+impl FlowWindow {
+    fn bytes_at_rate(&self, rate_bps: u64) -> Option<u64> {
         let bytes = u64::from(self.bytes?);
         match self.follows_rate {
             true => Some(
@@ -50,14 +51,14 @@ impl Window {
     }
 }
 
-/// Another control with the model's window.
+/// A congestion control that is limited by the window of the model.
 #[derive(Debug)]
-pub(super) struct Windowed {
+pub(super) struct WindowLimitedControl {
     pub(super) control: Box<dyn CongestionControl>,
-    pub(super) window: Window,
+    pub(super) window: FlowWindow,
 }
 
-impl CongestionControl for Windowed {
+impl CongestionControl for WindowLimitedControl {
     fn name(&self) -> &'static str {
         self.control.name()
     }
@@ -67,7 +68,7 @@ impl CongestionControl for Windowed {
     }
 
     fn window_bytes(&self) -> Option<u64> {
-        self.window.at_rate(self.control.rate_bps())
+        self.window.bytes_at_rate(self.control.rate_bps())
     }
 
     fn on_ack(&mut self, now: Picos, ack: &Ack<'_>) {
@@ -87,21 +88,22 @@ impl CongestionControl for Windowed {
     }
 }
 
-/// One hop as the header carries it.
+/// Telemetry of one hop in the resolution of the header.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Hop {
+struct HeaderHop {
     time: u64,
     bytes: u64,
     queue: u64,
     rate_bps: u64,
 }
 
-impl Hop {
-    /// `packet_bytes` is the packet itself, which the model counts after it has written the header.
-    fn of(hop: &HopTelemetry, packet_bytes: u64, multiple: u64) -> Hop {
+impl HeaderHop {
+    /// Rounds the telemetry of a hop like the header. `packet_bytes` is subtracted, because the model counts
+    /// a packet after it has written the header.
+    fn from_telemetry(hop: &HopTelemetry, packet_bytes: u64, multiple: u64) -> HeaderHop {
         let sent = hop.tx_bytes.saturating_sub(packet_bytes);
         let rate_bps = u64::from(hop.speed_mbps) * 1_000_000;
-        Hop {
+        HeaderHop {
             time: hop.at.as_nanos() % (1 << TIME_BITS),
             bytes: sent / (BYTES_UNIT * multiple) % (1 << BYTES_BITS),
             queue: hop.queue_bytes / (QUEUE_UNIT * multiple) % (1 << 17) * QUEUE_UNIT * multiple,
@@ -112,14 +114,14 @@ impl Hop {
         }
     }
 
-    fn since(&self, old: &Hop, multiple: u64) -> (u64, u64) {
+    fn delta_since(&self, old: &HeaderHop, multiple: u64) -> (u64, u64) {
         let time = self.time.wrapping_sub(old.time) % (1 << TIME_BITS);
         let bytes = self.bytes.wrapping_sub(old.bytes) % (1 << BYTES_BITS);
         (time, bytes * BYTES_UNIT * multiple)
     }
 }
 
-/// The rate of a flow or of one of its hops (`hp.m_curRate`, `hp.hopState`).
+/// Rate state of a flow or of one of its hops (`hp.m_curRate`, `hp.hopState`).
 #[derive(Clone, Copy, Debug)]
 struct RateState {
     rate_bps: u64,
@@ -127,40 +129,40 @@ struct RateState {
     stage: u64,
 }
 
-/// HPCC, TIMELY, DCTCP or HPCC-PINT of the model.
+/// HPCC, TIMELY, DCTCP or HPCC-PINT in the arithmetic of the model.
 #[derive(Debug)]
 pub(super) struct ModelControl {
     mode: CongestionMode,
     parameters: Parameters,
-    window: Window,
+    window: FlowWindow,
     rate_bps: u64,
-    /// A full exchange ends once more than this is acknowledged (`m_lastUpdateSeq`).
+    /// A round trip ends when more than this is acknowledged (`m_lastUpdateSeq`).
     round_end: u64,
-    hops: [Hop; HOPS_MAX],
-    of_flow: RateState,
-    of_hops: [RateState; HOPS_MAX],
-    timely: Timely,
-    dctcp: Dctcp,
+    hops: [HeaderHop; HOPS_MAX],
+    flow_state: RateState,
+    hop_states: [RateState; HOPS_MAX],
+    timely: TimelyState,
+    dctcp: DctcpState,
     random: u64,
 }
 
 #[derive(Debug, Default)]
-struct Timely {
+struct TimelyState {
     rtt_ns: u64,
     difference_ns: f64,
 }
 
 #[derive(Debug)]
-struct Dctcp {
+struct DctcpState {
     alpha: f64,
     marks: u64,
     batch: u64,
-    /// Until more than this is acknowledged the rate is not reduced again.
+    /// The rate is not reduced again until more than this is acknowledged.
     reduced_until: Option<u64>,
 }
 
 impl ModelControl {
-    pub(super) fn new(parameters: &Parameters, window: Window, seed: u64) -> ModelControl {
+    pub(super) fn new(parameters: &Parameters, window: FlowWindow, seed: u64) -> ModelControl {
         let state = RateState {
             rate_bps: window.rate_bps_max,
             utilisation: 1.0,
@@ -172,11 +174,11 @@ impl ModelControl {
             window,
             rate_bps: window.rate_bps_max,
             round_end: 0,
-            hops: [Hop::default(); HOPS_MAX],
-            of_flow: state,
-            of_hops: [state; HOPS_MAX],
-            timely: Timely::default(),
-            dctcp: Dctcp {
+            hops: [HeaderHop::default(); HOPS_MAX],
+            flow_state: state,
+            hop_states: [state; HOPS_MAX],
+            timely: TimelyState::default(),
+            dctcp: DctcpState {
                 alpha: 1.0,
                 marks: 0,
                 batch: 0,
@@ -186,72 +188,73 @@ impl ModelControl {
         }
     }
 
-    fn clamp(&self, rate_bps: u64) -> u64 {
-        // The upper bound is applied last.
+    fn clamp_rate(&self, rate_bps: u64) -> u64 {
+        // The model applies the upper bound last.
         rate_bps
             .max(self.parameters.dcqcn.min_rate_bps)
             .min(self.window.rate_bps_max)
     }
 
-    /// Rate and stage that follow from a utilisation.
-    fn next(&self, state: &RateState) -> (u64, u64) {
+    /// Returns the next rate and stage for a utilisation.
+    fn next_rate_and_stage(&self, state: &RateState) -> (u64, u64) {
         let load = state.utilisation / self.parameters.hpcc.target_utilisation;
         let increase = self.parameters.dcqcn.rate_ai_bps;
         let (kept, stage) = match load >= 1.0 || state.stage >= self.parameters.hpcc.stages_max {
             true => ((state.rate_bps as f64 / load) as u64, 0),
             false => (state.rate_bps, state.stage + 1),
         };
-        (self.clamp(kept.saturating_add(increase)), stage)
+        (self.clamp_rate(kept.saturating_add(increase)), stage)
     }
 
-    /// `UpdateRateHp`.
-    fn hpcc(&mut self, ack: &Ack<'_>) {
+    /// Updates the rate for HPCC (`UpdateRateHp`).
+    fn update_hpcc(&mut self, ack: &Ack<'_>) {
         let Some(telemetry) = ack.telemetry else { return };
         let settings = self.parameters.hpcc;
-        let full = ack.acked_total > self.round_end;
-        if !full && !settings.fast_react {
+        let is_round_end = ack.acked_total > self.round_end;
+        if !is_round_end && !settings.fast_react {
             return;
         }
         let packet_bytes = ack.acked_bytes + u64::from(self.parameters.header_bytes());
         let count = telemetry.hops().len().min(HOPS_MAX);
-        let mut news = [Hop::default(); HOPS_MAX];
-        for (new, hop) in news.iter_mut().zip(telemetry.hops()) {
-            *new = Hop::of(hop, packet_bytes, settings.unit_multiple);
+        let mut new_hops = [HeaderHop::default(); HOPS_MAX];
+        for (new, hop) in new_hops.iter_mut().zip(telemetry.hops()) {
+            *new = HeaderHop::from_telemetry(hop, packet_bytes, settings.unit_multiple);
         }
         if self.round_end == 0 {
             self.round_end = ack.sent_total;
-            self.hops = news;
+            self.hops = new_hops;
             return;
         }
         let mut updated = [false; HOPS_MAX];
         let mut busiest = (0.0, 0);
         for at in 0..count {
-            if settings.skips_empty_queues && news[at].queue == 0 && !full {
+            if settings.skips_empty_queues && new_hops[at].queue == 0 && !is_round_end {
                 continue;
             }
             updated[at] = true;
-            let (utilisation, time) = self.utilisation(&news[at], &self.hops[at]);
+            let (utilisation, time) = self.link_utilisation(&new_hops[at], &self.hops[at]);
             if utilisation > busiest.0 {
                 busiest = (utilisation, time);
             }
             if settings.rate_per_hop {
-                self.of_hops[at].utilisation = self.averaged(self.of_hops[at].utilisation, utilisation, time);
+                self.hop_states[at].utilisation =
+                    self.average_utilisation(self.hop_states[at].utilisation, utilisation, time);
             }
-            self.hops[at] = news[at];
+            self.hops[at] = new_hops[at];
         }
         if updated.contains(&true) {
             match settings.rate_per_hop {
-                true => self.lowest_of_hops(&updated[..count], full),
-                false => self.of_busiest(busiest, full),
+                true => self.follow_slowest_hop(&updated[..count], is_round_end),
+                false => self.follow_busiest_hop(busiest, is_round_end),
             }
         }
-        if full {
+        if is_round_end {
             self.round_end = self.round_end.max(ack.sent_total);
         }
     }
 
-    fn utilisation(&self, new: &Hop, old: &Hop) -> (f64, u64) {
-        let (time, bytes) = new.since(old, self.parameters.hpcc.unit_multiple);
+    fn link_utilisation(&self, new: &HeaderHop, old: &HeaderHop) -> (f64, u64) {
+        let (time, bytes) = new.delta_since(old, self.parameters.hpcc.unit_multiple);
         let rate = bytes as f64 * 8.0 / (time as f64 * 1e-9);
         let queue = new.queue.min(old.queue) as f64;
         let window = f64::from(self.window.bytes.unwrap_or(0));
@@ -262,39 +265,41 @@ impl ModelControl {
         )
     }
 
-    fn averaged(&self, old: f64, new: f64, time: u64) -> f64 {
+    fn average_utilisation(&self, old: f64, new: f64, elapsed_ns: u64) -> f64 {
         let span = self.window.base_rtt_ns;
-        let time = time.min(span);
-        (old * (span - time) as f64 + new * time as f64) / span as f64
+        let elapsed_ns = elapsed_ns.min(span);
+        (old * (span - elapsed_ns) as f64 + new * elapsed_ns as f64) / span as f64
     }
 
-    fn of_busiest(&mut self, (utilisation, time): (f64, u64), full: bool) {
-        self.of_flow.utilisation = self.averaged(self.of_flow.utilisation, utilisation, time);
-        let (rate_bps, stage) = self.next(&self.of_flow);
+    fn follow_busiest_hop(&mut self, (utilisation, time): (f64, u64), is_round_end: bool) {
+        self.flow_state.utilisation =
+            self.average_utilisation(self.flow_state.utilisation, utilisation, time);
+        let (rate_bps, stage) = self.next_rate_and_stage(&self.flow_state);
         self.rate_bps = rate_bps;
-        if full {
-            (self.of_flow.rate_bps, self.of_flow.stage) = (rate_bps, stage);
+        if is_round_end {
+            (self.flow_state.rate_bps, self.flow_state.stage) = (rate_bps, stage);
         }
     }
 
-    fn lowest_of_hops(&mut self, updated: &[bool], full: bool) {
+    fn follow_slowest_hop(&mut self, updated: &[bool], is_round_end: bool) {
         let mut lowest = self.window.rate_bps_max;
         for (at, updated) in updated.iter().enumerate() {
-            let state = self.of_hops[at];
+            let state = self.hop_states[at];
             let (rate_bps, stage) = match updated {
-                true => self.next(&state),
+                true => self.next_rate_and_stage(&state),
                 false => (state.rate_bps, state.stage),
             };
             lowest = lowest.min(rate_bps);
-            if full {
-                (self.of_hops[at].rate_bps, self.of_hops[at].stage) = (rate_bps, stage);
+            if is_round_end {
+                (self.hop_states[at].rate_bps, self.hop_states[at].stage) = (rate_bps, stage);
             }
         }
         self.rate_bps = lowest;
     }
 
-    /// `UpdateRateHpPint`. Each port averages over all of its packets there; here each flow does, over its own.
-    fn pint(&mut self, ack: &Ack<'_>) {
+    /// Updates the rate for HPCC-PINT (`UpdateRateHpPint`). In the model, each port averages over all its
+    /// packets. Here, each flow averages over its own packets.
+    fn update_hpcc_pint(&mut self, ack: &Ack<'_>) {
         let Some(telemetry) = ack.telemetry else { return };
         self.random = self
             .random
@@ -304,34 +309,35 @@ impl ModelControl {
         if drawn >= 65_536.0 * self.parameters.hpcc.sampled_share {
             return;
         }
-        let full = ack.acked_total > self.round_end;
+        let is_round_end = ack.acked_total > self.round_end;
         let first = self.round_end == 0;
         let packet_bytes = ack.acked_bytes + u64::from(self.parameters.header_bytes());
         let mut busiest: f64 = 0.0;
         for (at, hop) in telemetry.hops().iter().take(HOPS_MAX).enumerate() {
-            let new = Hop::of(hop, packet_bytes, 1);
+            let new = HeaderHop::from_telemetry(hop, packet_bytes, 1);
             if !first {
-                let (utilisation, time) = self.utilisation(&new, &self.hops[at]);
-                self.of_hops[at].utilisation = self.averaged(self.of_hops[at].utilisation, utilisation, time);
-                busiest = busiest.max(self.of_hops[at].utilisation);
+                let (utilisation, time) = self.link_utilisation(&new, &self.hops[at]);
+                self.hop_states[at].utilisation =
+                    self.average_utilisation(self.hop_states[at].utilisation, utilisation, time);
+                busiest = busiest.max(self.hop_states[at].utilisation);
             }
             self.hops[at] = new;
         }
         if !first {
-            self.of_flow.utilisation = busiest;
-            let (rate_bps, stage) = self.next(&self.of_flow);
+            self.flow_state.utilisation = busiest;
+            let (rate_bps, stage) = self.next_rate_and_stage(&self.flow_state);
             self.rate_bps = rate_bps;
-            if full {
-                (self.of_flow.rate_bps, self.of_flow.stage) = (rate_bps, stage);
+            if is_round_end {
+                (self.flow_state.rate_bps, self.flow_state.stage) = (rate_bps, stage);
             }
         }
-        if full {
+        if is_round_end {
             self.round_end = self.round_end.max(ack.sent_total);
         }
     }
 
-    /// `UpdateRateTimely`; within a round trip nothing changes.
-    fn timely(&mut self, ack: &Ack<'_>) {
+    /// Updates the rate for TIMELY once per round trip (`UpdateRateTimely`).
+    fn update_timely(&mut self, ack: &Ack<'_>) {
         let Some(rtt) = ack.rtt else { return };
         if ack.acked_total <= self.round_end {
             return;
@@ -350,9 +356,9 @@ impl ModelControl {
                 _ => Some((1.0 - TIMELY_BETA * gradient).max(0.0)),
             };
             let rates = &self.parameters.dcqcn;
-            let rate_bps = self.of_flow.rate_bps;
+            let rate_bps = self.flow_state.rate_bps;
             self.rate_bps = match factor {
-                None if self.of_flow.stage < 5 => rate_bps
+                None if self.flow_state.stage < 5 => rate_bps
                     .saturating_add(rates.rate_ai_bps)
                     .min(self.window.rate_bps_max),
                 None => rate_bps
@@ -360,12 +366,12 @@ impl ModelControl {
                     .min(self.window.rate_bps_max),
                 Some(factor) => rates.min_rate_bps.max((rate_bps as f64 * factor) as u64),
             };
-            self.of_flow.stage = if factor.is_none() {
-                self.of_flow.stage + 1
+            self.flow_state.stage = if factor.is_none() {
+                self.flow_state.stage + 1
             } else {
                 0
             };
-            self.of_flow.rate_bps = self.rate_bps;
+            self.flow_state.rate_bps = self.rate_bps;
             self.timely.difference_ns = difference;
         }
         if ack.sent_total > self.round_end {
@@ -374,8 +380,8 @@ impl ModelControl {
         }
     }
 
-    /// `HandleAckDctcp`.
-    fn dctcp(&mut self, ack: &Ack<'_>) {
+    /// Updates the rate for DCTCP (`HandleAckDctcp`).
+    fn update_dctcp(&mut self, ack: &Ack<'_>) {
         let mtu = u64::from(self.parameters.payload_bytes);
         self.dctcp.marks += u64::from(ack.marked);
         let new_batch = ack.acked_total > self.round_end;
@@ -420,10 +426,11 @@ impl CongestionControl for ModelControl {
     }
 
     fn window_bytes(&self) -> Option<u64> {
-        self.window.at_rate(self.rate_bps)
+        self.window.bytes_at_rate(self.rate_bps)
     }
 
-    /// Five hops. Their bytes are among the fixed lengths of the model's frames.
+    /// Returns a format of five hops without additional bytes, because the fixed frame lengths of the model
+    /// include them.
     fn telemetry_format(&self) -> Option<TelemetryFormat> {
         let collects = matches!(self.mode, CongestionMode::Hpcc | CongestionMode::HpccPint);
         collects.then_some(TelemetryFormat {
@@ -435,10 +442,10 @@ impl CongestionControl for ModelControl {
     fn on_ack(&mut self, _now: Picos, ack: &Ack<'_>) {
         match self.mode {
             CongestionMode::Dcqcn => {}
-            CongestionMode::Hpcc => self.hpcc(ack),
-            CongestionMode::Timely => self.timely(ack),
-            CongestionMode::Dctcp => self.dctcp(ack),
-            CongestionMode::HpccPint => self.pint(ack),
+            CongestionMode::Hpcc => self.update_hpcc(ack),
+            CongestionMode::Timely => self.update_timely(ack),
+            CongestionMode::Dctcp => self.update_dctcp(ack),
+            CongestionMode::HpccPint => self.update_hpcc_pint(ack),
         }
     }
 }
@@ -448,43 +455,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_rounds_and_wraps() {
+    fn header_counters_are_rounded_and_wrap() {
         let telemetry = |at_ns: u64, tx_bytes: u64| HopTelemetry {
             at: Picos::from_nanos(at_ns),
             tx_bytes,
             queue_bytes: 1_000,
             speed_mbps: 100_000,
         };
-        let old = Hop::of(&telemetry((1 << 24) - 10, (1 << 27) + 1_090 - 200), 1_090, 1);
-        let new = Hop::of(&telemetry((1 << 24) + 5, (1 << 27) + 1_090 + 300), 1_090, 1);
-        assert_eq!(new.since(&old, 1), (15, 4 * 128), "-2 and 2 units of 128 bytes");
+        let old = HeaderHop::from_telemetry(&telemetry((1 << 24) - 10, (1 << 27) + 1_090 - 200), 1_090, 1);
+        let new = HeaderHop::from_telemetry(&telemetry((1 << 24) + 5, (1 << 27) + 1_090 + 300), 1_090, 1);
+        assert_eq!(
+            new.delta_since(&old, 1),
+            (15, 4 * 128),
+            "-2 and 2 units of 128 bytes"
+        );
         assert_eq!((new.queue, new.rate_bps), (960, 100_000_000_000));
     }
 
     #[test]
-    fn a_window_may_follow_the_rate() {
-        let window = Window {
+    fn a_window_is_proportional_to_the_rate_if_configured() {
+        let window = FlowWindow {
             bytes: Some(100_000),
             follows_rate: true,
             base_rtt_ns: 8_000,
             rate_bps_max: 100_000_000_000,
         };
-        assert_eq!(window.at_rate(25_000_000_000), Some(25_000));
-        assert_eq!(window.at_rate(1), Some(1));
+        assert_eq!(window.bytes_at_rate(25_000_000_000), Some(25_000));
+        assert_eq!(window.bytes_at_rate(1), Some(1));
         assert_eq!(
-            Window {
+            FlowWindow {
                 bytes: None,
                 ..window
             }
-            .at_rate(1),
+            .bytes_at_rate(1),
             None
         );
         assert_eq!(
-            Window {
+            FlowWindow {
                 follows_rate: false,
                 ..window
             }
-            .at_rate(1),
+            .bytes_at_rate(1),
             Some(100_000)
         );
     }

@@ -1,17 +1,19 @@
-//! What a configuration says of a tester's frames.
+//! Properties of a switch configuration that a tester needs: lossless traffic classes, priorities that pause
+//! them, and the number of frames that the buffer can hold.
 
 use xoff_dataplane::config::{NO_PROFILE, SwitchConfig};
 use xoff_dataplane::ids::PRIORITIES;
 
-use super::frames::classes;
+use super::frames::reachable_classes;
 
-/// Frames beside those that cells could hold: on wires, pauses.
-const FRAMES_BESIDE: u64 = 4_096;
-/// Most that a switch is given room for.
+/// Additional frames for cables and PFC frames, which occupy no cells.
+const FRAMES_OUTSIDE_CELLS: u64 = 4_096;
+/// Largest number of frame slots that a switch is given.
 const FRAMES_MAX: u64 = 1 << 22;
 
-/// Room for every frame that cells can hold, so that no limit of this program is what is found.
-pub(super) fn frames_max(config: &SwitchConfig) -> u64 {
+/// Returns the number of frames that the configured buffer can hold. The limits of the configuration then
+/// decide about drops, and not the number of frame slots.
+pub(super) fn frame_capacity(config: &SwitchConfig) -> u64 {
     let pools: u64 = config
         .pools
         .iter()
@@ -24,12 +26,12 @@ pub(super) fn frames_max(config: &SwitchConfig) -> u64 {
         .filter_map(|profile| config.profiles.get(usize::from(profile)))
         .map(|profile| profile.size_bytes + profile.xoff_bytes)
         .sum();
-    ((pools + reserves) / u64::from(config.cell_bytes) + FRAMES_BESIDE)
+    ((pools + reserves) / u64::from(config.cell_bytes) + FRAMES_OUTSIDE_CELLS)
         .clamp(config.frames_max as u64, FRAMES_MAX)
 }
 
-/// Priorities whose pauses concern frames of this class that are sent into a port.
-pub(super) fn priorities(config: &SwitchConfig, port: usize, class: u8) -> u8 {
+/// Returns the mask of priorities whose pauses stop frames of a traffic class that are sent into a port.
+pub(super) fn pausing_priorities(config: &SwitchConfig, port: usize, class: u8) -> u8 {
     let port = &config.ports[port];
     if port.pfc.generates_global_pause() {
         return 0xff;
@@ -40,10 +42,10 @@ pub(super) fn priorities(config: &SwitchConfig, port: usize, class: u8) -> u8 {
         .fold(0, |mask, n| mask | 1 << n)
 }
 
-/// Whether frames of this class have headroom at a port, and its senders are paused.
+/// Returns whether frames of a traffic class have headroom at a port and the port pauses their senders.
 pub(super) fn is_lossless(config: &SwitchConfig, port: usize, class: u8) -> bool {
-    let of = &config.ports[port];
-    let profile = of.pgs[usize::from(of.classify.tc_to_pg[usize::from(class)])];
+    let port_config = &config.ports[port];
+    let profile = port_config.pgs[usize::from(port_config.classify.tc_to_pg[usize::from(class)])];
     let headroom = match profile {
         NO_PROFILE => 0,
         index => config
@@ -51,12 +53,12 @@ pub(super) fn is_lossless(config: &SwitchConfig, port: usize, class: u8) -> bool
             .get(usize::from(index))
             .map_or(0, |profile| profile.xoff_bytes),
     };
-    headroom > 0 && priorities(config, port, class) != 0
+    headroom > 0 && pausing_priorities(config, port, class) != 0
 }
 
-/// The traffic classes of a port that are lossless.
+/// Returns the lossless traffic classes of a port.
 pub fn lossless_classes(config: &SwitchConfig, port: usize) -> Vec<u8> {
-    classes(&config.ports[port])
+    reachable_classes(&config.ports[port])
         .into_iter()
         .map(|(class, _)| class)
         .filter(|class| is_lossless(config, port, *class))
