@@ -17,8 +17,7 @@
 //! Static hashing by the five-tuple has no scheme object. The router computes it
 //! ([`crate::route::PathTable`]).
 //!
-//! A scheme from outside xoff implements [`PathChoice`]. The directory `examples/own-load-balancing/`
-//! contains an example. Built-in schemes implement the same trait. The switch calls them through an enum, so
+//! A scheme from outside xoff implements [`PathChoice`], as `examples/load_balancer.rs` does. Built-in schemes implement the same trait. The switch calls them through an enum, so
 //! a packet needs no indirect call.
 //!
 //! [`PortLoads`] samples the quality of ports without timers. A departure adds bytes to its port's sum, and
