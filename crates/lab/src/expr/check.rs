@@ -1,112 +1,133 @@
-//! Types of expressions: what may be combined with what.
+//! Types of expressions: which operands an operator or a function accepts.
 
 use super::unit::{Dimension, PLAIN};
-use super::{Arithmetic, Function, Node};
+use super::{ArithmeticOperator, ExprError, Function, SyntaxNode};
 
-/// What an expression is.
+/// The type of the value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ValueType {
     Number(Dimension),
     Condition,
 }
 
-/// An expression with its type.
+/// A part of an expression with its type.
 #[derive(Clone, Debug)]
-pub(super) struct Typed {
-    pub(super) node: Node,
-    pub(super) kind: Kind,
-    /// It is many: there is a pattern in it.
+pub(super) struct TypedNode {
+    pub(super) node: SyntaxNode,
+    pub(super) value_type: ValueType,
+    /// Whether the part contains a pattern and so has several values.
     pub(super) is_list: bool,
-    /// Where it begins.
+    /// The offset of the part in the text, in bytes.
     pub(super) at: usize,
 }
 
-/// What is wrong, and what to do.
-pub(super) type Misfit = (String, String);
-
-impl Typed {
-    pub(super) fn number(self) -> Result<(Node, Dimension), (usize, Misfit)> {
-        match self.kind {
-            Kind::Number(dimension) => Ok((self.node, dimension)),
-            Kind::Condition => {
-                let misfit = (
-                    "a number is needed, and this is a condition".to_owned(),
-                    "count(...) makes a number of conditions".to_owned(),
-                );
-                Err((self.at, misfit))
-            }
+impl TypedNode {
+    pub(super) fn number(node: SyntaxNode, dimension: Dimension, is_list: bool, at: usize) -> TypedNode {
+        let value_type = ValueType::Number(dimension);
+        TypedNode {
+            node,
+            value_type,
+            is_list,
+            at,
         }
     }
 
-    pub(super) fn condition(self) -> Result<Node, (usize, Misfit)> {
-        match self.kind {
-            Kind::Condition => Ok(self.node),
-            Kind::Number(dimension) => {
-                let what = format!("a condition is needed, and this is {dimension}");
-                Err((
-                    self.at,
-                    (what, "compare it with something, such as `== 0`".to_owned()),
-                ))
-            }
+    pub(super) fn condition(node: SyntaxNode, is_list: bool, at: usize) -> TypedNode {
+        TypedNode {
+            node,
+            value_type: ValueType::Condition,
+            is_list,
+            at,
+        }
+    }
+
+    pub(super) fn into_number(self) -> Result<(SyntaxNode, Dimension), ExprError> {
+        match self.value_type {
+            ValueType::Number(dimension) => Ok((self.node, dimension)),
+            ValueType::Condition => Err(ExprError::new(
+                self.at,
+                "a number is needed, and this is a condition",
+                "count(...) makes a number of conditions",
+            )),
+        }
+    }
+
+    pub(super) fn into_condition(self) -> Result<SyntaxNode, ExprError> {
+        match self.value_type {
+            ValueType::Condition => Ok(self.node),
+            ValueType::Number(dimension) => Err(ExprError::new(
+                self.at,
+                format!("a condition is needed, and this is {dimension}"),
+                "compare it with something, such as `== 0`",
+            )),
         }
     }
 }
 
-/// The dimension of a sum or product.
-pub(super) fn arithmetic(
-    operation: Arithmetic,
+/// Returns the dimension of the result of an operator. `at` is the offset of the right operand.
+pub(super) fn arithmetic_dimension(
+    operator: ArithmeticOperator,
     left: Dimension,
     right: Dimension,
-) -> Result<Dimension, Misfit> {
-    match operation {
-        Arithmetic::Multiply => Ok(left.times(right)),
-        Arithmetic::Divide => Ok(left.over(right)),
-        Arithmetic::Add | Arithmetic::Subtract => same(left, right).map(|()| left),
+    at: usize,
+) -> Result<Dimension, ExprError> {
+    use ArithmeticOperator::{Add, Divide, FloorDivide, Modulo, Multiply, Subtract};
+    match operator {
+        Multiply => Ok(left.times(right)),
+        Divide | FloorDivide => Ok(left.over(right)),
+        Add | Subtract | Modulo => require_same_dimension(left, right, at).map(|()| left),
     }
 }
 
-/// What is added or compared is of one dimension.
-pub(super) fn same(left: Dimension, right: Dimension) -> Result<(), Misfit> {
+/// Fails at the offset `at` unless two operands have the same dimension.
+pub(super) fn require_same_dimension(left: Dimension, right: Dimension, at: usize) -> Result<(), ExprError> {
     if left == right {
         return Ok(());
     }
     let what = format!("{left} and {right} do not go together");
     let fix = "give the number a unit, such as 10us, 64K or 40Gbps; names end in theirs";
-    Err((what, fix.to_owned()))
+    Err(ExprError::new(at, what, fix))
 }
 
-/// What a function makes of its arguments.
-pub(super) fn function(function: Function, arguments: &[Typed]) -> Result<(Kind, bool), (usize, Misfit)> {
-    let conditions = arguments
-        .iter()
-        .filter(|argument| argument.kind == Kind::Condition)
-        .count();
-    match function {
-        Function::Count if conditions == arguments.len() || conditions == 0 => {
-            Ok((Kind::Number(PLAIN), false))
+/// Returns the syntax node of a function call with its type. `at` is the offset of the function name.
+pub(super) fn call(function: Function, arguments: Vec<TypedNode>, at: usize) -> Result<TypedNode, ExprError> {
+    let is_condition = |argument: &TypedNode| argument.value_type == ValueType::Condition;
+    let first = arguments[0].clone();
+    let is_first_list = first.is_list;
+    let (value_type, is_list) = match function {
+        Function::Count if arguments.iter().any(is_condition) != arguments.iter().all(is_condition) => {
+            return Err(ExprError::new(
+                first.at,
+                "count has numbers and conditions",
+                "count one or the other",
+            ));
         }
-        Function::Count => {
-            let misfit = (
-                "count has numbers and conditions".to_owned(),
-                "count one or the other".to_owned(),
-            );
-            Err((arguments[0].at, misfit))
-        }
+        Function::Count => (ValueType::Number(PLAIN), false),
         Function::All | Function::Any => {
-            for argument in arguments {
-                argument.clone().condition()?;
+            for argument in &arguments {
+                argument.clone().into_condition()?;
             }
-            Ok((Kind::Condition, false))
+            (ValueType::Condition, false)
         }
-        Function::Min | Function::Max | Function::Sum | Function::Mean | Function::Abs => {
-            let (_, dimension) = arguments[0].clone().number()?;
-            for argument in arguments {
-                let (_, other) = argument.clone().number()?;
-                same(dimension, other).map_err(|misfit| (argument.at, misfit))?;
+        _ => {
+            let is_rounding = matches!(function, Function::Floor | Function::Ceil);
+            let (_, dimension) = first.into_number()?;
+            let dimension = if is_rounding { PLAIN } else { dimension };
+            for argument in &arguments {
+                let (_, other) = argument.clone().into_number()?;
+                require_same_dimension(dimension, other, argument.at)?;
             }
-            // Each member of a list has its own magnitude.
-            let is_list = function == Function::Abs && arguments[0].is_list;
-            Ok((Kind::Number(dimension), is_list))
+            // A function of one number is applied to each member of a list.
+            let is_list = function.is_unary() && is_first_list;
+            (ValueType::Number(dimension), is_list)
         }
-    }
+    };
+    let nodes = arguments.into_iter().map(|argument| argument.node).collect();
+    let node = SyntaxNode::Call(function, nodes);
+    Ok(TypedNode {
+        node,
+        value_type,
+        is_list,
+        at,
+    })
 }

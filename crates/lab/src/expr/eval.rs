@@ -3,7 +3,7 @@
 //! Only sums, products and comparisons of doubles, which are the same on every machine. A value that is missing makes what
 //! hangs on it undecided (three-valued logic); an event that has not happened is later than all that have.
 
-use super::{Arithmetic, Function, Node, Relation, Unknown, Values, Which};
+use super::{ArithmeticOperator, ComparisonOperator, Function, SyntaxNode, Unknown, Values, Which};
 
 /// Numbers with fractions that differ by this share are equal.
 const ROUNDING: f64 = 1e-9;
@@ -74,14 +74,14 @@ impl Value {
 }
 
 /// Whether a condition holds.
-pub(super) fn condition(node: &Node, values: &dyn Values) -> Result<Option<bool>, Unknown> {
+pub(super) fn condition(node: &SyntaxNode, values: &dyn Values) -> Result<Option<bool>, Unknown> {
     Ok(value(node, values)?.condition())
 }
 
-fn value(node: &Node, values: &dyn Values) -> Result<Value, Unknown> {
+fn value(node: &SyntaxNode, values: &dyn Values) -> Result<Value, Unknown> {
     Ok(match node {
-        Node::Number(number) => Value::Number(Some(*number)),
-        Node::Name {
+        SyntaxNode::Number(number) => Value::Number(Some(*number)),
+        SyntaxNode::Name {
             path,
             is_pattern: true,
             scale,
@@ -93,18 +93,21 @@ fn value(node: &Node, values: &dyn Values) -> Result<Value, Unknown> {
                 .collect::<Result<_, _>>()?;
             Value::Many(members)
         }
-        Node::Name { path, scale, .. } => scaled(values, path, *scale)?,
-        Node::Event(which, events) => Value::Number(Some(event(values, *which, events)?)),
-        Node::Negate(inner) => {
+        SyntaxNode::Name { path, scale, .. } => scaled(values, path, *scale)?,
+        SyntaxNode::Event(which, events) => Value::Number(Some(event(values, *which, events)?)),
+        SyntaxNode::Negate(inner) => {
             value(inner, values)?.map(&|value| Value::Number(value.number().map(|number| -number)))
         }
-        Node::Arithmetic(operation, left, right) => {
-            let (left, right) = (value(left, values)?, value(right, values)?);
-            left.with(right, &|a, b| {
-                Value::Number(arithmetic(*operation, a.number(), b.number()))
-            })
+        SyntaxNode::Arithmetic(first, rest) => {
+            let mut left = value(first, values)?;
+            for (operation, right) in rest {
+                left = left.with(value(right, values)?, &|a, b| {
+                    Value::Number(arithmetic(*operation, a.number(), b.number()))
+                });
+            }
+            left
         }
-        Node::Compare(first, rest) => {
+        SyntaxNode::Compare(first, rest) => {
             let mut left = value(first, values)?;
             let mut holds = Value::Condition(Some(true));
             for (relation, right) in rest {
@@ -117,12 +120,12 @@ fn value(node: &Node, values: &dyn Values) -> Result<Value, Unknown> {
             }
             holds
         }
-        Node::Not(inner) => {
+        SyntaxNode::Not(inner) => {
             value(inner, values)?.map(&|value| Value::Condition(value.condition().map(|holds| !holds)))
         }
-        Node::And(parts) => junction(parts, values, true, and)?,
-        Node::Or(parts) => junction(parts, values, false, or)?,
-        Node::Call(function, arguments) => {
+        SyntaxNode::And(parts) => junction(parts, values, true, and)?,
+        SyntaxNode::Or(parts) => junction(parts, values, false, or)?,
+        SyntaxNode::Call(function, arguments) => {
             let mut members = Vec::new();
             for argument in arguments {
                 members.push(value(argument, values)?);
@@ -151,31 +154,24 @@ fn event(values: &dyn Values, which: Which, events: &[String]) -> Result<f64, Un
 }
 
 /// Nothing over nothing, and what is like it, is no number.
-fn arithmetic(operation: Arithmetic, left: Option<f64>, right: Option<f64>) -> Option<f64> {
-    let (left, right) = (left?, right?);
-    let result = match operation {
-        Arithmetic::Add => left + right,
-        Arithmetic::Subtract => left - right,
-        Arithmetic::Multiply => left * right,
-        Arithmetic::Divide => left / right,
-    };
-    (!result.is_nan()).then_some(result)
+fn arithmetic(operation: ArithmeticOperator, left: Option<f64>, right: Option<f64>) -> Option<f64> {
+    Some(operation.apply(left?, right?)).filter(|result| !result.is_nan())
 }
 
-fn compare(relation: Relation, left: Option<f64>, right: Option<f64>) -> Option<bool> {
+fn compare(relation: ComparisonOperator, left: Option<f64>, right: Option<f64>) -> Option<bool> {
     let (left, right) = (left?, right?);
     let apart = (left - right).abs();
     // An infinite distance from itself is not one.
     let within = |tolerance: f64| left == right || apart <= tolerance;
     Some(match relation {
-        Relation::Less => left < right,
-        Relation::LessOrEqual => left <= right || equal(left, right),
-        Relation::Greater => left > right,
-        Relation::GreaterOrEqual => left >= right || equal(left, right),
-        Relation::Equal => equal(left, right),
-        Relation::NotEqual => !equal(left, right),
-        Relation::WithinShare(share) => within(share * right.abs()),
-        Relation::Within(amount) => within(amount),
+        ComparisonOperator::Less => left < right,
+        ComparisonOperator::LessOrEqual => left <= right || equal(left, right),
+        ComparisonOperator::Greater => left > right,
+        ComparisonOperator::GreaterOrEqual => left >= right || equal(left, right),
+        ComparisonOperator::Equal => equal(left, right),
+        ComparisonOperator::NotEqual => !equal(left, right),
+        ComparisonOperator::WithinShare(share) => within(share * right.abs()),
+        ComparisonOperator::Within(amount) => within(amount),
     })
 }
 
@@ -202,7 +198,7 @@ fn or(left: Option<bool>, right: Option<bool>) -> Option<bool> {
 }
 
 fn junction(
-    parts: &[Node],
+    parts: &[SyntaxNode],
     values: &dyn Values,
     neutral: bool,
     combine: fn(Option<bool>, Option<bool>) -> Option<bool>,
@@ -219,14 +215,13 @@ fn junction(
 
 /// Missing values are left out of sums and the like; where all are missing there is none.
 fn call(function: Function, arguments: Vec<Value>) -> Value {
-    if function == Function::Abs {
+    if function.is_unary() {
         let first = arguments.into_iter().next().unwrap_or(Value::Number(None));
-        return first.map(&|value| Value::Number(value.number().map(f64::abs)));
+        return first.map(&|value| Value::Number(function.apply(value.number().as_slice())));
     }
     let members: Vec<Value> = arguments.into_iter().flat_map(Value::members).collect();
     let conditions = || members.iter().map(Value::condition);
     let numbers: Vec<f64> = members.iter().filter_map(Value::number).collect();
-    let folded = |fold: fn(f64, f64) -> f64| numbers.iter().copied().reduce(fold);
     match function {
         Function::All => Value::Condition(conditions().fold(Some(true), and)),
         Function::Any => Value::Condition(conditions().fold(Some(false), or)),
@@ -234,11 +229,6 @@ fn call(function: Function, arguments: Vec<Value>) -> Value {
             let holding = conditions().filter(|condition| *condition == Some(true)).count();
             Value::Number(Some((holding + numbers.len()) as f64))
         }
-        Function::Min => Value::Number(folded(f64::min)),
-        Function::Max => Value::Number(folded(f64::max)),
-        Function::Sum => Value::Number(folded(|a, b| a + b)),
-        Function::Mean => Value::Number(folded(|a, b| a + b).map(|sum| sum / numbers.len() as f64)),
-        // Above.
-        Function::Abs => Value::Number(None),
+        _ => Value::Number(function.apply(&numbers)),
     }
 }

@@ -1,115 +1,111 @@
-//! Words, numbers and signs.
+//! The lexer of expressions: it divides a text into numbers, names, keywords and operators.
 
+use super::ExprError;
 use super::unit::{self, Dimension, PLAIN, UNITS};
-use super::{ExprError, LENGTH_MAX};
 
-/// How much of what is wrong a message quotes, characters.
-const QUOTED: usize = 24;
+const KEYWORDS: [&str; 5] = ["and", "or", "not", "within", "of"];
+/// All signs. A sign comes before the signs that are its beginning.
+const SIGNS: [&str; 16] = [
+    "<=", ">=", "==", "!=", "<", ">", "=", "+", "-", "*", "//", "/", "%", "(", ")", ",",
+];
+
+/// The two languages of expressions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Language {
+    /// A condition. Numbers and names have units. Names can contain `-`, `*` and quotes.
+    Check,
+    /// The text inside `$(...)`. It has no units and no keywords. `-`, `*` and `%` are always operators.
+    Formula,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
-    /// In picoseconds, bytes or what they make.
+    /// A number in base units: picoseconds, bytes, or a product of their powers.
     Number {
         value: f64,
         dimension: Dimension,
         is_percent: bool,
     },
-    /// A name or a keyword.
+    /// A name.
     Word(String),
-    /// `+ - * / ( ) , < <= > >= == !=`
+    Keyword(&'static str),
+    /// An entry of `SIGNS`. `=` is stored as `==`.
     Sign(&'static str),
     End,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Placed {
+pub(super) struct PositionedToken {
     pub(super) token: Token,
+    /// The offset of the token in the text, in bytes.
     pub(super) at: usize,
 }
 
-/// Signs, the longer before what they begin with.
-const SIGNS: [&str; 14] = [
-    "<=", ">=", "==", "!=", "<", ">", "=", "+", "-", "*", "/", "(", ")", ",",
-];
-
-pub(super) fn error(text: &str, at: usize, what: impl Into<String>, fix: impl Into<String>) -> ExprError {
-    ExprError {
-        at,
-        rest: text.get(at..).unwrap_or_default().chars().take(QUOTED).collect(),
-        what: what.into(),
-        fix: fix.into(),
-    }
-}
-
-/// All tokens, and one for the end.
-pub(super) fn tokens(text: &str) -> Result<Vec<Placed>, ExprError> {
-    if text.len() > LENGTH_MAX {
-        let what = format!("an expression of {} bytes is too long", text.len());
-        return Err(error(
-            text,
-            0,
-            what,
-            format!("at most {LENGTH_MAX} are possible: make it several"),
-        ));
-    }
-    let mut tokens: Vec<Placed> = Vec::new();
+/// Returns all tokens of a text. The last token is `Token::End`.
+pub(super) fn tokens(text: &str, language: Language) -> Result<Vec<PositionedToken>, ExprError> {
+    let is_check = language == Language::Check;
+    let mut tokens: Vec<PositionedToken> = Vec::new();
     let mut at = 0;
     while let Some(next) = text[at..].chars().next() {
-        let operand_before = match tokens.last().map(|placed| &placed.token) {
-            Some(Token::Number { .. } | Token::Sign(")")) => true,
-            Some(Token::Word(word)) => !super::parser::is_keyword(word),
-            _ => false,
-        };
+        let is_after_operand = matches!(
+            tokens.last().map(|token| &token.token),
+            Some(Token::Number { .. } | Token::Word(_) | Token::Sign(")"))
+        );
+        let is_name_start = next.is_ascii_alphabetic()
+            || next == '_'
+            || (is_check && (next == '\'' || (next == '*' && !is_after_operand)));
         let (token, len) = if next.is_whitespace() {
             at += next.len_utf8();
             continue;
         } else if next.is_ascii_digit() || next == '.' {
-            number(text, at)?
-        } else if starts_name(next) || (next == '*' && !operand_before) {
-            word(text, at)?
+            number(text, at, language)?
+        } else if is_name_start {
+            word(text, at, language)?
         } else if let Some(sign) = SIGNS.into_iter().find(|sign| text[at..].starts_with(sign)) {
+            if is_check && matches!(sign, "//" | "%") {
+                let what = format!("`{sign}` is an operator of $(...) only");
+                return Err(ExprError::new(at, what, format!("write $(a {sign} b)")));
+            }
             (Token::Sign(if sign == "=" { "==" } else { sign }), sign.len())
         } else {
             let what = format!("there is no use for {next:?}");
-            return Err(error(text, at, what, "docs/script.md has the grammar"));
+            return Err(ExprError::new(at, what, "docs/script.md has the grammar"));
         };
-        tokens.push(Placed { token, at });
+        tokens.push(PositionedToken { token, at });
         at += len;
     }
-    tokens.push(Placed {
+    tokens.push(PositionedToken {
         token: Token::End,
         at: text.len(),
     });
     Ok(tokens)
 }
 
-fn starts_name(c: char) -> bool {
-    c.is_ascii_alphabetic() || c == '_' || c == '\''
-}
-
-/// Digits with a point and an exponent, and a unit, which may stand apart.
-fn number(text: &str, at: usize) -> Result<(Token, usize), ExprError> {
+/// Reads a number at an offset. In a check, a unit can follow directly or after spaces.
+fn number(text: &str, at: usize, language: Language) -> Result<(Token, usize), ExprError> {
     let rest = &text[at..];
-    let mut len = digits(rest, 0);
+    let mut len = digits_end(rest, 0);
     if rest[len..].starts_with('.') {
-        len = digits(rest, len + 1);
+        len = digits_end(rest, len + 1);
     }
     if rest[len..].starts_with(['e', 'E']) {
         let sign = usize::from(rest[len + 1..].starts_with(['+', '-']));
-        let end = digits(rest, len + 1 + sign);
+        let end = digits_end(rest, len + 1 + sign);
         if end > len + 1 + sign {
             len = end;
         }
     }
     let value = rest[..len].parse::<f64>().ok().filter(|value| value.is_finite());
     let Some(value) = value else {
-        return Err(error(text, at, "this is no number", "write it as 12, 1.5 or 3e6"));
+        return Err(ExprError::new(
+            at,
+            "this is no number",
+            "write it as 12, 1.5 or 3e6",
+        ));
     };
-    let gap = rest[len..].len() - rest[len..].trim_start().len();
-    let behind = &rest[len + gap..];
-    let unit_len = unit_len(behind);
-    let unit = &behind[..unit_len];
-    if unit.is_empty() || super::parser::is_keyword(unit) {
+    let after = rest[len..].trim_start();
+    let unit = &after[..unit_len(after)];
+    if unit.is_empty() || KEYWORDS.contains(&unit) || language == Language::Formula {
         let plain = Token::Number {
             value,
             dimension: PLAIN,
@@ -118,26 +114,23 @@ fn number(text: &str, at: usize) -> Result<(Token, usize), ExprError> {
         return Ok((plain, len));
     }
     let Some((scale, dimension)) = unit::of_number(unit) else {
-        return Err(error(
-            text,
-            at,
-            format!("there is no unit \"{unit}\""),
-            format!("the units are {UNITS}"),
-        ));
+        let what = format!("there is no unit \"{unit}\"");
+        return Err(ExprError::new(at, what, format!("the units are {UNITS}")));
     };
     let number = Token::Number {
         value: value * scale,
         dimension,
         is_percent: unit == "%",
     };
-    Ok((number, len + gap + unit_len))
+    Ok((number, rest.len() - after.len() + unit.len()))
 }
 
-fn digits(text: &str, from: usize) -> usize {
-    from + text[from..].bytes().take_while(u8::is_ascii_digit).count()
+/// Returns the end of the digits that begin at `start`.
+fn digits_end(text: &str, start: usize) -> usize {
+    start + text[start..].bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// Letters, or a percent sign; `b/s` has a stroke in it.
+/// Returns the length of a unit: `%`, or letters with an optional `/s` after a number of bits.
 fn unit_len(text: &str) -> usize {
     if text.starts_with('%') {
         return 1;
@@ -155,16 +148,20 @@ fn unit_len(text: &str) -> usize {
     }
 }
 
-/// A name: parts with points between them. A part has letters, digits, `_`, `-` and `*`, or is quoted with `'`.
-fn word(text: &str, at: usize) -> Result<(Token, usize), ExprError> {
+/// Reads a name or a keyword at an offset.
+///
+/// A name consists of parts with points between them. A part contains letters, digits and `_`. In a check, a part can
+/// also contain `-` and `*`, or is quoted with `'`.
+fn word(text: &str, at: usize, language: Language) -> Result<(Token, usize), ExprError> {
+    let is_check = language == Language::Check;
     let rest = &text[at..];
     let mut name = String::new();
     let mut len = 0;
     loop {
-        if let Some(quoted) = rest[len..].strip_prefix('\'') {
+        let quoted = rest[len..].strip_prefix('\'').filter(|_| is_check);
+        if let Some(quoted) = quoted {
             let Some(end) = quoted.find('\'').filter(|end| *end > 0) else {
-                return Err(error(
-                    text,
+                return Err(ExprError::new(
                     at + len,
                     "a quoted name has no end",
                     "close it with '",
@@ -173,33 +170,36 @@ fn word(text: &str, at: usize) -> Result<(Token, usize), ExprError> {
             name.push_str(&quoted[..end]);
             len += end + 2;
         } else {
-            let part = part_len(&rest[len..]);
+            let part = name_part_len(&rest[len..], is_check);
             if part == 0 {
-                return Err(error(
-                    text,
-                    at + len,
-                    "a part of a name is missing",
-                    "write a name such as h1.lost",
-                ));
+                let what = "a part of a name is missing";
+                return Err(ExprError::new(at + len, what, "write a name such as h1.lost"));
             }
             name.push_str(&rest[len..len + part]);
             len += part;
         }
         if !rest[len..].starts_with('.') {
-            return Ok((Token::Word(name), len));
+            break;
         }
         name.push('.');
         len += 1;
     }
+    match KEYWORDS.into_iter().find(|keyword| is_check && *keyword == name) {
+        Some(keyword) => Ok((Token::Keyword(keyword), len)),
+        None => Ok((Token::Word(name), len)),
+    }
 }
 
-/// A `-` belongs to a name only in its middle, so that `a - b` and `a -b` are differences.
-fn part_len(text: &str) -> usize {
-    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '*');
+/// Returns the length of the part of a name at the beginning of a text.
+///
+/// `-` belongs to a name only between two other characters of the name, so `a - b` and `a -b` are differences.
+fn name_part_len(text: &str, is_check: bool) -> usize {
+    let is_inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || (is_check && c == '*');
     let mut len = 0;
     for c in text.chars() {
-        let dash = c == '-' && len > 0 && text[len + 1..].starts_with(|c: char| inside(c) || c == '-');
-        if !inside(c) && !dash {
+        let is_dash = is_check && c == '-' && len > 0;
+        let is_dash = is_dash && text[len + 1..].starts_with(|c: char| is_inside(c) || c == '-');
+        if !is_inside(c) && !is_dash {
             break;
         }
         len += 1;

@@ -29,8 +29,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use check::Typed;
 pub use directory::{Directory, EventPlace, Place, Subject};
+use lexer::Language;
 
 /// Longest expression, bytes.
 pub const LENGTH_MAX: usize = 4096;
@@ -79,7 +79,7 @@ pub enum Which {
 
 /// Why a text is no expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} at \"{rest}\"")]
+#[error("{what}{}", quoted(rest))]
 pub struct ExprError {
     /// Where, in bytes from the beginning.
     pub at: usize,
@@ -89,6 +89,33 @@ pub struct ExprError {
     pub what: String,
     /// What to do.
     pub fix: String,
+}
+
+impl ExprError {
+    /// An error at an offset. The parser adds the quotation.
+    fn new(at: usize, what: impl Into<String>, fix: impl Into<String>) -> ExprError {
+        ExprError {
+            at,
+            rest: String::new(),
+            what: what.into(),
+            fix: fix.into(),
+        }
+    }
+}
+
+fn quoted(rest: &str) -> String {
+    match rest {
+        "" => String::new(),
+        rest => format!(" at \"{rest}\""),
+    }
+}
+
+/// Reads the text inside `$(...)` as a syntax tree of numbers. Its names have no units.
+///
+/// # Errors
+/// The first error in the text.
+pub(crate) fn parse_formula(text: &str) -> Result<SyntaxNode, ExprError> {
+    parser::parse(text, Language::Formula)
 }
 
 /// A name in an expression.
@@ -105,7 +132,7 @@ pub struct Name<'a> {
 #[serde(try_from = "String", into = "String")]
 pub struct Expression {
     source: String,
-    root: Node,
+    root: SyntaxNode,
 }
 
 impl Expression {
@@ -114,10 +141,9 @@ impl Expression {
     /// # Errors
     /// The first thing that is wrong, with its place.
     pub fn parse(text: &str) -> Result<Expression, ExprError> {
-        let Typed { node, .. } = parser::parse(text)?;
         Ok(Expression {
             source: text.to_owned(),
-            root: node,
+            root: parser::parse(text, Language::Check)?,
         })
     }
 
@@ -171,15 +197,32 @@ impl From<Expression> for String {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Arithmetic {
+pub(crate) enum ArithmeticOperator {
     Add,
     Subtract,
     Multiply,
     Divide,
+    /// `//`, rounded down. Only in formulas.
+    FloorDivide,
+    /// `%`, the remainder of `//`. Only in formulas.
+    Modulo,
+}
+
+impl ArithmeticOperator {
+    pub(crate) fn apply(self, left: f64, right: f64) -> f64 {
+        match self {
+            ArithmeticOperator::Add => left + right,
+            ArithmeticOperator::Subtract => left - right,
+            ArithmeticOperator::Multiply => left * right,
+            ArithmeticOperator::Divide => left / right,
+            ArithmeticOperator::FloorDivide => (left / right).floor(),
+            ArithmeticOperator::Modulo => left - right * (left / right).floor(),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Relation {
+pub(crate) enum ComparisonOperator {
     Less,
     LessOrEqual,
     Greater,
@@ -194,21 +237,46 @@ enum Relation {
 
 /// What makes one value of many.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Function {
+pub(crate) enum Function {
     Min,
     Max,
     Sum,
     Mean,
     Abs,
+    Floor,
+    Ceil,
     /// How many numbers there are, or how many conditions hold.
     Count,
     All,
     Any,
 }
 
+impl Function {
+    /// Whether the function has one argument and is applied to each member of a list.
+    fn is_unary(self) -> bool {
+        matches!(self, Function::Abs | Function::Floor | Function::Ceil)
+    }
+
+    /// The value of a function of numbers; `None` without numbers, and for functions of conditions.
+    pub(crate) fn apply(self, numbers: &[f64]) -> Option<f64> {
+        let fold = |fold: fn(f64, f64) -> f64| numbers.iter().copied().reduce(fold);
+        let map = |map: fn(f64) -> f64| numbers.first().copied().map(map);
+        match self {
+            Function::Min => fold(f64::min),
+            Function::Max => fold(f64::max),
+            Function::Sum => fold(|a, b| a + b),
+            Function::Mean => fold(|a, b| a + b).map(|sum| sum / numbers.len() as f64),
+            Function::Abs => map(f64::abs),
+            Function::Floor => map(f64::floor),
+            Function::Ceil => map(f64::ceil),
+            Function::Count | Function::All | Function::Any => None,
+        }
+    }
+}
+
 /// A checked expression.
 #[derive(Clone, Debug, PartialEq)]
-enum Node {
+pub(crate) enum SyntaxNode {
     /// In picoseconds, bytes and their quotients.
     Number(f64),
     /// A name, or a pattern, and what its values are multiplied with.
@@ -218,37 +286,40 @@ enum Node {
         scale: f64,
     },
     Event(Which, Vec<String>),
-    Negate(Box<Node>),
-    Arithmetic(Arithmetic, Box<Node>, Box<Node>),
+    Negate(Box<SyntaxNode>),
+    /// A chain of one precedence, `a - b + c`, from left to right.
+    Arithmetic(Box<SyntaxNode>, Vec<(ArithmeticOperator, SyntaxNode)>),
     /// A chain, `0 < a <= b`.
-    Compare(Box<Node>, Vec<(Relation, Node)>),
-    Not(Box<Node>),
-    And(Vec<Node>),
-    Or(Vec<Node>),
-    Call(Function, Vec<Node>),
+    Compare(Box<SyntaxNode>, Vec<(ComparisonOperator, SyntaxNode)>),
+    Not(Box<SyntaxNode>),
+    And(Vec<SyntaxNode>),
+    Or(Vec<SyntaxNode>),
+    Call(Function, Vec<SyntaxNode>),
 }
 
-impl Node {
+impl SyntaxNode {
     /// Its parts, from left to right.
-    fn children(&self) -> Vec<&Node> {
+    fn children(&self) -> Vec<&SyntaxNode> {
         match self {
-            Node::Number(_) | Node::Name { .. } | Node::Event(..) => Vec::new(),
-            Node::Negate(inner) | Node::Not(inner) => vec![inner],
-            Node::Arithmetic(_, left, right) => vec![left, right],
-            Node::Compare(first, rest) => std::iter::once(&**first)
+            SyntaxNode::Number(_) | SyntaxNode::Name { .. } | SyntaxNode::Event(..) => Vec::new(),
+            SyntaxNode::Negate(inner) | SyntaxNode::Not(inner) => vec![inner],
+            SyntaxNode::Arithmetic(first, rest) => std::iter::once(&**first)
                 .chain(rest.iter().map(|(_, node)| node))
                 .collect(),
-            Node::And(all) | Node::Or(all) | Node::Call(_, all) => all.iter().collect(),
+            SyntaxNode::Compare(first, rest) => std::iter::once(&**first)
+                .chain(rest.iter().map(|(_, node)| node))
+                .collect(),
+            SyntaxNode::And(all) | SyntaxNode::Or(all) | SyntaxNode::Call(_, all) => all.iter().collect(),
         }
     }
 
     fn names<'a>(&'a self, names: &mut Vec<Name<'a>>) {
         match self {
-            Node::Name { path, .. } => names.push(Name {
+            SyntaxNode::Name { path, .. } => names.push(Name {
                 path,
                 is_event: false,
             }),
-            Node::Event(_, events) => {
+            SyntaxNode::Event(_, events) => {
                 names.extend(events.iter().map(|path| Name { path, is_event: true }));
             }
             _ => self.children().into_iter().for_each(|child| child.names(names)),
@@ -257,7 +328,7 @@ impl Node {
 
     fn explain(&self, values: &dyn Values, all: &mut Vec<(String, Option<f64>)>) -> Result<(), Unknown> {
         match self {
-            Node::Name {
+            SyntaxNode::Name {
                 path,
                 is_pattern: true,
                 ..
@@ -267,8 +338,8 @@ impl Node {
                     all.push((name, value));
                 }
             }
-            Node::Name { path, .. } => all.push((path.clone(), values.value(path)?)),
-            Node::Event(which, events) => {
+            SyntaxNode::Name { path, .. } => all.push((path.clone(), values.value(path)?)),
+            SyntaxNode::Event(which, events) => {
                 let function = match which {
                     Which::First => "first",
                     Which::Last => "last",

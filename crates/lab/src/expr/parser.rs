@@ -1,90 +1,101 @@
-//! The grammar, by recursive descent; `docs/script.md` has it in one piece.
+//! The recursive-descent parser of expressions; `docs/script.md` contains the grammar.
 
-use super::check::{self, Kind, Misfit, Typed};
-use super::lexer::{self, Placed, Token};
-use super::unit::{self, Dimension, TIME};
-use super::{Arithmetic, ExprError, Function, Node, Relation, Which};
+use super::check::{self, TypedNode};
+use super::lexer::{self, Language, PositionedToken, Token};
+use super::unit::{self, Dimension, PLAIN, TIME};
+use super::{ArithmeticOperator, ComparisonOperator, ExprError, Function, LENGTH_MAX, SyntaxNode, Which};
 
-/// Deepest nesting of brackets and signs.
+/// The maximum nesting depth of brackets and signs.
 const DEPTH_MAX: usize = 64;
-const KEYWORDS: [&str; 5] = ["and", "or", "not", "within", "of"];
-const FUNCTIONS: [(&str, Function); 8] = [
+/// The maximum length of the text that an error quotes, in characters.
+const QUOTED_LEN: usize = 24;
+
+const FUNCTIONS: [(&str, Function); 10] = [
     ("min", Function::Min),
     ("max", Function::Max),
     ("sum", Function::Sum),
     ("mean", Function::Mean),
     ("abs", Function::Abs),
+    ("floor", Function::Floor),
+    ("ceil", Function::Ceil),
     ("count", Function::Count),
     ("all", Function::All),
     ("any", Function::Any),
 ];
 
-pub(super) fn is_keyword(word: &str) -> bool {
-    KEYWORDS.contains(&word)
+type ParseResult = Result<TypedNode, ExprError>;
+
+/// Parses a whole text: a condition of a check, or a number of a formula.
+pub(super) fn parse(text: &str, language: Language) -> Result<SyntaxNode, ExprError> {
+    let root = match language {
+        Language::Check => parse_condition(text),
+        Language::Formula => parse_whole(text, language).and_then(|root| Ok(root.into_number()?.0)),
+    };
+    root.map_err(|error| {
+        let rest = text.get(error.at..).unwrap_or_default();
+        let rest = rest.chars().take(QUOTED_LEN).collect();
+        ExprError { rest, ..error }
+    })
 }
 
-/// Reads a condition.
-pub(super) fn parse(text: &str) -> Result<Typed, ExprError> {
+fn parse_condition(text: &str) -> Result<SyntaxNode, ExprError> {
+    if text.len() > LENGTH_MAX {
+        let what = format!("an expression of {} bytes is too long", text.len());
+        let fix = format!("at most {LENGTH_MAX} are possible: make it several");
+        return Err(ExprError::new(0, what, fix));
+    }
+    let root = parse_whole(text, Language::Check)?;
+    if root.is_list {
+        let what = "there are many conditions, one for each name that the star means";
+        let fix = "write all(...), any(...) or count(...) around it";
+        return Err(ExprError::new(root.at, what, fix));
+    }
+    root.into_condition()
+}
+
+fn parse_whole(text: &str, language: Language) -> ParseResult {
     let mut parser = Parser {
-        text,
-        tokens: lexer::tokens(text)?,
+        tokens: lexer::tokens(text, language)?,
+        language,
         next: 0,
         depth: 0,
     };
-    let whole = parser.or()?;
-    if *parser.token() != Token::End {
-        return Err(parser.unexpected("the expression is over here"));
+    let root = parser.or()?;
+    match parser.token() {
+        Token::End => Ok(root),
+        _ => Err(parser.unexpected("the expression is over here")),
     }
-    if whole.is_list {
-        let fix = "write all(...), any(...) or count(...) around it";
-        return Err(lexer::error(
-            text,
-            whole.at,
-            "there are many conditions, one for each name that the star means",
-            fix,
-        ));
-    }
-    if let Err((at, misfit)) = whole.clone().condition() {
-        return Err(misfit_at(text, at, misfit));
-    }
-    Ok(whole)
 }
 
-fn misfit_at(text: &str, at: usize, (what, fix): Misfit) -> ExprError {
-    lexer::error(text, at, what, fix)
-}
-
-struct Parser<'a> {
-    text: &'a str,
-    tokens: Vec<Placed>,
+struct Parser {
+    tokens: Vec<PositionedToken>,
+    language: Language,
+    /// The index of the next token.
     next: usize,
     depth: usize,
 }
 
-impl Parser<'_> {
-    fn placed(&self) -> &Placed {
-        // The last one is the end, and nothing goes beyond.
-        &self.tokens[self.next.min(self.tokens.len() - 1)]
-    }
-
+impl Parser {
     fn token(&self) -> &Token {
-        &self.placed().token
+        &self.tokens[self.next].token
     }
 
     fn at(&self) -> usize {
-        self.placed().at
+        self.tokens[self.next].at
     }
 
-    fn sign(&mut self, sign: &str) -> bool {
-        let found = matches!(self.token(), Token::Sign(found) if *found == sign);
-        self.next += usize::from(found);
-        found
+    /// Consumes the next token if it is this sign.
+    fn take_sign(&mut self, sign: &str) -> bool {
+        let is_next = matches!(self.token(), Token::Sign(next) if *next == sign);
+        self.next += usize::from(is_next);
+        is_next
     }
 
-    fn keyword(&mut self, keyword: &str) -> bool {
-        let found = matches!(self.token(), Token::Word(word) if word == keyword);
-        self.next += usize::from(found);
-        found
+    /// Consumes the next token if it is this keyword.
+    fn take_keyword(&mut self, keyword: &str) -> bool {
+        let is_next = matches!(self.token(), Token::Keyword(next) if *next == keyword);
+        self.next += usize::from(is_next);
+        is_next
     }
 
     fn unexpected(&self, expected: &str) -> ExprError {
@@ -92,23 +103,20 @@ impl Parser<'_> {
             Token::End => format!("something is missing at the end: {expected}"),
             _ => format!("this was not expected: {expected}"),
         };
-        let fix = "spaces around - and * tell them from parts of names; docs/script.md has the grammar";
-        lexer::error(self.text, self.at(), what, fix)
+        let fix = match self.language {
+            Language::Check => {
+                "spaces around - and * tell them from parts of names; docs/script.md has the grammar"
+            }
+            Language::Formula => "write names, numbers, + - * / // % ( ), min(), max(), floor(), ceil()",
+        };
+        ExprError::new(self.at(), what, fix)
     }
 
-    fn misfit(&self, at: usize) -> impl Fn(Misfit) -> ExprError + '_ {
-        move |misfit| misfit_at(self.text, at, misfit)
-    }
-
-    /// Runs a rule one level deeper.
-    fn deeper(&mut self, rule: fn(&mut Self) -> Result<Typed, ExprError>) -> Result<Typed, ExprError> {
+    /// Applies a rule one nesting level deeper.
+    fn nested(&mut self, rule: fn(&mut Self) -> ParseResult) -> ParseResult {
         if self.depth >= DEPTH_MAX {
-            return Err(lexer::error(
-                self.text,
-                self.at(),
-                "brackets or signs are nested too deep",
-                "make it several expressions",
-            ));
+            let what = "brackets or signs are nested too deep";
+            return Err(ExprError::new(self.at(), what, "make it several expressions"));
         }
         self.depth += 1;
         let result = rule(self);
@@ -116,148 +124,111 @@ impl Parser<'_> {
         result
     }
 
-    fn or(&mut self) -> Result<Typed, ExprError> {
-        self.junction("or", Self::and, Node::Or)
+    fn or(&mut self) -> ParseResult {
+        self.junction("or", Self::and, SyntaxNode::Or)
     }
 
-    fn and(&mut self) -> Result<Typed, ExprError> {
-        self.junction("and", Self::not, Node::And)
+    fn and(&mut self) -> ParseResult {
+        self.junction("and", Self::not, SyntaxNode::And)
     }
 
     fn junction(
         &mut self,
-        word: &str,
-        part: fn(&mut Self) -> Result<Typed, ExprError>,
-        make: fn(Vec<Node>) -> Node,
-    ) -> Result<Typed, ExprError> {
-        let first = part(self)?;
-        let at = first.at;
-        let mut is_list = first.is_list;
-        let mut parts = vec![first];
-        while self.keyword(word) {
-            let part = part(self)?;
-            is_list |= part.is_list;
-            parts.push(part);
+        keyword: &str,
+        operand: fn(&mut Self) -> ParseResult,
+        new_node: fn(Vec<SyntaxNode>) -> SyntaxNode,
+    ) -> ParseResult {
+        let first = operand(self)?;
+        let mut operands = vec![first];
+        while self.take_keyword(keyword) {
+            operands.push(operand(self)?);
         }
-        if parts.len() == 1 {
-            return Ok(parts.remove(0));
+        if operands.len() == 1 {
+            return Ok(operands.remove(0));
         }
-        let nodes: Result<Vec<Node>, _> = parts.into_iter().map(Typed::condition).collect();
-        let nodes = nodes.map_err(|(at, misfit)| misfit_at(self.text, at, misfit))?;
-        Ok(Typed {
-            node: make(nodes),
-            kind: Kind::Condition,
-            is_list,
-            at,
-        })
+        let at = operands[0].at;
+        let is_list = operands.iter().any(|operand| operand.is_list);
+        let nodes: Result<_, _> = operands.into_iter().map(TypedNode::into_condition).collect();
+        Ok(TypedNode::condition(new_node(nodes?), is_list, at))
     }
 
-    fn not(&mut self) -> Result<Typed, ExprError> {
+    fn not(&mut self) -> ParseResult {
         let at = self.at();
-        if !self.keyword("not") {
+        if !self.take_keyword("not") {
             return self.comparison();
         }
-        let inner = self.deeper(Self::not)?;
+        let inner = self.nested(Self::not)?;
         let is_list = inner.is_list;
-        let node = inner
-            .condition()
-            .map_err(|(at, misfit)| misfit_at(self.text, at, misfit))?;
-        Ok(Typed {
-            node: Node::Not(Box::new(node)),
-            kind: Kind::Condition,
-            is_list,
-            at,
-        })
+        let node = SyntaxNode::Not(Box::new(inner.into_condition()?));
+        Ok(TypedNode::condition(node, is_list, at))
     }
 
-    fn comparison(&mut self) -> Result<Typed, ExprError> {
+    fn comparison(&mut self) -> ParseResult {
         let first = self.sum()?;
-        if self.keyword("within") {
-            return self.within_of(first);
-        }
-        let Some(mut relation) = self.relation() else {
-            return Ok(first);
+        let (at, mut is_list) = (first.at, first.is_list);
+        let is_within = self.take_keyword("within");
+        let mut next = if is_within {
+            None
+        } else {
+            self.comparison_operator()
         };
-        let (at, mut is_list) = (first.at, first.is_list);
-        let (node, left) = self.number(first)?;
+        if !is_within && next.is_none() {
+            return Ok(first);
+        }
+        let (node, dimension) = first.into_number()?;
         let mut rest = Vec::new();
-        loop {
-            let (right, dimension, many) = self.right_side(left)?;
-            is_list |= many;
-            let within = self.at();
-            if self.keyword("within") {
-                if relation != Relation::Equal {
+        if is_within {
+            let operator = self.tolerance(dimension)?;
+            if !self.take_keyword("of") {
+                return Err(self.unexpected("write A within 5 % of B"));
+            }
+            rest.push((operator, self.right_side(dimension, &mut is_list)?));
+        }
+        while let Some(mut operator) = next {
+            let right = self.right_side(dimension, &mut is_list)?;
+            let within_at = self.at();
+            if self.take_keyword("within") {
+                if operator != ComparisonOperator::Equal {
                     let what = "`within` goes with ==";
-                    return Err(lexer::error(self.text, within, what, "write a == b within 5 %"));
+                    return Err(ExprError::new(within_at, what, "write a == b within 5 %"));
                 }
-                relation = self.tolerance(dimension)?;
+                operator = self.tolerance(dimension)?;
             }
-            rest.push((relation, right));
-            match self.relation() {
-                Some(next) => relation = next,
-                None => break,
-            }
+            rest.push((operator, right));
+            next = self.comparison_operator();
         }
-        Ok(Typed {
-            node: Node::Compare(Box::new(node), rest),
-            kind: Kind::Condition,
-            is_list,
-            at,
-        })
+        let node = SyntaxNode::Compare(Box::new(node), rest);
+        Ok(TypedNode::condition(node, is_list, at))
     }
 
-    /// `A within 5 % of B`.
-    fn within_of(&mut self, first: Typed) -> Result<Typed, ExprError> {
-        let (at, mut is_list) = (first.at, first.is_list);
-        let (node, dimension) = self.number(first)?;
-        let relation = self.tolerance(dimension)?;
-        if !self.keyword("of") {
-            return Err(self.unexpected("write A within 5 % of B"));
-        }
-        let (right, _, many) = self.right_side(dimension)?;
-        is_list |= many;
-        let node = Node::Compare(Box::new(node), vec![(relation, right)]);
-        Ok(Typed {
-            node,
-            kind: Kind::Condition,
-            is_list,
-            at,
-        })
-    }
-
-    fn right_side(&mut self, left: Dimension) -> Result<(Node, Dimension, bool), ExprError> {
+    fn right_side(&mut self, dimension: Dimension, is_list: &mut bool) -> Result<SyntaxNode, ExprError> {
         let right = self.sum()?;
-        let (at, is_list) = (right.at, right.is_list);
-        let (node, dimension) = self.number(right)?;
-        check::same(left, dimension).map_err(self.misfit(at))?;
-        Ok((node, dimension, is_list))
+        *is_list |= right.is_list;
+        let at = right.at;
+        let (node, right_dimension) = right.into_number()?;
+        check::require_same_dimension(dimension, right_dimension, at)?;
+        Ok(node)
     }
 
-    fn number(&self, typed: Typed) -> Result<(Node, Dimension), ExprError> {
-        typed
-            .number()
-            .map_err(|(at, misfit)| misfit_at(self.text, at, misfit))
-    }
-
-    fn relation(&mut self) -> Option<Relation> {
+    fn comparison_operator(&mut self) -> Option<ComparisonOperator> {
         let Token::Sign(sign) = self.token() else {
             return None;
         };
-        let relation = match *sign {
-            "<" => Relation::Less,
-            "<=" => Relation::LessOrEqual,
-            ">" => Relation::Greater,
-            ">=" => Relation::GreaterOrEqual,
-            "==" => Relation::Equal,
-            "!=" => Relation::NotEqual,
+        let operator = match *sign {
+            "<" => ComparisonOperator::Less,
+            "<=" => ComparisonOperator::LessOrEqual,
+            ">" => ComparisonOperator::Greater,
+            ">=" => ComparisonOperator::GreaterOrEqual,
+            "==" => ComparisonOperator::Equal,
+            "!=" => ComparisonOperator::NotEqual,
             _ => return None,
         };
         self.next += 1;
-        Some(relation)
+        Some(operator)
     }
 
-    /// A share of the right side, or an amount of its dimension.
-    fn tolerance(&mut self, of: Dimension) -> Result<Relation, ExprError> {
+    /// Parses the number after `within`: a share of the right side, or an amount of its dimension.
+    fn tolerance(&mut self, right_dimension: Dimension) -> Result<ComparisonOperator, ExprError> {
         let at = self.at();
         let Token::Number {
             value,
@@ -269,183 +240,147 @@ impl Parser<'_> {
         };
         self.next += 1;
         if is_percent {
-            return Ok(Relation::WithinShare(value));
+            return Ok(ComparisonOperator::WithinShare(value));
         }
-        check::same(of, dimension).map_err(self.misfit(at))?;
-        Ok(Relation::Within(value))
+        check::require_same_dimension(right_dimension, dimension, at)?;
+        Ok(ComparisonOperator::Within(value))
     }
 
-    fn sum(&mut self) -> Result<Typed, ExprError> {
-        self.chain(
-            Self::product,
-            &[("+", Arithmetic::Add), ("-", Arithmetic::Subtract)],
-        )
+    fn sum(&mut self) -> ParseResult {
+        use ArithmeticOperator::{Add, Subtract};
+        self.arithmetic(Self::product, &[("+", Add), ("-", Subtract)])
     }
 
-    fn product(&mut self) -> Result<Typed, ExprError> {
-        self.chain(
-            Self::unary,
-            &[("*", Arithmetic::Multiply), ("/", Arithmetic::Divide)],
-        )
+    fn product(&mut self) -> ParseResult {
+        use ArithmeticOperator::{Divide, FloorDivide, Modulo, Multiply};
+        let operators = [("*", Multiply), ("/", Divide), ("//", FloorDivide), ("%", Modulo)];
+        self.arithmetic(Self::unary, &operators)
     }
 
-    fn chain(
+    /// Parses operands with operators of one precedence between them.
+    fn arithmetic(
         &mut self,
-        part: fn(&mut Self) -> Result<Typed, ExprError>,
-        operations: &[(&str, Arithmetic)],
-    ) -> Result<Typed, ExprError> {
-        let mut left = part(self)?;
-        while let Some((_, operation)) = operations.iter().find(|(sign, _)| self.sign(sign)) {
-            let right = part(self)?;
-            let (at, is_list, right_at) = (left.at, left.is_list || right.is_list, right.at);
-            let (a, dimension) = self.number(left)?;
-            let (b, other) = self.number(right)?;
-            let dimension = check::arithmetic(*operation, dimension, other).map_err(self.misfit(right_at))?;
-            let node = Node::Arithmetic(*operation, Box::new(a), Box::new(b));
-            left = Typed {
-                node,
-                kind: Kind::Number(dimension),
-                is_list,
-                at,
-            };
+        operand: fn(&mut Self) -> ParseResult,
+        operators: &[(&str, ArithmeticOperator)],
+    ) -> ParseResult {
+        let first = operand(self)?;
+        let mut operands = Vec::new();
+        while let Some((_, operator)) = operators.iter().find(|(sign, _)| self.take_sign(sign)) {
+            operands.push((*operator, operand(self)?));
         }
-        Ok(left)
+        if operands.is_empty() {
+            return Ok(first);
+        }
+        let (at, mut is_list) = (first.at, first.is_list);
+        let (node, mut dimension) = first.into_number()?;
+        let mut rest = Vec::with_capacity(operands.len());
+        for (operator, right) in operands {
+            is_list |= right.is_list;
+            let right_at = right.at;
+            let (right, right_dimension) = right.into_number()?;
+            dimension = check::arithmetic_dimension(operator, dimension, right_dimension, right_at)?;
+            rest.push((operator, right));
+        }
+        let node = SyntaxNode::Arithmetic(Box::new(node), rest);
+        Ok(TypedNode::number(node, dimension, is_list, at))
     }
 
-    fn unary(&mut self) -> Result<Typed, ExprError> {
+    fn unary(&mut self) -> ParseResult {
         let at = self.at();
-        if !self.sign("-") {
+        if !self.take_sign("-") {
             return self.primary();
         }
-        let inner = self.deeper(Self::unary)?;
+        let inner = self.nested(Self::unary)?;
         let is_list = inner.is_list;
-        let (node, dimension) = self.number(inner)?;
-        Ok(Typed {
-            node: Node::Negate(Box::new(node)),
-            kind: Kind::Number(dimension),
-            is_list,
-            at,
-        })
+        let (node, dimension) = inner.into_number()?;
+        let node = SyntaxNode::Negate(Box::new(node));
+        Ok(TypedNode::number(node, dimension, is_list, at))
     }
 
-    fn primary(&mut self) -> Result<Typed, ExprError> {
+    fn primary(&mut self) -> ParseResult {
         let at = self.at();
-        match self.token().clone() {
+        let token = self.token().clone();
+        if !matches!(token, Token::Number { .. } | Token::Sign("(") | Token::Word(_)) {
+            return Err(self.unexpected("a number, a name or a bracket comes here"));
+        }
+        self.next += 1;
+        match token {
             Token::Number { value, dimension, .. } => {
-                self.next += 1;
-                Ok(Typed {
-                    node: Node::Number(value),
-                    kind: Kind::Number(dimension),
-                    is_list: false,
-                    at,
-                })
+                Ok(TypedNode::number(SyntaxNode::Number(value), dimension, false, at))
             }
-            Token::Sign("(") => {
-                self.next += 1;
-                let inner = self.deeper(Self::or)?;
-                self.close()?;
-                Ok(Typed { at, ..inner })
+            Token::Word(word) if self.take_sign("(") => self.call(&word, at),
+            Token::Word(path) => Ok(self.name(path, at)),
+            _ => {
+                let inner = self.nested(Self::or)?;
+                self.close_bracket()?;
+                Ok(TypedNode { at, ..inner })
             }
-            Token::Word(word) if !is_keyword(&word) => {
-                self.next += 1;
-                match self.sign("(") {
-                    true => self.call(&word, at),
-                    false => Ok(name(word, at)),
-                }
-            }
-            _ => Err(self.unexpected("a number, a name or a bracket comes here")),
         }
     }
 
-    fn close(&mut self) -> Result<(), ExprError> {
-        match self.sign(")") {
+    fn name(&self, path: String, at: usize) -> TypedNode {
+        let (scale, dimension) = match self.language {
+            Language::Check => unit::of_name(&path),
+            Language::Formula => (1.0, PLAIN),
+        };
+        let is_pattern = path.contains('*');
+        let node = SyntaxNode::Name {
+            path,
+            is_pattern,
+            scale,
+        };
+        TypedNode::number(node, dimension, is_pattern, at)
+    }
+
+    fn close_bracket(&mut self) -> Result<(), ExprError> {
+        match self.take_sign(")") {
             true => Ok(()),
             false => Err(self.unexpected("a bracket is not closed")),
         }
     }
 
-    fn call(&mut self, word: &str, at: usize) -> Result<Typed, ExprError> {
-        let which = match word {
-            "first" => Some(Which::First),
-            "last" => Some(Which::Last),
-            _ => None,
-        };
-        if let Some(which) = which {
-            let node = Node::Event(which, self.events()?);
-            return Ok(Typed {
-                node,
-                kind: Kind::Number(TIME),
-                is_list: false,
-                at,
-            });
+    /// Parses the arguments of a function up to the closing bracket.
+    fn call(&mut self, word: &str, at: usize) -> ParseResult {
+        if let "first" | "last" = word {
+            let which = if word == "first" {
+                Which::First
+            } else {
+                Which::Last
+            };
+            let node = SyntaxNode::Event(which, self.event_names()?);
+            return Ok(TypedNode::number(node, TIME, false, at));
         }
         let Some((_, function)) = FUNCTIONS.into_iter().find(|(name, _)| *name == word) else {
             let names: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).collect();
             let fix = format!("the functions are {}, first, last", names.join(", "));
-            return Err(lexer::error(
-                self.text,
-                at,
-                format!("there is no function \"{word}\""),
-                fix,
-            ));
+            let what = format!("there is no function \"{word}\"");
+            return Err(ExprError::new(at, what, fix));
         };
-        let mut arguments = vec![self.deeper(Self::or)?];
-        while self.sign(",") {
-            arguments.push(self.deeper(Self::or)?);
+        let mut arguments = vec![self.nested(Self::or)?];
+        while self.take_sign(",") {
+            arguments.push(self.nested(Self::or)?);
         }
-        self.close()?;
-        if function == Function::Abs && arguments.len() != 1 {
-            return Err(lexer::error(
-                self.text,
-                at,
-                "abs takes one number",
-                "write abs(a - b)",
-            ));
+        self.close_bracket()?;
+        if function.is_unary() && arguments.len() != 1 {
+            let what = format!("{word} takes one number");
+            return Err(ExprError::new(at, what, format!("write {word}(a - b)")));
         }
-        let typed = check::function(function, &arguments);
-        let (kind, is_list) = typed.map_err(|(at, misfit)| misfit_at(self.text, at, misfit))?;
-        let nodes = arguments.into_iter().map(|argument| argument.node).collect();
-        Ok(Typed {
-            node: Node::Call(function, nodes),
-            kind,
-            is_list,
-            at,
-        })
+        check::call(function, arguments, at)
     }
 
-    /// Names of events, up to the bracket.
-    fn events(&mut self) -> Result<Vec<String>, ExprError> {
+    fn event_names(&mut self) -> Result<Vec<String>, ExprError> {
         let mut events = Vec::new();
         loop {
-            match self.token().clone() {
-                Token::Word(word) if !is_keyword(&word) => events.push(word),
-                _ => {
-                    return Err(
-                        self.unexpected("the name of an event comes here, such as xoff or sw1.Ethernet0.ce")
-                    );
-                }
-            }
+            let Token::Word(event) = self.token().clone() else {
+                let expected = "the name of an event comes here, such as xoff or sw1.Ethernet0.ce";
+                return Err(self.unexpected(expected));
+            };
+            events.push(event);
             self.next += 1;
-            if !self.sign(",") {
-                self.close()?;
+            if !self.take_sign(",") {
+                self.close_bracket()?;
                 return Ok(events);
             }
         }
-    }
-}
-
-fn name(path: String, at: usize) -> Typed {
-    let (scale, dimension) = unit::of_name(&path);
-    let is_pattern = path.contains('*');
-    let node = Node::Name {
-        path,
-        is_pattern,
-        scale,
-    };
-    Typed {
-        node,
-        kind: Kind::Number(dimension),
-        is_list: is_pattern,
-        at,
     }
 }

@@ -184,6 +184,7 @@ fn a_star_means_many_and_functions_make_them_one() {
         ("sum(abs(h*.lost - 3)) == 4", true),
         ("sum(h*.lost * 2) == 14", true),
         ("abs(h1.lost - 3) == 3", true),
+        ("sum(floor(h*.lost / 2)) == 3 and ceil(h2.lost / 2) == 2", true),
         ("all(not h*.lost > 4 and h*.sent > 0)", true),
         ("count(*.lost) == 3", true),
         ("sum(h1*.lost) == 4", true),
@@ -270,6 +271,9 @@ fn what_is_no_expression_is_told_with_its_place() {
         (". == 0", 0, "no number"),
         ("1e999 == 0", 0, "no number"),
         ("and < 1", 0, "was not expected"),
+        ("h1.lost // 2 == 0", 8, "`//` is an operator of $(...) only"),
+        ("h1.lost % 2 == 0", 8, "`%` is an operator of $(...) only"),
+        ("floor(1us) == 0", 6, "a plain number and a time"),
     ] {
         let error = Expression::parse(text).expect_err(text);
         assert!(error.to_string().contains(words), "{text}: {error}");

@@ -148,11 +148,7 @@ impl LabResolver<'_> {
                 Some(expression)
             }
             Err(error) => {
-                let place = match error.rest.as_str() {
-                    "" => String::new(),
-                    rest => format!(" at \"{rest}\""),
-                };
-                self.report_problem(at, format!("\"{text}\": {}{place}", error.what), error.fix);
+                self.report_problem(at, format!("\"{text}\": {error}"), error.fix);
                 None
             }
         }

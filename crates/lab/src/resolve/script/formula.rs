@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Deepest nesting of brackets and signs.
-const DEPTH_MAX: usize = 32;
+use super::super::super::expr::{SyntaxNode, parse_formula};
+
 /// Integers up to here are exact as doubles.
 const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
 
@@ -106,190 +106,82 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// The value of a formula.
+/// The value of a formula. An error has its text and its remedy.
 ///
 /// # Errors
-/// What is wrong, and how to mend it.
+/// The text is no formula, a name is unknown, or a result is no number of up to 2^53.
 pub(super) fn evaluate(text: &str, scope: &Scope) -> Result<Constant, (String, String)> {
-    let mut formula = Formula {
-        text,
-        rest: text,
-        scope,
-        depth: 0,
+    let result = match parse_formula(text) {
+        Ok(node) => constant(&node, scope),
+        Err(error) => Err((error.to_string(), error.fix)),
     };
-    let value = formula.sum()?;
-    match formula.rest.trim_start() {
-        "" => Ok(value),
-        _ => Err(formula.unexpected()),
-    }
+    result.map_err(|(what, fix)| (format!("$({text}): {what}"), fix))
 }
 
-struct Formula<'a> {
-    text: &'a str,
-    rest: &'a str,
-    scope: &'a Scope,
-    depth: usize,
-}
-
-type Value = Result<Constant, (String, String)>;
-
-impl Formula<'_> {
-    fn sign(&mut self, signs: &[&'static str]) -> Option<&'static str> {
-        self.rest = self.rest.trim_start();
-        let sign = signs.iter().find(|sign| self.rest.starts_with(**sign))?;
-        self.rest = &self.rest[sign.len()..];
-        Some(sign)
-    }
-
-    fn unexpected(&self) -> (String, String) {
-        let what = match self.rest.trim() {
-            "" => format!("$({}) ends too early", self.text),
-            rest => format!("$({}): \"{rest}\" was not expected", self.text),
-        };
-        let fix = "write names, numbers, + - * / // % ( ), min(), max(), floor(), ceil()";
-        (what, fix.to_owned())
-    }
-
-    fn number(&self, value: Constant) -> Result<f64, (String, String)> {
-        match value {
-            Constant::Number(number) => Ok(number),
-            other => Err((
-                format!("$({}): \"{other}\" is no number", self.text),
-                "reckon with numbers only".to_owned(),
-            )),
-        }
-    }
-
-    fn result(&self, number: f64) -> Value {
-        match number.is_finite() && number.abs() <= EXACT_MAX {
-            true => Ok(Constant::Number(number)),
-            false => Err((
-                format!("$({}) is no number of up to 2^53", self.text),
-                "divide by something other than 0, or use smaller numbers".to_owned(),
-            )),
-        }
-    }
-
-    fn sum(&mut self) -> Value {
-        let mut left = self.product()?;
-        while let Some(sign) = self.sign(&["+", "-"]) {
-            let right = self.product()?;
-            let (a, b) = (self.number(left)?, self.number(right)?);
-            left = self.result(if sign == "+" { a + b } else { a - b })?;
-        }
-        Ok(left)
-    }
-
-    fn product(&mut self) -> Value {
-        let mut left = self.operand()?;
-        while let Some(sign) = self.sign(&["//", "*", "/", "%"]) {
-            let right = self.operand()?;
-            let (a, b) = (self.number(left)?, self.number(right)?);
-            left = self.result(match sign {
-                "*" => a * b,
-                "/" => a / b,
-                "//" => (a / b).floor(),
-                _ => a - b * (a / b).floor(),
-            })?;
-        }
-        Ok(left)
-    }
-
-    fn operand(&mut self) -> Value {
-        self.depth += 1;
-        if self.depth > DEPTH_MAX {
-            return Err((
-                format!("$({}) is nested too deep", self.text),
-                "use `let` for parts of it".to_owned(),
-            ));
-        }
-        let value = self.one();
-        self.depth -= 1;
-        value
-    }
-
-    fn one(&mut self) -> Value {
-        if self.sign(&["-"]).is_some() {
-            let value = self.operand()?;
-            let number = self.number(value)?;
-            return self.result(-number);
-        }
-        if self.sign(&["("]).is_some() {
-            let value = self.sum()?;
-            return match self.sign(&[")"]) {
-                Some(_) => Ok(value),
-                None => Err(self.unexpected()),
-            };
-        }
-        let word = self.word();
-        match word.chars().next() {
-            None => Err(self.unexpected()),
-            Some(first) if first.is_ascii_digit() => match word.parse() {
-                Ok(number) => self.result(number),
-                Err(_) => Err((
-                    format!("$({}): \"{word}\" is no number", self.text),
-                    "write digits".to_owned(),
-                )),
-            },
-            Some(_) if self.sign(&["("]).is_some() => self.call(&word),
-            Some(_) => self.named(&word),
-        }
-    }
-
-    /// Letters, digits, `_` and `.`.
-    fn word(&mut self) -> String {
-        self.rest = self.rest.trim_start();
-        let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '.';
-        let end = self
-            .rest
-            .find(|letter| !is_part(letter))
-            .unwrap_or(self.rest.len());
-        let (word, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        word.to_owned()
-    }
-
-    fn named(&self, path: &str) -> Value {
-        let mut parts = path.split('.');
-        let name = parts.next().unwrap_or_default();
-        let unknown = |known: String| (format!("$({}): nothing is called \"{path}\"", self.text), known);
-        let mut value = self.scope.get(name).ok_or_else(|| unknown(self.scope.names()))?;
-        for part in parts {
-            value = match value {
-                Constant::Row(row) => row.get(part).ok_or_else(|| {
-                    let names: Vec<&str> = row.keys().map(String::as_str).collect();
-                    unknown(format!("{name} has {}", names.join(", ")))
-                })?,
-                _ => return Err(unknown(format!("{name} has no parts"))),
-            };
-        }
-        Ok(value.clone())
-    }
-
-    fn call(&mut self, function: &str) -> Value {
-        let mut arguments = Vec::new();
-        loop {
-            let value = self.sum()?;
-            arguments.push(self.number(value)?);
-            if self.sign(&[","]).is_none() {
-                break;
+fn constant(node: &SyntaxNode, scope: &Scope) -> Result<Constant, (String, String)> {
+    let number = match node {
+        SyntaxNode::Name { path, .. } => return named(path, scope),
+        SyntaxNode::Number(number) => *number,
+        SyntaxNode::Negate(inner) => -number(inner, scope)?,
+        SyntaxNode::Arithmetic(first, rest) => {
+            let mut left = number(first, scope)?;
+            for (operation, right) in rest {
+                left = exact(operation.apply(left, number(right, scope)?))?;
             }
+            left
         }
-        if self.sign(&[")"]).is_none() {
-            return Err(self.unexpected());
+        SyntaxNode::Call(function, arguments) => {
+            let numbers: Result<Vec<f64>, _> = arguments.iter().map(|node| number(node, scope)).collect();
+            function.apply(&numbers?).ok_or_else(no_value)?
         }
-        let first = arguments[0];
-        match (function, arguments.len()) {
-            ("min", _) => self.result(arguments.into_iter().fold(first, f64::min)),
-            ("max", _) => self.result(arguments.into_iter().fold(first, f64::max)),
-            ("floor", 1) => self.result(first.floor()),
-            ("ceil", 1) => self.result(first.ceil()),
-            _ => Err((
-                format!("$({}): there is no function {function} of so many", self.text),
-                "write min(a, b), max(a, b), floor(a) or ceil(a)".to_owned(),
-            )),
-        }
+        _ => return Err(no_value()),
+    };
+    exact(number).map(Constant::Number)
+}
+
+fn no_value() -> (String, String) {
+    let fix = "use min, max, sum, mean, abs, floor and ceil only";
+    (
+        "conditions, events and count() have no value here".to_owned(),
+        fix.to_owned(),
+    )
+}
+
+fn number(node: &SyntaxNode, scope: &Scope) -> Result<f64, (String, String)> {
+    match constant(node, scope)? {
+        Constant::Number(number) => Ok(number),
+        other => Err((
+            format!("\"{other}\" is no number"),
+            "reckon with numbers only".to_owned(),
+        )),
     }
+}
+
+fn exact(number: f64) -> Result<f64, (String, String)> {
+    match number.is_finite() && number.abs() <= EXACT_MAX {
+        true => Ok(number),
+        false => Err((
+            "this is no number of up to 2^53".to_owned(),
+            "divide by something other than 0, or use smaller numbers".to_owned(),
+        )),
+    }
+}
+
+fn named(path: &str, scope: &Scope) -> Result<Constant, (String, String)> {
+    let unknown = |known: String| (format!("nothing is called \"{path}\""), known);
+    let mut parts = path.split('.');
+    let name = parts.next().unwrap_or_default();
+    let mut value = scope.get(name).ok_or_else(|| unknown(scope.names()))?;
+    for part in parts {
+        let Constant::Row(row) = value else {
+            return Err(unknown(format!("{name} has no parts")));
+        };
+        value = row.get(part).ok_or_else(|| {
+            let names: Vec<&str> = row.keys().map(String::as_str).collect();
+            unknown(format!("{name} has {}", names.join(", ")))
+        })?;
+    }
+    Ok(value.clone())
 }
 
 #[cfg(test)]
@@ -300,7 +192,9 @@ mod tests {
         let mut scope = Scope::default();
         scope.set("trig", Constant::Number(20_036.0));
         scope.set("port", Constant::Text("sw1:Ethernet8".into()));
-        let row = [("speed".to_owned(), Constant::Number(40.0))];
+        scope.set("of", Constant::Number(1.0));
+        let row = [("speed", 40.0), ("wait_us", 10.0)];
+        let row = row.map(|(column, value)| (column.to_owned(), Constant::Number(value)));
         scope.set("row", Constant::Row(row.into_iter().collect()));
         scope
     }
@@ -314,6 +208,8 @@ mod tests {
             ("7 % 4 / 2", 1.5),
             ("max(1, row.speed, 3) + min(5, 4)", 44.0),
             ("floor(2.5) + ceil(2.5)", 5.0),
+            ("trig-1 + 2*trig*0 + 7%4", 20_038.0),
+            ("row.wait_us + 1e3 - of", 1009.0),
         ] {
             assert_eq!(evaluate(text, &scope()), Ok(Constant::Number(value)), "{text}");
         }
@@ -339,13 +235,16 @@ mod tests {
             ("$(trig.x)", "\"trig.x\""),
             ("$(1 / 0)", "2^53"),
             ("$(port + 1)", "no number"),
-            ("$(1 +)", "too early"),
-            ("$(1 2)", "\"2\" was not expected"),
+            ("$(1 +)", "missing at the end"),
+            ("$(1 2)", "over here at \"2\""),
             ("$((1)", "does not end"),
             ("$(max(1)", "does not end"),
-            ("$(sqrt(4))", "function sqrt"),
-            ("$(1x)", "\"1x\""),
+            ("$(sqrt(4))", "function \"sqrt\""),
+            ("$(1x)", "over here at \"x\""),
             ("$(trig", "does not end"),
+            ("$(1 < 2)", "a condition"),
+            ("$(first(trig))", "events"),
+            ("$(trig + 2us)", "over here"),
         ] {
             let (said, _) = fill(text, &scope()).expect_err(text);
             assert!(said.contains(what), "{text}: {said}");
