@@ -99,3 +99,4 @@ pub use resolve::{
     LoadedConfig, PORTS_MAX, PortAttachment, ResolveOptions, ResolvedConfig, StaticRoute, hash_seed, load,
     resolve,
 };
+pub use schema::xoff_tables_markdown;

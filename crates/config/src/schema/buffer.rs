@@ -30,11 +30,11 @@ pub(super) const TABLES: &[TableSchema] = &[
         &[KeyPart::Only("TELEMETRY_INTERVAL")],
         WATERMARK_FIELDS,
     ),
-    TableSchema {
-        name: "CABLE_LENGTH",
-        key: &[KeyPart::Object],
-        fields: TableFields::ByPort(ValueKind::Cable),
-    },
+    TableSchema::new(
+        "CABLE_LENGTH",
+        &[KeyPart::Object],
+        TableFields::ByPort(ValueKind::Cable),
+    ),
     TableSchema::named(
         "DEFAULT_LOSSLESS_BUFFER_PARAMETER",
         &[KeyPart::Object],

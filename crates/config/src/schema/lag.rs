@@ -3,17 +3,13 @@
 //! The YANG model does not contain `static` and `members`. Some builds of SONiC write `static`, and old
 //! files have `members`.
 
-use super::{FieldSchema, KeyPart, TableFields, TableSchema, ValueKind};
+use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 
 const NO_LACP: &str = "LACP is not implemented and a member is active while its link is up";
 
 pub(super) const TABLES: &[TableSchema] = &[
     TableSchema::named("PORTCHANNEL", &[KeyPart::Lag], LAG_FIELDS),
-    TableSchema {
-        name: "PORTCHANNEL_MEMBER",
-        key: &[KeyPart::LagReference, KeyPart::Port],
-        fields: TableFields::Named(&[]),
-    },
+    TableSchema::named("PORTCHANNEL_MEMBER", &[KeyPart::LagReference, KeyPart::Port], &[]),
 ];
 
 const BOOLEAN: ValueKind = ValueKind::Choice(&["true", "false"]);

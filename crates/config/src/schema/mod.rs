@@ -22,6 +22,7 @@ mod value;
 mod vlan;
 mod watchdog;
 mod xoff;
+mod xoff_document;
 
 pub(crate) use balancing::LB_GLOBAL;
 pub(crate) use ignored_tables::ignored_table_reason;
@@ -32,6 +33,7 @@ pub(crate) use value::{
     split_list,
 };
 pub(crate) use watchdog::GLOBAL;
+pub use xoff_document::xoff_tables_markdown;
 
 /// The schema of a table. A table with two forms of keys has two of these schemas.
 #[derive(Debug)]
@@ -40,34 +42,33 @@ pub(crate) struct TableSchema {
     /// The parts of a key, separated by `|`.
     pub(crate) key: &'static [KeyPart],
     pub(crate) fields: TableFields,
+    /// The title and the description of a table of xoff. Empty for the tables of SONiC.
+    documentation: [&'static str; 2],
 }
 
 impl TableSchema {
+    const fn new(name: &'static str, key: &'static [KeyPart], fields: TableFields) -> TableSchema {
+        TableSchema {
+            name,
+            key,
+            fields,
+            documentation: [""; 2],
+        }
+    }
+
     /// A table with named fields.
     const fn named(
         name: &'static str,
         key: &'static [KeyPart],
         fields: &'static [FieldSchema],
     ) -> TableSchema {
-        TableSchema {
-            name,
-            key,
-            fields: TableFields::Named(fields),
-        }
+        TableSchema::new(name, key, TableFields::Named(fields))
     }
-}
 
-/// Fails unless the module text lists every field of the tables: users read these lists.
-#[cfg(test)]
-fn assert_fields_are_listed(tables: &[TableSchema], module_text: &str) {
-    for table in tables {
-        let TableFields::Named(fields) = table.fields else {
-            panic!("{} is no map", table.name)
-        };
-        for field in fields {
-            let item = format!("//! - `{}`: ", field.name);
-            assert!(module_text.contains(&item), "{} {}", table.name, field.name);
-        }
+    /// Adds a title and a description, which may be empty.
+    const fn documented(mut self, title: &'static str, description: &'static str) -> TableSchema {
+        self.documentation = [title, description];
+        self
     }
 }
 
@@ -132,6 +133,26 @@ pub(crate) struct FieldSchema {
     pub(crate) kind: ValueKind,
     pub(crate) required: bool,
     pub(crate) effect: FieldEffect,
+    /// The documentation of a field of a table of xoff. Empty for the fields of SONiC.
+    documentation: FieldDocumentation,
+}
+
+/// The documentation of a field, for `docs/xoff-tables.md`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct FieldDocumentation {
+    /// The default as a value or in words. Empty for a required field.
+    default: &'static str,
+    /// A valid value.
+    example: &'static str,
+    meaning: &'static str,
+}
+
+impl FieldDocumentation {
+    const NONE: FieldDocumentation = FieldDocumentation {
+        default: "",
+        example: "",
+        meaning: "",
+    };
 }
 
 /// The effect of a field in xoff.
@@ -221,7 +242,23 @@ impl FieldSchema {
             kind,
             required: false,
             effect: FieldEffect::Full,
+            documentation: FieldDocumentation::NONE,
         }
+    }
+
+    /// Adds the documentation of a field.
+    const fn documented(
+        mut self,
+        default: &'static str,
+        example: &'static str,
+        meaning: &'static str,
+    ) -> FieldSchema {
+        self.documentation = FieldDocumentation {
+            default,
+            example,
+            meaning,
+        };
+        self
     }
 
     /// A required field with an effect.
@@ -231,6 +268,7 @@ impl FieldSchema {
             kind,
             required: true,
             effect: FieldEffect::Full,
+            documentation: FieldDocumentation::NONE,
         }
     }
 
@@ -241,6 +279,7 @@ impl FieldSchema {
             kind,
             required: false,
             effect: FieldEffect::Label,
+            documentation: FieldDocumentation::NONE,
         }
     }
 
@@ -255,6 +294,7 @@ impl FieldSchema {
             kind,
             required: false,
             effect: FieldEffect::None(why),
+            documentation: FieldDocumentation::NONE,
         }
     }
 
@@ -270,6 +310,7 @@ impl FieldSchema {
             kind,
             required: false,
             effect: FieldEffect::Fixed(value, why),
+            documentation: FieldDocumentation::NONE,
         }
     }
 }

@@ -13,11 +13,7 @@ const fn map_table(
     to: (&'static str, u64),
     used_max: u64,
 ) -> TableSchema {
-    TableSchema {
-        name,
-        key: &[KeyPart::Object],
-        fields: TableFields::Map { from, to, used_max },
-    }
+    TableSchema::new(name, &[KeyPart::Object], TableFields::Map { from, to, used_max })
 }
 
 const DSCP: (&str, u64) = ("DSCP", 63);
