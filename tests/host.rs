@@ -18,7 +18,7 @@ use xoff_ports::{Backend, Port, PortSpec};
 use xoff_runtime::hosts::standalone::{HostRunError, HostRunSpec, HostSummary, SendSpec, run_standalone};
 use xoff_runtime::hosts::{AttachedHost, HostOutcome, RunningHosts, RuntimeOptions, drain, spawn};
 use xoff_runtime::workers::clock::{ModelClock, monotonic_ns};
-use xoff_runtime::workers::{Idle, Ledger};
+use xoff_runtime::workers::{IdleMode, TaintLedger};
 use xoff_units::LinkTiming;
 use xoff_wire::Ecn;
 
@@ -81,12 +81,12 @@ fn attach(device: &str, n: u8, change: impl FnOnce(&mut HostConfig)) -> Result<A
     })
 }
 
-fn start(hosts: Vec<AttachedHost>, ledger: &Ledger) -> Result<RunningHosts, Failed> {
+fn start(hosts: Vec<AttachedHost>, ledger: &TaintLedger) -> Result<RunningHosts, Failed> {
     let options = RuntimeOptions {
         name: "hosts".into(),
         clock: ModelClock::new(monotonic_ns(), 1),
         core: None,
-        idle: Idle::Adaptive,
+        idle: IdleMode::Adaptive,
         reaction_budget: Duration::from_millis(20),
         ledger: ledger.clone(),
     };
@@ -124,7 +124,7 @@ fn undisturbed<T>(mut run: impl FnMut(usize) -> Result<(T, Vec<String>), Failed>
     Err(format!("disturbed {ATTEMPTS} times, the last time by {causes:?}").into())
 }
 
-fn causes(ledger: &Ledger) -> Vec<String> {
+fn causes(ledger: &TaintLedger) -> Vec<String> {
     ledger.taints().into_iter().map(|taint| taint.cause).collect()
 }
 
@@ -204,7 +204,7 @@ fn a_slow_host_stops_a_real_sender_and_nothing_is_lost() -> Result<(), Failed> {
     let outcomes = undisturbed(|attempt| {
         let (a, b) = (format!("a{attempt}"), format!("b{attempt}"));
         net::add_veth(&a, &b, None, 9_000)?;
-        let ledger = Ledger::new();
+        let ledger = TaintLedger::new();
         let from = attach(&a, 1, |config| {
             config.flows = vec![FlowConfig::lossless(
                 0,
@@ -254,7 +254,7 @@ fn a_slow_host_stops_a_real_sender_and_nothing_is_lost() -> Result<(), Failed> {
 
 fn several_hosts_share_a_thread() -> Result<(), Failed> {
     let outcomes = undisturbed(|attempt| {
-        let ledger = Ledger::new();
+        let ledger = TaintLedger::new();
         let mut hosts = Vec::new();
         for pair in 0..3_u8 {
             let (a, b) = (format!("a{attempt}{pair}"), format!("b{attempt}{pair}"));
@@ -294,7 +294,7 @@ fn several_hosts_share_a_thread() -> Result<(), Failed> {
 fn a_device_that_disappears_taints_and_ends_its_host_alone() -> Result<(), Failed> {
     net::add_veth("gone0", "gone1", None, 9_000)?;
     net::add_veth("stay0", "stay1", None, 9_000)?;
-    let ledger = Ledger::new();
+    let ledger = TaintLedger::new();
     let flow = || FlowConfig::lossless(0, [10, 0, 0, 9].into(), Some([2, 0, 0, 0, 0, 9]));
     let gone = attach("gone0", 1, |config| config.flows = vec![flow()])?;
     let stay = attach("stay0", 2, |config| config.flows = vec![flow()])?;

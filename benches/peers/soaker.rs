@@ -29,7 +29,7 @@ impl Soaker {
         let taken_ns = Arc::new(AtomicU64::new(0));
         let (stopped, taken) = (Arc::clone(&stop), Arc::clone(&taken_ns));
         let thread = std::thread::spawn(move || {
-            if pin::bind(Some(core)).is_err() {
+            if pin::bind_to_core(Some(core)).is_err() {
                 return;
             }
             let mut before_ns = monotonic_ns();

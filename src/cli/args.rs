@@ -9,7 +9,7 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 
 use super::show::ShowCommand;
 use super::values::{PcapArgument, PortArgument, SendArgument, pin, span};
-use xoff_runtime::workers::Pin;
+use xoff_runtime::workers::CorePinning;
 
 pub(crate) use configuration::ConfigurationInput;
 pub(super) use configuration::{borrow_layers, read_layers};
@@ -168,7 +168,7 @@ pub(crate) struct RunningArguments {
     pub workers: Option<u16>,
     /// Cores the workers are bound to: `auto` (one each where there are enough, left while others keep it busy), `none`, or a list such as 0,1 or 2-5
     #[arg(long, value_name = "auto|none|LIST", default_value = "auto", value_parser = pin)]
-    pub pin: Pin,
+    pub pin: CorePinning,
     /// Run model time N times slower than the wall clock, 1 to 10000, so that a slow machine keeps up
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub dilate: u32,
@@ -200,11 +200,11 @@ pub enum BackendChoice {
     Xdp,
 }
 
-impl From<Idle> for xoff_runtime::workers::Idle {
-    fn from(idle: Idle) -> xoff_runtime::workers::Idle {
+impl From<Idle> for xoff_runtime::workers::IdleMode {
+    fn from(idle: Idle) -> xoff_runtime::workers::IdleMode {
         match idle {
-            Idle::Adaptive => xoff_runtime::workers::Idle::Adaptive,
-            Idle::Spin => xoff_runtime::workers::Idle::Spin,
+            Idle::Adaptive => xoff_runtime::workers::IdleMode::Adaptive,
+            Idle::Spin => xoff_runtime::workers::IdleMode::Spin,
         }
     }
 }

@@ -11,7 +11,7 @@ use xoff_lab::report::{Report, build, render};
 use xoff_runtime::hosts::standalone::{
     DEFAULT_ADDRESS, HostRunError, HostRunSpec, HostSummary, SendSpec, run_standalone,
 };
-use xoff_runtime::workers::Idle;
+use xoff_runtime::workers::IdleMode;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{Environment, FlowReport, StealMeter};
 
@@ -69,7 +69,7 @@ fn spec(arguments: &HostRun) -> HostRunSpec {
         pfc: !arguments.no_pfc,
         buffer_bytes: arguments.buffer,
         dilate: arguments.dilate,
-        idle: Idle::Adaptive,
+        idle: IdleMode::Adaptive,
         ..HostRunSpec::new(arguments.dev.clone())
     }
 }

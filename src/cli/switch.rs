@@ -11,7 +11,7 @@ use xoff_config::{LoadedConfig, ResolveOptions, load};
 use xoff_lab::report::{Report, build, render};
 use xoff_runtime::control::{Address, Endpoint, ServerHandle, Target, serve};
 use xoff_runtime::session::{SwitchPort, SwitchSession, reaction_budget};
-use xoff_runtime::workers::{Finished, Ledger, Options};
+use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{Environment, StealMeter, Taint, allowed_cpus};
 
@@ -48,7 +48,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
         resolve,
         ports(&arguments),
         &options,
-        Ledger::new(),
+        TaintLedger::new(),
     )?);
     for note in &session.notes {
         output::note(&format!("note: {note}"));
@@ -115,9 +115,9 @@ fn pcap(arguments: &SwitchRun) -> PcapOptions {
     }
 }
 
-fn options(arguments: &SwitchRun) -> Options {
+fn options(arguments: &SwitchRun) -> WorkerOptions {
     let running = &arguments.running;
-    Options {
+    WorkerOptions {
         workers: running.workers.map_or_else(
             || workers(allowed_cpus().len(), arguments.ports.len()),
             usize::from,
@@ -126,7 +126,7 @@ fn options(arguments: &SwitchRun) -> Options {
         idle: arguments.idle.into(),
         dilate: running.dilate,
         pcap: pcap(arguments),
-        ..Options::default()
+        ..WorkerOptions::default()
     }
 }
 
@@ -184,8 +184,8 @@ fn ready(name: &str, arguments: &SwitchRun, session: &SwitchSession) -> String {
     )
 }
 
-fn report(finished: Finished, steal: &StealMeter, seed: u64) -> Report {
-    let Finished {
+fn report(finished: StoppedSwitch, steal: &StealMeter, seed: u64) -> Report {
+    let StoppedSwitch {
         snapshot, mut taints, ..
     } = finished;
     if snapshot.is_none() {
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_switch_that_died_is_no_clean_run() {
-        let finished = Finished::default();
+        let finished = StoppedSwitch::default();
         assert_eq!(
             report(finished, &StealMeter::start(), 0).exit(),
             Exit::Inconclusive

@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::args::BackendChoice;
-use xoff_runtime::workers::Pin;
+use xoff_runtime::workers::CorePinning;
 use xoff_units::Picos;
 
 use xoff_lab::plan::RatePlan;
@@ -171,10 +171,10 @@ pub(super) fn check_ports(ports: &[PortArgument]) -> Result<(), Failure> {
 }
 
 /// `--pin auto|none|LIST`
-pub(super) fn pin(text: &str) -> Result<Pin, String> {
+pub(super) fn pin(text: &str) -> Result<CorePinning, String> {
     match text {
-        "auto" => return Ok(Pin::Auto),
-        "none" => return Ok(Pin::None),
+        "auto" => return Ok(CorePinning::Auto),
+        "none" => return Ok(CorePinning::None),
         _ => {}
     }
     let wrong = || format!("'{text}' is no list of cores; write auto, none, or numbers such as 0,1 or 2-5");
@@ -199,7 +199,7 @@ pub(super) fn pin(text: &str) -> Result<Pin, String> {
     if different.len() < cores.len() {
         return Err("a core is named twice; give each worker a core of its own, or --pin none".to_owned());
     }
-    Ok(Pin::List(cores))
+    Ok(CorePinning::List(cores))
 }
 
 /// `--send ADDRESS[,field=value...]`
@@ -392,10 +392,10 @@ mod tests {
 
     #[test]
     fn cores_are_numbers_and_ranges_each_once() {
-        assert_eq!(pin("auto"), Ok(Pin::Auto));
-        assert_eq!(pin("none"), Ok(Pin::None));
-        assert_eq!(pin("0,1"), Ok(Pin::List(vec![0, 1])));
-        assert_eq!(pin("4,0-2"), Ok(Pin::List(vec![4, 0, 1, 2])));
+        assert_eq!(pin("auto"), Ok(CorePinning::Auto));
+        assert_eq!(pin("none"), Ok(CorePinning::None));
+        assert_eq!(pin("0,1"), Ok(CorePinning::List(vec![0, 1])));
+        assert_eq!(pin("4,0-2"), Ok(CorePinning::List(vec![4, 0, 1, 2])));
         for text in [
             "",
             "x",

@@ -8,7 +8,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde_json::json;
-use xoff_runtime::workers::pin::{CoreBinding, Pin, bind};
+use xoff_runtime::workers::pin::{CoreBinding, CorePinning, bind_to_core};
 use xoff_telemetry::allowed_cpus;
 
 use crate::bench::Bench;
@@ -33,12 +33,12 @@ fn released_while_crowded() -> Result<Completion, Failed> {
     let [core, _, ..] = allowed[..] else {
         return Ok(Completion::ignored_with("it takes two cores"));
     };
-    if CoreBinding::new(&Pin::List(vec![core]), Some(core), &allowed).is_some() {
+    if CoreBinding::new(&CorePinning::List(vec![core]), Some(core), &allowed).is_some() {
         return Err("a thread whose core the user chose is never released".into());
     }
     // This thread ends with the test.
-    bind(Some(core))?;
-    let mut binding = CoreBinding::new(&Pin::Auto, Some(core), &allowed).ok_or("no binding")?;
+    bind_to_core(Some(core))?;
+    let mut binding = CoreBinding::new(&CorePinning::Auto, Some(core), &allowed).ok_or("no binding")?;
     for (is_crowded, expected) in [
         (false, &[core][..]),
         (true, &allowed),

@@ -10,7 +10,7 @@ use xoff_units::Picos;
 use super::plan::{ConfigLayer, LabPlan, LinkPlan, SPEED_MBPS_DEFAULT};
 use xoff_config::{LoadedConfig, PgProfileLookup, ResolveOptions};
 use xoff_runtime::session::reaction_budget;
-use xoff_runtime::workers::Options;
+use xoff_runtime::workers::WorkerOptions;
 use xoff_telemetry::failure::Failure;
 
 /// The resolved configuration of a switch.
@@ -32,7 +32,7 @@ pub struct SwitchSetup {
 pub(super) fn resolve_switch_setups(
     plan: &LabPlan,
     seed: u64,
-    driver: &Options,
+    driver: &WorkerOptions,
 ) -> Result<Vec<SwitchSetup>, Failure> {
     // The reaction time contains the stalls of the machine and twice the delay of the longest link.
     let longest_delay_ns = plan.links.iter().map(|link| link.delay_ns).max().unwrap_or(0);

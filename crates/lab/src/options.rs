@@ -8,7 +8,7 @@ use super::pcap::LabPcap;
 use super::sweep::Chosen;
 use xoff_capture::live::PcapOptions;
 use xoff_ports::Backend;
-use xoff_runtime::workers::{Idle, Options, Pin};
+use xoff_runtime::workers::{CorePinning, IdleMode, WorkerOptions};
 use xoff_telemetry::allowed_cpus;
 
 /// Arguments of `xoff lab run`.
@@ -18,7 +18,7 @@ pub struct LabRunArgs {
     pub file: PathBuf,
     /// Fields of the lab file that have another value in this run.
     pub chosen: Vec<Chosen>,
-    /// Options of the run.
+    /// WorkerOptions of the run.
     pub options: LabOptions,
     /// Recordings of the run.
     pub pcap: LabPcap,
@@ -29,13 +29,13 @@ pub struct LabRunArgs {
 pub struct LabUpArgs {
     /// The lab file.
     pub file: PathBuf,
-    /// Options of the run.
+    /// WorkerOptions of the run.
     pub options: LabOptions,
     /// Recordings of the run.
     pub pcap: LabPcap,
 }
 
-/// Options of a run of a lab. The switch process receives them unchanged.
+/// WorkerOptions of a run of a lab. The switch process receives them unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabOptions {
     /// Path of the JSON report. The path is made absolute before any process starts.
@@ -45,9 +45,9 @@ pub struct LabOptions {
     /// Number of worker threads. `None`: see [`LabOptions::driver_options`].
     pub workers: Option<usize>,
     /// Assignment of threads to cores.
-    pub pin: Pin,
+    pub pin: CorePinning,
     /// Behaviour of idle worker threads.
-    pub idle: Idle,
+    pub idle: IdleMode,
     /// Seed of all random decisions.
     pub seed: u64,
     /// Port backend of the links to hosts.
@@ -69,8 +69,8 @@ impl Default for LabOptions {
             report: None,
             dilate: 1,
             workers: None,
-            pin: Pin::Auto,
-            idle: Idle::Adaptive,
+            pin: CorePinning::Auto,
+            idle: IdleMode::Adaptive,
             seed: 0,
             backend: Backend::Auto,
             until_ns: None,
@@ -89,14 +89,14 @@ impl LabOptions {
     ///
     /// `other_threads` is the number of threads of the hosts. By default, each of several switches has a worker
     /// thread of its own if enough cores are free. Otherwise the switches share the free cores.
-    pub fn driver_options(&self, other_threads: usize, switch_count: usize) -> Options {
-        let default = Options::default();
+    pub fn driver_options(&self, other_threads: usize, switch_count: usize) -> WorkerOptions {
+        let default = WorkerOptions::default();
         let free = allowed_cpus().len().saturating_sub(other_threads);
         let workers = match switch_count {
             0 | 1 => default.workers,
             several => free.clamp(1, several),
         };
-        Options {
+        WorkerOptions {
             workers: self.workers.unwrap_or(workers),
             pin: self.pin.clone(),
             idle: self.idle,

@@ -12,13 +12,13 @@ use crate::many_to_one;
 use xoff_measure::frame_cost::BURST;
 use xoff_measure::frame_cost::{Load, run_bursts};
 use xoff_ports::Received;
-use xoff_runtime::workers::{Arrived, RING};
+use xoff_runtime::workers::{ReceivedEntry, RING_ENTRIES};
 
 /// Puts 32 frames in and takes them out, as the driver does; 64 in turn.
 #[derive(Debug)]
 pub(super) struct WorkerRing {
-    producer: Producer<Arrived>,
-    consumer: Consumer<Arrived>,
+    producer: Producer<ReceivedEntry>,
+    consumer: Consumer<ReceivedEntry>,
     frames: Vec<(PortId, Received)>,
     /// Frames that found no room, or came out where another one should have.
     astray: u64,
@@ -28,7 +28,7 @@ pub(super) struct WorkerRing {
 
 impl WorkerRing {
     pub(super) fn new() -> WorkerRing {
-        let (producer, consumer) = RingBuffer::new(RING);
+        let (producer, consumer) = RingBuffer::new(RING_ENTRIES);
         let frame = |n: u32| {
             let way = many_to_one::ForwardingMode::Routed { routes: 1_000 };
             let bytes = many_to_one::frame(n as u16 % 4, n, way);
@@ -57,7 +57,7 @@ impl WorkerRing {
         let room = self.producer.write_chunk_uninit(frames.len());
         let arrived = frames
             .iter()
-            .map(|(port, received)| Arrived::new(*port, black_box(received)));
+            .map(|(port, received)| ReceivedEntry::new(*port, black_box(received)));
         match room.map(|room| room.fill_from_iter(arrived)) {
             Ok(put) => self.put += put as u64,
             Err(_) => self.astray += frames.len() as u64,

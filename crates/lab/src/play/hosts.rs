@@ -11,7 +11,7 @@ use xoff_host::Host;
 use xoff_ports::{Backend, Port, PortSpec};
 use xoff_runtime::hosts::{AttachedHost, RunningHosts, RuntimeOptions, spawn_with};
 use xoff_runtime::workers::clock::ModelClock;
-use xoff_runtime::workers::{Ledger, Options};
+use xoff_runtime::workers::{TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::Failure;
 
 /// Opens every host's device in its namespace and starts their thread.
@@ -19,10 +19,10 @@ pub(super) fn start(
     lab: &Lab,
     fabric: &FabricPlan,
     links: &[LinkFacts],
-    options: &Options,
+    options: &WorkerOptions,
     clock: ModelClock,
     core: Option<usize>,
-    ledger: &Ledger,
+    ledger: &TaintLedger,
 ) -> Result<Option<RunningHosts<JobRun>>, Failure> {
     if lab.plan.model_hosts() == 0 {
         return Ok(None);

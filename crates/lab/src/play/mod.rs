@@ -33,7 +33,7 @@ use xoff_runtime::control::{Endpoint, Target, serve};
 use xoff_runtime::hosts::{RunningHosts, drain};
 use xoff_runtime::session::SwitchSession;
 use xoff_runtime::workers::clock::{ModelClock, monotonic_ns};
-use xoff_runtime::workers::{Finished, Ledger, Options};
+use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{Environment, StealMeter};
 
@@ -64,7 +64,7 @@ struct Stage {
     hosts: Option<RunningHosts<JobRun>>,
     guests: Vec<Guest>,
     programs: Programs,
-    ledger: Ledger,
+    ledger: TaintLedger,
     steal: StealMeter,
     /// Why the jobs were not waited for.
     cut_short: Option<&'static str>,
@@ -82,7 +82,7 @@ pub(super) fn run(lab: Lab) -> ExitCode {
 }
 
 fn raise(lab: Lab) -> Result<Stage, Failure> {
-    let ledger = Ledger::new();
+    let ledger = TaintLedger::new();
     let steal = StealMeter::start();
     let guest_threads: usize = lab
         .plan
@@ -92,7 +92,7 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
         .map(|vm| vm.cpus as usize)
         .sum();
     let threads = usize::from(lab.plan.model_hosts() > 0) + guest_threads;
-    let options = Options {
+    let options = WorkerOptions {
         epoch_ns: Some(monotonic_ns()),
         ..lab.options.driver_options(threads, lab.plan.switches.len())
     };
@@ -257,7 +257,7 @@ impl Stage {
         let limit = Duration::from_nanos(drain_ns.saturating_mul(dilate));
         let quiet = QUIET * self.lab.options.dilate.max(1);
         if !drain(&[hosts], quiet, limit.max(2 * quiet), &self.lab.stop) && !self.stopping() {
-            self.ledger.taint(
+            self.ledger.add_taint(
                 duration_ns,
                 "frames still arrived when the time to drain was over".to_owned(),
             );
@@ -314,8 +314,8 @@ impl Stage {
     fn finish(&mut self) -> Report {
         let hosts = self.hosts.take().and_then(RunningHosts::stop_with);
         // All at once: a switch that still runs is not to see its neighbours' links go down.
-        self.sessions.iter().for_each(|session| session.tell_to_stop());
-        let finished: Vec<Finished> = self.sessions.iter().map(|session| session.stop()).collect();
+        self.sessions.iter().for_each(|session| session.request_stop());
+        let finished: Vec<StoppedSwitch> = self.sessions.iter().map(|session| session.stop()).collect();
         for note in finished.iter().flat_map(|finished| &finished.notes) {
             eprintln!("note: {note}");
         }

@@ -11,7 +11,7 @@ use crate::wire::hand_over_tap;
 use xoff_ports::net::Netns;
 use xoff_ports::{Backend, Opened, Port, PortError, PortSpec, make_persistent_tap};
 use xoff_runtime::session::{SwitchPort, SwitchSession, SwitchStart};
-use xoff_runtime::workers::{Ledger, Options};
+use xoff_runtime::workers::{TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::Failure;
 
 /// Frames that may be in the rings of a link between two switches, each way.
@@ -21,8 +21,8 @@ const LINK_FRAMES: usize = 512;
 pub(super) fn start(
     lab: &Lab,
     setups: Vec<SwitchSetup>,
-    options: &Options,
-    ledger: &Ledger,
+    options: &WorkerOptions,
+    ledger: &TaintLedger,
 ) -> Result<Vec<Arc<SwitchSession>>, Failure> {
     let outside = outside(lab)?;
     let mut ports: Vec<Vec<SwitchPort>> = setups.iter().map(|_| Vec::new()).collect();

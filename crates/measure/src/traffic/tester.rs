@@ -183,7 +183,7 @@ impl Tester {
             let stop = &stop;
             let send = || {
                 // A thread that cannot be pinned still sends.
-                let _ = pin::bind(trial.core);
+                let _ = pin::bind_to_core(trial.core);
                 match &mut live_frames {
                     None => generator.run(trial.rate, trial.duration, trial.sample_every_ns, stop),
                     Some(frames) => netns

@@ -6,7 +6,7 @@ use xoff_dataplane::FrameHandle;
 use xoff_units::Picos;
 
 use super::{AttachedHost, HostOutcome};
-use crate::workers::Ledger;
+use crate::workers::TaintLedger;
 use xoff_host::Host;
 use xoff_ports::{ArenaStore, BURST_FRAMES, Port, Received, SlotSource};
 
@@ -69,7 +69,7 @@ impl Attachment {
     }
 
     /// Takes what has arrived; how many frames that was.
-    pub(super) fn receive(&mut self, moment: &Moment, store: &mut ArenaStore, ledger: &Ledger) -> usize {
+    pub(super) fn receive(&mut self, moment: &Moment, store: &mut ArenaStore, ledger: &TaintLedger) -> usize {
         let mut total = 0;
         for _ in 0..BURSTS_PER_TURN {
             if !self.is_usable() {
@@ -96,7 +96,12 @@ impl Attachment {
     }
 
     /// Sends what is due; how many frames the device took.
-    pub(super) fn transmit(&mut self, moment: &Moment, store: &mut ArenaStore, ledger: &Ledger) -> usize {
+    pub(super) fn transmit(
+        &mut self,
+        moment: &Moment,
+        store: &mut ArenaStore,
+        ledger: &TaintLedger,
+    ) -> usize {
         let mut total = 0;
         while self.is_usable() {
             let built = self.build(moment, store);
@@ -140,7 +145,7 @@ impl Attachment {
     }
 
     /// Asks the kernel what it lost. Losses taint: the model does not know of them.
-    pub(super) fn watch(&mut self, moment: &Moment, ledger: &Ledger) {
+    pub(super) fn watch(&mut self, moment: &Moment, ledger: &TaintLedger) {
         if !self.is_usable() {
             return;
         }
@@ -154,33 +159,38 @@ impl Attachment {
                 "the kernel lost frames of host {name} on {device} ({} so far)",
                 self.lost_outside
             );
-            ledger.taint(since_ns, cause);
+            ledger.add_taint(since_ns, cause);
         }
         for (reason, count) in drops.by_reason {
             self.lost_outside += count;
             let what = reason.name();
-            ledger.taint(
+            ledger.add_taint(
                 since_ns,
                 format!("frames of host {name} dropped on {device} as {what} ({count})"),
             );
         }
     }
 
-    fn fail(&mut self, moment: &Moment, error: &io::Error, ledger: &Ledger) {
+    fn fail(&mut self, moment: &Moment, error: &io::Error, ledger: &TaintLedger) {
         let (name, device) = (self.host.name(), self.port.device());
         let cause = format!("device {device} of host {name} failed ({error})");
-        ledger.taint(moment.now.as_nanos(), cause.clone());
+        ledger.add_taint(moment.now.as_nanos(), cause.clone());
         self.error = Some(cause);
     }
 
     /// Ends the host: its figures, and the frames that are left.
-    pub(super) fn finish(mut self, moment: &Moment, store: &mut ArenaStore, ledger: &Ledger) -> HostOutcome {
+    pub(super) fn finish(
+        mut self,
+        moment: &Moment,
+        store: &mut ArenaStore,
+        ledger: &TaintLedger,
+    ) -> HostOutcome {
         self.watch(moment, ledger);
         let not_taken = self.leaving.len() as u64;
         if not_taken > 0 {
             let (name, device) = (self.host.name(), self.port.device());
             let cause = format!("device {device} never took frames that host {name} had sent ({not_taken})");
-            ledger.taint(moment.now.as_nanos(), cause);
+            ledger.add_taint(moment.now.as_nanos(), cause);
         }
         self.leaving.drain(..).for_each(|frame| store.put(frame));
         self.port.close(store);

@@ -16,7 +16,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::workers::clock::{ModelClock, monotonic_ns};
-use crate::workers::{Idle, Ledger};
+use crate::workers::{IdleMode, TaintLedger};
 pub use application::{Application, HostsAt};
 use attachment::Attachment;
 use worker::Worker;
@@ -46,11 +46,11 @@ pub struct RuntimeOptions {
     /// The core that the thread is bound to.
     pub core: Option<usize>,
     /// What the thread does when there is nothing to do.
-    pub idle: Idle,
+    pub idle: IdleMode,
     /// What the thread may stall in wall time before the run is tainted.
     pub reaction_budget: Duration,
     /// Where that is entered, and losses outside the model.
-    pub ledger: Ledger,
+    pub ledger: TaintLedger,
 }
 
 /// What a host leaves.

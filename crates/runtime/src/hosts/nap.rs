@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::workers::Idle;
+use crate::workers::IdleMode;
 
 /// The thread looks away for this part of the time that can be made up for, while there is traffic.
 const NAP_PART: u64 = 6;
@@ -40,11 +40,11 @@ pub(super) struct Naps {
 
 impl Naps {
     /// For hosts of which the fastest can make up for a lateness of `catch_up_ns` wall time.
-    pub(super) fn new(idle: Idle, catch_up_ns: u64) -> Naps {
+    pub(super) fn new(idle: IdleMode, catch_up_ns: u64) -> Naps {
         let fits = catch_up_ns >= NAP_NS_MIN + LATENESS_NS;
         let nap_ns = fits.then(|| (catch_up_ns / NAP_PART).clamp(NAP_NS_MIN, NAP_NS_MAX));
         Naps {
-            spin: idle == Idle::Spin,
+            spin: idle == IdleMode::Spin,
             nap_ns,
         }
     }
@@ -74,9 +74,9 @@ mod tests {
     #[test]
     fn gigabit_hosts_nap_in_traffic_and_fast_ones_stay_awake() {
         // 32 frames of 8.8 us, and of 0.9 us.
-        let gigabit = Naps::new(Idle::Adaptive, 283_000);
-        let ten_gigabit = Naps::new(Idle::Adaptive, 28_300);
-        let dilated = Naps::new(Idle::Adaptive, 2_830_000);
+        let gigabit = Naps::new(IdleMode::Adaptive, 283_000);
+        let ten_gigabit = Naps::new(IdleMode::Adaptive, 28_300);
+        let dilated = Naps::new(IdleMode::Adaptive, 2_830_000);
         assert_eq!(gigabit.after(true, 0), Rest::Nap(US(50)));
         assert_eq!(gigabit.after(false, 8_848), Rest::Sleep(US(50)));
         assert_eq!(dilated.after(true, 0), Rest::Nap(Duration::from_nanos(471_666)));
@@ -86,6 +86,9 @@ mod tests {
         for naps in [gigabit, dilated, ten_gigabit] {
             assert_eq!(naps.after(false, u64::MAX), Rest::Sleep(US(10_000)));
         }
-        assert_eq!(Naps::new(Idle::Spin, 283_000).after(false, u64::MAX), Rest::None);
+        assert_eq!(
+            Naps::new(IdleMode::Spin, 283_000).after(false, u64::MAX),
+            Rest::None
+        );
     }
 }

@@ -11,7 +11,7 @@ use xoff_wire::{Ecn, VlanTag};
 
 use super::{AttachedHost, HostOutcome, Progress, RunningHosts, RuntimeOptions, drain, spawn};
 use crate::workers::clock::{ModelClock, monotonic_ns};
-use crate::workers::{Idle, Ledger};
+use crate::workers::{IdleMode, TaintLedger};
 use xoff_host::{
     FlowConfig, FlowRate, Host, HostConfig, HostConfigError, NicConfig, ReceiveBuffer, ReceivedFlow,
 };
@@ -58,7 +58,7 @@ pub struct HostRunSpec {
     /// Model time runs this many times slower than the wall.
     pub dilate: u32,
     /// What the thread does when there is nothing to do.
-    pub idle: Idle,
+    pub idle: IdleMode,
     /// The core to run on.
     pub core: Option<usize>,
     /// What the thread may stall in wall time before the run is tainted.
@@ -80,7 +80,7 @@ impl HostRunSpec {
             pfc: true,
             buffer_bytes: None,
             dilate: 1,
-            idle: Idle::Adaptive,
+            idle: IdleMode::Adaptive,
             core: None,
             reaction_budget: Duration::from_millis(20),
         }
@@ -227,7 +227,7 @@ pub fn run_standalone(
         mtu: facts.mtu.clamp(68, MTU_MAX),
     };
     let Opened { port, notes } = Port::open(&port_spec)?;
-    let ledger = Ledger::new();
+    let ledger = TaintLedger::new();
     let options = RuntimeOptions {
         name: "xoff-host".to_owned(),
         clock: ModelClock::new(monotonic_ns(), spec.dilate),

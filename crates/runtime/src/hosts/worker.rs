@@ -13,7 +13,7 @@ use super::attachment::{Attachment, Moment};
 use super::nap::{Naps, Rest};
 use super::{HostOutcome, Phase, RuntimeOptions, Shared};
 use crate::workers::clock::{monotonic_ns, realtime_ns};
-use crate::workers::pin::{bind, exact_timers};
+use crate::workers::pin::{bind_to_core, set_exact_timers};
 use crate::workers::sleep_on;
 use xoff_ports::ArenaStore;
 
@@ -53,7 +53,7 @@ impl<A: Application> Worker<A> {
             .iter()
             .map(|attachment| attachment.host.catch_up_span())
             .min();
-        let catch_up_ns = catch_up.map_or(u64::MAX, |span| options.clock.span_ns(span));
+        let catch_up_ns = catch_up.map_or(u64::MAX, |span| options.clock.wall_span_ns(span));
         Worker {
             naps: Naps::new(options.idle, catch_up_ns),
             attachments,
@@ -69,8 +69,8 @@ impl<A: Application> Worker<A> {
     }
 
     pub(super) fn run(mut self) -> (Vec<HostOutcome>, A) {
-        exact_timers();
-        if let Err(refused) = bind(self.options.core) {
+        set_exact_timers();
+        if let Err(refused) = bind_to_core(self.options.core) {
             eprintln!("warning: {refused}");
         }
         loop {
@@ -100,14 +100,14 @@ impl<A: Application> Worker<A> {
         let (before, real, after) = (monotonic_ns(), realtime_ns(), monotonic_ns());
         let apart = after - before;
         let ahead = real.saturating_sub(before + apart / 2);
-        let now = self.options.clock.at(after);
+        let now = self.options.clock.model_time(after);
         let known = *self.real_ahead_ns.get_or_insert(ahead);
         if apart <= CLOCKS_APART_NS_MAX {
             if known.abs_diff(ahead) > CLOCK_STEP_NS {
                 let by = known.abs_diff(ahead) / 1_000;
                 self.options
                     .ledger
-                    .taint(now.as_nanos(), format!("the wall clock was set (by {by} us)"));
+                    .add_taint(now.as_nanos(), format!("the wall clock was set (by {by} us)"));
             }
             self.real_ahead_ns = Some(ahead);
         }
@@ -127,7 +127,7 @@ impl<A: Application> Worker<A> {
             let name = &self.options.name;
             let cause =
                 format!("the hosts' thread {name} stalled ({ms} ms, the reaction budget is {budget} ms)");
-            self.options.ledger.taint(moment.now.as_nanos(), cause);
+            self.options.ledger.add_taint(moment.now.as_nanos(), cause);
         }
     }
 

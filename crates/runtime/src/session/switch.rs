@@ -16,7 +16,10 @@ use crate::control::{
     Applied, Family, Interfaces, MacControlFrame, MacEntry, Neighbour, PfcPort, RouteEntry, Target,
     WatermarkKind, WatermarkPart,
 };
-use crate::workers::{AttachedPort, Finished, Ledger, Options, Running, Start, StartError, start_all};
+use crate::workers::{
+    AttachedPort, RunningSwitch, StartError, StoppedSwitch, SwitchSetup, TaintLedger, WorkerOptions,
+    start_switches,
+};
 use xoff_capture::live::PcapOptions;
 use xoff_config::{LoadedConfig, ResolveOptions, diff_configs, parse_asic_part, resolve};
 use xoff_ports::net::Netns;
@@ -58,22 +61,22 @@ pub struct SwitchStart {
 #[derive(Debug)]
 pub struct SwitchSession {
     /// `None` once it is being stopped.
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<RunningSwitch>>,
     current: Mutex<Generation>,
     resolve: ResolveOptions,
-    ledger: Ledger,
+    ledger: TaintLedger,
     /// The counters of priority flow control when they were last cleared.
     pfc_base: Mutex<Vec<PfcPort>>,
     watermarks: Mutex<Watermarks>,
     ports: Vec<String>,
     /// What was repaired or should be known, from configuration, ports and driver.
     pub notes: Vec<String>,
-    /// Cores of the switch's worker, the I/O workers and the other threads of [`Options::other_threads`].
+    /// Cores of the switch's worker, the I/O workers and the other threads of [`WorkerOptions::other_threads`].
     pub cores: Vec<Option<usize>>,
 }
 
 /// What a host may stall, in model time: the driver's budget at this dilation.
-pub fn reaction_budget(options: &Options) -> Picos {
+pub fn reaction_budget(options: &WorkerOptions) -> Picos {
     let ps = options.reaction_budget.as_nanos() as u64 * 1_000;
     Picos(ps / u64::from(options.dilate.max(1)))
 }
@@ -87,8 +90,8 @@ impl SwitchSession {
         loaded: LoadedConfig,
         resolve: ResolveOptions,
         ports: Vec<SwitchPort>,
-        options: &Options,
-        ledger: Ledger,
+        options: &WorkerOptions,
+        ledger: TaintLedger,
     ) -> Result<SwitchSession, Failure> {
         let one = SwitchStart {
             loaded,
@@ -106,10 +109,10 @@ impl SwitchSession {
     /// As [`SwitchSession::start`].
     pub fn start_all(
         switches: Vec<SwitchStart>,
-        options: &Options,
-        ledger: &Ledger,
+        options: &WorkerOptions,
+        ledger: &TaintLedger,
     ) -> Result<Vec<SwitchSession>, Failure> {
-        let mut starts = Vec::with_capacity(switches.len());
+        let mut setups = Vec::with_capacity(switches.len());
         let mut begun = Vec::with_capacity(switches.len());
         for SwitchStart {
             loaded: LoadedConfig { db, resolved },
@@ -126,13 +129,13 @@ impl SwitchSession {
                     .generating(resolved.generated),
                 resolve,
             });
-            starts.push(Start {
+            setups.push(SwitchSetup {
                 attached: attach(&config, ports)?,
                 config,
                 pcap,
             });
         }
-        let running = start_all(starts, options, ledger).map_err(start_failure)?;
+        let running = start_switches(setups, options, ledger).map_err(start_failure)?;
         let sessions = begun.into_iter().zip(running);
         Ok(sessions
             .map(|(begun, running)| begun.session(running, ledger.clone()))
@@ -141,7 +144,7 @@ impl SwitchSession {
 
     /// Whether the switch's worker has died.
     pub fn is_dead(&self) -> bool {
-        lock(&self.running).as_ref().is_none_or(Running::is_dead)
+        lock(&self.running).as_ref().is_none_or(RunningSwitch::is_dead)
     }
 
     /// Starts the measurement of utilisation and deficit anew: the workload begins.
@@ -152,14 +155,14 @@ impl SwitchSession {
     }
 
     /// Tells the switch to stop, and does not wait for it: those of a lab stop together.
-    pub fn tell_to_stop(&self) {
+    pub fn request_stop(&self) {
         if let Some(running) = lock(&self.running).as_ref() {
-            running.tell_to_stop();
+            running.request_stop();
         }
     }
 
     /// Stops the switch and takes its last state.
-    pub fn stop(&self) -> Finished {
+    pub fn stop(&self) -> StoppedSwitch {
         let running = lock(&self.running).take();
         match running {
             Some(running) => {
@@ -169,11 +172,11 @@ impl SwitchSession {
                 }
                 finished
             }
-            None => Finished {
+            None => StoppedSwitch {
                 snapshot: None,
                 taints: self.ledger.taints(),
                 notes: Vec::new(),
-                _kept: None,
+                _retained_ports: None,
             },
         }
     }
@@ -190,16 +193,16 @@ impl SwitchSession {
     fn links(&self, current: &Generation) -> Result<Links, Failure> {
         let lags = current.config.lags.len();
         let interfaces = current.config.routing.interfaces.len();
-        self.with_running(|running| running.look(move |switch, _| Links::of(switch, lags, interfaces)))
+        self.with_running(|running| running.inspect(move |switch, _| Links::of(switch, lags, interfaces)))
     }
 
     /// What the change from `old` to `new` must lose at this moment.
     fn losses(&self, old: &SwitchConfig, new: &SwitchConfig) -> Result<Vec<String>, Failure> {
-        let now = self.with_running(Running::snapshot)?;
+        let now = self.with_running(RunningSwitch::snapshot)?;
         Ok(losses::losses(old, new, &now))
     }
 
-    fn with_running<R>(&self, ask: impl FnOnce(&Running) -> Option<R>) -> Result<R, Failure> {
+    fn with_running<R>(&self, ask: impl FnOnce(&RunningSwitch) -> Option<R>) -> Result<R, Failure> {
         let running = lock(&self.running);
         running
             .as_ref()
@@ -217,11 +220,11 @@ struct Begun {
 }
 
 impl Begun {
-    fn session(self, running: Running, ledger: Ledger) -> SwitchSession {
+    fn session(self, running: RunningSwitch, ledger: TaintLedger) -> SwitchSession {
         let mut notes = self.notes;
         notes.extend(running.notes.iter().cloned());
         // MAC control frames are rare, and who asks for them asks afterwards.
-        (0..running.port_count()).for_each(|port| running.record_mac_control(PortId(port), true));
+        (0..running.port_count()).for_each(|port| running.set_mac_control_recording(PortId(port), true));
         SwitchSession {
             cores: running.cores.clone(),
             running: Mutex::new(Some(running)),
@@ -344,7 +347,7 @@ impl Target for SwitchSession {
         }
         let moves = moves(&current.config, &config);
         if !dry_run {
-            let applied = self.with_running(|running| running.apply(config.clone()))?;
+            let applied = self.with_running(|running| running.apply_config(config.clone()))?;
             applied.map_err(|error| Failure::configuration(error.to_string()))?;
             *current = current
                 .followed_by(new, config, resolved.static_routes)
@@ -360,13 +363,13 @@ impl Target for SwitchSession {
 
     fn mac_table(&self) -> Result<Vec<MacEntry>, Failure> {
         let current = lock(&self.current);
-        let entries = self.with_running(|running| running.look(Switch::fdb_entries))?;
+        let entries = self.with_running(|running| running.inspect(Switch::fdb_entries))?;
         Ok(tables::mac_table(&current.config, entries))
     }
 
     fn neighbours(&self) -> Result<Vec<Neighbour>, Failure> {
         let current = lock(&self.current);
-        let entries = self.with_running(|running| running.look(Switch::neighbour_entries))?;
+        let entries = self.with_running(|running| running.inspect(Switch::neighbour_entries))?;
         Ok(tables::neighbours(&current.config, entries))
     }
 
@@ -390,7 +393,10 @@ impl Target for SwitchSession {
 
     fn clear_watermarks(&self, kind: WatermarkKind, part: WatermarkPart) {
         let mut watermarks = lock(&self.watermarks);
-        if let Some(taken) = lock(&self.running).as_ref().and_then(Running::take_watermarks) {
+        if let Some(taken) = lock(&self.running)
+            .as_ref()
+            .and_then(RunningSwitch::read_and_clear_watermarks)
+        {
             watermarks.clear(taken, kind, part);
         }
     }
@@ -416,7 +422,9 @@ impl Target for SwitchSession {
         let now = Instant::now();
         let mut watermarks = lock(&self.watermarks);
         if watermarks.period_left(now, interval).is_zero()
-            && let Some(taken) = lock(&self.running).as_ref().and_then(Running::take_watermarks)
+            && let Some(taken) = lock(&self.running)
+                .as_ref()
+                .and_then(RunningSwitch::read_and_clear_watermarks)
         {
             watermarks.next_period(taken, now);
         }

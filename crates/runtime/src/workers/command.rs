@@ -1,4 +1,4 @@
-//! What can be asked of a running switch; its worker answers at a burst's edge.
+//! Commands to a running switch. The switch worker executes them between two bursts.
 
 use std::fmt;
 
@@ -7,34 +7,35 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{ApplyError, ControlRecord, FrameStore, Picos, PortId, Switch};
 
 use super::clock::monotonic_ns;
-use super::worker::Worker;
+use super::switch_worker::SwitchWorker;
 use xoff_ports::SlotSource;
 use xoff_telemetry::SwitchSnapshot;
 
-/// A look at the switch, at a moment of model time. It must be short: meanwhile no frame moves.
-pub(crate) struct Look(pub(crate) Box<Looking>);
+/// A function that reads the state of the switch at a model time. No frame moves while it runs, so it must be
+/// short.
+pub(crate) struct Inspection(pub(crate) Box<InspectFn>);
 
-type Looking = dyn FnOnce(&Switch, Picos) + Send;
+type InspectFn = dyn FnOnce(&Switch, Picos) + Send;
 
-impl fmt::Debug for Look {
+impl fmt::Debug for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Look")
+        f.write_str("Inspection")
     }
 }
 
-/// What can be asked of a running switch; answered at a burst's edge.
+/// A command to a running switch. A command with a `Sender` gets its reply over this channel.
 #[derive(Debug)]
 pub(crate) enum Command {
     Snapshot(Sender<SwitchSnapshot>),
-    Look(Look),
+    Inspect(Inspection),
     Apply(Box<SwitchConfig>, Sender<Result<(), ApplyError>>),
     ClearWatchdogStats,
-    /// The state, with the watermarks that start again by it.
-    TakeWatermarks(Sender<SwitchSnapshot>),
+    /// Returns the state and then resets the watermarks.
+    ReadAndClearWatermarks(Sender<SwitchSnapshot>),
     RestartUtilisation,
     SetTxEnabled {
         port: PortId,
-        on: bool,
+        is_enabled: bool,
     },
     SendMacControl {
         port: PortId,
@@ -43,25 +44,25 @@ pub(crate) enum Command {
     },
     RecordMacControl {
         port: PortId,
-        on: bool,
+        is_enabled: bool,
     },
     MacControlRecords(Sender<Vec<ControlRecord>>),
 }
 
-impl Worker {
-    /// Does what is asked, and answers.
-    pub(super) fn obey(&mut self, command: Command) {
-        let now = self.clock.at(monotonic_ns());
-        let before = self.leaving.len();
-        let leaving = &mut self.leaving;
-        let mut transmit = |transmit| leaving.push_back(transmit);
-        let Worker { engine, store, .. } = self;
-        // An asker that has gone away does not want the answer.
+impl SwitchWorker {
+    /// Executes a command and sends the reply.
+    pub(super) fn execute(&mut self, command: Command) {
+        let now = self.clock.model_time(monotonic_ns());
+        let first_departure = self.departures.len();
+        let departures = &mut self.departures;
+        let mut transmit = |transmit| departures.push_back(transmit);
+        let SwitchWorker { engine, store, .. } = self;
+        // A failed reply is ignored: the sender of the command no longer waits for it.
         match command {
             Command::Snapshot(reply) => {
                 let _ = reply.send(self.snapshot(now));
             }
-            Command::Look(look) => (look.0)(engine.switch(), now),
+            Command::Inspect(inspection) => (inspection.0)(engine.switch(), now),
             Command::Apply(config, reply) => {
                 let result = engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
                     s.apply_config(at, &config, store, out)
@@ -75,7 +76,7 @@ impl Worker {
                 }
                 let _ = reply.send(result);
             }
-            Command::TakeWatermarks(reply) => {
+            Command::ReadAndClearWatermarks(reply) => {
                 let mut snapshot = engine.snapshot(&self.config, &self.facts, now);
                 snapshot.worker_busy_ns = Some(self.busy_ns);
                 let _ = reply.send(snapshot);
@@ -87,9 +88,9 @@ impl Worker {
             Command::RestartUtilisation => {
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| s.restart_utilisation());
             }
-            Command::SetTxEnabled { port, on } => {
+            Command::SetTxEnabled { port, is_enabled } => {
                 engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
-                    s.set_tx_enabled(at, port, on, store, out)
+                    s.set_tx_enabled(at, port, is_enabled, store, out)
                 })
             }
             Command::SendMacControl { port, bytes, reply } => {
@@ -101,15 +102,15 @@ impl Worker {
                 });
                 let _ = reply.send(sent);
             }
-            Command::RecordMacControl { port, on } => {
+            Command::RecordMacControl { port, is_enabled } => {
                 engine.with_switch(now, store, &mut transmit, |s, _, _, _| {
-                    s.set_mac_control_recording(port, on)
+                    s.set_mac_control_recording(port, is_enabled)
                 });
             }
             Command::MacControlRecords(reply) => {
                 let _ = reply.send(engine.switch().mac_control_records().copied().collect());
             }
         }
-        self.record_departures(before);
+        self.record_departures(first_departure);
     }
 }

@@ -1,27 +1,27 @@
-//! The ledger: what happened on the host that can have changed the result.
+//! The taint ledger: facts outside the model that can have changed the result of a run.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use xoff_telemetry::Taint;
 
-/// Causes kept; a run with more is no more tainted.
+/// Largest number of causes that are kept.
 const TAINTS_MAX: usize = 64;
 
-/// A run is clean until something is entered here. Shared by all threads of a run; entries are rare.
+/// The taints of a run, shared by all its threads. A run is clean as long as the ledger is empty.
 #[derive(Clone, Debug, Default)]
-pub struct Ledger {
+pub struct TaintLedger {
     taints: Arc<Mutex<Vec<Taint>>>,
 }
 
-impl Ledger {
-    /// A clean ledger.
-    pub fn new() -> Ledger {
-        Ledger::default()
+impl TaintLedger {
+    /// Creates an empty ledger.
+    pub fn new() -> TaintLedger {
+        TaintLedger::default()
     }
 
-    /// Enters a cause, at a model time. A cause that is there already (the same words before any figure in
-    /// parentheses) keeps its first time.
-    pub fn taint(&self, since_ns: u64, cause: String) {
+    /// Adds a cause with its model time in nanoseconds. Two causes are equal if their texts before the first
+    /// parenthesis are equal. An equal cause keeps its first time.
+    pub fn add_taint(&self, since_ns: u64, cause: String) {
         let mut taints = self.lock();
         let kind = |text: &str| text.split('(').next().unwrap_or_default().to_owned();
         if taints.len() < TAINTS_MAX && !taints.iter().any(|t| kind(&t.cause) == kind(&cause)) {
@@ -29,13 +29,13 @@ impl Ledger {
         }
     }
 
-    /// The causes so far, in the order they were entered.
+    /// Returns the causes in the order in which they were added.
     pub fn taints(&self) -> Vec<Taint> {
         self.lock().clone()
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Taint>> {
-        // A thread that died while it entered a cause leaves the list whole: push is the only change.
+        // A push is the only change, so the list is valid even if a thread died while it held the lock.
         self.taints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -45,11 +45,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cause_is_entered_once_with_its_first_time() {
-        let ledger = Ledger::new();
-        ledger.taint(5, "stall (21 ms)".into());
-        ledger.taint(9, "stall (35 ms)".into());
-        ledger.taint(9, "frames lost (3)".into());
+    fn equal_causes_are_kept_once_with_the_first_time() {
+        let ledger = TaintLedger::new();
+        ledger.add_taint(5, "stall (21 ms)".into());
+        ledger.add_taint(9, "stall (35 ms)".into());
+        ledger.add_taint(9, "frames lost (3)".into());
         let taints = ledger.taints();
         assert_eq!(taints.len(), 2);
         assert_eq!(

@@ -1,35 +1,38 @@
-//! The real-time driver: pinned workers that move frames between ports and the switch, and the model's time over the wall's.
+//! Worker threads that drive switches in real time. They move frames between ports and switches, and derive
+//! model time from wall time.
 //!
-//! One worker owns the switch. With `workers` = 1 it owns the ports too; with more, the others are I/O workers that
-//! own ports and pass bursts of handles over rings. Several switches of one process share threads, see `crew.rs`. Model time rules, wall time only gates: see [`xoff_driver::engine`].
+//! A switch worker owns the state of a switch. With one worker thread, the switch worker owns the ports too.
+//! With more worker threads, I/O workers own the ports and exchange bursts of frame handles with the switch
+//! worker over rings. Several switches of a process can share a thread, see `switch_thread.rs`. All results
+//! depend on model time. Wall time only decides when events are processed, see [`xoff_driver::engine`].
 
-mod arrived;
 pub mod clock;
 mod command;
-mod crew;
+mod device_watcher;
+mod event_printer;
 mod idle;
-mod io;
-mod keeper;
 mod ledger;
 pub mod pin;
-mod portset;
-mod running;
+mod port_io;
+mod port_set;
+mod received_entry;
+mod running_switch;
 mod start;
-mod teller;
-mod worker;
+mod switch_thread;
+mod switch_worker;
 
-pub use arrived::{Arrived, RING};
-pub use idle::Idle;
+pub use device_watcher::AttachedPort;
+pub use idle::IdleMode;
 pub(crate) use idle::sleep_on;
-pub use keeper::AttachedPort;
-pub use ledger::Ledger;
-pub use pin::Pin;
-pub use running::{Finished, Running};
-pub use start::{Options, Start, StartError, start, start_all};
+pub use ledger::TaintLedger;
+pub use pin::CorePinning;
+pub use received_entry::{RING_ENTRIES, ReceivedEntry};
+pub use running_switch::{RunningSwitch, StoppedSwitch};
+pub use start::{StartError, SwitchSetup, WorkerOptions, start_switch, start_switches};
 
 use std::time::Duration;
 
-/// Links, losses and clocks are looked at this often.
-const WATCH_NS: u64 = 50_000_000;
-/// Sleep of a worker that has a port nothing wakes it for.
-const POLLED_SLEEP: Duration = Duration::from_micros(100);
+/// Wall time between two checks of link states, losses, frame slots and clocks.
+const WATCH_INTERVAL_NS: u64 = 50_000_000;
+/// Longest sleep of a worker thread that owns a port without a wake-up descriptor.
+const POLLED_SLEEP_MAX: Duration = Duration::from_micros(100);

@@ -1,37 +1,43 @@
-//! Which thread runs on which core.
+//! Pinning of threads to cores.
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 
-/// How threads are bound to cores.
+/// How threads are pinned to cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Pin {
-    /// One core each where there are enough of them, none otherwise; and none while others keep that core busy.
+pub enum CorePinning {
+    /// Each thread has its own core if there are enough cores, otherwise no thread is pinned. A thread leaves
+    /// its core while other processes keep the core busy.
     #[default]
     Auto,
-    /// The kernel decides.
+    /// No thread is pinned.
     None,
-    /// These cores, in the order switch worker, I/O workers, hosts.
+    /// The cores of the switch worker, the I/O workers and the hosts, in this order.
     List(Vec<usize>),
 }
 
-/// A core for each of `threads` threads, or `None` for those left to the kernel; and what there is to say about it.
-pub fn assign(pin: &Pin, threads: usize, allowed: &[usize]) -> (Vec<Option<usize>>, Option<String>) {
+/// Selects a core for each thread from the `allowed` cores. `None` stands for a thread that is not pinned.
+/// Also returns a note for the user if threads stay unpinned against the setting.
+pub fn assign_cores(
+    pin: &CorePinning,
+    threads: usize,
+    allowed: &[usize],
+) -> (Vec<Option<usize>>, Option<String>) {
     let unpinned = vec![None; threads];
     match pin {
-        Pin::None => (unpinned, None),
-        Pin::Auto if threads <= allowed.len() => {
+        CorePinning::None => (unpinned, None),
+        CorePinning::Auto if threads <= allowed.len() => {
             (allowed.iter().take(threads).copied().map(Some).collect(), None)
         }
-        Pin::Auto => {
+        CorePinning::Auto => {
             let note = format!(
-                "not pinned: {threads} threads want a core each and {} are allowed; use fewer --workers or --pin LIST",
+                "not pinned: {threads} threads need a core each, but only {} cores are allowed; use fewer --workers or --pin LIST",
                 allowed.len()
             );
             (unpinned, Some(note))
         }
-        Pin::List(list) => {
+        CorePinning::List(list) => {
             let refused: Vec<_> = list.iter().filter(|core| !allowed.contains(core)).collect();
             let cores = (0..threads)
                 .map(|n| list.get(n).copied().filter(|c| allowed.contains(c)))
@@ -53,8 +59,11 @@ pub fn assign(pin: &Pin, threads: usize, allowed: &[usize]) -> (Vec<Option<usize
     }
 }
 
-/// Binds the calling thread; says so if the kernel refuses.
-pub fn bind(core: Option<usize>) -> Result<(), String> {
+/// Pins the calling thread to a core. `None` leaves the thread unpinned.
+///
+/// # Errors
+/// A message if the kernel refuses.
+pub fn bind_to_core(core: Option<usize>) -> Result<(), String> {
     let Some(id) = core else { return Ok(()) };
     if core_affinity::set_for_current(core_affinity::CoreId { id }) {
         Ok(())
@@ -63,10 +72,11 @@ pub fn bind(core: Option<usize>) -> Result<(), String> {
     }
 }
 
-/// The core of a thread under [`Pin::Auto`]. The thread is bound to the core while no other task wants it.
+/// The core of a thread under [`CorePinning::Auto`]. The thread is pinned to the core while no other thread
+/// competes for it.
 ///
-/// Guests or hosts may keep every core busy. A bound thread would then wait for its time slice even if another core became
-/// free, so it is released until its core is no longer crowded.
+/// Guests or hosts can keep every core busy. A pinned thread would then wait for its time slice even if
+/// another core became free. The thread is therefore released until its core is no longer crowded.
 #[derive(Clone, Debug)]
 pub struct CoreBinding {
     core: usize,
@@ -75,10 +85,10 @@ pub struct CoreBinding {
 }
 
 impl CoreBinding {
-    /// The binding of a thread that is bound to `core`, one of the `allowed` cores. `None` if the thread keeps its core in any
-    /// case: the user chose the core, or there is no other one.
-    pub fn new(pin: &Pin, core: Option<usize>, allowed: &[usize]) -> Option<CoreBinding> {
-        let core = core.filter(|_| *pin == Pin::Auto && allowed.len() > 1)?;
+    /// Creates the binding of a thread that is pinned to `core`, one of the `allowed` cores. Returns `None`
+    /// if the thread keeps its core in any case, because the user chose the core or no other core is allowed.
+    pub fn new(pin: &CorePinning, core: Option<usize>, allowed: &[usize]) -> Option<CoreBinding> {
+        let core = core.filter(|_| *pin == CorePinning::Auto && allowed.len() > 1)?;
         Some(CoreBinding {
             core,
             allowed: allowed.to_vec(),
@@ -86,7 +96,7 @@ impl CoreBinding {
         })
     }
 
-    /// Binds the calling thread to its core, or releases it if the core is crowded.
+    /// Pins the calling thread to its core, or releases it if the core is crowded.
     pub fn update(&mut self, is_crowded: bool) {
         if self.is_bound != is_crowded {
             return;
@@ -96,16 +106,16 @@ impl CoreBinding {
         let cores = if is_crowded { &self.allowed[..] } else { &own };
         let mut set = CpuSet::new();
         let known = cores.iter().all(|core| set.set(*core).is_ok());
-        // A kernel that refuses leaves the thread where it is: slower, not wrong.
+        // If the kernel refuses, the thread stays where it is and is only slower.
         if known {
             let _ = sched_setaffinity(Pid::from_raw(0), &set);
         }
     }
 }
 
-/// Asks for wake-ups as exact as the kernel makes them (the default slack is 50 us).
-pub fn exact_timers() {
-    // Not being allowed to is no error: wake-ups are a little later.
+/// Asks the kernel for the most exact wake-ups. The default timer slack is 50 us.
+pub fn set_exact_timers() {
+    // A refusal is no error: wake-ups are only a little later.
     let _ = nix::sys::prctl::set_timerslack(1);
 }
 
@@ -114,20 +124,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn auto_pins_only_where_every_thread_has_a_core() {
-        assert_eq!(assign(&Pin::Auto, 2, &[3, 5]).0, [Some(3), Some(5)]);
-        let (cores, note) = assign(&Pin::Auto, 3, &[3, 5]);
+    fn automatic_pinning_needs_a_core_for_every_thread() {
+        assert_eq!(assign_cores(&CorePinning::Auto, 2, &[3, 5]).0, [Some(3), Some(5)]);
+        let (cores, note) = assign_cores(&CorePinning::Auto, 3, &[3, 5]);
         assert_eq!(cores, [None, None, None]);
         assert!(note.is_some_and(|n| n.contains("not pinned")));
     }
 
     #[test]
-    fn a_list_is_taken_in_order_and_foreign_cores_are_named() {
+    fn listed_cores_are_used_in_order_and_cores_that_are_not_allowed_are_reported() {
         assert_eq!(
-            assign(&Pin::List(vec![5, 3]), 2, &[3, 5]),
+            assign_cores(&CorePinning::List(vec![5, 3]), 2, &[3, 5]),
             (vec![Some(5), Some(3)], None)
         );
-        let (cores, note) = assign(&Pin::List(vec![9, 3]), 2, &[3, 5]);
+        let (cores, note) = assign_cores(&CorePinning::List(vec![9, 3]), 2, &[3, 5]);
         assert_eq!(cores, [None, Some(3)]);
         assert!(note.is_some_and(|n| n.contains('9')));
     }

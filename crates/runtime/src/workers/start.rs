@@ -1,4 +1,4 @@
-//! Starting switches.
+//! Start of switches and their threads.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -12,16 +12,16 @@ use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{Picos, PortId, Switch};
 
 use super::clock::{ModelClock, monotonic_ns, realtime_ns};
-use super::crew::Crew;
-use super::idle::{Idle, IdlePolicy};
-use super::io::{Io, pair};
-use super::keeper::{self, AttachedPort, Lost, Opening};
-use super::ledger::Ledger;
-use super::pin::{CoreBinding, Pin, assign, bind, exact_timers};
-use super::portset::PortSet;
-use super::running::{CrewThread, Parts, Running};
-use super::teller;
-use super::worker::{End, Way, Worker};
+use super::device_watcher::{self, AttachedPort, MissingDevice, OpenedDevice};
+use super::event_printer;
+use super::idle::{IdleMode, IdlePolicy};
+use super::ledger::TaintLedger;
+use super::pin::{CoreBinding, CorePinning, assign_cores, bind_to_core, set_exact_timers};
+use super::port_io::{PortIo, create_io_worker};
+use super::port_set::PortSet;
+use super::running_switch::{RunningSwitch, RunningSwitchParts, SwitchThreadHandle};
+use super::switch_thread::SwitchThread;
+use super::switch_worker::{PortLink, SwitchWorker, WorkerResult};
 use xoff_capture::live::{PcapError, PcapOptions, Recorder, open_recording};
 use xoff_driver::IN_FLIGHT_FRAMES_MAX;
 use xoff_driver::engine::Engine;
@@ -29,39 +29,44 @@ use xoff_driver::snapshot::PortFacts;
 use xoff_ports::{Arena, ArenaStore, Bell, Opened, Port, PortError};
 use xoff_telemetry::allowed_cpus;
 
-/// Slots beside those of frames in the model: on wires, in device queues, in I/O workers' stocks.
+/// Frame slots per port in addition to the frames in the switch: frames on links, in device queues and in the
+/// stocks of I/O workers.
 const SPARE_SLOTS_PER_PORT: usize = 2 * IN_FLIGHT_FRAMES_MAX;
-/// A frame that does not fit in a small slot occupies at least this much of the model's buffer.
+/// Shortest frame in bytes that needs a large_slots slot. It occupies at least this many bytes of the switch
+/// buffer.
 const LARGE_FRAME_BYTES_MIN: u64 = 1_793;
 
-/// How a switch is driven.
+/// Options of the worker threads of one or more switches.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Threads, 1 or more. Of one switch: one for it, the others for its ports. Of several: they share as many as this, and move
-    /// the frames of their ports themselves.
+pub struct WorkerOptions {
+    /// Number of worker threads, 1 or more. One switch uses one thread for itself and the helper_threads for its
+    /// ports. Several switches share this number of threads, and each thread also moves the frames of the
+    /// ports of its switches.
     pub workers: usize,
-    /// Which cores they run on. The first entry is the switch's worker.
-    pub pin: Pin,
-    /// What they do when there is nothing to do.
-    pub idle: Idle,
-    /// Model time runs this many times slower than the wall.
+    /// The cores of the threads. The first core belongs to the switch worker.
+    pub pin: CorePinning,
+    /// How the threads wait for work.
+    pub idle: IdleMode,
+    /// Factor by which model time is slower than wall time.
     pub dilate: u32,
-    /// What the host may stall, in wall time.
+    /// Longest stall in wall time that does not taint the run.
     pub reaction_budget: Duration,
-    /// Cores left free for others, such as lab hosts: counted when `Pin::Auto` decides whether there is a core each.
+    /// Number of other threads that need a core, such as the hosts of a lab. `CorePinning::Auto` counts them
+    /// too.
     pub other_threads: usize,
-    /// What is recorded of the frames that pass.
+    /// The frames to record.
     pub pcap: PcapOptions,
-    /// Where model time begins (CLOCK_MONOTONIC); `None`: at the start. Hosts that share it speak of the same time.
+    /// Wall time of model time zero in nanoseconds of `CLOCK_MONOTONIC`. `None` is the time of the start.
+    /// Hosts and switches with the same value share their model time.
     pub epoch_ns: Option<u64>,
 }
 
-impl Default for Options {
+impl Default for WorkerOptions {
     fn default() -> Self {
-        Options {
+        WorkerOptions {
             workers: 1,
-            pin: Pin::Auto,
-            idle: Idle::Adaptive,
+            pin: CorePinning::Auto,
+            idle: IdleMode::Adaptive,
             dilate: 1,
             reaction_budget: Duration::from_millis(20),
             other_threads: 0,
@@ -71,107 +76,110 @@ impl Default for Options {
     }
 }
 
-/// Why a switch did not start.
+/// Reason why a switch did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// A device cannot be used.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// A recording cannot be begun.
+    /// A recording cannot be started.
     #[error(transparent)]
     Pcap(#[from] PcapError),
     /// The kernel refused a resource.
     #[error("cannot start the switch: {what}: {source}")]
     System {
-        /// Which.
+        /// The resource.
         what: &'static str,
-        /// Its error.
+        /// The error of the kernel.
         source: io::Error,
     },
 }
 
-/// A switch that is to be started.
+/// The configuration of a switch and its ports before the start.
 #[derive(Debug)]
-pub struct Start {
-    /// What it is told to be.
+pub struct SwitchSetup {
+    /// The configuration of the switch.
     pub config: SwitchConfig,
-    /// Its devices, with those that had to be opened before.
+    /// The ports of the switch. A device that was opened before is passed with its port.
     pub attached: Vec<(AttachedPort, Option<Opened>)>,
-    /// What is recorded of the frames that pass.
+    /// The frames to record.
     pub pcap: PcapOptions,
 }
 
-/// Opens the ports of a switch and starts its threads. Ports without a device start down, and come up when it appears.
+/// Opens the ports of a switch and starts its threads. A port without a device starts down and comes up when
+/// the device appears.
 ///
 /// # Errors
 /// A device that exists and cannot be used; memory or descriptors that the kernel refuses; no device at all.
-pub fn start(
+pub fn start_switch(
     config: SwitchConfig,
     attached: Vec<(AttachedPort, Option<Opened>)>,
-    options: &Options,
-    ledger: Ledger,
-) -> Result<Running, StartError> {
-    let one = Start {
+    options: &WorkerOptions,
+    ledger: TaintLedger,
+) -> Result<RunningSwitch, StartError> {
+    let setup = SwitchSetup {
         config,
         attached,
         pcap: options.pcap.clone(),
     };
-    let mut running = start_all(vec![one], options, &ledger)?;
+    let mut running = start_switches(vec![setup], options, &ledger)?;
     Ok(running.pop().expect("one was started"))
 }
 
-/// Starts switches that may be joined by links in memory. Notes about their threads are the first one's.
+/// Starts switches that can be connected by links in memory. The first switch gets the notes about all
+/// threads.
 ///
 /// # Errors
-/// As [`start`].
-pub fn start_all(
-    switches: Vec<Start>,
-    options: &Options,
-    ledger: &Ledger,
-) -> Result<Vec<Running>, StartError> {
+/// As [`start_switch`].
+pub fn start_switches(
+    switches: Vec<SwitchSetup>,
+    options: &WorkerOptions,
+    ledger: &TaintLedger,
+) -> Result<Vec<RunningSwitch>, StartError> {
     let count = switches.len();
-    let crews = options.workers.clamp(1, count.max(1));
+    let thread_count = options.workers.clamp(1, count.max(1));
     let io_workers = match switches.as_slice() {
         [only] => (options.workers.max(1) - 1).min(only.attached.len()),
         _ => 0,
     };
-    let threads = crews + io_workers + options.other_threads;
+    let all_threads = thread_count + io_workers + options.other_threads;
     let allowed = allowed_cpus();
-    let (cores, note) = assign(&options.pin, threads, &allowed);
+    let (cores, note) = assign_cores(&options.pin, all_threads, &allowed);
     let mut notes: Vec<String> = note.into_iter().collect();
     if count > 1 && options.workers > count {
         notes.push(format!(
-            "{count} switches run in {count} threads, not in {}: none of them has more than one",
+            "{count} switches run in {count} threads, not in {}: a switch in a lab has one thread",
             options.workers
         ));
     }
-    let common = Common {
+    let context = StartContext {
         options,
         ledger,
         clock: ModelClock::new(options.epoch_ns.unwrap_or_else(monotonic_ns), options.dilate),
         cores: &cores,
-        io_cores: &cores[crews..crews + io_workers],
+        io_cores: &cores[thread_count..thread_count + io_workers],
     };
-    let mut running: Vec<Running> = Vec::with_capacity(count);
+    let mut running: Vec<RunningSwitch> = Vec::with_capacity(count);
     let mut switches = switches.into_iter();
-    for (crew, core) in cores.iter().copied().enumerate().take(crews) {
-        // Neighbours in the list share a thread.
-        let size = (crew + 1) * count / crews - crew * count / crews;
-        let bell = Bell::new().map_err(system("an eventfd"))?;
-        let prepared = switches.by_ref().take(size);
+    for (thread_index, core) in cores.iter().copied().enumerate().take(thread_count) {
+        // Adjacent switches of the list share a thread.
+        let switches_of_thread =
+            (thread_index + 1) * count / thread_count - thread_index * count / thread_count;
+        let bell = Bell::new().map_err(system_error("an eventfd"))?;
+        let prepared = switches.by_ref().take(switches_of_thread);
         let prepared = prepared
-            .map(|start| prepare(start, &common, &bell))
+            .map(|setup| prepare_switch(setup, &context, &bell))
             .collect::<Result<Vec<_>, StartError>>()?;
-        let (workers, parts): (Vec<Worker>, Vec<Parts>) = prepared.into_iter().unzip();
-        let crew_thread = Crew {
+        let (workers, parts): (Vec<SwitchWorker>, Vec<RunningSwitchParts>) = prepared.into_iter().unzip();
+        let switch_thread = SwitchThread {
             workers,
             bell,
             idle: IdlePolicy::new(options.idle),
             core_binding: CoreBinding::new(&options.pin, core, &allowed),
         };
-        let thread = spawn("xoff-switch", core, || crew_thread.run())?;
-        let thread = Arc::new(CrewThread::new(thread));
-        running.extend(parts.into_iter().map(|parts| Running::new(parts, &thread)));
+        let thread = spawn_thread("xoff-switch", core, || switch_thread.run())?;
+        let thread = Arc::new(SwitchThreadHandle::new(thread));
+        running.extend(parts.into_iter().map(|parts| RunningSwitch::new(parts, &thread)));
     }
     if let Some(first) = running.first_mut() {
         first.notes.append(&mut notes);
@@ -179,156 +187,179 @@ pub fn start_all(
     Ok(running)
 }
 
-/// What all switches of a start share.
-struct Common<'a> {
-    options: &'a Options,
-    ledger: &'a Ledger,
+/// Values that all switches of one start share.
+struct StartContext<'a> {
+    options: &'a WorkerOptions,
+    ledger: &'a TaintLedger,
     clock: ModelClock,
     cores: &'a [Option<usize>],
     io_cores: &'a [Option<usize>],
 }
 
-fn system(what: &'static str) -> impl Fn(io::Error) -> StartError {
+/// Returns a function that converts an error of the kernel about a resource.
+fn system_error(what: &'static str) -> impl Fn(io::Error) -> StartError {
     move |source| StartError::System { what, source }
 }
 
-/// Opens the ports of a switch, and starts what runs beside its worker.
-fn prepare(start: Start, common: &Common<'_>, bell: &Bell) -> Result<(Worker, Parts), StartError> {
-    let Start {
+/// Opens the ports of a switch, starts the helper threads, and creates the switch worker.
+fn prepare_switch(
+    setup: SwitchSetup,
+    context: &StartContext<'_>,
+    bell: &Bell,
+) -> Result<(SwitchWorker, RunningSwitchParts), StartError> {
+    let SwitchSetup {
         config,
         attached,
         pcap,
-    } = start;
+    } = setup;
     let mut notes = Vec::new();
     let mut facts = vec![PortFacts::default(); config.ports.len()];
-    let (attached, mut opened) = open_all(attached, &mut facts, &mut notes)?;
-    let held = attached.iter().map(|port| port.spec.slots_held()).sum();
-    let mut store = ArenaStore::new(arena_for(&config, held).map_err(system("memory for frames"))?);
+    let (attached, mut opened) = open_ports(attached, &mut facts, &mut notes)?;
+    let held_slots = attached.iter().map(|port| port.spec.slots_held()).sum();
+    let mut store =
+        ArenaStore::new(allocate_arena(&config, held_slots).map_err(system_error("memory for frames"))?);
     for port in opened.iter_mut().filter_map(|(_, port)| port.as_mut()) {
         port.attach(&store.shared_arena())?;
         port.wake_by(bell);
     }
     let stop = Arc::new(AtomicBool::new(false));
-    let (lost_in, lost_out) = unbounded();
-    let by_port: BTreeMap<PortId, AttachedPort> = attached.into_iter().map(|a| (a.id, a)).collect();
-    let mut spread = Spread::new(
+    let (requests_in, requests_out) = unbounded();
+    let attached_by_port: BTreeMap<PortId, AttachedPort> = attached.into_iter().map(|a| (a.id, a)).collect();
+    let mut distribution = PortDistribution::new(
         opened,
-        &by_port,
-        common.io_cores.len(),
-        common.clock,
-        lost_in,
+        &attached_by_port,
+        context.io_cores.len(),
+        context.clock,
+        requests_in,
         config.ports.len(),
     );
-    let mut others = Vec::new();
-    let owners = std::mem::take(&mut spread.owners);
+    let mut helper_threads = Vec::new();
+    let owners = std::mem::take(&mut distribution.owners);
     let arena = store.shared_arena();
-    others.push(spawn("xoff-keeper", None, move || {
-        keeper::run(by_port, owners, lost_out, &arena)
+    helper_threads.push(spawn_thread("xoff-devices", None, move || {
+        device_watcher::watch_devices(attached_by_port, owners, requests_out, &arena)
     })?);
-    let ways = std::mem::take(&mut spread.ways);
-    let io = io_of(spread, &mut store, common, bell, &stop, &mut others)?;
-    let (recorder, pcap) = recorder(&pcap, &config, common.options.dilate)?;
+    let port_links = std::mem::take(&mut distribution.port_links);
+    let io = start_port_io(
+        distribution,
+        &mut store,
+        context,
+        bell,
+        &stop,
+        &mut helper_threads,
+    )?;
+    let (recorder, recording_thread) = start_recording(&pcap, &config, context.options.dilate)?;
     let (commands_in, commands_out) = unbounded();
-    let (events_in, events_out) = bounded(teller::EVENTS_WAITING_MAX);
-    let names = teller::Names::of(&config);
-    others.push(spawn("xoff-teller", None, move || {
-        teller::run(&names, &events_out)
+    let (events_in, events_out) = bounded(event_printer::EVENTS_WAITING_MAX);
+    let switch_names = event_printer::SwitchNames::from_config(&config);
+    helper_threads.push(spawn_thread("xoff-events", None, move || {
+        event_printer::print_events(&switch_names, &events_out)
     })?);
-    let (end_in, end_out): (Sender<End>, Receiver<End>) = bounded(1);
+    let (result_in, result_out): (Sender<WorkerResult>, Receiver<WorkerResult>) = bounded(1);
     let links: Vec<_> = config.ports.iter().map(|p| p.link).collect();
-    let ports = config.ports.len() as u16;
+    let port_count = config.ports.len() as u16;
     let mut engine = Engine::new(Switch::new(&config), &links);
     engine.reconfigure_cpu(&config.routing);
-    let worker = Worker {
+    let worker = SwitchWorker {
         engine,
         store,
         io,
-        clock: common.clock,
-        ledger: common.ledger.clone(),
+        clock: context.clock,
+        ledger: context.ledger.clone(),
         commands: commands_out,
-        stall_ns: common.options.reaction_budget.as_nanos() as u64,
+        stall_ns: context.options.reaction_budget.as_nanos() as u64,
         config,
         facts,
-        ways,
+        port_links,
         stop: Arc::clone(&stop),
-        end: end_in,
-        watched_ns: 0,
-        clocks_apart: realtime_ns().wrapping_sub(monotonic_ns()),
-        leaving: VecDeque::with_capacity(4_096),
-        done: Vec::with_capacity(4_096),
+        result: result_in,
+        last_check_ns: 0,
+        clock_difference_ns: realtime_ns().wrapping_sub(monotonic_ns()),
+        departures: VecDeque::with_capacity(4_096),
+        sent_frames: Vec::with_capacity(4_096),
         events: Vec::new(),
         recorder,
-        teller: events_in,
-        told: 0,
+        event_printer: events_in,
+        printed_events: 0,
         busy_ns: 0,
         was_busy: false,
     };
-    let parts = Parts {
+    let parts = RunningSwitchParts {
         commands: commands_in,
         bell: bell.clone(),
-        ledger: common.ledger.clone(),
+        ledger: context.ledger.clone(),
         stop,
-        end: end_out,
-        others,
-        pcap,
-        ports,
+        result: result_out,
+        helper_threads,
+        recording_thread,
+        port_count,
         notes,
-        cores: common.cores.to_vec(),
-        clock: common.clock,
+        cores: context.cores.to_vec(),
+        clock: context.clock,
     };
     Ok((worker, parts))
 }
 
-/// The worker's way to its ports: its own, or those of I/O workers, whose threads are started.
-fn io_of(
-    mut spread: Spread,
+/// Returns the access of the switch worker to its ports. Starts the threads of I/O workers if there are any.
+fn start_port_io(
+    mut distribution: PortDistribution,
     store: &mut ArenaStore,
-    common: &Common<'_>,
+    context: &StartContext<'_>,
     bell: &Bell,
     stop: &Arc<AtomicBool>,
-    others: &mut Vec<JoinHandle<()>>,
-) -> Result<Io, StartError> {
-    if common.io_cores.is_empty() {
-        return Ok(Io::Inline(spread.sets.remove(0)));
+    helper_threads: &mut Vec<JoinHandle<()>>,
+) -> Result<PortIo, StartError> {
+    if context.io_cores.is_empty() {
+        return Ok(PortIo::Direct(distribution.sets.remove(0)));
     }
     let mut remotes = Vec::new();
-    for (n, (set, held)) in spread.sets.into_iter().zip(spread.held).enumerate() {
-        let idle = common.options.idle;
-        let (remote, worker) =
-            pair(set, store, held, bell.clone(), idle, Arc::clone(stop)).map_err(system("an eventfd"))?;
+    for (n, (set, held_slots)) in distribution
+        .sets
+        .into_iter()
+        .zip(distribution.held_slots)
+        .enumerate()
+    {
+        let idle = context.options.idle;
+        let (remote, worker) = create_io_worker(set, store, held_slots, bell.clone(), idle, Arc::clone(stop))
+            .map_err(system_error("an eventfd"))?;
         remotes.push(remote);
-        others.push(spawn(&format!("xoff-io{n}"), common.io_cores[n], || {
+        helper_threads.push(spawn_thread(&format!("xoff-io{n}"), context.io_cores[n], || {
             worker.run()
         })?);
     }
-    Ok(Io::Remote(remotes))
+    Ok(PortIo::IoWorkers(remotes))
 }
 
-/// The worker's end of the recordings, and the thread that writes them, if there are any.
-fn recorder(options: &PcapOptions, config: &SwitchConfig, dilate: u32) -> Result<Recording, StartError> {
+/// Opens the recordings and starts the thread that writes them, if any recording is requested.
+fn start_recording(
+    options: &PcapOptions,
+    config: &SwitchConfig,
+    dilation: u32,
+) -> Result<RecordingEnds, StartError> {
     if options.requests.is_empty() {
         return Ok((None, None));
     }
-    let real_less_monotonic_ns = realtime_ns().wrapping_sub(monotonic_ns()) as i64;
-    let (recorder, writer) = open_recording(options, config, dilate, real_less_monotonic_ns)?;
-    let thread = spawn("xoff-pcap", None, || writer.run())?;
+    let realtime_offset_ns = realtime_ns().wrapping_sub(monotonic_ns()) as i64;
+    let (recorder, writer) = open_recording(options, config, dilation, realtime_offset_ns)?;
+    let thread = spawn_thread("xoff-pcap", None, || writer.run())?;
     Ok((Some(recorder), Some(thread)))
 }
 
-/// Both ends of the recordings.
-type Recording = (Option<Recorder>, Option<JoinHandle<Vec<String>>>);
+/// The recorder of the switch worker, and the thread that writes the files.
+type RecordingEnds = (Option<Recorder>, Option<JoinHandle<Vec<String>>>);
 
-/// Devices, and the ports behind which they were opened.
+/// All ports, and each port's open device if there is one.
 type OpenPorts = (Vec<AttachedPort>, Vec<(PortId, Option<Port>)>);
 
-/// Opens what is there and not open yet. A device that is missing is left to the keeper, unless none is there at all.
-fn open_all(
+/// Opens the devices that exist and are not yet open. The device watcher opens missing devices later. Fails
+/// if no device exists.
+fn open_ports(
     attached: Vec<(AttachedPort, Option<Opened>)>,
     facts: &mut [PortFacts],
     notes: &mut Vec<String>,
 ) -> Result<OpenPorts, StartError> {
     let mut ports = Vec::with_capacity(attached.len());
-    let mut keep = Vec::with_capacity(attached.len());
+    let mut attached_ports = Vec::with_capacity(attached.len());
     let mut missing = None;
     for (port, opened) in attached {
         let facts = &mut facts[port.id.index()];
@@ -346,94 +377,96 @@ fn open_all(
             }
             Err(error) => return Err(error.into()),
         }
-        keep.push(port);
+        attached_ports.push(port);
     }
     match missing {
         Some(error) if ports.iter().all(|(_, port)| port.is_none()) => Err(error.into()),
-        _ => Ok((keep, ports)),
+        _ => Ok((attached_ports, ports)),
     }
 }
 
-/// `held`: small slots that ports keep for themselves.
-fn arena_for(config: &SwitchConfig, held: usize) -> io::Result<Arc<Arena>> {
+/// Allocates the frame slots of a switch. `held_slots` is the number of small slots that ports hold.
+fn allocate_arena(config: &SwitchConfig, held_slots: usize) -> io::Result<Arc<Arena>> {
     let spare = config.ports.len() * SPARE_SLOTS_PER_PORT;
-    let cells: u64 = config.pools.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
-    let jumbo = config
+    let buffer_bytes: u64 = config.pools.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
+    let has_jumbo_frames = config
         .ports
         .iter()
         .any(|p| u64::from(p.mtu) + 22 >= LARGE_FRAME_BYTES_MIN);
-    let large = match jumbo {
+    let large_slots = match has_jumbo_frames {
         true => {
-            usize::try_from(cells / LARGE_FRAME_BYTES_MIN)
+            usize::try_from(buffer_bytes / LARGE_FRAME_BYTES_MIN)
                 .unwrap_or(usize::MAX)
                 .min(config.frames_max)
                 + spare
         }
         false => 0,
     };
-    Arena::new(config.frames_max + spare + held, large)
+    Arena::new(config.frames_max + spare + held_slots, large_slots)
 }
 
-/// Ports over threads, neighbours apart.
-struct Spread {
+/// The ports of a switch, distributed over threads. Adjacent ports get different threads.
+struct PortDistribution {
     sets: Vec<PortSet>,
-    /// Small slots that the ports of each set keep for themselves.
-    held: Vec<usize>,
-    owners: BTreeMap<PortId, Sender<Opening>>,
-    ways: Vec<Way>,
+    /// Small slots that the ports of each set hold.
+    held_slots: Vec<usize>,
+    owners: BTreeMap<PortId, Sender<OpenedDevice>>,
+    port_links: Vec<PortLink>,
 }
 
-impl Spread {
+impl PortDistribution {
+    /// Distributes the opened ports over `io_workers` threads, or over one thread without I/O workers.
     fn new(
         opened: Vec<(PortId, Option<Port>)>,
         attached: &BTreeMap<PortId, AttachedPort>,
         io_workers: usize,
         clock: ModelClock,
-        lost: Sender<Lost>,
-        ports: usize,
-    ) -> Spread {
+        device_requests: Sender<MissingDevice>,
+        port_count: usize,
+    ) -> PortDistribution {
         let groups = io_workers.max(1);
-        let mut parts: Vec<Vec<(PortId, Option<Port>)>> = (0..groups).map(|_| Vec::new()).collect();
-        let mut ways = vec![Way::default(); ports];
+        let mut port_groups: Vec<Vec<(PortId, Option<Port>)>> = (0..groups).map(|_| Vec::new()).collect();
+        let mut port_links = vec![PortLink::default(); port_count];
         let delay_of = |id: PortId| attached.get(&id).map_or(Picos::ZERO, |port| port.delay);
-        let mut held = vec![0; groups];
+        let mut held_slots = vec![0; groups];
         for (n, (id, port)) in opened.into_iter().enumerate() {
             let group = n % groups;
-            ways[id.index()] = Way {
-                place: Some((group, parts[group].len() as u16)),
+            port_links[id.index()] = PortLink {
+                location: Some((group, port_groups[group].len() as u16)),
                 delay: delay_of(id),
-                in_memory: matches!(port, Some(Port::Link(_))),
+                is_in_memory: matches!(port, Some(Port::Link(_))),
             };
-            parts[group].push((id, port));
-            held[group] += attached.get(&id).map_or(0, |port| port.spec.slots_held());
+            port_groups[group].push((id, port));
+            held_slots[group] += attached.get(&id).map_or(0, |port| port.spec.slots_held());
         }
         let mut owners = BTreeMap::new();
-        let sets = parts
+        let sets = port_groups
             .into_iter()
             .map(|part| {
-                let (opened_in, opened_out): (Sender<Opening>, Receiver<Opening>) = unbounded();
+                let (opened_in, opened_out): (Sender<OpenedDevice>, Receiver<OpenedDevice>) = unbounded();
                 owners.extend(part.iter().map(|(id, _)| (*id, opened_in.clone())));
-                PortSet::new(part, delay_of, clock, lost.clone(), opened_out)
+                PortSet::new(part, delay_of, clock, device_requests.clone(), opened_out)
             })
             .collect();
-        Spread {
+        PortDistribution {
             sets,
-            held,
+            held_slots,
             owners,
-            ways,
+            port_links,
         }
     }
 }
 
-fn spawn<T: Send + 'static>(
+/// Starts a thread with exact timers that runs `body`, pinned to `core` if there is one.
+fn spawn_thread<T: Send + 'static>(
     name: &str,
     core: Option<usize>,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, StartError> {
     let thread = thread::Builder::new().name(name.to_owned());
     let body = move || {
-        exact_timers();
-        if let Err(refused) = bind(core) {
+        set_exact_timers();
+        if let Err(refused) = bind_to_core(core) {
             eprintln!("warning: {refused}");
         }
         body()

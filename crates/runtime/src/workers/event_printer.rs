@@ -1,4 +1,5 @@
-//! The teller shows what an operator wants to know while it happens: a line on standard error for each event.
+//! The event printer writes a line to standard error for each event of a switch, as soon as the event
+//! happens.
 
 use crossbeam_channel::Receiver;
 use xoff_dataplane::SwitchEvent;
@@ -6,27 +7,27 @@ use xoff_dataplane::config::SwitchConfig;
 
 use xoff_telemetry::EventReport;
 
-/// Events that may wait for a slow terminal.
+/// Largest number of events that wait for a slow terminal.
 pub(crate) const EVENTS_WAITING_MAX: usize = 1_024;
 
-/// Names of a switch and its ports, which stay what they are while it runs.
+/// The names of a switch and its ports. They do not change while the switch runs.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub(crate) struct SwitchNames {
     switch: String,
     ports: Vec<String>,
 }
 
-impl Names {
-    pub(crate) fn of(config: &SwitchConfig) -> Names {
-        Names {
+impl SwitchNames {
+    pub(crate) fn from_config(config: &SwitchConfig) -> SwitchNames {
+        SwitchNames {
             switch: config.name.clone(),
             ports: config.ports.iter().map(|port| port.name.clone()).collect(),
         }
     }
 }
 
-/// Runs until the switch's worker is gone.
-pub(crate) fn run(names: &Names, events: &Receiver<SwitchEvent>) {
+/// Prints events until the switch worker has ended.
+pub(crate) fn print_events(names: &SwitchNames, events: &Receiver<SwitchEvent>) {
     for event in events {
         eprintln!(
             "{}",

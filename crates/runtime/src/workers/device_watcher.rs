@@ -1,0 +1,120 @@
+//! The device watcher opens devices that were missing at the start or have vanished. It has a thread of its
+//! own, because opening a device takes milliseconds in the kernel.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
+use xoff_dataplane::{Picos, PortId};
+
+use xoff_ports::net::Netns;
+use xoff_ports::{Arena, Opened, Port, PortError, PortSpec};
+
+/// Time between two attempts to open a missing device.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// A switch port with its device, the network namespace of the device and the delay of the link.
+#[derive(Clone, Debug)]
+pub struct AttachedPort {
+    /// The port of the switch.
+    pub id: PortId,
+    /// Device and backend.
+    pub spec: PortSpec,
+    /// The network namespace of the device. `None` is the namespace of the thread that starts the switch.
+    pub netns: Option<Arc<Netns>>,
+    /// The one-way delay of the link in model time.
+    pub delay: Picos,
+}
+
+impl AttachedPort {
+    /// Opens the device in its namespace.
+    pub(crate) fn open(&self) -> Result<Opened, PortError> {
+        match &self.netns {
+            None => Port::open(&self.spec),
+            Some(netns) => netns
+                .run(|| Port::open(&self.spec))
+                .map_err(|source| PortError::Net {
+                    port: self.spec.name.clone(),
+                    source,
+                })?,
+        }
+    }
+}
+
+/// A request to open the missing device of a port.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MissingDevice {
+    pub(crate) port: PortId,
+}
+
+/// A device that was opened for a port.
+#[derive(Debug)]
+pub(crate) struct OpenedDevice {
+    pub(crate) port: PortId,
+    pub(crate) device: Box<Port>,
+}
+
+/// Opens missing devices until every [`PortSet`](super::port_set::PortSet) is gone. `arena` has the frame
+/// slots of the ports.
+pub(crate) fn watch_devices(
+    attached: BTreeMap<PortId, AttachedPort>,
+    owners: BTreeMap<PortId, Sender<OpenedDevice>>,
+    requests: Receiver<MissingDevice>,
+    arena: &Arc<Arena>,
+) {
+    let mut missing: Vec<PortId> = Vec::new();
+    // The last error of each device, so that an error is printed once and not ten times a second.
+    let mut last_errors: BTreeMap<PortId, String> = BTreeMap::new();
+    loop {
+        let request = if missing.is_empty() {
+            requests.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            requests.recv_timeout(RETRY)
+        };
+        match request {
+            Ok(MissingDevice { port }) if !missing.contains(&port) => missing.push(port),
+            Ok(_) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                missing.retain(|port| !try_open_device(&attached, &owners, *port, &mut last_errors, arena));
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+fn try_open_device(
+    attached: &BTreeMap<PortId, AttachedPort>,
+    owners: &BTreeMap<PortId, Sender<OpenedDevice>>,
+    port: PortId,
+    last_errors: &mut BTreeMap<PortId, String>,
+    arena: &Arc<Arena>,
+) -> bool {
+    let (Some(attached_port), Some(owner)) = (attached.get(&port), owners.get(&port)) else {
+        return true;
+    };
+    let opened = attached_port.open().and_then(|mut opened| {
+        opened.port.attach(arena)?;
+        Ok(opened)
+    });
+    match opened {
+        Ok(opened) => {
+            last_errors.remove(&port);
+            opened.notes.iter().for_each(|note| eprintln!("note: {note}"));
+            let device = Box::new(opened.port);
+            owner.send(OpenedDevice { port, device }).is_ok()
+        }
+        Err(error) if error.is_absent() => false,
+        Err(error) => {
+            let message = error.to_string();
+            if last_errors.get(&port) != Some(&message) {
+                eprintln!(
+                    "warning: the device is back, and {} stays down: {message}",
+                    attached_port.spec.name
+                );
+                last_errors.insert(port, message);
+            }
+            false
+        }
+    }
+}

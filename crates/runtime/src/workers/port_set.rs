@@ -1,0 +1,424 @@
+//! The ports of one worker thread. They receive and send frames in bursts, and report link changes, losses
+//! and vanished devices.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use crossbeam_channel::{Receiver, Sender};
+use xoff_dataplane::{DropReason, FrameHandle, Picos, PortId};
+
+use super::clock::{ModelClock, monotonic_ns};
+use super::device_watcher::{MissingDevice, OpenedDevice};
+use xoff_ports::{Arena, Bell, Port, Received, SlotSource, is_gone};
+
+/// Largest number of frames that a port receives or sends at once.
+pub(crate) const BURST_FRAMES: usize = 64;
+/// Largest number of frames that wait for a device. More frames are dropped and taint the run.
+const DEVICE_QUEUE_MAX: usize = 4_096;
+
+/// An event at a port.
+#[derive(Debug)]
+pub(crate) enum PortEvent {
+    /// The link came up or went down.
+    Link { port: PortId, up: bool },
+    /// The port backend dropped frames for a reason.
+    Dropped {
+        port: PortId,
+        reason: DropReason,
+        frames: u64,
+    },
+    /// A note for the user.
+    Note(String),
+    /// The kernel or the device lost frames.
+    Lost { port: PortId, frames: u64 },
+    /// A missing device is open now.
+    Opened { port: PortId, backend: &'static str },
+}
+
+/// A destination of received frames.
+pub(crate) trait FrameSink {
+    /// Returns how many more frames of a port the sink accepts now.
+    fn free_frames(&self, port: PortId) -> usize;
+    /// Accepts frames. The caller passes no more than [`FrameSink::free_frames`].
+    fn accept_frames(&mut self, port: PortId, frames: &[Received]);
+}
+
+/// A port with its device, if it is open.
+#[derive(Debug)]
+struct OwnedPort {
+    id: PortId,
+    port: Option<Port>,
+    is_up: bool,
+    transmit_queue: TransmitQueue,
+    /// Frames for the missing device since the last report.
+    refused_frames: u64,
+}
+
+/// Frames of a port whose transmission has started in the model and that the device has not taken yet.
+#[derive(Debug)]
+struct TransmitQueue {
+    frames: VecDeque<FrameHandle>,
+    /// The due time of each frame.
+    dues: VecDeque<Picos>,
+    /// Whether frames wait here until they are due. This is the case for a link with a delay whose receiver
+    /// does not get the arrival time.
+    is_delayed: bool,
+}
+
+impl TransmitQueue {
+    fn new(is_delayed: bool) -> TransmitQueue {
+        TransmitQueue {
+            frames: VecDeque::with_capacity(DEVICE_QUEUE_MAX),
+            dues: VecDeque::with_capacity(DEVICE_QUEUE_MAX),
+            is_delayed,
+        }
+    }
+
+    fn push(&mut self, frame: FrameHandle, due: Picos) {
+        self.frames.push_back(frame);
+        self.dues.push_back(due);
+    }
+
+    /// Returns when the first delayed frame is due.
+    fn first_due(&self) -> Option<Picos> {
+        self.dues.front().copied().filter(|_| self.is_delayed)
+    }
+
+    /// Returns the next frames that may be sent and their due times. The slices have up to a burst of frames
+    /// that are adjacent in memory. They are empty only if no frame may be sent.
+    fn next_burst(&self, clock: ModelClock) -> (&[FrameHandle], &[Picos]) {
+        let (frames, dues) = (self.frames.as_slices().0, self.dues.as_slices().0);
+        let mut count = BURST_FRAMES.min(frames.len()).min(dues.len());
+        if self.is_delayed {
+            let now = clock.model_time(monotonic_ns());
+            count = dues[..count].iter().take_while(|due| **due <= now).count();
+        }
+        (&frames[..count], &dues[..count])
+    }
+
+    /// Removes frames from the front.
+    fn remove_front(&mut self, count: usize) -> impl Iterator<Item = FrameHandle> + '_ {
+        self.dues.drain(..count);
+        self.frames.drain(..count)
+    }
+}
+
+/// Some ports of a switch, and the channels to the device watcher that opens their devices.
+#[derive(Debug)]
+pub(crate) struct PortSet {
+    ports: Vec<OwnedPort>,
+    received: Vec<Received>,
+    clock: ModelClock,
+    device_requests: Sender<MissingDevice>,
+    opened: Receiver<OpenedDevice>,
+    events: Vec<PortEvent>,
+    /// Ports with a vanished device, until the kernel has returned their frame slots.
+    closing: Vec<Port>,
+}
+
+impl PortSet {
+    /// Creates a set of ports. `delay_of` returns the one-way delay of the link of a port.
+    pub(crate) fn new(
+        ports: Vec<(PortId, Option<Port>)>,
+        delay_of: impl Fn(PortId) -> Picos,
+        clock: ModelClock,
+        device_requests: Sender<MissingDevice>,
+        opened: Receiver<OpenedDevice>,
+    ) -> PortSet {
+        let to_owned_port = |(id, port): (PortId, Option<Port>)| OwnedPort {
+            id,
+            transmit_queue: TransmitQueue::new(
+                delay_of(id) > Picos::ZERO && !matches!(port, Some(Port::Link(_))),
+            ),
+            port,
+            is_up: false,
+            refused_frames: 0,
+        };
+        let set = PortSet {
+            ports: ports.into_iter().map(to_owned_port).collect(),
+            received: Vec::with_capacity(BURST_FRAMES),
+            clock,
+            device_requests,
+            opened,
+            events: Vec::new(),
+            closing: Vec::new(),
+        };
+        for index in 0..set.ports.len() {
+            if set.ports[index].port.is_none() {
+                set.request_device(index);
+            }
+        }
+        set
+    }
+
+    /// Returns the numbers of the ports.
+    pub(crate) fn port_ids(&self) -> impl Iterator<Item = PortId> + '_ {
+        self.ports.iter().map(|p| p.id)
+    }
+
+    /// Returns the descriptors that are readable when a frame arrives.
+    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.ports
+            .iter()
+            .filter_map(|p| p.port.as_ref().and_then(Port::fd))
+    }
+
+    /// Returns whether every open port can wake a sleeping thread.
+    pub(crate) fn has_wakeup_for_all_ports(&self) -> bool {
+        let can_wake = |port: &Port| port.fd().is_some() || matches!(port, Port::Link(_));
+        self.ports.iter().all(|p| p.port.as_ref().is_none_or(can_wake))
+    }
+
+    /// Sets the bell that rings when a frame arrives over a link in memory.
+    pub(crate) fn set_bell(&mut self, bell: &Bell) {
+        for port in self.ports.iter_mut().filter_map(|p| p.port.as_mut()) {
+            port.wake_by(bell);
+        }
+    }
+
+    /// Returns whether frames have arrived over a link in memory. Such a link has no descriptor.
+    pub(crate) fn has_input(&self) -> bool {
+        self.ports
+            .iter()
+            .any(|p| p.port.as_ref().is_some_and(Port::is_waiting))
+    }
+
+    /// Returns the wall time at which the next delayed frame is due.
+    pub(crate) fn next_due_ns(&self) -> Option<u64> {
+        let due = self
+            .ports
+            .iter()
+            .filter_map(|p| p.transmit_queue.first_due())
+            .min();
+        due.map(|due| self.clock.wall_ns(due))
+    }
+
+    /// Receives up to a burst of frames from each port, while the sink has room. Returns the number of
+    /// frames.
+    pub(crate) fn receive(&mut self, slots: &mut impl SlotSource, sink: &mut impl FrameSink) -> usize {
+        self.closing.retain_mut(|port| !port.close(slots));
+        let mut total = 0;
+        for index in 0..self.ports.len() {
+            let owned = &mut self.ports[index];
+            let Some(port) = &mut owned.port else { continue };
+            let limit = sink.free_frames(owned.id).min(BURST_FRAMES);
+            if limit == 0 {
+                continue;
+            }
+            self.received.clear();
+            let result = port.receive(slots, limit, &mut self.received);
+            total += self.received.len();
+            if !self.received.is_empty() {
+                sink.accept_frames(owned.id, &self.received);
+            }
+            if let Err(error) = result {
+                self.handle_failure(index, &error);
+            }
+        }
+        total
+    }
+
+    /// Queues a frame for the port with an index of this set. `due` is the time to pass the frame to the
+    /// device. For a link in memory it is the arrival time at the receiver.
+    pub(crate) fn queue_frame(&mut self, index: usize, frame: FrameHandle, due: Picos) {
+        self.ports[index].transmit_queue.push(frame, due);
+    }
+
+    /// Passes waiting frames to the devices and each sent frame to `done`. Returns the number of sent frames.
+    pub(crate) fn flush(&mut self, arena: &Arena, mut done: impl FnMut(FrameHandle)) -> usize {
+        let mut total = 0;
+        for index in 0..self.ports.len() {
+            while let OwnedPort {
+                port,
+                transmit_queue,
+                refused_frames,
+                ..
+            } = &mut self.ports[index]
+                && let (frames, dues) = transmit_queue.next_burst(self.clock)
+                && !frames.is_empty()
+            {
+                let Some(port) = port else {
+                    let frame_count = transmit_queue.frames.len();
+                    *refused_frames += frame_count as u64;
+                    transmit_queue.remove_front(frame_count).for_each(&mut done);
+                    break;
+                };
+                let offered = frames.len();
+                match port.transmit_timed(arena, frames, dues) {
+                    Ok(taken) => {
+                        transmit_queue.remove_front(taken).for_each(&mut done);
+                        total += taken;
+                        if taken < offered {
+                            break;
+                        }
+                    }
+                    Err(error) => {
+                        self.handle_failure(index, &error);
+                        break;
+                    }
+                }
+            }
+            self.drop_excess_frames(index, &mut done);
+        }
+        total
+    }
+
+    /// Drops frames above the limit of a device that takes none.
+    fn drop_excess_frames(&mut self, index: usize, done: &mut impl FnMut(FrameHandle)) {
+        let owned = &mut self.ports[index];
+        let excess = owned.transmit_queue.frames.len().saturating_sub(DEVICE_QUEUE_MAX);
+        if excess > 0 {
+            owned.transmit_queue.remove_front(excess).for_each(done);
+            self.events.push(PortEvent::Lost {
+                port: owned.id,
+                frames: excess as u64,
+            });
+        }
+    }
+
+    /// Returns the open ports.
+    pub(crate) fn into_ports(self) -> impl Iterator<Item = Port> {
+        self.ports.into_iter().filter_map(|owned| owned.port)
+    }
+
+    /// Checks links, losses and newly opened devices, and returns their events. Called about twenty times a
+    /// second.
+    pub(crate) fn poll_events(&mut self) -> Vec<PortEvent> {
+        while let Ok(OpenedDevice { port: id, device }) = self.opened.try_recv() {
+            if let Some(owned) = self.ports.iter_mut().find(|p| p.id == id) {
+                self.events.push(PortEvent::Opened {
+                    port: id,
+                    backend: device.backend(),
+                });
+                owned.port = Some(*device);
+            }
+        }
+        let mut events = std::mem::take(&mut self.events);
+        for owned in &mut self.ports {
+            let up = match &mut owned.port {
+                Some(port) => port.link_up(),
+                None => false,
+            };
+            if up != owned.is_up {
+                owned.is_up = up;
+                events.push(PortEvent::Link { port: owned.id, up });
+            }
+            if let Some(port) = &mut owned.port {
+                append_drop_events(owned.id, port, &mut events);
+            }
+            let refused_frames = std::mem::take(&mut owned.refused_frames);
+            if refused_frames > 0 {
+                let reason = DropReason::BackendRefused;
+                events.push(PortEvent::Dropped {
+                    port: owned.id,
+                    reason,
+                    frames: refused_frames,
+                });
+            }
+        }
+        events
+    }
+
+    /// Handles an error of a port's device. The device watcher reopens a vanished device. Other errors are
+    /// temporary.
+    fn handle_failure(&mut self, index: usize, error: &io::Error) {
+        if !is_gone(error) {
+            return;
+        }
+        let owned = &mut self.ports[index];
+        if let Some(mut port) = owned.port.take() {
+            // The counts since the last report would be lost with the device.
+            append_drop_events(owned.id, &mut port, &mut self.events);
+            self.closing.push(port);
+        }
+        if owned.is_up {
+            owned.is_up = false;
+            self.events.push(PortEvent::Link {
+                port: owned.id,
+                up: false,
+            });
+        }
+        self.request_device(index);
+    }
+
+    fn request_device(&self, index: usize) {
+        // The device watcher ends only at the end of the run.
+        let _ = self.device_requests.send(MissingDevice {
+            port: self.ports[index].id,
+        });
+    }
+}
+
+/// Adds events for the drops, losses and notes of a port since the last call.
+fn append_drop_events(id: PortId, port: &mut Port, events: &mut Vec<PortEvent>) {
+    let drops = port.drops();
+    let dropped = |&(reason, frames): &(DropReason, u64)| PortEvent::Dropped {
+        port: id,
+        reason,
+        frames,
+    };
+    events.extend(drops.by_reason.iter().map(dropped));
+    events.extend(drops.notes.into_iter().map(PortEvent::Note));
+    if drops.lost > 0 {
+        events.push(PortEvent::Lost {
+            port: id,
+            frames: drops.lost,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_sent_in_order_and_in_bursts_across_the_end_of_the_queue_memory() {
+        let clock = ModelClock::new(0, 1);
+        let mut leaving = TransmitQueue::new(false);
+        // The first burst starts at an offset that is no multiple of a burst, because the queue memory ends
+        // at such a multiple.
+        leaving.push(FrameHandle(0), Picos(0));
+        leaving.push(FrameHandle(1), Picos(1));
+        assert_eq!(leaving.remove_front(1).count(), 1);
+        let (mut pushed, mut taken, mut bursts_cut) = (2, 1, 0);
+        // Some frames always wait, so the next ones move through the queue memory and pass its end.
+        while pushed < 3 * DEVICE_QUEUE_MAX as u32 {
+            for _ in 0..130 {
+                leaving.push(FrameHandle(pushed), Picos(u64::from(pushed)));
+                pushed += 1;
+            }
+            while pushed - taken > 100 {
+                let (frames, dues) = leaving.next_burst(clock);
+                let count = frames.len();
+                assert!((1..=BURST_FRAMES).contains(&count) && dues.len() == count);
+                assert!(
+                    frames
+                        .iter()
+                        .zip(dues)
+                        .all(|(frame, due)| u64::from(frame.0) == due.0)
+                );
+                bursts_cut += usize::from(count < BURST_FRAMES);
+                let numbers: Vec<u32> = leaving.remove_front(count).map(|frame| frame.0).collect();
+                assert_eq!(numbers, (taken..taken + count as u32).collect::<Vec<_>>());
+                taken += count as u32;
+            }
+        }
+        assert!(bursts_cut > 0, "no burst crossed the end of the queue memory");
+    }
+
+    #[test]
+    fn frames_of_a_link_with_a_delay_wait_until_they_are_due() {
+        let mut leaving = TransmitQueue::new(true);
+        leaving.push(FrameHandle(1), Picos::ZERO);
+        leaving.push(FrameHandle(2), Picos::NEVER);
+        leaving.push(FrameHandle(3), Picos::ZERO);
+        let clock = ModelClock::new(0, 1);
+        assert_eq!(leaving.next_burst(clock).0, [FrameHandle(1)]);
+        assert_eq!(leaving.remove_front(1).count(), 1);
+        assert!(leaving.next_burst(clock).0.is_empty());
+        assert_eq!(leaving.first_due(), Some(Picos::NEVER));
+        assert_eq!(leaving.remove_front(2).count(), 2);
+        assert_eq!(leaving.first_due(), None);
+    }
+}

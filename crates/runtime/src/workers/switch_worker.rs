@@ -1,0 +1,481 @@
+//! The switch worker: it owns a switch and drives it by wall time. A
+//! [`SwitchThread`](super::switch_thread::SwitchThread) is its thread.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crossbeam_channel::{Receiver, Sender};
+use xoff_dataplane::config::SwitchConfig;
+use xoff_dataplane::{
+    DropReason, FrameHandle, FrameStore, LinkTiming, Picos, PortId, ReceivedFrame, SwitchEvent, Transmit,
+};
+
+use super::clock::{ModelClock, monotonic_ns, realtime_ns};
+use super::command::Command;
+use super::ledger::TaintLedger;
+use super::port_io::PortIo;
+use super::port_set::{FrameSink, PortEvent};
+use xoff_capture::Direction;
+use xoff_capture::live::Recorder;
+use xoff_driver::engine::Engine;
+use xoff_driver::snapshot::PortFacts;
+use xoff_ports::{Arena, ArenaStore, Port, Received, SlotSource};
+use xoff_telemetry::SwitchSnapshot;
+
+/// Largest change of the difference between the two wall clocks from one check to the next, in nanoseconds. A
+/// larger change is a step of the real-time clock.
+const CLOCK_STEP_NS: u64 = 50_000_000;
+
+/// The link of a port and the worker that owns the port.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PortLink {
+    /// The I/O worker of the port and the index of the port there. The I/O worker is 0 if the switch worker
+    /// owns the port. `None` without a device.
+    pub(crate) location: Option<(usize, u16)>,
+    /// The one-way delay of the link.
+    pub(crate) delay: Picos,
+    /// Whether the far end is a switch of this process, which gets the received_frame time of each frame.
+    pub(crate) is_in_memory: bool,
+}
+
+impl PortLink {
+    /// Returns when a frame is to be passed to the device. For a link in memory, returns when its last bit
+    /// arrives.
+    #[inline]
+    fn due_time(&self, transmit: &Transmit, link: &LinkTiming) -> Picos {
+        match self.is_in_memory {
+            true => transmit.end.since(link.gap_duration()).saturating_add(self.delay),
+            false => transmit.start.saturating_add(self.delay),
+        }
+    }
+}
+
+/// The result of a switch worker. The far ends of links in memory go down when this value is dropped, not
+/// before.
+#[derive(Debug)]
+pub(crate) struct WorkerResult {
+    pub(crate) snapshot: SwitchSnapshot,
+    pub(crate) retained_ports: RetainedPorts,
+}
+
+/// Ports without a worker, and the frame slots that they use.
+#[derive(Debug)]
+pub(crate) struct RetainedPorts {
+    _ports: Vec<Port>,
+    _store: ArenaStore,
+}
+
+/// A switch, its frames, its ports and its clock.
+#[derive(Debug)]
+pub(crate) struct SwitchWorker {
+    pub(crate) engine: Engine,
+    pub(crate) store: ArenaStore,
+    pub(crate) io: PortIo,
+    pub(crate) clock: ModelClock,
+    pub(crate) ledger: TaintLedger,
+    pub(crate) commands: Receiver<Command>,
+    /// Largest delay of a frame or a deadline, in nanoseconds of wall time. A larger delay taints the run.
+    pub(crate) stall_ns: u64,
+    pub(crate) config: SwitchConfig,
+    pub(crate) facts: Vec<PortFacts>,
+    /// The link of each port.
+    pub(crate) port_links: Vec<PortLink>,
+    pub(crate) stop: Arc<AtomicBool>,
+    /// Channel for the result of the worker.
+    pub(crate) result: Sender<WorkerResult>,
+    /// Wall time of the last check of clocks and slots, and the difference between the wall clocks at that
+    /// time.
+    pub(crate) last_check_ns: u64,
+    pub(crate) clock_difference_ns: u64,
+    /// Frames whose transmission has started and that no device or ring has taken yet.
+    pub(crate) departures: VecDeque<Transmit>,
+    /// Frames that the devices have sent and whose slots are not yet free. Empty between bursts.
+    pub(crate) sent_frames: Vec<FrameHandle>,
+    pub(crate) events: Vec<PortEvent>,
+    /// Records frames if a recording was requested.
+    pub(crate) recorder: Option<Recorder>,
+    /// To the event printer.
+    pub(crate) event_printer: Sender<SwitchEvent>,
+    /// Number of journal events that were sent to the event printer.
+    pub(crate) printed_events: usize,
+    /// Wall time of the thread's turns with work, and whether the last turn had work.
+    pub(crate) busy_ns: u64,
+    pub(crate) was_busy: bool,
+}
+
+/// The sink that passes received frames to the engine.
+struct EngineSink<'a> {
+    engine: &'a mut Engine,
+    port_links: &'a [PortLink],
+    clock: ModelClock,
+    now_ns: u64,
+    oldest_ns: u64,
+}
+
+impl FrameSink for EngineSink<'_> {
+    fn free_frames(&self, port: PortId) -> usize {
+        self.engine.ingress_room(port)
+    }
+
+    fn accept_frames(&mut self, port: PortId, frames: &[Received]) {
+        for received in frames {
+            self.accept_frame(port, received);
+        }
+    }
+}
+
+impl EngineSink<'_> {
+    #[inline]
+    fn accept_frame(&mut self, port: PortId, received: &Received) {
+        // A time stamp after the present comes from a clock that was read too early.
+        let stamp_ns = received.received_ns.min(self.now_ns);
+        self.oldest_ns = self.oldest_ns.min(stamp_ns);
+        let received_frame = |received_at| ReceivedFrame {
+            frame: received.frame,
+            frame_len: received.frame_len,
+            parsed: received.parsed,
+            received_at,
+        };
+        match received.arrives {
+            Some(at) => self.engine.deliver(port, received_frame(at)),
+            None => {
+                let at = self
+                    .clock
+                    .model_time(stamp_ns)
+                    .saturating_add(self.port_links[port.index()].delay);
+                self.engine.offer(port, received_frame(at));
+            }
+        }
+    }
+}
+
+/// The engine sink of a switch with recordings. Each received frame is recorded first.
+struct RecordingSink<'a, 'b> {
+    engine_sink: &'a mut EngineSink<'b>,
+    recorder: &'a mut Recorder,
+    arena: Arc<Arena>,
+}
+
+impl FrameSink for RecordingSink<'_, '_> {
+    fn free_frames(&self, port: PortId) -> usize {
+        self.engine_sink.free_frames(port)
+    }
+
+    fn accept_frames(&mut self, port: PortId, frames: &[Received]) {
+        for received in frames {
+            let (head, tail) = self.arena.segments(received.frame);
+            let at_ns = match received.arrives {
+                Some(at) => self.engine_sink.clock.wall_ns(at),
+                None => received.received_ns,
+            };
+            self.recorder
+                .record_frame(port, Direction::Inbound, at_ns, [head, tail]);
+        }
+        self.engine_sink.accept_frames(port, frames);
+    }
+}
+
+/// Processes the input from ports and I/O workers. Returns the number of entries.
+fn drain_received(
+    io: &mut PortIo,
+    store: &mut ArenaStore,
+    events: &mut Vec<PortEvent>,
+    sink: &mut impl FrameSink,
+) -> usize {
+    match io {
+        PortIo::Direct(ports) => ports.receive(store, sink),
+        PortIo::IoWorkers(remotes) => remotes
+            .iter_mut()
+            .map(|remote| remote.drain_received(store, events, sink))
+            .sum(),
+    }
+}
+
+impl SwitchWorker {
+    /// Runs one turn: receives frames, switches them, sends departures and executes commands. Returns the
+    /// amount of work.
+    pub(crate) fn run_once(&mut self, began_ns: u64) -> usize {
+        if began_ns.saturating_sub(self.last_check_ns) > super::WATCH_INTERVAL_NS {
+            self.last_check_ns = began_ns;
+            self.check_clocks();
+            self.check_slots();
+            self.recorder.iter_mut().for_each(Recorder::flush);
+            if let PortIo::Direct(ports) = &mut self.io {
+                self.events.append(&mut ports.poll_events());
+            }
+        }
+        // Reading ports takes time, so the present time is read again after it. With I/O workers a turn is
+        // short and uses the time of its start.
+        let now_ns = |io: &PortIo| match io {
+            PortIo::Direct(_) => monotonic_ns(),
+            PortIo::IoWorkers(_) => began_ns,
+        };
+        let mut work = self.receive_frames(now_ns(&self.io));
+        work += self.advance_switch(now_ns(&self.io));
+        work += self.send_departures();
+        while let Ok(command) = self.commands.try_recv() {
+            self.execute(command);
+            work += 1;
+        }
+        self.print_events();
+        self.was_busy = work > 0;
+        work
+    }
+
+    /// Adds the duration of the thread's last turn if the turn had work.
+    #[inline]
+    pub(crate) fn add_busy_time(&mut self, turn_ns: u64) {
+        if self.was_busy {
+            self.busy_ns += turn_ns;
+        }
+    }
+
+    /// Returns a snapshot of the switch.
+    pub(super) fn snapshot(&self, now: Picos) -> SwitchSnapshot {
+        SwitchSnapshot {
+            worker_busy_ns: Some(self.busy_ns),
+            ..self.engine.snapshot(&self.config, &self.facts, now)
+        }
+    }
+
+    /// Returns whether the switch has been asked to stop.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether there is work that no descriptor reports.
+    pub(crate) fn has_input(&self) -> bool {
+        !self.commands.is_empty() || self.io.has_input() || self.is_stopped()
+    }
+
+    /// Returns whether frames wait for room at a device.
+    pub(crate) fn has_waiting_departures(&self) -> bool {
+        !self.departures.is_empty()
+    }
+
+    /// Returns the wall time of the next event of the engine or the next delayed frame.
+    pub(crate) fn next_event_ns(&self) -> Option<u64> {
+        let event_ns = self.engine.next_event().map(|at| self.clock.wall_ns(at));
+        event_ns.into_iter().chain(self.io.next_due_ns()).min()
+    }
+
+    /// Passes received frames to the engine.
+    fn receive_frames(&mut self, now_ns: u64) -> usize {
+        let mut engine_sink = EngineSink {
+            engine: &mut self.engine,
+            port_links: &self.port_links,
+            clock: self.clock,
+            now_ns,
+            oldest_ns: now_ns,
+        };
+        let (io, store, events) = (&mut self.io, &mut self.store, &mut self.events);
+        let work = match &mut self.recorder {
+            None => drain_received(io, store, events, &mut engine_sink),
+            Some(recorder) => {
+                let arena = store.shared_arena();
+                let mut recording_sink = RecordingSink {
+                    engine_sink: &mut engine_sink,
+                    recorder,
+                    arena,
+                };
+                drain_received(io, store, events, &mut recording_sink)
+            }
+        };
+        let age_ns = now_ns - engine_sink.oldest_ns;
+        self.check_stall(now_ns, age_ns, "a frame");
+        work
+    }
+
+    /// Processes all events of the switch up to a wall time. Returns the number of departures.
+    fn advance_switch(&mut self, now_ns: u64) -> usize {
+        let now = self.clock.model_time(now_ns);
+        let first_departure = self.departures.len();
+        let departures = &mut self.departures;
+        let mut transmit = |transmit| departures.push_back(transmit);
+        for event in self.events.drain(..) {
+            match event {
+                PortEvent::Link { port, up } => self.engine.with_switch(
+                    now,
+                    &mut self.store,
+                    &mut transmit,
+                    |switch, at, store, outputs| switch.set_link(at, port, up, store, outputs),
+                ),
+                PortEvent::Dropped { port, reason, frames } => {
+                    self.engine
+                        .with_switch(now, &mut self.store, &mut transmit, |switch, _, _, _| {
+                            switch.add_backend_drops(port, reason, frames)
+                        })
+                }
+                // Each note appears once per port and cause. No journal keeps notes for the report.
+                PortEvent::Note(note) => eprintln!("warning: {note}"),
+                PortEvent::Opened { port, backend } => {
+                    self.facts[port.index()].backend = Some(backend.to_owned());
+                }
+                PortEvent::Lost { port, frames } => {
+                    let facts = &mut self.facts[port.index()];
+                    facts.lost += frames;
+                    let name = &self.config.ports[port.index()].name;
+                    let cause =
+                        format!("the host lost frames of {name} outside the switch ({frames} at first)");
+                    self.ledger.add_taint(now.as_nanos(), cause);
+                }
+            }
+        }
+        self.engine.turn(now, &mut self.store, &mut transmit);
+        let late_ns = self
+            .clock
+            .wall_ns(self.engine.take_lateness())
+            .saturating_sub(self.clock.wall_ns(Picos::ZERO));
+        self.check_stall(now_ns, late_ns, "a deadline");
+        self.record_departures(first_departure);
+        self.departures.len() - first_departure
+    }
+
+    /// Sends new events to the event printer without waiting. An event that finds no room is still in the
+    /// report.
+    #[inline]
+    fn print_events(&mut self) {
+        let entries = self.engine.journal().entries();
+        for entry in &entries[self.printed_events..] {
+            let _ = self.event_printer.try_send(entry.event);
+        }
+        self.printed_events = entries.len();
+    }
+
+    /// Passes departures to the devices or the I/O workers. Returns the number of sent frames.
+    fn send_departures(&mut self) -> usize {
+        let mut work = 0;
+        match &mut self.io {
+            PortIo::Direct(ports) => {
+                for transmit in self.departures.drain(..) {
+                    let port = transmit.port.index();
+                    let port_link = &self.port_links[port];
+                    match port_link.location {
+                        Some((_, index)) => {
+                            let due_time = port_link.due_time(&transmit, &self.config.ports[port].link);
+                            ports.queue_frame(usize::from(index), transmit.frame, due_time);
+                        }
+                        None => self.store.release(transmit.frame),
+                    }
+                }
+                let mut sent_frames: Vec<FrameHandle> = std::mem::take(&mut self.sent_frames);
+                work += ports.flush(SlotSource::arena(&self.store), |frame| sent_frames.push(frame));
+                sent_frames.drain(..).for_each(|frame| self.store.release(frame));
+                self.sent_frames = sent_frames;
+            }
+            PortIo::IoWorkers(remotes) => {
+                while let Some(transmit) = self.departures.pop_front() {
+                    let port = transmit.port.index();
+                    let port_link = &self.port_links[port];
+                    let Some((worker, index)) = port_link.location else {
+                        self.store.release(transmit.frame);
+                        continue;
+                    };
+                    let due_time = port_link.due_time(&transmit, &self.config.ports[port].link);
+                    if remotes[worker]
+                        .queue_transmit(index, transmit.frame, due_time)
+                        .is_err()
+                    {
+                        self.departures.push_front(transmit);
+                        break;
+                    }
+                    work += 1;
+                }
+                for remote in remotes {
+                    remote.flush_commands(&mut self.store);
+                }
+            }
+        }
+        work
+    }
+
+    /// Records the departures from index `first_departure` on.
+    pub(super) fn record_departures(&mut self, first_departure: usize) {
+        let Some(recorder) = &mut self.recorder else {
+            return;
+        };
+        let arena = SlotSource::arena(&self.store);
+        for departure in self.departures.range(first_departure..) {
+            let (head, tail) = arena.segments(departure.frame);
+            let at_ns = self.clock.wall_ns(departure.start);
+            recorder.record_frame(departure.port, Direction::Outbound, at_ns, [head, tail]);
+        }
+    }
+
+    fn check_stall(&self, now_ns: u64, late_ns: u64, subject: &str) {
+        if late_ns > self.stall_ns {
+            let late_ms = late_ns as f64 / 1e6;
+            let budget_ms = self.stall_ns as f64 / 1e6;
+            let cause = format!(
+                "the host stalled the switch: {subject} was late (by {late_ms:.1} ms, more than {budget_ms:.1} ms)"
+            );
+            self.ledger
+                .add_taint(self.clock.model_time(now_ns).as_nanos(), cause);
+        }
+    }
+
+    /// Taints the run if frames were dropped for lack of a frame slot or of an entry in the frame table. Both
+    /// are limits of this program.
+    fn check_slots(&self) {
+        let frames = self.engine.switch().dropped_frames_for(DropReason::NoBufferSpace);
+        if frames > 0 {
+            let cause =
+                format!("the switch ran out of frame slots, a limit of the host ({frames} frames at first)");
+            self.ledger
+                .add_taint(self.clock.model_time(monotonic_ns()).as_nanos(), cause);
+        }
+    }
+
+    /// Taints the run if the real-time clock was set. Kernel time stamps are then wrong.
+    fn check_clocks(&mut self) {
+        let monotonic = monotonic_ns();
+        let now = realtime_ns().wrapping_sub(monotonic);
+        let step_ns = now.wrapping_sub(self.clock_difference_ns) as i64;
+        self.clock_difference_ns = now;
+        if step_ns.unsigned_abs() > CLOCK_STEP_NS {
+            let cause = format!("the machine's clock was set (by {:.1} ms)", step_ns as f64 / 1e6);
+            self.ledger
+                .add_taint(self.clock.model_time(monotonic).as_nanos(), cause);
+        }
+    }
+
+    /// Ends the worker and sends its result.
+    pub(crate) fn finish(mut self) {
+        match &mut self.io {
+            PortIo::Direct(ports) => self.events.append(&mut ports.poll_events()),
+            PortIo::IoWorkers(remotes) => {
+                for remote in remotes {
+                    remote.close(&mut self.store, &mut self.events);
+                }
+            }
+        }
+        // The last losses count. Links that go down at the end do not.
+        self.events
+            .retain(|event| !matches!(event, PortEvent::Link { .. }));
+        self.advance_switch(monotonic_ns());
+        self.send_departures();
+        self.print_events();
+        self.check_slots();
+        if let Some(recorder) = self.recorder.take() {
+            let missed = recorder.finish(monotonic_ns());
+            for (facts, missed) in self.facts.iter_mut().zip(missed) {
+                facts.pcap_missed = missed;
+            }
+        }
+        let snapshot = self.snapshot(self.clock.model_time(monotonic_ns()));
+        let ports = match self.io {
+            PortIo::Direct(ports) => ports.into_ports().collect(),
+            PortIo::IoWorkers(_) => Vec::new(),
+        };
+        let result = WorkerResult {
+            snapshot,
+            retained_ports: RetainedPorts {
+                _ports: ports,
+                _store: self.store,
+            },
+        };
+        // A failed send is ignored: the owner does not wait for the result.
+        let _ = self.result.send(result);
+    }
+}
