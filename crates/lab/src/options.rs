@@ -18,7 +18,7 @@ pub struct LabRunArgs {
     pub file: PathBuf,
     /// Fields of the lab file that have another value in this run.
     pub chosen: Vec<Chosen>,
-    /// WorkerOptions of the run.
+    /// Options of the run.
     pub options: LabOptions,
     /// Recordings of the run.
     pub pcap: LabPcap,
@@ -29,13 +29,13 @@ pub struct LabRunArgs {
 pub struct LabUpArgs {
     /// The lab file.
     pub file: PathBuf,
-    /// WorkerOptions of the run.
+    /// Options of the run.
     pub options: LabOptions,
     /// Recordings of the run.
     pub pcap: LabPcap,
 }
 
-/// WorkerOptions of a run of a lab. The switch process receives them unchanged.
+/// Options of a run of a lab. The switch process receives them unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LabOptions {
     /// Path of the JSON report. The path is made absolute before any process starts.
