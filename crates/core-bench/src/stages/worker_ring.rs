@@ -12,7 +12,7 @@ use crate::many_to_one;
 use xoff_measure::frame_cost::BURST;
 use xoff_measure::frame_cost::{Load, run_bursts};
 use xoff_ports::Received;
-use xoff_runtime::workers::{ReceivedEntry, RING_ENTRIES};
+use xoff_runtime::workers::{RING_ENTRIES, ReceivedEntry};
 
 /// Puts 32 frames in and takes them out, as the driver does; 64 in turn.
 #[derive(Debug)]
