@@ -4,6 +4,7 @@
 //! [`SwitchConfig`]. The switch relies on these checks, but no value makes it panic.
 
 mod balancing;
+mod defaults;
 mod routing;
 mod trimming;
 mod watchdog;

@@ -30,70 +30,18 @@
 //! use xoff_dataplane::{ForwardingResult, FrameStore, LinkTiming, Outputs, Picos, PortId, ReceivedFrame, Switch};
 //! use xoff_wire::parse::parse;
 //!
-//! let queue = QueueConfig { profile: 1, schedule: SchedulingMode::Strict, shaper: None, wred: None };
-//! let port = |number: u8| PortConfig {
-//!     name: format!("Ethernet{number}"),
-//!     mac: [2, 0, 0, 0, 0, number],
-//!     admin_up: true,
-//!     mtu: 9_100,
-//!     link: LinkTiming::ethernet(100_000),
-//!     tpid: 0x8100,
-//!     classify: ClassMaps {
-//!         trust: TrustMode::Dscp,
-//!         tc_to_queue: [0; 16],
-//!         tc_to_pg: [0; 16],
-//!         dot1p_to_tc: [0; 8],
-//!         dscp_to_tc: [0; 64],
-//!     },
-//!     pfc: PfcConfig {
-//!         enabled: 0,
-//!         asymmetric: false,
-//!         pause_quanta: 0xffff,
-//!         refresh: Picos::from_micros(100),
-//!         priority_to_queue: [0; 8],
-//!         priority_to_pg: [0; 8],
-//!         pauses: PauseModel::Timed,
-//!         response_quanta: 0,
-//!         global: GlobalPause::default(),
-//!     },
-//!     watchdog: None,
-//!     tc_to_dscp: [None; 16],
-//!     pgs: [0; 8],
-//!     queues: [queue; 8],
-//!     shaper: None,
+//! let port = |number: u8| {
+//!     PortConfig::new(format!("Ethernet{number}"), [2, 0, 0, 0, 0, number], LinkTiming::ethernet(100_000))
 //! };
-//! let pool = |side| PoolConfig { name: "pool".into(), side, size_bytes: 1 << 20, xoff_bytes: 0 };
-//! let profile = |pool| BufferProfile {
-//!     name: "lossy".into(),
-//!     pool,
-//!     size_bytes: 0,
-//!     threshold: BufferThreshold::Dynamic(0),
-//!     xoff_bytes: 0,
-//!     xon_bytes: 0,
-//!     xon_offset_bytes: 0,
-//!     trim: false,
-//! };
-//! let config = SwitchConfig {
-//!     name: "leaf".into(),
-//!     mac: [2, 0, 0, 0, 1, 0],
-//!     seed: 1,
-//!     cell_bytes: 256,
-//!     pipeline_latency: Picos::ZERO,
-//!     mark_point: MarkPoint::Dequeue,
-//!     fdb_ageing: Picos::from_millis(600_000),
-//!     fdb_entries_max: 1_024,
-//!     frames_max: 1_024,
-//!     ports: vec![port(0), port(1)],
-//!     pools: vec![pool(PoolSide::Ingress), pool(PoolSide::Egress)],
-//!     profiles: vec![profile(0), profile(1)],
-//!     port_profiles: Vec::new(),
-//!     lags: Vec::new(),
-//!     bridging: BridgingConfig::Transparent,
-//!     routing: RoutingConfig::default(),
-//!     balancing: BalancingConfig::default(),
-//!     watchdog: WatchdogConfig::default(),
-//!     trimming: None,
-//! };
+//! let mut config = SwitchConfig::new("leaf", [2, 0, 0, 0, 1, 0], vec![port(0), port(1)]);
+//! config.pools = vec![
+//!     PoolConfig::new("ingress", PoolSide::Ingress, 1 << 20),
+//!     PoolConfig::new("egress", PoolSide::Egress, 1 << 20),
+//! ];
+//! config.profiles = vec![
+//!     BufferProfile::new("ingress_lossy", 0, BufferThreshold::Dynamic(0)),
+//!     BufferProfile::new("egress_lossy", 1, BufferThreshold::Dynamic(0)),
+//! ];
 //!
 //! let mut switch = Switch::new(&config);
 //! let mut store = VecStore::new(16);

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use xoff_dataplane::config::{
-    BalancingConfig, BridgingConfig, BufferProfile, BufferThreshold, ClassMaps, GlobalPause,
-    InterfaceAttachment, InterfaceConfig, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig,
-    QueueConfig, RoutingConfig, SchedulingMode, SwitchConfig, TrustMode, WatchdogConfig, WredProfile,
+    BridgingConfig, BufferProfile, BufferThreshold, InterfaceAttachment, InterfaceConfig, PoolConfig,
+    PoolSide, PortConfig, SwitchConfig, WredProfile,
 };
 use xoff_dataplane::route::{
     DISTANCE_STATIC, NextHop, Rib, Route, RoutePath, RouteSource, RouteTag, RouteTarget,
@@ -30,103 +29,51 @@ pub const GIGABIT: LinkTiming = LinkTiming::ethernet(1_000);
 /// alpha 1, and XON 8 cells below XOFF.
 pub fn bridge_config(ports: usize) -> SwitchConfig {
     let cells = |n: u64| n * u64::from(CELL_BYTES);
-    let profile = |name: &str, pool, threshold| BufferProfile {
-        name: name.into(),
-        pool,
-        size_bytes: 0,
-        threshold,
-        xoff_bytes: 0,
-        xon_bytes: 0,
-        xon_offset_bytes: 0,
-        trim: false,
-    };
-    let pool = |name: &str, side, size_bytes| PoolConfig {
-        name: name.into(),
-        side,
-        size_bytes,
-        xoff_bytes: 0,
-    };
-    SwitchConfig {
-        name: "test".into(),
-        mac: [2, 0xff, 0, 0, 0, 0],
-        seed: 1,
-        cell_bytes: CELL_BYTES,
-        pipeline_latency: Picos::ZERO,
-        mark_point: MarkPoint::Dequeue,
-        fdb_ageing: Picos::from_millis(600_000),
-        fdb_entries_max: 1_024,
-        frames_max: 16_384,
-        ports: (0..ports).map(port_config).collect(),
-        pools: vec![
-            pool("ingress", PoolSide::Ingress, cells(4_096)),
-            pool("egress_lossy", PoolSide::Egress, cells(2_048)),
-            pool("egress_lossless", PoolSide::Egress, cells(1 << 20)),
-        ],
-        profiles: vec![
-            profile("ingress_lossy", 0, BufferThreshold::Static(0)),
-            BufferProfile {
-                size_bytes: cells(4 + 64),
-                xoff_bytes: cells(64),
-                xon_offset_bytes: cells(8),
-                trim: false,
-                ..profile("ingress_lossless", 0, BufferThreshold::Dynamic(0))
-            },
-            profile("egress_lossy", 1, BufferThreshold::Dynamic(0)),
-            profile("egress_lossless", 2, BufferThreshold::Static(0)),
-        ],
-        port_profiles: Vec::new(),
-        lags: Vec::new(),
-        bridging: BridgingConfig::Transparent,
-        routing: RoutingConfig::default(),
-        balancing: BalancingConfig::default(),
-        watchdog: WatchdogConfig::default(),
-        trimming: None,
-    }
+    let mut config = SwitchConfig::new(
+        "test",
+        [2, 0xff, 0, 0, 0, 0],
+        (0..ports).map(port_config).collect(),
+    );
+    config.cell_bytes = CELL_BYTES;
+    config.pools = vec![
+        PoolConfig::new("ingress", PoolSide::Ingress, cells(4_096)),
+        PoolConfig::new("egress_lossy", PoolSide::Egress, cells(2_048)),
+        PoolConfig::new("egress_lossless", PoolSide::Egress, cells(1 << 20)),
+    ];
+    config.profiles = vec![
+        BufferProfile::new("ingress_lossy", 0, BufferThreshold::Static(0)),
+        BufferProfile {
+            size_bytes: cells(4 + 64),
+            xoff_bytes: cells(64),
+            xon_offset_bytes: cells(8),
+            ..BufferProfile::new("ingress_lossless", 0, BufferThreshold::Dynamic(0))
+        },
+        BufferProfile::new("egress_lossy", 1, BufferThreshold::Dynamic(0)),
+        BufferProfile::new("egress_lossless", 2, BufferThreshold::Static(0)),
+    ];
+    config
 }
 
 fn port_config(index: usize) -> PortConfig {
     let lossless = |n: usize| n == 3 || n == 4;
-    let identity = |n: usize| if n < 8 { n as u8 } else { 0 };
-    PortConfig {
-        name: format!("Ethernet{index}"),
-        mac: [2, 0xff, 0, 0, 1, index as u8],
-        admin_up: true,
-        mtu: 9_100,
-        link: GIGABIT,
-        tpid: 0x8100,
-        classify: ClassMaps {
-            trust: TrustMode::Dscp,
-            dscp_to_tc: std::array::from_fn(identity),
-            dot1p_to_tc: std::array::from_fn(identity),
-            tc_to_queue: std::array::from_fn(identity),
-            tc_to_pg: std::array::from_fn(identity),
-        },
-        pfc: PfcConfig {
-            enabled: 0b1_1000,
-            asymmetric: false,
-            pause_quanta: 0xffff,
-            refresh: Picos::from_millis(16),
-            priority_to_queue: std::array::from_fn(identity),
-            priority_to_pg: std::array::from_fn(identity),
-            pauses: PauseModel::Timed,
-            response_quanta: 0,
-            global: GlobalPause::default(),
-        },
-        watchdog: None,
-        tc_to_dscp: [None; 16],
-        pgs: std::array::from_fn(|n| if lossless(n) { LOSSLESS } else { LOSSY } as u16),
-        queues: std::array::from_fn(|n| QueueConfig {
-            profile: if lossless(n) {
-                EGRESS_LOSSLESS
-            } else {
-                EGRESS_LOSSY
-            } as u16,
-            schedule: SchedulingMode::Dwrr { weight: 1 },
-            shaper: None,
-            wred: None,
-        }),
-        shaper: None,
+    let mut port = PortConfig::new(
+        format!("Ethernet{index}"),
+        [2, 0xff, 0, 0, 1, index as u8],
+        GIGABIT,
+    );
+    for n in 0..8 {
+        port.classify.dscp_to_tc[n] = n as u8;
+        port.classify.dot1p_to_tc[n] = n as u8;
+        port.pgs[n] = if lossless(n) { LOSSLESS } else { LOSSY } as u16;
+        port.queues[n].profile = if lossless(n) {
+            EGRESS_LOSSLESS
+        } else {
+            EGRESS_LOSSY
+        } as u16;
     }
+    port.pfc.enabled = 0b1_1000;
+    port.pfc.refresh = Picos::from_millis(16);
+    port
 }
 
 /// Returns a WRED profile that marks every frame above `bytes` queued bytes and none below.

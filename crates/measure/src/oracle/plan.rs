@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use ipnet::{IpNet, Ipv4Net};
 use xoff_dataplane::config::{
-    BalancingConfig, BridgingConfig, BufferProfile, BufferThreshold, ClassMaps, GlobalPause,
-    InterfaceAttachment, InterfaceConfig, MarkPoint, PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig,
-    QueueConfig, RoutingConfig, SchedulingMode, StaticNeighbour, SwitchConfig, TrustMode, WatchdogConfig,
-    WredProfile,
+    BridgingConfig, BufferProfile, BufferThreshold, ClassMaps, InterfaceAttachment, InterfaceConfig,
+    PauseModel, PfcConfig, PoolConfig, PoolSide, PortConfig, QueueConfig, RoutingConfig, StaticNeighbour,
+    SwitchConfig, TrustMode, WredProfile,
 };
-use xoff_dataplane::ids::{InterfaceId, PRIORITIES, TRAFFIC_CLASSES};
+use xoff_dataplane::ids::{InterfaceId, PRIORITIES};
 use xoff_dataplane::route::{Fib, FibError, NextHop, Route, RoutePath, RouteTag, RouteTarget};
 use xoff_dataplane::{LinkTiming, Picos};
 
@@ -223,34 +222,21 @@ impl FabricBuilder<'_> {
             .collect();
         let frames_max = self.frame_capacity(&profiles);
         profiles.push(egress_profile());
-        Ok(SwitchConfig {
-            name: format!("switch {node}"),
-            mac: interface_mac(node, 0),
-            seed: self.seed ^ u64::from(node) << 32,
-            cell_bytes: 1,
-            pipeline_latency: Picos::ZERO,
-            mark_point: MarkPoint::Dequeue,
-            fdb_ageing: Picos::NEVER,
-            fdb_entries_max: 1,
-            frames_max,
-            ports,
-            pools: vec![
-                pool_config(
-                    "buffer",
-                    PoolSide::Ingress,
-                    u64::from(self.parameters().buffer_bytes),
-                ),
-                pool_config("queues", PoolSide::Egress, 0),
-            ],
-            profiles,
-            port_profiles: Vec::new(),
-            lags: Vec::new(),
-            bridging: BridgingConfig::Vlans(Vec::new()),
-            routing: self.routing_config(node)?,
-            balancing: BalancingConfig::default(),
-            watchdog: WatchdogConfig::default(),
-            trimming: None,
-        })
+        let mut config = SwitchConfig::new(format!("switch {node}"), interface_mac(node, 0), ports);
+        config.seed = self.seed ^ u64::from(node) << 32;
+        config.cell_bytes = 1;
+        config.fdb_ageing = Picos::NEVER;
+        config.fdb_entries_max = 1;
+        config.frames_max = frames_max;
+        let buffer_bytes = u64::from(self.parameters().buffer_bytes);
+        config.pools = vec![
+            PoolConfig::new("buffer", PoolSide::Ingress, buffer_bytes),
+            PoolConfig::new("queues", PoolSide::Egress, 0),
+        ];
+        config.profiles = profiles;
+        config.bridging = BridgingConfig::Vlans(Vec::new());
+        config.routing = self.routing_config(node)?;
+        Ok(config)
     }
 
     /// Returns the number of frame slots of a switch: as many of the shortest frames as the buffer holds. If
@@ -276,45 +262,31 @@ impl FabricBuilder<'_> {
         let class_of = std::array::from_fn(|n| (n % PRIORITIES) as u8);
         let egress_profile = self.topology().nodes[node as usize].links.len() as u16;
         let wred = self.wred_profile(link);
-        let queue = |n: usize| QueueConfig {
-            profile: egress_profile,
-            schedule: SchedulingMode::Dwrr { weight: 1 },
-            shaper: None,
-            wred: wred.filter(|_| n > 0),
+        let mac = interface_mac(node, interface);
+        let timing = self.lengths.timing(link.speed_mbps);
+        let mut config = PortConfig::new(format!("interface {interface}"), mac, timing);
+        config.mtu = MTU;
+        config.classify = ClassMaps {
+            trust: TrustMode::Dscp,
+            dscp_to_tc: std::array::from_fn(|dscp| (dscp / PRIORITIES) as u8),
+            dot1p_to_tc: identity,
+            tc_to_queue: class_of,
+            tc_to_pg: class_of,
         };
-        PortConfig {
-            name: format!("interface {interface}"),
-            mac: interface_mac(node, interface),
-            admin_up: true,
-            mtu: MTU,
-            link: self.lengths.timing(link.speed_mbps),
-            tpid: 0x8100,
-            classify: ClassMaps {
-                trust: TrustMode::Dscp,
-                dscp_to_tc: std::array::from_fn(|dscp| (dscp / PRIORITIES) as u8),
-                dot1p_to_tc: identity,
-                tc_to_queue: class_of,
-                tc_to_pg: class_of,
+        config.pfc = PfcConfig {
+            enabled: 0xfe,
+            refresh: Picos::NEVER,
+            pauses: PauseModel::UntilResumed {
+                frame_bytes: self.lengths.pfc_bytes(),
             },
-            pfc: PfcConfig {
-                enabled: 0xfe,
-                asymmetric: false,
-                pause_quanta: u16::MAX,
-                refresh: Picos::NEVER,
-                priority_to_queue: identity,
-                priority_to_pg: identity,
-                pauses: PauseModel::UntilResumed {
-                    frame_bytes: self.lengths.pfc_bytes(),
-                },
-                response_quanta: 0,
-                global: GlobalPause::default(),
-            },
-            watchdog: None,
-            tc_to_dscp: [None; TRAFFIC_CLASSES],
-            pgs: [port; PRIORITIES],
-            queues: std::array::from_fn(queue),
-            shaper: None,
-        }
+            ..PfcConfig::default()
+        };
+        config.pgs = [port; PRIORITIES];
+        config.queues = std::array::from_fn(|n| QueueConfig {
+            wred: wred.filter(|_| n > 0),
+            ..QueueConfig::new(egress_profile)
+        });
+        config
     }
 
     fn wred_profile(&self, link: &Link) -> Option<WredProfile> {
@@ -388,41 +360,20 @@ fn flow_route(address: Ipv4Addr, port: usize) -> Route {
     }
 }
 
-fn pool_config(name: &str, side: PoolSide, size_bytes: u64) -> PoolConfig {
-    PoolConfig {
-        name: name.into(),
-        side,
-        size_bytes,
-        xoff_bytes: 0,
-    }
-}
-
 /// Returns the buffer profile of queues, which has no limit because the model drops only at ingress.
 fn egress_profile() -> BufferProfile {
-    BufferProfile {
-        name: "queues".into(),
-        pool: 1,
-        size_bytes: 0,
-        threshold: BufferThreshold::Static(0),
-        xoff_bytes: 0,
-        xon_bytes: 0,
-        xon_offset_bytes: 0,
-        trim: false,
-    }
+    BufferProfile::new("queues", 1, BufferThreshold::Static(0))
 }
 
 /// Returns the buffer profile of a port: reserved space, headroom and limit.
 fn ingress_profile(buffer: &SwitchBuffer, link: &Link) -> BufferProfile {
     let port = buffer.port_profile(link.speed_mbps, link.delay_ns);
+    let name = format!("{} Mb/s, {} ns", link.speed_mbps, link.delay_ns);
     BufferProfile {
-        name: format!("{} Mb/s, {} ns", link.speed_mbps, link.delay_ns),
-        pool: 0,
         size_bytes: port.reserve_bytes,
-        threshold: BufferThreshold::Hpcc { shift: port.shift },
         xoff_bytes: port.headroom_bytes,
-        xon_bytes: 0,
         xon_offset_bytes: port.resume_offset_bytes,
-        trim: false,
+        ..BufferProfile::new(name, 0, BufferThreshold::Hpcc { shift: port.shift })
     }
 }
 
