@@ -197,7 +197,7 @@ fn jobs_that_are_not_done_in_time() -> Result<Completion, Failed> {
     check(matches!(code, Some(1 | 5)), || said(&output))?;
     let failures = report.failures.join("\n");
     check(
-        failures.contains("the time is over; not done: ") && failures.contains("ring"),
+        failures.contains("the time limit was reached; not done: ") && failures.contains("ring"),
         || failures.clone(),
     )?;
     let jobs = report.jobs.ok_or("no jobs")?.jobs;

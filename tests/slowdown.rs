@@ -17,7 +17,7 @@ fn run(text: &str) -> Vec<FlowResult> {
     lab.start(&mut ())
         .unwrap_or_else(|failure| panic!("{failure}\n{text}"));
     lab.run(Picos::from_millis(10_000), true, &mut ());
-    lab.results().flows
+    lab.job_results().flows
 }
 
 /// Every message of a lab, each alone, takes its least time, within half a percent.

@@ -199,10 +199,7 @@ fn jobs_and_large_fabrics_are_shown_in_short() {
     );
     let large = COLLECTIVE.replace("leaves: 2, spines: 2, hosts: 2", "leaves: 8, spines: 8, hosts: 8");
     let (out, _) = lab(folder.path(), &large.replace("[64K, 256K]", "64K"), &[], 0);
-    has(
-        &out,
-        &["of 192 ports neither dropped, paused, were paused nor marked"],
-    );
+    has(&out, &["of 192 ports without drops, pauses and ECN marks"]);
 }
 
 #[test]
@@ -264,7 +261,7 @@ fn a_value_of_the_lab_file_can_be_replaced() {
         &[
             "nothing at \"transports.default.congestoin\"",
             "where: --set transports.default.congestoin, lab.yml:7",
-            "fix: the nearest value that is there is transports.default.congestion",
+            "fix: the most similar path is transports.default.congestion",
         ],
     );
     let (_, err) = lab(
@@ -311,7 +308,7 @@ fn a_sweep_in_parts_is_the_sweep_in_one() {
     for part in ["1/3", "2/3", "3/3"] {
         let report = format!("part{}.json", &part[..1]);
         let text = run(&["--shard", part, "--report", &report]);
-        has(&text, &[&format!("part {} of 3 (8 in all)", &part[..1])]);
+        has(&text, &[&format!("part {} of 3 (8 runs in total)", &part[..1])]);
     }
     let merge = |parts: &[&str], exit| {
         let mut all = vec!["lab", "merge", "--report", "merged.json", "--csv", "merged.csv"];
@@ -358,7 +355,7 @@ fn options_that_make_no_sweep_are_refused() {
         (&["--seeds", "1,2", "--shard", "1/2"], &["--report"]),
         (
             &["--seeds", "1,2", "--shard", "3/2", "--report", "r"],
-            &["'3/2' is no part"],
+            &["'3/2' is not a part"],
         ),
         (&["--set", "name"], &["no '='"]),
         (
@@ -449,13 +446,13 @@ fn a_run_ends_where_it_is_told_to() {
         &out,
         &[
             "verdict: failed",
-            "given up after 2,000 events",
+            "stopped after 2,000 events",
             "not done: job `reduce`",
             "--events-max N",
         ],
     );
     let (out, _) = lab(folder.path(), COLLECTIVE, &["--until", "3us"], 1);
-    has(&out, &["the time is over; not done: job `reduce`"]);
+    has(&out, &["the time limit was reached; not done: job `reduce`"]);
     let (_, err) = lab(folder.path(), COLLECTIVE, &["--events-max", "0"], 2);
     has(&err, &["--events-max"]);
 }

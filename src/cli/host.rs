@@ -7,7 +7,7 @@ use xoff_wire::Ecn;
 use super::{HostRun, SendArgument, output};
 use xoff_host::FlowRate;
 use xoff_lab::plan::RatePlan;
-use xoff_lab::report::{Report, build, render};
+use xoff_lab::report::{Report, build_report, render_report};
 use xoff_runtime::hosts::standalone::{
     DEFAULT_ADDRESS, HostRunError, HostRunSpec, HostSummary, SendSpec, run_standalone,
 };
@@ -26,7 +26,7 @@ pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
-    output::print(&render(&report))?;
+    output::print(&render_report(&report))?;
     if let Some(silent) = summary.unresolved.first() {
         return Err(Failure::environment(format!("nothing was sent to {silent}"))
             .at(format!("--send {silent}"))
@@ -124,7 +124,7 @@ fn report(summary: &HostSummary, arguments: &HostRun, steal: &StealMeter) -> Rep
         steal_percent: steal.percent(),
         ..Environment::read()
     };
-    let mut report = build(
+    let mut report = build_report(
         environment,
         0,
         &[],

@@ -10,8 +10,8 @@ use super::{
     BackendChoice, FormatChoice, LabCommand, PcapArgument, RunningArguments, output, signals, values,
 };
 use xoff_lab::{
-    CheckArgs, Chosen, CompareArgs, Compared, Format, LabOptions, LabPcap, LabRunArgs, LabUpArgs, MergeArgs,
-    RunningLab, Setting, SweepArgs, VirtualRunArgs, Way,
+    CheckArgs, CompareArgs, ComparedField, FieldSetting, FieldValue, LabOptions, LabPcap, LabRunArgs,
+    LabUpArgs, MergeArgs, OutputFormat, RunMode, RunningLab, SweepArgs, VirtualRunArgs,
 };
 use xoff_runtime::control::Address;
 use xoff_telemetry::failure::{Exit, Failure};
@@ -36,9 +36,9 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
                 report: arguments.report,
                 csv: arguments.csv,
                 format: if arguments.json {
-                    Format::Json
+                    OutputFormat::Json
                 } else {
-                    Format::Table
+                    OutputFormat::Table
                 },
             })
         }
@@ -91,15 +91,15 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
     };
     Ok(xoff_lab::run(&LabRunArgs {
         file: arguments.file,
-        chosen: set.into_iter().map(chosen).collect(),
+        field_values: set.into_iter().map(single_value).collect(),
         options,
         pcap: pcap(&arguments.pcap, arguments.pcap_snaplen)?,
     }))
 }
 
 /// A setting with one value.
-fn chosen(setting: Setting) -> Chosen {
-    Chosen {
+fn single_value(setting: FieldSetting) -> FieldValue {
+    FieldValue {
         value: setting.values.into_iter().next().unwrap_or_default(),
         path: setting.path,
     }
@@ -142,7 +142,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
     if sweep.seeds.is_none() && sweep.shard.is_none() && sweep.csv.is_none() && !several {
         let run = virtual_arguments(arguments)?;
         return xoff_lab::run_virtual(&VirtualRunArgs {
-            chosen: sweep.set.into_iter().map(chosen).collect(),
+            field_values: sweep.set.into_iter().map(single_value).collect(),
             ..run
         });
     }
@@ -180,14 +180,14 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
 fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
     check_paths([("--json", &arguments.json), ("--csv", &arguments.csv)])?;
     let compared = match (arguments.lb, arguments.by) {
-        (Some(schemes), _) => Compared::LoadBalancing(schemes.values),
-        (None, Some(setting)) => Compared::Field(setting),
+        (Some(schemes), _) => ComparedField::LoadBalancing(schemes.values),
+        (None, Some(setting)) => ComparedField::Field(setting),
         (None, None) => {
             return Err(Failure::usage("there is nothing to compare").fix("add --lb ecmp,flowlet"));
         }
     };
-    let way = match arguments.virtual_time {
-        true => Way::Virtual {
+    let run_mode = match arguments.virtual_time {
+        true => RunMode::Virtual {
             run: Box::new(VirtualRunArgs {
                 until: arguments.until,
                 events_max: arguments.events_max,
@@ -195,17 +195,17 @@ fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
             }),
             jobs: arguments.jobs.map(usize::from),
         },
-        false => Way::RealTime(Box::new(options(&arguments.running, 0, arguments.backend))),
+        false => RunMode::RealTime(Box::new(options(&arguments.running, 0, arguments.backend))),
     };
     let compare = CompareArgs {
         file: arguments.file,
         compared,
         settings: arguments.set,
         seeds: arguments.seeds.0,
-        way,
+        run_mode,
         format: match arguments.format {
-            CompareFormatChoice::Table => Format::Table,
-            CompareFormatChoice::Json => Format::Json,
+            CompareFormatChoice::Table => OutputFormat::Table,
+            CompareFormatChoice::Json => OutputFormat::Json,
         },
         json: arguments.json,
         csv: arguments.csv,
@@ -253,13 +253,13 @@ fn virtual_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
         pcap: arguments.pcap.into_iter().map(link).collect::<Result<_, _>>()?,
         series: more.series,
         series_interval: more.series_interval,
-        chosen: Vec::new(),
+        field_values: Vec::new(),
         format: more.format.into(),
         nccl_json: more.nccl_json,
         events_max: more.events_max,
         quiet: false,
         plots: more.plots,
-        watched: false,
+        records_timeline: false,
     })
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{SwitchRun, args, output, values};
 use xoff_capture::live::{PcapOptions, PcapRequest};
 use xoff_config::{LoadedConfig, ResolveOptions, load};
-use xoff_lab::report::{Report, build, render};
+use xoff_lab::report::{Report, build_report, render_report};
 use xoff_runtime::control::{Address, Endpoint, ServerHandle, Target, serve};
 use xoff_runtime::session::{SwitchPort, SwitchSession, reaction_budget};
 use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
@@ -84,7 +84,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
-    print(&render(&report))?;
+    print(&render_report(&report))?;
     Ok(report.exit())
 }
 
@@ -198,7 +198,7 @@ fn report(finished: StoppedSwitch, steal: &StealMeter, seed: u64) -> Report {
         steal_percent: steal.percent(),
         ..Environment::read()
     };
-    build(environment, seed, snapshot.as_slice(), Vec::new(), taints)
+    build_report(environment, seed, snapshot.as_slice(), Vec::new(), taints)
 }
 
 #[cfg(test)]

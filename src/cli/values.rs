@@ -14,7 +14,7 @@ use xoff_units::Picos;
 
 use xoff_lab::plan::RatePlan;
 use xoff_lab::units;
-use xoff_lab::{LOAD_BALANCING, Setting};
+use xoff_lab::{FieldSetting, LOAD_BALANCING};
 use xoff_telemetry::failure::Failure;
 
 /// Longest name of a network device (`IFNAMSIZ` less its zero byte).
@@ -323,8 +323,8 @@ pub(super) fn mac(text: &str) -> Result<[u8; 6], String> {
 }
 
 /// Names of load-balancing schemes, as values of the field of a lab file that has them.
-pub(super) fn schemes(text: &str) -> Result<Setting, String> {
-    let setting: Result<Setting, String> = format!("{LOAD_BALANCING}={text}").parse();
+pub(super) fn schemes(text: &str) -> Result<FieldSetting, String> {
+    let setting: Result<FieldSetting, String> = format!("{LOAD_BALANCING}={text}").parse();
     let names: Vec<&str> = text.split(',').map(str::trim).collect();
     if names.iter().any(|name| name.is_empty()) {
         return Err(format!(

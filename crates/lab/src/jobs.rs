@@ -7,7 +7,7 @@ use xoff_units::Picos;
 
 use super::model_hosts::next_hop_mac;
 use super::plan::{IpVersion, LabPlan, TargetPlan};
-use super::virtual_run::ReorderedReport;
+use super::virtual_run::ReorderedConnectionReport;
 use xoff_fabric::{FabricPlan, HostDirectory, JobHosts, Jobs, Paths, ReceivedPackets, ReferenceTimes};
 use xoff_telemetry::failure::Failure;
 use xoff_workload::{Workload, WorkloadResults};
@@ -43,7 +43,7 @@ pub(super) fn jobs(
         })
         .collect::<Result<Vec<_>, Failure>>()?;
     if let Some(pair) = no_path(plan, &workload, &paths) {
-        return Err(wrong(pair.to_string()).fix(NoPath::FIX));
+        return Err(wrong(pair.to_string()).fix(UnconnectedPair::FIX));
     }
     let on = (paths, ReferenceTimes::new(fabric_plan));
     let mut jobs = Jobs::new(hosts, workload, &transports, &Addresses(plan), on, seed);
@@ -56,7 +56,7 @@ pub(super) fn jobs(
 }
 
 /// A pair of hosts that a job connects and that no path of links joins.
-pub(super) struct NoPath<'a> {
+pub(super) struct UnconnectedPair<'a> {
     pub(super) job: &'a str,
     pub(super) from: &'a str,
     pub(super) to: &'a str,
@@ -64,14 +64,14 @@ pub(super) struct NoPath<'a> {
     pub(super) others: usize,
 }
 
-impl NoPath<'_> {
+impl UnconnectedPair<'_> {
     pub(super) const FIX: &'static str =
         "add a link that joins their parts of the topology, or take the pair out of the job";
 }
 
-impl fmt::Display for NoPath<'_> {
+impl fmt::Display for UnconnectedPair<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let NoPath {
+        let UnconnectedPair {
             job,
             from,
             to,
@@ -90,11 +90,11 @@ impl fmt::Display for NoPath<'_> {
 }
 
 /// The first connection of a workload whose hosts no path joins, and how many others its job has.
-fn no_path<'a>(plan: &'a LabPlan, workload: &Workload, paths: &Paths) -> Option<NoPath<'a>> {
+fn no_path<'a>(plan: &'a LabPlan, workload: &Workload, paths: &Paths) -> Option<UnconnectedPair<'a>> {
     let connections = workload.connections().iter();
     let mut apart = connections.filter(|c| !paths.are_connected(c.src as usize, c.dst as usize));
     let first = apart.next()?;
-    Some(NoPath {
+    Some(UnconnectedPair {
         job: &plan.workload.jobs.jobs[first.job].name,
         from: &plan.hosts[first.src as usize].name,
         to: &plan.hosts[first.dst as usize].name,
@@ -122,12 +122,16 @@ pub(super) fn results(jobs: &Jobs) -> WorkloadResults {
 }
 
 /// Connections whose packets arrived out of order, of what arrived on each.
-pub(super) fn reordered(plan: &LabPlan, jobs: &Jobs, arrivals: &[ReceivedPackets]) -> Vec<ReorderedReport> {
+pub(super) fn reordered(
+    plan: &LabPlan,
+    jobs: &Jobs,
+    arrivals: &[ReceivedPackets],
+) -> Vec<ReorderedConnectionReport> {
     let name = |host: u32| plan.hosts[host as usize].name.clone();
     let reordered = arrivals.iter().zip(jobs.workload().connections());
     reordered
         .filter(|(arrivals, _)| arrivals.out_of_order_packets > 0)
-        .map(|(arrivals, connection)| ReorderedReport {
+        .map(|(arrivals, connection)| ReorderedConnectionReport {
             job: plan.workload.jobs.jobs[connection.job].name.clone(),
             src: name(connection.src),
             dst: name(connection.dst),

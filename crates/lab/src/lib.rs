@@ -53,17 +53,17 @@ mod wire;
 
 pub use child::{HostAttachment, Lab, PortAttachment, PortPlace};
 pub use compare::{
-    COMPARE_SCHEMA, CompareArgs, CompareReport, Compared, ComparedRow, ComparedRun, LOAD_BALANCING, Spread,
-    Way, run as run_compare,
+    COMPARE_SCHEMA, CompareArgs, CompareReport, ComparedField, ComparisonRow, ComparisonRun, LOAD_BALANCING,
+    MedianAndRange, RunMode, run_compare,
 };
-pub use compare::{NamedFigure, figures_of};
+pub use compare::{NamedFigure, figures_of_report};
 pub use config::switch_seed;
 pub use config::{SwitchSetup, resolve_switch_setup};
 pub use exec::exec;
 pub use import::{ImportedLab, import_ns3};
 pub use options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
 pub use pcap::LabPcap;
-pub use play::RealReport;
+pub use play::RealTimeReport;
 pub use problem::{Problem, Problems};
 pub use registry::{RunningLab, lab_socket_address, running_labs};
 pub use resolve::{load_lab, parse_lab};
@@ -71,13 +71,13 @@ pub use run::{down, ls, run, up};
 pub use script::{Check, CheckArgs, CheckFormat, Checked, check};
 pub use status::StatusPipe;
 pub use sweep::{
-    Chosen, JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds, Setting, Shard,
-    SweepArgs, SweepReport, merge as merge_sweep, run as run_sweep,
+    FieldSetting, FieldValue, JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds,
+    Shard, SweepArgs, SweepReport, merge_sweep, run_sweep,
 };
-pub use sweep::{Pooled, load_with, run_all};
+pub use sweep::{PoolResult, load_with_values, run_in_parallel};
 pub use virtual_run::{
-    BalanceReport, DeadlockReport, EVENTS_MAX_DEFAULT, Format, HostReport, LinkReport, ReorderedReport,
-    VirtualLab, VirtualReport, VirtualRunArgs, run as run_virtual, switch_configuration,
+    DeadlockReport, EVENTS_MAX_DEFAULT, HostReport, LinkBalanceReport, LinkReport, OutputFormat,
+    ReorderedConnectionReport, VirtualLab, VirtualReport, VirtualRunArgs, run_virtual, switch_configuration,
     switch_configurations,
 };
 pub use wire::hand_over_tap;

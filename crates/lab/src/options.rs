@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::pcap::LabPcap;
-use super::sweep::Chosen;
+use super::sweep::FieldValue;
 use xoff_capture::live::PcapOptions;
 use xoff_ports::Backend;
 use xoff_runtime::workers::{CorePinning, IdleMode, WorkerOptions};
@@ -17,7 +17,7 @@ pub struct LabRunArgs {
     /// The lab file.
     pub file: PathBuf,
     /// Fields of the lab file that have another value in this run.
-    pub chosen: Vec<Chosen>,
+    pub field_values: Vec<FieldValue>,
     /// Options of the run.
     pub options: LabOptions,
     /// Recordings of the run.

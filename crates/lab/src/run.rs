@@ -25,7 +25,7 @@ use super::play::guests;
 use super::registry::{self, RunningLab, running_labs};
 use super::stage::{self, Brief, KEEP, QUIT, Stage, pipe, spawn, wait};
 use super::status::{Status, StatusReader};
-use super::sweep::{Chosen, load_with};
+use super::sweep::{FieldValue, load_with_values};
 use crate::report::Report;
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -36,11 +36,11 @@ const DOWN_PATIENCE: Duration = Duration::from_secs(15);
 pub fn run(arguments: &LabRunArgs) -> ExitCode {
     let LabRunArgs {
         file,
-        chosen,
+        field_values,
         options,
         pcap,
     } = arguments;
-    told(start(file, chosen, options, pcap, LabRunMode::Run).and_then(Running::until_the_end))
+    told(start(file, field_values, options, pcap, LabRunMode::Run).and_then(Running::until_the_end))
 }
 
 /// `xoff lab up FILE`: brings the lab up and leaves it there.
@@ -104,7 +104,7 @@ struct Running {
 ///
 /// # Errors
 /// A lab that cannot be, an environment that cannot run it, an interrupt.
-pub(super) fn measure(plan: LabPlan, options: &LabOptions) -> Result<Report, Failure> {
+pub(super) fn run_and_report(plan: LabPlan, options: &LabOptions) -> Result<Report, Failure> {
     static MEASURED: AtomicU32 = AtomicU32::new(0);
     let number = MEASURED.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("xoff-{}-{number}.json", std::process::id()));
@@ -136,12 +136,17 @@ pub(super) fn measure(plan: LabPlan, options: &LabOptions) -> Result<Report, Fai
 
 fn start(
     file: &Path,
-    chosen: &[Chosen],
+    field_values: &[FieldValue],
     options: &LabOptions,
     pcap: &LabPcap,
     mode: LabRunMode,
 ) -> Result<Running, Failure> {
-    start_plan(load_with(file, chosen, TimeMode::RealTime)?, options, pcap, mode)
+    start_plan(
+        load_with_values(file, field_values, TimeMode::RealTime)?,
+        options,
+        pcap,
+        mode,
+    )
 }
 
 fn start_plan(

@@ -7,7 +7,7 @@ use xoff_units::Picos;
 
 use super::super::values::{self, PcapArgument};
 use super::{BackendChoice, RunningArguments};
-use xoff_lab::{CheckFormat, EVENTS_MAX_DEFAULT, Format, Seeds, Setting, Shard};
+use xoff_lab::{CheckFormat, EVENTS_MAX_DEFAULT, FieldSetting, OutputFormat, Seeds, Shard};
 
 /// `xoff lab`
 #[derive(Debug, Subcommand)]
@@ -152,10 +152,10 @@ pub(crate) struct LabCompare {
     pub file: PathBuf,
     /// Load-balancing schemes, such as ecmp,flowlet,per-packet; each is put into topology.defaults.load_balancing
     #[arg(long, value_name = "A,B,...", value_parser = values::schemes)]
-    pub lb: Option<Setting>,
+    pub lb: Option<FieldSetting>,
     /// Compare values of another field of the lab file instead
     #[arg(long, value_name = "PATH=V1,V2,...")]
-    pub by: Option<Setting>,
+    pub by: Option<FieldSetting>,
     /// In virtual time: no namespaces, no wall clock, the same bytes for the same seed (docs/virtual-time.md)
     #[arg(long = "virtual", conflicts_with_all = ["dilate", "workers", "pin", "backend"])]
     pub virtual_time: bool,
@@ -164,7 +164,7 @@ pub(crate) struct LabCompare {
     pub seeds: Seeds,
     /// Replace a value of the lab file; with several, compare once for each; several options multiply (docs/sweeps.md)
     #[arg(long, value_name = "PATH=V1[,V2...]")]
-    pub set: Vec<Setting>,
+    pub set: Vec<FieldSetting>,
     /// Write everything here, as JSON (docs/compare.md)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
@@ -304,7 +304,7 @@ pub(crate) struct SweepArguments {
     /// PATH is made of keys and positions in lists: transports.t1.congestion, workload.jobs.0.bytes. An element of a list may
     /// be called by its `name`.
     #[arg(long, value_name = "PATH=V1[,V2...]")]
-    pub set: Vec<Setting>,
+    pub set: Vec<FieldSetting>,
     /// Runs of a sweep at the same time [default: as many as there are cores]
     #[arg(long, value_name = "N", requires = "virtual_time", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
@@ -328,12 +328,12 @@ pub enum FormatChoice {
     Json,
 }
 
-impl From<FormatChoice> for Format {
-    fn from(choice: FormatChoice) -> Format {
+impl From<FormatChoice> for OutputFormat {
+    fn from(choice: FormatChoice) -> OutputFormat {
         match choice {
-            FormatChoice::Table => Format::Table,
-            FormatChoice::Nccl => Format::Nccl,
-            FormatChoice::Json => Format::Json,
+            FormatChoice::Table => OutputFormat::Table,
+            FormatChoice::Nccl => OutputFormat::Nccl,
+            FormatChoice::Json => OutputFormat::Json,
         }
     }
 }

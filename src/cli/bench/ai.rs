@@ -9,7 +9,7 @@ use super::super::{output, signals};
 use super::probe::check_lab;
 use super::result::{ResultArguments, once};
 use xoff_lab::plan::{LabPlan, TimeMode};
-use xoff_lab::{Chosen, LOAD_BALANCING, Seeds, load_with, units};
+use xoff_lab::{FieldValue, LOAD_BALANCING, Seeds, load_with_values, units};
 use xoff_measure::ai::{
     BenchLab, BenchRuns, Collective, FabricShape, LabSettings, ReportSetup, bench_result, render_report,
     run_labs,
@@ -146,14 +146,14 @@ fn of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchLab>, 
     check_lab(path)?;
     let mut subjects = Vec::new();
     for scheme in schemes(options) {
-        let chosen: Vec<Chosen> = scheme
+        let chosen: Vec<FieldValue> = scheme
             .iter()
-            .map(|scheme| Chosen {
+            .map(|scheme| FieldValue {
                 path: LOAD_BALANCING.to_owned(),
                 value: (*scheme).to_owned(),
             })
             .collect();
-        let plan: LabPlan = load_with(path, &chosen, TimeMode::Virtual)?;
+        let plan: LabPlan = load_with_values(path, &chosen, TimeMode::Virtual)?;
         if plan.workload.jobs.jobs.is_empty() {
             return Err(Failure::configuration("the lab has no jobs")
                 .at(path.display().to_string())

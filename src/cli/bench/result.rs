@@ -6,7 +6,7 @@ use crate::cli::choice::choice;
 use clap::Args;
 
 use super::super::output;
-use xoff_lab::plot::make_folder;
+use xoff_lab::plot::create_folder;
 use xoff_measure::result::{BenchResult, Form};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::write_result_file;
@@ -39,7 +39,7 @@ impl ResultArguments {
     pub(super) fn check(&self) -> Result<(), Failure> {
         for (option, folder) in [("--plots", &self.plots), ("--criterion", &self.criterion)] {
             if let Some(folder) = folder {
-                make_folder(option, folder)?;
+                create_folder(option, folder)?;
             }
         }
         match &self.save {

@@ -1,21 +1,23 @@
-//! `xoff lab compare`: the same lab under several load-balancing schemes, beside the same hosts on one switch that blocks nobody.
+//! The command `xoff lab compare`: runs a lab with several load-balancing schemes and compares the figures. The
+//! reference is a lab with the same hosts on one non-blocking switch.
 //!
-//! A comparison is a list of subjects, each a plan: every scheme under every combination of `--set`, and for each combination the
-//! one switch. Every subject is run once for each seed, by whatever makes a run ([`way::Way`]); what came of them becomes rows of
-//! figures. Runs are numbered subject by subject, seeds changing fastest, and results hold nothing of the machine.
+//! A comparison is a list of lab variants. Each combination of the values of `--set` has one variant for each scheme
+//! and one variant with a single switch. Each variant runs once for each seed, in virtual time or in real time
+//! ([`run_mode::RunMode`]). The results become rows of figures. Runs are numbered variant by variant, and the seed
+//! changes fastest. Results contain no property of the machine.
 
-mod kpi;
+mod command;
+mod figures;
 mod one_switch;
 mod plots;
 mod report;
-mod run;
-mod subjects;
+mod run_mode;
 mod table;
+mod variants;
 mod warnings;
-mod way;
 
-pub use kpi::{NamedFigure, figures_of};
-pub use report::{COMPARE_SCHEMA, CompareReport, ComparedRow, ComparedRun, Spread};
-pub use run::{CompareArgs, run};
-pub use subjects::{Compared, LOAD_BALANCING};
-pub use way::Way;
+pub use command::{CompareArgs, run_compare};
+pub use figures::{NamedFigure, figures_of_report};
+pub use report::{COMPARE_SCHEMA, CompareReport, ComparisonRow, ComparisonRun, MedianAndRange};
+pub use run_mode::RunMode;
+pub use variants::{ComparedField, LOAD_BALANCING};

@@ -1,4 +1,4 @@
-//! The same hosts on one switch that blocks nobody: what a fabric is measured against.
+//! The reference of a comparison: a lab with the same hosts on one non-blocking switch.
 
 use std::collections::HashMap;
 
@@ -8,26 +8,27 @@ use super::super::plan::{ConfigLayer, FarEnd, LabPlan, LinkPlan, SwitchPlan};
 use super::super::routes::{COMPUTED_ROUTES, SwitchGraph};
 use xoff_telemetry::failure::Failure;
 
-/// Name of the switch.
-const NAME: &str = "one-switch";
-/// Tables about the way to other switches, which are gone.
-const OF_THE_FABRIC: [&str; 3] = ["STATIC_ROUTE", "XOFF_ROUTE", "NEIGH"];
+/// Name of the single switch.
+const SWITCH_NAME: &str = "one-switch";
+/// Tables about routes to other switches. The single switch does not need them.
+const FABRIC_TABLES: [&str; 3] = ["STATIC_ROUTE", "XOFF_ROUTE", "NEIGH"];
 
-/// The lab with all its hosts at one switch: every host keeps its link, its address and its place in the workload, links between
-/// switches are gone. The switch is configured as those were that hosts are at: layers that are about the whole switch as the first
-/// of them has it, and what is about ports from the switch that each was at. A lab that has one switch is its own.
+/// Returns the lab with all hosts on one switch. Each host keeps its link, its address and its part in the workload.
+/// Links between switches are removed. The configuration of the switch combines the configurations of all switches
+/// with hosts. Settings of the whole switch come from the first of them, and settings of a port from the switch
+/// that had the host. A lab with only one switch is returned unchanged.
 ///
 /// # Errors
-/// Addresses that do not fit one switch.
-pub(super) fn one_switch(plan: &LabPlan) -> Result<LabPlan, Failure> {
-    let alone = plan
+/// Fails if the addresses of the hosts are not possible on one switch.
+pub(super) fn one_switch_lab(plan: &LabPlan) -> Result<LabPlan, Failure> {
+    let is_unlinked = plan
         .links
         .iter()
         .all(|link| !matches!(link.far, FarEnd::Switch { .. }));
-    if alone && plan.switches.len() == 1 {
+    if is_unlinked && plan.switches.len() == 1 {
         return Ok(plan.clone());
     }
-    let mut ports = vec![Ports::new(); plan.switches.len()];
+    let mut ports = vec![PortRenames::new(); plan.switches.len()];
     let mut edges: Vec<usize> = Vec::new();
     let mut links: Vec<LinkPlan> = Vec::new();
     for link in &plan.links {
@@ -47,23 +48,30 @@ pub(super) fn one_switch(plan: &LabPlan) -> Result<LabPlan, Failure> {
             ..link.clone()
         });
     }
-    let made =
+    let is_generated =
         |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { source, .. } if source == COMPUTED_ROUTES);
-    let routed = plan.switches.iter().any(|switch| switch.config.iter().any(made));
-    let written: Vec<(usize, Vec<&ConfigLayer>)> = edges
+    let routed = plan
+        .switches
+        .iter()
+        .any(|switch| switch.config.iter().any(is_generated));
+    let written_layers: Vec<(usize, Vec<&ConfigLayer>)> = edges
         .iter()
         .map(|&edge| {
             let layers = plan.switches[edge].config.iter();
-            (edge, layers.filter(|layer| !made(layer)).collect())
+            (edge, layers.filter(|layer| !is_generated(layer)).collect())
         })
         .collect();
-    let count = written.iter().map(|(_, layers)| layers.len()).max().unwrap_or(0);
+    let count = written_layers
+        .iter()
+        .map(|(_, layers)| layers.len())
+        .max()
+        .unwrap_or(0);
     let config = (0..count)
-        .map(|at| layer_of_all(plan, at, &written, &ports))
+        .map(|at| merge_layers(plan, at, &written_layers, &ports))
         .collect();
     let mut one = LabPlan {
         switches: vec![SwitchPlan {
-            name: NAME.to_owned(),
+            name: SWITCH_NAME.to_owned(),
             config,
             asic: None,
             pg_profiles: plan.switches.iter().find_map(|switch| switch.pg_profiles.clone()),
@@ -72,54 +80,55 @@ pub(super) fn one_switch(plan: &LabPlan) -> Result<LabPlan, Failure> {
         ..plan.clone()
     };
     if routed {
-        route(&mut one)?;
+        configure_routing(&mut one)?;
     }
     Ok(one)
 }
 
-/// What becomes of the ports of a switch: their new names, or `None` for those to other switches.
-type Ports = HashMap<String, Option<String>>;
+/// The new names of the ports of a switch by their old names. `None`: the port of a removed link.
+type PortRenames = HashMap<String, Option<String>>;
 
-/// The layers that the switches have at one place, as one.
-fn layer_of_all(
+/// Merges the layers at one index of all switches into one layer. `written_layers` has the layers of each switch
+/// with hosts.
+fn merge_layers(
     plan: &LabPlan,
-    at: usize,
-    written: &[(usize, Vec<&ConfigLayer>)],
-    ports: &[Ports],
+    layer_index: usize,
+    written_layers: &[(usize, Vec<&ConfigLayer>)],
+    ports: &[PortRenames],
 ) -> ConfigLayer {
-    let mut sources: Option<String> = None;
+    let mut first_source: Option<String> = None;
     let mut merged = Map::new();
-    for (switch, layers) in written {
-        match layers.get(at) {
-            Some(preset @ ConfigLayer::Preset { .. }) if sources.is_none() => return (*preset).clone(),
+    for (switch, layers) in written_layers {
+        match layers.get(layer_index) {
+            Some(preset @ ConfigLayer::Preset { .. }) if first_source.is_none() => return (*preset).clone(),
             Some(ConfigLayer::Text { source, text }) => {
-                sources.get_or_insert_with(|| source.clone());
-                // What is no JSON has been refused with the lab itself.
+                first_source.get_or_insert_with(|| source.clone());
+                // The checks of the lab have already rejected invalid JSON.
                 let top = serde_json::from_str(text).unwrap_or_default();
-                let tables = part_of(top, plan.switches[*switch].asic.as_deref());
-                add(&mut merged, tables, &ports[*switch]);
+                let tables = asic_tables(top, plan.switches[*switch].asic.as_deref());
+                merge_tables(&mut merged, tables, &ports[*switch]);
             }
             _ => {}
         }
     }
     ConfigLayer::Text {
-        source: sources.unwrap_or_default(),
+        source: first_source.unwrap_or_default(),
         text: Value::Object(merged).to_string(),
     }
 }
 
-/// The tables of the selected ASIC where a file configures several, else those of the file.
-fn part_of(mut top: Map<String, Value>, asic: Option<&str>) -> Map<String, Value> {
-    match asic.and_then(|asic| top.remove(asic)) {
+/// Returns the tables of the selected ASIC of a multi-ASIC file. For other files, it returns all tables.
+fn asic_tables(mut config: Map<String, Value>, asic: Option<&str>) -> Map<String, Value> {
+    match asic.and_then(|asic| config.remove(asic)) {
         Some(Value::Object(tables)) => tables,
-        _ => top,
+        _ => config,
     }
 }
 
-/// Adds the tables of a switch, its ports renamed; what is there already stays.
-fn add(merged: &mut Map<String, Value>, tables: Map<String, Value>, ports: &Ports) {
+/// Adds the tables of a switch with renamed ports. Existing entries stay.
+fn merge_tables(merged: &mut Map<String, Value>, tables: Map<String, Value>, ports: &PortRenames) {
     for (table, entries) in tables {
-        if OF_THE_FABRIC.contains(&table.as_str()) {
+        if FABRIC_TABLES.contains(&table.as_str()) {
             continue;
         }
         let entries = match entries {
@@ -135,18 +144,21 @@ fn add(merged: &mut Map<String, Value>, tables: Map<String, Value>, ports: &Port
             *target = Value::Object(Map::new());
         }
         for (key, fields) in entries {
-            if let (Some(key), Some(target)) = (renamed_key(&key, ports), target.as_object_mut()) {
-                target.entry(key).or_insert_with(|| renamed_value(fields, ports));
+            if let (Some(key), Some(target)) = (rename_ports_in_key(&key, ports), target.as_object_mut()) {
+                target
+                    .entry(key)
+                    .or_insert_with(|| rename_ports_in_value(fields, ports));
             }
         }
     }
 }
 
-/// A key of a table, its parts divided by `|`; `None` if it is about ports that are gone.
-fn renamed_key(key: &str, ports: &Ports) -> Option<String> {
+/// Renames the ports in a key of a table. The segments of a key are separated by `|`. Returns `None` if a segment
+/// names only removed ports.
+fn rename_ports_in_key(key: &str, ports: &PortRenames) -> Option<String> {
     let parts: Option<Vec<String>> = key
         .split('|')
-        .map(|part| match port_list(part, ports) {
+        .map(|part| match rename_port_list(part, ports) {
             Some(list) => Some(list).filter(|list| !list.is_empty()),
             None => Some(part.to_owned()),
         })
@@ -154,50 +166,53 @@ fn renamed_key(key: &str, ports: &Ports) -> Option<String> {
     Some(parts?.join("|"))
 }
 
-fn renamed_value(value: Value, ports: &Ports) -> Value {
+/// Renames the ports in a value of a table and removes them from arrays if they no longer exist.
+fn rename_ports_in_value(value: Value, ports: &PortRenames) -> Value {
     match value {
-        Value::String(text) => Value::String(port_list(&text, ports).unwrap_or(text)),
+        Value::String(text) => Value::String(rename_port_list(&text, ports).unwrap_or(text)),
         Value::Object(fields) => {
             let fields = fields.into_iter();
             Value::Object(
                 fields
-                    .map(|(key, value)| (key, renamed_value(value, ports)))
+                    .map(|(key, value)| (key, rename_ports_in_value(value, ports)))
                     .collect(),
             )
         }
         Value::Array(items) => {
-            let gone = |item: &Value| {
+            let is_removed = |item: &Value| {
                 let text = item.as_str();
-                text.and_then(|text| port_list(text, ports))
+                text.and_then(|text| rename_port_list(text, ports))
                     .is_some_and(|list| list.is_empty())
             };
-            let items = items.into_iter().filter(|item| !gone(item));
-            Value::Array(items.map(|item| renamed_value(item, ports)).collect())
+            let items = items.into_iter().filter(|item| !is_removed(item));
+            Value::Array(items.map(|item| rename_ports_in_value(item, ports)).collect())
         }
         other => other,
     }
 }
 
-/// The new names of a list of ports, those left out that are gone; `None` if it is none.
-fn port_list(text: &str, ports: &Ports) -> Option<String> {
-    let known: Option<Vec<&Option<String>>> = text.split(',').map(|port| ports.get(port.trim())).collect();
-    let there: Vec<&str> = known?.into_iter().flatten().map(String::as_str).collect();
-    Some(there.join(","))
+/// Renames the ports of a comma-separated list and omits removed ports. Returns `None` if the text is not a list of
+/// ports.
+fn rename_port_list(text: &str, ports: &PortRenames) -> Option<String> {
+    let new_names: Option<Vec<&Option<String>>> =
+        text.split(',').map(|port| ports.get(port.trim())).collect();
+    let remaining: Vec<&str> = new_names?.into_iter().flatten().map(String::as_str).collect();
+    Some(remaining.join(","))
 }
 
-/// Interfaces and neighbours of the one switch, for the addresses that the hosts have.
-fn route(one: &mut LabPlan) -> Result<(), Failure> {
-    let wrong = |why: String| {
-        Failure::configuration("the lab's hosts do not fit one switch, which they are to be compared with")
+/// Adds interfaces and neighbours for the addresses of the hosts to the single switch.
+fn configure_routing(lab: &mut LabPlan) -> Result<(), Failure> {
+    let impossible = |why: String| {
+        Failure::configuration("the lab cannot be compared with one switch")
             .because(why)
-            .fix("give each host a network of its own, or leave `ipv4` and `gateway` out")
+            .fix("give each host a network of its own, or omit `ipv4` and `gateway`")
     };
-    let graph = SwitchGraph::new(1, &one.links).ok_or_else(|| wrong("too many links".to_owned()))?;
-    let fixed = vec![true; one.hosts.len()];
+    let graph = SwitchGraph::new(1, &lab.links).ok_or_else(|| impossible("too many links".to_owned()))?;
+    let fixed = vec![true; lab.hosts.len()];
     let networks = graph
-        .assign_host_addresses(&mut one.hosts, &fixed)
-        .map_err(|overlap| wrong(overlap.reason))?;
-    graph.add_route_layers(&mut one.switches, &mut one.hosts, &networks, &[]);
+        .assign_host_addresses(&mut lab.hosts, &fixed)
+        .map_err(|overlap| impossible(overlap.reason))?;
+    graph.add_route_layers(&mut lab.switches, &mut lab.hosts, &networks, &[]);
     Ok(())
 }
 
@@ -210,17 +225,17 @@ mod tests {
     use super::*;
     use xoff_units::Picos;
 
-    fn plan(text: &str) -> LabPlan {
+    fn parse_plan(text: &str) -> LabPlan {
         parse_lab(text, "x.yml", Path::new(""), TimeMode::Virtual)
             .unwrap_or_else(|problems| panic!("{problems}"))
     }
 
     #[test]
-    fn hosts_keep_their_links_and_addresses() {
-        let lab = plan(
+    fn hosts_keep_links_and_addresses_on_one_switch() {
+        let lab = parse_plan(
             "name: x\ntopology:\n  fabric:\n    leaf-spine: {leaves: 2, spines: 2, hosts: 2, speed: 100g, uplink_speed: 200g, delay: 1us, config: {preset: roce-lossless}}\n",
         );
-        let one = one_switch(&lab).unwrap();
+        let one = one_switch_lab(&lab).unwrap();
         assert_eq!((one.switches.len(), one.links.len()), (1, 4));
         let ports: Vec<&str> = one.links.iter().map(|link| link.port.as_str()).collect();
         assert_eq!(ports, ["Ethernet0", "Ethernet4", "Ethernet8", "Ethernet12"]);
@@ -242,14 +257,14 @@ mod tests {
     }
 
     #[test]
-    fn one_switch_is_its_own() {
-        let lab = plan("name: x\ntopology:\n  fabric:\n    star: {hosts: 3, speed: 100g}\n");
-        assert_eq!(one_switch(&lab).unwrap(), lab);
+    fn a_lab_with_one_switch_is_unchanged() {
+        let lab = parse_plan("name: x\ntopology:\n  fabric:\n    star: {hosts: 3, speed: 100g}\n");
+        assert_eq!(one_switch_lab(&lab).unwrap(), lab);
     }
 
     #[test]
-    fn what_is_about_ports_goes_with_them() {
-        let ports: Ports = [
+    fn entries_of_removed_ports_are_removed() {
+        let ports: PortRenames = [
             ("Ethernet0".to_owned(), Some("Ethernet8".to_owned())),
             ("Ethernet4".to_owned(), None),
         ]
@@ -263,7 +278,7 @@ mod tests {
         });
         let Value::Object(tables) = tables else { panic!() };
         let mut merged = Map::new();
-        add(&mut merged, tables, &ports);
+        merge_tables(&mut merged, tables, &ports);
         let expected = serde_json::json!({
             "PORT_QOS_MAP": {"Ethernet8": {"pfc_enable": "3"}},
             "BUFFER_PG": {"Ethernet8|3": {"profile": "pg"}},

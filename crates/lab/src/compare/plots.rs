@@ -1,82 +1,87 @@
-//! Plots of a comparison.
+//! Writes the plots of a comparison.
 
 use std::path::Path;
 
-use super::report::{CompareReport, ComparedRow};
-use super::run::axis;
+use super::command::compared_field_label;
+use super::report::{CompareReport, ComparisonRow};
 use super::table::last_key;
-use crate::plot::{self, Bar, BarPanel, Watched, write_bars, write_links, write_waiting};
+use crate::plot::{
+    self, Bar, BarPanel, RunTimeline, write_link_plot, write_queue_and_pause_plots, write_time_bars,
+};
 use xoff_telemetry::failure::Failure;
 
-pub(super) use plot::make_folder;
+pub(super) use plot::create_folder;
 
-/// `jct.svg`, `links.svg`, and of each scheme `SCHEME-queues.svg` and `SCHEME-pauses.svg`. What happens over time is that of the
-/// first seed.
-pub(super) fn write(
+/// Writes `jct.svg`, `links.svg`, and for each scheme `SCHEME-queues.svg` and `SCHEME-pauses.svg`. The timelines are
+/// those of the runs with the first seed.
+///
+/// # Errors
+/// Fails if a file cannot be written.
+pub(super) fn write_plots(
     folder: &Path,
     report: &CompareReport,
-    watched: &[Option<Watched>],
+    timelines: &[Option<RunTimeline>],
 ) -> Result<(), Failure> {
-    let panels = panels(report);
+    let panels = job_panels(report);
     if !panels.is_empty() {
-        write_bars(
+        write_time_bars(
             &folder.join("jct.svg"),
             &panels,
-            &axis(report),
+            &compared_field_label(report),
             "Job completion time",
         )?;
     }
-    let mut runs: Vec<(String, &Watched)> = Vec::new();
-    for (run, watched) in report.runs.iter().zip(watched) {
-        let Some(watched) = watched else { continue };
-        let name = label(
+    let mut runs: Vec<(String, &RunTimeline)> = Vec::new();
+    for (run, timeline) in report.runs.iter().zip(timelines) {
+        let Some(timeline) = timeline else { continue };
+        let name = label_with_values(
             report,
             run.scheme.as_deref().unwrap_or_default(),
             &run.figures.values,
         );
         let title = format!("{}, {name}, seed {}", report.lab, run.figures.seed);
-        write_waiting(folder, &format!("{}-", in_file(&name)), &title, watched)?;
-        runs.push((title, watched));
+        write_queue_and_pause_plots(folder, &format!("{}-", file_name_part(&name)), &title, timeline)?;
+        runs.push((title, timeline));
     }
     match runs.is_empty() {
         true => Ok(()),
-        false => write_links(&folder.join("links.svg"), &runs),
+        false => write_link_plot(&folder.join("links.svg"), &runs),
     }
 }
 
-/// A panel for each job and combination of values.
-fn panels(report: &CompareReport) -> Vec<BarPanel> {
+/// Creates a panel of bars for each job and combination of values.
+fn job_panels(report: &CompareReport) -> Vec<BarPanel> {
     let mut panels: Vec<(Option<&str>, &[String], BarPanel)> = Vec::new();
     for row in report.rows.iter().filter(|row| row.job.is_some()) {
         let job = row.job.as_deref();
         let known = panels
             .iter()
-            .position(|(of, values, _)| *of == job && *values == row.values);
+            .position(|(panel_job, values, _)| *panel_job == job && *values == row.values);
         let at = known.unwrap_or_else(|| {
-            let what = label(report, job.unwrap_or_default(), &row.values);
+            let name = label_with_values(report, job.unwrap_or_default(), &row.values);
             let panel = BarPanel {
-                title: format!("{}: {what}", report.lab),
+                title: format!("{}: {name}", report.lab),
                 bars: Vec::new(),
             };
             panels.push((job, &row.values, panel));
             panels.len() - 1
         });
-        panels[at].2.bars.push(bar(row));
+        panels[at].2.bars.push(jct_bar(row));
     }
     panels.into_iter().map(|(.., panel)| panel).collect()
 }
 
-fn bar(row: &ComparedRow) -> Bar {
+fn jct_bar(row: &ComparisonRow) -> Bar {
     let spread = row.figures.get("jct_ns").copied().flatten();
     Bar {
-        name: row.name(),
-        spread: spread.map(|of| [of.median, of.min, of.max]),
-        reference: row.scheme.is_none(),
+        name: row.variant_name(),
+        median_min_max: spread.map(|spread| [spread.median, spread.min, spread.max]),
+        is_reference: row.scheme.is_none(),
     }
 }
 
-/// A name with the values that it has beside it.
-fn label(report: &CompareReport, name: &str, values: &[String]) -> String {
+/// Appends the values of the parameters to a name.
+fn label_with_values(report: &CompareReport, name: &str, values: &[String]) -> String {
     let mut label = name.to_owned();
     for (parameter, value) in report.parameters.iter().zip(values) {
         label.push_str(&format!(", {} {value}", last_key(&parameter.path)));
@@ -84,8 +89,8 @@ fn label(report: &CompareReport, name: &str, values: &[String]) -> String {
     label
 }
 
-/// A name as part of a file's.
-fn in_file(name: &str) -> String {
+/// Replaces the characters of a name that are not safe in a file name.
+fn file_name_part(name: &str) -> String {
     let safe = |c: char| match c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') {
         true => c,
         false => '_',

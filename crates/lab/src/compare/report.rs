@@ -1,4 +1,4 @@
-//! The result of a comparison.
+//! The report of a comparison.
 
 use std::collections::BTreeMap;
 
@@ -6,97 +6,99 @@ use serde::{Deserialize, Serialize};
 
 use super::super::sweep::{Parameter, RunFigures};
 
-/// Name and version of the form. The number changes when a field changes its meaning or goes.
+/// Name and version of the format. The number changes if a field is removed or changes its meaning.
 pub const COMPARE_SCHEMA: &str = "xoff.compare/1";
 
-/// A comparison. Nothing in it depends on the machine or on who ended first.
+/// The report of a comparison. In virtual time, it does not depend on the machine or on the order in which runs
+/// end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompareReport {
-    /// [`COMPARE_SCHEMA`].
+    /// The value of [`COMPARE_SCHEMA`].
     pub schema: String,
     /// Version of xoff.
     pub xoff_version: String,
     /// Name of the lab.
     pub lab: String,
-    /// CRC-32 of the lab file's text, in hexadecimal digits.
+    /// CRC-32 of the text of the lab file in hexadecimal digits.
     pub lab_crc32: String,
-    /// `virtual`, or `real` where the wall clock counted.
+    /// `virtual` for runs in virtual time, `real` for runs in real time.
     pub time: String,
-    /// Model time after which each run ended, if that was asked for.
+    /// Model time limit of each run (`--until`), in nanoseconds. `None`: no limit.
     pub until_ns: Option<u64>,
-    /// The field whose values are compared, and these.
+    /// The compared field with its values.
     pub compared: Parameter,
-    /// Other fields that took several values.
+    /// The fields of `--set` with their values.
     pub parameters: Vec<Parameter>,
-    /// The seeds, in their order.
+    /// The seeds in the order of the command line.
     pub seeds: Vec<u64>,
-    /// What a reader has to know.
+    /// Warnings about settings that limit the comparison.
     pub warnings: Vec<String>,
-    /// One entry for each scheme, combination of values and job, and for the one switch; in the order of the table.
-    pub rows: Vec<ComparedRow>,
-    /// One entry for each run, by its number.
-    pub runs: Vec<ComparedRun>,
+    /// One entry for each scheme, combination of values and job, and for the run on one switch. The entries have the
+    /// order of the table.
+    pub rows: Vec<ComparisonRow>,
+    /// One entry for each run, in the order of the run numbers.
+    pub runs: Vec<ComparisonRun>,
 }
 
-/// A scheme over all seeds.
+/// The figures of one scheme and one job over all seeds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ComparedRow {
-    /// The scheme; `None`: the one switch.
+pub struct ComparisonRow {
+    /// The load-balancing scheme or the compared value. `None`: the lab on one switch.
     pub scheme: Option<String>,
-    /// Of a one switch that was run for one of the compared values alone: that value.
+    /// For a lab on one switch that has only one of the compared values: this value. `None` otherwise.
     pub one_switch_for: Option<String>,
     /// The value of each parameter.
     pub values: Vec<String>,
-    /// The job; `None` in a lab without jobs.
+    /// Name of the job. `None` in a lab without jobs.
     pub job: Option<String>,
-    /// Runs.
+    /// Number of runs.
     pub runs: u64,
-    /// Those of them that did not keep what the lab promises, or did not come to their end.
+    /// Number of runs with failures.
     pub failed: u64,
-    /// Every figure, by name; `None`: no run has it.
-    pub figures: BTreeMap<String, Option<Spread>>,
+    /// All figures by name. `None`: no run has the figure.
+    pub figures: BTreeMap<String, Option<MedianAndRange>>,
 }
 
-/// A figure over seeds.
+/// Median and range of a figure over all seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
-    /// The median: one of the values, of an even number the lower of the two in the middle.
+pub struct MedianAndRange {
+    /// The median. For an even number of values, it is the lower one of the two middle values.
     pub median: f64,
-    /// The smallest.
+    /// The smallest value.
     pub min: f64,
-    /// The largest.
+    /// The largest value.
     pub max: f64,
 }
 
-/// One run.
+/// The figures of one run of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ComparedRun {
-    /// The scheme; `None`: the one switch.
+pub struct ComparisonRun {
+    /// The load-balancing scheme or the compared value. `None`: the lab on one switch.
     pub scheme: Option<String>,
-    /// Of a one switch that was run for one of the compared values alone: that value.
+    /// For a lab on one switch that has only one of the compared values: this value. `None` otherwise.
     pub one_switch_for: Option<String>,
-    /// Something outside the model can have changed it.
+    /// Whether the run is tainted.
     pub tainted: bool,
-    /// What is kept of it; `values` are those of the parameters.
+    /// The figures of the run. Its `values` are the values of the parameters.
     #[serde(flatten)]
     pub figures: RunFigures,
 }
 
-impl ComparedRow {
-    /// What it is called in tables and plots.
-    pub fn name(&self) -> String {
-        name(self.scheme.as_deref(), self.one_switch_for.as_deref())
+impl ComparisonRow {
+    /// Returns the name in tables and plots.
+    pub fn variant_name(&self) -> String {
+        variant_name(self.scheme.as_deref(), self.one_switch_for.as_deref())
     }
 }
 
-impl ComparedRun {
-    /// What it is called in tables and plots.
-    pub fn name(&self) -> String {
-        name(self.scheme.as_deref(), self.one_switch_for.as_deref())
+impl ComparisonRun {
+    /// Returns the name in tables and plots.
+    pub fn variant_name(&self) -> String {
+        variant_name(self.scheme.as_deref(), self.one_switch_for.as_deref())
     }
 }
 
-fn name(scheme: Option<&str>, one_switch_for: Option<&str>) -> String {
+fn variant_name(scheme: Option<&str>, one_switch_for: Option<&str>) -> String {
     match (scheme, one_switch_for) {
         (Some(scheme), _) => scheme.to_owned(),
         (None, None) => "one switch".to_owned(),
@@ -105,7 +107,7 @@ fn name(scheme: Option<&str>, one_switch_for: Option<&str>) -> String {
 }
 
 impl CompareReport {
-    /// The JSON text, for a file.
+    /// Formats the report as JSON.
     pub fn to_json(&self) -> String {
         let mut text =
             serde_json::to_string_pretty(self).expect("a comparison has string keys and finite numbers");

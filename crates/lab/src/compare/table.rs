@@ -1,18 +1,18 @@
-//! A comparison as a table: a row for each scheme, and one for the one switch.
+//! Tables of a comparison: one row for each scheme, and one row for the lab on one switch.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::super::sweep::{JobFigures, quoted, spread, spread_text};
-use super::kpi::KPIS;
-use super::report::{CompareReport, ComparedRow, ComparedRun, Spread};
+use super::super::sweep::{JobFigures, csv_field, format_median_and_range, min_median_max};
+use super::figures::KPIS;
+use super::report::{CompareReport, ComparisonRow, ComparisonRun, MedianAndRange};
 use xoff_telemetry::{group_thousands, simple_table};
 
-/// Most failures that are printed.
-const FAILURES_SHOWN: usize = 8;
+/// Largest number of printed failures.
+const FAILURES_SHOWN_MAX: usize = 8;
 
-/// The rows of one subject, whose runs these are: one for each job, or one without a job.
-pub(super) fn rows(runs: &[ComparedRun]) -> Vec<ComparedRow> {
+/// Returns the rows of one variant from its runs: one row for each job, or one row without a job.
+pub(super) fn comparison_rows(runs: &[ComparisonRun]) -> Vec<ComparisonRow> {
     let Some(first) = runs.first() else {
         return Vec::new();
     };
@@ -28,59 +28,68 @@ pub(super) fn rows(runs: &[ComparedRun]) -> Vec<ComparedRow> {
     };
     let failed = runs.iter().filter(|run| !run.figures.failures.is_empty()).count();
     jobs.into_iter()
-        .map(|name| ComparedRow {
+        .map(|name| ComparisonRow {
             scheme: first.scheme.clone(),
             one_switch_for: first.one_switch_for.clone(),
             values: first.figures.values.clone(),
             job: name.map(str::to_owned),
             runs: runs.len() as u64,
             failed: failed as u64,
-            figures: figures(runs, name),
+            figures: figures_over_seeds(runs, name),
         })
         .collect()
 }
 
-fn figures(runs: &[ComparedRun], name: Option<&str>) -> BTreeMap<String, Option<Spread>> {
-    let job = |run: &'_ ComparedRun| -> Option<JobFigures> {
+/// Returns median and range of each figure over the runs of a variant. `job_name` selects the job.
+fn figures_over_seeds(
+    runs: &[ComparisonRun],
+    job_name: Option<&str>,
+) -> BTreeMap<String, Option<MedianAndRange>> {
+    let job = |run: &'_ ComparisonRun| -> Option<JobFigures> {
         let mut jobs = run.figures.jobs.iter();
-        jobs.find(|job| Some(job.name.as_str()) == name).cloned()
+        jobs.find(|job| Some(job.name.as_str()) == job_name).cloned()
     };
     KPIS.iter()
         .map(|kpi| {
             let values = runs
                 .iter()
                 .filter_map(|run| (kpi.value)(&run.figures, job(run).as_ref()));
-            let spread = spread(values).map(|[min, median, max]| Spread { median, min, max });
-            (kpi.name.to_owned(), spread)
+            let figure = min_median_max(values).map(|[min, median, max]| MedianAndRange { median, min, max });
+            (kpi.name.to_owned(), figure)
         })
         .collect()
 }
 
-/// The table for people: median, and [smallest, largest] where seeds differ. Columns without a value are left out.
-pub(super) fn render(report: &CompareReport) -> String {
-    let with_jobs = report.rows.iter().filter_map(|row| row.job.as_ref());
-    let with_jobs = with_jobs.collect::<std::collections::BTreeSet<_>>().len() > 1;
+/// Formats the table for a terminal: the median, and [smallest, largest] if the values differ. Columns without a
+/// value are omitted.
+pub(super) fn render_comparison(report: &CompareReport) -> String {
+    let jobs = report.rows.iter().filter_map(|row| row.job.as_ref());
+    let has_several_jobs = jobs.collect::<std::collections::BTreeSet<_>>().len() > 1;
     let has = |name: &str| report.rows.iter().any(|row| row.figures[name].is_some());
     let shown: Vec<_> = KPIS.iter().filter(|kpi| has(kpi.name)).collect();
-    let mut header: Vec<&str> = report.parameters.iter().map(|of| of.path.as_str()).collect();
+    let mut header: Vec<&str> = report
+        .parameters
+        .iter()
+        .map(|parameter| parameter.path.as_str())
+        .collect();
     header.push(match report.compared.path == super::LOAD_BALANCING {
         true => "Scheme",
         false => last_key(&report.compared.path),
     });
-    header.extend(with_jobs.then_some("Job"));
+    header.extend(has_several_jobs.then_some("Job"));
     let text_columns = header.len();
     let any_failed = report.rows.iter().any(|row| row.failed > 0);
     header.extend(any_failed.then_some("Failed"));
     header.extend(shown.iter().map(|kpi| kpi.title));
-    let cells = |row: &ComparedRow| {
+    let cells = |row: &ComparisonRow| {
         let mut cells = row.values.clone();
-        cells.push(row.name());
-        cells.extend(with_jobs.then(|| row.job.clone().unwrap_or_default()));
+        cells.push(row.variant_name());
+        cells.extend(has_several_jobs.then(|| row.job.clone().unwrap_or_default()));
         cells.extend(any_failed.then(|| format!("{} of {}", row.failed, row.runs)));
         cells.extend(shown.iter().map(|kpi| {
-            let spread = row.figures[kpi.name].map(|of| [of.min, of.median, of.max]);
-            // The range under the median: a terminal is not as wide as all of them.
-            spread_text(spread, kpi.show).replacen(" [", "\n[", 1)
+            let figure = row.figures[kpi.name].map(|figure| [figure.min, figure.median, figure.max]);
+            // The range is on a line of its own because a terminal is too narrow for one line.
+            format_median_and_range(figure, kpi.format).replacen(" [", "\n[", 1)
         }));
         cells
     };
@@ -94,17 +103,17 @@ pub(super) fn render(report: &CompareReport) -> String {
     let mut text = format!("lab {}, {} time: {seeds}\n\n", report.lab, report.time);
     let rows = report.rows.iter().map(cells).collect();
     text.push_str(&simple_table(&header, text_columns, rows));
-    text.push_str(&failures(report));
+    text.push_str(&format_failures(report));
     text
 }
 
-/// The last key of a path.
+/// Returns the last key of a path.
 pub(super) fn last_key(path: &str) -> &str {
     path.rsplit('.').next().unwrap_or(path)
 }
 
-fn failures(report: &CompareReport) -> String {
-    let failed: Vec<&ComparedRun> = report
+fn format_failures(report: &CompareReport) -> String {
+    let failed: Vec<&ComparisonRun> = report
         .runs
         .iter()
         .filter(|run| !run.figures.failures.is_empty())
@@ -114,7 +123,7 @@ fn failures(report: &CompareReport) -> String {
         return text;
     }
     let _ = writeln!(text, "\n{} runs failed:", group_thousands(failed.len() as u64));
-    for run in failed.iter().take(FAILURES_SHOWN) {
+    for run in failed.iter().take(FAILURES_SHOWN_MAX) {
         let mut options = String::new();
         for (parameter, value) in report.parameters.iter().zip(&run.figures.values) {
             let _ = write!(options, ", {}={value}", parameter.path);
@@ -123,35 +132,46 @@ fn failures(report: &CompareReport) -> String {
         let _ = writeln!(
             text,
             "  {}{options}, seed {}: {first}",
-            run.name(),
+            run.variant_name(),
             run.figures.seed
         );
     }
-    if let Some(more) = failed.len().checked_sub(FAILURES_SHOWN).filter(|more| *more > 0) {
+    if let Some(more) = failed
+        .len()
+        .checked_sub(FAILURES_SHOWN_MAX)
+        .filter(|more| *more > 0)
+    {
         let _ = writeln!(text, "  and {more} more: see failures in --json FILE");
     }
     text
 }
 
-/// The same rows for programs: every figure with median, smallest and largest. The scheme of the one switch is empty.
-pub(super) fn csv(report: &CompareReport) -> String {
-    let mut header: Vec<String> = report.parameters.iter().map(|of| quoted(&of.path)).collect();
+/// Formats the rows as CSV. Each figure has three columns: median, smallest and largest value. The scheme of the
+/// lab on one switch is empty.
+pub(super) fn format_csv(report: &CompareReport) -> String {
+    let mut header: Vec<String> = report
+        .parameters
+        .iter()
+        .map(|parameter| csv_field(&parameter.path))
+        .collect();
     header.extend(["scheme", "one_switch_for", "job", "runs", "failed"].map(str::to_owned));
     for kpi in &KPIS {
-        header.extend(["median", "min", "max"].map(|of| format!("{}_{of}", kpi.name)));
+        header.extend(["median", "min", "max"].map(|suffix| format!("{}_{suffix}", kpi.name)));
     }
     let mut text = header.join(",");
     text.push('\n');
     for row in &report.rows {
-        let mut cells: Vec<String> = row.values.iter().map(|value| quoted(value)).collect();
-        cells.push(quoted(row.scheme.as_deref().unwrap_or_default()));
-        cells.push(quoted(row.one_switch_for.as_deref().unwrap_or_default()));
-        cells.push(quoted(row.job.as_deref().unwrap_or_default()));
+        let mut cells: Vec<String> = row.values.iter().map(|value| csv_field(value)).collect();
+        cells.push(csv_field(row.scheme.as_deref().unwrap_or_default()));
+        cells.push(csv_field(row.one_switch_for.as_deref().unwrap_or_default()));
+        cells.push(csv_field(row.job.as_deref().unwrap_or_default()));
         cells.push(row.runs.to_string());
         cells.push(row.failed.to_string());
         for kpi in &KPIS {
             match row.figures[kpi.name] {
-                Some(of) => cells.extend([of.median, of.min, of.max].map(|value| value.to_string())),
+                Some(figure) => {
+                    cells.extend([figure.median, figure.min, figure.max].map(|value| value.to_string()))
+                }
                 None => cells.extend([const { String::new() }; 3]),
             }
         }

@@ -1,35 +1,35 @@
-//! What a reader of a comparison has to know.
+//! Warnings about lab variants: reordering, settings without effect, and missing references.
 
 use super::super::plan::LabPlan;
-use super::report::ComparedRun;
-use super::subjects::Subject;
+use super::report::ComparisonRun;
+use super::variants::LabVariant;
 use xoff_rdma::Recovery;
 use xoff_telemetry::{format_percent, group_thousands};
 
-/// Warnings about a subject and its runs.
-pub(super) fn warnings(subject: &Subject, runs: &[ComparedRun]) -> Vec<String> {
-    let name = subject.scheme.as_deref().unwrap_or("one switch");
-    let mut warnings: Vec<String> = reordering(&subject.plan, runs)
+/// Returns the warnings about a variant and its runs.
+pub(super) fn variant_warnings(variant: &LabVariant, runs: &[ComparisonRun]) -> Vec<String> {
+    let name = variant.scheme.as_deref().unwrap_or("one switch");
+    let mut warnings: Vec<String> = reordering_warning(&variant.plan, runs)
         .map(|warning| format!("{name}: {warning}"))
         .into_iter()
         .collect();
-    // One switch has the transports and jobs of the lab, whose rows have said it.
-    let of_lab = runs.first().filter(|_| subject.scheme.is_some());
-    let ineffective = of_lab.map_or(&[][..], |run| &run.figures.warnings);
+    // The lab on one switch has the same transports and jobs, so its warnings would repeat those of the schemes.
+    let first_run = runs.first().filter(|_| variant.scheme.is_some());
+    let ineffective = first_run.map_or(&[][..], |run| &run.figures.warnings);
     warnings.extend(ineffective.iter().map(|warning| format!("{name}: {warning}")));
-    let failed = |run: &&ComparedRun| !run.figures.failures.is_empty();
-    if let (None, Some(run)) = (&subject.scheme, runs.iter().find(failed)) {
+    let failed = |run: &&ComparisonRun| !run.figures.failures.is_empty();
+    if let (None, Some(run)) = (&variant.scheme, runs.iter().find(failed)) {
         let why = &run.figures.failures[0];
         warnings.push(format!(
-            "{name}: the run with seed {} failed, so percentages lack it: {why}",
+            "{name}: the run with seed {} failed, so its percentages are missing: {why}",
             run.figures.seed
         ));
     }
     warnings
 }
 
-/// Packets out of order at hosts that begin again at the first gap.
-fn reordering(plan: &LabPlan, runs: &[ComparedRun]) -> Option<String> {
+/// Warns about packets out of order if a transport recovers with go-back-N or go-back-zero.
+fn reordering_warning(plan: &LabPlan, runs: &[ComparisonRun]) -> Option<String> {
     let mut recoveries = plan.workload.jobs.jobs.iter().filter_map(|job| {
         let transport = plan.transports.get(job.transport)?;
         let qp = &transport.qp;
@@ -41,7 +41,7 @@ fn reordering(plan: &LabPlan, runs: &[ComparedRun]) -> Option<String> {
         qp.out_of_order.is_none().then_some((&transport.name, word))
     });
     let (transport, recovery) = recoveries.next()?;
-    let share = |run: &ComparedRun| {
+    let share = |run: &ComparisonRun| {
         run.figures.totals.out_of_order_packets as f64 / run.figures.totals.data_packets.max(1) as f64
     };
     let worst = runs
@@ -51,11 +51,11 @@ fn reordering(plan: &LabPlan, runs: &[ComparedRun]) -> Option<String> {
     let totals = &worst.figures.totals;
     let lost = match totals.dropped_frames {
         0 => String::new(),
-        frames => format!(" or behind one of {} that were dropped", group_thousands(frames)),
+        frames => format!(" or after one of {} dropped packets", group_thousands(frames)),
     };
     Some(format!(
-        "up to {} of the packets arrived out of order{lost} (seed {}), and hosts of transport \"{transport}\" recover by {recovery}, \
-         which sends all behind a gap again: give it `out_of_order: true`, or `recovery: selective-repeat`",
+        "up to {} of the packets arrived out of order{lost} (seed {}), and transport \"{transport}\" recovers by {recovery}, \
+         which sends all packets after a gap again: set `out_of_order: true` or `recovery: selective-repeat`",
         format_percent(Some(share(worst))),
         worst.figures.seed,
     ))
@@ -69,14 +69,14 @@ mod tests {
     use super::super::super::resolve::parse_lab;
     use super::*;
 
-    fn subject(transport: &str) -> Subject {
+    fn per_packet_variant(transport: &str) -> LabVariant {
         let text = format!(
             "name: x\ntopology:\n  fabric:\n    star: {{hosts: 2}}\ntransports:\n  default: {{{transport}}}\nworkload:\n  jobs:\n    - {{name: a, kind: permutation, hosts: all, bytes: 1K}}\n"
         );
         let plan = parse_lab(&text, "x.yml", Path::new(""), TimeMode::Virtual);
-        Subject {
+        LabVariant {
             scheme: Some("per-packet".to_owned()),
-            chosen: Vec::new(),
+            fields: Vec::new(),
             values: Vec::new(),
             one_switch_for: None,
             plan: plan.unwrap_or_else(|problems| panic!("{problems}")),
@@ -84,8 +84,8 @@ mod tests {
         }
     }
 
-    fn run(seed: u64, out_of_order_packets: u64, dropped_frames: u64) -> ComparedRun {
-        let mut run = ComparedRun {
+    fn run_with_reordering(seed: u64, out_of_order_packets: u64, dropped_frames: u64) -> ComparisonRun {
+        let mut run = ComparisonRun {
             scheme: Some("per-packet".to_owned()),
             one_switch_for: None,
             tainted: false,
@@ -99,9 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn reordering_matters_to_hosts_that_begin_again() {
-        let runs = [run(1, 0, 0), run(2, 250, 0), run(3, 10, 0)];
-        let [warning] = warnings(&subject("recovery: go-back-n"), &runs)
+    fn reordering_is_a_warning_for_go_back_n() {
+        let runs = [
+            run_with_reordering(1, 0, 0),
+            run_with_reordering(2, 250, 0),
+            run_with_reordering(3, 10, 0),
+        ];
+        let [warning] = variant_warnings(&per_packet_variant("recovery: go-back-n"), &runs)
             .try_into()
             .expect("one warning");
         for part in [
@@ -119,13 +123,17 @@ mod tests {
             "recovery: go-back-n, out_of_order: true",
         ];
         for transport in tolerant {
-            assert_eq!(warnings(&subject(transport), &runs), [""; 0], "{transport}");
+            assert_eq!(
+                variant_warnings(&per_packet_variant(transport), &runs),
+                [""; 0],
+                "{transport}"
+            );
         }
-        assert_eq!(warnings(&subject("mtu: 1024"), &[run(1, 0, 0)]), [""; 0]);
-        let lossy = warnings(&subject("mtu: 1024"), &[run(1, 5, 2)]);
-        assert!(
-            lossy[0].contains("behind one of 2 that were dropped"),
-            "{lossy:?}"
+        assert_eq!(
+            variant_warnings(&per_packet_variant("mtu: 1024"), &[run_with_reordering(1, 0, 0)]),
+            [""; 0]
         );
+        let lossy = variant_warnings(&per_packet_variant("mtu: 1024"), &[run_with_reordering(1, 5, 2)]);
+        assert!(lossy[0].contains("after one of 2 dropped packets"), "{lossy:?}");
     }
 }

@@ -22,12 +22,12 @@ use super::notes::notes;
 use super::options::LabRunMode;
 use super::plan::{HostPlan, LabPlan};
 use super::reordering;
-use super::virtual_run::fabric_of;
+use super::virtual_run::fabric_plan_of;
 use crate::report::Report;
 use guests::{Ended, Guest};
 use jobs::JobRun;
 use programs::Programs;
-pub use report::RealReport;
+pub use report::RealTimeReport;
 use xoff_fabric::FabricPlan;
 use xoff_runtime::control::{Endpoint, Target, serve};
 use xoff_runtime::hosts::{RunningHosts, drain};
@@ -104,7 +104,7 @@ fn raise(lab: Lab) -> Result<Stage, Failure> {
     for warning in reordering::reordering_warnings(&lab.plan, &configs) {
         eprintln!("warning: {warning}");
     }
-    let fabric = fabric_of(&lab.plan, &lab.options, &setups)?;
+    let fabric = fabric_plan_of(&lab.plan, &lab.options, &setups)?;
     // Sessions print the warnings of their configurations, which the notes above contain.
     for setup in &mut setups {
         setup.loaded.resolved.warnings.clear();
@@ -160,7 +160,7 @@ impl Stage {
         drop(server);
         let report = self.finish();
         if self.lab.mode == LabRunMode::Run {
-            self.lab.status.print(&crate::report::render(&report));
+            self.lab.status.print(&crate::report::render_report(&report));
         }
         if let Some(path) = &self.lab.options.report {
             report.write(path)?;
@@ -281,7 +281,7 @@ impl Stage {
         let waits = (now_ns..u64::MAX).contains(&progress.next_start_ns);
         let stands_still = !waits && now_ns.saturating_sub(moved_ns) > patience_ns;
         self.cut_short = if done_ns >= until_ns {
-            Some("the time is over")
+            Some("the time limit was reached")
         } else {
             stands_still.then_some("nothing has arrived at any host for long")
         };
@@ -333,7 +333,7 @@ impl Stage {
         let mut environment = Environment::read();
         environment.steal_percent = self.steal.percent();
         let (seed, taints) = (self.lab.options.seed, self.ledger.taints());
-        let mut report = crate::report::build(environment, seed, &snapshots, flows, taints);
+        let mut report = crate::report::build_report(environment, seed, &snapshots, flows, taints);
         if let Some(mut jobs) = jobs {
             jobs.last_at_least(Picos::from_nanos(self.lab.plan.workload.duration_ns));
             let ended = report::Ended {

@@ -1,95 +1,113 @@
-//! Bars: a figure by scheme, with its spread over seeds.
+//! Bar charts of a figure by scheme, with the range over the seeds.
 
 use std::path::Path;
 
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::style::{AXIS, Area, COLOURS, Drawn, GREY, GRID, LABEL, TITLE, edge, nothing, picture, places};
-use super::units::{self, short};
+use super::style::{
+    AXIS, Area, COLOURS, DrawResult, GREY, GRID, LABEL, TITLE, category_edge, category_range, draw_message,
+    write_svg,
+};
+use super::units::{self, format_short};
 use xoff_telemetry::failure::Failure;
 
+/// Height of a chart, in pixels.
 const PANEL_HEIGHT: u32 = 320;
+/// Width of a bar, in pixels.
 const BAR_WIDTH: u32 = 110;
-/// Where a bar is called by several words.
-const WIDE_BAR: u32 = 150;
-const AROUND: u32 = 130;
+/// Width of a bar whose name has several words, in pixels.
+const WIDE_BAR_WIDTH: u32 = 150;
+/// Width of axis and margins, in pixels.
+const MARGIN_WIDTH: u32 = 130;
 
-/// One bar.
+/// One bar of a chart.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// What it is called.
+    /// Label of the bar.
     pub name: String,
-    /// Median, smallest and largest, in nanoseconds; `None`: there is no value.
-    pub spread: Option<[f64; 3]>,
-    /// It is what the others are measured against.
-    pub reference: bool,
+    /// Median, smallest value and largest value. `None`: the bar has no value.
+    pub median_min_max: Option<[f64; 3]>,
+    /// Whether the bar is the reference of the others. It has another colour.
+    pub is_reference: bool,
 }
 
-/// Bars beside each other.
+/// One chart with several bars.
 #[derive(Clone, Debug)]
 pub struct BarPanel {
-    /// Its title.
+    /// Title of the chart.
     pub title: String,
-    /// From left to right.
+    /// The bars from left to right.
     pub bars: Vec<Bar>,
 }
 
-/// A panel below the other. `axis` is what the bars differ by, `what` the time they show.
+/// Writes bar charts of times, one below the other. The values of the bars are in nanoseconds. `x_label` names the
+/// property in which the bars differ, and `y_label` names the time.
 ///
 /// # Errors
-/// The file cannot be written.
-pub fn write_bars(path: &Path, panels: &[BarPanel], axis: &str, what: &str) -> Result<(), Failure> {
-    let most = panels.iter().map(|panel| panel.bars.len()).max().unwrap_or(0);
-    let width = (AROUND + BAR_WIDTH * most as u32).max(480);
+/// Fails if the file cannot be written.
+pub fn write_time_bars(
+    path: &Path,
+    panels: &[BarPanel],
+    x_label: &str,
+    y_label: &str,
+) -> Result<(), Failure> {
+    let bars_max = panels.iter().map(|panel| panel.bars.len()).max().unwrap_or(0);
+    let width = (MARGIN_WIDTH + BAR_WIDTH * bars_max as u32).max(480);
     let height = PANEL_HEIGHT * panels.len().max(1) as u32;
-    picture(path, (width, height), |area| {
+    write_svg(path, (width, height), |area| {
         let areas = area.split_evenly((panels.len().max(1), 1));
         for (area, panel) in areas.iter().zip(panels) {
-            let largest = largest(panel);
+            let largest = largest_value(panel);
             if largest <= 0.0 {
-                nothing(area, &format!("{}: no run came to its end", panel.title))?;
+                draw_message(area, &format!("{}: no run has ended", panel.title))?;
                 continue;
             }
-            let unit = units::time(largest);
-            let what = format!("{what} ({})", unit.name);
-            draw(area, panel, axis, &what, (unit.name, unit.size))?;
+            let unit = units::time_unit(largest);
+            let y_label = format!("{y_label} ({})", unit.name);
+            draw_panel(area, panel, x_label, &y_label, (unit.name, unit.size))?;
         }
         Ok(())
     })
 }
 
-/// As [`write_bars`], of anything: each panel with the unit of its values.
+/// Writes bar charts of any values, one below the other. Each chart comes with the name of its unit.
 ///
 /// # Errors
-/// The file cannot be written.
-pub fn write_bars_of(path: &Path, panels: &[(&str, BarPanel)]) -> Result<(), Failure> {
-    let most = panels
+/// Fails if the file cannot be written.
+pub fn write_unit_bars(path: &Path, panels: &[(&str, BarPanel)]) -> Result<(), Failure> {
+    let bars_max = panels
         .iter()
         .map(|(_, panel)| panel.bars.len())
         .max()
         .unwrap_or(0);
-    let width = (AROUND + WIDE_BAR * most as u32).max(480);
+    let width = (MARGIN_WIDTH + WIDE_BAR_WIDTH * bars_max as u32).max(480);
     let height = PANEL_HEIGHT * panels.len().max(1) as u32;
-    picture(path, (width, height), |area| {
+    write_svg(path, (width, height), |area| {
         let areas = area.split_evenly((panels.len().max(1), 1));
         for (area, (unit, panel)) in areas.iter().zip(panels) {
-            draw(area, panel, "", unit, (unit, 1.0))?;
+            draw_panel(area, panel, "", unit, (unit, 1.0))?;
         }
         Ok(())
     })
 }
 
-/// The upper end of the axis.
-fn largest(panel: &BarPanel) -> f64 {
-    let spreads = panel.bars.iter().filter_map(|bar| bar.spread);
-    spreads.map(|[.., max]| max).fold(0.0, f64::max)
+/// Returns the largest value of all bars, or 0 without values.
+fn largest_value(panel: &BarPanel) -> f64 {
+    let values = panel.bars.iter().filter_map(|bar| bar.median_min_max);
+    values.map(|[.., max]| max).fold(0.0, f64::max)
 }
 
-/// `unit` is its name, and how many of the values' own unit it is.
-fn draw(area: &Area<'_>, panel: &BarPanel, axis: &str, what: &str, unit: (&str, f64)) -> Drawn {
-    let largest = match largest(panel) {
-        nothing if nothing <= 0.0 => unit.1,
+/// Draws one chart. `unit` has the name of the unit of the axis and its size in the unit of the values.
+fn draw_panel(
+    area: &Area<'_>,
+    panel: &BarPanel,
+    x_label: &str,
+    y_label: &str,
+    unit: (&str, f64),
+) -> DrawResult {
+    let largest = match largest_value(panel) {
+        none if none <= 0.0 => unit.1,
         largest => largest,
     };
     let count = panel.bars.len();
@@ -99,7 +117,10 @@ fn draw(area: &Area<'_>, panel: &BarPanel, axis: &str, what: &str, unit: (&str, 
         .margin_right(20)
         .x_label_area_size(52)
         .y_label_area_size(70)
-        .build_cartesian_2d(places(count).into_segmented(), 0.0..1.15 * largest / unit.1)?;
+        .build_cartesian_2d(
+            category_range(count).into_segmented(),
+            0.0..1.15 * largest / unit.1,
+        )?;
     let name = |bar: &SegmentValue<usize>| match bar {
         SegmentValue::CenterOf(at) => panel.bars.get(*at).map_or(String::new(), |bar| bar.name.clone()),
         _ => String::new(),
@@ -109,20 +130,25 @@ fn draw(area: &Area<'_>, panel: &BarPanel, axis: &str, what: &str, unit: (&str, 
         .disable_x_mesh()
         .light_line_style(TRANSPARENT)
         .bold_line_style(GRID)
-        .x_desc(axis)
-        .y_desc(what)
+        .x_desc(x_label)
+        .y_desc(y_label)
         .x_labels(count)
         .x_label_formatter(&name)
-        .y_label_formatter(&|value| short(*value))
+        .y_label_formatter(&|value| format_short(*value))
         .axis_desc_style(AXIS)
         .label_style(LABEL)
         .draw()?;
     for (at, bar) in panel.bars.iter().enumerate() {
-        let Some(spread) = bar.spread else { continue };
-        let [median, min, max] = spread.map(|value| value / unit.1);
-        let colour = if bar.reference { GREY } else { COLOURS[0] };
+        let Some(values) = bar.median_min_max else {
+            continue;
+        };
+        let [median, min, max] = values.map(|value| value / unit.1);
+        let colour = if bar.is_reference { GREY } else { COLOURS[0] };
         let mut rectangle = Rectangle::new(
-            [(edge(at, count), 0.0), (edge(at + 1, count), median)],
+            [
+                (category_edge(at, count), 0.0),
+                (category_edge(at + 1, count), median),
+            ],
             colour.mix(0.75).filled(),
         );
         rectangle.set_margin(0, 0, 22, 22);
@@ -136,12 +162,13 @@ fn draw(area: &Area<'_>, panel: &BarPanel, axis: &str, what: &str, unit: (&str, 
             }
         }
         let style = TextStyle::from(LABEL).pos(Pos::new(HPos::Center, VPos::Bottom));
-        let label = EmptyElement::at((middle(), max)) + Text::new(text(median, unit), (0, -5), style);
+        let label =
+            EmptyElement::at((middle(), max)) + Text::new(format_with_unit(median, unit), (0, -5), style);
         chart.draw_series([label])?;
     }
     Ok(())
 }
 
-fn text(value: f64, (unit, _): (&str, f64)) -> String {
-    format!("{} {unit}", short(value))
+fn format_with_unit(value: f64, (unit, _): (&str, f64)) -> String {
+    format!("{} {unit}", format_short(value))
 }

@@ -1,7 +1,7 @@
-//! Plots of runs, as SVG: link loads, queues and pauses over time, bars with their spread.
+//! Plots of runs as SVG files: link loads, queues and pauses over time, and bar charts.
 //!
-//! Everything that is drawn is in a [`Watched`] run or in the figures of a comparison; nothing here computes results. Text is
-//! left to the viewer's fonts, so there is room for wider ones.
+//! The plots show a [`RunTimeline`] or the figures of a comparison. This module computes no results. The viewer of an
+//! SVG file selects the fonts, so the plots leave room for wide fonts.
 
 mod bars;
 mod links;
@@ -16,65 +16,71 @@ use std::{fs, io};
 use xoff_fabric::Timeline;
 use xoff_telemetry::failure::Failure;
 
-pub use bars::{Bar, BarPanel, write_bars, write_bars_of};
-pub use links::write_links;
+pub use bars::{Bar, BarPanel, write_time_bars, write_unit_bars};
+pub use links::write_link_plot;
 
-/// A run that was watched.
+/// The timeline of a run with the names of its ports.
 #[derive(Clone, Debug)]
-pub struct Watched {
-    /// What happened over time.
+pub struct RunTimeline {
+    /// Link loads, queues and pauses of all switch ports over time.
     pub timeline: Timeline,
-    /// Its ports, in the same order.
+    /// Names of the switch ports, in the same order.
     pub names: Vec<PortName>,
 }
 
-/// What a port of a switch is called.
+/// Names of a switch port and of its peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortName {
-    /// `leaf1:Ethernet16`.
+    /// Name of the port, such as `leaf1:Ethernet16`.
     pub port: String,
-    /// What is at the other end of its link: a port, or the name of a host.
+    /// Name of the other end of the link: a switch port or a host. Empty without a link.
     pub peer: String,
-    /// That is a switch, too.
+    /// Whether the other end is a switch port.
     pub between_switches: bool,
-    /// The workload could have used the link in this direction.
+    /// Whether the workload could use the link in this direction.
     pub usable: bool,
 }
 
-/// Makes the folder of an option, for plots and the like, before a long run, not after it.
+/// Creates the output folder of an option and checks that it is writable. A long run calls this at its start, so
+/// that a wrong folder is found early.
 ///
 /// # Errors
-/// It cannot be made, or no file in it.
-pub fn make_folder(option: &str, folder: &Path) -> Result<(), Failure> {
-    let wrong = |what: &str, error: io::Error| {
+/// Fails if the folder or a file in it cannot be created.
+pub fn create_folder(option: &str, folder: &Path) -> Result<(), Failure> {
+    let failure = |what: &str, error: io::Error| {
         Failure::usage(format!("{what} {}", folder.display()))
             .at(option)
             .because(error)
             .fix("give a folder that can be written to")
     };
-    fs::create_dir_all(folder).map_err(|error| wrong("cannot make the folder", error))?;
-    let tried = folder.join(format!(".xoff.{}", std::process::id()));
-    fs::File::create(&tried)
-        .and_then(|_| fs::remove_file(&tried))
-        .map_err(|error| wrong("cannot write into the folder", error))
+    fs::create_dir_all(folder).map_err(|error| failure("cannot create the folder", error))?;
+    let test_file = folder.join(format!(".xoff.{}", std::process::id()));
+    fs::File::create(&test_file)
+        .and_then(|_| fs::remove_file(&test_file))
+        .map_err(|error| failure("cannot write into the folder", error))
 }
 
-/// The plots of one run: `links.svg`, `queues.svg` and `pauses.svg`.
+/// Writes the plots of one run: `links.svg`, `queues.svg` and `pauses.svg`.
 ///
 /// # Errors
-/// A file that cannot be written.
-pub fn write_run(folder: &Path, title: &str, watched: &Watched) -> Result<(), Failure> {
-    write_links(&folder.join("links.svg"), &[(title.to_owned(), watched)])?;
-    write_waiting(folder, "", title, watched)
+/// Fails if a file cannot be written.
+pub fn write_run_plots(folder: &Path, title: &str, run: &RunTimeline) -> Result<(), Failure> {
+    write_link_plot(&folder.join("links.svg"), &[(title.to_owned(), run)])?;
+    write_queue_and_pause_plots(folder, "", title, run)
 }
 
-/// The plots of one run that do not compare: `queues.svg` and `pauses.svg`, their names behind a prefix.
+/// Writes the plots of queues and pauses of one run: `queues.svg` and `pauses.svg`, with a prefix of the file names.
 ///
 /// # Errors
-/// A file that cannot be written.
-pub fn write_waiting(folder: &Path, prefix: &str, title: &str, watched: &Watched) -> Result<(), Failure> {
-    queues::write(&folder.join(format!("{prefix}queues.svg")), title, watched)?;
-    pauses::write(&folder.join(format!("{prefix}pauses.svg")), title, watched)
+/// Fails if a file cannot be written.
+pub fn write_queue_and_pause_plots(
+    folder: &Path,
+    prefix: &str,
+    title: &str,
+    run: &RunTimeline,
+) -> Result<(), Failure> {
+    queues::write_queue_plot(&folder.join(format!("{prefix}queues.svg")), title, run)?;
+    pauses::write_pause_plot(&folder.join(format!("{prefix}pauses.svg")), title, run)
 }
 
 #[cfg(test)]
@@ -82,14 +88,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_that_takes_no_file_is_refused_by_its_option() {
+    fn a_folder_that_is_not_writable_is_rejected() {
         let folder = tempfile::tempdir().expect("a folder");
         let inner = folder.path().join("new");
-        assert!(make_folder("--plots", &inner).is_ok());
+        assert!(create_folder("--plots", &inner).is_ok());
         assert_eq!(fs::read_dir(&inner).expect("a folder").count(), 0);
         for bad in ["/proc", "/proc/new"] {
-            let refused = make_folder("--criterion", Path::new(bad)).expect_err("no place");
-            assert_eq!(refused.place.as_deref(), Some("--criterion"));
+            let failure = create_folder("--criterion", Path::new(bad)).expect_err("not writable");
+            assert_eq!(failure.place.as_deref(), Some("--criterion"));
         }
     }
 }

@@ -1,23 +1,27 @@
-//! Queues over time: the longest ones.
+//! Plot of the longest queues over time.
 
 use std::path::Path;
 
 use plotters::prelude::*;
 
-use super::Watched;
-use super::style::{AXIS, COLOURS, GRID, LABEL, TITLE, legend, nothing, picture};
-use super::units::{self, short};
+use super::RunTimeline;
+use super::style::{AXIS, COLOURS, GRID, LABEL, TITLE, draw_legend, draw_message, write_svg};
+use super::units::{self, format_short};
 use xoff_telemetry::failure::Failure;
 
+/// Width and height of the plot, in pixels.
 const SIZE: (u32, u32) = (960, 420);
-/// So many queues have a line of their own.
-const SHOWN: usize = 6;
-const LEGEND_LINE: u32 = 24;
+/// Largest number of lines in the plot.
+const LINES_SHOWN_MAX: usize = 6;
+const LEGEND_LINE_HEIGHT: u32 = 24;
 
-/// A line for each of the ports whose queues were longest.
-pub(super) fn write(path: &Path, title: &str, watched: &Watched) -> Result<(), Failure> {
-    let bins = watched.timeline.bins_ns();
-    let mut ports: Vec<(u64, usize)> = watched
+/// Writes a plot with one line for each of the ports with the longest queues.
+///
+/// # Errors
+/// Fails if the file cannot be written.
+pub(super) fn write_queue_plot(path: &Path, title: &str, run: &RunTimeline) -> Result<(), Failure> {
+    let bins = run.timeline.bins_ns();
+    let mut ports: Vec<(u64, usize)> = run
         .timeline
         .ports()
         .iter()
@@ -26,20 +30,20 @@ pub(super) fn write(path: &Path, title: &str, watched: &Watched) -> Result<(), F
         .filter(|(peak, _)| *peak > 0)
         .collect();
     ports.sort_by_key(|(peak, at)| (std::cmp::Reverse(*peak), *at));
-    let waiting = ports.len();
-    ports.truncate(SHOWN);
-    let caption = match waiting > SHOWN {
-        true => format!("{title}: the {SHOWN} longest of {waiting} queues"),
+    let used_queues = ports.len();
+    ports.truncate(LINES_SHOWN_MAX);
+    let caption = match used_queues > LINES_SHOWN_MAX {
+        true => format!("{title}: the {LINES_SHOWN_MAX} longest of {used_queues} queues"),
         false => format!("{title}: queues"),
     };
-    picture(path, SIZE, |area| {
+    write_svg(path, SIZE, |area| {
         let (Some(&(peak, _)), Some(&(_, end_ns))) = (ports.first(), bins.last()) else {
-            return nothing(area, &format!("{title}: nothing was queued when it was looked"));
+            return draw_message(area, &format!("{title}: no sample has queued frames"));
         };
-        // Two entries of the legend in a line.
+        // A line of the legend has two entries.
         let lines = ports.len().div_ceil(2) as u32;
-        let (plot, below) = area.split_vertically(SIZE.1 - 8 - LEGEND_LINE * lines);
-        let (time, size) = (units::time(end_ns), units::bytes(peak as f64));
+        let (plot, below) = area.split_vertically(SIZE.1 - 8 - LEGEND_LINE_HEIGHT * lines);
+        let (time, size) = (units::time_unit(end_ns), units::byte_unit(peak as f64));
         let mut chart = ChartBuilder::on(&plot)
             .caption(&caption, TITLE)
             .margin(8)
@@ -53,13 +57,13 @@ pub(super) fn write(path: &Path, title: &str, watched: &Watched) -> Result<(), F
             .bold_line_style(GRID)
             .x_desc(format!("Time since the start ({})", time.name))
             .y_desc(format!("Queued at the port ({})", size.name))
-            .x_label_formatter(&|time| short(*time))
-            .y_label_formatter(&|size| short(*size))
+            .x_label_formatter(&|time| format_short(*time))
+            .y_label_formatter(&|size| format_short(*size))
             .axis_desc_style(AXIS)
             .label_style(LABEL)
             .draw()?;
         for (&(_, at), colour) in ports.iter().zip(COLOURS).rev() {
-            let queued = &watched.timeline.ports()[at].queued_bytes;
+            let queued = &run.timeline.ports()[at].queued_bytes;
             let points = bins.iter().zip(queued);
             let line: Vec<(f64, f64)> = points
                 .map(|((_, end), bytes)| (end / time.size, *bytes as f64 / size.size))
@@ -67,7 +71,7 @@ pub(super) fn write(path: &Path, title: &str, watched: &Watched) -> Result<(), F
             chart.draw_series([PathElement::new(line, colour.stroke_width(2))])?;
         }
         let entry = |(&(_, at), colour): (&(u64, usize), RGBColor)| {
-            let name = &watched.names[at];
+            let name = &run.names[at];
             (format!("{} to {}", name.port, name.peer), colour.filled())
         };
         let entries: Vec<_> = ports.iter().zip(COLOURS).map(entry).collect();
@@ -76,8 +80,8 @@ pub(super) fn write(path: &Path, title: &str, watched: &Watched) -> Result<(), F
             .iter()
             .zip(entries.chunks(2))
         {
-            for (cell, one) in row.split_evenly((1, 2)).iter().zip(pair) {
-                legend(cell, std::slice::from_ref(one))?;
+            for (cell, entry) in row.split_evenly((1, 2)).iter().zip(pair) {
+                draw_legend(cell, std::slice::from_ref(entry))?;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! One look for all plots.
+//! Common style of all plots: colours, fonts, axes, legends and files.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use plotters::prelude::*;
 
 use xoff_telemetry::failure::Failure;
 
-/// What is drawn on.
+/// The drawing area of a plot or of a part of it.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-/// What can go wrong while drawing; with SVG in memory nothing does.
-pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
+/// The result of drawing. Drawing into an SVG text in memory does not fail in practice.
+pub(super) type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
-/// Colours that people with any eyes tell apart (Okabe and Ito), the darker ones first.
+/// Colours of lines and bars, suitable for colour-blind readers (Okabe and Ito). The darker colours come first.
 pub(super) const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -22,33 +22,41 @@ pub(super) const COLOURS: [RGBColor; 7] = [
     RGBColor(86, 180, 233),
     RGBColor(90, 90, 90),
 ];
-/// Grid lines.
+/// Colour of the grid lines.
 pub(super) const GRID: RGBColor = RGBColor(225, 225, 225);
-/// Text that is not the point.
+/// Colour of secondary text and of reference bars.
 pub(super) const GREY: RGBColor = RGBColor(110, 110, 110);
 
+/// Font of titles.
 pub(super) const TITLE: (&str, i32) = ("sans-serif", 18);
+/// Font of axis descriptions.
 pub(super) const AXIS: (&str, i32) = ("sans-serif", 15);
+/// Font of labels.
 pub(super) const LABEL: (&str, i32) = ("sans-serif", 13);
 
-/// An axis of so many places, and where each begins. Plotters' ranges include their ends, and one of a single place is none.
-pub(super) fn places(count: usize) -> std::ops::Range<usize> {
+/// Returns the range of an axis with `count` categories. The ranges of plotters include their ends, and a range with
+/// a single category is not valid.
+pub(super) fn category_range(count: usize) -> std::ops::Range<usize> {
     0..count.saturating_sub(1).max(1)
 }
 
-/// The begin of a place on such an axis; that behind the last is the axis' end.
-pub(super) fn edge(at: usize, count: usize) -> SegmentValue<usize> {
-    match at == count.max(2) {
+/// Returns the start of a category on an axis of [`category_range`]. The index after the last category is the end
+/// of the axis.
+pub(super) fn category_edge(category: usize, count: usize) -> SegmentValue<usize> {
+    match category == count.max(2) {
         true => SegmentValue::Last,
-        false => SegmentValue::Exact(at),
+        false => SegmentValue::Exact(category),
     }
 }
 
-/// Draws a picture of a size and writes it.
-pub(super) fn picture(
+/// Draws a plot of the given size and writes it as an SVG file.
+///
+/// # Errors
+/// Fails if the file cannot be written.
+pub(super) fn write_svg(
     path: &Path,
     size: (u32, u32),
-    draw: impl FnOnce(&Area<'_>) -> Drawn,
+    draw: impl FnOnce(&Area<'_>) -> DrawResult,
 ) -> Result<(), Failure> {
     let mut text = String::new();
     {
@@ -66,8 +74,8 @@ pub(super) fn picture(
     xoff_telemetry::write_result_file("--plots", path, &text)
 }
 
-/// A line of text in the middle of an area where there is nothing to show.
-pub(super) fn nothing(area: &Area<'_>, text: &str) -> Drawn {
+/// Draws a line of text in the middle of an area without data.
+pub(super) fn draw_message(area: &Area<'_>, text: &str) -> DrawResult {
     use plotters::style::text_anchor::{HPos, Pos, VPos};
     let (width, height) = area.dim_in_pixel();
     let style = TextStyle::from(AXIS)
@@ -78,8 +86,8 @@ pub(super) fn nothing(area: &Area<'_>, text: &str) -> Drawn {
     Ok(())
 }
 
-/// A row of samples with their words, from left to right; the area's height is that of one line.
-pub(super) fn legend(area: &Area<'_>, entries: &[(String, ShapeStyle)]) -> Drawn {
+/// Draws a legend with its entries from left to right. The area has the height of one line.
+pub(super) fn draw_legend(area: &Area<'_>, entries: &[(String, ShapeStyle)]) -> DrawResult {
     use plotters::style::text_anchor::{HPos, Pos, VPos};
     let style = TextStyle::from(LABEL).pos(Pos::new(HPos::Left, VPos::Center));
     let middle = area.dim_in_pixel().1 as i32 / 2;
@@ -87,7 +95,7 @@ pub(super) fn legend(area: &Area<'_>, entries: &[(String, ShapeStyle)]) -> Drawn
     for (word, sample) in entries {
         area.draw(&Rectangle::new([(x, middle - 4), (x + 22, middle + 4)], *sample))?;
         area.draw(&Text::new(word.clone(), (x + 28, middle), style.clone()))?;
-        // Seven pixels are more than a letter of this size takes.
+        // A character of this font is at most seven pixels wide.
         x += 28 + 7 * word.chars().count() as i32 + 22;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The report as a file.
+//! Writes a report to its file.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use xoff_telemetry::write_report_file;
 use super::Report;
 
 impl Report {
-    /// Writes the report to its file: first beside it, then in its place, so that no reader sees half of one. What
-    /// is there and is no plain file, such as a pipe or `/dev/null`, is written to and stays what it is.
+    /// Writes the report to a file. A regular file is replaced as a whole, so that no reader sees an incomplete
+    /// report. A pipe or a device such as `/dev/null` is written to directly.
     ///
     /// # Errors
-    /// The folder cannot be written.
+    /// Fails if the folder of the file is missing or cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), Failure> {
         write_report_file(path, &self.to_json())
     }
@@ -24,11 +24,11 @@ mod tests {
 
     use xoff_telemetry::Environment;
 
-    use super::super::build;
+    use super::super::build_report;
 
     #[test]
-    fn a_file_is_replaced_and_what_is_no_file_is_written_to() {
-        let report = build(Environment::default(), 0, &[], Vec::new(), Vec::new());
+    fn a_report_replaces_a_regular_file_and_the_target_of_a_link() {
+        let report = build_report(Environment::default(), 0, &[], Vec::new(), Vec::new());
         let folder = tempfile::tempdir().unwrap();
         let (file, link) = (folder.path().join("report"), folder.path().join("link"));
         std::fs::write(&file, "older and longer".repeat(1_000)).unwrap();
@@ -41,7 +41,7 @@ mod tests {
         assert_eq!(
             std::fs::read_dir(folder.path()).unwrap().count(),
             2,
-            "nothing is left beside them"
+            "no temporary file is left"
         );
         assert!(report.write(&folder.path().join("no/report")).is_err());
     }

@@ -1,9 +1,9 @@
-//! The result of a run: what was sent and lost, what the switches did, and whether it may be believed.
+//! The report of a run: traffic, losses, counters of the switches, and the verdict.
 //!
-//! Field by field: `docs/report.md`.
+//! `docs/report.md` describes each field.
 
 mod file;
-mod jobs;
+mod job_tables;
 mod receivers;
 mod table;
 
@@ -18,88 +18,93 @@ use xoff_telemetry::{
 use xoff_workload::WorkloadResults;
 
 pub use receivers::{ForeignFlowReport, ReceiverReport};
-pub use table::render;
+pub use table::render_report;
 
-use crate::{RealReport, VirtualReport};
+use crate::{RealTimeReport, VirtualReport};
 
-/// Name and version of the report's form. The number changes when a field changes its meaning or goes.
-pub const SCHEMA: &str = "xoff.report/1";
+/// Name and version of the format of a report. The number changes if a field is removed or changes its meaning.
+pub const REPORT_SCHEMA: &str = "xoff.report/1";
 
-/// A whole run.
+/// The report of one run.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Report {
-    /// [`SCHEMA`].
+    /// The value of [`REPORT_SCHEMA`].
     pub schema: String,
-    /// The machine it ran on.
+    /// The machine of the run.
     pub environment: Environment,
-    /// Seed of every random decision.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// Whether the figures may be believed.
+    /// Whether the run is clean or tainted.
     pub verdict: Verdict,
-    /// What tainted the run, in the order it happened; empty in a clean one.
+    /// The taints in order of time. Empty if the run is clean.
     pub taints: Vec<Taint>,
-    /// What was promised and not kept: losses, reordering and damage of flows declared lossless, each with where
-    /// and why as far as the switches know. Only a clean run's failures are claims.
+    /// Losses, reordering and damaged frames of flows that are declared lossless, and other unmet conditions.
+    /// A text names the port and the reason of a loss if a switch dropped the frames. In a tainted run, the
+    /// cause of a failure can be outside the model.
     pub failures: Vec<String>,
-    /// Settings that had no effect, such as congestion control that gets no signal; known before the run.
+    /// Settings without effect, such as a congestion control that gets no signal. They are found before the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The flows between hosts.
     pub flows: Vec<FlowReport>,
     /// The switches.
     pub switches: Vec<SwitchReport>,
-    /// What model hosts received beside the frames of flows.
+    /// Counters of model hosts as receivers, with the RoCE traffic that belongs to no flow.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receivers: Vec<ReceiverReport>,
-    /// Sums over flows and switches.
+    /// Sums over all flows, switches and queue pairs.
     pub totals: Totals,
-    /// What only a run in virtual time has.
+    /// Results of a run in virtual time. `None` in real time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub virtual_time: Option<VirtualReport>,
-    /// What a lab in real time has beside its switches and flows.
+    /// Results of a lab in real time. `None` in virtual time and outside a lab.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub real_time: Option<RealReport>,
-    /// What became of the workload's jobs.
+    pub real_time: Option<RealTimeReport>,
+    /// Results of the jobs of the workload. `None` without jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<WorkloadResults>,
 }
 
-/// Sums over the flows (first five) and over all ports of all switches (the rest).
+/// Sums over all flows, over all ports of all switches, and over the queue pairs of all hosts.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Totals {
     /// Frames sent by hosts.
     pub sent_frames: u64,
     /// Frames received by hosts.
     pub received_frames: u64,
-    /// Frames lost between them.
+    /// Frames that hosts sent and no host received.
     pub lost_frames: u64,
-    /// Frames that arrived behind a later one.
+    /// Frames that arrived after a frame that was sent later.
     pub reordered_frames: u64,
     /// Frames with a wrong invariant CRC.
     pub icrc_errors: u64,
-    /// PFC frames that switches sent.
+    /// PFC frames that the switches sent.
     pub pfc_tx_frames: u64,
-    /// Frames that switches marked CE.
+    /// Frames that the switches marked CE.
     pub ecn_marked_frames: u64,
-    /// Frames that switches dropped, whatever the reason.
+    /// Frames that the switches dropped, for any reason.
     pub dropped_frames: u64,
-    /// Time in which switches asked their peers to pause, over all ports and priorities, in nanoseconds; 802.3x pauses once.
+    /// Time for which switches paused their peers, summed over ports and priorities, in nanoseconds. The time of
+    /// an 802.3x PAUSE counts once, not once for each priority.
     #[serde(default)]
     pub pausing_ns: u64,
-    /// Packets with data that arrived at hosts, repetitions included: of flows, and in virtual time of queue pairs too.
+    /// Data packets that arrived at hosts, including retransmissions and duplicates. In virtual time, the packets
+    /// of queue pairs are included.
     #[serde(default)]
     pub data_packets: u64,
-    /// Those that arrived marked CE.
+    /// Data packets that arrived marked CE.
     #[serde(default)]
     pub ce_marked_packets: u64,
-    /// Those that arrived out of order: of flows, behind a packet that was sent later; of queue pairs, behind a gap (the
-    /// `hw_counter` `out_of_sequence`, and READ responses that showed others to be missing).
+    /// Data packets that arrived out of order. A packet of an open-loop flow counts if it arrives after a packet
+    /// that was sent later. A packet of a queue pair counts if it arrives after a gap: requests by the Linux
+    /// `hw_counter` `out_of_sequence`, and READ responses that follow a missing response.
     #[serde(default)]
     pub out_of_order_packets: u64,
 }
 
-/// Puts a run's result together. `taints` in any order.
-pub fn build(
+/// Builds a report from the snapshots of all switches and the results of all flows. The taints can be in any
+/// order.
+pub fn build_report(
     environment: Environment,
     seed: u64,
     snapshots: &[SwitchSnapshot],
@@ -109,7 +114,7 @@ pub fn build(
     taints.sort_by_key(|taint| taint.since_ns);
     let switches: Vec<SwitchReport> = snapshots.iter().map(SwitchReport::new).collect();
     Report {
-        schema: SCHEMA.to_owned(),
+        schema: REPORT_SCHEMA.to_owned(),
         environment,
         seed,
         verdict: if taints.is_empty() {
@@ -117,9 +122,12 @@ pub fn build(
         } else {
             Verdict::Tainted
         },
-        failures: flows.iter().filter_map(|flow| failure(flow, &switches)).collect(),
+        failures: flows
+            .iter()
+            .filter_map(|flow| lossless_failure(flow, &switches))
+            .collect(),
         warnings: Vec::new(),
-        totals: Totals::of(&flows, &switches),
+        totals: Totals::of_flows_and_switches(&flows, &switches),
         taints,
         flows,
         switches,
@@ -131,7 +139,7 @@ pub fn build(
 }
 
 impl Report {
-    /// How a command that made this report ends: a tainted run claims nothing, whatever was found.
+    /// Returns the exit code of the command. A tainted run is inconclusive, also if it has failures.
     pub fn exit(&self) -> Exit {
         match self.verdict {
             Verdict::Tainted => Exit::Inconclusive,
@@ -140,14 +148,14 @@ impl Report {
         }
     }
 
-    /// Adds what the queue pairs of a host have counted to the sums.
-    pub fn count_queue_pairs(&mut self, counters: &Counters) {
+    /// Adds the counters of the queue pairs of one host to the totals.
+    pub fn add_queue_pair_counters(&mut self, counters: &Counters) {
         self.totals.data_packets += counters.rx_data_packets;
         self.totals.ce_marked_packets += counters.np_ecn_marked_roce_packets;
         self.totals.out_of_order_packets += counters.out_of_order_packets();
     }
 
-    /// The JSON text, for a file.
+    /// Formats the report as JSON.
     pub fn to_json(&self) -> String {
         let mut text =
             serde_json::to_string_pretty(self).expect("a report has string keys and finite numbers");
@@ -157,7 +165,7 @@ impl Report {
 }
 
 impl Totals {
-    fn of(flows: &[FlowReport], switches: &[SwitchReport]) -> Totals {
+    fn of_flows_and_switches(flows: &[FlowReport], switches: &[SwitchReport]) -> Totals {
         let mut totals = Totals::default();
         for flow in flows {
             totals.sent_frames += flow.sent_frames;
@@ -179,9 +187,9 @@ impl Totals {
     }
 }
 
-/// What a flow broke of its promise, with where and why as far as the switches know; nothing if it kept it or
-/// promised nothing.
-fn failure(flow: &FlowReport, switches: &[SwitchReport]) -> Option<String> {
+/// Describes the lost, reordered and damaged frames of a lossless flow. Returns `None` for a lossy flow, and for
+/// a flow whose frames all arrived whole and in order.
+fn lossless_failure(flow: &FlowReport, switches: &[SwitchReport]) -> Option<String> {
     let broken: Vec<String> = [
         (flow.lost_frames, "lost"),
         (flow.reordered_frames, "out of order"),
@@ -203,26 +211,26 @@ fn failure(flow: &FlowReport, switches: &[SwitchReport]) -> Option<String> {
         group_thousands(flow.sent_frames)
     );
     if flow.lost_frames > 0 {
-        text.push_str(&where_lost(flow.class, switches));
+        text.push_str(&describe_drops_of_class(flow.class, switches));
     }
     Some(text)
 }
 
-/// Where the switches dropped frames of a class, and why: reason by reason.
-fn where_lost(class: u8, switches: &[SwitchReport]) -> String {
-    let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+/// Lists the ports that dropped frames of a class, grouped by drop reason.
+fn describe_drops_of_class(class: u8, switches: &[SwitchReport]) -> String {
+    let mut ports_by_reason: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for switch in switches {
         for port in &switch.ports {
             for (reason, classes) in &port.drops_by_class {
                 let count = classes.get(usize::from(class)).copied().unwrap_or(0);
                 if count > 0 {
-                    let place = format!("{} {} ({})", switch.name, port.name, group_thousands(count));
-                    places.entry(reason).or_default().push(place);
+                    let port_drops = format!("{} {} ({})", switch.name, port.name, group_thousands(count));
+                    ports_by_reason.entry(reason).or_default().push(port_drops);
                 }
             }
         }
     }
-    if places.is_empty() {
+    if ports_by_reason.is_empty() {
         return "; no switch dropped a frame of the class, so they were lost on a host or a link".to_owned();
     }
     let sentence = |(reason, ports): (&&str, &Vec<String>)| {
@@ -232,7 +240,7 @@ fn where_lost(class: u8, switches: &[SwitchReport]) -> String {
             ports.join(", ")
         )
     };
-    places.iter().map(sentence).collect()
+    ports_by_reason.iter().map(sentence).collect()
 }
 
 #[cfg(test)]

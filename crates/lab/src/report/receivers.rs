@@ -1,4 +1,4 @@
-//! What model hosts received beside the frames of flows, and what that means for a lossless run.
+//! Counters of model hosts as receivers, and the failures that follow from them in a lossless run.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use xoff_telemetry::{group_thousands, simple_table};
 use super::Report;
 use xoff_host::HostResults;
 
-/// Counters that any run has: they alone are not worth a line of the table.
-const ORDINARY: [&str; 3] = ["roce_frames", "flooded_frames", "other_frames"];
+/// Counters of normal traffic. The table omits a receiver that has no other counters.
+const NORMAL_TRAFFIC_COUNTERS: [&str; 3] = ["roce_frames", "flooded_frames", "other_frames"];
 
-/// What a model host counted as a receiver. Counters that are 0 are left out.
+/// Counters of a model host as a receiver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceiverReport {
     /// Name of the host.
     pub host: String,
-    /// Frames by what they were; `docs/report.md` has the names.
+    /// Number of frames by kind. `docs/report.md` defines the names. Counters with the value 0 are omitted.
     pub counters: BTreeMap<String, u64>,
-    /// RoCE traffic that is not of a model host's flow, by source address and destination queue pair.
+    /// RoCE traffic that belongs to no flow of a model host, by source address and destination queue pair.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub foreign: Vec<ForeignFlowReport>,
 }
 
-/// RoCE packets without the stamp of a model host's flow, from an address to a queue pair.
+/// RoCE packets from one address to one queue pair without the flow header of a model host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForeignFlowReport {
     /// Source IP address.
@@ -33,20 +33,20 @@ pub struct ForeignFlowReport {
     pub dst_qp: u32,
     /// Packets with a valid ICRC.
     pub frames: u64,
-    /// Of those, SEND and WRITE requests of RC and UC.
+    /// The SEND and WRITE requests of RC and UC among these packets.
     pub requests: u64,
-    /// PSNs that were skipped.
+    /// Number of PSNs that were skipped.
     pub missing_psns: u64,
-    /// Requests with a PSN behind the newest.
+    /// Requests with a PSN lower than the newest PSN.
     pub out_of_order: u64,
     /// Packets with a wrong ICRC.
     pub icrc_errors: u64,
 }
 
 impl ReceiverReport {
-    /// What a host counted; `None`: nothing.
+    /// Creates the report of a host. Returns `None` if all its counters are 0.
     pub fn new(results: &HostResults) -> Option<ReceiverReport> {
-        let foreign: Vec<ForeignFlowReport> = results.foreign.iter().map(foreign_flow).collect();
+        let foreign: Vec<ForeignFlowReport> = results.foreign.iter().map(foreign_flow_report).collect();
         let of_flows = |count: fn(&xoff_host::ReceivedFlow) -> u64| results.received.iter().map(count).sum();
         let of_foreign = |count: fn(&ForeignFlowReport) -> u64| foreign.iter().map(count).sum();
         let (totals, nic) = (&results.totals, &results.nic);
@@ -87,17 +87,17 @@ impl ReceiverReport {
         self.counters.get(name).copied().unwrap_or(0)
     }
 
-    /// Why a receiver that expects nothing but whole lossless flows fails; `None`: it does not. Damaged frames of a known flow
-    /// fail that flow.
-    fn failure(&self) -> Option<String> {
+    /// Describes the foreign and damaged frames of a receiver of lossless flows. Returns `None` if it has none.
+    /// Damaged frames of a known flow are not included: they are a failure of that flow.
+    fn lossless_failure(&self) -> Option<String> {
         let damaged = self.count("unattributed_icrc_errors") + self.count("foreign_icrc_errors");
         let broken: Vec<String> = [
             (self.count("foreign_frames"), "of no flow of a model host"),
             (damaged, "damaged (ICRC)"),
-            (self.count("psn_errors"), "numbered wrongly (PSN)"),
+            (self.count("psn_errors"), "with a wrong PSN"),
             (
                 self.count("untracked_frames"),
-                "of more flows than can be told apart",
+                "of more flows than a host can track",
             ),
         ]
         .into_iter()
@@ -107,14 +107,14 @@ impl ReceiverReport {
         (!broken.is_empty()).then(|| format!("{} received RoCE frames: {}", self.host, broken.join(", ")))
     }
 
-    fn is_special(&self) -> bool {
+    fn has_abnormal_counters(&self) -> bool {
         self.counters
             .keys()
-            .any(|name| !ORDINARY.contains(&name.as_str()))
+            .any(|name| !NORMAL_TRAFFIC_COUNTERS.contains(&name.as_str()))
     }
 }
 
-fn foreign_flow(flow: &xoff_host::ForeignFlow) -> ForeignFlowReport {
+fn foreign_flow_report(flow: &xoff_host::ForeignFlow) -> ForeignFlowReport {
     ForeignFlowReport {
         src: flow.src_ip.to_string(),
         dst_qp: flow.dst_qp,
@@ -127,23 +127,26 @@ fn foreign_flow(flow: &xoff_host::ForeignFlow) -> ForeignFlowReport {
 }
 
 impl Report {
-    /// Adds what a host counted as a receiver. `expects_lossless`: it expects flows that arrive whole, so foreign and damaged RoCE
-    /// frames are a failure.
+    /// Adds the counters of a host as a receiver. If the host expects only lossless flows, foreign and damaged
+    /// RoCE frames are a failure of the run.
     pub fn add_receiver(&mut self, results: &HostResults, expects_lossless: bool) {
         let Some(receiver) = ReceiverReport::new(results) else {
             return;
         };
         if expects_lossless {
-            self.failures.extend(receiver.failure());
+            self.failures.extend(receiver.lossless_failure());
         }
         self.receivers.push(receiver);
     }
 }
 
-/// The receivers that counted more than the frames of flows and of address resolution; empty if there are none.
+/// Formats the counters of all receivers that have counters beside those of normal traffic. Returns an empty
+/// text if no receiver has such counters.
 pub(super) fn receivers_table(receivers: &[ReceiverReport]) -> String {
-    let special = receivers.iter().filter(|receiver| receiver.is_special());
-    let rows: Vec<Vec<String>> = special
+    let shown = receivers
+        .iter()
+        .filter(|receiver| receiver.has_abnormal_counters());
+    let rows: Vec<Vec<String>> = shown
         .flat_map(|receiver| {
             let counters = receiver.counters.iter();
             counters.map(|(name, count)| vec![receiver.host.clone(), name.clone(), group_thousands(*count)])
@@ -173,15 +176,15 @@ mod tests {
             "psn_errors",
             "untracked_frames",
         ] {
-            let failure = receiver(name).failure();
+            let failure = receiver(name).lossless_failure();
             assert!(
                 failure.is_some_and(|text| text.contains("h2 received RoCE frames: 2 ")),
                 "{name}"
             );
             assert!(receivers_table(&[receiver(name)]).contains(name));
         }
-        for name in ORDINARY {
-            assert_eq!(receiver(name).failure(), None);
+        for name in NORMAL_TRAFFIC_COUNTERS {
+            assert_eq!(receiver(name).lossless_failure(), None);
             assert_eq!(receivers_table(&[receiver(name)]), "");
         }
     }

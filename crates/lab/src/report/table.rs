@@ -1,4 +1,4 @@
-//! A run's result as tables on a terminal.
+//! Formats a report as tables for a terminal.
 
 use std::fmt::Write as _;
 
@@ -7,32 +7,33 @@ use xoff_telemetry::{
     format_nanos, format_percent, group_thousands, simple_table,
 };
 
-use super::jobs;
+use super::job_tables;
 use super::receivers::receivers_table;
 use super::{Report, Verdict};
 use crate::DeadlockReport;
 
-/// With more ports than this, those that did nothing special are left out.
-const PORTS_SHOWN: usize = 48;
+/// Largest number of ports that are all printed. With more ports, the tables omit ports that only forwarded.
+const PORTS_SHOWN_MAX: usize = 48;
 
-/// The whole result: jobs and flows, each switch's ports, drops with their reasons, the verdict.
-pub fn render(report: &Report) -> String {
+/// Formats the tables of a report: jobs, flows, ports of each switch, host counters, PFC storms and drops. The
+/// verdict is the last line.
+pub fn render_report(report: &Report) -> String {
     let mut text = String::new();
     if let Some(results) = &report.jobs {
-        text.push_str(&jobs::jobs(results));
+        text.push_str(&job_tables::format_job_tables(results));
         text.push('\n');
     }
     if !report.flows.is_empty() {
-        text.push_str(&flows(&report.flows));
+        text.push_str(&flows_table(&report.flows));
         text.push('\n');
     }
-    text.push_str(&switches(report));
+    text.push_str(&switches_tables(report));
     let hosts = match (&report.virtual_time, &report.real_time) {
-        (Some(of), _) => &of.hosts[..],
-        (None, Some(of)) => &of.hosts[..],
+        (Some(virtual_time), _) => &virtual_time.hosts[..],
+        (None, Some(real_time)) => &real_time.hosts[..],
         (None, None) => &[],
     };
-    let counters = jobs::host_counters(hosts);
+    let counters = job_tables::format_host_counters(hosts);
     if !counters.is_empty() {
         text.push_str(&counters);
         text.push('\n');
@@ -50,37 +51,41 @@ pub fn render(report: &Report) -> String {
         text.push_str(&table);
         text.push('\n');
     }
-    if let Some(of) = &report.virtual_time {
-        text.push_str(&deadlocks(&of.deadlocks));
-        text.push_str(&jobs::balance_line(of));
-        text.push_str(&jobs::size_line(of));
+    if let Some(virtual_time) = &report.virtual_time {
+        text.push_str(&format_deadlocks(&virtual_time.deadlocks));
+        text.push_str(&job_tables::format_link_balance(virtual_time));
+        text.push_str(&job_tables::format_run_size(virtual_time));
     }
-    text.push_str(&verdict(report));
+    text.push_str(&format_verdict(report));
     text
 }
 
-/// Ports by switch; of a large fabric, those only that did something special.
-fn switches(report: &Report) -> String {
+/// Formats a table of ports for each switch. In a large fabric, ports without drops, pauses and ECN marks are
+/// omitted.
+fn switches_tables(report: &Report) -> String {
     let mut text = String::new();
     let in_virtual_time = report.virtual_time.is_some();
     let count: usize = report.switches.iter().map(|switch| switch.ports.len()).sum();
-    let all = count <= PORTS_SHOWN;
+    let all = count <= PORTS_SHOWN_MAX;
     let mut shown = 0;
     for switch in &report.switches {
-        let of_interest = switch.ports.iter().filter(|port| all || is_special(port));
+        let of_interest = switch
+            .ports
+            .iter()
+            .filter(|port| all || has_drops_pauses_or_marks(port));
         let chosen: Vec<&PortReport> = of_interest.collect();
         shown += chosen.len();
         if chosen.is_empty() && !switch.ports.is_empty() {
             continue;
         }
         let _ = writeln!(text, "switch {}", switch.name);
-        text.push_str(&ports(&chosen, in_virtual_time));
+        text.push_str(&ports_table(&chosen, in_virtual_time));
         text.push('\n');
     }
     if shown < count {
         let _ = writeln!(
             text,
-            "{} of {} ports neither dropped, paused, were paused nor marked, and are not shown (--report FILE has all)\n",
+            "{} of {} ports without drops, pauses and ECN marks are not shown (--report FILE has all)\n",
             group_thousands((count - shown) as u64),
             group_thousands(count as u64)
         );
@@ -88,8 +93,8 @@ fn switches(report: &Report) -> String {
     text
 }
 
-/// Whether a port did more than pass frames on.
-fn is_special(port: &PortReport) -> bool {
+/// Whether a port dropped or marked frames, sent or received pauses, or entered XOFF.
+fn has_drops_pauses_or_marks(port: &PortReport) -> bool {
     let any = |counts: &[u64]| counts.iter().any(|count| *count > 0);
     port.dropped() > 0
         || port.ecn_marked > 0
@@ -100,7 +105,7 @@ fn is_special(port: &PortReport) -> bool {
         || any(&port.paused_ns)
 }
 
-fn flows(flows: &[FlowReport]) -> String {
+fn flows_table(flows: &[FlowReport]) -> String {
     let header = [
         "Flow",
         "Class",
@@ -133,9 +138,9 @@ fn flows(flows: &[FlowReport]) -> String {
     simple_table(&header, 2, flows.iter().map(row).collect())
 }
 
-fn ports(ports: &[&PortReport], in_virtual_time: bool) -> String {
+fn ports_table(ports: &[&PortReport], in_virtual_time: bool) -> String {
     if in_virtual_time {
-        return virtual_ports(ports);
+        return virtual_ports_table(ports);
     }
     let header = [
         "Port", "Device", "Rx", "Tx", "Tx util", "Deficit", "PFC rx", "PFC tx", "XOFFs", "Paused", "Dropped",
@@ -143,7 +148,7 @@ fn ports(ports: &[&PortReport], in_virtual_time: bool) -> String {
     let row = |port: &&PortReport| {
         vec![
             port.name.clone(),
-            device(port),
+            format_device(port),
             group_thousands(port.rx_packets),
             group_thousands(port.tx_packets),
             format_percent(port.tx_utilisation),
@@ -158,8 +163,8 @@ fn ports(ports: &[&PortReport], in_virtual_time: bool) -> String {
     simple_table(&header, 2, ports.iter().map(row).collect())
 }
 
-/// No devices, and no host that could be late.
-fn virtual_ports(ports: &[&PortReport]) -> String {
+/// Formats the ports of a run in virtual time. The table has no columns for devices and for late departures.
+fn virtual_ports_table(ports: &[&PortReport]) -> String {
     let header = [
         "Port", "Rx", "Tx", "Tx util", "PFC rx", "PFC tx", "XOFFs", "Paused", "Marked", "Dropped",
     ];
@@ -180,8 +185,8 @@ fn virtual_ports(ports: &[&PortReport]) -> String {
     simple_table(&header, 1, ports.iter().map(row).collect())
 }
 
-/// The device and what moves its frames, or why there is none.
-fn device(port: &PortReport) -> String {
+/// Formats the device of a port and its port backend. Returns `-` for a port without a device.
+fn format_device(port: &PortReport) -> String {
     match (&port.device, &port.backend) {
         (Some(device), Some(backend)) => format!("{device} ({backend})"),
         (Some(device), None) => device.clone(),
@@ -189,16 +194,16 @@ fn device(port: &PortReport) -> String {
     }
 }
 
-/// A line for each circle of pauses.
-fn deadlocks(deadlocks: &[DeadlockReport]) -> String {
+/// Formats one line for each PFC deadlock.
+fn format_deadlocks(deadlocks: &[DeadlockReport]) -> String {
     let line = |deadlock: &DeadlockReport| {
         let until = match deadlock.until_ns {
-            Some(at) => format!("until {}", seconds(at)),
-            None => "for good".to_owned(),
+            Some(until_ns) => format!("until {}", format_seconds(until_ns)),
+            None => "until the end of the run".to_owned(),
         };
         format!(
             "deadlock from {} {until}: these {} ports paused each other in a cycle: {}\n",
-            seconds(deadlock.since_ns),
+            format_seconds(deadlock.since_ns),
             deadlock.ports.len(),
             deadlock.ports.join(", ")
         )
@@ -206,10 +211,10 @@ fn deadlocks(deadlocks: &[DeadlockReport]) -> String {
     deadlocks.iter().map(line).collect()
 }
 
-/// With more storms than this, the first ones are shown.
-const STORMS_SHOWN: usize = 32;
+/// Largest number of storms in the table.
+const STORMS_SHOWN_MAX: usize = 32;
 
-/// The storms that watchdogs found; nothing if there was none.
+/// Formats the PFC storms that the watchdogs detected. Returns `None` if no storm was detected.
 fn storms_table(switches: &[SwitchReport]) -> Option<String> {
     let of_switch = |switch: &SwitchReport| {
         let name = switch.name.clone();
@@ -222,8 +227,8 @@ fn storms_table(switches: &[SwitchReport]) -> Option<String> {
     if rows.is_empty() {
         return None;
     }
-    let more = rows.len().saturating_sub(STORMS_SHOWN);
-    rows.truncate(STORMS_SHOWN);
+    let more = rows.len().saturating_sub(STORMS_SHOWN_MAX);
+    rows.truncate(STORMS_SHOWN_MAX);
     let header = [
         "PFC storm at",
         "Action",
@@ -250,23 +255,23 @@ fn storm_row(switch: &str, storm: &StormReport) -> Vec<String> {
         format!("{switch} {}:{}", storm.port, storm.queue),
         storm.action.clone(),
         format_nanos(storm.paused_ns),
-        seconds(storm.detected_ns),
-        storm.restored_ns.map_or_else(|| "-".to_owned(), seconds),
+        format_seconds(storm.detected_ns),
+        storm.restored_ns.map_or_else(|| "-".to_owned(), format_seconds),
         pair(storm.tx_packets, storm.tx_dropped_packets),
         pair(storm.rx_packets, storm.rx_dropped_packets),
     ]
 }
 
-/// A time as the log has it: seconds, exactly.
-fn seconds(ns: u64) -> String {
+/// Formats a time as the event log does: in seconds, without rounding.
+fn format_seconds(ns: u64) -> String {
     format!("{}.{:09} s", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-/// What may be believed of it, in a line, and the reasons under it.
-fn verdict(report: &Report) -> String {
+/// Formats the verdict in one line, followed by the taints or failures.
+fn format_verdict(report: &Report) -> String {
     let (line, reasons): (String, Vec<String>) = match report.verdict {
         Verdict::Tainted => (
-            "verdict: tainted: something outside the model can have changed the result, so it proves nothing"
+            "verdict: tainted: something outside the model can have changed the result, so the run proves nothing"
                 .to_owned(),
             report
                 .taints
@@ -280,10 +285,10 @@ fn verdict(report: &Report) -> String {
             ("verdict: failed".to_owned(), report.failures.clone())
         }
         Verdict::Clean if !report.failures.is_empty() => (
-            "verdict: clean, and lossless was NOT kept".to_owned(),
+            "verdict: clean, but lossless flows failed".to_owned(),
             report.failures.clone(),
         ),
-        Verdict::Clean => (format!("verdict: clean{}", kept(&report.flows)), Vec::new()),
+        Verdict::Clean => (format!("verdict: clean{}", format_lossless_success(&report.flows)), Vec::new()),
     };
     let mut text = line;
     text.push('\n');
@@ -293,8 +298,8 @@ fn verdict(report: &Report) -> String {
     text
 }
 
-/// What the lossless flows of a clean run without failures amount to.
-fn kept(flows: &[FlowReport]) -> String {
+/// Summarises the lossless flows of a clean run without failures. Returns an empty text without such flows.
+fn format_lossless_success(flows: &[FlowReport]) -> String {
     let lossless = || flows.iter().filter(|flow| flow.lossless);
     match lossless().count() {
         0 => String::new(),
@@ -305,7 +310,7 @@ fn kept(flows: &[FlowReport]) -> String {
             } else {
                 format!("{count} flows")
             };
-            format!("; lossless kept: {flows}, {sent} frames sent, none lost, reordered or damaged")
+            format!("; lossless: {flows}, {sent} frames sent, none lost, reordered or damaged")
         }
     }
 }

@@ -3,15 +3,15 @@ use xoff_telemetry::*;
 
 use super::*;
 
-fn flow(class: u8, lossless: bool, lost: u64) -> FlowReport {
+fn flow_report(class: u8, lossless: bool, lost_frames: u64) -> FlowReport {
     FlowReport {
         src: "h1".to_owned(),
         dst: "h5".to_owned(),
         class,
         lossless,
         sent_frames: 1_000,
-        received_frames: 1_000 - lost,
-        lost_frames: lost,
+        received_frames: 1_000 - lost_frames,
+        lost_frames,
         goodput_bps: 800_000_000,
         latency_ns: LatencyReport {
             p50: 12_000,
@@ -23,20 +23,23 @@ fn flow(class: u8, lossless: bool, lost: u64) -> FlowReport {
     }
 }
 
-fn taint() -> Taint {
+fn worker_stall_taint() -> Taint {
     Taint {
         since_ns: 5_000_000,
         cause: "the switch worker stood still for 31.0 ms".to_owned(),
     }
 }
 
-fn report(flows: Vec<FlowReport>, taints: Vec<Taint>) -> Report {
-    build(Environment::default(), 7, &[sample_snapshot()], flows, taints)
+fn build_sample_report(flows: Vec<FlowReport>, taints: Vec<Taint>) -> Report {
+    build_report(Environment::default(), 7, &[sample_snapshot()], flows, taints)
 }
 
 #[test]
-fn a_lossless_loss_fails_a_clean_run_and_names_where_and_why() {
-    let report = report(vec![flow(0, true, 200), flow(1, false, 900)], vec![]);
+fn loss_of_a_lossless_flow_fails_the_run_and_names_port_and_reason() {
+    let report = build_sample_report(
+        vec![flow_report(0, true, 200), flow_report(1, false, 900)],
+        vec![],
+    );
     assert_eq!(report.exit(), Exit::CheckFailed);
     assert_eq!(
         report.failures,
@@ -48,8 +51,8 @@ fn a_lossless_loss_fails_a_clean_run_and_names_where_and_why() {
 }
 
 #[test]
-fn a_loss_that_no_switch_knows_of_is_said_to_be_elsewhere() {
-    let report = report(vec![flow(3, true, 1)], vec![]);
+fn loss_without_a_switch_drop_is_reported_as_lost_on_a_host_or_link() {
+    let report = build_sample_report(vec![flow_report(3, true, 1)], vec![]);
     assert!(
         report.failures[0].contains("no switch dropped a frame of the class"),
         "{}",
@@ -58,37 +61,41 @@ fn a_loss_that_no_switch_knows_of_is_said_to_be_elsewhere() {
 }
 
 #[test]
-fn a_taint_outweighs_every_finding() {
-    let tainted = report(vec![flow(0, true, 200)], vec![taint()]);
+fn tainted_run_is_inconclusive_also_with_failures() {
+    let tainted = build_sample_report(vec![flow_report(0, true, 200)], vec![worker_stall_taint()]);
     assert_eq!(
         (tainted.exit(), tainted.verdict),
         (Exit::Inconclusive, Verdict::Tainted)
     );
-    assert_eq!(report(vec![], vec![taint()]).exit(), Exit::Inconclusive);
+    assert_eq!(
+        build_sample_report(vec![], vec![worker_stall_taint()]).exit(),
+        Exit::Inconclusive
+    );
 }
 
 #[test]
-fn lossy_losses_and_kept_promises_are_fine() {
-    let clean = report(vec![flow(3, true, 0), flow(0, false, 500)], vec![]);
+fn loss_of_a_lossy_flow_is_no_failure() {
+    let clean = build_sample_report(vec![flow_report(3, true, 0), flow_report(0, false, 500)], vec![]);
     assert_eq!((clean.exit(), clean.verdict), (Exit::Ok, Verdict::Clean));
     assert!(clean.failures.is_empty());
 }
 
 #[test]
-fn reordering_and_damage_fail_too() {
+fn reordered_or_damaged_lossless_frames_fail_the_run() {
     for (reordered, icrc) in [(1, 0), (0, 1)] {
         let flow = FlowReport {
             reordered_frames: reordered,
             icrc_errors: icrc,
-            ..flow(3, true, 0)
+            ..flow_report(3, true, 0)
         };
-        assert_eq!(report(vec![flow], vec![]).exit(), Exit::CheckFailed);
+        assert_eq!(build_sample_report(vec![flow], vec![]).exit(), Exit::CheckFailed);
     }
 }
 
 #[test]
 fn totals_are_sums_over_flows_and_ports() {
-    let totals = report(vec![flow(3, true, 0), flow(0, false, 200)], vec![]).totals;
+    let totals =
+        build_sample_report(vec![flow_report(3, true, 0), flow_report(0, false, 200)], vec![]).totals;
     let expected = Totals {
         sent_frames: 2_000,
         received_frames: 1_800,
@@ -102,8 +109,8 @@ fn totals_are_sums_over_flows_and_ports() {
 }
 
 #[test]
-fn utilisation_runs_from_first_to_last_departure_and_is_null_without_one() {
-    let report = report(vec![], vec![]);
+fn utilisation_covers_first_to_last_departure_and_is_null_without_frames() {
+    let report = build_sample_report(vec![], vec![]);
     let [port, unused] = report.switches[0].ports.as_slice() else {
         panic!("two ports")
     };
@@ -113,8 +120,8 @@ fn utilisation_runs_from_first_to_last_departure_and_is_null_without_one() {
 }
 
 #[test]
-fn cells_become_bytes_and_silent_reasons_are_left_out() {
-    let report = report(vec![], vec![]);
+fn watermarks_are_in_bytes_and_zero_drop_reasons_are_omitted() {
+    let report = build_sample_report(vec![], vec![]);
     let switch = &report.switches[0];
     assert_eq!(switch.ports[0].queues[3].shared_watermark_bytes, 2_560);
     assert_eq!(switch.pools[0].watermark_bytes, 2_816);
@@ -124,8 +131,8 @@ fn cells_become_bytes_and_silent_reasons_are_left_out() {
 }
 
 #[test]
-fn json_round_trip_keeps_everything_and_has_the_promised_keys() {
-    let report = report(vec![flow(3, true, 0)], vec![taint()]);
+fn json_round_trip_keeps_all_values_and_documented_keys() {
+    let report = build_sample_report(vec![flow_report(3, true, 0)], vec![worker_stall_taint()]);
     let text = report.to_json();
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
 
@@ -140,32 +147,35 @@ fn json_round_trip_keeps_everything_and_has_the_promised_keys() {
 }
 
 #[test]
-fn taints_are_told_in_the_order_they_happened() {
+fn taints_are_sorted_by_time() {
     let earlier = Taint {
         since_ns: 1,
         cause: "first".to_owned(),
     };
-    let report = report(vec![], vec![taint(), earlier.clone()]);
+    let report = build_sample_report(vec![], vec![worker_stall_taint(), earlier.clone()]);
     assert_eq!(report.taints[0], earlier);
 }
 
 #[test]
-fn the_tables_of_a_clean_run() {
-    let text = render(&report(vec![flow(3, true, 0), flow(0, false, 200)], vec![]));
+fn tables_of_a_clean_run_match_the_expected_text() {
+    let text = render_report(&build_sample_report(
+        vec![flow_report(3, true, 0), flow_report(0, false, 200)],
+        vec![],
+    ));
     let expected = include_str!("tables.txt");
     assert!(
         text == expected,
-        "the tables changed; if that is wanted, this is src/report/tables.txt:\n{text}"
+        "the tables changed; the new text of src/report/tables.txt is:\n{text}"
     );
 }
 
 #[test]
-fn the_verdict_line_tells_the_three_ends_apart() {
-    let last = |flows, taints| render(&report(flows, taints));
+fn verdict_line_differs_for_success_failure_and_taint() {
+    let last = |flows, taints| render_report(&build_sample_report(flows, taints));
     assert!(
-        last(vec![flow(0, true, 200)], vec![])
-            .contains("verdict: clean, and lossless was NOT kept\n  h1 to h5")
+        last(vec![flow_report(0, true, 200)], vec![])
+            .contains("verdict: clean, but lossless flows failed\n  h1 to h5")
     );
-    assert!(last(vec![flow(0, true, 200)], vec![taint()]).contains("verdict: tainted"));
+    assert!(last(vec![flow_report(0, true, 200)], vec![worker_stall_taint()]).contains("verdict: tainted"));
     assert!(last(vec![], vec![]).ends_with("verdict: clean\n"));
 }

@@ -10,7 +10,7 @@ use serde_saphyr::{Location, Spanned};
 use xoff_units::Picos;
 
 use super::super::file::Job;
-use super::super::jobs::NoPath;
+use super::super::jobs::UnconnectedPair;
 use super::super::plan::{FarEnd, LinkPlan, SPEED_MBPS_DEFAULT, TransportPlan};
 use super::super::units;
 use super::{LabResolver, join_names, transports};
@@ -165,14 +165,14 @@ impl LabResolver<'_> {
             .iter()
             .filter(|(src, dst)| component_of_host[*src as usize] != component_of_host[*dst as usize]);
         let Some((src, dst)) = apart.next() else { return };
-        let pair = NoPath {
+        let pair = UnconnectedPair {
             job,
             from: &self.hosts[*src as usize],
             to: &self.hosts[*dst as usize],
             others: apart.count(),
         };
         let what = pair.to_string();
-        self.report_problem(location, what, NoPath::FIX);
+        self.report_problem(location, what, UnconnectedPair::FIX);
     }
 
     /// Reports a transport whose packets are larger than the MTU of a link of `hosts`.

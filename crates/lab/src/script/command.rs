@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use super::super::options::LabOptions;
 use super::super::plan::{ActionPlan, LabPlan, TimeMode};
 use super::super::resolve::load_lab;
-use super::super::sweep::{Pooled, run_all};
+use super::super::sweep::{PoolResult, run_in_parallel};
 use super::format;
 use super::run::Script;
 use super::verdict::Checked;
@@ -69,7 +69,8 @@ pub fn check(arguments: &CheckArgs) -> Result<ExitCode, Failure> {
     let threads = arguments
         .jobs
         .unwrap_or_else(|| xoff_telemetry::allowed_cpus().len().max(1));
-    let Pooled::Done(labs) = run_all(count, threads, work, &AtomicBool::new(false), |_| ())? else {
+    let PoolResult::Done(labs) = run_in_parallel(count, threads, work, &AtomicBool::new(false), |_| ())?
+    else {
         return Ok(Exit::Interrupted.into());
     };
     print_notes(&labs);

@@ -63,7 +63,7 @@ pub(super) fn value(
             if let Some(value) = of_running_job(lab, *job, *sender, counter) {
                 return Some(value);
             }
-            let results = results.get_or_init(|| lab.results());
+            let results = results.get_or_init(|| lab.job_results());
             match sender {
                 None => of_job(results.jobs.get(*job)?, counter),
                 Some(host) => of_job_sender(results, *job, *host, counter),

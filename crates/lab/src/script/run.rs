@@ -58,11 +58,11 @@ impl Script {
         lab.simulation.fabric.set_events_max(events_max);
         let names = Names::new(&lab).map_err(|unknown| no_such_name(&unknown, &lab_name))?;
         let mut events = EventTimes::new(&lab.simulation.fabric);
-        lab.settle(&mut events)?;
+        lab.resolve_addresses(&mut events)?;
         // What hosts said to find each other is no part of it; the first frame of the workload is.
         events.clear();
         let base = Base::new(&lab, &names);
-        lab.begin(&mut events);
+        lab.start_workload(&mut events);
         let flows = lab.plan.workload.flows.iter().enumerate();
         let own_flows = flows
             .filter(|(id, _)| !lab.plan.script.starts(TargetPlan::Flow(*id)))
@@ -71,7 +71,7 @@ impl Script {
         let duration = Picos::from_nanos(lab.plan.workload.duration_ns);
         Ok(Script {
             base,
-            flows_until: lab.began.saturating_add(duration),
+            flows_until: lab.workload_start.saturating_add(duration),
             own_flows,
             lab,
             events,
@@ -95,11 +95,11 @@ impl Script {
                 let why = match stuck {
                     Stuck::AtOnce => {
                         let events = xoff_telemetry::group_thousands(SIMULTANEOUS_EVENTS_MAX);
-                        format!("time does not go on: more than {events} events at {now}")
+                        format!("model time does not advance: more than {events} events at {now}")
                     }
                     Stuck::Spent => {
                         let events = xoff_telemetry::group_thousands(self.lab.simulation.fabric.events());
-                        format!("given up after {events} events, at {now}; --events-max N allows more")
+                        format!("stopped after {events} events, at {now}; --events-max N allows more")
                     }
                 };
                 aborted = Some(format!("step {} ({}): {why}", number + 1, step.source));
@@ -205,7 +205,7 @@ impl Script {
 
     /// Lets time go on to `to`, counted from the start of the workload.
     fn advance(&mut self, to: Picos) -> Result<(), Stuck> {
-        let to = self.lab.began.saturating_add(to);
+        let to = self.lab.workload_start.saturating_add(to);
         loop {
             let next = to.min(self.storms.next()).min(self.flows_until);
             self.run_to(next)?;
@@ -228,7 +228,7 @@ impl Script {
     /// Lets time go on to `at`, on the fabric's clock. Jobs that are done and frames that stand still end nothing: the script
     /// may have held them up.
     fn run_to(&mut self, at: Picos) -> Result<(), Stuck> {
-        let elapsed = at.since(self.lab.began);
+        let elapsed = at.since(self.lab.workload_start);
         loop {
             match self.lab.run(elapsed, false, &mut self.events) {
                 SimulationEnd::TimeReached => return Ok(()),

@@ -64,7 +64,7 @@ impl Script {
             }
             ActionPlan::Configure { switch, layers } => self
                 .lab
-                .configure(*switch, layers, &mut self.events)
+                .add_switch_layers(*switch, layers, &mut self.events)
                 .map_err(|failure| in_step(failure, source))?,
             ActionPlan::ClearWatermarks => self.each_switch(|switch| switch.clear_watermarks()),
             ActionPlan::ClearCounters => {

@@ -212,6 +212,6 @@ impl Values for Reading<'_> {
             other => other,
         };
         let at = self.events.get(place.event, &subject, which);
-        Ok(at.map(|at| at.since(self.lab.began).0 as f64))
+        Ok(at.map(|at| at.since(self.lab.workload_start).0 as f64))
     }
 }

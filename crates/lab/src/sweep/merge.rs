@@ -1,58 +1,59 @@
-//! `xoff lab merge`: parts of a sweep become one.
+//! The command `xoff lab merge`: merges the parts of a sweep into one report.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use super::super::virtual_run::Format;
+use super::super::virtual_run::OutputFormat;
+use super::command::print_and_write;
 use super::report::{SWEEP_SCHEMA, SweepReport};
-use super::run::finish;
 use xoff_telemetry::failure::Failure;
 
-/// Most missing parts that a message names.
-const PARTS_LISTED: usize = 16;
+/// Largest number of missing parts that a message lists.
+const MISSING_PARTS_LISTED_MAX: usize = 16;
 
-/// What the command asks for.
+/// Arguments of `xoff lab merge`.
 #[derive(Clone, Debug)]
 pub struct MergeArgs {
-    /// Reports of all parts, in any order.
+    /// Report files of all parts, in any order.
     pub parts: Vec<PathBuf>,
-    /// Where the result goes, as JSON.
+    /// File of the merged report in JSON. `None`: no file.
     pub report: Option<PathBuf>,
-    /// Where its table goes, as CSV.
+    /// File of the table in CSV. `None`: no file.
     pub csv: Option<PathBuf>,
-    /// What is printed.
-    pub format: Format,
+    /// Format of the printed result.
+    pub format: OutputFormat,
 }
 
-/// Merges the parts of a sweep, and prints its table.
+/// Merges the parts of a sweep, prints the table and writes the requested files.
 ///
 /// # Errors
-/// A file that is no part, parts of different sweeps, a part that is missing or given twice.
-pub fn merge(arguments: &MergeArgs) -> Result<ExitCode, Failure> {
+/// Fails if a file is not part of a sweep, if the parts belong to different sweeps, or if a part is missing or
+/// given twice.
+pub fn merge_sweep(arguments: &MergeArgs) -> Result<ExitCode, Failure> {
     let parts = arguments
         .parts
         .iter()
-        .map(|path| Ok((path.clone(), read(path)?)))
+        .map(|path| Ok((path.clone(), read_part(path)?)))
         .collect::<Result<Vec<(PathBuf, SweepReport)>, Failure>>()?;
-    finish(
-        &merged(parts)?,
+    print_and_write(
+        &merge_parts(parts)?,
         arguments.format,
         &arguments.report,
         &arguments.csv,
     )
 }
 
-fn read(path: &Path) -> Result<SweepReport, Failure> {
-    let wrong = |why: String| {
-        Failure::configuration("this is no part of a sweep")
+fn read_part(path: &Path) -> Result<SweepReport, Failure> {
+    let invalid = |why: String| {
+        Failure::configuration("the file is not a part of a sweep")
             .at(path.display().to_string())
             .because(why)
-            .fix("give files that `xoff lab run --virtual --shard I/N --report FILE` has written")
+            .fix("give files written by `xoff lab run --virtual --shard I/N --report FILE`")
     };
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let sweep: SweepReport = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| invalid(error.to_string()))?;
+    let sweep: SweepReport = serde_json::from_str(&text).map_err(|error| invalid(error.to_string()))?;
     if sweep.schema != SWEEP_SCHEMA {
-        return Err(wrong(format!(
+        return Err(invalid(format!(
             "its schema is {}, not {SWEEP_SCHEMA}",
             sweep.schema
         )));
@@ -60,8 +61,8 @@ fn read(path: &Path) -> Result<SweepReport, Failure> {
     Ok(sweep)
 }
 
-/// One sweep of its parts.
-fn merged(parts: Vec<(PathBuf, SweepReport)>) -> Result<SweepReport, Failure> {
+/// Merges all parts of a sweep into one report without a shard.
+fn merge_parts(parts: Vec<(PathBuf, SweepReport)>) -> Result<SweepReport, Failure> {
     let Some((first_path, first)) = parts.first().cloned() else {
         return Err(Failure::usage("there are no parts to merge"));
     };
@@ -71,14 +72,14 @@ fn merged(parts: Vec<(PathBuf, SweepReport)>) -> Result<SweepReport, Failure> {
         ..first.clone()
     };
     for (path, part) in &parts {
-        if let Some(what) = difference(&first, part) {
+        if let Some(what) = first_difference(&first, part) {
             return Err(Failure::configuration("these are parts of different sweeps")
                 .at(format!("{} and {}", first_path.display(), path.display()))
                 .because(format!("{what} differ"))
-                .fix("merge only parts of one command, made from one lab file by one version of xoff"));
+                .fix("merge only parts of the same command, lab file and version of xoff"));
         }
     }
-    let mut slots = vec![None; usize::try_from(whole.runs_in_all()).unwrap_or(0)];
+    let mut slots = vec![None; usize::try_from(whole.total_runs()).unwrap_or(0)];
     for (path, part) in &parts {
         for run in &part.runs {
             match slots.get_mut(run.run as usize) {
@@ -101,7 +102,7 @@ fn merged(parts: Vec<(PathBuf, SweepReport)>) -> Result<SweepReport, Failure> {
     }
     let missing = slots.iter().filter(|slot| slot.is_none()).count();
     if missing > 0 {
-        return Err(incomplete(&parts, missing, slots.len()));
+        return Err(missing_runs_failure(&parts, missing, slots.len()));
     }
     Ok(SweepReport {
         runs: slots.into_iter().flatten().collect(),
@@ -109,9 +110,9 @@ fn merged(parts: Vec<(PathBuf, SweepReport)>) -> Result<SweepReport, Failure> {
     })
 }
 
-/// What two parts of one sweep would have in common and these have not.
-fn difference(one: &SweepReport, other: &SweepReport) -> Option<&'static str> {
-    let of = |part: &SweepReport| part.shard.map(|shard| shard.of);
+/// Names the first property in which two parts differ, although all parts of one sweep have it in common.
+fn first_difference(one: &SweepReport, other: &SweepReport) -> Option<&'static str> {
+    let shard_count = |part: &SweepReport| part.shard.map(|shard| shard.of);
     [
         (one.lab != other.lab, "names of labs"),
         (one.lab_crc32 != other.lab_crc32, "lab files"),
@@ -120,13 +121,14 @@ fn difference(one: &SweepReport, other: &SweepReport) -> Option<&'static str> {
         (one.seeds != other.seeds, "seeds"),
         (one.until_ns != other.until_ns, "times (--until)"),
         (one.events_max != other.events_max, "limits (--events-max)"),
-        (of(one) != of(other), "numbers of parts"),
+        (shard_count(one) != shard_count(other), "numbers of parts"),
     ]
     .into_iter()
     .find_map(|(differs, what)| differs.then_some(what))
 }
 
-fn incomplete(parts: &[(PathBuf, SweepReport)], missing: usize, runs: usize) -> Failure {
+/// Builds the error for runs that are in no part. It lists the missing parts.
+fn missing_runs_failure(parts: &[(PathBuf, SweepReport)], missing: usize, runs: usize) -> Failure {
     let failure =
         Failure::usage(format!("{missing} of {runs} runs are in none of the files")).at("xoff lab merge");
     let Some(of) = parts
@@ -143,7 +145,7 @@ fn incomplete(parts: &[(PathBuf, SweepReport)], missing: usize, runs: usize) -> 
     };
     let absent = (1..=of).filter(|number| !given(number));
     let names: Vec<String> = absent
-        .take(PARTS_LISTED)
+        .take(MISSING_PARTS_LISTED_MAX)
         .map(|number| format!("{number}/{of}"))
         .collect();
     match names.len() {
@@ -158,7 +160,7 @@ mod tests {
     use super::super::report::{Parameter, RunFigures, Shard};
     use super::*;
 
-    fn part(number: u32, of: u32) -> (PathBuf, SweepReport) {
+    fn sample_part(number: u32, of: u32) -> (PathBuf, SweepReport) {
         let shard = Shard { part: number, of };
         let figures = |run: u64| RunFigures {
             run,
@@ -178,16 +180,19 @@ mod tests {
             }],
             seeds: vec![0, 1, 2],
             shard: Some(shard),
-            runs: (0..6).filter(|run| shard.has(*run)).map(figures).collect(),
+            runs: (0..6)
+                .filter(|run| shard.contains_run(*run))
+                .map(figures)
+                .collect(),
         };
         (PathBuf::from(format!("part{number}")), sweep)
     }
 
     #[test]
-    fn parts_in_any_order_are_one_sweep() {
+    fn parts_in_any_order_merge_into_one_sweep() {
         let (forth, back) = (
-            merged(vec![part(1, 3), part(2, 3), part(3, 3)]),
-            merged(vec![part(3, 3), part(1, 3), part(2, 3)]),
+            merge_parts(vec![sample_part(1, 3), sample_part(2, 3), sample_part(3, 3)]),
+            merge_parts(vec![sample_part(3, 3), sample_part(1, 3), sample_part(2, 3)]),
         );
         let whole = forth.unwrap();
         assert_eq!(whole, back.unwrap());
@@ -197,17 +202,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_whole_sweep_is_refused() {
-        let mut other = part(2, 3);
+    fn missing_duplicate_and_different_parts_are_rejected() {
+        let mut other = sample_part(2, 3);
         other.1.seeds = vec![0, 1, 5];
         for (parts, what) in [
-            (vec![part(1, 3), part(3, 3)], "parts are missing: 2/3"),
-            (vec![part(1, 3), part(1, 3)], "two of the files"),
-            (vec![part(1, 3), other], "seeds differ"),
-            (vec![part(1, 3), part(2, 2)], "numbers of parts differ"),
+            (
+                vec![sample_part(1, 3), sample_part(3, 3)],
+                "parts are missing: 2/3",
+            ),
+            (vec![sample_part(1, 3), sample_part(1, 3)], "two of the files"),
+            (vec![sample_part(1, 3), other], "seeds differ"),
+            (
+                vec![sample_part(1, 3), sample_part(2, 2)],
+                "numbers of parts differ",
+            ),
             (vec![], "no parts"),
         ] {
-            let failure = merged(parts).unwrap_err().to_string();
+            let failure = merge_parts(parts).unwrap_err().to_string();
             assert!(failure.contains(what), "{failure}");
         }
     }

@@ -1,28 +1,29 @@
-//! Sweeps: one lab, many seeds and values of its fields, as independent runs in virtual time.
+//! Sweeps: independent runs of one lab in virtual time with several seeds and several values of fields.
 //!
-//! Runs are numbered: combinations of values in the order in which they were written, the last field changing fastest, and for
-//! each all seeds. A shard has every n-th of them, so that shards take alike long. Results are put in that order, whichever ends
-//! first, and hold nothing of the machine: a sweep in parts, merged, is byte for byte the sweep in one.
+//! Runs are numbered from 0. The combinations of values come in the order of the command line, and the last field
+//! changes fastest. Each combination has one run for each seed. A shard of n has every n-th run, so that all shards
+//! take about the same time. Results are in the order of the runs and contain no property of the machine. The
+//! merged report of all shards therefore has the same bytes as the report of the sweep in one command.
 
-mod column;
-mod edit;
+mod command;
+mod figure_column;
 mod merge;
 mod pool;
 mod report;
-mod run;
 mod seeds;
 mod setting;
 mod table;
+mod yaml_edit;
 
-pub use merge::{MergeArgs, merge};
+pub use command::{RUNS_MAX, SweepArgs, run_sweep};
+pub use merge::{MergeArgs, merge_sweep};
 pub use report::{JobFigures, Parameter, RunFigures, SWEEP_SCHEMA, Shard, SweepReport};
-pub use run::{RUNS_MAX, SweepArgs, run};
 pub use seeds::Seeds;
-pub use setting::{Chosen, Setting};
+pub use setting::{FieldSetting, FieldValue};
 
-pub(super) use column::{Column, quoted, spread, spread_text};
-pub use pool::{Pooled, run_all};
-pub(super) use report::rounded;
-pub(super) use run::{combinations, named, progress_bar};
-pub use setting::load_with;
-pub(super) use setting::{changed, plan as plan_of, put, read as read_lab};
+pub(super) use command::{create_progress_bar, setting_combinations, with_run_options};
+pub(super) use figure_column::{FigureColumn, csv_field, format_median_and_range, min_median_max};
+pub use pool::{PoolResult, run_in_parallel};
+pub(super) use report::round_to_six_decimals;
+pub use setting::load_with_values;
+pub(super) use setting::{apply_values, parse_changed_lab, read_lab_file, set_value};

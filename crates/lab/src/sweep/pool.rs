@@ -1,4 +1,4 @@
-//! Independent runs over the cores.
+//! Executes independent runs in parallel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,30 +9,31 @@ use crossbeam_channel::{RecvTimeoutError, unbounded};
 
 use xoff_telemetry::failure::Failure;
 
-/// How often an interrupt is looked for.
-const LOOK: Duration = Duration::from_millis(50);
+/// Wall time between two checks for an interrupt.
+const INTERRUPT_POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What came of the runs.
+/// The result of [`run_in_parallel`].
 #[derive(Debug)]
-pub enum Pooled<T> {
-    /// All of them, in their order.
+pub enum PoolResult<T> {
+    /// The results of all runs, in the order of the runs.
     Done(Vec<T>),
-    /// They were interrupted after so many.
+    /// An interrupt. The value is the number of finished runs.
     Interrupted(usize),
 }
 
-/// Does `work` for 0 to `count` - 1 in so many threads, and hands back the results in that order. `progress` hears how many
-/// are done. Threads that are busy when `stop` becomes true are left behind: the process is about to end.
+/// Calls `work` with the numbers 0 to `count` - 1 in several threads, and returns the results in this order.
+/// `progress` is called with the number of finished runs. The function returns soon after `stop` becomes true and
+/// does not wait for runs in progress, because the process ends then.
 ///
 /// # Errors
-/// The failure of the earliest run that has one, whichever of several fails first.
-pub fn run_all<T: Send + 'static>(
+/// Returns the failure of the run with the lowest number, also if another run fails earlier.
+pub fn run_in_parallel<T: Send + 'static>(
     count: usize,
     threads: usize,
     work: impl Fn(usize) -> Result<T, Failure> + Send + Sync + 'static,
     stop: &AtomicBool,
     mut progress: impl FnMut(usize),
-) -> Result<Pooled<T>, Failure> {
+) -> Result<PoolResult<T>, Failure> {
     let (next, failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let (results, received) = unbounded();
     let work = Arc::new(work);
@@ -40,7 +41,8 @@ pub fn run_all<T: Send + 'static>(
         let (next, failed, results) = (Arc::clone(&next), Arc::clone(&failed), results.clone());
         let work = Arc::clone(&work);
         let body = move || {
-            // Runs are begun in their order, so all before a failed one have been begun, and will be heard of.
+            // Runs start in the order of their numbers. All runs before a failed one have therefore started, and
+            // their results arrive.
             while !failed.load(Ordering::Relaxed) {
                 let run = next.fetch_add(1, Ordering::Relaxed);
                 if run >= count {
@@ -59,18 +61,18 @@ pub fn run_all<T: Send + 'static>(
             .map_err(|error| {
                 Failure::environment("cannot start a thread")
                     .because(error)
-                    .fix("use fewer: --jobs 1")
+                    .fix("use fewer threads: --jobs 1")
             })?;
     }
     drop(results);
     let mut done: Vec<Option<T>> = (0..count).map(|_| None).collect();
     let mut failure: Option<(usize, Failure)> = None;
-    let mut heard = 0;
+    let mut finished = 0;
     loop {
         if stop.load(Ordering::Relaxed) {
-            return Ok(Pooled::Interrupted(heard));
+            return Ok(PoolResult::Interrupted(finished));
         }
-        match received.recv_timeout(LOOK) {
+        match received.recv_timeout(INTERRUPT_POLL_INTERVAL) {
             Ok((run, Ok(figures))) => done[run] = Some(figures),
             Ok((run, Err(error))) => {
                 if failure.as_ref().is_none_or(|(earliest, _)| run < *earliest) {
@@ -80,14 +82,14 @@ pub fn run_all<T: Send + 'static>(
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        heard += 1;
-        progress(heard);
+        finished += 1;
+        progress(finished);
     }
     if let Some((_, failure)) = failure {
         return Err(failure);
     }
     let all: Option<Vec<T>> = done.into_iter().collect();
-    all.map(Pooled::Done)
+    all.map(PoolResult::Done)
         .ok_or_else(|| Failure::environment("a run ended without a result"))
 }
 
@@ -96,20 +98,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_are_in_order_whoever_ends_first() {
+    fn results_are_in_the_order_of_the_runs() {
         let work = |run: usize| {
-            // The first ones take longest.
+            // The first runs take the most time.
             thread::sleep(Duration::from_millis(20_u64.saturating_sub(5 * run as u64)));
             Ok(run)
         };
-        let Pooled::Done(done) = run_all(9, 4, work, &AtomicBool::new(false), |_| {}).unwrap() else {
+        let PoolResult::Done(done) = run_in_parallel(9, 4, work, &AtomicBool::new(false), |_| {}).unwrap()
+        else {
             panic!("not done");
         };
         assert_eq!(done, (0..9).collect::<Vec<usize>>());
     }
 
     #[test]
-    fn the_earliest_failure_is_told() {
+    fn the_failure_of_the_lowest_run_is_returned() {
         let work = |run: usize| match run {
             3 => {
                 thread::sleep(Duration::from_millis(30));
@@ -118,20 +121,20 @@ mod tests {
             4 => Err(Failure::configuration("four")),
             _ => Ok(run),
         };
-        let failure = run_all(1_000, 4, work, &AtomicBool::new(false), |_| {}).unwrap_err();
+        let failure = run_in_parallel(1_000, 4, work, &AtomicBool::new(false), |_| {}).unwrap_err();
         assert_eq!(failure.what, "three");
     }
 
     #[test]
-    fn an_interrupt_does_not_wait_for_runs() {
+    fn an_interrupt_does_not_wait_for_runs_in_progress() {
         let work = |run: usize| {
             thread::sleep(Duration::from_secs(if run == 0 { 0 } else { 60 }));
             Ok(run)
         };
         let stop = AtomicBool::new(false);
         let begun = std::time::Instant::now();
-        let pooled = run_all(3, 2, work, &stop, |_| stop.store(true, Ordering::Relaxed)).unwrap();
-        assert!(matches!(pooled, Pooled::Interrupted(1)), "{pooled:?}");
+        let pooled = run_in_parallel(3, 2, work, &stop, |_| stop.store(true, Ordering::Relaxed)).unwrap();
+        assert!(matches!(pooled, PoolResult::Interrupted(1)), "{pooled:?}");
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
 }

@@ -1,14 +1,14 @@
-//! `--seeds`: which seeds a sweep has.
+//! The option `--seeds`: the seeds of a sweep.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use super::run::RUNS_MAX;
+use super::command::RUNS_MAX;
 
-/// How seeds may be written, for messages.
-const FORM: &str = "write numbers and ranges such as 1..=32 or 1,2,5";
+/// Advice about the syntax of seeds in error messages.
+const SYNTAX_HINT: &str = "write numbers and ranges such as 1..=32 or 1,2,5";
 
-/// Seeds of a sweep, in the order in which they were written, each once, at least one.
+/// The seeds of a sweep in the order of the command line. The list has at least one seed and no duplicates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seeds(pub Vec<u64>);
 
@@ -18,7 +18,7 @@ impl FromStr for Seeds {
     fn from_str(text: &str) -> Result<Seeds, String> {
         let mut seeds = Vec::new();
         for part in text.split(',') {
-            let (first, last) = range(part.trim())?;
+            let (first, last) = parse_seed_range(part.trim())?;
             if last - first >= (RUNS_MAX - seeds.len()) as u64 {
                 return Err(format!("'{text}' is more than {RUNS_MAX} seeds"));
             }
@@ -34,18 +34,18 @@ impl FromStr for Seeds {
     }
 }
 
-/// First and last seed of `5`, `1..=32` or `1..33`.
-fn range(part: &str) -> Result<(u64, u64), String> {
+/// Parses `5`, `1..=32` or `1..33` into the first and the last seed.
+fn parse_seed_range(part: &str) -> Result<(u64, u64), String> {
     let number = |digits: &str| {
         let digits = digits.trim();
         digits
             .parse::<u64>()
-            .map_err(|_| format!("'{digits}' is no seed; {FORM}"))
+            .map_err(|_| format!("'{digits}' is not a seed; {SYNTAX_HINT}"))
     };
     let Some((first, last)) = part.split_once("..") else {
         return number(part).map(|seed| (seed, seed));
     };
-    let empty = || format!("the range {part} is empty: it ends before it begins; {FORM}");
+    let empty = || format!("the range {part} is empty: it ends before it begins; {SYNTAX_HINT}");
     let first = number(first)?;
     let last = match last.strip_prefix('=') {
         Some(last) => number(last)?,
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_ranges_in_their_order() {
+    fn numbers_and_ranges_keep_their_order() {
         let seeds = |text: &str| text.parse::<Seeds>().unwrap().0;
         assert_eq!(seeds("7"), [7]);
         assert_eq!(seeds("1..=4"), [1, 2, 3, 4]);
@@ -71,17 +71,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_seeds_says_why() {
+    fn an_invalid_list_of_seeds_is_rejected_with_a_reason() {
         for (text, why) in [
             ("5..=1", "the range 5..=1 is empty"),
             ("3..3", "the range 3..3 is empty"),
             ("0..0", "is empty"),
             ("1,2,1", "twice"),
             ("1..=3,2", "twice"),
-            ("", "no seed"),
-            ("a", "'a' is no seed"),
-            ("1..=x", "'x' is no seed"),
-            ("-1", "no seed"),
+            ("", "not a seed"),
+            ("a", "'a' is not a seed"),
+            ("1..=x", "'x' is not a seed"),
+            ("-1", "not a seed"),
             ("0..=18446744073709551615", "more than"),
             ("1..=1000000,2000000", "more than"),
         ] {

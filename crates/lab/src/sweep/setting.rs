@@ -1,4 +1,4 @@
-//! `--set PATH=V1,V2,...`: fields of the lab file with other values.
+//! The option `--set PATH=V1,V2,...`: changes values of fields of a lab file.
 
 use std::fs;
 use std::path::Path;
@@ -6,64 +6,65 @@ use std::str::FromStr;
 
 use super::super::plan::{LabPlan, TimeMode};
 use super::super::resolve::{load_lab, parse_lab};
-use super::edit::{self, EditError, replace};
+use super::yaml_edit::{self, EditError, replace_value};
 use xoff_telemetry::failure::Failure;
 
-/// The field that is the scheme of all switches.
+/// The field with the load-balancing scheme of all switches.
 const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
 
-/// A field and the values that it takes, one after the other.
+/// A field of the lab file with the values of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// Where it is in the lab file: keys and positions with dots between them.
+pub struct FieldSetting {
+    /// Path of the field in the lab file: keys and list indices separated by dots.
     pub path: String,
-    /// At least one, all different.
+    /// The values. The list has at least one value and no duplicates.
     pub values: Vec<String>,
 }
 
-impl FromStr for Setting {
+impl FromStr for FieldSetting {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Setting, String> {
-        const FORM: &str = "write PATH=VALUE or PATH=V1,V2, such as workload.jobs.0.bytes=1m,4m";
+    fn from_str(text: &str) -> Result<FieldSetting, String> {
+        const SYNTAX_HINT: &str = "write PATH=VALUE or PATH=V1,V2, such as workload.jobs.0.bytes=1m,4m";
         let Some((path, values)) = text.split_once('=') else {
-            return Err(format!("no '=' in '{text}'; {FORM}"));
+            return Err(format!("no '=' in '{text}'; {SYNTAX_HINT}"));
         };
         let path = path.trim().to_owned();
         let values: Vec<String> = values.split(',').map(|value| value.trim().to_owned()).collect();
         if path.is_empty() || values.iter().any(String::is_empty) {
-            return Err(format!("'{text}' has an empty path or value; {FORM}"));
+            return Err(format!("'{text}' has an empty path or value; {SYNTAX_HINT}"));
         }
         if let Some(twice) = (1..values.len()).find(|at| values[..*at].contains(&values[*at])) {
             return Err(format!("'{text}' has the value {} twice", values[twice]));
         }
-        Ok(Setting { path, values })
+        Ok(FieldSetting { path, values })
     }
 }
 
-/// A field and one value.
+/// A field of the lab file with one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chosen {
-    /// Where it is in the lab file.
+pub struct FieldValue {
+    /// Path of the field in the lab file.
     pub path: String,
-    /// What is there instead.
+    /// The value of the field in a run.
     pub value: String,
 }
 
-/// Reads a lab file with some fields changed, and checks all of it.
+/// Reads a lab file, changes the given fields and checks the result.
 ///
 /// # Errors
-/// A file that cannot be read, a path that is not in it (a wrong command line), and everything that is wrong with the lab.
-pub fn load_with(file: &Path, chosen: &[Chosen], time: TimeMode) -> Result<LabPlan, Failure> {
-    if chosen.is_empty() {
+/// Fails if the file cannot be read, if it does not have one of the fields, or if the lab is invalid. A missing
+/// field is an error of the command line.
+pub fn load_with_values(file: &Path, values: &[FieldValue], time: TimeMode) -> Result<LabPlan, Failure> {
+    if values.is_empty() {
         return load_lab(file, time).map_err(|problems| Failure::configuration(problems.to_string()));
     }
-    let text = changed(file, &read(file)?, chosen)?;
-    plan(file, &text, chosen, time)
+    let text = apply_values(file, &read_lab_file(file)?, values)?;
+    parse_changed_lab(file, &text, values, time)
 }
 
-/// The text of a lab file.
-pub(crate) fn read(file: &Path) -> Result<String, Failure> {
+/// Returns the text of a lab file.
+pub(crate) fn read_lab_file(file: &Path) -> Result<String, Failure> {
     fs::read_to_string(file).map_err(|error| {
         Failure::configuration("cannot read the lab file")
             .at(file.display().to_string())
@@ -72,27 +73,34 @@ pub(crate) fn read(file: &Path) -> Result<String, Failure> {
     })
 }
 
-/// The text with other values in it; lines stay where they are, but for a scheme that is added.
-pub(crate) fn changed(file: &Path, text: &str, chosen: &[Chosen]) -> Result<String, Failure> {
+/// Changes fields in the text of a lab file. The line numbers stay the same unless a load-balancing scheme is
+/// added.
+pub(crate) fn apply_values(file: &Path, text: &str, values: &[FieldValue]) -> Result<String, Failure> {
     let mut text = text.to_owned();
-    for chosen in chosen {
-        // Of schemes every lab has one, written or not.
-        let change = match chosen.path == LOAD_BALANCING {
-            true => edit::put,
-            false => replace,
+    for field in values {
+        // Every lab has a load-balancing scheme, also if the lab file does not set it.
+        let change = match field.path == LOAD_BALANCING {
+            true => yaml_edit::replace_or_add_value,
+            false => replace_value,
         };
-        text = change(&text, &chosen.path, &chosen.value)
-            .map_err(|error| misplaced(error, &format!("--set {}", chosen.path), file))?;
+        text = change(&text, &field.path, &field.value)
+            .map_err(|error| edit_failure(error, &format!("--set {}", field.path), file))?;
     }
     Ok(text)
 }
 
-/// The text with a value in it that need not be there yet.
-pub(crate) fn put(file: &Path, text: &str, option: &str, chosen: &Chosen) -> Result<String, Failure> {
-    edit::put(text, &chosen.path, &chosen.value).map_err(|error| misplaced(error, option, file))
+/// Sets a field in the text of a lab file. The field need not exist.
+pub(crate) fn set_value(
+    file: &Path,
+    text: &str,
+    option: &str,
+    field: &FieldValue,
+) -> Result<String, Failure> {
+    yaml_edit::replace_or_add_value(text, &field.path, &field.value)
+        .map_err(|error| edit_failure(error, option, file))
 }
 
-fn misplaced(error: EditError, option: &str, file: &Path) -> Failure {
+fn edit_failure(error: EditError, option: &str, file: &Path) -> Failure {
     Failure::new(error.exit, error.what)
         .at(match error.line {
             0 => format!("{option}, {}", file.display()),
@@ -101,23 +109,28 @@ fn misplaced(error: EditError, option: &str, file: &Path) -> Failure {
         .fix(error.fix)
 }
 
-/// The plan of a changed text.
-pub(crate) fn plan(file: &Path, text: &str, chosen: &[Chosen], time: TimeMode) -> Result<LabPlan, Failure> {
+/// Parses the changed text of a lab file. An error names the changed fields.
+pub(crate) fn parse_changed_lab(
+    file: &Path,
+    text: &str,
+    values: &[FieldValue],
+    time: TimeMode,
+) -> Result<LabPlan, Failure> {
     let folder = file.parent().unwrap_or(Path::new(""));
     parse_lab(text, &file.display().to_string(), folder, time).map_err(|problems| {
         let failure = Failure::configuration(problems.to_string());
-        match chosen {
+        match values {
             [] => failure,
-            _ => failure.at(described(chosen)),
+            _ => failure.at(format_set_options(values)),
         }
     })
 }
 
-/// `--set a=1 --set b=2`
-pub(super) fn described(chosen: &[Chosen]) -> String {
-    let words: Vec<String> = chosen
+/// Formats field values as options of the command line, for example `--set a=1 --set b=2`.
+pub(super) fn format_set_options(values: &[FieldValue]) -> String {
+    let words: Vec<String> = values
         .iter()
-        .map(|chosen| format!("--set {}={}", chosen.path, chosen.value))
+        .map(|field| format!("--set {}={}", field.path, field.value))
         .collect();
     words.join(" ")
 }
@@ -127,8 +140,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_setting_is_a_path_and_its_values() {
-        let setting: Setting = "workload.jobs.0.bytes=1m, 4m".parse().unwrap();
+    fn a_setting_has_a_path_and_values() {
+        let setting: FieldSetting = "workload.jobs.0.bytes=1m, 4m".parse().unwrap();
         assert_eq!(
             (setting.path.as_str(), setting.values),
             ("workload.jobs.0.bytes", vec!["1m".to_owned(), "4m".to_owned()])
@@ -140,7 +153,7 @@ mod tests {
             ("a=1,,2", "empty"),
             ("a=1,2,1", "1 twice"),
         ] {
-            let error = text.parse::<Setting>().unwrap_err();
+            let error = text.parse::<FieldSetting>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
         }
     }

@@ -1,91 +1,92 @@
-//! A sweep as a table: a row for each combination of values and each job, seeds put together.
+//! Tables of a sweep. Each row has one combination of values and one job, with median and range over the seeds.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::column::{Column, quoted, spread, spread_text};
+use super::figure_column::{FigureColumn, csv_field, format_median_and_range, min_median_max};
 use super::report::{JobFigures, RunFigures, SweepReport};
 use xoff_telemetry::{format_bit_rate, format_nanos, group_thousands, simple_table};
 
-/// Most failures that are printed.
-const FAILURES_SHOWN: usize = 8;
+/// Largest number of printed failures.
+const FAILURES_SHOWN_MAX: usize = 8;
 
-const COLUMNS: [Column; 11] = [
-    Column {
+/// The figures of the table, in the order of its columns.
+const COLUMNS: [FigureColumn; 11] = [
+    FigureColumn {
         title: "JCT",
         name: "jct_ns",
         value: |_, job| job?.jct_ns.map(|ns| ns as f64),
-        show: |ns| format_nanos(ns as u64),
+        format: |ns| format_nanos(ns as u64),
     },
-    Column {
+    FigureColumn {
         title: "Over roofline",
         name: "jct_ratio",
         value: |_, job| job?.jct_ratio,
-        show: |ratio| format!("{ratio:.3}"),
+        format: |ratio| format!("{ratio:.3}"),
     },
-    Column {
+    FigureColumn {
         title: "Busbw GB/s",
         name: "bus_bandwidth_gbytes_per_s",
         value: |_, job| job?.bus_bandwidth_gbytes_per_s,
-        show: |bandwidth| format!("{bandwidth:.2}"),
+        format: |bandwidth| format!("{bandwidth:.2}"),
     },
-    Column {
+    FigureColumn {
         title: "p99 slowdown",
         name: "slowdown_p99",
         value: |_, job| job?.slowdown_p99,
-        show: |slowdown| format!("{slowdown:.2}"),
+        format: |slowdown| format!("{slowdown:.2}"),
     },
-    Column {
+    FigureColumn {
         title: "Jain",
         name: "jain_index",
         value: |_, job| job?.jain_index,
-        show: |index| format!("{index:.3}"),
+        format: |index| format!("{index:.3}"),
     },
-    Column {
+    FigureColumn {
         title: "Goodput",
         name: "goodput_bps",
         value: |run, _| (run.totals.sent_frames > 0).then_some(run.goodput_bps as f64),
-        show: |bps| format_bit_rate(bps as u64),
+        format: |bps| format_bit_rate(bps as u64),
     },
-    Column {
+    FigureColumn {
         title: "Lost",
         name: "lost_frames",
         value: |run, _| (run.totals.sent_frames > 0).then_some(run.totals.lost_frames as f64),
-        show: |frames| group_thousands(frames as u64),
+        format: |frames| group_thousands(frames as u64),
     },
-    Column {
+    FigureColumn {
         title: "Model time",
         name: "model_time_ns",
         value: |run, _| Some(run.model_time_ns as f64),
-        show: |ns| format_nanos(ns as u64),
+        format: |ns| format_nanos(ns as u64),
     },
-    Column {
+    FigureColumn {
         title: "Drops",
         name: "dropped_frames",
         value: |run, _| Some(run.totals.dropped_frames as f64),
-        show: |frames| group_thousands(frames as u64),
+        format: |frames| group_thousands(frames as u64),
     },
-    Column {
+    FigureColumn {
         title: "PFC frames",
         name: "pfc_tx_frames",
         value: |run, _| Some(run.totals.pfc_tx_frames as f64),
-        show: |frames| group_thousands(frames as u64),
+        format: |frames| group_thousands(frames as u64),
     },
-    Column {
+    FigureColumn {
         title: "Marked",
         name: "ecn_marked_frames",
         value: |run, _| Some(run.totals.ecn_marked_frames as f64),
-        show: |frames| group_thousands(frames as u64),
+        format: |frames| group_thousands(frames as u64),
     },
 ];
 
-/// Runs of one combination, and one of their jobs.
-struct Row<'a> {
+/// A row of the table: the runs of one combination of values and the index of one job.
+struct SweepRow<'a> {
     runs: &'a [RunFigures],
     job: Option<usize>,
 }
 
-impl Row<'_> {
+impl SweepRow<'_> {
     fn job_of<'b>(&self, run: &'b RunFigures) -> Option<&'b JobFigures> {
         run.jobs.get(self.job?)
     }
@@ -97,36 +98,38 @@ impl Row<'_> {
             .map_or("-", |job| job.name.as_str())
     }
 
-    fn failed(&self) -> usize {
+    fn failed_runs(&self) -> usize {
         self.runs.iter().filter(|run| !run.failures.is_empty()).count()
     }
 
-    /// Smallest, median and largest over the seeds.
-    fn spread(&self, column: &Column) -> Option<[f64; 3]> {
+    /// Returns smallest value, median and largest value over the seeds.
+    fn min_median_max(&self, column: &FigureColumn) -> Option<[f64; 3]> {
         let runs = self.runs.iter();
-        spread(runs.filter_map(|run| (column.value)(run, self.job_of(run))))
+        min_median_max(runs.filter_map(|run| (column.value)(run, self.job_of(run))))
     }
 }
 
-/// Rows in the order of runs and of jobs. Runs of a combination are beside each other: seeds change fastest.
-fn rows(sweep: &SweepReport) -> Vec<Row<'_>> {
+/// Returns the rows in the order of runs and jobs. The runs of a combination are adjacent because the seed changes
+/// fastest.
+fn sweep_rows(sweep: &SweepReport) -> Vec<SweepRow<'_>> {
     let mut rows = Vec::new();
     for runs in sweep.runs.chunk_by(|one, next| one.values == next.values) {
         match runs.iter().map(|run| run.jobs.len()).max().unwrap_or(0) {
-            0 => rows.push(Row { runs, job: None }),
-            jobs => rows.extend((0..jobs).map(|job| Row { runs, job: Some(job) })),
+            0 => rows.push(SweepRow { runs, job: None }),
+            jobs => rows.extend((0..jobs).map(|job| SweepRow { runs, job: Some(job) })),
         }
     }
     rows
 }
 
-/// The table for people: median, and [smallest, largest] where seeds differ. Columns without a value are left out.
-pub(super) fn render(sweep: &SweepReport) -> String {
-    let rows = rows(sweep);
+/// Formats the table for a terminal: the median, and [smallest, largest] if the values differ. Columns without a
+/// value are omitted.
+pub(super) fn render_sweep(sweep: &SweepReport) -> String {
+    let rows = sweep_rows(sweep);
     let with_jobs = rows.iter().any(|row| row.job.is_some());
-    let shown: Vec<&Column> = COLUMNS
+    let shown: Vec<&FigureColumn> = COLUMNS
         .iter()
-        .filter(|column| rows.iter().any(|row| row.spread(column).is_some()))
+        .filter(|column| rows.iter().any(|row| row.min_median_max(column).is_some()))
         .collect();
     let mut header: Vec<&str> = sweep
         .parameters
@@ -137,15 +140,15 @@ pub(super) fn render(sweep: &SweepReport) -> String {
     let text_columns = header.len();
     header.extend(["Runs", "Failed"]);
     header.extend(shown.iter().map(|column| column.title));
-    let cells = |row: &Row<'_>| {
+    let cells = |row: &SweepRow<'_>| {
         let mut cells: Vec<String> = row.runs.first().map_or(Vec::new(), |run| run.values.clone());
         cells.extend(with_jobs.then(|| row.job_name().to_owned()));
         cells.push(row.runs.len().to_string());
-        cells.push(row.failed().to_string());
+        cells.push(row.failed_runs().to_string());
         cells.extend(
             shown
                 .iter()
-                .map(|column| spread_text(row.spread(column), column.show)),
+                .map(|column| format_median_and_range(row.min_median_max(column), column.format)),
         );
         cells
     };
@@ -157,10 +160,10 @@ pub(super) fn render(sweep: &SweepReport) -> String {
     if let Some(shard) = sweep.shard {
         let _ = write!(
             text,
-            ", part {} of {} ({} in all)",
+            ", part {} of {} ({} runs in total)",
             shard.part,
             shard.of,
-            group_thousands(sweep.runs_in_all())
+            group_thousands(sweep.total_runs())
         );
     }
     text.push_str("\n\n");
@@ -169,27 +172,27 @@ pub(super) fn render(sweep: &SweepReport) -> String {
         text_columns,
         rows.iter().map(cells).collect(),
     ));
-    text.push_str(&failures(sweep));
-    text.push_str(&warnings(sweep));
+    text.push_str(&format_failures(sweep));
+    text.push_str(&format_notes_and_warnings(sweep));
     text
 }
 
-/// Each note and each warning once, with the first combination of values that it is about.
-fn warnings(sweep: &SweepReport) -> String {
+/// Formats each note and each warning once, with the values of the first run that has it.
+fn format_notes_and_warnings(sweep: &SweepReport) -> String {
     let mut text = String::new();
     let mut shown = HashSet::new();
     for run in &sweep.runs {
         let notes = run.notes.iter().map(|note| ("note", note));
         let warnings = run.warnings.iter().map(|warning| ("warning", warning));
         for (kind, line) in notes.chain(warnings).filter(|line| shown.insert(*line)) {
-            let _ = writeln!(text, "\n{kind}: {}{line}", settings(sweep, run));
+            let _ = writeln!(text, "\n{kind}: {}{line}", format_set_options(sweep, run));
         }
     }
     text
 }
 
-/// The values of a run, as options.
-fn settings(sweep: &SweepReport, run: &RunFigures) -> String {
+/// Formats the values of a run as options of the command line.
+fn format_set_options(sweep: &SweepReport, run: &RunFigures) -> String {
     let values = sweep.parameters.iter().zip(&run.values);
     values.fold(String::new(), |mut text, (parameter, value)| {
         let _ = write!(text, "--set {}={value} ", parameter.path);
@@ -197,45 +200,49 @@ fn settings(sweep: &SweepReport, run: &RunFigures) -> String {
     })
 }
 
-fn failures(sweep: &SweepReport) -> String {
+fn format_failures(sweep: &SweepReport) -> String {
     let failed: Vec<&RunFigures> = sweep.runs.iter().filter(|run| !run.failures.is_empty()).collect();
     let mut text = String::new();
     if failed.is_empty() {
         return text;
     }
     let _ = writeln!(text, "\n{} runs failed:", group_thousands(failed.len() as u64));
-    for run in failed.iter().take(FAILURES_SHOWN) {
-        let options = settings(sweep, run);
+    for run in failed.iter().take(FAILURES_SHOWN_MAX) {
+        let options = format_set_options(sweep, run);
         let first = run.failures[0].replace('\n', "\n    ");
         let _ = writeln!(text, "  {options}--seed {}: {first}", run.seed);
     }
-    if let Some(more) = failed.len().checked_sub(FAILURES_SHOWN).filter(|more| *more > 0) {
+    if let Some(more) = failed
+        .len()
+        .checked_sub(FAILURES_SHOWN_MAX)
+        .filter(|more| *more > 0)
+    {
         let _ = writeln!(text, "  and {more} more: see failures in --report FILE");
     }
     text
 }
 
-/// The same rows for programs: of each figure median, smallest and largest.
-pub(super) fn csv(sweep: &SweepReport) -> String {
+/// Formats the rows as CSV. Each figure has three columns: median, smallest and largest value.
+pub(super) fn format_csv(sweep: &SweepReport) -> String {
     let mut header: Vec<String> = sweep
         .parameters
         .iter()
-        .map(|parameter| quoted(&parameter.path))
+        .map(|parameter| csv_field(&parameter.path))
         .collect();
     header.extend(["job", "runs", "failed"].map(str::to_owned));
     for column in &COLUMNS {
-        header.extend(["median", "min", "max"].map(|of| format!("{}_{of}", column.name)));
+        header.extend(["median", "min", "max"].map(|suffix| format!("{}_{suffix}", column.name)));
     }
     let mut text = header.join(",");
     text.push('\n');
-    for row in rows(sweep) {
+    for row in sweep_rows(sweep) {
         let values = row.runs.first().map_or(&[][..], |run| &run.values);
-        let mut cells: Vec<String> = values.iter().map(|value| quoted(value)).collect();
-        cells.push(row.job.map_or(String::new(), |_| quoted(row.job_name())));
+        let mut cells: Vec<String> = values.iter().map(|value| csv_field(value)).collect();
+        cells.push(row.job.map_or(String::new(), |_| csv_field(row.job_name())));
         cells.push(row.runs.len().to_string());
-        cells.push(row.failed().to_string());
+        cells.push(row.failed_runs().to_string());
         for column in &COLUMNS {
-            match row.spread(column) {
+            match row.min_median_max(column) {
                 Some([min, median, max]) => cells.extend([median, min, max].map(|value| value.to_string())),
                 None => cells.extend([const { String::new() }; 3]),
             }
@@ -251,7 +258,7 @@ mod tests {
     use super::super::report::{Parameter, SWEEP_SCHEMA};
     use super::*;
 
-    fn sweep() -> SweepReport {
+    fn sample_sweep() -> SweepReport {
         let run = |run: u64, value: &str, seed: u64, jct_ns: Option<u64>| RunFigures {
             run,
             values: vec![value.to_owned()],
@@ -294,8 +301,8 @@ mod tests {
     }
 
     #[test]
-    fn seeds_become_median_and_extremes() {
-        let text = render(&sweep());
+    fn a_row_has_median_and_range_over_the_seeds() {
+        let text = render_sweep(&sample_sweep());
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "lab a: 6 runs");
         assert!(lines[2].starts_with("t.congestion"), "{text}");
@@ -316,14 +323,14 @@ mod tests {
 
     #[test]
     fn a_warning_of_several_runs_is_shown_once() {
-        let mut sweep = sweep();
+        let mut sweep = sample_sweep();
         for run in &mut sweep.runs[3..] {
             run.warnings = vec!["dcqcn has no effect".to_owned()];
         }
         for run in &mut sweep.runs {
             run.notes = vec!["sw1: SYSLOG_SERVER has no effect".to_owned()];
         }
-        let text = render(&sweep);
+        let text = render_sweep(&sweep);
         let warning = "warning: --set t.congestion=dcqcn dcqcn has no effect\n";
         assert!(text.ends_with(warning), "{text}");
         assert_eq!(text.matches("warning: ").count(), 1, "{text}");
@@ -331,8 +338,8 @@ mod tests {
     }
 
     #[test]
-    fn the_csv_has_every_column_in_every_row() {
-        let text = csv(&sweep());
+    fn each_row_of_the_csv_has_all_columns() {
+        let text = format_csv(&sample_sweep());
         let fields: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
         assert_eq!(fields, [4 + 3 * COLUMNS.len(); 3]);
         assert!(
@@ -342,6 +349,6 @@ mod tests {
                 .starts_with("none,reduce,3,0,2000,1000,3000,,,,12.5,12.5,12.5,"),
             "{text}"
         );
-        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
+        assert_eq!(csv_field("a,\"b\""), "\"a,\"\"b\"\"\"");
     }
 }

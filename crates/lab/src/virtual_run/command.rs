@@ -1,4 +1,4 @@
-//! `xoff lab run FILE --virtual`.
+//! The command `xoff lab run FILE --virtual`.
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal};
@@ -11,87 +11,96 @@ use xoff_units::Picos;
 use super::super::jobs;
 use super::super::options::LabOptions;
 use super::super::plan::{LabPlan, ScriptPlan, TimeMode};
-use super::super::sweep::{Chosen, load_with};
-use super::build::VirtualLab;
-use super::output::{self, Format};
-use crate::plot::{self, Watched};
+use super::super::sweep::{FieldValue, load_with_values};
+use super::output::{self, OutputFormat};
+use super::virtual_lab::VirtualLab;
+use crate::plot::{self, RunTimeline};
 use crate::report::Report;
 use xoff_fabric::{EventLog, LinkRecording, SimulationEnd, TimeSeries, Timeline};
 use xoff_telemetry::failure::Failure;
 
-/// Model time between two looks of the progress bar, and at most so many looks in a run.
-const LOOKS: u64 = 200;
-/// A run without a time of its own and without an end to its jobs is given up after this much model time.
+/// Largest number of updates of the progress bar in a run.
+const PROGRESS_UPDATES_MAX: u64 = 200;
+/// Model time at which a run with jobs stops if it has no `--until` and the jobs do not finish.
 const UNTIL_MAX: Picos = Picos(u64::MAX / 4);
 
-/// A run is given up after so many events unless it is told otherwise: about an hour of one core.
+/// Default of `--events-max`: the number of events after which a run stops. One core needs about an hour for
+/// them.
 pub const EVENTS_MAX_DEFAULT: u64 = 10_000_000_000;
 
-/// What the command asks for.
+/// Arguments of `xoff lab run --virtual`.
 #[derive(Clone, Debug, Default)]
 pub struct VirtualRunArgs {
     /// The lab file.
     pub file: PathBuf,
-    /// Seed of everything random.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// The run ends after this much model time, if not before.
+    /// Model time after which the run stops, counted from the start of the workload. `None`: no limit.
     pub until: Option<Picos>,
-    /// Where the report goes, as JSON.
+    /// File of the report in JSON. `None`: no file.
     pub report: Option<PathBuf>,
-    /// Where the event log goes.
+    /// File of the event log. `None`: no event log.
     pub events: Option<PathBuf>,
-    /// Every frame in the event log, not only what is special.
+    /// Whether the event log has an entry for each frame. Without this option, it has only drops, pauses and other
+    /// rare events.
     pub events_frames: bool,
-    /// Links to record, by name, and the files.
+    /// Links to record by name, with the pcapng file of each recording.
     pub pcap: Vec<(String, PathBuf)>,
-    /// Folder of the series.
+    /// Folder of the time series. `None`: no time series.
     pub series: Option<PathBuf>,
-    /// Model time between two samples of the series.
+    /// Model time between two samples of the time series.
     pub series_interval: Picos,
-    /// Fields of the lab file that have another value.
-    pub chosen: Vec<Chosen>,
-    /// What is printed.
-    pub format: Format,
-    /// Where the results of collectives go, in the form of nccl-tests.
+    /// Fields of the lab file to change, with their new values.
+    pub field_values: Vec<FieldValue>,
+    /// OutputFormat of the printed result.
+    pub format: OutputFormat,
+    /// File of the results of collectives in the JSON format of nccl-tests. `None`: no file.
     pub nccl_json: Option<PathBuf>,
-    /// The run is given up after so many events.
+    /// Number of events after which the run stops with a failure.
     pub events_max: u64,
-    /// No progress on the terminal.
+    /// Whether to print no progress, notes and warnings.
     pub quiet: bool,
-    /// Folder of the plots.
+    /// Folder of the plots. `None`: no plots.
     pub plots: Option<PathBuf>,
-    /// What happens over time is kept, plots or not.
-    pub watched: bool,
+    /// Whether to record the timeline of the run even without plots.
+    pub records_timeline: bool,
 }
 
-/// The observers that a command asks for.
-type Watching = (Option<EventLog<BufWriter<File>>>, Vec<LinkRecording>);
+/// The observers of a run: the event log and the recordings of links.
+type RunObservers = (Option<EventLog<BufWriter<File>>>, Vec<LinkRecording>);
 
-/// Runs a lab in virtual time and prints its result.
-pub fn run(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
-    let plan = load_with(&arguments.file, &arguments.chosen, TimeMode::Virtual)?;
+/// Runs a lab in virtual time, prints the result and writes the requested files.
+///
+/// # Errors
+/// Fails if the lab is invalid or a file cannot be written.
+pub fn run_virtual(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
+    let plan = load_with_values(&arguments.file, &arguments.field_values, TimeMode::Virtual)?;
     if let Some(folder) = &arguments.plots {
-        plot::make_folder("--plots", folder)?;
+        plot::create_folder("--plots", folder)?;
     }
-    let Played { lab, report, watched } = play(plan, arguments)?;
+    let FinishedRun {
+        lab,
+        report,
+        timeline,
+    } = run_to_end(plan, arguments)?;
     let text = match arguments.format {
-        Format::Table => crate::report::render(&report),
-        Format::Json => report.to_json(),
-        Format::Nccl => output::nccl_tables(&lab, &report),
+        OutputFormat::Table => crate::report::render_report(&report),
+        OutputFormat::Json => report.to_json(),
+        OutputFormat::Nccl => output::format_nccl_tables(&lab, &report),
     };
-    output::print(&text)?;
+    output::print_to_stdout(&text)?;
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
     if let Some(path) = &arguments.nccl_json {
         output::write_nccl_json(path, &lab, &report)?;
     }
-    if let (Some(folder), Some(watched)) = (&arguments.plots, &watched) {
+    if let (Some(folder), Some(timeline)) = (&arguments.plots, &timeline) {
         let title = format!("{}, seed {}", lab.plan.name, report.seed);
-        plot::write_run(folder, &title, watched)?;
+        plot::write_run_plots(folder, &title, timeline)?;
     }
-    // The tables of others have no place for what went wrong here.
-    if arguments.format == Format::Nccl {
+    // The tables of nccl-tests have no place for failures.
+    if arguments.format == OutputFormat::Nccl {
         for failure in &report.failures {
             eprintln!("failed: {failure}");
         }
@@ -99,27 +108,28 @@ pub fn run(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
     Ok(report.exit().into())
 }
 
-/// A run that came to its end.
+/// A finished run.
 #[derive(Debug)]
-pub(crate) struct Played {
-    /// The lab as it is now.
+pub(crate) struct FinishedRun {
+    /// The lab at the end of the run.
     pub(crate) lab: VirtualLab,
-    /// What came of it.
+    /// The report of the run.
     pub(crate) report: Report,
-    /// What happened over time, if that was asked for.
-    pub(crate) watched: Option<Watched>,
+    /// The timeline of the run, if it was recorded.
+    pub(crate) timeline: Option<RunTimeline>,
 }
 
-/// Plays a lab to its end.
+/// Runs a lab without its script from start to end.
 ///
 /// # Errors
-/// What cannot be set up, a file that cannot be written, a run that cannot come to its end.
-pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Played, Failure> {
+/// Fails if the lab cannot be set up or a file cannot be written. A run that stops early has a failure in its
+/// report instead.
+pub(crate) fn run_to_end(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<FinishedRun, Failure> {
     let options = LabOptions {
         seed: arguments.seed,
         ..LabOptions::default()
     };
-    // `xoff lab check` runs scripts.
+    // Only `xoff lab check` runs scripts.
     plan.script = ScriptPlan::default();
     let mut lab = VirtualLab::new(plan, options)?;
     if !arguments.quiet {
@@ -130,33 +140,33 @@ pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Play
             eprintln!("warning: {warning}");
         }
     }
-    if arguments.format == Format::Nccl || arguments.nccl_json.is_some() {
+    if arguments.format == OutputFormat::Nccl || arguments.nccl_json.is_some() {
         output::check_collective(&lab)?;
     }
-    let mut watching = watch(&lab, arguments)?;
+    let mut observers = create_observers(&lab, arguments)?;
     let mut series = match &arguments.series {
         Some(folder) => Some(
             TimeSeries::new(&lab.simulation.fabric, arguments.series_interval, folder).map_err(|error| {
-                Failure::usage(format!("cannot write series to {}", folder.display())).because(error)
+                Failure::usage(format!("cannot write the time series to {}", folder.display())).because(error)
             })?,
         ),
         None => None,
     };
-    lab.start(&mut watching)?;
+    lab.start(&mut observers)?;
     let fabric = &mut lab.simulation.fabric;
     fabric.set_events_max(fabric.events().saturating_add(arguments.events_max));
-    let watched = arguments.watched || arguments.plots.is_some();
-    let mut timeline = watched.then(|| Timeline::new(&lab.simulation.fabric));
-    let outcome = advance(&mut lab, arguments, &mut watching, &mut series, &mut timeline)?;
+    let records_timeline = arguments.records_timeline || arguments.plots.is_some();
+    let mut timeline = records_timeline.then(|| Timeline::new(&lab.simulation.fabric));
+    let end = run_workload(&mut lab, arguments, &mut observers, &mut series, &mut timeline)?;
     if let Some(timeline) = &mut timeline {
         timeline.finish(&lab.simulation.fabric);
     }
-    let (events, recordings) = watching;
-    let unwritten = |error: std::io::Error, path: &Path| {
+    let (events, recordings) = observers;
+    let write_failure = |error: std::io::Error, path: &Path| {
         Failure::environment(format!("cannot write {}", path.display())).because(error)
     };
     if let (Some(log), Some(path)) = (events, &arguments.events) {
-        log.finish().map_err(|error| unwritten(error, path))?;
+        log.finish().map_err(|error| write_failure(error, path))?;
     }
     for recording in recordings {
         recording
@@ -164,20 +174,24 @@ pub(crate) fn play(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Result<Play
             .map_err(|error| Failure::environment(error.to_string()))?;
     }
     if let (Some(series), Some(folder)) = (series, &arguments.series) {
-        series.finish().map_err(|error| unwritten(error, folder))?;
+        series.finish().map_err(|error| write_failure(error, folder))?;
     }
     let mut report = lab.report();
     report
         .failures
-        .extend(complaint(&lab, &outcome, arguments.events_max));
-    let watched = timeline.map(|timeline| Watched {
+        .extend(run_failures(&lab, &end, arguments.events_max));
+    let timeline = timeline.map(|timeline| RunTimeline {
         timeline,
-        names: lab.names(),
+        names: lab.port_names(),
     });
-    Ok(Played { lab, report, watched })
+    Ok(FinishedRun {
+        lab,
+        report,
+        timeline,
+    })
 }
 
-fn watch(lab: &VirtualLab, arguments: &VirtualRunArgs) -> Result<Watching, Failure> {
+fn create_observers(lab: &VirtualLab, arguments: &VirtualRunArgs) -> Result<RunObservers, Failure> {
     let events = match &arguments.events {
         Some(path) => {
             let file = File::create(path).map_err(|error| {
@@ -206,7 +220,7 @@ fn watch(lab: &VirtualLab, arguments: &VirtualRunArgs) -> Result<Watching, Failu
                 .take(12)
                 .map(|link| link.name.as_str())
                 .collect();
-            return Err(Failure::usage(format!("there is no link \"{name}\""))
+            return Err(Failure::usage(format!("the lab has no link \"{name}\""))
                 .at("--pcap")
                 .fix(format!("the links are {}", names.join(", "))));
         };
@@ -217,23 +231,23 @@ fn watch(lab: &VirtualLab, arguments: &VirtualRunArgs) -> Result<Watching, Failu
     Ok((events, recordings))
 }
 
-/// Lets time go on until the workload is over, or the time that was given is.
-fn advance(
+/// Runs the workload until all jobs and flows have ended, or until the time limit of the arguments.
+fn run_workload(
     lab: &mut VirtualLab,
     arguments: &VirtualRunArgs,
-    watching: &mut Watching,
+    observers: &mut RunObservers,
     series: &mut Option<TimeSeries>,
     timeline: &mut Option<Timeline>,
 ) -> Result<SimulationEnd, Failure> {
     let workload = &lab.plan.workload;
-    let sending = Picos::from_nanos(workload.duration_ns);
-    let drained = sending.saturating_add(Picos::from_nanos(workload.drain_ns));
+    let flows_end = Picos::from_nanos(workload.duration_ns);
+    let drain_end = flows_end.saturating_add(Picos::from_nanos(workload.drain_ns));
     let has_jobs = !lab.simulation.jobs.workload().connections().is_empty();
-    // Flows without an end of their own last as long as the file says; jobs as long as they take.
+    // Open-loop flows end at a fixed time. Jobs take as long as they need.
     let end = arguments
         .until
-        .unwrap_or(if has_jobs { UNTIL_MAX } else { drained });
-    let bar = ProgressBar::new(end.min(drained.max(sending)).as_nanos().max(1));
+        .unwrap_or(if has_jobs { UNTIL_MAX } else { drain_end });
+    let bar = ProgressBar::new(end.min(drain_end.max(flows_end)).as_nanos().max(1));
     if arguments.quiet || !std::io::stderr().is_terminal() {
         bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
     }
@@ -241,34 +255,45 @@ fn advance(
         ProgressStyle::with_template("{msg} {wide_bar} {elapsed}")
             .unwrap_or_else(|_| ProgressStyle::default_bar()),
     );
-    let look = Picos((end.min(Picos::from_millis(10 * LOOKS)).0 / LOOKS).max(1));
-    let mut stopped = workload.duration_ns == 0;
+    let progress_step =
+        Picos((end.min(Picos::from_millis(10 * PROGRESS_UPDATES_MAX)).0 / PROGRESS_UPDATES_MAX).max(1));
+    let mut flows_stopped = workload.duration_ns == 0;
     let outcome = loop {
         let now = lab.elapsed();
-        // A long time in which nothing happens is one step.
-        let active = lab.simulation.next_activity().since(lab.began);
-        let mut next = now.saturating_add(look).max(active).min(end);
-        if !stopped {
-            next = next.min(sending);
+        // A long time without events is one step.
+        let next_activity = lab.simulation.next_activity().since(lab.workload_start);
+        let mut next = now.saturating_add(progress_step).max(next_activity).min(end);
+        if !flows_stopped {
+            next = next.min(flows_end);
         }
         if let Some(series) = series {
-            next = next.min(series.next_sample().since(lab.began).max(Picos(now.0 + 1)));
+            next = next.min(
+                series
+                    .next_sample()
+                    .since(lab.workload_start)
+                    .max(Picos(now.0 + 1)),
+            );
         }
         if let Some(timeline) = timeline {
-            next = next.min(timeline.next_sample().since(lab.began).max(Picos(now.0 + 1)));
+            next = next.min(
+                timeline
+                    .next_sample()
+                    .since(lab.workload_start)
+                    .max(Picos(now.0 + 1)),
+            );
         }
-        let outcome = lab.run(next, has_jobs && stopped, watching);
+        let outcome = lab.run(next, has_jobs && flows_stopped, observers);
         if let Some(series) = series {
             series
                 .sample(&lab.simulation.fabric)
-                .map_err(|error| Failure::environment("cannot write the series").because(error))?;
+                .map_err(|error| Failure::environment("cannot write the time series").because(error))?;
         }
         if let Some(timeline) = timeline {
             timeline.sample(&lab.simulation.fabric);
         }
-        if !stopped && lab.elapsed() >= sending {
-            stopped = true;
-            lab.stop_flows(watching);
+        if !flows_stopped && lab.elapsed() >= flows_end {
+            flows_stopped = true;
+            lab.stop_flows(observers);
         }
         bar.set_message(format!(
             "{}: {} of model time",
@@ -278,7 +303,7 @@ fn advance(
         bar.set_position(lab.elapsed().as_nanos());
         match outcome {
             SimulationEnd::TimeReached if lab.elapsed() < end => {}
-            // Without jobs there is nothing to finish before the time is over.
+            // A lab without jobs runs until the end of its time.
             SimulationEnd::Finished if !has_jobs && lab.elapsed() < end => {}
             outcome => break outcome,
         }
@@ -287,39 +312,39 @@ fn advance(
     Ok(outcome)
 }
 
-/// What keeps a run from being what it should have been.
-fn complaint(lab: &VirtualLab, outcome: &SimulationEnd, events_max: u64) -> Vec<String> {
+/// Describes failed jobs, unfinished jobs and the reason of an early end of the run.
+fn run_failures(lab: &VirtualLab, end: &SimulationEnd, events_max: u64) -> Vec<String> {
     let jobs = &lab.simulation.jobs;
-    let mut complaints = jobs::failed(&lab.plan, jobs, lab.began);
+    let mut failures = jobs::failed(&lab.plan, jobs, lab.workload_start);
     let unfinished = || jobs::unfinished(jobs);
-    match outcome {
+    match end {
         SimulationEnd::Finished => {}
         SimulationEnd::TimeReached if jobs.is_finished() || jobs.workload().connections().is_empty() => {}
-        SimulationEnd::TimeReached => complaints.push(format!("the time is over{}", unfinished())),
-        SimulationEnd::Idle => complaints.push(format!("nothing happens any more{}", unfinished())),
-        SimulationEnd::Standstill(Some(deadlock)) => complaints.push(format!("{deadlock}{}", unfinished())),
-        SimulationEnd::Standstill(None) => complaints.push(format!(
-            "nothing has moved for 10 ms and {} frames wait in switches{}",
+        SimulationEnd::TimeReached => failures.push(format!("the time limit was reached{}", unfinished())),
+        SimulationEnd::Idle => failures.push(format!("no further event exists{}", unfinished())),
+        SimulationEnd::Standstill(Some(deadlock)) => failures.push(format!("{deadlock}{}", unfinished())),
+        SimulationEnd::Standstill(None) => failures.push(format!(
+            "no frame has moved for 10 ms and {} frames wait in switches{}",
             lab.simulation.fabric.frames_queued(),
             unfinished()
         )),
-        SimulationEnd::Stuck => complaints.push(format!(
-            "time does not go on: more than {} events at {}",
+        SimulationEnd::Stuck => failures.push(format!(
+            "model time does not advance: more than {} events at {}",
             xoff_telemetry::group_thousands(xoff_fabric::SIMULTANEOUS_EVENTS_MAX),
             xoff_telemetry::format_nanos(lab.elapsed().as_nanos())
         )),
-        SimulationEnd::EventLimit => complaints.push(format!(
-            "given up after {} events, at {} of model time{}; --events-max N allows more",
+        SimulationEnd::EventLimit => failures.push(format!(
+            "stopped after {} events, at {} of model time{}; --events-max N allows more",
             xoff_telemetry::group_thousands(events_max),
             xoff_telemetry::format_nanos(lab.elapsed().as_nanos()),
             unfinished()
         )),
     }
-    complaints
+    failures
 }
 
 impl VirtualRunArgs {
-    /// As the command's defaults are.
+    /// Creates the arguments for a lab file with the defaults of the command line.
     pub fn new(file: PathBuf) -> VirtualRunArgs {
         VirtualRunArgs {
             file,

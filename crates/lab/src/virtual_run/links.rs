@@ -1,4 +1,4 @@
-//! What links carried, and how evenly.
+//! Traffic and load balance of the links of a fabric.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,55 +6,57 @@ use serde::{Deserialize, Serialize};
 use xoff_dataplane::{LinkTiming, Picos, PortId};
 
 use super::super::plan::LabPlan;
-use super::build::VirtualLab;
+use super::virtual_lab::VirtualLab;
 use crate::plot::PortName;
 use xoff_fabric::{Fabric, FabricPlan, LinkEnd, LinkPlan};
 use xoff_host::NicCounters;
 use xoff_units::{jain_index, max_mean_ratio};
 use xoff_workload::Connection;
 
-/// One direction of a link.
+/// The report of one direction of a link.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkReport {
     /// Name of the link.
     pub name: String,
-    /// The end that sends: `leaf1:Ethernet16`, or the name of a host.
+    /// The sending end: a switch port such as `leaf1:Ethernet16`, or the name of a host.
     pub from: String,
-    /// The end that receives.
+    /// The receiving end.
     pub to: String,
     /// Speed of the sending end, in Mb/s.
     pub speed_mbps: u32,
-    /// Frames sent since the workload started, MAC control frames not counted.
+    /// Frames sent since the start of the workload, without MAC control frames.
     pub tx_packets: u64,
-    /// Their bytes, from destination address to FCS.
+    /// Bytes of these frames, from the destination address to the FCS.
     pub tx_bytes: u64,
-    /// Share of the workload's time in which the link was busy with them, preamble and gap included; `None` before time
-    /// has passed.
+    /// Share of the time since the start of the workload in which the link carried these frames, with preambles
+    /// and gaps. `None` if no time has passed.
     pub utilisation: Option<f64>,
-    /// Both ends are switches.
+    /// Whether both ends are switches.
     pub between_switches: bool,
-    /// It is on a shortest path from a host of the workload to another that it sends data to.
+    /// Whether the direction is on a shortest path from a host of the workload to a receiver of its data.
     pub usable: bool,
 }
 
-/// How evenly the directions of links between switches that the workload could have used were loaded. A load is time: what
-/// the link carried, at its own speed.
+/// The load balance of the link directions between switches that the workload could use. The load of a direction
+/// is the number of bytes sent divided by its speed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BalanceReport {
-    /// How many directions of links.
+pub struct LinkBalanceReport {
+    /// Number of usable link directions between switches.
     pub links: u32,
-    /// The largest load over the mean one: 1 if all are equal.
+    /// Largest load divided by the mean load. The value is 1 if all loads are equal.
     pub max_mean_ratio: f64,
-    /// Jain's index `(sum x)^2 / (n * sum x^2)` of the loads: 1 if all are equal, `1/n` if one has everything.
+    /// Jain's index `(sum x)^2 / (n * sum x^2)` of the loads. The value is 1 if all loads are equal, and `1/n` if
+    /// one direction has all load.
     pub jain_index: f64,
 }
 
-impl BalanceReport {
-    /// Of all links; `None` where none between switches was usable, or nothing was sent.
-    pub fn of(links: &[LinkReport]) -> Option<BalanceReport> {
-        let of_interest = links.iter().filter(|link| link.between_switches && link.usable);
-        let loads: Vec<f64> = of_interest.map(LinkReport::load).collect();
-        Some(BalanceReport {
+impl LinkBalanceReport {
+    /// Computes the balance of the usable link directions between switches. Returns `None` if no direction is
+    /// usable or none carried traffic.
+    pub fn of_links(links: &[LinkReport]) -> Option<LinkBalanceReport> {
+        let balanced = links.iter().filter(|link| link.between_switches && link.usable);
+        let loads: Vec<f64> = balanced.map(LinkReport::load).collect();
+        Some(LinkBalanceReport {
             links: loads.len() as u32,
             max_mean_ratio: max_mean_ratio(&loads)?,
             jain_index: jain_index(&loads)?,
@@ -63,44 +65,44 @@ impl BalanceReport {
 }
 
 impl LinkReport {
-    /// Octets over speed: proportional to the time that the link was busy.
+    /// Returns the bytes on the link divided by the speed. The value is proportional to the busy time.
     fn load(&self) -> f64 {
-        let octets = self.tx_bytes + self.tx_packets * u64::from(overhead(self.speed_mbps));
-        octets as f64 / f64::from(self.speed_mbps.max(1))
+        let bytes = self.tx_bytes + self.tx_packets * u64::from(overhead_bytes_per_frame(self.speed_mbps));
+        bytes as f64 / f64::from(self.speed_mbps.max(1))
     }
 
-    fn utilisation_in(&self, span: Picos) -> Option<f64> {
-        // Mb/s are bits in a microsecond.
+    fn utilisation_during(&self, span: Picos) -> Option<f64> {
+        // A speed in Mb/s is a number of bits per microsecond.
         let span_us = span.0 as f64 / 1e6;
         (span.0 > 0).then(|| self.load() * 8.0 / span_us)
     }
 }
 
-/// Octets that Ethernet spends on a frame beside it.
-fn overhead(speed_mbps: u32) -> u32 {
+/// Bytes of preamble, start delimiter and inter-frame gap of each frame.
+fn overhead_bytes_per_frame(speed_mbps: u32) -> u32 {
     LinkTiming::ethernet(speed_mbps).overhead_bytes
 }
 
-/// What one direction of a link has carried.
+/// Frames and bytes that one direction of a link has carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Carried {
+pub(crate) struct LinkTraffic {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
 }
 
-/// What both directions of every link have carried since the fabric was made.
-pub(super) fn carried(fabric: &Fabric, plan: &FabricPlan) -> Vec<[Carried; 2]> {
+/// Returns the traffic of both directions of each link since the creation of the fabric.
+pub(super) fn traffic_of_links(fabric: &Fabric, plan: &FabricPlan) -> Vec<[LinkTraffic; 2]> {
     let sent = |end: LinkEnd| match end {
         LinkEnd::Switch { switch, port } => {
             let counters = fabric
                 .switch(switch as usize)
                 .port_counters(fabric.now(), PortId(port));
-            Carried {
+            LinkTraffic {
                 packets: counters.tx_packets,
                 bytes: counters.tx_bytes,
             }
         }
-        LinkEnd::Host(host) => Carried::by_nic(&fabric.host(host as usize).nic_counters(fabric.now())),
+        LinkEnd::Host(host) => LinkTraffic::of_nic(&fabric.host(host as usize).nic_counters(fabric.now())),
     };
     plan.links
         .iter()
@@ -108,10 +110,10 @@ pub(super) fn carried(fabric: &Fabric, plan: &FabricPlan) -> Vec<[Carried; 2]> {
         .collect()
 }
 
-impl Carried {
-    /// What a host's NIC has sent.
-    pub(crate) fn by_nic(counters: &NicCounters) -> Carried {
-        Carried {
+impl LinkTraffic {
+    /// Returns the traffic that the NIC of a host has sent.
+    pub(crate) fn of_nic(counters: &NicCounters) -> LinkTraffic {
+        LinkTraffic {
             packets: counters.all_tx_frames(),
             bytes: counters.all_tx_bytes(),
         }
@@ -119,10 +121,11 @@ impl Carried {
 }
 
 impl VirtualLab {
-    /// What every link has carried since the workload started, both directions of one after the other.
+    /// Returns the reports of all links since the start of the workload. The two directions of a link follow each
+    /// other.
     pub(super) fn link_reports(&self) -> Vec<LinkReport> {
-        let mut carried = carried(&self.simulation.fabric, &self.fabric_plan);
-        for (now, before) in carried.iter_mut().zip(&self.carried_before) {
+        let mut traffic = traffic_of_links(&self.simulation.fabric, &self.fabric_plan);
+        for (now, before) in traffic.iter_mut().zip(&self.traffic_before_workload) {
             for (now, before) in now.iter_mut().zip(before) {
                 now.packets -= before.packets;
                 now.bytes -= before.bytes;
@@ -133,15 +136,15 @@ impl VirtualLab {
             &self.plan,
             &self.fabric_plan,
             connections,
-            &carried,
+            &traffic,
             self.elapsed(),
         )
     }
 
-    /// What plots call the ports of the switches.
-    pub(super) fn names(&self) -> Vec<PortName> {
+    /// Returns the names of all switch ports for plots.
+    pub(super) fn port_names(&self) -> Vec<PortName> {
         let connections = self.simulation.jobs.workload().connections();
-        let usable = usable_by(&self.plan, &self.fabric_plan, connections);
+        let usable = usable_link_ends(&self.plan, &self.fabric_plan, connections);
         let mut names = Vec::new();
         for (switch, config) in self.fabric_plan.switches.iter().enumerate() {
             for port in 0..config.ports.len() {
@@ -161,52 +164,53 @@ impl VirtualLab {
         names
     }
 
-    /// What an end of a link is called.
+    /// Returns the name of an end of a link, such as `leaf1:Ethernet16`, or the name of a host.
     pub(super) fn end_name(&self, end: LinkEnd) -> String {
         end_name(&self.plan, &self.fabric_plan, end)
     }
 }
 
-/// What every link has carried within `span`, both directions of one after the other.
+/// Builds the reports of all links from their traffic during `span`. The two directions of a link follow each
+/// other.
 pub(crate) fn link_reports(
     plan: &LabPlan,
     fabric: &FabricPlan,
     connections: &[Connection],
-    carried: &[[Carried; 2]],
+    traffic: &[[LinkTraffic; 2]],
     span: Picos,
 ) -> Vec<LinkReport> {
-    let usable = usable_by(plan, fabric, connections);
-    let mut reports = Vec::with_capacity(2 * carried.len());
-    for (link, carried) in fabric.links.iter().zip(carried) {
+    let usable = usable_link_ends(plan, fabric, connections);
+    let mut reports = Vec::with_capacity(2 * traffic.len());
+    for (link, directions) in fabric.links.iter().zip(traffic) {
         let [a, b] = link.ends;
-        for ([from, to], carried) in [[a, b], [b, a]].into_iter().zip(carried) {
+        for ([from, to], traffic) in [[a, b], [b, a]].into_iter().zip(directions) {
             let mut report = LinkReport {
                 name: link.name.clone(),
                 from: end_name(plan, fabric, from),
                 to: end_name(plan, fabric, to),
                 speed_mbps: speed_mbps(fabric, from),
-                tx_packets: carried.packets,
-                tx_bytes: carried.bytes,
+                tx_packets: traffic.packets,
+                tx_bytes: traffic.bytes,
                 utilisation: None,
                 between_switches: [from, to].iter().all(|end| matches!(end, LinkEnd::Switch { .. })),
                 usable: usable.contains(&from),
             };
-            report.utilisation = report.utilisation_in(span);
+            report.utilisation = report.utilisation_during(span);
             reports.push(report);
         }
     }
     reports
 }
 
-/// The sending ends of all directions of links that are on a shortest path of the workload's data.
-fn usable_by(plan: &LabPlan, fabric: &FabricPlan, connections: &[Connection]) -> BTreeSet<LinkEnd> {
+/// Returns the sending ends of all link directions on a shortest path of the jobs and flows of the workload.
+fn usable_link_ends(plan: &LabPlan, fabric: &FabricPlan, connections: &[Connection]) -> BTreeSet<LinkEnd> {
     let jobs = connections
         .iter()
         .map(|connection| (connection.src, connection.dst));
     let flows = plan.workload.flows.iter();
     let flows = flows.map(|flow| (flow.from as u32, flow.to as u32));
     let (switches, hosts) = (fabric.switches.len(), fabric.hosts.len());
-    usable(&fabric.links, switches, hosts, jobs.chain(flows))
+    ends_on_shortest_paths(&fabric.links, switches, hosts, jobs.chain(flows))
 }
 
 fn end_name(plan: &LabPlan, fabric: &FabricPlan, end: LinkEnd) -> String {
@@ -229,31 +233,32 @@ fn speed_mbps(fabric: &FabricPlan, end: LinkEnd) -> u32 {
     }
 }
 
-/// The sending ends of all directions of links that are on a shortest path, by number of links, between hosts of these pairs.
-fn usable(
-    plan: &[LinkPlan],
-    switches: usize,
-    hosts: usize,
+/// Returns the sending ends of all link directions on a shortest path between the hosts of a pair. The length of
+/// a path is its number of links. Each pair has the index of its source host and of its destination host.
+fn ends_on_shortest_paths(
+    links: &[LinkPlan],
+    switch_count: usize,
+    host_count: usize,
     pairs: impl Iterator<Item = (u32, u32)>,
 ) -> BTreeSet<LinkEnd> {
     let node = |end: LinkEnd| match end {
         LinkEnd::Switch { switch, .. } => switch as usize,
-        LinkEnd::Host(host) => switches + host as usize,
+        LinkEnd::Host(host) => switch_count + host as usize,
     };
-    // By node: the own end of each link, and the node at its other end.
-    let mut links: Vec<Vec<(LinkEnd, usize)>> = vec![Vec::new(); switches + hosts];
-    for link in plan {
+    // For each node: its end of each link, and the node at the other end.
+    let mut neighbours: Vec<Vec<(LinkEnd, usize)>> = vec![Vec::new(); switch_count + host_count];
+    for link in links {
         let [a, b] = link.ends;
-        links[node(a)].push((a, node(b)));
-        links[node(b)].push((b, node(a)));
+        neighbours[node(a)].push((a, node(b)));
+        neighbours[node(b)].push((b, node(a)));
     }
     let mut sources: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     for (from, to) in pairs {
-        let to = sources.entry(switches + to as usize).or_default();
-        to.insert(switches + from as usize);
+        let to = sources.entry(switch_count + to as usize).or_default();
+        to.insert(switch_count + from as usize);
     }
     let mut used = BTreeSet::new();
-    let mut distance = vec![usize::MAX; links.len()];
+    let mut distance = vec![usize::MAX; neighbours.len()];
     let mut queue = Vec::new();
     for (goal, starts) in sources {
         distance.fill(usize::MAX);
@@ -263,11 +268,11 @@ fn usable(
         let mut next = 0;
         while let Some(&at) = queue.get(next) {
             next += 1;
-            // Hosts forward nothing.
-            if at >= switches && at != goal {
+            // Hosts forward no frames.
+            if at >= switch_count && at != goal {
                 continue;
             }
-            for &(_, neighbour) in &links[at] {
+            for &(_, neighbour) in &neighbours[at] {
                 if distance[neighbour] == usize::MAX {
                     distance[neighbour] = distance[at] + 1;
                     queue.push(neighbour);
@@ -277,9 +282,9 @@ fn usable(
         let mut seen: BTreeSet<usize> = starts;
         let mut open: Vec<usize> = seen.iter().copied().collect();
         while let Some(at) = open.pop() {
-            for &(end, neighbour) in &links[at] {
+            for &(end, neighbour) in &neighbours[at] {
                 let nearer = distance[at] != usize::MAX && distance[neighbour] < distance[at];
-                if nearer && (neighbour < switches || neighbour == goal) {
+                if nearer && (neighbour < switch_count || neighbour == goal) {
                     used.insert(end);
                     if seen.insert(neighbour) {
                         open.push(neighbour);
@@ -295,7 +300,7 @@ fn usable(
 mod tests {
     use super::*;
 
-    fn link(speed_mbps: u32, tx_bytes: u64, usable: bool) -> LinkReport {
+    fn link_report(speed_mbps: u32, tx_bytes: u64, usable: bool) -> LinkReport {
         LinkReport {
             name: String::new(),
             from: String::new(),
@@ -310,42 +315,42 @@ mod tests {
     }
 
     #[test]
-    fn balance_is_of_usable_links_between_switches_at_their_speeds() {
+    fn balance_uses_usable_links_between_switches_and_their_speeds() {
         let equal = [
-            link(100, 1_000, true),
-            link(100, 1_000, true),
-            link(100, 0, false),
+            link_report(100, 1_000, true),
+            link_report(100, 1_000, true),
+            link_report(100, 0, false),
         ];
-        let balance = BalanceReport::of(&equal).unwrap();
+        let balance = LinkBalanceReport::of_links(&equal).unwrap();
         assert_eq!(
             (balance.links, balance.max_mean_ratio, balance.jain_index),
             (2, 1.0, 1.0)
         );
-        // Twice as fast and twice as much is the same load.
-        let speeds = [link(100, 1_000, true), link(200, 2_000, true)];
-        assert_eq!(BalanceReport::of(&speeds).unwrap().max_mean_ratio, 1.0);
+        // Twice the bytes at twice the speed are the same load.
+        let speeds = [link_report(100, 1_000, true), link_report(200, 2_000, true)];
+        assert_eq!(LinkBalanceReport::of_links(&speeds).unwrap().max_mean_ratio, 1.0);
         // Loads 3, 1, 0, 0: the largest is three times the mean, and Jain's index 16 / (4 * 10).
-        let uneven = [3_000, 1_000, 0, 0].map(|bytes| link(100, bytes, true));
-        let balance = BalanceReport::of(&uneven).unwrap();
+        let uneven = [3_000, 1_000, 0, 0].map(|bytes| link_report(100, bytes, true));
+        let balance = LinkBalanceReport::of_links(&uneven).unwrap();
         assert_eq!((balance.max_mean_ratio, balance.jain_index), (3.0, 0.4));
-        assert_eq!(BalanceReport::of(&[link(100, 0, true)]), None);
-        let mut to_host = link(100, 1_000, true);
+        assert_eq!(LinkBalanceReport::of_links(&[link_report(100, 0, true)]), None);
+        let mut to_host = link_report(100, 1_000, true);
         to_host.between_switches = false;
-        assert_eq!(BalanceReport::of(&[to_host]), None);
+        assert_eq!(LinkBalanceReport::of_links(&[to_host]), None);
     }
 
     #[test]
-    fn utilisation_has_preamble_and_gap() {
-        let mut busy = link(100_000, 1_230 * 1_000, true);
+    fn utilisation_includes_preamble_and_gap() {
+        let mut busy = link_report(100_000, 1_230 * 1_000, true);
         busy.tx_packets = 1_000;
-        // 1250 octets at 100 Gb/s are 100 ns.
-        assert_eq!(busy.utilisation_in(Picos::from_micros(200)), Some(0.5));
-        assert_eq!(busy.utilisation_in(Picos::ZERO), None);
+        // 1250 bytes take 100 ns at 100 Gb/s.
+        assert_eq!(busy.utilisation_during(Picos::from_micros(200)), Some(0.5));
+        assert_eq!(busy.utilisation_during(Picos::ZERO), None);
     }
 
-    /// Two leaves, two spines, a host at each leaf and a second one at the first: switches 0 to 3, hosts 0 to 2.
+    /// Switches 0 and 1 are leaves, and switches 2 and 3 are spines. Hosts 0 and 1 are at leaf 0, host 2 is at leaf 1.
     #[test]
-    fn usable_are_the_directions_on_shortest_paths() {
+    fn ends_on_shortest_paths_are_usable() {
         let port = |switch: u32, port: u16| LinkEnd::Switch { switch, port };
         let ends = [
             [LinkEnd::Host(0), port(0, 0)],
@@ -361,7 +366,7 @@ mod tests {
             ends,
             delay: Picos::ZERO,
         });
-        let across = usable(&links, 4, 3, [(0, 2)].into_iter());
+        let across = ends_on_shortest_paths(&links, 4, 3, [(0, 2)].into_iter());
         let expected = [
             LinkEnd::Host(0),
             port(0, 2),
@@ -371,7 +376,7 @@ mod tests {
             port(1, 0),
         ];
         assert_eq!(across, expected.into());
-        let inside = usable(&links, 4, 3, [(0, 1)].into_iter());
+        let inside = ends_on_shortest_paths(&links, 4, 3, [(0, 1)].into_iter());
         assert_eq!(inside, [LinkEnd::Host(0), port(0, 1)].into());
     }
 }

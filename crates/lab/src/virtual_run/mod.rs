@@ -1,22 +1,22 @@
-//! A lab in virtual time: the same file, the same switches and hosts, and a clock that only events advance.
+//! Labs in virtual time. Events advance model time, and no clock is read.
 //!
-//! [`VirtualLab`] is a lab that has been set up: a fabric, its jobs and its open-loop flows, ready to be run, watched and
-//! reported. [`run`] is the command.
+//! [`VirtualLab`] is a lab that has been set up: a fabric with its jobs and open-loop flows. [`run_virtual`] is the
+//! command `xoff lab run --virtual`.
 
-mod build;
 mod command;
 mod links;
 mod output;
 mod report;
 #[cfg(test)]
 mod telemetry_tests;
+mod virtual_lab;
 
-pub(super) use build::fabric_of;
-pub use build::{VirtualLab, switch_configuration, switch_configurations};
-pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run};
-pub(super) use command::{Played, play};
-pub use links::{BalanceReport, LinkReport};
-pub(super) use links::{Carried, link_reports};
-pub use output::Format;
-pub(super) use output::print;
-pub use report::{DeadlockReport, HostReport, ReorderedReport, VirtualReport};
+pub use command::{EVENTS_MAX_DEFAULT, VirtualRunArgs, run_virtual};
+pub(super) use command::{FinishedRun, run_to_end};
+pub use links::{LinkBalanceReport, LinkReport};
+pub(super) use links::{LinkTraffic, link_reports};
+pub use output::OutputFormat;
+pub(super) use output::print_to_stdout;
+pub use report::{DeadlockReport, HostReport, ReorderedConnectionReport, VirtualReport};
+pub(super) use virtual_lab::fabric_plan_of;
+pub use virtual_lab::{VirtualLab, switch_configuration, switch_configurations};

@@ -1,54 +1,54 @@
-//! What a virtual run prints beside its report: the forms of nccl-tests.
+//! Printed results of runs in virtual time: output formats, and the tables and JSON of nccl-tests.
 
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::build::VirtualLab;
+use super::virtual_lab::VirtualLab;
 use crate::report::Report;
 use xoff_telemetry::failure::Failure;
 use xoff_workload::{JobResults, NcclRun};
 
-/// What a command prints.
+/// The format in which a command prints its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    /// Tables for people.
+pub enum OutputFormat {
+    /// Tables for a terminal.
     #[default]
     Table,
-    /// The table of nccl-tests, for each collective.
+    /// One table for each collective in the format of nccl-tests.
     Nccl,
-    /// The report, as in its file.
+    /// The report in JSON.
     Json,
 }
 
-/// Refuses a lab in which nothing is measured that nccl-tests measures.
+/// Checks that a lab has a collective, as the formats of nccl-tests require.
 ///
 /// # Errors
-/// No job is a collective.
+/// Fails if no job is a collective.
 pub(super) fn check_collective(lab: &VirtualLab) -> Result<(), Failure> {
     let workload = lab.simulation.jobs.workload();
-    if (0..lab.results().jobs.len()).any(|job| workload.ranks(job).is_some()) {
+    if (0..lab.job_results().jobs.len()).any(|job| workload.ranks(job).is_some()) {
         return Ok(());
     }
     Err(Failure::usage("the lab has no collective job")
         .at(&lab.plan.name)
-        .because("the forms of nccl-tests are for collectives alone")
-        .fix("leave --format nccl and --nccl-json out, or add a job such as all_reduce"))
+        .because("the formats of nccl-tests support only collectives")
+        .fix("omit --format nccl and --nccl-json, or add a job such as all_reduce"))
 }
 
-/// nccl-tests' tables of all collectives, in the order of the jobs.
-pub(super) fn nccl_tables(lab: &VirtualLab, report: &Report) -> String {
+/// Formats the tables of nccl-tests for all collectives, in the order of the jobs.
+pub(super) fn format_nccl_tables(lab: &VirtualLab, report: &Report) -> String {
     let table = |run: &NcclRun<'_>| run.table();
-    collectives(lab, report, table).join("\n")
+    format_collectives(lab, report, table).join("\n")
 }
 
-/// Writes nccl-tests' JSON: one object, or a list of them where the lab has several collectives.
+/// Writes the JSON of nccl-tests: one object, or a list of objects if the lab has several collectives.
 ///
 /// # Errors
-/// The file cannot be written.
+/// Fails if the file cannot be written.
 pub(super) fn write_nccl_json(path: &Path, lab: &VirtualLab, report: &Report) -> Result<(), Failure> {
-    let mut objects = collectives(lab, report, |run: &NcclRun<'_>| run.json());
+    let mut objects = format_collectives(lab, report, |run: &NcclRun<'_>| run.json());
     let value = match objects.len() {
         1 => objects.remove(0),
         _ => Value::Array(objects),
@@ -57,11 +57,15 @@ pub(super) fn write_nccl_json(path: &Path, lab: &VirtualLab, report: &Report) ->
     xoff_telemetry::write_result_file("--nccl-json", path, &format!("{text}\n"))
 }
 
-/// What `form` makes of each collective.
-fn collectives<T>(lab: &VirtualLab, report: &Report, form: impl Fn(&NcclRun<'_>) -> Option<T>) -> Vec<T> {
+/// Applies `format` to each collective of the lab.
+fn format_collectives<T>(
+    lab: &VirtualLab,
+    report: &Report,
+    format: impl Fn(&NcclRun<'_>) -> Option<T>,
+) -> Vec<T> {
     let jobs: &[JobResults] = report.jobs.as_ref().map_or(&[], |results| &results.jobs);
     let args: Vec<String> = std::env::args().collect();
-    let mut made = Vec::new();
+    let mut formatted = Vec::new();
     for (index, job) in jobs.iter().enumerate() {
         let Some(ranks) = lab.simulation.jobs.workload().ranks(index) else {
             continue;
@@ -70,7 +74,7 @@ fn collectives<T>(lab: &VirtualLab, report: &Report, form: impl Fn(&NcclRun<'_>)
             .iter()
             .map(|host| lab.plan.hosts[*host as usize].name.clone())
             .collect();
-        made.extend(form(&NcclRun {
+        formatted.extend(format(&NcclRun {
             job,
             args: &args,
             hosts: &hosts,
@@ -85,14 +89,14 @@ fn collectives<T>(lab: &VirtualLab, report: &Report, form: impl Fn(&NcclRun<'_>)
             }),
         }));
     }
-    made
+    formatted
 }
 
-/// Writes to standard output; a reader that went away is no error.
+/// Writes a text to standard output. A closed pipe is no error.
 ///
 /// # Errors
-/// The output cannot take it.
-pub(crate) fn print(text: &str) -> Result<(), Failure> {
+/// Fails if the text cannot be written.
+pub(crate) fn print_to_stdout(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -1,4 +1,4 @@
-//! What a virtual run has to say.
+//! The report of a run in virtual time.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::super::jobs;
 use super::super::model_hosts::flow_reports;
-use super::build::VirtualLab;
-use super::links::{BalanceReport, LinkReport};
+use super::links::{LinkBalanceReport, LinkReport};
+use super::virtual_lab::VirtualLab;
 use crate::report::Report;
 use xoff_fabric::LastingDeadlock;
 use xoff_host::NicCounters;
@@ -15,73 +15,74 @@ use xoff_rdma::Counters;
 use xoff_telemetry::{self, Environment};
 use xoff_workload::WorkloadResults;
 
-/// The part of a report that only virtual time has. A run in virtual time is never tainted.
+/// The part of a report that only a run in virtual time has. A run in virtual time is never tainted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VirtualReport {
-    /// Model time of the workload, in nanoseconds.
+    /// Model time since the start of the workload, in nanoseconds.
     pub model_time_ns: u64,
-    /// Events handled, those before the workload included.
+    /// Number of events, including those before the start of the workload.
     pub events: u64,
-    /// Frames that arrived at the end of a link, counted at each link they passed.
+    /// Number of frames that arrived at the end of a link. A frame counts once for each link.
     pub frame_hops: u64,
-    /// Most frames that were under way at once.
+    /// Largest number of frames in flight at the same time.
     pub frames_under_way_max: u64,
-    /// Frames that links lost: they went down, or a fault took them.
+    /// Frames lost on links because a link went down or because of a configured fault.
     pub link_lost_frames: u64,
-    /// Circles of ports that paused each other for 10 ms or more.
+    /// PFC deadlocks that lasted 10 ms or more.
     #[serde(default)]
     pub deadlocks: Vec<DeadlockReport>,
-    /// What the queue pairs of each host counted, under the names of Linux `hw_counters`.
+    /// Counters of the queue pairs of each host, with the names of the Linux `hw_counters`.
     pub hosts: Vec<HostReport>,
-    /// What each link carried, first from its first end to its second, then back.
+    /// Traffic of both directions of each link. The direction from the first end of the link comes first.
     #[serde(default)]
     pub links: Vec<LinkReport>,
-    /// How evenly links between switches were used; `None`: there was no choice to make.
+    /// Load balance of the links between switches. `None` if no such link was usable or none carried traffic.
     #[serde(default)]
-    pub balance: Option<BalanceReport>,
-    /// Connections of jobs whose packets arrived out of order, in the order of the jobs.
+    pub balance: Option<LinkBalanceReport>,
+    /// Connections of jobs with packets that arrived out of order, in the order of the jobs.
     #[serde(default)]
-    pub reordered: Vec<ReorderedReport>,
+    pub reordered: Vec<ReorderedConnectionReport>,
 }
 
-/// A connection of a job, all its queue pairs together, whose packets arrived out of order.
+/// A connection of a job with packets that arrived out of order. The counters are sums over its queue pairs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReorderedReport {
+pub struct ReorderedConnectionReport {
     /// Name of the job.
     pub job: String,
-    /// The host that has the data.
+    /// Name of the host that sends the data.
     pub src: String,
-    /// The host that gets it.
+    /// Name of the host that receives the data.
     pub dst: String,
-    /// Packets with data that arrived, repetitions included.
+    /// Data packets that arrived, including retransmissions.
     pub data_packets: u64,
-    /// Those that arrived behind a gap.
+    /// Data packets that arrived after a gap.
     pub out_of_order_packets: u64,
 }
 
-/// Ports that paused each other in a circle. Times are those of the event log.
+/// A PFC deadlock: a cycle of ports in which each port is paused by the next one. Times are model time, as in
+/// the event log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadlockReport {
-    /// When it was first seen, in nanoseconds; it is looked for every millisecond.
+    /// Time at which the deadlock was detected, in nanoseconds. Detection runs every millisecond.
     pub since_ns: u64,
-    /// When it was seen to be gone, in nanoseconds; null: it is still there.
+    /// Time at which the deadlock was no longer present, in nanoseconds. Null if it lasted until the end.
     pub until_ns: Option<u64>,
-    /// The circle, as `switch:port`: each waits for the next, the last for the first.
+    /// The ports of the cycle as `switch:port`. Each port waits for the next one, and the last for the first.
     pub ports: Vec<String>,
-    /// The queue that stands still on the first of them.
+    /// The blocked egress queue of the first port.
     pub queue: u8,
 }
 
-/// What the queue pairs of a host counted.
+/// Counters of the queue pairs and the NIC of a host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostReport {
     /// Name of the host.
     pub name: String,
-    /// Counters that are not zero.
+    /// Counters of the queue pairs by name. Counters with the value 0 are omitted.
     pub counters: BTreeMap<String, u64>,
-    /// PFC frames it received, by priority.
+    /// Received PFC frames by priority.
     pub pfc_rx: [u64; 8],
-    /// Time each class was paused, in nanoseconds.
+    /// Time for which each priority was paused, in nanoseconds.
     pub paused_ns: [u64; 8],
 }
 
@@ -110,7 +111,7 @@ fn deadlock_report(lasting: &LastingDeadlock) -> DeadlockReport {
 }
 
 impl VirtualLab {
-    /// Everything counted, as of now.
+    /// Returns the report of the run up to the current model time.
     pub fn report(&self) -> Report {
         let fabric = &self.simulation.fabric;
         let hosts: Vec<_> = (0..fabric.host_count())
@@ -118,7 +119,7 @@ impl VirtualLab {
             .collect();
         let flows = flow_reports(&self.plan, &hosts.iter().collect::<Vec<_>>());
         let snapshots: Vec<_> = (0..fabric.switch_count()).map(|s| fabric.snapshot(s)).collect();
-        let mut report = crate::report::build(
+        let mut report = crate::report::build_report(
             Environment::read(),
             self.options.seed,
             &snapshots,
@@ -128,9 +129,9 @@ impl VirtualLab {
         let host_report = |(index, results): (usize, &xoff_host::HostResults)| {
             HostReport::new(&results.name, &fabric.host(index).rdma_counters(), &results.nic)
         };
-        report.warnings.clone_from(&self.ineffective);
+        report.warnings.clone_from(&self.signal_warnings);
         for host in 0..fabric.host_count() {
-            report.count_queue_pairs(&fabric.host(host).rdma_counters());
+            report.add_queue_pair_counters(&fabric.host(host).rdma_counters());
         }
         for (index, results) in hosts.iter().enumerate() {
             report.add_receiver(results, self.plan.expects_lossless(index));
@@ -138,7 +139,7 @@ impl VirtualLab {
         let links = self.link_reports();
         let jobs = &self.simulation.jobs;
         report.virtual_time = Some(VirtualReport {
-            balance: BalanceReport::of(&links),
+            balance: LinkBalanceReport::of_links(&links),
             links,
             reordered: jobs::reordered(&self.plan, jobs, &jobs.received_packets(|host| fabric.host(host))),
             model_time_ns: self.elapsed().as_nanos(),
@@ -151,12 +152,12 @@ impl VirtualLab {
             deadlocks: self.simulation.deadlocks().iter().map(deadlock_report).collect(),
             hosts: hosts.iter().enumerate().map(host_report).collect(),
         });
-        report.jobs = Some(self.results()).filter(|results| !results.jobs.is_empty());
+        report.jobs = Some(self.job_results()).filter(|results| !results.jobs.is_empty());
         report
     }
 
-    /// What became of the jobs.
-    pub fn results(&self) -> WorkloadResults {
+    /// Returns the results of the jobs up to the current model time.
+    pub fn job_results(&self) -> WorkloadResults {
         jobs::results(&self.simulation.jobs)
     }
 }

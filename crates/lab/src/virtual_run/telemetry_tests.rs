@@ -1,4 +1,4 @@
-//! HPCC's telemetry takes bytes on links, and sees the busiest link of a long path.
+//! Tests of HPCC telemetry: its header bytes on links, and its use on a long path.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::super::{LabOptions, VirtualLab};
 use crate::report::Report;
 use xoff_units::Picos;
 
-fn run(text: &str) -> Report {
+fn run_lab(text: &str) -> Report {
     let plan = parse_lab(text, "x.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let mut lab = VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
@@ -19,9 +19,9 @@ fn run(text: &str) -> Report {
     report
 }
 
-/// Bytes of a data packet and of an acknowledgement on a link with FCS, between two hosts at one switch.
-fn packet_bytes(transport: &str) -> [u64; 2] {
-    let report = run(&format!(
+/// Returns the frame length, with FCS, of a data packet and of an acknowledgement between two hosts at one switch.
+fn frame_bytes(transport: &str) -> [u64; 2] {
+    let report = run_lab(&format!(
         "name: x\ntopology:\n  fabric:\n    star: {{hosts: 2, speed: 25g, delay: 1us, config: {{preset: roce-lossless}}}}\n\
          transports:\n  default: {{mtu: 1000, {transport}}}\nworkload:\n  jobs:\n    \
          - {{name: f, kind: flows, flows: [{{from: h1, to: h2, bytes: 100000}}]}}\n"
@@ -33,21 +33,21 @@ fn packet_bytes(transport: &str) -> [u64; 2] {
             .find(|link| link.from == from)
             .expect("a link of each host");
         assert_eq!(link.tx_packets, 100);
-        // RETH travels in the first data packet.
+        // Only the first data packet has a RETH.
         (link.tx_bytes - if from == "h1" { 16 } else { 0 }) / link.tx_packets
     })
 }
 
 #[test]
-fn telemetry_takes_bytes_of_data_packets_and_acknowledgements() {
-    assert_eq!(packet_bytes("congestion: none"), [1_062, 66]);
-    assert_eq!(packet_bytes("congestion: hpcc"), [1_062 + 42, 66 + 42]);
+fn telemetry_adds_bytes_to_data_packets_and_acknowledgements() {
+    assert_eq!(frame_bytes("congestion: none"), [1_062, 66]);
+    assert_eq!(frame_bytes("congestion: hpcc"), [1_062 + 42, 66 + 42]);
     let short = "congestion: {name: hpcc, telemetry_hops: 1}";
-    assert_eq!(packet_bytes(short), [1_062 + 10, 66 + 10]);
+    assert_eq!(frame_bytes(short), [1_062 + 10, 66 + 10]);
 }
 
-/// Utilisation of the slow link behind the seventh of eight switches.
-fn utilisation_behind_seven_switches(telemetry_hops: u8) -> f64 {
+/// Returns the utilisation of the slow link between the seventh and the eighth switch of a line.
+fn utilisation_of_seventh_link(telemetry_hops: u8) -> f64 {
     let (mut nodes, mut links) = (String::new(), String::new());
     for switch in 1..=8 {
         nodes += &format!(
@@ -61,7 +61,7 @@ fn utilisation_behind_seven_switches(telemetry_hops: u8) -> f64 {
             );
         }
     }
-    let report = run(&format!(
+    let report = run_lab(&format!(
         "name: x\ntopology:\n  nodes:\n    a: {{kind: model}}\n    b: {{kind: model}}\n    z: {{kind: model}}\n{nodes}  links:\n{links}    \
          - {{endpoints: [\"a:eth0\", \"s1:Ethernet0\"], speed: 100g, delay: 1us}}\n    \
          - {{endpoints: [\"b:eth0\", \"s1:Ethernet8\"], speed: 100g, delay: 1us}}\n    \
@@ -79,8 +79,8 @@ fn utilisation_behind_seven_switches(telemetry_hops: u8) -> f64 {
 }
 
 #[test]
-fn hpcc_sees_the_busiest_link_of_a_long_path() {
-    assert!(utilisation_behind_seven_switches(5) > 0.98);
-    let controlled = utilisation_behind_seven_switches(8);
+fn hpcc_reacts_to_the_busiest_link_of_a_long_path() {
+    assert!(utilisation_of_seventh_link(5) > 0.98);
+    let controlled = utilisation_of_seventh_link(8);
     assert!((0.94..0.97).contains(&controlled), "{controlled}");
 }

@@ -1,9 +1,9 @@
 //! The KPIs of a run: the figures of comparisons, and further KPIs of the AI-fabric draft.
 
 use crate::result::Better::{self, Bigger, Smaller};
-use xoff_lab::plot::Watched;
+use xoff_lab::plot::RunTimeline;
 use xoff_lab::report::Report;
-use xoff_lab::{NamedFigure, figures_of};
+use xoff_lab::{NamedFigure, figures_of_report};
 
 /// A KPI of one run.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +39,8 @@ const COMPARISON_KPIS: &[(&str, &str, &str, Better)] = &[
 ];
 
 /// Returns all KPIs of a run.
-pub fn kpis_of_run(report: &Report, watched: Option<&Watched>) -> Vec<Kpi> {
-    let mut all: Vec<Kpi> = figures_of(report)
+pub fn kpis_of_run(report: &Report, watched: Option<&RunTimeline>) -> Vec<Kpi> {
+    let mut all: Vec<Kpi> = figures_of_report(report)
         .into_iter()
         .filter_map(comparison_kpi)
         .collect();
@@ -138,7 +138,7 @@ fn switch_kpis(report: &Report) -> Vec<Kpi> {
 }
 
 /// Returns the 95th percentile over time of the bytes queued at the fullest switch port.
-fn queue_depth_p95(watched: &Watched) -> Option<Kpi> {
+fn queue_depth_p95(watched: &RunTimeline) -> Option<Kpi> {
     let ports = watched.timeline.ports();
     let bins = ports.iter().map(|port| port.queued_bytes.len()).max()?;
     let fullest = |bin: usize| {

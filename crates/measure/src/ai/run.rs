@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use super::kpi::{Kpi, kpis_of_run};
 use crate::result::{BenchResult, Figure};
 use xoff_lab::plan::LabPlan;
-use xoff_lab::{EVENTS_MAX_DEFAULT, Pooled, VirtualRunArgs, Way, run_all};
+use xoff_lab::{EVENTS_MAX_DEFAULT, PoolResult, RunMode, VirtualRunArgs, run_in_parallel};
 use xoff_telemetry::Verdict;
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -47,7 +47,7 @@ pub fn run_labs(
     stop: &AtomicBool,
     progress: impl FnMut(usize),
 ) -> Result<BenchRuns, Failure> {
-    let way = Way::Virtual {
+    let run_mode = RunMode::Virtual {
         run: Box::new(VirtualRunArgs {
             events_max: EVENTS_MAX_DEFAULT,
             ..VirtualRunArgs::default()
@@ -55,14 +55,14 @@ pub fn run_labs(
         jobs: Some(jobs),
     };
     let (shared_labs, run_seeds) = (Arc::new(labs.to_vec()), seeds.to_vec());
-    let at_once = way.at_once();
+    let at_once = run_mode.parallel_runs();
     let count = labs.len() * seeds.len();
     let work = move |run: usize| {
         let (lab, seed) = (
             &shared_labs[run / run_seeds.len()],
             run_seeds[run % run_seeds.len()],
         );
-        let (report, watched) = way.run(lab.plan.clone(), seed, true)?;
+        let (report, watched) = run_mode.run(lab.plan.clone(), seed, true)?;
         let mut anomalies: Vec<String> = report.failures.clone();
         if report.verdict == Verdict::Tainted {
             anomalies.push("the run is tainted".to_owned());
@@ -76,9 +76,9 @@ pub fn run_labs(
                 .collect(),
         })
     };
-    let run_results = match run_all(count, at_once, work, stop, progress)? {
-        Pooled::Done(results) => results,
-        Pooled::Interrupted(done) => {
+    let run_results = match run_in_parallel(count, at_once, work, stop, progress)? {
+        PoolResult::Done(results) => results,
+        PoolResult::Interrupted(done) => {
             let what = format!("interrupted: {done} of {count} runs were done; nothing is written");
             return Err(Failure::new(Exit::Interrupted, what));
         }

@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::figures::{Figures, Outcome, outcome};
 use super::lab::{PlacementLab, Setting, Vary};
 use super::leaf::Leaf;
-use xoff_lab::{Pooled, run_all};
+use xoff_lab::{PoolResult, run_in_parallel};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Seeds that one thread takes at a time.
@@ -36,9 +36,9 @@ pub(super) fn for_each<T: Send + 'static, S>(
             .collect::<Result<Vec<T>, Failure>>()
     };
     let threads = available_parallelism().map_or(1, usize::from);
-    match run_all(count, threads, one, stop, |_| ())? {
-        Pooled::Done(done) => Ok(done.into_iter().flatten().collect()),
-        Pooled::Interrupted(_) => Err(Failure::new(Exit::Interrupted, "interrupted")),
+    match run_in_parallel(count, threads, one, stop, |_| ())? {
+        PoolResult::Done(done) => Ok(done.into_iter().flatten().collect()),
+        PoolResult::Interrupted(_) => Err(Failure::new(Exit::Interrupted, "interrupted")),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::BenchResult;
-use xoff_lab::plot::{Bar, BarPanel, write_bars_of};
+use xoff_lab::plot::{Bar, BarPanel, write_unit_bars};
 use xoff_telemetry::failure::Failure;
 
 impl BenchResult {
@@ -17,8 +17,8 @@ impl BenchResult {
             let spread = figure.spread();
             let bar = Bar {
                 name: figure.name.clone(),
-                spread: Some([spread.median, spread.low, spread.high]),
-                reference: false,
+                median_min_max: Some([spread.median, spread.low, spread.high]),
+                is_reference: false,
             };
             match units.iter_mut().find(|(unit, _)| *unit == figure.unit) {
                 Some((_, panel)) => panel.bars.push(bar),
@@ -32,7 +32,7 @@ impl BenchResult {
             }
         }
         let path = folder.join(format!("{}.svg", self.bench));
-        write_bars_of(&path, &units)
+        write_unit_bars(&path, &units)
     }
 }
 

@@ -10,7 +10,7 @@ use super::pattern::{Pattern, Traffic};
 use super::phases::phases;
 use super::rig::{Loss, Phase, Seen, prepare, run};
 use super::subject::{Candidate, Subject};
-use xoff_lab::{Pooled, run_all};
+use xoff_lab::{PoolResult, run_in_parallel};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// What is searched with.
@@ -215,13 +215,13 @@ fn prepared(
         prepare(&subject, &traffic, &candidate, &mut phase)?;
         Ok(phase)
     };
-    pooled(run_all(count, plan.jobs, work, stop, |_| ())?)
+    pooled(run_in_parallel(count, plan.jobs, work, stop, |_| ())?)
 }
 
-fn pooled<T>(pooled: Pooled<T>) -> Result<Vec<T>, Failure> {
+fn pooled<T>(pooled: PoolResult<T>) -> Result<Vec<T>, Failure> {
     match pooled {
-        Pooled::Done(all) => Ok(all),
-        Pooled::Interrupted(_) => Err(Failure::new(Exit::Interrupted, "interrupted: nothing is written")),
+        PoolResult::Done(all) => Ok(all),
+        PoolResult::Interrupted(_) => Err(Failure::new(Exit::Interrupted, "interrupted: nothing is written")),
     }
 }
 
@@ -270,7 +270,7 @@ impl<'a> Bench<'a> {
         let (subject, traffic) = (self.plan.subject.clone(), self.plan.traffic);
         let (phases, count) = (Arc::clone(&self.phases), numbers.len());
         let work = move |at: usize| run(&subject, &traffic, &candidate, &phases[numbers[at]]);
-        pooled(run_all(count, self.plan.jobs, work, self.stop, |_| ())?)
+        pooled(run_in_parallel(count, self.plan.jobs, work, self.stop, |_| ())?)
     }
 
     /// The smallest number from `least` to `most` with which nothing is lost, by bisection from a guess on: `most` is known to lose

@@ -8,7 +8,7 @@ use xoff_dataplane::config::BufferThreshold;
 use super::rig::{Phase, Seen, run};
 use super::search::Plan;
 use super::subject::Candidate;
-use xoff_lab::{Pooled, run_all};
+use xoff_lab::{PoolResult, run_in_parallel};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Steps of `dynamic_th` on either side of the configured one.
@@ -62,9 +62,9 @@ pub fn sweep(
     for (name, candidate) in candidates(plan, found) {
         let (subject, traffic, phases) = (plan.subject.clone(), plan.traffic, Arc::clone(&chosen));
         let work = move |at: usize| run(&subject, &traffic, &candidate, &phases[at]);
-        let seen = match run_all(chosen.len(), plan.jobs, work, stop, |_| ())? {
-            Pooled::Done(seen) => seen,
-            Pooled::Interrupted(_) => {
+        let seen = match run_in_parallel(chosen.len(), plan.jobs, work, stop, |_| ())? {
+            PoolResult::Done(seen) => seen,
+            PoolResult::Interrupted(_) => {
                 return Err(Failure::new(Exit::Interrupted, "interrupted: nothing is written"));
             }
         };

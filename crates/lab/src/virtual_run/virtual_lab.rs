@@ -1,4 +1,4 @@
-//! From a plan to a fabric with jobs.
+//! A lab in virtual time: a fabric, its hosts and its jobs, set up from a plan.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use super::super::options::LabOptions;
 use super::super::plan::{ConfigLayer, FarEnd, HostPlan, LabPlan, TimeMode};
 use super::super::reordering;
 use super::super::signals;
-use super::super::sweep::load_with;
-use super::links::{self, Carried};
+use super::super::sweep::load_with_values;
+use super::links::{self, LinkTraffic};
 use xoff_fabric::{
     DataFlow, Fabric, FabricPlan, LinkEnd, LinkPlan, ObservedFabric, Observer, PlannedFlow, RunStopReason,
     Simulation, SimulationEnd, place_flows,
@@ -24,57 +24,64 @@ use xoff_telemetry::failure::Failure;
 
 /// The longest frame of a link: MTU 9216 with Ethernet header, tag and FCS.
 const FRAME_MAX_BYTES: u32 = 9_216 + 14 + 4 + 4;
-/// So long hosts may look for each other before the lab counts as broken.
-const READY_PATIENCE: Picos = Picos::from_millis(1_000);
+/// Model time after which unresolved addresses are a failure of the lab.
+const ADDRESS_RESOLUTION_TIMEOUT: Picos = Picos::from_millis(1_000);
 
-/// A lab in virtual time, set up.
+/// A lab in virtual time that has been set up.
 #[derive(Debug)]
 pub struct VirtualLab {
-    /// What it was made from.
+    /// The plan of the lab, with all configuration changes of the run.
     pub plan: LabPlan,
-    /// How.
+    /// The options of the run, such as the seed.
     pub options: LabOptions,
-    /// Fabric and jobs.
+    /// The fabric and its jobs.
     pub simulation: Simulation,
-    /// When the workload started; before that hosts found each other.
-    pub began: Picos,
-    /// What the fabric was made from, for names.
+    /// Model time at the start of the workload. The hosts resolve addresses before this time.
+    pub workload_start: Picos,
+    /// The plan of the fabric, with the names of its nodes and links.
     pub fabric_plan: FabricPlan,
-    /// What its lab file and the configurations of its switches set without effect; one line each.
+    /// Settings of the lab file and of the switch configurations without effect, one line each.
     pub notes: Vec<String>,
-    /// Congestion controls that lack their signals on some flows.
-    pub(super) ineffective: Vec<String>,
-    /// What links had carried when the workload started.
-    pub(super) carried_before: Vec<[Carried; 2]>,
+    /// Warnings about congestion controls that get no signal on some flows.
+    pub(super) signal_warnings: Vec<String>,
+    /// Traffic of the links before the start of the workload.
+    pub(super) traffic_before_workload: Vec<[LinkTraffic; 2]>,
 }
 
-/// What the switches of a lab file are told to be in virtual time, in the order of the file.
+/// Returns the configurations of the switches of a lab file in virtual time, in the order of the file.
 ///
 /// # Errors
-/// A lab file or a configuration that cannot be.
+/// Fails if the lab file or the configuration of a switch is invalid.
 pub fn switch_configurations(file: &std::path::Path) -> Result<Vec<SwitchConfig>, Failure> {
-    let plan = load_with(file, &[], TimeMode::Virtual)?;
+    let plan = load_with_values(file, &[], TimeMode::Virtual)?;
     let setups = switch_setups(&plan, &LabOptions::default())?;
-    Ok(fabric_of(&plan, &LabOptions::default(), &setups)?.switches)
+    Ok(fabric_plan_of(&plan, &LabOptions::default(), &setups)?.switches)
 }
 
-/// What one switch of a plan is told to be in a run with this seed.
+/// Returns the configuration of one switch of a plan for a run with the given seed.
 ///
 /// # Errors
-/// A configuration that cannot be.
+/// Fails if the configuration of the switch is invalid.
 pub fn switch_configuration(plan: &LabPlan, switch: usize, seed: u64) -> Result<SwitchConfig, Failure> {
-    let setup = resolve_switch_setup(plan, switch, switch_seed(seed, switch), reaction_budget(plan))?;
+    let setup = resolve_switch_setup(
+        plan,
+        switch,
+        switch_seed(seed, switch),
+        longest_pause_response(plan),
+    )?;
     Ok(setup.loaded.resolved.config)
 }
 
 impl VirtualLab {
-    /// Sets a lab up. What its script starts does not start by itself: to run a lab without its script, take that away before.
+    /// Sets up a lab. Flows and jobs that the script starts wait for the script. A caller that runs a lab without
+    /// its script removes the script from the plan first.
     ///
     /// # Errors
-    /// A configuration of a switch or a host, or a job, that cannot be; a node of a kind that has no virtual time.
+    /// Fails if the configuration of a switch, a host or a job is invalid, or if the kind of a node is not
+    /// supported in virtual time.
     pub fn new(plan: LabPlan, options: LabOptions) -> Result<VirtualLab, Failure> {
         let setups = switch_setups(&plan, &options)?;
-        let fabric_plan = fabric_of(&plan, &options, &setups)?;
+        let fabric_plan = fabric_plan_of(&plan, &options, &setups)?;
         let mut fabric = Fabric::new(fabric_plan.clone(), options.seed)
             .map_err(|error| Failure::configuration(error.to_string()).at(&plan.name))?;
         let jobs = jobs(
@@ -83,59 +90,66 @@ impl VirtualLab {
             options.seed,
             &mut ObservedFabric(&mut fabric, &mut ()),
         )?;
-        let ineffective = signals::check(&plan, &fabric_plan, jobs.workload())?;
+        let signal_warnings = signals::check(&plan, &fabric_plan, jobs.workload())?;
         Ok(VirtualLab {
             notes: notes(&plan, &setups),
-            ineffective,
+            signal_warnings,
             simulation: Simulation::new(fabric, jobs),
-            began: Picos::ZERO,
+            workload_start: Picos::ZERO,
             plan,
             options,
             fabric_plan,
-            carried_before: Vec::new(),
+            traffic_before_workload: Vec::new(),
         })
     }
 
-    /// What will probably not do what was meant; one line each.
+    /// Returns warnings about settings with a probably unwanted effect, one line each.
     pub fn warnings(&self) -> Vec<String> {
         let switches: Vec<&SwitchConfig> = self.fabric_plan.switches.iter().collect();
         let mut warnings = reordering::reordering_warnings(&self.plan, &switches);
-        warnings.extend_from_slice(&self.ineffective);
+        warnings.extend_from_slice(&self.signal_warnings);
         warnings
     }
 
-    /// Lets the hosts find each other, and starts the workload.
+    /// Resolves the addresses of the hosts and starts the workload.
     ///
     /// # Errors
-    /// Hosts that do not find each other.
+    /// Fails if a host cannot resolve an address.
     pub fn start(&mut self, observer: &mut impl Observer) -> Result<(), Failure> {
-        self.settle(observer)?;
-        self.begin(observer);
+        self.resolve_addresses(observer)?;
+        self.start_workload(observer);
         Ok(())
     }
 
-    /// Lets the hosts find each other; the workload has not begun then.
+    /// Runs the fabric until the hosts have resolved the addresses of their peers. The workload does not start.
     ///
     /// # Errors
-    /// Hosts that do not find each other.
-    pub fn settle(&mut self, observer: &mut impl Observer) -> Result<(), Failure> {
-        let step = self.longest_wait();
+    /// Fails if a host cannot resolve an address.
+    pub fn resolve_addresses(&mut self, observer: &mut impl Observer) -> Result<(), Failure> {
+        let step = self.resolution_step();
         let fabric = &mut self.simulation.fabric;
         loop {
-            let halt = fabric.run(fabric.now().saturating_add(step), observer);
-            let lost = (0..fabric.host_count()).find_map(|h| Some((h, fabric.host(h).unresolved().next()?)));
-            let Some((host, address)) = lost else { break };
-            // Where time stands still, patience would never end.
-            if fabric.now() >= READY_PATIENCE || matches!(halt, RunStopReason::Stuck | RunStopReason::Idle) {
+            let stop_reason = fabric.run(fabric.now().saturating_add(step), observer);
+            let unresolved =
+                (0..fabric.host_count()).find_map(|h| Some((h, fabric.host(h).unresolved().next()?)));
+            let Some((host, address)) = unresolved else { break };
+            // If model time does not advance, the timeout is never reached.
+            if fabric.now() >= ADDRESS_RESOLUTION_TIMEOUT
+                || matches!(stop_reason, RunStopReason::Stuck | RunStopReason::Idle)
+            {
                 let name = &self.plan.hosts[host].name;
                 let has = |host: &&HostPlan| address == host.ipv4 || address == host.ipv6;
-                let whose = match self.plan.hosts.iter().find(has) {
-                    Some(found) => format!(", the address of {}", found.name),
+                let owner = match self.plan.hosts.iter().find(has) {
+                    Some(host) => format!(", the address of {}", host.name),
                     None => String::new(),
                 };
-                return Err(Failure::configuration(format!("{name} does not find {address}{whose}: nobody answers"))
-                    .because("the configuration of the switches keeps them apart, or has no route")
-                    .fix("look at VLAN_MEMBER, INTERFACE and STATIC_ROUTE of the switches, or write `routes: auto`"));
+                return Err(Failure::configuration(format!(
+                    "{name} cannot resolve {address}{owner}: no node answers"
+                ))
+                .because("the switches do not connect the two hosts, or have no route")
+                .fix(
+                    "check VLAN_MEMBER, INTERFACE and STATIC_ROUTE of the switches, or write `routes: auto`",
+                ));
             }
         }
         for switch in 0..fabric.switch_count() {
@@ -144,15 +158,16 @@ impl VirtualLab {
                 switch.clear_watermarks();
             });
         }
-        self.began = fabric.now();
-        self.carried_before = links::carried(&self.simulation.fabric, &self.fabric_plan);
+        self.workload_start = fabric.now();
+        self.traffic_before_workload = links::traffic_of_links(&self.simulation.fabric, &self.fabric_plan);
         Ok(())
     }
 
-    /// Starts the workload, now. If the lab announces, all switches are told before of the ways of all jobs' queue pairs.
-    pub fn begin(&mut self, observer: &mut impl Observer) {
+    /// Starts the workload at the current model time. If the lab file has `announce`, all switches first get the
+    /// paths of the queue pairs of all jobs.
+    pub fn start_workload(&mut self, observer: &mut impl Observer) {
         if self.plan.announce {
-            self.announce(observer);
+            self.announce_paths(observer);
         }
         self.simulation.start(observer);
         if self.plan.workload.duration_ns > 0 {
@@ -164,9 +179,10 @@ impl VirtualLab {
         }
     }
 
-    /// Places the data of every queue pair on a path through the fabric, for switches whose scheme takes announced paths
-    /// ([`place_flows`](xoff_fabric::place_flows)). Returns the number of placements.
-    pub fn announce(&mut self, observer: &mut impl Observer) -> usize {
+    /// Places the data of each queue pair on a path through the fabric and announces the paths to the switches
+    /// ([`place_flows`](xoff_fabric::place_flows)). Switches use them if their scheme accepts announced paths.
+    /// Returns the number of placements.
+    pub fn announce_paths(&mut self, observer: &mut impl Observer) -> usize {
         let Simulation { fabric, jobs, .. } = &mut self.simulation;
         let planned = |flow: &DataFlow| PlannedFlow {
             from: flow.from,
@@ -177,7 +193,7 @@ impl VirtualLab {
         jobs.announce_flows(fabric, &place_flows(&self.fabric_plan, &flows), observer)
     }
 
-    /// Stops the flows that have no end of their own.
+    /// Stops the open-loop flows of all hosts.
     pub fn stop_flows(&mut self, observer: &mut impl Observer) {
         for host in 0..self.simulation.fabric.host_count() {
             self.simulation
@@ -186,11 +202,12 @@ impl VirtualLab {
         }
     }
 
-    /// Puts layers of configuration above all that a switch has.
+    /// Adds configuration layers on top of all layers of a switch.
     ///
     /// # Errors
-    /// What is wrong with them, or cannot change while the switch runs; then nothing has changed.
-    pub fn configure(
+    /// Fails if the layers are invalid, or if they change a field that cannot change while the switch runs. The
+    /// switch then keeps its configuration.
+    pub fn add_switch_layers(
         &mut self,
         switch: usize,
         layers: &[ConfigLayer],
@@ -199,11 +216,11 @@ impl VirtualLab {
         let mut plan = self.plan.clone();
         plan.switches[switch].config.extend_from_slice(layers);
         let seed = switch_seed(self.options.seed, switch);
-        let setup = resolve_switch_setup(&plan, switch, seed, reaction_budget(&plan))?;
+        let setup = resolve_switch_setup(&plan, switch, seed, longest_pause_response(&plan))?;
         let resolved = setup.loaded.resolved;
         let mut config = resolved.config;
         let fabric = &mut self.simulation.fabric;
-        // The routes follow those in force, so that groups of next hops know whose flows they take over.
+        // The new routes continue the generation of the current ones, so that groups of next hops keep their flows.
         let routes = resolved.rib.next_generation(fabric.switch(switch).fib());
         config.routing.fib = Arc::new(routes.map_err(|error| {
             Failure::configuration(error.to_string()).at(format!("switch {}", config.name))
@@ -218,58 +235,61 @@ impl VirtualLab {
         Ok(())
     }
 
-    /// Runs to `until`, counted from the start of the workload, or until its jobs are done.
+    /// Runs until model time `until`, counted from the start of the workload. The run ends earlier if
+    /// `stop_when_finished` is set and all jobs are finished.
     pub fn run(
         &mut self,
         until: Picos,
         stop_when_finished: bool,
         observer: &mut impl Observer,
     ) -> SimulationEnd {
-        let until = self.began.saturating_add(until);
+        let until = self.workload_start.saturating_add(until);
         self.simulation.run(until, stop_when_finished, observer)
     }
 
-    /// Model time since the start of the workload.
+    /// Returns the model time since the start of the workload.
     pub fn elapsed(&self) -> Picos {
-        self.simulation.fabric.now().since(self.began)
+        self.simulation.fabric.now().since(self.workload_start)
     }
 
-    /// Long enough for a question and its answer across the fabric.
-    fn longest_wait(&self) -> Picos {
+    /// Returns a model time that is long enough for an ARP request and its reply across the fabric.
+    fn resolution_step(&self) -> Picos {
         let delays: u64 = self.plan.links.iter().map(|link| link.delay_ns).sum();
         Picos::from_micros(100).saturating_add(Picos::from_nanos(delays.saturating_mul(4).min(10_000_000)))
     }
 }
 
-/// The configuration of every switch of a plan in virtual time.
+/// Resolves the configuration of each switch of a plan for virtual time.
 ///
 /// # Errors
-/// A configuration that is invalid; hosts and links that have no virtual time.
+/// Fails if a configuration is invalid, or if a host or a link is not supported in virtual time.
 fn switch_setups(plan: &LabPlan, options: &LabOptions) -> Result<Vec<SwitchSetup>, Failure> {
     if let Some(host) = plan.hosts.iter().find(|host| !host.is_model()) {
         return Err(Failure::configuration(format!("{} is no model host", host.name))
-            .because("kernels and guests know no virtual time")
+            .because("plain hosts and virtual machines run in real time")
             .fix("make it `kind: model`, or run the lab without --virtual"));
     }
-    let budget = reaction_budget(plan);
+    let budget = longest_pause_response(plan);
     let setups = (0..plan.switches.len())
         .map(|switch| resolve_switch_setup(plan, switch, switch_seed(options.seed, switch), budget))
         .collect::<Result<Vec<SwitchSetup>, Failure>>()?;
     if let Some(link) = plan.links.iter().find(|l| matches!(l.far, FarEnd::External(_))) {
-        return Err(
-            Failure::configuration(format!("the link {} knows no virtual time", link.name))
-                .at(&link.source)
-                .fix("take the link out, or run the lab without --virtual"),
-        );
+        return Err(Failure::configuration(format!(
+            "the external link {} is not supported in virtual time",
+            link.name
+        ))
+        .at(&link.source)
+        .fix("remove the link, or run the lab without --virtual"));
     }
     Ok(setups)
 }
 
-/// The fabric of a plan and of what its switches are told. Devices of this machine are left out.
+/// Builds the plan of a fabric from a lab plan and the configurations of its switches. External links are
+/// omitted.
 ///
 /// # Errors
-/// A host or a port that its link does not find.
-pub(crate) fn fabric_of(
+/// Fails if a host has no link, or if a link names a port that does not exist.
+pub(crate) fn fabric_plan_of(
     plan: &LabPlan,
     options: &LabOptions,
     setups: &[SwitchSetup],
@@ -321,10 +341,11 @@ pub(crate) fn fabric_of(
     })
 }
 
-/// How long the slowest neighbour of a lab takes to obey a pause: both ways of the longest link, a frame of the largest size
-/// in the way of the pause and one of the peer's just begun, and the response time of IEEE 802.3 annex 31B.3.7. Headroom of
-/// presets is this long at the port's speed.
-fn reaction_budget(plan: &LabPlan) -> Picos {
+/// Returns the longest time that a neighbour in the lab takes to honour a pause. The time has four parts: the
+/// delay of the link in both directions, a frame of the largest size before the pause, another one that the peer
+/// has just started, and the response time of IEEE 802.3 annex 31B.3.7. Presets compute headroom from this time
+/// and the speed of the port.
+fn longest_pause_response(plan: &LabPlan) -> Picos {
     let slowest = plan.links.iter().map(|link| {
         let speed_mbps = link.speed_mbps.unwrap_or(super::super::plan::SPEED_MBPS_DEFAULT);
         let timing = LinkTiming::ethernet(speed_mbps);

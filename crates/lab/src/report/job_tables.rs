@@ -1,4 +1,4 @@
-//! Jobs of a run, and what its hosts counted, as tables on a terminal.
+//! Tables of the jobs and of the host counters of a run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use xoff_telemetry::{
 };
 use xoff_workload::{DistributionSummary, JobResults, SizeBin, WorkloadResults};
 
-/// With more hosts that counted something than this, sums are printed, not lines.
-const HOSTS_SHOWN: usize = 16;
-/// Counters of what is as it should be.
-const ORDINARY: [&str; 7] = [
+/// Largest number of hosts whose counters are printed one by one. With more hosts, only sums are printed.
+const HOSTS_SHOWN_MAX: usize = 16;
+/// Counters of normal traffic. The table of host counters omits them.
+const NORMAL_TRAFFIC_COUNTERS: [&str; 7] = [
     "tx_packets",
     "tx_bytes",
     "rx_packets",
@@ -22,8 +22,8 @@ const ORDINARY: [&str; 7] = [
     "rx_read_requests",
 ];
 
-/// All jobs: times against their rooflines, collectives by size, flows by size.
-pub(super) fn jobs(results: &WorkloadResults) -> String {
+/// Formats the tables of all jobs: completion times and rooflines, collectives by size, and flows by size.
+pub(super) fn format_job_tables(results: &WorkloadResults) -> String {
     let header = [
         "Job",
         "Kind",
@@ -45,19 +45,19 @@ pub(super) fn jobs(results: &WorkloadResults) -> String {
                 None => "not done".to_owned(),
             },
             format_nanos(job.roofline_ns),
-            ratio(job.jct_ratio),
+            format_ratio(job.jct_ratio),
         ];
         match &job.iteration_ns {
             Some(times) => {
                 cells.push(group_thousands(times.count));
-                cells.extend([times.min, times.avg, times.p99, times.max].map(span));
+                cells.extend([times.min, times.avg, times.p99, times.max].map(format_rounded_nanos));
             }
             None => cells.extend(["-"; 5].map(str::to_owned)),
         }
         cells
     };
     let mut text = simple_table(&header, 2, results.jobs.iter().map(row).collect());
-    for table in [collectives(&results.jobs), flows(&results.jobs)]
+    for table in [collectives_table(&results.jobs), flows_table(&results.jobs)]
         .into_iter()
         .flatten()
     {
@@ -67,8 +67,9 @@ pub(super) fn jobs(results: &WorkloadResults) -> String {
     text
 }
 
-/// Collectives by size, in nccl-tests' units.
-fn collectives(jobs: &[JobResults]) -> Option<String> {
+/// Formats one row for each collective and message size, in the units of nccl-tests. Returns `None` if no job
+/// is a collective.
+fn collectives_table(jobs: &[JobResults]) -> Option<String> {
     let header = [
         "Collective",
         "Algorithm",
@@ -95,8 +96,8 @@ fn collectives(jobs: &[JobResults]) -> Option<String> {
                 collective.ranks.to_string(),
                 group_thousands(size.bytes),
             ];
-            cells.extend([times.avg, times.min, times.p99, times.max].map(span));
-            cells.push(ratio(size.roofline_ratio));
+            cells.extend([times.avg, times.min, times.p99, times.max].map(format_rounded_nanos));
+            cells.push(format_ratio(size.roofline_ratio));
             cells.push(format_gbytes_per_second(size.algorithm_bandwidth_gbytes_per_s));
             cells.push(format_gbytes_per_second(size.bus_bandwidth_gbytes_per_s));
             rows.push(cells);
@@ -105,8 +106,9 @@ fn collectives(jobs: &[JobResults]) -> Option<String> {
     (!rows.is_empty()).then(|| simple_table(&header, 2, rows))
 }
 
-/// Flows of jobs made of flows: all of a job, then by size where there are several sizes.
-fn flows(jobs: &[JobResults]) -> Option<String> {
+/// Formats one row for all flows of a job, and one row for each size range if there are several. Returns `None`
+/// if no job has flows.
+fn flows_table(jobs: &[JobResults]) -> Option<String> {
     let header = [
         "Flows of",
         "Bytes",
@@ -134,21 +136,24 @@ fn flows(jobs: &[JobResults]) -> Option<String> {
                 group_thousands(flows.count)
             ),
         ];
-        cells.extend(quantiles(flows.completion_ns.as_ref(), span));
-        cells.extend(quantiles(flows.slowdown.as_ref(), |slowdown| {
+        cells.extend(format_quantiles(
+            flows.completion_ns.as_ref(),
+            format_rounded_nanos,
+        ));
+        cells.extend(format_quantiles(flows.slowdown.as_ref(), |slowdown| {
             format!("{slowdown:.2}")
         }));
-        cells.push(ratio(flows.jain_index));
-        cells.push(ratio(flows.max_mean_throughput_ratio));
+        cells.push(format_ratio(flows.jain_index));
+        cells.push(format_ratio(flows.max_mean_throughput_ratio));
         rows.push(cells);
         for bin in flows.bins.iter().filter(|_| flows.bins.len() > 1) {
             let mut cells = vec![
                 String::new(),
-                sizes(bin),
+                format_bin_range(bin),
                 group_thousands(bin.completion_ns.count),
             ];
-            cells.extend(quantiles(Some(&bin.completion_ns), span));
-            cells.extend(quantiles(bin.slowdown.as_ref(), |slowdown| {
+            cells.extend(format_quantiles(Some(&bin.completion_ns), format_rounded_nanos));
+            cells.extend(format_quantiles(bin.slowdown.as_ref(), |slowdown| {
                 format!("{slowdown:.2}")
             }));
             cells.extend([String::new(), String::new()]);
@@ -158,43 +163,44 @@ fn flows(jobs: &[JobResults]) -> Option<String> {
     (!rows.is_empty()).then(|| simple_table(&header, 2, rows))
 }
 
-fn quantiles(summary: Option<&DistributionSummary>, show: fn(f64) -> String) -> [String; 4] {
+fn format_quantiles(summary: Option<&DistributionSummary>, format: fn(f64) -> String) -> [String; 4] {
     match summary {
-        Some(of) => [of.p50, of.p99, of.p999, of.max].map(show),
+        Some(summary) => [summary.p50, summary.p99, summary.p999, summary.max].map(format),
         None => ["-"; 4].map(str::to_owned),
     }
 }
 
-/// The sizes of a bin: `above 10 kB to 100 kB`.
-fn sizes(bin: &SizeBin) -> String {
+/// Formats the size range of a bin, for example `10 kB to 100 kB` or `above 10 MB`.
+fn format_bin_range(bin: &SizeBin) -> String {
     match (bin.above_bytes, bin.up_to_bytes) {
-        (None, Some(to)) => format!("to {}", bytes(to)),
-        (Some(above), Some(to)) => format!("{} to {}", bytes(above), bytes(to)),
-        (Some(above), None) => format!("above {}", bytes(above)),
+        (None, Some(to)) => format!("to {}", format_bin_bound(to)),
+        (Some(above), Some(to)) => format!("{} to {}", format_bin_bound(above), format_bin_bound(to)),
+        (Some(above), None) => format!("above {}", format_bin_bound(above)),
         (None, None) => "all".to_owned(),
     }
 }
 
-/// Bounds of bins are powers of ten.
-fn bytes(count: u64) -> String {
-    match count {
-        1_000_000.. if count.is_multiple_of(1_000_000) => format!("{} MB", count / 1_000_000),
-        1_000.. if count.is_multiple_of(1_000) => format!("{} kB", count / 1_000),
-        _ => format!("{count} B"),
+/// Formats the bound of a bin. Bounds are powers of ten, so the unit is always whole.
+fn format_bin_bound(bytes: u64) -> String {
+    match bytes {
+        1_000_000.. if bytes.is_multiple_of(1_000_000) => format!("{} MB", bytes / 1_000_000),
+        1_000.. if bytes.is_multiple_of(1_000) => format!("{} kB", bytes / 1_000),
+        _ => format!("{bytes} B"),
     }
 }
 
-fn span(ns: f64) -> String {
+fn format_rounded_nanos(ns: f64) -> String {
     format_nanos(ns.round() as u64)
 }
 
-fn ratio(ratio: Option<f64>) -> String {
+fn format_ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))
 }
 
-/// What hosts counted and is not zero: a line for each, or the sum of many. Empty if nothing is.
-pub(super) fn host_counters(hosts: &[HostReport]) -> String {
-    let special = |name: &str| !ORDINARY.contains(&name);
+/// Formats the nonzero counters of hosts, except those of normal traffic. Each host has a line. With more than
+/// [`HOSTS_SHOWN_MAX`] hosts, one line has the sums. Returns an empty text if all these counters are 0.
+pub(super) fn format_host_counters(hosts: &[HostReport]) -> String {
+    let special = |name: &str| !NORMAL_TRAFFIC_COUNTERS.contains(&name);
     let mut text = String::new();
     let mut lines = Vec::new();
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
@@ -221,7 +227,7 @@ pub(super) fn host_counters(hosts: &[HostReport]) -> String {
             lines.push(format!("host {}: {}", host.name, words.join(", ")));
         }
     }
-    if lines.len() > HOSTS_SHOWN {
+    if lines.len() > HOSTS_SHOWN_MAX {
         let words: Vec<String> = sums
             .iter()
             .map(|(name, sum)| format!("{name} {}", group_thousands(*sum)))
@@ -234,11 +240,12 @@ pub(super) fn host_counters(hosts: &[HostReport]) -> String {
     text
 }
 
-/// How evenly links between switches were used, in a line; nothing where there was no choice.
-pub(super) fn balance_line(of: &VirtualReport) -> String {
-    of.balance.map_or_else(String::new, |balance| {
+/// Formats the load balance of the links between switches in one line. Returns an empty text if no such link
+/// was usable or none carried traffic.
+pub(super) fn format_link_balance(report: &VirtualReport) -> String {
+    report.balance.map_or_else(String::new, |balance| {
         format!(
-            "links between switches: busiest {:.2} times the mean, Jain's index {:.3}, over {} directions that could be used\n",
+            "links between switches: busiest {:.2} times the mean, Jain's index {:.3}, over {} usable link directions\n",
             balance.max_mean_ratio,
             balance.jain_index,
             group_thousands(u64::from(balance.links))
@@ -246,18 +253,18 @@ pub(super) fn balance_line(of: &VirtualReport) -> String {
     })
 }
 
-/// How large the run was, in a line.
-pub(super) fn size_line(of: &VirtualReport) -> String {
-    let lost = match of.link_lost_frames {
+/// Formats the size of a run in one line: model time, events and frames.
+pub(super) fn format_run_size(report: &VirtualReport) -> String {
+    let lost = match report.link_lost_frames {
         0 => String::new(),
         frames => format!("; links lost {} frames", group_thousands(frames)),
     };
     format!(
-        "{} of model time: {} events, {} frame-hops, at most {} frames under way{lost}\n",
-        format_nanos(of.model_time_ns),
-        group_thousands(of.events),
-        group_thousands(of.frame_hops),
-        group_thousands(of.frames_under_way_max)
+        "{} of model time: {} events, {} frame-hops, at most {} frames in flight{lost}\n",
+        format_nanos(report.model_time_ns),
+        group_thousands(report.events),
+        group_thousands(report.frame_hops),
+        group_thousands(report.frames_under_way_max)
     )
 }
 
@@ -266,7 +273,7 @@ mod tests {
     use super::*;
     use xoff_workload::{CollectiveResults, FlowSummary, SizeResults};
 
-    fn collective() -> JobResults {
+    fn collective_results() -> JobResults {
         JobResults {
             name: "reduce".to_owned(),
             kind: "all_reduce".to_owned(),
@@ -293,7 +300,7 @@ mod tests {
         }
     }
 
-    fn incast() -> JobResults {
+    fn incast_results() -> JobResults {
         let summary = DistributionSummary::of(vec![10_000.0, 20_000.0]).unwrap_or_default();
         let bin = |above_bytes, up_to_bytes| SizeBin {
             above_bytes,
@@ -317,7 +324,7 @@ mod tests {
         }
     }
 
-    fn columns(line: &str) -> Vec<&str> {
+    fn table_cells(line: &str) -> Vec<&str> {
         line.split("  ")
             .map(str::trim)
             .filter(|cell| !cell.is_empty())
@@ -325,17 +332,17 @@ mod tests {
     }
 
     #[test]
-    fn jobs_collectives_and_flows_have_a_table_each() {
-        let text = jobs(&WorkloadResults {
-            jobs: vec![collective(), incast()],
+    fn jobs_collectives_and_flows_have_one_table_each() {
+        let text = format_job_tables(&WorkloadResults {
+            jobs: vec![collective_results(), incast_results()],
             flows: Vec::new(),
         });
-        let line = |begin: &str, nth: usize| {
+        let cells_of_line = |begin: &str, nth: usize| {
             let found = text.lines().filter(|line| line.starts_with(begin)).nth(nth);
-            columns(found.unwrap_or_else(|| panic!("no {begin} in\n{text}")))
+            table_cells(found.unwrap_or_else(|| panic!("no {begin} in\n{text}")))
         };
         assert_eq!(
-            line("reduce", 0),
+            cells_of_line("reduce", 0),
             [
                 "reduce",
                 "all_reduce",
@@ -349,11 +356,14 @@ mod tests {
                 "1.10 ms"
             ]
         );
-        assert_eq!(line("reduce", 1)[1..4], ["RingAllReduce", "8", "1,048,576"]);
-        assert_eq!(line("reduce", 1)[8..], ["1.250", "1.00", "1.75"]);
-        assert_eq!(line("incast", 0)[2], "not done");
         assert_eq!(
-            line("incast", 1),
+            cells_of_line("reduce", 1)[1..4],
+            ["RingAllReduce", "8", "1,048,576"]
+        );
+        assert_eq!(cells_of_line("reduce", 1)[8..], ["1.250", "1.00", "1.75"]);
+        assert_eq!(cells_of_line("incast", 0)[2], "not done");
+        assert_eq!(
+            cells_of_line("incast", 1),
             [
                 "incast", "all", "3 of 4", "10.0 us", "20.0 us", "20.0 us", "20.0 us", "1.00", "4.00",
                 "4.00", "4.00", "0.500", "-"
@@ -366,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_are_lines_of_hosts_or_a_sum_of_many() {
+    fn counters_of_few_hosts_are_lines_and_those_of_many_hosts_are_sums() {
         let host = |name: String, count: u64| HostReport {
             name,
             counters: [("packet_seq_err".to_owned(), count)]
@@ -390,17 +400,17 @@ mod tests {
         };
         let few = report(vec![host("h1".to_owned(), 3), host("h2".to_owned(), 0)]);
         assert_eq!(
-            host_counters(&few.hosts),
+            format_host_counters(&few.hosts),
             "host h1: packet_seq_err 3, pfc_rx 3: 6\n"
         );
         let many = report((0..20).map(|n| host(format!("h{n}"), 2)).collect());
         assert_eq!(
-            host_counters(&many.hosts),
+            format_host_counters(&many.hosts),
             "20 hosts together: packet_seq_err 40, pfc_rx 80\n"
         );
         assert_eq!(
-            size_line(&few),
-            "1.00 us of model time: 1,234 events, 7 frame-hops, at most 3 frames under way; links lost 1 frames\n"
+            format_run_size(&few),
+            "1.00 us of model time: 1,234 events, 7 frame-hops, at most 3 frames in flight; links lost 1 frames\n"
         );
     }
 }

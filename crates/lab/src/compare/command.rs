@@ -1,0 +1,222 @@
+//! Runs a comparison: arguments, execution of all runs, and output.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::super::sweep::{
+    FieldSetting, Parameter, PoolResult, RunFigures, create_progress_bar, run_in_parallel, with_run_options,
+};
+use super::super::virtual_run::{OutputFormat, print_to_stdout};
+use super::figures::set_percent_of_one_switch;
+use super::plots;
+use super::report::{COMPARE_SCHEMA, CompareReport, ComparisonRun};
+use super::run_mode::RunMode;
+use super::variants::{ComparedField, LabVariant, build_variants};
+use super::warnings::variant_warnings;
+use super::{LOAD_BALANCING, table};
+use crate::plot::RunTimeline;
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{self, Verdict};
+
+/// Arguments of `xoff lab compare`.
+#[derive(Clone, Debug)]
+pub struct CompareArgs {
+    /// The lab file.
+    pub file: PathBuf,
+    /// The field that differs between the rows.
+    pub compared: ComparedField,
+    /// Other fields of the lab file with several values.
+    pub settings: Vec<FieldSetting>,
+    /// The seeds. The list has at least one seed.
+    pub seeds: Vec<u64>,
+    /// The mode of the runs: virtual time or real time.
+    pub run_mode: RunMode,
+    /// Format of the printed result.
+    pub format: OutputFormat,
+    /// File of the report in JSON. `None`: no file.
+    pub json: Option<PathBuf>,
+    /// File of the table in CSV. `None`: no file.
+    pub csv: Option<PathBuf>,
+    /// Folder of the plots. `None`: no plots.
+    pub plots: Option<PathBuf>,
+}
+
+/// The figures of a run, and its timeline if it was recorded.
+type RunWithTimeline = (ComparisonRun, Option<RunTimeline>);
+
+/// Runs a comparison, prints the table and writes the requested files. The comparison ends early if `stop` becomes
+/// true.
+///
+/// # Errors
+/// Fails before the first run if the lab or a scheme is invalid. Fails if a run cannot be set up or a file cannot
+/// be written.
+pub fn run_compare(arguments: &CompareArgs, stop: &AtomicBool) -> Result<ExitCode, Failure> {
+    let CompareArgs {
+        file,
+        seeds,
+        run_mode,
+        ..
+    } = arguments;
+    let comparison = build_variants(
+        file,
+        &arguments.compared,
+        &arguments.settings,
+        run_mode.time_mode(),
+        seeds.len(),
+    )?;
+    if let Some(folder) = &arguments.plots {
+        plots::create_folder("--plots", folder)?;
+    }
+    let variants = Arc::new(comparison.variants);
+    let count = variants.len() * seeds.len();
+    let bar = create_progress_bar(count);
+    let (shared, run_seeds, plots) = (Arc::clone(&variants), seeds.clone(), arguments.plots.is_some());
+    let (mode, path) = (run_mode.clone(), file.clone());
+    let work = move |run: usize| {
+        let variant = &shared[run / run_seeds.len()];
+        let seed = run_seeds[run % run_seeds.len()];
+        let records_timeline = plots && run.is_multiple_of(run_seeds.len());
+        run_variant(&mode, variant, run as u64, seed, records_timeline)
+            .map_err(|failure| with_run_options(failure, &path, &variant.fields, seed))
+    };
+    let pooled = run_in_parallel(count, run_mode.parallel_runs(), work, stop, |done| {
+        bar.set_position(done as u64)
+    })?;
+    bar.finish_and_clear();
+    let runs = match pooled {
+        PoolResult::Done(runs) => runs,
+        PoolResult::Interrupted(done) => {
+            eprintln!("interrupted after {done} of {count} runs; no file was written");
+            return Ok(Exit::Interrupted.into());
+        }
+    };
+    let (mut runs, timelines): (Vec<ComparisonRun>, Vec<Option<RunTimeline>>) = runs.into_iter().unzip();
+    set_percentages(&variants, &mut runs, seeds.len());
+    let mut report = report_without_runs(arguments, &comparison.text, &variants);
+    report.warnings = comparison.warnings;
+    for (variant, runs) in variants.iter().zip(runs.chunks(seeds.len())) {
+        report.rows.extend(table::comparison_rows(runs));
+        report.warnings.extend(variant_warnings(variant, runs));
+    }
+    report.runs = runs;
+    print_and_write(arguments, &report, timelines)
+}
+
+/// Runs one variant with one seed. If the lab on one switch cannot be set up, the result is a failed run and the
+/// comparison continues.
+fn run_variant(
+    run_mode: &RunMode,
+    variant: &LabVariant,
+    run: u64,
+    seed: u64,
+    records_timeline: bool,
+) -> Result<RunWithTimeline, Failure> {
+    let records_timeline = records_timeline && variant.scheme.is_some();
+    let (figures, tainted, timeline) = match run_mode.run(variant.plan.clone(), seed, records_timeline) {
+        Ok((report, timeline)) => (
+            RunFigures::of_report(run, variant.values.clone(), &report),
+            report.verdict == Verdict::Tainted,
+            timeline,
+        ),
+        Err(failure) if variant.scheme.is_some() => return Err(failure),
+        Err(failure) => {
+            let figures = RunFigures {
+                run,
+                values: variant.values.clone(),
+                seed,
+                failures: vec![failure.to_string()],
+                ..RunFigures::default()
+            };
+            (figures, false, None)
+        }
+    };
+    let run = ComparisonRun {
+        scheme: variant.scheme.clone(),
+        one_switch_for: variant.one_switch_for.clone(),
+        tainted,
+        figures,
+    };
+    Ok((run, timeline))
+}
+
+/// Sets the percentages of each run relative to the run on one switch with the same seed.
+fn set_percentages(variants: &[LabVariant], runs: &mut [ComparisonRun], seed_count: usize) {
+    for (index, variant) in variants.iter().enumerate() {
+        let Some(one_switch) = variant.one_switch else {
+            continue;
+        };
+        for seed in 0..seed_count {
+            let reference = runs[one_switch * seed_count + seed].figures.clone();
+            set_percent_of_one_switch(&mut runs[index * seed_count + seed].figures, &reference);
+        }
+    }
+}
+
+/// Creates the report with its options, without rows and runs. `text` is the lab file.
+fn report_without_runs(arguments: &CompareArgs, text: &str, variants: &[LabVariant]) -> CompareReport {
+    let parameter = |setting: FieldSetting| Parameter {
+        path: setting.path,
+        values: setting.values,
+    };
+    let (time, until_ns) = match &arguments.run_mode {
+        RunMode::Virtual { run, .. } => ("virtual", run.until.map(|until| until.as_nanos())),
+        RunMode::RealTime(_) => ("real", None),
+    };
+    CompareReport {
+        schema: COMPARE_SCHEMA.to_owned(),
+        xoff_version: env!("CARGO_PKG_VERSION").to_owned(),
+        lab: variants
+            .first()
+            .map_or(String::new(), |variant| variant.plan.name.clone()),
+        lab_crc32: format!("{:08x}", crc32fast::hash(text.as_bytes())),
+        time: time.to_owned(),
+        until_ns,
+        compared: parameter(arguments.compared.setting()),
+        parameters: arguments.settings.iter().cloned().map(parameter).collect(),
+        seeds: arguments.seeds.clone(),
+        warnings: Vec::new(),
+        rows: Vec::new(),
+        runs: Vec::new(),
+    }
+}
+
+/// Prints the report, writes the requested files, and returns the exit code.
+fn print_and_write(
+    arguments: &CompareArgs,
+    report: &CompareReport,
+    timelines: Vec<Option<RunTimeline>>,
+) -> Result<ExitCode, Failure> {
+    match arguments.format {
+        OutputFormat::Json => print_to_stdout(&report.to_json())?,
+        OutputFormat::Table | OutputFormat::Nccl => print_to_stdout(&table::render_comparison(report))?,
+    }
+    for warning in &report.warnings {
+        eprintln!("warning: {warning}");
+    }
+    if let Some(path) = &arguments.json {
+        xoff_telemetry::write_result_file("--json", path, &report.to_json())?;
+    }
+    if let Some(path) = &arguments.csv {
+        xoff_telemetry::write_result_file("--csv", path, &table::format_csv(report))?;
+    }
+    if let Some(folder) = &arguments.plots {
+        plots::write_plots(folder, report, &timelines)?;
+    }
+    let failed = |run: &ComparisonRun| !run.figures.failures.is_empty();
+    Ok(match () {
+        () if report.runs.iter().any(|run| run.tainted) => Exit::Inconclusive,
+        () if report.runs.iter().any(failed) => Exit::CheckFailed,
+        () => Exit::Ok,
+    }
+    .into())
+}
+
+/// Returns the name of the compared field for the axes of plots.
+pub(super) fn compared_field_label(report: &CompareReport) -> String {
+    match report.compared.path == LOAD_BALANCING {
+        true => "Load-balancing scheme".to_owned(),
+        false => report.compared.path.clone(),
+    }
+}

@@ -1,0 +1,175 @@
+//! The lab variants of a comparison, in the order of the table.
+
+use std::path::Path;
+
+use super::super::plan::{LabPlan, TimeMode};
+use super::super::sweep::{
+    FieldSetting, FieldValue, apply_values, parse_changed_lab, read_lab_file, set_value, setting_combinations,
+};
+use super::one_switch::one_switch_lab;
+use xoff_telemetry::failure::Failure;
+
+/// The field of a lab file with the load-balancing scheme of all switches.
+pub const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
+
+/// The field of the lab file that differs between the rows of a comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ComparedField {
+    /// The load-balancing scheme. The values are names of schemes. The lab file need not have this field.
+    LoadBalancing(Vec<String>),
+    /// Another field. The lab file must have this field.
+    Field(FieldSetting),
+}
+
+impl ComparedField {
+    /// Returns the path of the field and its values.
+    pub fn setting(&self) -> FieldSetting {
+        match self {
+            ComparedField::LoadBalancing(names) => FieldSetting {
+                path: LOAD_BALANCING.to_owned(),
+                values: names.clone(),
+            },
+            ComparedField::Field(setting) => setting.clone(),
+        }
+    }
+}
+
+/// A variant of the lab: its plan with one combination of values.
+#[derive(Clone, Debug)]
+pub(super) struct LabVariant {
+    /// The value of the compared field. `None`: the lab on one switch.
+    pub(super) scheme: Option<String>,
+    /// All changed fields, including the compared one.
+    pub(super) fields: Vec<FieldValue>,
+    /// The values of the fields of `--set`, in the order of the command line.
+    pub(super) values: Vec<String>,
+    /// The plan of the variant.
+    pub(super) plan: LabPlan,
+    /// For a lab on one switch that has only one of the compared values: this value.
+    pub(super) one_switch_for: Option<String>,
+    /// Index of the variant on one switch, the reference of this variant.
+    pub(super) one_switch: Option<usize>,
+}
+
+/// All variants of a comparison and the text of the lab file.
+pub(super) struct LabVariants {
+    /// The text of the lab file without changes.
+    pub(super) text: String,
+    /// The variants in the order of the table.
+    pub(super) variants: Vec<LabVariant>,
+    /// The reasons why variants are not compared with one switch.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Reads the lab file, and builds and checks all variants.
+///
+/// # Errors
+/// Fails if the lab, a scheme or a value is invalid.
+pub(super) fn build_variants(
+    file: &Path,
+    compared: &ComparedField,
+    settings: &[FieldSetting],
+    time: TimeMode,
+    seed_count: usize,
+) -> Result<LabVariants, Failure> {
+    let text = read_lab_file(file)?;
+    let setting = compared.setting();
+    if settings.iter().any(|other| other.path == setting.path) {
+        return Err(
+            Failure::usage(format!("\"{}\" is the compared field", setting.path))
+                .at(format!("--set {}", setting.path))
+                .fix("omit this --set"),
+        );
+    }
+    // The lab on one switch is one more variant.
+    let combinations = setting_combinations(settings, seed_count.saturating_mul(setting.values.len() + 1))?;
+    let mut comparison = LabVariants {
+        text: text.clone(),
+        variants: Vec::new(),
+        warnings: Vec::new(),
+    };
+    for combination in combinations {
+        let text = apply_values(file, &text, &combination)?;
+        // Errors of the file itself are reported with its line numbers, before a scheme adds a line.
+        let base = parse_changed_lab(file, &text, &combination, time)?;
+        add_combination(&mut comparison, file, &text, &combination, base, compared, time)?;
+    }
+    Ok(comparison)
+}
+
+/// Adds the variants of one combination of values: one for each compared value, followed by the lab on one switch.
+/// If the single switch depends on the compared field, there are several labs on one switch.
+fn add_combination(
+    comparison: &mut LabVariants,
+    file: &Path,
+    text: &str,
+    combination: &[FieldValue],
+    base: LabPlan,
+    compared: &ComparedField,
+    time: TimeMode,
+) -> Result<(), Failure> {
+    let setting = compared.setting();
+    let values: Vec<String> = combination.iter().map(|field| field.value.clone()).collect();
+    let first = comparison.variants.len();
+    for value in &setting.values {
+        let field = FieldValue {
+            path: setting.path.clone(),
+            value: value.clone(),
+        };
+        let mut fields = combination.to_vec();
+        fields.push(field.clone());
+        let text = match compared {
+            ComparedField::LoadBalancing(_) => set_value(file, text, &format!("--lb {value}"), &field)?,
+            ComparedField::Field(_) => apply_values(file, text, std::slice::from_ref(&field))?,
+        };
+        comparison.variants.push(LabVariant {
+            scheme: Some(value.clone()),
+            plan: parse_changed_lab(file, &text, &fields, time)?,
+            fields,
+            values: values.clone(),
+            one_switch_for: None,
+            one_switch: None,
+        });
+    }
+    let end = comparison.variants.len();
+    for index in first..end {
+        // One switch has no paths to balance. Other compared fields can change its results.
+        let plan = match compared {
+            ComparedField::LoadBalancing(_) => &base,
+            ComparedField::Field(_) => &comparison.variants[index].plan,
+        };
+        let one_switch = match one_switch_lab(plan) {
+            Ok(lab) => lab,
+            Err(failure) => {
+                let warning = format!("no percent of one switch: {failure}");
+                if !comparison.warnings.contains(&warning) {
+                    comparison.warnings.push(warning);
+                }
+                continue;
+            }
+        };
+        let known = comparison.variants[end..]
+            .iter()
+            .position(|variant| variant.plan == one_switch);
+        comparison.variants[index].one_switch = Some(end + known.unwrap_or(comparison.variants.len() - end));
+        if let Some(known) = known {
+            comparison.variants[end + known].one_switch_for = None;
+        } else {
+            comparison.variants.push(LabVariant {
+                scheme: None,
+                fields: match compared {
+                    ComparedField::LoadBalancing(_) => combination.to_vec(),
+                    ComparedField::Field(_) => comparison.variants[index].fields.clone(),
+                },
+                values: values.clone(),
+                one_switch_for: match compared {
+                    ComparedField::LoadBalancing(_) => None,
+                    ComparedField::Field(_) => comparison.variants[index].scheme.clone(),
+                },
+                plan: one_switch,
+                one_switch: Some(comparison.variants.len()),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! The command `xoff lab run FILE --virtual --seeds ... --set ...`.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::super::plan::TimeMode;
+use super::super::virtual_run::{FinishedRun, OutputFormat, VirtualRunArgs, print_to_stdout, run_to_end};
+use super::pool::{PoolResult, run_in_parallel};
+use super::report::{Parameter, RunFigures, SWEEP_SCHEMA, Shard, SweepReport};
+use super::setting::{self, FieldSetting, FieldValue};
+use super::table;
+use xoff_telemetry::failure::{Exit, Failure};
+
+/// Largest number of runs of a sweep.
+pub const RUNS_MAX: usize = 1_000_000;
+
+/// Arguments of a sweep.
+#[derive(Clone, Debug)]
+pub struct SweepArgs {
+    /// Arguments of each run. The seed, the field values and the files in it are not used.
+    pub run: VirtualRunArgs,
+    /// The seeds. The list has at least one seed.
+    pub seeds: Vec<u64>,
+    /// Fields of the lab file with the values of the sweep.
+    pub settings: Vec<FieldSetting>,
+    /// Number of runs at the same time. `None`: the number of CPUs that the process may use.
+    pub jobs: Option<usize>,
+    /// The part of the sweep to run. `None`: the whole sweep.
+    pub shard: Option<Shard>,
+    /// File of the report in JSON. `None`: no file.
+    pub report: Option<PathBuf>,
+    /// File of the table in CSV. `None`: no file.
+    pub csv: Option<PathBuf>,
+}
+
+/// Runs a sweep, prints its table and writes the requested files. The sweep ends early if `stop` becomes true.
+///
+/// # Errors
+/// Fails before the first run if the lab or a value is invalid. Fails if a run cannot be set up or a file cannot
+/// be written.
+pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool) -> Result<ExitCode, Failure> {
+    let file = &arguments.run.file;
+    let text = setting::read_lab_file(file)?;
+    let combinations = setting_combinations(&arguments.settings, arguments.seeds.len())?;
+    let mut lab = String::new();
+    let mut texts = Vec::with_capacity(combinations.len());
+    for values in &combinations {
+        let changed = setting::apply_values(file, &text, values)?;
+        lab = setting::parse_changed_lab(file, &changed, values, TimeMode::Virtual)?.name;
+        texts.push(changed);
+    }
+    let sweep = SweepReport {
+        schema: SWEEP_SCHEMA.to_owned(),
+        xoff_version: env!("CARGO_PKG_VERSION").to_owned(),
+        lab,
+        lab_crc32: format!("{:08x}", crc32fast::hash(text.as_bytes())),
+        until_ns: arguments.run.until.map(|until| until.as_nanos()),
+        events_max: arguments.run.events_max,
+        parameters: arguments.settings.iter().map(report_parameter).collect(),
+        seeds: arguments.seeds.clone(),
+        shard: arguments.shard,
+        runs: Vec::new(),
+    };
+    let in_part = |run: &u64| arguments.shard.is_none_or(|shard| shard.contains_run(*run));
+    let part_runs: Vec<u64> = (0..sweep.total_runs()).filter(in_part).collect();
+    let bar = create_progress_bar(part_runs.len());
+    let threads = arguments
+        .jobs
+        .unwrap_or_else(|| xoff_telemetry::allowed_cpus().len().max(1));
+    let (count, seeds) = (part_runs.len(), arguments.seeds.clone());
+    let template = arguments.run.clone();
+    let work = move |at: usize| {
+        let run = part_runs[at];
+        let (combination, seed) = (run as usize / seeds.len(), run as usize % seeds.len());
+        run_combination(
+            run,
+            &template,
+            &texts[combination],
+            &combinations[combination],
+            seeds[seed],
+        )
+    };
+    let pooled = run_in_parallel(count, threads, work, stop, |done| bar.set_position(done as u64))?;
+    bar.finish_and_clear();
+    match pooled {
+        PoolResult::Done(runs) => print_and_write(
+            &SweepReport { runs, ..sweep },
+            arguments.run.format,
+            &arguments.report,
+            &arguments.csv,
+        ),
+        PoolResult::Interrupted(done) => {
+            eprintln!("interrupted after {done} of {count} runs; no file was written");
+            Ok(Exit::Interrupted.into())
+        }
+    }
+}
+
+/// Prints the report of a sweep, writes the requested files, and returns the exit code.
+pub(super) fn print_and_write(
+    sweep: &SweepReport,
+    format: OutputFormat,
+    report_file: &Option<PathBuf>,
+    csv: &Option<PathBuf>,
+) -> Result<ExitCode, Failure> {
+    match format {
+        OutputFormat::Json => print_to_stdout(&sweep.to_json())?,
+        OutputFormat::Table | OutputFormat::Nccl => print_to_stdout(&table::render_sweep(sweep))?,
+    }
+    if let Some(path) = report_file {
+        xoff_telemetry::write_report_file(path, &sweep.to_json())?;
+    }
+    if let Some(path) = csv {
+        xoff_telemetry::write_result_file("--csv", path, &table::format_csv(sweep))?;
+    }
+    let succeeded = sweep.runs.iter().all(|run| run.failures.is_empty());
+    Ok(if succeeded { Exit::Ok } else { Exit::CheckFailed }.into())
+}
+
+/// Runs one combination of values with one seed. `text` is the lab file with these values.
+fn run_combination(
+    run: u64,
+    template: &VirtualRunArgs,
+    text: &str,
+    values: &[FieldValue],
+    seed: u64,
+) -> Result<RunFigures, Failure> {
+    let arguments = VirtualRunArgs {
+        file: template.file.clone(),
+        seed,
+        until: template.until,
+        events_max: template.events_max,
+        quiet: true,
+        ..VirtualRunArgs::default()
+    };
+    let plan = setting::parse_changed_lab(&template.file, text, values, TimeMode::Virtual)?;
+    let FinishedRun { report, lab, .. } = run_to_end(plan, &arguments)
+        .map_err(|failure| with_run_options(failure, &template.file, values, seed))?;
+    let values = values.iter().map(|field| field.value.clone()).collect();
+    Ok(RunFigures {
+        notes: lab.notes,
+        ..RunFigures::of_report(run, values, &report)
+    })
+}
+
+/// Adds the options of a run to its failure: the field values and the seed.
+pub(crate) fn with_run_options(failure: Failure, file: &Path, values: &[FieldValue], seed: u64) -> Failure {
+    let source = failure
+        .place
+        .clone()
+        .unwrap_or_else(|| file.display().to_string());
+    failure.at(format!(
+        "{source}, with {} --seed {seed}",
+        setting::format_set_options(values)
+    ))
+}
+
+/// Returns all combinations of values. The last field changes fastest.
+///
+/// # Errors
+/// Fails if a field is set twice or the combinations with all seeds are more than [`RUNS_MAX`] runs.
+pub(crate) fn setting_combinations(
+    settings: &[FieldSetting],
+    seed_count: usize,
+) -> Result<Vec<Vec<FieldValue>>, Failure> {
+    let count = settings.iter().try_fold(seed_count, |count, setting| {
+        count.checked_mul(setting.values.len())
+    });
+    if count.is_none_or(|count| count > RUNS_MAX) {
+        return Err(Failure::usage(format!(
+            "the sweep has more than {} runs",
+            xoff_telemetry::group_thousands(RUNS_MAX as u64)
+        ))
+        .at("--seeds and --set")
+        .fix("give fewer seeds or values, or several sweeps"));
+    }
+    for (at, setting) in settings.iter().enumerate() {
+        if settings[..at].iter().any(|other| other.path == setting.path) {
+            return Err(Failure::usage(format!("\"{}\" is set twice", setting.path))
+                .at("--set")
+                .fix(format!(
+                    "give its values in one list: --set {}=V1,V2",
+                    setting.path
+                )));
+        }
+    }
+    let mut all: Vec<Vec<FieldValue>> = vec![Vec::new()];
+    for setting in settings {
+        let extend = |combination: &Vec<FieldValue>| {
+            let combination = combination.clone();
+            setting.values.iter().map(move |value| {
+                let mut longer = combination.clone();
+                longer.push(FieldValue {
+                    path: setting.path.clone(),
+                    value: value.clone(),
+                });
+                longer
+            })
+        };
+        all = all.iter().flat_map(extend).collect();
+    }
+    Ok(all)
+}
+
+fn report_parameter(setting: &FieldSetting) -> Parameter {
+    Parameter {
+        path: setting.path.clone(),
+        values: setting.values.clone(),
+    }
+}
+
+/// Creates a progress bar for a number of runs. It is hidden if standard error is not a terminal.
+pub(crate) fn create_progress_bar(runs: usize) -> ProgressBar {
+    let bar = ProgressBar::new(runs as u64);
+    if !std::io::stderr().is_terminal() {
+        bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+    }
+    bar.set_style(
+        ProgressStyle::with_template("{pos} of {len} runs {wide_bar} {elapsed}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar()),
+    );
+    bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_field_changes_fastest() {
+        let settings: Vec<FieldSetting> = ["a=1,2", "b=x,y"]
+            .iter()
+            .map(|text| text.parse().unwrap())
+            .collect();
+        let all = setting_combinations(&settings, 3).unwrap();
+        let values: Vec<Vec<&str>> = all
+            .iter()
+            .map(|combination| combination.iter().map(|field| field.value.as_str()).collect())
+            .collect();
+        assert_eq!(values, [["1", "x"], ["1", "y"], ["2", "x"], ["2", "y"]]);
+        assert_eq!(setting_combinations(&[], 1).unwrap(), [Vec::new()]);
+    }
+
+    #[test]
+    fn a_field_set_twice_and_too_many_runs_are_rejected() {
+        let twice: Vec<FieldSetting> = ["a=1", "a=2"].iter().map(|text| text.parse().unwrap()).collect();
+        assert!(
+            setting_combinations(&twice, 1)
+                .unwrap_err()
+                .what
+                .contains("twice")
+        );
+        let many: Vec<FieldSetting> = vec!["a=1,2".parse().unwrap()];
+        assert!(
+            setting_combinations(&many, RUNS_MAX)
+                .unwrap_err()
+                .what
+                .contains("more than 1,000,000")
+        );
+    }
+}

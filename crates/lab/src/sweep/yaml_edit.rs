@@ -1,0 +1,412 @@
+//! Changes single values in the text of a lab file. The rest of the text stays, with comments and line numbers.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{Location, Spanned};
+
+use crate::file::from_yaml;
+use xoff_telemetry::failure::Exit;
+
+/// The reason why a value could not be changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct EditError {
+    /// The exit code: `Usage` for a wrong command line, `Configuration` for an invalid file.
+    pub(super) exit: Exit,
+    /// Description of the error.
+    pub(super) what: String,
+    /// Line of the file, counted from 1. The value 0 means no line.
+    pub(super) line: u64,
+    /// Advice for the user.
+    pub(super) fix: String,
+}
+
+/// A node of a YAML document. [`Spanned`] adds the position of each child node in the text.
+#[derive(Clone, Debug)]
+enum YamlNode {
+    Scalar(String),
+    Map(Vec<(String, Spanned<YamlNode>)>),
+    List(Vec<Spanned<YamlNode>>),
+}
+
+/// Replaces the scalar at `path` and returns the new text. The segments of the path are separated by dots. A
+/// segment is a key of a mapping, an index of a list from 0, or the `name` of a list element. A key may contain
+/// dots.
+pub(super) fn replace_value(text: &str, path: &str, value: &str) -> Result<String, EditError> {
+    let root = parse_yaml(text)?;
+    let Some(found) = find_node(&root, path) else {
+        return Err(unknown_path_error(&root, path));
+    };
+    let usage_error = |what: String, fix: String| EditError {
+        exit: Exit::Usage,
+        what,
+        line: found.referenced.line(),
+        fix,
+    };
+    if let Some(inside) = found.value.first_child() {
+        return Err(usage_error(
+            format!("\"{path}\" is not a single value"),
+            format!("name one of its values, such as {path}.{inside}"),
+        ));
+    }
+    let range = byte_range(&found.referenced)
+        .filter(|range| text.get(range.clone()).is_some_and(|old| !old.contains('\n')));
+    let Some(range) = range else {
+        return Err(usage_error(
+            format!("the value of \"{path}\" cannot be replaced: it has several lines"),
+            "write it in one line".to_owned(),
+        ));
+    };
+    Ok(format!(
+        "{}{}{}",
+        &text[..range.start],
+        yaml_scalar(value),
+        &text[range.end..]
+    ))
+}
+
+/// Replaces or adds the scalar at `path` and returns the new text. A missing value is added to the innermost
+/// existing mapping on the path, which can add one line to the text.
+pub(super) fn replace_or_add_value(text: &str, path: &str, value: &str) -> Result<String, EditError> {
+    let root = parse_yaml(text)?;
+    if find_node(&root, path).is_some() {
+        return replace_value(text, path, value);
+    }
+    let ends = path.match_indices('.').map(|(at, _)| at).rev();
+    let parents = ends.filter_map(|at| Some((find_node(&root, &path[..at])?, &path[at + 1..])));
+    let (mapping, rest) = parents.into_iter().next().unwrap_or((&root, path));
+    let offset = usize::try_from(mapping.referenced.span().byte_offset().unwrap_or(u64::MAX)).ok();
+    let (YamlNode::Map(entries), Some(offset)) = (&mapping.value, offset.filter(|at| *at <= text.len()))
+    else {
+        return Err(unknown_path_error(&root, path));
+    };
+    let keys: Vec<&str> = rest.split('.').collect();
+    let (first, deeper) = (keys[0], &keys[1..]);
+    let entry = match deeper.is_empty() {
+        true => format!("{first}: {}", yaml_scalar(value)),
+        false => format!(
+            "{first}: {{{}: {}{}",
+            deeper.join(": {"),
+            yaml_scalar(value),
+            "}".repeat(deeper.len())
+        ),
+    };
+    let (before, behind) = text.split_at(offset);
+    let added = match behind.strip_prefix('{') {
+        Some(behind) => {
+            let comma = if entries.is_empty() { "" } else { ", " };
+            format!("{before}{{{entry}{comma}{behind}")
+        }
+        None => {
+            let line = before.rfind('\n').map_or(before, |at| &before[at + 1..]);
+            let indent = " ".repeat(line.chars().count());
+            format!("{before}{entry}\n{indent}{behind}")
+        }
+    };
+    // The new text is parsed again, because the code above does not handle all forms of YAML.
+    let is_added = parse_yaml(&added).ok().is_some_and(|root| {
+        find_node(&root, path)
+            .is_some_and(|found| matches!(&found.value, YamlNode::Scalar(scalar) if scalar == value))
+    });
+    match is_added {
+        true => Ok(added),
+        false => Err(unknown_path_error(&root, path)),
+    }
+}
+
+/// Parses a YAML document into nodes with positions.
+fn parse_yaml(text: &str) -> Result<Spanned<YamlNode>, EditError> {
+    from_yaml(text).map_err(|error| EditError {
+        exit: Exit::Configuration,
+        what: error
+            .without_snippet()
+            .to_string()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned(),
+        line: error.location().map_or(0, |at| at.line()),
+        fix: "the file is not valid YAML: correct it first".to_owned(),
+    })
+}
+
+/// Returns the byte range of a value in the text. Returns `None` if the range is empty or unknown.
+fn byte_range(location: &Location) -> Option<std::ops::Range<usize>> {
+    let start = usize::try_from(location.span().byte_offset()?).ok()?;
+    let len = usize::try_from(location.span().byte_len()?).ok()?;
+    (len > 0).then(|| start..start + len)
+}
+
+/// Formats a value as a YAML scalar. A value with special characters is quoted.
+fn yaml_scalar(value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/' | '%' | '+' | '-');
+    let begins = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '/');
+    let negative = value
+        .strip_prefix('-')
+        .is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit()));
+    match negative || (value.chars().all(plain) && value.starts_with(begins)) {
+        true => value.to_owned(),
+        // A JSON string is a valid YAML string.
+        false => serde_json::Value::from(value).to_string(),
+    }
+}
+
+/// Returns the node at a path.
+fn find_node<'a>(node: &'a Spanned<YamlNode>, path: &str) -> Option<&'a Spanned<YamlNode>> {
+    if path.is_empty() {
+        return Some(node);
+    }
+    match &node.value {
+        YamlNode::Scalar(_) => None,
+        YamlNode::Map(entries) => {
+            // A key may contain dots, so the longest key that is a prefix of the path matches.
+            let begins = |key: &str| {
+                let rest = path.strip_prefix(key)?;
+                rest.strip_prefix('.').or(rest.is_empty().then_some(""))
+            };
+            let found = entries
+                .iter()
+                .filter_map(|(key, value)| Some((key.len(), value, begins(key)?)));
+            let (_, value, rest) = found.max_by_key(|(len, ..)| *len)?;
+            find_node(value, rest)
+        }
+        YamlNode::List(items) => {
+            let (segment, rest) = path.split_once('.').unwrap_or((path, ""));
+            let named = |item: &&Spanned<YamlNode>| item.value.name() == Some(segment);
+            let by_position = segment.parse::<usize>().ok().and_then(|at| items.get(at));
+            find_node(by_position.or_else(|| items.iter().find(named))?, rest)
+        }
+    }
+}
+
+/// Builds the error for a path that does not exist. The error names the existing path with the smallest edit
+/// distance.
+fn unknown_path_error(root: &Spanned<YamlNode>, path: &str) -> EditError {
+    let mut paths = Vec::new();
+    collect_scalar_paths(root, "", &mut paths);
+    // Of several paths with the same distance, the first one of the file is chosen.
+    let nearest = paths
+        .iter()
+        .min_by_key(|(other, _)| strsim::damerau_levenshtein(other, path));
+    let (fix, line) = match nearest {
+        Some((nearest, line)) => (format!("the most similar path is {nearest}"), *line),
+        None => ("the file has no values".to_owned(), 0),
+    };
+    EditError {
+        exit: Exit::Usage,
+        what: format!("the lab file has no value at \"{path}\""),
+        line,
+        fix,
+    }
+}
+
+/// Appends the path and the line of each scalar under a node to `scalars`.
+fn collect_scalar_paths(node: &Spanned<YamlNode>, path: &str, scalars: &mut Vec<(String, u64)>) {
+    let join = |segment: &str| match path {
+        "" => segment.to_owned(),
+        _ => format!("{path}.{segment}"),
+    };
+    match &node.value {
+        YamlNode::Scalar(_) => scalars.push((path.to_owned(), node.referenced.line())),
+        YamlNode::Map(entries) => entries
+            .iter()
+            .for_each(|(key, value)| collect_scalar_paths(value, &join(key), scalars)),
+        YamlNode::List(items) => items
+            .iter()
+            .enumerate()
+            .for_each(|(at, value)| collect_scalar_paths(value, &join(&at.to_string()), scalars)),
+    }
+}
+
+impl YamlNode {
+    /// Returns the path segment of the first child. Returns `None` for a scalar.
+    fn first_child(&self) -> Option<String> {
+        match self {
+            YamlNode::Scalar(_) => None,
+            YamlNode::Map(entries) => Some(entries.first().map_or("KEY".to_owned(), |(key, _)| key.clone())),
+            YamlNode::List(_) => Some("0".to_owned()),
+        }
+    }
+
+    /// Returns the value of the key `name` of a mapping.
+    fn name(&self) -> Option<&str> {
+        let YamlNode::Map(entries) = self else { return None };
+        entries.iter().find_map(|(key, value)| match &value.value {
+            YamlNode::Scalar(name) if key == "name" => Some(name.as_str()),
+            _ => None,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for YamlNode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<YamlNode, D::Error> {
+        struct NodeVisitor;
+        impl<'de> Visitor<'de> for NodeVisitor {
+            type Value = YamlNode;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("YAML")
+            }
+            fn visit_bool<E>(self, value: bool) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(value.to_string()))
+            }
+            fn visit_i64<E>(self, value: i64) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(value.to_string()))
+            }
+            fn visit_u64<E>(self, value: u64) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(value.to_string()))
+            }
+            fn visit_f64<E>(self, value: f64) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(value.to_string()))
+            }
+            fn visit_str<E>(self, value: &str) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(value.to_owned()))
+            }
+            fn visit_unit<E>(self) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(String::new()))
+            }
+            fn visit_none<E>(self) -> Result<YamlNode, E> {
+                Ok(YamlNode::Scalar(String::new()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<YamlNode, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(YamlNode::Map(entries))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<YamlNode, A::Error> {
+                let mut items = Vec::new();
+                while let Some(item) = list.next_element()? {
+                    items.push(item);
+                }
+                Ok(YamlNode::List(items))
+            }
+        }
+        deserializer.deserialize_any(NodeVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LAB_FILE: &str = "\
+name: a # the lab
+transports:
+  t1: {congestion: dcqcn, mtu: 1024}
+workload:
+  jobs:
+    - {name: reduce, bytes: 1m, ranks: [h1, h2]}
+    - name: \"µ\"
+      bytes: '64'
+config: {BUFFER_PROFILE: {pg.lossless: {xoff: \"9\"}, \"a|b\": {size: 0}}}
+";
+
+    fn lab_file_with(path: &str, value: &str) -> String {
+        replace_value(LAB_FILE, path, value).unwrap_or_else(|error| panic!("{error:?}"))
+    }
+
+    #[test]
+    fn one_value_is_replaced_and_the_rest_of_the_text_stays() {
+        for (path, value, old, new) in [
+            ("name", "b", "name: a #", "name: b #"),
+            (
+                "transports.t1.congestion",
+                "none",
+                "congestion: dcqcn,",
+                "congestion: none,",
+            ),
+            ("transports.t1.mtu", "4096", "mtu: 1024}", "mtu: 4096}"),
+            ("workload.jobs.0.bytes", "4m", "bytes: 1m", "bytes: 4m"),
+            ("workload.jobs.reduce.bytes", "4m", "bytes: 1m", "bytes: 4m"),
+            ("workload.jobs.0.ranks.1", "h9", "[h1, h2]", "[h1, h9]"),
+            ("workload.jobs.1.bytes", "65", "bytes: '64'", "bytes: 65"),
+            ("workload.jobs.1.bytes", "-1", "bytes: '64'", "bytes: -1"),
+            (
+                "workload.jobs.1.bytes",
+                "a: #b",
+                "bytes: '64'",
+                "bytes: \"a: #b\"",
+            ),
+            (
+                "config.BUFFER_PROFILE.pg.lossless.xoff",
+                "7",
+                "xoff: \"9\"",
+                "xoff: 7",
+            ),
+            ("config.BUFFER_PROFILE.a|b.size", "7", "size: 0", "size: 7"),
+        ] {
+            assert_eq!(
+                lab_file_with(path, value),
+                LAB_FILE.replacen(old, new, 1),
+                "{path}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_value_is_added() {
+        for (text, expected) in [
+            (
+                "topology:\n  # a\n  fabric: {}\nz: 1\n",
+                "topology:\n  # a\n  defaults: {lb: x}\n  fabric: {}\nz: 1\n",
+            ),
+            (
+                "topology: {fabric: {}}\n",
+                "topology: {defaults: {lb: x}, fabric: {}}\n",
+            ),
+            (
+                "topology:\n  defaults:\n    a: 1\n",
+                "topology:\n  defaults:\n    lb: x\n    a: 1\n",
+            ),
+            ("topology:\n  defaults: {}\n", "topology:\n  defaults: {lb: x}\n"),
+            (
+                "topology: {defaults: {lb: y}}\n",
+                "topology: {defaults: {lb: x}}\n",
+            ),
+            ("a: 1\n", "topology: {defaults: {lb: x}}\na: 1\n"),
+        ] {
+            assert_eq!(
+                replace_or_add_value(text, "topology.defaults.lb", "x").as_deref(),
+                Ok(expected)
+            );
+        }
+        assert!(replace_or_add_value("topology: 7\n", "topology.defaults.lb", "x").is_err());
+        assert!(replace_or_add_value("topology: [7]\n", "topology.defaults.lb", "x").is_err());
+    }
+
+    #[test]
+    fn the_error_for_a_missing_path_names_the_most_similar_path() {
+        for (path, nearest, line) in [
+            ("transports.t1.congestoin", "transports.t1.congestion", 3),
+            ("workload.jobs.2.bytes", "workload.jobs.0.bytes", 6),
+            ("nmae", "name", 1),
+            ("name.x", "name", 1),
+        ] {
+            let error = replace_value(LAB_FILE, path, "1").unwrap_err();
+            assert_eq!((error.exit, error.line), (Exit::Usage, line), "{path}: {error:?}");
+            assert!(error.fix.ends_with(&format!(" {nearest}")), "{path}: {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_mapping_and_a_value_of_several_lines_are_not_replaced() {
+        let error = replace_value(LAB_FILE, "transports.t1", "1").unwrap_err();
+        assert!(error.fix.ends_with("transports.t1.congestion"), "{error:?}");
+        let error = replace_value(LAB_FILE, "workload.jobs", "1").unwrap_err();
+        assert!(error.fix.ends_with("workload.jobs.0"), "{error:?}");
+        let error = replace_value("a: |\n  b\n  c\nd: 1\n", "a", "1").unwrap_err();
+        assert!(error.what.contains("several lines"), "{error:?}");
+        let error = replace_value("a: [", "a", "1").unwrap_err();
+        assert_eq!(error.exit, Exit::Configuration);
+    }
+
+    #[test]
+    fn an_alias_is_replaced_and_its_anchor_stays() {
+        let text = "a: &x 5\nb: *x\n";
+        let changed = replace_value(text, "b", "7").unwrap();
+        let read: std::collections::BTreeMap<String, u32> = serde_saphyr::from_str(&changed).unwrap();
+        assert_eq!((read["a"], read["b"]), (5, 7), "{changed}");
+    }
+}
