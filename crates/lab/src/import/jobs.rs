@@ -1,55 +1,59 @@
-//! Jobs of kind `flows` from a scenario's flows.
+//! Writes the flows of a scenario as jobs of kind `flows`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::ns3::{duration_text, first_start_ns, node_name};
+use super::lab_file::{first_start_ns, format_duration, node_name};
 use crate::ns3::{CongestionMode, PairTimings, Scenario};
 
-/// Most queue pairs of a connection.
+/// Largest number of queue pairs of a connection.
 const QPS_MAX: usize = 4_096;
-/// A group has one job while that takes at most so many times as many queue pairs as there are flows.
+/// Largest ratio of queue pairs to flows in one job. A flow group with a larger ratio has several jobs.
 const UNUSED_QPS_MAX: usize = 2;
 
-/// When the model stops if no setting says so (`simulator_stop_time`).
+/// Default end of the run of the model in seconds (`simulator_stop_time`).
 const STOP_S_DEFAULT: f64 = 3.01;
 
-/// Flows that have the same transport.
+/// Flows with the same transport.
 #[derive(Clone, Debug)]
 pub(super) struct FlowGroup {
     /// Name of the transport.
     pub(super) name: String,
+    /// Priority of the flows.
     pub(super) priority: u8,
-    /// Round trip from which windows and increases follow.
+    /// Round-trip time that determines windows and rate increases.
     pub(super) rtt_ns: u64,
-    /// The window, which counts if `HAS_WIN` is set.
+    /// Window in bytes. It has an effect only if `HAS_WIN` is set.
     pub(super) window_bytes: u32,
-    /// Indices of its flows.
+    /// Indices of the flows in the scenario.
     flows: Vec<usize>,
 }
 
 impl FlowGroup {
-    /// The groups of a scenario: flows of one priority, and with `GLOBAL_T` 0 of pairs of hosts with the same round trip.
-    pub(super) fn of(scenario: &Scenario) -> Vec<FlowGroup> {
+    /// Returns the flow groups of a scenario.
+    ///
+    /// The flows of a group have one priority. With `GLOBAL_T` 0, their pairs of hosts also have the same
+    /// round-trip time.
+    pub(super) fn groups_of(scenario: &Scenario) -> Vec<FlowGroup> {
         let parameters = &scenario.parameters;
-        let uses_timing = parameters.window.used || parameters.mode != CongestionMode::Dcqcn;
-        let largest = parameters.window.of_largest_pair || !uses_timing;
+        let uses_timing = parameters.window.is_used || parameters.mode != CongestionMode::Dcqcn;
+        let of_largest_pair = parameters.window.of_largest_pair || !uses_timing;
         let mut timings = PairTimings::new(&scenario.topology, parameters.payload_bytes);
         let mut groups: BTreeMap<(u8, u64, u32), Vec<usize>> = BTreeMap::new();
         for (index, flow) in scenario.flows.iter().enumerate() {
-            let timing = timings.get(flow.src, flow.dst, largest);
+            let timing = timings.pair_timing(flow.src, flow.dst, of_largest_pair);
             groups
                 .entry((flow.priority, timing.rtt_ns, timing.window_bytes))
                 .or_default()
                 .push(index);
         }
-        let mut of_priority: BTreeMap<u8, usize> = BTreeMap::new();
+        let mut groups_of_priority: BTreeMap<u8, usize> = BTreeMap::new();
         for (priority, ..) in groups.keys() {
-            *of_priority.entry(*priority).or_default() += 1;
+            *groups_of_priority.entry(*priority).or_default() += 1;
         }
         let mut named = Vec::with_capacity(groups.len());
         for ((priority, rtt_ns, window_bytes), flows) in groups {
-            let name = match of_priority[&priority] {
+            let name = match groups_of_priority[&priority] {
                 1 => format!("priority{priority}"),
                 _ => format!("priority{priority}-rtt{rtt_ns}ns-window{window_bytes}"),
             };
@@ -65,7 +69,8 @@ impl FlowGroup {
     }
 }
 
-/// Writes the jobs. In the model each flow has a queue pair of its own, so a connection has as many as its pair of hosts has flows.
+/// Writes the jobs. In the model each flow has its own queue pair. A connection therefore has as many queue
+/// pairs as its pair of hosts has flows.
 pub(super) fn write_jobs(
     text: &mut String,
     scenario: &Scenario,
@@ -75,10 +80,10 @@ pub(super) fn write_jobs(
     let mut too_many = false;
     let mut names = Vec::new();
     for group in groups {
-        let jobs = split_by_count(scenario, group);
-        let is_only = jobs.len() == 1;
+        let jobs = split_by_queue_pairs(scenario, group);
+        let is_only_job = jobs.len() == 1;
         for (qps, flows) in jobs {
-            let name = match is_only {
+            let name = match is_only_job {
                 true => group.name.clone(),
                 false => format!("{}-qps{qps}", group.name),
             };
@@ -98,12 +103,12 @@ pub(super) fn write_jobs(
     write_script(text, scenario, &names);
     if too_many {
         notes.push(format!(
-            "a pair of hosts has more than {QPS_MAX} flows: that many queue pairs take them in turn"
+            "a pair of hosts has more than {QPS_MAX} flows: {QPS_MAX} queue pairs share them in turn"
         ));
     }
 }
 
-/// A script for `xoff lab check`: all flows end before the model stops, and nothing is lost on a path with PFC.
+/// Writes a script for `xoff lab check`: all flows end before the end of the model run, without a drop.
 fn write_script(text: &mut String, scenario: &Scenario, jobs: &[String]) {
     let stop_ns = stop_after_ns(scenario);
     if stop_ns == 0 {
@@ -115,17 +120,18 @@ fn write_script(text: &mut String, scenario: &Scenario, jobs: &[String]) {
         text,
         "    wait: {{until: {}, at_most: {}}}",
         done.join(" and "),
-        duration_text(stop_ns)
+        format_duration(stop_ns)
     );
     text.push_str("  - name: nothing is dropped\n    expect: sum(*.dropped_packets) == 0\n");
 }
 
-/// When the model stops, from the start of the first flow; 0 if before.
+/// Returns the time from the start of the first flow to the end of the model run, or 0.
 fn stop_after_ns(scenario: &Scenario) -> u64 {
     let stop_ns = scenario.parameters.stop_s.unwrap_or(STOP_S_DEFAULT) * 1e9;
     (stop_ns.clamp(0.0, 1e18) as u64).saturating_sub(first_start_ns(scenario))
 }
 
+/// Writes one flow of a job.
 fn write_flow(text: &mut String, scenario: &Scenario, index: usize) {
     let flow = &scenario.flows[index];
     let start_ns = flow.start_ns - first_start_ns(scenario);
@@ -136,25 +142,27 @@ fn write_flow(text: &mut String, scenario: &Scenario, index: usize) {
     let _ = write!(text, "        - {{from: {from}, to: {to}, bytes: {}", flow.bytes);
     let _ = match start_ns {
         0 => writeln!(text, "}}"),
-        _ => writeln!(text, ", start: {}}}", duration_text(start_ns)),
+        _ => writeln!(text, ", start: {}}}", format_duration(start_ns)),
     };
 }
 
-/// The flows of a group by the number of queue pairs that their connections need. One job, unless pairs with few flows would get many
-/// unused queue pairs; then a job for each power of two.
-fn split_by_count(scenario: &Scenario, group: &FlowGroup) -> BTreeMap<usize, Vec<usize>> {
+/// Returns the flows of each job of a group, by the number of queue pairs of a connection.
+///
+/// A group has one job. If this leaves too many queue pairs unused, the group has a job for each power of two
+/// of queue pairs.
+fn split_by_queue_pairs(scenario: &Scenario, group: &FlowGroup) -> BTreeMap<usize, Vec<usize>> {
     let pair = |index: usize| (scenario.flows[index].src, scenario.flows[index].dst);
     let mut counts: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     for index in &group.flows {
         *counts.entry(pair(*index)).or_default() += 1;
     }
-    let most = counts.values().copied().max().unwrap_or(1);
-    let is_one_job = counts.len() * most <= UNUSED_QPS_MAX * group.flows.len();
+    let largest = counts.values().copied().max().unwrap_or(1);
+    let is_one_job = counts.len() * largest <= UNUSED_QPS_MAX * group.flows.len();
     let mut jobs: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for index in &group.flows {
         let qps = match is_one_job {
-            true => most,
-            false => counts[&pair(*index)].next_power_of_two().min(most),
+            true => largest,
+            false => counts[&pair(*index)].next_power_of_two().min(largest),
         };
         jobs.entry(qps).or_default().push(*index);
     }

@@ -1,10 +1,10 @@
-//! Labs written from the input files of other simulators.
+//! Converts scenarios of other simulators into lab files.
 
 mod jobs;
-mod ns3;
+mod lab_file;
 mod switches;
 #[cfg(test)]
 mod tests;
 mod transports;
 
-pub use ns3::{ImportedLab, import_ns3};
+pub use lab_file::{ImportedLab, import_ns3};

@@ -1,21 +1,21 @@
-//! Switches and hosts: SONiC tables for the model's buffers, ECN thresholds and priorities.
+//! Writes switches and hosts: SONiC tables with the buffers, ECN thresholds and priorities of the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::ns3::{duration_text, node_name, port_name, speed_text};
-use crate::ns3::{Link, Marking, Parameters, Scenario, SwitchBuffer, Topology};
+use super::lab_file::{format_duration, format_speed, node_name, port_name};
+use crate::ns3::{EcnThresholds, Link, ModelParameters, Scenario, SwitchBuffer, Topology};
 
-/// Frames that a switch has room for: twice as many as full packets fit into its buffer.
-const FRAMES_RANGE: std::ops::RangeInclusive<u64> = 4_096..=1_048_576;
+/// Range of the number of frames of a switch. The number is twice the number of full packets in the buffer.
+const FRAME_COUNT_RANGE: std::ops::RangeInclusive<u64> = 4_096..=1_048_576;
 
-/// Writes the nodes: switches first, then hosts.
+/// Writes the switches and then the hosts.
 pub(super) fn write_nodes(text: &mut String, scenario: &Scenario, notes: &mut Vec<String>) {
     let topology = &scenario.topology;
     let is_linked = |node: &u32| !topology.nodes[*node as usize].links.is_empty();
-    let mut layers = Layers::default();
+    let mut layers = WrittenLayers::default();
     for node in topology.switches().filter(is_linked) {
-        let ports = PortLayer::new(scenario, node).text(notes);
+        let ports = PortLayer::new(scenario, node).to_yaml(notes);
         let _ = writeln!(text, "    {}:\n      kind: switch", node_name(topology, node));
         layers.write_config(text, scenario, ports);
     }
@@ -23,17 +23,20 @@ pub(super) fn write_nodes(text: &mut String, scenario: &Scenario, notes: &mut Ve
         let name = node_name(topology, node);
         let _ = writeln!(text, "    {name}: {{kind: model, nic: {{response_ns: 0}}}}");
     }
-    note_percentages(&scenario.parameters, notes);
+    note_rounded_percentages(&scenario.parameters, notes);
 }
 
-/// Layers that were written once; later switches refer to them.
+/// Configuration layers that are already in the lab file. Later switches refer to them by YAML aliases.
 #[derive(Default)]
-struct Layers {
+struct WrittenLayers {
+    /// Whether the common layer is written.
     has_common: bool,
+    /// Number of each written port layer, by its text.
     ports: BTreeMap<String, usize>,
 }
 
-impl Layers {
+impl WrittenLayers {
+    /// Writes the configuration of a switch. `ports` is the text of its port layer.
     fn write_config(&mut self, text: &mut String, scenario: &Scenario, ports: String) {
         let next = self.ports.len() + 1;
         let known = self.ports.get(&ports).copied();
@@ -56,13 +59,14 @@ impl Layers {
     }
 }
 
+/// Indentation of the tables of a configuration layer.
 const INDENT: &str = "          ";
 
-/// The tables that all switches share.
+/// Returns the layer with the tables that are the same for all switches.
 fn common_layer(scenario: &Scenario) -> String {
     let parameters = &scenario.parameters;
     let frames = 2 * u64::from(parameters.buffer_bytes) / u64::from(parameters.payload_bytes);
-    let frames = frames.clamp(*FRAMES_RANGE.start(), *FRAMES_RANGE.end());
+    let frames = frames.clamp(*FRAME_COUNT_RANGE.start(), *FRAME_COUNT_RANGE.end());
     let mut text = String::new();
     let mut line = |content: String| {
         let _ = writeln!(text, "{INDENT}{content}");
@@ -85,7 +89,7 @@ fn common_layer(scenario: &Scenario) -> String {
     line("SCHEDULER:".to_owned());
     line("  flows: {type: DWRR, weight: 1}".to_owned());
     line("  acknowledgements: {type: STRICT}".to_owned());
-    let marking = used_marking(scenario);
+    let marking = used_thresholds(scenario);
     if parameters.ecn && !marking.is_empty() {
         line("WRED_PROFILE:".to_owned());
         for marking in marking {
@@ -95,10 +99,10 @@ fn common_layer(scenario: &Scenario) -> String {
     text
 }
 
-/// The thresholds of speeds that links at switches have.
-fn used_marking(scenario: &Scenario) -> Vec<&Marking> {
+/// Returns the ECN thresholds of the speeds of links at switches.
+fn used_thresholds(scenario: &Scenario) -> Vec<&EcnThresholds> {
     let topology = &scenario.topology;
-    let at_switch = |link: &&Link| {
+    let has_switch = |link: &&Link| {
         link.ends
             .iter()
             .any(|end| topology.nodes[*end as usize].is_switch)
@@ -106,7 +110,7 @@ fn used_marking(scenario: &Scenario) -> Vec<&Marking> {
     let speeds: BTreeSet<u64> = topology
         .links
         .iter()
-        .filter(at_switch)
+        .filter(has_switch)
         .map(Link::rate_bps)
         .collect();
     let marking = speeds
@@ -115,26 +119,30 @@ fn used_marking(scenario: &Scenario) -> Vec<&Marking> {
     marking.collect()
 }
 
-fn wred_profile(marking: &Marking) -> String {
+/// Returns an entry of the `WRED_PROFILE` table.
+fn wred_profile(marking: &EcnThresholds) -> String {
     format!(
         "  {}: {{ecn: ecn_all, wred_green_enable: \"true\", green_min_threshold: {}, green_max_threshold: {}, green_drop_probability: {}}}",
         wred_name(marking.rate_bps),
         marking.min_bytes,
         marking.max_bytes,
-        percent(marking),
+        marking_percent(marking),
     )
 }
 
+/// Returns the name of the WRED profile of a link speed.
 fn wred_name(rate_bps: u64) -> String {
-    format!("ecn_{}", speed_text((rate_bps / 1_000_000) as u32))
+    format!("ecn_{}", format_speed((rate_bps / 1_000_000) as u32))
 }
 
-fn percent(marking: &Marking) -> u64 {
+/// Returns the marking probability in whole percent.
+fn marking_percent(marking: &EcnThresholds) -> u64 {
     (marking.max_probability * 100.0).round() as u64
 }
 
-fn note_percentages(parameters: &Parameters, notes: &mut Vec<String>) {
-    let is_whole = |marking: &Marking| {
+/// Adds a note if a marking probability is rounded.
+fn note_rounded_percentages(parameters: &ModelParameters, notes: &mut Vec<String>) {
+    let is_whole = |marking: &EcnThresholds| {
         let exact = marking.max_probability * 100.0;
         (exact - exact.round()).abs() < 1e-9
     };
@@ -143,17 +151,18 @@ fn note_percentages(parameters: &Parameters, notes: &mut Vec<String>) {
     }
 }
 
-/// Tables of a switch's ports and of the buffer that they share.
+/// The layer with the tables of the ports and the buffer of one switch.
 struct PortLayer<'a> {
     scenario: &'a Scenario,
-    /// Ports with the same buffer profile and thresholds, by link speed and delay.
+    /// Ports by link speed in Mb/s and delay in nanoseconds. Ports of one entry have the same buffer profile.
     ports: BTreeMap<(u32, u64), Vec<String>>,
     buffer: SwitchBuffer,
-    /// Classes that flows use.
+    /// Priorities of the flows.
     priorities: BTreeSet<u8>,
 }
 
 impl PortLayer<'_> {
+    /// Collects the ports of a switch node.
     fn new(scenario: &Scenario, node: u32) -> PortLayer<'_> {
         let topology: &Topology = &scenario.topology;
         let mut ports: BTreeMap<(u32, u64), Vec<String>> = BTreeMap::new();
@@ -172,20 +181,22 @@ impl PortLayer<'_> {
         }
     }
 
-    fn text(&self, notes: &mut Vec<String>) -> String {
+    /// Returns the text of the layer.
+    fn to_yaml(&self, notes: &mut Vec<String>) -> String {
         let mut text = String::new();
-        self.write_pools(&mut text, notes);
-        self.write_groups(&mut text);
+        self.write_buffer_pools(&mut text, notes);
+        self.write_priority_groups(&mut text);
         self.write_queues(&mut text);
         text
     }
 
-    fn write_pools(&self, text: &mut String, notes: &mut Vec<String>) {
-        let whole = u64::from(self.scenario.parameters.buffer_bytes).max(1);
+    /// Writes the buffer pools and profiles.
+    fn write_buffer_pools(&self, text: &mut String, notes: &mut Vec<String>) {
+        let buffer_bytes = u64::from(self.scenario.parameters.buffer_bytes).max(1);
         let shared = match self.buffer.shared_bytes {
             Some(shared) => shared,
             None => {
-                let note = "BUFFER_SIZE is smaller than reserve and headroom of a switch's ports: nothing is limited there, as in the model";
+                let note = "BUFFER_SIZE is smaller than the reserved space and headroom of the ports of a switch: the limits have no effect there, as in the model";
                 if !notes.iter().any(|known| known == note) {
                     notes.push(note.to_owned());
                 }
@@ -195,8 +206,8 @@ impl PortLayer<'_> {
         let _ = writeln!(text, "{INDENT}BUFFER_POOL:");
         for (name, side, mode, size) in [
             ("flows", "ingress", "dynamic", shared),
-            ("acknowledgements", "ingress", "static", whole),
-            ("queues", "egress", "static", whole.max(shared)),
+            ("acknowledgements", "ingress", "static", buffer_bytes),
+            ("queues", "egress", "static", buffer_bytes.max(shared)),
         ] {
             let _ = writeln!(
                 text,
@@ -217,8 +228,8 @@ impl PortLayer<'_> {
             );
         }
         for (name, pool, size) in [
-            ("acknowledgements", "acknowledgements", whole),
-            ("queues", "queues", whole.max(shared)),
+            ("acknowledgements", "acknowledgements", buffer_bytes),
+            ("queues", "queues", buffer_bytes.max(shared)),
         ] {
             let _ = writeln!(
                 text,
@@ -227,7 +238,8 @@ impl PortLayer<'_> {
         }
     }
 
-    fn write_groups(&self, text: &mut String) {
+    /// Writes the priority groups of all ports.
+    fn write_priority_groups(&self, text: &mut String) {
         let _ = writeln!(text, "{INDENT}BUFFER_PG:");
         for ((speed_mbps, delay_ns), ports) in &self.ports {
             let ports = ports.join(",");
@@ -239,17 +251,21 @@ impl PortLayer<'_> {
         }
     }
 
+    /// Writes the queues and the QoS maps of all ports.
     fn write_queues(&self, text: &mut String) {
         let priorities: Vec<String> = self.priorities.iter().map(u8::to_string).collect();
         let pfc_enable = priorities.join(",");
-        let all: Vec<&str> = self.ports.values().flatten().map(String::as_str).collect();
-        let all = all.join(",");
+        let all_ports: Vec<&str> = self.ports.values().flatten().map(String::as_str).collect();
+        let all_ports = all_ports.join(",");
         let _ = writeln!(
             text,
-            "{INDENT}BUFFER_QUEUE: {{\"{all}|0-7\": {{profile: queues}}}}"
+            "{INDENT}BUFFER_QUEUE: {{\"{all_ports}|0-7\": {{profile: queues}}}}"
         );
         let _ = writeln!(text, "{INDENT}QUEUE:");
-        let _ = writeln!(text, "{INDENT}  \"{all}|0\": {{scheduler: acknowledgements}}");
+        let _ = writeln!(
+            text,
+            "{INDENT}  \"{all_ports}|0\": {{scheduler: acknowledgements}}"
+        );
         let parameters = &self.scenario.parameters;
         for ((speed_mbps, _), ports) in &self.ports {
             let ports = ports.join(",");
@@ -269,11 +285,12 @@ impl PortLayer<'_> {
         let _ = writeln!(text, "{INDENT}PORT_QOS_MAP:");
         let _ = writeln!(
             text,
-            "{INDENT}  \"{all}\": {{dscp_to_tc_map: NS3, tc_to_queue_map: NS3, tc_to_pg_map: NS3, pfc_to_queue_map: NS3, pfc_enable: \"{pfc_enable}\"}}"
+            "{INDENT}  \"{all_ports}\": {{dscp_to_tc_map: NS3, tc_to_queue_map: NS3, tc_to_pg_map: NS3, pfc_to_queue_map: NS3, pfc_enable: \"{pfc_enable}\"}}"
         );
     }
 }
 
+/// Returns the name of the buffer profile of a link speed and delay.
 fn profile_name(speed_mbps: u32, delay_ns: u64) -> String {
-    format!("pg_{}_{}", speed_text(speed_mbps), duration_text(delay_ns))
+    format!("pg_{}_{}", format_speed(speed_mbps), format_duration(delay_ns))
 }

@@ -5,7 +5,7 @@ use crate::file::{LabFile, from_yaml};
 use crate::plan::{LabPlan, TimeMode};
 use crate::resolve::parse_lab;
 
-/// Two switches, four hosts; the link between the switches is faster and longer.
+/// Two switches with two hosts each. The link between the switches is faster and longer than the host links.
 const TOPOLOGY: &str = "6 2 5\n4 5\n0 4 100Gbps 0.001ms 0\n1 4 100Gbps 0.001ms 0\n4 5 400Gbps 0.002ms 0\n5 2 100Gbps 0.001ms 0\n5 3 100Gbps 1us 0\n";
 const FLOWS: &str = "3\n0 2 3 100 100000 2\n1 2 3 100 200000 2.000001\n0 1 3 100 5000 2\n";
 const SETTINGS: &str = "\
@@ -50,27 +50,27 @@ fn import_files(topology: &str, flows: &str, settings: &str) -> ImportedLab {
     import_ns3(&folder.path().join("config.txt")).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// The default scenario with these settings after the others: the later one counts.
+/// Imports the default scenario with `settings` after the default settings. Later values count.
 fn import_with(settings: &str) -> ImportedLab {
     import_files(TOPOLOGY, FLOWS, &format!("{SETTINGS}{settings}\n"))
 }
 
-/// The lab as `xoff lab run --virtual` reads it.
-fn plan(imported: &ImportedLab) -> LabPlan {
+/// Parses an imported lab in the same way as `xoff lab run --virtual`.
+fn parse_imported(imported: &ImportedLab) -> LabPlan {
     let folder = std::path::Path::new("/nowhere");
     parse_lab(&imported.text, "imported.xoff.yml", folder, TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}\n{}", imported.text))
 }
 
 fn has_line(imported: &ImportedLab, line: &str) -> bool {
-    imported.text.lines().any(|is| is.trim() == line)
+    imported.text.lines().any(|text_line| text_line.trim() == line)
 }
 
 #[test]
-fn nodes_links_and_flows_are_those_of_the_files() {
+fn imported_lab_has_the_nodes_links_and_flows_of_the_scenario() {
     let imported = import_with("");
     assert!(imported.notes.is_empty(), "{:?}", imported.notes);
-    let plan = plan(&imported);
+    let plan = parse_imported(&imported);
     let names: Vec<&str> = plan.hosts.iter().map(|host| host.name.as_str()).collect();
     assert_eq!(names, ["h0", "h1", "h2", "h3"]);
     assert_eq!(plan.switches.len(), 2);
@@ -86,9 +86,11 @@ fn nodes_links_and_flows_are_those_of_the_files() {
     }
 }
 
-/// `third.cc`: 16 MiB less 4 KiB and three times rate times delay of each port; a limit of 1/8 of what is free, more for faster ports.
+/// The shared buffer is 16 MiB minus 4 KiB and three times the bandwidth-delay product of each port (`third.cc`).
+///
+/// The limit of a priority group is 1/8 of the free buffer, and more for faster ports.
 #[test]
-fn buffers_and_thresholds_are_the_models() {
+fn buffers_and_ecn_thresholds_equal_those_of_the_model() {
     let imported = import_with("");
     let shared = (16 << 20) - 3 * 4_096 - 2 * 37_500 - 300_000;
     for line in [
@@ -106,12 +108,12 @@ fn buffers_and_thresholds_are_the_models() {
         "{:?}",
         small.notes
     );
-    plan(&small);
+    parse_imported(&small);
 }
 
-/// Every mode with every kind of window makes a lab that is accepted, with a note for what it cannot say.
+/// Every congestion control with every window setting gives a valid lab, with notes about the differences.
 #[test]
-fn every_mode_and_window_makes_a_lab() {
+fn every_congestion_control_and_window_setting_is_imported() {
     for (mode, name) in [
         (1, "dcqcn-nic"),
         (3, "hpcc"),
@@ -124,7 +126,7 @@ fn every_mode_and_window_makes_a_lab() {
             let imported = import_with(&format!(
                 "CC_MODE {mode}\nHAS_WIN {has_win}\nVAR_WIN {var_win}\nGLOBAL_T {global_t}\nACK_HIGH_PRIO {high}"
             ));
-            plan(&imported);
+            parse_imported(&imported);
             let text = &imported.text;
             assert!(text.contains(&format!("congestion: {{name: {name}")), "{text}");
             assert_eq!(text.contains("ack_dscp: 0"), high == 1);
@@ -140,9 +142,9 @@ fn every_mode_and_window_makes_a_lab() {
     }
 }
 
-/// With `GLOBAL_T` 0 flows have the round trip of their own pair of hosts, so other windows and other transports.
+/// With `GLOBAL_T` 0, flows use the round-trip time of their own pair of hosts and have different windows.
 #[test]
-fn pairs_of_hosts_have_their_own_windows() {
+fn global_t_zero_gives_each_pair_of_hosts_its_own_window() {
     let global = import_with("HAS_WIN 1");
     let own = import_with("HAS_WIN 1\nGLOBAL_T 0");
     let windows = |imported: &ImportedLab| -> Vec<String> {
@@ -155,18 +157,15 @@ fn pairs_of_hosts_have_their_own_windows() {
     // 2 x (1 + 2 + 1) us and 1000 bytes on 100, 400 and 100 Gb/s: 8180 ns at 100 Gb/s. Behind one switch 4160 ns.
     assert_eq!(windows(&global), ["window_bytes: 102250"]);
     assert_eq!(windows(&own), ["window_bytes: 52000", "window_bytes: 102250"]);
-    plan(&own);
+    parse_imported(&own);
 }
 
 #[test]
-fn what_a_lab_cannot_say_is_noted() {
+fn settings_without_a_counterpart_are_noted() {
     for (settings, note) in [
         ("ENABLE_QCN 0", "ENABLE_QCN 0: nothing is marked"),
         ("CC_MODE 8\nENABLE_QCN 0", "ENABLE_QCN 0: nothing is marked"),
-        (
-            "RATE_BOUND 0",
-            "RATE_BOUND 0: flows keep to the rate of their link",
-        ),
+        ("RATE_BOUND 0", "RATE_BOUND 0: flows use the rate of their link"),
         (
             "CC_MODE 3\nHAS_WIN 1\nVAR_WIN 1\nMULTI_RATE 1",
             "MULTI_RATE 1 has no counterpart",
@@ -191,25 +190,25 @@ fn what_a_lab_cannot_say_is_noted() {
     ] {
         let imported = import_with(settings);
         assert!(
-            imported.notes.iter().any(|is| is.starts_with(note)),
+            imported.notes.iter().any(|other| other.starts_with(note)),
             "{settings}: {:?}",
             imported.notes
         );
         assert!(
             imported.text.contains(&format!("# - {note}")),
-            "the head has the notes too"
+            "the header comment contains the notes too"
         );
-        plan(&imported);
+        parse_imported(&imported);
     }
 }
 
-/// Each flow has a queue pair of its own in the model.
+/// In the model each flow has its own queue pair.
 #[test]
-fn flows_of_a_pair_run_beside_each_other() {
+fn flows_of_a_pair_of_hosts_use_separate_queue_pairs() {
     let flows =
         "5\n0 2 3 100 1000 2\n0 2 3 100 1000 2\n0 2 3 100 1000 2\n1 2 3 100 1000 2\n1 2 4 100 1000 2\n";
     let imported = import_files(TOPOLOGY, flows, SETTINGS);
-    plan(&imported);
+    parse_imported(&imported);
     assert!(
         imported
             .text
@@ -222,10 +221,10 @@ fn flows_of_a_pair_run_beside_each_other() {
     );
     assert!(imported.text.contains("    dscp: 32\n"), "priority 4");
     assert!(imported.text.contains(r#"pfc_enable: "3,4""#));
-    // One pair has eight flows, sixteen have one: those sixteen need no eight queue pairs each.
+    // One pair of hosts has 8 flows and 16 pairs have one flow. The 16 pairs must not get 8 queue pairs each.
     let mut flows = String::from("24\n");
-    for at in 0..24 {
-        let src = if at < 8 { 0 } else { at - 7 };
+    for index in 0..24 {
+        let src = if index < 8 { 0 } else { index - 7 };
         flows.push_str(&format!("{src} 17 3 100 1000 2\n"));
     }
     let links: String = (0..18).map(|host| format!("{host} 18 100Gbps 1us 0\n")).collect();
@@ -236,7 +235,7 @@ fn flows_of_a_pair_run_beside_each_other() {
         imported.text
     );
     assert!(imported.text.contains("name: priority3-qps8\n"));
-    plan(&imported);
+    parse_imported(&imported);
 }
 
 #[test]
@@ -246,7 +245,7 @@ fn parallel_links_equal_paths_and_unlinked_nodes_are_noted() {
     let notes = imported.notes.join("\n");
     assert!(notes.contains("several links between them"), "{notes}");
     assert!(notes.contains("3 nodes without a link are left out"), "{notes}");
-    plan(&imported);
+    parse_imported(&imported);
     let square = "6 4 6\n2 3 4 5\n0 2 100Gbps 1us 0\n2 3 100Gbps 1us 0\n2 4 100Gbps 1us 0\n3 5 100Gbps 1us 0\n4 5 100Gbps 1us 0\n5 1 100Gbps 1us 0\n";
     let imported = import_files(square, "1\n0 1 3 100 1000 2\n", SETTINGS);
     assert!(
@@ -254,14 +253,13 @@ fn parallel_links_equal_paths_and_unlinked_nodes_are_noted() {
         "{:?}",
         imported.notes
     );
-    plan(&imported);
+    parse_imported(&imported);
 }
 
-/// Lists of flows in ns-3's own format find the nodes of an imported lab by their numbers.
 #[test]
-fn a_long_list_of_flows_is_read() {
+fn lab_with_30000_imported_flows_is_parsed() {
     let flows: String = (0..30_000)
-        .map(|at| format!("{} 2 3 100 1000 2.{at:09}\n", at % 2))
+        .map(|index| format!("{} 2 3 100 1000 2.{index:09}\n", index % 2))
         .collect();
     let imported = import_files(TOPOLOGY, &format!("30000\n{flows}"), SETTINGS);
     let lab: LabFile = from_yaml(&imported.text).unwrap_or_else(|error| panic!("{error}"));
@@ -269,7 +267,7 @@ fn a_long_list_of_flows_is_read() {
 }
 
 #[test]
-fn flows_without_a_path_are_refused() {
+fn scenario_with_unreachable_hosts_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let topology = "4 2 2\n2 3\n0 2 100Gbps 1us 0\n1 3 100Gbps 1us 0\n";
     for (name, content) in [

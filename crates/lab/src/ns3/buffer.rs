@@ -1,41 +1,41 @@
-//! The buffer of the model's switches (`switch-mmu.cc` and its configuration in `third.cc`).
+//! Computes the buffer settings of the switches of the model (`switch-mmu.cc` and `third.cc`).
 
 use super::scenario::Scenario;
 use super::topology::Topology;
 
-/// Reserve of each port, in bytes.
+/// Reserved bytes of each port.
 const RESERVE_BYTES: u64 = 4_096;
-/// A group resumes so many bytes under its limit.
+/// Distance in bytes between the shared limit of a priority group and its XON threshold.
 const RESUME_OFFSET_BYTES: u64 = 3_072;
-/// The limit of a host's port is the free buffer shifted by this; faster ports have less, down to 0.
-const SHIFT: u8 = 3;
+/// Shift of a port to a host: its shared limit is the free buffer divided by 2^3. Faster ports have less.
+const HOST_PORT_SHIFT: u8 = 3;
 
 /// The buffer of one switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchBuffer {
-    /// What is neither reserve nor headroom of a port; `None` if these take more than the buffer has. The model subtracts modulo
-    /// 2^32, so that nothing is limited then.
+    /// Bytes of the buffer that are neither reserved nor headroom. `None` if reserved and headroom exceed the
+    /// buffer. The model subtracts modulo 2^32, so its limits have no effect in this case.
     pub shared_bytes: Option<u64>,
     nic_rate_bps: u64,
 }
 
-/// What a port's priority groups get.
+/// The buffer settings of the priority groups of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortBuffer {
     pub reserve_bytes: u64,
     pub headroom_bytes: u64,
-    /// The limit of a group is the free buffer divided by 2 to the power of this.
+    /// The shared limit of a priority group is the free buffer divided by 2^shift.
     pub shift: u8,
     pub resume_offset_bytes: u64,
 }
 
 impl SwitchBuffer {
-    /// The buffer of a switch node as the model configures it.
+    /// Returns the buffer settings of a switch node.
     pub fn new(scenario: &Scenario, node: u32) -> SwitchBuffer {
         let topology = &scenario.topology;
         let buffer = SwitchBuffer {
             shared_bytes: None,
-            nic_rate_bps: nic_rate_bps(topology),
+            nic_rate_bps: first_host_rate_bps(topology),
         };
         let links = topology.nodes[node as usize].links.iter();
         let set_aside: u64 = links
@@ -51,35 +51,37 @@ impl SwitchBuffer {
         }
     }
 
-    /// That of a port whose link has this speed and delay.
+    /// Returns the buffer settings of a port whose link has this speed and delay.
     pub fn port_profile(&self, speed_mbps: u32, delay_ns: u64) -> PortBuffer {
         let rate_bps = u64::from(speed_mbps) * 1_000_000;
         PortBuffer {
             reserve_bytes: RESERVE_BYTES,
             headroom_bytes: u64::from(headroom_bytes(rate_bps, delay_ns)),
-            shift: shift(rate_bps, self.nic_rate_bps),
+            shift: limit_shift(rate_bps, self.nic_rate_bps),
             resume_offset_bytes: RESUME_OFFSET_BYTES,
         }
     }
 }
 
-/// The speed of hosts is that of the first one.
-fn nic_rate_bps(topology: &Topology) -> u64 {
+/// Returns the link speed of the first host. The model uses it as the speed of all hosts.
+fn first_host_rate_bps(topology: &Topology) -> u64 {
     let first = topology
         .hosts()
         .find_map(|node| topology.nodes[node as usize].links.first());
     first.map_or(u64::MAX, |link| topology.links[*link].rate_bps())
 }
 
-/// Three times what is in flight on the link, in the order of operations of the model, modulo 2^32.
+/// Returns the headroom: three times the bytes in flight on the link.
+///
+/// The order of operations and the arithmetic modulo 2^32 are those of the model.
 fn headroom_bytes(rate_bps: u64, delay_ns: u64) -> u32 {
     let bytes = rate_bps.wrapping_mul(delay_ns) / 8 / 1_000_000_000;
     bytes.wrapping_mul(3) as u32
 }
 
-/// One less for each halving that brings the port's speed down to that of a host.
-fn shift(mut rate_bps: u64, nic_rate_bps: u64) -> u8 {
-    let mut shift = SHIFT;
+/// Returns the shift of a port. Each factor of 2 between the speeds of port and host decreases it by 1.
+fn limit_shift(mut rate_bps: u64, nic_rate_bps: u64) -> u8 {
+    let mut shift = HOST_PORT_SHIFT;
     while rate_bps > nic_rate_bps && shift > 0 {
         shift -= 1;
         rate_bps /= 2;
@@ -92,14 +94,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headroom_and_shift_are_the_models() {
+    fn headroom_and_shift_equal_those_of_the_model() {
         let gbps = |n: u64| n * 1_000_000_000;
         assert_eq!(headroom_bytes(gbps(100), 1_000), 37_500);
         assert_eq!(headroom_bytes(gbps(25), 1_000), 9_375);
-        assert_eq!(headroom_bytes(gbps(1), 7), 0, "cut off before it is tripled");
-        assert_eq!(shift(gbps(100), gbps(100)), 3);
-        assert_eq!(shift(gbps(25), gbps(100)), 3);
-        assert_eq!(shift(gbps(400), gbps(100)), 1);
-        assert_eq!(shift(gbps(400), gbps(25)), 0);
+        assert_eq!(
+            headroom_bytes(gbps(1), 7),
+            0,
+            "rounded down before the multiplication by 3"
+        );
+        assert_eq!(limit_shift(gbps(100), gbps(100)), 3);
+        assert_eq!(limit_shift(gbps(25), gbps(100)), 3);
+        assert_eq!(limit_shift(gbps(400), gbps(100)), 1);
+        assert_eq!(limit_shift(gbps(400), gbps(25)), 0);
     }
 }

@@ -1,13 +1,13 @@
-//! Which files a run is made of: those that a configuration names, or those of fixed names.
+//! Finds the files of a scenario: files that the configuration names, or files with default names.
 
 use std::path::{Path, PathBuf};
 
-use super::text::{ReadError, Text, Word};
+use super::text::{InputText, ReadError, Word};
 
-/// InputFiles of a run. Those of results are there only if they exist.
+/// The files of a scenario. The result files `completions` and `pauses` are optional.
 #[derive(Debug)]
 pub(super) struct InputFiles {
-    pub(super) configuration: Text,
+    pub(super) configuration: InputText,
     pub(super) topology: PathBuf,
     pub(super) flows: PathBuf,
     pub(super) completions: Option<PathBuf>,
@@ -15,7 +15,9 @@ pub(super) struct InputFiles {
 }
 
 impl InputFiles {
-    /// `path` is a folder with `parameters.txt` or `config.txt`, or a configuration that names its files.
+    /// Finds the files of the scenario at `path` and reads the configuration.
+    ///
+    /// `path` is a configuration file, or a folder with `parameters.txt` or `config.txt`.
     pub(super) fn find(path: &Path) -> Result<InputFiles, ReadError> {
         let (folder, configuration) = match path.is_dir() {
             true if !path.join("parameters.txt").exists() && path.join("config.txt").exists() => {
@@ -27,7 +29,7 @@ impl InputFiles {
                 path.to_path_buf(),
             ),
         };
-        let configuration = Text::read(configuration)?;
+        let configuration = InputText::read(configuration)?;
         let named = |setting: &str| named_file(&configuration, setting, &folder);
         let existing = |names: [&str; 2]| {
             names
@@ -51,12 +53,15 @@ impl InputFiles {
     }
 }
 
-/// The file that the last setting of this name gives. Paths are relative to where the simulator was started, which is the
-/// configuration's folder or one above it; else the file is looked for beside the configuration.
-fn named_file(configuration: &Text, setting: &str, folder: &Path) -> Option<PathBuf> {
+/// Returns the file that a setting names. The last setting with the name counts.
+///
+/// The path is relative to the working directory of the simulator. This directory is the folder of the
+/// configuration or one of the three folders above it. If the file is in none of them, the folder of the
+/// configuration is searched for the file name.
+fn named_file(configuration: &InputText, setting: &str, folder: &Path) -> Option<PathBuf> {
     let words: Vec<Word<'_>> = configuration.words().collect();
-    let at = words.iter().rposition(|word| word.text == setting)?;
-    let path = Path::new(words.get(at + 1)?.text);
+    let index = words.iter().rposition(|word| word.text == setting)?;
+    let path = Path::new(words.get(index + 1)?.text);
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
     let mut candidates = absolute.ancestors().take(4).map(|above| above.join(path));
     let beside = folder.join(path.file_name()?);

@@ -1,8 +1,13 @@
-//! Input files of the HPCC model of ns-3 (alibaba-edu/High-Precision-Congestion-Control) and of simulators that derive from it.
+//! Reads the input files of the HPCC model of ns-3 and of simulators that are derived from it.
 //!
-//! A [`Scenario`] is a topology, a list of flows and a configuration, and the results of the model where they are published. `xoff bench
-//! oracle` runs it and compares the results; `xoff lab import --ns3` writes a lab from it. All files are read as the model's own
-//! reader (`third.cc`) reads them: words between blanks and line ends, as many as the counts say.
+//! The HPCC model is published as alibaba-edu/High-Precision-Congestion-Control.
+//!
+//! A [`Scenario`] contains a topology, a flow list, a configuration and, if they exist, the results of the
+//! model. `xoff bench oracle` runs a scenario and compares the results. `xoff lab import --ns3` converts a
+//! scenario into a lab file.
+//!
+//! The files are read in the same way as by `third.cc` of the model: as words separated by white space, with
+//! counts before lists.
 
 mod buffer;
 mod files;
@@ -16,7 +21,9 @@ mod topology;
 mod units;
 
 pub use buffer::SwitchBuffer;
-pub use parameters::{CongestionMode, Dcqcn, HpccSettings, Marking, Parameters, WindowRule};
+pub use parameters::{
+    CongestionMode, DcqcnSettings, EcnThresholds, HpccSettings, ModelParameters, WindowSettings,
+};
 pub use paths::{FlowPaths, PairTimings, flow_paths, has_equal_paths, node_address};
 pub use scenario::{Flow, PauseEvent, Scenario};
 pub use text::ReadError;

@@ -1,49 +1,49 @@
-//! `parameters.txt`: what the model was told, by its own names.
+//! Reads `parameters.txt`: the settings of the model.
 
 use std::collections::BTreeSet;
 
-use super::setting::Setting;
-use super::text::{ReadError, Text, Word};
+use super::setting::SettingReader;
+use super::text::{InputText, ReadError, Word};
 use super::topology::Topology;
 
-/// What the model was told, as far as it has an effect.
+/// The settings of the model that have an effect in xoff.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Parameters {
-    /// Congestion control (`CC_MODE`).
+pub struct ModelParameters {
+    /// Congestion control algorithm (`CC_MODE`).
     pub mode: CongestionMode,
-    /// Windows of flows: `HAS_WIN`, `VAR_WIN`, `GLOBAL_T`.
-    pub window: WindowRule,
-    /// Parameters of HPCC's rate control, `CC_MODE` 3 and 10.
+    /// Settings of the windows: `HAS_WIN`, `VAR_WIN` and `GLOBAL_T`.
+    pub window: WindowSettings,
+    /// Settings of HPCC, for `CC_MODE` 3 and 10.
     pub hpcc: HpccSettings,
-    /// DCTCP's increase, in bits per second (`DCTCP_RATE_AI`).
+    /// Additive increase of DCTCP in bits per second (`DCTCP_RATE_AI`).
     pub dctcp_rate_ai_bps: u64,
-    /// Hosts send acknowledgements while class 3 is paused (`ACK_HIGH_PRIO`).
+    /// Hosts send acknowledgements while priority 3 is paused (`ACK_HIGH_PRIO`).
     pub acks_pass_pauses: bool,
-    /// A packet of so many bytes is acknowledged (`L2_ACK_INTERVAL`).
+    /// Number of bytes after which the receiver sends an acknowledgement (`L2_ACK_INTERVAL`).
     pub ack_interval_bytes: u64,
-    /// End of the run (`SIMULATOR_STOP_TIME`), in seconds.
+    /// End of the run in seconds (`SIMULATOR_STOP_TIME`).
     pub stop_s: Option<f64>,
-    /// Words that look like settings and that the model does not know.
+    /// Names of settings that the model does not have.
     pub unknown: Vec<String>,
-    /// Switches mark (`ENABLE_QCN`).
+    /// Switches mark packets (`ENABLE_QCN`).
     pub ecn: bool,
-    /// Payload of a full packet (`PACKET_PAYLOAD_SIZE`).
+    /// Payload of a full packet in bytes (`PACKET_PAYLOAD_SIZE`).
     pub payload_bytes: u32,
-    /// Flows keep to their rate; otherwise to that of their link (`RATE_BOUND`).
+    /// The congestion control limits the rate of a flow (`RATE_BOUND`). Otherwise only its link limits the rate.
     pub rate_bound: bool,
-    /// Buffer of each switch, in bytes modulo 2^32 (`BUFFER_SIZE`, MiB).
+    /// Buffer of each switch in bytes, modulo 2^32 (`BUFFER_SIZE`, in MiB).
     pub buffer_bytes: u32,
-    /// ECN thresholds by link speed.
-    pub marking: Vec<Marking>,
-    /// DCQCN.
-    pub dcqcn: Dcqcn,
+    /// ECN thresholds of each link speed.
+    pub marking: Vec<EcnThresholds>,
+    /// Settings of DCQCN.
+    pub dcqcn: DcqcnSettings,
 }
 
-/// Congestion controls of the model (`CC_MODE`).
+/// Congestion control algorithms of the model (`CC_MODE`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionMode {
-    /// 1: DCQCN as NICs implement it.
+    /// 1: DCQCN in the form that NICs implement.
     Dcqcn,
     /// 3: HPCC.
     Hpcc,
@@ -56,7 +56,8 @@ pub enum CongestionMode {
 }
 
 impl CongestionMode {
-    pub(super) fn of_number(text: &str) -> Option<CongestionMode> {
+    /// Returns the algorithm with a number. `None` for a number that the model does not have.
+    pub(super) fn from_number(text: &str) -> Option<CongestionMode> {
         Some(match text {
             "1" => CongestionMode::Dcqcn,
             "3" => CongestionMode::Hpcc,
@@ -67,12 +68,12 @@ impl CongestionMode {
         })
     }
 
-    /// HPCC or HPCC-PINT.
+    /// Returns whether the algorithm is HPCC or HPCC-PINT.
     pub fn is_hpcc(self) -> bool {
         matches!(self, CongestionMode::Hpcc | CongestionMode::HpccPint)
     }
 
-    /// Bytes that the mode adds to each data packet, and to what an acknowledgement is made of (`IntHeader::GetStaticSize`).
+    /// Returns the telemetry bytes of each data packet and acknowledgement (`IntHeader::GetStaticSize`).
     pub fn telemetry_bytes(self) -> u32 {
         match self {
             CongestionMode::Dcqcn | CongestionMode::Dctcp => 0,
@@ -83,79 +84,80 @@ impl CongestionMode {
     }
 }
 
-/// Windows of flows.
+/// Settings of the windows of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WindowRule {
-    /// A flow has at most a window of unacknowledged bytes (`HAS_WIN`).
-    pub used: bool,
-    /// Window and round trip are the largest of all pairs of hosts (`GLOBAL_T`), else those of the flow's pair.
+pub struct WindowSettings {
+    /// The window limits the unacknowledged bytes of a flow (`HAS_WIN`).
+    pub is_used: bool,
+    /// All flows use the largest window and round-trip time of all pairs of hosts (`GLOBAL_T`). Otherwise each
+    /// flow uses the values of its own pair.
     pub of_largest_pair: bool,
-    /// The window shrinks as the rate does (`VAR_WIN`).
+    /// The window is proportional to the rate (`VAR_WIN`).
     pub follows_rate: bool,
 }
 
-/// HPCC, as far as it has settings of its own.
+/// Settings that only HPCC and HPCC-PINT have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HpccSettings {
-    /// Acknowledgements within a round trip change the rate too (`FAST_REACT`).
+    /// Every acknowledgement changes the rate, not only one per round trip (`FAST_REACT`).
     pub fast_react: bool,
-    /// `U_TARGET`.
+    /// Target utilisation of links (`U_TARGET`).
     pub target_utilisation: f64,
-    /// Additive increases in a row (`MI_THRESH`).
+    /// Largest number of consecutive additive increases (`MI_THRESH`).
     pub stages_max: u64,
-    /// Bytes are counted in 128 times this, queues in 80 times this (`INT_MULTI`).
+    /// Factor of the telemetry units (`INT_MULTI`): bytes in units of 128, queues in units of 80 bytes.
     pub unit_multiple: u64,
-    /// A rate for each hop, of which the lowest counts (`MULTI_RATE`).
+    /// The flow has a rate for each hop and uses the lowest one (`MULTI_RATE`).
     pub rate_per_hop: bool,
-    /// Within a round trip, hops without a queue are passed over (`SAMPLE_FEEDBACK`).
+    /// Within a round trip, hops with an empty queue are ignored (`SAMPLE_FEEDBACK`).
     pub skips_empty_queues: bool,
-    /// Share of acknowledgements that HPCC-PINT looks at (`PINT_PROB`).
+    /// Share of the acknowledgements that HPCC-PINT evaluates (`PINT_PROB`).
     pub sampled_share: f64,
 }
 
-/// ECN thresholds of links of one speed (`KMIN_MAP`, `KMAX_MAP`, `PMAX_MAP`).
+/// ECN thresholds of the links with one speed (`KMIN_MAP`, `KMAX_MAP`, `PMAX_MAP`).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Marking {
-    /// The speed, in bits per second.
+pub struct EcnThresholds {
+    /// Speed of the links in bits per second.
     pub rate_bps: u64,
-    /// Nothing is marked up to so many queued bytes.
+    /// Queue length in bytes up to which no packet is marked.
     pub min_bytes: u64,
-    /// All is marked beyond so many.
+    /// Queue length in bytes above which every packet is marked.
     pub max_bytes: u64,
-    /// Probability at the upper threshold, 0 to 1.
+    /// Marking probability at the upper threshold, 0 to 1.
     pub max_probability: f64,
 }
 
-/// DCQCN as NICs implement it.
+/// Settings of DCQCN in the form that NICs implement.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Dcqcn {
-    /// `ALPHA_RESUME_INTERVAL`, in microseconds.
+pub struct DcqcnSettings {
+    /// Interval of alpha updates in microseconds (`ALPHA_RESUME_INTERVAL`).
     pub alpha_interval_us: u64,
-    /// `RATE_DECREASE_INTERVAL`, in microseconds.
+    /// Smallest interval between rate decreases in microseconds (`RATE_DECREASE_INTERVAL`).
     pub decrease_interval_us: u64,
-    /// `CLAMP_TARGET_RATE`.
+    /// A decrease lowers the target rate in every case (`CLAMP_TARGET_RATE`).
     pub clamp_target: bool,
-    /// `RP_TIMER`, in microseconds.
+    /// Interval of rate increases in microseconds (`RP_TIMER`).
     pub increase_interval_us: u64,
-    /// `EWMA_GAIN`.
+    /// Gain of the moving average of alpha (`EWMA_GAIN`).
     pub gain: f64,
-    /// `FAST_RECOVERY_TIMES`.
+    /// Number of increases in fast recovery (`FAST_RECOVERY_TIMES`).
     pub fast_recovery_times: u64,
-    /// `RATE_AI`, in bits per second.
+    /// Additive increase in bits per second (`RATE_AI`).
     pub rate_ai_bps: u64,
-    /// `RATE_HAI`, in bits per second.
+    /// Hyper increase in bits per second (`RATE_HAI`).
     pub rate_hai_bps: u64,
-    /// `MIN_RATE`, in bits per second.
+    /// Smallest rate in bits per second (`MIN_RATE`).
     pub min_rate_bps: u64,
 }
 
-impl Parameters {
-    /// The defaults of the model itself (`third.cc`).
-    fn new() -> Parameters {
-        Parameters {
+impl ModelParameters {
+    /// Returns the defaults of the model (`third.cc`).
+    fn new() -> ModelParameters {
+        ModelParameters {
             mode: CongestionMode::Dcqcn,
-            window: WindowRule {
-                used: true,
+            window: WindowSettings {
+                is_used: true,
                 of_largest_pair: true,
                 follows_rate: false,
             },
@@ -178,7 +180,7 @@ impl Parameters {
             rate_bound: true,
             buffer_bytes: 16 << 20,
             marking: Vec::new(),
-            dcqcn: Dcqcn {
+            dcqcn: DcqcnSettings {
                 alpha_interval_us: 55,
                 decrease_interval_us: 4,
                 clamp_target: false,
@@ -192,24 +194,28 @@ impl Parameters {
         }
     }
 
-    /// The thresholds of links of one speed.
-    pub fn marking(&self, rate_bps: u64) -> Option<&Marking> {
+    /// Returns the ECN thresholds of the links with a speed.
+    pub fn marking(&self, rate_bps: u64) -> Option<&EcnThresholds> {
         self.marking.iter().find(|marking| marking.rate_bps == rate_bps)
     }
 
-    /// Bytes of a data packet beside its payload: Ethernet 14, IPv4 20, UDP 8, sequence 6, and what the mode adds.
+    /// Returns the bytes that headers add to a payload: 48 and the telemetry of the algorithm.
+    ///
+    /// The 48 bytes are Ethernet 14, IPv4 20, UDP 8 and sequence number 6.
     pub fn header_bytes(&self) -> u32 {
         48 + self.mode.telemetry_bytes()
     }
 
-    /// Bytes of an acknowledgement: Ethernet 14, IPv4 20, 12 of its own and what the mode adds, padded to 60.
+    /// Returns the bytes of an acknowledgement: 46 and the telemetry of the algorithm, padded to 60.
+    ///
+    /// The 46 bytes are Ethernet 14, IPv4 20 and acknowledgement header 12.
     pub fn ack_bytes(&self) -> u32 {
         (46 + self.mode.telemetry_bytes()).max(60)
     }
 
-    /// Whether a queue can grow so long that it is marked, and flows heed marks.
+    /// Returns whether a queue can reach a marking threshold and the algorithm reacts to marks.
     pub fn can_mark(&self) -> bool {
-        let reachable = |marking: &Marking| marking.min_bytes < u64::from(self.buffer_bytes);
+        let reachable = |marking: &EcnThresholds| marking.min_bytes < u64::from(self.buffer_bytes);
         matches!(self.mode, CongestionMode::Dcqcn | CongestionMode::Dctcp)
             && self.ecn
             && self.rate_bound
@@ -217,36 +223,36 @@ impl Parameters {
     }
 }
 
-/// The three maps by speed, before they are put together.
+/// The three threshold maps, each with a value per link speed in bits per second.
 #[derive(Default)]
-pub(super) struct Maps {
+pub(super) struct ThresholdMaps {
     pub(super) min: Vec<(u64, u64)>,
     pub(super) max: Vec<(u64, u64)>,
     pub(super) probability: Vec<(u64, f64)>,
 }
 
-/// Reads the file as `third.cc` does: names and their values wherever they are, the later one of two counts, and words that are
-/// no name are passed over.
-pub(super) fn read(text: &Text) -> Result<Parameters, ReadError> {
-    let mut parameters = Parameters::new();
-    let mut maps = Maps::default();
+/// Reads the settings in the same way as `third.cc`.
+///
+/// The file is a sequence of names and values, and line ends have no meaning. A later value replaces an earlier
+/// value of the same setting. Unknown words are skipped.
+pub(super) fn read_parameters(text: &InputText) -> Result<ModelParameters, ReadError> {
+    let mut parameters = ModelParameters::new();
+    let mut maps = ThresholdMaps::default();
     let mut names: BTreeSet<&str> = BTreeSet::new();
     let mut words = text.words();
     let mut ack_interval = Word::default();
     while let Some(name) = words.next() {
-        let mut setting = Setting {
+        let mut setting = SettingReader {
             text,
             name,
             words: &mut words,
         };
-        if setting.take(&mut parameters, &mut maps)? {
+        if setting.apply_to(&mut parameters, &mut maps)? {
             names.insert(name.text);
             if name.text == "L2_ACK_INTERVAL" {
                 ack_interval = name;
             }
-        } else if looks_like_a_setting(name.text)
-            && !parameters.unknown.iter().any(|known| known == name.text)
-        {
+        } else if is_setting_name(name.text) && !parameters.unknown.iter().any(|known| known == name.text) {
             parameters.unknown.push(name.text.to_owned());
         }
     }
@@ -257,7 +263,7 @@ pub(super) fn read(text: &Text) -> Result<Parameters, ReadError> {
         CongestionMode::Dctcp => &["L2_ACK_INTERVAL", "EWMA_GAIN"],
     };
     if let Some(missing) = required.iter().find(|name| !names.contains(*name)) {
-        return Err(text.ended(
+        return Err(text.error_at_end(
             format!("{missing} is missing"),
             format!("a setting `{missing} value`"),
         ));
@@ -268,7 +274,7 @@ pub(super) fn read(text: &Text) -> Result<Parameters, ReadError> {
             "1 to {}, the payload of a packet: one acknowledgement per packet",
             parameters.payload_bytes
         );
-        return Err(text.wrong_word(&ack_interval, what, expected));
+        return Err(text.error_at_word(&ack_interval, what, expected));
     }
     let dcqcn = &parameters.dcqcn;
     let timers = [
@@ -277,35 +283,37 @@ pub(super) fn read(text: &Text) -> Result<Parameters, ReadError> {
         dcqcn.increase_interval_us,
     ];
     if parameters.mode == CongestionMode::Dcqcn && timers.contains(&0) {
-        let what = "a timer of DCQCN has less than a microsecond: the model would never end";
+        let what = "a timer of DCQCN is shorter than a microsecond: the model would never end";
         let expected = "1 or more for ALPHA_RESUME_INTERVAL, RATE_DECREASE_INTERVAL and RP_TIMER";
-        return Err(text.ended(what, expected));
+        return Err(text.error_at_end(what, expected));
     }
-    parameters.marking = maps.put_together(text)?;
+    parameters.marking = maps.combine(text)?;
     Ok(parameters)
 }
 
-/// Capital letters, digits and underscores: a name, not the value of one.
-fn looks_like_a_setting(word: &str) -> bool {
-    let is_of_names = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
-    word.starts_with(|c: char| c.is_ascii_uppercase()) && word.len() > 2 && word.chars().all(is_of_names)
+/// Returns whether a word has the form of a setting name: capital letters, digits and underscores.
+fn is_setting_name(word: &str) -> bool {
+    let is_name_character = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    word.starts_with(|c: char| c.is_ascii_uppercase())
+        && word.len() > 2
+        && word.chars().all(is_name_character)
 }
 
-/// Each link at a switch has thresholds.
-pub(super) fn check_rates(
-    text: &Text,
-    parameters: &Parameters,
+/// Checks that every link of a switch has ECN thresholds for its speed.
+pub(super) fn check_thresholds(
+    text: &InputText,
+    parameters: &ModelParameters,
     topology: &Topology,
 ) -> Result<(), ReadError> {
-    let at_switch = |ends: [u32; 2]| ends.iter().any(|end| topology.nodes[*end as usize].is_switch);
+    let has_switch = |ends: [u32; 2]| ends.iter().any(|end| topology.nodes[*end as usize].is_switch);
     let missing = topology
         .links
         .iter()
-        .filter(|link| at_switch(link.ends))
+        .filter(|link| has_switch(link.ends))
         .find(|link| parameters.marking(link.rate_bps()).is_none());
     match missing {
         None => Ok(()),
-        Some(link) => Err(text.ended(
+        Some(link) => Err(text.error_at_end(
             format!(
                 "KMIN_MAP has no threshold for links of {} bits per second",
                 link.rate_bps()
@@ -315,14 +323,15 @@ pub(super) fn check_rates(
     }
 }
 
-impl Maps {
-    fn put_together(&self, text: &Text) -> Result<Vec<Marking>, ReadError> {
-        let of =
+impl ThresholdMaps {
+    /// Combines the three maps into thresholds per link speed.
+    fn combine(&self, text: &InputText) -> Result<Vec<EcnThresholds>, ReadError> {
+        let threshold_bytes =
             |map: &[(u64, u64)], rate: u64| map.iter().find(|(r, _)| *r == rate).map(|(_, k)| *k * 1_000);
         let mut marking = Vec::new();
         for (rate_bps, _) in &self.min {
-            let (rate_bps, min_bytes) = (*rate_bps, of(&self.min, *rate_bps));
-            let max_bytes = of(&self.max, rate_bps);
+            let (rate_bps, min_bytes) = (*rate_bps, threshold_bytes(&self.min, *rate_bps));
+            let max_bytes = threshold_bytes(&self.max, rate_bps);
             let probability = self
                 .probability
                 .iter()
@@ -332,13 +341,13 @@ impl Maps {
                 (min_bytes, max_bytes, probability)
             else {
                 let what = format!("KMAX_MAP or PMAX_MAP has nothing for {rate_bps} bits per second");
-                return Err(text.ended(what, "the speeds of KMIN_MAP in all three maps"));
+                return Err(text.error_at_end(what, "the speeds of KMIN_MAP in all three maps"));
             };
             if max_bytes < min_bytes {
                 let what = format!("at {rate_bps} bits per second KMAX_MAP is below KMIN_MAP");
-                return Err(text.ended(what, "an upper threshold that is not below the lower one"));
+                return Err(text.error_at_end(what, "an upper threshold that is not below the lower one"));
             }
-            marking.push(Marking {
+            marking.push(EcnThresholds {
                 rate_bps,
                 min_bytes,
                 max_bytes,
@@ -353,7 +362,7 @@ impl Maps {
 mod tests {
     use super::*;
 
-    const GOOD: &str = "\
+    const VALID_SETTINGS: &str = "\
 USE_DYNAMIC_PFC_THRESHOLD 1
 PACKET_PAYLOAD_SIZE 1000
 CC_MODE 1
@@ -377,13 +386,14 @@ PMAX_MAP 2 100000000000 1 25000000000 0.2
 BUFFER_SIZE 32
 ";
 
-    fn parse(content: &str) -> Result<Parameters, String> {
-        read(&Text::of("parameters.txt", content)).map_err(|error| error.to_string())
+    fn parse(content: &str) -> Result<ModelParameters, String> {
+        read_parameters(&InputText::from_content("parameters.txt", content))
+            .map_err(|error| error.to_string())
     }
 
     #[test]
-    fn settings_have_the_meaning_of_the_model() {
-        let parameters = parse(GOOD).unwrap();
+    fn settings_are_converted_to_the_units_of_the_model() {
+        let parameters = parse(VALID_SETTINGS).unwrap();
         assert_eq!(parameters.buffer_bytes, 32 << 20);
         assert_eq!(
             (parameters.payload_bytes, parameters.ecn, parameters.rate_bound),
@@ -391,7 +401,7 @@ BUFFER_SIZE 32
         );
         assert_eq!(
             parameters.dcqcn,
-            Dcqcn {
+            DcqcnSettings {
                 alpha_interval_us: 1,
                 decrease_interval_us: 4,
                 clamp_target: false,
@@ -405,7 +415,7 @@ BUFFER_SIZE 32
         );
         assert_eq!(
             parameters.marking(100_000_000_000),
-            Some(&Marking {
+            Some(&EcnThresholds {
                 rate_bps: 100_000_000_000,
                 min_bytes: 300_000,
                 max_bytes: 400_000,
@@ -414,7 +424,7 @@ BUFFER_SIZE 32
         );
         assert_eq!(parameters.marking(40_000_000_000), None);
         assert!(parameters.can_mark());
-        let out_of_reach = GOOD
+        let out_of_reach = VALID_SETTINGS
             .replace(
                 "KMAX_MAP 2 100000000000 400 25000000000 100",
                 "KMAX_MAP 1 100000000000 200000",
@@ -426,10 +436,10 @@ BUFFER_SIZE 32
         assert!(!parse(&out_of_reach).unwrap().can_mark());
     }
 
-    /// What the error says when a line of the good file is replaced.
+    /// Returns the error after one line of the valid settings is replaced.
     fn error_of(line: &str, with: &str) -> String {
-        assert!(GOOD.contains(line));
-        parse(&GOOD.replace(line, with)).unwrap_err()
+        assert!(VALID_SETTINGS.contains(line));
+        parse(&VALID_SETTINGS.replace(line, with)).unwrap_err()
     }
 
     #[test]
@@ -468,7 +478,7 @@ BUFFER_SIZE 32
             (
                 "RP_TIMER 300",
                 "RP_TIMER x",
-                "parameters.txt:7:10: RP_TIMER is \"x\", which is no such number",
+                "parameters.txt:7:10: RP_TIMER is \"x\", which is not a valid number",
             ),
             ("RP_TIMER 300", "", "parameters.txt:22:1: RP_TIMER is missing"),
             (
@@ -490,37 +500,41 @@ BUFFER_SIZE 32
             let got = error_of(line, with);
             assert!(got.starts_with(error), "{got}");
         }
-        let more =
-            format!("{GOOD}PAUSE_TIME 5\nERROR_RATE_PER_LINK 0.0000\nLINK_DOWN 0 0 0\nENABLE_TRACE 1\n");
-        assert_eq!(parse(&more), parse(GOOD), "these change nothing");
+        let more = format!(
+            "{VALID_SETTINGS}PAUSE_TIME 5\nERROR_RATE_PER_LINK 0.0000\nLINK_DOWN 0 0 0\nENABLE_TRACE 1\n"
+        );
+        assert_eq!(parse(&more), parse(VALID_SETTINGS), "these change nothing");
     }
 
-    /// The model reads names and values with `>>`: lines mean nothing, the later of two counts, other words are passed over.
+    /// The model reads with the operator `>>`. It ignores line ends and skips unknown words. Later values count.
     #[test]
-    fn settings_are_words() {
-        let expected = parse(GOOD).unwrap();
-        assert_eq!(parse(&GOOD.replace('\n', " ")).unwrap(), expected);
-        assert_eq!(parse(&format!("BUFFER_SIZE 1 {GOOD}")).unwrap(), expected);
-        let unknown = parse(&format!("{GOOD}\nFLEX_MODE 7\nand a remark\n")).unwrap();
+    fn line_ends_and_unknown_words_are_ignored() {
+        let expected = parse(VALID_SETTINGS).unwrap();
+        assert_eq!(parse(&VALID_SETTINGS.replace('\n', " ")).unwrap(), expected);
+        assert_eq!(
+            parse(&format!("BUFFER_SIZE 1 {VALID_SETTINGS}")).unwrap(),
+            expected
+        );
+        let unknown = parse(&format!("{VALID_SETTINGS}\nFLEX_MODE 7\nand a remark\n")).unwrap();
         assert_eq!(unknown.unknown, ["FLEX_MODE"]);
         assert_eq!(unknown.buffer_bytes, expected.buffer_bytes);
     }
 
     #[test]
-    fn modes_and_windows_are_read() {
-        let text = GOOD.replace(
+    fn congestion_mode_and_window_settings_are_read() {
+        let text = VALID_SETTINGS.replace(
             "CC_MODE 1",
             "CC_MODE 3 VAR_WIN 1 U_TARGET 0.9 MULTI_RATE 0 INT_MULTI 4",
         );
         let parameters = parse(&text.replace("HAS_WIN 0", "HAS_WIN 1")).unwrap();
         assert_eq!(
-            (parameters.mode, parameters.window.used),
+            (parameters.mode, parameters.window.is_used),
             (CongestionMode::Hpcc, true)
         );
         assert_eq!((parameters.header_bytes(), parameters.ack_bytes()), (90, 88));
         assert!(parameters.window.follows_rate && !parameters.hpcc.rate_per_hop && !parameters.can_mark());
         assert_eq!(
-            parse(GOOD).map(|p| (p.header_bytes(), p.ack_bytes())),
+            parse(VALID_SETTINGS).map(|p| (p.header_bytes(), p.ack_bytes())),
             Ok((48, 60))
         );
     }

@@ -1,61 +1,66 @@
-//! The paths that the model's switches choose: shortest in links, among several by its hash of addresses and ports.
+//! Computes the paths of flows in the model: shortest paths, selected by the ECMP hash of the model.
 
 use std::collections::BTreeMap;
 
 use super::scenario::Flow;
 use super::topology::Topology;
 
-/// UDP source port of the first flow between two hosts; the next ones count up.
+/// UDP source port of the first flow between two hosts. Each further flow has the next port.
 pub(super) const FIRST_SOURCE_PORT: u16 = 10_000;
 
-/// Address of a node in the model.
+/// Returns the IPv4 address of a node in the model.
 pub fn node_address(node: u32) -> u32 {
     0x0b00_0001 + (node / 256) * 0x1_0000 + (node % 256) * 0x100
 }
 
-/// The node that has an address in the model.
-pub(super) fn node_of_address(address: u32) -> u32 {
+/// Returns the node with an IPv4 address of the model.
+pub(super) fn address_node(address: u32) -> u32 {
     address >> 8 & 0xffff
 }
 
-/// The ways of a flow's data and of its acknowledgements: the link out of each node on the way, the sender's first.
+/// The paths of the data packets and of the acknowledgements of a flow.
+///
+/// A path contains each node except the last one, with the egress link of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowPaths {
-    /// Hops of the data packets.
+    /// Path of the data packets, from the sender.
     pub data: Vec<PathStep>,
-    /// Hops of the acknowledgements.
+    /// Path of the acknowledgements, from the receiver.
     pub acks: Vec<PathStep>,
 }
 
-/// From a node over a link.
+/// A node of a path with its egress link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathStep {
+    /// Number of the node.
     pub node: u32,
+    /// Index of the egress link.
     pub link: usize,
 }
 
-/// The ways of all flows, which come in the order of their starts; `None` for one without a way.
+/// Returns the paths of all flows, which are in the order of their starts. `None` for a flow without a path.
 pub fn flow_paths(topology: &Topology, flows: &[Flow]) -> Vec<Option<FlowPaths>> {
     let mut hops: BTreeMap<u32, Vec<Vec<usize>>> = BTreeMap::new();
     let mut source_ports: BTreeMap<(u32, u32), u16> = BTreeMap::new();
     let mut all = Vec::with_capacity(flows.len());
     for flow in flows {
         for end in [flow.src, flow.dst] {
-            hops.entry(end).or_insert_with(|| next_hops(topology, end));
+            hops.entry(end)
+                .or_insert_with(|| shortest_path_links(topology, end));
         }
         let port = source_ports
             .entry((flow.src, flow.dst))
             .or_insert(FIRST_SOURCE_PORT);
         let (source_port, dst_port) = (*port, flow.dst_port);
         *port = port.wrapping_add(1);
-        let data = path(
+        let data = follow_path(
             topology,
             &hops[&flow.dst],
             flow.src,
             flow.dst,
             [source_port, dst_port],
         );
-        let acks = path(
+        let acks = follow_path(
             topology,
             &hops[&flow.src],
             flow.dst,
@@ -67,22 +72,22 @@ pub fn flow_paths(topology: &Topology, flows: &[Flow]) -> Vec<Option<FlowPaths>>
     all
 }
 
-/// Per node, the links on its shortest ways to a host, in the order in which the model has them.
+/// Returns the egress links of each node on its shortest paths to a host, in the order of the model.
 ///
-/// The model visits neighbours in the order of their places in memory. Switches are large objects, each in a mapping of its own,
-/// and mappings grow downwards: the one made last, of the highest number, comes first. Only where there are several equal
-/// ways does that matter.
-fn next_hops(topology: &Topology, host: u32) -> Vec<Vec<usize>> {
+/// The order matters only for nodes with several shortest paths. The model visits neighbours in the order of
+/// their memory addresses. Switches are large objects with a memory mapping of their own, and mappings are
+/// allocated at decreasing addresses. The switch with the highest number therefore comes first.
+fn shortest_path_links(topology: &Topology, host: u32) -> Vec<Vec<usize>> {
     let mut hops = vec![Vec::new(); topology.nodes.len()];
     let mut distance = vec![u32::MAX; topology.nodes.len()];
     distance[host as usize] = 0;
     let mut queue = vec![host];
-    let mut at = 0;
-    while let Some(&now) = queue.get(at) {
-        at += 1;
-        let next_distance = distance[now as usize] + 1;
-        for link in usable_links(topology, now) {
-            let next = topology.links[link].peer_of(now) as usize;
+    let mut next_in_queue = 0;
+    while let Some(&node) = queue.get(next_in_queue) {
+        next_in_queue += 1;
+        let next_distance = distance[node as usize] + 1;
+        for link in usable_links(topology, node) {
+            let next = topology.links[link].peer_of(node) as usize;
             if distance[next] == u32::MAX {
                 distance[next] = next_distance;
                 if topology.nodes[next].is_switch {
@@ -97,36 +102,42 @@ fn next_hops(topology: &Topology, host: u32) -> Vec<Vec<usize>> {
     hops
 }
 
-/// Whether a node has several shortest paths to a host.
+/// Returns whether at least one node has several shortest paths to a host.
 pub fn has_equal_paths(topology: &Topology, host: u32) -> bool {
-    next_hops(topology, host).iter().any(|links| links.len() > 1)
+    shortest_path_links(topology, host)
+        .iter()
+        .any(|links| links.len() > 1)
 }
 
-/// The links that the model routes over, in the order of its map of neighbours (`nbr2if`). Of several links between two nodes that
-/// map keeps the last one.
+/// Returns the links of a node that the model uses for routes, in the order of its neighbour map (`nbr2if`).
+///
+/// The map keeps only the last of several links between two nodes.
 fn usable_links(topology: &Topology, node: u32) -> Vec<usize> {
     let mut of_neighbour: BTreeMap<(bool, u32), usize> = BTreeMap::new();
     for link in &topology.nodes[node as usize].links {
         let peer = topology.links[*link].peer_of(node);
-        let place = match topology.nodes[peer as usize].is_switch {
+        let map_key = match topology.nodes[peer as usize].is_switch {
             false => (false, peer),
             true => (true, u32::MAX - peer),
         };
-        of_neighbour.insert(place, *link);
+        of_neighbour.insert(map_key, *link);
     }
     of_neighbour.into_values().collect()
 }
 
-/// Round trip and bandwidth-delay product of a pair of hosts as the model computes them: along one shortest path, with a full
-/// payload for each link in one direction (`third.cc`, `pairRtt` and `pairBdp`).
+/// Round-trip time and bandwidth-delay product of a pair of hosts, as `pairRtt` and `pairBdp` in `third.cc`.
+///
+/// The model uses one shortest path and adds the serialization time of a full payload on each link in one
+/// direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairTiming {
+    /// Round-trip time in nanoseconds.
     pub rtt_ns: u64,
-    /// In 32 bits, as the model keeps it; 0 means none.
+    /// Bandwidth-delay product in bytes, modulo 2^32 as in the model. 0 means no window.
     pub window_bytes: u32,
 }
 
-/// The timings of pairs of hosts. Those of a receiver are computed when the first of its flows asks.
+/// The timings of all pairs of hosts. The timings to a receiver are computed at the first request.
 #[derive(Debug)]
 pub struct PairTimings<'a> {
     topology: &'a Topology,
@@ -136,7 +147,7 @@ pub struct PairTimings<'a> {
 }
 
 impl<'a> PairTimings<'a> {
-    /// Timings of the pairs of nodes in a topology, for packets with `payload_bytes` bytes of payload.
+    /// Creates the timings of a topology for packets with `payload_bytes` bytes of payload.
     pub fn new(topology: &'a Topology, payload_bytes: u32) -> PairTimings<'a> {
         PairTimings {
             topology,
@@ -146,8 +157,10 @@ impl<'a> PairTimings<'a> {
         }
     }
 
-    /// That of a pair; the largest round trip and the largest product of all pairs if `of_largest_pair` (`GLOBAL_T` 1).
-    pub fn get(&mut self, src: u32, dst: u32, of_largest_pair: bool) -> PairTiming {
+    /// Returns the timing of a pair of hosts.
+    ///
+    /// With `of_largest_pair` (`GLOBAL_T` 1), the values are the largest ones of all pairs.
+    pub fn pair_timing(&mut self, src: u32, dst: u32, of_largest_pair: bool) -> PairTiming {
         if of_largest_pair {
             let (topology, payload_bytes) = (self.topology, self.payload_bytes);
             return *self
@@ -157,28 +170,28 @@ impl<'a> PairTimings<'a> {
         let timings = self
             .to
             .entry(dst)
-            .or_insert_with(|| timings_to(self.topology, self.payload_bytes, dst));
+            .or_insert_with(|| timings_to_host(self.topology, self.payload_bytes, dst));
         timings[src as usize]
     }
 }
 
-/// Of all hosts to one.
-fn timings_to(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<PairTiming> {
-    let hops = next_hops(topology, host);
+/// Returns the timings from all nodes to a host. Pairs without a path and switches have timing 0.
+fn timings_to_host(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<PairTiming> {
+    let hops = shortest_path_links(topology, host);
     let hosts = topology.nodes.iter().enumerate();
     hosts
         .map(|(from, node)| {
             let (mut delay_ns, mut sending_ns, mut rate_bps) = (0, 0, u64::MAX);
-            let mut at = from as u32;
-            while at != host && !node.is_switch {
-                let Some(link) = hops[at as usize].first() else {
+            let mut node_number = from as u32;
+            while node_number != host && !node.is_switch {
+                let Some(link) = hops[node_number as usize].first() else {
                     return PairTiming::default();
                 };
                 let next = &topology.links[*link];
                 delay_ns += next.delay_ns;
                 sending_ns += u64::from(payload_bytes) * 8_000_000_000 / next.rate_bps();
                 rate_bps = rate_bps.min(next.rate_bps());
-                at = next.peer_of(at);
+                node_number = next.peer_of(node_number);
             }
             let rtt_ns = delay_ns * 2 + sending_ns;
             PairTiming {
@@ -189,9 +202,10 @@ fn timings_to(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<PairTim
         .collect()
 }
 
+/// Returns the largest round-trip time and the largest window of all pairs of hosts.
 fn largest_timing(topology: &Topology, payload_bytes: u32) -> PairTiming {
     let timings = topology.hosts().flat_map(|host| {
-        let mut timings = timings_to(topology, payload_bytes, host);
+        let mut timings = timings_to_host(topology, payload_bytes, host);
         timings[host as usize] = PairTiming::default();
         timings
     });
@@ -201,7 +215,8 @@ fn largest_timing(topology: &Topology, payload_bytes: u32) -> PairTiming {
     })
 }
 
-fn path(
+/// Returns the path of packets with these UDP ports. The hash selects among several shortest paths.
+fn follow_path(
     topology: &Topology,
     hops: &[Vec<usize>],
     from: u32,
@@ -220,7 +235,7 @@ fn path(
         let choice = match links.len() {
             0 => return None,
             1 => 0,
-            n => hash(key, node) as usize % n,
+            n => murmur3_hash(key, node) as usize % n,
         };
         let link = links[choice];
         steps.push(PathStep { node, link });
@@ -229,8 +244,8 @@ fn path(
     Some(steps)
 }
 
-/// MurmurHash3 (x86, 32 bits; Appleby, public domain) of three words.
-fn hash(words: [u32; 3], seed: u32) -> u32 {
+/// Returns the 32-bit MurmurHash3 (x86 variant, Appleby, public domain) of three words.
+fn murmur3_hash(words: [u32; 3], seed: u32) -> u32 {
     let mut h = seed;
     for word in words {
         let k = word
@@ -247,29 +262,34 @@ fn hash(words: [u32; 3], seed: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::Text;
+    use super::super::text::InputText;
     use super::super::topology;
     use super::*;
 
-    /// Published values of MurmurHash3_x86_32 over twelve octets.
+    /// Compares the hash with a reference implementation of MurmurHash3_x86_32 for inputs of 12 bytes.
     #[test]
-    fn the_hash_is_murmur3() {
+    fn hash_equals_the_reference_implementation_of_murmurhash3() {
         let words = |text: &[u8; 12]| {
-            let word = |at: usize| u32::from_le_bytes([text[at], text[at + 1], text[at + 2], text[at + 3]]);
+            let word = |start: usize| {
+                u32::from_le_bytes([text[start], text[start + 1], text[start + 2], text[start + 3]])
+            };
             [word(0), word(4), word(8)]
         };
-        assert_eq!(hash(words(b"Hello, world"), 0), reference(b"Hello, world", 0));
         assert_eq!(
-            hash(words(b"aaaabbbbcccc"), 0x9747_b28c),
-            reference(b"aaaabbbbcccc", 0x9747_b28c)
+            murmur3_hash(words(b"Hello, world"), 0),
+            reference_murmur3(b"Hello, world", 0)
         );
-        // smhasher's "test" and "aaaa" vectors fix the reference itself.
-        assert_eq!(reference(b"test", 0), 0xba6b_d213);
-        assert_eq!(reference(b"aaaa", 0x9747_b28c), 0x5a97_808a);
+        assert_eq!(
+            murmur3_hash(words(b"aaaabbbbcccc"), 0x9747_b28c),
+            reference_murmur3(b"aaaabbbbcccc", 0x9747_b28c)
+        );
+        // The published values for "test" and "aaaa" of SMHasher check the reference implementation.
+        assert_eq!(reference_murmur3(b"test", 0), 0xba6b_d213);
+        assert_eq!(reference_murmur3(b"aaaa", 0x9747_b28c), 0x5a97_808a);
     }
 
-    /// The algorithm as its author describes it, for any multiple of four octets.
-    fn reference(bytes: &[u8], seed: u32) -> u32 {
+    /// Reference implementation of MurmurHash3 for inputs of a multiple of 4 bytes.
+    fn reference_murmur3(bytes: &[u8], seed: u32) -> u32 {
         let mut h = seed;
         for block in bytes.chunks(4) {
             let mut k = block
@@ -291,11 +311,11 @@ mod tests {
         h ^ h >> 16
     }
 
-    /// Two leaves (4, 5), two spines (6, 7), two hosts each; host 8 has no link.
-    fn clos() -> Topology {
+    /// A topology with leaves 4 and 5, spines 6 and 7, and two hosts at each leaf. Host 8 has no link.
+    fn clos_topology() -> Topology {
         let text = "9 4 8\n4 5 6 7\n0 4 1Gbps 0ms 0\n1 4 1Gbps 0ms 0\n2 5 1Gbps 0ms 0\n3 5 1Gbps 0ms 0\n\
                     4 6 1Gbps 0ms 0\n4 7 1Gbps 0ms 0\n5 6 1Gbps 0ms 0\n5 7 1Gbps 0ms 0\n";
-        topology::read(&Text::of("topology.txt", text)).unwrap()
+        topology::read_topology(&InputText::from_content("topology.txt", text)).unwrap()
     }
 
     fn flow(src: u32, dst: u32) -> Flow {
@@ -312,8 +332,8 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_shortest_and_flows_of_a_pair_may_differ() {
-        let topology = clos();
+    fn flows_of_a_pair_use_different_shortest_paths() {
+        let topology = clos_topology();
         let flows: Vec<Flow> = (0..32)
             .map(|_| flow(0, 3))
             .chain([flow(0, 1), flow(0, 8)])
@@ -337,23 +357,28 @@ mod tests {
     }
 
     #[test]
-    fn switches_come_in_the_order_of_memory() {
-        let hops = next_hops(&clos(), 3);
+    fn switches_with_higher_numbers_come_first() {
+        let hops = shortest_path_links(&clos_topology(), 3);
         // Leaf 4 reaches host 3 by spine 7 (link 5) and spine 6 (link 4).
         assert_eq!(hops[4], [5, 4]);
         assert_eq!(hops[0], [0]);
     }
-    /// Two links between nodes 4 and 5: the model's map of neighbours keeps the later one, whatever the order of its ends.
+
+    /// Nodes 4 and 5 have two links. The neighbour map of the model keeps the later link.
     #[test]
-    fn of_parallel_links_the_last_one_is_used() {
+    fn last_of_several_parallel_links_is_used() {
         let links = "0 4 1Gbps 1us 0\n4 5 1Gbps 1us 0\n3 5 1Gbps 1us 0\n5 4 1Gbps 1us 0\n";
-        let topology = topology::read(&Text::of("topology.txt", &format!("6 2 4\n4 5\n{links}"))).unwrap();
+        let topology = topology::read_topology(&InputText::from_content(
+            "topology.txt",
+            &format!("6 2 4\n4 5\n{links}"),
+        ))
+        .unwrap();
         let paths = flow_paths(&topology, &[flow(0, 3)]);
         let path = paths[0].as_ref().unwrap();
         let links: Vec<usize> = path.data.iter().map(|step| step.link).collect();
         assert_eq!(links, [0, 3, 2]);
         assert_eq!(
-            (topology.interface(4, 1), topology.interface(4, 3)),
+            (topology.interface_number(4, 1), topology.interface_number(4, 3)),
             (Some(2), Some(3))
         );
     }

@@ -1,130 +1,157 @@
-//! What the model recorded: completion times and pauses, as tables with a header or as the model writes them.
+//! Reads the results of the model: completion times and pauses.
+//!
+//! Both files have either the native format of the model or the format of a CSV table with a header.
 
 use std::collections::BTreeMap;
 
-use super::paths::{FIRST_SOURCE_PORT, node_of_address};
+use super::paths::{FIRST_SOURCE_PORT, address_node};
 use super::scenario::{Flow, PauseEvent};
-use super::text::{ReadError, Text};
+use super::text::{InputText, ReadError};
 use super::topology::Topology;
 
-/// How far a flow's start may lie from what the table of completions says: the cut of ns-3's times.
+/// Largest difference between the start of a flow and the start in its completion. ns-3 rounds times down.
 const START_SLACK_NS: u64 = 1;
-const COMPLETIONS: [&str; 6] = ["src", "dst", "bytes", "start_ns", "fct_ns", "ideal_fct_ns"];
-const PAUSES: [&str; 5] = ["time_ns", "node", "node_is_switch", "interface", "pause"];
-const TIMES_MAX: u64 = u64::MAX / 2_000;
+/// Columns of the CSV table of completions.
+const COMPLETION_COLUMNS: [&str; 6] = ["src", "dst", "bytes", "start_ns", "fct_ns", "ideal_fct_ns"];
+/// Columns of a pause event, in both formats.
+const PAUSE_COLUMNS: [&str; 5] = ["time_ns", "node", "node_is_switch", "interface", "pause"];
+/// Largest time in nanoseconds.
+const TIME_NS_MAX: u64 = u64::MAX / 2_000;
 
-/// Gives each flow the reference of its completion, of either form.
-pub(super) fn read_completions(text: &Text, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
+/// Reads the completions in either format and stores the reference times in `flows`.
+pub(super) fn read_completions(text: &InputText, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
     match text.words().next() {
-        Some(word) if word.text.starts_with("src,") || word.text.contains(',') => read_table(text, flows),
+        Some(word) if word.text.starts_with("src,") || word.text.contains(',') => {
+            read_completion_table(text, flows)
+        }
         None => Ok(()),
-        Some(_) => read_native(text, flows),
+        Some(_) => read_native_completions(text, flows),
     }
 }
 
-/// `sip dip sport dport size start fct standalone_fct`, a line for each flow that ended. Source ports count the flows of a pair.
-fn read_native(text: &Text, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
+/// Reads completions in the native format: `sip dip sport dport size start fct standalone_fct`.
+///
+/// The file has a row for each completed flow. The source port identifies the flow among the flows of a pair of
+/// hosts.
+fn read_native_completions(text: &InputText, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
     const ROW: &str = "`sip dip sport dport size start fct standalone_fct`, such as `0b000101 0b000201 10000 100 5000 2000000000 8910 8937`";
-    let mut of_pair: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
-    for (at, (flow, _)) in flows.iter().enumerate() {
-        of_pair.entry((flow.src, flow.dst)).or_default().push(at);
+    let mut flows_of_pair: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+    for (index, (flow, _)) in flows.iter().enumerate() {
+        flows_of_pair.entry((flow.src, flow.dst)).or_default().push(index);
     }
     let mut words = text.words().peekable();
     while words.peek().is_some() {
         let mut row = [super::text::Word::default(); 8];
         for word in &mut row {
-            *word = text.next(&mut words, "a field of a row", ROW)?;
+            *word = text.next_word(&mut words, "a field of a row", ROW)?;
         }
-        let node = |at: usize| {
-            let address = u32::from_str_radix(row[at].text, 16).ok();
+        let node = |index: usize| {
+            let address = u32::from_str_radix(row[index].text, 16).ok();
             address
-                .map(node_of_address)
-                .ok_or_else(|| text.wrong_word(&row[at], "this is no address", ROW))
+                .map(address_node)
+                .ok_or_else(|| text.error_at_word(&row[index], "this is not an address", ROW))
         };
-        let number = |at: usize, name: &str| text.number(&row[at], name, 0..=TIMES_MAX);
+        let number = |index: usize, name: &str| text.parse_number(&row[index], name, 0..=TIME_NS_MAX);
         let (src, dst) = (node(0)?, node(1)?);
         let (port, bytes) = (number(2, "the source port")?, number(4, "the length")?);
         let (start, fct) = (number(5, "the start")?, number(6, "the completion time")?);
         let nth = port
             .checked_sub(u64::from(FIRST_SOURCE_PORT))
             .map(|nth| nth as usize);
-        let place = nth.and_then(|nth| of_pair.get(&(src, dst))?.get(nth).copied());
-        let is_it = |flow: &Flow| flow.bytes == bytes && flow.start_ns.abs_diff(start) <= START_SLACK_NS;
-        let Some(at) = place.filter(|at| is_it(&flows[*at].0)) else {
+        let position = nth.and_then(|nth| flows_of_pair.get(&(src, dst))?.get(nth).copied());
+        let matches_row =
+            |flow: &Flow| flow.bytes == bytes && flow.start_ns.abs_diff(start) <= START_SLACK_NS;
+        let Some(index) = position.filter(|index| matches_row(&flows[*index].0)) else {
             let what = format!(
                 "the flows have none from {src} to {dst} of {bytes} bytes at {start} ns with source port {port}"
             );
-            let expected = "results of these flows; without the file the flows run and nothing is compared";
-            return Err(text.wrong_word(&row[0], what, expected));
+            let expected =
+                "results of these flows; without the file, xoff runs the flows and compares nothing";
+            return Err(text.error_at_word(&row[0], what, expected));
         };
-        flows[at].0.reference_ns = Some(fct);
-        flows[at].0.ideal_ns = Some(number(7, "the time alone")?);
+        flows[index].0.reference_ns = Some(fct);
+        flows[index].0.ideal_ns = Some(number(7, "the time alone")?);
     }
     Ok(())
 }
 
-/// A table of [`COMPLETIONS`], one for each flow. Flows that it cannot tell apart share theirs out by length.
-fn read_table(text: &Text, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
-    let mut without: BTreeMap<[u64; 3], Vec<usize>> = BTreeMap::new();
-    for (at, (flow, _)) in flows.iter().enumerate().rev() {
+/// Reads completions from a CSV table with [`COMPLETION_COLUMNS`] and one row for each flow.
+///
+/// Flows with the same hosts, size and start get their completions in the order of the completion times.
+fn read_completion_table(text: &InputText, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
+    let mut open_flows: BTreeMap<[u64; 3], Vec<usize>> = BTreeMap::new();
+    for (index, (flow, _)) in flows.iter().enumerate().rev() {
         let key = [u64::from(flow.src), u64::from(flow.dst), flow.bytes];
-        without.entry(key).or_default().push(at);
+        open_flows.entry(key).or_default().push(index);
     }
     let mut rows = Vec::new();
-    for line in text.rows(&COMPLETIONS)? {
-        let number = |at: usize| text.number(&line.words[at], COMPLETIONS[at], 0..=TIMES_MAX);
+    for line in text.table_rows(&COMPLETION_COLUMNS)? {
+        let number =
+            |index: usize| text.parse_number(&line.words[index], COMPLETION_COLUMNS[index], 0..=TIME_NS_MAX);
         let key = [number(0)?, number(1)?, number(2)?];
         rows.push((number(4)?, key, number(3)?, number(5)?, line.number));
     }
     rows.sort_unstable();
     for (reference_ns, key, start_ns, ideal_ns, line) in rows {
-        let is_it = |at: &usize| flows[*at].0.start_ns.abs_diff(start_ns) <= START_SLACK_NS;
-        let candidates = without.entry(key).or_default();
-        let Some(place) = candidates.iter().rposition(is_it) else {
+        let matches_row = |index: &usize| flows[*index].0.start_ns.abs_diff(start_ns) <= START_SLACK_NS;
+        let candidates = open_flows.entry(key).or_default();
+        let Some(position) = candidates.iter().rposition(matches_row) else {
             let [src, dst, bytes] = key;
             let what = format!("flow.txt has no flow from {src} to {dst} of {bytes} bytes at {start_ns} ns");
-            return Err(text.wrong(line, 1, what, "one completion for each flow"));
+            return Err(text.error_at(line, 1, what, "one completion for each flow"));
         };
-        let flow = &mut flows[candidates.remove(place)].0;
+        let flow = &mut flows[candidates.remove(position)].0;
         (flow.reference_ns, flow.ideal_ns) = (Some(reference_ns), Some(ideal_ns));
     }
-    match without.values().flatten().min() {
+    match open_flows.values().flatten().min() {
         None => Ok(()),
-        Some(at) => {
-            let (flow, line) = flows[*at];
+        Some(index) => {
+            let (flow, line) = flows[*index];
             let what = format!(
                 "the completion of the flow from {} to {} in line {line} of flow.txt is missing",
                 flow.src, flow.dst
             );
-            Err(text.ended(what, "one completion for each flow"))
+            Err(text.error_at_end(what, "one completion for each flow"))
         }
     }
 }
 
-/// Pauses and resumes, of either form: the model's own has the same columns between blanks, and no header.
-pub(super) fn read_pauses(text: &Text, topology: &Topology) -> Result<Vec<PauseEvent>, ReadError> {
+/// Reads the pause and resume events in either format.
+///
+/// The native format has the same columns, separated by blanks, and no header.
+pub(super) fn read_pauses(text: &InputText, topology: &Topology) -> Result<Vec<PauseEvent>, ReadError> {
     let rows = match text.words().next() {
-        Some(word) if word.text.contains(',') => text.rows(&PAUSES)?,
+        Some(word) if word.text.contains(',') => text.table_rows(&PAUSE_COLUMNS)?,
         _ => text.lines().collect(),
     };
     let mut events: Vec<PauseEvent> = Vec::new();
     for line in rows {
-        if line.words.len() != PAUSES.len() {
+        if line.words.len() != PAUSE_COLUMNS.len() {
             let what = format!("the row has {} fields", line.words.len());
-            return Err(text.wrong(line.number, 1, what, format!("5 fields: {}", PAUSES.join(", "))));
+            return Err(text.error_at(
+                line.number,
+                1,
+                what,
+                format!("5 fields: {}", PAUSE_COLUMNS.join(", ")),
+            ));
         }
-        let number = |at: usize, max: u64| text.number(&line.words[at], PAUSES[at], 0..=max);
-        let time_ns = number(0, TIMES_MAX)?;
+        let number =
+            |index: usize, max: u64| text.parse_number(&line.words[index], PAUSE_COLUMNS[index], 0..=max);
+        let time_ns = number(0, TIME_NS_MAX)?;
         let node = number(1, topology.nodes.len().saturating_sub(1) as u64)? as u32;
-        let kind = &topology.nodes[node as usize];
-        if number(2, 1)? != u64::from(kind.is_switch) {
+        let node_entry = &topology.nodes[node as usize];
+        if number(2, 1)? != u64::from(node_entry.is_switch) {
             let what = format!("node_is_switch contradicts the topology about node {node}");
-            return Err(text.wrong_word(&line.words[2], what, "1 for switches, 0 for hosts"));
+            return Err(text.error_at_word(&line.words[2], what, "1 for switches, 0 for hosts"));
         }
-        let interface = text.number(&line.words[3], PAUSES[3], 1..=kind.links.len().max(1) as u32)?;
-        let pause = number(4, 1)? == 1;
+        let interface = text.parse_number(
+            &line.words[3],
+            PAUSE_COLUMNS[3],
+            1..=node_entry.links.len().max(1) as u32,
+        )?;
+        let is_pause = number(4, 1)? == 1;
         if events.last().is_some_and(|last| last.time_ns > time_ns) {
-            return Err(text.wrong_word(
+            return Err(text.error_at_word(
                 &line.words[0],
                 "the time is before that of the row above",
                 "rows in the order of time",
@@ -134,7 +161,7 @@ pub(super) fn read_pauses(text: &Text, topology: &Topology) -> Result<Vec<PauseE
             time_ns,
             node,
             interface,
-            pause,
+            is_pause,
         });
     }
     Ok(events)

@@ -1,22 +1,23 @@
-//! A scenario: topology, flows, configuration, and the published results.
+//! Reads a scenario: topology, flows, configuration and the results of the model.
 
 use std::path::{Path, PathBuf};
 
 use super::files::InputFiles;
-use super::parameters::{self, Parameters};
+use super::parameters::{self, ModelParameters};
 use super::paths::{FlowPaths, flow_paths};
 use super::results::{read_completions, read_pauses};
-use super::text::{ReadError, Text, Word, quoted};
+use super::text::{InputText, ReadError, Word, quote};
 use super::topology::{self, Topology};
 use xoff_telemetry::failure::Failure;
 use xoff_units::ns3_nanos;
 
-/// Most flows of one folder: each has addresses of its own.
+/// Largest number of flows.
 const FLOWS_MAX: usize = 1 << 18;
-/// Bytes of a flow: one RDMA message.
-const BYTES_MAX: u64 = xoff_rdma::MESSAGE_BYTES_MAX;
+/// Largest size of a flow. A flow is one RDMA message.
+const FLOW_BYTES_MAX: u64 = xoff_rdma::MESSAGE_BYTES_MAX;
 
-const FLOW: &str = "a flow `src dst priority dst_port bytes start_s`, such as `0 8 3 100 10000000 2.0`";
+const FLOW_FORMAT: &str =
+    "a flow `src dst priority dst_port bytes start_s`, such as `0 8 3 100 10000000 2.0`";
 const FLOW_FIELDS: [&str; 6] = [
     "the sender",
     "the receiver",
@@ -26,76 +27,76 @@ const FLOW_FIELDS: [&str; 6] = [
     "the start",
 ];
 
-/// A scenario, as [`Scenario::read`] has checked it.
+/// A checked scenario. [`Scenario::read`] reads it.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Scenario {
-    /// The last part of its path, for reports.
+    /// Name for reports: the last component of the path.
     pub name: String,
-    /// Nodes and links.
+    /// The nodes and links.
     pub topology: Topology,
-    /// The flows in the order of their starts, each with its reference.
+    /// The flows in the order of their starts, with the reference times of the model.
     pub flows: Vec<Flow>,
-    /// The configuration.
-    pub parameters: Parameters,
-    /// Pauses and resumes of the model; `None` if it recorded none.
+    /// The settings of the model.
+    pub parameters: ModelParameters,
+    /// Pause and resume events of the model. `None` without a file of pauses.
     pub pauses: Option<Vec<PauseEvent>>,
 }
 
-/// A flow.
+/// A flow of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The sending host's number.
+    /// Number of the sending host.
     pub src: u32,
-    /// The receiving host's number.
+    /// Number of the receiving host.
     pub dst: u32,
-    /// Its class, 1 to 7.
+    /// Priority, 1 to 7.
     pub priority: u8,
-    /// UDP destination port, which the model hashes.
+    /// UDP destination port. The ECMP hash of the model uses it.
     pub dst_port: u16,
     /// Payload bytes.
     pub bytes: u64,
-    /// When it starts.
+    /// Start time in nanoseconds.
     pub start_ns: u64,
-    /// From its start to its last acknowledgement, by the reference; `None` if that is not known.
+    /// Time from the start to the last acknowledgement in the model. `None` if it is not known.
     pub reference_ns: Option<u64>,
-    /// What it would take alone, by the reference.
+    /// The same time without other flows in the model.
     pub ideal_ns: Option<u64>,
 }
 
-/// A pause or resume that a node received.
+/// A pause or resume frame that a node received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PauseEvent {
-    /// When.
+    /// Arrival time in nanoseconds.
     pub time_ns: u64,
-    /// Which node.
+    /// Number of the receiving node.
     pub node: u32,
-    /// On which of its interfaces, from 1.
+    /// Interface of the node, from 1.
     pub interface: u32,
-    /// A pause; otherwise a resume.
-    pub pause: bool,
+    /// Whether the frame is a pause. Otherwise it is a resume.
+    pub is_pause: bool,
 }
 
 impl Scenario {
-    /// Reads a folder or a configuration that names its files, and compares the files with each other.
+    /// Reads the scenario in a folder or of a configuration file, and checks that its files are consistent.
     ///
     /// # Errors
-    /// A file that is missing or wrong, with its place and what is expected there.
+    /// Returns an error if a file is missing or invalid, with the position and the expected text.
     pub fn read(path: &Path) -> Result<Scenario, ReadError> {
         let files = InputFiles::find(path)?;
-        let topology = topology::read(&Text::read(files.topology)?)?;
-        let parameters = parameters::read(&files.configuration)?;
-        parameters::check_rates(&files.configuration, &parameters, &topology)?;
-        let mut flows = read_flows(&Text::read(files.flows)?, &topology)?;
+        let topology = topology::read_topology(&InputText::read(files.topology)?)?;
+        let parameters = parameters::read_parameters(&files.configuration)?;
+        parameters::check_thresholds(&files.configuration, &parameters, &topology)?;
+        let mut flows = read_flows(&InputText::read(files.flows)?, &topology)?;
         if let Some(file) = files.completions {
-            read_completions(&Text::read(file)?, &mut flows)?;
+            read_completions(&InputText::read(file)?, &mut flows)?;
         }
         let pauses = match files.pauses {
-            Some(file) => Some(read_pauses(&Text::read(file)?, &topology)?),
+            Some(file) => Some(read_pauses(&InputText::read(file)?, &topology)?),
             None => None,
         };
         Ok(Scenario {
-            name: name_of(path),
+            name: scenario_name(path),
             topology,
             flows: flows.into_iter().map(|(flow, _)| flow).collect(),
             parameters,
@@ -103,10 +104,10 @@ impl Scenario {
         })
     }
 
-    /// The paths of each flow.
+    /// Returns the paths of each flow.
     ///
     /// # Errors
-    /// Nothing connects the hosts of a flow.
+    /// Returns an error if no path connects the hosts of a flow.
     pub fn paths(&self) -> Result<Vec<FlowPaths>, Failure> {
         let paths = flow_paths(&self.topology, &self.flows);
         let checked = self.flows.iter().zip(paths).map(|(flow, path)| {
@@ -120,7 +121,7 @@ impl Scenario {
         checked.collect()
     }
 
-    /// What the input says and the run does not do.
+    /// Returns notes about input that has no effect in xoff.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.parameters.unknown.is_empty() {
@@ -136,7 +137,7 @@ impl Scenario {
             .any(|flow| flow.priority != self.flows[0].priority)
         {
             notes.push(format!(
-                "{}: flows have several priorities; classes share a link by bytes, in the model by packets",
+                "{}: flows have several priorities; priorities share a link by bytes, in the model by packets",
                 self.name
             ));
         }
@@ -144,25 +145,28 @@ impl Scenario {
     }
 }
 
-fn name_of(path: &Path) -> String {
-    let whole = path.canonicalize().unwrap_or_else(|_| PathBuf::from(path));
-    let last = whole.file_name().unwrap_or(whole.as_os_str());
+/// Returns the last component of a path.
+fn scenario_name(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| PathBuf::from(path));
+    let last = path.file_name().unwrap_or(path.as_os_str());
     last.to_string_lossy().into_owned()
 }
 
-/// The flows in the order of their starts, each with its line. Read as `third.cc` does: words wherever they are, as many flows as
-/// the first word says. What follows is not read.
-fn read_flows(text: &Text, topology: &Topology) -> Result<Vec<(Flow, usize)>, ReadError> {
+/// Reads the flows and their line numbers, in the order of their starts.
+///
+/// The file is read in the same way as by `third.cc`. The first word is the number of flows, and words after
+/// this number of flows are ignored.
+fn read_flows(text: &InputText, topology: &Topology) -> Result<Vec<(Flow, usize)>, ReadError> {
     const COUNT: &str = "the number of flows, then the flows";
     let mut words = text.words();
-    let word = text.next(&mut words, "the number of flows", COUNT)?;
-    let count = text.number(&word, "the number of flows", 1..=FLOWS_MAX)?;
+    let word = text.next_word(&mut words, "the number of flows", COUNT)?;
+    let count = text.parse_number(&word, "the number of flows", 1..=FLOWS_MAX)?;
     let mut flows: Vec<(Flow, usize)> = Vec::new();
-    for at in 0..count {
+    for index in 0..count {
         let mut fields = [Word::default(); FLOW_FIELDS.len()];
         for (field, name) in fields.iter_mut().zip(FLOW_FIELDS) {
-            let name = format!("{name} of flow {} of {count}", at + 1);
-            *field = text.next(&mut words, &name, FLOW)?;
+            let name = format!("{name} of flow {} of {count}", index + 1);
+            *field = text.next_word(&mut words, &name, FLOW_FORMAT)?;
         }
         flows.push((read_flow(text, fields, topology)?, fields[0].line));
     }
@@ -170,18 +174,19 @@ fn read_flows(text: &Text, topology: &Topology) -> Result<Vec<(Flow, usize)>, Re
     Ok(flows)
 }
 
+/// Reads one flow from its six fields.
 fn read_flow(
-    text: &Text,
+    text: &InputText,
     [src_word, dst_word, priority, port, bytes, start]: [Word<'_>; 6],
     topology: &Topology,
 ) -> Result<Flow, ReadError> {
     let host = |word: &Word<'_>, name: &str| {
-        let number: u32 = text.number(word, name, 0..=topology.nodes.len().saturating_sub(1) as u32)?;
+        let number: u32 = text.parse_number(word, name, 0..=topology.nodes.len().saturating_sub(1) as u32)?;
         match topology.nodes.get(number as usize) {
             Some(node) if node.is_switch => {
-                Err(text.wrong_word(word, format!("{name} is a switch"), "the number of a host"))
+                Err(text.error_at_word(word, format!("{name} is a switch"), "the number of a host"))
             }
-            Some(node) if node.links.is_empty() => Err(text.wrong_word(
+            Some(node) if node.links.is_empty() => Err(text.error_at_word(
                 word,
                 format!("{name} has no link"),
                 "a host that the topology connects",
@@ -191,20 +196,20 @@ fn read_flow(
     };
     let (src, dst) = (host(&src_word, "the sender")?, host(&dst_word, "the receiver")?);
     if src == dst {
-        return Err(text.wrong_word(&dst_word, "the sender is the receiver", FLOW));
+        return Err(text.error_at_word(&dst_word, "the sender is the receiver", FLOW_FORMAT));
     }
     let seconds = start.text.parse::<f64>().ok();
     let start_ns = seconds.and_then(|seconds| ns3_nanos(seconds, 1_000_000_000));
     let start_ns = start_ns.ok_or_else(|| {
-        let what = format!("the start is {}", quoted(start.text));
-        text.wrong_word(&start, what, "seconds, such as 2.000000000")
+        let what = format!("the start is {}", quote(start.text));
+        text.error_at_word(&start, what, "seconds, such as 2.000000000")
     })?;
     Ok(Flow {
         src,
         dst,
-        priority: text.number(&priority, "the priority", 1..=7)?,
-        dst_port: text.number(&port, "the port", 0..=u16::MAX)?,
-        bytes: text.number(&bytes, "the length in bytes", 1..=BYTES_MAX)?,
+        priority: text.parse_number(&priority, "the priority", 1..=7)?,
+        dst_port: text.parse_number(&port, "the port", 0..=u16::MAX)?,
+        bytes: text.parse_number(&bytes, "the length in bytes", 1..=FLOW_BYTES_MAX)?,
         start_ns,
         reference_ns: None,
         ideal_ns: None,
@@ -215,18 +220,19 @@ fn read_flow(
 mod tests {
     use super::*;
 
-    fn star() -> Topology {
+    fn star_topology() -> Topology {
         let text = "3 1 2\n2\n0 2 100Gbps 1us 0\n1 2 100Gbps 1us 0\n";
-        topology::read(&Text::of("topology.txt", text)).unwrap()
+        topology::read_topology(&InputText::from_content("topology.txt", text)).unwrap()
     }
 
-    fn flows(content: &str) -> Result<Vec<(Flow, usize)>, String> {
-        read_flows(&Text::of("flow.txt", content), &star()).map_err(|error| error.to_string())
+    fn parse_flows(content: &str) -> Result<Vec<(Flow, usize)>, String> {
+        read_flows(&InputText::from_content("flow.txt", content), &star_topology())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
-    fn flows_come_in_the_order_of_their_starts() {
-        let flows = flows("2\n0 1 3 100 5000 2.5\n1 0 3 200 7 2.000000000\n").unwrap();
+    fn flows_are_sorted_by_start() {
+        let flows = parse_flows("2\n0 1 3 100 5000 2.5\n1 0 3 200 7 2.000000000\n").unwrap();
         let starts: Vec<(u32, u64, usize)> = flows
             .iter()
             .map(|(flow, line)| (flow.src, flow.start_ns, *line))
@@ -235,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_in_flows_have_a_place() {
+    fn flow_errors_have_line_and_column() {
         for (content, error) in [
             ("", "flow.txt:1:1: the number of flows is missing"),
             (
                 "x\n",
-                "flow.txt:1:1: the number of flows is \"x\", which is no such number",
+                "flow.txt:1:1: the number of flows is \"x\", which is not a valid number",
             ),
             (
                 "2\n0 1 3 100 1 2\n",
@@ -256,42 +262,43 @@ mod tests {
             ),
             ("1\n0 1 3 100 1 -2\n", "flow.txt:2:13: the start is \"-2\""),
         ] {
-            let got = flows(content).unwrap_err();
+            let got = parse_flows(content).unwrap_err();
             assert!(got.starts_with(error), "{content:?}: {got}");
         }
     }
 
-    /// The model reads with `>>`: lines mean nothing to it, and it stops after as many flows as announced.
+    /// The model reads with the operator `>>`. It ignores line ends and stops after the announced number of flows.
     #[test]
-    fn flows_are_words_up_to_the_count() {
-        let plain = flows("2\n0 1 3 100 5000 2.5\n1 0 3 200 7 2\n").unwrap();
-        let of = |text: &str| {
-            flows(text)
+    fn words_after_the_announced_flows_are_ignored() {
+        let sorted_flows = parse_flows("2\n0 1 3 100 5000 2.5\n1 0 3 200 7 2\n").unwrap();
+        let flows_of = |text: &str| {
+            parse_flows(text)
                 .unwrap()
                 .into_iter()
                 .map(|(flow, _)| flow)
                 .collect::<Vec<Flow>>()
         };
-        let expected: Vec<Flow> = plain.into_iter().map(|(flow, _)| flow).collect();
+        let expected: Vec<Flow> = sorted_flows.into_iter().map(|(flow, _)| flow).collect();
         for text in [
             "2 0 1 3 100 5000 2.5 1 0 3 200 7 2",
             "2\n0 1 3 100\n5000 2.5\n\n1 0 3 200 7 2.0\nFirst line: # of flows\n",
             "2\n0 1 3 100 5000 2.5\n1 0 3 200 7 2\n0 1 3 100 1 9\n",
         ] {
-            assert_eq!(of(text), expected, "{text:?}");
+            assert_eq!(flows_of(text), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn completions_of_the_model_are_found_by_source_port() {
-        let mut flows = flows("3\n0 1 3 100 50 2.00001\n0 1 3 100 50 2.00001\n1 0 3 100 50 3\n").unwrap();
+    fn native_completions_are_matched_by_source_port() {
+        let mut flows =
+            parse_flows("3\n0 1 3 100 50 2.00001\n0 1 3 100 50 2.00001\n1 0 3 100 50 3\n").unwrap();
         let rows =
             "0b000001 0b000101 10001 100 50 2000009999 7 3\n0b000001 0b000101 10000 100 50 2000009999 8 2\n";
-        read_completions(&Text::of("fct.txt", rows), &mut flows).unwrap();
+        read_completions(&InputText::from_content("fct.txt", rows), &mut flows).unwrap();
         let references: Vec<Option<u64>> = flows.iter().map(|(flow, _)| flow.reference_ns).collect();
         assert_eq!(references, [Some(8), Some(7), None], "one flow had not ended");
         let other = rows.replace(" 50 ", " 51 ");
-        let error = read_completions(&Text::of("fct.txt", &other), &mut flows).unwrap_err();
+        let error = read_completions(&InputText::from_content("fct.txt", &other), &mut flows).unwrap_err();
         assert!(
             error
                 .to_string()
@@ -301,9 +308,10 @@ mod tests {
 
     const HEADER: &str = "src,dst,bytes,start_ns,fct_ns,ideal_fct_ns\n";
 
-    fn completions(rows: &str) -> Result<Vec<(u64, u64)>, String> {
-        let mut flows = flows("3\n0 1 3 100 50 2.00001\n0 1 3 100 50 2.00001\n1 0 3 100 50 3\n").unwrap();
-        let text = Text::of("fct.csv", &format!("{HEADER}{rows}"));
+    fn completion_times(rows: &str) -> Result<Vec<(u64, u64)>, String> {
+        let mut flows =
+            parse_flows("3\n0 1 3 100 50 2.00001\n0 1 3 100 50 2.00001\n1 0 3 100 50 3\n").unwrap();
+        let text = InputText::from_content("fct.csv", &format!("{HEADER}{rows}"));
         read_completions(&text, &mut flows).map_err(|error| error.to_string())?;
         Ok(flows
             .iter()
@@ -312,48 +320,48 @@ mod tests {
     }
 
     #[test]
-    fn each_flow_finds_its_completion() {
-        // A start may have been cut off; flows that are alike share theirs out in order.
+    fn equal_flows_get_completions_in_order() {
+        // The start in a completion can be rounded down. Equal flows get their completions in order.
         let rows = "1,0,50,3000000000,9,1\n0,1,50,2000010000,8,2\n0,1,50,2000009999,7,3\n";
-        assert_eq!(completions(rows), Ok(vec![(7, 3), (8, 2), (9, 1)]));
+        assert_eq!(completion_times(rows), Ok(vec![(7, 3), (8, 2), (9, 1)]));
     }
 
     #[test]
-    fn completions_that_are_missing_or_too_many_are_named() {
+    fn missing_and_surplus_completions_are_refused() {
         let two = "0,1,50,2000009999,8,2\n0,1,50,2000009999,7,3\n";
         assert_eq!(
-            completions(two).unwrap_err(),
+            completion_times(two).unwrap_err(),
             "fct.csv:4:1: the completion of the flow from 1 to 0 in line 4 of flow.txt is missing; expected one \
              completion for each flow"
         );
         let other = format!("{two}1,0,51,3000000000,9,1\n");
         assert!(
-            completions(&other)
+            completion_times(&other)
                 .unwrap_err()
                 .starts_with("fct.csv:4:1: flow.txt has no flow from 1 to 0 of 51 bytes at 3000000000 ns")
         );
         let bad = format!("{two}1,0,fifty,3000000000,9,1\n");
         assert!(
-            completions(&bad)
+            completion_times(&bad)
                 .unwrap_err()
                 .starts_with("fct.csv:4:5: bytes is \"fifty\"")
         );
     }
 
     #[test]
-    fn pauses_are_of_nodes_and_interfaces_that_exist() {
+    fn pause_events_with_unknown_nodes_or_interfaces_are_refused() {
         let pauses = |rows: &str| {
-            let text = Text::of(
+            let text = InputText::from_content(
                 "pfc.csv",
                 &format!("time_ns,node,node_is_switch,interface,pause\n{rows}"),
             );
-            read_pauses(&text, &star()).map_err(|error| error.to_string())
+            read_pauses(&text, &star_topology()).map_err(|error| error.to_string())
         };
         let event = PauseEvent {
             time_ns: 5,
             node: 2,
             interface: 2,
-            pause: true,
+            is_pause: true,
         };
         assert_eq!(pauses("5,2,1,2,1\n"), Ok(vec![event]));
         assert_eq!(pauses(""), Ok(Vec::new()));

@@ -1,12 +1,12 @@
-//! One setting of a configuration: which ones there are, and which values of them are supported.
+//! Reads one setting of a configuration: the known names and the supported values.
 
 use std::str::FromStr;
 
-use super::parameters::{CongestionMode, Maps, Parameters};
-use super::text::{ReadError, Text, Word, quoted};
+use super::parameters::{CongestionMode, ModelParameters, ThresholdMaps};
+use super::text::{InputText, ReadError, Word, quote};
 use super::units;
 
-/// Settings of files, traces and pauses: they change nothing here. Their values are not looked at.
+/// Settings of files, traces and pauses that have no effect in xoff. Their values are not checked.
 const WITHOUT_EFFECT: [&str; 16] = [
     "DATA_RATE",
     "ENABLE_TRACE",
@@ -26,146 +26,161 @@ const WITHOUT_EFFECT: [&str; 16] = [
     "USE_DYNAMIC_PFC_THRESHOLD",
 ];
 
-const FORM: &str = "a setting `NAME value`";
+const SETTING_FORMAT: &str = "a setting `NAME value`";
 
-/// A setting whose name has been read.
-pub(super) struct Setting<'a, 'w, W: Iterator<Item = Word<'a>>> {
-    pub(super) text: &'a Text,
+/// Reads the values of a setting after its name.
+pub(super) struct SettingReader<'a, 'w, W: Iterator<Item = Word<'a>>> {
+    pub(super) text: &'a InputText,
     pub(super) name: Word<'a>,
     pub(super) words: &'w mut W,
 }
 
-impl<'a, W: Iterator<Item = Word<'a>>> Setting<'a, '_, W> {
+impl<'a, W: Iterator<Item = Word<'a>>> SettingReader<'a, '_, W> {
+    /// Returns the name of the setting.
     fn name(&self) -> &'a str {
         self.name.text
     }
 
-    /// The next word of its value.
-    pub(super) fn value(&mut self) -> Result<Word<'a>, ReadError> {
+    /// Returns the next word of the value.
+    pub(super) fn next_value(&mut self) -> Result<Word<'a>, ReadError> {
         let name = format!("the value of {}", self.name());
-        self.text.next(self.words, &name, FORM)
+        self.text.next_word(self.words, &name, SETTING_FORMAT)
     }
 
-    pub(super) fn whole(&mut self, min: u64, max: u64) -> Result<u64, ReadError> {
-        let word = self.value()?;
-        self.text.number(&word, self.name(), min..=max)
+    /// Reads a whole number from `min` to `max`.
+    pub(super) fn integer_value(&mut self, min: u64, max: u64) -> Result<u64, ReadError> {
+        let word = self.next_value()?;
+        self.text.parse_number(&word, self.name(), min..=max)
     }
 
-    fn real(&mut self, min: f64, max: f64) -> Result<f64, ReadError> {
-        let word = self.value()?;
-        self.text.number(&word, self.name(), min..=max)
+    /// Reads a number from `min` to `max`.
+    fn real_value(&mut self, min: f64, max: f64) -> Result<f64, ReadError> {
+        let word = self.next_value()?;
+        self.text.parse_number(&word, self.name(), min..=max)
     }
 
-    fn flag(&mut self) -> Result<bool, ReadError> {
-        Ok(self.whole(0, u64::from(u32::MAX))? != 0)
+    /// Reads a flag. Every number except 0 is true.
+    fn flag_value(&mut self) -> Result<bool, ReadError> {
+        Ok(self.integer_value(0, u64::from(u32::MAX))? != 0)
     }
 
-    /// A time in microseconds, of which the model takes the whole ones.
-    fn micros(&mut self) -> Result<u64, ReadError> {
-        Ok(self.real(0.0, 1e6)? as u64)
+    /// Reads a time in microseconds, rounded down as in the model.
+    fn microseconds_value(&mut self) -> Result<u64, ReadError> {
+        Ok(self.real_value(0.0, 1e6)? as u64)
     }
 
-    fn rate(&mut self) -> Result<u64, ReadError> {
-        let word = self.value()?;
-        units::rate_bps(word.text).ok_or_else(|| {
-            let what = format!("{} is {}", self.name(), quoted(word.text));
-            self.text.wrong_word(&word, what, "a rate, such as 20Mb/s")
+    /// Reads a rate in bits per second.
+    fn rate_value(&mut self) -> Result<u64, ReadError> {
+        let word = self.next_value()?;
+        units::parse_rate_bps(word.text).ok_or_else(|| {
+            let what = format!("{} is {}", self.name(), quote(word.text));
+            self.text.error_at_word(&word, what, "a rate, such as 20Mb/s")
         })
     }
 
-    /// A value that must be zero.
-    fn only_zero(&mut self, means: &str) -> Result<(), ReadError> {
-        let word = self.value()?;
+    /// Reads a value that must be 0. `expected` explains the value 0 in the error.
+    fn require_zero(&mut self, expected: &str) -> Result<(), ReadError> {
+        let word = self.next_value()?;
         if word.text.parse::<f64>() == Ok(0.0) {
             return Ok(());
         }
-        let what = format!("{} {} is not supported", self.name(), quoted(word.text));
-        Err(self.text.wrong_word(&word, what, format!("0: {means}")))
+        let what = format!("{} {} is not supported", self.name(), quote(word.text));
+        Err(self.text.error_at_word(&word, what, format!("0: {expected}")))
     }
 
-    fn mode(&mut self) -> Result<CongestionMode, ReadError> {
-        let word = self.value()?;
-        CongestionMode::of_number(word.text).ok_or_else(|| {
-            let what = format!("CC_MODE {} is not supported", quoted(word.text));
+    /// Reads the value of `CC_MODE`.
+    fn congestion_mode_value(&mut self) -> Result<CongestionMode, ReadError> {
+        let word = self.next_value()?;
+        CongestionMode::from_number(word.text).ok_or_else(|| {
+            let what = format!("CC_MODE {} is not supported", quote(word.text));
             let expected =
                 "1 (DCQCN), 3 (HPCC), 7 (TIMELY), 8 (DCTCP) or 10 (HPCC-PINT): the modes of the HPCC model";
-            self.text.wrong_word(&word, what, expected)
+            self.text.error_at_word(&word, what, expected)
         })
     }
 
-    /// Takes it over. `false` if the model knows no such setting: its reader passes over such words.
-    pub(super) fn take(&mut self, parameters: &mut Parameters, maps: &mut Maps) -> Result<bool, ReadError> {
+    /// Stores the value of the setting. Returns `false` for a name that the model does not know.
+    ///
+    /// The reader of the model skips unknown words.
+    pub(super) fn apply_to(
+        &mut self,
+        parameters: &mut ModelParameters,
+        maps: &mut ThresholdMaps,
+    ) -> Result<bool, ReadError> {
         let (dcqcn, hpcc) = (&mut parameters.dcqcn, &mut parameters.hpcc);
         match self.name() {
-            "ENABLE_QCN" => parameters.ecn = self.flag()?,
+            "ENABLE_QCN" => parameters.ecn = self.flag_value()?,
             "PACKET_PAYLOAD_SIZE" => {
                 let (min, max) = (u64::from(xoff_rdma::MTU_MIN), u64::from(xoff_rdma::MTU_MAX));
-                parameters.payload_bytes = self.whole(min, max)? as u32;
+                parameters.payload_bytes = self.integer_value(min, max)? as u32;
             }
-            "RATE_BOUND" => parameters.rate_bound = self.flag()?,
-            // As the model multiplies: modulo 2^32.
+            "RATE_BOUND" => parameters.rate_bound = self.flag_value()?,
+            // The model multiplies modulo 2^32.
             "BUFFER_SIZE" => {
-                parameters.buffer_bytes = (self.whole(0, u64::from(u32::MAX))? as u32).wrapping_mul(1 << 20);
+                parameters.buffer_bytes =
+                    (self.integer_value(0, u64::from(u32::MAX))? as u32).wrapping_mul(1 << 20);
             }
-            "ALPHA_RESUME_INTERVAL" => dcqcn.alpha_interval_us = self.micros()?,
-            "RATE_DECREASE_INTERVAL" => dcqcn.decrease_interval_us = self.micros()?,
-            "CLAMP_TARGET_RATE" => dcqcn.clamp_target = self.flag()?,
-            "RP_TIMER" => dcqcn.increase_interval_us = self.micros()?,
-            "EWMA_GAIN" => dcqcn.gain = self.real(0.0, 1.0)?,
-            "FAST_RECOVERY_TIMES" => dcqcn.fast_recovery_times = self.whole(0, 1_000)?,
-            "RATE_AI" => dcqcn.rate_ai_bps = self.rate()?,
-            "RATE_HAI" => dcqcn.rate_hai_bps = self.rate()?,
-            "MIN_RATE" => dcqcn.min_rate_bps = self.rate()?,
-            "DCTCP_RATE_AI" => parameters.dctcp_rate_ai_bps = self.rate()?,
-            "CC_MODE" => parameters.mode = self.mode()?,
-            "HAS_WIN" => parameters.window.used = self.flag()?,
-            "GLOBAL_T" => parameters.window.of_largest_pair = self.whole(0, u64::from(u32::MAX))? == 1,
-            "VAR_WIN" => parameters.window.follows_rate = self.flag()?,
-            "FAST_REACT" => hpcc.fast_react = self.flag()?,
-            "U_TARGET" => hpcc.target_utilisation = self.real(0.01, 10.0)?,
-            "MI_THRESH" => hpcc.stages_max = self.whole(0, u64::from(u32::MAX))?,
-            "INT_MULTI" => hpcc.unit_multiple = self.whole(1, 1_000_000)?,
-            "MULTI_RATE" => hpcc.rate_per_hop = self.flag()?,
-            "SAMPLE_FEEDBACK" => hpcc.skips_empty_queues = self.flag()?,
-            "PINT_PROB" => hpcc.sampled_share = self.real(0.0, 1.0)?,
-            "SIMULATOR_STOP_TIME" => parameters.stop_s = Some(self.real(0.0, f64::MAX)?),
-            "ACK_HIGH_PRIO" => parameters.acks_pass_pauses = self.flag()?,
-            "L2_ACK_INTERVAL" => parameters.ack_interval_bytes = self.ack_interval()?,
-            "L2_BACK_TO_ZERO" => self.only_zero("go-back-N")?,
-            "ERROR_RATE_PER_LINK" => self.only_zero("no losses that are drawn")?,
+            "ALPHA_RESUME_INTERVAL" => dcqcn.alpha_interval_us = self.microseconds_value()?,
+            "RATE_DECREASE_INTERVAL" => dcqcn.decrease_interval_us = self.microseconds_value()?,
+            "CLAMP_TARGET_RATE" => dcqcn.clamp_target = self.flag_value()?,
+            "RP_TIMER" => dcqcn.increase_interval_us = self.microseconds_value()?,
+            "EWMA_GAIN" => dcqcn.gain = self.real_value(0.0, 1.0)?,
+            "FAST_RECOVERY_TIMES" => dcqcn.fast_recovery_times = self.integer_value(0, 1_000)?,
+            "RATE_AI" => dcqcn.rate_ai_bps = self.rate_value()?,
+            "RATE_HAI" => dcqcn.rate_hai_bps = self.rate_value()?,
+            "MIN_RATE" => dcqcn.min_rate_bps = self.rate_value()?,
+            "DCTCP_RATE_AI" => parameters.dctcp_rate_ai_bps = self.rate_value()?,
+            "CC_MODE" => parameters.mode = self.congestion_mode_value()?,
+            "HAS_WIN" => parameters.window.is_used = self.flag_value()?,
+            "GLOBAL_T" => {
+                parameters.window.of_largest_pair = self.integer_value(0, u64::from(u32::MAX))? == 1
+            }
+            "VAR_WIN" => parameters.window.follows_rate = self.flag_value()?,
+            "FAST_REACT" => hpcc.fast_react = self.flag_value()?,
+            "U_TARGET" => hpcc.target_utilisation = self.real_value(0.01, 10.0)?,
+            "MI_THRESH" => hpcc.stages_max = self.integer_value(0, u64::from(u32::MAX))?,
+            "INT_MULTI" => hpcc.unit_multiple = self.integer_value(1, 1_000_000)?,
+            "MULTI_RATE" => hpcc.rate_per_hop = self.flag_value()?,
+            "SAMPLE_FEEDBACK" => hpcc.skips_empty_queues = self.flag_value()?,
+            "PINT_PROB" => hpcc.sampled_share = self.real_value(0.0, 1.0)?,
+            "SIMULATOR_STOP_TIME" => parameters.stop_s = Some(self.real_value(0.0, f64::MAX)?),
+            "ACK_HIGH_PRIO" => parameters.acks_pass_pauses = self.flag_value()?,
+            "L2_ACK_INTERVAL" => parameters.ack_interval_bytes = self.ack_interval_value()?,
+            "L2_BACK_TO_ZERO" => self.require_zero("go-back-N")?,
+            "ERROR_RATE_PER_LINK" => self.require_zero("no random losses")?,
             "LINK_DOWN" => {
-                self.only_zero("all links stay up")?;
-                self.value()?;
-                self.value()?;
+                self.require_zero("all links stay up")?;
+                self.next_value()?;
+                self.next_value()?;
             }
-            "KMIN_MAP" => maps.min = self.pairs(0, u64::from(u32::MAX / 1_000))?,
-            "KMAX_MAP" => maps.max = self.pairs(0, u64::from(u32::MAX / 1_000))?,
-            "PMAX_MAP" => maps.probability = self.pairs(0.0, 1.0)?,
-            name if WITHOUT_EFFECT.contains(&name) => drop(self.value()?),
+            "KMIN_MAP" => maps.min = self.rate_pairs(0, u64::from(u32::MAX / 1_000))?,
+            "KMAX_MAP" => maps.max = self.rate_pairs(0, u64::from(u32::MAX / 1_000))?,
+            "PMAX_MAP" => maps.probability = self.rate_pairs(0.0, 1.0)?,
+            name if WITHOUT_EFFECT.contains(&name) => drop(self.next_value()?),
             _ => return Ok(false),
         }
         Ok(true)
     }
 
-    /// Every packet is acknowledged if it is as long as the interval, or longer.
-    fn ack_interval(&mut self) -> Result<u64, ReadError> {
-        self.whole(1, u64::from(u32::MAX))
+    /// Reads `L2_ACK_INTERVAL` in bytes. A packet of at least this size is acknowledged.
+    fn ack_interval_value(&mut self) -> Result<u64, ReadError> {
+        self.integer_value(1, u64::from(u32::MAX))
     }
 
-    /// `count rate value rate value ...`
-    fn pairs<T>(&mut self, min: T, max: T) -> Result<Vec<(u64, T)>, ReadError>
+    /// Reads a map in the form `count rate value rate value ...`. A later entry replaces an earlier one.
+    fn rate_pairs<T>(&mut self, min: T, max: T) -> Result<Vec<(u64, T)>, ReadError>
     where
         T: FromStr + PartialOrd + std::fmt::Display + Copy,
     {
-        let count = self.whole(0, 64)?;
+        let count = self.integer_value(0, 64)?;
         let mut pairs: Vec<(u64, T)> = Vec::new();
         for _ in 0..count {
-            let (rate, value) = (self.value()?, self.value()?);
+            let (rate, value) = (self.next_value()?, self.next_value()?);
             let rate_bps = self
                 .text
-                .number(&rate, "the speed in bits per second", 1..=u64::MAX)?;
-            let value = self.text.number(&value, self.name(), min..=max)?;
-            pairs.retain(|(before, _)| *before != rate_bps);
+                .parse_number(&rate, "the speed in bits per second", 1..=u64::MAX)?;
+            let value = self.text.parse_number(&value, self.name(), min..=max)?;
+            pairs.retain(|(other_rate, _)| *other_rate != rate_bps);
             pairs.push((rate_bps, value));
         }
         Ok(pairs)

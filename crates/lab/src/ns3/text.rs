@@ -1,4 +1,4 @@
-//! InputFiles of words and of columns, read so that an error names its place.
+//! Reads text files of words and of table columns. Every error contains file, line and column.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -7,32 +7,32 @@ use std::str::FromStr;
 
 use xoff_telemetry::failure::Failure;
 
-/// Longest word that an error quotes whole.
+/// Largest number of characters of a word that an error quotes.
 const QUOTED_MAX: usize = 40;
 
-/// Why a scenario was not read.
+/// An error in the files of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// A file that cannot be read.
+    /// A file cannot be read.
     #[error("{}: {why}", file.display())]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         file: PathBuf,
-        /// What the system says.
+        /// Reason from the operating system.
         why: String,
     },
-    /// A file that does not hold what it should.
+    /// A file has invalid contents.
     #[error("{}:{line}:{column}: {what}; expected {expected}", file.display())]
-    Wrong {
-        /// Which file.
+    Invalid {
+        /// Path of the file.
         file: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// Column in characters, from 1; of a table, the first character of the field.
+        /// Column in characters, from 1. In a table, the column is the first character of the field.
         column: usize,
-        /// What is wrong.
+        /// Reason, with the invalid value.
         what: String,
-        /// What there should be.
+        /// Expected contents.
         expected: String,
     },
 }
@@ -45,8 +45,10 @@ impl From<ReadError> for Failure {
             )
             .at(file.display().to_string())
             .because(why)
-            .fix("a folder holds config.txt, or topology.txt, flow.txt and parameters.txt (docs/oracle.md)"),
-            ReadError::Wrong {
+            .fix(
+                "a folder contains config.txt, or topology.txt, flow.txt and parameters.txt (docs/oracle.md)",
+            ),
+            ReadError::Invalid {
                 file,
                 line,
                 column,
@@ -59,7 +61,7 @@ impl From<ReadError> for Failure {
     }
 }
 
-/// A word or field, and where it stands.
+/// A word or table field with its position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Word<'a> {
     pub(super) text: &'a str,
@@ -69,25 +71,25 @@ pub(super) struct Word<'a> {
 
 /// A line that is not blank.
 #[derive(Clone, Debug)]
-pub(super) struct Line<'a> {
+pub(super) struct TextLine<'a> {
     pub(super) number: usize,
     pub(super) words: Vec<Word<'a>>,
-    /// The column behind its last character.
+    /// Column after the last character.
     end: usize,
 }
 
-/// A file.
+/// The contents of an input file.
 #[derive(Clone, Debug)]
-pub(super) struct Text {
+pub(super) struct InputText {
     file: PathBuf,
     content: String,
 }
 
-impl Text {
+impl InputText {
     /// Reads a file.
-    pub(super) fn read(file: PathBuf) -> Result<Text, ReadError> {
+    pub(super) fn read(file: PathBuf) -> Result<InputText, ReadError> {
         match std::fs::read_to_string(&file) {
-            Ok(content) => Ok(Text { file, content }),
+            Ok(content) => Ok(InputText { file, content }),
             Err(error) => Err(ReadError::Unreadable {
                 file,
                 why: error.to_string(),
@@ -96,20 +98,20 @@ impl Text {
     }
 
     #[cfg(test)]
-    pub(super) fn of(name: &str, content: &str) -> Text {
-        Text {
+    pub(super) fn from_content(name: &str, content: &str) -> InputText {
+        InputText {
             file: name.into(),
             content: content.into(),
         }
     }
 
-    /// The words of the file in their order, wherever its lines end.
+    /// Returns all words of the file in order. Line ends have no meaning.
     pub(super) fn words(&self) -> impl Iterator<Item = Word<'_>> {
         self.lines().flat_map(|line| line.words)
     }
 
-    /// The next of `words`; an error if the file ends before it.
-    pub(super) fn next<'a>(
+    /// Returns the next of `words`, or an error at the end of the file. `form` is the expected text.
+    pub(super) fn next_word<'a>(
         &self,
         words: &mut impl Iterator<Item = Word<'a>>,
         name: &str,
@@ -117,11 +119,11 @@ impl Text {
     ) -> Result<Word<'a>, ReadError> {
         words
             .next()
-            .ok_or_else(|| self.ended(format!("{name} is missing"), form))
+            .ok_or_else(|| self.error_at_end(format!("{name} is missing"), form))
     }
 
-    /// The lines that are not blank, in words between blanks.
-    pub(super) fn lines(&self) -> impl Iterator<Item = Line<'_>> {
+    /// Returns the lines that are not blank, split at white space.
+    pub(super) fn lines(&self) -> impl Iterator<Item = TextLine<'_>> {
         let split = |text: &str| text.split(char::is_whitespace).map(str::len).collect::<Vec<_>>();
         self.split_lines(split)
             .map(|mut line| {
@@ -131,30 +133,36 @@ impl Text {
             .filter(|line| !line.words.is_empty())
     }
 
-    /// The rows of a table of comma-separated fields behind its header, each with as many fields.
-    pub(super) fn rows(&self, header: &[&str]) -> Result<Vec<Line<'_>>, ReadError> {
+    /// Returns the rows of a table with comma-separated fields. The first line must equal `header`.
+    pub(super) fn table_rows(&self, header: &[&str]) -> Result<Vec<TextLine<'_>>, ReadError> {
         let split = |text: &str| text.split(',').map(str::len).collect::<Vec<_>>();
         let mut lines = self
             .split_lines(split)
             .filter(|line| line.words.iter().any(|word| !word.text.trim().is_empty()));
         let expected = || format!("the header {}", header.join(","));
         let Some(first) = lines.next() else {
-            return Err(self.wrong(1, 1, "the table is empty", expected()));
+            return Err(self.error_at(1, 1, "the table is empty", expected()));
         };
-        for (at, name) in header.iter().enumerate() {
-            match first.words.get(at) {
+        for (index, name) in header.iter().enumerate() {
+            match first.words.get(index) {
                 Some(word) if word.text.trim() == *name => {}
                 Some(word) => {
-                    let what = format!("column {} is {}, not {name}", at + 1, quoted(word.text));
-                    return Err(self.wrong_word(word, what, expected()));
+                    let what = format!("column {} is {}, not {name}", index + 1, quote(word.text));
+                    return Err(self.error_at_word(word, what, expected()));
                 }
-                None => return Err(self.wrong_end(&first, format!("column {name} is missing"), expected())),
+                None => {
+                    return Err(self.error_at_line_end(
+                        &first,
+                        format!("column {name} is missing"),
+                        expected(),
+                    ));
+                }
             }
         }
         if let Some(word) = first.words.get(header.len()) {
-            return Err(self.wrong_word(
+            return Err(self.error_at_word(
                 word,
-                format!("an unknown column {}", quoted(word.text)),
+                format!("an unknown column {}", quote(word.text)),
                 expected(),
             ));
         }
@@ -163,29 +171,29 @@ impl Text {
                 let expected = || format!("{} fields: {}", header.len(), header.join(","));
                 match line.words.len() {
                     n if n == header.len() => Ok(line),
-                    n => Err(self.wrong_end(&line, format!("the row has {n} fields"), expected())),
+                    n => Err(self.error_at_line_end(&line, format!("the row has {n} fields"), expected())),
                 }
             })
             .collect()
     }
 
-    /// Lines whose pieces have the lengths that `lengths` says, with one octet between them.
-    fn split_lines(&self, lengths: impl Fn(&str) -> Vec<usize>) -> impl Iterator<Item = Line<'_>> {
+    /// Splits each line into words. `lengths` returns the lengths of the words, which one character separates.
+    fn split_lines(&self, lengths: impl Fn(&str) -> Vec<usize>) -> impl Iterator<Item = TextLine<'_>> {
         self.content.lines().enumerate().map(move |(index, text)| {
             let number = index + 1;
-            let (mut at, mut words) = (0, Vec::new());
+            let (mut start, mut words) = (0, Vec::new());
             for len in lengths(text) {
-                let piece = text.get(at..at + len).unwrap_or_default();
-                let column = text.get(..at).unwrap_or_default().chars().count() + 1;
+                let piece = text.get(start..start + len).unwrap_or_default();
+                let column = text.get(..start).unwrap_or_default().chars().count() + 1;
                 words.push(Word {
                     text: piece,
                     line: number,
                     column,
                 });
-                let separator = text.get(at + len..).and_then(|rest| rest.chars().next());
-                at += len + separator.map_or(0, char::len_utf8);
+                let separator = text.get(start + len..).and_then(|rest| rest.chars().next());
+                start += len + separator.map_or(0, char::len_utf8);
             }
-            Line {
+            TextLine {
                 number,
                 words,
                 end: text.chars().count() + 1,
@@ -193,14 +201,15 @@ impl Text {
         })
     }
 
-    pub(super) fn wrong(
+    /// Returns an error at a line and column.
+    pub(super) fn error_at(
         &self,
         line: usize,
         column: usize,
         what: impl Into<String>,
         expected: impl Into<String>,
     ) -> ReadError {
-        ReadError::Wrong {
+        ReadError::Invalid {
             file: self.file.clone(),
             line,
             column,
@@ -209,33 +218,33 @@ impl Text {
         }
     }
 
-    /// Something is wrong with a word.
-    pub(super) fn wrong_word(
+    /// Returns an error at the position of a word.
+    pub(super) fn error_at_word(
         &self,
         word: &Word<'_>,
         what: impl Into<String>,
         expected: impl Into<String>,
     ) -> ReadError {
-        self.wrong(word.line, word.column, what, expected)
+        self.error_at(word.line, word.column, what, expected)
     }
 
-    /// Something is missing at the end of a line.
-    pub(super) fn wrong_end(
+    /// Returns an error at the end of a line.
+    pub(super) fn error_at_line_end(
         &self,
-        line: &Line<'_>,
+        line: &TextLine<'_>,
         what: impl Into<String>,
         expected: impl Into<String>,
     ) -> ReadError {
-        self.wrong(line.number, line.end, what, expected)
+        self.error_at(line.number, line.end, what, expected)
     }
 
-    /// Something is missing at the end of the file.
-    pub(super) fn ended(&self, what: impl Into<String>, expected: impl Into<String>) -> ReadError {
-        self.wrong(self.content.lines().count() + 1, 1, what, expected)
+    /// Returns an error at the end of the file.
+    pub(super) fn error_at_end(&self, what: impl Into<String>, expected: impl Into<String>) -> ReadError {
+        self.error_at(self.content.lines().count() + 1, 1, what, expected)
     }
 
-    /// A number within a range.
-    pub(super) fn number<T>(
+    /// Parses a word as a number within `range`. `name` names the number in the error.
+    pub(super) fn parse_number<T>(
         &self,
         word: &Word<'_>,
         name: &str,
@@ -247,17 +256,17 @@ impl Text {
         let expected = || format!("a number from {} to {}", range.start(), range.end());
         match word.text.trim().parse::<T>() {
             Ok(number) if range.contains(&number) => Ok(number),
-            Ok(number) => Err(self.wrong_word(word, format!("{name} is {number}"), expected())),
+            Ok(number) => Err(self.error_at_word(word, format!("{name} is {number}"), expected())),
             Err(_) => {
-                let what = format!("{name} is {}, which is no such number", quoted(word.text));
-                Err(self.wrong_word(word, what, expected()))
+                let what = format!("{name} is {}, which is not a valid number", quote(word.text));
+                Err(self.error_at_word(word, what, expected()))
             }
         }
     }
 }
 
-/// A word in quotes, cut where it is long.
-pub(super) fn quoted(text: &str) -> String {
+/// Returns a word in quotes. A word longer than [`QUOTED_MAX`] is cut.
+pub(super) fn quote(text: &str) -> String {
     let text = text.trim();
     match text.char_indices().nth(QUOTED_MAX) {
         Some((end, _)) => format!("{:?}...", &text[..end]),
@@ -270,26 +279,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_know_their_place() {
-        let text = Text::of("t", "\n a  bb\n\nc\u{e9} d\n");
-        let lines: Vec<Line<'_>> = text.lines().collect();
-        let places: Vec<(&str, usize, usize)> = lines
+    fn words_have_line_and_column() {
+        let text = InputText::from_content("t", "\n a  bb\n\nc\u{e9} d\n");
+        let lines: Vec<TextLine<'_>> = text.lines().collect();
+        let positions: Vec<(&str, usize, usize)> = lines
             .iter()
             .flat_map(|line| &line.words)
             .map(|word| (word.text, word.line, word.column))
             .collect();
         assert_eq!(
-            places,
+            positions,
             [("a", 2, 2), ("bb", 2, 5), ("c\u{e9}", 4, 1), ("d", 4, 4)]
         );
     }
 
     #[test]
-    fn a_table_has_the_columns_that_are_asked_for() {
+    fn table_header_and_row_lengths_are_checked() {
         let header = ["a", "bc"];
         let rows = |content: &str| {
-            let text = Text::of("t.csv", content);
-            text.rows(&header)
+            let text = InputText::from_content("t.csv", content);
+            text.table_rows(&header)
                 .map(|rows| rows.len())
                 .map_err(|e| e.to_string())
         };
@@ -318,20 +327,20 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_a_range() {
-        let text = Text::of("t", "7 x 99999999999999999999");
+    fn numbers_outside_the_range_are_refused() {
+        let text = InputText::from_content("t", "7 x 99999999999999999999");
         let line = text.lines().next().unwrap();
-        assert_eq!(text.number(&line.words[0], "n", 0_u8..=9), Ok(7));
+        assert_eq!(text.parse_number(&line.words[0], "n", 0_u8..=9), Ok(7));
         let error = |at: usize| {
-            text.number(&line.words[at], "n", 0_u8..=6)
+            text.parse_number(&line.words[at], "n", 0_u8..=6)
                 .unwrap_err()
                 .to_string()
         };
         assert_eq!(error(0), "t:1:1: n is 7; expected a number from 0 to 6");
         assert_eq!(
             error(1),
-            "t:1:3: n is \"x\", which is no such number; expected a number from 0 to 6"
+            "t:1:3: n is \"x\", which is not a valid number; expected a number from 0 to 6"
         );
-        assert!(error(2).contains("no such number"));
+        assert!(error(2).contains("not a valid number"));
     }
 }

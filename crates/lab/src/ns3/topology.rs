@@ -1,13 +1,13 @@
-//! `topology.txt`: nodes, and the links between them.
+//! Reads `topology.txt`: the nodes and the links between them.
 
-use super::text::{ReadError, Text, Word, quoted};
+use super::text::{InputText, ReadError, Word, quote};
 use super::units;
 
-/// Most nodes: addresses of the model have 16 bits for them.
+/// Largest number of nodes. An address of the model contains a 16-bit node number.
 const NODES_MAX: u32 = 65_536;
-/// Most links of one folder.
+/// Largest number of links.
 const LINKS_MAX: u32 = 1 << 20;
-/// Speeds that a link can have here, in Mb/s.
+/// Supported speeds of a link in Mb/s.
 const SPEEDS_MBPS: std::ops::RangeInclusive<u64> = 1..=1_600_000;
 
 const COUNTS: &str = "the numbers of nodes, switches and links";
@@ -20,42 +20,42 @@ const LINK_FIELDS: [&str; 5] = [
     "the error rate",
 ];
 
-/// Nodes and links.
+/// The nodes and links of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// What each node is, by its number.
+    /// The nodes, by node number.
     pub nodes: Vec<Node>,
-    /// The links in file order.
+    /// The links, in the order of the file.
     pub links: Vec<Link>,
 }
 
-/// A node.
+/// A switch or a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// A switch; otherwise a host.
+    /// Whether the node is a switch. All other nodes are hosts.
     pub is_switch: bool,
-    /// Indices of its links: interface *n* of the model is the *n*-th of them, from 1.
+    /// Indices of the links of the node. Interface *n* of the model is the *n*-th link, from 1.
     pub links: Vec<usize>,
 }
 
-/// A link.
+/// A link between two nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// The nodes at its ends.
+    /// Numbers of the nodes at both ends.
     pub ends: [u32; 2],
-    /// Its speed in Mb/s.
+    /// Speed in Mb/s.
     pub speed_mbps: u32,
-    /// How long a bit is under way, in nanoseconds.
+    /// Propagation delay in nanoseconds.
     pub delay_ns: u64,
 }
 
 impl Link {
-    /// Bits per second.
+    /// Returns the speed in bits per second.
     pub fn rate_bps(&self) -> u64 {
         u64::from(self.speed_mbps) * 1_000_000
     }
 
-    /// The node at the other end.
+    /// Returns the node at the other end.
     pub fn peer_of(&self, node: u32) -> u32 {
         match self.ends {
             [a, b] if a == node => b,
@@ -65,35 +65,42 @@ impl Link {
 }
 
 impl Topology {
-    /// The node's interface (from 1) to a link.
-    pub fn interface(&self, node: u32, link: usize) -> Option<u32> {
+    /// Returns the interface of a node, from 1, that is connected to a link.
+    pub fn interface_number(&self, node: u32, link: usize) -> Option<u32> {
         let links = &self.nodes.get(node as usize)?.links;
-        links.iter().position(|at| *at == link).map(|at| at as u32 + 1)
+        links
+            .iter()
+            .position(|other| *other == link)
+            .map(|index| index as u32 + 1)
     }
 
-    /// The hosts' numbers.
+    /// Returns the numbers of all hosts.
     pub fn hosts(&self) -> impl Iterator<Item = u32> {
-        self.of_kind(false)
+        self.nodes_of_kind(false)
     }
 
-    /// The switches' numbers.
+    /// Returns the numbers of all switches.
     pub fn switches(&self) -> impl Iterator<Item = u32> {
-        self.of_kind(true)
+        self.nodes_of_kind(true)
     }
 
-    fn of_kind(&self, is_switch: bool) -> impl Iterator<Item = u32> {
-        let kind = self.nodes.iter().enumerate();
-        kind.filter(move |(_, node)| node.is_switch == is_switch)
-            .map(|(at, _)| at as u32)
+    fn nodes_of_kind(&self, is_switch: bool) -> impl Iterator<Item = u32> {
+        let nodes = self.nodes.iter().enumerate();
+        nodes
+            .filter(move |(_, node)| node.is_switch == is_switch)
+            .map(|(index, _)| index as u32)
     }
 }
 
-/// Reads the file as the model's `third.cc` does: words wherever they are, as many as the counts say. What follows is not read.
-pub(super) fn read(text: &Text) -> Result<Topology, ReadError> {
+/// Reads the file in the same way as `third.cc` of the model.
+///
+/// The file is a sequence of words, and line ends have no meaning. Words after the announced number of links
+/// are ignored.
+pub(super) fn read_topology(text: &InputText) -> Result<Topology, ReadError> {
     let mut words = text.words();
     let mut count = |name: &str, max: u32| {
-        let word = text.next(&mut words, name, COUNTS)?;
-        text.number(&word, name, 0..=max)
+        let word = text.next_word(&mut words, name, COUNTS)?;
+        text.parse_number(&word, name, 0..=max)
     };
     let nodes = count("the number of nodes", NODES_MAX)?;
     let switches = count("the number of switches", nodes)?;
@@ -107,56 +114,57 @@ pub(super) fn read(text: &Text) -> Result<Topology, ReadError> {
         links: Vec::with_capacity(links.min(1 << 16) as usize),
     };
     for _ in 0..switches {
-        let word = text.next(
+        let word = text.next_word(
             &mut words,
             "the number of a switch",
             "the numbers of all switches",
         )?;
-        let switch: u32 = text.number(&word, "the number of a switch", 0..=nodes.saturating_sub(1))?;
+        let switch: u32 = text.parse_number(&word, "the number of a switch", 0..=nodes.saturating_sub(1))?;
         if std::mem::replace(&mut topology.nodes[switch as usize].is_switch, true) {
             let expected = format!("the numbers of {switches} switches, each once");
-            return Err(text.wrong_word(&word, format!("switch {switch} is named twice"), expected));
+            return Err(text.error_at_word(&word, format!("switch {switch} is named twice"), expected));
         }
     }
-    for at in 0..links {
+    for index in 0..links {
         let mut fields = [None; LINK_FIELDS.len()];
         for (field, name) in fields.iter_mut().zip(LINK_FIELDS) {
-            let name = format!("{name} of link {} of {links}", at + 1);
-            *field = Some(text.next(&mut words, &name, LINK)?);
+            let name = format!("{name} of link {} of {links}", index + 1);
+            *field = Some(text.next_word(&mut words, &name, LINK)?);
         }
         add_link(text, fields.map(|field| field.unwrap_or_default()), &mut topology)?;
     }
     Ok(topology)
 }
 
+/// Adds a link from its five fields.
 fn add_link(
-    text: &Text,
+    text: &InputText,
     [from, to, rate, delay, error_rate]: [Word<'_>; 5],
     topology: &mut Topology,
 ) -> Result<(), ReadError> {
     let node_max = (topology.nodes.len() as u32).saturating_sub(1);
     let ends = [
-        text.number(&from, "the first end", 0..=node_max)?,
-        text.number(&to, "the second end", 0..=node_max)?,
+        text.parse_number(&from, "the first end", 0..=node_max)?,
+        text.parse_number(&to, "the second end", 0..=node_max)?,
     ];
     let (speed_mbps, delay_ns) = link_timing(text, &rate, &delay)?;
     if error_rate.text.parse::<f64>() != Ok(0.0) {
-        let what = format!("the error rate is {}", quoted(error_rate.text));
-        return Err(text.wrong_word(
+        let what = format!("the error rate is {}", quote(error_rate.text));
+        return Err(text.error_at_word(
             &error_rate,
             what,
-            "0: losses that the model draws cannot be reproduced",
+            "0: the random losses of the model cannot be reproduced",
         ));
     }
     if ends[0] == ends[1] {
-        return Err(text.wrong_word(&to, "both ends are the same node", LINK));
+        return Err(text.error_at_word(&to, "both ends are the same node", LINK));
     }
     let index = topology.links.len();
     for (word, end) in [(&from, ends[0]), (&to, ends[1])] {
         let node = &mut topology.nodes[end as usize];
         if !node.is_switch && !node.links.is_empty() {
             let what = format!("host {end} has a link already");
-            return Err(text.wrong_word(word, what, "one link per host"));
+            return Err(text.error_at_word(word, what, "one link per host"));
         }
         node.links.push(index);
     }
@@ -168,15 +176,18 @@ fn add_link(
     Ok(())
 }
 
-fn link_timing(text: &Text, rate: &Word<'_>, delay: &Word<'_>) -> Result<(u32, u64), ReadError> {
+/// Parses the rate and the delay of a link into Mb/s and nanoseconds.
+fn link_timing(text: &InputText, rate: &Word<'_>, delay: &Word<'_>) -> Result<(u32, u64), ReadError> {
     let whole_mbps = |bps: &u64| bps.is_multiple_of(1_000_000) && SPEEDS_MBPS.contains(&(bps / 1_000_000));
-    let rate_bps = units::rate_bps(rate.text).filter(whole_mbps).ok_or_else(|| {
-        let what = format!("the rate is {}", quoted(rate.text));
-        text.wrong_word(rate, what, "a rate in whole Mb/s up to 1.6 Tb/s, such as 100Gbps")
-    })?;
-    let delay_ns = units::duration_ns(delay.text).ok_or_else(|| {
-        let what = format!("the delay is {}", quoted(delay.text));
-        text.wrong_word(delay, what, "a time in s, ms, us or ns, such as 0.001ms")
+    let rate_bps = units::parse_rate_bps(rate.text)
+        .filter(whole_mbps)
+        .ok_or_else(|| {
+            let what = format!("the rate is {}", quote(rate.text));
+            text.error_at_word(rate, what, "a rate in whole Mb/s up to 1.6 Tb/s, such as 100Gbps")
+        })?;
+    let delay_ns = units::parse_duration_ns(delay.text).ok_or_else(|| {
+        let what = format!("the delay is {}", quote(delay.text));
+        text.error_at_word(delay, what, "a time in s, ms, us or ns, such as 0.001ms")
     })?;
     Ok(((rate_bps / 1_000_000) as u32, delay_ns))
 }
@@ -186,11 +197,11 @@ mod tests {
     use super::*;
 
     fn parse(content: &str) -> Result<Topology, String> {
-        read(&Text::of("topology.txt", content)).map_err(|error| error.to_string())
+        read_topology(&InputText::from_content("topology.txt", content)).map_err(|error| error.to_string())
     }
 
     #[test]
-    fn interfaces_are_numbered_in_file_order() {
+    fn interfaces_are_numbered_in_the_order_of_links() {
         let topology =
             parse("4 2 3\n2 3\n0 2 100Gbps 0.001ms 0\n3 2 400Gbps 2us 0\n1 3 25Gbps 0ns 0.0\n").unwrap();
         assert_eq!(topology.switches().collect::<Vec<_>>(), [2, 3]);
@@ -203,15 +214,15 @@ mod tests {
                 delay_ns: 2_000,
             }
         );
-        assert_eq!(topology.interface(2, 1), Some(2));
-        assert_eq!(topology.interface(3, 1), Some(1));
-        assert_eq!(topology.interface(3, 0), None);
+        assert_eq!(topology.interface_number(2, 1), Some(2));
+        assert_eq!(topology.interface_number(3, 1), Some(1));
+        assert_eq!(topology.interface_number(3, 0), None);
         assert_eq!(topology.links[1].peer_of(3), 2);
     }
 
-    /// The model reads with `>>`: lines mean nothing to it, and it stops after as many links as announced.
+    /// The model reads with the operator `>>`. It ignores line ends and stops after the announced number of links.
     #[test]
-    fn words_are_read_up_to_the_counts() {
+    fn words_after_the_announced_links_are_ignored() {
         let expected = parse("3 1 2\n2\n0 2 1Gbps 5ms 0\n1 2 1Gbps 5ms 0\n").unwrap();
         for text in [
             "3 1 2 2 0 2 1Gbps 5ms 0 1 2 1Gbps 5ms 0",
@@ -224,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_have_a_place() {
+    fn topology_errors_have_line_and_column() {
         for (content, error) in [
             ("", "topology.txt:1:1: the number of nodes is missing"),
             ("3 1", "topology.txt:2:1: the number of links is missing"),

@@ -172,7 +172,7 @@ impl ScenarioComparison {
 /// only to the median if marks are random or the congestion control differs from that of the model. Every
 /// flow must then have ended.
 fn are_completions_within_bound(scenario: &Scenario, flows: &[FlowComparison], bound: f64) -> bool {
-    let random = |marking: &xoff_lab::ns3::Marking| marking.min_bytes != marking.max_bytes;
+    let random = |marking: &xoff_lab::ns3::EcnThresholds| marking.min_bytes != marking.max_bytes;
     let by_median = scenario.parameters.can_mark() && scenario.parameters.marking.iter().any(random)
         || scenario.parameters.mode == CongestionMode::HpccPint;
     let ended = flows
@@ -233,7 +233,7 @@ fn compare_flows(scenario: &Scenario, outcome: &OracleRunResult, bound: f64) -> 
 fn compare_pauses(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<PauseComparison> {
     let mut rows: BTreeMap<(u32, u32), PauseComparison> = BTreeMap::new();
     let mut add = |events: &[PauseEvent], of_reference: bool| {
-        for event in events.iter().filter(|event| event.pause) {
+        for event in events.iter().filter(|event| event.is_pause) {
             let row = rows.entry((event.node, event.interface)).or_default();
             let (count, first) = match of_reference {
                 true => (&mut row.reference, &mut row.reference_first_ns),
@@ -306,7 +306,8 @@ pub fn compare_scenario(
 ) -> Result<ScenarioComparison, xoff_telemetry::failure::Failure> {
     let outcome = super::run::run_scenario(scenario, FrameLengths::Model, seed)?;
     // Other congestion controls depend on bytes or windows, so other frame lengths change their rates.
-    let by_rate_alone = scenario.parameters.mode == CongestionMode::Dcqcn && !scenario.parameters.window.used;
+    let by_rate_alone =
+        scenario.parameters.mode == CongestionMode::Dcqcn && !scenario.parameters.window.is_used;
     let ethernet = match by_rate_alone && scenario.flows.iter().any(|flow| flow.reference_ns.is_some()) {
         true => Some(super::run::run_scenario(scenario, FrameLengths::Ethernet, seed)?),
         false => None,

@@ -7,7 +7,7 @@
 
 use xoff_units::Picos;
 
-use xoff_lab::ns3::{CongestionMode, Parameters};
+use xoff_lab::ns3::{CongestionMode, ModelParameters};
 use xoff_rdma::congestion::{Ack, CongestionControl};
 use xoff_rdma::{HopTelemetry, TelemetryFormat};
 
@@ -133,7 +133,7 @@ struct RateState {
 #[derive(Debug)]
 pub(super) struct ModelControl {
     mode: CongestionMode,
-    parameters: Parameters,
+    parameters: ModelParameters,
     window: FlowWindow,
     rate_bps: u64,
     /// A round trip ends when more than this is acknowledged (`m_lastUpdateSeq`).
@@ -162,7 +162,7 @@ struct DctcpState {
 }
 
 impl ModelControl {
-    pub(super) fn new(parameters: &Parameters, window: FlowWindow, seed: u64) -> ModelControl {
+    pub(super) fn new(parameters: &ModelParameters, window: FlowWindow, seed: u64) -> ModelControl {
         let state = RateState {
             rate_bps: window.rate_bps_max,
             utilisation: 1.0,

@@ -7,7 +7,7 @@ use super::model_congestion::{FlowWindow, ModelControl, WindowLimitedControl};
 use super::plan::{self, FrameLengths, NodeIndex, OraclePlan};
 use xoff_fabric::{Fabric, FrameView, LinkEnd, Observer, RunStopReason};
 use xoff_host::QueuePairSetup;
-use xoff_lab::ns3::{CongestionMode, Flow, PairTimings, Parameters, PauseEvent, Scenario, Topology};
+use xoff_lab::ns3::{CongestionMode, Flow, ModelParameters, PairTimings, PauseEvent, Scenario, Topology};
 use xoff_rdma::congestion::{
     CongestionControl, CongestionFeedback, ConstantRate, ConstantRateParameters, ControllerContext, DcqcnNic,
     DcqcnNicParameters,
@@ -181,7 +181,7 @@ impl ScenarioRun<'_> {
             .get(flow.src, flow.dst, parameters.window.of_largest_pair);
         let bytes = timing.window_bytes;
         FlowWindow {
-            bytes: (parameters.window.used && bytes > 0).then_some(bytes),
+            bytes: (parameters.window.is_used && bytes > 0).then_some(bytes),
             follows_rate: parameters.window.follows_rate,
             base_rtt_ns: timing.rtt_ns,
             rate_bps_max: context.line_rate_bps,
@@ -333,7 +333,7 @@ fn latest_end(scenario: &Scenario, first_start_ns: u64) -> Picos {
     Picos::from_nanos(first_start_ns.saturating_add(span).max(reference_end))
 }
 
-fn dcqcn_parameters(parameters: &Parameters) -> DcqcnNicParameters {
+fn dcqcn_parameters(parameters: &ModelParameters) -> DcqcnNicParameters {
     let dcqcn = &parameters.dcqcn;
     DcqcnNicParameters {
         alpha_interval_ns: dcqcn.alpha_interval_us * 1_000,

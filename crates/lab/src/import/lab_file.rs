@@ -1,7 +1,7 @@
-//! A lab from a scenario of the HPCC model of ns-3: topology, flows and configuration.
+//! Converts a scenario of the HPCC model of ns-3 into a lab file.
 //!
-//! The lab is an ordinary one: switches with SONiC tables, model hosts, transports and jobs of kind `flows`. What the model has and a
-//! lab cannot say is named in a note (docs/import.md).
+//! The lab has switches with SONiC tables, model hosts, transports and jobs of kind `flows`. Notes name the
+//! features of the model that a lab does not have (docs/import.md).
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -13,32 +13,35 @@ use super::transports::write_transports;
 use crate::ns3::{CongestionMode, Scenario, Topology};
 use xoff_telemetry::failure::Failure;
 
-/// Longest name of a lab.
+/// Largest number of characters in the name of a lab.
 const NAME_LEN_MAX: usize = 48;
 
-/// A lab file, and what it does not say.
+/// A generated lab file with notes about its differences from the scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ImportedLab {
-    /// The lab, in YAML.
+    /// Text of the lab file in YAML.
     pub text: String,
-    /// Differences from the files that it was made of. The head of `text` has them too.
+    /// Differences from the scenario. The comment at the beginning of `text` contains them too.
     pub notes: Vec<String>,
 }
 
-/// Reads the scenario at `path` (a folder, or a configuration that names its files) and writes a lab.
+/// Reads the scenario at `path` and converts it into a lab file.
+///
+/// `path` is a folder or a configuration file that names the other files.
 ///
 /// # Errors
-/// A file is missing or wrong, or nothing connects the hosts of a flow.
+/// Returns an error if a file is missing or invalid, or if no path connects the hosts of a flow.
 pub fn import_ns3(path: &Path) -> Result<ImportedLab, Failure> {
     let scenario = Scenario::read(path)?;
-    import(&scenario)
+    import_scenario(&scenario)
 }
 
-pub(super) fn import(scenario: &Scenario) -> Result<ImportedLab, Failure> {
+/// Converts a scenario into a lab file.
+pub(super) fn import_scenario(scenario: &Scenario) -> Result<ImportedLab, Failure> {
     scenario.paths()?;
     let mut notes = scenario_notes(scenario);
-    let groups = FlowGroup::of(scenario);
+    let groups = FlowGroup::groups_of(scenario);
     let mut body = String::new();
     body.push_str("topology:\n  routes: auto\n  nodes:\n");
     write_nodes(&mut body, scenario, &mut notes);
@@ -48,14 +51,14 @@ pub(super) fn import(scenario: &Scenario) -> Result<ImportedLab, Failure> {
     write_transports(&mut body, scenario, &groups, &mut notes);
     body.push_str("workload:\n  jobs:\n");
     write_jobs(&mut body, scenario, &groups, &mut notes);
-    let mut text = head(scenario, &notes);
+    let mut text = header_comment(scenario, &notes);
     let _ = writeln!(text, "name: {}", lab_name(&scenario.name));
     text.push_str(&body);
     Ok(ImportedLab { text, notes })
 }
 
-/// The comment that the file begins with.
-fn head(scenario: &Scenario, notes: &[String]) -> String {
+/// Returns the comment at the beginning of the lab file.
+fn header_comment(scenario: &Scenario, notes: &[String]) -> String {
     let mut text = format!("# Written by `xoff lab import --ns3` from {}.\n", scenario.name);
     text.push_str("# h3 and s8 are the nodes 3 and 8 of the topology.");
     match first_start_ns(scenario) {
@@ -71,12 +74,12 @@ fn head(scenario: &Scenario, notes: &[String]) -> String {
     text
 }
 
-/// The start of the first flow; flows are in the order of their starts.
+/// Returns the start of the first flow in nanoseconds.
 pub(super) fn first_start_ns(scenario: &Scenario) -> u64 {
     scenario.flows.first().map_or(0, |flow| flow.start_ns)
 }
 
-/// The scenario's name in the characters of a lab's.
+/// Returns the name of the lab: the name of the scenario, with `-` for characters that are not allowed.
 fn lab_name(name: &str) -> String {
     let stem = name.strip_suffix(".txt").unwrap_or(name);
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -91,7 +94,7 @@ fn lab_name(name: &str) -> String {
     }
 }
 
-/// A node's name: its number behind `s` or `h`, so that lists of flows in ns-3's format find it.
+/// Returns the name of a node: `s` or `h` and the node number. ns-3 flow lists find nodes by this number.
 pub(super) fn node_name(topology: &Topology, node: u32) -> String {
     match topology.nodes[node as usize].is_switch {
         true => format!("s{node}"),
@@ -99,16 +102,17 @@ pub(super) fn node_name(topology: &Topology, node: u32) -> String {
     }
 }
 
-/// Interface *n* of the model, from 1, as SONiC names ports of four lanes.
+/// Returns the SONiC name of a port with four lanes, for an interface number of the model from 1.
 pub(super) fn port_name(interface: u32) -> String {
     format!("Ethernet{}", 4 * interface.saturating_sub(1))
 }
 
+/// Writes the links of the lab.
 fn write_links(text: &mut String, topology: &Topology) {
     for (index, link) in topology.links.iter().enumerate() {
         let end = |node: u32| {
             let interface = match topology.nodes[node as usize].is_switch {
-                true => port_name(topology.interface(node, index).unwrap_or(1)),
+                true => port_name(topology.interface_number(node, index).unwrap_or(1)),
                 false => "eth0".to_owned(),
             };
             format!("\"{}:{interface}\"", node_name(topology, node))
@@ -118,20 +122,22 @@ fn write_links(text: &mut String, topology: &Topology) {
             "    - {{endpoints: [{}, {}], speed: {}, delay: {}}}",
             end(link.ends[0]),
             end(link.ends[1]),
-            speed_text(link.speed_mbps),
-            duration_text(link.delay_ns),
+            format_speed(link.speed_mbps),
+            format_duration(link.delay_ns),
         );
     }
 }
 
-pub(super) fn speed_text(speed_mbps: u32) -> String {
+/// Formats a speed for a lab file, such as `100g`.
+pub(super) fn format_speed(speed_mbps: u32) -> String {
     match speed_mbps.is_multiple_of(1_000) {
         true => format!("{}g", speed_mbps / 1_000),
         false => format!("{speed_mbps}m"),
     }
 }
 
-pub(super) fn duration_text(ns: u64) -> String {
+/// Formats a duration for a lab file in the largest unit without a fraction, such as `2us`.
+pub(super) fn format_duration(ns: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let unit = UNITS
         .iter()
@@ -142,7 +148,7 @@ pub(super) fn duration_text(ns: u64) -> String {
     }
 }
 
-/// Notes on settings that concern neither switches nor transports.
+/// Returns the notes that concern neither switches nor transports.
 fn scenario_notes(scenario: &Scenario) -> Vec<String> {
     let (topology, parameters) = (&scenario.topology, &scenario.parameters);
     let mut notes = Vec::new();
@@ -152,7 +158,7 @@ fn scenario_notes(scenario: &Scenario) -> Vec<String> {
             "settings that the HPCC model does not know are left out: {names}"
         ));
     }
-    let pairs: BTreeSet<[u32; 2]> = topology.links.iter().map(|link| sorted(link.ends)).collect();
+    let pairs: BTreeSet<[u32; 2]> = topology.links.iter().map(|link| sorted_ends(link.ends)).collect();
     if pairs.len() < topology.links.len() {
         notes.push(
             "some nodes have several links between them: the lab uses all of them, the model the last one"
@@ -165,21 +171,22 @@ fn scenario_notes(scenario: &Scenario) -> Vec<String> {
     }
     if has_equal_paths(scenario) {
         notes.push(
-            "flows with several shortest paths take other ones than in the model, whose hash is another one; dst_port has no effect"
+            "flows with several shortest paths use other paths than in the model, because the hash differs; dst_port has no effect"
                 .to_owned(),
         );
     }
     if parameters.mode == CongestionMode::HpccPint {
-        notes.push("CC_MODE 10 (HPCC-PINT) becomes hpcc, whose telemetry has every link".to_owned());
+        notes.push("CC_MODE 10 (HPCC-PINT) becomes hpcc, whose telemetry contains every link".to_owned());
     }
     notes
 }
 
-fn sorted([a, b]: [u32; 2]) -> [u32; 2] {
+/// Returns the ends of a link in ascending order.
+fn sorted_ends([a, b]: [u32; 2]) -> [u32; 2] {
     [a.min(b), a.max(b)]
 }
 
-/// Whether a switch on a shortest path has a choice.
+/// Returns whether a flow of the scenario has several shortest paths.
 fn has_equal_paths(scenario: &Scenario) -> bool {
     let receivers: BTreeSet<u32> = scenario.flows.iter().map(|flow| flow.dst).collect();
     receivers
