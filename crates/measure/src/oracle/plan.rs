@@ -161,7 +161,7 @@ fn link_plan(topology: &Topology, node_indices: &[NodeIndex], index: usize) -> L
         NodeIndex::Host(host) => LinkEnd::Host(host),
         NodeIndex::Switch(switch) => LinkEnd::Switch {
             switch,
-            port: topology.interface(node, index).unwrap_or(1) as u16 - 1,
+            port: topology.interface_number(node, index).unwrap_or(1) as u16 - 1,
         },
     };
     LinkPlan {
@@ -320,7 +320,7 @@ impl FabricBuilder<'_> {
                 StaticNeighbour {
                     interface: InterfaceId(port as u16),
                     address: neighbour_address(port),
-                    mac: interface_mac(peer, topology.interface(peer, *link).unwrap_or(1)),
+                    mac: interface_mac(peer, topology.interface_number(peer, *link).unwrap_or(1)),
                 }
             })
             .collect();

@@ -178,7 +178,7 @@ impl ScenarioRun<'_> {
         let parameters = &self.scenario.parameters;
         let timing = self
             .timings
-            .get(flow.src, flow.dst, parameters.window.of_largest_pair);
+            .pair_timing(flow.src, flow.dst, parameters.window.of_largest_pair);
         let bytes = timing.window_bytes;
         FlowWindow {
             bytes: (parameters.window.is_used && bytes > 0).then_some(bytes),
@@ -231,7 +231,7 @@ impl ScenarioRun<'_> {
         (setup.dscp, setup.ack_dscp) = (dscp, dscp);
         setup.dst_mac = steps.first().map(|step| {
             let next = self.scenario.topology.links[step.link].peer_of(node);
-            let interface = self.scenario.topology.interface(next, step.link);
+            let interface = self.scenario.topology.interface_number(next, step.link);
             plan::interface_mac(next, interface.unwrap_or(1))
         });
         let host = self.host_index(node);
@@ -395,7 +395,7 @@ impl Observer for PauseObserver {
                     time_ns: at.as_nanos(),
                     node,
                     interface,
-                    pause: *quanta > 0,
+                    is_pause: *quanta > 0,
                 });
             }
         }
