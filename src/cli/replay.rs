@@ -11,8 +11,9 @@ use super::{ConfigurationInput, args, output, values};
 use xoff_capture::{ReadError, Reader};
 use xoff_config::{LoadedConfig, PortAttachment, ResolveOptions, build_preset, load, parse_layers};
 use xoff_measure::replay::{
-    Behind, CaptureFiles, ConfiguredPorts, Destination, Mapping, MappingMode, MappingOptions, Pace,
-    PlayError, Player, ReplayReport, SkipReason, Source, Survey,
+    CaptureDestination, CaptureSource, CaptureSurvey, ConfiguredPorts, FrameSource, MappingMode,
+    MappingOptions, PortMapping, ReplayCaptureFiles, ReplayError, ReplayPace, ReplayReport, ReplayRun,
+    SkipReason,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -128,7 +129,7 @@ pub(crate) struct BehindArgument {
     /// The port.
     pub port: String,
     /// What is behind it.
-    pub behind: Vec<Behind>,
+    pub behind: Vec<FrameSource>,
 }
 
 impl FromStr for BehindArgument {
@@ -142,12 +143,12 @@ impl FromStr for BehindArgument {
             .ok_or_else(|| format!("no '=' in it; {FORM}"))?;
         values::check_port_name(port).map_err(|why| format!("{why}; {FORM}"))?;
         let behind = |word: &str| match values::mac(word) {
-            Ok(mac) => Ok(Behind::Station(mac)),
+            Ok(mac) => Ok(FrameSource::Station(mac)),
             // No station has this address, but devices send PFC frames with it.
-            Err(_) if word == ZERO_MAC => Ok(Behind::Station([0; 6])),
+            Err(_) if word == ZERO_MAC => Ok(FrameSource::Station([0; 6])),
             Err(_) if word.is_empty() => Err(format!("nothing behind '='; {FORM}")),
             Err(why) if word.matches(':').count() == 5 => Err(why),
-            Err(_) => Ok(Behind::Interface(word.to_owned())),
+            Err(_) => Ok(FrameSource::Interface(word.to_owned())),
         };
         Ok(BehindArgument {
             port: port.to_owned(),
@@ -178,37 +179,37 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     check_places(arguments)?;
     let file = arguments.input.display().to_string();
     let unreadable = |error: ReadError| error.to_failure(&file);
-    let source = Source::open(&arguments.input).map_err(unreadable)?;
-    let survey = source.read().and_then(Survey::of).map_err(unreadable)?;
+    let source = CaptureSource::open(&arguments.input).map_err(unreadable)?;
+    let survey = source.read().and_then(CaptureSurvey::read).map_err(unreadable)?;
     let layers = args::read_layers(&arguments.config)?;
     let configured = configured_ports(&layers, arguments.configuration.asic.as_deref())?;
     let read = || source.read().and_then(Reader::new).map_err(unreadable);
-    let mapping = Mapping::choose(&survey, &mapping_options(arguments), &configured, read)?;
+    let mapping = PortMapping::choose(&survey, &mapping_options(arguments), &configured, read)?;
     note_ports_down(&configured, &mapping);
     let loaded = configure(arguments, layers, &mapping)?;
     for warning in &loaded.resolved.warnings {
         output::note(&format!("note: {warning}"));
     }
     let config = loaded.resolved.config;
-    let to = Destination::of(&arguments.out);
-    let drops = arguments.drops.as_deref().map(Destination::of);
-    let mut files = CaptureFiles::create(&config, survey.first_ns, &file, &to, drops.as_ref())
+    let to = CaptureDestination::of(&arguments.out);
+    let drops = arguments.drops.as_deref().map(CaptureDestination::of);
+    let mut files = ReplayCaptureFiles::create(&config, survey.first_ns, &file, &to, drops.as_ref())
         .map_err(|(place, error)| unwritable(&place, &error))?;
     let pace = match arguments.back_to_back {
-        true => Pace::BackToBack,
-        false => Pace::Captured(arguments.multiplier.0, arguments.multiplier.1),
+        true => ReplayPace::BackToBack,
+        false => ReplayPace::Captured(arguments.multiplier.0, arguments.multiplier.1),
     };
     let seed = config.seed;
-    let mut player = Player::new(config, &mapping, &survey, pace, &mut files);
+    let mut replay = ReplayRun::new(config, &mapping, &survey, pace, &mut files);
     if !arguments.no_learn {
-        player.learn(&survey);
+        replay.learn_stations(&survey);
     }
     let mut reader = read()?;
-    let played = player
-        .play(&mut reader)
-        .map_err(|error| play_failure(error, &file, &to))?;
+    let result = replay
+        .run(&mut reader)
+        .map_err(|error| replay_failure(error, &file, &to))?;
     files.finish().map_err(|error| unwritable(&to, &error))?;
-    let report = ReplayReport::new(&file, seed, &survey, &mapping, &played);
+    let report = ReplayReport::new(&file, seed, &survey, &mapping, &result);
     warn(&report, arguments);
     tell(&report, arguments, &to)?;
     Ok(report.exit())
@@ -278,7 +279,7 @@ fn configured_ports(layers: &[(String, String)], asic: Option<&str>) -> Result<C
 }
 
 /// Says of ports that drop what arrives because the configuration has them down.
-fn note_ports_down(configured: &ConfiguredPorts, mapping: &Mapping) {
+fn note_ports_down(configured: &ConfiguredPorts, mapping: &PortMapping) {
     for port in mapping
         .ports_in_use()
         .into_iter()
@@ -310,7 +311,7 @@ fn mapping_options(arguments: &ReplayArguments) -> MappingOptions {
 fn configure(
     arguments: &ReplayArguments,
     written: Vec<(String, String)>,
-    mapping: &Mapping,
+    mapping: &PortMapping,
 ) -> Result<LoadedConfig, Failure> {
     let speed_mbps = arguments.speed.unwrap_or(SPEED_MBPS);
     let mut ports = serde_json::Map::new();
@@ -360,11 +361,11 @@ fn invalid(place: &str, problems: &xoff_config::Problems) -> Failure {
         .because_of_errors(problems, problems.as_slice())
 }
 
-fn play_failure(error: PlayError, file: &str, to: &Destination) -> Failure {
+fn replay_failure(error: ReplayError, file: &str, to: &CaptureDestination) -> Failure {
     match error {
-        PlayError::Read(error) => error.to_failure(file),
-        PlayError::Write(error) => unwritable(to, &error),
-        PlayError::TooLate(frame, days) => Failure::environment(format!(
+        ReplayError::Read(error) => error.to_failure(file),
+        ReplayError::Write(error) => unwritable(to, &error),
+        ReplayError::TooLate(frame, days) => Failure::environment(format!(
             "frame {frame} arrives {days} days after the first one, with gaps over an hour cut"
         ))
         .at(file)
@@ -373,10 +374,10 @@ fn play_failure(error: PlayError, file: &str, to: &Destination) -> Failure {
     }
 }
 
-fn unwritable(place: &Destination, error: &std::io::Error) -> Failure {
+fn unwritable(place: &CaptureDestination, error: &std::io::Error) -> Failure {
     let place = match place {
-        Destination::File(path) => path.display().to_string(),
-        Destination::Output => "standard output".to_owned(),
+        CaptureDestination::File(path) => path.display().to_string(),
+        CaptureDestination::Output => "standard output".to_owned(),
     };
     Failure::environment("the capture cannot be written")
         .at(place)
@@ -396,7 +397,7 @@ fn note_left_out(report: &ReplayReport) {
         let name = &report.capture.file;
         output::note(&format!(
             "note: {count} frames of {name} are {}",
-            SkipReason::explain(reason)
+            SkipReason::explanation_of(reason)
         ));
     }
 }
@@ -453,7 +454,7 @@ fn warn(report: &ReplayReport, arguments: &ReplayArguments) {
 }
 
 /// The result, where the capture does not go.
-fn tell(report: &ReplayReport, arguments: &ReplayArguments, to: &Destination) -> Result<(), Failure> {
+fn tell(report: &ReplayReport, arguments: &ReplayArguments, to: &CaptureDestination) -> Result<(), Failure> {
     if let Some(path) = &arguments.report {
         xoff_telemetry::write_report_file(path, &report.to_json())?;
     }
@@ -462,8 +463,8 @@ fn tell(report: &ReplayReport, arguments: &ReplayArguments, to: &Destination) ->
         false => report.render(),
     };
     match to {
-        Destination::File(_) => output::print(&text),
-        Destination::Output => {
+        CaptureDestination::File(_) => output::print(&text),
+        CaptureDestination::Output => {
             output::note(text.trim_end());
             Ok(())
         }

@@ -12,7 +12,7 @@ use super::super::dut::{
     FrameHeader, isolated_switch_config, learning_frame, reachable_classes, station_mac,
 };
 use super::device::{Device, Hold, Seen};
-use crate::replay::{CaptureStore, Origin};
+use crate::replay::{CaptureStore, FrameOrigin};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Frames that the switch has room for: a limit of this program that is not to be what is found.
@@ -160,7 +160,7 @@ impl VirtualDevice {
     /// A frame arrives now.
     fn receive(&mut self, port: PortId, data: Rc<[u8]>, len: u32, number: u64) {
         let parsed = parse_prefix(&data, len as usize);
-        let origin = Origin {
+        let origin = FrameOrigin {
             number,
             port,
             at: self.switch.now(),
@@ -199,7 +199,7 @@ impl VirtualDevice {
             self.hear(&departure);
             self.switch.store_mut().release(departure.frame);
         }
-        self.switch.store_mut().reclaim();
+        self.switch.store_mut().reclaim_released();
         self.departures = departures;
     }
 
@@ -290,7 +290,7 @@ impl Device for VirtualDevice {
             self.run_until(self.sent_until);
             let to = &self.egresses[egress];
             let (data, parsed) = (Rc::clone(&to.headers), to.parsed);
-            let origin = Origin {
+            let origin = FrameOrigin {
                 number: u64::from(self.next),
                 port: self.ingress,
                 at: self.switch.now(),

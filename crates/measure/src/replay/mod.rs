@@ -1,29 +1,35 @@
-//! Replay: the frames of a capture through a switch to a capture, in virtual time.
+//! Replay of a capture through a switch in virtual time.
 //!
-//! A capture is read twice. The first pass ([`Survey`]) finds its stations; from those and from the options of the command line,
-//! [`Mapping`] decides which port each frame comes in on. The second pass ([`Player`]) offers the frames to a switch
-//! at the times of their stamps. Where the mapping has a choice, a pass between counts the frames that each would lose. Nothing here reads a clock, and nothing depends on anything but the capture, the
-//! configuration and the seed: the same input gives the same output, byte by byte.
+//! A replay reads the capture twice. The first pass ([`CaptureSurvey`]) finds the stations of the
+//! capture. [`PortMapping`] then selects an ingress port for each frame, from these stations and
+//! the options of the command line. The second pass ([`ReplayRun`]) offers the frames to a switch
+//! at the times of their stamps. If more than one mapping is possible, a pass in between counts the
+//! frames that each mapping would lose.
+//!
+//! The result depends only on the capture, the configuration and the seed. The same input gives the
+//! same output, byte for byte.
 
-mod files;
-mod header;
+mod capture_files;
+mod drop_tracker;
 mod mapping;
-mod player;
+mod parsed_header;
+mod replay_run;
 mod report;
 mod source;
 mod store;
 mod survey;
 mod timeline;
-mod witness;
 
-pub use files::{CaptureFiles, Destination};
-pub use header::ParsedHeader;
-pub use mapping::{Behind, ConfiguredPorts, Mapping, MappingMode, MappingOptions, SkipReason};
-pub use player::{Lost, Pace, PlayError, Played, Player, Sent, Sink, Tally};
-pub use report::{CaptureSummary, FrameSums, ReplayReport, SCHEMA};
-pub use source::Source;
-pub use store::{CaptureStore, Origin};
-pub use survey::{Mac, Observation, Survey};
+pub use capture_files::{CaptureDestination, ReplayCaptureFiles};
+pub use mapping::{ConfiguredPorts, FrameSource, MappingMode, MappingOptions, PortMapping, SkipReason};
+pub use parsed_header::ParsedHeader;
+pub use replay_run::{
+    DroppedFrame, FrameSink, FrameTally, ReplayError, ReplayPace, ReplayResult, ReplayRun, SentFrame,
+};
+pub use report::{CaptureSummary, FrameSums, REPLAY_SCHEMA, ReplayReport};
+pub use source::CaptureSource;
+pub use store::{CaptureStore, FrameOrigin};
+pub use survey::{CaptureSurvey, Mac, StationObservation};
 
 #[cfg(test)]
 mod tests;

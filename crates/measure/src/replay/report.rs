@@ -1,4 +1,4 @@
-//! The result of a replay: every frame accounted for.
+//! The report of a replay. It accounts for every frame of the capture.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,120 +6,133 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::DropReason;
 
-use super::mapping::{Mapping, SkipReason};
-use super::player::Played;
-use super::survey::Survey;
+use super::mapping::{PortMapping, SkipReason};
+use super::replay_run::ReplayResult;
+use super::survey::CaptureSurvey;
 use xoff_telemetry::failure::Exit;
 use xoff_telemetry::{
     SwitchReport, drops_table, format_counts_by_class, format_nanos, group_thousands, simple_table,
 };
 
-/// Name and version of the report's form.
-pub const SCHEMA: &str = "xoff.replay/1";
+/// Name and version of the report format.
+pub const REPLAY_SCHEMA: &str = "xoff.replay/1";
 
-/// A whole replay. Nothing of the machine or of the time it ran is in it: the same input gives the same report.
+/// The report of a replay. It contains no data of the machine and no wall time, so the same input
+/// gives the same report.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct ReplayReport {
-    /// [`SCHEMA`].
+    /// Schema of the report, [`REPLAY_SCHEMA`].
     pub schema: String,
     /// Version of xoff.
     pub xoff_version: String,
-    /// Seed of every random decision.
+    /// Seed of all random decisions.
     pub seed: u64,
-    /// Why the result says less than was asked; empty if it says it all.
+    /// Reasons why the result is incomplete. Empty for a clean result.
     pub taints: Vec<String>,
-    /// What went in.
+    /// The input.
     pub capture: CaptureSummary,
-    /// What became of it.
+    /// The number of frames by what happened to them.
     pub frames: FrameSums,
-    /// The switch.
+    /// Counters and state of the switch.
     pub switch: SwitchReport,
 }
 
 /// The capture that was replayed.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct CaptureSummary {
-    /// Its name.
+    /// File name.
     pub file: String,
-    /// Frames in it, usable or not.
+    /// Number of frames, including the unusable ones.
     pub frames: u64,
-    /// Frames of which a part only was captured.
+    /// Number of frames that were captured in part.
     pub partial: u64,
-    /// Its first time stamp, where model time begins, in nanoseconds since 1970; `None` if no frame has one.
+    /// The first time stamp in nanoseconds since 1970, or `None` if no frame has one. Model time
+    /// starts there.
     pub first_ns: Option<i64>,
-    /// Frames of which so little is stored that their traffic class is unknown: the switch takes them for frames without IP.
+    /// Number of frames that are too short in the capture to show their traffic class. The switch
+    /// treats them as frames without IP.
     pub without_class: u64,
-    /// Addresses that send.
+    /// Number of addresses that send frames.
     pub stations: usize,
-    /// Stations behind each port, in the order of the switch's ports.
+    /// Number of stations behind each port, in the order of the ports of the switch.
     pub stations_by_port: Vec<usize>,
-    /// `sender` or `interface`: what decided on which port a frame came in.
+    /// `sender` or `interface`: the rule that selected the ingress ports.
     pub ports_by: String,
 }
 
-/// Sums over the frames. `received + flood_copies + own = sent + dropped + punted + queued + held`.
+/// Frame counts. They satisfy `received + flood_copies + own = sent + dropped + punted + queued +
+/// held`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct FrameSums {
     /// Frames of the capture that were offered to the switch.
     pub offered: u64,
-    /// Frames of the capture that were not, by [`SkipReason::name`]. `offered` and these are all frames of the capture.
+    /// Frames of the capture that were not offered, by [`SkipReason::name`]. With `offered`, these
+    /// are all frames of the capture.
     pub skipped: BTreeMap<String, u64>,
-    /// Flow control among the offered: obeyed or noted, and forwarded by no switch.
+    /// Flow control frames among the offered frames. The switch does not forward them.
     pub control: u64,
-    /// The others.
+    /// All other offered frames.
     pub received: u64,
-    /// Copies that flooding made beyond one for each frame.
+    /// Additional copies that flooding made.
     pub flood_copies: u64,
-    /// Frames of the switch's own, flow control apart.
+    /// Frames that the switch created, without flow control.
     pub own: u64,
-    /// Frames that left, flow control apart.
+    /// Frames that left the switch, without flow control.
     pub sent: u64,
-    /// Frames and copies that were dropped.
+    /// Dropped frames and copies.
     pub dropped: u64,
-    /// Frames for the switch's own protocols.
+    /// Frames for the protocols of the switch itself.
     pub punted: u64,
     /// Frames that were still queued at the end.
     pub queued: u64,
     /// Frames that still waited for their next hop at the end.
     pub held: u64,
-    /// Frames that the switch marked CE.
+    /// Frames that the switch marked (CE).
     pub marked: u64,
     /// PFC frames that the switch sent.
     pub pfc_sent: u64,
-    /// Frames stamped before an earlier frame: they arrived as soon as they could.
+    /// Frames whose stamp was before that of an earlier frame. They arrived together with the
+    /// earlier frame.
     pub disordered: u64,
-    /// Gaps over an hour between the stamps of two frames, which were cut to a second.
+    /// Gaps over an hour between two stamps, which were cut to a second.
     pub gaps_cut: u64,
-    /// Frames among the dropped ones whose sender and receiver are behind one port of the mapping.
+    /// Dropped frames whose sender and receiver are behind the same port of the mapping.
     pub same_port: u64,
-    /// Stations that the switch was told of before the first frame.
+    /// Stations whose addresses the switch learned before the first frame.
     pub learnt: u64,
 }
 
 impl ReplayReport {
-    /// Puts a result together.
-    pub fn new(file: &str, seed: u64, survey: &Survey, mapping: &Mapping, played: &Played) -> ReplayReport {
-        let switch = SwitchReport::new(&played.snapshot);
-        let frames = FrameSums::new(survey, played, &switch);
+    /// Builds the report from the results of both passes.
+    pub fn new(
+        file: &str,
+        seed: u64,
+        survey: &CaptureSurvey,
+        mapping: &PortMapping,
+        result: &ReplayResult,
+    ) -> ReplayReport {
+        let switch = SwitchReport::new(&result.snapshot);
+        let frames = FrameSums::new(survey, result, &switch);
         let mut taints = Vec::new();
-        if let Some(cut) = &survey.cut {
+        if let Some(cut) = &survey.read_error {
             taints.push(format!("{cut}; the frames before it were replayed"));
         }
         if frames.queued > 0 {
-            let ports: Vec<&str> = stuck(&switch).collect();
+            let ports: Vec<&str> = ports_with_queued_frames(&switch).collect();
             taints.push(format!(
-                "{} frames had not left a minute of model time after the last arrival: {}",
+                "{} frames were still queued one minute of model time after the last arrival: {}",
                 group_thousands(frames.queued),
                 ports.join(", ")
             ));
         }
-        // A frame that waited for its next hop may be flooded then, and no verdict tells into how many copies.
+        // A frame that waited for its next hop can be flooded later, and no forwarding result
+        // reports the number of its copies.
         let all_accounted = survey.total_frames() == frames.offered + frames.skipped.values().sum::<u64>();
-        if !all_accounted || !frames.add_up() && played.tally.waited == 0 {
-            taints.push("the counts do not add up, which is a defect of xoff".to_owned());
+        if !all_accounted || !frames.is_balanced() && result.tally.waited == 0 {
+            taints.push("the frame counts are not consistent; this is a defect of xoff".to_owned());
         }
         ReplayReport {
-            schema: SCHEMA.to_owned(),
+            schema: REPLAY_SCHEMA.to_owned(),
             xoff_version: env!("CARGO_PKG_VERSION").to_owned(),
             seed,
             taints,
@@ -143,7 +156,7 @@ impl ReplayReport {
         }
     }
 
-    /// How the command ends.
+    /// Returns the exit code of the command.
     pub fn exit(&self) -> Exit {
         match self.taints.is_empty() {
             true => Exit::Ok,
@@ -151,7 +164,7 @@ impl ReplayReport {
         }
     }
 
-    /// The JSON text.
+    /// Returns the report as JSON text.
     pub fn to_json(&self) -> String {
         let mut text =
             serde_json::to_string_pretty(self).expect("a report has string keys and finite numbers");
@@ -159,14 +172,14 @@ impl ReplayReport {
         text
     }
 
-    /// As tables on a terminal.
+    /// Returns the report as tables for a terminal.
     pub fn render(&self) -> String {
-        let mut text = format!("switch {}\n{}\n", self.switch.name, self.ports());
+        let mut text = format!("switch {}\n{}\n", self.switch.name, self.port_table());
         if let Some(drops) = drops_table(std::slice::from_ref(&self.switch)) {
             text.push_str(&drops);
             text.push('\n');
         }
-        text.push_str(&self.sums());
+        text.push_str(&self.frame_balance());
         match self.taints.is_empty() {
             true => text.push_str("verdict: clean\n"),
             false => text.push_str("verdict: inconclusive\n"),
@@ -177,7 +190,7 @@ impl ReplayReport {
         text
     }
 
-    fn ports(&self) -> String {
+    fn port_table(&self) -> String {
         let header = [
             "Port", "Stations", "Rx", "Tx", "Marked", "PFC rx", "PFC tx", "XOFFs", "Dropped",
         ];
@@ -185,7 +198,7 @@ impl ReplayReport {
             vec![
                 port.name.clone(),
                 match self.capture.stations_by_port.get(at) {
-                    // Nobody asked who is behind an interface.
+                    // Stations of a mapped interface are not counted.
                     None | Some(0) => "-".to_owned(),
                     Some(stations) => group_thousands(*stations as u64),
                 },
@@ -205,12 +218,12 @@ impl ReplayReport {
         )
     }
 
-    /// Where every frame of the capture is.
-    fn sums(&self) -> String {
+    /// Returns the text that accounts for every frame of the capture.
+    fn frame_balance(&self) -> String {
         let sums = &self.frames;
         let mut text = format!(
             "{} in the capture, over {} of model time: {} offered",
-            frames(self.capture.frames),
+            format_frame_count(self.capture.frames),
             format_nanos(self.switch.model_time_ns),
             group_thousands(sums.offered)
         );
@@ -219,7 +232,7 @@ impl ReplayReport {
                 text,
                 ", {} {}",
                 group_thousands(*count),
-                SkipReason::explain(reason)
+                SkipReason::explanation_of(reason)
             );
         }
         let side = |parts: &[(u64, &str)]| {
@@ -249,20 +262,24 @@ impl ReplayReport {
             ])
         );
         if sums.control > 0 {
-            let _ = writeln!(text, "{} of flow control received", frames(sums.control));
+            let _ = writeln!(
+                text,
+                "{} of flow control received",
+                format_frame_count(sums.control)
+            );
         }
         text
     }
 }
 
 impl FrameSums {
-    fn new(survey: &Survey, played: &Played, switch: &SwitchReport) -> FrameSums {
-        let tally = &played.tally;
+    fn new(survey: &CaptureSurvey, result: &ReplayResult, switch: &SwitchReport) -> FrameSums {
+        let tally = &result.tally;
         let sum = |of: fn(&xoff_telemetry::PortReport) -> u64| switch.ports.iter().map(of).sum();
         let dropped: u64 = sum(|port| port.dropped());
         let unusable = survey.unusable.iter();
         let unusable: Vec<_> = unusable
-            .map(|(why, count)| (SkipReason::UnusableReason(*why), count))
+            .map(|(why, count)| (SkipReason::Unusable(*why), count))
             .collect();
         let skipped = tally
             .skipped
@@ -298,21 +315,21 @@ impl FrameSums {
         }
     }
 
-    /// Whether every frame is somewhere.
-    pub fn add_up(&self) -> bool {
+    /// Returns whether the counts account for every frame.
+    pub fn is_balanced(&self) -> bool {
         self.offered == self.received + self.control
             && self.received + self.flood_copies + self.own
                 == self.sent + self.dropped + self.punted + self.queued + self.held
     }
 }
 
-/// Ports that still hold frames.
-fn stuck(switch: &SwitchReport) -> impl Iterator<Item = &str> {
+/// Returns the names of the ports that still have queued frames.
+fn ports_with_queued_frames(switch: &SwitchReport) -> impl Iterator<Item = &str> {
     let holds = |port: &&xoff_telemetry::PortReport| port.queues.iter().any(|queue| queue.current_bytes > 0);
     switch.ports.iter().filter(holds).map(|port| port.name.as_str())
 }
 
-fn frames(count: u64) -> String {
+fn format_frame_count(count: u64) -> String {
     match count {
         1 => "1 frame".to_owned(),
         count => format!("{} frames", group_thousands(count)),

@@ -1,4 +1,4 @@
-//! A capture that can be read twice.
+//! Opens a capture so that it can be read more than once, and decompresses gzip.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
@@ -11,54 +11,56 @@ use xoff_capture::{ReadError, ReadErrorKind};
 
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Where a capture comes from.
+/// The origin of a capture.
 #[derive(Clone, Debug)]
-pub enum Source {
-    /// A file, opened for each pass.
+pub enum CaptureSource {
+    /// A regular file. Each pass opens it again.
     File(PathBuf),
-    /// What came over a pipe.
+    /// The bytes of a pipe or of another file that can be read only once.
     Memory(Arc<[u8]>),
 }
 
-impl Source {
-    /// The capture at a path; `-` is standard input. What is no plain file is read to its end first.
+impl CaptureSource {
+    /// Opens the capture at a path. The path `-` means standard input. A file that is not a regular
+    /// file is read to its end and kept in memory.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub fn open(path: &Path) -> Result<Source, ReadError> {
+    /// The capture cannot be opened or read.
+    pub fn open(path: &Path) -> Result<CaptureSource, ReadError> {
         let read = |mut from: Box<dyn Read>| {
             let mut bytes = Vec::new();
-            from.read_to_end(&mut bytes).map(|_| Source::Memory(bytes.into()))
+            from.read_to_end(&mut bytes)
+                .map(|_| CaptureSource::Memory(bytes.into()))
         };
         let source = if path == Path::new("-") {
             read(Box::new(io::stdin().lock()))
         } else {
             File::open(path).and_then(|file| match file.metadata()? {
                 metadata if metadata.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
-                metadata if metadata.is_file() => Ok(Source::File(path.to_owned())),
+                metadata if metadata.is_file() => Ok(CaptureSource::File(path.to_owned())),
                 _ => read(Box::new(file)),
             })
         };
-        source.map_err(unreadable)
+        source.map_err(read_error_of)
     }
 
-    /// The bytes of the capture from the first one, decompressed if they are compressed with gzip.
+    /// Reads the capture from its first byte. Data in gzip format is decompressed.
     ///
     /// # Errors
     /// The file cannot be opened or read.
     pub fn read(&self) -> Result<Box<dyn Read>, ReadError> {
         match self {
-            Source::File(path) => {
-                let file = File::open(path).map_err(unreadable)?;
-                decompressed(BufReader::with_capacity(1 << 18, file))
+            CaptureSource::File(path) => {
+                let file = File::open(path).map_err(read_error_of)?;
+                decompress(BufReader::with_capacity(1 << 18, file))
             }
-            Source::Memory(bytes) => decompressed(Cursor::new(Arc::clone(bytes))),
+            CaptureSource::Memory(bytes) => decompress(Cursor::new(Arc::clone(bytes))),
         }
     }
 }
 
-fn decompressed(mut source: impl BufRead + 'static) -> Result<Box<dyn Read>, ReadError> {
-    let begin = source.fill_buf().map_err(unreadable)?;
+fn decompress(mut source: impl BufRead + 'static) -> Result<Box<dyn Read>, ReadError> {
+    let begin = source.fill_buf().map_err(read_error_of)?;
     Ok(match begin.starts_with(&GZIP_MAGIC) {
         true => Box::new(GzipMembers {
             member: Some(GzDecoder::new(source)),
@@ -67,9 +69,10 @@ fn decompressed(mut source: impl BufRead + 'static) -> Result<Box<dyn Read>, Rea
     })
 }
 
-/// The data of a gzip file: one member or several, which zeros may follow (RFC 1952, 2.2; gzip ignores padding of zeros).
+/// Reads the data of all members of a gzip file (RFC 1952, section 2.2). Zero bytes after a member
+/// are ignored, as gzip does.
 struct GzipMembers<R> {
-    /// `None` at the end.
+    /// `None` at the end of the file.
     member: Option<GzDecoder<R>>,
 }
 
@@ -83,13 +86,13 @@ impl<R: BufRead> Read for GzipMembers<R> {
             let Some(mut source) = self.member.take().map(GzDecoder::into_inner) else {
                 break;
             };
-            self.member = match next_after_zeros(&mut source)? {
+            self.member = match skip_zero_bytes(&mut source)? {
                 None => None,
                 Some(byte) if byte == GZIP_MAGIC[0] => Some(GzDecoder::new(source)),
                 Some(_) => {
                     return Err(io::Error::new(
                         io::ErrorKind::InvalidData,
-                        "what follows is not compressed with gzip",
+                        "the data after a gzip member is not in gzip format",
                     ));
                 }
             };
@@ -98,8 +101,9 @@ impl<R: BufRead> Read for GzipMembers<R> {
     }
 }
 
-/// The next byte that is not 0, which is not consumed; `None` at the end.
-fn next_after_zeros(source: &mut impl BufRead) -> io::Result<Option<u8>> {
+/// Skips zero bytes and returns the next byte without consuming it. Returns `None` at the end of
+/// the file.
+fn skip_zero_bytes(source: &mut impl BufRead) -> io::Result<Option<u8>> {
     loop {
         let buffer = source.fill_buf()?;
         if buffer.is_empty() {
@@ -114,7 +118,7 @@ fn next_after_zeros(source: &mut impl BufRead) -> io::Result<Option<u8>> {
     }
 }
 
-fn unreadable(error: io::Error) -> ReadError {
+fn read_error_of(error: io::Error) -> ReadError {
     ReadError {
         kind: ReadErrorKind::Io(error),
         frame: 1,
@@ -131,39 +135,39 @@ mod tests {
 
     use super::*;
 
-    fn member(data: &[u8]) -> Vec<u8> {
+    fn gzip_member(data: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
         encoder.write_all(data).unwrap();
         encoder.finish().unwrap()
     }
 
-    fn read(file: &[u8]) -> (Vec<u8>, io::Result<()>) {
+    fn read_capture(file: &[u8]) -> (Vec<u8>, io::Result<()>) {
         let mut data = Vec::new();
-        let mut source = decompressed(Cursor::new(file.to_vec())).unwrap();
+        let mut source = decompress(Cursor::new(file.to_vec())).unwrap();
         let result = source.read_to_end(&mut data).map(|_| ());
         (data, result)
     }
 
     #[test]
-    fn members_and_padding_of_zeros_are_read() {
-        let (one, two) = (member(b"one"), member(b"two"));
+    fn gzip_members_and_zero_padding_are_read() {
+        let (one, two) = (gzip_member(b"one"), gzip_member(b"two"));
         for (file, data) in [
             (one.clone(), &b"one"[..]),
             ([&one[..], &two].concat(), b"onetwo"),
             ([&one[..], &[0; 100]].concat(), b"one"),
-            ([&one[..], &[0; 7], &member(b""), &two].concat(), b"onetwo"),
+            ([&one[..], &[0; 7], &gzip_member(b""), &two].concat(), b"onetwo"),
             (b"plain".to_vec(), b"plain"),
         ] {
-            let (read, result) = read(&file);
+            let (read, result) = read_capture(&file);
             assert!(result.is_ok() && read == data, "{result:?}");
         }
     }
 
     #[test]
-    fn what_follows_and_is_no_member_is_an_error_behind_the_data() {
-        let one = member(b"one");
+    fn data_after_the_last_gzip_member_is_an_error() {
+        let one = gzip_member(b"one");
         for file in [[&one[..], b"junk"].concat(), one[..one.len() - 1].to_vec()] {
-            let (data, result) = read(&file);
+            let (data, result) = read_capture(&file);
             assert!(result.is_err() && data == b"one");
         }
     }

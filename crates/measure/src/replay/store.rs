@@ -1,61 +1,65 @@
-//! Frames of a capture while they are in the switch: what was stored of each, and where it came from.
+//! A frame store for captured frames. It remembers the origin of each frame.
 
 use std::rc::Rc;
 
 use xoff_dataplane::{FrameHandle, FrameStore, Picos, PortId};
 
-/// Where a frame of the switch comes from.
+/// The captured frame that a frame of the switch comes from.
 #[derive(Clone, Debug)]
-pub struct Origin {
-    /// Its number in the capture, from 1.
+pub struct FrameOrigin {
+    /// Number of the frame in the capture, from 1.
     pub number: u64,
-    /// The port it came in on.
+    /// Ingress port.
     pub port: PortId,
-    /// When it came in.
+    /// Arrival time.
     pub at: Picos,
-    /// Its traffic class there.
+    /// Traffic class at ingress.
     pub tc: u8,
-    /// Its priority group there.
+    /// Priority group at ingress.
     pub pg: u8,
-    /// Its ECN bits then; 0 if it is not IP.
+    /// ECN bits at ingress, or 0 if the frame is not IP.
     pub ecn: u8,
-    /// What was captured of it, as it came in.
+    /// Captured bytes, as received.
     pub data: Rc<[u8]>,
-    /// Its length then.
+    /// Length at ingress without FCS, in bytes.
     pub len: u32,
 }
 
 #[derive(Debug, Default)]
-struct Slot {
-    /// What is stored of the frame as it is now: a frame that was captured in part has a rest that is only a length.
+struct FrameSlot {
+    /// The bytes of the frame in its current form, followed by the completion.
     stored: Vec<u8>,
-    /// Bytes at the end of `stored` that were not captured. They complete an IP header, and are never written to a file.
+    /// Number of bytes at the end of `stored` that complete the headers. They were not captured and
+    /// are never written to a file.
     completion: u32,
+    /// Number of bytes of the frame beyond `stored`.
     beyond: u32,
-    /// `None`: the switch made it.
-    origin: Option<Origin>,
+    /// The captured frame, or `None` if the switch created the frame.
+    origin: Option<FrameOrigin>,
     used: bool,
 }
 
-/// A store that remembers origins. It has no limit of its own: the switch's frame table and the wires have theirs.
+/// A frame store without a size limit. The frame table of the switch and the links limit the number
+/// of frames.
 ///
-/// A frame that is released can still be read until [`CaptureStore::reclaim`], so that what was dropped can be looked at.
+/// A released frame can be read until [`CaptureStore::reclaim_released`], so that a dropped frame can still
+/// be written.
 #[derive(Debug, Default)]
 pub struct CaptureStore {
-    slots: Vec<Slot>,
+    slots: Vec<FrameSlot>,
     free: Vec<u32>,
     released: Vec<u32>,
 }
 
 impl CaptureStore {
-    /// Stores a frame as it came in.
-    pub fn insert(&mut self, origin: Origin) -> FrameHandle {
-        self.insert_completed(origin, &[])
+    /// Stores a received frame.
+    pub fn insert(&mut self, origin: FrameOrigin) -> FrameHandle {
+        self.insert_with_completion(origin, &[])
     }
 
-    /// Stores a frame as it came in, with the bytes that complete its headers.
-    pub fn insert_completed(&mut self, origin: Origin, completion: &[u8]) -> FrameHandle {
-        let handle = self.take();
+    /// Stores a received frame together with the bytes that complete its headers.
+    pub fn insert_with_completion(&mut self, origin: FrameOrigin, completion: &[u8]) -> FrameHandle {
+        let handle = self.claim_slot();
         let slot = &mut self.slots[handle.0 as usize];
         slot.stored.extend_from_slice(&origin.data);
         slot.stored.extend_from_slice(completion);
@@ -65,38 +69,39 @@ impl CaptureStore {
         handle
     }
 
-    /// The bytes of a frame that were captured, as they are now.
-    pub fn captured(&self, frame: FrameHandle) -> &[u8] {
+    /// Returns the captured bytes of a frame in its current form.
+    pub fn captured_bytes(&self, frame: FrameHandle) -> &[u8] {
         let slot = &self.slots[frame.0 as usize];
         &slot.stored[..slot.stored.len() - slot.completion as usize]
     }
 
-    /// Where a frame comes from; `None` if the switch made it. May be asked of a frame that was just released.
-    pub fn origin(&self, frame: FrameHandle) -> Option<&Origin> {
+    /// Returns the captured frame that a frame comes from, or `None` if the switch created it. The
+    /// frame may already be released.
+    pub fn origin(&self, frame: FrameHandle) -> Option<&FrameOrigin> {
         self.slots[frame.0 as usize].origin.as_ref()
     }
 
-    /// Frames that were released and not reclaimed yet.
-    pub fn released(&self) -> impl Iterator<Item = FrameHandle> {
+    /// Returns the frames that are released but not reclaimed.
+    pub fn released_frames(&self) -> impl Iterator<Item = FrameHandle> {
         self.released.iter().map(|index| FrameHandle(*index))
     }
 
-    /// Makes the places of released frames free. Their handles mean nothing from here on.
-    pub fn reclaim(&mut self) {
+    /// Frees the slots of released frames. Their handles become invalid.
+    pub fn reclaim_released(&mut self) {
         for index in self.released.drain(..) {
             self.slots[index as usize].origin = None;
             self.free.push(index);
         }
     }
 
-    /// Frames that have not been released.
+    /// Returns the number of frames that are not released.
     pub fn in_use(&self) -> usize {
         self.slots.len() - self.free.len() - self.released.len()
     }
 
-    fn take(&mut self) -> FrameHandle {
+    fn claim_slot(&mut self) -> FrameHandle {
         let index = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(Slot::default());
+            self.slots.push(FrameSlot::default());
             self.slots.len() as u32 - 1
         });
         let slot = &mut self.slots[index as usize];
@@ -121,13 +126,13 @@ impl FrameStore for CaptureStore {
     }
 
     fn allocate(&mut self, len: usize) -> Option<FrameHandle> {
-        let handle = self.take();
+        let handle = self.claim_slot();
         self.slots[handle.0 as usize].stored.resize(len, 0);
         Some(handle)
     }
 
     fn copy(&mut self, frame: FrameHandle, _: usize) -> Option<FrameHandle> {
-        let copy = self.take();
+        let copy = self.claim_slot();
         let Ok([from, to]) = self.slots.get_disjoint_mut([frame.0 as usize, copy.0 as usize]) else {
             unreachable!("a slot in use was taken");
         };
@@ -168,11 +173,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_released_frame_can_be_looked_at_until_its_place_is_reclaimed() {
+    fn released_frame_is_readable_until_reclaimed() {
         let mut store = CaptureStore::default();
         let data: Rc<[u8]> = (0..100).collect();
-        let frame = store.insert_completed(
-            Origin {
+        let frame = store.insert_with_completion(
+            FrameOrigin {
                 number: 7,
                 port: PortId(1),
                 at: Picos::ZERO,
@@ -185,19 +190,25 @@ mod tests {
             &[0; 8],
         );
         assert_eq!((store.frame_len(frame), store.prefix(frame).len()), (1_000, 108));
-        assert_eq!(store.captured(frame), &data[..]);
+        assert_eq!(store.captured_bytes(frame), &data[..]);
         let copy = store.copy(frame, 16).unwrap();
         store.push_front(copy, 4);
         store.release(frame);
         assert_eq!(store.allocate(60).map(|other| other == frame), Some(false));
         assert_eq!(store.origin(frame).map(|origin| origin.number), Some(7));
-        store.reclaim();
+        store.reclaim_released();
         assert!(store.origin(frame).is_none());
         assert_eq!((store.frame_len(copy), store.in_use()), (1_004, 2));
-        assert_eq!(store.captured(copy)[4..], data[..]);
+        assert_eq!(store.captured_bytes(copy)[4..], data[..]);
         store.truncate(copy, 110);
-        assert_eq!((store.frame_len(copy), store.captured(copy).len()), (110, 104));
+        assert_eq!(
+            (store.frame_len(copy), store.captured_bytes(copy).len()),
+            (110, 104)
+        );
         store.truncate(copy, 50);
-        assert_eq!((store.frame_len(copy), store.captured(copy).len()), (50, 50));
+        assert_eq!(
+            (store.frame_len(copy), store.captured_bytes(copy).len()),
+            (50, 50)
+        );
     }
 }

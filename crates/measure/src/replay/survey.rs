@@ -1,81 +1,83 @@
-//! The first pass over a capture: its stations, its interfaces and its first time stamp.
+//! The first pass over a capture. It finds the stations, the interfaces and the first time stamp.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Read;
 
 use xoff_wire::parse::VlanTag;
 
-use super::header::ParsedHeader;
+use super::parsed_header::ParsedHeader;
 use xoff_capture::{CapturedFrame, Direction, Interface, ReadError, Reader, UnusableReason};
 
-/// A hardware address.
+/// A MAC address.
 pub type Mac = [u8; 6];
 
-/// A group address: multicast or broadcast.
+/// Returns whether the address is a multicast or broadcast address.
 pub(super) fn is_group(mac: Mac) -> bool {
     mac[0] & 1 != 0
 }
 
-/// A frame in which an address was met for the first time, in its VLAN.
+/// The first frame of a capture that shows a station in a VLAN, as sender or as destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Observation {
-    /// The station.
+pub struct StationObservation {
+    /// The observed station.
     pub station: Mac,
-    /// The sender of the frame: the station itself, or one that sent to it.
+    /// The sender of the frame. It is the station itself, or a station that sent to it.
     pub sender: Mac,
-    /// The interface of the frame.
+    /// Index of the interface that captured the frame.
     pub interface: usize,
-    /// The frame left by that interface, so its sender is not behind it.
+    /// The frame left through the interface, so its sender is not connected to this interface.
     pub outbound: bool,
-    /// The outer tag of the frame.
+    /// The outer VLAN tag of the frame.
     pub tag: Option<VlanTag>,
 }
 
-/// What is in a capture.
+/// The stations, interfaces and frame counts of a capture.
 #[derive(Debug, Default)]
-pub struct Survey {
-    /// Usable frames.
+pub struct CaptureSurvey {
+    /// Number of usable frames.
     pub frames: u64,
-    /// Frames that cannot be used, by reason.
+    /// Number of frames that the reader cannot use, by reason.
     pub unusable: BTreeMap<UnusableReason, u64>,
-    /// Usable frames of each interface.
+    /// Number of usable frames of each interface.
     pub frames_by_interface: Vec<u64>,
-    /// The interfaces.
+    /// The interfaces of the capture, in file order.
     pub interfaces: Vec<Interface>,
-    /// The first time stamp, in nanoseconds since 1970; `None` if no frame has one.
+    /// The first time stamp in nanoseconds since 1970, or `None` if no frame has a time stamp.
     pub first_ns: Option<i64>,
-    /// Stations that send, in the order of their first frames.
+    /// Stations that send frames, in the order of their first frames.
     pub senders: Vec<Mac>,
-    /// Stations that never send, in the order of the first frames to them.
-    pub silent: Vec<Mac>,
-    /// Every address in every VLAN it was met in.
-    pub observations: Vec<Observation>,
-    /// Frames between two stations, whichever sent them, by address in ascending order.
+    /// Stations that receive frames but never send, in the order of the first frames to them.
+    pub silent_stations: Vec<Mac>,
+    /// The first frame of every station in every VLAN.
+    pub observations: Vec<StationObservation>,
+    /// Number of frames between two stations in both directions. The key holds the lower address
+    /// first.
     pub conversations: HashMap<(Mac, Mac), u64>,
-    /// Frames of which only a part is stored.
+    /// Number of frames that were captured in part.
     pub partial: u64,
-    /// Frames of which so little is stored that their traffic class is unknown.
+    /// Number of frames that are too short in the capture to show their traffic class.
     pub without_class: u64,
-    /// Why the capture ends early.
-    pub cut: Option<ReadError>,
+    /// The reason why the capture ends early.
+    pub read_error: Option<ReadError>,
 }
 
-impl Survey {
+impl CaptureSurvey {
     /// Reads a capture to its end.
     ///
     /// # Errors
-    /// It has no usable frame and is no capture, is damaged, or is not of Ethernet. A capture that ends early is no error if there are
-    /// frames before: see [`Survey::cut`].
-    pub fn of(source: impl Read) -> Result<Survey, ReadError> {
+    /// The input is not a capture, is damaged before its first frame, or has no Ethernet interface.
+    /// A capture that ends early after at least one frame is not an error.
+    /// [`CaptureSurvey::read_error`] reports it.
+    pub fn read(source: impl Read) -> Result<CaptureSurvey, ReadError> {
         let mut reader = Reader::new(source)?;
-        let mut survey = Survey::default();
+        let mut survey = CaptureSurvey::default();
         let mut seen = SeenAddresses::default();
         loop {
             match reader.next_frame() {
-                Ok(Some(record)) => survey.add(&record, &mut seen),
+                Ok(Some(record)) => survey.add_frame(&record, &mut seen),
                 Ok(None) => break,
                 Err(error) if error.ends_capture() => {
-                    survey.cut = Some(error);
+                    survey.read_error = Some(error);
                     break;
                 }
                 Err(error) => return Err(error),
@@ -87,19 +89,19 @@ impl Survey {
         survey.interfaces = reader.interfaces().to_vec();
         survey.unusable.clone_from(reader.unusable());
         survey.frames_by_interface.resize(survey.interfaces.len(), 0);
-        survey.silent.retain(|mac| !seen.senders.contains(mac));
-        match survey.cut.take() {
+        survey.silent_stations.retain(|mac| !seen.senders.contains(mac));
+        match survey.read_error.take() {
             Some(error) if survey.total_frames() == 0 && error.is_damage() => Err(error),
-            cut => Ok(Survey { cut, ..survey }),
+            read_error => Ok(CaptureSurvey { read_error, ..survey }),
         }
     }
 
-    /// Frames of the capture, usable or not.
+    /// Returns the number of frames in the capture, including the unusable ones.
     pub fn total_frames(&self) -> u64 {
         self.frames + self.unusable.values().sum::<u64>()
     }
 
-    fn add(&mut self, record: &CapturedFrame, seen: &mut SeenAddresses) {
+    fn add_frame(&mut self, record: &CapturedFrame, seen: &mut SeenAddresses) {
         self.first_ns = self.first_ns.or(record.at_ns);
         self.frames += 1;
         self.partial += u64::from((record.data.len() as u32) < record.len);
@@ -120,7 +122,7 @@ impl Survey {
         }
         if !is_group(to) {
             if seen.receivers.insert(to) {
-                self.silent.push(to);
+                self.silent_stations.push(to);
             }
             *self
                 .conversations
@@ -128,7 +130,7 @@ impl Survey {
                 .or_default() += 1;
         }
         for station in [from, to].into_iter().filter(|mac| !is_group(*mac)) {
-            let observation = Observation {
+            let observation = StationObservation {
                 station,
                 sender: from,
                 interface: record.interface,
@@ -146,11 +148,11 @@ impl Survey {
     }
 }
 
-/// Addresses met so far.
+/// The addresses that earlier frames of the capture contain.
 #[derive(Debug, Default)]
 struct SeenAddresses {
     senders: HashSet<Mac>,
     receivers: HashSet<Mac>,
-    /// Station, whether it sent, whether the frame was outbound, VLAN.
+    /// Station, whether the station sent the frame, whether the frame was outbound, VLAN.
     observations: HashSet<(Mac, bool, bool, Option<u16>)>,
 }

@@ -1,4 +1,4 @@
-//! Mapping and accounting, on captures made here.
+//! Tests of the port mapping and of the frame counts, with generated captures.
 
 use std::io::{self, Cursor};
 
@@ -15,16 +15,16 @@ const B: Mac = [2, 0, 0, 0, 0, 2];
 const C: Mac = [2, 0, 0, 0, 0, 3];
 const ALL: Mac = [0xff; 6];
 
-/// A frame of 60 octets.
-fn frame(to: Mac, from: Mac) -> Vec<u8> {
-    let mut frame = [to, from].concat();
+/// Builds a frame of 60 bytes.
+fn frame_between(destination: Mac, source: Mac) -> Vec<u8> {
+    let mut frame = [destination, source].concat();
     frame.extend([0x88, 0xb5]);
     frame.resize(60, 0);
     frame
 }
 
-/// A capture with these interfaces and frames, a microsecond apart.
-fn capture(interfaces: &[&str], frames: &[(u32, Direction, Vec<u8>)]) -> Vec<u8> {
+/// Builds a capture with these interfaces and frames. The frames are 1 us apart.
+fn build_capture(interfaces: &[&str], frames: &[(u32, Direction, Vec<u8>)]) -> Vec<u8> {
     let mut file = Vec::new();
     write::append_section_header(&mut file, "");
     for name in interfaces {
@@ -52,104 +52,125 @@ fn capture(interfaces: &[&str], frames: &[(u32, Direction, Vec<u8>)]) -> Vec<u8>
     file
 }
 
-fn choose(
+fn choose_mapping(
     file: &[u8],
-    survey: &Survey,
+    survey: &CaptureSurvey,
     options: &MappingOptions,
     configured: &ConfiguredPorts,
-) -> Result<Mapping, Failure> {
+) -> Result<PortMapping, Failure> {
     let read = || Ok(Reader::new(Cursor::new(file)).unwrap());
-    Mapping::choose(survey, options, configured, read)
+    PortMapping::choose(survey, options, configured, read)
 }
 
-fn survey(file: &[u8]) -> Survey {
-    Survey::of(Cursor::new(file)).unwrap()
+fn survey_capture(file: &[u8]) -> CaptureSurvey {
+    CaptureSurvey::read(Cursor::new(file)).unwrap()
 }
 
-/// What came out, as (port, frame number), and what was lost, as (port, reason, frame number).
+/// Records the sent frames as (port, frame number) and the dropped frames as (port, reason, frame
+/// number).
 #[derive(Default)]
-struct Seen {
+struct RecordedFrames {
     sent: Vec<(u16, u64)>,
     lost: Vec<(u16, &'static str, u64)>,
 }
 
-impl Sink for Seen {
-    fn sent(&mut self, sent: &Sent<'_>) -> io::Result<()> {
+impl FrameSink for RecordedFrames {
+    fn write_sent(&mut self, sent: &SentFrame<'_>) -> io::Result<()> {
         self.sent
             .push((sent.port.0, sent.origin.map_or(0, |origin| origin.number)));
         Ok(())
     }
-    fn lost(&mut self, lost: &Lost<'_>) -> io::Result<()> {
+    fn write_dropped(&mut self, dropped: &DroppedFrame<'_>) -> io::Result<()> {
         self.lost
-            .push((lost.port.0, lost.reason.name(), lost.origin.number));
+            .push((dropped.port.0, dropped.reason.name(), dropped.origin.number));
         Ok(())
     }
 }
 
-fn play(file: &[u8], asked: &MappingOptions, config: &str, learn: bool) -> (Seen, ReplayReport) {
-    let survey = survey(file);
-    let mapping = choose(file, &survey, asked, &ConfiguredPorts::default()).unwrap();
+fn replay_capture(
+    file: &[u8],
+    options: &MappingOptions,
+    config: &str,
+    learn: bool,
+) -> (RecordedFrames, ReplayReport) {
+    let survey = survey_capture(file);
+    let mapping = choose_mapping(file, &survey, options, &ConfiguredPorts::default()).unwrap();
     let how = ResolveOptions {
         ports: mapping.ports.clone(),
         ..ResolveOptions::default()
     };
     let config = load(&[("test", config)], &how).unwrap().resolved.config;
-    let mut seen = Seen::default();
-    let mut player = Player::new(config, &mapping, &survey, Pace::Captured(1, 1), &mut seen);
+    let mut seen = RecordedFrames::default();
+    let mut replay = ReplayRun::new(config, &mapping, &survey, ReplayPace::Captured(1, 1), &mut seen);
     if learn {
-        player.learn(&survey);
+        replay.learn_stations(&survey);
     }
-    let played = player.play(&mut Reader::new(Cursor::new(file)).unwrap()).unwrap();
-    let report = ReplayReport::new("test", 0, &survey, &mapping, &played);
-    assert!(report.frames.add_up(), "{report:?}");
+    let result = replay.run(&mut Reader::new(Cursor::new(file)).unwrap()).unwrap();
+    let report = ReplayReport::new("test", 0, &survey, &mapping, &result);
+    assert!(report.frames.is_balanced(), "{report:?}");
     (seen, report)
 }
 
-fn three_stations() -> Vec<u8> {
-    let frames = [frame(B, A), frame(A, B), frame(ALL, C), frame(B, A)];
-    capture(&["eth0"], &frames.map(|frame| (0, Direction::Unknown, frame)))
+fn capture_of_three_stations() -> Vec<u8> {
+    let frames = [
+        frame_between(B, A),
+        frame_between(A, B),
+        frame_between(ALL, C),
+        frame_between(B, A),
+    ];
+    build_capture(&["eth0"], &frames.map(|frame| (0, Direction::Unknown, frame)))
 }
 
 #[test]
 fn each_sender_has_a_port_and_each_frame_leaves_once() {
-    let (seen, report) = play(&three_stations(), &MappingOptions::default(), "{}", true);
+    let (seen, report) = replay_capture(
+        &capture_of_three_stations(),
+        &MappingOptions::default(),
+        "{}",
+        true,
+    );
     assert_eq!(seen.sent, [(1, 1), (0, 2), (0, 3), (1, 3), (1, 4)]);
     assert_eq!((report.frames.learnt, report.frames.flood_copies), (3, 1));
     assert_eq!(report.capture.stations_by_port, [1, 1, 1]);
 }
 
 #[test]
-fn a_switch_that_was_told_nothing_floods_first() {
-    let (seen, report) = play(&three_stations(), &MappingOptions::default(), "{}", false);
+fn switch_without_learned_stations_floods_first() {
+    let (seen, report) = replay_capture(
+        &capture_of_three_stations(),
+        &MappingOptions::default(),
+        "{}",
+        false,
+    );
     assert_eq!(seen.sent, [(1, 1), (2, 1), (0, 2), (0, 3), (1, 3), (1, 4)]);
     assert_eq!(report.frames.flood_copies, 2);
 }
 
 #[test]
-fn a_station_that_only_listens_has_a_port_too() {
-    let file = capture(&["eth0"], &[(0, Direction::Unknown, frame(B, A))]);
-    let (seen, report) = play(&file, &MappingOptions::default(), "{}", true);
+fn station_that_never_sends_has_its_own_port() {
+    let file = build_capture(&["eth0"], &[(0, Direction::Unknown, frame_between(B, A))]);
+    let (seen, report) = replay_capture(&file, &MappingOptions::default(), "{}", true);
     assert_eq!(seen.sent, [(1, 1)]);
     assert_eq!(report.capture.stations, 1);
     let ingress = MappingOptions {
         ingress: Some("Ethernet8".to_owned()),
         ..MappingOptions::default()
     };
-    let (seen, report) = play(&file, &ingress, "{}", true);
+    let (seen, report) = replay_capture(&file, &ingress, "{}", true);
     assert_eq!(seen.sent, [(0, 1)]);
     assert_eq!(report.switch.ports[1].rx_packets, 1);
 }
 
 #[test]
-fn interfaces_are_ports_and_what_left_by_them_is_left_out() {
+fn interfaces_become_ports_and_outbound_frames_are_skipped() {
     let frames = [
-        (0, Direction::Inbound, frame(B, A)),
-        (1, Direction::Outbound, frame(B, A)),
-        (1, Direction::Inbound, frame(A, B)),
-        (0, Direction::Outbound, frame(A, B)),
+        (0, Direction::Inbound, frame_between(B, A)),
+        (1, Direction::Outbound, frame_between(B, A)),
+        (1, Direction::Inbound, frame_between(A, B)),
+        (0, Direction::Outbound, frame_between(A, B)),
     ];
-    let file = capture(&["leaf1:Ethernet12", "leaf1:Ethernet4"], &frames);
-    let (seen, report) = play(&file, &MappingOptions::default(), "{}", true);
+    let file = build_capture(&["leaf1:Ethernet12", "leaf1:Ethernet4"], &frames);
+    let (seen, report) = replay_capture(&file, &MappingOptions::default(), "{}", true);
     // Ports are named as the interfaces; Ethernet4 comes before Ethernet12.
     assert_eq!(seen.sent, [(0, 1), (1, 3)]);
     assert_eq!(report.switch.ports[1].name, "Ethernet12");
@@ -158,18 +179,18 @@ fn interfaces_are_ports_and_what_left_by_them_is_left_out() {
         mode: MappingMode::Sender,
         ..MappingOptions::default()
     };
-    assert_eq!(play(&file, &by_sender, "{}", true).1.frames.offered, 4);
+    assert_eq!(replay_capture(&file, &by_sender, "{}", true).1.frames.offered, 4);
 }
 
 #[test]
-fn what_a_switch_sent_is_left_out_and_makes_no_station() {
-    let mut pause = frame([0x01, 0x80, 0xc2, 0, 0, 1], C);
+fn flow_control_of_a_switch_is_skipped_and_adds_no_station() {
+    let mut pause = frame_between([0x01, 0x80, 0xc2, 0, 0, 1], C);
     pause[12..18].copy_from_slice(&[0x88, 0x08, 0x01, 0x01, 0, 0]);
     let mut of_a = pause.clone();
     of_a[6..12].copy_from_slice(&A);
-    let frames = [frame(B, A), pause, of_a].map(|frame| (0, Direction::Unknown, frame));
-    let (seen, report) = play(
-        &capture(&["eth0"], &frames),
+    let frames = [frame_between(B, A), pause, of_a].map(|frame| (0, Direction::Unknown, frame));
+    let (seen, report) = replay_capture(
+        &build_capture(&["eth0"], &frames),
         &MappingOptions::default(),
         "{}",
         true,
@@ -182,35 +203,36 @@ fn what_a_switch_sent_is_left_out_and_makes_no_station() {
 }
 
 #[test]
-fn copies_of_a_flooded_frame_are_lost_one_by_one() {
-    // Port 4 takes short frames only.
+fn dropped_copy_of_a_flooded_frame_is_counted_alone() {
+    // Ethernet4 accepts only short frames.
     let config = r#"{"PORT": {"Ethernet4": {"mtu": "68"}, "Ethernet0": {}, "Ethernet8": {}}}"#;
-    let mut long = frame(ALL, A);
+    let mut long = frame_between(ALL, A);
     long.resize(200, 0);
-    let frames = [frame(ALL, B), frame(ALL, C), long].map(|frame| (0, Direction::Unknown, frame));
+    let frames =
+        [frame_between(ALL, B), frame_between(ALL, C), long].map(|frame| (0, Direction::Unknown, frame));
     let asked = MappingOptions {
         ports: [("Ethernet0", A), ("Ethernet4", B), ("Ethernet8", C)]
-            .map(|(port, mac)| (port.to_owned(), Behind::Station(mac)))
+            .map(|(port, mac)| (port.to_owned(), FrameSource::Station(mac)))
             .to_vec(),
         ..MappingOptions::default()
     };
-    let (seen, report) = play(&capture(&["eth0"], &frames), &asked, config, true);
+    let (seen, report) = replay_capture(&build_capture(&["eth0"], &frames), &asked, config, true);
     assert_eq!(seen.lost, [(1, "EXCEEDS_L2_MTU", 3)]);
     assert_eq!(seen.sent.iter().filter(|(_, number)| *number == 3).count(), 1);
     assert_eq!((report.frames.dropped, report.frames.flood_copies), (1, 3));
 }
 
 #[test]
-fn what_cannot_be_mapped_says_how_it_could() {
-    let file = three_stations();
-    let survey = survey(&file);
+fn mapping_errors_list_the_interfaces_and_ports() {
+    let file = capture_of_three_stations();
+    let survey = survey_capture(&file);
     let plan = |options: &MappingOptions, ports: &[&str]| {
         let names = ports.iter().map(|port| (*port).to_owned()).collect();
         let configured = ConfiguredPorts {
             names,
             ..ConfiguredPorts::default()
         };
-        choose(&file, &survey, options, &configured)
+        choose_mapping(&file, &survey, options, &configured)
     };
     let few = plan(&MappingOptions::default(), &["Ethernet0", "Ethernet4"]).unwrap_err();
     assert!(
@@ -221,15 +243,15 @@ fn what_cannot_be_mapped_says_how_it_could() {
         ports: vec![("Ethernet0".to_owned(), behind)],
         ..MappingOptions::default()
     };
-    let unknown = plan(&behind(Behind::Interface("eth9".to_owned())), &[]).unwrap_err();
+    let unknown = plan(&behind(FrameSource::Interface("eth9".to_owned())), &[]).unwrap_err();
     assert!(
         unknown.to_string().contains("its interfaces are 0 (eth0)"),
         "{unknown}"
     );
     let shared = MappingOptions {
         ports: vec![
-            ("Ethernet0".to_owned(), Behind::Station(A)),
-            ("Ethernet0".to_owned(), Behind::Station(C)),
+            ("Ethernet0".to_owned(), FrameSource::Station(A)),
+            ("Ethernet0".to_owned(), FrameSource::Station(C)),
         ],
         ..MappingOptions::default()
     };
@@ -242,9 +264,9 @@ fn what_cannot_be_mapped_says_how_it_could() {
 }
 
 proptest! {
-    /// Whatever frames a capture holds, each is accounted for and nothing panics.
+    /// Any capture is replayed without a panic, and the report accounts for every frame.
     #[test]
-    fn every_frame_is_somewhere(
+    fn every_captured_frame_is_accounted_for(
         frames in prop::collection::vec((0..3_usize, 0..5_usize, prop::collection::vec(any::<u8>(), 0..80), any::<bool>()), 0..40),
         learn in any::<bool>(),
     ) {
@@ -253,12 +275,12 @@ proptest! {
             .map(|(from, to, rest, whole)| {
                 let mut frame = [[A, B, C, ALL, [0x01, 0x80, 0xc2, 0, 0, 1]][to], [A, B, C][from]].concat();
                 frame.extend(rest);
-                // Some are too short for an address.
+                // Some frames are too short for an address.
                 frame.truncate(if whole { usize::MAX } else { 9 });
                 (0, Direction::Unknown, frame)
             })
             .collect();
-        let (_, report) = play(&capture(&["eth0"], &frames), &MappingOptions::default(), "{}", learn);
+        let (_, report) = replay_capture(&build_capture(&["eth0"], &frames), &MappingOptions::default(), "{}", learn);
         let skipped: u64 = report.frames.skipped.values().sum();
         prop_assert_eq!(report.frames.offered + skipped, frames.len() as u64);
         prop_assert!(report.taints.is_empty());

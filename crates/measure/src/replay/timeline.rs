@@ -1,40 +1,44 @@
-//! When the frames of a capture arrive, in model time.
+//! Arrival times of the frames of a capture, in model time.
 
 use xoff_units::Picos;
 
-use super::player::Pace;
+use super::replay_run::ReplayPace;
 
-/// Longest time between two frames that is kept. A longer one separates captures rather than frames of one.
+/// Longest gap between two frames that is kept, in nanoseconds. A longer gap separates two captures
+/// in one file.
 const GAP_NS_MAX: i128 = 3_600_000_000_000;
-/// What a longer one is cut to.
+/// Gap that replaces a longer one, in nanoseconds.
 const CUT_GAP_NS: u128 = 1_000_000_000;
-/// The last half of model time is left to what happens after the last arrival.
+/// Latest arrival time. The second half of model time remains for the events after the last
+/// arrival.
 const ARRIVAL_MAX: Picos = Picos(u64::MAX / 2);
 
-/// The arrival of a frame would lie beyond the end of model time: so many days after the first frame.
+/// The error that a frame arrives after the end of model time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BeyondModelTime {
+    /// Time between the first frame and this frame, in days.
     pub(super) days: u64,
 }
 
-/// Turns time stamps into arrival times that never decrease.
+/// Converts time stamps to arrival times that never decrease.
 #[derive(Debug)]
 pub(super) struct Timeline {
-    pace: Pace,
-    /// The stamp that the next one is compared with; `None` before the first stamp.
+    pace: ReplayPace,
+    /// The previous time stamp in nanoseconds since 1970, or `None` before the first one.
     previous_ns: Option<i64>,
-    /// Time of the capture since its first stamp, with gaps cut.
+    /// Capture time since the first stamp in nanoseconds, with long gaps shortened.
     elapsed_ns: u128,
+    /// Arrival time of the previous frame.
     latest: Picos,
-    /// Frames that were stamped before an earlier frame, by an hour at most.
+    /// Number of frames whose stamp is at most an hour before an earlier stamp.
     pub(super) disordered: u64,
-    /// Gaps that were cut, whether the stamps went forwards or back.
+    /// Number of gaps that were shortened. The stamps may go forwards or backwards across a gap.
     pub(super) gaps_cut: u64,
 }
 
 impl Timeline {
-    /// Model time 0 is `first_ns`, or the first stamp there is.
-    pub(super) fn new(pace: Pace, first_ns: Option<i64>) -> Timeline {
+    /// Creates a timeline. Model time 0 is `first_ns`, or the first stamp if `first_ns` is `None`.
+    pub(super) fn new(pace: ReplayPace, first_ns: Option<i64>) -> Timeline {
         Timeline {
             pace,
             previous_ns: first_ns,
@@ -45,13 +49,13 @@ impl Timeline {
         }
     }
 
-    /// The arrival time of the next frame. A frame without a stamp, or with one before that of an earlier frame, arrives as soon as
-    /// it can.
-    pub(super) fn arrival(&mut self, at_ns: Option<i64>) -> Result<Picos, BeyondModelTime> {
-        let Pace::Captured(faster, by) = self.pace else {
+    /// Returns the arrival time of the next frame. A frame arrives together with the frame before
+    /// if it has no stamp or a stamp that is before an earlier one.
+    pub(super) fn next_arrival(&mut self, stamp_ns: Option<i64>) -> Result<Picos, BeyondModelTime> {
+        let ReplayPace::Captured(faster, by) = self.pace else {
             return Ok(Picos::ZERO);
         };
-        let Some(at_ns) = at_ns else {
+        let Some(at_ns) = stamp_ns else {
             return Ok(self.latest);
         };
         let step_ns = i128::from(at_ns) - i128::from(self.previous_ns.unwrap_or(at_ns));
@@ -67,7 +71,8 @@ impl Timeline {
         let cut = self.elapsed_ns + CUT_GAP_NS;
         let kept =
             u128::try_from(step_ns).map_or(u128::MAX, |step_ns| self.elapsed_ns.saturating_add(step_ns));
-        // Gaps of less than an hour are cut too once half of the model time is used up, so that the capture fits.
+        // Shorter gaps are cut as well after half of the model time is used, so that the rest of
+        // the capture fits.
         let is_late = scaled(kept).is_none_or(|at| at > Picos(ARRIVAL_MAX.0 / 2));
         let elapsed_ns = match kept <= cut || !is_late && step_ns > 0 && step_ns <= GAP_NS_MAX {
             true => kept,
@@ -92,27 +97,30 @@ mod tests {
     const S: i64 = 1_000_000_000;
     const HOUR: i64 = 3_600 * S;
 
-    fn arrivals_ns(stamps: &[Option<i64>]) -> (Vec<u64>, Timeline) {
-        let mut timeline = Timeline::new(Pace::Captured(1, 1), stamps.iter().find_map(|stamp| *stamp));
-        let arrivals = stamps
+    fn arrival_times_ns(stamps_ns: &[Option<i64>]) -> (Vec<u64>, Timeline) {
+        let mut timeline = Timeline::new(
+            ReplayPace::Captured(1, 1),
+            stamps_ns.iter().find_map(|stamp| *stamp),
+        );
+        let arrivals = stamps_ns
             .iter()
-            .map(|stamp| timeline.arrival(*stamp).unwrap().as_nanos());
+            .map(|stamp| timeline.next_arrival(*stamp).unwrap().as_nanos());
         (arrivals.collect(), timeline)
     }
 
     #[test]
-    fn time_counts_from_the_first_stamp_and_frames_without_one_arrive_with_the_frame_before() {
-        let (at, timeline) = arrivals_ns(&[None, Some(50 * S), None, Some(50 * S + 7)]);
+    fn frames_without_stamp_arrive_with_the_previous_frame() {
+        let (at, timeline) = arrival_times_ns(&[None, Some(50 * S), None, Some(50 * S + 7)]);
         assert_eq!(at, [0, 0, 0, 7]);
         assert_eq!((timeline.disordered, timeline.gaps_cut), (0, 0));
     }
 
     #[test]
-    fn gaps_over_an_hour_are_cut_whichever_way_the_stamps_go() {
+    fn gaps_over_an_hour_are_cut_in_both_directions() {
         let s = S as u64;
         let year = 365 * 24 * HOUR;
         let stamps = [0, HOUR, 2 * HOUR + 1, 2 * HOUR + 8, year, 5, 10].map(Some);
-        let (at, timeline) = arrivals_ns(&stamps);
+        let (at, timeline) = arrival_times_ns(&stamps);
         let hour = HOUR as u64;
         assert_eq!(
             at,
@@ -127,28 +135,28 @@ mod tests {
             ]
         );
         assert_eq!((timeline.disordered, timeline.gaps_cut), (0, 3));
-        let (at, timeline) = arrivals_ns(&[i64::MIN, i64::MAX, 0].map(Some));
+        let (at, timeline) = arrival_times_ns(&[i64::MIN, i64::MAX, 0].map(Some));
         assert_eq!((at, timeline.gaps_cut), (vec![0, s, 2 * s], 2));
     }
 
     #[test]
-    fn a_step_back_within_an_hour_is_disorder() {
-        let (at, timeline) = arrivals_ns(&[10, 5, 12].map(Some));
+    fn stamp_less_than_an_hour_back_counts_as_disordered() {
+        let (at, timeline) = arrival_times_ns(&[10, 5, 12].map(Some));
         assert_eq!((at, timeline.disordered), (vec![0, 0, 2], 1));
     }
 
     #[test]
-    fn a_capture_of_half_a_year_fits_into_model_time() {
+    fn capture_of_half_a_year_fits_into_model_time() {
         let stamps: Vec<_> = (0..5_000).map(|hour| Some(hour * HOUR)).collect();
-        let (at, timeline) = arrivals_ns(&stamps);
+        let (at, timeline) = arrival_times_ns(&stamps);
         assert!(
             at.is_sorted() && timeline.gaps_cut > 3_000,
             "{}",
             timeline.gaps_cut
         );
-        let mut slow = Timeline::new(Pace::Captured(1, 1_000_000), Some(0));
-        assert!(slow.arrival(Some(HOUR)).is_ok());
-        let late = (2..20_000).find_map(|hour| slow.arrival(Some(hour * HOUR)).err());
+        let mut slow = Timeline::new(ReplayPace::Captured(1, 1_000_000), Some(0));
+        assert!(slow.next_arrival(Some(HOUR)).is_ok());
+        let late = (2..20_000).find_map(|hour| slow.next_arrival(Some(hour * HOUR)).err());
         assert!(late.is_some());
     }
 }

@@ -21,7 +21,7 @@ use super::frames::{
 use super::receiver::{FrameArrival, StreamReceiver};
 use super::sender::{PortSender, SendAction, StreamSender};
 use super::trial_result::{Latencies, PortResult};
-use crate::replay::{CaptureStore, Origin};
+use crate::replay::{CaptureStore, FrameOrigin};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Bits of a frame number that count the frames of a stream. The other bits are the index of the stream.
@@ -177,8 +177,8 @@ impl VirtualDut {
         Ok(())
     }
 
-    fn frame_origin(&self, number: u64, port: PortId, data: Rc<[u8]>, len: u32) -> Origin {
-        Origin {
+    fn frame_origin(&self, number: u64, port: PortId, data: Rc<[u8]>, len: u32) -> FrameOrigin {
+        FrameOrigin {
             number,
             port,
             at: self.switch.now(),
@@ -213,7 +213,7 @@ impl VirtualDut {
             self.handle_departure(&departure);
             self.switch.store_mut().release(departure.frame);
         }
-        self.switch.store_mut().reclaim();
+        self.switch.store_mut().reclaim_released();
         self.departures = departures;
     }
 

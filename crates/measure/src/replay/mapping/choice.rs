@@ -1,4 +1,4 @@
-//! The choice between a mapping by interface and one by sender.
+//! The choice between a mapping by interface and a mapping by sender.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -6,58 +6,61 @@ use std::io::Read;
 use xoff_dataplane::PortId;
 use xoff_wire::parse::VlanTag;
 
-use super::{ConfiguredPorts, Mapping, MappingMode, MappingOptions, SkipReason};
-use crate::replay::header::ParsedHeader;
-use crate::replay::survey::{Mac, Survey, is_group};
+use super::{ConfiguredPorts, MappingMode, MappingOptions, PortMapping, SkipReason};
+use crate::replay::parsed_header::ParsedHeader;
+use crate::replay::survey::{CaptureSurvey, Mac, is_group};
 use xoff_capture::{ReadError, Reader};
 use xoff_telemetry::failure::Failure;
 
-/// What becomes of the frames of a capture under a mapping.
+/// The number of frames that a mapping offers and loses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct MappingEffect {
-    /// Frames that come in on a port.
+struct MappingLoss {
+    /// Frames that have an ingress port.
     offered: u64,
-    /// Frames that are not forwarded only because of the mapping: their destination is behind the port they come in on, or they are
-    /// left out as outbound although their sender is seen nowhere else.
+    /// Frames that are not forwarded because of the mapping. Their destination is behind their
+    /// ingress port, or they are left out as outbound although their sender has no inbound frame.
     lost: u64,
 }
 
-impl Mapping {
-    /// Maps the stations of a capture to the ports of a configuration. Where the options leave the choice and the capture has frames of
-    /// several interfaces, the mapping that loses fewer frames is taken, the one by interface among equals. `read` opens the capture
-    /// once more to count those frames.
+impl PortMapping {
+    /// Maps the stations of a capture to the ports of a configuration. If the options allow both
+    /// mappings and the capture has frames of several interfaces, the mapping that loses fewer
+    /// frames is selected. If both lose the same number, the mapping by interface is selected.
+    /// `read` opens the capture again to count these frames.
     ///
     /// # Errors
-    /// There are too few ports for any mapping, an option names what is not in the capture, or the capture cannot be read.
+    /// The configuration has too few ports, an option names an interface that is not in the
+    /// capture, or the capture cannot be read.
     pub fn choose<R: Read>(
-        survey: &Survey,
+        survey: &CaptureSurvey,
         options: &MappingOptions,
         configured: &ConfiguredPorts,
         read: impl Fn() -> Result<Reader<R>, Failure>,
-    ) -> Result<Mapping, Failure> {
+    ) -> Result<PortMapping, Failure> {
         let several = survey
             .frames_by_interface
             .iter()
             .filter(|frames| **frames > 0)
             .count()
             > 1;
-        let plan = |by_interface| Mapping::plan(survey, options, configured, by_interface);
+        let assign = |by_interface| PortMapping::assign_ports(survey, options, configured, by_interface);
         match options.mode {
-            MappingMode::Interface => return plan(true),
+            MappingMode::Interface => return assign(true),
             MappingMode::Auto if several && options.ingress.is_none() => {}
-            MappingMode::Auto | MappingMode::Sender => return plan(false),
+            MappingMode::Auto | MappingMode::Sender => return assign(false),
         }
-        let (by_interface, by_sender) = match (plan(true), plan(false)) {
+        let (by_interface, by_sender) = match (assign(true), assign(false)) {
             (Ok(by_interface), Ok(by_sender)) => (by_interface, by_sender),
             (Ok(only), Err(_)) | (Err(_), Ok(only)) => return Ok(only),
             (Err(error), Err(_)) => return Err(error),
         };
-        let effect = |mapping: &Mapping| {
+        let effect = |mapping: &PortMapping| {
             let mut reader = read()?;
-            Ok::<_, Failure>(mapping.effect(survey, configured.router, &mut reader))
+            Ok::<_, Failure>(mapping.count_frames(survey, configured.router, &mut reader))
         };
         let of_interface = effect(&by_interface)?;
-        // A recording of a switch: its interfaces are the ports, whatever the frames looked like when they left.
+        // In a recording of a switch, the interfaces are the ports, even if the frames were changed
+        // before they left.
         if of_interface.lost == 0 || by_interface.interfaces_are_named && of_interface.offered > 0 {
             return Ok(by_interface);
         }
@@ -67,10 +70,15 @@ impl Mapping {
         })
     }
 
-    /// Counts the frames that a bridge would lose with this mapping. It learns as the bridge does; the capture's end is that of its last
-    /// readable frame.
-    fn effect(&self, survey: &Survey, router: Option<Mac>, reader: &mut Reader<impl Read>) -> MappingEffect {
-        let mut effect = MappingEffect::default();
+    /// Counts the frames that a learning bridge would lose with this mapping. The count stops at
+    /// the first frame that cannot be read.
+    fn count_frames(
+        &self,
+        survey: &CaptureSurvey,
+        router: Option<Mac>,
+        reader: &mut Reader<impl Read>,
+    ) -> MappingLoss {
+        let mut effect = MappingLoss::default();
         let heard = survey
             .observations
             .iter()
@@ -78,13 +86,13 @@ impl Mapping {
         let heard: HashSet<Mac> = heard.map(|seen| seen.station).collect();
         let mut learnt: HashMap<(Option<u16>, Mac), PortId> = HashMap::new();
         for seen in &survey.observations {
-            if let Some((port, _)) = self.place_of(seen) {
+            if let Some((port, _)) = self.ports_of_observation(seen) {
                 learnt.insert((seen.tag.map(VlanTag::vid), seen.station), port);
             }
         }
         while let Ok::<_, ReadError>(Some(record)) = reader.next_frame() {
             let header = ParsedHeader::of(&record);
-            let port = self.port_of(&record, &header);
+            let port = self.ingress_port_of(&record, &header);
             effect.offered += u64::from(port.is_ok());
             let Some((to, from)) = header.addresses.filter(|_| !header.is_link_local()) else {
                 continue;

@@ -1,151 +1,159 @@
-//! Which port of the switch a frame of a capture comes in on.
+//! The mapping from the frames of a capture to the ingress ports of a switch.
 
 mod choice;
-mod draft;
+mod mapping_draft;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xoff_dataplane::PortId;
 
-use self::draft::Draft;
-use super::header::ParsedHeader;
-use super::survey::{Mac, Observation, Survey, is_group};
+use self::mapping_draft::MappingDraft;
+use super::parsed_header::ParsedHeader;
+use super::survey::{CaptureSurvey, Mac, StationObservation, is_group};
 use xoff_capture::{CapturedFrame, Direction, UnusableReason};
 use xoff_telemetry::failure::Failure;
 
-/// What is behind a port, as the command line says it.
+/// The source of the frames that arrive at a port, as given by `--port`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Behind {
-    /// A station.
+pub enum FrameSource {
+    /// A station with this MAC address.
     Station(Mac),
-    /// Whoever was captured on an interface, by its name or its number in the file.
+    /// All frames that were captured on an interface, given by its name or its number in the file.
     Interface(String),
 }
 
-/// How ports are found for stations and interfaces that no option names.
+/// The rule that selects ports for stations and interfaces that no option names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MappingMode {
-    /// The one of the other two that drops fewer frames; by sender if frames of one interface only are in the file.
+    /// The rule of the two below that loses fewer frames. If the frames of the file belong to one
+    /// interface: by sender.
     #[default]
     Auto,
-    /// Every sender has a port of its own.
+    /// Each sender has its own port.
     Sender,
-    /// Every interface of the capture is a port.
+    /// Each interface of the capture is a port.
     Interface,
 }
 
-/// How the user wants ports to be mapped.
+/// The options of the command line that select ingress ports.
 #[derive(Clone, Debug, Default)]
 pub struct MappingOptions {
-    /// Ports with what is behind them.
-    pub ports: Vec<(String, Behind)>,
-    /// One port for everything else.
+    /// Ports and the sources of their frames.
+    pub ports: Vec<(String, FrameSource)>,
+    /// The port at which all other frames arrive.
     pub ingress: Option<String>,
-    /// How the rest is spread.
+    /// The rule for all other frames.
     pub mode: MappingMode,
 }
 
-/// The ports that a configuration has, and its router's address.
+/// The ports of a configuration, and the address of its router.
 #[derive(Clone, Debug, Default)]
 pub struct ConfiguredPorts {
-    /// All of them. Empty: the switch has as many ports as the capture needs.
+    /// Names of all ports. If the list is empty, the switch gets as many ports as the capture
+    /// needs.
     pub names: Vec<String>,
-    /// Those with `admin_status` down: no station is put behind them unless an option does.
+    /// Names of the ports with `admin_status` down. They are used only if an option names them.
     pub down: BTreeSet<String>,
-    /// The switch's own address, which is behind no port.
+    /// MAC address of the switch itself. It is not behind a port.
     pub router: Option<Mac>,
 }
 
-/// Why a frame of the capture is not offered to the switch.
+/// The reason why a frame of the capture is not offered to the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SkipReason {
-    /// It left by its interface: it is the result of forwarding rather than its input.
+    /// The frame left through its interface, so it is a result of forwarding.
     Outbound,
-    /// A switch sent it: its source is the address of this one, or it is flow control or another frame for the next bridge,
-    /// from a device that sends nothing else.
-    OfSwitch,
-    /// Its addresses are not stored.
+    /// A switch sent the frame. Its source is the MAC address of this switch, or it is a frame that
+    /// bridges do not forward from a device that sends no other frames.
+    FromSwitch,
+    /// The capture does not contain the addresses of the frame.
     NoAddress,
-    /// The reader cannot use it.
-    UnusableReason(UnusableReason),
+    /// The reader cannot use the frame.
+    Unusable(UnusableReason),
 }
 
 impl SkipReason {
-    /// Name in reports.
+    /// Returns the name of the reason in reports.
     pub const fn name(self) -> &'static str {
         match self {
             SkipReason::Outbound => "outbound",
-            SkipReason::OfSwitch => "of_a_switch",
+            SkipReason::FromSwitch => "of_a_switch",
             SkipReason::NoAddress => "no_address",
-            SkipReason::UnusableReason(UnusableReason::LinkType) => "other_link_type",
-            SkipReason::UnusableReason(UnusableReason::TooLong) => "too_long",
-            SkipReason::UnusableReason(UnusableReason::UnknownInterface) => "unknown_interface",
-            SkipReason::UnusableReason(UnusableReason::Malformed) => "malformed",
+            SkipReason::Unusable(UnusableReason::LinkType) => "other_link_type",
+            SkipReason::Unusable(UnusableReason::TooLong) => "too_long",
+            SkipReason::Unusable(UnusableReason::UnknownInterface) => "unknown_interface",
+            SkipReason::Unusable(UnusableReason::Malformed) => "malformed",
         }
     }
 
-    /// Why frames with a reason of this name are left out, to follow their number.
-    pub fn explain(name: &str) -> &'static str {
+    /// Returns a clause that explains the reason with this name. It follows a number of frames.
+    pub fn explanation_of(name: &str) -> &'static str {
         match name {
-            "outbound" => "left out because they left by their interface",
+            "outbound" => "left out because they are outbound",
             "of_a_switch" => "left out because a switch sent them",
-            "no_address" => "left out because no address of theirs was captured",
+            "no_address" => "left out because their addresses were not captured",
             "other_link_type" => "left out because they are not Ethernet",
             "too_long" => "left out because they are longer than 262144 bytes",
             "unknown_interface" => "left out because the file does not describe their interface",
-            _ => "left out because their block contradicts itself",
+            _ => "left out because their block is malformed",
         }
     }
 }
 
-/// Ports, and the stations and interfaces behind them.
+/// The ports of a switch, and the stations and interfaces of the capture behind them.
 #[derive(Clone, Debug)]
-pub struct Mapping {
-    /// All ports, in the order of the switch.
+pub struct PortMapping {
+    /// Names of all ports, in the order of the switch.
     pub ports: Vec<String>,
     stations: BTreeMap<Mac, PortId>,
     interfaces: BTreeMap<usize, PortId>,
-    /// Where everything else comes in.
-    otherwise: Option<PortId>,
+    /// Ingress port of all other frames.
+    default_port: Option<PortId>,
     by_interface: bool,
-    /// Every interface with frames has the name of its port, as in a recording of xoff.
+    /// Each interface with frames has the name of its port, as in a recording of xoff.
     interfaces_are_named: bool,
 }
 
-impl Mapping {
-    /// Spreads the stations of a capture over the ports of a configuration, by interface or by sender.
+impl PortMapping {
+    /// Assigns the stations of a capture to the ports of a configuration, by interface or by
+    /// sender.
     ///
     /// # Errors
-    /// There are too few ports, or an option names an interface that is not in the capture.
-    fn plan(
-        survey: &Survey,
+    /// The configuration has too few ports, or an option names an interface that is not in the
+    /// capture.
+    fn assign_ports(
+        survey: &CaptureSurvey,
         options: &MappingOptions,
         configured: &ConfiguredPorts,
         by_interface: bool,
-    ) -> Result<Mapping, Failure> {
-        let mut draft = Draft::new(survey, configured);
+    ) -> Result<PortMapping, Failure> {
+        let mut draft = MappingDraft::new(survey, configured);
         draft.apply_options(options)?;
         match &options.ingress {
             Some(port) => {
-                draft.take(port);
-                // The stations that never send are elsewhere, or nothing could be forwarded.
-                draft.place_silent_stations();
+                draft.mark_port_used(port);
+                // Stations that never send get other ports. Otherwise no frame could be forwarded.
+                draft.assign_silent_stations();
             }
-            None if by_interface => draft.place_interfaces()?,
+            None if by_interface => draft.assign_interfaces()?,
             None => {
-                draft.place_senders()?;
-                draft.place_silent_stations();
+                draft.assign_senders()?;
+                draft.assign_silent_stations();
             }
         }
-        draft.grow_to(2);
-        Ok(draft.finish(options.ingress.as_deref(), by_interface))
+        draft.add_ports_up_to(2);
+        Ok(draft.into_mapping(options.ingress.as_deref(), by_interface))
     }
 
-    /// The port a frame comes in on.
+    /// Returns the ingress port of a frame.
     ///
     /// # Errors
-    /// Why it comes in on none.
-    pub fn port_of(&self, record: &CapturedFrame, header: &ParsedHeader) -> Result<PortId, SkipReason> {
+    /// The reason why the frame is not replayed.
+    pub fn ingress_port_of(
+        &self,
+        record: &CapturedFrame,
+        header: &ParsedHeader,
+    ) -> Result<PortId, SkipReason> {
         let interface = self.interfaces.get(&record.interface);
         if record.direction == Direction::Outbound && (self.by_interface || interface.is_some()) {
             return Err(SkipReason::Outbound);
@@ -155,22 +163,24 @@ impl Mapping {
         if let Some(&port) = station.or(interface) {
             return Ok(port);
         }
-        match (self.otherwise, sender) {
+        match (self.default_port, sender) {
             (Some(port), _) => Ok(port),
             (None, None) => Err(SkipReason::NoAddress),
-            // No station has a group address; the switch drops it and counts it.
+            // No station has a group address as its source. The switch drops the frame and counts
+            // it.
             (None, Some(mac)) if is_group(mac) => Ok(PortId(0)),
-            (None, Some(_)) => Err(SkipReason::OfSwitch),
+            (None, Some(_)) => Err(SkipReason::FromSwitch),
         }
     }
 
-    /// Where an observed station is, and on which port the observed frame came in. `None`: unknown.
-    pub fn place_of(&self, observation: &Observation) -> Option<(PortId, PortId)> {
+    /// Returns the port of the observed station and the ingress port of the observed frame, or
+    /// `None` if one of them is unknown.
+    pub fn ports_of_observation(&self, observation: &StationObservation) -> Option<(PortId, PortId)> {
         let of = |mac: Mac| {
             let by_interface = || self.interfaces.get(&observation.interface).copied();
             let here = mac == observation.sender && !observation.outbound;
             let on_interface = || here.then(by_interface).flatten();
-            let of_sender = || (mac == observation.sender).then_some(self.otherwise).flatten();
+            let of_sender = || (mac == observation.sender).then_some(self.default_port).flatten();
             self.stations
                 .get(&mac)
                 .copied()
@@ -180,25 +190,26 @@ impl Mapping {
         Some((of(observation.station)?, of(observation.sender)?))
     }
 
-    /// How many stations are known to be behind each port; those of an interface are not counted.
+    /// Returns the number of known stations behind each port. Stations of a mapped interface are
+    /// not counted.
     pub fn stations_by_port(&self) -> Vec<usize> {
         let mut counts = vec![0; self.ports.len()];
         self.stations.values().for_each(|port| counts[port.index()] += 1);
         counts
     }
 
-    /// Whether interfaces of the capture are ports.
+    /// Returns whether the interfaces of the capture are ports.
     pub fn is_by_interface(&self) -> bool {
         self.by_interface
     }
 
-    /// Ports that an interface or a station is behind, or that everything else comes in on.
+    /// Returns the names of the ports at which frames can arrive.
     pub fn ports_in_use(&self) -> BTreeSet<&str> {
         let used = self
             .stations
             .values()
             .chain(self.interfaces.values())
-            .chain(&self.otherwise);
+            .chain(&self.default_port);
         used.map(|port| self.ports[port.index()].as_str()).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! The captures that a replay writes.
+//! The capture files that a replay writes.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -8,71 +8,75 @@ use std::path::{Path, PathBuf};
 use xoff_dataplane::config::SwitchConfig;
 use xoff_wire::MacControl;
 
-use super::player::{Lost, Sent, Sink};
-use super::store::Origin;
+use super::replay_run::{DroppedFrame, FrameSink, SentFrame};
+use super::store::FrameOrigin;
 use xoff_capture::write::InterfaceBlock;
 use xoff_capture::{Direction, PacketBlock, Writer};
 
-/// Where a capture goes.
+/// The destination of a capture file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Destination {
-    /// A file.
+pub enum CaptureDestination {
+    /// A file at this path.
     File(PathBuf),
     /// Standard output.
     Output,
 }
 
-impl Destination {
-    /// `-` is standard output.
-    pub fn of(path: &Path) -> Destination {
+impl CaptureDestination {
+    /// Returns the destination for a path. The path `-` means standard output.
+    pub fn of(path: &Path) -> CaptureDestination {
         match path == Path::new("-") {
-            true => Destination::Output,
-            false => Destination::File(path.to_owned()),
+            true => CaptureDestination::Output,
+            false => CaptureDestination::File(path.to_owned()),
         }
     }
 
-    fn open(&self) -> io::Result<Box<dyn Write>> {
+    fn create_writer(&self) -> io::Result<Box<dyn Write>> {
         Ok(match self {
-            Destination::File(path) => Box::new(BufWriter::with_capacity(1 << 18, File::create(path)?)),
-            Destination::Output => Box::new(BufWriter::new(io::stdout())),
+            CaptureDestination::File(path) => {
+                Box::new(BufWriter::with_capacity(1 << 18, File::create(path)?))
+            }
+            CaptureDestination::Output => Box::new(BufWriter::new(io::stdout())),
         })
     }
 }
 
-type OutFile = Writer<Box<dyn Write>>;
+type CaptureWriter = Writer<Box<dyn Write>>;
 
-/// One capture of all ports: what left by them; and, where asked for, one of what was dropped.
-pub struct CaptureFiles {
-    sent: OutFile,
-    lost: Option<OutFile>,
+/// Writes the frames that leave the switch to a capture file. A second file is optional and
+/// receives the dropped frames.
+pub struct ReplayCaptureFiles {
+    sent: CaptureWriter,
+    lost: Option<CaptureWriter>,
     ports: Vec<String>,
-    /// Model time zero, in nanoseconds since 1970.
+    /// Model time 0, in nanoseconds since 1970.
     zero_ns: u64,
-    /// The comment in hand.
+    /// Buffer for the comment of the current frame.
     comment: String,
 }
 
-impl std::fmt::Debug for CaptureFiles {
+impl std::fmt::Debug for ReplayCaptureFiles {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("CaptureFiles")
+        f.debug_struct("ReplayCaptureFiles")
             .field("ports", &self.ports)
             .finish_non_exhaustive()
     }
 }
 
-impl CaptureFiles {
-    /// Begins the files: an interface for each port of the switch. Model time begins at `first_ns`, nanoseconds since
-    /// 1970, so that output and input can be compared frame by frame; without a stamp at 1970.
+impl ReplayCaptureFiles {
+    /// Creates the files with one interface for each port of the switch. Model time starts at
+    /// `first_ns`, in nanoseconds since 1970, so that the output can be compared with the input
+    /// frame by frame. Without `first_ns` it starts at 1970.
     ///
     /// # Errors
-    /// The place that cannot be written, and why.
+    /// The destination that cannot be written, with the error.
     pub fn create(
         config: &SwitchConfig,
         first_ns: Option<i64>,
         name: &str,
-        sent: &Destination,
-        lost: Option<&Destination>,
-    ) -> Result<CaptureFiles, (Destination, io::Error)> {
+        sent: &CaptureDestination,
+        lost: Option<&CaptureDestination>,
+    ) -> Result<ReplayCaptureFiles, (CaptureDestination, io::Error)> {
         let interfaces: Vec<InterfaceBlock<'_>> = config
             .ports
             .iter()
@@ -83,15 +87,17 @@ impl CaptureFiles {
                 snaplen: 0,
             })
             .collect();
-        let begin = |to: &Destination, what: &str| {
+        let begin = |to: &CaptureDestination, what: &str| {
             let comment = format!("xoff replay of {name}: {what}");
-            to.open()
+            to.create_writer()
                 .and_then(|file| Writer::new(file, &comment, &interfaces))
                 .map_err(|error| (to.clone(), error))
         };
-        Ok(CaptureFiles {
-            sent: begin(sent, "what left the switch")?,
-            lost: lost.map(|to| begin(to, "what the switch dropped")).transpose()?,
+        Ok(ReplayCaptureFiles {
+            sent: begin(sent, "frames that left the switch")?,
+            lost: lost
+                .map(|to| begin(to, "frames that the switch dropped"))
+                .transpose()?,
             ports: config.ports.iter().map(|port| port.name.clone()).collect(),
             zero_ns: first_ns.map_or(0, |first_ns| u64::try_from(first_ns).unwrap_or(0)),
             comment: String::new(),
@@ -101,30 +107,30 @@ impl CaptureFiles {
     /// Completes the files.
     ///
     /// # Errors
-    /// Those of the files.
+    /// A file cannot be written.
     pub fn finish(self) -> io::Result<()> {
         self.sent.finish()?;
         self.lost.map_or(Ok(()), Writer::finish)
     }
 
-    fn say_origin(&mut self, origin: &Origin) {
+    fn write_origin_comment(&mut self, origin: &FrameOrigin) {
         self.comment.clear();
-        let Origin { number, tc, pg, .. } = origin;
+        let FrameOrigin { number, tc, pg, .. } = origin;
         let port = &self.ports[origin.port.index()];
         let _ = write!(self.comment, "frame {number} from {port}, tc {tc}, pg {pg}");
     }
 }
 
-impl Sink for CaptureFiles {
-    fn sent(&mut self, sent: &Sent<'_>) -> io::Result<()> {
+impl FrameSink for ReplayCaptureFiles {
+    fn write_sent(&mut self, sent: &SentFrame<'_>) -> io::Result<()> {
         match (sent.origin, sent.queue) {
             (Some(origin), Some(queue)) => {
-                self.say_origin(origin);
+                self.write_origin_comment(origin);
                 let _ = write!(self.comment, ", queue {queue}");
                 self.comment
                     .push_str(if sent.marked { ", CE marked" } else { "" });
             }
-            _ => self.comment = own(sent.data),
+            _ => self.comment = describe_switch_frame(sent.data),
         }
         self.sent.write(&PacketBlock {
             interface: u32::from(sent.port.0),
@@ -138,36 +144,36 @@ impl Sink for CaptureFiles {
         })
     }
 
-    fn lost(&mut self, lost: &Lost<'_>) -> io::Result<()> {
+    fn write_dropped(&mut self, dropped: &DroppedFrame<'_>) -> io::Result<()> {
         if self.lost.is_none() {
             return Ok(());
         }
-        self.say_origin(lost.origin);
-        let port = &self.ports[lost.port.index()];
-        let (reason, why) = (lost.reason.name(), lost.reason.describe());
+        self.write_origin_comment(dropped.origin);
+        let port = &self.ports[dropped.port.index()];
+        let (reason, why) = (dropped.reason.name(), dropped.reason.describe());
         let _ = write!(self.comment, ", dropped at {port}: {reason}: {why}");
-        if let Some(limit) = lost.refusal {
+        if let Some(limit) = dropped.refusal {
             let _ = write!(self.comment, " {limit}.");
         }
         let Some(file) = &mut self.lost else {
             return Ok(());
         };
         file.write(&PacketBlock {
-            interface: u32::from(lost.port.0),
-            at_ns: self.zero_ns.saturating_add(lost.at.as_nanos()),
-            len: lost.origin.len,
-            data: [&lost.origin.data, &[]],
-            // As it came in: what is dropped on its way out is shown before any edit, too.
+            interface: u32::from(dropped.port.0),
+            at_ns: self.zero_ns.saturating_add(dropped.at.as_nanos()),
+            len: dropped.origin.len,
+            data: [&dropped.origin.data, &[]],
+            // A dropped frame is written as it was received, even if it was dropped at egress.
             direction: Direction::Inbound,
             queue: None,
-            id: Some(lost.origin.number),
+            id: Some(dropped.origin.number),
             comment: &self.comment,
         })
     }
 }
 
-/// What a frame is that the switch made.
-fn own(data: &[u8]) -> String {
+/// Returns a comment for a frame that the switch created.
+fn describe_switch_frame(data: &[u8]) -> String {
     let Ok(MacControl::Pfc(pfc)) = MacControl::parse(data) else {
         return "sent by the switch itself".to_owned();
     };

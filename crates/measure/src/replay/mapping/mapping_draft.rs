@@ -1,62 +1,66 @@
-//! A mapping under construction.
+//! A port mapping under construction.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use xoff_dataplane::PortId;
 
-use super::{Behind, ConfiguredPorts, Mapping, MappingOptions};
-use crate::replay::survey::{Mac, Survey};
+use super::{ConfiguredPorts, FrameSource, MappingOptions, PortMapping};
+use crate::replay::survey::{CaptureSurvey, Mac};
 use xoff_config::{PORTS_MAX, natural_order};
 use xoff_telemetry::failure::Failure;
 
-pub(super) struct Draft<'a> {
-    survey: &'a Survey,
+pub(super) struct MappingDraft<'a> {
+    survey: &'a CaptureSurvey,
     configured: &'a ConfiguredPorts,
     ports: BTreeSet<String>,
-    /// Ports that something is behind.
-    taken: BTreeSet<String>,
+    /// Ports that already have a station or an interface.
+    used_ports: BTreeSet<String>,
     stations: BTreeMap<Mac, String>,
     interfaces: BTreeMap<usize, String>,
     interfaces_are_named: bool,
 }
 
-impl<'a> Draft<'a> {
-    pub(super) fn new(survey: &'a Survey, configured: &'a ConfiguredPorts) -> Draft<'a> {
-        Draft {
+impl<'a> MappingDraft<'a> {
+    pub(super) fn new(survey: &'a CaptureSurvey, configured: &'a ConfiguredPorts) -> MappingDraft<'a> {
+        MappingDraft {
             survey,
             configured,
             ports: configured.names.iter().cloned().collect(),
-            taken: BTreeSet::new(),
+            used_ports: BTreeSet::new(),
             stations: BTreeMap::new(),
             interfaces: BTreeMap::new(),
             interfaces_are_named: false,
         }
     }
 
-    /// The configuration has no port: there are as many as needed.
-    fn grows(&self) -> bool {
+    /// Returns whether ports can be added. A configuration without ports gets as many as needed.
+    fn can_add_ports(&self) -> bool {
         self.configured.names.is_empty()
     }
 
-    /// Places what the command line says.
+    /// Applies the `--port` options.
     pub(super) fn apply_options(&mut self, options: &MappingOptions) -> Result<(), Failure> {
         for (port, behind) in &options.ports {
-            self.take(port);
+            self.mark_port_used(port);
             let before = match behind {
-                Behind::Station(mac) => self.stations.insert(*mac, port.clone()),
-                Behind::Interface(name) => self.interfaces.insert(self.interface(port, name)?, port.clone()),
+                FrameSource::Station(mac) => self.stations.insert(*mac, port.clone()),
+                FrameSource::Interface(name) => self
+                    .interfaces
+                    .insert(self.find_interface(port, name)?, port.clone()),
             };
             if let Some(other) = before.filter(|other| other != port) {
-                return Err(Failure::usage("the same is said to be behind two ports")
-                    .at(format!("--port {other} and --port {port}"))
-                    .fix("say it of one port"));
+                return Err(
+                    Failure::usage("the same station or interface is mapped to two ports")
+                        .at(format!("--port {other} and --port {port}"))
+                        .fix("name it for one port only"),
+                );
             }
         }
         Ok(())
     }
 
-    /// An interface of the capture by its name or number.
-    fn interface(&self, port: &str, name: &str) -> Result<usize, Failure> {
+    /// Finds an interface of the capture by its name or number.
+    fn find_interface(&self, port: &str, name: &str) -> Result<usize, Failure> {
         let interfaces = &self.survey.interfaces;
         let by_name = interfaces.iter().position(|is| is.name.as_deref() == Some(name));
         let by_number = || name.parse().ok().filter(|number| *number < interfaces.len());
@@ -75,69 +79,71 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Marks a port as used.
-    pub(super) fn take(&mut self, port: &str) {
+    /// Adds a port to the list of used ports.
+    pub(super) fn mark_port_used(&mut self, port: &str) {
         self.ports.insert(port.to_owned());
-        self.taken.insert(port.to_owned());
+        self.used_ports.insert(port.to_owned());
     }
 
-    /// Takes a port that is up and that nothing is behind yet.
-    fn take_free_port(&mut self) -> Option<String> {
-        let free = self.ports.difference(&self.taken);
+    /// Claims the first port that is up and unused. Adds a port if the configuration has none.
+    fn claim_free_port(&mut self) -> Option<String> {
+        let free = self.ports.difference(&self.used_ports);
         let mut free: Vec<&String> = free
             .filter(|port| !self.configured.down.contains(*port))
             .collect();
         free.sort_by(|a, b| natural_order(a, b));
         let port = match free.first() {
             Some(port) => (*port).clone(),
-            None if self.grows() && self.ports.len() < PORTS_MAX => {
-                // One name more than there are ports, so one is free.
+            None if self.can_add_ports() && self.ports.len() < PORTS_MAX => {
+                // There is one candidate name more than there are ports, so at least one name is
+                // unused.
                 let mut names = (0..=self.ports.len()).map(|n| format!("Ethernet{}", 4 * n));
                 names.find(|name| !self.ports.contains(name))?
             }
             None => return None,
         };
-        self.take(&port);
+        self.mark_port_used(&port);
         Some(port)
     }
 
-    /// Adds ports until there are `count`, unless the configuration has the ports.
-    pub(super) fn grow_to(&mut self, count: usize) {
-        while self.grows() && self.ports.len() < count {
-            self.take_free_port();
+    /// Adds ports until there are `count` ports, unless the configuration defines the ports.
+    pub(super) fn add_ports_up_to(&mut self, count: usize) {
+        while self.can_add_ports() && self.ports.len() < count {
+            self.claim_free_port();
         }
     }
 
-    /// Gives each sender a port of its own. With more senders than a switch can have ports, the rest share ports with stations that
-    /// they do not talk to.
-    pub(super) fn place_senders(&mut self) -> Result<(), Failure> {
+    /// Assigns a port to each sender. If there are more senders than a switch can have ports, the
+    /// remaining senders share ports.
+    pub(super) fn assign_senders(&mut self) -> Result<(), Failure> {
         let router = self.configured.router;
         let senders = self.survey.senders.iter().copied();
         let senders = senders.filter(|mac| Some(*mac) != router && !self.stations.contains_key(mac));
         let mut waiting = senders.collect::<Vec<Mac>>().into_iter();
         while let Some(mac) = waiting.next() {
-            match self.take_free_port() {
+            match self.claim_free_port() {
                 Some(port) => {
                     self.stations.insert(mac, port);
                 }
-                None if self.grows() => {
-                    self.share_ports(std::iter::once(mac).chain(waiting));
+                None if self.can_add_ports() => {
+                    self.assign_shared_ports(std::iter::once(mac).chain(waiting));
                     return Ok(());
                 }
-                None => return Err(self.too_few("stations", self.survey.senders.len())),
+                None => return Err(self.too_few_ports_error("stations", self.survey.senders.len())),
             }
         }
         Ok(())
     }
 
-    /// Puts each station behind the port with the fewest frames to and from it, the least used one among equals.
-    fn share_ports(&mut self, stations: impl Iterator<Item = Mac>) {
+    /// Assigns each station to the port that exchanges the fewest frames with it. Among equal
+    /// ports, it selects the port with the fewest stations.
+    fn assign_shared_ports(&mut self, stations: impl Iterator<Item = Mac>) {
         let mut peers: HashMap<Mac, Vec<(Mac, u64)>> = HashMap::new();
         for (&(a, b), &frames) in &self.survey.conversations {
             peers.entry(a).or_default().push((b, frames));
             peers.entry(b).or_default().push((a, frames));
         }
-        let mut ports: Vec<String> = self.taken.iter().cloned().collect();
+        let mut ports: Vec<String> = self.used_ports.iter().cloned().collect();
         ports.sort_by(|a, b| natural_order(a, b));
         let mut stations_of: HashMap<String, usize> = HashMap::new();
         self.stations
@@ -162,19 +168,22 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Gives each station that never sends a port of its own, as far as there are free ones.
-    pub(super) fn place_silent_stations(&mut self) {
-        for &mac in &self.survey.silent {
+    /// Assigns a port to each station that never sends, as long as ports are unused.
+    pub(super) fn assign_silent_stations(&mut self) {
+        for &mac in &self.survey.silent_stations {
             if Some(mac) == self.configured.router || self.stations.contains_key(&mac) {
                 continue;
             }
-            let Some(port) = self.take_free_port() else { return };
+            let Some(port) = self.claim_free_port() else {
+                return;
+            };
             self.stations.insert(mac, port);
         }
     }
 
-    /// Gives each interface with frames a port: the one of its name, as in captures of xoff, else a free one.
-    pub(super) fn place_interfaces(&mut self) -> Result<(), Failure> {
+    /// Assigns a port to each interface with frames. It prefers the port with the name of the
+    /// interface, as in recordings of xoff, and otherwise takes an unused port.
+    pub(super) fn assign_interfaces(&mut self) -> Result<(), Failure> {
         let used = |number: &usize| {
             self.survey.frames_by_interface[*number] > 0 && !self.interfaces.contains_key(number)
         };
@@ -182,16 +191,16 @@ impl<'a> Draft<'a> {
         let named = |number: &usize| {
             let name = self.survey.interfaces[*number].name.as_deref()?;
             let name = name.rsplit(':').next()?;
-            let is_port = self.ports.contains(name) || self.grows() && name.starts_with("Ethernet");
-            (is_port && !self.taken.contains(name)).then(|| name.to_owned())
+            let is_port = self.ports.contains(name) || self.can_add_ports() && name.starts_with("Ethernet");
+            (is_port && !self.used_ports.contains(name)).then(|| name.to_owned())
         };
         let by_name: Vec<(usize, String)> = waiting
             .iter()
             .filter_map(|number| Some((*number, named(number)?)))
             .collect();
         for (number, name) in by_name {
-            if !self.taken.contains(&name) {
-                self.take(&name);
+            if !self.used_ports.contains(&name) {
+                self.mark_port_used(&name);
                 self.interfaces.insert(number, name);
             }
         }
@@ -201,28 +210,28 @@ impl<'a> Draft<'a> {
                 continue;
             }
             let port = self
-                .take_free_port()
-                .ok_or_else(|| self.too_few("interfaces", self.survey.interfaces.len()))?;
+                .claim_free_port()
+                .ok_or_else(|| self.too_few_ports_error("interfaces", self.survey.interfaces.len()))?;
             self.interfaces.insert(number, port);
         }
         Ok(())
     }
 
-    fn too_few(&self, what: &str, count: usize) -> Failure {
+    fn too_few_ports_error(&self, what: &str, count: usize) -> Failure {
         let ports = self.ports.difference(&self.configured.down).count();
         let down = match self.ports.len() - ports {
             0 => String::new(),
             down => format!(" that are up ({down} have admin_status down)"),
         };
         Failure::usage(format!("the capture has {count} {what}, the switch {ports} ports{down}"))
-            .because(format!("each of the {what} is behind a port of its own unless you say otherwise"))
+            .because(format!("each of the {what} needs its own port unless an option maps it"))
             .fix(
-                "say who shares a port with --port Ethernet0=MAC,MAC, let all come in on one with --ingress PORT, or add \
+                "share a port with --port Ethernet0=MAC,MAC, map all frames to one port with --ingress PORT, or add \
                  ports to PORT of the configuration",
             )
     }
 
-    pub(super) fn finish(self, ingress: Option<&str>, by_interface: bool) -> Mapping {
+    pub(super) fn into_mapping(self, ingress: Option<&str>, by_interface: bool) -> PortMapping {
         let mut ports: Vec<String> = self.ports.into_iter().collect();
         ports.sort_by(|a, b| natural_order(a, b));
         let ids: BTreeMap<&str, PortId> = ports
@@ -230,7 +239,7 @@ impl<'a> Draft<'a> {
             .enumerate()
             .map(|(index, port)| (port.as_str(), PortId(index as u16)))
             .collect();
-        Mapping {
+        PortMapping {
             stations: self
                 .stations
                 .iter()
@@ -241,7 +250,7 @@ impl<'a> Draft<'a> {
                 .iter()
                 .map(|(number, port)| (*number, ids[port.as_str()]))
                 .collect(),
-            otherwise: ingress.map(|port| ids[port]),
+            default_port: ingress.map(|port| ids[port]),
             by_interface: by_interface && ingress.is_none(),
             interfaces_are_named: self.interfaces_are_named,
             ports,

@@ -1,4 +1,4 @@
-//! What the headers of a captured frame say, where only a part of them may be stored.
+//! The parsed headers of a captured frame. The capture may contain only a part of the frame.
 
 use xoff_wire::parse::{ParsedHeaders, Payload, TAGS_MAX, parse_prefix};
 use xoff_wire::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, vlan};
@@ -6,26 +6,27 @@ use xoff_wire::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, vlan};
 use super::survey::Mac;
 use xoff_capture::CapturedFrame;
 
-/// Offset of the first tag or the ethertype.
+/// Offset of the first VLAN tag, or of the ethertype of an untagged frame, in bytes.
 const ADDRESSES_LEN: usize = 12;
 
 /// The headers of a captured frame.
 #[derive(Clone, Debug)]
 pub struct ParsedHeader {
-    /// The fields of the headers.
+    /// The fields of the headers, completed as far as [`Self::completion`] allows.
     pub parsed: ParsedHeaders,
-    /// Destination and source; `None` where they are not stored.
+    /// Destination and source address, or `None` if the capture does not contain them.
     pub addresses: Option<(Mac, Mac)>,
-    /// Bytes to put behind the stored ones so that the switch can read the headers: the rest of the tags and an ethertype that means
-    /// nothing, or the rest of an IP header of which the traffic class is stored. They stand for what was not captured: lengths are
-    /// right, everything else is 0.
+    /// Bytes that complete the headers when the capture contains only a part of them. The switch
+    /// reads them after the captured bytes. They hold the rest of the VLAN tags and an unknown
+    /// ethertype, or the rest of an IP header. All their bytes are 0, except the length fields and
+    /// the ethertype.
     pub completion: Vec<u8>,
-    /// The bytes that decide on the traffic class are not stored.
+    /// The capture does not contain the bytes that select the traffic class.
     pub lacks_class: bool,
 }
 
 impl ParsedHeader {
-    /// Parses the headers of a frame.
+    /// Parses the headers of a captured frame.
     pub fn of(record: &CapturedFrame) -> ParsedHeader {
         let address = |at: usize| record.data.get(at..)?.first_chunk::<6>().copied();
         let len = record.len as usize;
@@ -37,21 +38,21 @@ impl ParsedHeader {
         };
         if record.data.len() < len && matches!(header.parsed.payload, Payload::Other | Payload::Truncated) {
             match link_header_completion(&record.data) {
-                rest if rest.is_empty() => header.complete_ip(&record.data, len),
+                rest if rest.is_empty() => header.complete_ip_header(&record.data, len),
                 rest => header.complete_link_header(&record.data, rest, len),
             }
         }
         header
     }
 
-    /// Whether the frame ends at the next bridge: flow control, spanning tree, LLDP and their like. Switches send those
-    /// too, so they do not make their sender a station.
+    /// Returns whether bridges do not forward the frame, such as flow control, spanning tree or
+    /// LLDP. Switches send such frames too, so their sender is not necessarily a station.
     pub fn is_link_local(&self) -> bool {
         let reserved = |mac: Mac| mac[..5] == [0x01, 0x80, 0xc2, 0, 0] && mac[5] & 0xf0 == 0;
         self.parsed.payload == Payload::MacControl || self.addresses.is_some_and(|(to, _)| reserved(to))
     }
 
-    /// Completes tags and ethertype, unless the frame itself ends before them.
+    /// Completes the VLAN tags and the ethertype, unless the frame itself ends before them.
     fn complete_link_header(&mut self, stored: &[u8], rest: Vec<u8>, len: usize) {
         if stored.len() + rest.len() > len {
             return;
@@ -63,8 +64,8 @@ impl ParsedHeader {
         }
     }
 
-    /// Completes an IP header that is stored in part.
-    fn complete_ip(&mut self, stored: &[u8], len: usize) {
+    /// Completes an IP header of which the capture contains only a part.
+    fn complete_ip_header(&mut self, stored: &[u8], len: usize) {
         let at = usize::from(self.parsed.l3_offset);
         let ethertype = stored.get(at.wrapping_sub(2)..).and_then(<[u8]>::first_chunk);
         let (version, header_len) = match ethertype.map(|bytes| u16::from_be_bytes(*bytes)) {
@@ -104,8 +105,9 @@ impl ParsedHeader {
     }
 }
 
-/// The bytes that are missing behind the stored ones up to the end of the ethertype. A tag of which the identifier is missing is taken
-/// for a priority tag. The ethertype is none that the switch knows, whether its first byte is stored or not.
+/// Returns the bytes that are missing after the captured ones, up to the end of the ethertype. A
+/// tag without its captured identifier becomes a priority tag (VLAN 0). The ethertype is one that
+/// the switch does not know, even if its first byte was captured.
 fn link_header_completion(stored: &[u8]) -> Vec<u8> {
     let mut at = ADDRESSES_LEN;
     for _ in 0..=TAGS_MAX {
@@ -126,33 +128,33 @@ mod tests {
     use super::*;
     use xoff_capture::Direction;
 
-    fn header(frame: &[u8], stored: usize) -> ParsedHeader {
+    fn parse_prefix_of(frame: &[u8], stored_bytes: usize) -> ParsedHeader {
         ParsedHeader::of(&CapturedFrame {
             number: 1,
             offset: 0,
             interface: 0,
             at_ns: None,
-            data: frame[..stored].to_vec(),
+            data: frame[..stored_bytes].to_vec(),
             len: frame.len() as u32,
             direction: Direction::Unknown,
         })
     }
 
-    /// A frame of 200 bytes with these bytes behind the addresses.
-    fn frame(rest: &[u8]) -> Vec<u8> {
+    /// Builds a frame of 200 bytes with `rest` after the addresses.
+    fn frame_of_200_bytes(rest: &[u8]) -> Vec<u8> {
         let mut frame = [&[2; 12], rest].concat();
         frame.resize(200, 0);
         frame
     }
 
     #[test]
-    fn the_class_is_known_as_soon_as_its_byte_is_stored() {
-        let ipv4 = frame(&[0x08, 0x00, 0x45, 26 << 2, 0, 186]);
-        let tagged = frame(&[0x81, 0x00, 0x60, 5, 0x08, 0x00, 0x45, 26 << 2, 0, 182]);
-        let ipv6 = frame(&[0x86, 0xdd, 0x66, 0x80]);
+    fn class_is_known_when_its_byte_is_captured() {
+        let ipv4 = frame_of_200_bytes(&[0x08, 0x00, 0x45, 26 << 2, 0, 186]);
+        let tagged = frame_of_200_bytes(&[0x81, 0x00, 0x60, 5, 0x08, 0x00, 0x45, 26 << 2, 0, 182]);
+        let ipv6 = frame_of_200_bytes(&[0x86, 0xdd, 0x66, 0x80]);
         for (frame, l3) in [(ipv4, 14), (tagged, 18), (ipv6, 14)] {
             for stored in 0..frame.len() {
-                let header = header(&frame, stored);
+                let header = parse_prefix_of(&frame, stored);
                 let known = stored >= l3 + 2;
                 assert_eq!(header.parsed.dscp(), known.then_some(26), "{stored} of {frame:?}");
                 assert_eq!(header.lacks_class, !known, "{stored}");
@@ -166,9 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn tags_and_ethertypes_that_are_not_stored_are_unknown() {
-        let untagged = frame(&[0x08, 0x00, 0x45]);
-        let stacked = frame(&[0x88, 0xa8, 0x60, 5, 0x81, 0x00, 0, 6, 0x88, 0x08]);
+    fn tags_and_ethertypes_beyond_the_captured_bytes_are_unknown() {
+        let untagged = frame_of_200_bytes(&[0x08, 0x00, 0x45]);
+        let stacked = frame_of_200_bytes(&[0x88, 0xa8, 0x60, 5, 0x81, 0x00, 0, 6, 0x88, 0x08]);
         let expected = [
             (&untagged, 12, None, 2),
             (&untagged, 13, None, 1),
@@ -182,7 +184,7 @@ mod tests {
             (&stacked, 21, Some((3, 5)), 1),
         ];
         for (frame, stored, tag, missing) in expected {
-            let header = header(frame, stored);
+            let header = parse_prefix_of(frame, stored);
             assert_eq!(
                 (header.parsed.payload, header.lacks_class),
                 (Payload::Other, true)
@@ -193,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_ends_before_its_ethertype_is_not_completed() {
+    fn frame_that_ends_before_its_ethertype_is_not_completed() {
         for len in 12..16 {
             let header = ParsedHeader::of(&CapturedFrame {
                 number: 1,
@@ -209,11 +211,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_ip_needs_no_more_than_its_ethertype() {
-        let arp = frame(&[0x08, 0x06, 0, 1]);
-        assert!(header(&arp, 13).lacks_class);
-        assert!((14..60).all(|stored| !header(&arp, stored).lacks_class));
-        let malformed = frame(&[0x08, 0x00, 0x25, 26 << 2]);
-        assert!((16..60).all(|stored| header(&malformed, stored).parsed.dscp().is_none()));
+    fn frame_without_ip_needs_only_its_ethertype() {
+        let arp = frame_of_200_bytes(&[0x08, 0x06, 0, 1]);
+        assert!(parse_prefix_of(&arp, 13).lacks_class);
+        assert!((14..60).all(|stored| !parse_prefix_of(&arp, stored).lacks_class));
+        let malformed = frame_of_200_bytes(&[0x08, 0x00, 0x25, 26 << 2]);
+        assert!((16..60).all(|stored| parse_prefix_of(&malformed, stored).parsed.dscp().is_none()));
     }
 }

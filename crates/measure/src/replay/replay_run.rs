@@ -1,0 +1,510 @@
+//! The second pass over a capture. It sends the frames through a switch in virtual time.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::io::{self, Read};
+use std::rc::Rc;
+
+use xoff_dataplane::config::{ClassMaps, SwitchConfig, TrustMode};
+use xoff_dataplane::ids::{PRIORITIES, TRAFFIC_CLASSES};
+use xoff_dataplane::mmu::BufferRefusal;
+use xoff_dataplane::{DropReason, FrameStore, Picos, PortId, ReceivedFrame, Transmit};
+use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};
+
+use super::drop_tracker::{DropTracker, ForwardingCounts, PendingDrop};
+use super::mapping::{PortMapping, SkipReason};
+use super::parsed_header::ParsedHeader;
+use super::store::{CaptureStore, FrameOrigin};
+use super::survey::CaptureSurvey;
+use super::timeline::{BeyondModelTime, Timeline};
+use xoff_capture::{CapturedFrame, ReadError, Reader};
+use xoff_driver::{IngressPacer, VirtualSwitch};
+use xoff_telemetry::SwitchSnapshot;
+
+/// Longest time that the switch may need after the last arrival, in model time. Within this time, a
+/// port of 10 Mb/s sends the contents of a buffer of 75 MB.
+const DRAIN_TIME_MAX: Picos = Picos::from_millis(60_000);
+/// ECN value of Congestion Experienced (RFC 3168).
+const CE: u8 = 3;
+
+/// The rule for the times at which frames are offered to the switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplayPace {
+    /// At the times of the capture, faster by a factor with this numerator and denominator.
+    Captured(u64, u64),
+    /// All at time 0. Each port then receives its frames at the speed of its link.
+    BackToBack,
+}
+
+/// A frame that leaves the switch.
+#[derive(Clone, Copy, Debug)]
+pub struct SentFrame<'a> {
+    /// The egress port.
+    pub port: PortId,
+    /// Time at which its transmission starts.
+    pub at: Picos,
+    /// The captured bytes of the frame, as they leave.
+    pub data: &'a [u8],
+    /// Length of the frame without FCS, in bytes.
+    pub len: u32,
+    /// The captured frame, or `None` if the switch created the frame.
+    pub origin: Option<&'a FrameOrigin>,
+    /// Egress queue of the frame, if it has an origin.
+    pub queue: Option<u8>,
+    /// The switch set the ECN mark (CE).
+    pub marked: bool,
+}
+
+/// A frame that the switch dropped, or a dropped copy of a flooded frame.
+#[derive(Clone, Copy, Debug)]
+pub struct DroppedFrame<'a> {
+    /// The port that counts the drop.
+    pub port: PortId,
+    /// Time of the drop.
+    pub at: Picos,
+    /// Drop reason.
+    pub reason: DropReason,
+    /// The buffer limit that caused the drop, if there is one.
+    pub refusal: Option<BufferRefusal>,
+    /// The captured frame.
+    pub origin: &'a FrameOrigin,
+}
+
+/// A receiver of the frames that a switch sends and drops.
+pub trait FrameSink {
+    /// Writes a frame that left the switch.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    fn write_sent(&mut self, sent: &SentFrame<'_>) -> io::Result<()>;
+
+    /// Writes a frame that was dropped.
+    ///
+    /// # Errors
+    /// The output cannot be written.
+    fn write_dropped(&mut self, dropped: &DroppedFrame<'_>) -> io::Result<()>;
+}
+
+/// The reason why a replay ended early.
+#[derive(Debug)]
+pub enum ReplayError {
+    /// The capture cannot be read any further.
+    Read(ReadError),
+    /// The output cannot be written.
+    Write(io::Error),
+    /// A frame arrives after the end of model time. The fields are its number and the days since
+    /// the first frame.
+    TooLate(u64, u64),
+}
+
+/// The number of frames by what happened to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameTally {
+    /// Frames that were offered to the switch.
+    pub offered: u64,
+    /// Usable frames of the capture that were not offered, by reason.
+    pub skipped: BTreeMap<SkipReason, u64>,
+    /// Flow control frames that the switch received.
+    pub control: u64,
+    /// Frames for the protocols of the switch itself.
+    pub punted: u64,
+    /// Frames that were queued at one port or more.
+    pub forwarded: u64,
+    /// Queued copies of these frames, one for each port.
+    pub copies: u64,
+    /// Dropped copies of these frames.
+    pub copies_dropped: u64,
+    /// Frames that were dropped at all ports.
+    pub dropped: u64,
+    /// Frames that waited for their next hop, whatever happened to them later.
+    pub waited: u64,
+    /// Frames that still waited for their next hop at the end of the run.
+    pub held: u64,
+    /// Frames that the switch created and sent, without flow control.
+    pub own: u64,
+    /// Frames whose stamp was before that of an earlier frame. They arrived together with the
+    /// earlier frame.
+    pub disordered: u64,
+    /// Gaps over an hour between two stamps, which were cut to a second.
+    pub gaps_cut: u64,
+    /// Frames that were still queued at the end of the run.
+    pub queued: u64,
+    /// Stations whose addresses the switch learned before the first frame.
+    pub learnt: u64,
+}
+
+/// The result of a replay.
+#[derive(Debug)]
+pub struct ReplayResult {
+    /// Number of frames by what happened to them.
+    pub tally: FrameTally,
+    /// The final state of the switch.
+    pub snapshot: SwitchSnapshot,
+}
+
+/// A frame that waits because its ingress link has no room yet.
+#[derive(Debug)]
+struct PendingFrame {
+    header: ParsedHeader,
+    origin: FrameOrigin,
+}
+
+/// A replay in progress.
+#[derive(Debug)]
+pub struct ReplayRun<'a, S> {
+    switch: VirtualSwitch<CaptureStore>,
+    config: SwitchConfig,
+    /// Frames in flight to the ports, at most at the speed of the links.
+    pacer: IngressPacer,
+    /// Time of the next arrival at each port that has a frame in flight.
+    arrivals: BinaryHeap<Reverse<(Picos, PortId)>>,
+    mapping: &'a PortMapping,
+    timeline: Timeline,
+    waiting: Vec<VecDeque<PendingFrame>>,
+    /// Queue of each traffic class, for each port.
+    queues: Vec<[u8; TRAFFIC_CLASSES]>,
+    tally: FrameTally,
+    drops: DropTracker,
+    sink: &'a mut S,
+}
+
+impl<'a, S: FrameSink> ReplayRun<'a, S> {
+    /// Creates a replay with an empty switch at time 0.
+    pub fn new(
+        config: SwitchConfig,
+        mapping: &'a PortMapping,
+        survey: &CaptureSurvey,
+        pace: ReplayPace,
+        sink: &'a mut S,
+    ) -> ReplayRun<'a, S> {
+        let ports = config.ports.len();
+        let mut switch = VirtualSwitch::new(&config, CaptureStore::default());
+        switch.set_links_up();
+        ReplayRun {
+            queues: config
+                .ports
+                .iter()
+                .map(|port| port.classify.tc_to_queue)
+                .collect(),
+            switch,
+            pacer: IngressPacer::new(config.ports.iter().map(|port| port.link)),
+            arrivals: BinaryHeap::new(),
+            config,
+            mapping,
+            timeline: Timeline::new(pace, survey.first_ns),
+            waiting: (0..ports).map(|_| VecDeque::new()).collect(),
+            tally: FrameTally::default(),
+            drops: DropTracker::new(),
+            sink,
+        }
+    }
+
+    /// Adds the stations to the forwarding database, as if each station had already sent a frame.
+    pub fn learn_stations(&mut self, survey: &CaptureSurvey) {
+        let mut learnt = BTreeSet::new();
+        for observation in &survey.observations {
+            let Some((port, seen_on)) = self.mapping.ports_of_observation(observation) else {
+                continue;
+            };
+            let (station, tag) = (observation.station, observation.tag);
+            let told = self
+                .switch
+                .change(|switch, now, _, _| switch.learn_address(now, station, port, seen_on, tag));
+            if told {
+                learnt.insert(station);
+            }
+        }
+        self.tally.learnt = learnt.len() as u64;
+    }
+
+    /// Replays all frames of a capture and runs the switch until it is idle.
+    ///
+    /// # Errors
+    /// See [`ReplayError`]. A capture that ends early is not an error.
+    pub fn run(mut self, reader: &mut Reader<impl Read>) -> Result<ReplayResult, ReplayError> {
+        let mut next = self.read_frame(reader)?;
+        loop {
+            // Frames that arrive up to the next event are put in flight before this event.
+            while let Some((port, frame)) = next.take_if(|(_, frame)| {
+                let due = self.next_event_time();
+                due.is_none_or(|due| frame.origin.at <= due)
+            }) {
+                self.waiting[port.index()].push_back(frame);
+                self.offer_pending_frames(port);
+                next = self.read_frame(reader)?;
+            }
+            if self.is_stalled() || !self.handle_next_events() {
+                break;
+            }
+            self.write_results().map_err(ReplayError::Write)?;
+            (0..self.waiting.len() as u16).for_each(|port| self.offer_pending_frames(PortId(port)));
+        }
+        Ok(self.into_result())
+    }
+
+    /// Returns the time of the next event: a deadline of the switch or an arrival.
+    fn next_event_time(&self) -> Option<Picos> {
+        let arrival = self.arrivals.peek().map(|Reverse((at, _))| *at);
+        self.switch.next_event().into_iter().chain(arrival).min()
+    }
+
+    /// Handles all events at the time of the next event. Returns false if no event is left. At the
+    /// same time, deadlines of the switch come before arrivals, and arrivals are in port order.
+    fn handle_next_events(&mut self) -> bool {
+        let Some(now) = self.next_event_time() else {
+            return false;
+        };
+        loop {
+            if self.switch.next_event().is_some_and(|at| at <= now) {
+                self.switch.step(now);
+            } else if let Some(Reverse((at, port))) = self.arrivals.peek().copied()
+                && at <= now
+            {
+                self.arrivals.pop();
+                self.receive_frame(at, port);
+            } else {
+                return true;
+            }
+        }
+    }
+
+    /// Delivers the first frame in flight to a port.
+    fn receive_frame(&mut self, at: Picos, port: PortId) {
+        let Some((_, arrival)) = self.pacer.pop(port) else {
+            return;
+        };
+        if let Some((next, _)) = self.pacer.first(port) {
+            self.arrivals.push(Reverse((*next, port)));
+        }
+        self.switch.advance_to(at);
+        let verdict = self.switch.receive(port, &arrival);
+        self.drops
+            .count_arrival(at, &arrival, &verdict, self.switch.switch());
+    }
+
+    /// Returns the next frame of the capture that has an ingress port, and this port.
+    fn read_frame(
+        &mut self,
+        reader: &mut Reader<impl Read>,
+    ) -> Result<Option<(PortId, PendingFrame)>, ReplayError> {
+        loop {
+            let record = match reader.next_frame() {
+                Ok(Some(record)) => record,
+                Ok(None) => return Ok(None),
+                Err(error) if error.ends_capture() => return Ok(None),
+                Err(error) => return Err(ReplayError::Read(error)),
+            };
+            let header = ParsedHeader::of(&record);
+            match self.mapping.ingress_port_of(&record, &header) {
+                Ok(port) => {
+                    let at = self.timeline.next_arrival(record.at_ns);
+                    let at =
+                        at.map_err(|BeyondModelTime { days }| ReplayError::TooLate(record.number, days))?;
+                    self.tally.offered += 1;
+                    return Ok(Some((port, self.new_pending_frame(record, header, port, at))));
+                }
+                Err(skip) => *self.tally.skipped.entry(skip).or_default() += 1,
+            }
+        }
+    }
+
+    fn new_pending_frame(
+        &self,
+        record: CapturedFrame,
+        header: ParsedHeader,
+        port: PortId,
+        at: Picos,
+    ) -> PendingFrame {
+        let (tc, pg) = classify(&self.config.ports[port.index()].classify, &header.parsed);
+        PendingFrame {
+            origin: FrameOrigin {
+                number: record.number,
+                port,
+                at,
+                tc,
+                pg,
+                ecn: ecn_bits(&header.parsed),
+                data: Rc::from(record.data),
+                len: record.len,
+            },
+            header,
+        }
+    }
+
+    /// Returns whether no frame arrives any more and the queued frames do not leave.
+    fn is_stalled(&self) -> bool {
+        let give_up = self.drops.last_arrival_at.saturating_add(DRAIN_TIME_MAX);
+        self.next_event_time().is_some_and(|at| at > give_up)
+            && self.pacer.frames_in_flight() == 0
+            && self.waiting.iter().all(VecDeque::is_empty)
+    }
+
+    /// Puts waiting frames in flight to a port while its link has room.
+    fn offer_pending_frames(&mut self, port: PortId) {
+        while self.pacer.room(port) > 0
+            && let Some(PendingFrame { header, origin }) = self.waiting[port.index()].pop_front()
+        {
+            let (frame_len, received_at) = (origin.len, origin.at);
+            let frame = self
+                .switch
+                .store_mut()
+                .insert_with_completion(origin, &header.completion);
+            let arrival = ReceivedFrame {
+                frame,
+                frame_len,
+                parsed: header.parsed,
+                received_at,
+            };
+            if let Some(at) = self.pacer.offer(self.switch.now(), port, arrival) {
+                self.arrivals.push(Reverse((at, port)));
+            }
+        }
+    }
+
+    /// Passes the sent and dropped frames of a step to the sink.
+    fn write_results(&mut self) -> io::Result<()> {
+        for loss in self.drops.pending.drain(..) {
+            if let Some(origin) = self.switch.store().origin(loss.frame) {
+                let PendingDrop {
+                    at,
+                    port,
+                    reason,
+                    refusal,
+                    ..
+                } = loss;
+                self.sink.write_dropped(&DroppedFrame {
+                    port,
+                    at,
+                    reason,
+                    refusal,
+                    origin,
+                })?;
+            }
+        }
+        self.write_unresolved_drops()?;
+        let mut result = Ok(());
+        let (tally, sink) = (&mut self.tally, &mut *self.sink);
+        let queues = &self.queues;
+        self.switch.take_departures(|transmit, store| {
+            let sent = describe_departure(&transmit, store, queues);
+            tally.own += u64::from(
+                sent.origin.is_none()
+                    && parse_prefix(sent.data, sent.data.len()).payload != Payload::MacControl,
+            );
+            if result.is_ok() {
+                result = sink.write_sent(&sent);
+            }
+            store.release(transmit.frame);
+        });
+        self.switch.store_mut().reclaim_released();
+        result
+    }
+
+    /// Passes the frames that waited for a next hop without success to the sink. No forwarding
+    /// result reports them, but the switch has released them.
+    fn write_unresolved_drops(&mut self) -> io::Result<()> {
+        for frame in self.drops.newly_held.drain(..) {
+            let number = self.switch.store().origin(frame).map(|origin| origin.number);
+            self.drops.waiting_numbers.extend(number);
+        }
+        if self.drops.waiting_numbers.is_empty() {
+            return Ok(());
+        }
+        let reason = DropReason::UnresolvedNextHop;
+        let sum = self.switch.switch().dropped_frames_for(reason);
+        let known = std::mem::replace(&mut self.drops.counted_by_reason[reason as usize], sum);
+        let (at, store) = (self.switch.now(), self.switch.store());
+        let waited = store.released_frames().filter_map(|frame| store.origin(frame));
+        for origin in waited.take((sum - known) as usize) {
+            if self.drops.waiting_numbers.remove(&origin.number) {
+                self.sink.write_dropped(&DroppedFrame {
+                    port: origin.port,
+                    at,
+                    reason,
+                    refusal: None,
+                    origin,
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn into_result(mut self) -> ReplayResult {
+        let ForwardingCounts {
+            control,
+            punted,
+            forwarded,
+            copies,
+            copies_dropped,
+            dropped,
+            waited,
+        } = self.drops.counts;
+        self.tally = FrameTally {
+            control,
+            punted,
+            forwarded,
+            copies,
+            copies_dropped,
+            dropped,
+            waited,
+            disordered: self.timeline.disordered,
+            gaps_cut: self.timeline.gaps_cut,
+            held: self.switch.switch().held_frames() as u64,
+            queued: self.switch.switch().queued_frames() as u64,
+            ..self.tally
+        };
+        ReplayResult {
+            snapshot: self
+                .switch
+                .snapshot(&self.config, |port| self.pacer.delayed_frames(port)),
+            tally: self.tally,
+        }
+    }
+}
+
+fn describe_departure<'a>(
+    transmit: &Transmit,
+    store: &'a CaptureStore,
+    queues: &[[u8; TRAFFIC_CLASSES]],
+) -> SentFrame<'a> {
+    let data = store.captured_bytes(transmit.frame);
+    let prefix = store.prefix(transmit.frame);
+    let len = store.frame_len(transmit.frame);
+    let origin = store.origin(transmit.frame);
+    let queue =
+        |origin: &FrameOrigin| queues[transmit.port.index()][usize::from(origin.tc)] % PRIORITIES as u8;
+    SentFrame {
+        port: transmit.port,
+        at: transmit.start,
+        data,
+        len,
+        origin,
+        queue: origin.map(queue),
+        marked: origin
+            .is_some_and(|origin| origin.ecn != CE && ecn_bits(&parse_prefix(prefix, len as usize)) == CE),
+    }
+}
+
+/// Returns the ECN bits of an IP packet, or 0 for any other frame.
+fn ecn_bits(parsed: &ParsedHeaders) -> u8 {
+    match parsed.payload {
+        Payload::Ipv4 | Payload::Ipv6 => parsed.tos & 3,
+        _ => 0,
+    }
+}
+
+/// Returns the traffic class and the priority group that the switch assigns to a frame at a port
+/// with these maps.
+fn classify(maps: &ClassMaps, parsed: &ParsedHeaders) -> (u8, u8) {
+    let by_tag = || {
+        parsed
+            .tag
+            .map_or(0, |tag| maps.dot1p_to_tc[usize::from(tag.pcp())])
+    };
+    let tc = match (maps.trust, parsed.dscp()) {
+        (TrustMode::Dscp, Some(dscp)) => maps.dscp_to_tc[usize::from(dscp & 63)],
+        _ => by_tag(),
+    };
+    let tc = tc % TRAFFIC_CLASSES as u8;
+    (tc, maps.tc_to_pg[usize::from(tc)] % PRIORITIES as u8)
+}
