@@ -5,33 +5,35 @@ use std::sync::atomic::AtomicBool;
 
 use xoff_lab::switch_configuration;
 use xoff_measure::placement::{
-    FrameSettings, Leaf, Numbering, PlacementLab, Row, Setting, Vary, by_hash, by_lot, run_frames,
+    FrameRunParameters, Leaf, PlacementLab, PlacementParameters, PlacementRow, QueuePairNumbering, SeedInput,
+    mean_utilisation_at_random, mean_utilisation_by_hash, run_frames,
 };
 use xoff_units::Picos;
 
 /// Three standard errors of what varies most over 400 placements, the slowest host with one queue pair.
 const TOLERANCE: f64 = 0.035;
 
-fn setting(shape: &str, queue_pairs: u16) -> Setting {
-    Setting {
+fn setting(shape: &str, queue_pairs: u16) -> PlacementParameters {
+    PlacementParameters {
         shape: shape.parse().unwrap(),
         queue_pairs,
-        vary: Vary::default(),
-        numbering: Numbering::default(),
+        vary: SeedInput::default(),
+        numbering: QueuePairNumbering::default(),
         source_port: None,
         load_balancing: None,
         config: None,
     }
 }
 
-fn row(setting: &Setting) -> Row {
+fn row(setting: &PlacementParameters) -> PlacementRow {
     let seeds: Vec<u64> = (1..=400).collect();
-    let hash = by_hash(setting, &seeds, &AtomicBool::new(false)).unwrap_or_else(|error| panic!("{error}"));
-    Row::new(
+    let hash = mean_utilisation_by_hash(setting, &seeds, &AtomicBool::new(false))
+        .unwrap_or_else(|error| panic!("{error}"));
+    PlacementRow::new(
         setting.shape,
         setting.queue_pairs,
         hash,
-        by_lot(setting, 4_000, 1),
+        mean_utilisation_at_random(setting, 4_000, 1),
         TOLERANCE,
     )
 }
@@ -48,9 +50,9 @@ fn the_hash_leaves_what_the_lot_leaves() {
 /// that all hosts number their queue pairs alike.
 #[test]
 fn so_it_does_whatever_tells_placements_apart() {
-    for vary in [Vary::HashSeed, Vary::Addresses, Vary::QueuePairs] {
-        for numbering in [Numbering::Lab, Numbering::Host] {
-            let row = row(&Setting {
+    for vary in [SeedInput::HashSeed, SeedInput::Addresses, SeedInput::QueuePairs] {
+        for numbering in [QueuePairNumbering::Lab, QueuePairNumbering::Host] {
+            let row = row(&PlacementParameters {
                 vary,
                 numbering,
                 ..setting("8/8", 2)
@@ -63,11 +65,14 @@ fn so_it_does_whatever_tells_placements_apart() {
 /// With one source port for all, the five-tuple holds a host's queue pairs together: as if it had one.
 #[test]
 fn one_source_port_makes_one_queue_pair_of_many() {
-    let fixed = Setting {
+    let fixed = PlacementParameters {
         source_port: Some(0xc000),
         ..setting("8/8", 8)
     };
-    let (many, one) = (row(&fixed).hash, by_lot(&setting("8/8", 1), 4_000, 1));
+    let (many, one) = (
+        row(&fixed).hash,
+        mean_utilisation_at_random(&setting("8/8", 1), 4_000, 1),
+    );
     assert!(many.difference(&one) <= TOLERANCE, "{many:?} {one:?}");
 }
 
@@ -89,7 +94,7 @@ fn placements_are_those_of_runs() {
 
 #[test]
 fn frames_with_pfc_divide_uplinks_as_arithmetic_does() {
-    let settings = FrameSettings {
+    let settings = FrameRunParameters {
         congestion: "none".to_owned(),
         settle: Picos::from_micros(500),
         measure: Picos::from_millis(1),

@@ -10,7 +10,8 @@ use xoff_units::Picos;
 use super::super::{output, signals};
 use xoff_lab::Seeds;
 use xoff_measure::placement::{
-    FrameRow, FrameSettings, Numbering, PlacementReport, Row, SCHEMA, Setting, Shape, Vary, by_hash, by_lot,
+    FramePlacementRow, FrameRunParameters, LeafShape, PLACEMENT_SCHEMA, PlacementParameters, PlacementReport,
+    PlacementRow, QueuePairNumbering, SeedInput, mean_utilisation_at_random, mean_utilisation_by_hash,
     run_frames,
 };
 use xoff_telemetry::failure::{Exit, Failure};
@@ -33,7 +34,7 @@ pub(crate) struct BenchPlacement {
         value_delimiter = ',',
         default_value = "4/4,8/8"
     )]
-    pub shape: Vec<Shape>,
+    pub shape: Vec<LeafShape>,
     /// Queue pairs of each host; several with commas
     #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub qps: Vec<u16>,
@@ -41,11 +42,11 @@ pub(crate) struct BenchPlacement {
     #[arg(long, value_name = "SEEDS", default_value = "1..=5000")]
     pub seeds: Seeds,
     /// What a seed changes
-    #[arg(long, value_parser = choice::<Vary>(), default_value = "hash-seed")]
-    pub vary: Vary,
+    #[arg(long, value_parser = choice::<SeedInput>(), default_value = "hash-seed")]
+    pub vary: SeedInput,
     /// How queue pairs are numbered; their UDP source ports follow from it
-    #[arg(long, value_parser = choice::<Numbering>(), default_value = "lab")]
-    pub numbering: Numbering,
+    #[arg(long, value_parser = choice::<QueuePairNumbering>(), default_value = "lab")]
+    pub numbering: QueuePairNumbering,
     /// UDP source port of all queue pairs [default: each its own, from its numbers]
     #[arg(long, value_name = "PORT")]
     pub source_port: Option<u16>,
@@ -105,7 +106,7 @@ pub(super) fn run(options: &BenchPlacement) -> Result<Exit, Failure> {
     let mut frames = Vec::new();
     for &shape in &options.shape {
         for &queue_pairs in &options.qps {
-            let setting = Setting {
+            let setting = PlacementParameters {
                 shape,
                 queue_pairs,
                 vary: options.vary,
@@ -115,14 +116,20 @@ pub(super) fn run(options: &BenchPlacement) -> Result<Exit, Failure> {
                 config: config.clone(),
             };
             output::note(&format!("{shape}, {queue_pairs} queue pairs"));
-            let hash = by_hash(&setting, &options.seeds.0, &stop)?;
-            let lot = by_lot(&setting, options.trials as usize, 1);
-            rows.push(Row::new(shape, queue_pairs, hash, lot, options.tolerance));
+            let hash = mean_utilisation_by_hash(&setting, &options.seeds.0, &stop)?;
+            let lot = mean_utilisation_at_random(&setting, options.trials as usize, 1);
+            rows.push(PlacementRow::new(
+                shape,
+                queue_pairs,
+                hash,
+                lot,
+                options.tolerance,
+            ));
             frames.extend(as_frames(options, &setting, &stop)?);
         }
     }
     let report = PlacementReport {
-        schema: SCHEMA,
+        schema: PLACEMENT_SCHEMA,
         xoff_version: env!("CARGO_PKG_VERSION"),
         seeds: options.seeds.0.len(),
         vary: options.vary,
@@ -165,7 +172,9 @@ fn check(options: &BenchPlacement) -> Result<(), Failure> {
         .at("--frames")
         .fix("give more --seeds"));
     }
-    if options.frames > 0 && (options.vary, options.numbering) != (Vary::HashSeed, Numbering::Lab) {
+    if options.frames > 0
+        && (options.vary, options.numbering) != (SeedInput::HashSeed, QueuePairNumbering::Lab)
+    {
         return Err(Failure::usage(
             "frames run in a lab, which has its own addresses and numbers of queue pairs",
         )
@@ -177,9 +186,9 @@ fn check(options: &BenchPlacement) -> Result<(), Failure> {
 
 fn as_frames(
     options: &BenchPlacement,
-    setting: &Setting,
+    setting: &PlacementParameters,
     stop: &AtomicBool,
-) -> Result<Vec<FrameRow>, Failure> {
+) -> Result<Vec<FramePlacementRow>, Failure> {
     let mut rows = Vec::new();
     if options.frames == 0 {
         return Ok(rows);
@@ -189,7 +198,7 @@ fn as_frames(
             "none" => (SETTLE_PFC, MEASURE_PFC),
             _ => (SETTLE, MEASURE),
         };
-        let settings = FrameSettings {
+        let settings = FrameRunParameters {
             congestion: congestion.clone(),
             settle,
             measure,
@@ -199,7 +208,7 @@ fn as_frames(
             setting.shape, setting.queue_pairs, options.frames
         ));
         let placed = run_frames(setting, &options.seeds.0[..options.frames], &settings, stop)?;
-        let row = FrameRow::new(
+        let row = FramePlacementRow::new(
             setting.shape,
             setting.queue_pairs,
             congestion,

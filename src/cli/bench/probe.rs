@@ -10,7 +10,8 @@ use xoff_dataplane::config::SwitchConfig;
 use super::super::output;
 use xoff_config::{ResolveOptions, load};
 use xoff_measure::probe::{
-    ClassResult, Options, ProbeReport, SCHEMA, VirtualDevice, expected, measure, reachable_classes,
+    ClassThresholds, PROBE_SCHEMA, ProbeOptions, ProbeReport, VirtualProbeDevice, reachable_classes,
+    expected_thresholds, measure_thresholds,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -229,7 +230,7 @@ fn probe(
     let frame_cells = options.frame_size.div_ceil(config.cell_bytes);
     let said = |class: u8| {
         let of = |name: &str| wanted.ports.iter().position(|port| port.name == name);
-        expected(
+        expected_thresholds(
             wanted,
             of(&ingress.name)?,
             of(&egress.name)?,
@@ -242,14 +243,14 @@ fn probe(
     for class in chosen {
         output::note(&format!("class {class}"));
         let mut device =
-            VirtualDevice::new(config, ports.ingress, &ports.egresses, class, options.frame_size)?;
-        let search = Options {
+            VirtualProbeDevice::new(config, ports.ingress, &ports.egresses, class, options.frame_size)?;
+        let search = ProbeOptions {
             first: first(config, ports, class, frame_cells).min(options.frames_max),
             frames_max: options.frames_max,
             verifications: options.verify,
         };
-        let measured = measure(&mut device, &search)?;
-        results.push(ClassResult::new(
+        let measured = measure_thresholds(&mut device, &search)?;
+        results.push(ClassThresholds::new(
             class,
             &measured,
             said(class),
@@ -260,7 +261,7 @@ fn probe(
     }
     let name = |port: &usize| config.ports[*port].name.clone();
     Ok(ProbeReport {
-        schema: SCHEMA,
+        schema: PROBE_SCHEMA,
         xoff_version: env!("CARGO_PKG_VERSION"),
         switch: config.name.clone(),
         ingress: name(&ports.ingress),

@@ -13,7 +13,8 @@ use xoff_config::PRESETS;
 use xoff_lab::{Seeds, units};
 use xoff_measure::result::Form;
 use xoff_measure::tune::{
-    CABLE_MAX_M, Found, Pattern, Plan, Subject, Traffic, preset_switch, result, search, sweep,
+    CABLE_MAX_M, TrafficParameters, TrafficPattern, TuningPlan, TuningResult, TuningTarget, build_result,
+    preset_switch, run_variants, search_headroom,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{allowed_cpus, write_result_file};
@@ -46,7 +47,7 @@ pub(crate) struct BenchTuneBuffers {
         value_delimiter = ',',
         default_value = "incast:8,standstill:8"
     )]
-    pub pattern: Vec<Pattern>,
+    pub pattern: Vec<TrafficPattern>,
     /// Length of the lossless frames with FCS, rounded up to what a RoCEv2 packet can have
     #[arg(long, value_name = "BYTES", default_value_t = 4_200, value_parser = clap::value_parser!(u32).range(64..=16_384))]
     pub frame_size: u32,
@@ -109,11 +110,11 @@ pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {
     if let Some(path) = &options.write {
         output::check_report_path("--write", path)?;
     }
-    once("--pattern", &options.pattern, Pattern::to_string)?;
+    once("--pattern", &options.pattern, TrafficPattern::to_string)?;
     let stop = signals::watch()?;
-    let subject = Subject::new(&switch(options)?, options.class)?;
+    let subject = TuningTarget::new(&switch(options)?, options.class)?;
     let plan = plan(options, subject)?;
-    let found = match search(&plan, &stop, output::note) {
+    let found = match search_headroom(&plan, &stop, output::note) {
         Err(failure) if failure.exit == Exit::Interrupted => return interrupted(&failure),
         found => found?,
     };
@@ -121,7 +122,7 @@ pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {
         true => Vec::new(),
         false => {
             output::note("what other parameters do");
-            match sweep(&plan, &found.smallest.candidate, &found.phases, &stop) {
+            match run_variants(&plan, &found.smallest.candidate, &found.phases, &stop) {
                 Err(failure) if failure.exit == Exit::Interrupted => return interrupted(&failure),
                 variants => variants?,
             }
@@ -131,7 +132,7 @@ pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {
         options,
         &plan,
         &found,
-        &result(&name(options), &plan, &found, &variants),
+        &build_result(&name(options), &plan, &found, &variants),
     )
 }
 
@@ -157,19 +158,22 @@ fn switch(options: &BenchTuneBuffers) -> Result<SwitchConfig, Failure> {
             &options.preset,
             options.ports,
             options.speed,
-            Traffic::cable(options.cable_m),
+            TrafficParameters::cable_delay(options.cable_m),
         ),
     }
 }
 
-fn plan(options: &BenchTuneBuffers, subject: Subject) -> Result<Plan, Failure> {
+fn plan(options: &BenchTuneBuffers, subject: TuningTarget) -> Result<TuningPlan, Failure> {
     let wanted = options.frame_size;
-    let frame_bytes = Traffic::possible_frame(wanted, subject.tagged).ok_or_else(|| {
+    let frame_bytes = TrafficParameters::valid_frame_bytes(wanted, subject.tagged).ok_or_else(|| {
         Failure::usage(format!("no RoCEv2 packet is {wanted} bytes long"))
             .at("--frame-size")
-            .fix(format!("choose at most {}", Traffic::frame_max(subject.tagged)))
+            .fix(format!(
+                "choose at most {}",
+                TrafficParameters::frame_bytes_max(subject.tagged)
+            ))
     })?;
-    let longest = subject.frame_max() + if subject.tagged { 4 } else { 0 };
+    let longest = subject.frame_bytes_max() + if subject.tagged { 4 } else { 0 };
     if frame_bytes > longest {
         return Err(Failure::usage(format!(
             "frames of {frame_bytes} bytes are longer than the ports' MTU allows"
@@ -190,15 +194,15 @@ fn plan(options: &BenchTuneBuffers, subject: Subject) -> Result<Plan, Failure> {
                 .fix(format!("choose 64 to {longest}, or 0 for none")),
         );
     }
-    let traffic = Traffic {
+    let traffic = TrafficParameters {
         frame_bytes,
         own_frame_bytes,
-        delay: Traffic::cable(options.cable_m),
+        delay: TrafficParameters::cable_delay(options.cable_m),
         response_ns: options
             .response_ns
-            .unwrap_or_else(|| Traffic::response_ns(&subject.link())),
+            .unwrap_or_else(|| TrafficParameters::response_ns(&subject.link_timing())),
     };
-    Ok(Plan {
+    Ok(TuningPlan {
         subject,
         traffic,
         patterns: options.pattern.clone(),
@@ -211,11 +215,11 @@ fn plan(options: &BenchTuneBuffers, subject: Subject) -> Result<Plan, Failure> {
 
 fn give(
     options: &BenchTuneBuffers,
-    plan: &Plan,
-    found: &Found,
+    plan: &TuningPlan,
+    found: &TuningResult,
     result: &xoff_measure::result::BenchResult,
 ) -> Result<Exit, Failure> {
-    let fragment = plan.subject.fragment(&found.smallest.candidate);
+    let fragment = plan.subject.config_layer(&found.smallest.candidate);
     let text = serde_json::to_string_pretty(&fragment).expect("a JSON value") + "\n";
     let given = options.result.give(result);
     if options.result.format == Form::Table && !options.result.json {

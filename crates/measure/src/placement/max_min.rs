@@ -1,11 +1,13 @@
-//! Max-min fair rates, by progressive filling.
+//! Max-min fair rates, computed by progressive filling.
 
-/// The max-min fair rate of each flow: no flow's can be raised but at the cost of one that has no more. `flows` are the links
-/// that each crosses, as places in `capacities`; all of them want as much as there is.
+/// Returns the max-min fair rate of each flow. The rate of a flow can be increased only by reducing
+/// a flow that has no higher rate. `flows` holds the links of each flow, as indices into
+/// `capacities`. The demand of all flows is unlimited.
 ///
-/// All rates rise together until a link is full; its flows then have their rate, and the others rise on. Every round fills the
-/// link whose flows would get least, so there are at most as many rounds as links.
-pub fn max_min<const LINKS: usize>(capacities: &[f64], flows: &[[usize; LINKS]]) -> Vec<f64> {
+/// All rates increase together until a link is full. The flows of this link keep their rate, and
+/// the other flows continue. Each round fills at least one link, so there are at most as many
+/// rounds as links.
+pub fn max_min_rates<const LINKS: usize>(capacities: &[f64], flows: &[[usize; LINKS]]) -> Vec<f64> {
     let mut left = capacities.to_vec();
     let mut open = vec![0_u32; capacities.len()];
     for link in flows.iter().flatten() {

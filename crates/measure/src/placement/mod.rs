@@ -1,25 +1,29 @@
-//! What ECMP leaves of a leaf's uplinks: where a switch's hash puts queue pairs, and what max-min sharing makes of that.
+//! Utilisation of the uplinks of a leaf switch with ECMP: the hash selects an uplink for each queue
+//! pair, and max-min sharing gives the rates.
 //!
-//! The hosts of a leaf send to as many behind another one, each by `k` queue pairs; the uplinks together are as fast as the
-//! hosts together. A real switch, configured as a lab configures it, gets the first packet of each queue pair and says by
-//! which uplink it leaves ([`Leaf`]). [`max_min`] divides the links, and [`Figures`] over many seeds are held against
-//! placements that are drawn by lot, and against the published table. [`run_frames`] runs the same placements as frames in
-//! virtual time. docs/ecmp.md has definitions and results.
+//! Each host of a leaf sends to one host behind another leaf through `k` queue pairs. The uplinks
+//! together are as fast as the hosts together. A switch with the configuration of a lab receives
+//! the first packet of each queue pair and selects an uplink ([`LeafSwitch`]). [`max_min_rates`]
+//! divides the links.
+//!
+//! The mean figures of many seeds ([`MeanUtilisation`]) are compared with random placements and
+//! with a published table. [`run_frames`] runs the same placements as frames in virtual time.
+//! docs/ecmp.md has the definitions and results.
 
-mod figures;
-mod frames;
-mod lab;
-mod leaf;
+mod frame_runs;
+mod leaf_switch;
 mod max_min;
+mod mean_runs;
+mod placement_lab;
 mod report;
-mod run;
 #[cfg(test)]
 mod tests;
+mod utilisation;
 
-pub use figures::{Figures, Outcome, outcome};
-pub use frames::{FrameSettings, Placed, run_frames};
-pub use lab::{Numbering, PlacementLab, Setting, Shape, Vary};
-pub use leaf::Leaf;
-pub use max_min::max_min;
-pub use report::{FrameRow, PlacementReport, REFERENCE, Row, SCHEMA};
-pub use run::{by_hash, by_lot};
+pub use frame_runs::{FramePlacement, FrameRunParameters, run_frames};
+pub use leaf_switch::LeafSwitch;
+pub use max_min::max_min_rates;
+pub use mean_runs::{mean_utilisation_at_random, mean_utilisation_by_hash};
+pub use placement_lab::{LeafShape, PlacementLab, PlacementParameters, QueuePairNumbering, SeedInput};
+pub use report::{FramePlacementRow, PLACEMENT_SCHEMA, PUBLISHED_FIGURES, PlacementReport, PlacementRow};
+pub use utilisation::{MeanUtilisation, PlacementUtilisation, compute_rates};

@@ -1,25 +1,30 @@
-//! The result: JSON, and tables.
+//! The report of placements, as JSON and as tables.
 
 use serde::Serialize;
 
-use super::figures::Figures;
-use super::frames::Placed;
-use super::lab::{Numbering, Shape, Vary};
+use super::frame_runs::FramePlacement;
+use super::placement_lab::{LeafShape, QueuePairNumbering, SeedInput};
+use super::utilisation::MeanUtilisation;
 use xoff_telemetry::failure::Exit;
 use xoff_telemetry::simple_table;
 
-/// Name and version of the report's form.
-pub const SCHEMA: &str = "xoff.placement/1";
+/// Name and version of the report format.
+pub const PLACEMENT_SCHEMA: &str = "xoff.placement/1";
 
-/// What others have computed: leaf, queue pairs a host, mean utilisation and slowest host. By Monte Carlo with 400 to 1500
-/// trials, so the last digit is not exact.
-pub const REFERENCE: [(Shape, u16, Figures); 10] = {
-    const fn row(ports: u16, queue_pairs: u16, utilisation: f64, slowest: f64) -> (Shape, u16, Figures) {
-        let shape = Shape {
+/// Published figures: leaf, queue pairs per host, mean utilisation and slowest host. They are
+/// results of Monte Carlo simulations with 400 to 1500 trials, so the last digit is not exact.
+pub const PUBLISHED_FIGURES: [(LeafShape, u16, MeanUtilisation); 10] = {
+    const fn row(
+        ports: u16,
+        queue_pairs: u16,
+        utilisation: f64,
+        slowest: f64,
+    ) -> (LeafShape, u16, MeanUtilisation) {
+        let shape = LeafShape {
             hosts: ports,
             uplinks: ports,
         };
-        (shape, queue_pairs, Figures { utilisation, slowest })
+        (shape, queue_pairs, MeanUtilisation { utilisation, slowest })
     }
     [
         row(4, 1, 0.69, 0.51),
@@ -35,54 +40,60 @@ pub const REFERENCE: [(Shape, u16, Figures); 10] = {
     ]
 };
 
-/// All that was asked for.
+/// The report of `xoff bench placement`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlacementReport {
-    /// [`SCHEMA`].
+    /// Schema of the report, [`PLACEMENT_SCHEMA`].
     pub schema: &'static str,
     /// Version of xoff.
     pub xoff_version: &'static str,
-    /// How many placements.
+    /// Number of placements.
     pub seeds: usize,
-    /// What seeds change.
-    pub vary: Vary,
-    /// How queue pairs are numbered.
-    pub numbering: Numbering,
-    /// By how much figures may differ.
+    /// Input that seeds change.
+    pub vary: SeedInput,
+    /// Numbering of queue pairs.
+    pub numbering: QueuePairNumbering,
+    /// Largest permitted difference of the figures.
     pub tolerance: f64,
-    /// By which share a rate may differ from arithmetic.
+    /// Largest permitted relative difference between a measured and a calculated rate.
     pub rate_tolerance: f64,
-    /// Whether all did.
+    /// Whether all rows hold.
     pub holds: bool,
-    /// Arithmetic.
-    pub rows: Vec<Row>,
-    /// Frames.
-    pub frames: Vec<FrameRow>,
+    /// Calculated placements.
+    pub rows: Vec<PlacementRow>,
+    /// Placements that ran as frames.
+    pub frames: Vec<FramePlacementRow>,
 }
 
-/// A leaf and a number of queue pairs.
+/// The figures of one leaf and one number of queue pairs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct PlacementRow {
     /// Hosts and uplinks.
-    pub shape: Shape,
-    /// Queue pairs a host.
+    pub shape: LeafShape,
+    /// Queue pairs per host.
     pub queue_pairs: u16,
-    /// As the switch's hash places them.
-    pub hash: Figures,
-    /// Placed by lot.
-    pub lot: Figures,
-    /// As published, if they are.
-    pub reference: Option<Figures>,
-    /// Largest difference of the hash's figures to any other.
+    /// Figures with the hash of the switch.
+    pub hash: MeanUtilisation,
+    /// Figures with random placement.
+    pub lot: MeanUtilisation,
+    /// Published figures, if there are any.
+    pub reference: Option<MeanUtilisation>,
+    /// Largest difference between the hash and the other figures.
     pub difference: f64,
-    /// Whether it is within the tolerance.
+    /// Whether the difference is within the tolerance.
     pub holds: bool,
 }
 
-impl Row {
-    /// A row of figures.
-    pub fn new(shape: Shape, queue_pairs: u16, hash: Figures, lot: Figures, tolerance: f64) -> Row {
-        let reference = REFERENCE
+impl PlacementRow {
+    /// Creates a row and compares its figures.
+    pub fn new(
+        shape: LeafShape,
+        queue_pairs: u16,
+        hash: MeanUtilisation,
+        lot: MeanUtilisation,
+        tolerance: f64,
+    ) -> PlacementRow {
+        let reference = PUBLISHED_FIGURES
             .iter()
             .find(|(of, pairs, _)| (*of, *pairs) == (shape, queue_pairs))
             .map(|(_, _, figures)| *figures);
@@ -91,7 +102,7 @@ impl Row {
             .chain([&lot])
             .map(|other| hash.difference(other))
             .fold(0.0, f64::max);
-        Row {
+        PlacementRow {
             shape,
             queue_pairs,
             hash,
@@ -103,51 +114,52 @@ impl Row {
     }
 }
 
-/// Placements as frames.
+/// Figures of placements that ran as frames.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct FrameRow {
+pub struct FramePlacementRow {
     /// Hosts and uplinks.
-    pub shape: Shape,
-    /// Queue pairs a host.
+    pub shape: LeafShape,
+    /// Queue pairs per host.
     pub queue_pairs: u16,
-    /// Congestion control, beside PFC.
+    /// Congestion control. PFC is always enabled.
     pub congestion: String,
-    /// How many placements.
+    /// Number of placements.
     pub placements: usize,
-    /// By arithmetic, of just these placements.
-    pub arithmetic: Figures,
-    /// As frames.
-    pub found: Figures,
-    /// Largest deviation of a queue pair's rate from its rate by arithmetic, as a share of that.
+    /// Calculated figures of these placements.
+    pub arithmetic: MeanUtilisation,
+    /// Measured figures.
+    pub found: MeanUtilisation,
+    /// Largest relative deviation of a measured rate of a queue pair from its calculated rate.
     pub deviation: f64,
-    /// Queue pairs that took another uplink than the switch alone said.
+    /// Number of queue pairs that used another uplink than the switch alone selected.
     pub astray: usize,
-    /// Whether rates must agree: with PFC alone and one queue pair a host, where pausing a host holds up nothing else.
+    /// Whether the rates must agree. This holds for one queue pair per host without congestion
+    /// control, because a pause of a host then delays no other queue pair.
     pub compared: bool,
-    /// Whether they do, if they must; and no queue pair went astray.
+    /// Whether no queue pair used another uplink and the compared rates agree.
     pub holds: bool,
 }
 
-impl FrameRow {
-    /// A row of placements.
+impl FramePlacementRow {
+    /// Creates a row from the results of placements.
     pub fn new(
-        shape: Shape,
+        shape: LeafShape,
         queue_pairs: u16,
         congestion: &str,
-        placed: &[Placed],
+        placed: &[FramePlacement],
         tolerance: f64,
-    ) -> FrameRow {
+    ) -> FramePlacementRow {
         let (expected, found): (Vec<_>, Vec<_>) = placed.iter().map(|one| (one.expected, one.found)).unzip();
         let deviation = placed.iter().map(|one| one.deviation).fold(0.0, f64::max);
         let astray = placed.iter().map(|one| one.astray).sum();
         let compared = queue_pairs == 1 && congestion == "none";
-        FrameRow {
+        FramePlacementRow {
             shape,
             queue_pairs,
             congestion: congestion.to_owned(),
             placements: placed.len(),
-            arithmetic: Figures::mean(&expected),
-            found: Figures::mean(&found),
+            arithmetic: MeanUtilisation::mean(&expected),
+            found: MeanUtilisation::mean(&found),
             deviation,
             astray,
             compared,
@@ -157,7 +169,7 @@ impl FrameRow {
 }
 
 impl PlacementReport {
-    /// How the command ends.
+    /// Returns the exit code of the command.
     pub fn exit(&self) -> Exit {
         match self.holds {
             true => Exit::Ok,
@@ -165,7 +177,7 @@ impl PlacementReport {
         }
     }
 
-    /// For people.
+    /// Returns the report as tables.
     pub fn render(&self) -> String {
         let mut text = format!(
             "Mean utilisation of the uplinks / slowest host, over {} placements\n\n",
@@ -175,7 +187,7 @@ impl PlacementReport {
             "Hosts/uplinks",
             "QPs",
             "Hash",
-            "Lot",
+            "Random",
             "Published",
             "Difference",
             "",
@@ -184,25 +196,25 @@ impl PlacementReport {
             vec![
                 row.shape.to_string(),
                 row.queue_pairs.to_string(),
-                pair(&row.hash),
-                pair(&row.lot),
+                format_figures(&row.hash),
+                format_figures(&row.lot),
                 row.reference.as_ref().map_or("-".to_owned(), |figures| {
                     format!("{:.2} / {:.2}", figures.utilisation, figures.slowest)
                 }),
                 format!("{:.3}", row.difference),
-                verdict(row.holds),
+                format_verdict(row.holds),
             ]
         });
         text.push_str(&simple_table(&header, 1, rows.collect()));
         if !self.frames.is_empty() {
-            text.push_str("\nAs frames in virtual time, with PFC\n\n");
+            text.push_str("\nFrames in virtual time, with PFC\n\n");
             let header = [
                 "Hosts/uplinks",
                 "QPs",
                 "Congestion",
                 "Placements",
-                "Arithmetic",
-                "Frames",
+                "Calculated",
+                "Measured",
                 "Largest deviation",
                 "",
             ];
@@ -212,11 +224,11 @@ impl PlacementReport {
                     row.queue_pairs.to_string(),
                     row.congestion.clone(),
                     row.placements.to_string(),
-                    pair(&row.arithmetic),
-                    pair(&row.found),
+                    format_figures(&row.arithmetic),
+                    format_figures(&row.found),
                     format!("{:.1} %", 100.0 * row.deviation),
                     match row.compared || !row.holds {
-                        true => verdict(row.holds),
+                        true => format_verdict(row.holds),
                         false => String::new(),
                     },
                 ]
@@ -227,11 +239,11 @@ impl PlacementReport {
     }
 }
 
-fn pair(figures: &Figures) -> String {
+fn format_figures(figures: &MeanUtilisation) -> String {
     format!("{:.3} / {:.3}", figures.utilisation, figures.slowest)
 }
 
-fn verdict(holds: bool) -> String {
+fn format_verdict(holds: bool) -> String {
     match holds {
         true => "ok".to_owned(),
         false => "differs".to_owned(),

@@ -3,12 +3,12 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::*;
 
-fn setting(shape: &str, queue_pairs: u16) -> Setting {
-    Setting {
+fn parameters(shape: &str, queue_pairs: u16) -> PlacementParameters {
+    PlacementParameters {
         shape: shape.parse().unwrap(),
         queue_pairs,
-        vary: Vary::default(),
-        numbering: Numbering::default(),
+        vary: SeedInput::default(),
+        numbering: QueuePairNumbering::default(),
         source_port: None,
         load_balancing: None,
         config: None,
@@ -16,18 +16,19 @@ fn setting(shape: &str, queue_pairs: u16) -> Setting {
 }
 
 #[test]
-fn shares_that_are_known_by_hand() {
-    // One flow crosses both links, one each crosses one of them; two links are wide.
+fn max_min_rates_match_hand_calculated_values() {
+    // One flow uses both links, and one flow uses each of them. The other two links have unlimited
+    // capacity.
     let wide = f64::INFINITY;
     let flows = [[0, 1], [0, 2], [1, 3]];
-    assert_eq!(max_min(&[1.0, 4.0, wide, wide], &flows), [0.5, 0.5, 3.5]);
-    assert_eq!(max_min(&[4.0, 1.0, wide, wide], &flows), [0.5, 3.5, 0.5]);
-    assert_eq!(max_min::<1>(&[1.0], &[]), [0.0; 0]);
+    assert_eq!(max_min_rates(&[1.0, 4.0, wide, wide], &flows), [0.5, 0.5, 3.5]);
+    assert_eq!(max_min_rates(&[4.0, 1.0, wide, wide], &flows), [0.5, 3.5, 0.5]);
+    assert_eq!(max_min_rates::<1>(&[1.0], &[]), [0.0; 0]);
 }
 
-/// Rates are max-min fair just when each flow crosses a full link on which none has more.
+/// Rates are max-min fair if each flow uses a full link on which no flow has a higher rate.
 #[test]
-fn every_flow_has_a_bottleneck() {
+fn max_min_rates_give_every_flow_a_bottleneck() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut below = |bound: u64| (random.next_u64() % bound) as usize;
     for _ in 0..300 {
@@ -36,7 +37,7 @@ fn every_flow_has_a_bottleneck() {
         let flows: Vec<[usize; 3]> = (0..1 + below(20))
             .map(|_| {
                 let first = below(links);
-                // Each link once: the others are the next ones, or the same flow on fewer links.
+                // A flow uses each link once: a random link and the next two links.
                 [
                     first,
                     (first + 1) % capacities.len(),
@@ -45,7 +46,7 @@ fn every_flow_has_a_bottleneck() {
             })
             .filter(|[a, b, c]| a != b && b != c && a != c)
             .collect();
-        let rates = max_min(&capacities, &flows);
+        let rates = max_min_rates(&capacities, &flows);
         let load = |link: usize| -> f64 {
             let on = flows.iter().zip(&rates).filter(|(flow, _)| flow.contains(&link));
             on.map(|(_, rate)| rate).sum()
@@ -68,25 +69,25 @@ fn every_flow_has_a_bottleneck() {
 }
 
 #[test]
-fn a_placement_in_figures() {
-    // Two hosts share an uplink, one has its own, one uplink is idle.
-    let (rates, outcome) = outcome(&setting("3/3", 1), &[0, 0, 2]);
+fn utilisation_of_hand_calculated_placements() {
+    // Two hosts share an uplink, one host has its own uplink, and one uplink is idle.
+    let (rates, outcome) = compute_rates(&parameters("3/3", 1), &[0, 0, 2]);
     assert_eq!(rates, [0.5, 0.5, 1.0]);
     assert_eq!((outcome.utilisation, outcome.slowest), (2.0 / 3.0, 0.5));
-    // Uplinks of twice the speed, and two queue pairs a host: h1 alone on uplink 0, h2 on both.
-    let (rates, outcome) = super::outcome(&setting("2/1", 2), &[0, 0, 0, 0]);
+    // The uplink is twice as fast as a host link, and each host has two queue pairs.
+    let (rates, outcome) = super::compute_rates(&parameters("2/1", 2), &[0, 0, 0, 0]);
     assert_eq!(rates, [0.5; 4]);
     assert_eq!((outcome.utilisation, outcome.slowest), (1.0, 1.0));
 }
 
 #[test]
-fn leaves_are_written_as_hosts_and_uplinks() {
-    let shape: Shape = "8/4".parse().unwrap();
+fn leaf_shape_parses_hosts_and_uplinks() {
+    let shape: LeafShape = "8/4".parse().unwrap();
     assert_eq!((shape.host_mbps(), shape.uplink_mbps()), (100_000, 200_000));
     assert_eq!(shape.to_string(), "8/4");
-    let steep: Shape = "128/1".parse().unwrap();
+    let steep: LeafShape = "128/1".parse().unwrap();
     assert_eq!((steep.host_mbps(), steep.uplink_mbps()), (10_000, 1_280_000));
     for wrong in ["8", "0/4", "4/0", "129/4", "a/b", "4/4/4"] {
-        assert!(wrong.parse::<Shape>().unwrap_err().contains("8/4"), "{wrong}");
+        assert!(wrong.parse::<LeafShape>().unwrap_err().contains("8/4"), "{wrong}");
     }
 }

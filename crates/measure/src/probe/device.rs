@@ -1,60 +1,64 @@
-//! What a probe sees of a switch.
+//! The interface between the threshold probe and a switch.
 
 use xoff_telemetry::failure::Failure;
 
-/// How frames are kept in the switch.
+/// The method that holds frames in the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// The tester pauses all priorities of the port they leave by, with PFC frames: needs nothing of the switch.
+pub enum HoldMethod {
+    /// The tester pauses all priorities of the egress port with PFC frames. The switch needs no
+    /// extra function for this method.
     Pause,
-    /// The switch is told to hold the port back, as SONiC's tests do with a scheduler of 1 byte/s.
+    /// The switch blocks its egress port, like SONiC's tests do with a scheduler of 1 byte/s.
     Block,
 }
 
-/// What has come out of the switch since the last look.
+/// The output of the switch since the previous call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// Bit *n*: a PFC frame on the sending port stopped priority *n*.
+pub struct DeviceOutput {
+    /// Bit *n*: the switch sent XOFF for priority *n* to the sending port.
     pub xoff: u8,
-    /// Bit *n*: a PFC frame on the sending port let priority *n* go.
+    /// Bit *n*: the switch sent XON for priority *n* to the sending port.
     pub xon: u8,
-    /// Numbers of the frames that came out whole, at any egress, in the order of their arrival. A trimmed frame is not whole.
+    /// Numbers of the frames that left the switch complete, at any egress port, in the order of
+    /// arrival. Trimmed frames are not complete.
     pub arrived: Vec<u32>,
 }
 
-/// A switch between ports of a tester: one that sends, and one or more that receive.
+/// A switch between the ports of a tester. One port sends, and one or more ports receive.
 ///
-/// The tester does not obey the pauses that it receives. Whoever implements this sees to it that the switch knows where the
-/// receiving stations are, and that nothing else passes.
-pub trait Device {
-    /// How many receiving ports there are.
-    fn egresses(&self) -> usize;
+/// The tester does not honour the pauses that it receives. An implementation makes sure that the
+/// switch knows the receiving stations and forwards no other traffic.
+pub trait ProbeDevice {
+    /// Returns the number of receiving ports.
+    fn egress_count(&self) -> usize;
 
-    /// Bytes of a frame from destination address to FCS: what the switch charges.
+    /// Returns the length of a frame from destination address to FCS, in bytes.
     fn frame_bytes(&self) -> u32;
 
-    /// Sends frames back to back to the station behind a receiving port. They are numbered from 0 since the last
-    /// [`Device::restart`].
+    /// Sends frames back to back to the station at a receiving port. The frames are numbered from 0
+    /// since the last [`ProbeDevice::reset_numbering`].
     ///
     /// # Errors
-    /// What keeps the tester from sending.
-    fn send(&mut self, egress: usize, frames: u32) -> Result<(), Failure>;
+    /// The tester cannot send.
+    fn send_frames(&mut self, egress: usize, frames: u32) -> Result<(), Failure>;
 
-    /// Keeps frames from leaving by a receiving port, or lets them go. A pause is kept up until it is taken back.
+    /// Holds the frames for a receiving port in the switch, or releases them. The hold lasts until
+    /// it is released.
     ///
     /// # Errors
-    /// A way of holding that this device does not have.
-    fn hold(&mut self, egress: usize, how: Hold, on: bool) -> Result<(), Failure>;
+    /// The device does not support this method.
+    fn set_hold(&mut self, egress: usize, method: HoldMethod, is_held: bool) -> Result<(), Failure>;
 
-    /// Lets time pass until nothing moves any more: what could leave has left, what could be answered has been.
+    /// Waits until the switch is idle: all frames that can leave have left, and all answers have
+    /// arrived.
     ///
     /// # Errors
-    /// It does not come to rest.
-    fn wait(&mut self) -> Result<(), Failure>;
+    /// The switch does not become idle.
+    fn wait_until_idle(&mut self) -> Result<(), Failure>;
 
-    /// What has come out since the last look.
-    fn look(&mut self) -> Seen;
+    /// Returns the output of the switch since the previous call.
+    fn take_output(&mut self) -> DeviceOutput;
 
-    /// Numbers begin with 0 again.
-    fn restart(&mut self);
+    /// Restarts the numbers of the frames at 0.
+    fn reset_numbering(&mut self);
 }

@@ -1,24 +1,27 @@
-//! The threshold probe: finds what a switch's buffers allow from outside, as a tester with a few ports does.
+//! The threshold probe. It measures the buffer thresholds of a switch from outside, with the ports
+//! of a tester.
 //!
-//! It sends numbered frames of one class, keeps them in the switch, lets them go, and looks at the PFC frames and the frames
-//! that come out. [`Device`] is all that it knows of the switch; [`VirtualDevice`] is a data plane of ours in virtual time.
-//! docs/probe.md says how each threshold is defined and found; [`expected`] computes them from a configuration, by the rules
-//! alone and without the code that they check.
+//! The probe sends numbered frames of one class, holds them in the switch and releases them. It
+//! observes the PFC frames and the frames that leave the switch. [`ProbeDevice`] is the interface
+//! between the probe and a switch. [`VirtualProbeDevice`] is an xoff switch in virtual time.
+//!
+//! docs/probe.md defines each threshold and its measurement. [`expected_thresholds()`] computes the
+//! thresholds from a configuration. It does not use the code of the switch.
 
 mod device;
-mod expected;
-mod measure;
+mod expected_thresholds;
+mod measured_thresholds;
 mod report;
-mod search;
+mod threshold_search;
 mod virtual_device;
 
 pub use super::dut::reachable_classes;
-pub use device::{Device, Hold, Seen};
-pub use expected::{Expected, expected};
-pub use measure::{Measured, Options, measure};
-pub use report::{ClassResult, ProbeReport, SCHEMA, Threshold};
-pub use search::Search;
-pub use virtual_device::VirtualDevice;
+pub use device::{DeviceOutput, HoldMethod, ProbeDevice};
+pub use expected_thresholds::{ExpectedThresholds, expected_thresholds};
+pub use measured_thresholds::{MeasuredThresholds, ProbeOptions, measure_thresholds};
+pub use report::{ClassThresholds, PROBE_SCHEMA, ProbeReport, ThresholdResult};
+pub use threshold_search::ThresholdSearch;
+pub use virtual_device::VirtualProbeDevice;
 
 #[cfg(test)]
 mod tests;

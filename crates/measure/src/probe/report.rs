@@ -1,87 +1,89 @@
-//! The result of a probe: JSON, and a table.
+//! The report of a probe, as JSON and as a table.
 
 use serde::Serialize;
 
-use super::device::Hold;
-use super::expected::Expected;
-use super::measure::Measured;
+use super::device::HoldMethod;
+use super::expected_thresholds::ExpectedThresholds;
+use super::measured_thresholds::MeasuredThresholds;
 use xoff_telemetry::failure::Exit;
 use xoff_telemetry::{group_thousands, simple_table};
 
-/// Name and version of the report's form.
-pub const SCHEMA: &str = "xoff.probe/1";
+/// Name and version of the report format.
+pub const PROBE_SCHEMA: &str = "xoff.probe/1";
 
-/// All classes that were probed.
+/// The report of a probe.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ProbeReport {
-    /// [`SCHEMA`].
+    /// Schema of the report, [`PROBE_SCHEMA`].
     pub schema: &'static str,
     /// Version of xoff.
     pub xoff_version: &'static str,
-    /// The switch.
+    /// Name of the switch.
     pub switch: String,
-    /// The port that frames came in on.
+    /// Ingress port of the frames.
     pub ingress: String,
-    /// The ports that they left by.
+    /// Egress ports of the frames.
     pub egresses: Vec<String>,
-    /// Bytes of a buffer cell.
+    /// Size of a buffer cell, in bytes.
     pub cell_bytes: u32,
-    /// Bytes of a frame, FCS included.
+    /// Length of a frame including the FCS, in bytes.
     pub frame_bytes: u32,
-    /// Cells of a frame.
+    /// Size of a frame, in cells.
     pub frame_cells: u32,
-    /// Cells by which a threshold may differ from what the configuration says.
+    /// Largest permitted difference between a threshold and the configuration, in cells.
     pub tolerance_cells: u32,
-    /// Whether every threshold that was compared is within the tolerance.
+    /// Whether all compared thresholds are within the tolerance.
     pub holds: bool,
-    /// The classes.
-    pub classes: Vec<ClassResult>,
+    /// Results of the classes.
+    pub classes: Vec<ClassThresholds>,
 }
 
-/// A traffic class.
+/// The thresholds of a traffic class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ClassResult {
-    /// Its number.
+pub struct ClassThresholds {
+    /// Traffic class, 0 to 7.
     pub class: u8,
-    /// How frames were held: `pause` or `block`.
+    /// Method that held the frames, `pause` or `block`.
     pub hold: &'static str,
-    /// Frames that left although they were held; none of them counts below.
+    /// Largest number of frames that left a held port. The thresholds do not include these frames.
     pub leaked_frames: u32,
-    /// How often the buffer was filled.
+    /// Number of times that the buffer was filled.
     pub fillings: u32,
-    /// What was found.
-    pub thresholds: Vec<Threshold>,
+    /// Measured thresholds.
+    pub thresholds: Vec<ThresholdResult>,
 }
 
-/// A threshold.
+/// A measured threshold, and the expected one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Threshold {
-    /// `xoff`, `xon`, `headroom`, `drop` of a class that is paused; `drop` of others.
+pub struct ThresholdResult {
+    /// `xoff`, `xon`, `headroom` or `drop`. A class without pauses has only `drop`.
     pub name: &'static str,
-    /// Frames; null: it does not happen.
+    /// Threshold in frames. Null means that the event does not occur.
     pub frames: Option<u32>,
-    /// The same in cells.
+    /// Threshold in cells.
     pub cells: Option<u64>,
-    /// The same in bytes of frames, FCS included.
+    /// Threshold in bytes of frames including the FCS.
     pub bytes: Option<u64>,
-    /// What the configuration says, in cells; null: it does not happen.
+    /// Threshold that follows from the configuration, in cells. Null means that the event does not
+    /// occur.
     pub expected_cells: Option<u64>,
-    /// Whether it was compared with a configuration.
+    /// Whether the threshold was compared with a configuration.
     pub compared: bool,
-    /// Whether it is as the configuration says, within the tolerance.
+    /// Whether the threshold is within the tolerance. True without a comparison.
     pub holds: bool,
 }
 
-impl ClassResult {
-    /// What was found of a class, beside what was expected. `two_egresses`: XON could be looked for.
+impl ClassThresholds {
+    /// Builds the result of a class from the measured and expected thresholds. `has_two_egresses`
+    /// means that XON was measured.
     pub fn new(
         class: u8,
-        measured: &Measured,
-        expected: Option<Expected>,
+        measured: &MeasuredThresholds,
+        expected: Option<ExpectedThresholds>,
         (frame_bytes, frame_cells): (u32, u32),
         tolerance_cells: u32,
-        two_egresses: bool,
-    ) -> ClassResult {
+        has_two_egresses: bool,
+    ) -> ClassThresholds {
         let cells = |frames: u32| u64::from(frames) * u64::from(frame_cells);
         let threshold = |name, frames: Option<u32>, said: Option<Option<u32>>| {
             let (found, wanted) = (frames.map(cells), said.flatten().map(cells));
@@ -90,7 +92,7 @@ impl ClassResult {
                 (None, None) => true,
                 _ => false,
             };
-            Threshold {
+            ThresholdResult {
                 name,
                 frames,
                 cells: found,
@@ -104,7 +106,7 @@ impl ClassResult {
         let paused = measured.xoff.is_some() || expected.is_some_and(|expected| expected.xoff.is_some());
         if paused {
             thresholds.push(threshold("xoff", measured.xoff, expected.map(|e| e.xoff)));
-            if two_egresses {
+            if has_two_egresses {
                 thresholds.push(threshold("xon", measured.xon, expected.map(|e| e.xon)));
             }
             thresholds.push(threshold(
@@ -114,10 +116,10 @@ impl ClassResult {
             ));
         }
         thresholds.push(threshold("drop", measured.drop, expected.map(|e| e.drop)));
-        ClassResult {
+        ClassThresholds {
             class,
             hold: match measured.hold {
-                Some(Hold::Block) => "block",
+                Some(HoldMethod::Block) => "block",
                 _ => "pause",
             },
             leaked_frames: measured.leaked,
@@ -128,7 +130,7 @@ impl ClassResult {
 }
 
 impl ProbeReport {
-    /// 0 if every threshold is as the configuration says, else 1.
+    /// Returns the exit code: 0 if all compared thresholds are within the tolerance, otherwise 1.
     pub fn exit(&self) -> Exit {
         match self.holds {
             true => Exit::Ok,
@@ -136,7 +138,7 @@ impl ProbeReport {
         }
     }
 
-    /// The table.
+    /// Returns the report as a table.
     pub fn render(&self) -> String {
         let number = |value: Option<u64>| value.map_or_else(|| "never".to_owned(), group_thousands);
         let mut rows = Vec::new();

@@ -1,4 +1,5 @@
-//! What the probe finds equals what chips are known to do, and what configurations say, to the cell.
+//! Tests that the probe finds the published thresholds of chips and the thresholds of random
+//! configurations, to the cell.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -13,12 +14,14 @@ use xoff_config::{ResolveOptions, load};
 use xoff_telemetry::failure::{Exit, Failure};
 
 const CELL: u64 = 208;
-/// Beyond every threshold of the random configurations, and of the chips.
+/// More frames than any threshold of the random configurations.
 const FRAMES_MAX: u32 = 1 << 13;
-const FRAMES_MAX_CHIPS: u32 = 1 << 17;
+/// More frames than any threshold of the chips.
+const CHIP_FRAMES_MAX: u32 = 1 << 17;
 
-/// Three ports; class 3 is lossless, profile 0 its group's, profile 1 its queue's; class 0 is lossy, 2 and 3.
-fn switch() -> SwitchConfig {
+/// Builds a switch with three ports. Class 3 is lossless with profile 0 for its priority group and
+/// profile 1 for its queue. Class 0 is lossy with profiles 2 and 3.
+fn three_port_switch() -> SwitchConfig {
     let text = r#"{"PORT": {"Ethernet0": {"speed": "100000"}, "Ethernet4": {"speed": "100000"}, "Ethernet8": {"speed": "100000"}},
         "DSCP_TO_TC_MAP": {"M": {"0": "0", "26": "3"}}, "TC_TO_PRIORITY_GROUP_MAP": {"M": {"0": "0", "3": "3"}},
         "TC_TO_QUEUE_MAP": {"M": {"0": "0", "3": "3"}},
@@ -65,23 +68,28 @@ fn switch() -> SwitchConfig {
     config
 }
 
-fn found(config: &SwitchConfig, class: u8, frame_bytes: u32, frames_max: u32) -> Result<Measured, Failure> {
-    let mut device = VirtualDevice::new(config, 0, &[1, 2], class, frame_bytes)?;
-    let options = Options {
+fn measure_class(
+    config: &SwitchConfig,
+    class: u8,
+    frame_bytes: u32,
+    frames_max: u32,
+) -> Result<MeasuredThresholds, Failure> {
+    let mut device = VirtualProbeDevice::new(config, 0, &[1, 2], class, frame_bytes)?;
+    let options = ProbeOptions {
         first: 1_000,
         frames_max,
         verifications: 1,
     };
-    measure(&mut device, &options)
+    measure_thresholds(&mut device, &options)
 }
 
-fn said(config: &SwitchConfig, class: u8, frame_bytes: u32, frames_max: u32) -> Expected {
-    expected(config, 0, 1, class, frame_bytes, frames_max).expect("a rule of chips")
+fn expected_class(config: &SwitchConfig, class: u8, frame_bytes: u32, frames_max: u32) -> ExpectedThresholds {
+    expected_thresholds(config, 0, 1, class, frame_bytes, frames_max).expect("a rule of chips")
 }
 
-/// The rows of the data plane's table of chips that fill one group.
+/// Uses the rows of the chip table of the data plane that fill one priority group.
 #[test]
-fn chips_are_found_to_be_what_was_published() {
+fn probe_finds_the_published_thresholds_of_chips() {
     let table = include_str!("../../../../dataplane/tests/data/chip-mmu.json");
     let table: Value = serde_json::from_str(table).expect("JSON");
     let number = |row: &Value, at: &str| row.pointer(at).and_then(Value::as_u64);
@@ -92,7 +100,7 @@ fn chips_are_found_to_be_what_was_published() {
             continue;
         };
         let bytes = |at: &str| number(row, at).unwrap_or(0);
-        let mut config = switch();
+        let mut config = three_port_switch();
         config.cell_bytes = bytes("/cell_bytes") as u32;
         let pipes = bytes("/pipes").max(1);
         config.pools[0].size_bytes = bytes("/pool_bytes") / pipes;
@@ -110,7 +118,7 @@ fn chips_are_found_to_be_what_was_published() {
             ..config.profiles[0].clone()
         };
         let frame_bytes = bytes("/frame_bytes") as u32;
-        let measured = found(&config, 3, frame_bytes, FRAMES_MAX_CHIPS)
+        let measured = measure_class(&config, 3, frame_bytes, CHIP_FRAMES_MAX)
             .unwrap_or_else(|failure| panic!("{row}: {failure}"));
         assert_eq!(
             (measured.xoff.map(u64::from), measured.drop.map(u64::from)),
@@ -118,23 +126,23 @@ fn chips_are_found_to_be_what_was_published() {
             "{row}"
         );
         assert_eq!(
-            Expected::from(measured),
-            said(&config, 3, frame_bytes, FRAMES_MAX_CHIPS),
+            ExpectedThresholds::from(measured),
+            expected_class(&config, 3, frame_bytes, CHIP_FRAMES_MAX),
             "{row}"
         );
-        assert_eq!((measured.hold, measured.leaked), (Some(Hold::Pause), 0));
+        assert_eq!((measured.hold, measured.leaked), (Some(HoldMethod::Pause), 0));
         rows += 1;
     }
     assert!(rows >= 4, "{rows} rows: Tomahawk 2, and Tomahawk at three speeds");
 }
 
 #[test]
-fn random_configurations_are_found_to_the_frame() {
+fn probe_finds_the_thresholds_of_random_configurations() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     let mut below = |n: u64| random.next_u64() % n;
     let (mut resumed, mut dropped) = (0, 0);
     for round in 0..40 {
-        let mut config = switch();
+        let mut config = three_port_switch();
         let cell = 64 + below(300);
         config.cell_bytes = cell as u32;
         config.pools[0].size_bytes = (50 + below(1_500)) * cell + below(cell);
@@ -164,8 +172,8 @@ fn random_configurations_are_found_to_the_frame() {
         group.xon_offset_bytes = [0, below(60) * cell][below(2) as usize];
         let frame_bytes = [64, 64, 64, 1_000][below(4) as usize];
         for class in [0, 3] {
-            let wanted = said(&config, class, frame_bytes, FRAMES_MAX);
-            let measured = found(&config, class, frame_bytes, FRAMES_MAX);
+            let wanted = expected_class(&config, class, frame_bytes, FRAMES_MAX);
+            let measured = measure_class(&config, class, frame_bytes, FRAMES_MAX);
             if wanted.drop == Some(1) {
                 let failure = measured.expect_err("nothing passes");
                 assert_eq!(failure.exit, Exit::Inconclusive, "round {round}, class {class}");
@@ -174,13 +182,17 @@ fn random_configurations_are_found_to_the_frame() {
             let measured =
                 measured.unwrap_or_else(|failure| panic!("round {round}, class {class}: {failure}"));
             assert_eq!(
-                Expected::from(measured),
+                ExpectedThresholds::from(measured),
                 wanted,
                 "round {round}, class {class}, frames of {frame_bytes}: {:#?} {:?}",
                 config.profiles,
                 config.pools
             );
-            let hold = if class == 3 { Hold::Pause } else { Hold::Block };
+            let hold = if class == 3 {
+                HoldMethod::Pause
+            } else {
+                HoldMethod::Block
+            };
             assert_eq!(measured.hold, Some(hold));
             resumed += u32::from(measured.xon.is_some());
             dropped += u32::from(measured.drop.is_some());
@@ -193,8 +205,8 @@ fn random_configurations_are_found_to_the_frame() {
 }
 
 #[test]
-fn a_trimmed_frame_counts_as_dropped() {
-    let mut config = switch();
+fn trimmed_frame_counts_as_dropped() {
+    let mut config = three_port_switch();
     config.profiles[3].trim = true;
     config.trimming = Some(TrimmingConfig {
         size_bytes: 128,
@@ -202,38 +214,42 @@ fn a_trimmed_frame_counts_as_dropped() {
         queue: TrimQueue::Fixed(6),
         exempt: Vec::new(),
     });
-    let measured = found(&config, 0, 400, FRAMES_MAX).expect("thresholds");
-    assert_eq!(Expected::from(measured), said(&config, 0, 400, FRAMES_MAX));
+    let measured = measure_class(&config, 0, 400, FRAMES_MAX).expect("thresholds");
+    assert_eq!(
+        ExpectedThresholds::from(measured),
+        expected_class(&config, 0, 400, FRAMES_MAX)
+    );
 }
 
 #[test]
-fn what_cannot_be_probed_is_said() {
-    let mut config = switch();
-    let unmapped = found(&config, 5, 64, FRAMES_MAX).expect_err("no header leads to class 5");
+fn class_that_cannot_be_probed_is_an_error() {
+    let mut config = three_port_switch();
+    let unmapped = measure_class(&config, 5, 64, FRAMES_MAX).expect_err("no header leads to class 5");
     assert_eq!(unmapped.exit, Exit::Usage);
     config.ports[1].mtu = 1_500;
-    let long = found(&config, 3, 1_600, FRAMES_MAX).expect_err("too long");
+    let long = measure_class(&config, 3, 1_600, FRAMES_MAX).expect_err("too long");
     assert_eq!(long.exit, Exit::Usage);
     config.profiles[3].threshold = BufferThreshold::Static(1);
-    let lost = found(&config, 0, 64, FRAMES_MAX).expect_err("nothing passes");
+    let lost = measure_class(&config, 0, 64, FRAMES_MAX).expect_err("nothing passes");
     assert_eq!(lost.exit, Exit::Inconclusive);
 }
 
-/// A switch of numbers: it leaks the first frames, and may change its mind.
-struct Numbers {
+/// A simulated switch with given thresholds. It leaks the first frames, and its XOFF threshold may
+/// vary.
+struct SimulatedSwitch {
     xoff: u32,
     drop: u32,
-    leak: u32,
-    moody: bool,
+    leaked_frames: u32,
+    is_unstable: bool,
     held: Vec<u32>,
     next: u32,
     fillings: u32,
-    holding: bool,
-    seen: Seen,
+    is_held: bool,
+    seen: DeviceOutput,
 }
 
-impl Device for Numbers {
-    fn egresses(&self) -> usize {
+impl ProbeDevice for SimulatedSwitch {
+    fn egress_count(&self) -> usize {
         1
     }
 
@@ -241,78 +257,82 @@ impl Device for Numbers {
         64
     }
 
-    fn send(&mut self, _: usize, frames: u32) -> Result<(), Failure> {
+    fn send_frames(&mut self, _: usize, frames: u32) -> Result<(), Failure> {
         for _ in 0..frames {
             let number = self.next;
             self.next += 1;
-            // The block takes effect late, but for the single frame that looks whether it does.
-            if !self.holding || (self.fillings > 1 && number < self.leak) {
+            // The hold takes effect late, except for the single frame that tests the hold method.
+            if !self.is_held || (self.fillings > 1 && number < self.leaked_frames) {
                 self.seen.arrived.push(number);
             } else if (self.held.len() as u32) + 1 < self.drop {
                 self.held.push(number);
             }
         }
-        let moody = self.moody && self.fillings.is_multiple_of(2);
-        if self.held.len() as u32 >= self.xoff + u32::from(moody) {
+        let is_unstable = self.is_unstable && self.fillings.is_multiple_of(2);
+        if self.held.len() as u32 >= self.xoff + u32::from(is_unstable) {
             self.seen.xoff |= 8;
         }
         Ok(())
     }
 
-    fn hold(&mut self, _: usize, _: Hold, on: bool) -> Result<(), Failure> {
-        self.holding = on;
-        if !on {
+    fn set_hold(&mut self, _: usize, _: HoldMethod, is_held: bool) -> Result<(), Failure> {
+        self.is_held = is_held;
+        if !is_held {
             self.seen.arrived.append(&mut self.held);
         }
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<(), Failure> {
+    fn wait_until_idle(&mut self) -> Result<(), Failure> {
         Ok(())
     }
 
-    fn look(&mut self) -> Seen {
+    fn take_output(&mut self) -> DeviceOutput {
         std::mem::take(&mut self.seen)
     }
 
-    fn restart(&mut self) {
+    fn reset_numbering(&mut self) {
         self.next = 0;
         self.fillings += 1;
     }
 }
 
-fn numbers(leak: u32, moody: bool) -> Result<Measured, Failure> {
-    let mut device = Numbers {
+fn measure_simulated_switch(leaked_frames: u32, is_unstable: bool) -> Result<MeasuredThresholds, Failure> {
+    let mut device = SimulatedSwitch {
         xoff: 700,
         drop: 1_000,
-        leak,
-        moody,
+        leaked_frames,
+        is_unstable,
         held: Vec::new(),
         next: 0,
         fillings: 0,
-        holding: false,
-        seen: Seen::default(),
+        is_held: false,
+        seen: DeviceOutput::default(),
     };
-    let options = Options {
+    let options = ProbeOptions {
         first: 37,
         frames_max: 5_000,
         verifications: 2,
     };
-    measure(&mut device, &options)
+    measure_thresholds(&mut device, &options)
 }
 
 #[test]
-fn frames_that_leak_are_not_part_of_the_threshold() {
-    for leak in [0, 1, 9] {
-        let measured = numbers(leak, false).expect("thresholds");
-        assert_eq!((measured.xoff, measured.drop), (Some(700), Some(1_000)), "{leak}");
-        assert_eq!(measured.leaked, leak);
+fn leaked_frames_are_not_part_of_the_threshold() {
+    for leaked_frames in [0, 1, 9] {
+        let measured = measure_simulated_switch(leaked_frames, false).expect("thresholds");
+        assert_eq!(
+            (measured.xoff, measured.drop),
+            (Some(700), Some(1_000)),
+            "{leaked_frames}"
+        );
+        assert_eq!(measured.leaked, leaked_frames);
         assert_eq!(measured.headroom(), Some(299));
     }
 }
 
 #[test]
-fn a_switch_that_changes_its_mind_gives_no_answer() {
-    let failure = numbers(0, true).expect_err("unstable");
+fn switch_with_varying_threshold_is_inconclusive() {
+    let failure = measure_simulated_switch(0, true).expect_err("unstable");
     assert_eq!(failure.exit, Exit::Inconclusive);
 }

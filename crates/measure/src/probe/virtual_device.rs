@@ -1,4 +1,4 @@
-//! A data plane of ours as a probe's device: in virtual time, between the ports of a tester.
+//! An xoff switch in virtual time as the device of a probe.
 
 use std::rc::Rc;
 
@@ -8,77 +8,76 @@ use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 use xoff_wire::{MacControl, Pfc, mac_control};
 
-use super::super::dut::{
-    FrameHeader, isolated_switch_config, learning_frame, reachable_classes, station_mac,
-};
-use super::device::{Device, Hold, Seen};
+use super::super::dut::{FrameHeader, isolated_switch_config, learning_frame, reachable_classes, station_mac};
+use super::device::{DeviceOutput, HoldMethod, ProbeDevice};
 use crate::replay::{CaptureStore, FrameOrigin};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Frames that the switch has room for: a limit of this program that is not to be what is found.
-const FRAMES_MAX: usize = 1 << 22;
-/// Nothing has moved for so long: the switch is at rest. A model time of no cost.
-const QUIET: Picos = Picos::from_millis(1);
-/// It must have come to rest after so long.
-const PATIENCE: Picos = Picos::from_millis(600_000);
-/// The station that sends.
-const TESTER: [u8; 6] = [2, 0, 0, 0x71, 0, 0];
-/// Longest pause there is.
-const QUANTA: u16 = u16::MAX;
+/// Number of frames that the switch can hold. It is larger than every threshold of a buffer.
+const SWITCH_FRAMES_MAX: usize = 1 << 22;
+/// The switch counts as idle after this time without an event.
+const IDLE_AFTER: Picos = Picos::from_millis(1);
+/// Longest time until the switch must be idle.
+const IDLE_TIMEOUT: Picos = Picos::from_millis(600_000);
+/// MAC address of the sending station.
+const TESTER_MAC: [u8; 6] = [2, 0, 0, 0x71, 0, 0];
+/// Longest pause time, in quanta.
+const PAUSE_QUANTA_MAX: u16 = u16::MAX;
 
-/// A switch in virtual time.
+/// A switch in virtual time between the ports of a tester.
 ///
-/// It has the buffers, classes and flow control of its configuration. Its ports form one bridge, whatever the configuration
-/// connects them by, its watchdog is off, and early drops and trimming are as configured.
+/// The switch has the buffers, classes and flow control of its configuration. Its ports form one
+/// bridge, and its watchdog is off. WRED and trimming work as configured.
 #[derive(Debug)]
-pub struct VirtualDevice {
+pub struct VirtualProbeDevice {
     switch: VirtualSwitch<CaptureStore>,
     ingress: PortId,
-    egresses: Vec<Egress>,
-    /// When the sending port's link has carried what was sent.
+    egresses: Vec<ProbeEgress>,
+    /// Time at which the link of the sending port has carried all sent frames.
     sent_until: Picos,
-    frame_wire: Picos,
+    frame_link_time: Picos,
     frame_len: u32,
     /// Number of the next frame.
     next: u32,
-    seen: Seen,
-    /// Departures in progress; empty between calls.
+    seen: DeviceOutput,
+    /// Buffer for departing frames. It is empty between calls.
     departures: Vec<Transmit>,
-    moved_at: Picos,
+    last_event_at: Picos,
     quiet: Picos,
 }
 
 #[derive(Debug)]
-struct Egress {
+struct ProbeEgress {
     port: PortId,
     headers: Rc<[u8]>,
     parsed: ParsedHeaders,
-    /// The tester repeats its pause at this time.
+    /// Time at which the tester repeats its pause.
     refresh: Picos,
     half_pause: Picos,
     paused: bool,
 }
 
-impl VirtualDevice {
-    /// A switch with this configuration and a tester that sends frames of a class into port `ingress`, to stations behind
-    /// `egresses`. `frame_bytes`: length with FCS, at least 64.
+impl VirtualProbeDevice {
+    /// Creates a switch with this configuration, and a tester that sends frames of a class into
+    /// port `ingress`. The receiving stations are behind the ports `egresses`. `frame_bytes`
+    /// includes the FCS and is at least 64.
     ///
     /// # Errors
-    /// No header leads to the class; a frame that the ports' MTU forbids.
+    /// No frame header selects the class, or the frame exceeds the MTU of a port.
     pub fn new(
         config: &SwitchConfig,
         ingress: usize,
         egresses: &[usize],
         class: u8,
         frame_bytes: u32,
-    ) -> Result<VirtualDevice, Failure> {
+    ) -> Result<VirtualProbeDevice, Failure> {
         let port = &config.ports[ingress];
         let Some((_, code)) = reachable_classes(port).into_iter().find(|(tc, _)| *tc == class) else {
             return Err(Failure::usage(format!(
                 "no frame that comes in on {} has traffic class {class}",
                 port.name
             ))
-            .because("its DSCP_TO_TC_MAP or DOT1P_TO_TC_MAP leads nowhere to that class")
+            .because("its DSCP_TO_TC_MAP or DOT1P_TO_TC_MAP does not select this class")
             .fix("choose another --class"));
         };
         let frame_len = frame_bytes.max(64) - 4;
@@ -100,26 +99,26 @@ impl VirtualDevice {
         }
         let ports: Vec<usize> = egresses.iter().copied().chain([ingress]).collect();
         let mut alone = isolated_switch_config(config, &ports);
-        alone.frames_max = FRAMES_MAX;
-        let mut device = VirtualDevice {
+        alone.frames_max = SWITCH_FRAMES_MAX;
+        let mut device = VirtualProbeDevice {
             switch: VirtualSwitch::new(&alone, CaptureStore::default()),
             ingress: PortId(ingress as u16),
             egresses: Vec::new(),
             sent_until: Picos::ZERO,
-            frame_wire: port
+            frame_link_time: port
                 .link
                 .duration(port.link.wire_len(port.link.mac_len(frame_len))),
             frame_len,
             next: 0,
-            seen: Seen::default(),
+            seen: DeviceOutput::default(),
             departures: Vec::new(),
-            moved_at: Picos::ZERO,
-            quiet: QUIET.saturating_add(config.pipeline_latency),
+            last_event_at: Picos::ZERO,
+            quiet: IDLE_AFTER.saturating_add(config.pipeline_latency),
         };
         for &egress in egresses {
             let headers: Rc<[u8]> = FrameHeader {
                 to: station_mac(egress as u16),
-                from: TESTER,
+                from: TESTER_MAC,
                 class_code: code,
                 is_tagged: tag > 0,
                 flow: 0,
@@ -127,38 +126,39 @@ impl VirtualDevice {
             }
             .to_bytes()
             .into();
-            device.egresses.push(Egress {
+            device.egresses.push(ProbeEgress {
                 port: PortId(egress as u16),
                 parsed: parse_prefix(&headers, frame_len as usize),
                 headers,
                 refresh: Picos::NEVER,
-                half_pause: Picos(config.ports[egress].link.pause_duration(QUANTA).0 / 2),
+                half_pause: Picos(config.ports[egress].link.pause_duration(PAUSE_QUANTA_MAX).0 / 2),
                 paused: false,
             });
         }
-        device.connect()?;
+        device.bring_up_links()?;
         Ok(device)
     }
 
-    /// Brings the links up, and lets the switch learn where the receivers are.
-    fn connect(&mut self) -> Result<(), Failure> {
+    /// Brings the links up. The receiving stations each send a frame, so that the switch learns
+    /// their addresses.
+    fn bring_up_links(&mut self) -> Result<(), Failure> {
         let ports: Vec<PortId> = self.egresses.iter().map(|egress| egress.port).collect();
         let all: Vec<PortId> = ports.iter().copied().chain([self.ingress]).collect();
         for port in all {
             self.switch.set_link(port, true);
-            self.drain();
+            self.handle_departures();
         }
         for port in ports {
             let hello = learning_frame(station_mac(port.0));
-            self.receive(port, hello.into(), 60, u64::MAX);
+            self.receive_bytes(port, hello.into(), 60, u64::MAX);
         }
-        self.wait()?;
-        self.seen = Seen::default();
+        self.wait_until_idle()?;
+        self.seen = DeviceOutput::default();
         Ok(())
     }
 
-    /// A frame arrives now.
-    fn receive(&mut self, port: PortId, data: Rc<[u8]>, len: u32, number: u64) {
+    /// Lets a frame arrive at a port now.
+    fn receive_bytes(&mut self, port: PortId, data: Rc<[u8]>, len: u32, number: u64) {
         let parsed = parse_prefix(&data, len as usize);
         let origin = FrameOrigin {
             number,
@@ -171,10 +171,10 @@ impl VirtualDevice {
             len,
         };
         let frame = self.switch.store_mut().insert(origin);
-        self.arrive(port, frame, len, parsed);
+        self.receive_frame(port, frame, len, parsed);
     }
 
-    fn arrive(
+    fn receive_frame(
         &mut self,
         port: PortId,
         frame: xoff_dataplane::FrameHandle,
@@ -188,23 +188,23 @@ impl VirtualDevice {
             received_at: self.switch.now(),
         };
         self.switch.receive(port, &arrival);
-        self.drain();
+        self.handle_departures();
     }
 
-    fn drain(&mut self) {
+    fn handle_departures(&mut self) {
         let mut departures = std::mem::take(&mut self.departures);
         self.switch
             .take_departures(|departure, _| departures.push(departure));
         for departure in departures.drain(..) {
-            self.hear(&departure);
+            self.record_departure(&departure);
             self.switch.store_mut().release(departure.frame);
         }
         self.switch.store_mut().reclaim_released();
         self.departures = departures;
     }
 
-    /// A frame comes out of the switch.
-    fn hear(&mut self, transmit: &Transmit) {
+    /// Records a frame that leaves the switch.
+    fn record_departure(&mut self, transmit: &Transmit) {
         match MacControl::parse(self.switch.store().prefix(transmit.frame)) {
             Ok(MacControl::Pfc(pfc)) if transmit.port == self.ingress => {
                 for priority in (0..8).filter(|n| pfc.enable & 1 << n != 0) {
@@ -216,7 +216,7 @@ impl VirtualDevice {
             }
             Ok(_) => {}
             Err(_) => {
-                self.moved_at = transmit.end;
+                self.last_event_at = transmit.end;
                 let number = self
                     .switch
                     .store()
@@ -231,19 +231,19 @@ impl VirtualDevice {
         }
     }
 
-    /// Everything that is due until `until` happens, the tester's repeated pauses too.
+    /// Runs all events up to `until`, including the repeated pauses of the tester.
     fn run_until(&mut self, until: Picos) {
         loop {
             let refresh = self.egresses.iter().map(|egress| egress.refresh).min();
             let refresh = refresh.unwrap_or(Picos::NEVER);
-            // At one time, deadlines of the switch come before a repeated pause.
+            // At the same time, deadlines of the switch come before a repeated pause.
             if self.switch.step(until.min(refresh)) == Step::Deadline {
-                self.drain();
+                self.handle_departures();
             } else if refresh <= until {
                 self.switch.advance_to(refresh);
-                let is_due = |egress: &Egress| egress.refresh == refresh;
+                let is_due = |egress: &ProbeEgress| egress.refresh == refresh;
                 if let Some(index) = self.egresses.iter().position(is_due) {
-                    self.pause(index, QUANTA);
+                    self.send_pause(index, PAUSE_QUANTA_MAX);
                 }
             } else {
                 break;
@@ -252,8 +252,9 @@ impl VirtualDevice {
         self.switch.advance_to(until);
     }
 
-    /// The tester pauses all priorities of a receiving port for so long, or lets them go.
-    fn pause(&mut self, egress: usize, quanta: u16) {
+    /// Sends a PFC frame for all priorities from the tester to a receiving port. 0 quanta end the
+    /// pause.
+    fn send_pause(&mut self, egress: usize, quanta: u16) {
         let of = &mut self.egresses[egress];
         of.refresh = match quanta {
             0 => Picos::NEVER,
@@ -265,7 +266,7 @@ impl VirtualDevice {
             quanta: [quanta; 8],
         })
         .to_frame(station_mac(port.0));
-        self.receive(
+        self.receive_bytes(
             port,
             frame.to_vec().into(),
             mac_control::FRAME_LEN as u32,
@@ -274,8 +275,8 @@ impl VirtualDevice {
     }
 }
 
-impl Device for VirtualDevice {
-    fn egresses(&self) -> usize {
+impl ProbeDevice for VirtualProbeDevice {
+    fn egress_count(&self) -> usize {
         self.egresses.len()
     }
 
@@ -283,10 +284,10 @@ impl Device for VirtualDevice {
         self.frame_len + 4
     }
 
-    fn send(&mut self, egress: usize, frames: u32) -> Result<(), Failure> {
+    fn send_frames(&mut self, egress: usize, frames: u32) -> Result<(), Failure> {
         self.sent_until = self.sent_until.max(self.switch.now());
         for _ in 0..frames {
-            self.sent_until = self.sent_until.saturating_add(self.frame_wire);
+            self.sent_until = self.sent_until.saturating_add(self.frame_link_time);
             self.run_until(self.sent_until);
             let to = &self.egresses[egress];
             let (data, parsed) = (Rc::clone(&to.headers), to.parsed);
@@ -302,53 +303,53 @@ impl Device for VirtualDevice {
             };
             self.next += 1;
             let frame = self.switch.store_mut().insert(origin);
-            self.arrive(self.ingress, frame, self.frame_len, parsed);
+            self.receive_frame(self.ingress, frame, self.frame_len, parsed);
         }
-        self.moved_at = self.moved_at.max(self.switch.now());
+        self.last_event_at = self.last_event_at.max(self.switch.now());
         Ok(())
     }
 
-    fn hold(&mut self, egress: usize, how: Hold, on: bool) -> Result<(), Failure> {
-        match how {
-            Hold::Pause => {
-                self.egresses[egress].paused = on;
-                self.pause(egress, if on { QUANTA } else { 0 });
+    fn set_hold(&mut self, egress: usize, method: HoldMethod, is_held: bool) -> Result<(), Failure> {
+        match method {
+            HoldMethod::Pause => {
+                self.egresses[egress].paused = is_held;
+                self.send_pause(egress, if is_held { PAUSE_QUANTA_MAX } else { 0 });
             }
-            Hold::Block => {
+            HoldMethod::Block => {
                 let port = self.egresses[egress].port;
                 self.switch.change(|switch, now, store, outputs| {
-                    switch.set_tx_enabled(now, port, !on, store, outputs);
+                    switch.set_tx_enabled(now, port, !is_held, store, outputs);
                 });
-                self.drain();
+                self.handle_departures();
             }
         }
         Ok(())
     }
 
-    fn wait(&mut self) -> Result<(), Failure> {
+    fn wait_until_idle(&mut self) -> Result<(), Failure> {
         let begun = self.switch.now();
-        self.moved_at = self.moved_at.max(self.switch.now());
+        self.last_event_at = self.last_event_at.max(self.switch.now());
         loop {
-            let before = self.moved_at;
+            let before = self.last_event_at;
             self.run_until(before.saturating_add(self.quiet));
-            if self.moved_at == before {
+            if self.last_event_at == before {
                 return Ok(());
             }
-            if self.switch.now() > begun.saturating_add(PATIENCE) {
+            if self.switch.now() > begun.saturating_add(IDLE_TIMEOUT) {
                 return Err(
-                    Failure::new(Exit::Inconclusive, "the switch does not come to rest")
+                    Failure::new(Exit::Inconclusive, "the switch does not become idle")
                         .because("frames still leave after ten minutes of model time")
-                        .fix("take the shaper (SCHEDULER pir) off the queue"),
+                        .fix("remove the shaper (SCHEDULER pir) from the queue"),
                 );
             }
         }
     }
 
-    fn look(&mut self) -> Seen {
+    fn take_output(&mut self) -> DeviceOutput {
         std::mem::take(&mut self.seen)
     }
 
-    fn restart(&mut self) {
+    fn reset_numbering(&mut self) {
         self.next = 0;
     }
 }

@@ -1,7 +1,8 @@
-//! A result as criterion stores it, so that `critcmp` and `cargo bench -- --baseline` read it.
+//! Export of a result in the format of criterion, for `critcmp` and `cargo bench -- --baseline`.
 //!
-//! Criterion knows times alone, in nanoseconds an iteration: a time is one, and a rate in frames a second is the time of a frame.
-//! The files are those of criterion 0.3 to 0.8: `benchmark.json`, `estimates.json`, `sample.json`, `tukey.json`.
+//! Criterion stores only times in nanoseconds per iteration. A rate in frames per second becomes
+//! the time of one frame. The files are those of criterion 0.3 to 0.8: `benchmark.json`,
+//! `estimates.json`, `sample.json` and `tukey.json`.
 
 use std::fs;
 use std::path::Path;
@@ -14,22 +15,27 @@ use super::{BenchResult, Figure};
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::write_result_file;
 
-/// Samples drawn from the samples for each interval.
+/// Number of bootstrap resamples for each confidence interval.
 const RESAMPLES: usize = 1_000;
 
 impl BenchResult {
-    /// Writes each figure that is a time or a rate of frames to `folder/BENCH/FIGURE/baseline/`; the names of the others.
+    /// Writes each figure that is a time or a frame rate to `folder/BENCH/FIGURE/baseline/`.
+    /// Returns the names of the other figures.
     ///
     /// # Errors
-    /// A folder or file that cannot be written.
+    /// A folder or file cannot be written.
     pub fn write_criterion(&self, folder: &Path, baseline: &str) -> Result<Vec<String>, Failure> {
         let mut left_out = Vec::new();
         for figure in &self.figures {
-            let Some(nanos) = nanos(figure) else {
+            let Some(nanos) = samples_in_ns(figure) else {
                 left_out.push(figure.name.clone());
                 continue;
             };
-            let directory = format!("{}/{}", in_path(&self.bench), in_path(&figure.name));
+            let directory = format!(
+                "{}/{}",
+                escape_file_name(&self.bench),
+                escape_file_name(&figure.name)
+            );
             let path = folder.join(&directory).join(baseline);
             fs::create_dir_all(&path).map_err(|error| {
                 Failure::usage(format!("cannot make the folder {}", path.display()))
@@ -46,9 +52,9 @@ impl BenchResult {
             let sample = json!({"sampling_mode": "Flat", "iters": iterations, "times": nanos});
             for (name, value) in [
                 ("benchmark.json", benchmark),
-                ("estimates.json", estimates(&nanos, self.seed)),
+                ("estimates.json", bootstrap_estimates(&nanos, self.seed)),
                 ("sample.json", sample),
-                ("tukey.json", json!(fences(&nanos))),
+                ("tukey.json", json!(tukey_fences(&nanos))),
             ] {
                 write_result_file("--criterion", &path.join(name), &value.to_string())?;
             }
@@ -57,8 +63,9 @@ impl BenchResult {
     }
 }
 
-/// Nanoseconds of what the figure is about.
-fn nanos(figure: &Figure) -> Option<Vec<f64>> {
+/// Converts the samples to nanoseconds. Returns `None` if the figure is neither a time nor a frame
+/// rate.
+fn samples_in_ns(figure: &Figure) -> Option<Vec<f64>> {
     let size = match figure.unit.as_str() {
         "ns" => 1.0,
         "us" => 1e3,
@@ -73,13 +80,13 @@ fn nanos(figure: &Figure) -> Option<Vec<f64>> {
     Some(figure.samples.iter().map(|sample| sample * size).collect())
 }
 
-/// As criterion makes a name that a file can have.
-fn in_path(name: &str) -> String {
+/// Replaces the characters that criterion does not allow in a file name.
+fn escape_file_name(name: &str) -> String {
     name.replace(['?', '"', '/', '\\', '*', '<', '>', ':', '|', '^'], "_")
 }
 
-/// Criterion's estimates with intervals of 95 %, by drawing samples from the samples.
-fn estimates(samples: &[f64], seed: u64) -> Value {
+/// Returns criterion's estimates with bootstrap confidence intervals of 95 %.
+fn bootstrap_estimates(samples: &[f64], seed: u64) -> Value {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut estimate = |statistic: fn(&[f64]) -> f64| {
         let mut drawn: Vec<f64> = (0..RESAMPLES)
@@ -99,12 +106,12 @@ fn estimates(samples: &[f64], seed: u64) -> Value {
                 "upper_bound": drawn[RESAMPLES - 1 - RESAMPLES / 40],
             },
             "point_estimate": statistic(samples),
-            "standard_error": deviation(&drawn),
+            "standard_error": standard_deviation(&drawn),
         })
     };
     json!({
-        "mean": estimate(mean), "median": estimate(median), "median_abs_dev": estimate(spread),
-        "slope": null, "std_dev": estimate(deviation),
+        "mean": estimate(mean), "median": estimate(median), "median_abs_dev": estimate(median_absolute_deviation),
+        "slope": null, "std_dev": estimate(standard_deviation),
     })
 }
 
@@ -116,22 +123,23 @@ fn median(samples: &[f64]) -> f64 {
     quantile(samples, 0.5)
 }
 
-/// Median of the distances from the median, scaled to be the deviation of a normal distribution.
-fn spread(samples: &[f64]) -> f64 {
+/// Returns the median absolute deviation, scaled to the standard deviation of a normal
+/// distribution.
+fn median_absolute_deviation(samples: &[f64]) -> f64 {
     let middle = median(samples);
     let distances: Vec<f64> = samples.iter().map(|sample| (sample - middle).abs()).collect();
     median(&distances) * 1.482_6
 }
 
-/// Standard deviation; of a single sample there is none.
-fn deviation(samples: &[f64]) -> f64 {
+/// Returns the sample standard deviation, or 0 for a single sample.
+fn standard_deviation(samples: &[f64]) -> f64 {
     let middle = mean(samples);
     let squares: f64 = samples.iter().map(|sample| (sample - middle).powi(2)).sum();
     (squares / (samples.len() - 1).max(1) as f64).sqrt()
 }
 
-/// Tukey's fences: three and one and a half interquartile ranges outside the quartiles.
-fn fences(samples: &[f64]) -> [f64; 4] {
+/// Returns Tukey's fences: 3 and 1.5 interquartile ranges outside the quartiles.
+fn tukey_fences(samples: &[f64]) -> [f64; 4] {
     let (low, high) = (quantile(samples, 0.25), quantile(samples, 0.75));
     let range = high - low;
     [
@@ -142,10 +150,10 @@ fn fences(samples: &[f64]) -> [f64; 4] {
     ]
 }
 
-fn quantile(samples: &[f64], part: f64) -> f64 {
+fn quantile(samples: &[f64], fraction: f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let at = part * (sorted.len() - 1) as f64;
+    let at = fraction * (sorted.len() - 1) as f64;
     let (below, above) = (sorted[at.floor() as usize], sorted[at.ceil() as usize]);
     below + (above - below) * at.fract()
 }
@@ -156,7 +164,7 @@ mod tests {
     use crate::result::Better;
 
     #[test]
-    fn times_and_rates_are_written_and_others_are_told() {
+    fn times_and_rates_are_written_and_other_figures_returned() {
         let mut result = BenchResult::new("core", "x", 1);
         result.figures = vec![
             Figure::new("ecmp/time", "us", Better::Smaller, vec![1.0, 2.0, 3.0]),

@@ -1,20 +1,20 @@
-//! One figure of a bench, with every sample of it.
+//! One figure of a bench with all its samples.
 
 use serde::{Deserialize, Serialize};
 
-/// Which way a figure improves.
+/// The direction in which a figure improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// A rate, a share.
+    /// Larger values are better, such as a rate.
     Bigger,
-    /// A time, a cost, a loss.
+    /// Smaller values are better, such as a time or a loss.
     Smaller,
 }
 
 impl Better {
-    /// `bigger` or `smaller`.
-    pub fn word(self) -> &'static str {
+    /// Returns `bigger` or `smaller`.
+    pub fn name(self) -> &'static str {
         match self {
             Better::Bigger => "bigger",
             Better::Smaller => "smaller",
@@ -22,36 +22,38 @@ impl Better {
     }
 }
 
-/// A figure: what was measured, and how often.
+/// A measured quantity with all its samples.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct Figure {
-    /// Parts from the general to the special, divided by `/`: `ndr/1082/rate`. The same in every run of the same bench.
+    /// Name of the figure, with the general part first, such as `ndr/1082/rate`. The same bench
+    /// always uses the same names.
     pub name: String,
-    /// `frames/s`, `ns`, `percent`, `bytes`.
+    /// Unit, such as `frames/s`, `ns`, `percent` or `bytes`.
     pub unit: String,
-    /// Which way it improves.
+    /// Direction in which the figure improves.
     pub better: Better,
-    /// One value per repetition, in the order of measuring; never empty.
+    /// One value per repetition in the order of measurement. Never empty.
     pub samples: Vec<f64>,
 }
 
-/// Where the samples of a figure lie.
+/// The median of the samples and its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// The middle one, or the mean of the middle two.
+pub struct MedianInterval {
+    /// Median: the middle sample, or the mean of the two middle samples.
     pub median: f64,
-    /// Bounds of the median's interval of 95 %, by order statistics (the binomial distribution of how many samples lie below it; no
-    /// shape is assumed). With fewer than six samples there is none of that level: the smallest and the largest stand here.
+    /// Lower bound of the 95 % confidence interval of the median. The interval uses order
+    /// statistics (binomial distribution) and assumes no distribution of the samples. With fewer
+    /// than six samples, the bounds are the smallest and the largest sample.
     pub low: f64,
-    /// The upper bound.
+    /// Upper bound of the confidence interval.
     pub high: f64,
 }
 
 impl Figure {
-    /// A figure of these samples.
+    /// Creates a figure.
     ///
     /// # Panics
-    /// No sample.
+    /// `samples` is empty.
     pub fn new(name: impl Into<String>, unit: &str, better: Better, samples: Vec<f64>) -> Figure {
         assert!(!samples.is_empty(), "a figure has a sample");
         Figure {
@@ -62,14 +64,14 @@ impl Figure {
         }
     }
 
-    /// Median and interval.
-    pub fn spread(&self) -> Spread {
+    /// Returns the median and its confidence interval.
+    pub fn spread(&self) -> MedianInterval {
         let mut sorted = self.samples.clone();
         sorted.sort_by(f64::total_cmp);
         let count = sorted.len();
         let median = (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0;
-        let below = rank(count);
-        Spread {
+        let below = interval_rank(count);
+        MedianInterval {
             median,
             low: sorted[below],
             high: sorted[count - 1 - below],
@@ -77,31 +79,32 @@ impl Figure {
     }
 }
 
-/// The number of samples left out at each end: the most for which the outer two still hold the median with 95 %.
-fn rank(count: usize) -> usize {
+/// Returns the largest number of samples that can be left out at each end, such that the remaining
+/// range contains the median with a probability of 95 %.
+fn interval_rank(sample_count: usize) -> usize {
     // P(fewer than k of n samples lie below the median) = sum of C(n, i) / 2^n for i < k; at most 2.5 % at either end.
-    let mut term = 0.5f64.powi(count as i32);
+    let mut term = 0.5f64.powi(sample_count as i32);
     let mut sum = 0.0;
-    for left_out in 0..count / 2 {
+    for left_out in 0..sample_count / 2 {
         sum += term;
         if sum > 0.025 {
             return left_out.saturating_sub(1);
         }
-        term *= (count - left_out) as f64 / (left_out + 1) as f64;
+        term *= (sample_count - left_out) as f64 / (left_out + 1) as f64;
     }
-    (count / 2).saturating_sub(1)
+    (sample_count / 2).saturating_sub(1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn spread(samples: &[f64]) -> Spread {
+    fn interval_of(samples: &[f64]) -> MedianInterval {
         Figure::new("a", "ns", Better::Smaller, samples.to_vec()).spread()
     }
 
     #[test]
-    fn intervals_are_those_of_tables_of_order_statistics() {
+    fn interval_ranks_match_published_tables() {
         // Ranks of the 95 % interval of a median (Conover, Practical Nonparametric Statistics): n = 10: 2nd to 9th, n = 20: 6th to 15th.
         for (count, first) in [
             (1, 1),
@@ -114,24 +117,24 @@ mod tests {
             (20, 6),
             (50, 18),
         ] {
-            assert_eq!(rank(count) + 1, first, "{count} samples");
+            assert_eq!(interval_rank(count) + 1, first, "{count} samples");
         }
     }
 
     #[test]
-    fn medians_of_odd_and_even_counts() {
+    fn median_of_odd_and_even_sample_counts() {
         assert_eq!(
-            spread(&[3.0]),
-            Spread {
+            interval_of(&[3.0]),
+            MedianInterval {
                 median: 3.0,
                 low: 3.0,
                 high: 3.0
             }
         );
-        assert_eq!(spread(&[4.0, 1.0, 2.0]).median, 2.0);
+        assert_eq!(interval_of(&[4.0, 1.0, 2.0]).median, 2.0);
         assert_eq!(
-            spread(&[4.0, 1.0, 2.0, 3.0]),
-            Spread {
+            interval_of(&[4.0, 1.0, 2.0, 3.0]),
+            MedianInterval {
                 median: 2.5,
                 low: 1.0,
                 high: 4.0

@@ -1,49 +1,51 @@
-//! What comes of a bench, in one form for all of them: figures with their samples, the machine they hang on, and what taints them.
+//! The result of a bench: figures with their samples, the machine they depend on, and taints.
 //!
-//! A result is written, saved, plotted and compared by its figures' names alone, so whoever measures something new
-//! ([`Figure::new`]) has tables, JSON, CSV, the formats of others and `xoff bench compare` with it.
+//! All benches share this format. The code that writes, plots and compares results uses only the
+//! names of the figures. A new measurement calls [`BenchFigure::new`] and gets tables, JSON, CSV,
+//! other formats and `xoff bench compare`.
 
 mod criterion;
 mod figure;
-mod form;
-mod meter;
+mod machine_meter;
 mod plot;
+mod result_format;
 
-pub use figure::{Better, Figure, Spread};
-pub use form::Form;
-pub use meter::{GOVERNOR, Limits, Meter};
+pub use figure::{Better, Figure, MedianInterval};
+pub use machine_meter::{GOVERNOR, Limits, Meter};
+pub use result_format::Form;
 
 use serde::{Deserialize, Serialize};
 
 use xoff_telemetry::Environment;
 use xoff_telemetry::failure::Exit;
 
-/// Version of the JSON: counted up when a field changes its meaning or falls away.
+/// Version of the JSON format. It increases when a field is removed or changes its meaning.
 pub const RESULT_SCHEMA: &str = "xoff-bench/1";
 
-/// What a bench has found.
+/// The result of a bench.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct BenchResult {
-    /// [`RESULT_SCHEMA`].
+    /// Schema of the result, [`RESULT_SCHEMA`].
     pub schema: String,
-    /// The bench: `ndr`, `latency`, `ai`.
+    /// Name of the bench, such as `ndr`, `latency` or `ai`.
     pub bench: String,
-    /// What was measured: a configuration, a device, a program.
+    /// The measured configuration, device or program.
     pub subject: String,
     /// Seed of random decisions.
     pub seed: u64,
-    /// The machine; null for what ran in virtual time, which hangs on none.
+    /// The machine. Null for a bench in virtual time, which does not depend on a machine.
     pub environment: Option<Environment>,
-    /// Facts that can have changed a figure; none may be gated on then.
+    /// Facts that can have changed a figure. A tainted figure must not decide a comparison.
     pub tainted: Vec<String>,
-    /// What a reader should know, and that changes no figure: a peer that is not installed, a size that was left out.
+    /// Notes that concern no figure, such as a peer that is not installed or a size that was left
+    /// out.
     pub notes: Vec<String>,
-    /// The figures, in the order of measuring.
+    /// Figures in the order of measurement.
     pub figures: Vec<Figure>,
 }
 
 impl BenchResult {
-    /// A result without figures.
+    /// Creates a result without figures.
     pub fn new(bench: &str, subject: &str, seed: u64) -> BenchResult {
         BenchResult {
             schema: RESULT_SCHEMA.to_owned(),
@@ -57,12 +59,12 @@ impl BenchResult {
         }
     }
 
-    /// The figure of this name.
+    /// Returns the figure with this name.
     pub fn figure(&self, name: &str) -> Option<&Figure> {
         self.figures.iter().find(|figure| figure.name == name)
     }
 
-    /// 0, or 5 if it is tainted.
+    /// Returns the exit code: 0, or 5 for a tainted result.
     pub fn exit(&self) -> Exit {
         if self.tainted.is_empty() {
             Exit::Ok

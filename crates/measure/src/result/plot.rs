@@ -1,4 +1,5 @@
-//! A result as bars: medians with their intervals, a panel for each unit.
+//! A bar chart of a result. It shows medians with their confidence intervals and has one panel for
+//! each unit.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use xoff_lab::plot::{Bar, BarPanel, write_unit_bars};
 use xoff_telemetry::failure::Failure;
 
 impl BenchResult {
-    /// Writes `BENCH.svg`.
+    /// Writes the bar chart to `BENCH.svg`.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -42,7 +43,7 @@ mod tests {
     use crate::result::{Better, Figure};
 
     #[test]
-    fn every_unit_has_a_panel_and_every_figure_a_bar() {
+    fn plot_has_a_panel_per_unit_and_a_bar_per_figure() {
         let mut result = BenchResult::new("core", "x", 1);
         result.figures = vec![
             Figure::new("ecmp/time", "ns", Better::Smaller, vec![80.0, 85.0, 90.0]),

@@ -1,22 +1,24 @@
-//! The headroom of a fixed phase, by arithmetic: what the search is held against.
+//! The headroom of the worst phase by a formula. The result of the search is compared with it.
 
 use xoff_dataplane::{LinkTiming, Picos};
 
-use super::pattern::Traffic;
-use crate::tune::Subject;
+use super::traffic_pattern::TrafficParameters;
+use crate::tune::TuningTarget;
 
-/// Cells that a group takes after XOFF at worst, while nothing of it leaves.
+/// Returns the largest number of headroom cells that a priority group uses while none of its frames
+/// leaves.
 ///
-/// The sender is never idle. XOFF is due when the last bit of a frame has come, which all but one of whose cells may already be
-/// headroom. XOFF waits for the frame that the port has just begun; then it takes its own time, the cable, and the sender's response.
-/// All frames that begin to leave the sender before that arrive and are headroom.
-pub fn headroom_cells(subject: &Subject, traffic: &Traffic) -> u32 {
+/// The sender is never idle. XOFF is due when the last bit of a frame has arrived, and all cells of
+/// this frame but one may already be headroom. XOFF waits for the frame that the port has just
+/// started to send. Then the transmission of XOFF, the cable and the response of the sender take
+/// time. All frames that the sender starts before the end of this time use headroom.
+pub fn headroom_cells(subject: &TuningTarget, traffic: &TrafficParameters) -> u32 {
     let frame = traffic.frame_bytes.div_ceil(subject.config.cell_bytes);
-    frame - 1 + frames_after_xoff(&subject.link(), traffic) * frame
+    frame - 1 + frames_after_xoff(&subject.link_timing(), traffic) * frame
 }
 
-/// Whole frames that come after the one that brought XOFF.
-pub fn frames_after_xoff(link: &LinkTiming, traffic: &Traffic) -> u32 {
+/// Returns the number of frames that arrive after the frame that caused XOFF.
+pub fn frames_after_xoff(link: &LinkTiming, traffic: &TrafficParameters) -> u32 {
     let wire = |bytes: u32| link.duration(link.wire_len(bytes));
     let own = match traffic.own_frame_bytes {
         0 => Picos::ZERO,
@@ -24,7 +26,8 @@ pub fn frames_after_xoff(link: &LinkTiming, traffic: &Traffic) -> u32 {
     };
     let window = [
         own,
-        // XOFF has arrived with its last bit; the sender's next frame begins a gap after the one before.
+        // XOFF takes effect after its last bit. The next frame of the sender starts a gap after the
+        // previous one.
         wire(64),
         traffic.delay,
         traffic.delay,
@@ -41,17 +44,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn by_hand_at_100_gigabits() {
-        // 9118-byte frame in the way: 731.04 ns; XOFF: 6.72; 40 m twice: 404.04; 2018 of response; two gaps of 0.96 less:
-        // 3157.88 ns. Frames of 4202 bytes take 337.76 ns: 9.3, so that the tenth has begun.
-        let traffic = Traffic {
+    fn hand_calculated_values_at_100_gbps() {
+        // A frame of 9118 bytes takes 731.04 ns, XOFF 6.72 ns, twice 40 m of cable 404.04 ns and
+        // the response 2018 ns. Without two gaps of 0.96 ns, the sum is 3157.88 ns. A frame of 4202
+        // bytes takes 337.76 ns, so 9.3 frames fit and the tenth has started.
+        let traffic = TrafficParameters {
             frame_bytes: 4_202,
             own_frame_bytes: 9_118,
-            delay: Traffic::cable(40),
+            delay: TrafficParameters::cable_delay(40),
             response_ns: 2_018,
         };
         assert_eq!(frames_after_xoff(&LinkTiming::ethernet(100_000), &traffic), 10);
-        let none_in_the_way = Traffic {
+        let none_in_the_way = TrafficParameters {
             own_frame_bytes: 0,
             ..traffic
         };

@@ -1,29 +1,35 @@
-//! `xoff bench tune-buffers`: the smallest lossless buffers for a pattern of traffic, found and proven in virtual time.
+//! `xoff bench tune-buffers`: finds and verifies the smallest lossless buffers for a traffic
+//! pattern, in virtual time.
 //!
-//! Headroom has to hold what arrives after XOFF is due. How much that is in the worst case hangs on phases: whether a frame of the
-//! port's own has just begun when XOFF has to leave, how the frame that brings XOFF lies to the limit, when senders begin.
-//! [`phases()`] makes these on purpose, [`run`] runs one of them on a switch between model hosts, [`search()`] bisects over whole cells and
-//! proves what it has found: it loses nothing in any phase, and a cell less does. [`headroom_cells`] is the same by arithmetic.
+//! Headroom holds the frames that arrive after XOFF is due. The worst case depends on the phase of
+//! the traffic: whether the port has just started to send a frame of its own when XOFF is due, how
+//! much of the frame that causes XOFF exceeds the limit, and when the senders start.
+//! [`build_phases`] creates these phases, and [`run_phase`] runs one phase on a switch between
+//! model hosts.
+//!
+//! [`search_headroom`] bisects the headroom in cells and verifies the result: it loses no frame in
+//! any phase, and one cell less loses frames. [`headroom_cells`] calculates the same value with a
+//! formula.
 
+mod bench_result;
 mod closed_form;
-mod pattern;
+mod headroom_search;
+mod phase_run;
 mod phases;
 mod preset;
-mod report;
-mod rig;
-mod search;
-mod subject;
-mod sweep;
+mod profile_variants;
+mod traffic_pattern;
+mod tuning_target;
 
+pub use bench_result::build_result;
 pub use closed_form::{frames_after_xoff, headroom_cells};
-pub use pattern::{CABLE_MAX_M, Pattern, SENDERS_MAX, Traffic};
-pub use phases::phases;
+pub use headroom_search::{CandidateTrial, TuningPlan, TuningResult, describe_phase, search_headroom};
+pub use phase_run::{PhaseDrop, PhaseResult, TrafficPhase, run_phase, set_own_frame_time};
+pub use phases::build_phases;
 pub use preset::preset_switch;
-pub use report::result;
-pub use rig::{Loss, Phase, Seen, prepare, run};
-pub use search::{Found, Plan, Trial, describe, search};
-pub use subject::{Candidate, Memory, Subject};
-pub use sweep::{Variant, sweep};
+pub use profile_variants::{ProfileVariant, run_variants};
+pub use traffic_pattern::{CABLE_MAX_M, SENDERS_MAX, TrafficParameters, TrafficPattern};
+pub use tuning_target::{BufferCandidate, BufferMemory, TuningTarget};
 
 #[cfg(test)]
 mod tests;

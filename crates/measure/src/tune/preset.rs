@@ -1,4 +1,4 @@
-//! A preset, as a lab gives it to a switch.
+//! The switch configuration of a preset, as a lab creates it.
 
 use std::path::Path;
 
@@ -9,7 +9,8 @@ use xoff_lab::plan::TimeMode;
 use xoff_lab::{parse_lab, switch_configuration};
 use xoff_telemetry::failure::Failure;
 
-/// A switch with so many ports of one speed in Mb/s, each with a cable of this delay, that has a preset by name.
+/// Returns the configuration of a switch with this preset. It has `ports` ports of one speed in
+/// Mb/s, each with a cable of this delay.
 ///
 /// # Errors
 /// There is no such preset.

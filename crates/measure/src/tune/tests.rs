@@ -1,4 +1,4 @@
-//! The search against arithmetic.
+//! Compares the search with the formula.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -9,8 +9,8 @@ use super::*;
 use xoff_lab::plan::TimeMode;
 use xoff_lab::{parse_lab, switch_configuration};
 
-/// The preset on four ports, as a lab has it, with layers above.
-fn switch(speed: &str, delay_ns: u64, layer: &str) -> SwitchConfig {
+/// Returns the configuration of the preset with four ports, with layers above.
+fn preset_config(speed: &str, delay_ns: u64, layer: &str) -> SwitchConfig {
     let text = format!(
         "name: tune\ntopology:\n  fabric:\n    star: {{hosts: 4, speed: {speed}, delay: {delay_ns}ns, config: [{{preset: roce-lossless}}{layer}]}}\n"
     );
@@ -18,38 +18,38 @@ fn switch(speed: &str, delay_ns: u64, layer: &str) -> SwitchConfig {
     switch_configuration(&plan, 0, 0).unwrap()
 }
 
-fn plan(speed: &str, cable_m: u32, frame_bytes: u32) -> Plan {
-    let delay = Traffic::cable(cable_m);
-    let subject = Subject::new(&switch(speed, delay.as_nanos() + 1, ""), None).unwrap();
-    let traffic = Traffic {
+fn tuning_plan(speed: &str, cable_m: u32, frame_bytes: u32) -> TuningPlan {
+    let delay = TrafficParameters::cable_delay(cable_m);
+    let subject = TuningTarget::new(&preset_config(speed, delay.as_nanos() + 1, ""), None).unwrap();
+    let traffic = TrafficParameters {
         frame_bytes,
-        own_frame_bytes: subject.frame_max(),
+        own_frame_bytes: subject.frame_bytes_max(),
         delay,
-        response_ns: Traffic::response_ns(&subject.link()),
+        response_ns: TrafficParameters::response_ns(&subject.link_timing()),
     };
-    Plan {
+    TuningPlan {
         subject,
         traffic,
-        patterns: vec![Pattern::Standstill(2)],
+        patterns: vec![TrafficPattern::Standstill(2)],
         seeds: Vec::new(),
         jobs: 1,
     }
 }
 
-fn found(plan: &Plan) -> Found {
-    search(plan, &AtomicBool::new(false), |_| ()).unwrap_or_else(|failure| panic!("{failure}"))
+fn search_plan(plan: &TuningPlan) -> TuningResult {
+    search_headroom(plan, &AtomicBool::new(false), |_| ()).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
 #[test]
-fn the_search_finds_what_arithmetic_says() {
+fn search_agrees_with_the_closed_form() {
     for (speed, cable_m, frame) in [
         ("100g", 5, 4_202),
         ("100g", 300, 4_202),
         ("400g", 5, 4_202),
         ("400g", 300, 1_086),
     ] {
-        let plan = plan(speed, cable_m, frame);
-        let found = found(&plan);
+        let plan = tuning_plan(speed, cable_m, frame);
+        let found = search_plan(&plan);
         let (cells, expected) = (found.smallest.candidate.headroom, found.closed_form_cells);
         assert!(
             cells.abs_diff(expected) <= 2,
@@ -57,26 +57,30 @@ fn the_search_finds_what_arithmetic_says() {
         );
         assert_eq!(found.smallest.dropped(), 0);
         assert!(found.below.dropped() > 0, "a cell less is too little");
-        let limit = found.below.worst().unwrap().1.refusal.unwrap().limit.name();
+        let limit = found.below.worst_phase().unwrap().1.refusal.unwrap().limit.name();
         assert_eq!(limit, "headroom of the priority group");
     }
 }
 
 #[test]
-fn frames_of_4200_bytes_save_a_third_of_the_preset() {
-    let mut plan = plan("100g", 40, Traffic::possible_frame(4_200, false).unwrap());
-    plan.patterns = vec![Pattern::Standstill(3), Pattern::Incast(3)];
+fn frames_of_4200_bytes_need_two_thirds_of_the_preset() {
+    let mut plan = tuning_plan(
+        "100g",
+        40,
+        TrafficParameters::valid_frame_bytes(4_200, false).unwrap(),
+    );
+    plan.patterns = vec![TrafficPattern::Standstill(3), TrafficPattern::Incast(3)];
     plan.seeds = vec![1, 2, 3, 4];
-    let found = found(&plan);
+    let found = search_plan(&plan);
     assert_eq!(found.given.dropped(), 0, "the preset is lossless");
     let (before, after) = (
-        plan.subject.memory(&found.given.candidate),
-        plan.subject.memory(&found.smallest.candidate),
+        plan.subject.memory_of(&found.given.candidate),
+        plan.subject.memory_of(&found.smallest.candidate),
     );
     assert!(after.group * 3 <= before.group * 2, "{before:?} {after:?}");
     assert!(after.headroom * 3 <= before.headroom * 2, "{before:?} {after:?}");
     assert!(after.total < before.total);
-    let result = result("preset", &plan, &found, &[]);
+    let result = build_result("preset", &plan, &found, &[]);
     assert!(result.figure("group_headroom/saved_percent").unwrap().samples[0] >= 33.4);
     assert!(
         result.notes.iter().any(|note| note.contains("one cell less")),
@@ -86,22 +90,22 @@ fn frames_of_4200_bytes_save_a_third_of_the_preset() {
 }
 
 #[test]
-fn an_own_frame_in_the_way_costs_what_it_takes() {
-    let with = plan("100g", 40, 1_086);
-    let without = Plan {
-        traffic: Traffic {
+fn own_frame_before_xoff_increases_headroom() {
+    let with = tuning_plan("100g", 40, 1_086);
+    let without = TuningPlan {
+        traffic: TrafficParameters {
             own_frame_bytes: 0,
             ..with.traffic
         },
         ..with.clone()
     };
-    let frames = |plan: &Plan| frames_after_xoff(&plan.subject.link(), &plan.traffic);
+    let frames = |plan: &TuningPlan| frames_after_xoff(&plan.subject.link_timing(), &plan.traffic);
     assert!(
         frames(&with) > frames(&without) + 7,
         "9118 bytes are more than eight frames of 1086"
     );
     for plan in [with, without] {
-        let found = found(&plan);
+        let found = search_plan(&plan);
         assert!(
             found
                 .smallest
@@ -114,32 +118,35 @@ fn an_own_frame_in_the_way_costs_what_it_takes() {
 }
 
 #[test]
-fn what_is_written_makes_the_switch_that_was_found() {
-    let plan = plan("100g", 40, 4_202);
-    let smaller = Candidate {
+fn written_layer_gives_the_found_configuration() {
+    let plan = tuning_plan("100g", 40, 4_202);
+    let smaller = BufferCandidate {
         headroom: 200,
-        ..plan.subject.given()
+        ..plan.subject.configured_candidate()
     };
-    let layer = format!(", {}", plan.subject.fragment(&smaller));
-    let config = switch("100g", plan.traffic.delay.as_nanos() + 1, &layer);
-    let read = Subject::new(&config, None).unwrap();
-    assert_eq!(read.given(), smaller);
-    assert_eq!(read.config.pools, plan.subject.with(&smaller, 0).pools);
-    assert_eq!(read.config.profiles, plan.subject.with(&smaller, 0).profiles);
+    let layer = format!(", {}", plan.subject.config_layer(&smaller));
+    let config = preset_config("100g", plan.traffic.delay.as_nanos() + 1, &layer);
+    let read = TuningTarget::new(&config, None).unwrap();
+    assert_eq!(read.configured_candidate(), smaller);
+    assert_eq!(read.config.pools, plan.subject.config_with(&smaller, 0).pools);
+    assert_eq!(
+        read.config.profiles,
+        plan.subject.config_with(&smaller, 0).profiles
+    );
 }
 
 #[test]
-fn a_configuration_that_loses_is_told_from_one_that_does_not() {
-    let mut plan = plan("100g", 40, 4_202);
-    let smaller = Candidate {
+fn losing_configuration_is_reported() {
+    let mut plan = tuning_plan("100g", 40, 4_202);
+    let smaller = BufferCandidate {
         headroom: 20,
-        ..plan.subject.given()
+        ..plan.subject.configured_candidate()
     };
-    plan.subject.config = plan.subject.with(&smaller, 0);
-    let found = found(&plan);
+    plan.subject.config = plan.subject.config_with(&smaller, 0);
+    let found = search_plan(&plan);
     assert!(found.given.dropped() > 0);
     assert!(found.smallest.candidate.headroom > 20);
-    let result = result("small", &plan, &found, &[]);
+    let result = build_result("small", &plan, &found, &[]);
     assert!(
         result
             .notes
@@ -152,9 +159,9 @@ fn a_configuration_that_loses_is_told_from_one_that_does_not() {
 }
 
 #[test]
-fn a_reserve_is_given_up_and_the_search_is_as_sharp_without_it() {
-    let plan = plan("100g", 40, 1_086);
-    let plain = found(&plan).smallest.candidate;
+fn found_profile_reserves_nothing() {
+    let plan = tuning_plan("100g", 40, 1_086);
+    let plain = search_plan(&plan).smallest.candidate;
     for private in [false, true] {
         let mut reserving = plan.clone();
         let subject = &mut reserving.subject;
@@ -164,19 +171,19 @@ fn a_reserve_is_given_up_and_the_search_is_as_sharp_without_it() {
             subject.config.pools[pool].xoff_bytes = 0;
             subject.config.profiles[profile].size_bytes += subject.config.profiles[profile].xoff_bytes;
         }
-        assert_eq!(subject.given().reserved, 20);
-        let found = found(&reserving);
+        assert_eq!(subject.configured_candidate().reserved, 20);
+        let found = search_plan(&reserving);
         assert_eq!(found.smallest.candidate, plain, "private: {private}");
         assert_eq!(found.given.dropped(), 0);
     }
 }
 
 #[test]
-fn a_switch_without_a_lossless_class_is_refused() {
+fn switch_without_lossless_class_is_an_error() {
     let text =
         "name: x\ntopology:\n  fabric:\n    star: {hosts: 3, speed: 100g, config: {preset: roce-lossy}}\n";
     let plan = parse_lab(text, "x", Path::new(""), TimeMode::Virtual).unwrap();
     let config = switch_configuration(&plan, 0, 0).unwrap();
-    let failure = Subject::new(&config, None).unwrap_err();
+    let failure = TuningTarget::new(&config, None).unwrap_err();
     assert_eq!(failure.exit, xoff_telemetry::failure::Exit::Configuration);
 }

@@ -1,4 +1,4 @@
-//! What is tuned: a switch, one lossless class of it, and the buffer profile behind that class.
+//! The tuned object: a switch, one of its lossless classes, and the buffer profile of this class.
 
 use serde_json::{Map, Value, json};
 use xoff_dataplane::config::{
@@ -12,37 +12,38 @@ use xoff_telemetry::failure::Failure;
 
 /// A switch with a lossless class.
 #[derive(Clone, Debug)]
-pub struct Subject {
-    /// The switch, its ports one bridge and its watchdog off: nothing but the buffers decides.
+pub struct TuningTarget {
+    /// Configuration of the switch. Its ports form one bridge and its watchdog is off, so that only
+    /// the buffers cause drops.
     pub config: SwitchConfig,
-    /// Ports that have the profile and the speed of the first such port, by index.
+    /// Indices of the ports with the same profile and speed as the first lossless port.
     pub ports: Vec<usize>,
     /// Traffic class of the frames.
     pub class: u8,
-    /// DSCP, or 802.1p priority, that leads to the class.
+    /// DSCP or 802.1p priority that selects the class.
     pub code: u8,
-    /// A code that leads elsewhere, if there is one.
+    /// DSCP or 802.1p priority that selects another class, or `code` if there is none.
     pub other_code: u8,
-    /// Frames carry their class in an 802.1Q tag.
+    /// The frames carry their class in an 802.1Q tag.
     pub tagged: bool,
     /// Priority group of the class.
     pub pg: u8,
-    /// Priority whose pauses stop it.
+    /// Priority that pauses the class.
     pub priority: u8,
-    /// Index of the profile.
+    /// Index of the buffer profile.
     pub profile: usize,
-    /// Index of its pool.
+    /// Index of the pool of the profile.
     pub pool: usize,
-    /// Priority groups of all ports that use the profile.
+    /// Number of priority groups of all ports that use the profile.
     pub groups: u64,
 }
 
-/// Sizes of a lossless profile, in cells: what is searched for.
+/// The sizes of a lossless profile that the search changes, in cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// What the group may use after XOFF (`xoff`), at least 1.
+pub struct BufferCandidate {
+    /// Headroom (`xoff`), at least 1.
     pub headroom: u32,
-    /// What is the group's own before it shares (`size`, or what of it is not headroom).
+    /// Reserved space (`size`, or the part of it that is not headroom).
     pub reserved: u32,
     /// Limit of shared use.
     pub threshold: BufferThreshold,
@@ -50,25 +51,25 @@ pub struct Candidate {
     pub xon_offset_bytes: u64,
 }
 
-impl Subject {
-    /// The lossless class of a switch: the given one, or the first that is lossless on some port.
+impl TuningTarget {
+    /// Selects the given class of a switch, or its first lossless class.
     ///
     /// # Errors
-    /// No port has such a class, or only one has.
-    pub fn new(config: &SwitchConfig, class: Option<u8>) -> Result<Subject, Failure> {
-        let found = (0..config.ports.len()).find_map(|port| lossless(config, port, class));
+    /// The class is lossless at no port or at only one port.
+    pub fn new(config: &SwitchConfig, class: Option<u8>) -> Result<TuningTarget, Failure> {
+        let found = (0..config.ports.len()).find_map(|port| find_lossless_class(config, port, class));
         let Some(first) = found else {
             return Err(Failure::configuration(match class {
                 Some(class) => format!("traffic class {class} is lossless on no port"),
                 None => "no port has a lossless class".to_owned(),
             })
-            .because("that takes a priority in pfc_enable, a group that it signals, and a profile with xoff for it")
-            .fix("look at PORT_QOS_MAP pfc_enable, TC_TO_PRIORITY_GROUP_MAP and BUFFER_PG"));
+            .because("a lossless class needs a priority in pfc_enable, its priority group, and a buffer profile with xoff")
+            .fix("check PORT_QOS_MAP pfc_enable, TC_TO_PRIORITY_GROUP_MAP and BUFFER_PG"));
         };
         let speed = config.ports[first.port].link.speed_mbps;
         let alike = |port: &usize| {
             config.ports[*port].link.speed_mbps == speed
-                && lossless(config, *port, Some(first.class)).is_some_and(|of| {
+                && find_lossless_class(config, *port, Some(first.class)).is_some_and(|of| {
                     (of.profile, of.pg, of.priority) == (first.profile, first.pg, first.priority)
                 })
         };
@@ -77,7 +78,7 @@ impl Subject {
             let port = &config.ports[first.port].name;
             return Err(
                 Failure::configuration(format!("only {port} has its lossless profile and speed"))
-                    .fix("a pattern takes two such ports at least"),
+                    .fix("a pattern needs at least two such ports"),
             );
         }
         let users = |port: &PortConfig| {
@@ -90,7 +91,7 @@ impl Subject {
         let elsewhere = reachable_classes(port)
             .into_iter()
             .find(|(class, _)| port.classify.tc_to_pg[usize::from(*class)] != first.pg);
-        Ok(Subject {
+        Ok(TuningTarget {
             ports,
             class: first.class,
             code: first.code,
@@ -101,47 +102,47 @@ impl Subject {
             profile: first.profile,
             pool: usize::from(config.profiles[first.profile].pool),
             groups: config.ports.iter().map(users).sum::<usize>() as u64,
-            config: alone(config),
+            config: without_forwarding_functions(config),
         })
     }
 
-    /// The profile as it is configured.
-    pub fn given(&self) -> Candidate {
+    /// Returns the sizes of the configured profile.
+    pub fn configured_candidate(&self) -> BufferCandidate {
         let profile = self.profile();
-        let reserved = match self.private() {
+        let reserved = match self.size_contains_headroom() {
             true => profile.size_bytes - profile.xoff_bytes,
             false => profile.size_bytes,
         };
-        Candidate {
-            headroom: self.cells(profile.xoff_bytes),
-            reserved: self.cells(reserved),
+        BufferCandidate {
+            headroom: self.bytes_to_cells(profile.xoff_bytes),
+            reserved: self.bytes_to_cells(reserved),
             threshold: profile.threshold,
             xon_offset_bytes: profile.xon_offset_bytes,
         }
     }
 
-    /// The profile.
+    /// Returns the configured profile.
     pub fn profile(&self) -> &BufferProfile {
         &self.config.profiles[self.profile]
     }
 
-    /// Timing of the ports' links.
-    pub fn link(&self) -> LinkTiming {
+    /// Returns the timing of the links of the ports.
+    pub fn link_timing(&self) -> LinkTiming {
         self.config.ports[self.ports[0]].link
     }
 
-    /// The largest frame that the ports send, with FCS: MTU, Ethernet header, FCS.
-    pub fn frame_max(&self) -> u32 {
+    /// Returns the length of the largest frame of the ports in bytes: MTU, Ethernet header and FCS.
+    pub fn frame_bytes_max(&self) -> u32 {
         self.config.ports[self.ports[0]].mtu + 18
     }
 
-    /// Cells that so many bytes hold.
-    fn cells(&self, bytes: u64) -> u32 {
+    /// Converts bytes to whole cells.
+    fn bytes_to_cells(&self, bytes: u64) -> u32 {
         u32::try_from(bytes / u64::from(self.config.cell_bytes)).unwrap_or(u32::MAX)
     }
 
-    /// Whether the profile's `size` contains its headroom.
-    fn private(&self) -> bool {
+    /// Returns whether the `size` of the profile contains its headroom.
+    fn size_contains_headroom(&self) -> bool {
         let profile = self.profile();
         self.pool().xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes
     }
@@ -150,8 +151,8 @@ impl Subject {
         &self.config.pools[self.pool]
     }
 
-    /// The profile of a candidate.
-    fn profile_of(&self, candidate: &Candidate) -> BufferProfile {
+    /// Returns the profile of a candidate.
+    fn profile_of(&self, candidate: &BufferCandidate) -> BufferProfile {
         let cell = u64::from(self.config.cell_bytes);
         let (headroom, reserved) = (
             u64::from(candidate.headroom) * cell,
@@ -159,7 +160,7 @@ impl Subject {
         );
         BufferProfile {
             xoff_bytes: headroom,
-            size_bytes: if self.private() {
+            size_bytes: if self.size_contains_headroom() {
                 reserved + headroom
             } else {
                 reserved
@@ -170,8 +171,8 @@ impl Subject {
         }
     }
 
-    /// Headroom that all groups of the pool may use together, in bytes.
-    fn headroom_of_groups(&self, candidate: &Candidate) -> u64 {
+    /// Returns the sum of the headroom of all priority groups of the pool, in bytes.
+    fn total_headroom_bytes(&self, candidate: &BufferCandidate) -> u64 {
         let profiles = self.config.ports.iter().flat_map(|port| port.pgs);
         profiles
             .filter_map(|index| Some((usize::from(index), self.config.profiles.get(usize::from(index))?)))
@@ -183,13 +184,17 @@ impl Subject {
             .sum()
     }
 
-    /// Size of the shared headroom pool with a candidate; 0: there is none. It is as far oversubscribed as it was.
-    fn headroom_pool(&self, candidate: &Candidate) -> u64 {
-        let (pool, before) = (self.pool().xoff_bytes, self.headroom_of_groups(&self.given()));
+    /// Returns the size of the shared headroom pool for a candidate in bytes, or 0 if there is
+    /// none. Its oversubscription stays the same.
+    fn headroom_pool_bytes(&self, candidate: &BufferCandidate) -> u64 {
+        let (pool, before) = (
+            self.pool().xoff_bytes,
+            self.total_headroom_bytes(&self.configured_candidate()),
+        );
         if pool == 0 {
             return 0;
         }
-        let sum = self.headroom_of_groups(candidate);
+        let sum = self.total_headroom_bytes(candidate);
         if pool >= before {
             return sum;
         }
@@ -197,33 +202,35 @@ impl Subject {
         (shared as u64).max(u64::from(candidate.headroom) * u64::from(self.config.cell_bytes))
     }
 
-    /// The switch with a candidate, and so many cells of its shared pool in use by others.
-    pub fn with(&self, candidate: &Candidate, others_cells: u32) -> SwitchConfig {
+    /// Returns the configuration of the switch with a candidate. Other users hold `others_cells`
+    /// cells of its shared pool.
+    pub fn config_with(&self, candidate: &BufferCandidate, others_cells: u32) -> SwitchConfig {
         let mut config = self.config.clone();
         config.profiles[self.profile] = self.profile_of(candidate);
         let pool = &mut config.pools[self.pool];
-        pool.xoff_bytes = self.headroom_pool(candidate);
+        pool.xoff_bytes = self.headroom_pool_bytes(candidate);
         let others = u64::from(others_cells) * u64::from(config.cell_bytes);
         pool.size_bytes = pool.size_bytes.saturating_sub(others);
         config
     }
 
-    /// What a candidate sets aside, in bytes.
-    pub fn memory(&self, candidate: &Candidate) -> Memory {
+    /// Returns the buffer space that a candidate occupies.
+    pub fn memory_of(&self, candidate: &BufferCandidate) -> BufferMemory {
         let cell = u64::from(self.config.cell_bytes);
-        let headroom = match self.headroom_pool(candidate) {
-            0 => self.headroom_of_groups(candidate),
+        let headroom = match self.headroom_pool_bytes(candidate) {
+            0 => self.total_headroom_bytes(candidate),
             pool => pool,
         };
-        Memory {
+        BufferMemory {
             group: u64::from(candidate.headroom) * cell,
             headroom,
             total: headroom + u64::from(candidate.reserved) * cell * self.groups + self.pool().size_bytes,
         }
     }
 
-    /// The pool and the profile of a candidate as tables of config_db.json: a layer above what the switch has.
-    pub fn fragment(&self, candidate: &Candidate) -> Value {
+    /// Returns the pool and the profile of a candidate as tables of config_db.json. They form a
+    /// layer over the configuration.
+    pub fn config_layer(&self, candidate: &BufferCandidate) -> Value {
         let (profile, pool) = (self.profile_of(candidate), self.pool());
         let text = |bytes: u64| Value::String(bytes.to_string());
         let mut fields = Map::new();
@@ -239,7 +246,7 @@ impl Subject {
                 fields.insert("static_th".to_owned(), text(bytes));
                 "static"
             }
-            // No configuration file can ask for this one.
+            // A configuration file cannot contain this rule.
             BufferThreshold::Hpcc { .. } => "dynamic",
         };
         for (name, bytes) in [
@@ -255,7 +262,7 @@ impl Subject {
         of_pool.insert("mode".to_owned(), json!(mode));
         of_pool.insert("size".to_owned(), text(pool.size_bytes));
         if pool.xoff_bytes > 0 {
-            of_pool.insert("xoff".to_owned(), text(self.headroom_pool(candidate)));
+            of_pool.insert("xoff".to_owned(), text(self.headroom_pool_bytes(candidate)));
         }
         json!({
             "BUFFER_POOL": { pool.name.as_str(): of_pool },
@@ -264,19 +271,21 @@ impl Subject {
     }
 }
 
-/// Buffer that is set aside, in bytes.
+/// The buffer space that a candidate occupies, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memory {
+pub struct BufferMemory {
     /// Headroom of one priority group.
     pub group: u64,
-    /// Headroom of all groups of the pool: the headroom pool's size where there is one, else their sum.
+    /// Headroom of all priority groups of the pool: the size of the shared headroom pool, or the
+    /// sum of private headroom.
     pub headroom: u64,
-    /// That, what is reserved for the tuned profile's groups, and the pool's shared part.
+    /// Sum of the headroom, the reserved space of the groups with the profile, and the shared part
+    /// of the pool.
     pub total: u64,
 }
 
 /// The lossless class of a port.
-struct Lossless {
+struct LosslessClass {
     port: usize,
     class: u8,
     code: u8,
@@ -285,7 +294,7 @@ struct Lossless {
     profile: usize,
 }
 
-fn lossless(config: &SwitchConfig, index: usize, wanted: Option<u8>) -> Option<Lossless> {
+fn find_lossless_class(config: &SwitchConfig, index: usize, wanted: Option<u8>) -> Option<LosslessClass> {
     let port = &config.ports[index];
     let of = |(class, code): (u8, u8)| {
         let pg = port.classify.tc_to_pg[usize::from(class)];
@@ -295,7 +304,7 @@ fn lossless(config: &SwitchConfig, index: usize, wanted: Option<u8>) -> Option<L
             port.pfc.enabled & 1 << priority != 0 && port.pfc.priority_to_pg[usize::from(*priority)] == pg
         };
         let priority = (0..8).find(signals).filter(|_| has_headroom)?;
-        Some(Lossless {
+        Some(LosslessClass {
             port: index,
             class,
             code,
@@ -310,8 +319,8 @@ fn lossless(config: &SwitchConfig, index: usize, wanted: Option<u8>) -> Option<L
         .find_map(of)
 }
 
-/// The configuration with nothing in it that could send a frame elsewhere or stop it.
-fn alone(config: &SwitchConfig) -> SwitchConfig {
+/// Returns the configuration without functions that forward frames elsewhere or stop them.
+fn without_forwarding_functions(config: &SwitchConfig) -> SwitchConfig {
     let mut alone = SwitchConfig {
         fdb_ageing: Picos::NEVER,
         frames_max: config.frames_max.max(1 << 20),

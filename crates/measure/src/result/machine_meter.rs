@@ -1,4 +1,4 @@
-//! The machine during a bench: what it is, and what others took of it.
+//! Measures how much CPU time other programs and other virtual machines take during a bench.
 
 use std::fs;
 use std::time::Instant;
@@ -7,15 +7,16 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 use xoff_telemetry::{Environment, StealMeter};
 
-/// How the taint of a frequency governor begins: one that disturbs a figure, not a comparison in turns.
+/// First words of the taint that reports a frequency governor. This taint affects figures, but not
+/// an alternating comparison.
 pub const GOVERNOR: &str = "the frequency governor is";
 
-/// What a figure that is gated on may not hang on. Beyond these the run is tainted.
+/// Limits of the disturbance by others. A run beyond these limits is tainted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Share of all CPU time that a hypervisor gave to others, in percent.
+    /// Share of CPU time that the hypervisor gave to others (steal), in percent.
     pub steal_percent: f64,
-    /// Processor time of programs that are not part of the bench, in percent of one CPU.
+    /// CPU time of programs outside the bench, in percent of one CPU.
     pub others_percent: f64,
 }
 
@@ -28,33 +29,34 @@ impl Default for Limits {
     }
 }
 
-/// Watches the machine from its start on.
+/// Measures the load of the machine since its creation.
 #[derive(Debug)]
 pub struct Meter {
     steal: StealMeter,
     began: Instant,
-    busy: Option<f64>,
-    own: f64,
+    busy_seconds: Option<f64>,
+    own_seconds: f64,
 }
 
 impl Meter {
-    /// Starts.
+    /// Starts the measurement.
     pub fn start() -> Meter {
         Meter {
             steal: StealMeter::start(),
             began: Instant::now(),
-            busy: busy_seconds(),
-            own: own_seconds(),
+            busy_seconds: busy_cpu_seconds(),
+            own_seconds: own_cpu_seconds(),
         }
     }
 
-    /// The machine, and why figures measured since the start may not be gated on. Programs that the bench has started count as its
-    /// own once they have ended and been waited for.
+    /// Returns the machine and the taints since the start. A child process counts as part of the
+    /// bench after it has ended and been waited for.
     pub fn finish(&self, limits: &Limits) -> (Environment, Vec<String>) {
         self.finish_with(limits, self.steal.percent())
     }
 
-    /// As [`Meter::finish`], where what the hypervisor gave to others was measured of the times that count alone.
+    /// Like [`MachineMeter::finish`], but with a steal share that the caller measured during the
+    /// relevant times.
     pub fn finish_with(&self, limits: &Limits, steal_percent: Option<f64>) -> (Environment, Vec<String>) {
         let mut environment = Environment::read();
         environment.steal_percent = steal_percent;
@@ -89,16 +91,16 @@ impl Meter {
         (environment, tainted)
     }
 
-    /// What programs outside the bench took, in percent of one CPU.
+    /// Returns the CPU time of programs outside the bench, in percent of one CPU.
     fn others_percent(&self) -> Option<f64> {
-        let busy = busy_seconds()? - self.busy?;
-        let others = busy - (own_seconds() - self.own);
+        let busy = busy_cpu_seconds()? - self.busy_seconds?;
+        let others = busy - (own_cpu_seconds() - self.own_seconds);
         Some((others * 100.0 / self.began.elapsed().as_secs_f64()).max(0.0))
     }
 }
 
-/// Processor time of this process and of its children that have ended, in seconds.
-fn own_seconds() -> f64 {
+/// Returns the CPU time of this process and its ended children, in seconds.
+fn own_cpu_seconds() -> f64 {
     let of = |who| {
         getrusage(who).map_or(0.0, |usage| {
             let seconds = |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 * 1e-6;
@@ -108,9 +110,10 @@ fn own_seconds() -> f64 {
     of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN)
 }
 
-/// Time that all CPUs of the machine spent in programs, in seconds: user, nice and system of proc_stat(5). Interrupts are left out, since frames
-/// are forwarded in them on the bench's behalf.
-fn busy_seconds() -> Option<f64> {
+/// Returns the CPU time of all programs of the machine in seconds: user, nice and system of
+/// proc_stat(5). Interrupt time is left out, because the kernel forwards frames of the bench in
+/// interrupts.
+fn busy_cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let columns = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: u64 = columns
@@ -127,12 +130,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_within_limits_of_less_than_nothing() {
+    fn negative_limits_taint_every_run() {
         let never = Limits {
             steal_percent: -1.0,
             others_percent: -1.0,
         };
-        // A tick is 10 ms: only then is there a share of anything.
+        // CPU time is counted in ticks of 10 ms, so there is no share before the first tick.
         let meter = Meter::start();
         while meter.steal.percent().is_none() {
             std::hint::spin_loop();

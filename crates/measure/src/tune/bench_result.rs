@@ -1,38 +1,43 @@
-//! The search as a result, in figures and in words.
+//! The result of a search as figures and notes.
 
-use super::rig::Phase;
-use super::search::{Found, Plan, Trial, describe};
-use super::subject::Memory;
-use super::sweep::Variant;
+use super::headroom_search::{CandidateTrial, TuningPlan, TuningResult, describe_phase};
+use super::phase_run::TrafficPhase;
+use super::profile_variants::ProfileVariant;
+use super::tuning_target::BufferMemory;
 use crate::result::{BenchResult, Better, Figure};
 use xoff_telemetry::{format_nanos, group_thousands};
 
-/// The result. `subject`: what was tuned, in words.
-pub fn result(subject: &str, plan: &Plan, found: &Found, variants: &[Variant]) -> BenchResult {
+/// Builds the result of a bench. `subject` describes the tuned switch.
+pub fn build_result(
+    subject: &str,
+    plan: &TuningPlan,
+    found: &TuningResult,
+    variants: &[ProfileVariant],
+) -> BenchResult {
     let seed = plan.seeds.first().copied().unwrap_or(0);
     let mut result = BenchResult::new("tune-buffers", subject, seed);
     let (before, after) = (
-        plan.subject.memory(&found.given.candidate),
-        plan.subject.memory(&found.smallest.candidate),
+        plan.subject.memory_of(&found.given.candidate),
+        plan.subject.memory_of(&found.smallest.candidate),
     );
-    result.figures = memory(&before, &after);
-    result.figures.extend(proof(plan, found));
-    result.figures.extend(variants.iter().flat_map(of_variant));
-    result.notes = notes(plan, found, &before, &after);
+    result.figures = memory_figures(&before, &after);
+    result.figures.extend(proof_figures(plan, found));
+    result.figures.extend(variants.iter().flat_map(variant_figures));
+    result.notes = build_notes(plan, found, &before, &after);
     result
 }
 
-fn one(name: &str, unit: &str, better: Better, value: f64) -> Figure {
+fn single_figure(name: &str, unit: &str, better: Better, value: f64) -> Figure {
     Figure::new(name, unit, better, vec![value])
 }
 
-/// By how many percent something has become smaller.
+/// Returns the reduction in percent.
 fn saved_percent(before: u64, after: u64) -> f64 {
     (before as f64 - after as f64) * 100.0 / before.max(1) as f64
 }
 
-/// By how much, in words.
-fn saved(before: u64, after: u64) -> String {
+/// Returns the reduction as text.
+fn format_saving(before: u64, after: u64) -> String {
     let percent = saved_percent(before, after);
     format!(
         "{:.1} % {}",
@@ -41,7 +46,7 @@ fn saved(before: u64, after: u64) -> String {
     )
 }
 
-fn memory(before: &Memory, after: &Memory) -> Vec<Figure> {
+fn memory_figures(before: &BufferMemory, after: &BufferMemory) -> Vec<Figure> {
     let mut figures = Vec::new();
     for (name, before, after) in [
         ("group_headroom", before.group, after.group),
@@ -49,11 +54,26 @@ fn memory(before: &Memory, after: &Memory) -> Vec<Figure> {
         ("buffer", before.total, after.total),
     ] {
         let smaller = Better::Smaller;
-        figures.push(one(&format!("{name}/given"), "bytes", smaller, before as f64));
-        figures.push(one(&format!("{name}/found"), "bytes", smaller, after as f64));
+        figures.push(single_figure(
+            &format!("{name}/given"),
+            "bytes",
+            smaller,
+            before as f64,
+        ));
+        figures.push(single_figure(
+            &format!("{name}/found"),
+            "bytes",
+            smaller,
+            after as f64,
+        ));
         let saved = before as f64 - after as f64;
-        figures.push(one(&format!("{name}/saved"), "bytes", Better::Bigger, saved));
-        figures.push(one(
+        figures.push(single_figure(
+            &format!("{name}/saved"),
+            "bytes",
+            Better::Bigger,
+            saved,
+        ));
+        figures.push(single_figure(
             &format!("{name}/saved_percent"),
             "percent",
             Better::Bigger,
@@ -63,9 +83,9 @@ fn memory(before: &Memory, after: &Memory) -> Vec<Figure> {
     figures
 }
 
-fn proof(plan: &Plan, found: &Found) -> Vec<Figure> {
+fn proof_figures(plan: &TuningPlan, found: &TuningResult) -> Vec<Figure> {
     let cell = f64::from(plan.subject.config.cell_bytes);
-    let of = |trial: &Trial, name: &str| {
+    let of = |trial: &CandidateTrial, name: &str| {
         let dropped = trial.seen.iter().map(|seen| seen.dropped as f64).collect();
         let headroom = trial
             .seen
@@ -88,7 +108,7 @@ fn proof(plan: &Plan, found: &Found) -> Vec<Figure> {
     if found.below.candidate != found.smallest.candidate {
         figures.extend(of(&found.below, "cell_less"));
     }
-    figures.push(one(
+    figures.push(single_figure(
         "closed_form",
         "bytes",
         Better::Smaller,
@@ -97,9 +117,11 @@ fn proof(plan: &Plan, found: &Found) -> Vec<Figure> {
     figures
 }
 
-fn of_variant(variant: &Variant) -> [Figure; 5] {
+fn variant_figures(variant: &ProfileVariant) -> [Figure; 5] {
     let name = |figure: &str| format!("{}/{figure}", variant.name);
-    let samples = |value: fn(&super::rig::Seen) -> f64| variant.seen.iter().map(value).collect::<Vec<f64>>();
+    let samples = |value: fn(&super::phase_run::PhaseResult) -> f64| {
+        variant.seen.iter().map(value).collect::<Vec<f64>>()
+    };
     [
         Figure::new(
             name("dropped"),
@@ -134,16 +156,21 @@ fn of_variant(variant: &Variant) -> [Figure; 5] {
     ]
 }
 
-fn notes(plan: &Plan, found: &Found, before: &Memory, after: &Memory) -> Vec<String> {
+fn build_notes(
+    plan: &TuningPlan,
+    found: &TuningResult,
+    before: &BufferMemory,
+    after: &BufferMemory,
+) -> Vec<String> {
     let (subject, traffic) = (&plan.subject, &plan.traffic);
     let cell = subject.config.cell_bytes;
     let own = match traffic.own_frame_bytes {
-        0 => "no own frame is in the way of XOFF".to_owned(),
-        bytes => format!("own frames of {bytes} bytes in the way of XOFF"),
+        0 => "no own frame delays XOFF".to_owned(),
+        bytes => format!("own frames of {bytes} bytes delay XOFF"),
     };
     let mut notes = vec![
         format!(
-            "profile {}, traffic class {}, cells of {cell} bytes; frames of {} bytes, {own}, cable {} one way, peers obey after {}",
+            "profile {}, traffic class {}, cells of {cell} bytes; frames of {} bytes, {own}, cable {} one way, peers honour pauses after {}",
             subject.profile().name,
             subject.class,
             traffic.frame_bytes,
@@ -154,52 +181,58 @@ fn notes(plan: &Plan, found: &Found, before: &Memory, after: &Memory) -> Vec<Str
             "headroom of a group {} bytes instead of {} ({}); of the pool {} instead of {}; buffer {} instead of {} ({})",
             group_thousands(after.group),
             group_thousands(before.group),
-            saved(before.group, after.group),
+            format_saving(before.group, after.group),
             group_thousands(after.headroom),
             group_thousands(before.headroom),
             group_thousands(after.total),
             group_thousands(before.total),
-            saved(before.total, after.total),
+            format_saving(before.total, after.total),
         ),
         format!(
-            "proof: {} cells of headroom lost 0 frames in {} phases; by arithmetic the worst phase takes {}",
+            "proof: {} cells of headroom lost 0 frames in {} phases; the formula gives {} cells for the worst phase",
             found.smallest.candidate.headroom,
             found.phases.len(),
             found.closed_form_cells,
         ),
     ];
-    notes.push(match found.below.worst() {
+    notes.push(match found.below.worst_phase() {
         Some(_) => format!(
             "proof: {}",
-            loss("one cell less", plan, &found.phases, &found.below)
+            describe_loss("one cell less", plan, &found.phases, &found.below)
         ),
-        None => "one cell is the least that a lossless profile has".to_owned(),
+        None => "one cell is the smallest headroom of a lossless profile".to_owned(),
     });
     if found.given.candidate.reserved > 0 {
         notes.push(format!(
-            "nothing is reserved any more ({} cells were): no loss hangs on it, only what a group has for itself when others fill the pool",
+            "reserved space is 0 instead of {} cells: losses do not depend on it, but a group has no space of its own when others fill the pool",
             found.given.candidate.reserved
         ));
     }
     notes.push(
-        "holds for links and peers that do not stall: not for veth and tap ports in real time".to_owned(),
+        "valid for links and peers that do not stall, so not for veth and tap ports in real time".to_owned(),
     );
     if found.given.dropped() > 0 {
-        notes.push(loss("the given configuration", plan, &found.phases, &found.given));
+        notes.push(describe_loss(
+            "the given configuration",
+            plan,
+            &found.phases,
+            &found.given,
+        ));
     }
-    let lost = |(cells, lost): &(u32, bool)| format!("{cells} {}", if *lost { "loses" } else { "does not" });
+    let lost =
+        |(cells, lost): &(u32, bool)| format!("{cells} {}", if *lost { "loses" } else { "does not lose" });
     let neighbours: Vec<String> = found.neighbours.iter().map(lost).collect();
     notes.push(format!(
-        "more headroom loses no more, verified at: {}",
+        "verified that more headroom does not lose more frames, at cells: {}",
         neighbours.join(", ")
     ));
     notes
 }
 
-/// Who lost, where, and by which limit.
-fn loss(who: &str, plan: &Plan, phases: &[Phase], trial: &Trial) -> String {
+/// Describes the worst loss of a trial: the number of frames, the port and the buffer limit.
+fn describe_loss(who: &str, plan: &TuningPlan, phases: &[TrafficPhase], trial: &CandidateTrial) -> String {
     let phases_lost = trial.seen.iter().filter(|seen| seen.dropped > 0).count();
-    let Some((number, first)) = trial.worst() else {
+    let Some((number, first)) = trial.worst_phase() else {
         return format!("{who} loses nothing");
     };
     let limit = match first.refusal {
@@ -210,7 +243,7 @@ fn loss(who: &str, plan: &Plan, phases: &[Phase], trial: &Trial) -> String {
             refusal.limit_cells,
             refusal.wanted_cells
         ),
-        None => "no limit of a buffer".to_owned(),
+        None => "no buffer limit".to_owned(),
     };
     format!(
         "{who} ({} cells) loses {} frames in {phases_lost} of {} phases, the first at {} after {} by {limit}; {}",
@@ -219,6 +252,6 @@ fn loss(who: &str, plan: &Plan, phases: &[Phase], trial: &Trial) -> String {
         trial.seen.len(),
         plan.subject.config.ports[first.port.index()].name,
         format_nanos(first.at.as_nanos()),
-        describe(&phases[number]),
+        describe_phase(&phases[number]),
     )
 }

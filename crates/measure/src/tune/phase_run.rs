@@ -1,4 +1,4 @@
-//! One run: a switch between the hosts of a pattern, in virtual time, in a chosen phase.
+//! One run of a phase: a switch between the hosts of a pattern, in virtual time.
 
 use std::net::Ipv4Addr;
 
@@ -8,100 +8,104 @@ use xoff_dataplane::mmu::BufferRefusal;
 use xoff_dataplane::{ForwardingResult, Picos, PortId};
 use xoff_wire::{Ecn, MacControl, VlanTag};
 
-use super::pattern::{Pattern, Traffic};
-use super::subject::{Candidate, Subject};
+use super::traffic_pattern::{TrafficParameters, TrafficPattern};
+use super::tuning_target::{BufferCandidate, TuningTarget};
 use xoff_fabric::{Fabric, FabricPlan, FrameView, LinkEnd, LinkPlan, Observer};
 use xoff_host::{FlowConfig, FlowOperation, FlowRate, HostConfig};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Index of the host that receives.
+/// Index of the receiving host.
 const RECEIVER: usize = 0;
-/// Index of the sender that is watched: the first one.
-const WATCHED: usize = 1;
-/// The frame in the way of XOFF begins to leave so long before XOFF is due.
-const JUST_BEFORE: Picos = Picos(1_000);
-/// Hosts have said who they are by then.
-const SETTLED: Picos = Picos::from_micros(50);
-/// A buffer that is not full by then never will be.
-const PATIENCE: Picos = Picos::from_millis(2_000);
-/// How far a run goes between two looks.
-const LOOK: Picos = Picos::from_micros(10);
-/// Events that a run may take: a limit of this program.
+/// Index of the first sender. Its first XOFF is recorded.
+const FIRST_SENDER: usize = 1;
+/// The own frame starts this much before XOFF is due.
+const OWN_FRAME_LEAD: Picos = Picos(1_000);
+/// Time until all hosts have announced their addresses.
+const SETTLE_TIME: Picos = Picos::from_micros(50);
+/// Longest time until the buffer must be full.
+const FILL_TIMEOUT: Picos = Picos::from_millis(2_000);
+/// Step of a run between two checks.
+const STEP: Picos = Picos::from_micros(10);
+/// Largest number of events of a run.
 const EVENTS_MAX: u64 = 200_000_000;
 
-/// What makes a run differ from another one with the same configuration.
+/// The conditions in which runs of the same configuration differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Phase {
-    /// Its place in the list of phases, from 0.
+pub struct TrafficPhase {
+    /// Index in the list of phases.
     pub number: usize,
-    /// Who sends.
-    pub pattern: Pattern,
-    /// When each sender begins.
+    /// Traffic pattern.
+    pub pattern: TrafficPattern,
+    /// Start time of each sender.
     pub begins: Vec<Picos>,
-    /// Cells of the shared pool that others hold all the time: decides how much of the frame that brings XOFF is headroom.
+    /// Cells of the shared pool that other users hold. They decide how much of the frame that
+    /// causes XOFF is headroom.
     pub others_cells: u32,
-    /// By how much the frame in the way of XOFF has left when XOFF is due; `None`: there is no such frame.
-    pub own_frame_gone: Option<Picos>,
-    /// When the receiver sends the frame in the way, from the start of the senders: found by [`prepare`].
+    /// Transmission time of the own frame that has already passed when XOFF is due, or `None`
+    /// without such a frame.
+    pub own_frame_elapsed: Option<Picos>,
+    /// Time at which the receiver sends the own frame, from the start of the senders.
+    /// [`set_own_frame_time`] sets it.
     pub own_frame_at: Option<Picos>,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Seen {
-    /// Frames of the class that were dropped.
+pub struct PhaseResult {
+    /// Number of dropped frames of the class.
     pub dropped: u64,
-    /// The first of them.
-    pub first_drop: Option<Loss>,
-    /// Most headroom that one of the groups held, in cells.
+    /// The first drop.
+    pub first_drop: Option<PhaseDrop>,
+    /// Largest headroom that a priority group used, in cells.
     pub headroom_cells: u32,
-    /// Most shared cells that one of the groups held.
+    /// Largest number of shared cells that a priority group used.
     pub shared_cells: u32,
-    /// When the watched sender was first told to stop, from the start of the senders.
+    /// Time of the first XOFF to the watched sender, from the start of the senders.
     pub first_xoff: Picos,
-    /// Share of the receiver's link that was used from the first XOFF on.
+    /// Used share of the receiver's link after the first XOFF.
     pub utilisation: f64,
-    /// PFC frames that the switch sent per millisecond after the first XOFF.
+    /// Number of PFC frames that the switch sent per millisecond after the first XOFF.
     pub pauses_per_ms: f64,
-    /// Longest time that a frame took from its sender to the receiver, of 999 in 1000, in nanoseconds.
+    /// 99.9th percentile of the latency from the senders to the receiver, in nanoseconds.
     pub latency_p999_ns: u64,
 }
 
 /// A dropped frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Loss {
-    /// When, from the start of the senders.
+pub struct PhaseDrop {
+    /// Time of the drop, from the start of the senders.
     pub at: Picos,
-    /// The port it came in on.
+    /// Ingress port.
     pub port: PortId,
-    /// The limit that decided, if a buffer's did.
+    /// The buffer limit that caused the drop, if there is one.
     pub refusal: Option<BufferRefusal>,
 }
 
-/// Finds when the frame in the way has to be sent, so that it has just begun to leave when XOFF is due. The headroom decides nothing of
-/// that: what a group holds up to XOFF does not hang on what it may hold after.
+/// Sets the time at which the own frame is sent, so that its transmission has just started when
+/// XOFF is due. This time does not depend on the headroom, because a group uses headroom only after
+/// XOFF.
 ///
 /// # Errors
 /// The buffer does not fill.
-pub fn prepare(
-    subject: &Subject,
-    traffic: &Traffic,
-    candidate: &Candidate,
-    phase: &mut Phase,
+pub fn set_own_frame_time(
+    subject: &TuningTarget,
+    traffic: &TrafficParameters,
+    candidate: &BufferCandidate,
+    phase: &mut TrafficPhase,
 ) -> Result<(), Failure> {
-    let Some(gone) = phase.own_frame_gone else {
+    let Some(gone) = phase.own_frame_elapsed else {
         return Ok(());
     };
-    let mut bare = Run::new(subject, traffic, candidate, phase)?;
+    let mut bare = PhaseRun::new(subject, traffic, candidate, phase)?;
     let due = bare.run_to_first_xoff(None)?;
-    let link = subject.link();
+    let link = subject.link_timing();
     let wire = link.duration(link.wire_len(traffic.own_frame_bytes));
-    // It has arrived with its last bit, and leaves the switch after the pipeline.
+    // The frame has arrived with its last bit, and it leaves the switch after the pipeline latency.
     let under_way = [
         wire,
         traffic.delay,
         subject.config.pipeline_latency,
-        JUST_BEFORE,
+        OWN_FRAME_LEAD,
         gone,
     ];
     let under_way: u64 = under_way.iter().map(|span| span.0).sum();
@@ -113,45 +117,45 @@ pub fn prepare(
 /// Runs a phase.
 ///
 /// # Errors
-/// The buffer does not fill, or the run takes too long.
-pub fn run(
-    subject: &Subject,
-    traffic: &Traffic,
-    candidate: &Candidate,
-    phase: &Phase,
-) -> Result<Seen, Failure> {
-    let mut run = Run::new(subject, traffic, candidate, phase)?;
+/// The buffer does not fill, or the run takes too many events.
+pub fn run_phase(
+    subject: &TuningTarget,
+    traffic: &TrafficParameters,
+    candidate: &BufferCandidate,
+    phase: &TrafficPhase,
+) -> Result<PhaseResult, Failure> {
+    let mut run = PhaseRun::new(subject, traffic, candidate, phase)?;
     run.run_to_first_xoff(phase.own_frame_at)?;
     run.run_to_end()?;
-    Ok(run.seen())
+    Ok(run.result())
 }
 
-struct Run<'a> {
-    subject: &'a Subject,
-    traffic: &'a Traffic,
-    phase: &'a Phase,
+struct PhaseRun<'a> {
+    subject: &'a TuningTarget,
+    traffic: &'a TrafficParameters,
+    phase: &'a TrafficPhase,
     fabric: Fabric,
-    watch: Watch,
+    watch: RunObserver,
     began: Picos,
     xon_offset_bytes: u64,
-    /// At the first XOFF: the time, and bytes and packets that the receiver had been sent.
+    /// Time of the first XOFF, and the bytes and packets sent to the receiver until then.
     before: (Picos, u64, u64),
 }
 
-impl<'a> Run<'a> {
+impl<'a> PhaseRun<'a> {
     fn new(
-        subject: &'a Subject,
-        traffic: &'a Traffic,
-        candidate: &Candidate,
-        phase: &'a Phase,
-    ) -> Result<Run<'a>, Failure> {
-        let config = subject.with(candidate, phase.others_cells);
-        let mut fabric = Fabric::new(plan(subject, traffic, phase, config), 0)
+        subject: &'a TuningTarget,
+        traffic: &'a TrafficParameters,
+        candidate: &BufferCandidate,
+        phase: &'a TrafficPhase,
+    ) -> Result<PhaseRun<'a>, Failure> {
+        let config = subject.config_with(candidate, phase.others_cells);
+        let mut fabric = Fabric::new(fabric_plan(subject, traffic, phase, config), 0)
             .map_err(|error| Failure::configuration(error.to_string()))?;
         fabric.set_events_max(EVENTS_MAX);
-        let mut watch = Watch::new(subject);
-        fabric.run(SETTLED.saturating_add(Picos(traffic.delay.0 * 4)), &mut watch);
-        if matches!(phase.pattern, Pattern::Standstill(_)) {
+        let mut watch = RunObserver::new(subject);
+        fabric.run(SETTLE_TIME.saturating_add(Picos(traffic.delay.0 * 4)), &mut watch);
+        if matches!(phase.pattern, TrafficPattern::Standstill(_)) {
             let port = PortId(subject.ports[RECEIVER] as u16);
             let queue = subject.config.ports[subject.ports[RECEIVER]].classify.tc_to_queue
                 [usize::from(subject.class)];
@@ -162,10 +166,10 @@ impl<'a> Run<'a> {
         fabric.change_switch(0, &mut watch, |switch, _, _, _| switch.clear_watermarks());
         let began = fabric.now();
         watch.began = began;
-        for host in WATCHED..=phase.pattern.senders() {
+        for host in FIRST_SENDER..=phase.pattern.senders() {
             fabric.change_host(host, &mut watch, |host, now| host.start(now));
         }
-        Ok(Run {
+        Ok(PhaseRun {
             subject,
             traffic,
             phase,
@@ -177,11 +181,11 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Until the watched sender has been told to stop. When that was.
+    /// Runs until the watched sender receives its first XOFF. Returns the time of XOFF.
     fn run_to_first_xoff(&mut self, own_frame_at: Option<Picos>) -> Result<Picos, Failure> {
         if let Some(at) = own_frame_at {
-            self.run(self.began.saturating_add(at))?;
-            let frame = own_frame(self.subject, self.traffic.own_frame_bytes);
+            self.run_until(self.began.saturating_add(at))?;
+            let frame = build_own_frame(self.subject, self.traffic.own_frame_bytes);
             let receiver = LinkEnd::Host(RECEIVER as u32);
             if !self.fabric.inject(receiver, &frame, &mut self.watch) {
                 let what = "the receiver's own frame cannot be sent: its link is down";
@@ -189,15 +193,13 @@ impl<'a> Run<'a> {
             }
         }
         while self.watch.first_xoff.is_none() {
-            if self.fabric.now().since(self.began) > PATIENCE {
-                return Err(
-                    Failure::new(Exit::Inconclusive, "the senders are never told to stop")
-                        .at(format!("--pattern {}", self.phase.pattern))
-                        .because("their groups do not reach the limit of shared use")
-                        .fix("let more of them send, or lower dynamic_th"),
-                );
+            if self.fabric.now().since(self.began) > FILL_TIMEOUT {
+                return Err(Failure::new(Exit::Inconclusive, "the senders never receive XOFF")
+                    .at(format!("--pattern {}", self.phase.pattern))
+                    .because("their priority groups do not reach the shared limit")
+                    .fix("use more senders, or lower dynamic_th"));
             }
-            self.step()?;
+            self.run_step()?;
         }
         let port = PortId(self.subject.ports[RECEIVER] as u16);
         let counters = self.fabric.switch(0).port_counters(self.fabric.now(), port);
@@ -205,11 +207,12 @@ impl<'a> Run<'a> {
         Ok(self.watch.first_xoff.unwrap_or_default())
     }
 
-    /// A standstill until all that was under way has come; an incast for some turns of pausing and resuming.
+    /// Runs a standstill until all frames in flight have arrived, or an incast for several cycles
+    /// of XOFF and XON.
     fn run_to_end(&mut self) -> Result<(), Failure> {
         let senders = self.phase.pattern.senders() as u64;
         let traffic = self.traffic;
-        let link = self.subject.link();
+        let link = self.subject.link_timing();
         let once = Picos(
             4 * traffic.delay.0
                 + traffic.response_ns * 1_000
@@ -218,53 +221,53 @@ impl<'a> Run<'a> {
                     .0,
         );
         let mut until = self.fabric.now().saturating_add(once);
-        if let Pattern::Incast(_) = self.phase.pattern {
-            // A paused group drains at the receiver's speed, divided among the senders.
+        if let TrafficPattern::Incast(_) = self.phase.pattern {
+            // A paused group drains at the speed of the receiver, divided among the senders.
             let offset = self.xon_offset_bytes.min(1 << 20);
             let bytes = offset + 2 * u64::from(traffic.frame_bytes);
             let turn = Picos(link.duration(bytes as u32).0 * senders + 2 * once.0);
             until = until.saturating_add(Picos(8 * turn.0));
-            return self.run(until);
+            return self.run_until(until);
         }
-        while !self.all_stopped() {
-            if self.fabric.now().since(self.began) > PATIENCE {
+        while !self.all_senders_in_xoff() {
+            if self.fabric.now().since(self.began) > FILL_TIMEOUT {
                 return Err(
-                    Failure::new(Exit::Inconclusive, "some senders are never told to stop")
+                    Failure::new(Exit::Inconclusive, "some senders never receive XOFF")
                         .at(format!("--pattern {}", self.phase.pattern)),
                 );
             }
-            self.step()?;
+            self.run_step()?;
             until = self.fabric.now().saturating_add(once);
         }
-        self.run(until)
+        self.run_until(until)
     }
 
-    fn all_stopped(&self) -> bool {
-        let senders = &self.subject.ports[WATCHED..=self.phase.pattern.senders()];
+    fn all_senders_in_xoff(&self) -> bool {
+        let senders = &self.subject.ports[FIRST_SENDER..=self.phase.pattern.senders()];
         let stopped = |port: &usize| {
             self.fabric.switch(0).xoff_groups(PortId(*port as u16)) & 1 << self.subject.pg != 0
         };
         senders.iter().all(stopped)
     }
 
-    fn step(&mut self) -> Result<(), Failure> {
-        self.run(self.fabric.now().saturating_add(LOOK))
+    fn run_step(&mut self) -> Result<(), Failure> {
+        self.run_until(self.fabric.now().saturating_add(STEP))
     }
 
-    fn run(&mut self, until: Picos) -> Result<(), Failure> {
+    fn run_until(&mut self, until: Picos) -> Result<(), Failure> {
         self.fabric.run(until, &mut self.watch);
         if self.fabric.events() >= EVENTS_MAX {
             return Err(Failure::new(Exit::Inconclusive, "a run takes too many events")
                 .at(format!("--pattern {}", self.phase.pattern))
-                .fix("let fewer send, or choose larger frames"));
+                .fix("use fewer senders or larger frames"));
         }
         self.fabric.advance_idle(until);
         Ok(())
     }
 
-    fn seen(&self) -> Seen {
+    fn result(&self) -> PhaseResult {
         let (switch, now) = (self.fabric.switch(0), self.fabric.now());
-        let senders = &self.subject.ports[WATCHED..=self.phase.pattern.senders()];
+        let senders = &self.subject.ports[FIRST_SENDER..=self.phase.pattern.senders()];
         let groups = senders
             .iter()
             .map(|port| switch.pg_buffers(PgId::new(PortId(*port as u16), self.subject.pg)));
@@ -277,12 +280,12 @@ impl<'a> Run<'a> {
         let port = self.subject.ports[RECEIVER];
         let counters = switch.port_counters(now, PortId(port as u16));
         let (since, bytes, packets) = self.before;
-        let link = self.subject.link();
+        let link = self.subject.link_timing();
         let wire =
             counters.tx_bytes - bytes + (counters.tx_packets - packets) * u64::from(link.overhead_bytes);
         let span = now.since(since).0.max(1) as f64;
         let latencies = self.fabric.host(RECEIVER).results(now).received;
-        Seen {
+        PhaseResult {
             dropped: self.watch.dropped,
             first_drop: self.watch.first_drop,
             headroom_cells,
@@ -299,8 +302,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// What is looked for in a run.
-struct Watch {
+/// Observes the drops and the XOFF frames of a run.
+struct RunObserver {
     class: u8,
     priority: usize,
     port: u16,
@@ -308,15 +311,15 @@ struct Watch {
     first_xoff: Option<Picos>,
     pauses: u64,
     dropped: u64,
-    first_drop: Option<Loss>,
+    first_drop: Option<PhaseDrop>,
 }
 
-impl Watch {
-    fn new(subject: &Subject) -> Watch {
-        Watch {
+impl RunObserver {
+    fn new(subject: &TuningTarget) -> RunObserver {
+        RunObserver {
             class: subject.class,
             priority: usize::from(subject.priority),
-            port: subject.ports[WATCHED] as u16,
+            port: subject.ports[FIRST_SENDER] as u16,
             began: Picos::ZERO,
             first_xoff: None,
             pauses: 0,
@@ -326,7 +329,7 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for RunObserver {
     fn frame_departed(&mut self, at: Picos, _: Picos, from: LinkEnd, frame: FrameView<'_>) {
         let LinkEnd::Switch { port, .. } = from else {
             return;
@@ -349,7 +352,7 @@ impl Observer for Watch {
             return;
         }
         self.dropped += 1;
-        self.first_drop.get_or_insert(Loss {
+        self.first_drop.get_or_insert(PhaseDrop {
             at: at.since(self.began),
             port,
             refusal: drop.refusal,
@@ -357,17 +360,26 @@ impl Observer for Watch {
     }
 }
 
-/// The receiver, and the senders in their order, each at a port of the subject.
-fn plan(subject: &Subject, traffic: &Traffic, phase: &Phase, config: SwitchConfig) -> FabricPlan {
+/// Builds a plan with the receiver and the senders, each at one port of the target.
+fn fabric_plan(
+    subject: &TuningTarget,
+    traffic: &TrafficParameters,
+    phase: &TrafficPhase,
+    config: SwitchConfig,
+) -> FabricPlan {
     let hosts: Vec<HostConfig> = (0..=phase.pattern.senders())
         .map(|index| {
-            let mut host = HostConfig::new(format!("h{index}"), mac(index), subject.link());
-            host.ipv4 = Some(ip(index));
+            let mut host = HostConfig::new(format!("h{index}"), host_mac(index), subject.link_timing());
+            host.ipv4 = Some(host_ipv4(index));
             host.nic.response_ns = traffic.response_ns;
             host.announce_interval = Picos::ZERO;
-            if index >= WATCHED {
-                host.flows
-                    .push(flow(subject, traffic, index, phase.begins[index - WATCHED]));
+            if index >= FIRST_SENDER {
+                host.flows.push(sender_flow(
+                    subject,
+                    traffic,
+                    index,
+                    phase.begins[index - FIRST_SENDER],
+                ));
             }
             host
         })
@@ -390,11 +402,17 @@ fn plan(subject: &Subject, traffic: &Traffic, phase: &Phase, config: SwitchConfi
     }
 }
 
-/// SENDs: all frames of a message are equally long.
-fn flow(subject: &Subject, traffic: &Traffic, index: usize, start: Picos) -> FlowConfig {
+/// Builds the flow of a sender. It uses SENDs, because all frames of a SEND message have the same
+/// length.
+fn sender_flow(
+    subject: &TuningTarget,
+    traffic: &TrafficParameters,
+    index: usize,
+    start: Picos,
+) -> FlowConfig {
     let tag = subject.tagged.then(|| VlanTag::dot1q(subject.code, 0));
     let path_mtu = FlowConfig::path_mtu_for(traffic.frame_bytes - 4, false, subject.tagged);
-    let base = FlowConfig::lossless(index as u32, ip(RECEIVER).into(), Some(mac(RECEIVER)));
+    let base = FlowConfig::lossless(index as u32, host_ipv4(RECEIVER).into(), Some(host_mac(RECEIVER)));
     let path_mtu = path_mtu.unwrap_or(base.path_mtu);
     FlowConfig {
         class: subject.priority,
@@ -410,20 +428,20 @@ fn flow(subject: &Subject, traffic: &Traffic, index: usize, start: Picos) -> Flo
     }
 }
 
-fn mac(host: usize) -> [u8; 6] {
+fn host_mac(host: usize) -> [u8; 6] {
     let [high, low] = (host as u16).to_be_bytes();
     [2, 0x58, 0x4f, 0x46, high, low]
 }
 
-fn ip(host: usize) -> Ipv4Addr {
+fn host_ipv4(host: usize) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a00_0001 + host as u32)
 }
 
-/// A frame to the watched sender in another class, as long as the port allows, or `bytes` with FCS.
-fn own_frame(subject: &Subject, bytes: u32) -> Vec<u8> {
+/// Builds a frame of another class to the watched sender. `bytes` includes the FCS.
+fn build_own_frame(subject: &TuningTarget, bytes: u32) -> Vec<u8> {
     let mut frame = vec![0; bytes as usize - 4];
-    frame[..6].copy_from_slice(&mac(WATCHED));
-    frame[6..12].copy_from_slice(&mac(RECEIVER));
+    frame[..6].copy_from_slice(&host_mac(FIRST_SENDER));
+    frame[6..12].copy_from_slice(&host_mac(RECEIVER));
     let mut at = 12;
     if subject.tagged {
         frame[at..at + 2].copy_from_slice(&0x8100_u16.to_be_bytes());
@@ -440,8 +458,8 @@ fn own_frame(subject: &Subject, bytes: u32) -> Vec<u8> {
         subject.other_code << 2
     };
     header[2..4].copy_from_slice(&ip_len.to_be_bytes());
-    header[12..16].copy_from_slice(&ip(RECEIVER).octets());
-    header[16..20].copy_from_slice(&ip(WATCHED).octets());
+    header[12..16].copy_from_slice(&host_ipv4(RECEIVER).octets());
+    header[16..20].copy_from_slice(&host_ipv4(FIRST_SENDER).octets());
     let sum: u32 = (0..10)
         .map(|n| u32::from(u16::from_be_bytes([header[2 * n], header[2 * n + 1]])))
         .sum();

@@ -1,37 +1,37 @@
-//! The switch under test.
+//! The leaf switch that selects the uplinks.
 
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{ForwardingResult, FrameStore, Outputs, Picos, PortId, ReceivedFrame, Switch};
 use xoff_wire::parse::parse;
 
-use super::lab::PlacementLab;
+use super::placement_lab::PlacementLab;
 use xoff_telemetry::failure::Failure;
 
-/// Between two frames, so that each finds an idle switch.
-const INTERVAL: Picos = Picos::from_micros(100);
+/// Time between two frames, so that each frame arrives at an idle switch.
+const FRAME_INTERVAL: Picos = Picos::from_micros(100);
 
-/// A leaf with its links up, which says by which uplink a frame leaves.
+/// A leaf switch whose links are up. It reports the uplink of a frame.
 #[derive(Debug)]
-pub struct Leaf {
+pub struct LeafSwitch {
     switch: Switch,
     store: VecStore,
     outputs: Outputs,
     now: Picos,
     hosts: Vec<PortId>,
-    /// By port.
+    /// Uplink number of each port.
     uplinks: Vec<Option<u16>>,
 }
 
-impl Leaf {
-    /// The leaf of a lab in a run with this seed.
+impl LeafSwitch {
+    /// Creates the leaf switch of a lab in a run with this seed.
     ///
     /// # Errors
-    /// A configuration that cannot be.
-    pub fn new(lab: &PlacementLab, seed: u64) -> Result<Leaf, Failure> {
+    /// The configuration is invalid.
+    pub fn new(lab: &PlacementLab, seed: u64) -> Result<LeafSwitch, Failure> {
         let config = lab.leaf_config(seed)?;
         let place = |name: &&str| config.ports.iter().position(|port| port.name == **name);
-        let (hosts, uplinks) = lab.leaf_ports();
-        let mut leaf = Leaf {
+        let (hosts, uplinks) = lab.leaf_port_names();
+        let mut leaf = LeafSwitch {
             switch: Switch::new(&config),
             store: VecStore::new(64),
             outputs: Outputs::default(),
@@ -47,28 +47,28 @@ impl Leaf {
             leaf.uplinks[port] = Some(number);
         }
         for port in 0..config.ports.len() as u16 {
-            let Leaf {
+            let LeafSwitch {
                 switch,
                 store,
                 outputs,
                 ..
             } = &mut leaf;
             switch.set_link(Picos::ZERO, PortId(port), true, store, outputs);
-            leaf.take_out();
+            leaf.release_outputs();
         }
         Ok(leaf)
     }
 
-    /// The uplink by which a frame of a host leaves.
+    /// Returns the uplink through which a frame of a host leaves.
     ///
     /// # Errors
-    /// It does not leave by one.
-    pub fn uplink(&mut self, host: usize, bytes: &[u8]) -> Result<u16, Failure> {
-        self.now += INTERVAL;
+    /// The frame leaves through no uplink.
+    pub fn select_uplink(&mut self, host: usize, bytes: &[u8]) -> Result<u16, Failure> {
+        self.now += FRAME_INTERVAL;
         let astray = |what: String| {
             Failure::configuration(what)
                 .at("leaf1")
-                .fix("look at the layer of --config")
+                .fix("check the layer of --config")
         };
         let Some(frame) = self.store.insert(bytes) else {
             return Err(astray(format!(
@@ -82,7 +82,7 @@ impl Leaf {
             parsed: parse(bytes),
             received_at: self.now,
         };
-        let Leaf {
+        let LeafSwitch {
             switch,
             store,
             outputs,
@@ -94,29 +94,29 @@ impl Leaf {
             .iter()
             .find(|transmit| transmit.frame == frame)
             .map(|transmit| transmit.port);
-        self.take_out();
+        self.release_outputs();
         match (verdict, port.and_then(|port| self.uplinks[port.index()])) {
             (ForwardingResult::Forwarded { .. }, Some(uplink)) => Ok(uplink),
             (verdict, _) => Err(astray(format!(
-                "a packet of host {} leaves by no uplink: {verdict:?}",
+                "a packet of host {} leaves through no uplink: {verdict:?}",
                 host + 1
             ))),
         }
     }
 
-    /// All queue pairs in the placement of a seed, host by host.
+    /// Returns the uplink of each queue pair in the placement of a seed, host by host.
     ///
     /// # Errors
-    /// One leaves by no uplink.
-    pub fn place(&mut self, lab: &PlacementLab, seed: u64) -> Result<Vec<u16>, Failure> {
+    /// A packet leaves through no uplink.
+    pub fn place_queue_pairs(&mut self, lab: &PlacementLab, seed: u64) -> Result<Vec<u16>, Failure> {
         let queue_pairs = usize::from(lab.setting.queue_pairs);
         let all = usize::from(lab.setting.shape.hosts) * queue_pairs;
         (0..all)
-            .map(|pair| self.uplink(pair / queue_pairs, &lab.first_packet(pair, seed)))
+            .map(|pair| self.select_uplink(pair / queue_pairs, &lab.first_packet(pair, seed)))
             .collect()
     }
 
-    fn take_out(&mut self) {
+    fn release_outputs(&mut self) {
         for transmit in self.outputs.transmits.drain(..) {
             self.store.release(transmit.frame);
         }

@@ -1,5 +1,5 @@
-//! The lab that placements are made in: two leaves, a spine for each uplink, and a flow from each host of the first leaf to one
-//! of the second.
+//! The lab of a placement. It has two leaf switches and one spine switch for each uplink. Each host
+//! of the first leaf sends to one host of the second leaf.
 
 use crate::choice::named_choices;
 use std::fmt::{self, Write as _};
@@ -18,24 +18,27 @@ use xoff_lab::plan::{FarEnd, LabPlan, TimeMode};
 use xoff_lab::{parse_lab, switch_configuration, switch_seed};
 use xoff_telemetry::failure::Failure;
 
-/// Most hosts, and most uplinks.
-const SHAPE_MAX: u16 = 128;
-/// Fastest port there is, in Mb/s.
+/// Largest number of hosts and of uplinks.
+const LEAF_PORTS_MAX: u16 = 128;
+/// Speed of the fastest port, in Mb/s.
 const SPEED_MAX_MBPS: u64 = 1_600_000;
-/// First address of hosts that are somewhere else each time: no lab gives addresses there (10.128.0.0).
-const ELSEWHERE: u32 = 0x0a80_0000;
+/// First source address with `--vary addresses`, 10.128.0.0. Labs do not assign addresses in this
+/// range.
+const VARIED_ADDRESS_BASE: u32 = 0x0a80_0000;
 
-/// A leaf: how many hosts it has and how many uplinks. The uplinks together are as fast as the hosts together.
+/// The number of hosts and uplinks of a leaf switch. The uplinks together are as fast as the hosts
+/// together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
-    /// Hosts.
+pub struct LeafShape {
+    /// Number of hosts.
     pub hosts: u16,
-    /// Uplinks.
+    /// Number of uplinks.
     pub uplinks: u16,
 }
 
-impl Shape {
-    /// Speed of a host's link in Mb/s: 100 Gb/s, or less where an uplink would be too fast.
+impl LeafShape {
+    /// Returns the speed of a host link in Mb/s: 100 Gb/s, or less if an uplink would exceed the
+    /// fastest port.
     pub fn host_mbps(&self) -> u64 {
         match 100_000 * u64::from(self.hosts) / u64::from(self.uplinks) {
             0..=SPEED_MAX_MBPS => 100_000,
@@ -43,156 +46,160 @@ impl Shape {
         }
     }
 
-    /// Speed of an uplink in Mb/s.
+    /// Returns the speed of an uplink in Mb/s.
     pub fn uplink_mbps(&self) -> u64 {
         self.host_mbps() * u64::from(self.hosts) / u64::from(self.uplinks)
     }
 
-    /// Speed of an uplink as a multiple of a host's link.
+    /// Returns the speed of an uplink as a multiple of the speed of a host link.
     pub fn uplink_capacity(&self) -> f64 {
         self.uplink_mbps() as f64 / self.host_mbps() as f64
     }
 }
 
-impl fmt::Display for Shape {
+impl fmt::Display for LeafShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.hosts, self.uplinks)
     }
 }
 
-impl Serialize for Shape {
+impl Serialize for LeafShape {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
-impl FromStr for Shape {
+impl FromStr for LeafShape {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Shape, String> {
+    fn from_str(text: &str) -> Result<LeafShape, String> {
         let number = |text: &str| {
             text.parse()
                 .ok()
-                .filter(|number| (1..=SHAPE_MAX).contains(number))
+                .filter(|number| (1..=LEAF_PORTS_MAX).contains(number))
         };
         let (hosts, uplinks) = text
             .split_once('/')
             .and_then(|(hosts, uplinks)| Some((number(hosts)?, number(uplinks)?)))
             .ok_or(format!(
-                "'{text}' is no leaf: write its hosts and uplinks as 8/4, each 1 to {SHAPE_MAX}"
+                "'{text}' is not a leaf; write hosts and uplinks, such as 8/4, each 1 to {LEAF_PORTS_MAX}"
             ))?;
-        Ok(Shape { hosts, uplinks })
+        Ok(LeafShape { hosts, uplinks })
     }
 }
 
 named_choices! {
-    /// What a seed changes from one placement to the next.
+    /// The input that a seed changes from one placement to the next.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "kebab-case")]
-    pub enum Vary {
+    pub enum SeedInput {
         #[default]
         HashSeed = "hash-seed": "The seed of the run, from which the switch's hash seed follows",
-        Addresses = "addresses": "Source addresses count on; the hash seed stays",
-        QueuePairs = "queue-pairs": "Numbers of queue pairs count on; the hash seed stays",
+        Addresses = "addresses": "The source addresses; the hash seed stays",
+        QueuePairs = "queue-pairs": "The numbers of the queue pairs; the hash seed stays",
     }
 }
 
 named_choices! {
-    /// How queue pairs are numbered.
+    /// The numbering of queue pairs.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
     #[serde(rename_all = "kebab-case")]
-    pub enum Numbering {
+    pub enum QueuePairNumbering {
         #[default]
-        Lab = "lab": "As in a lab: both ends of each take the next two numbers of the whole fabric",
-        Host = "host": "Each host counts from 17, as Linux does: the same numbers at all hosts, and at both ends",
+        Lab = "lab": "As in a lab: the ends of a queue pair get two consecutive numbers of the whole fabric",
+        Host = "host": "Each host counts from 17, like Linux; all hosts and both ends use the same numbers",
     }
 }
 
-/// What is placed.
+/// The parameters of placements.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
-    /// The leaf.
-    pub shape: Shape,
-    /// Queue pairs of each host, at least 1.
+pub struct PlacementParameters {
+    /// Hosts and uplinks of the leaf.
+    pub shape: LeafShape,
+    /// Number of queue pairs of each host, at least 1.
     pub queue_pairs: u16,
-    /// What seeds change.
-    pub vary: Vary,
-    /// Numbers of queue pairs.
-    pub numbering: Numbering,
-    /// UDP source port of all queue pairs; `None`: each has its own, from its numbers.
+    /// Input that seeds change.
+    pub vary: SeedInput,
+    /// Numbering of queue pairs.
+    pub numbering: QueuePairNumbering,
+    /// UDP source port of all queue pairs. With `None`, the port of each queue pair follows from
+    /// its numbers.
     pub source_port: Option<u16>,
-    /// Load balancing of all switches, by the name that a lab file would have; `None`: ECMP.
+    /// Load-balancing scheme of all switches, by its name in a lab file. `None` means ECMP.
     pub load_balancing: Option<String>,
-    /// A layer of configuration above what the lab gives all switches.
+    /// Configuration layer for all switches.
     pub config: Option<PathBuf>,
 }
 
-/// A setting as a lab.
+/// The lab of a placement.
 #[derive(Clone, Debug)]
 pub struct PlacementLab {
-    /// What it was made from.
-    pub setting: Setting,
-    /// The lab.
+    /// The parameters of the lab.
+    pub setting: PlacementParameters,
+    /// The plan of the lab.
     pub plan: LabPlan,
     leaf: usize,
     template: SwitchConfig,
-    /// Only seeds differ from run to run, and they follow from the seed of the run.
-    derived: bool,
+    /// Runs differ only in seeds that follow from the seed of the run.
+    has_only_derived_seeds: bool,
 }
 
 impl PlacementLab {
-    /// The lab of a setting. `congestion`: the congestion control of its queue pairs.
+    /// Creates the lab. `congestion` is the congestion control of its queue pairs.
     ///
     /// # Errors
-    /// A configuration that cannot be.
-    pub fn new(setting: &Setting, congestion: &str) -> Result<PlacementLab, Failure> {
-        let text = lab_text(setting, congestion);
+    /// The configuration is invalid.
+    pub fn new(setting: &PlacementParameters, congestion: &str) -> Result<PlacementLab, Failure> {
+        let text = lab_file_text(setting, congestion);
         let plan = parse_lab(&text, "placement", Path::new(""), TimeMode::Virtual)
             .map_err(|problems| Failure::configuration(problems.to_string()))?;
         let leaf = plan.switches.iter().position(|switch| switch.name == "leaf1");
         let leaf = leaf.unwrap_or_default();
         let [template, other] = [0, 1].map(|seed| switch_configuration(&plan, leaf, seed));
         let (template, other) = (template?, other?);
-        if setting.vary == Vary::HashSeed && template.routing.hash_seed == other.routing.hash_seed {
+        if setting.vary == SeedInput::HashSeed && template.routing.hash_seed == other.routing.hash_seed {
             return Err(Failure::configuration(
-                "seeds change nothing: the configuration says which hash_seed the switch has",
+                "seeds change nothing, because the configuration sets hash_seed",
             )
             .at("--config")
-            .fix("take hash_seed out of XOFF_SWITCH, or let seeds change something else: --vary addresses"));
+            .fix("remove hash_seed from XOFF_SWITCH, or vary another input with --vary addresses"));
         }
         let lab = PlacementLab {
             setting: setting.clone(),
             plan,
             leaf,
             template,
-            derived: true,
+            has_only_derived_seeds: true,
         };
-        let derived = lab.leaf_config(1)? == other && lab.leaf_config(0)? == lab.template;
-        Ok(PlacementLab { derived, ..lab })
+        let has_only_derived_seeds = lab.leaf_config(1)? == other && lab.leaf_config(0)? == lab.template;
+        Ok(PlacementLab {
+            has_only_derived_seeds,
+            ..lab
+        })
     }
 
-    /// Index of the leaf among the switches.
-    pub fn leaf(&self) -> usize {
+    /// Returns the index of the leaf among the switches.
+    pub fn leaf_index(&self) -> usize {
         self.leaf
     }
 
-    /// The leaf's configuration in a run with this seed.
+    /// Returns the configuration of the leaf in a run with this seed.
     ///
     /// # Errors
-    /// A configuration that cannot be.
+    /// The configuration is invalid.
     pub fn leaf_config(&self, seed: u64) -> Result<SwitchConfig, Failure> {
-        if !self.derived {
+        if !self.has_only_derived_seeds {
             return switch_configuration(&self.plan, self.leaf, seed);
         }
-        // To resolve a whole configuration takes much longer than all else that a placement takes.
+        // Resolving the whole configuration takes much longer than the rest of a placement.
         let mut config = self.template.clone();
         config.seed = switch_seed(seed, self.leaf);
         config.routing.hash_seed = hash_seed(config.seed, config.mac);
         Ok(config)
     }
 
-    /// Names of the leaf's ports to hosts, and to spines, each in their order.
-    pub fn leaf_ports(&self) -> (Vec<&str>, Vec<&str>) {
+    /// Returns the names of the ports to hosts and of the ports to spine switches, each in order.
+    pub fn leaf_port_names(&self) -> (Vec<&str>, Vec<&str>) {
         let (mut hosts, mut uplinks) = (Vec::new(), Vec::new());
         for link in &self.plan.links {
             if let Some(port) = link.port_at(self.leaf) {
@@ -205,24 +212,26 @@ impl PlacementLab {
         (hosts, uplinks)
     }
 
-    /// Numbers of a queue pair at its two ends, in the placement of a seed. `pair` counts all of them, host by host.
-    pub fn numbers(&self, pair: usize, seed: u64) -> (u32, u32) {
+    /// Returns the numbers of both ends of a queue pair in the placement of a seed. `pair` is the
+    /// index of the queue pair, host by host.
+    pub fn queue_pair_numbers(&self, pair: usize, seed: u64) -> (u32, u32) {
         let queue_pairs = u64::from(self.setting.queue_pairs);
         let all = u64::from(self.setting.shape.hosts) * queue_pairs;
         let pair = pair as u64;
         let round = match self.setting.vary {
-            Vary::QueuePairs => seed,
-            Vary::HashSeed | Vary::Addresses => 0,
+            SeedInput::QueuePairs => seed,
+            SeedInput::HashSeed | SeedInput::Addresses => 0,
         };
-        // Numbers below 2 are special in InfiniBand: counting on never comes round to them.
+        // Queue pair numbers 0 and 1 are reserved in InfiniBand, so the numbering skips them when
+        // it wraps.
         let wrapped = |number: u64| (2 + number % u64::from(MASK_24 - 3)) as u32;
         match self.setting.numbering {
-            Numbering::Lab => {
+            QueuePairNumbering::Lab => {
                 let before = round.wrapping_mul(all).wrapping_add(pair);
                 let own = wrapped(u64::from(FIRST_QUEUE_PAIR - 2).wrapping_add(before.wrapping_mul(2)));
                 (own, own + 1)
             }
-            Numbering::Host => {
+            QueuePairNumbering::Host => {
                 let before = round.wrapping_mul(queue_pairs).wrapping_add(pair % queue_pairs);
                 let own = wrapped(before.wrapping_add(15));
                 (own, own)
@@ -230,20 +239,20 @@ impl PlacementLab {
         }
     }
 
-    /// The first packet of a queue pair, as it leaves its host.
+    /// Returns the first packet of a queue pair, as it leaves its host.
     pub fn first_packet(&self, pair: usize, seed: u64) -> Vec<u8> {
         let hosts = usize::from(self.setting.shape.hosts);
         let from = pair / usize::from(self.setting.queue_pairs);
         let (source, sink) = (&self.plan.hosts[from], &self.plan.hosts[hosts + from]);
         let src = match self.setting.vary {
-            Vary::Addresses => {
+            SeedInput::Addresses => {
                 let number = seed.wrapping_mul(hosts as u64).wrapping_add(from as u64);
-                // The odd addresses of /31 networks, as a lab gives them.
-                Ipv4Addr::from_bits(ELSEWHERE | (2 * number as u32 + 1) & 0x7f_ffff)
+                // A lab assigns the odd addresses of /31 networks.
+                Ipv4Addr::from_bits(VARIED_ADDRESS_BASE | (2 * number as u32 + 1) & 0x7f_ffff)
             }
-            Vary::HashSeed | Vary::QueuePairs => source.ipv4,
+            SeedInput::HashSeed | SeedInput::QueuePairs => source.ipv4,
         };
-        let (own, peer) = self.numbers(pair, seed);
+        let (own, peer) = self.queue_pair_numbers(pair, seed);
         let label = FlowHeaders::flow_label_of_queue_pairs(own, peer);
         let path = FlowHeaders {
             udp_src_port: self
@@ -274,8 +283,8 @@ impl PlacementLab {
     }
 }
 
-fn lab_text(setting: &Setting, congestion: &str) -> String {
-    let Setting {
+fn lab_file_text(setting: &PlacementParameters, congestion: &str) -> String {
+    let PlacementParameters {
         shape,
         queue_pairs,
         config,
@@ -311,7 +320,7 @@ workload:
     );
     for host in 1..=shape.hosts {
         for _ in 0..*queue_pairs {
-            // The longest message there is, longer than any run.
+            // The longest possible message lasts longer than any run.
             let _ = writeln!(
                 text,
                 "        - {{from: h{host}, to: h{}, bytes: 2GiB}}",

@@ -1,49 +1,49 @@
-//! A result as text: a table for people, JSON, CSV, and what trackers of benchmarks read.
+//! The text formats of a result: table, JSON, CSV and the formats of benchmark trackers.
 
 use crate::choice::named_choices;
 use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{BenchResult, Better, Figure, Spread};
+use super::{BenchResult, Better, Figure, MedianInterval};
 use xoff_telemetry::simple_table;
 
 named_choices! {
-    /// How a result is printed.
+    /// The text format of a result.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub enum Form {
         #[default]
-        Table = "table": "For people",
-        Json = "json": "All there is (docs/bench.md); `bench compare` reads it",
-        Csv = "csv": "A line for each figure",
-        GhaSmaller = "gha-smaller": "What github-action-benchmark reads as customSmallerIsBetter: figures of which less is better",
-        GhaBigger = "gha-bigger": "What it reads as customBiggerIsBetter: the others",
+        Table = "table": "A table for people",
+        Json = "json": "The complete result (docs/bench.md), input of `bench compare`",
+        Csv = "csv": "One line for each figure",
+        GhaSmaller = "gha-smaller": "customSmallerIsBetter of github-action-benchmark: figures with smaller values better",
+        GhaBigger = "gha-bigger": "customBiggerIsBetter of github-action-benchmark: figures with bigger values better",
     }
 }
 
 impl BenchResult {
-    /// The result in this form, with a final line break.
+    /// Returns the result in this format, with a final line break.
     pub fn to_form(&self, form: Form) -> String {
         match form {
-            Form::Table => self.table(),
-            Form::Json => pretty(&serde_json::to_value(self).expect("figures have string keys")),
-            Form::Csv => self.csv(),
-            Form::GhaSmaller => self.gha(Better::Smaller),
-            Form::GhaBigger => self.gha(Better::Bigger),
+            Form::Table => self.to_table(),
+            Form::Json => to_pretty_json(&serde_json::to_value(self).expect("figures have string keys")),
+            Form::Csv => self.to_csv(),
+            Form::GhaSmaller => self.to_github_action_json(Better::Smaller),
+            Form::GhaBigger => self.to_github_action_json(Better::Bigger),
         }
     }
 
-    fn table(&self) -> String {
+    fn to_table(&self) -> String {
         let rows = self.figures.iter().map(|figure| {
             let spread = figure.spread();
             let interval = match figure.samples.len() {
                 1 => "-".to_owned(),
-                _ => format!("{} to {}", number(spread.low), number(spread.high)),
+                _ => format!("{} to {}", format_number(spread.low), format_number(spread.high)),
             };
             vec![
                 figure.name.clone(),
                 figure.unit.clone(),
-                number(spread.median),
+                format_number(spread.median),
                 interval,
                 figure.samples.len().to_string(),
             ]
@@ -59,18 +59,18 @@ impl BenchResult {
         text
     }
 
-    fn csv(&self) -> String {
+    fn to_csv(&self) -> String {
         let mut text = "bench,subject,figure,unit,better,median,low,high,samples,tainted\n".to_owned();
         for figure in &self.figures {
-            let Spread { median, low, high } = figure.spread();
+            let MedianInterval { median, low, high } = figure.spread();
             let _ = writeln!(
                 text,
                 "{},{},{},{},{},{median},{low},{high},{},{}",
-                quoted(&self.bench),
-                quoted(&self.subject),
-                quoted(&figure.name),
-                quoted(&figure.unit),
-                figure.better.word(),
+                quote_csv_field(&self.bench),
+                quote_csv_field(&self.subject),
+                quote_csv_field(&figure.name),
+                quote_csv_field(&figure.unit),
+                figure.better.name(),
                 figure.samples.len(),
                 !self.tainted.is_empty()
             );
@@ -78,25 +78,27 @@ impl BenchResult {
         text
     }
 
-    /// <https://github.com/benchmark-action/github-action-benchmark>, "custom" tools: an array of name, unit, value, range and extra.
-    fn gha(&self, better: Better) -> String {
+    /// Returns JSON for the "custom" tools of
+    /// <https://github.com/benchmark-action/github-action-benchmark>: an array of objects with
+    /// name, unit, value, range and extra.
+    fn to_github_action_json(&self, better: Better) -> String {
         let entry = |figure: &Figure| {
             let spread = figure.spread();
             json!({
                 "name": format!("{}/{}", self.bench, figure.name),
                 "unit": figure.unit,
                 "value": spread.median,
-                "range": format!("{} to {}", number(spread.low), number(spread.high)),
+                "range": format!("{} to {}", format_number(spread.low), format_number(spread.high)),
                 "extra": self.tainted.join("; "),
             })
         };
         let of_kind = self.figures.iter().filter(|figure| figure.better == better);
-        pretty(&Value::Array(of_kind.map(entry).collect()))
+        to_pretty_json(&Value::Array(of_kind.map(entry).collect()))
     }
 }
 
-/// Four significant digits, thousands apart.
-fn number(value: f64) -> String {
+/// Formats a number with four significant digits and groups its thousands.
+fn format_number(value: f64) -> String {
     if value == 0.0 || value.abs() >= 1_000.0 {
         let sign = if value < 0.0 { "-" } else { "" };
         return sign.to_owned() + &xoff_telemetry::group_thousands(value.abs().round() as u64);
@@ -105,7 +107,7 @@ fn number(value: f64) -> String {
     format!("{value:.*}", digits.clamp(0, 9) as usize)
 }
 
-fn quoted(text: &str) -> String {
+fn quote_csv_field(text: &str) -> String {
     if text.contains([',', '"', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
@@ -113,7 +115,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-fn pretty(value: &Value) -> String {
+fn to_pretty_json(value: &Value) -> String {
     serde_json::to_string_pretty(value).expect("a JSON value") + "\n"
 }
 
@@ -121,7 +123,7 @@ fn pretty(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn result() -> BenchResult {
+    fn example_result() -> BenchResult {
         let mut result = BenchResult::new("ndr", "a, \"b\"", 7);
         result.figures = vec![
             Figure::new(
@@ -137,22 +139,25 @@ mod tests {
     }
 
     #[test]
-    fn json_comes_back_as_it_was() {
-        let text = result().to_form(Form::Json);
-        assert_eq!(serde_json::from_str::<BenchResult>(&text).unwrap(), result());
+    fn json_round_trip_keeps_the_result() {
+        let text = example_result().to_form(Form::Json);
+        assert_eq!(
+            serde_json::from_str::<BenchResult>(&text).unwrap(),
+            example_result()
+        );
     }
 
     #[test]
-    fn a_table_has_medians_and_taints() {
-        let text = result().to_form(Form::Table);
+    fn table_shows_medians_and_taints() {
+        let text = example_result().to_form(Form::Table);
         assert!(text.contains("500,000"), "{text}");
         assert!(text.contains("12.35"), "{text}");
         assert!(text.contains("tainted: steal"), "{text}");
     }
 
     #[test]
-    fn numbers_keep_their_sign() {
-        let forms = [0.0, -0.5, 999.0, -999.0, -1_000.0, -12_345.6, 12_345.6].map(number);
+    fn formatted_numbers_keep_their_sign() {
+        let forms = [0.0, -0.5, 999.0, -999.0, -1_000.0, -12_345.6, 12_345.6].map(format_number);
         assert_eq!(
             forms,
             ["0", "-0.5000", "999.0", "-999.0", "-1,000", "-12,346", "12,346"]
@@ -160,8 +165,8 @@ mod tests {
     }
 
     #[test]
-    fn csv_quotes_what_has_commas() {
-        let text = result().to_form(Form::Csv);
+    fn csv_quotes_fields_with_commas() {
+        let text = example_result().to_form(Form::Csv);
         assert!(
             text.contains("ndr,\"a, \"\"b\"\"\",1082/rate,frames/s,bigger,500000,490000,510000,3,true"),
             "{text}"
@@ -169,11 +174,11 @@ mod tests {
     }
 
     #[test]
-    fn trackers_get_each_kind_apart() {
-        let smaller: Value = serde_json::from_str(&result().to_form(Form::GhaSmaller)).unwrap();
+    fn github_action_formats_separate_the_directions() {
+        let smaller: Value = serde_json::from_str(&example_result().to_form(Form::GhaSmaller)).unwrap();
         assert_eq!(smaller[0]["name"], "ndr/1082/p99");
         assert_eq!(smaller.as_array().unwrap().len(), 1);
-        let bigger: Value = serde_json::from_str(&result().to_form(Form::GhaBigger)).unwrap();
+        let bigger: Value = serde_json::from_str(&example_result().to_form(Form::GhaBigger)).unwrap();
         assert_eq!(bigger[0]["value"], 500_000.0);
     }
 }

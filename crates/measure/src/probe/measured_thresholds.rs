@@ -1,0 +1,261 @@
+//! The measurement of the thresholds of one class at one port.
+
+use super::device::{DeviceOutput, HoldMethod, ProbeDevice};
+use super::threshold_search::{FrameRange, ThresholdSearch, unstable_answer_error};
+use xoff_telemetry::failure::{Exit, Failure};
+
+/// The parameters of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeOptions {
+    /// The first number of frames to try.
+    pub first: u32,
+    /// The largest number of frames to try.
+    pub frames_max: u32,
+    /// The number of times that each result is verified, 1 to 5.
+    pub verifications: u32,
+}
+
+/// The measured thresholds, in frames of one length. `None` means that the event does not occur.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MeasuredThresholds {
+    /// Number of the frame that causes XOFF, counted from 1.
+    pub xoff: Option<u32>,
+    /// Number of frames that must leave, after exactly `xoff` frames were sent, before XON is sent.
+    pub xon: Option<u32>,
+    /// Number of the first dropped frame, counted from 1.
+    pub drop: Option<u32>,
+    /// Largest number of frames that left a held port in one filling. The thresholds do not include
+    /// these frames.
+    pub leaked: u32,
+    /// The method that held the frames.
+    pub hold: Option<HoldMethod>,
+    /// Number of times that the buffer was filled.
+    pub fillings: u32,
+}
+
+impl MeasuredThresholds {
+    /// Returns the number of frames that fit between XOFF and the first drop: the usable headroom.
+    pub fn headroom(&self) -> Option<u32> {
+        Some(self.drop? - self.xoff? - 1)
+    }
+}
+
+/// Measures the thresholds of the class whose frames `device` sends.
+///
+/// # Errors
+/// The frames cannot be held, or repeated measurements differ.
+pub fn measure_thresholds(
+    device: &mut impl ProbeDevice,
+    options: &ProbeOptions,
+) -> Result<MeasuredThresholds, Failure> {
+    let hold = find_hold_method(device)?;
+    let mut probe = ThresholdProbe {
+        device,
+        hold,
+        leaked: 0,
+        search: ThresholdSearch {
+            first: options.first,
+            frames_max: options.frames_max,
+            verifications: options.verifications,
+            fillings: 0,
+        },
+    };
+    let xoff = probe.find_xoff()?;
+    // XOFF comes before the first drop, if there is XOFF.
+    probe.search.first = xoff.unwrap_or(options.first);
+    let drop = probe.find_first_drop()?;
+    let xon = match xoff {
+        Some(xoff) if probe.device.egress_count() > 1 => probe.find_xon(xoff)?,
+        _ => None,
+    };
+    Ok(MeasuredThresholds {
+        xoff,
+        xon,
+        drop,
+        leaked: probe.leaked,
+        hold: Some(hold),
+        fillings: probe.search.fillings,
+    })
+}
+
+/// Finds a method that holds frames of this class. Prefers pauses, because they need no support by
+/// the switch.
+fn find_hold_method(device: &mut impl ProbeDevice) -> Result<HoldMethod, Failure> {
+    for how in [HoldMethod::Pause, HoldMethod::Block] {
+        device.reset_numbering();
+        device.take_output();
+        device.set_hold(0, how, true)?;
+        device.send_frames(0, 1)?;
+        device.wait_until_idle()?;
+        let held = device.take_output().arrived.is_empty();
+        device.set_hold(0, how, false)?;
+        device.wait_until_idle()?;
+        let came = held && device.take_output().arrived == [0];
+        if came {
+            return Ok(how);
+        }
+    }
+    Err(Failure::new(
+        Exit::Inconclusive,
+        "frames of this class cannot be held in the switch, or do not pass it",
+    )
+    .because("frames left a paused port and a blocked port, or no frame left after the release")
+    .fix("check that a frame of the class passes from the sending port to the receiving port"))
+}
+
+struct ThresholdProbe<'a, D> {
+    device: &'a mut D,
+    hold: HoldMethod,
+    leaked: u32,
+    search: ThresholdSearch,
+}
+
+impl<D: ProbeDevice> ThresholdProbe<'_, D> {
+    fn set_hold_all(&mut self, is_held: bool) -> Result<(), Failure> {
+        (0..self.device.egress_count())
+            .try_for_each(|egress| self.device.set_hold(egress, self.hold, is_held))
+    }
+
+    /// Begins a filling with an empty switch and all receiving ports held.
+    fn begin_filling(&mut self) -> Result<(), Failure> {
+        self.device.reset_numbering();
+        self.device.take_output();
+        self.set_hold_all(true)
+    }
+
+    /// Ends a filling: releases all ports and waits until the switch is empty. Returns the output
+    /// of the switch.
+    fn end_filling(&mut self) -> Result<DeviceOutput, Failure> {
+        self.set_hold_all(false)?;
+        self.device.wait_until_idle()?;
+        Ok(self.device.take_output())
+    }
+
+    /// Sends `frames` more frames and returns the output of the switch meanwhile.
+    fn send_and_observe(&mut self, frames: u32) -> Result<DeviceOutput, Failure> {
+        self.device.send_frames(0, frames)?;
+        self.device.wait_until_idle()?;
+        let seen = self.device.take_output();
+        self.leaked = self.leaked.max(seen.arrived.len() as u32);
+        Ok(seen)
+    }
+
+    /// Returns whether this number of frames causes XOFF.
+    fn causes_xoff(&mut self, frames: u32) -> Result<bool, Failure> {
+        self.begin_filling()?;
+        let seen = self.send_and_observe(frames)?;
+        self.end_filling()?;
+        Ok(seen.xoff != 0)
+    }
+
+    fn find_xoff(&mut self) -> Result<Option<u32>, Failure> {
+        let mut search = self.search;
+        let range = search.find_range(|frames| self.causes_xoff(frames))?;
+        let Some(range) = range else {
+            self.search = search;
+            return Ok(None);
+        };
+        let (point, leaked) = self.find_xoff_frame(range)?;
+        search.fillings += 1;
+        let mut pauses = |frames| self.causes_xoff(frames);
+        let sound = search.repeated_answer(point, &mut pauses)?
+            && (point == 1 || !search.repeated_answer(point - 1, &mut pauses)?);
+        self.search = search;
+        match sound {
+            true => Ok(Some(point - leaked)),
+            false => Err(unstable_answer_error(point)),
+        }
+    }
+
+    /// Sends frames one by one from the lower end of a range until XOFF comes. Returns the number
+    /// of sent frames and the number of leaked frames.
+    fn find_xoff_frame(&mut self, range: FrameRange) -> Result<(u32, u32), Failure> {
+        self.begin_filling()?;
+        let mut leaked = match range.lower {
+            0 => 0,
+            lower => self.send_and_observe(lower)?.arrived.len() as u32,
+        };
+        for frame in range.lower + 1..=range.upper {
+            let seen = self.send_and_observe(1)?;
+            leaked += seen.arrived.len() as u32;
+            if seen.xoff != 0 {
+                self.end_filling()?;
+                return Ok((frame, leaked));
+            }
+        }
+        self.end_filling()?;
+        Err(unstable_answer_error(range.upper))
+    }
+
+    /// Fills the switch with a burst and single frames. Returns the number of the first lost frame,
+    /// counted from 1.
+    fn find_first_lost(&mut self, burst: u32, singles: u32) -> Result<Option<u32>, Failure> {
+        self.begin_filling()?;
+        let mut arrived = self.send_and_observe(burst)?.arrived;
+        let mut leaked = arrived.len() as u32;
+        for _ in 0..singles {
+            let seen = self.send_and_observe(1)?;
+            leaked += seen.arrived.len() as u32;
+            arrived.extend(seen.arrived);
+        }
+        arrived.extend(self.end_filling()?.arrived);
+        arrived.sort_unstable();
+        let kept = arrived.iter().zip(0..).take_while(|(number, at)| **number == *at);
+        let kept = kept.count() as u32;
+        Ok((kept < burst + singles).then_some(kept + 1 - leaked.min(kept)))
+    }
+
+    fn find_first_drop(&mut self) -> Result<Option<u32>, Failure> {
+        let mut search = self.search;
+        let range = search.find_range(|frames| Ok(self.find_first_lost(frames, 0)?.is_some()))?;
+        let Some(range) = range else {
+            self.search = search;
+            return Ok(None);
+        };
+        let mut point = None;
+        for _ in 0..search.verifications.max(1) {
+            search.fillings += 1;
+            let found = self.find_first_lost(range.lower, range.upper - range.lower)?;
+            if found.is_none() || point.is_some_and(|point| Some(point) != found) {
+                return Err(unstable_answer_error(range.upper));
+            }
+            point = found;
+        }
+        self.search = search;
+        Ok(point)
+    }
+
+    /// Returns whether XON is sent when `leaving` of `xoff` frames leave. These frames use another
+    /// egress port, and only that port is released.
+    fn causes_xon(&mut self, xoff_frames: u32, leaving: u32) -> Result<bool, Failure> {
+        self.begin_filling()?;
+        if leaving < xoff_frames {
+            self.device.send_frames(0, xoff_frames - leaving)?;
+        }
+        self.device.send_frames(1, leaving)?;
+        self.device.wait_until_idle()?;
+        self.device.take_output();
+        self.device.set_hold(1, self.hold, false)?;
+        self.device.wait_until_idle()?;
+        let seen = self.device.take_output();
+        self.end_filling()?;
+        Ok(seen.xon != 0)
+    }
+
+    fn find_xon(&mut self, xoff_frames: u32) -> Result<Option<u32>, Failure> {
+        let mut search = ThresholdSearch {
+            first: 1,
+            frames_max: xoff_frames,
+            ..self.search
+        };
+        let range = search.find_range(|leaving| self.causes_xon(xoff_frames, leaving))?;
+        let point = match range {
+            Some(range) => {
+                Some(search.bisect_to_threshold(range, |leaving| self.causes_xon(xoff_frames, leaving))?)
+            }
+            None => None,
+        };
+        self.search.fillings = search.fillings;
+        Ok(point)
+    }
+}

@@ -1,0 +1,103 @@
+//! The search for the smallest number of frames that causes an event. The search doubles, halves
+//! and bisects the number, and repeats each measurement.
+
+use xoff_telemetry::failure::{Exit, Failure};
+
+/// Reciprocal of the relative width at which the bisection ends: one twentieth, 5 %.
+const RANGE_WIDTH_DIVISOR: u32 = 20;
+
+/// The parameters and the cost of a search.
+#[derive(Clone, Copy, Debug)]
+pub struct ThresholdSearch {
+    /// The first number of frames to try, such as the size of the pool.
+    pub first: u32,
+    /// The largest number of frames to try.
+    pub frames_max: u32,
+    /// The number of times that each measurement is repeated. All results must agree.
+    pub verifications: u32,
+    /// Number of measurements so far. Each measurement fills the buffer once.
+    pub fillings: u32,
+}
+
+/// A range of frame counts that contains a threshold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FrameRange {
+    /// The event does not occur with this number of frames.
+    pub(super) lower: u32,
+    /// The event occurs with this number of frames.
+    pub(super) upper: u32,
+}
+
+impl ThresholdSearch {
+    /// Finds a range of at most 5 % around the threshold. Returns `None` if the event does not
+    /// occur with `frames_max` frames.
+    pub(super) fn find_range(
+        &mut self,
+        mut happens: impl FnMut(u32) -> Result<bool, Failure>,
+    ) -> Result<Option<FrameRange>, Failure> {
+        let mut upper = self.first.clamp(1, self.frames_max);
+        while !self.repeated_answer(upper, &mut happens)? {
+            if upper == self.frames_max {
+                return Ok(None);
+            }
+            upper = upper.saturating_mul(2).min(self.frames_max);
+        }
+        let mut lower = upper / 2;
+        while lower > 0 && self.repeated_answer(lower, &mut happens)? {
+            (upper, lower) = (lower, lower / 2);
+        }
+        while upper - lower > 1 && (upper - lower) > (upper + lower) / 2 / RANGE_WIDTH_DIVISOR {
+            let middle = lower + (upper - lower) / 2;
+            match self.repeated_answer(middle, &mut happens)? {
+                true => upper = middle,
+                false => lower = middle,
+            }
+        }
+        Ok(Some(FrameRange { lower, upper }))
+    }
+
+    /// Repeats a measurement and returns its result.
+    ///
+    /// # Errors
+    /// The results differ.
+    pub(super) fn repeated_answer(
+        &mut self,
+        frames: u32,
+        happens: &mut impl FnMut(u32) -> Result<bool, Failure>,
+    ) -> Result<bool, Failure> {
+        self.fillings += 1;
+        let first = happens(frames)?;
+        for _ in 1..self.verifications.max(1) {
+            self.fillings += 1;
+            if happens(frames)? != first {
+                return Err(unstable_answer_error(frames));
+            }
+        }
+        Ok(first)
+    }
+
+    /// Bisects a range until it contains only the threshold.
+    pub(super) fn bisect_to_threshold(
+        &mut self,
+        mut range: FrameRange,
+        mut happens: impl FnMut(u32) -> Result<bool, Failure>,
+    ) -> Result<u32, Failure> {
+        while range.upper - range.lower > 1 {
+            let middle = range.lower + (range.upper - range.lower) / 2;
+            match self.repeated_answer(middle, &mut happens)? {
+                true => range.upper = middle,
+                false => range.lower = middle,
+            }
+        }
+        Ok(range.upper)
+    }
+}
+
+pub(super) fn unstable_answer_error(frames: u32) -> Failure {
+    Failure::new(
+        Exit::Inconclusive,
+        format!("{frames} frames give a different result when they are sent again"),
+    )
+    .because("other traffic passes the switch, or the switch drops frames at random")
+    .fix("remove other traffic, and disable WRED drops of the class")
+}
