@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicBool;
 
 use xoff_lab::switch_configuration;
 use xoff_measure::placement::{
-    FrameRunParameters, Leaf, PlacementLab, PlacementParameters, PlacementRow, QueuePairNumbering, SeedInput,
-    mean_utilisation_at_random, mean_utilisation_by_hash, run_frames,
+    FrameRunParameters, LeafSwitch, PlacementLab, PlacementParameters, PlacementRow, QueuePairNumbering,
+    SeedInput, mean_utilisation_at_random, mean_utilisation_by_hash, run_frames,
 };
 use xoff_units::Picos;
 
@@ -81,13 +81,17 @@ fn one_source_port_makes_one_queue_pair_of_many() {
 fn placements_are_those_of_runs() {
     let lab = PlacementLab::new(&setting("4/4", 1), "none").unwrap_or_else(|error| panic!("{error}"));
     for seed in [0, 1, 77, u64::MAX] {
-        let run = switch_configuration(&lab.plan, lab.leaf(), seed).unwrap_or_else(|error| panic!("{error}"));
+        let run =
+            switch_configuration(&lab.plan, lab.leaf_index(), seed).unwrap_or_else(|error| panic!("{error}"));
         let config = lab.leaf_config(seed).unwrap_or_else(|error| panic!("{error}"));
         assert!(config == run, "seed {seed}");
     }
-    let mut leaf = Leaf::new(&lab, 3).unwrap_or_else(|error| panic!("{error}"));
+    let mut leaf = LeafSwitch::new(&lab, 3).unwrap_or_else(|error| panic!("{error}"));
     let placed: Vec<_> = (0..2)
-        .map(|_| leaf.place(&lab, 3).unwrap_or_else(|error| panic!("{error}")))
+        .map(|_| {
+            leaf.place_queue_pairs(&lab, 3)
+                .unwrap_or_else(|error| panic!("{error}"))
+        })
         .collect();
     assert_eq!(placed[0], placed[1], "a flow keeps its way");
 }

@@ -1,13 +1,13 @@
-//! Other programs.
+//! Runs external programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Runs a command that has to succeed, and returns its standard output.
+/// Runs a command and returns its standard output.
 ///
 /// # Errors
 ///
-/// A message if it cannot be started, or with its standard error if it fails.
+/// The command cannot be started, or it fails. The message contains its standard error.
 pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     let output = command
         .output()
@@ -21,11 +21,12 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Makes a virtual environment of Python in a folder, and installs a package there. Returns its interpreter.
+/// Creates a virtual environment of Python in a folder and installs a package. Returns the path of
+/// the interpreter.
 ///
 /// # Errors
 ///
-/// A message if Python is missing or the package cannot be installed.
+/// Python is missing, or the package cannot be installed.
 pub(crate) fn python_with(package: &str, folder: &Path) -> Result<PathBuf, String> {
     let environment = folder.join("venv");
     output(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;

@@ -1,4 +1,4 @@
-//! Files of a commit in a git directory, which need not have a work tree.
+//! Reads the files of a commit from a git directory without a work tree.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,12 +7,12 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use crate::command;
 
-/// Whether a folder is a bare git directory.
+/// Returns whether a folder is a bare git directory.
 pub(crate) fn is_bare(folder: &Path) -> bool {
     folder.join("HEAD").is_file() && folder.join("objects").is_dir()
 }
 
-/// A git directory at its current commit.
+/// A commit of a git directory.
 #[derive(Debug)]
 pub(crate) struct Repository {
     folder: PathBuf,
@@ -24,7 +24,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// A message if the folder is no git directory or git cannot be started.
+    /// The folder is not a git directory, or git cannot be started.
     pub(crate) fn open(folder: &Path) -> Result<Repository, String> {
         Repository::open_at(folder, "HEAD")
     }
@@ -33,7 +33,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// A message if the folder is no git directory, has no such commit, or git cannot be started.
+    /// The folder is not a git directory, it has no such commit, or git cannot be started.
     pub(crate) fn open_at(folder: &Path, commit: &str) -> Result<Repository, String> {
         let mut repository = Repository {
             folder: folder.to_owned(),
@@ -46,17 +46,18 @@ impl Repository {
         Ok(repository)
     }
 
-    /// The commit in hexadecimal digits.
+    /// Returns the commit hash in hexadecimal digits.
     pub(crate) fn commit(&self) -> &str {
         &self.commit
     }
 
-    /// One file.
+    /// Returns the text of a file.
     pub(crate) fn text(&self, path: &str) -> Result<String, String> {
         self.git(&["show", &format!("{}:{path}", self.commit)])
     }
 
-    /// The regular files below the given folders whose path is wanted, by path.
+    /// Returns path and text of the regular files in these folders whose path `is_wanted`, sorted
+    /// by path.
     pub(crate) fn texts(
         &self,
         folders: &[&str],
@@ -72,11 +73,12 @@ impl Repository {
             .collect()
     }
 
-    /// Writes the files whose content `is_wanted` to `target`, in their folders. Objects that the directory lacks are left out.
+    /// Writes the files whose content `is_wanted` to the folder `target`, with their paths. Objects
+    /// that the git directory lacks are skipped.
     ///
     /// # Errors
     ///
-    /// A message if git fails or a file cannot be written.
+    /// Git fails, or a file cannot be written.
     pub(crate) fn extract(&self, target: &Path, is_wanted: fn(&[u8]) -> bool) -> Result<(), String> {
         let mut objects = Objects::open(&self.folder)?;
         for (path, object) in self.regular_files(&[])? {
@@ -91,7 +93,8 @@ impl Repository {
         Ok(())
     }
 
-    /// Paths and objects of the regular files below the given folders, or of all.
+    /// Returns the paths and object ids of the regular files in these folders, or of all regular
+    /// files.
     fn regular_files(&self, folders: &[&str]) -> Result<Vec<(String, String)>, String> {
         let mut arguments = vec!["ls-tree", "-r", "-z", &self.commit, "--"];
         arguments.extend(folders);
@@ -101,7 +104,7 @@ impl Repository {
             let Some((description, path)) = line.split_once('\t') else {
                 continue;
             };
-            // Mode 120000 is a symbolic link: its target is listed too.
+            // Mode 120000 is a symbolic link, whose target is listed too.
             let description: Vec<&str> = description.split(' ').collect();
             if let [mode, "blob", object] = description[..]
                 && mode.starts_with("100")
@@ -124,7 +127,7 @@ fn git(folder: &Path) -> Command {
     git
 }
 
-/// `git cat-file --batch`.
+/// Reads objects through `git cat-file --batch`.
 struct Objects {
     child: Child,
     answers: BufReader<ChildStdout>,
@@ -142,7 +145,7 @@ impl Objects {
         Ok(Objects { child, answers })
     }
 
-    /// The content of an object; `None` if the directory lacks it.
+    /// Returns the content of an object, or `None` if the git directory lacks it.
     fn read(&mut self, object: &str) -> Result<Option<Vec<u8>>, String> {
         let failed = |error| format!("git cat-file: {error}");
         let requests = self.child.stdin.as_mut().ok_or("git has no input")?;
@@ -162,7 +165,7 @@ impl Objects {
 impl Drop for Objects {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // The process ends with its input; its exit code has nothing to say.
+        // The process ends when its input is closed. Its exit code has no meaning here.
         let _ = self.child.wait();
     }
 }

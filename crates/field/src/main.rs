@@ -1,9 +1,13 @@
-//! Runs public inputs through xoff and reports which of them load and give the right result.
+//! Runs public inputs through xoff and reports which of them load and give the expected result.
 //!
-//! `cargo run -p field -- skus GITDIR` renders the buffer and QoS templates of every SKU in a bare git directory of
-//! sonic-net/sonic-buildimage and loads each. `cargo run -p field -- captures DIR...` replays every capture in a folder.
-//! `cargo run --release -p field -- oracles NAME=GITDIR...` runs public configurations of the HPCC model of ns-3.
-//! Nothing of the inputs is stored in this repository.
+//! - `cargo run -p field -- skus GITDIR` renders and loads the buffer and QoS templates of all SKUs
+//!   of a bare git directory of sonic-net/sonic-buildimage.
+//! - `cargo run -p field -- captures DIR...` replays all captures in the folders.
+//! - `cargo run --release -p field -- oracles NAME=GITDIR...` runs public configurations of the
+//!   HPCC model of ns-3.
+//! - `cargo run -p field -- schema ...` writes the tables and fields of SONiC's CONFIG_DB.
+//!
+//! This repository does not contain the inputs.
 
 use std::process::ExitCode;
 
@@ -25,7 +29,7 @@ struct Arguments {
     sweep: Sweep,
 }
 
-/// The sweeps.
+/// The command to run.
 #[derive(Debug, Subcommand)]
 enum Sweep {
     /// Load the buffer and QoS configuration of every SKU of sonic-buildimage.

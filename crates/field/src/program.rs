@@ -4,11 +4,11 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the `xoff` program in the profile of this tool and returns its path.
+/// Builds the `xoff` program in the build profile of this tool and returns its path.
 ///
 /// # Errors
 ///
-/// A message if cargo cannot be started or the build fails.
+/// Cargo cannot be started, or the build fails.
 pub(crate) fn build() -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("the path of this program is unknown: {error}"))?;
     let folder = own.parent().unwrap_or(Path::new("."));

@@ -1,30 +1,30 @@
-//! What the replay of a capture shows.
+//! Evaluates the replay of a capture.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::Value;
 
-/// A capture, as scapy reads it.
+/// A capture as scapy reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Capture {
     pub(super) path: PathBuf,
-    /// Its last record or block ends where the file ends.
+    /// The last record or block ends at the end of the file.
     pub(super) is_whole: bool,
-    /// It has a frame of Ethernet, or no frame and that link type.
+    /// The capture has an Ethernet frame, or it has no frame and its link type is Ethernet.
     pub(super) is_ethernet: bool,
-    /// scapy takes the file for a capture.
+    /// scapy accepts the file as a capture.
     pub(super) is_read: bool,
-    /// Frames that scapy counts.
+    /// Number of frames that scapy reads.
     pub(super) frames: u64,
-    /// Those with the link type Ethernet.
+    /// Number of frames with the link type Ethernet.
     pub(super) ethernet: u64,
-    /// Frames that scapy passes over since their section does not describe their interface.
+    /// Number of frames that scapy skips because their section does not describe their interface.
     pub(super) undescribed: u64,
 }
 
 impl Capture {
-    /// Reads a row of the script; `None` if a field is missing.
+    /// Parses a row of the script's output. Returns `None` if a field is missing.
     pub(super) fn parse(row: &Value) -> Option<Capture> {
         Some(Capture {
             path: PathBuf::from(row["path"].as_str()?),
@@ -38,42 +38,43 @@ impl Capture {
     }
 }
 
-/// The result of a replay, and what the script says of it.
+/// The output of a replay, and the comparison by the script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replay<'a> {
     pub(super) exit: Option<i32>,
-    /// Standard error.
+    /// Text of standard error.
     pub(super) said: &'a str,
-    /// `Null` without a report.
+    /// Report of the replay, or `Null` without a report.
     pub(super) report: &'a Value,
-    /// `Null` if no capture was written.
+    /// Comparison by the script, or `Null` if the replay wrote no capture.
     pub(super) compared: &'a Value,
 }
 
-/// What a replay of a capture shows.
+/// The evaluation of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
-    /// Every frame is accounted for, and those that left or were dropped have the bytes they came with.
+    /// The replay accounts for all frames. The sent and dropped frames have the bytes of the
+    /// capture.
     Agrees(Counts),
-    /// The file is not of Ethernet, and is refused for that reason; or scapy cannot read it.
+    /// The file has no Ethernet frames and is refused for this reason, or scapy cannot read it.
     NotEthernet,
-    /// The file is damaged, and xoff says where.
+    /// The file is damaged, and xoff reports the position.
     Damaged(String),
-    /// Anything else.
+    /// Any other result.
     Deviates(String),
 }
 
-/// Frames of a replay.
+/// Number of frames of a replay by their result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) frames: u64,
-    /// Frames that left by at least one port.
+    /// Frames that left through at least one port.
     pub(super) sent: u64,
-    /// Frames that left by none, by reason.
+    /// Frames that left through no port, by drop reason.
     pub(super) dropped: BTreeMap<String, u64>,
-    /// Flow control and frames for the switch's own protocols.
+    /// Flow control frames and frames for the protocols of the switch itself.
     pub(super) consumed: u64,
-    /// By reason.
+    /// Frames that were not replayed, by reason.
     pub(super) left_out: BTreeMap<String, u64>,
 }
 
@@ -125,7 +126,7 @@ pub(super) fn judge(capture: &Capture, replay: &Replay<'_>) -> Finding {
     }
 }
 
-/// Accounts for every frame of a whole capture.
+/// Accounts for all frames of a capture that is not damaged.
 fn account(capture: &Capture, report: &Value, compared: &Value) -> Result<Counts, String> {
     let frames = &report["frames"];
     let number = |key: &str| frames[key].as_u64().unwrap_or(0);
@@ -186,7 +187,7 @@ fn account(capture: &Capture, report: &Value, compared: &Value) -> Result<Counts
     }
 }
 
-/// The first line of a message, without the name of the file.
+/// Returns the first line of a message without the file name.
 fn damage(said: &str) -> String {
     let line = said.lines().next().unwrap_or_default();
     let at = line.find("the capture ").unwrap_or(0);

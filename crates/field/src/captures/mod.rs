@@ -1,4 +1,4 @@
-//! Replays every capture of some folders and compares the result with what scapy reads.
+//! Replays all captures of some folders and compares the results with the frames that scapy reads.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,11 +15,11 @@ use crate::git::{self, Repository};
 mod judge;
 mod table;
 
-/// The script that reads captures with scapy.
+/// Script that reads captures with scapy.
 const SCAPY_SCRIPT: &str = include_str!("scapy_reader.py");
-/// The version of scapy that the script was written for.
+/// Version of scapy that the script supports.
 const SCAPY: &str = "scapy==2.8.0";
-/// Share of the captures that may be refused as damaged, in percent.
+/// Largest share of captures that may be refused as damaged, in percent.
 const DAMAGED_PERCENT_MAX: usize = 3;
 
 /// Options of the sweep.
@@ -33,7 +33,7 @@ pub(crate) struct Arguments {
     python: Option<PathBuf>,
 }
 
-/// Runs the sweep. It prints a table in Markdown, the damaged files and the deviations.
+/// Runs the sweep. It prints a Markdown table, the damaged files and the deviations.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let program = crate::program::build()?;
     let scratch = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
@@ -79,7 +79,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     Ok(ExitCode::from(u8::from(!is_good)))
 }
 
-/// The name and the folder of `NAME=DIR` or `DIR`.
+/// Splits `NAME=DIR` or `DIR` into a name and a folder.
 fn split_name(argument: &str) -> (&str, &Path) {
     match argument.split_once('=') {
         Some((name, folder)) if !Path::new(argument).exists() => (name, Path::new(folder)),
@@ -87,7 +87,7 @@ fn split_name(argument: &str) -> (&str, &Path) {
     }
 }
 
-/// Whether a file may be a capture, by its first bytes: pcap, pcapng or gzip.
+/// Returns whether the first bytes of a file are those of pcap, pcapng or gzip.
 fn may_be_capture(bytes: &[u8]) -> bool {
     const MAGICS: [[u8; 4]; 7] = [
         [0xa1, 0xb2, 0xc3, 0xd4],
@@ -101,7 +101,7 @@ fn may_be_capture(bytes: &[u8]) -> bool {
     bytes.starts_with(&[0x1f, 0x8b]) || MAGICS.iter().any(|magic| bytes.starts_with(magic))
 }
 
-/// The programs of a sweep, and a folder for their files.
+/// The programs of a sweep, and a folder for temporary files.
 struct Sweep {
     program: PathBuf,
     python: PathBuf,
@@ -110,7 +110,7 @@ struct Sweep {
 }
 
 impl Sweep {
-    /// Replays every capture of a folder.
+    /// Replays all captures of a folder.
     fn folder(&self, folder: &Path) -> Result<FolderResult, String> {
         let output = command::output(
             Command::new(&self.python)
@@ -129,7 +129,8 @@ impl Sweep {
         Ok(result)
     }
 
-    /// Replays a capture through the default switch, one bridge with an MTU of 9216, at the pace of its stamps.
+    /// Replays a capture at its original pace through the default switch: one bridge with an MTU of
+    /// 9216 bytes.
     fn replay(&self, capture: &Capture) -> Result<Finding, String> {
         let [out, drops, report] =
             ["out.pcapng", "drops.pcapng", "report.json"].map(|name| self.scratch.join(name));
@@ -164,7 +165,7 @@ impl Sweep {
         ))
     }
 
-    /// What the script says of the captures that a replay wrote.
+    /// Runs the script to compare the captures that a replay wrote with the input.
     fn compare(&self, capture: &Capture, out: &Path, drops: &Path) -> Result<Value, String> {
         let compared = command::output(Command::new(&self.python).arg(&self.script).arg("compare").args([
             &capture.path,

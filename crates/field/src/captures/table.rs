@@ -1,34 +1,34 @@
-//! The table of a sweep of captures, in Markdown.
+//! Writes the results of a sweep of captures as a Markdown table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::judge::{Capture, Counts, Finding};
 
-/// The first lines of the table.
+/// First lines of the table.
 pub(super) const HEADER: &str = "\
 | folder | captures | exit 0, as scapy | damaged | deviating | frames | sent | dropped | left out | not Ethernet |
 |---|---|---|---|---|---|---|---|---|---|
 ";
 
-/// The findings of a folder.
+/// The results of a folder.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FolderResult {
-    /// Captures of Ethernet.
+    /// Number of captures with Ethernet frames.
     pub(super) captures: usize,
-    /// Those that agree.
+    /// Number of captures whose replay agrees with scapy.
     pub(super) agreeing: usize,
-    /// Captures of other link types alone, which are refused, and those that scapy cannot read.
+    /// Number of captures of other link types, and of captures that scapy cannot read.
     pub(super) not_ethernet: usize,
     pub(super) sums: Counts,
-    /// File and reason.
+    /// Damaged files and their reasons.
     pub(super) damaged: Vec<(String, String)>,
-    /// File and reason.
+    /// Deviating files and their reasons.
     pub(super) deviating: Vec<(String, String)>,
 }
 
 impl FolderResult {
-    /// Adds what a capture shows.
+    /// Adds the result of a capture.
     pub(super) fn count(&mut self, capture: &Capture, file: &str, finding: Finding) {
         match finding {
             Finding::NotEthernet => {
@@ -39,7 +39,7 @@ impl FolderResult {
                 self.agreeing += 1;
                 self.sums.add(&counts);
             }
-            // A damaged file of another link type is none of those that count.
+            // A damaged file of another link type is not counted as a capture.
             Finding::Damaged(_) if !capture.is_ethernet => {
                 self.not_ethernet += 1;
                 return;
@@ -50,7 +50,7 @@ impl FolderResult {
         self.captures += 1;
     }
 
-    /// Adds the findings of another folder.
+    /// Adds the results of another folder.
     pub(super) fn add(&mut self, other: &FolderResult) {
         self.captures += other.captures;
         self.agreeing += other.agreeing;
@@ -60,7 +60,7 @@ impl FolderResult {
         self.deviating.extend_from_slice(&other.deviating);
     }
 
-    /// The row of the folder.
+    /// Returns the table row of the folder.
     pub(super) fn row(&self, name: &str) -> String {
         let sums = &self.sums;
         let mut dropped = sums.dropped.clone();
@@ -82,7 +82,7 @@ impl FolderResult {
         format!("| {} |", cells.join(" | "))
     }
 
-    /// The damaged and the deviating files with their reasons, one a line.
+    /// Returns the damaged and the deviating files with their reasons, one per line.
     pub(super) fn lists(&self) -> String {
         let mut text = String::new();
         for (kind, list) in [("damaged", &self.damaged), ("deviating", &self.deviating)] {
@@ -94,7 +94,7 @@ impl FolderResult {
     }
 }
 
-/// Counts with their reasons, the largest first.
+/// Formats counts with their reasons, largest first.
 fn list_counts(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() {
         return "0".to_owned();

@@ -1,4 +1,4 @@
-//! The public configurations of the HPCC model that are run.
+//! The public configurations of the HPCC model.
 
 const ALIBABA: &str = "alibaba-edu/High-Precision-Congestion-Control";
 const TIANFENGFRANK: &str = "tianfengfrank/High-Precision-Congestion-Control";
@@ -15,21 +15,22 @@ pub(super) struct File {
     pub(super) path: &'static str,
 }
 
-/// A configuration with its inputs and, where they are published, its results.
+/// A public configuration with its inputs and its published results, if there are any.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Configuration {
-    /// Name of its row and of its result.
+    /// Name of the run in the table and in the file of its result.
     pub(super) name: &'static str,
-    /// The commit of its repository. Inputs of another repository are those of its newest commit.
+    /// Commit of the repository. Inputs of other repositories are read at their newest commit.
     pub(super) commit: &'static str,
     pub(super) configuration: File,
     pub(super) topology: File,
-    /// `None`: those of the results, which name sender, receiver, port, length and start of each.
+    /// File of the flows. With `None`, the flows follow from the results, which contain sender,
+    /// receiver, port, length and start.
     pub(super) flows: Option<File>,
     pub(super) results: Option<File>,
-    /// The run takes more than two minutes.
+    /// Whether the run takes more than two minutes.
     pub(super) is_long: bool,
-    /// Why completion times differ by more than the bound.
+    /// Reason why the completion times differ by more than the bound.
     pub(super) difference: Option<&'static str>,
 }
 
@@ -86,9 +87,10 @@ const fn shawn(name: &'static str, configuration: &'static str, results: &'stati
 
 const DIVERGES: &str = "the first flows are equal; two events in the same nanosecond are then in another order, and all later flows differ";
 
-/// All of them, in the order of the table.
+/// All configurations in the order of the table.
 pub(super) const CONFIGURATIONS: [Configuration; 16] = [
-    // Published with the results of the authors' topology and flows, not of their own files.
+    // The published results belong to the topology and flows of the HPCC authors, not to the files
+    // of this repository.
     entry(
         "two flows to a host, HPCC",
         "39f0a97",

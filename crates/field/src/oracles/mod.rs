@@ -1,4 +1,5 @@
-//! Runs public configurations of the HPCC model of ns-3 and compares completion times with the published ones.
+//! Runs public configurations of the HPCC model of ns-3 and compares completion times with the
+//! published ones.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +16,7 @@ use crate::git::Repository;
 mod known;
 mod table;
 
-/// Settings that name files. The files of a run have fixed names.
+/// Settings with file names. The files of a run have fixed names.
 const FILE_SETTINGS: [&str; 7] = [
     "TOPOLOGY_FILE",
     "FLOW_FILE",
@@ -43,7 +44,8 @@ pub(crate) struct Arguments {
     markdown: Option<PathBuf>,
 }
 
-/// Runs the configurations. Exit code 1: completion times of one differ by more than the bound, for no known reason.
+/// Runs the configurations. Exit code 1 means that the completion times of a run differ by more
+/// than the bound without a known reason.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let program = crate::program::build()?;
     let mut folders = BTreeMap::new();
@@ -103,7 +105,8 @@ impl Sweep<'_> {
         self.result_file(configuration).is_some_and(|file| file.exists())
     }
 
-    /// The result of `xoff bench oracle --json`, from the folder of results or from a run.
+    /// Returns the result of `xoff bench oracle --json`, from the folder of results or from a new
+    /// run.
     fn result(&self, configuration: &Configuration) -> Result<Value, String> {
         let kept = self.result_file(configuration);
         let text = match &kept {
@@ -144,7 +147,7 @@ impl Sweep<'_> {
             .arg(scratch.path())
             .output()
             .map_err(|error| format!("{}: {error}", self.program.display()))?;
-        // 1: beyond the bound.
+        // Exit code 1 means that the bound is exceeded.
         match output.status.code() {
             Some(0 | 1) => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
             _ => Err(format!(
@@ -170,8 +173,9 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The flows of results (`sip dip sport dport size start fct standalone_fct`), by start, source port and sender, with priority 3. `None` for a
-/// row of another form.
+/// Returns the flows of a file of results (`sip dip sport dport size start fct standalone_fct`),
+/// sorted by start, source port and sender. All flows get priority 3. Returns `None` if a row has
+/// another format.
 fn flows_of(results: &str) -> Option<String> {
     let mut flows = Vec::new();
     for row in results.lines().filter(|row| !row.trim().is_empty()) {
@@ -196,14 +200,15 @@ fn flows_of(results: &str) -> Option<String> {
     Some(text)
 }
 
-/// `CC_MODE` of a configuration: the last one counts. 1 is the model's default.
+/// Returns the `CC_MODE` of a configuration. The last setting counts, and 1 is the default of the
+/// model.
 fn mode(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let last = words.windows(2).rfind(|pair| pair[0] == "CC_MODE");
     last.map_or("1", |pair| pair[1]).to_owned()
 }
 
-/// A configuration without the settings that name files.
+/// Removes the settings with file names from a configuration.
 fn without_files(text: &str) -> String {
     let names_file = |line: &&str| {
         let name = line.split_whitespace().next().unwrap_or_default();

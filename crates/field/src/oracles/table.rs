@@ -1,4 +1,4 @@
-//! The table of runs, in Markdown.
+//! Writes the results of the runs as a Markdown table.
 
 use std::fmt::Write as _;
 
@@ -6,22 +6,22 @@ use serde_json::Value;
 
 use super::known::Configuration;
 
-/// A run and how its completion times compare.
+/// A run and the comparison of its completion times.
 #[derive(Debug)]
 pub(super) struct Row {
     configuration: Configuration,
-    /// Its `CC_MODE`.
+    /// `CC_MODE` of the configuration.
     mode: String,
     flows: usize,
-    /// Differences of completion times as shares, without signs, in ascending order.
+    /// Absolute differences of the completion times as shares, in ascending order.
     differences: Vec<f64>,
     /// Median of the differences.
     median: f64,
-    /// Share within which times are to agree.
+    /// Largest permitted difference, as a share.
     bound: f64,
-    /// Whether the bound holds for the median: marks are drawn at random.
+    /// Whether the bound applies to the median, because marks are drawn at random.
     is_random: bool,
-    /// Flows that ended.
+    /// Number of flows that ended.
     ended: usize,
 }
 
@@ -30,7 +30,7 @@ impl Row {
     ///
     /// # Errors
     ///
-    /// A message if the result is not that of one run.
+    /// The result is not that of one run.
     pub(super) fn new(configuration: &Configuration, mode: String, result: &Value) -> Result<Row, String> {
         let wrong = || format!("{}: the result has no flows", configuration.name);
         let folder = &result["folders"][0];
@@ -56,7 +56,7 @@ impl Row {
         self.configuration.name
     }
 
-    /// Whether times are beyond the bound, and no reason is known.
+    /// Returns whether the completion times exceed the bound without a known reason.
     pub(super) fn is_unexplained(&self) -> bool {
         let is_beyond = match self.is_random {
             true => self.median > self.bound,
@@ -102,7 +102,7 @@ impl Row {
     }
 }
 
-/// The whole document.
+/// Returns the whole page.
 pub(super) fn document(rows: &[Row]) -> String {
     let mut text = String::from(
         "# Public ns-3 configurations\n\n\

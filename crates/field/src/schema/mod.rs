@@ -1,9 +1,16 @@
-//! Writes the list of SONiC's tables and fields that the reader of configurations uses.
+//! Writes the list of SONiC's tables and fields, which the reader of configurations uses.
 //!
-//! `cargo run -p field -- schema BUILDIMAGE SWSS_COMMON SWSS UTILITIES > src/config/schema/sonic-names.txt` reads four git
-//! directories. Most names come from the YANG models. What they lack comes from SONiC's sample configuration, the
-//! examples of its manual, the columns of the port files that devices ship, the routing tables of `frrcfgd` and the
-//! constants of `schema.h`, `portschema.h` and `aclorch.h`, and the commands that write CONFIG_DB. [`READ_BY_PROGRAMS`] has the rest.
+//! `cargo run -p field -- schema BUILDIMAGE SWSS_COMMON SWSS UTILITIES >
+//! crates/config/src/schema/sonic-names.txt` reads four git directories. Most names come from the
+//! YANG models. Further names come from these sources:
+//!
+//! - SONiC's sample configuration and the examples of its manual
+//! - the columns of the port files of devices
+//! - the routing tables of `frrcfgd`
+//! - the constants of `schema.h`, `portschema.h` and `aclorch.h`
+//! - the commands that write CONFIG_DB
+//!
+//! [`READ_BY_PROGRAMS`] contains the names that none of these sources has.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +27,7 @@ use names::Names;
 
 const MODELS: &str = "src/sonic-yang-models/";
 
-/// Table, fields and the file of SONiC that has them, where no other source of the list does.
+/// Table, fields and the SONiC source that uses them, for names that no other source contains.
 const READ_BY_PROGRAMS: &[(&str, &[&str], &str)] = &[
     (
         "PORT_QOS_MAP",
@@ -54,7 +61,7 @@ const READ_BY_PROGRAMS: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Tables of SONiC's designs that no current source names. Releases of vendors have them.
+/// Tables of SONiC's design documents. Vendor releases have them, but no current source names them.
 const OF_DESIGNS: &[&str] = &["FC_TO_NHG_INDEX_MAP", "TAM_FEATURES"];
 
 /// Options of the generator.
@@ -124,8 +131,8 @@ fn from_models(buildimage: &Repository) -> Result<Names, String> {
     Ok(models.names())
 }
 
-/// Names that SONiC's documents use and the models lack. A name that differs in one letter from one of the same table is
-/// a misprint.
+/// Adds names that SONiC's documents use and the models lack. A name is a misprint if it differs in
+/// one letter from another name of the same table.
 fn from_examples(buildimage: &Repository, names: &mut Names) -> Result<(), String> {
     let sample = buildimage.text(&format!("{MODELS}tests/files/sample_config_db.json"))?;
     let manual = buildimage.text(&format!("{MODELS}doc/Configuration.md"))?;
@@ -144,7 +151,7 @@ fn from_examples(buildimage: &Repository, names: &mut Names) -> Result<(), Strin
     Ok(())
 }
 
-/// Names that SONiC's commands write: `config` and those that it runs.
+/// Adds names that SONiC's commands write: `config` and the programs that it runs.
 fn from_commands(utilities: &Repository, names: &mut Names) -> Result<(), String> {
     let folders = [
         "acl_loader",
@@ -156,7 +163,7 @@ fn from_commands(utilities: &Repository, names: &mut Names) -> Result<(), String
         "pfcwd",
         "scripts",
     ];
-    // Migration writes names of the past, and tables of other databases.
+    // The migration program writes old names and tables of other databases.
     let is_command = |path: &str| !path.ends_with("db_migrator.py");
     for (_, program) in utilities.texts(&folders, is_command)? {
         for (table, fields) in python::written_entries(&program) {
@@ -171,7 +178,8 @@ fn from_commands(utilities: &Repository, names: &mut Names) -> Result<(), String
     Ok(())
 }
 
-/// Columns of `port_config.ini` become fields of `PORT`. One device's file alone may have a misprint.
+/// Adds the columns of `port_config.ini` as fields of `PORT`. A column that only one device has may
+/// be a misprint and is skipped.
 fn from_port_files(buildimage: &Repository, names: &mut Names) -> Result<(), String> {
     let mut uses: BTreeMap<String, usize> = BTreeMap::new();
     for (_, text) in buildimage.texts(&["device"], |path| path.ends_with("/port_config.ini"))? {

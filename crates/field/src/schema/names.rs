@@ -1,9 +1,9 @@
-//! Tables and their fields, by name.
+//! The names of tables and fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Names of tables and fields.
+/// The names of tables and their fields.
 #[derive(Debug, Default)]
 pub(super) struct Names(BTreeMap<String, Table>);
 
@@ -37,7 +37,7 @@ impl Names {
         table.is_some_and(|table| table.has_free_fields || table.fields.contains(field))
     }
 
-    /// Whether the table has a field whose name differs in one letter.
+    /// Returns whether the table has a field whose name differs in one letter.
     pub(super) fn has_similar_field(&self, table: &str, field: &str) -> bool {
         let table = self.0.get(table);
         table.is_some_and(|table| {
@@ -47,7 +47,8 @@ impl Names {
     }
 }
 
-/// One line for each table: its name, then its fields; `*` stands for fields with free names.
+/// Writes one line for each table: its name, then its fields. `*` means that the fields may have
+/// any name.
 impl fmt::Display for Names {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, table) in &self.0 {

@@ -1,9 +1,10 @@
-//! Tables and fields that a program in Python writes: `config_db.set_entry('PORT', name, {'mtu': mtu})`.
+//! Finds the tables and fields that a Python program writes, such as `config_db.set_entry('PORT',
+//! name, {'mtu': mtu})`.
 
-/// The tables that a program writes by `set_entry` and `mod_entry`, each with the names of the fields that stand in the
-/// call, or that the program puts into the variable of the call before.
+/// Returns the tables that a program writes with `set_entry` and `mod_entry`, with their fields.
+/// The call contains the fields, or the program assigns them to the variable of the call before.
 ///
-/// A table may be a constant of the program. Tables that are known only when the program runs are left out.
+/// A table may be a constant of the program. Tables that are known only at run time are skipped.
 pub(super) fn written_entries(program: &str) -> Vec<(&str, Vec<&str>)> {
     let mut entries = Vec::new();
     for call in ["set_entry(", "mod_entry("] {
@@ -25,7 +26,7 @@ pub(super) fn written_entries(program: &str) -> Vec<(&str, Vec<&str>)> {
     entries
 }
 
-/// The arguments of a call, from the text behind its opening bracket.
+/// Returns the arguments of a call, from the text after its opening bracket.
 fn arguments(text: &str) -> Vec<&str> {
     let (mut depth, mut begin, mut quote) = (0_usize, 0, None);
     let mut arguments = Vec::new();
@@ -50,7 +51,8 @@ fn arguments(text: &str) -> Vec<&str> {
     Vec::new()
 }
 
-/// The text of a literal, or of a constant: `CFG_TABLE = "PORT"`.
+/// Returns the table name of an argument. The argument is a literal or a constant such as
+/// `CFG_TABLE = "PORT"`.
 fn table_name<'a>(program: &'a str, argument: &'a str) -> Option<&'a str> {
     let argument = argument.trim();
     let name = literal(argument).or_else(|| {
@@ -80,13 +82,13 @@ fn is_identifier(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// The text of the function that a place is in, up to the place.
+/// Returns the text of the function that contains a position, up to the position.
 fn function_before(program: &str, at: usize) -> &str {
     let before = &program[..at];
     before.rfind("\ndef ").map_or(before, |begin| &before[begin..])
 }
 
-/// The keys of a dictionary's literal.
+/// Returns the keys of a dictionary literal.
 fn keys_of(dictionary: &str) -> Vec<&str> {
     let Some(inside) = dictionary.strip_prefix('{') else {
         return Vec::new();
@@ -98,7 +100,8 @@ fn keys_of(dictionary: &str) -> Vec<&str> {
         .collect()
 }
 
-/// The keys that a function gives to a variable: `data = {'mtu': mtu}`, `data['mtu'] = mtu`.
+/// Returns the keys that a function assigns to a variable, such as `data = {'mtu': mtu}` or
+/// `data['mtu'] = mtu`.
 fn keys_put_into<'a>(function: &'a str, variable: &str) -> Vec<&'a str> {
     let mut keys = Vec::new();
     for (at, _) in function.match_indices(variable) {
@@ -109,7 +112,7 @@ fn keys_put_into<'a>(function: &'a str, variable: &str) -> Vec<&'a str> {
         }
         let assigned = rest.trim_start().strip_prefix('=');
         if let Some(value) = assigned.filter(|value| !value.starts_with('=')) {
-            // Only what the variable holds at the end.
+            // The last assignment determines the keys of the variable.
             keys = keys_of(value.trim_start());
         } else if let Some((key, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             let is_assigned = behind.trim_start().starts_with('=') && !behind.trim_start().starts_with("==");

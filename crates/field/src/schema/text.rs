@@ -1,8 +1,9 @@
-//! Names in files that are not YANG.
+//! Finds names of tables and fields in files that are not YANG.
 
 use serde_json::Value;
 
-/// Names of tables of CONFIG_DB in `schema.h`: `#define CFG_PORT_TABLE_NAME "PORT"`.
+/// Returns the table names of CONFIG_DB in `schema.h`, such as `#define CFG_PORT_TABLE_NAME
+/// "PORT"`.
 pub(super) fn table_constants(header: &str) -> impl Iterator<Item = &str> {
     header.lines().filter_map(|line| {
         let mut words = line.strip_prefix("#define ")?.split_whitespace();
@@ -11,7 +12,8 @@ pub(super) fn table_constants(header: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Tables that a program in Python gives a handler: `('VRF', self.vrf_handler),`.
+/// Returns the tables for which a Python program has a handler, such as `('VRF',
+/// self.vrf_handler),`.
 pub(super) fn handled_tables(program: &str) -> impl Iterator<Item = &str> {
     program.lines().filter_map(|line| {
         let (table, handler) = line.trim_start().strip_prefix("('")?.split_once("',")?;
@@ -19,8 +21,8 @@ pub(super) fn handled_tables(program: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Fields of `PORT` in `portschema.h`: `#define PORT_SPEED "speed"`. Others of its constants are values:
-/// `PORT_FEC_RS`.
+/// Returns the fields of `PORT` in `portschema.h`, such as `#define PORT_SPEED "speed"`. Constants
+/// such as `PORT_FEC_RS` are values and are skipped.
 pub(super) fn port_fields(header: &str) -> Vec<&str> {
     let constants: Vec<(&str, &str)> = header
         .lines()
@@ -47,7 +49,8 @@ pub(super) fn port_fields(header: &str) -> Vec<&str> {
     fields.map(|(_, field)| *field).collect()
 }
 
-/// Fields of `ACL_RULE` in `aclorch.h`: `#define MATCH_SRC_IP "SRC_IP"`, and those that begin with `ACTION_` or `RULE_`.
+/// Returns the fields of `ACL_RULE` in `aclorch.h`, such as `#define MATCH_SRC_IP "SRC_IP"`. The
+/// names of these constants begin with `MATCH_`, `ACTION_` or `RULE_`.
 pub(super) fn acl_rule_fields(header: &str) -> impl Iterator<Item = &str> {
     header.lines().filter_map(|line| {
         let mut words = line.strip_prefix("#define ")?.split_whitespace();
@@ -61,7 +64,7 @@ pub(super) fn acl_rule_fields(header: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// The fenced blocks of a Markdown document.
+/// Returns the fenced code blocks of a Markdown document.
 pub(super) fn code_blocks(document: &str) -> impl Iterator<Item = &str> {
     document
         .split("```")
@@ -70,8 +73,8 @@ pub(super) fn code_blocks(document: &str) -> impl Iterator<Item = &str> {
         .map(|block| block.strip_prefix("json").unwrap_or(block))
 }
 
-/// Tables of an example with the names of their fields. An example may be the inside of an object, and the object
-/// `SAMPLE_CONFIG_DB_JSON` holds one. What is not JSON has none.
+/// Returns the tables of an example with their field names. An example may lack its outer braces.
+/// The object `SAMPLE_CONFIG_DB_JSON` contains an example. Text that is not JSON has no tables.
 pub(super) fn tables(example: &str) -> Vec<(String, Vec<String>)> {
     let parsed = serde_json::from_str(example).or_else(|_| serde_json::from_str(&format!("{{{example}}}")));
     let Ok(Value::Object(mut tables)) = parsed else {
@@ -101,7 +104,7 @@ pub(super) fn tables(example: &str) -> Vec<(String, Vec<String>)> {
         .collect()
 }
 
-/// Column titles of `port_config.ini`, apart from the port's name.
+/// Returns the column titles of `port_config.ini` without the column of the port name.
 pub(super) fn columns(file: &str) -> impl Iterator<Item = &str> {
     let titles = file.lines().find_map(|line| {
         let titles = line.trim().strip_prefix('#')?.trim_start();

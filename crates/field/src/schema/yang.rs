@@ -1,15 +1,16 @@
-//! Tables and fields of SONiC's YANG models.
+//! Reads tables and fields from SONiC's YANG models.
 //!
-//! A module of SONiC has one container with the module's name, in it one container for each table. A table holds lists,
-//! one entry for each key, and containers, each an entry whose key is the container's name. The leaves of an entry are
-//! its fields, apart from the leaves that form the key. A list inside an entry stands for fields with free names:
-//! `DSCP_TO_TC_MAP` is an example.
+//! A SONiC module has one container with the name of the module. This container has one container
+//! for each table. A table contains lists and containers. A list describes the entries with a key,
+//! and a container is an entry whose key is the name of the container. The leaves of an entry are
+//! its fields, except the leaves of the key. A list inside an entry means fields with free names,
+//! as in `DSCP_TO_TC_MAP`.
 
 use std::collections::BTreeMap;
 
 use super::names::Names;
 
-/// A statement: keyword, argument and the statements inside its braces.
+/// A YANG statement: keyword, argument and child statements.
 #[derive(Debug, Default, Clone)]
 struct Statement {
     keyword: String,
@@ -17,7 +18,7 @@ struct Statement {
     children: Vec<Statement>,
 }
 
-/// The modules read so far.
+/// The modules that have been read.
 #[derive(Debug, Default)]
 pub(super) struct Models {
     modules: Vec<Statement>,
@@ -28,7 +29,7 @@ impl Models {
     ///
     /// # Errors
     ///
-    /// A message if the text is not YANG.
+    /// The text is not YANG.
     pub(super) fn add(&mut self, text: &str) -> Result<(), String> {
         let without_jinja: Vec<&str> = text
             .lines()
@@ -43,7 +44,7 @@ impl Models {
         Ok(())
     }
 
-    /// Every table with its fields.
+    /// Returns all tables with their fields.
     pub(super) fn names(&self) -> Names {
         let groupings = Groupings::new(&self.modules);
         let mut names = Names::default();
@@ -61,7 +62,8 @@ impl Models {
     }
 }
 
-/// Containers of events and alarms have names in lower case. They are no tables.
+/// Returns whether a container is a table. Containers of events and alarms have lower-case names
+/// and are not tables.
 fn is_table_name(name: &str) -> bool {
     name.bytes()
         .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
@@ -71,7 +73,7 @@ fn add_entries(names: &mut Names, groupings: &Groupings<'_>, module: &Statement,
     for entry in groupings.expanded(module, table) {
         match entry.keyword.as_str() {
             "list" | "container" => add_fields(names, groupings, module, &table.argument, entry),
-            // A leaf outside any entry.
+            // This leaf is not part of an entry.
             "leaf" | "leaf-list" => names.field(&table.argument, &entry.argument),
             _ => {}
         }
@@ -103,7 +105,7 @@ impl Statement {
     }
 }
 
-/// Groupings by module and name, and the prefixes each module uses for others.
+/// The groupings by module and name, and the prefixes that each module uses for other modules.
 struct Groupings<'a> {
     groupings: BTreeMap<(&'a str, &'a str), &'a Statement>,
     prefixes: BTreeMap<(&'a str, &'a str), &'a str>,
@@ -136,7 +138,8 @@ impl<'a> Groupings<'a> {
         }
     }
 
-    /// The children of a statement, with `uses`, `choice` and `case` replaced by what they contain.
+    /// Returns the children of a statement. `uses`, `choice` and `case` are replaced by their
+    /// contents.
     fn expanded<'s>(&self, module: &'s Statement, statement: &'s Statement) -> Vec<&'s Statement>
     where
         'a: 's,
@@ -192,7 +195,7 @@ fn statement(tokens: &[Token], position: &mut usize) -> Result<Statement, String
                 let mut words = words.into_iter();
                 let mut statement = Statement {
                     keyword: words.next().ok_or("a statement has no keyword")?,
-                    // "a" + "b" is one argument.
+                    // YANG joins `"a" + "b"` to one argument.
                     argument: words.filter(|word| word != "+").collect(),
                     children: Vec::new(),
                 };
@@ -244,7 +247,8 @@ fn tokenize(text: &str) -> Result<Vec<Token>, String> {
     }
 }
 
-/// Bytes up to and including the closing quote.
+/// Returns the length of a quoted string including both quotes, or `None` if the string does not
+/// end.
 fn quoted(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -5,19 +5,19 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// The answer of `config check` for one file.
+/// The result of `config check` for one file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Checked {
-    /// Valid, with notes.
+    /// The file is valid. Contains the notes.
     Valid(Vec<String>),
-    /// The errors, without the name of the file.
+    /// The file is invalid. Contains the errors without the file name.
     Invalid(Vec<String>),
 }
 
-/// Checks a file of a folder, with a lookup file of the folder.
+/// Checks a configuration file of a folder, with a lookup file of the same folder.
 ///
 /// # Errors
-/// The program cannot be started, or its answer is not that of `config check`.
+/// The program cannot be started, or its output is not that of `config check`.
 pub(super) fn check(
     program: &Path,
     folder: &Path,

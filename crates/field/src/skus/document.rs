@@ -1,22 +1,23 @@
-//! The JSON examples of SONiC's `Configuration.md`.
+//! Reads the JSON examples of SONiC's `Configuration.md`.
 //!
-//! An example shows one table or two and refers to objects that it does not show. [`completion`] adds these objects: a table
-//! entry as another example of the document has it, otherwise a bare port, LAG, VLAN, interface or buffer profile.
+//! An example shows one or two tables and may refer to objects that it does not show.
+//! [`missing_objects`] returns these objects. An object is an entry of another example of the
+//! document, or a bare port, LAG, VLAN, interface or buffer profile.
 
 use serde_json::{Map, Value, json};
 
-/// A fenced block of a document.
+/// A fenced code block of a document.
 #[derive(Debug, PartialEq)]
 pub(super) struct Example {
-    /// The line of its opening fence, from 1.
+    /// Line number of the opening fence, from 1.
     pub(super) line: usize,
-    /// Its tables, or why it is not JSON.
+    /// Tables of the example, or the reason why it is not JSON.
     pub(super) tables: Result<Value, String>,
-    /// The error of its JSON and how it was corrected.
+    /// JSON error and its correction, if there was one.
     pub(super) repair: Option<String>,
 }
 
-/// Every fenced block that begins as JSON does. A block may lack the outer braces.
+/// Returns all fenced blocks that start like JSON. A block may lack its outer braces.
 pub(super) fn examples(text: &str) -> Vec<Example> {
     let mut examples = Vec::new();
     let mut open: Option<(usize, String)> = None;
@@ -62,7 +63,7 @@ fn parse(line: usize, block: &str) -> Example {
     example(Err(format!("not JSON: {error}")), None)
 }
 
-/// The text with a comma behind each value whose next line begins another entry.
+/// Adds a comma after each value that is followed by another entry in the next line.
 fn with_missing_commas(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let mut corrected = String::new();
@@ -77,7 +78,8 @@ fn with_missing_commas(text: &str) -> String {
     corrected
 }
 
-/// The text without commas that stand before a closing brace or bracket. Strings of the document have no such sequence.
+/// Removes commas before a closing brace or bracket. The strings of the document contain no such
+/// sequence.
 fn without_trailing_commas(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
@@ -93,8 +95,8 @@ fn without_trailing_commas(text: &str) -> String {
     kept
 }
 
-/// The objects that the errors of an example miss, as tables. Empty if the errors are of another kind, or the document has
-/// no such object.
+/// Returns the objects that are missing according to the errors of an example, as tables. The
+/// result is empty for errors of another kind.
 pub(super) fn completion(errors: &[String], document: &[Example]) -> Value {
     let mut tables = Map::new();
     let mut add = |table: &str, name: &str, fields: Value| {

@@ -1,21 +1,22 @@
-//! The bytes that arrive on a lossless link after the switch has decided to pause it.
+//! Calculates the headroom of a lossless link: the bytes that arrive after the switch decides to
+//! pause the link.
 
-/// A full frame of the incast, from the destination address to the FCS: 4096 bytes of payload with Ethernet, IPv4, UDP, BTH,
-/// RETH and ICRC.
+/// Length of a full frame of the incast from the destination address to the FCS: 4096 bytes of
+/// payload with Ethernet, IPv4, UDP, BTH, RETH and ICRC.
 const FRAME_BYTES: u64 = 14 + 20 + 8 + 12 + 16 + 4096 + 4 + 4;
-/// A frame between the first and the last of a message, which has no RETH.
+/// Length of a frame between the first and the last one of a message. It has no RETH.
 const MIDDLE_FRAME_BYTES: u64 = FRAME_BYTES - 16;
-/// An acknowledgement, which may occupy the link when the pause is due.
+/// Length of an acknowledgement, which can occupy the link when the pause is due.
 const ACKNOWLEDGEMENT_BYTES: u64 = 66;
 const PFC_BYTES: u64 = 64;
-/// Preamble and gap.
+/// Preamble and gap, in bytes.
 const OVERHEAD_BYTES: u64 = 20;
-/// The response of a model host, in pause quanta of 512 bit times.
+/// Response time of a model host, in pause quanta of 512 bit times.
 const RESPONSE_QUANTA: u64 = 2;
-/// Metres that a signal passes in a second, as in SONiC's headroom formula.
+/// Signal speed in metres per second, as in SONiC's headroom formula.
 const SIGNAL_METRES_PER_S: u64 = 198_000_000;
 
-/// The delay of a cable in one direction.
+/// Returns the one-way delay of a cable in picoseconds.
 pub(super) fn cable_delay_ps(metres: u64) -> u64 {
     let ps = u128::from(metres) * 1_000_000_000_000 / u128::from(SIGNAL_METRES_PER_S);
     u64::try_from(ps).unwrap_or(u64::MAX)
@@ -32,24 +33,26 @@ pub(super) struct Link {
 /// The headroom that a link needs in the incast, with the terms of the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Need {
-    /// The acknowledgement and the PFC frame on the way out, in bit times of the link, as bytes.
+    /// Bytes that arrive while the acknowledgement and the PFC frame are sent.
     pub(super) control_bytes: u64,
-    /// The host's response time.
+    /// Bytes that arrive during the response time of the host.
     pub(super) response_bytes: u64,
-    /// Two cable delays.
+    /// Bytes that arrive during two cable delays.
     pub(super) cable_bytes: u64,
-    /// The frame that did not find shared buffer, and those that arrive in the time above.
+    /// Number of frames: the frame that did not fit into shared space, and the frames that arrive
+    /// afterwards.
     pub(super) frames: u64,
-    /// Buffer of all these frames, in whole cells.
+    /// Buffer space of these frames in whole cells, in bytes.
     pub(super) bytes: u64,
 }
 
 impl Link {
-    /// The headroom that the incast needs at most.
+    /// Returns the largest headroom that the incast needs.
     ///
-    /// The frame that finds the shared buffer full is the first. Then the link carries data for as long as the pause takes: behind
-    /// an acknowledgement, over the cable, through the host. A frame that the host has begun by then is sent to its end, and all
-    /// that it has sent takes the cable's delay to arrive.
+    /// The first frame in headroom is the one that finds the shared space full. Then the pause
+    /// waits for an acknowledgement, passes the cable and takes effect in the host. The link
+    /// carries data during this time. The host completes a frame that it has started, and all sent
+    /// frames take the cable delay to arrive.
     pub(super) fn need(self) -> Need {
         let control_bytes = ACKNOWLEDGEMENT_BYTES + PFC_BYTES + 2 * OVERHEAD_BYTES;
         let response_bytes = RESPONSE_QUANTA * 512 / 8;
@@ -69,7 +72,7 @@ impl Link {
 }
 
 impl Need {
-    /// The sum as text.
+    /// Returns the calculation as text.
     pub(super) fn arithmetic(&self, cell_bytes: u64) -> String {
         format!(
             "needs {}: {} frames x {} cells of {cell_bytes}; {} B arrive in 2 cable delays, {} B during ACK and PFC, {} B in the response",

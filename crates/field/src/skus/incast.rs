@@ -1,4 +1,4 @@
-//! A lossless 2:1 incast in virtual time over three ports of a configuration.
+//! Runs a lossless 2:1 incast in virtual time over three ports of a configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,34 +9,36 @@ use serde_json::{Map, Value, json};
 use super::headroom::{self, Link};
 use super::lossless::{HeadroomSource, LosslessPorts, metres, number};
 
-/// The most that a sender sends while the switch has not paused it.
+/// Largest message of a sender, in bytes. It is used when the switch does not pause the sender
+/// earlier.
 const MESSAGE_BYTES_MAX: u64 = 1 << 30;
-/// The most frames in a switch, `XOFF_SWITCH|localhost frames`.
+/// Largest number of frames in a switch, for `XOFF_SWITCH|localhost frames`.
 const FRAMES_MAX: u64 = 1 << 20;
-/// The least: many times the headroom of a port.
+/// Smallest message of a sender, in bytes. It is many times the headroom of a port.
 const MESSAGE_BYTES_MIN: u64 = 8 << 20;
 
 /// The result of an incast.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum IncastResult {
-    /// Complete, both senders were paused, nothing was dropped. The most headroom that a port used, in bytes.
+    /// All messages are complete, both senders were paused, and no frame was dropped.
+    /// `headroom_used` is the largest headroom that a port used, in bytes.
     Passed { headroom_used: u64 },
-    /// Frames were dropped, and the arithmetic says why.
+    /// Frames were dropped, and the headroom calculation explains it.
     Explained(String),
-    /// It could not be run: fewer than two ports, or no DSCP for the lossless class.
+    /// The incast did not run, because there are too few ports or no DSCP for the lossless class.
     NotRun(String),
-    /// The result contradicts the arithmetic, or the program failed.
+    /// The result contradicts the calculation, or the program failed.
     Failed(String),
 }
 
-/// The numbers of a run's report that decide the result.
+/// The values of a report that decide the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Observed {
     is_complete: bool,
     dropped_frames: u64,
-    /// Drops by reason.
+    /// Drops by reason, as text.
     reasons: String,
-    /// XOFFs of each sender's port.
+    /// Number of XOFF transitions of the port of each sender.
     xoffs: Vec<u64>,
     headroom_used: u64,
     cell_bytes: u64,
@@ -117,8 +119,8 @@ impl IncastRunner<'_> {
     }
 }
 
-/// Two senders and a receiver: ports of the group, or, if it has two only, the slowest other port as receiver, provided that
-/// both senders together exceed it.
+/// Selects the ports of two senders and a receiver. If the group has only two ports, the slowest
+/// other port is the receiver. Both senders together must exceed its speed.
 fn three_ports(config: &Value, group: &LosslessPorts) -> Option<[String; 3]> {
     if let [first, second, third, ..] = group.ports.as_slice() {
         return Some([first.clone(), second.clone(), third.clone()]);
@@ -140,7 +142,8 @@ fn three_ports(config: &Value, group: &LosslessPorts) -> Option<[String; 3]> {
     Some([first.clone(), second.clone(), slowest.0.clone()])
 }
 
-/// A message that fills the shared buffer of both senders' groups. The queue grows by half of what arrives.
+/// Returns the size of a message that fills the shared space of both senders' priority groups. The
+/// queue grows by half of the received bytes.
 fn first_message_bytes(config: &Value, group: &LosslessPorts) -> u64 {
     let (pool, threshold) = match &group.headroom {
         HeadroomSource::Row(sizes) | HeadroomSource::Profile(sizes) => (sizes.pool.as_str(), sizes.threshold),
@@ -150,14 +153,14 @@ fn first_message_bytes(config: &Value, group: &LosslessPorts) -> u64 {
     let size = number(&pool["size"]).unwrap_or(64 << 20);
     let limit = match pool["mode"].as_str() {
         Some("static") => u64::try_from(threshold).unwrap_or(0),
-        // Two groups with the factor a share a pool: each takes a / (1 + 2a) of it.
+        // Two groups with alpha `a` share a pool, so each group gets `a / (1 + 2a)` of the pool.
         _ if threshold < 0 => size >> threshold.unsigned_abs().min(63),
         _ => size / 2,
     };
     (3 * limit).clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX)
 }
 
-/// The lab file. JSON is YAML.
+/// Builds the lab file. It is JSON, which is valid YAML.
 fn lab_text(
     config_file: &str,
     lookup: Option<&str>,
@@ -166,7 +169,8 @@ fn lab_text(
     dscp: u8,
     bytes: u64,
 ) -> Value {
-    // Some SKUs have their ports down. Deep buffers hold more frames than a switch of xoff does by default.
+    // Some SKUs have their ports down. Deep buffers hold more frames than the default of an xoff
+    // switch.
     let up: Map<String, Value> = ports
         .iter()
         .map(|port| (port.clone(), json!({"admin_status": "up"})))
@@ -233,7 +237,7 @@ fn observe(report: &Value, ports: &[String; 3], priority: u8) -> Observed {
     observed
 }
 
-/// Compares a run with the arithmetic of the headroom.
+/// Compares the result of a run with the headroom calculation.
 fn judge(observed: &Observed, group: &LosslessPorts, config: &Value, bytes: u64) -> IncastResult {
     let is_paused = observed.xoffs.iter().all(|xoffs| *xoffs > 0);
     if observed.dropped_frames == 0 {
@@ -266,7 +270,8 @@ fn judge(observed: &Observed, group: &LosslessPorts, config: &Value, bytes: u64)
     }
 }
 
-/// The headroom of one of the two senders' groups and what limits it; `None` if the dynamic model computes it.
+/// Returns the headroom of the priority group of one sender, and the limit that sets it. Returns
+/// `None` if the dynamic model computes the headroom.
 fn available_headroom(group: &LosslessPorts, config: &Value) -> Option<(u64, &'static str)> {
     let (HeadroomSource::Row(sizes) | HeadroomSource::Profile(sizes)) = &group.headroom else {
         return None;

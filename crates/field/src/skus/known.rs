@@ -1,12 +1,13 @@
-//! Errors of sonic-buildimage itself, each with the reason why it is one.
+//! The known errors of sonic-buildimage, with their reasons.
 //!
-//! A configuration whose errors are all in this list is reported as a true error. Any other error fails the sweep.
+//! A configuration with only known errors is reported as a true error. Any other error fails the
+//! sweep.
 
-/// An error of an input.
+/// A known error of an input.
 struct KnownError {
-    /// Part of the folder, or the name of the document.
+    /// Part of the folder path, or the name of the document.
     place: &'static str,
-    /// Part of the message.
+    /// Part of the error message.
     message: &'static str,
     why: &'static str,
 }
@@ -89,7 +90,7 @@ const KNOWN_ERRORS: &[KnownError] = &[
     },
 ];
 
-/// Why all these errors of an input are true; `None` if one of them is not known.
+/// Returns the reasons of these errors, or `None` if one of the errors is not known.
 pub(super) fn explain(place: &str, messages: &[String]) -> Option<String> {
     let mut reasons: Vec<&str> = Vec::new();
     for message in messages {

@@ -1,60 +1,62 @@
-//! The lossless ports of a configuration: their speed, cable and traffic class, and where SONiC takes their headroom from.
+//! Finds the lossless ports of a configuration with their speed, cable, traffic class and source of
+//! headroom.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The pool of the profiles that SONiC's `buffermgrd` creates.
+/// Pool of the profiles that SONiC's `buffermgrd` creates.
 const LOSSLESS_POOL: &str = "ingress_lossless_pool";
 
-/// Ports of one speed and one cable length whose headroom has the same source.
+/// The lossless ports of one speed and one cable length, whose headroom has the same source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LosslessPorts {
     pub(super) speed_mbps: u64,
-    /// The length as in `CABLE_LENGTH`, such as `5m`.
+    /// Cable length as in `CABLE_LENGTH`, such as `5m`.
     pub(super) cable: String,
-    /// The PFC priority, which is also the class of a host's frames.
+    /// PFC priority. The frames of a host use the same class.
     pub(super) priority: u8,
-    /// A DSCP that the switch maps to a class of that priority.
+    /// A DSCP that the switch maps to a class of the PFC priority.
     pub(super) dscp: Option<u8>,
     pub(super) headroom: HeadroomSource,
-    /// In the order of the configuration.
+    /// Port names in the order of the configuration.
     pub(super) ports: Vec<String>,
 }
 
-/// Where the headroom of a lossless priority group comes from.
+/// The source of the headroom of a lossless priority group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HeadroomSource {
-    /// The row of the lookup file for speed and cable.
+    /// Row of the lookup file for the speed and the cable.
     Row(Sizes),
-    /// A profile that the configuration binds to the group.
+    /// Profile that the configuration binds to the group.
     Profile(Sizes),
-    /// The dynamic buffer model computes it.
+    /// The dynamic buffer model computes the headroom.
     Computed,
-    /// The lookup file has no row for speed and cable, or there is no lookup file.
+    /// The lookup file has no row for the speed and the cable, or there is no lookup file.
     NoRow,
-    /// The configuration has no `ingress_lossless_pool`, which SONiC's lossless profiles are of.
+    /// The configuration has no `ingress_lossless_pool`, which SONiC's lossless profiles use.
     NoPool,
-    /// The cable is `0m`, or `CABLE_LENGTH` does not have the port.
+    /// The cable is `0m`, or `CABLE_LENGTH` lacks the port.
     NoCable,
 }
 
 /// The sizes of a lossless profile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Sizes {
-    /// Headroom in bytes.
+    /// Headroom, in bytes.
     pub(super) xoff_bytes: u64,
-    /// `dynamic_th` or `static_th`, by the mode of the pool.
+    /// `dynamic_th` or `static_th`, depending on the mode of the pool.
     pub(super) threshold: i64,
     pub(super) pool: String,
 }
 
-/// The rows of a lookup file, by speed and cable as written.
+/// Headroom and threshold of the rows of a lookup file, by speed and cable as written.
 pub(super) type Rows = BTreeMap<(u64, String), (u64, i64)>;
 
-/// Headroom and threshold of each row of a `pg_profile_lookup.ini`. A later row replaces an earlier one.
+/// Reads the rows of a `pg_profile_lookup.ini`. A later row replaces an earlier one.
 ///
-/// This is a reader of its own, so that the sweep does not trust the reader of the program under test.
+/// This is a separate reader, so that the sweep does not depend on the reader of the program under
+/// test.
 pub(super) fn rows(text: &str) -> Rows {
     let mut rows = Rows::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -69,12 +71,13 @@ pub(super) fn rows(text: &str) -> Rows {
     rows
 }
 
-/// The length of a cable such as `5m`, in metres.
+/// Returns the length of a cable such as `5m`, in metres.
 pub(super) fn metres(cable: &str) -> Option<u64> {
     cable.strip_suffix('m')?.parse().ok()
 }
 
-/// The lossless ports of a configuration, fastest first. `rows` are those of its lookup file, if it has one.
+/// Returns the lossless ports of a configuration, fastest first. `rows` are the rows of its lookup
+/// file, if there is one.
 pub(super) fn lossless_ports(config: &Value, rows: Option<&Rows>) -> Vec<LosslessPorts> {
     let reader = Reader { config, rows };
     let mut groups: Vec<LosslessPorts> = Vec::new();
@@ -105,7 +108,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn lossless_port(&self, port: &str, fields: &Value) -> Option<LosslessPorts> {
-        // Recirculation and inband ports of a chassis, and ports to DPUs, have no cable.
+        // Recirculation and inband ports of a chassis and ports to DPUs have no cable.
         if matches!(fields["role"].as_str(), Some("Inb" | "Rec" | "Dpc")) {
             return None;
         }
@@ -139,7 +142,7 @@ impl Reader<'_> {
         lists.values().find_map(|list| list[port].as_str())
     }
 
-    /// The lowest DSCP of a class whose priority group is that of a PFC priority.
+    /// Returns the lowest DSCP whose class has the priority group of a PFC priority.
     fn dscp(&self, port: &str, priority: u8) -> Option<u8> {
         let map = |table: &str, field: &str| {
             let qos = &self.config["PORT_QOS_MAP"];
@@ -191,7 +194,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether `BUFFER_PG` has the key that SONiC's `buffermgrd` generates for 3 and 4, whose profile it replaces.
+    /// Returns whether `BUFFER_PG` has the key that SONiC's `buffermgrd` generates for priorities 3
+    /// and 4. SONiC replaces the profile of this key.
     fn has_generated_key(&self, port: &str) -> bool {
         let entries = self.config["BUFFER_PG"].as_object();
         let enabled = text(&self.config["PORT_QOS_MAP"][port]["pfc_enable"]);
@@ -214,7 +218,8 @@ impl Reader<'_> {
         })
     }
 
-    /// The profile that `BUFFER_PG` binds to a group of a port. Keys may list ports.
+    /// Returns the profile that `BUFFER_PG` binds to a priority group of a port. A key may list
+    /// several ports.
     fn bound_profile(&self, port: &str, group: u8) -> Option<&str> {
         let entries = self.config["BUFFER_PG"].as_object()?;
         entries.iter().find_map(|(key, fields)| {
@@ -227,7 +232,7 @@ impl Reader<'_> {
     }
 }
 
-/// The name in a reference: `NAME`, or `[TABLE|NAME]` as older SONiC wrote it.
+/// Returns the name in a reference: `NAME`, or `[TABLE|NAME]` of older SONiC versions.
 fn reference(text: &str) -> &str {
     let inner = text
         .strip_prefix('[')

@@ -1,8 +1,10 @@
-//! Loads the buffer and QoS configuration of every SKU of sonic-buildimage, and the examples of SONiC's documentation.
+//! Loads the buffer and QoS configurations of all SKUs of sonic-buildimage, and the examples of
+//! SONiC's documentation.
 //!
-//! `render.py` renders the templates of each SKU. `xoff config check` loads each result with the SKU's lookup file. Then
-//! every speed and cable with headroom gets a lossless incast in virtual time. The table has the counts, a line for each
-//! folder, and the reason of whatever is not lossless or does not load.
+//! `render.py` renders the templates of each SKU. `xoff config check` loads each result with the
+//! lookup file of the SKU. Each speed and cable with headroom then runs a lossless incast in
+//! virtual time. The resulting table contains counts, one line for each folder, and the reason for
+//! each input that does not load or loses frames.
 
 mod check;
 mod document;
@@ -26,9 +28,9 @@ use self::check::{Checked, check};
 use self::incast::{IncastResult, IncastRunner};
 use self::lossless::{HeadroomSource, LosslessPorts};
 
-/// Programs that run at the same time.
+/// Number of programs that run at the same time.
 const WORKERS: usize = 2;
-/// An example may refer to objects that refer to further objects.
+/// Largest number of completions of an example. An added object may refer to further objects.
 const COMPLETIONS_MAX: usize = 4;
 
 /// Options of the sweep.
@@ -53,30 +55,31 @@ pub(crate) struct Arguments {
     work: Option<PathBuf>,
 }
 
-/// A configuration and what became of it.
+/// A configuration and its results.
 struct Case {
-    /// Where it is from: a folder of the repository, or a line of a document.
+    /// Origin: a folder of the repository, or a line of a document.
     path: String,
-    /// The folder that its template is in once symbolic links are followed; empty for an example.
+    /// Folder of the template after symbolic links are resolved. Empty for an example.
     real: String,
-    /// `traditional`, `dynamic`, or the name of a document.
+    /// Buffer model (`traditional`, `dynamic`) or name of a document.
     group: String,
     result: LoadResult,
-    /// Lossless ports by speed and cable; empty unless it loads.
+    /// Results of the lossless ports, by speed and cable. Empty if the configuration does not load.
     links: Vec<LinkCase>,
 }
 
-/// Whether a configuration loads.
+/// The result of loading a configuration.
 enum LoadResult {
-    /// It loads. For an example: what was corrected or added before.
+    /// The configuration loads. For an example, the text describes corrections and additions.
     Loaded(Option<String>),
-    /// The repository's own text is at fault: the error and why it is one.
+    /// The input has an error of its own. `why` explains the error.
     TrueError { error: String, why: String },
-    /// The lines of an error that is not explained.
+    /// The configuration does not load, and no known error explains it. Contains the lines of the
+    /// error.
     Refused(Vec<String>),
 }
 
-/// Lossless ports of one speed and cable, and what became of them.
+/// The lossless ports of one speed and cable, and their result.
 struct LinkCase {
     ports: LosslessPorts,
     result: LinkResult,
@@ -84,11 +87,11 @@ struct LinkCase {
 
 enum LinkResult {
     Incast(IncastResult),
-    /// SONiC creates no profile; whether a note says so.
+    /// SONiC creates no profile. `is_noted` tells whether a note of `config check` reports this.
     NoProfile {
         is_noted: bool,
     },
-    /// A port without cable has no lossless groups.
+    /// A port without a cable has no lossless priority groups.
     NoCable,
 }
 
@@ -104,7 +107,7 @@ impl Case {
     }
 }
 
-/// Runs the sweep. Exit code 1: something is not explained.
+/// Runs the sweep. Exit code 1 means that at least one result is not explained.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let program = match &arguments.program {
         Some(program) => {
@@ -141,7 +144,7 @@ struct Sweep<'a> {
 }
 
 impl Sweep<'_> {
-    /// All SKUs, in the order of the index.
+    /// Runs all SKUs and returns their results in the order of the index.
     fn skus(&self, units: &[Value]) -> Result<Vec<Case>, String> {
         let next = AtomicUsize::new(0);
         let done = Mutex::new(Vec::new());
@@ -222,7 +225,7 @@ impl Sweep<'_> {
         Ok(links)
     }
 
-    /// The examples of `Configuration.md`, then the sample of the YANG models' tests.
+    /// Loads the examples of `Configuration.md` and the sample of the YANG model tests.
     fn documents(&self, documents: &Value) -> Result<Vec<Case>, String> {
         let mut cases = Vec::new();
         let examples = document::examples(documents["configuration"].as_str().unwrap_or(""));
@@ -247,7 +250,7 @@ impl Sweep<'_> {
         Ok(cases)
     }
 
-    /// Loads an example, with the objects that it refers to.
+    /// Loads an example. Objects that the example refers to are added if they are missing.
     fn document(
         &self,
         name: &str,
@@ -289,7 +292,7 @@ impl Sweep<'_> {
     }
 }
 
-/// Whether a note says that SONiC creates no profile for these ports.
+/// Returns whether a note reports that SONiC creates no profile for these ports.
 fn names_missing_profile(note: &str, ports: &LosslessPorts, has_lookup: bool) -> bool {
     if ports.headroom == HeadroomSource::NoPool {
         return note.contains("ingress_lossless_pool: the pool is missing, so SONiC creates no profile");

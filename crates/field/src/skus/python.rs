@@ -1,4 +1,4 @@
-//! Runs `render.py`, with Jinja2 from the system or from a temporary virtual environment.
+//! Runs `render.py` with Jinja2 from the system or from a temporary virtual environment.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use crate::command;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/render.py");
 
-/// Renders every SKU of the repository into `output`.
+/// Renders all SKUs of the repository into the folder `output`.
 ///
 /// # Errors
 /// Python or Jinja2 is missing and cannot be installed, or the repository cannot be read.

@@ -1,4 +1,4 @@
-//! The table of a sweep, as Markdown.
+//! Writes the results of a sweep as Markdown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -9,10 +9,10 @@ use super::incast::IncastResult;
 use super::lossless::HeadroomSource;
 use super::{Case, LinkCase, LinkResult, LoadResult};
 
-/// Names in a list; the rest is counted.
+/// Largest number of names in a list. Further names are only counted.
 const LISTED_MAX: usize = 4;
 
-/// The table.
+/// Returns the whole page.
 pub(super) fn markdown(index: &Value, cases: &[Case]) -> String {
     let mut text = format!(
         "# SKUs of sonic-buildimage\n\n\
@@ -82,7 +82,7 @@ fn counts(group: &str, cases: &[&Case]) -> String {
     )
 }
 
-/// What became of the lossless links of configurations, as a column of the summaries.
+/// The result of a lossless link, as a row or column of the summaries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LinkKind {
     Passes,
@@ -146,7 +146,7 @@ fn link_summary(text: &mut String, cases: &[Case]) {
             count("dynamic")
         );
     }
-    // A configuration counts here if at least one incast could be run.
+    // A configuration counts if at least one of its incasts ran.
     let with_incast = |group: &str, is_wanted: fn(LinkKind) -> bool| {
         let ran = |link: &LinkCase| matches!(&link.result, LinkResult::Incast(result) if !matches!(result, IncastResult::NotRun(_)));
         let of_group = cases.iter().filter(|case| case.group == group);
@@ -256,7 +256,7 @@ fn model_of(case: &Case) -> &str {
     if case.real.is_empty() { "" } else { &case.group }
 }
 
-/// The links whose headroom is too small, by arithmetic.
+/// Writes the links whose headroom is too small, with the calculation.
 fn explained(text: &mut String, cases: &[Case]) {
     text.push_str("## Why incasts drop\n\n");
     let mut kinds: BTreeMap<(u64, &str, &str), Vec<&Case>> = BTreeMap::new();
@@ -359,7 +359,7 @@ fn examples(text: &mut String, cases: &[Case]) {
     }
 }
 
-/// One line for whatever is not explained.
+/// Returns one line for each result that is not explained.
 pub(super) fn failures(cases: &[Case]) -> String {
     let mut text = String::new();
     for case in cases.iter().filter(|case| case.is_failure()) {
@@ -383,7 +383,7 @@ pub(super) fn failures(cases: &[Case]) -> String {
     text
 }
 
-/// Names as a list; beyond some the rest is counted.
+/// Joins names to a list. A long list ends with the number of further names.
 pub(super) fn listed(names: &[String]) -> String {
     let shown = names.len().min(LISTED_MAX);
     let mut text = names[..shown].join(", ");
