@@ -10,8 +10,8 @@ use xoff_dataplane::config::SwitchConfig;
 use super::super::output;
 use xoff_config::{ResolveOptions, load};
 use xoff_measure::probe::{
-    ClassThresholds, PROBE_SCHEMA, ProbeOptions, ProbeReport, VirtualProbeDevice, reachable_classes,
-    expected_thresholds, measure_thresholds,
+    ClassThresholds, PROBE_SCHEMA, ProbeOptions, ProbeReport, VirtualProbeDevice, expected_thresholds,
+    measure_thresholds, reachable_classes,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 

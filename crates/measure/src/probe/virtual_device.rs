@@ -8,7 +8,9 @@ use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 use xoff_wire::{MacControl, Pfc, mac_control};
 
-use super::super::dut::{FrameHeader, isolated_switch_config, learning_frame, reachable_classes, station_mac};
+use super::super::dut::{
+    FrameHeader, isolated_switch_config, learning_frame, reachable_classes, station_mac,
+};
 use super::device::{DeviceOutput, HoldMethod, ProbeDevice};
 use crate::replay::{CaptureStore, FrameOrigin};
 use xoff_telemetry::failure::{Exit, Failure};
