@@ -1,4 +1,4 @@
-//! What the kernel says of a device while its port is open: whether it exists, is up, and what it dropped.
+//! State of a network device while its port is open: existence, link state, MTU and drop counters.
 
 use std::fs::File;
 use std::io;
@@ -7,28 +7,30 @@ use std::os::unix::fs::FileExt;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 
-/// Frames that a device has dropped, by direction.
+/// Frames that a device has dropped since its creation, by direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Dropped {
+pub(super) struct DeviceDrops {
     pub(super) rx: u64,
     pub(super) tx: u64,
 }
 
-/// A device of one namespace. Socket and file stay in the namespace they were opened in, so every thread may ask.
+/// A network device of one namespace. The socket and the file stay in the namespace in which they were
+/// opened, so any thread may use them.
 #[derive(Debug)]
 pub(super) struct Device {
     name: String,
     index: u32,
     socket: OwnedFd,
-    /// `/proc/net/dev` of that namespace; `None` where there is no `/proc`.
+    /// The file `/proc/net/dev` of the namespace. `None` if `/proc` is not mounted.
     statistics: Option<File>,
-    /// Kept for reading it: this is done several times a second by a thread that has frames to move.
-    text: Vec<u8>,
+    /// Buffer for the text of `statistics`. It is reused because a worker thread reads the file several times
+    /// per second.
+    statistics_text: Vec<u8>,
 }
 
 impl Device {
-    /// The device `name` of the calling thread's namespace.
-    pub(super) fn here(name: &str) -> io::Result<Device> {
+    /// Opens the device `name` of the calling thread's namespace.
+    pub(super) fn open(name: &str) -> io::Result<Device> {
         let socket = socket(
             AddressFamily::Inet,
             SockType::Datagram,
@@ -40,7 +42,7 @@ impl Device {
             index: nix::net::if_::if_nametoindex(name)?,
             socket,
             statistics: File::open("/proc/thread-self/net/dev").ok(),
-            text: vec![0; 4 * 1024],
+            statistics_text: vec![0; 4 * 1024],
         })
     }
 
@@ -52,11 +54,11 @@ impl Device {
         self.index
     }
 
-    /// Whether the device is still in its namespace; under whichever name, which is remembered.
+    /// Returns whether the device is still in its namespace. Stores its new name if it was renamed.
     pub(super) fn exists(&mut self) -> bool {
         let mut request = empty_request();
         request.ifr_ifru.ifru_ifindex = self.index as i32;
-        if self.ask(libc::SIOCGIFNAME, &mut request).is_err() {
+        if self.ioctl(libc::SIOCGIFNAME, &mut request).is_err() {
             return false;
         }
         let name: Vec<u8> = request
@@ -73,7 +75,7 @@ impl Device {
         true
     }
 
-    /// Whether the device exists, is up and has a carrier.
+    /// Returns whether the device exists, is up and has a carrier.
     pub(super) fn is_running(&mut self) -> bool {
         self.exists()
             && self
@@ -81,45 +83,46 @@ impl Device {
                 .is_ok_and(|flags| flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
     }
 
-    /// Frames the device dropped instead of sending them, since it was made.
+    /// Returns the number of frames that the device dropped instead of sending them, since its creation.
     pub(super) fn tx_dropped(&mut self) -> Option<u64> {
-        self.dropped().map(|dropped| dropped.tx)
+        self.dropped_frames().map(|dropped| dropped.tx)
     }
 
-    /// Frames the device dropped, since it was made.
-    pub(super) fn dropped(&mut self) -> Option<Dropped> {
+    /// Returns the number of frames that the device dropped since its creation.
+    pub(super) fn dropped_frames(&mut self) -> Option<DeviceDrops> {
         let file = self.statistics.as_ref()?;
         let mut len = 0;
         loop {
-            match file.read_at(&mut self.text[len..], len as u64).ok()? {
+            match file.read_at(&mut self.statistics_text[len..], len as u64).ok()? {
                 0 => break,
                 n => len += n,
             }
-            if len == self.text.len() {
-                self.text.resize(2 * len, 0);
+            if len == self.statistics_text.len() {
+                self.statistics_text.resize(2 * len, 0);
             }
         }
-        dropped_of(std::str::from_utf8(&self.text[..len]).ok()?, &self.name)
+        let text = std::str::from_utf8(&self.statistics_text[..len]).ok()?;
+        parse_device_drops(text, &self.name)
     }
 
-    /// The largest packet the device sends, without Ethernet header.
+    /// Returns the longest packet that the device sends, in bytes without the Ethernet header.
     pub(super) fn mtu(&self) -> io::Result<u32> {
         let mut request = self.named_request();
-        self.ask(libc::SIOCGIFMTU, &mut request)?;
-        // SAFETY: SIOCGIFMTU has written this member, and any bits are a valid `c_int`.
+        self.ioctl(libc::SIOCGIFMTU, &mut request)?;
+        // SAFETY: SIOCGIFMTU has written this member, and every bit pattern is a valid `c_int`.
         Ok(unsafe { request.ifr_ifru.ifru_mtu } as u32)
     }
 
     fn flags(&self) -> io::Result<i32> {
         let mut request = self.named_request();
-        self.ask(libc::SIOCGIFFLAGS, &mut request)?;
-        // SAFETY: SIOCGIFFLAGS has written this member, and any bits are a valid `c_short`.
+        self.ioctl(libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: SIOCGIFFLAGS has written this member, and every bit pattern is a valid `c_short`.
         Ok(i32::from(unsafe { request.ifr_ifru.ifru_flags }) & 0xffff)
     }
 
     fn named_request(&self) -> libc::ifreq {
         let mut request = empty_request();
-        // A name the kernel gave or accepted, so it leaves room for the terminating zero.
+        // The kernel returned or accepted this name, so the terminating zero fits behind it.
         for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1]
             .iter_mut()
             .zip(self.name.bytes())
@@ -129,9 +132,9 @@ impl Device {
         request
     }
 
-    fn ask(&self, question: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
-        // SAFETY: all questions asked here read and write an `ifreq`, which is borrowed exclusively.
-        match unsafe { libc::ioctl(self.socket.as_raw_fd(), question as _, request) } {
+    fn ioctl(&self, command: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
+        // SAFETY: every command used here reads and writes one `ifreq`, which is borrowed exclusively.
+        match unsafe { libc::ioctl(self.socket.as_raw_fd(), command as _, request) } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
@@ -145,13 +148,13 @@ fn empty_request() -> libc::ifreq {
     }
 }
 
-/// The columns `drop` of `Receive` and `Transmit` in `/proc/net/dev`.
-fn dropped_of(text: &str, name: &str) -> Option<Dropped> {
+/// Parses the columns `drop` of `Receive` and `Transmit` in the text of `/proc/net/dev`.
+fn parse_device_drops(text: &str, name: &str) -> Option<DeviceDrops> {
     let line = text
         .lines()
         .find_map(|line| line.trim_start().strip_prefix(name)?.strip_prefix(':'))?;
     let mut columns = line.split_ascii_whitespace();
-    Some(Dropped {
+    Some(DeviceDrops {
         rx: columns.nth(3)?.parse().ok()?,
         tx: columns.nth(7)?.parse().ok()?,
     })
@@ -170,19 +173,25 @@ Inter-|   Receive                                                |  Transmit
 ";
 
     #[test]
-    fn the_drop_columns_of_the_right_device_are_read() {
-        assert_eq!(dropped_of(TEXT, "tap1"), Some(Dropped { rx: 4, tx: 12 }));
-        assert_eq!(dropped_of(TEXT, "tap10"), Some(Dropped { rx: 4, tx: 99 }));
-        assert_eq!(dropped_of(TEXT, "tap"), None);
-        assert_eq!(dropped_of("tap:1 2", "tap"), None);
+    fn drop_columns_are_read_from_the_line_of_the_device() {
+        assert_eq!(
+            parse_device_drops(TEXT, "tap1"),
+            Some(DeviceDrops { rx: 4, tx: 12 })
+        );
+        assert_eq!(
+            parse_device_drops(TEXT, "tap10"),
+            Some(DeviceDrops { rx: 4, tx: 99 })
+        );
+        assert_eq!(parse_device_drops(TEXT, "tap"), None);
+        assert_eq!(parse_device_drops("tap:1 2", "tap"), None);
     }
 
     #[test]
-    fn loopback_exists_and_no_other_device_of_a_made_up_name() {
-        let mut lo = Device::here("lo").expect("every namespace has one");
+    fn loopback_exists_and_an_unknown_name_returns_enodev() {
+        let mut lo = Device::open("lo").expect("every namespace has one");
         assert!(lo.exists());
         assert_eq!(lo.name, "lo");
-        let error = Device::here("no-such-dev").expect_err("no such device");
+        let error = Device::open("no-such-dev").expect_err("no such device");
         assert_eq!(error.raw_os_error(), Some(libc::ENODEV));
     }
 }

@@ -1,129 +1,131 @@
-//! Why a port cannot be opened.
+//! Errors of opening a port.
 
 use std::io;
 
 use super::{MTU_MAX, PortSpec};
 
-/// Why a port cannot be opened: what, where, why, and how to fix it.
+/// Error of opening a port. The message contains the port, the device, the cause and the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// There is no such device in this namespace.
+    /// The network namespace contains no device of this name.
     #[error(
         "port {port}: there is no network device '{device}' in this namespace; look at `ip link`, or let xoff make \
          a tap of that name with backend=tap"
     )]
     NoSuchDevice {
-        /// The port.
+        /// The name of the port.
         port: String,
-        /// The device.
+        /// The name of the device.
         device: String,
     },
-    /// The device is a port of a bridge, bond or the like.
+    /// The device is a member of a bridge, a bond or a similar device.
     #[error(
-        "port {port}: device '{device}' belongs to '{master}', which takes its frames first and eats PFC; release it \
-         with `ip link set dev {device} nomaster`"
+        "port {port}: device '{device}' belongs to '{master}', which receives its frames first and consumes PFC; \
+         release it with `ip link set dev {device} nomaster`"
     )]
     InBridge {
-        /// The port.
+        /// The name of the port.
         port: String,
-        /// The device.
+        /// The name of the device.
         device: String,
-        /// What it belongs to.
+        /// The name of the bridge or bond.
         master: String,
     },
-    /// The process may not do what the backend needs.
+    /// The process lacks a capability that the backend needs.
     #[error(
-        "port {port}: not permitted to {action} on '{device}'; it takes {capability}: run as root, inside a user \
+        "port {port}: not permitted to {action} on '{device}'; this needs {capability}: run as root, inside a user \
          namespace (`unshare -Urn`), or after `setcap {capability}+ep` on the program"
     )]
     NoPrivilege {
-        /// The port.
+        /// The name of the port.
         port: String,
-        /// The device.
+        /// The name of the device.
         device: String,
-        /// What was tried.
+        /// The refused action.
         action: &'static str,
-        /// The capability it takes.
+        /// The missing capability.
         capability: &'static str,
     },
-    /// The device would refuse frames that the port may forward.
+    /// The MTU of the device is smaller than the MTU of the port, so the device would refuse long frames.
     #[error(
-        "port {port}: device '{device}' has MTU {device_mtu}, the port {port_mtu}: longer frames would be lost; run \
-         `ip link set dev {device} mtu {port_mtu}` (and on its far end), or lower PORT|{port}|mtu"
+        "port {port}: device '{device}' has MTU {device_mtu}, and the port has MTU {port_mtu}: longer frames would \
+         be lost; run `ip link set dev {device} mtu {port_mtu}` (and on its far end), or lower PORT|{port}|mtu"
     )]
     MtuTooSmall {
-        /// The port.
+        /// The name of the port.
         port: String,
-        /// The device.
+        /// The name of the device.
         device: String,
-        /// MTU of the device, octets.
+        /// MTU of the device, in bytes.
         device_mtu: u32,
-        /// MTU of the port, octets.
+        /// MTU of the port, in bytes.
         port_mtu: u32,
     },
-    /// The port's MTU is out of range.
-    #[error("port {port}: mtu {mtu} is out of range: 68 to {MTU_MAX} octets")]
+    /// The MTU of the port is out of range.
+    #[error("port {port}: mtu {mtu} is out of range: 68 to {MTU_MAX} bytes")]
     MtuOutOfRange {
-        /// The port.
+        /// The name of the port.
         port: String,
-        /// The MTU asked for, octets.
+        /// The configured MTU, in bytes.
         mtu: u32,
     },
-    /// Another process has the tap.
+    /// Another process uses the tap.
     #[error(
         "port {port}: the tap '{device}' is in use by another process; open its netdev with backend=packet, or stop \
          that process"
     )]
     Busy {
-        /// The port.
+        /// The name of the port.
         port: String,
-        /// The device.
+        /// The name of the device.
         device: String,
     },
     /// The device exists, but is not a tap.
-    #[error("port {port}: device '{device}' is no tap; open it with backend=packet, or choose another name")]
+    #[error(
+        "port {port}: device '{device}' is not a tap; open it with backend=packet, or choose another name"
+    )]
     NotATap {
-        /// The port.
+        /// The name of the port.
         port: String,
-        /// The device.
+        /// The name of the device.
         device: String,
     },
-    /// The device or the kernel cannot do what backend `xdp` takes.
+    /// The device or the kernel does not support backend `xdp`.
     #[error("port {port}: backend xdp cannot drive '{device}': {why}; {fix}, or use backend=packet")]
     NoXdp {
-        /// The port.
+        /// The name of the port.
         port: String,
-        /// The device.
+        /// The name of the device.
         device: String,
-        /// What stands in the way.
+        /// The cause.
         why: String,
-        /// What removes it.
+        /// The remedy.
         fix: String,
     },
-    /// The kernel's network configuration refused something.
+    /// A request to the network configuration of the kernel failed.
     #[error("port {port}: {source}")]
     Net {
-        /// The port.
+        /// The name of the port.
         port: String,
-        /// What was refused.
+        /// The refused request.
         source: crate::net::Error,
     },
     /// A system call failed.
     #[error("port {port}: cannot {action} on '{device}': {source}")]
     Io {
-        /// The port.
+        /// The name of the port.
         port: String,
-        /// The device.
+        /// The name of the device.
         device: String,
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
-        /// What the kernel said.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
 impl PortError {
-    /// Whether the device is missing now but may appear later.
+    /// Returns whether the device does not exist now. It may appear later.
     pub fn is_absent(&self) -> bool {
         matches!(self, PortError::NoSuchDevice { .. })
     }
@@ -144,7 +146,7 @@ impl PortError {
         }
     }
 
-    /// An error of a system call; `capability` is what the call takes.
+    /// Converts the error of a system call. `capability` is the capability that the call needs.
     pub(super) fn io(
         spec: &PortSpec,
         action: &'static str,

@@ -1,27 +1,28 @@
-//! Ports: where frames come in and go out.
+//! Ports on network devices: backends that receive and send Ethernet frames.
 //!
-//! A [`Port`] receives and transmits bursts of frames that lie in the slots of an [`Arena`]. It is an enum, so
-//! that the worker's loop calls its backend statically. A backend does what follows from a frame alone:
-//! it puts VLAN tags back that the kernel took off, refuses what it cannot pass on unharmed, parses, and
-//! counts. What the model does with a frame is the switch's.
+//! A [`Port`] receives and transmits bursts of frames. The frames are stored in the slots of an [`Arena`].
+//! [`Port`] is an enum, so calls of a backend are static.
+//!
+//! A backend inserts VLAN tags that the kernel removed, parses the headers, and drops and counts frames that
+//! the switch cannot forward unchanged. The switch does all other work on a frame.
 
-mod ahead;
 pub mod arena;
-mod bell;
 mod clock;
-mod count;
-mod courtesy;
 mod device;
+mod device_setup;
+mod drop_counts;
 mod error;
-mod guard;
-mod judge;
+mod frame_check;
 mod link;
 pub mod net;
 mod packet;
 mod pnet;
+mod prefetch;
+mod sched_policy;
 mod socket;
 mod tap;
 pub mod tester;
+mod waker;
 mod xdp;
 
 use std::fmt;
@@ -36,41 +37,41 @@ use xoff_wire::parse::ParsedHeaders;
 
 use arena::LARGE_FRAME_BYTES;
 pub use arena::{Arena, ArenaStore, SlotCache, SlotClass, SlotSource};
-pub use bell::Bell;
-pub use count::PortDrops;
-pub use courtesy::Courtesy;
+pub use drop_counts::PortDrops;
 pub use error::PortError;
-pub use link::Link;
-pub use packet::Packet;
-pub use pnet::Pnet;
-pub use tap::{Tap, make_persistent_tap};
-pub use xdp::Xdp;
+pub use link::LinkPort;
+pub use packet::PacketPort;
+pub use pnet::PnetPort;
+pub use sched_policy::SchedPolicy;
+pub use tap::{TapPort, create_persistent_tap};
+pub use waker::ThreadWaker;
+pub use xdp::XdpPort;
 
-/// Frames that are moved at once, at most: one system call's worth.
+/// Largest number of frames in a burst. One system call moves at most this many frames.
 pub const BURST_FRAMES: usize = 64;
 
-/// Octets of an Ethernet header without tags.
+/// Length of an Ethernet header without tags, in bytes.
 const ETHERNET_HEADER_BYTES: u32 = 14;
 
-/// Octets of an Ethernet header and of the two VLAN tags that are not counted in an MTU.
+/// Length of an Ethernet header with two VLAN tags, in bytes. An MTU does not include this length.
 const L2_HEADER_BYTES: u32 = ETHERNET_HEADER_BYTES + 2 * 4;
 
-/// The largest port MTU: what a large slot holds, without Ethernet header and two tags.
+/// The largest MTU of a port, in bytes. A frame of this MTU with two VLAN tags fills a large slot.
 pub const MTU_MAX: u32 = LARGE_FRAME_BYTES as u32 - L2_HEADER_BYTES;
 
-/// How a port's device is driven.
+/// The port backend: the kernel interface that a port uses for its device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Backend {
-    /// The fastest that fits the device: `packet` for every netdev that exists.
+    /// The fastest backend for the device: `packet` for each existing network device.
     #[default]
     Auto,
-    /// AF_PACKET with a TPACKET_V2 receive ring: veth, hardware, a tap that another process owns.
+    /// AF_PACKET with TPACKET_V2 rings. Suits veth devices, hardware, and taps that another process owns.
     Packet,
-    /// A tap of our own, made if it does not exist.
+    /// A tap that xoff owns. It is created if it does not exist.
     Tap,
-    /// `pnet::datalink`: the simple reference. Loses VLAN tags.
+    /// `pnet::datalink`, a simple reference for tests. Loses VLAN tags.
     Pnet,
-    /// AF_XDP in native mode: veth, hardware, a tap that another process owns. Takes root.
+    /// AF_XDP in native mode. Suits veth devices, hardware, and taps that another process owns. Needs root.
     Xdp,
 }
 
@@ -86,91 +87,94 @@ impl fmt::Display for Backend {
     }
 }
 
-/// A word that is no backend.
+/// The name is not the name of a port backend.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("'{0}' is no backend: use auto, packet, tap, pnet or xdp")]
+#[error("'{0}' is not a port backend: use auto, packet, tap, pnet or xdp")]
 pub struct UnknownBackend(pub String);
 
 impl FromStr for Backend {
     type Err = UnknownBackend;
 
-    fn from_str(word: &str) -> Result<Backend, UnknownBackend> {
-        match word {
+    fn from_str(name: &str) -> Result<Backend, UnknownBackend> {
+        match name {
             "auto" => Ok(Backend::Auto),
             "packet" => Ok(Backend::Packet),
             "tap" => Ok(Backend::Tap),
             "pnet" => Ok(Backend::Pnet),
             "xdp" => Ok(Backend::Xdp),
-            _ => Err(UnknownBackend(word.to_owned())),
+            _ => Err(UnknownBackend(name.to_owned())),
         }
     }
 }
 
-/// Which device a port of the switch is to use, and how.
+/// The device and the backend of a switch port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortSpec {
-    /// The port's name in the switch: `Ethernet0`.
+    /// Name of the port in the switch, such as `Ethernet0`.
     pub name: String,
-    /// The netdev, by its name in the namespace of the thread that opens the port.
+    /// Name of the network device in the namespace of the thread that opens the port.
     pub device: String,
-    /// How to drive it.
+    /// Port backend for the device.
     pub backend: Backend,
-    /// Largest layer-3 packet in octets (SONiC `PORT.mtu`), 68 to [`MTU_MAX`].
+    /// Longest layer-3 packet in bytes (SONiC `PORT` `mtu`), 68 to [`MTU_MAX`].
     pub mtu: u32,
 }
 
 impl PortSpec {
-    /// Small slots that the port keeps for itself, besides those of frames that it has delivered.
-    pub fn slots_held(&self) -> usize {
+    /// Returns the number of small slots that the open port keeps for itself. Slots of received frames are
+    /// not included.
+    pub fn reserved_slots(&self) -> usize {
         match self.backend {
-            Backend::Xdp => xdp::slots_held(self.mtu),
+            Backend::Xdp => xdp::reserved_slots(self.mtu),
             Backend::Auto | Backend::Packet | Backend::Tap | Backend::Pnet => 0,
         }
     }
 }
 
-/// A port that is open, and what was found on the way.
+/// An open port with messages about its device.
 #[derive(Debug)]
-pub struct Opened {
-    /// The port.
+pub struct OpenedPort {
+    /// The open port.
     pub port: Port,
-    /// What was repaired on the device, or should be known of it, with the command that does it by hand.
+    /// Messages about changed settings and properties of the device. Each message contains the equivalent
+    /// command.
     pub notes: Vec<String>,
 }
 
-/// A frame that came in.
+/// A frame that a port received.
 #[derive(Clone, Copy, Debug)]
-pub struct Received {
-    /// The frame, as it was on the wire (without FCS).
+pub struct PortFrame {
+    /// Handle of the frame, which is stored without FCS.
     pub frame: FrameHandle,
-    /// Its length in octets.
+    /// Length of the frame in bytes, without FCS.
     pub frame_len: u32,
-    /// What its headers say.
+    /// The parsed headers.
     pub parsed: ParsedHeaders,
-    /// When it came, in nanoseconds of `CLOCK_MONOTONIC`: the kernel's time stamp where the backend has one, otherwise
-    /// the time of the read.
+    /// Time of reception in nanoseconds of `CLOCK_MONOTONIC`. This is the time stamp of the kernel if the
+    /// backend has one, and the time of the read otherwise.
     pub received_ns: u64,
-    /// When it arrives in model time, where the sender has said so: it may lie ahead. Links in memory alone know it.
-    pub arrives: Option<Picos>,
+    /// Arrival in model time, if the sender stated it. The time may be in the future. Only in-memory links
+    /// set it.
+    pub arrival: Option<Picos>,
 }
 
-/// An open port.
+/// An open port, with one variant for each backend.
 #[derive(Debug)]
 pub enum Port {
-    /// AF_PACKET.
-    Packet(Box<Packet>),
-    /// A tap of our own.
-    Tap(Box<Tap>),
-    /// One end of a link in memory.
-    Link(Box<Link>),
-    /// `pnet::datalink`.
-    Pnet(Box<Pnet>),
-    /// AF_XDP.
-    Xdp(Box<Xdp>),
+    /// A device with an AF_PACKET socket.
+    Packet(Box<PacketPort>),
+    /// A tap that xoff owns.
+    Tap(Box<TapPort>),
+    /// One end of an in-memory link.
+    Link(Box<LinkPort>),
+    /// A device that `pnet::datalink` drives.
+    Pnet(Box<PnetPort>),
+    /// A device with an AF_XDP socket.
+    Xdp(Box<XdpPort>),
 }
 
-/// Calls the backend, whichever it is.
-macro_rules! each {
+/// Evaluates an expression with the backend of a port.
+macro_rules! with_backend {
     ($port:expr, $backend:ident => $call:expr) => {
         match $port {
             Port::Packet($backend) => $call,
@@ -183,28 +187,30 @@ macro_rules! each {
 }
 
 impl Port {
-    /// Opens a device in the calling thread's network namespace, after checking that frames will pass it unharmed
-    /// and repairing what stands in the way. What was changed on the device is put back when the port is dropped.
+    /// Opens a device in the network namespace of the calling thread. Checks that the device does not change
+    /// frames, and adapts its settings. Dropping the port restores the settings.
     ///
     /// # Errors
-    /// [`PortError`] says what is wrong, why it matters, and what to do.
-    pub fn open(spec: &PortSpec) -> Result<Opened, PortError> {
+    /// Returns a [`PortError`] with the cause and the remedy.
+    pub fn open(spec: &PortSpec) -> Result<OpenedPort, PortError> {
         if !(68..=MTU_MAX).contains(&spec.mtu) {
             return Err(PortError::mtu_out_of_range(spec));
         }
         match spec.backend {
-            Backend::Auto | Backend::Packet => Packet::open(spec),
-            Backend::Tap => Tap::open(spec),
-            Backend::Pnet => Pnet::open(spec),
-            Backend::Xdp => Xdp::open(spec),
+            Backend::Auto | Backend::Packet => PacketPort::open(spec),
+            Backend::Tap => TapPort::open(spec),
+            Backend::Pnet => PnetPort::open(spec),
+            Backend::Xdp => XdpPort::open(spec),
         }
     }
 
-    /// Tells the port in which arena its frames are to lie; to be called once, before it is used. Until then, and until
-    /// the first [`receive`](Port::receive) after it, a port that the kernel writes into slots for is down.
+    /// Sets the arena for the frames of the port. Must be called once before the port is used.
+    ///
+    /// An AF_XDP port is down until the first [`receive`](Port::receive) after this call, because the kernel
+    /// writes its frames directly into slots.
     ///
     /// # Errors
-    /// The kernel refuses to work on the arena's memory.
+    /// Returns an error if the kernel cannot use the memory of the arena.
     pub fn attach(&mut self, arena: &Arc<Arena>) -> Result<(), PortError> {
         match self {
             Port::Xdp(xdp) => xdp.attach(arena),
@@ -216,65 +222,73 @@ impl Port {
         }
     }
 
-    /// The two ends of a link in memory that holds up to `frames` frames each way. Each end is [attached](Port::attach) to
-    /// its own arena, which may be the same one.
+    /// Creates both ends of an in-memory link that holds up to `frames` frames in each direction.
+    ///
+    /// Each end is [attached](Port::attach) to its own arena. Both ends may use the same arena.
     pub fn link_pair(names: [&str; 2], mtu: u32, frames: usize) -> [Port; 2] {
-        Link::pair(names, mtu, frames).map(|end| Port::Link(Box::new(end)))
+        LinkPort::create_pair(names, mtu, frames).map(|end| Port::Link(Box::new(end)))
     }
 
-    /// Names the thread that is to be woken for frames of a port that has no [`fd`](Port::fd).
-    pub fn wake_by(&mut self, bell: &Bell) {
+    /// Sets the thread that is woken for frames of a port without [`fd`](Port::fd).
+    pub fn set_waker(&mut self, waker: &ThreadWaker) {
         if let Port::Link(link) = self {
-            link.wake_by(bell);
+            link.set_waker(waker);
         }
     }
 
-    /// Whether frames wait in this process: nothing that can be polled tells of them.
-    pub fn is_waiting(&self) -> bool {
-        matches!(self, Port::Link(link) if link.is_waiting())
+    /// Returns whether an in-memory link holds frames to receive. False for ports with a descriptor to poll.
+    pub fn has_waiting_frames(&self) -> bool {
+        matches!(self, Port::Link(link) if link.has_waiting_frames())
     }
 
-    /// Appends up to `max` frames to `out` and returns how many; 0 when none is waiting. Where slots run out, frames stay
-    /// in the device.
+    /// Appends up to `max` received frames to `out` and returns their number. Returns 0 if no frame waits.
+    /// Frames stay in the device if no slots are left.
     ///
     /// # Errors
-    /// Where [`is_gone`] holds for the error, the device does not exist any more and the port has to be opened
-    /// again. A device that is merely down gives no frames and no error.
+    /// If [`is_device_removed`] is true for the error, the device does not exist any more and the port must
+    /// be opened again. A device that is only down returns no frames and no error.
     pub fn receive(
         &mut self,
         slots: &mut impl SlotSource,
         max: usize,
-        out: &mut Vec<Received>,
+        out: &mut Vec<PortFrame>,
     ) -> io::Result<usize> {
-        each!(self, backend => backend.receive(slots, max, out))
+        with_backend!(self, backend => backend.receive(slots, max, out))
     }
 
-    /// Takes frames from the front of `frames` and returns how many: sent, or refused by the device and counted.
-    /// Fewer than all: the device is full or down, try the others later. The caller keeps the slots of all.
+    /// Sends frames from the front of `frames`. Returns the number of frames that are sent, or refused by the
+    /// device and counted. The caller keeps the slots of all frames.
+    ///
+    /// A number smaller than the length of `frames` means that the device is full or down. The caller tries
+    /// the other frames later.
     ///
     /// # Errors
     /// As for [`Port::receive`].
     pub fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize> {
-        each!(self, backend => backend.transmit(arena, frames))
+        with_backend!(self, backend => backend.transmit(arena, frames))
     }
 
-    /// As [`Port::transmit`]; `arrives` says of each frame when it is to arrive in model time, which a link in memory hands on.
+    /// Same as [`Port::transmit`], with the arrival time of each frame in model time. Only in-memory links
+    /// pass the times to the receiver.
     ///
     /// # Errors
     /// As for [`Port::receive`].
-    pub fn transmit_timed(
+    pub fn transmit_with_arrivals(
         &mut self,
         arena: &Arena,
         frames: &[FrameHandle],
-        arrives: &[Picos],
+        arrivals: &[Picos],
     ) -> io::Result<usize> {
         match self {
-            Port::Link(link) => Ok(link.transmit_timed(arena, frames, |n| arrives.get(n).copied())),
+            Port::Link(link) => {
+                Ok(link.transmit_with_arrivals(arena, frames, |index| arrivals.get(index).copied()))
+            }
             other => other.transmit(arena, frames),
         }
     }
 
-    /// What `poll(2)` waits on for frames; `None` for a link in memory, whose other end rings a [`Bell`].
+    /// Returns the descriptor to poll for frames. `None` for an in-memory link: its other end uses a
+    /// [`ThreadWaker`].
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Port::Packet(packet) => Some(packet.fd()),
@@ -285,26 +299,29 @@ impl Port {
         }
     }
 
-    /// Small slots that the port keeps for itself, besides those of frames that it has delivered.
-    pub fn slots_held(&self) -> usize {
+    /// Returns the number of small slots that the port keeps for itself. Slots of received frames are not
+    /// included.
+    pub fn reserved_slots(&self) -> usize {
         match self {
-            Port::Xdp(xdp) => xdp.slots_held(),
+            Port::Xdp(xdp) => xdp.reserved_slots(),
             Port::Packet(_) | Port::Tap(_) | Port::Link(_) | Port::Pnet(_) => 0,
         }
     }
 
-    /// Whether the device is up and has a carrier (for a link: whether the other end exists).
-    pub fn link_up(&mut self) -> bool {
-        each!(self, backend => backend.link_up())
+    /// Returns whether the device is up and has a carrier. An in-memory link is up while its other end
+    /// exists.
+    pub fn is_link_up(&mut self) -> bool {
+        with_backend!(self, backend => backend.is_link_up())
     }
 
-    /// What was dropped and lost since the last call. Costs a few system calls.
-    pub fn drops(&mut self) -> PortDrops {
-        each!(self, backend => backend.drops())
+    /// Returns the frames that were dropped and lost since the last call. Uses a few system calls.
+    pub fn take_drops(&mut self) -> PortDrops {
+        with_backend!(self, backend => backend.take_drops())
     }
 
-    /// Ends the work of this port and puts the slots back that the backend holds; true when it holds none any more. Those
-    /// that the other end of a link has are back only after that end was closed or dropped too.
+    /// Stops the port and returns its slots to `slots`. Returns true if the port holds no slot any more.
+    ///
+    /// The other end of an in-memory link returns its slots when that end is closed or dropped.
     pub fn close(&mut self, slots: &mut impl SlotSource) -> bool {
         match self {
             Port::Link(link) => link.close(slots),
@@ -313,8 +330,8 @@ impl Port {
         }
     }
 
-    /// The backend's name in reports.
-    pub fn backend(&self) -> &'static str {
+    /// Returns the name of the port backend, as in reports.
+    pub fn backend_name(&self) -> &'static str {
         match self {
             Port::Packet(_) => "packet",
             Port::Tap(_) => "tap",
@@ -324,29 +341,29 @@ impl Port {
         }
     }
 
-    /// The device's name when the port was opened.
-    pub fn device(&self) -> &str {
+    /// Returns the name that the device had when the port was opened.
+    pub fn device_name(&self) -> &str {
         match self {
-            Port::Packet(packet) => packet.device(),
-            Port::Tap(tap) => tap.device(),
+            Port::Packet(packet) => packet.device_name(),
+            Port::Tap(tap) => tap.device_name(),
             Port::Link(link) => link.name(),
-            Port::Pnet(pnet) => pnet.device(),
-            Port::Xdp(xdp) => xdp.device(),
+            Port::Pnet(pnet) => pnet.device_name(),
+            Port::Xdp(xdp) => xdp.device_name(),
         }
     }
 }
 
-/// Whether an error of a port means that its device does not exist any more: it was removed, or moved to
-/// another namespace. [`Port::open`] works again once a device of that name is back.
-pub fn is_gone(error: &io::Error) -> bool {
+/// Returns whether an error of a port means that its device does not exist any more. The device was removed
+/// or moved to another namespace. [`Port::open`] succeeds again when a device of this name exists.
+pub fn is_device_removed(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
         Some(libc::ENODEV | libc::ENXIO | libc::ENETDOWN | libc::EBADFD)
     )
 }
 
-/// The longest frame a port of this MTU passes: more is no frame of this link but a superframe, or came from a
-/// device with a larger MTU.
-fn longest_frame(mtu: u32) -> u32 {
+/// Returns the length of the longest frame for an MTU, in bytes. A longer frame is a superframe, or its
+/// sender has a larger MTU.
+fn frame_len_max(mtu: u32) -> u32 {
     mtu + L2_HEADER_BYTES
 }

@@ -1,11 +1,13 @@
-//! A link in memory: two ports joined by rings of handles.
+//! In-memory links: two ports that exchange frames through rings of slot handles.
 //!
-//! Each end keeps a stock of its own empty slots posted with the other, as a network card is given receive
-//! buffers. A sender copies the frame into a posted slot and passes that. So each switch has an arena of its own and its
-//! slots never get into the accounts of another, a frame that shares bytes crosses as one of its own, and a
-//! receiver that does not take its frames stops the sender: nothing is lost.
+//! Each end posts empty slots of its own arena to the other end, like receive buffers of a network card. The
+//! sender copies each frame to a posted slot and sends the handle of that slot.
 //!
-//! Nothing can be polled for here: a sender rings the bell of the thread that the other end was given to.
+//! Each switch therefore keeps its own arena, and its slots never mix with the slots of another switch. A
+//! frame with shared bytes arrives as one complete frame. A receiver that does not take its frames stops the
+//! sender, so no frame is lost.
+//!
+//! A link has no descriptor to poll. The sender wakes the receiving thread with a [`ThreadWaker`].
 
 use std::io;
 use std::sync::{Arc, OnceLock};
@@ -15,93 +17,96 @@ use xoff_dataplane::{DropReason, FrameHandle, Picos};
 use xoff_wire::parse::parse;
 
 use super::clock::monotonic_ns;
-use super::count::DropCounts;
-use super::{Arena, Bell, PortDrops, Received, SlotClass, SlotSource, longest_frame};
+use super::drop_counts::DropCounts;
+use super::{Arena, PortDrops, PortFrame, SlotClass, SlotSource, ThreadWaker, frame_len_max};
 
-/// Of the posted slots, one in so many is large, where the MTU asks for large ones.
+/// Number of small slots for each large slot among the posted slots. Large slots are posted only for a large
+/// MTU.
 const SMALL_PER_LARGE: usize = 4;
 
-/// What crosses: a frame, or an empty slot that its owner gets back.
+/// A slot that goes back to its owner, with a frame or empty.
 #[derive(Clone, Copy, Debug)]
-struct Crossing {
+struct ReturnedSlot {
     slot: FrameHandle,
-    /// `None`: an empty slot.
-    sent: Option<Sent>,
+    /// Times of the frame. `None` for an empty slot.
+    times: Option<FrameTimes>,
 }
 
-/// When a frame was sent.
+/// Times of a sent frame.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
-    /// In nanoseconds of `CLOCK_MONOTONIC`.
-    at_ns: u64,
-    /// When it arrives in model time, if the sender said so.
-    arrives: Option<Picos>,
+struct FrameTimes {
+    /// Time of sending in nanoseconds of `CLOCK_MONOTONIC`.
+    sent_ns: u64,
+    /// Arrival in model time, if the sender stated it.
+    arrival: Option<Picos>,
 }
 
-/// What one end tells the other of itself, before the first slot crosses.
+/// Properties of one end that the other end must know before the first slot is posted.
 #[derive(Debug, Default)]
-struct Side {
-    /// Where its slots are.
+struct EndProperties {
+    /// Arena of the slots of this end.
     arena: OnceLock<Arc<Arena>>,
-    /// Of the thread that takes its frames.
-    bell: OnceLock<Bell>,
+    /// Waker of the thread that receives at this end.
+    waker: OnceLock<ThreadWaker>,
 }
 
-/// The way of one class of empty slots.
+/// One side of the ring for empty slots of one class.
 #[derive(Debug)]
-struct Stock<End> {
-    ring: End,
+struct SlotRing<Side> {
+    ring: Side,
     class: SlotClass,
-    /// How many slots may be on their way at once.
-    limit: usize,
+    /// Largest number of slots that may be posted at once.
+    slots_max: usize,
 }
 
-/// The owner's end of its stocks: small, large.
-type Posts = [Stock<Producer<FrameHandle>>; 2];
-/// The end of who fills them: small, large.
-type Buffers = [Stock<Consumer<FrameHandle>>; 2];
+/// Rings to post empty slots to the peer: small slots, large slots.
+type PostRings = [SlotRing<Producer<FrameHandle>>; 2];
+/// Rings to take the empty slots of the peer: small slots, large slots.
+type BufferRings = [SlotRing<Consumer<FrameHandle>>; 2];
 
-/// One end of a link in memory.
+/// One end of an in-memory link.
 #[derive(Debug)]
-pub struct Link {
+pub struct LinkPort {
     name: String,
-    own: Arc<Side>,
-    peer: Arc<Side>,
-    to_peer: Producer<Crossing>,
-    from_peer: Consumer<Crossing>,
-    /// Our slots for the peer to fill.
-    posts: Posts,
-    /// The peer's slots for us to fill.
-    buffers: Buffers,
-    /// Slots of ours, by class, that the peer or a ring holds.
-    outstanding: [usize; 2],
-    longest: u32,
-    closed: bool,
+    own: Arc<EndProperties>,
+    peer: Arc<EndProperties>,
+    to_peer: Producer<ReturnedSlot>,
+    from_peer: Consumer<ReturnedSlot>,
+    /// Slots of this end for frames of the peer.
+    posts: PostRings,
+    /// Slots of the peer for frames of this end.
+    buffers: BufferRings,
+    /// Number of own slots that the peer or a ring holds, by slot class.
+    posted_slots: [usize; 2],
+    frame_len_max: u32,
+    is_closed: bool,
     drops: DropCounts,
 }
 
-impl Link {
-    pub(super) fn pair(names: [&str; 2], mtu: u32, frames: usize) -> [Link; 2] {
-        let longest = longest_frame(mtu);
-        let large = match SlotClass::for_frame(longest as usize) {
+impl LinkPort {
+    /// Creates both ends of a link that holds up to `frames` frames in each direction.
+    pub(super) fn create_pair(names: [&str; 2], mtu: u32, frames: usize) -> [LinkPort; 2] {
+        let frame_len_max = frame_len_max(mtu);
+        let large = match SlotClass::for_frame(frame_len_max as usize) {
             Some(SlotClass::Small) => 0,
             _ => frames.div_ceil(SMALL_PER_LARGE),
         };
-        // Every slot that may be on its way can come back at once, so there is always a place for it.
+        // The ring has a place for every posted slot, because all posted slots may return at once.
         let ((tx_a, rx_b), (tx_b, rx_a)) = (RingBuffer::new(frames + large), RingBuffer::new(frames + large));
-        let ((posts_a, buffers_b), (posts_b, buffers_a)) = (stocks(frames, large), stocks(frames, large));
-        let sides = [(); 2].map(|()| Arc::new(Side::default()));
-        let end = |n: usize, to_peer, from_peer, posts, buffers| Link {
+        let ((posts_a, buffers_b), (posts_b, buffers_a)) =
+            (slot_rings(frames, large), slot_rings(frames, large));
+        let properties = [(); 2].map(|()| Arc::new(EndProperties::default()));
+        let end = |n: usize, to_peer, from_peer, posts, buffers| LinkPort {
             name: names[n].to_owned(),
-            own: Arc::clone(&sides[n]),
-            peer: Arc::clone(&sides[1 - n]),
+            own: Arc::clone(&properties[n]),
+            peer: Arc::clone(&properties[1 - n]),
             to_peer,
             from_peer,
             posts,
             buffers,
-            outstanding: [0; 2],
-            longest,
-            closed: false,
+            posted_slots: [0; 2],
+            frame_len_max,
+            is_closed: false,
             drops: DropCounts::new(),
         };
         [
@@ -110,18 +115,18 @@ impl Link {
         ]
     }
 
-    /// The slots of this end are those of `arena`. The first time counts.
+    /// Sets the arena of this end. Only the first call has an effect.
     pub(super) fn attach(&mut self, arena: &Arc<Arena>) {
         let _ = self.own.arena.set(Arc::clone(arena));
     }
 
-    /// Whose bell rings when something arrives here. The first time counts.
-    pub(super) fn wake_by(&mut self, bell: &Bell) {
-        let _ = self.own.bell.set(bell.clone());
+    /// Sets the waker of the thread that receives at this end. Only the first call has an effect.
+    pub(super) fn set_waker(&mut self, waker: &ThreadWaker) {
+        let _ = self.own.waker.set(waker.clone());
     }
 
-    /// Whether something waits to be received.
-    pub(super) fn is_waiting(&self) -> bool {
+    /// Returns whether slots wait to be received.
+    pub(super) fn has_waiting_frames(&self) -> bool {
         !self.from_peer.is_empty()
     }
 
@@ -129,154 +134,156 @@ impl Link {
         &mut self,
         slots: &mut impl SlotSource,
         max: usize,
-        out: &mut Vec<Received>,
+        out: &mut Vec<PortFrame>,
     ) -> io::Result<usize> {
         let own = Arc::clone(&self.own);
-        // What was not attached yet has posted nothing, so nothing comes back.
+        // An end without an arena has posted no slots, so no frames arrive.
         let Some(arena) = own.arena.get() else {
             return Ok(0);
         };
         debug_assert!(std::ptr::eq(slots.arena(), &**arena), "slots of another arena");
         let mut received = 0;
         while received < max {
-            let Some(Crossing { slot, sent }) = self.next(arena) else {
+            let Some(ReturnedSlot { slot, times }) = self.pop_returned(arena) else {
                 break;
             };
-            let Some(sent) = sent else {
-                slots.put(slot);
+            let Some(times) = times else {
+                slots.return_slot(slot);
                 continue;
             };
             let frame = arena.segments(slot).0;
-            out.push(Received {
+            out.push(PortFrame {
                 frame: slot,
                 frame_len: frame.len() as u32,
                 parsed: parse(frame),
-                received_ns: sent.at_ns,
-                arrives: sent.arrives,
+                received_ns: times.sent_ns,
+                arrival: times.arrival,
             });
             received += 1;
         }
-        if !self.closed {
-            self.post(slots);
+        if !self.is_closed {
+            self.post_slots(slots);
         }
         Ok(received)
     }
 
-    /// The next slot of ours that comes back.
-    fn next(&mut self, arena: &Arena) -> Option<Crossing> {
-        let crossing = self.from_peer.pop().ok()?;
-        self.outstanding[arena.class(crossing.slot) as usize] -= 1;
-        Some(crossing)
+    /// Takes the next own slot that returned from the peer.
+    fn pop_returned(&mut self, arena: &Arena) -> Option<ReturnedSlot> {
+        let returned = self.from_peer.pop().ok()?;
+        self.posted_slots[arena.slot_class(returned.slot) as usize] -= 1;
+        Some(returned)
     }
 
-    /// Posts slots until the peer has as many as it may.
-    fn post(&mut self, slots: &mut impl SlotSource) {
-        for (stock, outstanding) in self.posts.iter_mut().zip(&mut self.outstanding) {
-            while *outstanding < stock.limit {
-                let Some(slot) = slots.take_class(stock.class) else {
+    /// Posts empty slots to the peer up to the limit of each class.
+    fn post_slots(&mut self, slots: &mut impl SlotSource) {
+        for (posts, posted) in self.posts.iter_mut().zip(&mut self.posted_slots) {
+            while *posted < posts.slots_max {
+                let Some(slot) = slots.take_slot_of(posts.class) else {
                     break;
                 };
-                if stock.ring.push(slot).is_err() {
-                    slots.put(slot);
+                if posts.ring.push(slot).is_err() {
+                    slots.return_slot(slot);
                     break;
                 }
-                *outstanding += 1;
+                *posted += 1;
             }
         }
     }
 
     pub(super) fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize> {
-        Ok(self.transmit_timed(arena, frames, |_| None))
+        Ok(self.transmit_with_arrivals(arena, frames, |_| None))
     }
 
-    /// Takes frames from the front of `frames`, of which the n-th arrives at `arrives(n)`; how many.
-    pub(super) fn transmit_timed(
+    /// Sends frames from the front of `frames` and returns their number. `arrival` returns the arrival time
+    /// of the frame with an index.
+    pub(super) fn transmit_with_arrivals(
         &mut self,
         arena: &Arena,
         frames: &[FrameHandle],
-        arrives: impl Fn(usize) -> Option<Picos>,
+        arrival: impl Fn(usize) -> Option<Picos>,
     ) -> usize {
-        if self.closed {
+        if self.is_closed {
             return 0;
         }
         let peer = Arc::clone(&self.peer);
-        let Some(to) = peer.arena.get() else { return 0 };
-        let taken = self.fill(arena, to, frames, arrives);
+        let Some(peer_arena) = peer.arena.get() else {
+            return 0;
+        };
+        let taken = self.copy_to_peer_slots(arena, peer_arena, frames, arrival);
         if taken > 0
-            && let Some(bell) = peer.bell.get()
+            && let Some(waker) = peer.waker.get()
         {
-            bell.ring();
+            waker.wake();
         }
         taken
     }
 
-    /// Copies frames into posted slots, which lie in `to`, as far as there are any; how many frames are done with.
-    fn fill(
+    /// Copies frames to slots that the peer posted and returns the number of frames that are done. Stops if
+    /// no slot is left.
+    fn copy_to_peer_slots(
         &mut self,
         arena: &Arena,
-        to: &Arena,
+        peer_arena: &Arena,
         frames: &[FrameHandle],
-        arrives: impl Fn(usize) -> Option<Picos>,
+        arrival: impl Fn(usize) -> Option<Picos>,
     ) -> usize {
-        let at_ns = monotonic_ns();
+        let sent_ns = monotonic_ns();
         for (taken, frame) in frames.iter().enumerate() {
             let len = arena.frame_len(*frame);
-            let Some(class) = SlotClass::for_frame(len).filter(|_| len <= self.longest as usize) else {
+            let Some(class) = SlotClass::for_frame(len).filter(|_| len <= self.frame_len_max as usize) else {
                 self.drops.add(DropReason::BackendRefused);
                 continue;
             };
             let Ok(slot) = self.buffers[class as usize].ring.pop() else {
                 return taken;
             };
-            // SAFETY: our caller holds the frame; the slot came over the ring empty and unshared, and is held here. It is one
-            // of `to`: its owner said where its slots lie before it posted the first one.
-            unsafe { arena.copy_into_empty(*frame, to, slot) };
-            let sent = Some(Sent {
-                at_ns,
-                arrives: arrives(taken),
+            // SAFETY: the caller holds the frame. This end holds the slot, which came from the ring empty and
+            // unshared. The slot belongs to `peer_arena`, because the peer sets its arena before it posts the
+            // first slot.
+            unsafe { arena.copy_into_empty(*frame, peer_arena, slot) };
+            let times = Some(FrameTimes {
+                sent_ns,
+                arrival: arrival(taken),
             });
-            self.pass(Crossing { slot, sent });
+            self.push_to_peer(ReturnedSlot { slot, times });
         }
         frames.len()
     }
 
-    /// Passes a slot of the peer's to the peer.
-    fn pass(&mut self, crossing: Crossing) {
-        let passed = self.to_peer.push(crossing);
-        debug_assert!(
-            passed.is_ok(),
-            "the ring has a place for every slot of the peer's"
-        );
+    /// Returns a slot of the peer to the peer.
+    fn push_to_peer(&mut self, returned: ReturnedSlot) {
+        let result = self.to_peer.push(returned);
+        debug_assert!(result.is_ok(), "the ring has a place for every slot of the peer");
     }
 
-    /// Gives the peer's empty slots back to it.
-    fn hand_back(&mut self) {
+    /// Returns all empty slots of the peer.
+    fn return_peer_slots(&mut self) {
         for class in 0..self.buffers.len() {
             while let Ok(slot) = self.buffers[class].ring.pop() {
-                self.pass(Crossing { slot, sent: None });
+                self.push_to_peer(ReturnedSlot { slot, times: None });
             }
         }
     }
 
     pub(super) fn close(&mut self, slots: &mut impl SlotSource) -> bool {
-        self.closed = true;
-        self.hand_back();
+        self.is_closed = true;
+        self.return_peer_slots();
         let own = Arc::clone(&self.own);
         if let Some(arena) = own.arena.get() {
-            while let Some(crossing) = self.next(arena) {
-                slots.put(crossing.slot);
+            while let Some(returned) = self.pop_returned(arena) {
+                slots.return_slot(returned.slot);
             }
         }
-        self.outstanding == [0; 2]
+        self.posted_slots == [0; 2]
     }
 
-    pub(super) fn link_up(&mut self) -> bool {
-        !self.closed && !self.to_peer.is_abandoned()
+    pub(super) fn is_link_up(&mut self) -> bool {
+        !self.is_closed && !self.to_peer.is_abandoned()
     }
 
-    pub(super) fn drops(&mut self) -> PortDrops {
+    pub(super) fn take_drops(&mut self) -> PortDrops {
         PortDrops {
-            by_reason: self.drops.take(),
+            by_reason: self.drops.take_counts(),
             ..PortDrops::default()
         }
     }
@@ -286,31 +293,31 @@ impl Link {
     }
 }
 
-impl Drop for Link {
+impl Drop for LinkPort {
     fn drop(&mut self) {
-        self.hand_back();
+        self.return_peer_slots();
     }
 }
 
-/// Both ends of both stocks of one direction.
-fn stocks(small: usize, large: usize) -> (Posts, Buffers) {
-    let stock = |class, limit| {
-        let (post, buffer) = RingBuffer::new(limit);
+/// Creates both sides of the slot rings of one direction, for small and for large slots.
+fn slot_rings(small_slots: usize, large_slots: usize) -> (PostRings, BufferRings) {
+    let create_ring = |class, slots_max| {
+        let (post, buffer) = RingBuffer::new(slots_max);
         (
-            Stock {
+            SlotRing {
                 ring: post,
                 class,
-                limit,
+                slots_max,
             },
-            Stock {
+            SlotRing {
                 ring: buffer,
                 class,
-                limit,
+                slots_max,
             },
         )
     };
-    let (small_posts, small_buffers) = stock(SlotClass::Small, small);
-    let (large_posts, large_buffers) = stock(SlotClass::Large, large);
+    let (small_posts, small_buffers) = create_ring(SlotClass::Small, small_slots);
+    let (large_posts, large_buffers) = create_ring(SlotClass::Large, large_slots);
     ([small_posts, large_posts], [small_buffers, large_buffers])
 }
 
@@ -320,37 +327,37 @@ mod tests {
     use crate::ArenaStore;
     use xoff_dataplane::FrameStore;
 
-    fn pair(mtu: u32, frames: usize) -> (ArenaStore, [Link; 2]) {
+    fn linked_ports(mtu: u32, frames: usize) -> (ArenaStore, [LinkPort; 2]) {
         let arena = Arena::new(64, 16).expect("a small arena");
-        let mut links = Link::pair(["a", "b"], mtu, frames);
+        let mut links = LinkPort::create_pair(["a", "b"], mtu, frames);
         links.iter_mut().for_each(|link| link.attach(&arena));
         (ArenaStore::new(arena), links)
     }
 
-    fn receive(link: &mut Link, store: &mut ArenaStore) -> Vec<Received> {
+    fn receive_frames(link: &mut LinkPort, store: &mut ArenaStore) -> Vec<PortFrame> {
         let mut out = Vec::new();
         link.receive(store, 64, &mut out)
             .expect("a link in memory does not fail");
         out
     }
 
-    fn bytes(store: &ArenaStore, frame: FrameHandle) -> Vec<u8> {
+    fn frame_bytes(store: &ArenaStore, frame: FrameHandle) -> Vec<u8> {
         let (own, rest) = store.arena().segments(frame);
         [own, rest].concat()
     }
 
     #[test]
-    fn a_frame_with_shared_bytes_crosses_whole_and_the_sender_keeps_its_slot() {
-        let (mut store, [mut a, mut b]) = pair(1500, 4);
+    fn a_frame_with_shared_bytes_arrives_complete_and_the_sender_keeps_its_slot() {
+        let (mut store, [mut a, mut b]) = linked_ports(1500, 4);
         let frame: Vec<u8> = (0..1000).map(|i| i as u8).collect();
-        let original = store.store(&frame).expect("a free slot");
+        let original = store.store_frame(&frame).expect("a free slot");
         let copy = store.copy(original, 64).expect("a free slot");
         assert_eq!(
             a.transmit(&store.shared_arena(), &[copy]).expect("open"),
             0,
-            "nothing is posted yet"
+            "no slot is posted yet"
         );
-        assert!(receive(&mut b, &mut store).is_empty());
+        assert!(receive_frames(&mut b, &mut store).is_empty());
         assert_eq!(
             a.transmit(&store.shared_arena(), &[copy, original])
                 .expect("open"),
@@ -358,62 +365,67 @@ mod tests {
         );
         store.release(copy);
         store.release(original);
-        let got = receive(&mut b, &mut store);
+        let got = receive_frames(&mut b, &mut store);
         assert_eq!(got.len(), 2);
         for received in got {
-            assert_eq!(bytes(&store, received.frame), frame);
+            assert_eq!(frame_bytes(&store, received.frame), frame);
             assert_eq!(store.prefix(received.frame).len(), frame.len());
             store.release(received.frame);
         }
-        assert!(a.close(&mut store), "the peer posted slots, we did not");
+        assert!(a.close(&mut store), "only the peer posted slots");
         assert!(b.close(&mut store));
-        assert_eq!(store.in_use(), 0);
+        assert_eq!(store.used_slots(), 0);
     }
 
     #[test]
-    fn frames_cross_between_arenas_with_their_times_and_ring_the_receiver() {
+    fn frames_keep_their_arrival_times_across_arenas_and_wake_the_receiver() {
         let mut stores = [(); 2].map(|()| ArenaStore::new(Arena::new(64, 16).expect("a small arena")));
-        let [mut a, mut b] = Link::pair(["a", "b"], 1500, 4);
+        let [mut a, mut b] = LinkPort::create_pair(["a", "b"], 1500, 4);
         a.attach(&stores[0].shared_arena());
         b.attach(&stores[1].shared_arena());
-        let bell = Bell::new().expect("an eventfd");
-        b.wake_by(&bell);
-        receive(&mut b, &mut stores[1]);
-        // So that numbers of slots differ on both sides.
-        let other = stores[0].store(&[1; 60]).expect("a free slot");
-        let frame = stores[0].store(&[7; 100]).expect("a free slot");
-        bell.about_to_sleep();
-        let taken = a.transmit_timed(&stores[0].shared_arena(), &[frame], |n| Some(Picos(5 + n as u64)));
+        let waker = ThreadWaker::new().expect("an eventfd");
+        b.set_waker(&waker);
+        receive_frames(&mut b, &mut stores[1]);
+        // The extra frame makes the slot numbers of the two ends differ.
+        let other = stores[0].store_frame(&[1; 60]).expect("a free slot");
+        let frame = stores[0].store_frame(&[7; 100]).expect("a free slot");
+        waker.prepare_sleep();
+        let taken =
+            a.transmit_with_arrivals(&stores[0].shared_arena(), &[frame], |n| Some(Picos(5 + n as u64)));
         assert_eq!(taken, 1);
-        assert!(b.is_waiting());
-        let mut polled = [nix::poll::PollFd::new(bell.fd(), nix::poll::PollFlags::POLLIN)];
-        assert_eq!(nix::poll::poll(&mut polled, 0_u8), Ok(1), "the bell rang");
-        bell.awake(true);
-        let got = receive(&mut b, &mut stores[1]);
-        assert_eq!(bytes(&stores[1], got[0].frame), [7; 100]);
-        assert_eq!(got[0].arrives, Some(Picos(5)));
-        assert!(!b.is_waiting());
+        assert!(b.has_waiting_frames());
+        let mut polled = [nix::poll::PollFd::new(waker.fd(), nix::poll::PollFlags::POLLIN)];
+        assert_eq!(
+            nix::poll::poll(&mut polled, 0_u8),
+            Ok(1),
+            "the receiver was woken"
+        );
+        waker.finish_sleep(true);
+        let got = receive_frames(&mut b, &mut stores[1]);
+        assert_eq!(frame_bytes(&stores[1], got[0].frame), [7; 100]);
+        assert_eq!(got[0].arrival, Some(Picos(5)));
+        assert!(!b.has_waiting_frames());
         stores[1].release(got[0].frame);
         stores[0].release(frame);
         stores[0].release(other);
         assert!(a.close(&mut stores[0]));
         assert!(b.close(&mut stores[1]));
-        assert_eq!([stores[0].in_use(), stores[1].in_use()], [0, 0]);
+        assert_eq!([stores[0].used_slots(), stores[1].used_slots()], [0, 0]);
     }
 
     #[test]
-    fn a_receiver_that_waits_stops_the_sender_and_nothing_is_lost() {
-        let (mut store, [mut a, mut b]) = pair(1500, 4);
-        receive(&mut b, &mut store);
+    fn a_receiver_without_free_slots_stops_the_sender_and_no_frame_is_lost() {
+        let (mut store, [mut a, mut b]) = linked_ports(1500, 4);
+        receive_frames(&mut b, &mut store);
         let frames: Vec<FrameHandle> = (0..6)
-            .map(|i| store.store(&[i; 60]).expect("a free slot"))
+            .map(|i| store.store_frame(&[i; 60]).expect("a free slot"))
             .collect();
         let arena = store.shared_arena();
         assert_eq!(a.transmit(&arena, &frames).expect("open"), 4);
         assert_eq!(a.transmit(&arena, &frames[4..]).expect("open"), 0);
-        let first = receive(&mut b, &mut store);
+        let first = receive_frames(&mut b, &mut store);
         assert_eq!(a.transmit(&arena, &frames[4..]).expect("open"), 2);
-        let second = receive(&mut b, &mut store);
+        let second = receive_frames(&mut b, &mut store);
         let got: Vec<u8> = first
             .iter()
             .chain(&second)
@@ -422,27 +434,27 @@ mod tests {
         assert_eq!(got, [0, 1, 2, 3, 4, 5]);
         frames.iter().for_each(|frame| store.release(*frame));
         first.iter().chain(&second).for_each(|r| store.release(r.frame));
-        // In either order: what the other end holds is back when that has closed.
+        // The ends may close in any order. The slots that the other end holds return when that end closes.
         assert!(!b.close(&mut store));
         assert!(a.close(&mut store));
         assert!(b.close(&mut store));
-        assert_eq!(store.in_use(), 0);
+        assert_eq!(store.used_slots(), 0);
     }
 
     #[test]
-    fn jumbo_frames_take_large_slots_and_too_long_ones_are_refused() {
-        let (mut store, [mut a, mut b]) = pair(9100, 8);
-        receive(&mut b, &mut store);
+    fn jumbo_frames_use_large_slots_and_longer_frames_are_refused() {
+        let (mut store, [mut a, mut b]) = linked_ports(9100, 8);
+        receive_frames(&mut b, &mut store);
         let frames = [9122, 9123, 60].map(|len| store.allocate(len).expect("a free slot"));
         assert_eq!(a.transmit(&store.shared_arena(), &frames).expect("open"), 3);
-        assert_eq!(a.drops().by_reason, [(DropReason::BackendRefused, 1)]);
-        let got = receive(&mut b, &mut store);
+        assert_eq!(a.take_drops().by_reason, [(DropReason::BackendRefused, 1)]);
+        let got = receive_frames(&mut b, &mut store);
         assert_eq!(got.iter().map(|r| r.frame_len).collect::<Vec<_>>(), [9122, 60]);
         frames.iter().for_each(|frame| store.release(*frame));
         got.iter().for_each(|r| store.release(r.frame));
         drop(a);
-        assert!(!b.link_up());
-        assert!(b.close(&mut store), "a dropped end gives back what it held");
-        assert_eq!(store.in_use(), 0);
+        assert!(!b.is_link_up());
+        assert!(b.close(&mut store), "a dropped end returns the slots of its peer");
+        assert_eq!(store.used_slots(), 0);
     }
 }

@@ -1,7 +1,7 @@
-//! `pnet::datalink`: the simple reference that fast backends are held against.
+//! Backend on `pnet::datalink`, a simple reference for tests of the fast backends.
 //!
-//! One system call and one more copy per frame. It cannot see what the kernel says beside a frame: VLAN tags
-//! that were taken off are lost, and unfinished checksums pass.
+//! It uses one system call and one more copy for each frame. It cannot read the metadata of the kernel: it
+//! loses the VLAN tags that the kernel removed, and it accepts frames with unfinished checksums.
 
 use std::fmt;
 use std::io;
@@ -14,42 +14,44 @@ use xoff_wire::parse::parse;
 
 use super::arena::LARGE_SLOT_BYTES;
 use super::clock::monotonic_ns;
-use super::count::{DropCounts, Growing};
 use super::device::Device;
-use super::guard::{Guarded, guard};
+use super::device_setup::{DeviceSetup, set_up_device};
+use super::drop_counts::{DropCounts, KernelCounter};
 use super::{
-    Arena, Opened, Port, PortDrops, PortError, PortSpec, Received, SlotSource, is_gone, longest_frame, socket,
+    Arena, OpenedPort, Port, PortDrops, PortError, PortFrame, PortSpec, SlotSource, frame_len_max,
+    is_device_removed, socket,
 };
 
-/// A netdev driven through `pnet::datalink`.
-pub struct Pnet {
+/// A network device that `pnet::datalink` drives.
+pub struct PnetPort {
     device: Device,
-    /// The name at the opening, for reports.
-    opened_as: String,
+    /// Name of the device when the port was opened, for reports.
+    initial_device_name: String,
     sender: Box<dyn DataLinkSender>,
     receiver: Box<dyn DataLinkReceiver>,
-    /// The same socket as theirs.
+    /// The socket that `sender` and `receiver` use.
     socket: OwnedFd,
-    longest: u32,
-    /// Where frames that share bytes are put together.
-    gathered: Box<[u8]>,
+    frame_len_max: u32,
+    /// Buffer to join the segments of a frame with shared bytes.
+    gather_buffer: Box<[u8]>,
     drops: DropCounts,
-    tx_dropped: Growing,
-    guarded: Guarded,
+    tx_dropped: KernelCounter,
+    setup: DeviceSetup,
 }
 
-impl Pnet {
-    pub(super) fn open(spec: &PortSpec) -> Result<Opened, PortError> {
+impl PnetPort {
+    pub(super) fn open(spec: &PortSpec) -> Result<OpenedPort, PortError> {
         let io = |action, error| PortError::io(spec, action, "cap_net_raw", error);
-        // Our own socket, without a protocol: pnet's would hear every interface until it is bound.
-        let socket = socket::create().map_err(|error| io("open a packet socket", error))?;
+        // A socket without a protocol. The socket of pnet would receive from all interfaces until it is
+        // bound.
+        let socket = socket::open_packet_socket().map_err(|error| io("open a packet socket", error))?;
         let mut notes = vec![format!(
-            "{}: backend pnet loses VLAN tags; it is a reference, not for use",
+            "{}: backend pnet loses VLAN tags; it is a reference for tests only",
             spec.name
         )];
-        let guarded = guard(spec, &mut notes)?;
+        let setup = set_up_device(spec, &mut notes)?;
         socket::configure_without_ring(&socket).map_err(|error| io("configure the packet socket", error))?;
-        let mut device = Device::here(&spec.device).map_err(|error| io("find the device", error))?;
+        let mut device = Device::open(&spec.device).map_err(|error| io("find the device", error))?;
         let interface = datalink::interfaces()
             .into_iter()
             .find(|interface| interface.name == spec.device);
@@ -57,17 +59,17 @@ impl Pnet {
             port: spec.name.clone(),
             device: spec.device.clone(),
         })?;
-        let same = socket
+        let duplicate = socket
             .try_clone()
             .map_err(|error| io("open a packet socket", error))?;
         let config = datalink::Config {
-            // Exactly as long as a frame may be, and one: what fills it is too long.
-            read_buffer_size: longest_frame(spec.mtu) as usize + 1,
-            write_buffer_size: longest_frame(spec.mtu) as usize,
+            // One byte more than the longest frame. A read that fills the buffer is a frame that is too long.
+            read_buffer_size: frame_len_max(spec.mtu) as usize + 1,
+            write_buffer_size: frame_len_max(spec.mtu) as usize,
             read_timeout: Some(Duration::ZERO),
             write_timeout: Some(Duration::ZERO),
             promiscuous: true,
-            socket_fd: Some(same.into_raw_fd()),
+            socket_fd: Some(duplicate.into_raw_fd()),
             ..datalink::Config::default()
         };
         let channel =
@@ -75,49 +77,49 @@ impl Pnet {
         let Channel::Ethernet(sender, receiver) = channel else {
             return Err(io("open a pnet channel", io::ErrorKind::Unsupported.into()));
         };
-        let port = Pnet {
-            tx_dropped: Growing::new(device.tx_dropped()),
+        let port = PnetPort {
+            tx_dropped: KernelCounter::new(device.tx_dropped()),
             device,
-            opened_as: spec.device.clone(),
+            initial_device_name: spec.device.clone(),
             sender,
             receiver,
             socket,
-            longest: longest_frame(spec.mtu),
-            gathered: vec![0; LARGE_SLOT_BYTES].into(),
+            frame_len_max: frame_len_max(spec.mtu),
+            gather_buffer: vec![0; LARGE_SLOT_BYTES].into(),
             drops: DropCounts::new(),
-            guarded,
+            setup,
         };
         let port = Port::Pnet(Box::new(port));
-        Ok(Opened { port, notes })
+        Ok(OpenedPort { port, notes })
     }
 
     pub(super) fn receive(
         &mut self,
         slots: &mut impl SlotSource,
         max: usize,
-        out: &mut Vec<Received>,
+        out: &mut Vec<PortFrame>,
     ) -> io::Result<usize> {
         let mut received = 0;
         for _ in 0..max {
             let bytes = match self.receiver.next() {
                 Ok(bytes) => bytes,
-                Err(error) if is_nothing(&error) || received > 0 => break,
-                Err(error) => return self.explain(error).map(|()| 0),
+                Err(error) if is_retryable(&error) || received > 0 => break,
+                Err(error) => return self.check_socket_error(error).map(|()| 0),
             };
-            if bytes.len() > self.longest as usize {
+            if bytes.len() > self.frame_len_max as usize {
                 self.drops.add(DropReason::Oversized);
                 continue;
             }
-            let Some(frame) = slots.store(bytes) else {
+            let Some(frame) = slots.store_frame(bytes) else {
                 self.drops.add(DropReason::NoBufferSpace);
                 continue;
             };
-            out.push(Received {
+            out.push(PortFrame {
                 frame,
                 frame_len: bytes.len() as u32,
                 parsed: parse(bytes),
                 received_ns: monotonic_ns(),
-                arrives: None,
+                arrival: None,
             });
             received += 1;
         }
@@ -129,22 +131,22 @@ impl Pnet {
             let bytes = match arena.segments(*frame) {
                 (own, []) => own,
                 _ => arena
-                    .gather(*frame, &mut self.gathered)
+                    .gather_into(*frame, &mut self.gather_buffer)
                     .map_or(&[][..], |bytes| &*bytes),
             };
             let Some(Err(error)) = self.sender.send_to(bytes, None) else {
                 continue;
             };
-            if error.raw_os_error() == Some(libc::ENOBUFS) && self.guarded.noqueue {
-                // The device has dropped it and counted it, and `drops` will tell.
+            if error.raw_os_error() == Some(libc::ENOBUFS) && self.setup.has_no_queue {
+                // The device has dropped and counted the frame. `take_drops` reports it.
                 continue;
             }
-            if is_nothing(&error) || error.raw_os_error() == Some(libc::ENOBUFS) {
+            if is_retryable(&error) || error.raw_os_error() == Some(libc::ENOBUFS) {
                 return Ok(taken);
             }
-            if error.raw_os_error().is_none() || is_gone(&error) {
+            if error.raw_os_error().is_none() || is_device_removed(&error) {
                 if taken == 0 {
-                    self.explain(error)?;
+                    self.check_socket_error(error)?;
                 }
                 return Ok(taken);
             }
@@ -153,17 +155,17 @@ impl Pnet {
         Ok(frames.len())
     }
 
-    /// pnet reports a waiting error of the socket as "unexpected poll event"; this asks for the error itself.
-    fn explain(&mut self, error: io::Error) -> io::Result<()> {
+    /// Reads the pending error of the socket. pnet reports such an error only as "unexpected poll event".
+    fn check_socket_error(&mut self, error: io::Error) -> io::Result<()> {
         let cause = socket::take_error(&self.socket)?;
         if !self.device.exists() {
             return Err(io::Error::from_raw_os_error(libc::ENODEV));
         }
         match cause {
-            Some(cause) if !is_gone(&cause) => Err(cause),
+            Some(cause) if !is_device_removed(&cause) => Err(cause),
             // The device is down.
             Some(_) => Ok(()),
-            None if error.raw_os_error().is_none() || is_gone(&error) => Ok(()),
+            None if error.raw_os_error().is_none() || is_device_removed(&error) => Ok(()),
             None => Err(error),
         }
     }
@@ -172,33 +174,33 @@ impl Pnet {
         self.socket.as_fd()
     }
 
-    pub(super) fn link_up(&mut self) -> bool {
+    pub(super) fn is_link_up(&mut self) -> bool {
         self.device.is_running()
     }
 
-    pub(super) fn drops(&mut self) -> PortDrops {
-        let socket_drops = socket::take_drops(&self.socket).unwrap_or(0);
+    pub(super) fn take_drops(&mut self) -> PortDrops {
+        let socket_drops = socket::take_ring_drops(&self.socket).unwrap_or(0);
         PortDrops {
-            by_reason: self.drops.take(),
-            lost: u64::from(socket_drops) + self.tx_dropped.growth(self.device.tx_dropped()),
+            by_reason: self.drops.take_counts(),
+            lost: u64::from(socket_drops) + self.tx_dropped.update(self.device.tx_dropped()),
             notes: Vec::new(),
         }
     }
 
-    pub(super) fn device(&self) -> &str {
-        &self.opened_as
+    pub(super) fn device_name(&self) -> &str {
+        &self.initial_device_name
     }
 }
 
-/// Nothing to read, or no room to write, now.
-fn is_nothing(error: &io::Error) -> bool {
+/// Returns whether no frame waits, or no space to write is free, at the moment.
+fn is_retryable(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), TimedOut | WouldBlock | Interrupted)
 }
 
-impl fmt::Debug for Pnet {
+impl fmt::Debug for PnetPort {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pnet")
+        f.debug_struct("PnetPort")
             .field("device", &self.device)
             .finish_non_exhaustive()
     }

@@ -1,21 +1,22 @@
-//! The packet socket and its options; setting and reading options of any socket.
+//! Packet sockets and their options, and helpers for the options of any socket.
 
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// How much may be under way inside the kernel: what a device with a queue holds back before we are told to wait.
+/// Send buffer of a socket in bytes: the data that a device with a queue may hold before a send must wait.
 const SEND_BUFFER_BYTES: libc::c_int = 8 * 1024 * 1024;
-/// The default holds 256 small frames, or 24 of 4 KiB.
+/// Receive buffer of a socket in bytes. The kernel's default holds 256 small frames, or 24 frames of 4 KiB.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 32 * 1024 * 1024;
 
-/// A packet socket that hears nothing yet: with a protocol it would hear every interface until it is bound.
-pub(super) fn create() -> io::Result<OwnedFd> {
+/// Opens a packet socket without a protocol. With a protocol, the socket would receive from all interfaces
+/// until it is bound.
+pub(super) fn open_packet_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no memory is passed.
+    // SAFETY: the call passes no memory.
     match unsafe { libc::socket(libc::AF_PACKET, kind, 0) } {
         -1 => Err(io::Error::last_os_error()),
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: the descriptor is new, and no other value owns it.
         fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
     }
 }
@@ -23,45 +24,46 @@ pub(super) fn create() -> io::Result<OwnedFd> {
 /// `TPACKET_V2` of `linux/if_packet.h`.
 const TPACKET_V2: libc::c_int = 1;
 
-/// Everything but the ring, before the socket is bound.
-pub(super) fn configure(socket: &OwnedFd) -> io::Result<()> {
-    set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
-    // What we send is not to come back as received.
-    set(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
+/// Sets the options of a receive socket, except for the ring. Must be called before the socket is bound.
+pub(super) fn configure_receiver(socket: &OwnedFd) -> io::Result<()> {
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
+    // Frames that this machine sends must not return as received frames.
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
     enlarge_send_buffer(socket)
 }
 
-/// A packet socket that only sends, once it is bound to a device (without a protocol); past the device's queueing discipline if `bypass`
-/// says so.
-pub(super) fn create_sender(bypass: bool) -> io::Result<OwnedFd> {
-    let socket = create()?;
+/// Opens a packet socket that only sends. The caller binds it to a device without a protocol. `bypass_qdisc`
+/// skips the queueing discipline of the device.
+pub(super) fn open_send_socket(bypass_qdisc: bool) -> io::Result<OwnedFd> {
+    let socket = open_packet_socket()?;
     enlarge_send_buffer(&socket)?;
-    if bypass {
-        set(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
+    if bypass_qdisc {
+        set_option(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1)?;
     }
     Ok(socket)
 }
 
-/// Lets much be under way.
+/// Enlarges the send buffer of a socket to [`SEND_BUFFER_BYTES`].
 pub(super) fn enlarge_send_buffer(socket: &OwnedFd) -> io::Result<()> {
-    // The first takes CAP_NET_ADMIN, the second is cut off at net.core.wmem_max: then bursts are shorter.
-    set(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES)
-        .or_else(|_| set(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER_BYTES))
+    // The first option needs CAP_NET_ADMIN. The second is limited by net.core.wmem_max, so bursts are
+    // shorter.
+    set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER_BYTES)
+        .or_else(|_| set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER_BYTES))
 }
 
-/// What the simple reference needs: no ring, but a large receive buffer.
+/// Sets the options of a receive socket without a ring: a large receive buffer instead.
 pub(super) fn configure_without_ring(socket: &OwnedFd) -> io::Result<()> {
-    set(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
-    set(
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
+    set_option(
         socket,
         libc::SOL_SOCKET,
         libc::SO_RCVBUFFORCE,
         &RECEIVE_BUFFER_BYTES,
     )
-    .or_else(|_| set(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER_BYTES))
+    .or_else(|_| set_option(socket, libc::SOL_SOCKET, libc::SO_RCVBUF, &RECEIVE_BUFFER_BYTES))
 }
 
-/// Gives the socket a receive ring.
+/// Adds a receive ring to the socket. `block_bytes` is the size of one allocation of the kernel.
 pub(super) fn set_receive_ring(
     socket: &OwnedFd,
     block_bytes: usize,
@@ -71,21 +73,21 @@ pub(super) fn set_receive_ring(
     set_ring(socket, libc::PACKET_RX_RING, block_bytes, frame_bytes, bytes)
 }
 
-/// Gives the socket a transmit ring, in which each frame follows a `virtio_net_hdr`.
+/// Adds a transmit ring to the socket. Each frame of the ring follows a `virtio_net_hdr`.
 pub(super) fn set_send_ring(
     socket: &OwnedFd,
     block_bytes: usize,
     frame_bytes: usize,
     bytes: usize,
 ) -> io::Result<()> {
-    set(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
-    set(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
+    set_option(socket, libc::SOL_PACKET, libc::PACKET_VNET_HDR, &1)?;
     set_ring(socket, libc::PACKET_TX_RING, block_bytes, frame_bytes, bytes)
 }
 
 fn set_ring(
     socket: &OwnedFd,
-    which: libc::c_int,
+    option: libc::c_int,
     block_bytes: usize,
     frame_bytes: usize,
     bytes: usize,
@@ -96,41 +98,41 @@ fn set_ring(
         tp_frame_size: frame_bytes as u32,
         tp_frame_nr: (bytes / frame_bytes) as u32,
     };
-    set(socket, libc::SOL_PACKET, which, &request)
+    set_option(socket, libc::SOL_PACKET, option, &request)
 }
 
-/// Lets the socket hear one device, all of its frames.
-pub(super) fn bind(socket: &OwnedFd, index: u32) -> io::Result<()> {
-    listen_to_all(socket, index)?;
-    bind_protocol(socket, index, libc::ETH_P_ALL as u16)
+/// Binds the socket to a device and receives all frames, whatever their destination address.
+pub(super) fn bind_promiscuous(socket: &OwnedFd, device_index: u32) -> io::Result<()> {
+    enable_promiscuous_mode(socket, device_index)?;
+    bind_protocol(socket, device_index, libc::ETH_P_ALL as u16)
 }
 
-/// Binds the socket to a device for frames of a protocol; 0 is none of them, for a socket that only sends.
-pub(super) fn bind_protocol(socket: &OwnedFd, index: u32, protocol: u16) -> io::Result<()> {
+/// Binds the socket to a device for frames of a protocol. Protocol 0 receives no frames.
+pub(super) fn bind_protocol(socket: &OwnedFd, device_index: u32, protocol: u16) -> io::Result<()> {
     let address = libc::sockaddr_ll {
         sll_family: libc::AF_PACKET as u16,
         sll_protocol: protocol.to_be(),
-        sll_ifindex: index as i32,
+        sll_ifindex: device_index as i32,
         sll_hatype: 0,
         sll_pkttype: 0,
         sll_halen: 0,
         sll_addr: [0; 8],
     };
     let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
-    // SAFETY: `address` is a live `sockaddr_ll` of that length.
-    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
+    // SAFETY: `address` is a live `sockaddr_ll` of length `len`.
+    check_result(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
-/// Makes a device take frames to whatever address, as long as the socket lives.
-pub(super) fn listen_to_all(socket: &OwnedFd, index: u32) -> io::Result<()> {
-    // A membership, not the device's flag: it ends with the socket, however the process ends.
+/// Makes a device accept frames to any destination address while the socket is open.
+pub(super) fn enable_promiscuous_mode(socket: &OwnedFd, device_index: u32) -> io::Result<()> {
+    // A membership of the socket ends with the process, even after a crash. A flag of the device would stay.
     let promiscuous = libc::packet_mreq {
-        mr_ifindex: index as i32,
+        mr_ifindex: device_index as i32,
         mr_type: libc::PACKET_MR_PROMISC as u16,
         mr_alen: 0,
         mr_address: [0; 8],
     };
-    set(
+    set_option(
         socket,
         libc::SOL_PACKET,
         libc::PACKET_ADD_MEMBERSHIP,
@@ -138,36 +140,41 @@ pub(super) fn listen_to_all(socket: &OwnedFd, index: u32) -> io::Result<()> {
     )
 }
 
-/// Lets through only what a classic BPF program accepts (`Documentation/networking/filter.rst`); the kernel checks it.
+/// Attaches a classic BPF program that selects the frames to receive (`Documentation/networking/filter.rst`).
 pub(super) fn set_filter(socket: &OwnedFd, program: &[libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog {
         len: u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?,
-        // The kernel reads the program only.
+        // The kernel only reads the program.
         filter: program.as_ptr().cast_mut(),
     };
-    set(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
 }
 
-/// Frames that found the ring full since the last call.
-pub(super) fn take_drops(socket: &OwnedFd) -> io::Result<u32> {
+/// Returns the number of frames that the full ring lost since the last call.
+pub(super) fn take_ring_drops(socket: &OwnedFd) -> io::Result<u32> {
     let none = libc::tpacket_stats {
         tp_packets: 0,
         tp_drops: 0,
     };
-    get(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, none).map(|stats| stats.tp_drops)
+    get_option(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, none).map(|stats| stats.tp_drops)
 }
 
-/// The error that waits on the socket, which is cleared.
+/// Returns and clears the pending error of the socket.
 pub(super) fn take_error(socket: &OwnedFd) -> io::Result<Option<io::Error>> {
-    let errno = get(socket, libc::SOL_SOCKET, libc::SO_ERROR, 0)?;
+    let errno = get_option(socket, libc::SOL_SOCKET, libc::SO_ERROR, 0)?;
     Ok((errno != 0).then(|| io::Error::from_raw_os_error(errno)))
 }
 
-/// Sets an option to a value of the type that the kernel has for it.
-pub(super) fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
+/// Sets a socket option to a value. `T` is the type that the kernel expects for the option.
+pub(super) fn set_option<T>(
+    socket: &OwnedFd,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: &T,
+) -> io::Result<()> {
     let len = size_of::<T>() as libc::socklen_t;
-    // SAFETY: the kernel reads at most `len` octets of `value`, which is borrowed for the call.
-    check(unsafe {
+    // SAFETY: the kernel reads at most `len` bytes of `value`, which is borrowed for the call.
+    check_result(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             level,
@@ -178,22 +185,24 @@ pub(super) fn set<T>(socket: &OwnedFd, level: libc::c_int, option: libc::c_int, 
     })
 }
 
-/// Reads an option that is a plain C value of type `T`: every caller's is made of integers.
-pub(super) fn get<T>(
+/// Reads a socket option. `T` is a C structure of integers, as the kernel defines it for the option.
+pub(super) fn get_option<T>(
     socket: &OwnedFd,
     level: libc::c_int,
     option: libc::c_int,
     mut value: T,
 ) -> io::Result<T> {
     let mut len = size_of::<T>() as libc::socklen_t;
-    let at = (&raw mut value).cast();
-    // SAFETY: the kernel writes at most `len` octets of `value`, which is ours, and any octets are valid integers.
-    check(unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, at, &raw mut len) })?;
+    let address = (&raw mut value).cast();
+    // SAFETY: the kernel writes at most `len` bytes of `value`, which this function owns. Every bit pattern
+    // is a valid integer.
+    check_result(unsafe { libc::getsockopt(socket.as_raw_fd(), level, option, address, &raw mut len) })?;
     Ok(value)
 }
 
-pub(super) fn check(result: libc::c_int) -> io::Result<()> {
-    match result {
+/// Converts the return value of a system call: 0 is success, and other values set `errno`.
+pub(super) fn check_result(return_value: libc::c_int) -> io::Result<()> {
+    match return_value {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
     }

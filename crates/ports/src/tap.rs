@@ -1,8 +1,11 @@
-//! A tap of our own: `/dev/net/tun` without packet information and without a vnet header, so that the kernel
-//! finishes checksums and segments before a frame reaches us, and VLAN tags stay where they are.
+//! Backend on a tap that xoff owns, opened through `/dev/net/tun`.
 //!
-//! The netdev of the tap is the *far* end: the kernel's, or that of a namespace it was moved to. So nothing is
-//! switched off on it. It lives as long as the port, unless somebody made it persistent.
+//! The tap has no packet information and no vnet header. The kernel therefore completes checksums and
+//! segments before a frame reaches the backend, and VLAN tags stay in the frame.
+//!
+//! The network device of the tap is the far end of the port. It belongs to the kernel or to the namespace to
+//! which it was moved, so the backend turns off no features of it. The tap exists as long as the port, unless
+//! it is persistent.
 
 use std::ffi::c_ulong;
 use std::fs::{File, OpenOptions};
@@ -17,45 +20,46 @@ use crate::net::{self, LinkChange, Netns};
 
 use super::arena::{LARGE_SLOT_BYTES, SMALL_FRAME_BYTES};
 use super::clock::monotonic_ns;
-use super::count::{DropCounts, Growing};
 use super::device::Device;
-use super::{Arena, Opened, Port, PortDrops, PortError, PortSpec, Received, SlotSource, longest_frame};
+use super::drop_counts::{DropCounts, KernelCounter};
+use super::{Arena, OpenedPort, Port, PortDrops, PortError, PortFrame, PortSpec, SlotSource, frame_len_max};
 
-/// Frames the kernel keeps for us. With the default of 1000 a tap drops silently after 1000.
-const QUEUE_FRAMES: u32 = 10_000;
+/// Queue length of the tap in frames. With the kernel's default of 1000, a tap silently drops later frames.
+const QUEUE_LEN_FRAMES: u32 = 10_000;
 
-/// A tap of our own.
+/// A tap that xoff owns.
 #[derive(Debug)]
-pub struct Tap {
+pub struct TapPort {
     file: File,
     device: Device,
-    /// The name at the opening, for reports.
-    opened_as: String,
-    longest: u32,
+    /// Name of the device when the port was opened, for reports.
+    initial_device_name: String,
+    frame_len_max: u32,
     drops: DropCounts,
-    tx_dropped: Growing,
-    /// Where the part of a frame goes that does not fit in a small slot, with a place for that slot's part in front.
+    tx_dropped: KernelCounter,
+    /// Buffer for the part of a frame that does not fit in a small slot. The front of the buffer has space
+    /// for the part in the slot.
     overflow: Box<[u8]>,
 }
 
-impl Tap {
-    pub(super) fn open(spec: &PortSpec) -> Result<Opened, PortError> {
+impl TapPort {
+    pub(super) fn open(spec: &PortSpec) -> Result<OpenedPort, PortError> {
         let io = |action, error| PortError::io(spec, action, "cap_net_admin", error);
-        let before = match net::link(&spec.device) {
+        let existing = match net::read_link(&spec.device) {
             Ok(link) => Some(link),
             Err(net::Error::NoSuchLink { .. }) => None,
             Err(error) => return Err(PortError::net(spec, error)),
         };
-        if let Some(master) = before.as_ref().and_then(|link| link.master.clone()) {
+        if let Some(master) = existing.as_ref().and_then(|link| link.master.clone()) {
             let (port, device) = (spec.name.clone(), spec.device.clone());
             return Err(PortError::InBridge { port, device, master });
         }
-        let file = open_tun(spec)?;
-        attach(&file, spec)?;
+        let file = open_tun_device(spec)?;
+        attach_queue(&file, spec)?;
         let mut notes = Vec::new();
-        match &before {
+        match &existing {
             None => notes.push(format!(
-                "{}: made the tap '{}'; it goes with the port",
+                "{}: made the tap '{}'; it is removed with the port",
                 spec.name, spec.device
             )),
             Some(link) if link.mtu < spec.mtu => return Err(PortError::mtu_too_small(spec, link.mtu)),
@@ -63,85 +67,86 @@ impl Tap {
         }
         let change = LinkChange {
             up: Some(true),
-            mtu: before.is_none().then_some(spec.mtu),
-            tx_queue_len: Some(before.map_or(0, |link| link.tx_queue_len).max(QUEUE_FRAMES)),
+            mtu: existing.is_none().then_some(spec.mtu),
+            tx_queue_len: Some(existing.map_or(0, |link| link.tx_queue_len).max(QUEUE_LEN_FRAMES)),
             ..LinkChange::default()
         };
         net::set_link(&spec.device, &change).map_err(|error| PortError::net(spec, error))?;
-        let mut device = Device::here(&spec.device).map_err(|error| io("find the tap", error))?;
-        let tap = Tap {
-            tx_dropped: Growing::new(device.tx_dropped()),
+        let mut device = Device::open(&spec.device).map_err(|error| io("find the tap", error))?;
+        let tap = TapPort {
+            tx_dropped: KernelCounter::new(device.tx_dropped()),
             file,
             device,
-            opened_as: spec.device.clone(),
-            longest: longest_frame(spec.mtu),
+            initial_device_name: spec.device.clone(),
+            frame_len_max: frame_len_max(spec.mtu),
             drops: DropCounts::new(),
             overflow: vec![0; SMALL_FRAME_BYTES + LARGE_SLOT_BYTES].into(),
         };
         let port = Port::Tap(Box::new(tap));
-        Ok(Opened { port, notes })
+        Ok(OpenedPort { port, notes })
     }
 
     pub(super) fn receive(
         &mut self,
         slots: &mut impl SlotSource,
         max: usize,
-        out: &mut Vec<Received>,
+        out: &mut Vec<PortFrame>,
     ) -> io::Result<usize> {
         let mut received = 0;
         let mut received_ns = 0;
         for _ in 0..max {
-            // No slot: the frame waits in the kernel's queue.
-            let Some(slot) = slots.take(SMALL_FRAME_BYTES) else {
+            // Without a free slot, the frame stays in the queue of the kernel.
+            let Some(slot) = slots.take_slot(SMALL_FRAME_BYTES) else {
                 break;
             };
-            let frame_len = match self.read(slots.room(slot)) {
+            let frame_len = match self.read_frame(slots.frame_space(slot)) {
                 Ok(frame_len) => frame_len,
                 Err(error) => {
-                    slots.put(slot);
+                    slots.return_slot(slot);
                     match error.raw_os_error() {
                         Some(libc::EAGAIN | libc::EINTR) => break,
-                        // Frames that were read are told first; the error comes again next time.
+                        // The frames read so far are reported first. The next call returns the error again.
                         _ if received > 0 => break,
                         _ => return Err(error),
                     }
                 }
             };
-            if frame_len > self.longest as usize {
+            if frame_len > self.frame_len_max as usize {
                 self.drops.add(DropReason::Oversized);
-                slots.put(slot);
+                slots.return_slot(slot);
                 continue;
             }
-            let Some(frame) = self.settle(slots, slot, frame_len) else {
+            let Some(frame) = self.join_overflow(slots, slot, frame_len) else {
                 self.drops.add(DropReason::NoBufferSpace);
                 continue;
             };
             if received == 0 {
                 received_ns = monotonic_ns();
             }
-            out.push(Received {
+            out.push(PortFrame {
                 frame,
                 frame_len: frame_len as u32,
                 parsed: parse(slots.arena().segments(frame).0),
                 received_ns,
-                arrives: None,
+                arrival: None,
             });
             received += 1;
         }
         Ok(received)
     }
 
-    /// Reads one frame: into a slot, and what does not fit behind its place in `overflow`.
-    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
-        let mut parts = [
-            IoSliceMut::new(&mut room[..SMALL_FRAME_BYTES]),
+    /// Reads one frame to `slot_space`. The part that does not fit goes to `overflow`.
+    fn read_frame(&mut self, slot_space: &mut [u8]) -> io::Result<usize> {
+        let mut buffers = [
+            IoSliceMut::new(&mut slot_space[..SMALL_FRAME_BYTES]),
             IoSliceMut::new(&mut self.overflow[SMALL_FRAME_BYTES..]),
         ];
-        self.file.read_vectored(&mut parts)
+        self.file.read_vectored(&mut buffers)
     }
 
-    /// Makes a frame that was read into `slot` and `overflow` lie in one slot.
-    fn settle(
+    /// Stores the frame from `slot` and `overflow` in one slot and returns this slot. Returns `None` if no
+    /// large slot is free.
+    fn join_overflow(
         &mut self,
         slots: &mut impl SlotSource,
         slot: FrameHandle,
@@ -151,9 +156,10 @@ impl Tap {
             slots.set_frame(slot, frame_len);
             return Some(slot);
         }
-        self.overflow[..SMALL_FRAME_BYTES].copy_from_slice(&slots.room(slot)[..SMALL_FRAME_BYTES]);
-        slots.put(slot);
-        slots.store(&self.overflow[..frame_len])
+        let own = &slots.frame_space(slot)[..SMALL_FRAME_BYTES];
+        self.overflow[..SMALL_FRAME_BYTES].copy_from_slice(own);
+        slots.return_slot(slot);
+        slots.store_frame(&self.overflow[..frame_len])
     }
 
     pub(super) fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize> {
@@ -165,7 +171,7 @@ impl Tap {
             };
             let Err(error) = written else { continue };
             match error.raw_os_error() {
-                // EIO: the netdev is down.
+                // EIO means that the network device is down.
                 Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS | libc::ENOMEM | libc::EIO) => {
                     return Ok(taken);
                 }
@@ -177,9 +183,9 @@ impl Tap {
         Ok(frames.len())
     }
 
-    /// Where the netdev was moved to another namespace, asks there from now on. That takes CAP_SYS_ADMIN over that
-    /// namespace; without it the state reads as down and losses cannot be seen.
-    fn follow(&mut self) -> Option<()> {
+    /// Finds the network device again after it was moved to another namespace. This needs CAP_SYS_ADMIN over
+    /// the namespace. Without it, the device counts as down and losses are not visible.
+    fn follow_device(&mut self) -> Option<()> {
         if self.device.exists() {
             return Some(());
         }
@@ -193,15 +199,15 @@ impl Tap {
             .take_while(|c| *c != 0)
             .collect();
         let name = String::from_utf8(name).ok()?;
-        self.device = netns.run(|| Device::here(&name)).ok()?.ok()?;
+        self.device = netns.run(|| Device::open(&name)).ok()?.ok()?;
         Some(())
     }
 
-    /// The namespace the netdev is in now.
+    /// Returns the current namespace of the network device.
     fn device_netns(&self) -> io::Result<OwnedFd> {
-        // SAFETY: no memory is passed.
+        // SAFETY: the call passes no memory.
         match unsafe { libc::ioctl(self.file.as_raw_fd(), libc::TUNGETDEVNETNS as _) } {
-            // SAFETY: a new descriptor that nobody else has.
+            // SAFETY: the descriptor is new, and no other value owns it.
             fd @ 0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
             _ => Err(io::Error::last_os_error()),
         }
@@ -211,35 +217,36 @@ impl Tap {
         self.file.as_fd()
     }
 
-    pub(super) fn link_up(&mut self) -> bool {
-        self.follow().is_some() && self.device.is_running()
+    pub(super) fn is_link_up(&mut self) -> bool {
+        self.follow_device().is_some() && self.device.is_running()
     }
 
-    pub(super) fn drops(&mut self) -> PortDrops {
-        self.follow();
+    pub(super) fn take_drops(&mut self) -> PortDrops {
+        self.follow_device();
         PortDrops {
-            by_reason: self.drops.take(),
-            // What the kernel sent on the netdev and could not queue for us.
-            lost: self.tx_dropped.growth(self.device.tx_dropped()),
+            by_reason: self.drops.take_counts(),
+            // Frames that the kernel sent on the network device and could not queue for the tap.
+            lost: self.tx_dropped.update(self.device.tx_dropped()),
             notes: Vec::new(),
         }
     }
 
-    pub(super) fn device(&self) -> &str {
-        &self.opened_as
+    pub(super) fn device_name(&self) -> &str {
+        &self.initial_device_name
     }
 }
 
-/// Makes a tap that stays when nobody holds it, for another program to be the far end of: up, and with this MTU, which a
-/// tap that QEMU made itself would not have. It goes with its namespace.
+/// Creates a tap that exists without an owner, for a program such as QEMU to open. The tap is up and has the
+/// MTU of `spec`. A tap that QEMU creates would have the default MTU. The tap is removed with its namespace.
 ///
 /// # Errors
-/// Without `/dev/net/tun` or the privilege, or where the name is taken by a link that is no tap.
-pub fn make_persistent_tap(spec: &PortSpec) -> Result<(), PortError> {
+/// Returns an error if `/dev/net/tun` or the privilege is missing, or if a link of this name exists that is
+/// not a tap.
+pub fn create_persistent_tap(spec: &PortSpec) -> Result<(), PortError> {
     let io = |error| PortError::io(spec, "make a persistent tap", "cap_net_admin", error);
-    let file = open_tun(spec)?;
-    attach(&file, spec)?;
-    // SAFETY: the argument is a number.
+    let file = open_tun_device(spec)?;
+    attach_queue(&file, spec)?;
+    // SAFETY: the argument is an integer.
     match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETPERSIST as _, 1) } {
         0 => {}
         _ => return Err(io(io::Error::last_os_error())),
@@ -247,7 +254,7 @@ pub fn make_persistent_tap(spec: &PortSpec) -> Result<(), PortError> {
     let change = LinkChange {
         up: Some(true),
         mtu: Some(spec.mtu),
-        tx_queue_len: Some(QUEUE_FRAMES),
+        tx_queue_len: Some(QUEUE_LEN_FRAMES),
         ..LinkChange::default()
     };
     net::disable_ipv6(&spec.device)
@@ -255,17 +262,17 @@ pub fn make_persistent_tap(spec: &PortSpec) -> Result<(), PortError> {
         .map_err(|error| PortError::net(spec, error))
 }
 
-fn open_tun(spec: &PortSpec) -> Result<File, PortError> {
+fn open_tun_device(spec: &PortSpec) -> Result<File, PortError> {
     OpenOptions::new()
         .read(true)
         .write(true)
         .custom_flags(libc::O_NONBLOCK)
         .open("/dev/net/tun")
-        .map_err(|error| no_tun(spec, error))
+        .map_err(|error| tun_open_error(spec, error))
 }
 
-/// Makes `file` the one queue of the tap, which is created if it does not exist.
-fn attach(file: &File, spec: &PortSpec) -> Result<(), PortError> {
+/// Makes `file` the only queue of the tap. Creates the tap if it does not exist.
+fn attach_queue(file: &File, spec: &PortSpec) -> Result<(), PortError> {
     let (port, device) = (spec.name.clone(), spec.device.clone());
     let mut request = tap_request(&spec.device);
     tun_ioctl(file, libc::TUNSETIFF as c_ulong, &mut request).map_err(|error| {
@@ -275,15 +282,15 @@ fn attach(file: &File, spec: &PortSpec) -> Result<(), PortError> {
             _ => PortError::io(spec, "make a tap", "cap_net_admin", error),
         }
     })?;
-    // A persistent tap keeps the offloads of its last owner.
-    // SAFETY: the argument is a number.
+    // A persistent tap keeps the offloads of its previous owner.
+    // SAFETY: the argument is an integer.
     match unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD as _, 0) } {
         0 => Ok(()),
         _ => {
             let error = io::Error::last_os_error();
             Err(PortError::io(
                 spec,
-                "switch the offloads off",
+                "turn the offloads off",
                 "cap_net_admin",
                 error,
             ))
@@ -291,7 +298,7 @@ fn attach(file: &File, spec: &PortSpec) -> Result<(), PortError> {
     }
 }
 
-fn no_tun(spec: &PortSpec, error: io::Error) -> PortError {
+fn tun_open_error(spec: &PortSpec, error: io::Error) -> PortError {
     let action = match error.raw_os_error() {
         Some(libc::ENOENT | libc::ENXIO) => {
             "make a tap: there is no /dev/net/tun (`modprobe tun`, or give the device to the container)"
@@ -309,7 +316,7 @@ fn no_tun(spec: &PortSpec, error: io::Error) -> PortError {
     }
 }
 
-/// A request for the tap `name`, cut off at the kernel's longest name.
+/// Builds a request for the tap `name`. A name that is too long for the kernel is cut off.
 fn tap_request(name: &str) -> libc::ifreq {
     let flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
     let mut request = libc::ifreq {
@@ -325,7 +332,7 @@ fn tap_request(name: &str) -> libc::ifreq {
     request
 }
 
-/// `TUNSETIFF` or `TUNGETIFF`.
+/// Sends `TUNSETIFF` or `TUNGETIFF` to the tun device.
 fn tun_ioctl(file: &File, command: c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
     // SAFETY: both commands read and write one `ifreq`, which is borrowed exclusively.
     match unsafe { libc::ioctl(file.as_raw_fd(), command as _, request) } {

@@ -1,79 +1,84 @@
-//! How backends get empty slots, and an I/O worker's stock of them.
+//! Sources of empty slots for backends, and the slot cache of an I/O worker.
 
 use std::sync::Arc;
 
 use xoff_dataplane::FrameHandle;
 
-use super::{Arena, LARGE_FRAME_BYTES, Layout, NO_SLOT, SMALL_FRAME_BYTES, SlotClass};
+use super::{Arena, FrameLayout, LARGE_FRAME_BYTES, NO_SLOT, SMALL_FRAME_BYTES, SlotClass};
 
-/// Keeps [`SlotSource`] to this module.
+/// Limits implementations of [`SlotSource`] to this crate.
 pub trait Sealed {}
 impl Sealed for SlotCache {}
 impl Sealed for super::ArenaStore {}
 
-/// Gives out empty slots and takes them back. The switch's worker has an [`ArenaStore`](super::ArenaStore), an
-/// I/O worker a [`SlotCache`].
+/// A source of empty slots. A switch worker uses an [`ArenaStore`](super::ArenaStore), and an I/O worker uses
+/// a [`SlotCache`].
 ///
-/// Sealed: backends write into what `take` returns, so it has to be true that nobody else holds it.
+/// The trait is sealed, because backends write to the slots that it returns. Every implementation must
+/// therefore return only slots that no other part of the program holds.
 pub trait SlotSource: Sealed {
-    /// The arena the slots are of.
+    /// Returns the arena of the slots.
     fn arena(&self) -> &Arena;
 
-    /// A slot of exactly this class, with an empty frame. `None`: none is left.
-    fn take_class(&mut self, class: SlotClass) -> Option<FrameHandle>;
+    /// Takes an empty slot of exactly this class, or `None` if none is left.
+    fn take_slot_of(&mut self, class: SlotClass) -> Option<FrameHandle>;
 
-    /// A slot that has room for `len` octets, with an empty frame. `None`: none is left, or no slot is that large.
-    fn take(&mut self, len: usize) -> Option<FrameHandle> {
-        match SlotClass::for_frame(len)? {
+    /// Takes an empty slot for a frame of `frame_len` bytes. Returns `None` if no slot is left or the frame
+    /// is longer than a large slot.
+    fn take_slot(&mut self, frame_len: usize) -> Option<FrameHandle> {
+        match SlotClass::for_frame(frame_len)? {
             SlotClass::Small => self
-                .take_class(SlotClass::Small)
-                .or_else(|| self.take_class(SlotClass::Large)),
-            SlotClass::Large => self.take_class(SlotClass::Large),
+                .take_slot_of(SlotClass::Small)
+                .or_else(|| self.take_slot_of(SlotClass::Large)),
+            SlotClass::Large => self.take_slot_of(SlotClass::Large),
         }
     }
 
-    /// Takes a slot back whose frame shares nothing: one from [`take`](SlotSource::take), empty or filled.
+    /// Takes back a slot from [`take_slot`](SlotSource::take_slot), empty or with a frame. The frame must not
+    /// share bytes with another frame.
     ///
     /// # Panics
-    /// In debug builds, if the slot is free already or may be shared.
-    fn put(&mut self, slot: FrameHandle);
+    /// Panics in debug builds if the slot is already free or may be shared.
+    fn return_slot(&mut self, slot: FrameHandle);
 
-    /// All octets of a taken slot behind its headroom. What is written here becomes a frame by
-    /// [`set_frame`](SlotSource::set_frame).
-    fn room(&mut self, slot: FrameHandle) -> &mut [u8] {
-        // SAFETY: whoever took the slot holds its handle, `take` gives slots out unshared, and `&mut self` keeps this source
-        // from giving a second reference.
-        unsafe { self.arena().room(slot) }
+    /// Returns the memory of a taken slot after its headroom. [`set_frame`](SlotSource::set_frame) turns the
+    /// first bytes of this memory into the frame.
+    fn frame_space(&mut self, slot: FrameHandle) -> &mut [u8] {
+        // SAFETY: the caller has taken the slot and holds its handle. The source gives out unshared slots
+        // only, and `&mut self` prevents a second reference from this source.
+        unsafe { self.arena().frame_space(slot) }
     }
 
-    /// Makes the first `len` octets of the room the slot's frame.
+    /// Makes the first `frame_len` bytes of [`frame_space`](SlotSource::frame_space) the frame of the slot.
     ///
     /// # Panics
-    /// If the room is shorter.
-    fn set_frame(&mut self, slot: FrameHandle, len: usize) {
-        let room = match self.arena().class(slot) {
+    /// Panics if the frame is longer than the slot allows.
+    fn set_frame(&mut self, slot: FrameHandle, frame_len: usize) {
+        let space = match self.arena().slot_class(slot) {
             SlotClass::Small => SMALL_FRAME_BYTES,
             SlotClass::Large => LARGE_FRAME_BYTES,
         };
         assert!(
-            len <= room,
-            "a frame of {len} octets in a slot with room for {room}"
+            frame_len <= space,
+            "a frame of {frame_len} bytes in a slot with space for {space}"
         );
-        self.arena().set_layout(slot, Layout::whole(len as u16));
+        self.arena()
+            .set_layout(slot, FrameLayout::unshared(frame_len as u16));
     }
 
-    /// Stores a frame in a slot of its own; `None` as for [`take`](SlotSource::take).
-    fn store(&mut self, frame: &[u8]) -> Option<FrameHandle> {
-        let slot = self.take(frame.len())?;
-        self.room(slot)[..frame.len()].copy_from_slice(frame);
+    /// Copies a frame to a new slot. Returns `None` in the same cases as
+    /// [`take_slot`](SlotSource::take_slot).
+    fn store_frame(&mut self, frame: &[u8]) -> Option<FrameHandle> {
+        let slot = self.take_slot(frame.len())?;
+        self.frame_space(slot)[..frame.len()].copy_from_slice(frame);
         self.set_frame(slot, frame.len());
         Some(slot)
     }
 }
 
-/// An I/O worker's stock of empty slots. The driver refills it from the switch's worker, over a ring, with
-/// [`put`](SlotSource::put), and drains it with
-/// [`take_class`](SlotSource::take_class).
+/// The empty slots of an I/O worker. The driver moves slots between the switch worker and the cache over a
+/// ring. It adds them with [`return_slot`](SlotSource::return_slot) and removes them with
+/// [`take_slot_of`](SlotSource::take_slot_of).
 #[derive(Debug)]
 pub struct SlotCache {
     arena: Arc<Arena>,
@@ -82,7 +87,7 @@ pub struct SlotCache {
 }
 
 impl SlotCache {
-    /// An empty stock that will hold `small` and `large` slots without allocating.
+    /// Creates an empty cache. It holds `small` and `large` slots without an allocation.
     pub fn new(arena: Arc<Arena>, small: usize, large: usize) -> SlotCache {
         SlotCache {
             arena,
@@ -91,8 +96,8 @@ impl SlotCache {
         }
     }
 
-    /// How many slots of a class are in stock.
-    pub fn stock(&self, class: SlotClass) -> usize {
+    /// Returns the number of cached slots of a class.
+    pub fn slot_count(&self, class: SlotClass) -> usize {
         match class {
             SlotClass::Small => self.small.len(),
             SlotClass::Large => self.large.len(),
@@ -105,24 +110,24 @@ impl SlotSource for SlotCache {
         &self.arena
     }
 
-    fn take_class(&mut self, class: SlotClass) -> Option<FrameHandle> {
+    fn take_slot_of(&mut self, class: SlotClass) -> Option<FrameHandle> {
         let slot = match class {
             SlotClass::Small => self.small.pop(),
             SlotClass::Large => self.large.pop(),
         }?;
-        self.arena.states.take(slot);
-        self.arena.set_layout(slot, Layout::whole(0));
+        self.arena.states.mark_used(slot);
+        self.arena.set_layout(slot, FrameLayout::unshared(0));
         Some(slot)
     }
 
-    fn put(&mut self, slot: FrameHandle) {
+    fn return_slot(&mut self, slot: FrameHandle) {
         debug_assert_eq!(
             self.arena.layout(slot).rest_slot,
             NO_SLOT,
             "only the store frees shared slots"
         );
-        self.arena.states.free(slot);
-        match self.arena.class(slot) {
+        self.arena.states.mark_free(slot);
+        match self.arena.slot_class(slot) {
             SlotClass::Small => self.small.push(slot),
             SlotClass::Large => self.large.push(slot),
         }

@@ -1,13 +1,14 @@
-//! The memory behind an arena.
+//! Memory mapping of an arena.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-/// The page size that alignment is promised for. Larger pages are multiples of it.
+/// The smallest page size. The mapping is aligned to it, and larger page sizes are multiples of it.
 pub(super) const PAGE_BYTES: usize = 4096;
 
-/// Zeroed, page-aligned, shared memory with a file descriptor (memfd), so that another process can map it.
+/// Zeroed, page-aligned shared memory with a file descriptor (memfd). Another process can map the same
+/// memory.
 pub(super) struct Mapping {
     base: NonNull<u8>,
     len: usize,
@@ -16,7 +17,7 @@ pub(super) struct Mapping {
 }
 
 impl Mapping {
-    /// Maps `len` octets (a page at least).
+    /// Maps `len` bytes, but at least one page.
     #[cfg(not(miri))]
     pub(super) fn new(len: usize) -> io::Result<Mapping> {
         use nix::sys::memfd::{MFdFlags, memfd_create};
@@ -27,8 +28,8 @@ impl Mapping {
         nix::unistd::ftruncate(&file, len as i64)?;
         let length = std::num::NonZero::new(len).expect("a page at least");
         let rw = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a new mapping at an address the kernel chooses touches no memory of ours, and nobody else can
-        // shrink the file: its descriptor is ours until we pass it on.
+        // SAFETY: the kernel selects the address, so the new mapping overlaps no other memory. No other
+        // process can shrink the file, because this process has the only descriptor until it passes it on.
         let base = unsafe { mmap(None, length, rw, MapFlags::MAP_SHARED, &file, 0)? };
         Ok(Mapping {
             base: base.cast(),
@@ -37,38 +38,40 @@ impl Mapping {
         })
     }
 
-    /// Miri has no `mmap` of files: the same memory from the allocator.
+    /// Allocates the memory from the Rust allocator, because Miri cannot map files.
     #[cfg(miri)]
     pub(super) fn new(len: usize) -> io::Result<Mapping> {
         let len = len.max(PAGE_BYTES);
         let layout = std::alloc::Layout::from_size_align(len, PAGE_BYTES).map_err(io::Error::other)?;
-        // SAFETY: the layout is not empty.
+        // SAFETY: the layout has a size greater than 0.
         let base = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) });
         let base = base.ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Mapping { base, len })
     }
 
-    /// The file behind the memory.
+    /// Returns the file of the mapping.
     #[cfg(not(miri))]
     pub(super) fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         Some(std::os::fd::AsFd::as_fd(&self.file))
     }
 
-    /// No file behind it.
+    /// Returns `None`, because memory under Miri has no file.
     #[cfg(miri)]
     pub(super) fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// `len` octets at `at`. Valid as long as the mapping; the caller sees to it that references do not conflict.
+    /// Returns the `len` bytes at `offset`. The pointer is valid as long as the mapping. The caller prevents
+    /// conflicting references.
     ///
     /// # Panics
-    /// If they do not lie in the mapping.
+    /// Panics if the bytes are outside the mapping.
     #[inline]
-    pub(super) fn slice(&self, at: usize, len: usize) -> *mut [u8] {
-        assert!(at + len <= self.len);
-        // SAFETY: `at` is at most `len`, so the address lies in the mapping or at its end.
-        let start = unsafe { self.base.add(at) };
+    pub(super) fn slice(&self, offset: usize, len: usize) -> *mut [u8] {
+        assert!(offset + len <= self.len);
+        // SAFETY: `offset` is at most `len` of the mapping, so the address is inside the mapping or at its
+        // end.
+        let start = unsafe { self.base.add(offset) };
         std::ptr::slice_from_raw_parts_mut(start.as_ptr(), len)
     }
 }
@@ -76,15 +79,15 @@ impl Mapping {
 impl Drop for Mapping {
     #[cfg(not(miri))]
     fn drop(&mut self) {
-        // SAFETY: `base` and `len` are what `mmap` gave, and slices do not outlive the mapping.
-        // Failure would mean that they are not; nothing is left to be done about it.
+        // SAFETY: `mmap` returned `base` for `len` bytes, and no slice outlives the mapping. A failure would
+        // mean that the mapping does not exist, so the result is ignored.
         let _ = unsafe { nix::sys::mman::munmap(self.base.cast(), self.len) };
     }
 
     #[cfg(miri)]
     fn drop(&mut self) {
         let layout = std::alloc::Layout::from_size_align(self.len, PAGE_BYTES).expect("as allocated");
-        // SAFETY: allocated with this layout in `new`.
+        // SAFETY: `new` allocated the memory with this layout.
         unsafe { std::alloc::dealloc(self.base.as_ptr(), layout) }
     }
 }

@@ -1,37 +1,38 @@
-//! The switch worker's view of an arena: it allocates, copies and frees.
+//! The frame store of a switch worker on an arena: allocates, copies and frees slots.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use xoff_dataplane::{FrameHandle, FrameStore};
 
-use super::{Arena, Layout, NO_SLOT, SlotClass, SlotSource};
+use super::{Arena, FrameLayout, NO_SLOT, SlotClass, SlotSource};
 
-/// Set in a share count when the slot's own handle has been released.
+/// Bit of a share count. Set after the handle of the slot has been released.
 const RELEASED: u32 = 1 << 31;
 
-/// The free lists and share counts of an arena, kept by one thread: the switch's worker. It alone creates
-/// copies and frees what may be shared; I/O workers hand sent frames back to it.
+/// Free lists and share counts of an arena. Only one thread uses them, the switch worker.
+///
+/// This thread alone copies frames and frees slots with shared bytes. I/O workers return sent frames to it.
 #[derive(Debug)]
 pub struct ArenaStore {
     arena: Arc<Arena>,
-    /// Taken last in, first out: what was used last is still in the CPU's caches.
+    /// The slot that was freed last is taken first, because its bytes are still in the CPU caches.
     small: Vec<FrameHandle>,
     large: Vec<FrameHandle>,
     slots: usize,
-    /// Per slot: how many copies share its bytes, and [`RELEASED`].
+    /// For each slot, the number of copies that share its bytes, and the bit [`RELEASED`].
     shares: Box<[u32]>,
 }
 
 impl ArenaStore {
-    /// Takes all slots of an arena.
+    /// Creates a store that owns all slots of an arena.
     ///
     /// # Panics
-    /// If they have been taken before: a slot has one owner.
+    /// Panics if another store already owns the slots of the arena.
     pub fn new(arena: Arc<Arena>) -> ArenaStore {
-        let taken = arena.handed_out.swap(true, Ordering::Relaxed);
-        assert!(!taken, "the slots of an arena are taken once");
-        let (small_slots, large_slots) = arena.slots();
+        let is_owned = arena.is_owned_by_store.swap(true, Ordering::Relaxed);
+        assert!(!is_owned, "the slots of an arena are taken once");
+        let (small_slots, large_slots) = arena.slot_counts();
         let slots = small_slots + large_slots;
         let list = |from: usize, to: usize| (from..to).rev().map(|n| FrameHandle(n as u32)).collect();
         ArenaStore {
@@ -43,51 +44,52 @@ impl ArenaStore {
         }
     }
 
-    /// The arena, for other threads.
+    /// Returns the arena for use by other threads.
     pub fn shared_arena(&self) -> Arc<Arena> {
         Arc::clone(&self.arena)
     }
 
-    /// Free slots: small, large.
+    /// Returns the number of free small slots and of free large slots.
     pub fn free_slots(&self) -> (usize, usize) {
         (self.small.len(), self.large.len())
     }
 
-    /// Slots that are not free: frames, shared bytes whose frame is gone, and empty slots given to I/O workers.
-    /// After everything was released this is 0, or something has leaked.
-    pub fn in_use(&self) -> usize {
+    /// Returns the number of slots that are not free: slots of frames, slots with shared bytes of a released
+    /// frame, and empty slots of I/O workers. The number is 0 after all slots were returned. Any other number
+    /// is a leak.
+    pub fn used_slots(&self) -> usize {
         self.slots - self.small.len() - self.large.len()
     }
 
     #[inline]
-    fn push_free(&mut self, slot: FrameHandle) {
-        match self.arena.class(slot) {
+    fn push_free_slot(&mut self, slot: FrameHandle) {
+        match self.arena.slot_class(slot) {
             SlotClass::Small => self.small.push(slot),
             SlotClass::Large => self.large.push(slot),
         }
     }
 
-    /// Cuts a frame into a stored prefix of `prefix_len` octets and a rest in its own slot, out of reach for edits.
-    fn cut(&mut self, frame: FrameHandle, layout: Layout, prefix_len: u16) {
-        let cut = Layout {
+    /// Splits a frame into a prefix of `prefix_len` bytes and a read-only rest in the same slot.
+    fn split_frame(&mut self, frame: FrameHandle, layout: FrameLayout, prefix_len: u16) {
+        let split = FrameLayout {
             len: prefix_len,
             rest_start: layout.start + prefix_len,
             rest_len: layout.len - prefix_len,
             rest_slot: frame.0,
             ..layout
         };
-        self.arena.set_layout(frame, cut);
+        self.arena.set_layout(frame, split);
     }
 
-    /// One share less of a slot's bytes.
-    fn unshare(&mut self, slot: u32) {
+    /// Decrements the share count of a slot. Frees the slot if its handle is released and no share is left.
+    fn release_share(&mut self, slot: u32) {
         let shares = &mut self.shares[slot as usize];
-        debug_assert!(*shares & !RELEASED != 0, "slot {slot} is shared by nobody");
+        debug_assert!(*shares & !RELEASED != 0, "slot {slot} has no share");
         *shares -= 1;
         if *shares == RELEASED {
             *shares = 0;
             self.arena.states.free_lingering(FrameHandle(slot));
-            self.push_free(FrameHandle(slot));
+            self.push_free_slot(FrameHandle(slot));
         }
     }
 }
@@ -98,18 +100,18 @@ impl SlotSource for ArenaStore {
     }
 
     #[inline]
-    fn take_class(&mut self, class: SlotClass) -> Option<FrameHandle> {
+    fn take_slot_of(&mut self, class: SlotClass) -> Option<FrameHandle> {
         let slot = match class {
             SlotClass::Small => self.small.pop(),
             SlotClass::Large => self.large.pop(),
         }?;
-        self.arena.states.take(slot);
-        self.arena.set_layout(slot, Layout::whole(0));
+        self.arena.states.mark_used(slot);
+        self.arena.set_layout(slot, FrameLayout::unshared(0));
         Some(slot)
     }
 
     #[inline]
-    fn put(&mut self, slot: FrameHandle) {
+    fn return_slot(&mut self, slot: FrameHandle) {
         self.release(slot);
     }
 }
@@ -119,18 +121,19 @@ impl FrameStore for ArenaStore {
     fn prefix(&self, frame: FrameHandle) -> &[u8] {
         let layout = self.arena.layout(frame);
         self.arena
-            .bytes(frame.0, layout.start as usize, layout.len as usize)
+            .slot_bytes(frame.0, layout.start as usize, layout.len as usize)
     }
 
     #[inline]
     fn prefix_mut(&mut self, frame: FrameHandle) -> &mut [u8] {
-        // SAFETY: the switch's worker, which holds this store, holds the handle, and `&mut self` excludes other references.
+        // SAFETY: the switch worker owns this store and holds the handle. `&mut self` excludes other
+        // references.
         unsafe { self.arena.prefix_mut(frame) }
     }
 
     #[inline]
     fn prefetch_frame(&self, frame: FrameHandle) {
-        self.arena.fetch(frame);
+        self.arena.prefetch_headers(frame);
     }
 
     #[inline]
@@ -139,14 +142,14 @@ impl FrameStore for ArenaStore {
     }
 
     fn allocate(&mut self, len: usize) -> Option<FrameHandle> {
-        let frame = self.take(len)?;
+        let frame = self.take_slot(len)?;
         self.set_frame(frame, len);
         self.prefix_mut(frame).fill(0);
         Some(frame)
     }
 
-    /// Where the frame has shared bytes already, the copy stores as much as the original does, if that is more
-    /// than `prefix_len`: a frame has two parts, never three.
+    /// If the frame already shares bytes, the copy stores at least as many own bytes as the original. A frame
+    /// therefore never has more than two parts.
     fn copy(&mut self, frame: FrameHandle, prefix_len: usize) -> Option<FrameHandle> {
         let mut layout = self.arena.layout(frame);
         let total = layout.len as usize + layout.rest_len as usize;
@@ -154,24 +157,25 @@ impl FrameStore for ArenaStore {
         if layout.rest_slot != NO_SLOT {
             own = own.max(layout.len as usize);
         }
-        let copy = self.take(own)?;
+        let copy = self.take_slot(own)?;
         self.set_frame(copy, own);
         if own < total && layout.rest_slot == NO_SLOT {
-            self.cut(frame, layout, own as u16);
+            self.split_frame(frame, layout, own as u16);
             layout = self.arena.layout(frame);
         }
-        // SAFETY: both handles are held here. The copy's slot is new, so it overlaps neither part of the frame.
-        let (to, (first, second)) = unsafe { (self.arena.prefix_mut(copy), self.arena.segments(frame)) };
+        // SAFETY: the caller holds `frame`, and `copy` is new. The slot of the copy overlaps no part of the
+        // frame.
+        let (target, (first, second)) = unsafe { (self.arena.prefix_mut(copy), self.arena.segments(frame)) };
         let split = own.min(first.len());
-        to[..split].copy_from_slice(&first[..split]);
-        to[split..].copy_from_slice(&second[..own - split]);
+        target[..split].copy_from_slice(&first[..split]);
+        target[split..].copy_from_slice(&second[..own - split]);
         if own < total {
             let beyond = own as u16 - layout.len;
-            let shared = Layout {
+            let shared = FrameLayout {
                 rest_slot: layout.rest_slot,
                 rest_start: layout.rest_start + beyond,
                 rest_len: layout.rest_len - beyond,
-                ..Layout::whole(own as u16)
+                ..FrameLayout::unshared(own as u16)
             };
             self.arena.set_layout(copy, shared);
             self.shares[layout.rest_slot as usize] += 1;
@@ -183,7 +187,7 @@ impl FrameStore for ArenaStore {
         let mut layout = self.arena.layout(frame);
         assert!(
             len <= layout.start as usize,
-            "{len} octets do not fit in front of the frame"
+            "{len} bytes do not fit in front of the frame"
         );
         layout.start -= len as u16;
         layout.len += len as u16;
@@ -197,7 +201,7 @@ impl FrameStore for ArenaStore {
         let beyond = len - own;
         assert!(
             beyond <= layout.rest_len as usize,
-            "{len} octets are more than the frame has"
+            "{len} bytes are more than the frame has"
         );
         layout.start += own as u16;
         layout.len -= own as u16;
@@ -206,20 +210,21 @@ impl FrameStore for ArenaStore {
         self.arena.set_layout(frame, layout);
     }
 
-    /// A frame whose own bytes are shared keeps them, out of its own reach, until the last copy is gone.
+    /// If other frames share the own bytes of this frame, these bytes stay in memory until the last copy is
+    /// released.
     fn truncate(&mut self, frame: FrameHandle, len: usize) {
         let mut layout = self.arena.layout(frame);
         let own = len.min(layout.len as usize);
         layout.rest_len = layout.rest_len.min((len - own) as u16);
         layout.len = own as u16;
         let rest = layout.rest_slot;
-        let gone = rest != NO_SLOT && rest != frame.0 && layout.rest_len == 0;
-        if gone {
+        let is_rest_unused = rest != NO_SLOT && rest != frame.0 && layout.rest_len == 0;
+        if is_rest_unused {
             layout.rest_slot = NO_SLOT;
         }
         self.arena.set_layout(frame, layout);
-        if gone {
-            self.unshare(rest);
+        if is_rest_unused {
+            self.release_share(rest);
         }
     }
 
@@ -228,13 +233,13 @@ impl FrameStore for ArenaStore {
         let rest_slot = self.arena.layout(frame).rest_slot;
         if rest_slot == frame.0 && self.shares[rest_slot as usize] != 0 {
             self.shares[rest_slot as usize] |= RELEASED;
-            self.arena.states.linger(frame);
+            self.arena.states.mark_lingering(frame);
             return;
         }
-        self.arena.states.free(frame);
-        self.push_free(frame);
+        self.arena.states.mark_free(frame);
+        self.push_free_slot(frame);
         if rest_slot != NO_SLOT && rest_slot != frame.0 {
-            self.unshare(rest_slot);
+            self.release_share(rest_slot);
         }
     }
 }

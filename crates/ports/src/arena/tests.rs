@@ -3,24 +3,24 @@ use proptest::prelude::*;
 use super::*;
 use xoff_dataplane::FrameStore;
 
-fn store(small: usize, large: usize) -> ArenaStore {
-    ArenaStore::new(Arena::new(small, large).expect("a small arena"))
+fn new_store(small_slots: usize, large_slots: usize) -> ArenaStore {
+    ArenaStore::new(Arena::new(small_slots, large_slots).expect("a small arena"))
 }
 
-fn pattern(len: usize, seed: u8) -> Vec<u8> {
+fn test_bytes(len: usize, seed: u8) -> Vec<u8> {
     (0..len)
         .map(|i| (i as u8).wrapping_mul(31).wrapping_add(seed))
         .collect()
 }
 
-fn whole(store: &ArenaStore, frame: FrameHandle) -> Vec<u8> {
+fn frame_bytes(store: &ArenaStore, frame: FrameHandle) -> Vec<u8> {
     let (own, rest) = store.arena().segments(frame);
     [own, rest].concat()
 }
 
 #[test]
-fn slots_do_not_overlap_and_large_ones_begin_on_a_page() {
-    let mut store = store(3, 2);
+fn slots_do_not_overlap_and_large_slots_start_at_a_page() {
+    let mut store = new_store(3, 2);
     let frames: Vec<FrameHandle> = (0..5)
         .map(|i| {
             let len = if i < 3 {
@@ -28,14 +28,14 @@ fn slots_do_not_overlap_and_large_ones_begin_on_a_page() {
             } else {
                 LARGE_FRAME_BYTES
             };
-            store.store(&pattern(len, i)).expect("a free slot")
+            store.store_frame(&test_bytes(len, i)).expect("a free slot")
         })
         .collect();
-    assert_eq!(store.take(1), None);
+    assert_eq!(store.take_slot(1), None);
     for (i, frame) in frames.iter().enumerate() {
         assert_eq!(
-            whole(&store, *frame),
-            pattern(store.prefix(*frame).len(), i as u8)
+            frame_bytes(&store, *frame),
+            test_bytes(store.prefix(*frame).len(), i as u8)
         );
         let at = store.prefix(*frame).as_ptr() as usize - HEADROOM_BYTES;
         let alignment = if i < 3 {
@@ -46,75 +46,78 @@ fn slots_do_not_overlap_and_large_ones_begin_on_a_page() {
         assert_eq!(at % alignment, 0);
     }
     frames.into_iter().for_each(|frame| store.release(frame));
-    assert_eq!(store.in_use(), 0);
+    assert_eq!(store.used_slots(), 0);
 }
 
 #[test]
-fn a_long_frame_needs_a_large_slot_and_a_short_one_falls_back_to_it() {
-    let mut store = store(1, 1);
-    let large = store.take(SMALL_FRAME_BYTES + 1).expect("the large slot");
-    assert_eq!(store.arena().class(large), SlotClass::Large);
-    assert_eq!(store.take(SMALL_FRAME_BYTES + 1), None);
-    assert_eq!(store.take(LARGE_FRAME_BYTES + 1), None);
-    store.put(large);
-    let frames = [store.take(60), store.take(60)].map(|slot| slot.expect("small, then large"));
+fn a_long_frame_needs_a_large_slot_and_a_short_frame_may_use_one() {
+    let mut store = new_store(1, 1);
+    let large = store.take_slot(SMALL_FRAME_BYTES + 1).expect("the large slot");
+    assert_eq!(store.arena().slot_class(large), SlotClass::Large);
+    assert_eq!(store.take_slot(SMALL_FRAME_BYTES + 1), None);
+    assert_eq!(store.take_slot(LARGE_FRAME_BYTES + 1), None);
+    store.return_slot(large);
+    let frames = [store.take_slot(60), store.take_slot(60)].map(|slot| slot.expect("small, then large"));
     assert_eq!(
-        frames.map(|slot| store.arena().class(slot)),
+        frames.map(|slot| store.arena().slot_class(slot)),
         [SlotClass::Small, SlotClass::Large]
     );
-    assert_eq!(store.take(60), None);
+    assert_eq!(store.take_slot(60), None);
 }
 
 #[test]
-fn an_edit_of_the_original_does_not_reach_its_copy_nor_the_other_way() {
-    let mut store = store(2, 0);
-    let bytes = pattern(1000, 1);
-    let original = store.store(&bytes).expect("a free slot");
+fn edits_of_an_original_and_of_its_copy_are_independent() {
+    let mut store = new_store(2, 0);
+    let bytes = test_bytes(1000, 1);
+    let original = store.store_frame(&bytes).expect("a free slot");
     let copy = store.copy(original, 64).expect("a free slot");
     store.prefix_mut(original).fill(0xaa);
     store.prefix_mut(copy).fill(0xbb);
     assert_eq!(store.prefix(original).len(), 64);
-    assert_eq!(whole(&store, original), [&[0xaa; 64], &bytes[64..]].concat());
-    assert_eq!(whole(&store, copy), [&[0xbb; 64], &bytes[64..]].concat());
+    assert_eq!(
+        frame_bytes(&store, original),
+        [&[0xaa; 64], &bytes[64..]].concat()
+    );
+    assert_eq!(frame_bytes(&store, copy), [&[0xbb; 64], &bytes[64..]].concat());
 }
 
 #[test]
 fn shared_bytes_stay_until_the_last_copy_is_released() {
-    let mut store = store(3, 0);
-    let bytes = pattern(1500, 2);
-    let original = store.store(&bytes).expect("a free slot");
+    let mut store = new_store(3, 0);
+    let bytes = test_bytes(1500, 2);
+    let original = store.store_frame(&bytes).expect("a free slot");
     let copy = store.copy(original, 64).expect("a free slot");
     store.release(original);
-    assert_eq!(store.in_use(), 2, "the original's slot lingers");
+    assert_eq!(store.used_slots(), 2, "the original's slot lingers");
     let second = store.copy(copy, 10).expect("a free slot");
     store.release(copy);
-    assert_eq!(whole(&store, second), bytes);
-    assert_eq!(store.in_use(), 2);
+    assert_eq!(frame_bytes(&store, second), bytes);
+    assert_eq!(store.used_slots(), 2);
     store.release(second);
-    assert_eq!(store.in_use(), 0);
+    assert_eq!(store.used_slots(), 0);
 }
 
 #[test]
-fn an_unshared_frame_is_one_segment_and_so_is_an_original() {
-    let mut store = store(2, 0);
-    let original = store.store(&pattern(300, 3)).expect("a free slot");
+fn a_frame_without_shared_bytes_is_one_segment() {
+    let mut store = new_store(2, 0);
+    let original = store.store_frame(&test_bytes(300, 3)).expect("a free slot");
     assert_eq!(store.arena().segments(original).1, &[] as &[u8]);
     let copy = store.copy(original, 64).expect("a free slot");
     assert_eq!(store.arena().segments(original).0.len(), 300);
     assert_eq!(store.arena().segments(copy).0.len(), 64);
     assert_eq!(store.arena().segments(copy).1.len(), 236);
     let mut gathered = [0; 2048];
-    let gathered = store.arena().gather(copy, &mut gathered).expect("it fits");
-    assert_eq!(gathered, pattern(300, 3));
-    assert!(store.arena().gather(copy, &mut [0; 299]).is_none());
+    let gathered = store.arena().gather_into(copy, &mut gathered).expect("it fits");
+    assert_eq!(gathered, test_bytes(300, 3));
+    assert!(store.arena().gather_into(copy, &mut [0; 299]).is_none());
 }
 
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "use after free")]
-fn a_double_free_is_caught() {
-    let mut store = store(2, 0);
-    let frame = store.take(60).expect("a free slot");
+fn a_double_free_panics() {
+    let mut store = new_store(2, 0);
+    let frame = store.take_slot(60).expect("a free slot");
     store.release(frame);
     store.release(frame);
 }
@@ -122,27 +125,28 @@ fn a_double_free_is_caught() {
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "use after free")]
-fn a_use_after_free_is_caught() {
-    let mut store = store(2, 0);
-    let frame = store.take(60).expect("a free slot");
+fn a_use_after_free_panics() {
+    let mut store = new_store(2, 0);
+    let frame = store.take_slot(60).expect("a free slot");
     store.release(frame);
     store.prefix(frame);
 }
 
 #[test]
 #[should_panic(expected = "taken once")]
-fn slots_have_one_owner() {
+fn a_second_store_for_the_same_arena_panics() {
     let arena = Arena::new(1, 0).expect("a small arena");
     let _first = ArenaStore::new(Arc::clone(&arena));
     ArenaStore::new(arena);
 }
 
-/// The way of every frame: an I/O worker fills a slot of its stock, the switch's worker edits and copies, I/O
-/// workers read, and slots come back. Under Miri this shows that the rings order all of it.
+/// The path of frames between threads. An I/O worker fills a slot of its cache, the switch worker edits and
+/// copies the frame, another I/O worker reads both frames, and the slots return. Miri checks that the rings
+/// order all accesses.
 #[test]
-fn frames_pass_between_threads_over_rings() {
+fn rings_order_all_accesses_of_frames_in_three_threads() {
     const FRAMES: u8 = if cfg!(miri) { 20 } else { 200 };
-    let mut store = store(8, 0);
+    let mut store = new_store(8, 0);
     let arena = store.shared_arena();
     let (mut to_input, mut empty) = rtrb::RingBuffer::<FrameHandle>::new(8);
     let (mut to_switch, mut filled) = rtrb::RingBuffer::<FrameHandle>::new(8);
@@ -154,14 +158,14 @@ fn frames_pass_between_threads_over_rings() {
         for i in 0..FRAMES {
             let frame = loop {
                 while let Ok(slot) = empty.pop() {
-                    cache.put(slot);
+                    cache.return_slot(slot);
                 }
-                match cache.store(&pattern(200, i)) {
+                match cache.store_frame(&test_bytes(200, i)) {
                     Some(frame) => break frame,
                     None => std::thread::yield_now(),
                 }
             };
-            to_switch.push(frame).expect("there are as many places as slots");
+            to_switch.push(frame).expect("the ring has a place for each slot");
         }
     });
     let output = std::thread::spawn(move || {
@@ -173,10 +177,10 @@ fn frames_pass_between_threads_over_rings() {
                 }
             };
             let (own, rest) = arena.segments(frame);
-            let mut expected = pattern(200, (i / 2) as u8);
+            let mut expected = test_bytes(200, (i / 2) as u8);
             expected[..14].fill(i as u8 % 2);
             assert_eq!([own, rest].concat(), expected);
-            back.push(frame).expect("there are as many places as slots");
+            back.push(frame).expect("the ring has a place for each slot");
         }
     });
     let mut left = FRAMES;
@@ -185,7 +189,7 @@ fn frames_pass_between_threads_over_rings() {
             store.release(frame);
         }
         if store.free_slots().0 > 2 && !to_input.is_full() {
-            let slot = store.take(60).expect("two are free");
+            let slot = store.take_slot(60).expect("two are free");
             to_input.push(slot).expect("not full");
         }
         let Ok(frame) = filled.pop() else {
@@ -203,8 +207,8 @@ fn frames_pass_between_threads_over_rings() {
         };
         store.prefix_mut(frame)[..14].fill(0);
         store.prefix_mut(copy).fill(1);
-        to_output.push(frame).expect("there are as many places as slots");
-        to_output.push(copy).expect("there are as many places as slots");
+        to_output.push(frame).expect("the ring has a place for each slot");
+        to_output.push(copy).expect("the ring has a place for each slot");
         left -= 1;
     }
     input.join().expect("the input thread");
@@ -214,15 +218,15 @@ fn frames_pass_between_threads_over_rings() {
     }
 }
 
-/// What the naive model stores: the frame, and how much of it may be edited at least.
-struct Model {
+/// A frame of the reference model, with its handle in the store.
+struct ModelFrame {
     handle: FrameHandle,
     bytes: Vec<u8>,
 }
 
 #[derive(Clone, Debug)]
-enum Step {
-    FrameStore(usize, u8),
+enum StoreOperation {
+    Store(usize, u8),
     Allocate(usize),
     Copy(usize, usize),
     Edit(usize, usize, u8),
@@ -232,45 +236,46 @@ enum Step {
     Release(usize),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn operation_lists() -> impl Strategy<Value = Vec<StoreOperation>> {
     let step = prop_oneof![
-        (14usize..4000, any::<u8>()).prop_map(|(len, seed)| Step::FrameStore(len, seed)),
-        (0usize..2000).prop_map(Step::Allocate),
-        (any::<usize>(), 0usize..300).prop_map(|(frame, len)| Step::Copy(frame, len)),
-        (any::<usize>(), 0usize..300).prop_map(|(frame, len)| Step::Copy(frame, len)),
-        (any::<usize>(), any::<usize>(), any::<u8>()).prop_map(|(f, at, byte)| Step::Edit(f, at, byte)),
-        (any::<usize>(), 0usize..20).prop_map(|(frame, len)| Step::Push(frame, len)),
-        (any::<usize>(), 0usize..400).prop_map(|(frame, len)| Step::Pull(frame, len)),
-        (any::<usize>(), 0usize..2000).prop_map(|(frame, len)| Step::Truncate(frame, len)),
-        any::<usize>().prop_map(Step::Release),
+        (14usize..4000, any::<u8>()).prop_map(|(len, seed)| StoreOperation::Store(len, seed)),
+        (0usize..2000).prop_map(StoreOperation::Allocate),
+        (any::<usize>(), 0usize..300).prop_map(|(frame, len)| StoreOperation::Copy(frame, len)),
+        (any::<usize>(), 0usize..300).prop_map(|(frame, len)| StoreOperation::Copy(frame, len)),
+        (any::<usize>(), any::<usize>(), any::<u8>())
+            .prop_map(|(f, at, byte)| StoreOperation::Edit(f, at, byte)),
+        (any::<usize>(), 0usize..20).prop_map(|(frame, len)| StoreOperation::Push(frame, len)),
+        (any::<usize>(), 0usize..400).prop_map(|(frame, len)| StoreOperation::Pull(frame, len)),
+        (any::<usize>(), 0usize..2000).prop_map(|(frame, len)| StoreOperation::Truncate(frame, len)),
+        any::<usize>().prop_map(StoreOperation::Release),
     ];
     prop::collection::vec(step, 0..if cfg!(miri) { 30 } else { 200 })
 }
 
-fn apply(store: &mut ArenaStore, frames: &mut Vec<Model>, step: Step) {
-    let pick = |n: usize, frames: &Vec<Model>| (!frames.is_empty()).then(|| n % frames.len());
-    match step {
-        Step::FrameStore(len, seed) => {
-            let bytes = pattern(len, seed);
-            if let Some(handle) = store.store(&bytes) {
-                frames.push(Model { handle, bytes });
+fn apply_operation(store: &mut ArenaStore, frames: &mut Vec<ModelFrame>, operation: StoreOperation) {
+    let pick = |n: usize, frames: &Vec<ModelFrame>| (!frames.is_empty()).then(|| n % frames.len());
+    match operation {
+        StoreOperation::Store(len, seed) => {
+            let bytes = test_bytes(len, seed);
+            if let Some(handle) = store.store_frame(&bytes) {
+                frames.push(ModelFrame { handle, bytes });
             }
         }
-        Step::Allocate(len) => {
+        StoreOperation::Allocate(len) => {
             if let Some(handle) = store.allocate(len) {
                 let bytes = vec![0; len];
-                frames.push(Model { handle, bytes });
+                frames.push(ModelFrame { handle, bytes });
             }
         }
-        Step::Copy(n, prefix_len) => {
+        StoreOperation::Copy(n, prefix_len) => {
             let Some(n) = pick(n, frames) else { return };
             if let Some(handle) = store.copy(frames[n].handle, prefix_len) {
                 let bytes = frames[n].bytes.clone();
                 assert!(store.prefix(handle).len() >= prefix_len.min(bytes.len()));
-                frames.push(Model { handle, bytes });
+                frames.push(ModelFrame { handle, bytes });
             }
         }
-        Step::Edit(n, at, byte) => {
+        StoreOperation::Edit(n, at, byte) => {
             let Some(n) = pick(n, frames) else { return };
             let prefix = store.prefix_mut(frames[n].handle);
             if !prefix.is_empty() {
@@ -279,7 +284,7 @@ fn apply(store: &mut ArenaStore, frames: &mut Vec<Model>, step: Step) {
                 frames[n].bytes[at] = byte;
             }
         }
-        Step::Push(n, len) => {
+        StoreOperation::Push(n, len) => {
             let Some(n) = pick(n, frames) else { return };
             let model = &mut frames[n];
             if store.arena().layout(model.handle).start as usize >= len {
@@ -287,19 +292,19 @@ fn apply(store: &mut ArenaStore, frames: &mut Vec<Model>, step: Step) {
                 model.bytes.splice(0..0, vec![0; len]);
             }
         }
-        Step::Pull(n, len) => {
+        StoreOperation::Pull(n, len) => {
             let Some(n) = pick(n, frames) else { return };
             let len = len.min(frames[n].bytes.len());
             store.pull_front(frames[n].handle, len);
             frames[n].bytes.drain(..len);
         }
-        Step::Truncate(n, len) => {
+        StoreOperation::Truncate(n, len) => {
             let Some(n) = pick(n, frames) else { return };
             let len = len.min(frames[n].bytes.len());
             store.truncate(frames[n].handle, len);
             frames[n].bytes.truncate(len);
         }
-        Step::Release(n) => {
+        StoreOperation::Release(n) => {
             let Some(n) = pick(n, frames) else { return };
             store.release(frames.swap_remove(n).handle);
         }
@@ -313,21 +318,21 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Whatever is done to one frame, every frame keeps the octets that a plain vector per frame would have, and in the
-    /// end nothing is in use.
+    /// After any sequence of operations, every frame has the same bytes as a separate vector for each frame.
+    /// In the end no slot is in use.
     #[test]
-    fn the_store_equals_a_vector_per_frame(steps in steps()) {
-        let mut store = store(12, 4);
+    fn the_store_equals_a_vector_for_each_frame(operations in operation_lists()) {
+        let mut store = new_store(12, 4);
         let mut frames = Vec::new();
-        for step in steps {
-            apply(&mut store, &mut frames, step);
+        for operation in operations {
+            apply_operation(&mut store, &mut frames, operation);
             for model in &frames {
-                prop_assert_eq!(&whole(&store, model.handle), &model.bytes);
+                prop_assert_eq!(&frame_bytes(&store, model.handle), &model.bytes);
                 prop_assert_eq!(store.frame_len(model.handle) as usize, model.bytes.len());
                 prop_assert!(model.bytes.starts_with(store.prefix(model.handle)));
             }
         }
         frames.drain(..).for_each(|model| store.release(model.handle));
-        prop_assert_eq!(store.in_use(), 0);
+        prop_assert_eq!(store.used_slots(), 0);
     }
 }

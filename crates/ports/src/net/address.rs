@@ -1,4 +1,4 @@
-//! Addresses and routes of a link, for hosts that are this machine's own kernel.
+//! Addresses and routes of links, for hosts that use the kernel of this machine.
 
 use std::fs;
 use std::io;
@@ -6,26 +6,27 @@ use std::net::IpAddr;
 
 use rtnetlink::RouteMessageBuilder;
 
-use super::link::{check_name, index_of};
-use super::netlink::talk;
+use super::link::{check_name, link_index};
+use super::netlink::run_request;
 use super::{Error, Result};
 
-/// Gives a link of the calling thread's namespace an address; `prefix` is how much of it all on the link share.
+/// Adds an address to a link of the calling thread's namespace. `prefix` is the prefix length of the subnet.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`]; [`Error::Exists`] where it has the address already; the kernel's refusal.
+/// Returns [`Error::NoSuchLink`], [`Error::Exists`] if the link already has the address, or another refusal
+/// of the kernel.
 pub fn add_address(name: &str, address: IpAddr, prefix: u8) -> Result<()> {
-    let index = index_of(name)?;
+    let index = link_index(name)?;
     let action = format!("give interface '{name}' the address {address}/{prefix}");
-    talk(&action, name, async |handle| {
+    run_request(&action, name, async |handle| {
         handle.address().add(index, address, prefix).execute().await
     })
 }
 
-/// Makes a route in the calling thread's namespace: to a prefix, by way of a neighbour.
+/// Adds a route in the calling thread's namespace: to a prefix through a gateway.
 ///
 /// # Errors
-/// Where the gateway cannot be reached, or the two are of different families.
+/// Returns an error if the gateway is unreachable or the two addresses are of different families.
 pub fn add_route(destination: IpAddr, prefix: u8, gateway: IpAddr) -> Result<()> {
     let action = format!("make the route to {destination}/{prefix} via {gateway}");
     let message = match (destination, gateway) {
@@ -39,16 +40,16 @@ pub fn add_route(destination: IpAddr, prefix: u8, gateway: IpAddr) -> Result<()>
             .build(),
         _ => return Err(Error::from_errno(&action, "", libc::EAFNOSUPPORT)),
     };
-    talk(&action, "", async |handle| {
+    run_request(&action, "", async |handle| {
         handle.route().add(message).execute().await
     })
 }
 
-/// Lets the kernel have IPv6 on a link of the calling thread's namespace. It asks nobody whether an address is free, so
-/// that addresses can be used at once, and for no router.
+/// Turns on IPv6 of the kernel on a link of the calling thread's namespace. The kernel performs no duplicate
+/// address detection, so addresses are usable at once. It sends no router solicitations.
 ///
 /// # Errors
-/// Where `/proc/sys` is read-only, or the kernel has no IPv6.
+/// Returns an error if `/proc/sys` is read-only or the kernel has no IPv6.
 pub fn enable_ipv6(name: &str) -> Result<()> {
     check_name(name)?;
     for (file, value) in [
@@ -58,7 +59,7 @@ pub fn enable_ipv6(name: &str) -> Result<()> {
     ] {
         let path = format!("/proc/sys/net/ipv6/conf/{name}/{file}");
         let write =
-            |error: io::Error| Error::from_io(&format!("switch IPv6 on by writing {path}"), name, &error);
+            |error: io::Error| Error::from_io(&format!("turn IPv6 on by writing {path}"), name, &error);
         fs::write(&path, value).map_err(write)?;
     }
     Ok(())

@@ -1,29 +1,29 @@
-//! What can go wrong between us and the kernel.
+//! Errors of requests to the network configuration of the kernel.
 
 use std::io;
 
 use nix::errno::Errno;
 
-/// The result of a call into the kernel's network configuration.
+/// Result of a request to the network configuration of the kernel.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A refused or failed request, in words: what was tried, on what, why it failed, and what helps.
+/// Error of a request: the action, the interface, the cause and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No interface of that name in the namespace of the calling thread.
+    /// The namespace of the calling thread has no interface of this name.
     #[error("no network interface '{name}' here: look at `ip link`, and check the namespace")]
     NoSuchLink {
-        /// The name that was looked for.
+        /// Name of the interface.
         name: String,
     },
-    /// An interface of that name is already there.
+    /// An interface of this name already exists.
     #[error(
         "cannot {action}: '{name}' already exists: choose another name, or remove it with `ip link del {name}`"
     )]
     Exists {
-        /// What was tried.
+        /// The failed action.
         action: String,
-        /// The name that is taken.
+        /// Name of the existing interface.
         name: String,
     },
     /// The process lacks a capability.
@@ -31,10 +31,10 @@ pub enum Error {
         "cannot {action}: not permitted: run as root, with CAP_NET_ADMIN, or inside a user namespace (`unshare -Urn`)"
     )]
     NotPermitted {
-        /// What was tried.
+        /// The failed action.
         action: String,
     },
-    /// A name that the kernel would refuse: empty, over 15 bytes, or with `/`, `:` or white space.
+    /// The name is not valid: it is empty, longer than 15 bytes, or contains `/`, `:` or white space.
     #[error(
         "'{name}' cannot be the name of a network interface: 1 to 15 bytes without '/', ':' and white space"
     )]
@@ -42,28 +42,28 @@ pub enum Error {
         /// The name as given.
         name: String,
     },
-    /// The kernel refused for another reason.
+    /// The kernel refused the request for another reason.
     #[error("cannot {action}: {source_text} (errno {errno})")]
     Refused {
-        /// What was tried.
+        /// The failed action.
         action: String,
-        /// The kernel's error number.
+        /// Error number of the kernel.
         errno: i32,
-        /// The text of that number.
+        /// Description of the error number.
         source_text: String,
     },
-    /// The kernel's answer was not one.
+    /// The answer of the kernel is not valid.
     #[error("cannot {action}: {detail}")]
     Protocol {
-        /// What was tried.
+        /// The failed action.
         action: String,
-        /// What came back.
+        /// Description of the answer.
         detail: String,
     },
 }
 
 impl Error {
-    /// An error of `action`, which concerned `name`, from an error number.
+    /// Converts an error number. `action` is the failed action, and `name` the interface.
     pub(crate) fn from_errno(action: &str, name: &str, errno: i32) -> Error {
         let action = action.to_owned();
         match Errno::from_raw(errno) {
@@ -83,7 +83,7 @@ impl Error {
         }
     }
 
-    /// As [`Error::from_errno`], from the error of a system call.
+    /// Converts the error of a system call, like [`Error::from_errno`].
     pub(crate) fn from_io(action: &str, name: &str, error: &io::Error) -> Error {
         match error.raw_os_error() {
             Some(errno) => Error::from_errno(action, name, errno),
@@ -94,7 +94,7 @@ impl Error {
         }
     }
 
-    /// Whether the machine, not the request, is at fault: privileges or a missing facility.
+    /// Returns whether the machine caused the error, not the request: a missing privilege or facility.
     pub fn is_environment(&self) -> bool {
         match self {
             Error::NotPermitted { .. } => true,

@@ -1,7 +1,8 @@
-//! Offloads, queues, pause parameters and drivers, by the `SIOCETHTOOL` ioctls (`linux/ethtool.h`).
+//! Offloads, queues, pause parameters and drivers of devices, through `SIOCETHTOOL` ioctls
+//! (`linux/ethtool.h`).
 //!
-//! The ioctls rather than ethtool's generic netlink family: they exist on every kernel, and the family is
-//! absent from kernels built small.
+//! The module does not use the generic netlink family of ethtool, because minimal kernels do not contain it.
+//! The ioctls exist in every kernel.
 
 use std::os::fd::AsRawFd;
 
@@ -22,72 +23,73 @@ const ETHTOOL_SFLAGS: u32 = 0x26;
 const ETHTOOL_GSTRINGS: u32 = 0x1b;
 const ETHTOOL_GSSET_INFO: u32 = 0x37;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
-/// The names of the features, in the order of their bits.
+/// String set with the names of the features, in the order of their bits.
 const ETH_SS_FEATURES: u32 = 4;
-/// Large receive offload in the word of `ETHTOOL_GFLAGS`.
+/// Bit of large receive offload in the value of `ETHTOOL_GFLAGS`.
 const ETH_FLAG_LRO: u32 = 1 << 15;
 
-/// The commands of one on-off offload, in the order in which they depend on each other.
-struct Switch {
+/// Commands to read and set one offload.
+struct OffloadCommands {
     name: &'static str,
     get: u32,
     set: u32,
 }
 
-const SWITCHES: [Switch; 6] = [
-    Switch {
+/// Commands of the offloads, in the order of their dependencies.
+const OFFLOAD_COMMANDS: [OffloadCommands; 6] = [
+    OffloadCommands {
         name: "rx-checksumming",
         get: 0x14,
         set: 0x15,
     },
-    Switch {
+    OffloadCommands {
         name: "tx-checksumming",
         get: 0x16,
         set: 0x17,
     },
-    Switch {
+    OffloadCommands {
         name: "scatter-gather",
         get: 0x18,
         set: 0x19,
     },
-    Switch {
+    OffloadCommands {
         name: "tcp-segmentation-offload",
         get: 0x1e,
         set: 0x1f,
     },
-    Switch {
+    OffloadCommands {
         name: "generic-segmentation-offload",
         get: 0x23,
         set: 0x24,
     },
-    Switch {
+    OffloadCommands {
         name: "generic-receive-offload",
         get: 0x2b,
         set: 0x2c,
     },
 ];
 
-/// The offloads that change what a switch sees of a frame: unfinished checksums, frames glued together.
+/// Offloads that change the frames that a switch sees: unfinished checksums and coalesced frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offloads {
-    /// Receive checksums taken on trust.
+    /// The device verifies the checksums of received frames.
     pub rx_csum: bool,
-    /// Transmit checksums left to the device.
+    /// The device completes the checksums of sent frames.
     pub tx_csum: bool,
-    /// Scattered transmit buffers.
+    /// Scatter-gather: a sent frame may consist of several buffers.
     pub sg: bool,
-    /// TCP segmentation by the device.
+    /// TCP segmentation offload: the device segments TCP packets.
     pub tso: bool,
-    /// Segmentation put off until the device.
+    /// Generic segmentation offload: the kernel segments packets just before the device.
     pub gso: bool,
-    /// Received segments glued together.
+    /// Generic receive offload: the kernel coalesces received segments.
     pub gro: bool,
-    /// The same by the device.
+    /// Large receive offload: the device coalesces received segments.
     pub lro: bool,
 }
 
 impl Offloads {
-    /// All off: the state in which each frame is seen as it is on the wire.
+    /// All offloads off. Each frame is then seen as it is on the link.
     pub const OFF: Offloads = Offloads {
         rx_csum: false,
         tx_csum: false,
@@ -103,35 +105,36 @@ impl Offloads {
     }
 }
 
-/// 802.3x pause of a device (`ethtool -a`).
+/// 802.3x PAUSE parameters of a device (`ethtool -a`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseParameters {
-    /// Pause is negotiated with the far end.
+    /// The device negotiates PAUSE with the far end.
     pub autoneg: bool,
-    /// The device obeys PAUSE.
+    /// The device honours PAUSE.
     pub rx: bool,
     /// The device sends PAUSE.
     pub tx: bool,
 }
 
-/// Every feature of a device that can be changed, as asked for: what [`restore_features`] needs.
+/// Requested state of every changeable feature of a device, for [`restore_features`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Features {
-    /// Per word of 32 features: (changeable, requested).
+    /// One entry for each word of 32 features: (changeable, requested).
     words: Vec<(u32, u32)>,
 }
 
-/// The offloads of a link in the calling thread's namespace.
+/// Reads the offloads of a link in the calling thread's namespace. An offload that the device does not know
+/// is off.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`]. A device that does not know an offload has it off.
+/// Returns [`Error::NoSuchLink`].
 pub fn offloads(name: &str) -> Result<Offloads> {
-    let mut on = [false; SWITCHES.len()];
-    for (on, switch) in on.iter_mut().zip(&SWITCHES) {
-        *on = get_value(name, switch.get, switch.name)?.unwrap_or(0) != 0;
+    let mut on = [false; OFFLOAD_COMMANDS.len()];
+    for (on, commands) in on.iter_mut().zip(&OFFLOAD_COMMANDS) {
+        *on = read_value(name, commands.get, commands.name)?.unwrap_or(0) != 0;
     }
     let [rx_csum, tx_csum, sg, tso, gso, gro] = on;
-    let lro = get_value(name, ETHTOOL_GFLAGS, "flags")?.unwrap_or(0) & ETH_FLAG_LRO != 0;
+    let lro = read_value(name, ETHTOOL_GFLAGS, "flags")?.unwrap_or(0) & ETH_FLAG_LRO != 0;
     Ok(Offloads {
         rx_csum,
         tx_csum,
@@ -143,52 +146,53 @@ pub fn offloads(name: &str) -> Result<Offloads> {
     })
 }
 
-/// Sets the offloads of a link. Those that are already as asked are not touched.
+/// Sets the offloads of a link. Offloads that already have the wanted state are not written. Some devices
+/// cannot turn off receive checksums, and leaving these on is not an error.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] where an offload cannot be
-/// changed (receive checksums of some devices are fixed on: leaving those on is no error).
-pub fn set_offloads(name: &str, want: &Offloads) -> Result<()> {
-    for (switch, on) in SWITCHES.iter().zip(want.flags()) {
-        // Read each time: switching one off may have switched others off with it.
-        let Some(now) = get_value(name, switch.get, switch.name)? else {
+/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if an offload cannot be
+/// changed.
+pub fn set_offloads(name: &str, wanted: &Offloads) -> Result<()> {
+    for (commands, on) in OFFLOAD_COMMANDS.iter().zip(wanted.flags()) {
+        // Read each time, because turning one offload off may have turned others off.
+        let Some(now) = read_value(name, commands.get, commands.name)? else {
             continue;
         };
         if (now != 0) == on {
             continue;
         }
-        match set_value(name, switch.set, u32::from(on), switch.name) {
-            // A device with a fixed receive checksum does no harm: it verifies, it leaves nothing undone.
-            Err(Error::Refused { .. }) if switch.name == "rx-checksumming" => {}
-            done => done?,
+        match set_value(name, commands.set, u32::from(on), commands.name) {
+            // Fixed receive checksums do no harm: the device verifies checksums and leaves none incomplete.
+            Err(Error::Refused { .. }) if commands.name == "rx-checksumming" => {}
+            result => result?,
         }
     }
-    let flags = get_value(name, ETHTOOL_GFLAGS, "flags")?.unwrap_or(0);
-    let wanted = if want.lro {
+    let flags = read_value(name, ETHTOOL_GFLAGS, "flags")?.unwrap_or(0);
+    let wanted_flags = if wanted.lro {
         flags | ETH_FLAG_LRO
     } else {
         flags & !ETH_FLAG_LRO
     };
-    if wanted != flags {
-        set_value(name, ETHTOOL_SFLAGS, wanted, "large-receive-offload")?;
+    if wanted_flags != flags {
+        set_value(name, ETHTOOL_SFLAGS, wanted_flags, "large-receive-offload")?;
     }
     Ok(())
 }
 
-/// Records every changeable feature of a link, to be given back by [`restore_features`].
+/// Reads every changeable feature of a link. [`restore_features`] sets these features again.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`].
+/// Returns [`Error::NoSuchLink`].
 pub fn features(name: &str) -> Result<Features> {
-    /// `struct ethtool_gfeatures` with room for more words than any kernel has.
+    /// `struct ethtool_gfeatures` with space for more words than any kernel has.
     #[repr(C)]
-    struct Get {
+    struct GetFeatures {
         command: u32,
         size: u32,
         /// available, requested, active, never_changed
         words: [[u32; 4]; FEATURE_WORDS_MAX],
     }
-    let mut get = Get {
+    let mut get = GetFeatures {
         command: ETHTOOL_GFEATURES,
         size: FEATURE_WORDS_MAX as u32,
         words: [[0; 4]; FEATURE_WORDS_MAX],
@@ -203,20 +207,20 @@ pub fn features(name: &str) -> Result<Features> {
     })
 }
 
-/// Puts every changeable feature of a link back to what [`features`] recorded.
+/// Sets every changeable feature of a link to the state that [`features`] has read.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`], [`Error::NotPermitted`].
+/// Returns [`Error::NoSuchLink`] or [`Error::NotPermitted`].
 pub fn restore_features(name: &str, features: &Features) -> Result<()> {
     /// `struct ethtool_sfeatures`.
     #[repr(C)]
-    struct Set {
+    struct SetFeatures {
         command: u32,
         size: u32,
         /// valid, requested
         words: [[u32; 2]; FEATURE_WORDS_MAX],
     }
-    let mut set = Set {
+    let mut set = SetFeatures {
         command: ETHTOOL_SFEATURES,
         size: features.words.len() as u32,
         words: [[0; 2]; FEATURE_WORDS_MAX],
@@ -227,50 +231,51 @@ pub fn restore_features(name: &str, features: &Features) -> Result<()> {
     ioctl(name, &mut set, "restore the features")
 }
 
-/// The features by which a device is given VLAN tags beside the frame instead of in it.
-const TAG_INSERTION: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
+/// Features with which the kernel passes a VLAN tag to the device as metadata, not as bytes of the frame.
+const TAG_INSERTION_FEATURES: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
 
-/// Makes the kernel write VLAN tags into the frames that leave by this link, instead of beside them. Whether anything
-/// had to be changed.
+/// Makes the kernel write VLAN tags into the frames that leave through a link, not into their metadata.
+/// Returns whether a feature had to be changed.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`], [`Error::NotPermitted`], [`Error::Refused`] where they cannot be changed.
-pub fn insert_tags(name: &str) -> Result<bool> {
+/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if a feature cannot be
+/// changed.
+pub fn enable_inline_vlan_tags(name: &str) -> Result<bool> {
     let names = feature_names(name)?;
-    let before = features(name)?;
-    let mut wanted = before.clone();
-    for bit in (0..names.len()).filter(|bit| TAG_INSERTION.contains(&names[*bit].as_str())) {
+    let previous = features(name)?;
+    let mut wanted = previous.clone();
+    for bit in (0..names.len()).filter(|bit| TAG_INSERTION_FEATURES.contains(&names[*bit].as_str())) {
         if let Some((_, requested)) = wanted.words.get_mut(bit / 32) {
             *requested &= !(1 << (bit % 32));
         }
     }
-    if wanted == before {
+    if wanted == previous {
         return Ok(false);
     }
     restore_features(name, &wanted)?;
     Ok(true)
 }
 
-/// The names of a link's features, in the order of their bits.
+/// Reads the names of the features of a link, in the order of their bits.
 fn feature_names(name: &str) -> Result<Vec<String>> {
     const TEXT_BYTES: usize = 32;
-    /// `struct ethtool_sset_info` for one set.
+    /// `struct ethtool_sset_info` for one string set.
     #[repr(C)]
-    struct Count {
+    struct StringSetInfo {
         command: u32,
         reserved: u32,
         sets: u64,
         counts: [u32; 2],
     }
-    /// `struct ethtool_gstrings` with room for as many as [`features`] has bits for.
+    /// `struct ethtool_gstrings` with space for the largest number of features.
     #[repr(C)]
-    struct Get {
+    struct GetStrings {
         command: u32,
         set: u32,
         count: u32,
         texts: [[u8; TEXT_BYTES]; 32 * FEATURE_WORDS_MAX],
     }
-    let mut count = Count {
+    let mut count = StringSetInfo {
         command: ETHTOOL_GSSET_INFO,
         reserved: 0,
         sets: 1 << ETH_SS_FEATURES,
@@ -279,19 +284,19 @@ fn feature_names(name: &str) -> Result<Vec<String>> {
     ioctl(name, &mut count, "count the features")?;
     let count = count.counts[0] as usize;
     if count > 32 * FEATURE_WORDS_MAX {
-        let action = format!("read the features' names of '{name}'");
+        let action = format!("read the feature names of '{name}'");
         return Err(Error::Protocol {
             action,
-            detail: format!("there are {count}"),
+            detail: format!("the kernel has {count} features"),
         });
     }
-    let mut get = Box::new(Get {
+    let mut get = Box::new(GetStrings {
         command: ETHTOOL_GSTRINGS,
         set: ETH_SS_FEATURES,
         count: count as u32,
         texts: [[0; TEXT_BYTES]; 32 * FEATURE_WORDS_MAX],
     });
-    ioctl(name, &mut *get, "read the features' names")?;
+    ioctl(name, &mut *get, "read the feature names")?;
     let text = |text: &[u8; TEXT_BYTES]| {
         let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
         String::from_utf8_lossy(text).into_owned()
@@ -299,26 +304,27 @@ fn feature_names(name: &str) -> Result<Vec<String>> {
     Ok(get.texts[..count].iter().map(text).collect())
 }
 
-/// How many queues a link has for each direction.
+/// Number of queues of a link, by direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Channels {
-    /// Queues to receive.
+    /// Receive queues, with combined ones.
     pub rx: u32,
-    /// Queues to transmit.
+    /// Transmit queues, with combined ones.
     pub tx: u32,
-    /// Of both, those that belong together as pairs (`combined`).
+    /// Queues that receive and transmit (`combined`).
     pub combined: u32,
 }
 
-/// The queues of a link; `None` where its driver does not say (a tap).
+/// Reads the number of queues of a link. `None` if the driver does not report it, such as the driver of a
+/// tap.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`].
+/// Returns [`Error::NoSuchLink`].
 pub fn channels(name: &str) -> Result<Option<Channels>> {
     /// `struct ethtool_channels`.
     #[repr(C)]
     #[derive(Default)]
-    struct Get {
+    struct GetChannels {
         command: u32,
         max: [u32; 4],
         rx: u32,
@@ -326,9 +332,9 @@ pub fn channels(name: &str) -> Result<Option<Channels>> {
         other: u32,
         combined: u32,
     }
-    let mut get = Get {
+    let mut get = GetChannels {
         command: ETHTOOL_GCHANNELS,
-        ..Get::default()
+        ..GetChannels::default()
     };
     match ioctl(name, &mut get, "read the channels") {
         Ok(()) => Ok(Some(Channels {
@@ -344,17 +350,18 @@ pub fn channels(name: &str) -> Result<Option<Channels>> {
     }
 }
 
-/// Words of 32 features that fit: kernels of 2026 have 2 or 3.
+/// Largest number of feature words. Kernels of 2026 have 2 or 3 words of 32 features.
 const FEATURE_WORDS_MAX: usize = 8;
 
-/// The pause parameters of a link; `None` where its driver has none (veth, tap).
+/// Reads the pause parameters of a link. `None` if the driver has none, such as the driver of a veth or a
+/// tap.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`].
-pub fn pause(name: &str) -> Result<Option<PauseParameters>> {
-    let mut value = RawPause {
+/// Returns [`Error::NoSuchLink`].
+pub fn pause_parameters(name: &str) -> Result<Option<PauseParameters>> {
+    let mut value = RawPauseParameters {
         command: ETHTOOL_GPAUSEPARAM,
-        ..RawPause::default()
+        ..RawPauseParameters::default()
     };
     match ioctl(name, &mut value, "read the pause parameters") {
         Ok(()) => Ok(Some(PauseParameters {
@@ -373,9 +380,10 @@ pub fn pause(name: &str) -> Result<Option<PauseParameters>> {
 /// Sets the pause parameters of a link (`ethtool -A`).
 ///
 /// # Errors
-/// [`Error::NoSuchLink`], [`Error::NotPermitted`], [`Error::Refused`] where the driver has none.
-pub fn set_pause(name: &str, pause: &PauseParameters) -> Result<()> {
-    let mut value = RawPause {
+/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if the driver has no pause
+/// parameters.
+pub fn set_pause_parameters(name: &str, pause: &PauseParameters) -> Result<()> {
+    let mut value = RawPauseParameters {
         command: ETHTOOL_SPAUSEPARAM,
         autoneg: pause.autoneg.into(),
         rx: pause.rx.into(),
@@ -384,34 +392,35 @@ pub fn set_pause(name: &str, pause: &PauseParameters) -> Result<()> {
     ioctl(name, &mut value, "set the pause parameters")
 }
 
-/// `struct ethtool_pauseparam`.
+/// The C structure `struct ethtool_pauseparam`.
 #[repr(C)]
 #[derive(Default)]
-struct RawPause {
+struct RawPauseParameters {
     command: u32,
     autoneg: u32,
     rx: u32,
     tx: u32,
 }
 
-/// The name of the link's driver, such as `veth`, `tun` or `mlx5_core`; empty where it does not say.
+/// Reads the name of a link's driver, such as `veth`, `tun` or `mlx5_core`. The name is empty if the driver
+/// does not report it.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`].
-pub fn driver(name: &str) -> Result<String> {
-    /// `struct ethtool_drvinfo`: 196 bytes, of which the driver's name is the first text.
+/// Returns [`Error::NoSuchLink`].
+pub fn driver_name(name: &str) -> Result<String> {
+    /// `struct ethtool_drvinfo`, which has 196 bytes. The first text is the name of the driver.
     #[repr(C)]
-    struct Info {
+    struct DriverInfo {
         command: u32,
         driver: [u8; 32],
         rest: [u8; 160],
     }
-    let mut info = Info {
+    let mut info = DriverInfo {
         command: ETHTOOL_GDRVINFO,
         driver: [0; 32],
         rest: [0; 160],
     };
-    match ioctl(name, &mut info, "read the driver's name") {
+    match ioctl(name, &mut info, "read the driver name") {
         Ok(()) => {
             let text = info.driver.split(|byte| *byte == 0).next().unwrap_or_default();
             Ok(String::from_utf8_lossy(text).into_owned())
@@ -424,16 +433,16 @@ pub fn driver(name: &str) -> Result<String> {
     }
 }
 
-/// `struct ethtool_value`.
+/// The C structure `struct ethtool_value`.
 #[repr(C)]
-struct Value {
+struct CommandValue {
     command: u32,
     data: u32,
 }
 
-fn get_value(name: &str, command: u32, what: &str) -> Result<Option<u32>> {
-    let mut value = Value { command, data: 0 };
-    match ioctl(name, &mut value, &format!("read {what}")) {
+fn read_value(name: &str, command: u32, setting: &str) -> Result<Option<u32>> {
+    let mut value = CommandValue { command, data: 0 };
+    match ioctl(name, &mut value, &format!("read {setting}")) {
         Ok(()) => Ok(Some(value.data)),
         Err(Error::Refused {
             errno: libc::EOPNOTSUPP,
@@ -443,19 +452,19 @@ fn get_value(name: &str, command: u32, what: &str) -> Result<Option<u32>> {
     }
 }
 
-fn set_value(name: &str, command: u32, data: u32, what: &str) -> Result<()> {
+fn set_value(name: &str, command: u32, data: u32, setting: &str) -> Result<()> {
     ioctl(
         name,
-        &mut Value { command, data },
-        &format!("set {what} to {data}"),
+        &mut CommandValue { command, data },
+        &format!("set {setting} to {data}"),
     )
 }
 
-/// Sends one ethtool command. `T` starts with its command word and is laid out as the kernel's structure
-/// of that command, with at least as many bytes as the kernel reads and writes for it.
-fn ioctl<T>(name: &str, data: &mut T, what: &str) -> Result<()> {
+/// Sends one ethtool command to the kernel. `T` starts with its command word and has the layout of the
+/// kernel's structure for this command. It has at least as many bytes as the kernel reads and writes.
+fn ioctl<T>(name: &str, data: &mut T, action: &str) -> Result<()> {
     check_name(name)?;
-    let action = format!("{what} of '{name}'");
+    let action = format!("{action} of '{name}'");
     let socket = socket(
         AddressFamily::Inet,
         SockType::Datagram,
@@ -469,14 +478,15 @@ fn ioctl<T>(name: &str, data: &mut T, what: &str) -> Result<()> {
             ifru_data: std::ptr::from_mut(data).cast(),
         },
     };
-    // `check_name` leaves room for the terminating zero.
+    // `check_name` ensures that the terminating zero fits.
     for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: `request` is a live ifreq whose data pointer is that of `data`, exclusively borrowed for the
-    // call; every caller passes the kernel's structure of its command, so the kernel stays inside it.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
-    match done {
+    // SAFETY: `request` is a live ifreq. Its data pointer is the address of `data`, which is borrowed
+    // exclusively for the call. Every caller passes the kernel's structure of its command, so the kernel
+    // accesses only this structure.
+    let result = unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL as _, &raw mut request) };
+    match result {
         0.. => Ok(()),
         _ => Err(Error::from_io(&action, name, &std::io::Error::last_os_error())),
     }

@@ -1,4 +1,4 @@
-//! Links: what they are, how they are changed, moved and removed.
+//! Network links: reading, changing, moving and deleting them.
 
 use std::fs;
 use std::io;
@@ -12,70 +12,72 @@ use rtnetlink::packet_route::link::{
     InfoData, InfoTun, LinkAttribute, LinkFlags, LinkInfo, LinkMessage, State,
 };
 
-use super::netlink::talk;
+use super::netlink::run_request;
 use super::{Error, Netns, Result};
 
-/// The attribute of a tap that says whether its owner gets and gives a vnet header (`linux/if_link.h`).
+/// Attribute of a tap: whether its owner uses a vnet header (`linux/if_link.h`).
 const IFLA_TUN_VNET_HDR: u16 = 5;
 
-/// What the kernel says about a link.
+/// State of a link, as the kernel reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LinkFacts {
-    /// Name, as in `ip link`.
+pub struct LinkState {
+    /// Name of the link, as in `ip link`.
     pub name: String,
-    /// Interface index; unique within its namespace only.
+    /// Interface index, which is unique within its namespace.
     pub index: u32,
-    /// Hardware address; zero where the link has none of six bytes.
+    /// Hardware address. All zeros if the link has no address of six bytes.
     pub mac: [u8; 6],
-    /// Largest layer-3 packet, bytes.
+    /// Longest layer-3 packet, in bytes.
     pub mtu: u32,
-    /// Transmit queue length of the qdisc, packets.
+    /// Transmit queue length of the queueing discipline, in packets.
     pub tx_queue_len: u32,
-    /// The root queueing discipline: `noqueue`, `pfifo_fast`, `mq`.
+    /// Root queueing discipline, such as `noqueue`, `pfifo_fast` or `mq`.
     pub qdisc: Option<String>,
-    /// Administratively up.
+    /// Whether the link is administratively up.
     pub up: bool,
-    /// The far end is there and up.
+    /// Whether the far end exists and is up.
     pub carrier: bool,
-    /// No address resolution on this link (`arp off`).
+    /// Whether address resolution is off on this link (`arp off`).
     pub no_arp: bool,
-    /// Someone asked for all frames (IFF_PROMISC, or a packet socket's membership).
+    /// Whether a process asked for all frames, with IFF_PROMISC or a membership of a packet socket.
     pub promiscuous: bool,
-    /// Driver kind: `veth`, `tun`, `bridge`; none for hardware.
+    /// Driver kind, such as `veth`, `tun` or `bridge`. `None` for hardware.
     pub kind: Option<String>,
-    /// The bridge, bond or VRF that the link belongs to.
+    /// Name of the bridge, bond or VRF that the link belongs to.
     pub master: Option<String>,
-    /// For a veth the index of its other end, in the namespace of that end.
+    /// Index of the other end of a veth, in the namespace of that end.
     pub peer_index: Option<u32>,
-    /// Set where that other end is in another namespace: its number as seen from here.
+    /// Number of the other end's namespace, as seen from this namespace. `None` if it is the same namespace.
     pub peer_netns: Option<i32>,
-    /// For a tap whether its owner may leave checksums and segments to us (IFF_VNET_HDR), where the kernel says.
+    /// Whether the owner of a tap may send unfinished checksums and superframes (IFF_VNET_HDR). `None` if
+    /// unknown.
     pub vnet_hdr: Option<bool>,
 }
 
-/// What [`set_link`] is to change; `None` leaves as it is.
+/// Changes for [`set_link`]. `None` keeps a setting.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LinkChange {
-    /// Administrative state.
+    /// Whether the link is administratively up.
     pub up: Option<bool>,
-    /// Largest layer-3 packet, bytes.
+    /// Longest layer-3 packet, in bytes.
     pub mtu: Option<u32>,
-    /// Transmit queue length, packets.
+    /// Transmit queue length, in packets.
     pub tx_queue_len: Option<u32>,
-    /// Hardware address.
+    /// New hardware address.
     pub mac: Option<[u8; 6]>,
-    /// Address resolution (ARP and ND) by the kernel.
+    /// Whether the kernel resolves addresses with ARP and ND.
     pub arp: Option<bool>,
-    /// Receive all frames (IFF_PROMISC). Not reverted when the process ends; a packet membership is.
+    /// Whether the link receives all frames (IFF_PROMISC). This flag stays when the process ends. A
+    /// membership of a packet socket does not.
     pub promiscuous: Option<bool>,
 }
 
-/// All links of the calling thread's namespace, by index.
+/// Lists all links of the calling thread's namespace, ordered by index.
 ///
 /// # Errors
-/// Where netlink is not to be had.
-pub fn links() -> Result<Vec<LinkFacts>> {
-    let messages = talk("list the network interfaces", "", async |handle| {
+/// Returns an error if netlink is not available.
+pub fn list_links() -> Result<Vec<LinkState>> {
+    let messages = run_request("list the network interfaces", "", async |handle| {
         handle
             .link()
             .get()
@@ -83,7 +85,7 @@ pub fn links() -> Result<Vec<LinkFacts>> {
             .try_collect::<Vec<LinkMessage>>()
             .await
     })?;
-    let mut links: Vec<(LinkFacts, Option<u32>)> = messages.iter().map(facts).collect();
+    let mut links: Vec<(LinkState, Option<u32>)> = messages.iter().map(parse_link_state).collect();
     links.sort_by_key(|(link, _)| link.index);
     let names: Vec<(u32, String)> = links
         .iter()
@@ -98,32 +100,33 @@ pub fn links() -> Result<Vec<LinkFacts>> {
     Ok(links.into_iter().map(|(link, _)| link).collect())
 }
 
-/// One link of the calling thread's namespace.
+/// Reads the state of one link of the calling thread's namespace.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`].
-pub fn link(name: &str) -> Result<LinkFacts> {
+/// Returns [`Error::NoSuchLink`].
+pub fn read_link(name: &str) -> Result<LinkState> {
     check_name(name)?;
-    let message = get(name)?;
-    let (mut link, master) = facts(&message);
+    let message = request_link(name)?;
+    let (mut link, master) = parse_link_state(&message);
     if let Some(master) = master {
-        let by_index = talk("read a network interface", name, async |handle| {
+        let by_index = run_request("read a network interface", name, async |handle| {
             handle.link().get().match_index(master).execute().try_next().await
         })?;
         link.master = Some(match by_index {
-            Some(message) => facts(&message).0.name,
+            Some(message) => parse_link_state(&message).0.name,
             None => format!("if{master}"),
         });
     }
     Ok(link)
 }
 
-/// Changes a link of the calling thread's namespace.
+/// Changes settings of a link in the calling thread's namespace.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`], [`Error::NotPermitted`], or the kernel's refusal, such as an MTU out of range.
+/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or another refusal of the kernel, such as an MTU
+/// out of range.
 pub fn set_link(name: &str, change: &LinkChange) -> Result<()> {
-    let index = index_of(name)?;
+    let index = link_index(name)?;
     let mut message = LinkUnspec::new_with_index(index);
     if let Some(arp) = change.arp {
         message = message.arp(arp);
@@ -146,67 +149,71 @@ pub fn set_link(name: &str, change: &LinkChange) -> Result<()> {
         None => message,
     };
     let message = message.build();
-    talk(
+    run_request(
         &format!("change interface '{name}' ({change:?})"),
         name,
         async |handle| handle.link().set(message).execute().await,
     )
 }
 
-/// Moves a link into another namespace, under the name `new_name`. It arrives there down.
+/// Moves a link to another namespace and renames it to `new_name`. The link is down after the move.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`]; [`Error::Exists`] where the new name is taken over there.
-pub fn move_link(name: &str, to: &Netns, new_name: &str) -> Result<()> {
+/// Returns [`Error::NoSuchLink`], or [`Error::Exists`] if the other namespace already has a link of the new
+/// name.
+pub fn move_link(name: &str, netns: &Netns, new_name: &str) -> Result<()> {
     check_name(new_name)?;
-    let index = index_of(name)?;
+    let index = link_index(name)?;
     let message = LinkUnspec::new_with_index(index)
-        .setns_by_fd(to.as_fd().as_raw_fd())
+        .setns_by_fd(netns.as_fd().as_raw_fd())
         .name(new_name)
         .build();
-    talk(
+    run_request(
         &format!("move interface '{name}' to another namespace as '{new_name}'"),
         name,
         async |handle| handle.link().set(message).execute().await,
     )
 }
 
-/// Removes a link. Of a veth pair both ends go.
+/// Deletes a link. Deleting one end of a veth pair deletes both ends.
 ///
 /// # Errors
-/// [`Error::NoSuchLink`], [`Error::NotPermitted`].
+/// Returns [`Error::NoSuchLink`] or [`Error::NotPermitted`].
 pub fn delete_link(name: &str) -> Result<()> {
-    let index = index_of(name)?;
-    talk(&format!("remove interface '{name}'"), name, async |handle| {
+    let index = link_index(name)?;
+    run_request(&format!("remove interface '{name}'"), name, async |handle| {
         handle.link().del(index).execute().await
     })
 }
 
-/// Keeps the kernel's IPv6 off a link of the calling thread's namespace, so that it sends no router
-/// solicitations and no MLD reports into the switch. A kernel without IPv6 needs nothing.
+/// Turns off IPv6 of the kernel on a link of the calling thread's namespace. The kernel then sends no router
+/// solicitations and no MLD reports to the switch. The call succeeds on a kernel without IPv6.
 ///
 /// # Errors
-/// Where `/proc/sys` is read-only, or the namespace is not ours.
+/// Returns an error if `/proc/sys` is read-only or belongs to another user namespace.
 pub fn disable_ipv6(name: &str) -> Result<()> {
     check_name(name)?;
-    // `/proc/sys/net` shows the namespace of the thread that opens it.
+    // `/proc/sys/net` shows the namespace of the calling thread.
     let path = format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6");
     match fs::write(&path, "1") {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(Error::from_io(
-            &format!("switch IPv6 off by writing {path}"),
+            &format!("turn IPv6 off by writing {path}"),
             name,
             &error,
         )),
     }
 }
 
-/// Refuses what `dev_valid_name` of the kernel refuses; without this the error would speak of attributes,
-/// and a name with '/' would leave the directory it is pasted into.
+/// Returns an error for a name that the kernel refuses (`dev_valid_name`). Without this check, the error
+/// would mention netlink attributes, and a name with '/' would change the directory of a path.
+///
+/// # Errors
+/// Returns [`Error::BadName`].
 pub fn check_name(name: &str) -> Result<()> {
-    let bad = |byte: u8| byte == b'/' || byte == b':' || byte == 0 || byte.is_ascii_whitespace();
-    if name.is_empty() || name.len() > 15 || name == "." || name == ".." || name.bytes().any(bad) {
+    let is_bad = |byte: u8| byte == b'/' || byte == b':' || byte == 0 || byte.is_ascii_whitespace();
+    if name.is_empty() || name.len() > 15 || name == "." || name == ".." || name.bytes().any(is_bad) {
         return Err(Error::BadName {
             name: name.to_owned(),
         });
@@ -214,7 +221,8 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn index_of(name: &str) -> Result<u32> {
+/// Returns the interface index of a link in the calling thread's namespace.
+pub(super) fn link_index(name: &str) -> Result<u32> {
     check_name(name)?;
     match nix::net::if_::if_nametoindex(name) {
         Ok(index) => Ok(index),
@@ -225,20 +233,21 @@ pub(super) fn index_of(name: &str) -> Result<u32> {
     }
 }
 
-fn get(name: &str) -> Result<LinkMessage> {
-    let found = talk("read a network interface", name, async |handle| {
+fn request_link(name: &str) -> Result<LinkMessage> {
+    let message = run_request("read a network interface", name, async |handle| {
         handle.link().get().match_name(name).execute().try_next().await
     })?;
-    found.ok_or_else(|| Error::NoSuchLink {
+    message.ok_or_else(|| Error::NoSuchLink {
         name: name.to_owned(),
     })
 }
 
-/// The facts of a message, and the index of the master, whose name takes a second look.
-fn facts(message: &LinkMessage) -> (LinkFacts, Option<u32>) {
+/// Converts a netlink message to the state of a link and the index of its master. The caller looks up the
+/// name of the master.
+fn parse_link_state(message: &LinkMessage) -> (LinkState, Option<u32>) {
     let flags = message.header.flags;
     let mut master = None;
-    let mut link = LinkFacts {
+    let mut link = LinkState {
         name: String::new(),
         index: message.header.index,
         mac: [0; 6],
@@ -275,15 +284,15 @@ fn facts(message: &LinkMessage) -> (LinkFacts, Option<u32>) {
                 for info in infos {
                     match info {
                         LinkInfo::Kind(kind) => link.kind = Some(kind.to_string()),
-                        LinkInfo::Data(InfoData::Tun(facts)) => {
-                            let vnet_hdr = |fact: &InfoTun| {
+                        LinkInfo::Data(InfoData::Tun(attributes)) => {
+                            let vnet_hdr = |attribute: &InfoTun| {
                                 let mut value = [0; 1];
-                                let told =
-                                    fact.kind() == IFLA_TUN_VNET_HDR && fact.value_len() == value.len();
-                                told.then(|| fact.emit_value(&mut value))?;
+                                let is_vnet_hdr = attribute.kind() == IFLA_TUN_VNET_HDR
+                                    && attribute.value_len() == value.len();
+                                is_vnet_hdr.then(|| attribute.emit_value(&mut value))?;
                                 Some(value != [0])
                             };
-                            link.vnet_hdr = facts.iter().find_map(vnet_hdr);
+                            link.vnet_hdr = attributes.iter().find_map(vnet_hdr);
                         }
                         _ => {}
                     }
@@ -292,7 +301,7 @@ fn facts(message: &LinkMessage) -> (LinkFacts, Option<u32>) {
             _ => {}
         }
     }
-    // IFLA_LINK means something else on a VLAN or a tunnel.
+    // IFLA_LINK has another meaning on a VLAN or a tunnel.
     if link.kind.as_deref() != Some("veth") {
         link.peer_index = None;
         link.peer_netns = None;

@@ -1,8 +1,8 @@
-//! The kernel's side of a port: namespaces, links and their offloads.
+//! Network configuration of the kernel: namespaces, links and their offloads.
 //!
-//! Everything here is synchronous and acts on the network namespace of the calling thread, with a fresh
-//! netlink socket per call: set-up is rare, and a socket kept open would belong to the namespace it was
-//! opened in rather than to the one the caller is in now. To act elsewhere, use [`Netns::run`].
+//! All functions are synchronous and act on the network namespace of the calling thread. Each call opens a
+//! new netlink socket, because an open socket would belong to the namespace in which it was opened. Use
+//! [`Netns::run`] to act on another namespace.
 
 mod address;
 mod error;
@@ -10,15 +10,17 @@ pub mod ethtool;
 mod link;
 mod netlink;
 mod netns;
-mod reach;
+mod peer_namespace;
 mod userns;
 mod veth;
 
 pub use address::{add_address, add_route, enable_ipv6};
 pub use error::{Error, Result};
 pub use link::check_name;
-pub use link::{LinkChange, LinkFacts, delete_link, disable_ipv6, link, links, move_link, set_link};
+pub use link::{
+    LinkChange, LinkState, delete_link, disable_ipv6, list_links, move_link, read_link, set_link,
+};
 pub use netns::{Netns, NetnsId};
-pub use reach::peer_namespace;
+pub use peer_namespace::peer_namespace;
 pub use userns::enter_user_namespace;
-pub use veth::{PeerOffloads, add_veth, clear_peer_offloads, inline_peer_tags};
+pub use veth::{PeerChange, add_veth, disable_peer_offloads, enable_inline_peer_tags};

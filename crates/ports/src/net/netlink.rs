@@ -1,19 +1,19 @@
-//! One netlink conversation at a time, driven to its end on the calling thread.
+//! Routing netlink requests that run to completion on the calling thread.
 
 use rtnetlink::Handle;
 
 use super::{Error, Result};
 
-/// Opens a routing netlink socket in the calling thread's namespace, runs `talk` on it and closes it.
+/// Opens a routing netlink socket in the calling thread's namespace, runs `request` on it and closes it.
 ///
 /// # Errors
-/// Whatever `talk` meets, told as the failure of `action` on `name`.
-pub(super) fn talk<T>(
+/// Returns the error of `request` as a failure of `action` on the interface `name`.
+pub(super) fn run_request<T>(
     action: &str,
     name: &str,
-    talk: impl AsyncFnOnce(Handle) -> std::result::Result<T, rtnetlink::Error>,
+    request: impl AsyncFnOnce(Handle) -> std::result::Result<T, rtnetlink::Error>,
 ) -> Result<T> {
-    // A current-thread runtime starts no thread, so the socket is opened, and used, in this namespace.
+    // A current-thread runtime starts no thread, so the socket is opened and used in this namespace.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
         .build()
@@ -21,16 +21,16 @@ pub(super) fn talk<T>(
     runtime.block_on(async {
         let (connection, handle, _) =
             rtnetlink::new_connection().map_err(|error| Error::from_io(action, name, &error))?;
-        let pump = tokio::spawn(connection);
-        let result = talk(handle).await;
-        pump.abort();
-        result.map_err(|error| translate(action, name, error))
+        let connection_task = tokio::spawn(connection);
+        let result = request(handle).await;
+        connection_task.abort();
+        result.map_err(|error| convert_error(action, name, error))
     })
 }
 
-fn translate(action: &str, name: &str, error: rtnetlink::Error) -> Error {
+fn convert_error(action: &str, name: &str, error: rtnetlink::Error) -> Error {
     match error {
-        // The kernel sends the negated error number.
+        // The kernel sends the negative error number.
         rtnetlink::Error::NetlinkError(message) => {
             Error::from_errno(action, name, message.raw_code().saturating_neg())
         }

@@ -1,7 +1,7 @@
-//! Network namespaces, held by file descriptors and by nothing else.
+//! Network namespaces that file descriptors keep alive.
 //!
-//! A namespace without a name in the file system lives exactly as long as a descriptor of it, or a process
-//! in it, does. So a process that dies, however it dies, leaves none behind.
+//! A namespace without a name in the file system exists as long as a descriptor or a process of it exists. It
+//! therefore disappears when the process ends, even after a crash.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,13 +12,13 @@ use nix::sys::stat::fstat;
 
 use super::{Error, Result};
 
-/// A network namespace.
+/// A network namespace, held by a file descriptor.
 #[derive(Debug)]
 pub struct Netns {
     fd: OwnedFd,
 }
 
-/// What tells two namespaces apart: device and inode number of the kernel's namespace file.
+/// Identity of a namespace: device and inode number of the kernel's namespace file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NetnsId {
     device: u64,
@@ -26,35 +26,35 @@ pub struct NetnsId {
 }
 
 impl Netns {
-    /// A new, empty namespace (its loopback interface is down). The caller stays where it is.
+    /// Creates an empty namespace, whose loopback interface is down. The caller stays in its namespace.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] without `CAP_SYS_ADMIN` in the user namespace.
+    /// Returns [`Error::NotPermitted`] without `CAP_SYS_ADMIN` in the user namespace.
     pub fn create() -> Result<Netns> {
-        on_a_thread(|| {
+        run_on_new_thread(|| {
             unshare(CloneFlags::CLONE_NEWNET)
                 .map_err(|errno| Error::from_errno("create a network namespace", "", errno as i32))?;
             Netns::current()
         })
     }
 
-    /// The namespace of the calling thread.
+    /// Returns the namespace of the calling thread.
     ///
     /// # Errors
-    /// Where `/proc` is not mounted.
+    /// Returns an error if `/proc` is not mounted.
     pub fn current() -> Result<Netns> {
         Netns::open("/proc/thread-self/ns/net")
     }
 
-    /// The namespace of a process.
+    /// Returns the namespace of a process.
     ///
     /// # Errors
-    /// Where there is no such process, or it belongs to someone else.
+    /// Returns an error if the process does not exist or belongs to another user.
     pub fn from_pid(pid: u32) -> Result<Netns> {
         Netns::open(&format!("/proc/{pid}/ns/net"))
     }
 
-    /// Takes over a descriptor that another process has passed on.
+    /// Takes ownership of the descriptor of a namespace.
     pub fn from_fd(fd: OwnedFd) -> Netns {
         Netns { fd }
     }
@@ -70,28 +70,28 @@ impl Netns {
         }
     }
 
-    /// The descriptor, for example to pass it to a child process.
+    /// Returns the descriptor, for example to pass it to a child process.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// The identity of the namespace.
+    /// Returns the identity of the namespace.
     ///
     /// # Errors
-    /// Where the descriptor is not one of a file.
+    /// Returns an error if the descriptor does not belong to a file.
     pub fn id(&self) -> Result<NetnsId> {
-        let facts = fstat(&self.fd)
+        let status = fstat(&self.fd)
             .map_err(|errno| Error::from_errno("identify a network namespace", "", errno as i32))?;
         Ok(NetnsId {
-            device: facts.st_dev,
-            inode: facts.st_ino,
+            device: status.st_dev,
+            inode: status.st_ino,
         })
     }
 
-    /// A second descriptor of the same namespace.
+    /// Returns a second descriptor of the same namespace.
     ///
     /// # Errors
-    /// Where the process has no descriptor left.
+    /// Returns an error if the process has no free descriptor.
     pub fn try_clone(&self) -> Result<Netns> {
         match self.fd.try_clone() {
             Ok(fd) => Ok(Netns { fd }),
@@ -99,38 +99,39 @@ impl Netns {
         }
     }
 
-    /// Moves the calling thread, for good, into this namespace.
+    /// Moves the calling thread permanently to this namespace.
     ///
     /// # Errors
-    /// [`Error::NotPermitted`] without `CAP_SYS_ADMIN` over the namespace.
+    /// Returns [`Error::NotPermitted`] without `CAP_SYS_ADMIN` over the namespace.
     pub fn enter(&self) -> Result<()> {
         setns(&self.fd, CloneFlags::CLONE_NEWNET)
             .map_err(|errno| Error::from_errno("enter a network namespace", "", errno as i32))
     }
 
-    /// Runs `f` inside the namespace, on a thread of its own, and returns its result.
+    /// Runs `function` in the namespace, on a thread of its own, and returns its result.
     ///
-    /// Sockets opened by `f` stay in this namespace wherever they are used afterwards.
+    /// Sockets that `function` opens stay in this namespace, wherever they are used later.
     ///
     /// # Errors
-    /// As [`Netns::enter`].
+    /// Returns the same errors as [`Netns::enter`].
     ///
     /// # Panics
-    /// If `f` panics.
-    pub fn run<R: Send>(&self, f: impl FnOnce() -> R + Send) -> Result<R> {
-        on_a_thread(|| {
+    /// Panics if `function` panics.
+    pub fn run<R: Send>(&self, function: impl FnOnce() -> R + Send) -> Result<R> {
+        run_on_new_thread(|| {
             self.enter()?;
-            Ok(f())
+            Ok(function())
         })
     }
 }
 
-/// Entering a namespace is for good, so it is done on a thread that is thrown away.
-fn on_a_thread<R: Send>(f: impl FnOnce() -> Result<R> + Send) -> Result<R> {
+/// Runs `function` on a new thread that ends afterwards, because entering a namespace is permanent for a
+/// thread.
+fn run_on_new_thread<R: Send>(function: impl FnOnce() -> Result<R> + Send) -> Result<R> {
     thread::scope(|scope| {
         let worker = thread::Builder::new()
             .name("netns".to_owned())
-            .spawn_scoped(scope, f)
+            .spawn_scoped(scope, function)
             .map_err(|error| Error::from_io("start a thread for a network namespace", "", &error))?;
         worker
             .join()

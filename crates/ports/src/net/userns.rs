@@ -1,4 +1,4 @@
-//! User namespaces: how someone who is not root gets network namespaces of his own.
+//! User namespaces, which let a process without root privileges create network namespaces.
 
 use std::fs;
 
@@ -7,25 +7,26 @@ use nix::unistd::{getegid, geteuid};
 
 use super::{Error, Result};
 
-/// Moves this process into a user namespace of its own, in which it is root, together with new namespaces
-/// of the kinds in `with`. Outside it stays what it was: it may do nothing there that it could not before.
+/// Moves this process to a new user namespace in which it is root. `extra_namespaces` selects other kinds of
+/// namespaces that are created at the same time. Outside the user namespace, the privileges of the process do
+/// not change.
 ///
 /// The process must have a single thread (`unshare(2)`).
 ///
 /// # Errors
-/// [`Error::NotPermitted`] or a refusal where the machine forbids it (a limit of zero in
-/// `/proc/sys/user/max_user_namespaces`, AppArmor's `kernel.apparmor_restrict_unprivileged_userns`, a
-/// container's seccomp filter).
-pub fn enter_user_namespace(with: CloneFlags) -> Result<()> {
+/// Returns [`Error::NotPermitted`] or another refusal if the machine forbids user namespaces. Reasons are a
+/// limit of zero in `/proc/sys/user/max_user_namespaces`, AppArmor's
+/// `kernel.apparmor_restrict_unprivileged_userns`, or the seccomp filter of a container.
+pub fn enter_user_namespace(extra_namespaces: CloneFlags) -> Result<()> {
     let (uid, gid) = (geteuid(), getegid());
-    unshare(CloneFlags::CLONE_NEWUSER | with)
+    unshare(CloneFlags::CLONE_NEWUSER | extra_namespaces)
         .map_err(|errno| Error::from_errno("create a user namespace", "", errno as i32))?;
-    // Without privilege outside, a group map is accepted only once setgroups(2) is given up.
-    write("/proc/self/setgroups", "deny")?;
-    write("/proc/self/uid_map", &format!("0 {uid} 1"))?;
-    write("/proc/self/gid_map", &format!("0 {gid} 1"))
+    // Without privileges outside, the kernel accepts a group map only after setgroups(2) is disabled.
+    write_proc_file("/proc/self/setgroups", "deny")?;
+    write_proc_file("/proc/self/uid_map", &format!("0 {uid} 1"))?;
+    write_proc_file("/proc/self/gid_map", &format!("0 {gid} 1"))
 }
 
-fn write(path: &str, text: &str) -> Result<()> {
+fn write_proc_file(path: &str, text: &str) -> Result<()> {
     fs::write(path, text).map_err(|error| Error::from_io(&format!("write {path}"), path, &error))
 }

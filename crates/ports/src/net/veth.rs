@@ -1,4 +1,4 @@
-//! veth pairs: the cables between a switch port and a namespace.
+//! Pairs of veth devices, which connect a switch port to a namespace.
 
 use std::os::fd::AsRawFd;
 
@@ -6,47 +6,50 @@ use rtnetlink::packet_route::link::{InfoData, InfoVeth};
 use rtnetlink::{LinkMessageBuilder, LinkUnspec, LinkVeth};
 
 use super::link::check_name;
-use super::netlink::talk;
-use super::{LinkChange, Netns, Result, disable_ipv6, ethtool, link, links, set_link};
+use super::netlink::run_request;
+use super::{LinkChange, Netns, Result, disable_ipv6, ethtool, list_links, read_link, set_link};
 
-/// Makes a veth pair: `name`, the switch's end, in the calling thread's namespace, and `peer`, the host's
-/// end, in `peer_ns` (or here as well). Both come up without addresses, with IPv6 and all offloads off: a
-/// veth with offloads hands over unfinished checksums and frames of 64 KiB. The switch's end answers no ARP.
+/// Creates a veth pair. `name` is the switch's end in the calling thread's namespace. `peer` is the host's
+/// end in `peer_netns`, or in the same namespace without `peer_netns`.
+///
+/// Both ends come up without addresses, with IPv6 and all offloads off. A veth with offloads would deliver
+/// incomplete checksums and frames of 64 KiB. The switch's end does not answer ARP.
 ///
 /// # Errors
-/// Where either name is taken or bad, the MTU is out of range (68 to 65535 bytes), or we may not.
-/// Nothing is left behind then.
-pub fn add_veth(name: &str, peer: &str, peer_ns: Option<&Netns>, mtu: u32) -> Result<()> {
+/// Returns an error if a name exists or is not valid, the MTU is out of range (68 to 65535 bytes), or a
+/// privilege is missing. No device remains after an error.
+pub fn add_veth(name: &str, peer: &str, peer_netns: Option<&Netns>, mtu: u32) -> Result<()> {
     check_name(name)?;
     check_name(peer)?;
-    let mut far = LinkMessageBuilder::<LinkUnspec>::new()
+    let mut peer_message = LinkMessageBuilder::<LinkUnspec>::new()
         .name(peer.to_owned())
         .mtu(mtu);
-    if let Some(ns) = peer_ns {
-        far = far.setns_by_fd(ns.as_fd().as_raw_fd());
+    if let Some(netns) = peer_netns {
+        peer_message = peer_message.setns_by_fd(netns.as_fd().as_raw_fd());
     }
     let message = LinkVeth::new(name, peer)
         .mtu(mtu)
-        .set_info_data(InfoData::Veth(InfoVeth::Peer(far.build())))
+        .set_info_data(InfoData::Veth(InfoVeth::Peer(peer_message.build())))
         .build();
     let action = format!("make the veth pair '{name}' - '{peer}' with MTU {mtu}");
-    talk(&action, name, async |handle| {
+    run_request(&action, name, async |handle| {
         handle.link().add(message).execute().await
     })?;
     let finish = || -> Result<()> {
         bring_up(name, false)?;
-        match peer_ns {
-            Some(ns) => ns.run(|| bring_up(peer, true))?,
+        match peer_netns {
+            Some(netns) => netns.run(|| bring_up(peer, true))?,
             None => bring_up(peer, true),
         }
     };
     finish().inspect_err(|_| {
-        // The first error is the one to tell; removing one end removes both.
+        // The first error is reported. Deleting one end deletes both ends.
         let _ = super::delete_link(name);
     })
 }
 
-/// IPv6 goes off before the link comes up, or the kernel would already have sent its solicitations.
+/// Brings a link up with IPv6 and all offloads off. IPv6 is turned off first. Otherwise the kernel would
+/// already have sent router solicitations.
 fn bring_up(name: &str, arp: bool) -> Result<()> {
     disable_ipv6(name)?;
     ethtool::set_offloads(name, &ethtool::Offloads::OFF)?;
@@ -60,80 +63,83 @@ fn bring_up(name: &str, arp: bool) -> Result<()> {
     )
 }
 
-/// What became of the offloads of a veth's other end.
+/// Result of a change at the other end of a veth.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PeerOffloads {
-    /// The link is no veth: there is no far end to reach.
+pub enum PeerChange {
+    /// The link is not a veth and has no other end.
     NotVeth,
-    /// They are off now; the name of the far end, and whether anything had to be changed.
-    Off {
-        /// The far end's name in its namespace.
+    /// The other end has the wanted settings.
+    Applied {
+        /// Name of the other end in its namespace.
         peer: String,
-        /// Whether an offload was on before.
+        /// Whether a setting had to be changed.
         changed: bool,
     },
-    /// The far end is in a namespace that we were not given.
-    OutOfReach {
-        /// The far end's index in its namespace.
+    /// The other end is in a namespace that the caller did not pass.
+    Unreachable {
+        /// Index of the other end in its namespace.
         peer_index: u32,
     },
 }
 
-/// Switches the offloads of the far end of the veth `name` off, where that end is in this namespace or in
-/// one of `others`. Offloads of the *sender's* end decide whether we receive finished checksums.
+/// Turns off the offloads of the other end of the veth `name`. The other end must be in this namespace or in
+/// one of `peer_namespaces`.
+///
+/// The offloads of the sending end decide whether this end receives complete checksums.
 ///
 /// # Errors
-/// [`super::Error::NoSuchLink`], or a refusal by the kernel.
-pub fn clear_peer_offloads(name: &str, others: &[&Netns]) -> Result<PeerOffloads> {
-    at_peer(name, others, |far| {
-        let changed = ethtool::offloads(far)? != ethtool::Offloads::OFF;
+/// Returns [`super::Error::NoSuchLink`] or another refusal of the kernel.
+pub fn disable_peer_offloads(name: &str, peer_namespaces: &[&Netns]) -> Result<PeerChange> {
+    change_peer(name, peer_namespaces, |peer| {
+        let changed = ethtool::offloads(peer)? != ethtool::Offloads::OFF;
         if changed {
-            ethtool::set_offloads(far, &ethtool::Offloads::OFF)?;
+            ethtool::set_offloads(peer, &ethtool::Offloads::OFF)?;
         }
         Ok(changed)
     })
 }
 
-/// As [`clear_peer_offloads`], for VLAN tags: the far end writes them into its frames, where a receiver that looks at the
-/// bytes alone finds them.
+/// Makes the other end of the veth `name` write VLAN tags into its frames. A receiver without access to
+/// metadata then sees the tags. The other end must be in this namespace or in one of `peer_namespaces`.
 ///
 /// # Errors
-/// As there.
-pub fn inline_peer_tags(name: &str, others: &[&Netns]) -> Result<PeerOffloads> {
-    at_peer(name, others, ethtool::insert_tags)
+/// Returns the same errors as [`disable_peer_offloads`].
+pub fn enable_inline_peer_tags(name: &str, peer_namespaces: &[&Netns]) -> Result<PeerChange> {
+    change_peer(name, peer_namespaces, ethtool::enable_inline_vlan_tags)
 }
 
-/// Does something to the far end of a veth; it is told the name, and says whether it changed anything.
-fn at_peer(
+/// Calls `change` with the name of a veth's other end, in the namespace of that end. `change` returns whether
+/// it changed a setting.
+fn change_peer(
     name: &str,
-    others: &[&Netns],
+    peer_namespaces: &[&Netns],
     change: impl Fn(&str) -> Result<bool> + Send + Sync,
-) -> Result<PeerOffloads> {
-    let near = link(name)?;
+) -> Result<PeerChange> {
+    let near = read_link(name)?;
     let (Some("veth"), Some(peer_index)) = (near.kind.as_deref(), near.peer_index) else {
-        return Ok(PeerOffloads::NotVeth);
+        return Ok(PeerChange::NotVeth);
     };
-    let here = || -> Result<Option<PeerOffloads>> {
-        // Indices repeat across namespaces: the two ends must point at each other.
-        let far = links()?.into_iter().find(|far| {
+    let change_here = || -> Result<Option<PeerChange>> {
+        // Indices repeat across namespaces, so each end must refer to the other one.
+        let far = list_links()?.into_iter().find(|far| {
             far.kind.as_deref() == Some("veth")
                 && Some(far.index) == near.peer_index
                 && far.peer_index == Some(near.index)
         });
         let Some(far) = far else { return Ok(None) };
         let changed = change(&far.name)?;
-        Ok(Some(PeerOffloads::Off {
+        Ok(Some(PeerChange::Applied {
             peer: far.name,
             changed,
         }))
     };
     if near.peer_netns.is_none() {
-        return Ok(here()?.unwrap_or(PeerOffloads::OutOfReach { peer_index }));
+        return Ok(change_here()?.unwrap_or(PeerChange::Unreachable { peer_index }));
     }
-    for ns in others {
-        if let Some(done) = ns.run(here)?? {
-            return Ok(done);
+    for netns in peer_namespaces {
+        if let Some(result) = netns.run(change_here)?? {
+            return Ok(result);
         }
     }
-    Ok(PeerOffloads::OutOfReach { peer_index })
+    Ok(PeerChange::Unreachable { peer_index })
 }

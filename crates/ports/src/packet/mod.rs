@@ -1,16 +1,19 @@
-//! AF_PACKET: a TPACKET_V2 ring to receive, another one to transmit.
+//! Backend on AF_PACKET with two TPACKET_V2 rings, one to receive and one to transmit.
 //!
-//! The first is walked in place: no system call while frames wait, and one copy, from the ring into the slot of
-//! the arena. The kernel takes VLAN tags off before a packet socket sees the frame; the copy puts them back.
-//! TPACKET_V2 and not V3, which holds a lone frame back until its block times out. The second belongs to a socket of its own, whose frames
-//! follow a vnet header: one that says "copy all of it", since the kernel shares the ring's pages with the device otherwise, and a
-//! veth then copies them into fresh ones.
+//! The backend reads the receive ring in place. It makes no system call while frames wait, and it copies each
+//! frame once, from the ring to a slot of the arena. The kernel removes VLAN tags before a packet socket sees
+//! the frame, and the copy inserts them again. The backend does not use TPACKET_V3, because V3 delays a
+//! single frame until the timeout of its block.
+//!
+//! The transmit ring belongs to a second socket, whose frames have a vnet header. The header asks the kernel
+//! to copy the whole frame. Otherwise the kernel would share the pages of the ring with the device, and a
+//! veth would copy them to new pages.
 
-mod judge;
-pub(super) mod ring;
+pub(super) mod receive_ring;
+mod ring_frame;
 pub(super) mod send_ring;
-mod slots;
-pub(super) mod transmit;
+mod send_slots;
+pub(super) mod transmitter;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,134 +22,147 @@ use xoff_dataplane::{DropReason, FrameHandle};
 use xoff_wire::parse::parse;
 
 use super::clock::StampClock;
-use super::count::{DropCounts, Growing};
 use super::device::Device;
-use super::guard::{Guarded, guard};
-use super::judge::warning;
+use super::device_setup::{DeviceSetup, set_up_device};
+use super::drop_counts::{DropCounts, KernelCounter};
+use super::frame_check::drop_message;
 use super::{
-    Arena, Opened, Port, PortDrops, PortError, PortSpec, Received, SlotSource, is_gone, longest_frame, socket,
+    Arena, OpenedPort, Port, PortDrops, PortError, PortFrame, PortSpec, SlotSource, frame_len_max,
+    is_device_removed, socket,
 };
-use judge::Verdict;
-use ring::Ring;
+use receive_ring::ReceiveRing;
+use ring_frame::{FrameAction, choose_action, copy_with_tag};
 use send_ring::SendRing;
-use transmit::Transmitter;
+use transmitter::Transmitter;
 
-/// How many empty looks at the ring pass between questions whether the device still exists: the question is a
-/// system call, the look is not.
-const LOOKS_PER_QUESTION: u32 = 64;
+/// Number of empty readings of the ring between two checks that the device exists. The check is a system
+/// call, and a reading is not.
+const EMPTY_READS_PER_CHECK: u32 = 64;
 
-/// After so many frames at a look more are expected.
-const BUSY: usize = 2;
-/// The place so far behind the next one is fetched then: a frame takes about a third of the time that a line takes to come, and has
-/// seventeen of them if it is of a usual length.
-const AHEAD: usize = 6;
+/// Number of frames in a reading from which more frames are expected, so that the ring is prefetched.
+const PREFETCH_FRAMES_MIN: usize = 2;
+/// Distance of the prefetched frame from the next frame of the ring. A frame takes about a third of the time
+/// that a cache line needs to arrive. A frame of usual length occupies 17 lines.
+const PREFETCH_DISTANCE: usize = 6;
 
-/// A netdev driven through AF_PACKET.
+/// A network device with an AF_PACKET socket.
 #[derive(Debug)]
-pub struct Packet {
+pub struct PacketPort {
     device: Device,
-    /// The name at the opening, for reports.
-    opened_as: String,
-    ring: Ring,
+    /// Name of the device when the port was opened, for reports.
+    initial_device_name: String,
+    ring: ReceiveRing,
     transmitter: Transmitter,
     clock: StampClock,
-    /// The port's.
+    /// MTU of the port in bytes.
     mtu: u32,
-    /// The longest frame that is one of this link.
-    longest: u32,
+    /// Longest frame of the link in bytes.
+    frame_len_max: u32,
     drops: DropCounts,
-    tx_dropped: Growing,
-    /// The loud note about unfinished checksums or superframes has been given.
-    warned: bool,
+    tx_dropped: KernelCounter,
+    /// Whether the message about unfinished checksums or superframes was given.
+    has_warned: bool,
     notes: Vec<String>,
-    empty_looks: u32,
-    /// After the ring: its pages belong to the socket.
+    empty_reads: u32,
+    /// Declared after the ring, because the pages of the ring belong to the socket.
     socket: OwnedFd,
-    /// Last: puts the device back when the socket is closed.
-    guarded: Guarded,
+    /// Declared last, so that the device settings are restored after the socket is closed.
+    setup: DeviceSetup,
 }
 
-impl Packet {
-    pub(super) fn open(spec: &PortSpec) -> Result<Opened, PortError> {
+impl PacketPort {
+    pub(super) fn open(spec: &PortSpec) -> Result<OpenedPort, PortError> {
         let io = |action, error| PortError::io(spec, action, "cap_net_raw", error);
-        // First the privilege: without it every guard would complain, and none of it would help.
-        let socket = socket::create().map_err(|error| io("open a packet socket", error))?;
+        // The privilege is checked first. Without it, each device setting would fail with its own message.
+        let socket = socket::open_packet_socket().map_err(|error| io("open a packet socket", error))?;
         let mut notes = Vec::new();
-        let guarded = guard(spec, &mut notes)?;
-        let mut device = Device::here(&spec.device).map_err(|error| io("find the device", error))?;
-        socket::configure(&socket).map_err(|error| io("configure the packet socket", error))?;
-        let ring = Ring::new(&socket, spec.mtu).map_err(|error| io("make a receive ring", error))?;
-        if let Some(note) = ring.note(&spec.name) {
+        let setup = set_up_device(spec, &mut notes)?;
+        let mut device = Device::open(&spec.device).map_err(|error| io("find the device", error))?;
+        socket::configure_receiver(&socket).map_err(|error| io("configure the packet socket", error))?;
+        let ring = ReceiveRing::new(&socket, spec.mtu).map_err(|error| io("make a receive ring", error))?;
+        if let Some(note) = ring.size_warning(&spec.name) {
             notes.push(note);
         }
-        socket::bind(&socket, device.index()).map_err(|error| io("bind the packet socket", error))?;
-        let send_ring = SendRing::open(device.index(), longest_frame(spec.mtu) as usize, false)
-            .map_err(|error| notes.push(no_send_ring(&spec.name, &error)))
+        socket::bind_promiscuous(&socket, device.index())
+            .map_err(|error| io("bind the packet socket", error))?;
+        let send_ring = SendRing::open(device.index(), frame_len_max(spec.mtu) as usize, false)
+            .map_err(|error| notes.push(send_ring_warning(&spec.name, &error)))
             .ok();
-        let packet = Packet {
-            tx_dropped: Growing::new(device.tx_dropped()),
+        let packet = PacketPort {
+            tx_dropped: KernelCounter::new(device.tx_dropped()),
             device,
-            opened_as: spec.device.clone(),
+            initial_device_name: spec.device.clone(),
             ring,
             transmitter: Transmitter::new(send_ring, spec.mtu),
             mtu: spec.mtu,
             clock: StampClock::default(),
-            longest: longest_frame(spec.mtu),
+            frame_len_max: frame_len_max(spec.mtu),
             drops: DropCounts::new(),
-            warned: false,
+            has_warned: false,
             notes: Vec::new(),
-            empty_looks: 0,
+            empty_reads: 0,
             socket,
-            guarded,
+            setup,
         };
         let port = Port::Packet(Box::new(packet));
-        Ok(Opened { port, notes })
+        Ok(OpenedPort { port, notes })
     }
 
     pub(super) fn receive(
         &mut self,
         slots: &mut impl SlotSource,
         max: usize,
-        out: &mut Vec<Received>,
+        out: &mut Vec<PortFrame>,
     ) -> io::Result<usize> {
         if self.ring.peek().is_none() {
-            return self.look_again().map(|()| 0);
+            return self.check_device_exists().map(|()| 0);
         }
-        self.clock.tick();
+        self.clock.update();
         let mut received = 0;
-        for turn in 0..max {
-            let Some(waiting) = self.ring.peek() else { break };
-            // Where many wait, so probably do those, and are about as long.
-            if turn >= BUSY {
-                self.ring.fetch(AHEAD, waiting.bytes.len());
+        for index in 0..max {
+            let Some(ring_frame) = self.ring.peek() else {
+                break;
+            };
+            let stored = ring_frame.bytes;
+            // Many waiting frames make it probable that later frames also wait and have about this length.
+            if index >= PREFETCH_FRAMES_MIN {
+                self.ring.prefetch(PREFETCH_DISTANCE, stored.len());
             }
-            match judge::judge(waiting.header, waiting.bytes.len(), self.longest) {
-                Verdict::Deliver { tag, frame_len } => {
-                    // No slot: the frame waits in the ring, where it is not lost as long as there is room.
-                    let Some(frame) = slots.take(frame_len) else { break };
-                    let to = &mut slots.room(frame)[..frame_len];
-                    judge::restore(waiting.bytes, tag, to);
-                    let parsed = parse(to);
+            match choose_action(ring_frame.header, stored.len(), self.frame_len_max) {
+                FrameAction::Deliver { tag, frame_len } => {
+                    // Without a free slot, the frame stays in the ring. It is lost only if the ring becomes
+                    // full.
+                    let Some(frame) = slots.take_slot(frame_len) else {
+                        break;
+                    };
+                    let output = &mut slots.frame_space(frame)[..frame_len];
+                    copy_with_tag(stored, tag, output);
+                    let parsed = parse(output);
                     slots.set_frame(frame, frame_len);
-                    out.push(Received {
+                    let (seconds, nanos) = (ring_frame.header.tp_sec, ring_frame.header.tp_nsec);
+                    out.push(PortFrame {
                         frame,
                         frame_len: frame_len as u32,
                         parsed,
-                        received_ns: self.clock.convert(waiting.header.tp_sec, waiting.header.tp_nsec),
-                        arrives: None,
+                        received_ns: self.clock.to_monotonic_ns(seconds, nanos),
+                        arrival: None,
                     });
                     received += 1;
                 }
-                Verdict::Drop(reason) => {
+                FrameAction::Drop(reason) => {
                     self.drops.add(reason);
-                    if !self.warned {
-                        self.warned = true;
-                        self.notes
-                            .push(warning(&self.opened_as, self.guarded.tap, self.longest, reason));
+                    if !self.has_warned {
+                        self.has_warned = true;
+                        self.notes.push(drop_message(
+                            &self.initial_device_name,
+                            self.setup.is_tap,
+                            self.frame_len_max,
+                            reason,
+                        ));
                     }
                 }
             }
-            self.ring.release();
+            self.ring.release_frame();
         }
         Ok(received)
     }
@@ -154,24 +170,25 @@ impl Packet {
     pub(super) fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize> {
         let mut taken = 0;
         while taken < frames.len() {
-            let waiting = frames[taken..].iter().map(|frame| arena.segments(*frame));
-            let burst = self.transmitter.send(self.socket.as_fd(), waiting);
-            taken += burst.sent;
-            let Some(error) = burst.error else { continue };
+            let segments = frames[taken..].iter().map(|frame| arena.segments(*frame));
+            let result = self.transmitter.send(self.socket.as_fd(), segments);
+            taken += result.sent_frames;
+            let Some(error) = result.error else { continue };
             match error.raw_os_error() {
                 Some(libc::EINTR) => {}
-                // The device has dropped it and counted it, and `drops` will tell.
-                Some(libc::ENOBUFS) if self.guarded.noqueue => taken += 1,
-                // A full qdisc, or no room in the socket's buffer.
+                // The device has dropped and counted the frame. `take_drops` reports it.
+                Some(libc::ENOBUFS) if self.setup.has_no_queue => taken += 1,
+                // The queueing discipline or the buffer of the socket is full.
                 Some(libc::ENOBUFS | libc::EAGAIN) => break,
-                _ if is_gone(&error) => {
-                    // Frames that were taken are told first; the error comes again next time.
+                _ if is_device_removed(&error) => {
+                    // Sent frames are reported first. The next call returns the error again.
                     if taken == 0 && !self.device.exists() {
-                        return Err(gone());
+                        return Err(device_removed_error());
                     }
                     break;
                 }
-                // It is this frame that the device will not send (longer than its MTU, most likely), now or later.
+                // The device refuses this frame for good, usually because the frame is longer than the
+                // device's MTU.
                 _ => {
                     self.drops.add(DropReason::BackendRefused);
                     taken += 1;
@@ -181,18 +198,19 @@ impl Packet {
         Ok(taken)
     }
 
-    /// An empty ring looks the same whether nothing comes or the device is gone.
-    fn look_again(&mut self) -> io::Result<()> {
-        self.empty_looks += 1;
-        if self.empty_looks < LOOKS_PER_QUESTION {
+    /// Checks now and then that the device exists. Without frames, a removed device looks the same as an idle
+    /// one.
+    fn check_device_exists(&mut self) -> io::Result<()> {
+        self.empty_reads += 1;
+        if self.empty_reads < EMPTY_READS_PER_CHECK {
             return Ok(());
         }
-        self.empty_looks = 0;
-        // Reading the error clears it, so that poll(2) waits again on a device that is merely down.
+        self.empty_reads = 0;
+        // Reading the error clears it. poll(2) then waits again on a device that is only down.
         match socket::take_error(&self.socket)? {
             None => Ok(()),
-            Some(error) if is_gone(&error) && self.device.exists() => Ok(()),
-            Some(error) if is_gone(&error) => Err(gone()),
+            Some(error) if is_device_removed(&error) && self.device.exists() => Ok(()),
+            Some(error) if is_device_removed(&error) => Err(device_removed_error()),
             Some(error) => Err(error),
         }
     }
@@ -201,35 +219,33 @@ impl Packet {
         self.socket.as_fd()
     }
 
-    pub(super) fn link_up(&mut self) -> bool {
-        // Somebody may have made it smaller meanwhile.
+    pub(super) fn is_link_up(&mut self) -> bool {
+        // The MTU of the device may have become smaller since the port was opened.
         if let Ok(mtu) = self.device.mtu() {
             self.transmitter.set_mtu(mtu.min(self.mtu));
         }
         self.device.is_running()
     }
 
-    pub(super) fn drops(&mut self) -> PortDrops {
-        // The statistics reset when they are read. An error leaves nothing to tell.
-        let ring_drops = socket::take_drops(&self.socket).unwrap_or(0);
+    pub(super) fn take_drops(&mut self) -> PortDrops {
+        // Reading the statistics resets them. An error means that no drops are known.
+        let ring_drops = socket::take_ring_drops(&self.socket).unwrap_or(0);
         PortDrops {
-            by_reason: self.drops.take(),
-            lost: u64::from(ring_drops) + self.tx_dropped.growth(self.device.tx_dropped()),
+            by_reason: self.drops.take_counts(),
+            lost: u64::from(ring_drops) + self.tx_dropped.update(self.device.tx_dropped()),
             notes: std::mem::take(&mut self.notes),
         }
     }
 
-    pub(super) fn device(&self) -> &str {
-        &self.opened_as
+    pub(super) fn device_name(&self) -> &str {
+        &self.initial_device_name
     }
 }
 
-fn no_send_ring(port: &str, error: &io::Error) -> String {
-    format!(
-        "{port}: no ring to send from ({error}): frames are sent one by one, which takes more processor time"
-    )
+fn send_ring_warning(port: &str, error: &io::Error) -> String {
+    format!("{port}: no transmit ring ({error}): frames are sent one by one, which takes more CPU time")
 }
 
-fn gone() -> io::Error {
+fn device_removed_error() -> io::Error {
     io::Error::from_raw_os_error(libc::ENODEV)
 }

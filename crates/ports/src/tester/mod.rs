@@ -1,11 +1,13 @@
-//! The ends of a tester: what sends frames into a device as fast as they can be made, and what looks at those that come out.
+//! Senders and receivers of test traffic. A sender sends frames to a device as fast as possible. A listener
+//! receives the frames that leave the device under test.
 //!
-//! A tester is no port: it repairs nothing on its device, owns no arena, and says nothing of what it cannot send but how much it was.
+//! Unlike a port, a tester changes no settings of its device and uses no arena. It reports only the number of
+//! frames that could not be sent.
 
-mod listen;
-mod live;
-mod send;
+mod frame_listener;
+mod frame_sender;
+mod kernel_frames;
 
-pub use listen::{FrameListener, Heard};
-pub use live::{LiveFrames, Redirects};
-pub use send::{FrameSender, SEND_BURST_FRAMES, Sent};
+pub use frame_listener::{CapturedFrame, FrameListener};
+pub use frame_sender::{FrameSender, SEND_BURST_FRAMES, SendCounts};
+pub use kernel_frames::{KernelFrameSender, XdpForwarder};

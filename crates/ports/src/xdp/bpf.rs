@@ -1,7 +1,8 @@
-//! The XDP program and its maps, through `bpf(2)` alone: no libbpf, no compiler.
+//! The XDP program of a port and its maps, through `bpf(2)` without libbpf and without a compiler.
 //!
-//! The program passes each frame of queue 0 to our socket. What finds none (another queue, or no socket yet) is
-//! dropped and counted, so that nothing goes missing in silence and the kernel's stack answers nothing.
+//! The program passes each frame of queue 0 to the socket of the port. It drops and counts the frames of
+//! other queues, and all frames before the socket is set. No frame is lost silently, and the network stack of
+//! the kernel sees none.
 
 use std::io;
 use std::mem::size_of;
@@ -9,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use libc::{c_int, c_long};
 
-/// Commands of `bpf(2)`.
+// Commands of `bpf(2)`.
 const BPF_MAP_CREATE: c_int = 0;
 const BPF_MAP_LOOKUP_ELEM: c_int = 1;
 const BPF_MAP_UPDATE_ELEM: c_int = 2;
@@ -22,12 +23,12 @@ const BPF_MAP_TYPE_XSKMAP: u32 = 17;
 const BPF_PROG_TYPE_XDP: u32 = 6;
 /// The attach type of XDP programs.
 const BPF_XDP: u32 = 37;
-/// The program takes frames that lie in more than one buffer.
+/// The program accepts frames in several buffers.
 const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
-/// In the driver, not in the stack behind it.
+/// The program runs in the driver and not in the generic network stack.
 const XDP_FLAGS_DRV_MODE: u32 = 1 << 2;
 
-/// The frames of a test run are real ones: they go where the program sends them.
+/// A test run sends real frames to the destinations that the program selects.
 const BPF_F_TEST_XDP_LIVE_FRAMES: u32 = 1 << 1;
 
 const XDP_DROP: i32 = 1;
@@ -36,52 +37,61 @@ const BPF_FUNC_REDIRECT_MAP: i32 = 51;
 /// Offset of `rx_queue_index` in `struct xdp_md`.
 const RX_QUEUE_INDEX: i16 = 16;
 
-/// One instruction (`struct bpf_insn`).
+/// An instruction of a BPF program (`struct bpf_insn`).
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub(crate) struct Instruction {
     code: u8,
-    /// Destination in the low four bits, source in the high ones.
+    /// Destination register in the low four bits, source register in the high four bits.
     registers: u8,
     offset: i16,
     immediate: i32,
 }
 
-pub(crate) const fn instruction(code: u8, to: u8, from: u8, offset: i16, immediate: i32) -> Instruction {
+/// Builds one instruction of a BPF program.
+pub(crate) const fn instruction(
+    code: u8,
+    destination: u8,
+    source: u8,
+    offset: i16,
+    immediate: i32,
+) -> Instruction {
     Instruction {
         code,
         registers: if cfg!(target_endian = "little") {
-            from << 4 | to
+            source << 4 | destination
         } else {
-            to << 4 | from
+            destination << 4 | source
         },
         offset,
         immediate,
     }
 }
 
-/// Loads the address of a map, or of the first value of an array.
-pub(crate) const fn load_map(to: u8, map: RawFd, value: bool) -> [Instruction; 2] {
+/// Builds the instructions that load the address of a map to a register. `is_value` selects the address of
+/// the first value of an array map.
+pub(crate) const fn load_map_address(register: u8, map: RawFd, is_value: bool) -> [Instruction; 2] {
     const LD_IMM64: u8 = 0x18;
     const PSEUDO_MAP_FD: u8 = 1;
     const PSEUDO_MAP_VALUE: u8 = 2;
-    let kind = if value { PSEUDO_MAP_VALUE } else { PSEUDO_MAP_FD };
+    let kind = if is_value { PSEUDO_MAP_VALUE } else { PSEUDO_MAP_FD };
     [
-        instruction(LD_IMM64, to, kind, 0, map),
+        instruction(LD_IMM64, register, kind, 0, map),
         instruction(0, 0, 0, 0, 0),
     ]
 }
 
-/// `if (redirect_map(sockets, rx_queue_index, DROP) == REDIRECT) return REDIRECT; misses[0] += 1; return DROP`
-fn instructions(sockets: RawFd, misses: RawFd) -> [Instruction; 12] {
+/// Returns the program of a port: `if (redirect_map(sockets, rx_queue_index, DROP) == REDIRECT) return
+/// REDIRECT; missed[0] += 1; return DROP`
+fn port_instructions(sockets: RawFd, missed: RawFd) -> [Instruction; 12] {
     const LOAD_W: u8 = 0x61;
     const MOV_K: u8 = 0xb7;
     const JEQ_K: u8 = 0x15;
     const CALL: u8 = 0x85;
     const EXIT: u8 = 0x95;
     const ATOMIC_DW: u8 = 0xdb;
-    let [sockets_low, sockets_high] = load_map(1, sockets, false);
-    let [misses_low, misses_high] = load_map(1, misses, true);
+    let [sockets_low, sockets_high] = load_map_address(1, sockets, false);
+    let [missed_low, missed_high] = load_map_address(1, missed, true);
     [
         instruction(LOAD_W, 2, 1, RX_QUEUE_INDEX, 0),
         sockets_low,
@@ -89,68 +99,71 @@ fn instructions(sockets: RawFd, misses: RawFd) -> [Instruction; 12] {
         instruction(MOV_K, 3, 0, 0, XDP_DROP),
         instruction(CALL, 0, 0, 0, BPF_FUNC_REDIRECT_MAP),
         instruction(JEQ_K, 0, 0, 5, XDP_REDIRECT),
-        misses_low,
-        misses_high,
+        missed_low,
+        missed_high,
         instruction(MOV_K, 2, 0, 0, 1),
-        // The immediate 0 of an atomic operation is "add".
+        // An atomic operation with immediate 0 is an addition.
         instruction(ATOMIC_DW, 1, 2, 0, 0),
         instruction(MOV_K, 0, 0, 0, XDP_DROP),
         instruction(EXIT, 0, 0, 0, 0),
     ]
 }
 
-/// A program that is loaded, and its maps.
+/// The loaded XDP program of a port, with its maps.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(super) struct PortProgram {
     program: OwnedFd,
     sockets: OwnedFd,
-    misses: OwnedFd,
+    missed: OwnedFd,
 }
 
-impl Program {
-    /// Loads the program. Takes CAP_BPF and CAP_NET_ADMIN, outside user namespaces.
-    pub(super) fn load() -> io::Result<Program> {
+impl PortProgram {
+    /// Loads the program. The call needs CAP_BPF and CAP_NET_ADMIN outside user namespaces.
+    pub(super) fn load() -> io::Result<PortProgram> {
         let sockets = create_map(BPF_MAP_TYPE_XSKMAP, size_of::<u32>() as u32)?;
-        let misses = create_map(BPF_MAP_TYPE_ARRAY, size_of::<u64>() as u32)?;
-        let program = load(
-            &instructions(sockets.as_raw_fd(), misses.as_raw_fd()),
+        let missed = create_map(BPF_MAP_TYPE_ARRAY, size_of::<u64>() as u32)?;
+        let program = load_program(
+            &port_instructions(sockets.as_raw_fd(), missed.as_raw_fd()),
             b"xoff_port",
         )?;
-        Ok(Program {
+        Ok(PortProgram {
             program,
             sockets,
-            misses,
+            missed,
         })
     }
 
-    /// Attaches the program to a device, in its driver. It is detached when what is returned is closed, however the
-    /// process ends.
+    /// Attaches the program to the driver of a device. The program is detached when the returned descriptor
+    /// is closed, even after a crash.
     pub(super) fn attach(&self, device_index: u32) -> io::Result<OwnedFd> {
-        attach(&self.program, device_index)
+        attach_program(&self.program, device_index)
     }
 
-    /// From now on frames of queue 0 go to this socket.
-    pub(super) fn serve(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+    /// Sets the socket that receives the frames of queue 0.
+    pub(super) fn set_socket(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         let (key, value) = (0u32, socket.as_raw_fd() as u32);
-        let mut element = Element::new(&self.sockets, &raw const key, (&raw const value) as u64);
-        // SAFETY: key and value are live and as long as the map's.
-        unsafe { bpf(BPF_MAP_UPDATE_ELEM, &mut element).map(drop) }
+        let mut arguments =
+            MapElementArguments::new(&self.sockets, &raw const key, (&raw const value) as u64);
+        // SAFETY: key and value are live and have the lengths that the map defines.
+        unsafe { call_bpf(BPF_MAP_UPDATE_ELEM, &mut arguments).map(drop) }
     }
 
-    /// Frames that found no socket, since the program was loaded.
-    pub(super) fn misses(&self) -> io::Result<u64> {
+    /// Returns the number of frames without a socket since the program was loaded.
+    pub(super) fn missed_frames(&self) -> io::Result<u64> {
         let (key, mut value) = (0u32, 0u64);
-        let mut element = Element::new(&self.misses, &raw const key, (&raw mut value) as u64);
-        // SAFETY: key and value are live and as long as the map's; the value is borrowed by nobody.
-        unsafe { bpf(BPF_MAP_LOOKUP_ELEM, &mut element)? };
+        let mut arguments = MapElementArguments::new(&self.missed, &raw const key, (&raw mut value) as u64);
+        // SAFETY: key and value are live and have the lengths that the map defines. No reference to the value
+        // exists.
+        unsafe { call_bpf(BPF_MAP_LOOKUP_ELEM, &mut arguments)? };
         Ok(value)
     }
 }
 
-/// Loads an XDP program under a name of at most 15 octets. Takes CAP_BPF and CAP_NET_ADMIN, outside user namespaces.
-pub(crate) fn load(instructions: &[Instruction], name: &[u8]) -> io::Result<OwnedFd> {
+/// Loads an XDP program under a name of at most 15 bytes. The call needs CAP_BPF and CAP_NET_ADMIN outside
+/// user namespaces.
+pub(crate) fn load_program(instructions: &[Instruction], name: &[u8]) -> io::Result<OwnedFd> {
     #[repr(C)]
-    struct Load {
+    struct LoadArguments {
         program_type: u32,
         instruction_count: u32,
         instructions: u64,
@@ -164,7 +177,7 @@ pub(crate) fn load(instructions: &[Instruction], name: &[u8]) -> io::Result<Owne
         device_index: u32,
         expected_attach_type: u32,
     }
-    let mut load = Load {
+    let mut load = LoadArguments {
         program_type: BPF_PROG_TYPE_XDP,
         instruction_count: instructions.len() as u32,
         instructions: instructions.as_ptr() as u64,
@@ -181,34 +194,36 @@ pub(crate) fn load(instructions: &[Instruction], name: &[u8]) -> io::Result<Owne
     for (to, from) in load.name[..15].iter_mut().zip(name) {
         *to = *from;
     }
-    // SAFETY: instructions and licence are live for the call, and the count is that of the instructions.
-    unsafe { bpf_fd(BPF_PROG_LOAD, &mut load) }
+    // SAFETY: the instructions and the licence are live for the call. The count is the number of the
+    // instructions.
+    unsafe { call_bpf_for_fd(BPF_PROG_LOAD, &mut load) }
 }
 
-/// Attaches a program to a device, in its driver. It is detached when what is returned is closed.
-pub(crate) fn attach(program: &OwnedFd, device_index: u32) -> io::Result<OwnedFd> {
+/// Attaches a program to the driver of a device. The program is detached when the returned descriptor is
+/// closed.
+pub(crate) fn attach_program(program: &OwnedFd, device_index: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
-    struct Create {
+    struct LinkArguments {
         program: u32,
         device_index: u32,
         attach_type: u32,
         flags: u32,
     }
-    let mut create = Create {
+    let mut create = LinkArguments {
         program: program.as_raw_fd() as u32,
         device_index,
         attach_type: BPF_XDP,
         flags: XDP_FLAGS_DRV_MODE,
     };
-    // SAFETY: this command has no pointers.
-    unsafe { bpf_fd(BPF_LINK_CREATE, &mut create) }
+    // SAFETY: the arguments of this command contain no pointers.
+    unsafe { call_bpf_for_fd(BPF_LINK_CREATE, &mut create) }
 }
 
-/// Has the kernel make `count` real frames of these octets and run the program on each, which sends them where they are to go. Takes frames
-/// of up to about 3.4 KB (a page without what the kernel needs of it).
-pub(crate) fn run_live(program: &OwnedFd, frame: &[u8], count: u32) -> io::Result<()> {
+/// Makes the kernel build `count` copies of a frame and run the program on each. The program selects the
+/// destination of each frame. A frame has at most about 3.4 KB: one page without the metadata of the kernel.
+pub(crate) fn send_live_frames(program: &OwnedFd, frame: &[u8], count: u32) -> io::Result<()> {
     #[repr(C)]
-    struct TestRun {
+    struct TestRunArguments {
         program: u32,
         returned: u32,
         data_in_bytes: u32,
@@ -226,7 +241,7 @@ pub(crate) fn run_live(program: &OwnedFd, frame: &[u8], count: u32) -> io::Resul
         batch: u32,
         reserved: u32,
     }
-    let mut run = TestRun {
+    let mut run = TestRunArguments {
         program: program.as_raw_fd() as u32,
         returned: 0,
         data_in_bytes: frame.len() as u32,
@@ -244,18 +259,19 @@ pub(crate) fn run_live(program: &OwnedFd, frame: &[u8], count: u32) -> io::Resul
         batch: 0,
         reserved: 0,
     };
-    // SAFETY: the frame is live for the call and as long as told; the kernel reads it and writes nothing but `run`.
-    unsafe { bpf(BPF_PROG_TEST_RUN, &mut run).map(drop) }
+    // SAFETY: the frame is live for the call and has the stated length. The kernel reads the frame and writes
+    // only `run`.
+    unsafe { call_bpf(BPF_PROG_TEST_RUN, &mut run).map(drop) }
 }
 
-/// An array of one number, which a program counts in.
+/// Creates an array map of one integer that a program increments.
 pub(crate) fn create_counter() -> io::Result<OwnedFd> {
     create_map(BPF_MAP_TYPE_ARRAY, size_of::<u64>() as u32)
 }
 
-/// Arguments of the commands on one element of a map.
+/// Arguments of a command for one element of a map.
 #[repr(C)]
-struct Element {
+struct MapElementArguments {
     map: u32,
     padding: u32,
     key: u64,
@@ -263,9 +279,9 @@ struct Element {
     flags: u64,
 }
 
-impl Element {
-    fn new(map: &OwnedFd, key: *const u32, value: u64) -> Element {
-        Element {
+impl MapElementArguments {
+    fn new(map: &OwnedFd, key: *const u32, value: u64) -> MapElementArguments {
+        MapElementArguments {
             map: map.as_raw_fd() as u32,
             padding: 0,
             key: key as u64,
@@ -275,45 +291,48 @@ impl Element {
     }
 }
 
-/// A map of one element.
+/// Creates a map with one element.
 fn create_map(map_type: u32, value_bytes: u32) -> io::Result<OwnedFd> {
     #[repr(C)]
-    struct Create {
+    struct MapArguments {
         map_type: u32,
         key_bytes: u32,
         value_bytes: u32,
         entries: u32,
         flags: u32,
     }
-    let mut create = Create {
+    let mut create = MapArguments {
         map_type,
         key_bytes: size_of::<u32>() as u32,
         value_bytes,
         entries: 1,
         flags: 0,
     };
-    // SAFETY: this command has no pointers.
-    unsafe { bpf_fd(BPF_MAP_CREATE, &mut create) }
+    // SAFETY: the arguments of this command contain no pointers.
+    unsafe { call_bpf_for_fd(BPF_MAP_CREATE, &mut create) }
 }
 
-/// A command that gives a descriptor.
+/// Calls `bpf(2)` with a command that returns a descriptor.
 ///
 /// # Safety
-/// As for [`bpf`].
-unsafe fn bpf_fd<T>(command: c_int, arguments: &mut T) -> io::Result<OwnedFd> {
-    // SAFETY: as the caller promises.
-    let fd = unsafe { bpf(command, arguments)? };
-    // SAFETY: a new descriptor that nobody else has.
+/// Same as [`call_bpf`].
+unsafe fn call_bpf_for_fd<T>(command: c_int, arguments: &mut T) -> io::Result<OwnedFd> {
+    // SAFETY: the caller guarantees the conditions of `call_bpf`.
+    let fd = unsafe { call_bpf(command, arguments)? };
+    // SAFETY: the descriptor is new, and no other value owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }
 
+/// Calls `bpf(2)` with the arguments of a command.
+///
 /// # Safety
-/// `T` begins like the kernel's structure of this command and has no padding, and addresses in it are those of live
-/// memory of the length that the command has for them.
-unsafe fn bpf<T>(command: c_int, arguments: &mut T) -> io::Result<c_long> {
-    let at = std::ptr::from_mut(arguments);
-    // SAFETY: the arguments are borrowed exclusively, and their length is told; the rest is the caller's promise.
-    match unsafe { libc::syscall(libc::SYS_bpf, command, at, size_of::<T>()) } {
+/// `T` starts like the kernel's structure for this command and has no padding. Each address in `T` points to
+/// live memory of the length that the command expects.
+unsafe fn call_bpf<T>(command: c_int, arguments: &mut T) -> io::Result<c_long> {
+    let address = std::ptr::from_mut(arguments);
+    // SAFETY: the arguments are borrowed exclusively and passed with their length. The caller guarantees the
+    // rest.
+    match unsafe { libc::syscall(libc::SYS_bpf, command, address, size_of::<T>()) } {
         -1 => Err(io::Error::last_os_error()),
         result => Ok(result),
     }
@@ -324,9 +343,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_have_the_kernels_form() {
+    fn instructions_have_the_layout_of_the_kernel() {
         assert_eq!(size_of::<Instruction>(), 8);
-        let program = instructions(7, 9);
+        let program = port_instructions(7, 9);
         let load = program[0];
         assert_eq!((load.code, load.offset), (0x61, 16));
         assert_eq!((program[1].immediate, program[6].immediate), (7, 9));

@@ -1,22 +1,25 @@
-//! AF_XDP: native mode, copy, and the arena's small slots as the socket's memory.
+//! Backend on AF_XDP in native copy mode. The small slots of the arena are the memory of the socket.
 //!
-//! The kernel copies a received frame into a slot that it was given, [`HEADROOM_BYTES`] from its start: the place
-//! where a frame lies in a slot. So it stays there. A frame that takes more than one slot is gathered into a large one.
-//! The port holds as many slots as its receive ring has entries and gives one out only against another, so frames wait in
-//! the kernel's hands while slots are short.
+//! The kernel copies a received frame to an empty slot, [`HEADROOM_BYTES`] after its start. Frames of the
+//! arena have this position as well, so the backend does not copy the frame again. A frame in several slots
+//! is copied to one large slot.
 //!
-//! The kernel tells nothing beside the bytes: VLAN tags are in them, and whether a checksum is finished has to be
-//! known of the far end, or is judged by [`looks_unfinished`]. Time stamps are those of the read.
+//! The port holds as many slots as its receive ring has entries. It passes a received slot on only in
+//! exchange for an empty one. Frames therefore wait in the kernel while slots are short.
+//!
+//! The kernel reports no metadata of a frame. VLAN tags must be in the frame. The state of the far end or
+//! [`has_unfinished_checksum`] decides whether a checksum is finished. Time stamps are the times of the
+//! reads.
 //!
 //! [`HEADROOM_BYTES`]: xoff_dataplane::frame::HEADROOM_BYTES
 
 pub(super) mod bpf;
-mod fetch;
 mod open;
+mod prefetch;
 mod ring;
-mod slots;
+mod slot_set;
 mod socket;
-mod transmit;
+mod transmitter;
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -28,299 +31,317 @@ use xoff_wire::parse::parse;
 
 use super::arena::{SMALL_FRAME_BYTES, SMALL_SLOT_BYTES};
 use super::clock::monotonic_ns;
-use super::count::{DropCounts, Growing};
 use super::device::Device;
-use super::guard::Guarded;
-use super::judge::{Found, harm, looks_unfinished, warning};
+use super::device_setup::DeviceSetup;
+use super::drop_counts::{DropCounts, KernelCounter};
+use super::frame_check::{CapturedLengths, drop_message, find_drop_reason, has_unfinished_checksum};
 use super::socket::take_error;
 use super::{
-    Arena, BURST_FRAMES, PortDrops, PortSpec, Received, SlotClass, SlotSource, is_gone, longest_frame,
+    Arena, BURST_FRAMES, PortDrops, PortFrame, PortSpec, SlotClass, SlotSource, frame_len_max,
+    is_device_removed,
 };
 use ring::{Consumer, Producer};
-use slots::SlotSet;
-use transmit::{Transmitter, slot_at};
+use slot_set::SlotSet;
+use transmitter::{Transmitter, slot_of_address};
 
-/// How many empty looks at the ring pass between questions whether the device still exists.
-const LOOKS_PER_QUESTION: u32 = 64;
-/// Octets of an Ethernet header.
+/// Number of empty readings of the ring between two checks that the device exists.
+const EMPTY_READS_PER_CHECK: u32 = 64;
+/// Length of an Ethernet header in bytes.
 const ETHERNET_BYTES: usize = 14;
-/// Octets up to which the kernel's receive path throws a tagged frame away, unseen by any packet socket.
+/// Shortest tagged frame in bytes that a packet socket receives. The kernel discards shorter tagged frames.
 const TAGGED_BYTES_MIN: usize = 20;
 
-/// Slots that a port of this MTU holds: to receive into, and to copy into what cannot be sent from where it lies.
-pub(super) fn slots_held(mtu: u32) -> usize {
-    let chunks_per_frame = (longest_frame(mtu) as usize).div_ceil(SMALL_FRAME_BYTES);
-    socket::RECEIVE_ENTRIES as usize + 2 * BURST_FRAMES * chunks_per_frame
+/// Returns the number of slots that a port of this MTU keeps: slots to receive into, and slots for copies of
+/// frames that cannot be sent from their own slot.
+pub(super) fn reserved_slots(mtu: u32) -> usize {
+    let slots_per_frame = (frame_len_max(mtu) as usize).div_ceil(SMALL_FRAME_BYTES);
+    socket::RECEIVE_ENTRIES as usize + 2 * BURST_FRAMES * slots_per_frame
 }
 
-/// A netdev driven through AF_XDP.
+/// A network device with an AF_XDP socket.
 #[derive(Debug)]
-pub struct Xdp {
+pub struct XdpPort {
     spec: PortSpec,
     device: Device,
-    /// The rings; there once it is known in which arena frames lie. Before the socket: their pages belong to it.
-    live: Option<Live>,
-    program: bpf::Program,
-    /// Closing it detaches the program. `None` after the end of the port's work.
+    /// Rings of the socket. `None` until the arena is known. Declared before the socket, because the pages of
+    /// the rings belong to it.
+    active: Option<ActiveSocket>,
+    program: bpf::PortProgram,
+    /// Attachment of the program. Closing it detaches the program. `None` after the port was closed.
     link: Option<OwnedFd>,
     socket: Option<OwnedFd>,
-    /// Makes the device take frames to whatever address.
+    /// Packet socket that makes the device accept frames to any destination address.
     promiscuous: OwnedFd,
-    /// The kernel copies frames at once that are sent.
-    direct: bool,
+    /// Whether the kernel copies a sent frame at once, so that a frame can be sent from its own slot.
+    can_send_in_place: bool,
     device_mtu: u32,
-    longest: u32,
+    frame_len_max: u32,
     drops: DropCounts,
-    losses: Losses,
-    warned: bool,
-    told_of_cut_tags: bool,
+    losses: LossCounters,
+    has_warned: bool,
+    has_warned_of_truncated_tags: bool,
     notes: Vec<String>,
-    empty_looks: u32,
-    /// Last: puts the device back when program and socket are gone.
-    guarded: Guarded,
+    empty_reads: u32,
+    /// Declared last, so that the device settings are restored after program and socket are closed.
+    setup: DeviceSetup,
 }
 
-/// What exists once the arena is known.
+/// The parts of a port that exist after the arena was set.
 #[derive(Debug)]
-struct Live {
+struct ActiveSocket {
     fill: Producer<u64>,
     receive: Consumer<libc::xdp_desc>,
     transmitter: Transmitter,
-    /// Slots to receive into: in a ring, or on their way between the two.
+    /// Slots to receive into: slots in one of the rings, or between the two rings.
     posted: SlotSet,
-    /// Slots the transmitter is to have.
-    chunks: usize,
-    /// The program knows the socket.
-    is_served: bool,
-    /// After the rings, which point into it.
+    /// Number of slots that the transmitter needs for copies.
+    copy_slots: usize,
+    /// Whether the program knows the socket.
+    is_socket_set: bool,
+    /// Declared after the rings, which point to the arena.
     arena: Arc<Arena>,
 }
 
-/// Counters of the kernel that say what was lost.
+/// Counters of the kernel for lost frames.
 #[derive(Debug)]
-struct Losses {
-    tx_dropped: Growing,
-    rx_dropped: Growing,
-    /// Frames that found no room in the socket, where the device does not count them too.
-    socket: Option<Growing>,
-    misses: Growing,
-    invalid: Growing,
+struct LossCounters {
+    tx_dropped: KernelCounter,
+    rx_dropped: KernelCounter,
+    /// Frames for which the socket had no space. `None` if the device counts these frames too.
+    socket: Option<KernelCounter>,
+    missed: KernelCounter,
+    invalid: KernelCounter,
 }
 
 /// A frame in the receive ring.
 #[derive(Clone, Copy)]
-struct Waiting {
+struct WaitingFrame {
     first: libc::xdp_desc,
     descriptors: u32,
     len: usize,
 }
 
-/// What became of it.
-enum Outcome {
+/// Result of receiving one frame.
+enum ReceiveResult {
     Delivered,
     Dropped(DropReason),
-    /// No packet socket would have seen it.
+    /// The frame is ignored, because no packet socket would receive it.
     Ignored,
-    /// There is no slot: it waits.
-    Waits,
+    /// The frame stays in the ring, because no slot is free.
+    NoSlot,
 }
 
-impl Xdp {
+impl XdpPort {
     pub(super) fn receive(
         &mut self,
         slots: &mut impl SlotSource,
         max: usize,
-        out: &mut Vec<Received>,
+        out: &mut Vec<PortFrame>,
     ) -> io::Result<usize> {
-        let (Some(live), Some(socket)) = (&mut self.live, &self.socket) else {
+        let (Some(active), Some(socket)) = (&mut self.active, &self.socket) else {
             return Ok(0);
         };
-        live.stock(slots);
-        if !live.is_served && live.posted.len() > 0 {
-            // From here on a frame that finds no socket is lost.
-            self.program.serve(socket.as_fd())?;
-            self.losses.misses = Growing::new(self.program.misses().ok());
-            live.is_served = true;
+        active.refill_slots(slots);
+        if !active.is_socket_set && active.posted.len() > 0 {
+            // From now on, a frame without a socket counts as lost.
+            self.program.set_socket(socket.as_fd())?;
+            self.losses.missed = KernelCounter::new(self.program.missed_frames().ok());
+            active.is_socket_set = true;
         }
-        if live.waiting().is_none() {
-            return self.look_again().map(|()| 0);
+        if active.next_frame().is_none() {
+            return self.check_device_exists().map(|()| 0);
         }
         let received_ns = monotonic_ns();
         let mut received = 0;
-        let is_finished = self.guarded.checksums_finished;
-        live.fetch_first();
+        let has_finished_checksums = self.setup.has_finished_checksums;
+        active.prefetch_first_frames();
         while received < max {
-            let Some(waiting) = live.waiting() else { break };
-            live.fetch();
-            match live.take(waiting, slots, self.longest, is_finished, received_ns, out) {
-                Outcome::Delivered => received += 1,
-                Outcome::Dropped(reason) => {
+            let Some(waiting) = active.next_frame() else { break };
+            active.prefetch_later_frames();
+            match active.receive_frame(
+                waiting,
+                slots,
+                self.frame_len_max,
+                has_finished_checksums,
+                received_ns,
+                out,
+            ) {
+                ReceiveResult::Delivered => received += 1,
+                ReceiveResult::Dropped(reason) => {
                     self.drops.add(reason);
-                    if !std::mem::replace(&mut self.warned, true) {
-                        self.notes
-                            .push(warning(&self.spec.device, self.guarded.tap, self.longest, reason));
+                    if !std::mem::replace(&mut self.has_warned, true) {
+                        self.notes.push(drop_message(
+                            &self.spec.device,
+                            self.setup.is_tap,
+                            self.frame_len_max,
+                            reason,
+                        ));
                     }
                 }
-                Outcome::Ignored => {
-                    if !std::mem::replace(&mut self.told_of_cut_tags, true) {
-                        self.notes.push(cut_tag(&self.spec.device));
+                ReceiveResult::Ignored => {
+                    if !std::mem::replace(&mut self.has_warned_of_truncated_tags, true) {
+                        self.notes.push(truncated_tag_message(&self.spec.device));
                     }
                 }
-                Outcome::Waits => break,
+                ReceiveResult::NoSlot => break,
             }
         }
-        live.receive.release();
-        live.fill.publish();
+        active.receive.release();
+        active.fill.publish();
         Ok(received)
     }
 
     pub(super) fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize> {
-        let (Some(live), Some(socket)) = (&mut self.live, &self.socket) else {
+        let (Some(active), Some(socket)) = (&mut self.active, &self.socket) else {
             return Ok(0);
         };
-        debug_assert!(std::ptr::eq(arena, &*live.arena), "frames of another arena");
+        debug_assert!(std::ptr::eq(arena, &*active.arena), "frames of another arena");
         let mtu = self.device_mtu as usize;
-        let refuses = |start: &[u8], len: usize| is_refused(start, len, mtu);
-        let (sent, result) = live.transmitter.send(socket, arena, frames, refuses);
-        for _ in 0..sent.refused {
+        let refuses = |start: &[u8], len: usize| is_refused_by_packet_socket(start, len, mtu);
+        let (counts, result) = active.transmitter.send(socket, arena, frames, refuses);
+        for _ in 0..counts.refused {
             self.drops.add(DropReason::BackendRefused);
         }
         match result {
-            // Frames that were taken are told first; the error comes again next time.
-            Err(error) if sent.taken == 0 && is_gone(&error) && !self.device.exists() => Err(gone()),
-            _ => Ok(sent.taken),
+            // Sent frames are reported first. The next call returns the error again.
+            Err(error) if counts.done == 0 && is_device_removed(&error) && !self.device.exists() => {
+                Err(device_removed_error())
+            }
+            _ => Ok(counts.done),
         }
     }
 
-    /// An empty ring looks the same whether nothing comes or the device is gone.
-    fn look_again(&mut self) -> io::Result<()> {
-        self.empty_looks += 1;
-        if self.empty_looks < LOOKS_PER_QUESTION {
+    /// Checks now and then that the device exists. Without frames, a removed device looks the same as an idle
+    /// one.
+    fn check_device_exists(&mut self) -> io::Result<()> {
+        self.empty_reads += 1;
+        if self.empty_reads < EMPTY_READS_PER_CHECK {
             return Ok(());
         }
-        self.empty_looks = 0;
+        self.empty_reads = 0;
         let Some(socket) = &self.socket else { return Ok(()) };
         match take_error(socket)? {
-            // The socket has lost its device for good, and does not find it again under its name.
-            Some(error) if is_gone(&error) => Err(gone()),
+            // The socket has lost its device for good. It does not find a new device of the same name.
+            Some(error) if is_device_removed(&error) => Err(device_removed_error()),
             Some(error) => Err(error),
             None if self.device.exists() => Ok(()),
-            None => Err(gone()),
+            None => Err(device_removed_error()),
         }
     }
 
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        // After the end of its work there is nothing to wait for, on whatever descriptor.
+        // After the port is closed, the caller polls a descriptor that never becomes readable for it.
         self.socket.as_ref().unwrap_or(&self.promiscuous).as_fd()
     }
 
-    pub(super) fn link_up(&mut self) -> bool {
+    pub(super) fn is_link_up(&mut self) -> bool {
         let is_running = self.device.is_running();
         if !is_running {
-            // If it is gone, the next look is to notice: poll(2) does not wake for that.
-            self.empty_looks = LOOKS_PER_QUESTION;
+            // Checks the device at the next empty reading, because poll(2) does not report a removed device.
+            self.empty_reads = EMPTY_READS_PER_CHECK;
         }
-        is_running && self.live.as_ref().is_some_and(|live| live.is_served)
+        is_running && self.active.as_ref().is_some_and(|active| active.is_socket_set)
     }
 
-    pub(super) fn drops(&mut self) -> PortDrops {
+    pub(super) fn take_drops(&mut self) -> PortDrops {
         if let Ok(mtu) = self.device.mtu() {
             self.device_mtu = mtu;
         }
         PortDrops {
-            by_reason: self.drops.take(),
-            lost: self.lost(),
+            by_reason: self.drops.take_counts(),
+            lost: self.take_lost_frames(),
             notes: std::mem::take(&mut self.notes),
         }
     }
 
-    /// Frames that the kernel lost since the last call.
-    fn lost(&mut self) -> u64 {
-        let (Some(live), Some(socket)) = (&self.live, &self.socket) else {
+    /// Returns the number of frames that the kernel lost since the last call.
+    fn take_lost_frames(&mut self) -> u64 {
+        let (Some(active), Some(socket)) = (&self.active, &self.socket) else {
             return 0;
         };
-        if !live.is_served {
+        if !active.is_socket_set {
             return 0;
         }
-        // In this order: what the socket could not take is counted by the device a moment later.
-        let statistics = socket::statistics(socket).ok();
-        let dropped = self.device.dropped();
+        // The socket is read first, because the device counts frames without space in the socket a moment
+        // later.
+        let statistics = socket::read_statistics(socket).ok();
+        let dropped = self.device.dropped_frames();
         let losses = &mut self.losses;
-        let mut lost = losses.tx_dropped.growth(dropped.map(|dropped| dropped.tx))
-            + losses.rx_dropped.growth(dropped.map(|dropped| dropped.rx))
-            + losses.misses.growth(self.program.misses().ok());
-        if let Some(of_socket) = &mut losses.socket {
+        let mut lost = losses.tx_dropped.update(dropped.map(|dropped| dropped.tx))
+            + losses.rx_dropped.update(dropped.map(|dropped| dropped.rx))
+            + losses.missed.update(self.program.missed_frames().ok());
+        if let Some(socket_counter) = &mut losses.socket {
             let refused = statistics.map(|statistics| statistics.rx_dropped + statistics.rx_ring_full);
-            lost += of_socket.growth(refused);
+            lost += socket_counter.update(refused);
         }
-        // Those that were withdrawn are counted there too.
-        let withdrawn = live.transmitter.withdrawn;
+        // The kernel counts withdrawn descriptors as invalid. They are no losses.
+        let withdrawn = active.transmitter.withdrawn_descriptors;
         let invalid = statistics.map(|statistics| statistics.tx_invalid_descs.saturating_sub(withdrawn));
-        lost + losses.invalid.growth(invalid)
+        lost + losses.invalid.update(invalid)
     }
 
     pub(super) fn close(&mut self, slots: &mut impl SlotSource) -> bool {
-        // No frame comes any more; then the rings are unmapped, and with the last reference to it the socket ends. The
-        // kernel has let go of all slots when that returns.
+        // Detaching the program stops new frames. Then the rings are unmapped, and the socket ends with the
+        // last reference to it. After that the kernel holds no slot any more.
         self.link = None;
-        let Some(mut live) = self.live.take() else {
+        let Some(mut active) = self.active.take() else {
             return true;
         };
-        let mut held = live.posted.take_all();
-        drop((live.fill, live.receive));
-        held.extend(live.transmitter.into_chunks());
+        let mut held = active.posted.take_all();
+        drop((active.fill, active.receive));
+        held.extend(active.transmitter.into_copy_slots());
         self.socket = None;
-        held.into_iter().for_each(|slot| slots.put(slot));
+        held.into_iter().for_each(|slot| slots.return_slot(slot));
         true
     }
 
-    pub(super) fn slots_held(&self) -> usize {
-        self.spec.slots_held()
+    pub(super) fn reserved_slots(&self) -> usize {
+        self.spec.reserved_slots()
     }
 
-    pub(super) fn device(&self) -> &str {
+    pub(super) fn device_name(&self) -> &str {
         &self.spec.device
     }
 }
 
-impl Live {
-    /// Takes slots until the port has as many as it may.
-    fn stock(&mut self, slots: &mut impl SlotSource) {
+impl ActiveSocket {
+    /// Takes slots up to the limits of the port.
+    fn refill_slots(&mut self, slots: &mut impl SlotSource) {
         debug_assert!(
             std::ptr::eq(slots.arena(), &*self.arena),
             "slots of another arena"
         );
         if self.posted.len() == socket::RECEIVE_ENTRIES as usize
-            && self.transmitter.chunk_count() == self.chunks
+            && self.transmitter.copy_slot_count() == self.copy_slots
         {
             return;
         }
-        while self.transmitter.chunk_count() < self.chunks {
-            let Some(slot) = slots.take_class(SlotClass::Small) else {
+        while self.transmitter.copy_slot_count() < self.copy_slots {
+            let Some(slot) = slots.take_slot_of(SlotClass::Small) else {
                 break;
             };
-            self.transmitter.adopt(slot);
+            self.transmitter.add_copy_slot(slot);
         }
         while self.posted.len() < socket::RECEIVE_ENTRIES as usize {
-            let Some(slot) = slots.take_class(SlotClass::Small) else {
+            let Some(slot) = slots.take_slot_of(SlotClass::Small) else {
                 break;
             };
-            self.post(slot);
+            self.post_slot(slot);
         }
         self.fill.publish();
     }
 
-    /// Gives the kernel an empty slot to receive into.
-    fn post(&mut self, slot: FrameHandle) {
+    /// Posts an empty slot to the kernel for a received frame.
+    fn post_slot(&mut self, slot: FrameHandle) {
         self.posted.insert(slot);
         let written = self.fill.write(u64::from(slot.0) * SMALL_SLOT_BYTES as u64);
-        debug_assert!(written, "the ring has two places for every slot that is posted");
+        debug_assert!(written, "the ring has two entries for each posted slot");
     }
 
-    /// The frame that came first of those that wait.
-    fn waiting(&mut self) -> Option<Waiting> {
+    /// Returns the frame that waits longest, if its descriptors are complete.
+    fn next_frame(&mut self) -> Option<WaitingFrame> {
         let first = self.receive.peek(0)?;
-        let mut waiting = Waiting {
+        let mut waiting = WaitingFrame {
             first,
             descriptors: 1,
             len: first.len as usize,
@@ -334,134 +355,143 @@ impl Live {
         Some(waiting)
     }
 
-    /// Delivers a frame, or does with it what has to be done.
-    fn take(
+    /// Receives a frame: appends it to `out`, or drops or ignores it.
+    fn receive_frame(
         &mut self,
-        waiting: Waiting,
+        waiting: WaitingFrame,
         slots: &mut impl SlotSource,
-        longest: u32,
-        is_finished: bool,
+        frame_len_max: u32,
+        has_finished_checksums: bool,
         received_ns: u64,
-        out: &mut Vec<Received>,
-    ) -> Outcome {
-        let found = Found {
-            len: waiting.len as u64,
-            tag_bytes: 0,
-            stored: waiting.len,
+        out: &mut Vec<PortFrame>,
+    ) -> ReceiveResult {
+        let lengths = CapturedLengths {
+            frame_len: waiting.len as u64,
+            tag_len: 0,
+            stored_len: waiting.len,
         };
-        if let Some(reason) = harm(found, longest, || false) {
-            self.recycle(waiting);
-            return Outcome::Dropped(reason);
+        if let Some(reason) = find_drop_reason(lengths, frame_len_max, || false) {
+            self.repost_slots(waiting);
+            return ReceiveResult::Dropped(reason);
         }
-        let Some(frame) = self.settle(waiting, slots) else {
-            return Outcome::Waits;
+        let Some(frame) = self.take_frame(waiting, slots) else {
+            return ReceiveResult::NoSlot;
         };
-        let bytes = &slots.room(frame)[..waiting.len];
-        if is_cut_tag(bytes) {
-            slots.put(frame);
-            return Outcome::Ignored;
+        let bytes = &slots.frame_space(frame)[..waiting.len];
+        if has_truncated_tag(bytes) {
+            slots.return_slot(frame);
+            return ReceiveResult::Ignored;
         }
-        // Written where it is to lie, and asked there: a copy would wait for its fields.
-        out.push(Received {
+        // The frame is appended before the check, because moving it later would wait for its fields.
+        out.push(PortFrame {
             frame,
             frame_len: waiting.len as u32,
             parsed: parse(bytes),
             received_ns,
-            arrives: None,
+            arrival: None,
         });
-        let harm = harm(found, longest, || {
-            let delivered = out.last().filter(|_| !is_finished);
-            delivered.is_some_and(|received| looks_unfinished(bytes, &received.parsed))
+        let drop_reason = find_drop_reason(lengths, frame_len_max, || {
+            let delivered = out.last().filter(|_| !has_finished_checksums);
+            delivered.is_some_and(|received| has_unfinished_checksum(bytes, &received.parsed))
         });
-        let Some(reason) = harm else {
-            return Outcome::Delivered;
+        let Some(reason) = drop_reason else {
+            return ReceiveResult::Delivered;
         };
         out.pop();
-        slots.put(frame);
-        Outcome::Dropped(reason)
+        slots.return_slot(frame);
+        ReceiveResult::Dropped(reason)
     }
 
-    /// Makes a frame lie in one slot that is no more the port's; `None` if there is no slot for that.
-    fn settle(&mut self, waiting: Waiting, slots: &mut impl SlotSource) -> Option<FrameHandle> {
+    /// Returns a slot with the complete frame, which the port does not own any more. Returns `None` if no
+    /// slot is free.
+    fn take_frame(&mut self, waiting: WaitingFrame, slots: &mut impl SlotSource) -> Option<FrameHandle> {
         let replacement = match waiting.descriptors {
-            1 => slots.take_class(SlotClass::Small),
+            1 => slots.take_slot_of(SlotClass::Small),
             _ => None,
         };
         let Some(replacement) = replacement else {
-            return self.gather(waiting, slots);
+            return self.copy_to_one_slot(waiting, slots);
         };
         self.receive.advance(1);
-        let frame = slot_at(waiting.first.addr);
-        if !self.posted.remove(frame) || !is_whole(&waiting.first) {
-            // Not what was given to the kernel: its word is not taken for it.
-            debug_assert!(false, "the kernel filled what it was not given: {frame:?}");
-            slots.put(replacement);
+        let frame = slot_of_address(waiting.first.addr);
+        if !self.posted.remove(frame) || !is_at_frame_offset(&waiting.first) {
+            // The descriptor names memory that the port has not posted, so it is ignored.
+            debug_assert!(false, "the kernel filled a slot that was not posted: {frame:?}");
+            slots.return_slot(replacement);
             return None;
         }
-        self.post(replacement);
+        self.post_slot(replacement);
         slots.set_frame(frame, waiting.len);
         Some(frame)
     }
 
-    /// Copies a frame that lies in several slots, or whose slot cannot be replaced, into one that is large enough.
-    fn gather(&mut self, waiting: Waiting, slots: &mut impl SlotSource) -> Option<FrameHandle> {
-        let frame = slots.take(waiting.len)?;
+    /// Copies a frame to one slot. Used for a frame in several slots, and for a slot without a replacement.
+    fn copy_to_one_slot(
+        &mut self,
+        waiting: WaitingFrame,
+        slots: &mut impl SlotSource,
+    ) -> Option<FrameHandle> {
+        let frame = slots.take_slot(waiting.len)?;
         let mut filled = 0;
-        for ahead in 0..waiting.descriptors {
-            let part = self.receive.peek(ahead)?;
-            debug_assert!(is_whole(&part));
-            let len = (part.len as usize).min(SMALL_FRAME_BYTES);
-            // SAFETY: the slot is the port's, which has taken it from the kernel by this descriptor; it is not shared.
-            let bytes = unsafe { &self.arena.room(slot_at(part.addr))[..len] };
-            slots.room(frame)[filled..filled + len].copy_from_slice(bytes);
+        for index in 0..waiting.descriptors {
+            let descriptor = self.receive.peek(index)?;
+            debug_assert!(is_at_frame_offset(&descriptor));
+            let len = (descriptor.len as usize).min(SMALL_FRAME_BYTES);
+            // SAFETY: the port owns the slot. It has received the slot from the kernel with this descriptor,
+            // and the slot shares no bytes.
+            let bytes = unsafe { &self.arena.frame_space(slot_of_address(descriptor.addr))[..len] };
+            slots.frame_space(frame)[filled..filled + len].copy_from_slice(bytes);
             filled += len;
         }
         slots.set_frame(frame, filled);
-        self.recycle(waiting);
+        self.repost_slots(waiting);
         Some(frame)
     }
 
-    /// Gives the slots of a frame back to the kernel.
-    fn recycle(&mut self, waiting: Waiting) {
-        for ahead in 0..waiting.descriptors {
-            if let Some(part) = self.receive.peek(ahead)
-                && self.posted.remove(slot_at(part.addr))
+    /// Returns the slots of a frame to the kernel.
+    fn repost_slots(&mut self, waiting: WaitingFrame) {
+        for index in 0..waiting.descriptors {
+            if let Some(descriptor) = self.receive.peek(index)
+                && self.posted.remove(slot_of_address(descriptor.addr))
             {
-                self.post(slot_at(part.addr));
+                self.post_slot(slot_of_address(descriptor.addr));
             }
         }
         self.receive.advance(waiting.descriptors);
     }
 }
 
-/// Whether what a descriptor speaks of lies where a frame lies in a slot.
-fn is_whole(part: &libc::xdp_desc) -> bool {
-    part.addr % SMALL_SLOT_BYTES as u64 == HEADROOM_BYTES as u64 && part.len as usize <= SMALL_FRAME_BYTES
+/// Returns whether the data of a descriptor starts at the position of a frame in its slot and fits in the
+/// slot.
+fn is_at_frame_offset(descriptor: &libc::xdp_desc) -> bool {
+    descriptor.addr % SMALL_SLOT_BYTES as u64 == HEADROOM_BYTES as u64
+        && descriptor.len as usize <= SMALL_FRAME_BYTES
 }
 
-/// Whether the kernel's receive path throws this frame away before any packet socket sees it: it begins with a tag, and
-/// what the tag speaks of is cut off.
-fn is_cut_tag(frame: &[u8]) -> bool {
+/// Returns whether a frame starts with a VLAN tag whose content is cut off. The receive path of the kernel
+/// discards such a frame before a packet socket sees it.
+fn has_truncated_tag(frame: &[u8]) -> bool {
     frame.len() < TAGGED_BYTES_MIN && matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]))
 }
 
-fn cut_tag(device: &str) -> String {
+fn truncated_tag_message(device: &str) -> String {
     format!(
-        "frames arrive on '{device}' whose VLAN tag is cut off; they are ignored and counted nowhere, as by every port"
+        "frames with a truncated VLAN tag arrive on '{device}'; every port ignores such frames and counts them nowhere"
     )
 }
 
-/// Whether a packet socket on a device of this MTU would refuse to send a frame that begins so, of this length.
-fn is_refused(start: &[u8], len: usize, mtu: usize) -> bool {
-    // The kernel grants the length of a tag to 802.1Q only.
-    let tag = match start.get(12..14) {
+/// Returns whether a packet socket on a device of this MTU would refuse to send a frame. `frame_start`
+/// contains at least the Ethernet header.
+fn is_refused_by_packet_socket(frame_start: &[u8], frame_len: usize, mtu: usize) -> bool {
+    // The kernel permits the length of a tag for 802.1Q only.
+    let tag_len = match frame_start.get(12..14) {
         Some([0x81, 0x00]) => 4,
         _ => 0,
     };
-    len < ETHERNET_BYTES || len > mtu + ETHERNET_BYTES + tag
+    frame_len < ETHERNET_BYTES || frame_len > mtu + ETHERNET_BYTES + tag_len
 }
 
-fn gone() -> io::Error {
+fn device_removed_error() -> io::Error {
     io::Error::from_raw_os_error(libc::ENODEV)
 }
 
@@ -469,13 +499,18 @@ fn gone() -> io::Error {
 mod tests {
     use super::*;
 
-    fn start(ethertype: [u8; 2]) -> Vec<u8> {
+    fn frame_start(ethertype: [u8; 2]) -> Vec<u8> {
         [&[2; 12][..], &ethertype].concat()
     }
 
     #[test]
-    fn the_length_that_a_packet_socket_grants_is_granted() {
-        let (plain, dot1q, dot1ad) = (start([8, 0]), start([0x81, 0]), start([0x88, 0xa8]));
+    fn the_length_limit_equals_the_limit_of_a_packet_socket() {
+        let is_refused = is_refused_by_packet_socket;
+        let (plain, dot1q, dot1ad) = (
+            frame_start([8, 0]),
+            frame_start([0x81, 0]),
+            frame_start([0x88, 0xa8]),
+        );
         assert!(!is_refused(&plain, 1514, 1500) && is_refused(&plain, 1515, 1500));
         assert!(!is_refused(&dot1q, 1518, 1500) && is_refused(&dot1q, 1519, 1500));
         assert!(!is_refused(&dot1ad, 1514, 1500) && is_refused(&dot1ad, 1515, 1500));
@@ -483,16 +518,16 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_without_what_it_speaks_of_is_cut() {
-        let tagged = [&start([0x81, 0])[..], &[0; 6]].concat();
-        assert!(!is_cut_tag(&tagged));
-        assert!((14..20).all(|len| is_cut_tag(&tagged[..len])));
-        assert!(!is_cut_tag(&start([8, 0])));
+    fn a_tag_without_its_content_is_truncated() {
+        let tagged = [&frame_start([0x81, 0])[..], &[0; 6]].concat();
+        assert!(!has_truncated_tag(&tagged));
+        assert!((14..20).all(|len| has_truncated_tag(&tagged[..len])));
+        assert!(!has_truncated_tag(&frame_start([8, 0])));
     }
 
     #[test]
-    fn slots_are_for_bursts_of_the_longest_frames() {
-        assert_eq!(slots_held(1500), 2_048 + 128);
-        assert_eq!(slots_held(9216), 2_048 + 128 * 6);
+    fn a_port_reserves_slots_for_two_bursts_of_the_longest_frames() {
+        assert_eq!(reserved_slots(1500), 2_048 + 128);
+        assert_eq!(reserved_slots(9216), 2_048 + 128 * 6);
     }
 }

@@ -1,96 +1,101 @@
-//! What has to be so that a device can be driven through AF_XDP, and what is said where it is not.
+//! Opening of a device with AF_XDP: the requirements, and the errors if a requirement is not met.
 
 use std::io;
 use std::sync::Arc;
 
-use super::slots::SlotSet;
-use super::transmit::Transmitter;
-use super::{Live, Losses, Xdp, bpf, slots_held, socket};
-use crate::count::{DropCounts, Growing};
+use super::slot_set::SlotSet;
+use super::transmitter::Transmitter;
+use super::{ActiveSocket, LossCounters, XdpPort, bpf, reserved_slots, socket};
 use crate::device::Device;
-use crate::guard::{guard, inline_tags};
+use crate::device_setup::{enable_inline_vlan_tags, set_up_device};
+use crate::drop_counts::{DropCounts, KernelCounter};
 use crate::net::ethtool;
-use crate::socket::{create as packet_socket, listen_to_all};
-use crate::{Arena, Opened, Port, PortError, PortSpec, longest_frame};
+use crate::socket::{enable_promiscuous_mode, open_packet_socket};
+use crate::{Arena, OpenedPort, Port, PortError, PortSpec, frame_len_max};
 
-/// Drivers to which the kernel passes frames copied, so that a slot is free as soon as it is sent.
+/// Drivers whose devices get copies of sent frames from the kernel. A slot is then free as soon as its frame
+/// is sent.
 const COPYING_DRIVERS: [&str; 2] = ["veth", "tun"];
-/// What loading a program takes. It is asked for in the machine's first user namespace.
-const CAPABILITY: &str = "cap_bpf, cap_net_admin and cap_net_raw";
+/// Capabilities that loading a program needs, in the initial user namespace.
+const CAPABILITIES: &str = "cap_bpf, cap_net_admin and cap_net_raw";
 
-impl Xdp {
-    pub(crate) fn open(spec: &PortSpec) -> Result<Opened, PortError> {
+impl XdpPort {
+    pub(crate) fn open(spec: &PortSpec) -> Result<OpenedPort, PortError> {
         let io = |action, error| PortError::io(spec, action, "cap_net_raw", error);
-        // First the privileges: without them every guard would complain, and none of it would help.
-        let promiscuous = packet_socket().map_err(|error| io("open a packet socket", error))?;
-        let socket = socket::create().map_err(|error| no_socket(spec, error))?;
-        let program = bpf::Program::load().map_err(|error| no_program(spec, error))?;
-        let driver = ethtool::driver(&spec.device).map_err(|error| PortError::net(spec, error))?;
-        one_queue(spec)?;
+        // The privileges are checked first. Without them, each device setting would fail with its own
+        // message.
+        let promiscuous = open_packet_socket().map_err(|error| io("open a packet socket", error))?;
+        let socket = socket::open_xdp_socket().map_err(|error| socket_error(spec, error))?;
+        let program = bpf::PortProgram::load().map_err(|error| program_error(spec, error))?;
+        let driver = ethtool::driver_name(&spec.device).map_err(|error| PortError::net(spec, error))?;
+        check_single_queue(spec)?;
         let mut notes = Vec::new();
-        let guarded = guard(spec, &mut notes)?;
-        inline_tags(spec, &mut notes);
-        let mut device = Device::here(&spec.device).map_err(|error| io("find the device", error))?;
-        listen_to_all(&promiscuous, device.index()).map_err(|error| io("listen to all addresses", error))?;
+        let setup = set_up_device(spec, &mut notes)?;
+        enable_inline_vlan_tags(spec, &mut notes);
+        let mut device = Device::open(&spec.device).map_err(|error| io("find the device", error))?;
+        enable_promiscuous_mode(&promiscuous, device.index())
+            .map_err(|error| io("listen to all addresses", error))?;
         let link = program
             .attach(device.index())
-            .map_err(|error| not_attached(spec, &driver, error))?;
-        let dropped = device.dropped();
-        let xdp = Xdp {
+            .map_err(|error| attach_error(spec, &driver, error))?;
+        let dropped = device.dropped_frames();
+        let xdp = XdpPort {
             spec: spec.clone(),
-            live: None,
+            active: None,
             link: Some(link),
-            direct: COPYING_DRIVERS.contains(&driver.as_str()),
+            can_send_in_place: COPYING_DRIVERS.contains(&driver.as_str()),
             device_mtu: device.mtu().map_err(|error| io("read the MTU", error))?,
-            longest: longest_frame(spec.mtu),
+            frame_len_max: frame_len_max(spec.mtu),
             drops: DropCounts::new(),
-            losses: Losses {
-                tx_dropped: Growing::new(dropped.map(|dropped| dropped.tx)),
-                rx_dropped: Growing::new(dropped.map(|dropped| dropped.rx)),
-                // A veth counts them as its own drops.
-                socket: (driver != "veth").then(|| Growing::new(Some(0))),
-                misses: Growing::new(None),
-                invalid: Growing::new(Some(0)),
+            losses: LossCounters {
+                tx_dropped: KernelCounter::new(dropped.map(|dropped| dropped.tx)),
+                rx_dropped: KernelCounter::new(dropped.map(|dropped| dropped.rx)),
+                // A veth counts these frames as its own drops.
+                socket: (driver != "veth").then(|| KernelCounter::new(Some(0))),
+                missed: KernelCounter::new(None),
+                invalid: KernelCounter::new(Some(0)),
             },
-            warned: false,
-            told_of_cut_tags: false,
+            has_warned: false,
+            has_warned_of_truncated_tags: false,
             notes: Vec::new(),
-            empty_looks: 0,
+            empty_reads: 0,
             program,
             socket: Some(socket),
             promiscuous,
             device,
-            guarded,
+            setup,
         };
         let port = Port::Xdp(Box::new(xdp));
-        Ok(Opened { port, notes })
+        Ok(OpenedPort { port, notes })
     }
 
-    /// Makes the small slots of an arena the socket's memory.
+    /// Registers the small slots of an arena as the memory of the socket and creates the rings.
     pub(crate) fn attach(&mut self, arena: &Arc<Arena>) -> Result<(), PortError> {
-        let Some(socket) = self.socket.as_ref().filter(|_| self.live.is_none()) else {
+        let Some(socket) = self.socket.as_ref().filter(|_| self.active.is_none()) else {
             return Ok(());
         };
         let io = |action, error| PortError::io(&self.spec, action, "cap_net_admin", error);
-        socket::register(socket, arena).map_err(|error| no_memory(&self.spec, error))?;
-        let rings = socket::make_rings(socket).map_err(|error| io("make the rings", error))?;
-        socket::bind(socket, self.device.index()).map_err(|error| not_bound(&self.spec, error))?;
-        let (small, _) = arena.slots();
-        self.live = Some(Live {
+        socket::register_arena(socket, arena).map_err(|error| memory_error(&self.spec, error))?;
+        let rings = socket::create_rings(socket).map_err(|error| io("make the rings", error))?;
+        socket::bind_to_first_queue(socket, self.device.index())
+            .map_err(|error| bind_error(&self.spec, error))?;
+        let (small, _) = arena.slot_counts();
+        self.active = Some(ActiveSocket {
             fill: rings.fill,
             receive: rings.receive,
-            transmitter: Transmitter::new(rings.transmit, rings.completion, self.direct, small),
+            transmitter: Transmitter::new(rings.transmit, rings.completion, self.can_send_in_place, small),
             posted: SlotSet::new(small),
-            chunks: slots_held(self.spec.mtu) - socket::RECEIVE_ENTRIES as usize,
-            is_served: false,
+            copy_slots: reserved_slots(self.spec.mtu) - socket::RECEIVE_ENTRIES as usize,
+            is_socket_set: false,
             arena: Arc::clone(arena),
         });
         Ok(())
     }
 }
 
-/// A socket hears one queue; frames of the others would go past it.
-fn one_queue(spec: &PortSpec) -> Result<(), PortError> {
+/// Returns an error if the device has several receive queues. A socket receives from one queue and would miss
+/// the frames of the others.
+fn check_single_queue(spec: &PortSpec) -> Result<(), PortError> {
     let channels = ethtool::channels(&spec.device).map_err(|error| PortError::net(spec, error))?;
     let Some(channels) = channels.filter(|channels| channels.rx > 1) else {
         return Ok(());
@@ -101,13 +106,13 @@ fn one_queue(spec: &PortSpec) -> Result<(), PortError> {
         _ => format!("run `ethtool -L {device} combined 1`"),
     };
     let why = format!(
-        "it spreads received frames over {} queues, and a port takes one",
+        "it spreads received frames over {} queues, and a port uses one",
         channels.rx
     );
-    Err(no_xdp(spec, why, fix))
+    Err(unsupported_error(spec, why, fix))
 }
 
-fn no_xdp(spec: &PortSpec, why: impl Into<String>, fix: impl Into<String>) -> PortError {
+fn unsupported_error(spec: &PortSpec, why: impl Into<String>, fix: impl Into<String>) -> PortError {
     PortError::NoXdp {
         port: spec.name.clone(),
         device: spec.device.clone(),
@@ -116,101 +121,102 @@ fn no_xdp(spec: &PortSpec, why: impl Into<String>, fix: impl Into<String>) -> Po
     }
 }
 
-fn no_privilege(spec: &PortSpec) -> PortError {
-    no_xdp(
+fn privilege_error(spec: &PortSpec) -> PortError {
+    unsupported_error(
         spec,
-        format!("not permitted; it takes {CAPABILITY} outside of any user namespace"),
+        format!("not permitted; it needs {CAPABILITIES} outside of any user namespace"),
         "run as root",
     )
 }
 
-fn no_socket(spec: &PortSpec, error: io::Error) -> PortError {
+fn socket_error(spec: &PortSpec, error: io::Error) -> PortError {
     match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => no_privilege(spec),
-        Some(libc::EAFNOSUPPORT) => no_xdp(
+        Some(libc::EPERM | libc::EACCES) => privilege_error(spec),
+        Some(libc::EAFNOSUPPORT) => unsupported_error(
             spec,
             "this kernel has no AF_XDP sockets",
-            "take one built with CONFIG_XDP_SOCKETS",
+            "use a kernel built with CONFIG_XDP_SOCKETS",
         ),
         _ => PortError::io(spec, "open an AF_XDP socket", "cap_net_raw", error),
     }
 }
 
-fn no_program(spec: &PortSpec, error: io::Error) -> PortError {
+fn program_error(spec: &PortSpec, error: io::Error) -> PortError {
     match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => no_privilege(spec),
-        Some(libc::ENOSYS) => no_xdp(
+        Some(libc::EPERM | libc::EACCES) => privilege_error(spec),
+        Some(libc::ENOSYS) => unsupported_error(
             spec,
             "this kernel has no bpf(2)",
-            "take one built with CONFIG_BPF_SYSCALL",
+            "use a kernel built with CONFIG_BPF_SYSCALL",
         ),
-        Some(libc::EINVAL) => no_xdp(
+        Some(libc::EINVAL) => unsupported_error(
             spec,
-            "this kernel's XDP takes no frames of several buffers",
-            "take Linux 6.6 or newer",
+            "XDP of this kernel does not support frames in several buffers",
+            "use Linux 6.6 or newer",
         ),
         _ => PortError::io(spec, "load an XDP program", "cap_bpf", error),
     }
 }
 
-/// The reasons are the drivers'; those of veth are known (`drivers/net/veth.c`).
-fn not_attached(spec: &PortSpec, driver: &str, error: io::Error) -> PortError {
+/// Explains why a program cannot be attached. Each driver defines the meaning of its error numbers. The
+/// explanations follow the veth driver (`drivers/net/veth.c`).
+fn attach_error(spec: &PortSpec, driver: &str, error: io::Error) -> PortError {
     let device = &spec.device;
-    let lower = |why: &str| {
-        no_xdp(
+    let mtu_error = |why: &str| {
+        unsupported_error(
             spec,
             format!("{why} for its driver '{driver}' (MTU {})", spec.mtu),
-            format!("lower PORT|{}|mtu and the device's", spec.name),
+            format!("lower PORT|{}|mtu and the MTU of the device", spec.name),
         )
     };
     match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => no_privilege(spec),
-        Some(libc::EBUSY | libc::EEXIST) => no_xdp(
+        Some(libc::EPERM | libc::EACCES) => privilege_error(spec),
+        Some(libc::EBUSY | libc::EEXIST) => unsupported_error(
             spec,
             "another XDP program is attached to it",
             format!("stop the program that attached it, or run `ip link set dev {device} xdp off`"),
         ),
-        Some(libc::EOPNOTSUPP) => no_xdp(
+        Some(libc::EOPNOTSUPP) => unsupported_error(
             spec,
             format!("its driver '{driver}' has no native XDP"),
-            "take another device",
+            "use another device",
         ),
-        Some(libc::ERANGE) => lower("frames are too long"),
+        Some(libc::ERANGE) => mtu_error("frames are too long"),
         Some(libc::EINVAL | libc::E2BIG) if driver != "veth" => {
-            lower("native XDP was refused, most likely frames are too long")
+            mtu_error("native XDP was refused, most likely because frames are too long")
         }
-        Some(libc::ENOSPC) => no_xdp(
+        Some(libc::ENOSPC) => unsupported_error(
             spec,
             "its far end sends over more queues than it receives from",
             "run `ethtool -L PEER tx 1` for the far end, in its namespace",
         ),
-        Some(libc::ENOTCONN) => no_xdp(spec, "its far end is gone", "make the pair again"),
+        Some(libc::ENOTCONN) => unsupported_error(spec, "its far end is gone", "make the pair again"),
         _ => PortError::io(spec, "attach an XDP program", "cap_net_admin", error),
     }
 }
 
-fn no_memory(spec: &PortSpec, error: io::Error) -> PortError {
+fn memory_error(spec: &PortSpec, error: io::Error) -> PortError {
     match error.raw_os_error() {
-        Some(libc::ENOBUFS) => no_xdp(
+        Some(libc::ENOBUFS) => unsupported_error(
             spec,
-            "the memory for frames would have to be locked, and is more than this process may lock",
+            "the memory for frames must be locked, and it is larger than the memory lock limit of this process",
             "raise `ulimit -l`, or run as root",
         ),
         _ => PortError::io(spec, "give memory to the AF_XDP socket", "cap_net_admin", error),
     }
 }
 
-fn not_bound(spec: &PortSpec, error: io::Error) -> PortError {
+fn bind_error(spec: &PortSpec, error: io::Error) -> PortError {
     match error.raw_os_error() {
-        Some(libc::EBUSY) => no_xdp(
+        Some(libc::EBUSY) => unsupported_error(
             spec,
-            "another AF_XDP socket has its queue 0",
-            "stop the program that has it",
+            "another AF_XDP socket uses its queue 0",
+            "stop the program that uses it",
         ),
-        Some(libc::EINVAL) => no_xdp(
+        Some(libc::EINVAL) => unsupported_error(
             spec,
-            "this kernel's AF_XDP takes no frames of several buffers",
-            "take Linux 6.6 or newer",
+            "AF_XDP of this kernel does not support frames in several buffers",
+            "use Linux 6.6 or newer",
         ),
         _ => PortError::io(spec, "bind an AF_XDP socket", "cap_net_raw", error),
     }

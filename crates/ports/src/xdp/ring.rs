@@ -1,5 +1,5 @@
-//! The rings that a socket shares with the kernel: one side produces, the other consumes, each tells the other how
-//! far it is (`Documentation/networking/af_xdp.rst`).
+//! Rings that an AF_XDP socket shares with the kernel (`Documentation/networking/af_xdp.rst`). One side
+//! produces entries, the other side consumes them, and each side publishes its position.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,55 +10,62 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 
 /// Memory of a ring.
 #[derive(Debug)]
-enum Memory {
-    /// Of the kernel, mapped.
+enum RingMemory {
+    /// A mapping of the kernel's memory.
     Mapped { base: NonNull<u8>, bytes: usize },
-    /// Of a test, which keeps it.
+    /// Memory of a test.
     #[cfg(test)]
     Borrowed,
 }
 
-impl Drop for Memory {
+impl Drop for RingMemory {
     fn drop(&mut self) {
         match self {
-            // SAFETY: what `mmap` gave; entries are copied out, so nothing refers to it any more.
-            Memory::Mapped { base, bytes } => drop(unsafe { munmap(base.cast(), *bytes) }),
+            // SAFETY: `mmap` returned these values. Entries are copied out, so no reference to the memory
+            // exists any more.
+            RingMemory::Mapped { base, bytes } => drop(unsafe { munmap(base.cast(), *bytes) }),
             #[cfg(test)]
-            Memory::Borrowed => {}
+            RingMemory::Borrowed => {}
         }
     }
 }
 
-/// A ring of entries `T`: plain values of which every bit pattern is valid.
+/// A ring of entries of type `T`. Every bit pattern must be a valid `T`.
 #[derive(Debug)]
-struct Ring<T> {
+struct SharedRing<T> {
     producer: NonNull<AtomicU32>,
     consumer: NonNull<AtomicU32>,
     entries: NonNull<T>,
-    /// A power of two.
+    /// Number of entries, a power of two.
     size: u32,
-    _memory: Memory,
+    _memory: RingMemory,
 }
 
-// SAFETY: the memory belongs to the process, not to a thread; this value alone uses this side of the ring.
-unsafe impl<T: Send> Send for Ring<T> {}
+// SAFETY: the memory belongs to the process, not to a thread. Only this value uses this side of the ring.
+unsafe impl<T: Send> Send for SharedRing<T> {}
 
-impl<T: Copy> Ring<T> {
+impl<T: Copy> SharedRing<T> {
     /// Maps the ring at `page_offset` of a socket.
-    fn map(socket: &OwnedFd, page_offset: i64, at: &libc::xdp_ring_offset, size: u32) -> io::Result<Ring<T>> {
-        let bytes = at.desc as usize + size as usize * size_of::<T>();
+    fn map(
+        socket: &OwnedFd,
+        page_offset: i64,
+        offsets: &libc::xdp_ring_offset,
+        size: u32,
+    ) -> io::Result<SharedRing<T>> {
+        let bytes = offsets.desc as usize + size as usize * size_of::<T>();
         let length = std::num::NonZero::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
         let rw = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE;
-        // SAFETY: a new mapping at an address the kernel chooses touches no memory of ours.
+        // SAFETY: the kernel selects the address, so the new mapping overlaps no other memory.
         let base = unsafe { mmap(None, length, rw, flags, socket.as_fd(), page_offset)? }.cast::<u8>();
-        let memory = Memory::Mapped { base, bytes };
-        // SAFETY: the kernel tells where in this mapping the words and the entries lie, aligned for them.
+        let memory = RingMemory::Mapped { base, bytes };
+        // SAFETY: the kernel reports the positions of the indices and the entries in this mapping, with their
+        // alignment.
         let ring = unsafe {
-            Ring {
-                producer: base.add(at.producer as usize).cast(),
-                consumer: base.add(at.consumer as usize).cast(),
-                entries: base.add(at.desc as usize).cast(),
+            SharedRing {
+                producer: base.add(offsets.producer as usize).cast(),
+                consumer: base.add(offsets.consumer as usize).cast(),
+                entries: base.add(offsets.desc as usize).cast(),
                 size,
                 _memory: memory,
             }
@@ -67,43 +74,44 @@ impl<T: Copy> Ring<T> {
     }
 
     fn producer(&self) -> &AtomicU32 {
-        // SAFETY: in the mapping, aligned, and both sides access it as one word.
+        // SAFETY: the index is in the mapping and aligned, and both sides access it as one word.
         unsafe { self.producer.as_ref() }
     }
 
     fn consumer(&self) -> &AtomicU32 {
-        // SAFETY: as for the producer.
+        // SAFETY: the index is in the mapping and aligned, and both sides access it as one word.
         unsafe { self.consumer.as_ref() }
     }
 
-    /// The place of entry `index`.
-    fn entry(&self, index: u32) -> NonNull<T> {
-        // SAFETY: `size` entries lie here, and the mask keeps the index below that.
+    /// Returns the address of the entry `index`.
+    fn entry_address(&self, index: u32) -> NonNull<T> {
+        // SAFETY: the ring has `size` entries, and the mask keeps the index below `size`.
         unsafe { self.entries.add((index & (self.size - 1)) as usize) }
     }
 }
 
-/// Our end of a ring that the kernel consumes.
+/// This process's side of a ring whose entries the kernel consumes.
 #[derive(Debug)]
 pub(super) struct Producer<T> {
-    ring: Ring<T>,
-    /// Where the next entry goes; entries before it may not be published yet.
+    ring: SharedRing<T>,
+    /// Index of the next entry to write. Earlier entries may be unpublished.
     next: u32,
-    /// How far the consumer was when asked last.
+    /// Position of the consumer at the last reading.
     consumed: u32,
 }
 
 impl<T: Copy> Producer<T> {
+    /// Maps the ring at `page_offset` of a socket, for writing.
     pub(super) fn map(
         socket: &OwnedFd,
         page_offset: i64,
-        at: &libc::xdp_ring_offset,
+        offsets: &libc::xdp_ring_offset,
         size: u32,
     ) -> io::Result<Producer<T>> {
-        Ring::map(socket, page_offset, at, size).map(Producer::new)
+        SharedRing::map(socket, page_offset, offsets, size).map(Producer::new)
     }
 
-    fn new(ring: Ring<T>) -> Producer<T> {
+    fn new(ring: SharedRing<T>) -> Producer<T> {
         Producer {
             ring,
             next: 0,
@@ -111,78 +119,81 @@ impl<T: Copy> Producer<T> {
         }
     }
 
-    /// How many entries can be written.
-    pub(super) fn room(&mut self) -> u32 {
-        self.consumed();
+    /// Returns the number of entries that can be written.
+    pub(super) fn free_entries(&mut self) -> u32 {
+        self.read_consumed();
         self.ring.size - self.next.wrapping_sub(self.consumed)
     }
 
-    /// Writes the next entry; false if the ring is full. The consumer sees it after [`publish`](Producer::publish).
+    /// Writes the next entry. Returns false if the ring is full. The consumer sees the entry after
+    /// [`publish`](Producer::publish).
     pub(super) fn write(&mut self, entry: T) -> bool {
-        if self.next.wrapping_sub(self.consumed) >= self.ring.size && self.room() == 0 {
+        if self.next.wrapping_sub(self.consumed) >= self.ring.size && self.free_entries() == 0 {
             return false;
         }
-        // SAFETY: the consumer has done with this entry, or it was never written: it is ours.
-        unsafe { self.ring.entry(self.next).write(entry) };
+        // SAFETY: the consumer has released this entry, or it was never written, so it belongs to this side.
+        unsafe { self.ring.entry_address(self.next).write(entry) };
         self.next = self.next.wrapping_add(1);
         true
     }
 
-    /// Shows the consumer what was written.
+    /// Makes the written entries visible to the consumer.
     pub(super) fn publish(&mut self) {
-        // Release: the entries are written before the consumer may read them.
+        // Release: the entries are written before the consumer reads them.
         self.ring.producer().store(self.next, Ordering::Release);
     }
 
-    /// The index of the next entry.
-    pub(super) fn next(&self) -> u32 {
+    /// Returns the index of the next entry.
+    pub(super) fn next_index(&self) -> u32 {
         self.next
     }
 
-    /// Up to which index the consumer says it has done.
-    pub(super) fn consumed(&mut self) -> u32 {
-        // Acquire: the consumer has read the entries before they are written again.
+    /// Reads the position of the consumer: the index of the first entry that it has not consumed.
+    pub(super) fn read_consumed(&mut self) -> u32 {
+        // Acquire: the consumer has read the entries before this side writes them again.
         self.consumed = self.ring.consumer().load(Ordering::Acquire);
         self.consumed
     }
 
-    /// An entry that was written, and not yet written over.
-    pub(super) fn written(&self, index: u32) -> T {
-        // SAFETY: in the ring; only this side writes entries, and it is not writing now.
-        unsafe { self.ring.entry(index).read() }
+    /// Returns an entry that was written and is not overwritten yet.
+    pub(super) fn written_entry(&self, index: u32) -> T {
+        // SAFETY: the entry is in the ring. Only this side writes entries, and it does not write now.
+        unsafe { self.ring.entry_address(index).read() }
     }
 
-    /// Replaces an entry that is published.
+    /// Replaces a published entry.
     ///
     /// # Safety
-    /// The consumer does not read now. The kernel reads the transmit ring only within system calls on its socket.
-    pub(super) unsafe fn replace(&mut self, index: u32, entry: T) {
-        // SAFETY: in the ring, and as the caller promises not being read.
-        unsafe { self.ring.entry(index).write(entry) }
+    /// The consumer does not read the ring now. The kernel reads the transmit ring only in system calls on
+    /// its socket.
+    pub(super) unsafe fn replace_entry(&mut self, index: u32, entry: T) {
+        // SAFETY: the entry is in the ring, and the caller guarantees that the consumer does not read it.
+        unsafe { self.ring.entry_address(index).write(entry) }
     }
 }
 
-/// Our end of a ring that the kernel fills.
+/// This process's side of a ring whose entries the kernel produces.
 #[derive(Debug)]
 pub(super) struct Consumer<T> {
-    ring: Ring<T>,
-    /// The next entry to be read; those before it may not be released yet.
+    ring: SharedRing<T>,
+    /// Index of the next entry to read. Earlier entries may be unreleased.
     next: u32,
-    /// How far the producer was when asked last.
+    /// Position of the producer at the last reading.
     produced: u32,
 }
 
 impl<T: Copy> Consumer<T> {
+    /// Maps the ring at `page_offset` of a socket, for reading.
     pub(super) fn map(
         socket: &OwnedFd,
         page_offset: i64,
-        at: &libc::xdp_ring_offset,
+        offsets: &libc::xdp_ring_offset,
         size: u32,
     ) -> io::Result<Consumer<T>> {
-        Ring::map(socket, page_offset, at, size).map(Consumer::new)
+        SharedRing::map(socket, page_offset, offsets, size).map(Consumer::new)
     }
 
-    fn new(ring: Ring<T>) -> Consumer<T> {
+    fn new(ring: SharedRing<T>) -> Consumer<T> {
         Consumer {
             ring,
             next: 0,
@@ -190,44 +201,45 @@ impl<T: Copy> Consumer<T> {
         }
     }
 
-    /// The entry `ahead` of the next one, if the producer has got that far.
-    pub(super) fn peek(&mut self, ahead: u32) -> Option<T> {
-        if self.produced.wrapping_sub(self.next) <= ahead {
-            // Acquire: the entries, and what they speak of, are written before this is read.
+    /// Returns the entry that is `distance` entries after the next one, if the producer has published it.
+    pub(super) fn peek(&mut self, distance: u32) -> Option<T> {
+        if self.produced.wrapping_sub(self.next) <= distance {
+            // Acquire: the entries and the frames that they describe are written before this index is read.
             self.produced = self.ring.producer().load(Ordering::Acquire);
-            if self.produced.wrapping_sub(self.next) <= ahead {
+            if self.produced.wrapping_sub(self.next) <= distance {
                 return None;
             }
         }
-        // SAFETY: the producer has written it and leaves it alone until it is released.
-        Some(unsafe { self.ring.entry(self.next.wrapping_add(ahead)).read() })
+        // SAFETY: the producer has published the entry and does not change it until it is released.
+        Some(unsafe { self.ring.entry_address(self.next.wrapping_add(distance)).read() })
     }
 
-    /// As [`Consumer::peek`], as far as the producer is known to have got: its word in memory is not looked at.
+    /// Same as [`Consumer::peek`], but does not read the position of the producer again.
     #[inline]
-    pub(super) fn known(&self, ahead: u32) -> Option<T> {
-        if self.produced.wrapping_sub(self.next) <= ahead {
+    pub(super) fn peek_known(&self, distance: u32) -> Option<T> {
+        if self.produced.wrapping_sub(self.next) <= distance {
             return None;
         }
-        // SAFETY: the producer has written it and leaves it alone until it is released.
-        Some(unsafe { self.ring.entry(self.next.wrapping_add(ahead)).read() })
+        // SAFETY: the producer has published the entry and does not change it until it is released.
+        Some(unsafe { self.ring.entry_address(self.next.wrapping_add(distance)).read() })
     }
 
-    /// Where the entry `ahead` of the next one lies, whether it has been written or not.
+    /// Returns the address of the entry that is `distance` entries after the next one. The entry may be
+    /// unwritten.
     #[inline]
-    pub(super) fn place(&self, ahead: u32) -> *const T {
-        self.ring.entry(self.next.wrapping_add(ahead)).as_ptr()
+    pub(super) fn entry_address(&self, distance: u32) -> *const T {
+        self.ring.entry_address(self.next.wrapping_add(distance)).as_ptr()
     }
 
-    /// Passes over `count` entries that were peeked at.
+    /// Skips `count` entries that [`Consumer::peek`] has returned.
     pub(super) fn advance(&mut self, count: u32) {
         debug_assert!(count <= self.produced.wrapping_sub(self.next));
         self.next = self.next.wrapping_add(count);
     }
 
-    /// Gives the places of entries that were passed over back to the producer.
+    /// Returns the skipped entries to the producer.
     pub(super) fn release(&mut self) {
-        // Release: the entries are read before the producer may write them again.
+        // Release: the entries are read before the producer writes them again.
         self.ring.consumer().store(self.next, Ordering::Release);
     }
 }
@@ -236,57 +248,57 @@ impl<T: Copy> Consumer<T> {
 mod tests {
     use super::*;
 
-    /// Memory of a ring in which both ends are ours.
-    struct Both {
+    /// Memory of a ring whose two sides both belong to the test.
+    struct TestRing {
         words: Box<[AtomicU32; 2]>,
         entries: Box<[std::cell::UnsafeCell<u64>]>,
     }
 
-    // SAFETY: as with the kernel: who may touch an entry follows from the two words.
-    unsafe impl Sync for Both {}
+    // SAFETY: the two indices decide which side may access an entry, as with the kernel.
+    unsafe impl Sync for TestRing {}
 
-    impl Both {
-        fn new(size: usize) -> Both {
-            Both {
+    impl TestRing {
+        fn new(size: usize) -> TestRing {
+            TestRing {
                 words: Box::default(),
                 entries: (0..size).map(|_| std::cell::UnsafeCell::new(0)).collect(),
             }
         }
 
-        fn ring(&self) -> Ring<u64> {
-            Ring {
+        fn ring(&self) -> SharedRing<u64> {
+            SharedRing {
                 producer: NonNull::from(&self.words[0]),
                 consumer: NonNull::from(&self.words[1]),
                 entries: NonNull::from(&*self.entries).cast(),
                 size: self.entries.len() as u32,
-                _memory: Memory::Borrowed,
+                _memory: RingMemory::Borrowed,
             }
         }
     }
 
     #[test]
-    fn entries_appear_when_published_and_make_room_when_released() {
-        let both = Both::new(4);
+    fn entries_are_visible_after_publish_and_free_after_release() {
+        let both = TestRing::new(4);
         let (mut producer, mut consumer) = (Producer::new(both.ring()), Consumer::new(both.ring()));
         for round in 0..5 {
-            assert_eq!(producer.room(), 4);
+            assert_eq!(producer.free_entries(), 4);
             assert!((0..4).all(|n| producer.write(10 * round + n)));
             assert!(!producer.write(99), "full");
             assert_eq!(consumer.peek(0), None, "not published");
             producer.publish();
-            assert_eq!(consumer.known(0), None, "published, and not looked at");
+            assert_eq!(consumer.peek_known(0), None, "published, but not read yet");
             assert_eq!(consumer.peek(3), Some(10 * round + 3));
             assert_eq!(consumer.peek(4), None);
             consumer.advance(4);
             assert!(!producer.write(99), "not released");
             consumer.release();
-            assert_eq!(producer.consumed(), producer.next());
+            assert_eq!(producer.read_consumed(), producer.next_index());
         }
     }
 
     #[test]
     fn indices_wrap_around() {
-        let both = Both::new(2);
+        let both = TestRing::new(2);
         let start = u32::MAX;
         both.words
             .iter()
@@ -301,7 +313,7 @@ mod tests {
             ring: both.ring(),
         };
         for n in 0..6 {
-            assert_eq!(producer.room(), 2);
+            assert_eq!(producer.free_entries(), 2);
             assert!(producer.write(n));
             producer.publish();
             assert_eq!(consumer.peek(0), Some(n));
@@ -312,7 +324,7 @@ mod tests {
 
     #[test]
     fn two_threads_pass_entries_in_order() {
-        let both = Both::new(8);
+        let both = TestRing::new(8);
         let count = if cfg!(miri) { 100 } else { 10_000 };
         std::thread::scope(|scope| {
             scope.spawn(|| {

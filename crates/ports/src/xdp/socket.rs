@@ -1,4 +1,4 @@
-//! An AF_XDP socket: its memory, its rings, and what it has counted.
+//! An AF_XDP socket with its memory, its rings and its statistics.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -7,60 +7,63 @@ use std::ptr;
 use super::ring::{Consumer, Producer};
 use crate::Arena;
 use crate::arena::SMALL_SLOT_BYTES;
-use crate::socket::{check, enlarge_send_buffer, get, set};
+use crate::socket::{check_result, enlarge_send_buffer, get_option, set_option};
 
-/// Frames a port keeps while nobody looks: 4 ms of what a veth sender can reach, many times that at the speeds of a lab. The
-/// kernel fills slots in turn, so a frame lies in memory that was used as many frames ago; with twice as many these no longer
-/// stay in the share of the last cache that a virtual machine has (`benches/README.md`).
+/// Number of received frames that wait in the socket. This is the traffic of 4 ms at the highest rate of a
+/// veth sender. At the speeds of a lab the time is much longer.
+///
+/// The kernel fills slots in turn, so it reuses the memory of a slot after this number of frames. Twice as
+/// many slots would no longer fit in the last-level cache of a virtual machine (`benches/README.md`).
 pub(super) const RECEIVE_ENTRIES: u32 = 2_048;
-/// Empty slots: the kernel shows what it has received a moment before it says that it has taken the slots for it, so that
-/// for this moment there are more than are posted.
+/// Number of empty slots in the fill ring. The kernel publishes a received frame a moment before it releases
+/// the entry of its slot. For this moment the ring needs more entries than slots are posted.
 const FILL_ENTRIES: u32 = 2 * RECEIVE_ENTRIES;
-/// More than any burst puts in.
+/// Number of descriptors in the transmit ring, more than any burst needs.
 pub(super) const TRANSMIT_ENTRIES: u32 = 1_024;
-/// Frames that may be under way between us and the far end's stack.
+/// Largest number of frames in flight to the stack of the far end.
 const COMPLETION_ENTRIES: u32 = 4_096;
 
-/// The rings of a socket.
+/// The four rings of a socket.
 #[derive(Debug)]
 pub(super) struct Rings {
-    /// Empty chunks for the kernel to receive into.
+    /// Empty slots for received frames.
     pub(super) fill: Producer<u64>,
     pub(super) receive: Consumer<libc::xdp_desc>,
     pub(super) transmit: Producer<libc::xdp_desc>,
-    /// Chunks that the kernel has done with after sending.
+    /// Slots whose frames the kernel has sent.
     pub(super) completion: Consumer<u64>,
 }
 
-/// A socket that hears nothing yet. Takes CAP_NET_RAW.
-pub(super) fn create() -> io::Result<OwnedFd> {
+/// Opens a socket that receives no frames yet. The call needs CAP_NET_RAW.
+pub(super) fn open_xdp_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: no memory is passed.
+    // SAFETY: the call passes no memory.
     match unsafe { libc::socket(libc::AF_XDP, kind, 0) } {
         -1 => Err(io::Error::last_os_error()),
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: the descriptor is new, and no other value owns it.
         fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
     }
 }
 
-/// Makes the small slots of an arena the socket's memory, a chunk each. The kernel pins all of them.
-pub(super) fn register(socket: &OwnedFd, arena: &Arena) -> io::Result<()> {
+/// Registers the small slots of an arena as the memory of the socket, with one chunk for each slot. The
+/// kernel pins the whole memory.
+pub(super) fn register_arena(socket: &OwnedFd, arena: &Arena) -> io::Result<()> {
     let region = arena.small_region();
     let registration = libc::xdp_umem_reg {
         addr: region.cast::<u8>() as u64,
         len: region.len() as u64,
         chunk_size: SMALL_SLOT_BYTES as u32,
-        // The kernel leaves 256 octets of its own in front of a frame: the headroom of the arena.
+        // The kernel leaves 256 bytes before a frame. They are the headroom of the arena.
         headroom: 0,
         flags: 0,
         tx_metadata_len: 0,
     };
-    set(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)?;
+    set_option(socket, libc::SOL_XDP, libc::XDP_UMEM_REG, &registration)?;
     enlarge_send_buffer(socket)
 }
 
-/// Gives the socket its four rings.
-pub(super) fn make_rings(socket: &OwnedFd) -> io::Result<Rings> {
+/// Creates the four rings of the socket.
+pub(super) fn create_rings(socket: &OwnedFd) -> io::Result<Rings> {
     let sizes = [
         (libc::XDP_UMEM_FILL_RING, FILL_ENTRIES),
         (libc::XDP_UMEM_COMPLETION_RING, COMPLETION_ENTRIES),
@@ -68,35 +71,35 @@ pub(super) fn make_rings(socket: &OwnedFd) -> io::Result<Rings> {
         (libc::XDP_TX_RING, TRANSMIT_ENTRIES),
     ];
     for (option, entries) in sizes {
-        set(socket, libc::SOL_XDP, option, &(entries as libc::c_int))?;
+        set_option(socket, libc::SOL_XDP, option, &(entries as libc::c_int))?;
     }
-    let nowhere = libc::xdp_ring_offset {
+    let zero = libc::xdp_ring_offset {
         producer: 0,
         consumer: 0,
         desc: 0,
         flags: 0,
     };
-    let none = libc::xdp_mmap_offsets {
-        rx: nowhere,
-        tx: nowhere,
-        fr: nowhere,
-        cr: nowhere,
+    let zeros = libc::xdp_mmap_offsets {
+        rx: zero,
+        tx: zero,
+        fr: zero,
+        cr: zero,
     };
-    let at = get(socket, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, none)?;
+    let offsets = get_option(socket, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, zeros)?;
     let (fill, completion) = (
         libc::XDP_UMEM_PGOFF_FILL_RING as i64,
         libc::XDP_UMEM_PGOFF_COMPLETION_RING as i64,
     );
     Ok(Rings {
-        fill: Producer::map(socket, fill, &at.fr, FILL_ENTRIES)?,
-        completion: Consumer::map(socket, completion, &at.cr, COMPLETION_ENTRIES)?,
-        receive: Consumer::map(socket, libc::XDP_PGOFF_RX_RING, &at.rx, RECEIVE_ENTRIES)?,
-        transmit: Producer::map(socket, libc::XDP_PGOFF_TX_RING, &at.tx, TRANSMIT_ENTRIES)?,
+        fill: Producer::map(socket, fill, &offsets.fr, FILL_ENTRIES)?,
+        completion: Consumer::map(socket, completion, &offsets.cr, COMPLETION_ENTRIES)?,
+        receive: Consumer::map(socket, libc::XDP_PGOFF_RX_RING, &offsets.rx, RECEIVE_ENTRIES)?,
+        transmit: Producer::map(socket, libc::XDP_PGOFF_TX_RING, &offsets.tx, TRANSMIT_ENTRIES)?,
     })
 }
 
-/// Binds the socket to queue 0 of a device, to copy, with frames of more than one chunk.
-pub(super) fn bind(socket: &OwnedFd, device_index: u32) -> io::Result<()> {
+/// Binds the socket to queue 0 of a device, in copy mode, with frames in several slots.
+pub(super) fn bind_to_first_queue(socket: &OwnedFd, device_index: u32) -> io::Result<()> {
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
         sxdp_flags: libc::XDP_COPY | libc::XDP_USE_SG,
@@ -105,13 +108,13 @@ pub(super) fn bind(socket: &OwnedFd, device_index: u32) -> io::Result<()> {
         sxdp_shared_umem_fd: 0,
     };
     let len = size_of::<libc::sockaddr_xdp>() as libc::socklen_t;
-    // SAFETY: `address` is a live `sockaddr_xdp` of that length.
-    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
+    // SAFETY: `address` is a live `sockaddr_xdp` of length `len`.
+    check_result(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
-/// Makes the kernel send what is in the transmit ring: as much as it can, 32 chunks at most.
-pub(super) fn kick(socket: &OwnedFd) -> io::Result<()> {
-    // SAFETY: no memory is passed.
+/// Makes the kernel send the frames of the transmit ring, at most 32 descriptors in one call.
+pub(super) fn start_transmission(socket: &OwnedFd) -> io::Result<()> {
+    // SAFETY: the call passes no memory.
     let sent = unsafe {
         libc::sendto(
             socket.as_raw_fd(),
@@ -128,8 +131,8 @@ pub(super) fn kick(socket: &OwnedFd) -> io::Result<()> {
     }
 }
 
-/// What the socket has counted since it was made.
-pub(super) fn statistics(socket: &OwnedFd) -> io::Result<libc::xdp_statistics> {
+/// Returns the statistics of the socket since its creation.
+pub(super) fn read_statistics(socket: &OwnedFd) -> io::Result<libc::xdp_statistics> {
     let none = libc::xdp_statistics {
         rx_dropped: 0,
         rx_invalid_descs: 0,
@@ -138,5 +141,5 @@ pub(super) fn statistics(socket: &OwnedFd) -> io::Result<libc::xdp_statistics> {
         rx_fill_ring_empty_descs: 0,
         tx_ring_empty_descs: 0,
     };
-    get(socket, libc::SOL_XDP, libc::XDP_STATISTICS, none)
+    get_option(socket, libc::SOL_XDP, libc::XDP_STATISTICS, none)
 }

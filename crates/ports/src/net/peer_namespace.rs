@@ -1,4 +1,4 @@
-//! The namespace behind a veth, found among those this process can see.
+//! Search for the namespace of a veth's other end, among the namespaces that this process can see.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -9,18 +9,22 @@ use rtnetlink::packet_core::{NLM_F_REQUEST, NetlinkMessage, NetlinkPayload};
 use rtnetlink::packet_route::RouteNetlinkMessage;
 use rtnetlink::packet_route::nsid::{NsidAttribute, NsidMessage};
 
-use super::netlink::talk;
-use super::{LinkFacts, Netns, Result};
+use super::netlink::run_request;
+use super::{LinkState, Netns, Result};
 
-/// The namespace that the far end of a veth of the calling thread's namespace is in, where `ip netns` has given it a
-/// name or a process we may look at lives in it. `None`: it is in this one, or in none we can find.
-pub fn peer_namespace(link: &LinkFacts) -> Option<Netns> {
+/// Returns the namespace of the other end of a veth in the calling thread's namespace.
+///
+/// The search covers the names of `ip netns` and the processes that this process may inspect. Returns `None`
+/// if the other end is in the same namespace or in a namespace that the search does not find.
+pub fn peer_namespace(link: &LinkState) -> Option<Netns> {
     let number = link.peer_netns?;
-    let named = list("/run/netns").into_iter();
-    let of_processes = list("/proc").into_iter().map(|process| process.join("ns/net"));
+    let named = list_directory("/run/netns").into_iter();
+    let of_processes = list_directory("/proc")
+        .into_iter()
+        .map(|process| process.join("ns/net"));
     let mut seen = Vec::new();
     for path in named.chain(of_processes) {
-        // The names of processes only: others have no such file.
+        // Only directories of processes contain such a file.
         let Ok(file) = fs::File::open(&path) else { continue };
         let netns = Netns::from_fd(file.into());
         let Ok(id) = netns.id() else { continue };
@@ -28,27 +32,28 @@ pub fn peer_namespace(link: &LinkFacts) -> Option<Netns> {
             continue;
         }
         seen.push(id);
-        if number_of(&netns).is_ok_and(|found| found == Some(number)) {
+        if netns_number(&netns).is_ok_and(|found| found == Some(number)) {
             return Some(netns);
         }
     }
     None
 }
 
-fn list(directory: &str) -> Vec<PathBuf> {
+fn list_directory(directory: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
 }
 
-/// The number that the calling thread's namespace knows another one by (`ip netns list-id`); `None`: by none.
-fn number_of(netns: &Netns) -> Result<Option<i32>> {
-    let mut question = NsidMessage::default();
-    question
+/// Returns the number of a namespace in the calling thread's namespace (`ip netns list-id`), or `None`
+/// without a number.
+fn netns_number(netns: &Netns) -> Result<Option<i32>> {
+    let mut request = NsidMessage::default();
+    request
         .attributes
         .push(NsidAttribute::Fd(netns.as_fd().as_raw_fd() as u32));
-    let mut message = NetlinkMessage::from(RouteNetlinkMessage::GetNsId(question));
+    let mut message = NetlinkMessage::from(RouteNetlinkMessage::GetNsId(request));
     message.header.flags = NLM_F_REQUEST;
-    let answer = talk("ask for the number of a namespace", "", async |mut handle| {
+    let answer = run_request("ask for the number of a namespace", "", async |mut handle| {
         handle
             .request(message)?
             .next()
@@ -62,6 +67,6 @@ fn number_of(netns: &Netns) -> Result<Option<i32>> {
         NsidAttribute::Id(number) => Some(*number),
         _ => None,
     });
-    // -1 is "not assigned".
+    // The kernel reports -1 for a namespace without a number.
     Ok(number.filter(|number| *number >= 0))
 }

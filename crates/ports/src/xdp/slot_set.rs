@@ -1,8 +1,8 @@
-//! Which slots the socket holds.
+//! Set of the slots that an AF_XDP socket holds.
 
 use xoff_dataplane::FrameHandle;
 
-/// A set of slots of an arena.
+/// A set of slots of one arena.
 #[derive(Debug)]
 pub(super) struct SlotSet {
     words: Box<[u64]>,
@@ -10,7 +10,7 @@ pub(super) struct SlotSet {
 }
 
 impl SlotSet {
-    /// An empty set for slots of number 0 to `slots` - 1.
+    /// Creates an empty set for the slots 0 to `slots` - 1.
     pub(super) fn new(slots: usize) -> SlotSet {
         SlotSet {
             words: vec![0; slots.div_ceil(64)].into(),
@@ -23,15 +23,16 @@ impl SlotSet {
     }
 
     pub(super) fn insert(&mut self, slot: FrameHandle) {
-        let (word, bit) = place(slot);
-        debug_assert_eq!(self.words[word] & bit, 0, "slot {} is in the set", slot.0);
+        let (word, bit) = word_and_bit(slot);
+        debug_assert_eq!(self.words[word] & bit, 0, "slot {} is already in the set", slot.0);
         self.words[word] |= bit;
         self.count += 1;
     }
 
-    /// Whether it was in the set; it is no more. The number may be anything: it comes from the kernel.
+    /// Removes a slot and returns whether it was in the set. Accepts any number, because the number comes
+    /// from the kernel.
     pub(super) fn remove(&mut self, slot: FrameHandle) -> bool {
-        let (word, bit) = place(slot);
+        let (word, bit) = word_and_bit(slot);
         match self.words.get_mut(word) {
             Some(word) if *word & bit != 0 => {
                 *word &= !bit;
@@ -42,7 +43,7 @@ impl SlotSet {
         }
     }
 
-    /// Empties the set.
+    /// Removes and returns all slots.
     pub(super) fn take_all(&mut self) -> Vec<FrameHandle> {
         let words = self.words.iter_mut().enumerate();
         let slots = words.flat_map(|(index, word)| {
@@ -55,7 +56,7 @@ impl SlotSet {
     }
 }
 
-fn place(slot: FrameHandle) -> (usize, u64) {
+fn word_and_bit(slot: FrameHandle) -> (usize, u64) {
     (slot.0 as usize / 64, 1 << (slot.0 % 64))
 }
 
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_is_in_it_once_and_comes_out_once() {
+    fn each_inserted_slot_is_removed_once() {
         let mut set = SlotSet::new(130);
         for slot in [0, 63, 64, 129] {
             set.insert(FrameHandle(slot));

@@ -1,0 +1,320 @@
+//! Checks and settings of a network device before it becomes a port. The settings are reverted when the port
+//! closes.
+//!
+//! Each setting prevents silent changes or losses of frames. Examples are a bridge that consumes PFC frames,
+//! checksums that no hardware completes, coalesced segments, and a kernel that answers frames for the switch.
+
+use std::fs;
+
+use crate::net::{self, LinkChange, LinkState, Netns, PeerChange, ethtool};
+
+use super::device::Device;
+use super::{PortError, PortSpec};
+
+/// Queue length that a tap of another program gets, in frames. The kernel's default is 500 or 1000.
+const TAP_QUEUE_FRAMES: u32 = 10_000;
+
+/// Port MTU, in bytes, from which a frame with its headers may occupy a whole page.
+const SCATTERED_MTU_MIN: u32 = 3_500;
+
+/// Properties of a device and its previous settings. Dropping the value restores these settings.
+#[derive(Debug)]
+pub(super) struct DeviceSetup {
+    device: Device,
+    netns: Option<Netns>,
+    /// Whether the device has no queueing discipline. The error ENOBUFS then means that the device dropped
+    /// and counted the frame. With a queueing discipline, ENOBUFS means that the device takes the frame
+    /// later.
+    pub(super) has_no_queue: bool,
+    /// Whether received frames have finished checksums. True if the far end is known to complete them, or if
+    /// the device is hardware.
+    pub(super) has_finished_checksums: bool,
+    /// Whether the device is a tap. Its far end is a program, usually a virtual machine.
+    pub(super) is_tap: bool,
+    previous_tx_queue_len: Option<u32>,
+    previous_features: Option<ethtool::Features>,
+    arp_was_on: bool,
+    ipv6_was_on: bool,
+}
+
+/// Checks the device of `spec` and changes its settings. Appends a message to `notes` for each change.
+pub(super) fn set_up_device(spec: &PortSpec, notes: &mut Vec<String>) -> Result<DeviceSetup, PortError> {
+    let link = check_device(spec)?;
+    let mut setup = DeviceSetup {
+        device: Device::open(&spec.device)
+            .map_err(|error| PortError::io(spec, "find the device", "cap_net_raw", error))?,
+        netns: Netns::current().ok(),
+        has_no_queue: link.qdisc.as_deref() == Some("noqueue"),
+        has_finished_checksums: false,
+        is_tap: link.kind.as_deref() == Some("tun"),
+        previous_tx_queue_len: None,
+        previous_features: None,
+        arp_was_on: false,
+        ipv6_was_on: false,
+    };
+    // Done before the device comes up. Otherwise the kernel would already have sent its own frames.
+    disable_kernel_protocols(spec, &link, &mut setup, notes);
+    disable_own_offloads(spec, &mut setup, notes);
+    setup.has_finished_checksums = disable_peer_offloads(spec, &link, notes);
+    if setup.is_tap {
+        configure_foreign_tap(spec, &link, &mut setup, notes);
+    }
+    if !link.up {
+        let up = LinkChange {
+            up: Some(true),
+            ..LinkChange::default()
+        };
+        net::set_link(&spec.device, &up).map_err(|error| PortError::net(spec, error))?;
+        notes.push(format!(
+            "{0}: device '{1}' was down and is up now (`ip link set dev {1} up`)",
+            spec.name, spec.device
+        ));
+    }
+    Ok(setup)
+}
+
+/// Returns an error for each problem that a setting cannot solve: a bridge, or an MTU that is too small.
+fn check_device(spec: &PortSpec) -> Result<LinkState, PortError> {
+    let link = net::read_link(&spec.device).map_err(|error| PortError::net(spec, error))?;
+    let (port, device) = (spec.name.clone(), spec.device.clone());
+    if let Some(master) = link.master {
+        return Err(PortError::InBridge { port, device, master });
+    }
+    if link.mtu < spec.mtu {
+        return Err(PortError::mtu_too_small(spec, link.mtu));
+    }
+    Ok(link)
+}
+
+/// Turns off IPv6 and ARP of the kernel on the switch's end. IP addresses stay, but `notes` mentions them.
+fn disable_kernel_protocols(
+    spec: &PortSpec,
+    link: &LinkState,
+    setup: &mut DeviceSetup,
+    notes: &mut Vec<String>,
+) {
+    let (port, device) = (&spec.name, &spec.device);
+    if is_ipv6_enabled(device) {
+        match net::disable_ipv6(device) {
+            Ok(()) => {
+                setup.ipv6_was_on = true;
+                notes.push(format!(
+                    "{port}: the kernel's IPv6 on '{device}' is off now (`sysctl -w net.ipv6.conf.{device}.disable_ipv6=1`)"
+                ));
+            }
+            Err(error) => notes.push(format!(
+                "{port}: the kernel's IPv6 stays on and sends frames of its own on '{device}': {error}; run \
+                 `sysctl -w net.ipv6.conf.{device}.disable_ipv6=1`"
+            )),
+        }
+    }
+    if !link.no_arp {
+        let off = LinkChange {
+            arp: Some(false),
+            ..LinkChange::default()
+        };
+        match net::set_link(device, &off) {
+            Ok(()) => {
+                setup.arp_was_on = true;
+                notes.push(format!("{port}: ARP on '{device}' is off now (`ip link set dev {device} arp off`)"));
+            }
+            Err(error) => notes.push(format!(
+                "{port}: the kernel answers ARP on '{device}' in addition to the switch: {error}; run `ip link set dev {device} arp off`"
+            )),
+        }
+    }
+    if has_address(device) {
+        notes.push(format!(
+            "{port}: '{device}' has an IP address, so the kernel answers in addition to the switch; run `ip addr flush dev {device}`"
+        ));
+    }
+}
+
+fn is_ipv6_enabled(device: &str) -> bool {
+    let path = format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6");
+    fs::read_to_string(path).is_ok_and(|text| text.trim() == "0")
+}
+
+/// Returns whether the device has an IPv4 address, or an IPv6 address that is not link-local. A link-local
+/// address disappears when IPv6 is turned off.
+fn has_address(device: &str) -> bool {
+    let Ok(addresses) = nix::ifaddrs::getifaddrs() else {
+        return false;
+    };
+    addresses
+        .filter(|entry| entry.interface_name == device)
+        .filter_map(|entry| entry.address)
+        .any(|address| {
+            let v6 = address
+                .as_sockaddr_in6()
+                .is_some_and(|v6| !v6.ip().is_unicast_link_local());
+            address.as_sockaddr_in().is_some() || v6
+        })
+}
+
+/// Turns off the offloads of this end, which coalesce received frames.
+///
+/// Scatter-gather stays on if the port has a large MTU. A packet socket stores a frame of a page or more in
+/// several pieces. For a device without scatter-gather, the kernel copies these pieces to new memory.
+fn disable_own_offloads(spec: &PortSpec, setup: &mut DeviceSetup, notes: &mut Vec<String>) {
+    let (port, device) = (&spec.name, &spec.device);
+    let has_long_frames = spec.mtu >= SCATTERED_MTU_MIN;
+    let disable = || -> net::Result<Option<ethtool::Features>> {
+        let now = ethtool::offloads(device)?;
+        let wanted = ethtool::Offloads {
+            sg: now.sg && has_long_frames,
+            ..ethtool::Offloads::OFF
+        };
+        if now == wanted {
+            return Ok(None);
+        }
+        let previous = ethtool::features(device)?;
+        ethtool::set_offloads(device, &wanted)?;
+        Ok(Some(previous))
+    };
+    match disable() {
+        Ok(None) => {}
+        Ok(previous) => {
+            setup.previous_features = previous;
+            let sg = if has_long_frames { "" } else { "sg off " };
+            notes.push(format!(
+                "{port}: offloads of '{device}' are off now (`ethtool -K {device} rx off tx off {sg}tso off gso off gro off lro off`)"
+            ));
+        }
+        Err(error) => notes.push(format!(
+            "{port}: some offloads of '{device}' could not be turned off: {error}; coalesced frames will be dropped"
+        )),
+    }
+}
+
+/// Turns off the offloads of the other end of a veth. Otherwise its kernel sends superframes and incomplete
+/// checksums. Returns whether received frames have finished checksums now.
+fn disable_peer_offloads(spec: &PortSpec, link: &LinkState, notes: &mut Vec<String>) -> bool {
+    let (port, device) = (&spec.name, &spec.device);
+    let peer_netns = net::peer_namespace(link);
+    match net::disable_peer_offloads(device, peer_netns.as_ref().as_slice()) {
+        Ok(PeerChange::Applied { peer, changed }) => {
+            if changed {
+                notes.push(format!(
+                    "{port}: offloads of '{peer}', the far end of '{device}', are off now (`ethtool -K {peer} tx off`)"
+                ));
+            }
+            true
+        }
+        Ok(PeerChange::Unreachable { peer_index }) => {
+            notes.push(format!(
+                "{port}: the far end of '{device}' (index {peer_index}) is in another namespace; if frames are dropped \
+                 for unfinished checksums, run `ethtool -K DEV tx off` there"
+            ));
+            false
+        }
+        // A program behind a tap may leave checksums to this end. Hardware completes them.
+        Ok(PeerChange::NotVeth) => link.kind.as_deref() != Some("tun"),
+        Err(error) => {
+            notes.push(format!(
+                "{port}: offloads of the far end of '{device}' could not be turned off: {error}"
+            ));
+            false
+        }
+    }
+}
+
+/// Makes the far end of a veth write VLAN tags into its frames. Backends need this if they see only the bytes
+/// of a frame.
+pub(super) fn enable_inline_vlan_tags(spec: &PortSpec, notes: &mut Vec<String>) {
+    let (port, device) = (&spec.name, &spec.device);
+    let enable = || -> net::Result<PeerChange> {
+        let peer_netns = net::peer_namespace(&net::read_link(device)?);
+        net::enable_inline_peer_tags(device, peer_netns.as_ref().as_slice())
+    };
+    let command = "txvlan off tx-vlan-stag-hw-insert off";
+    match enable() {
+        Ok(PeerChange::Applied { peer, changed: true }) => notes.push(format!(
+            "{port}: the far end of '{device}', '{peer}', writes VLAN tags into its frames now (`ethtool -K {peer} {command}`)"
+        )),
+        Ok(PeerChange::Applied { .. } | PeerChange::NotVeth) => {}
+        Ok(PeerChange::Unreachable { peer_index }) => notes.push(format!(
+            "{port}: the far end of '{device}' (index {peer_index}) is in another namespace; frames that its kernel tags \
+             would arrive without their tag: run `ethtool -K DEV {command}` there"
+        )),
+        Err(error) => notes.push(format!(
+            "{port}: VLAN tags that the kernel of the far end adds to frames of '{device}' may be lost: {error}; run \
+             `ethtool -K DEV {command}` there"
+        )),
+    }
+}
+
+/// Sets the queue length of a tap that another program owns. A tap silently drops frames if its queue is
+/// full.
+///
+/// The program decides which checksums and segments its frames have, so the function only adds a note about
+/// them.
+fn configure_foreign_tap(
+    spec: &PortSpec,
+    link: &LinkState,
+    setup: &mut DeviceSetup,
+    notes: &mut Vec<String>,
+) {
+    let (port, device) = (&spec.name, &spec.device);
+    if link.vnet_hdr == Some(true) {
+        notes.push(format!(
+            "{port}: the program behind the tap '{device}' may send frames with unfinished checksums, or with several \
+             segments (vnet_hdr). These frames are dropped. For a guest in QEMU add `vnet_hdr=off` to its `-netdev tap`, \
+             or run `ethtool -K DEV tx off` in the guest; `ethtool -K {device}` here does not change what the guest sends"
+        ));
+    }
+    if link.tx_queue_len >= TAP_QUEUE_FRAMES {
+        return;
+    }
+    let longer = LinkChange {
+        tx_queue_len: Some(TAP_QUEUE_FRAMES),
+        ..LinkChange::default()
+    };
+    match net::set_link(device, &longer) {
+        Ok(()) => {
+            setup.previous_tx_queue_len = Some(link.tx_queue_len);
+            notes.push(format!(
+                "{port}: the tap '{device}' holds {TAP_QUEUE_FRAMES} frames now instead of {} (`ip link set dev {device} \
+                 txqueuelen {TAP_QUEUE_FRAMES}`)",
+                link.tx_queue_len
+            ));
+        }
+        Err(error) => notes.push(format!(
+            "{port}: the tap '{device}' drops frames if {} frames wait: {error}; run `ip link set dev {device} \
+             txqueuelen {TAP_QUEUE_FRAMES}`",
+            link.tx_queue_len
+        )),
+    }
+}
+
+impl Drop for DeviceSetup {
+    /// Restores the previous settings and ignores errors. A removed device costs one system call, because the
+    /// thread that drops a port also forwards frames.
+    fn drop(&mut self) {
+        let Some(netns) = self.netns.take() else { return };
+        let is_unchanged = self.previous_features.is_none()
+            && !self.arp_was_on
+            && !self.ipv6_was_on
+            && self.previous_tx_queue_len.is_none();
+        if is_unchanged || !self.device.exists() {
+            return;
+        }
+        let name = self.device.name();
+        let _ = netns.run(|| {
+            if let Some(features) = &self.previous_features {
+                let _ = ethtool::restore_features(name, features);
+            }
+            if self.arp_was_on || self.previous_tx_queue_len.is_some() {
+                let previous = LinkChange {
+                    arp: self.arp_was_on.then_some(true),
+                    tx_queue_len: self.previous_tx_queue_len,
+                    ..LinkChange::default()
+                };
+                let _ = net::set_link(name, &previous);
+            }
+            if self.ipv6_was_on {
+                let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"), "0");
+            }
+        });
+    }
+}

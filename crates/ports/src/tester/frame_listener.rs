@@ -1,0 +1,84 @@
+//! Reception of selected frames of a device with the time stamps of the kernel.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use crate::clock::StampClock;
+use crate::packet::receive_ring::ReceiveRing;
+use crate::socket;
+
+/// A captured frame.
+#[derive(Clone, Copy, Debug)]
+pub struct CapturedFrame<'a> {
+    /// The first bytes of the frame, as many as the filter accepts. A VLAN tag that the kernel removed is
+    /// missing.
+    pub bytes: &'a [u8],
+    /// Length of the frame in bytes, without FCS.
+    pub frame_len: u32,
+    /// Time stamp of the kernel in nanoseconds of `CLOCK_MONOTONIC`.
+    pub captured_ns: u64,
+}
+
+/// Receives the frames of a device that a filter accepts. The kernel discards all other frames.
+#[derive(Debug)]
+pub struct FrameListener {
+    ring: ReceiveRing,
+    clock: StampClock,
+    /// Declared after the ring, because the pages of the ring belong to the socket.
+    socket: OwnedFd,
+}
+
+impl FrameListener {
+    /// Opens a listener on a device of the calling thread's namespace. `filter` is a classic BPF program. An
+    /// empty filter accepts all frames. The call needs CAP_NET_RAW.
+    ///
+    /// # Errors
+    /// Returns an error if the device does not exist, the capability is missing, the kernel refuses the
+    /// filter, or memory for the ring is short.
+    pub fn open(device: &str, filter: &[libc::sock_filter]) -> io::Result<FrameListener> {
+        let index = nix::net::if_::if_nametoindex(device)?;
+        let socket = socket::open_packet_socket()?;
+        socket::configure_receiver(&socket)?;
+        if !filter.is_empty() {
+            socket::set_filter(&socket, filter)?;
+        }
+        // The filter truncates the frames. A frame without truncation is cut at the end of its ring entry.
+        let ring = ReceiveRing::new(&socket, 1_500)?;
+        socket::bind_promiscuous(&socket, index)?;
+        Ok(FrameListener {
+            ring,
+            clock: StampClock::default(),
+            socket,
+        })
+    }
+
+    /// Calls `handle` for each waiting frame and returns the number of frames.
+    pub fn receive(&mut self, mut handle: impl FnMut(CapturedFrame<'_>)) -> usize {
+        let mut count = 0;
+        if self.ring.peek().is_some() {
+            self.clock.update();
+        }
+        while let Some(ring_frame) = self.ring.peek() {
+            let header = ring_frame.header;
+            handle(CapturedFrame {
+                bytes: ring_frame.bytes,
+                frame_len: header.tp_len,
+                captured_ns: self.clock.to_monotonic_ns(header.tp_sec, header.tp_nsec),
+            });
+            self.ring.release_frame();
+            count += 1;
+        }
+        count
+    }
+
+    /// Returns the number of frames that the full ring lost since the last call.
+    pub fn take_lost_frames(&self) -> u64 {
+        // The statistics option cannot fail on a packet socket.
+        socket::take_ring_drops(&self.socket).map_or(0, u64::from)
+    }
+
+    /// Returns the descriptor to poll for frames.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

@@ -1,0 +1,80 @@
+//! Sender of frames from ordinary memory that bypasses the queueing discipline of the device.
+
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+
+use crate::device::Device;
+use crate::packet::send_ring::SendRing;
+use crate::packet::transmitter::Transmitter;
+use crate::{BURST_FRAMES, frame_len_max, socket};
+
+/// Largest number of frames that one system call sends.
+pub const SEND_BURST_FRAMES: usize = BURST_FRAMES;
+
+/// Number of frames of a burst, by result.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SendCounts {
+    /// Frames that the device accepted.
+    pub sent: usize,
+    /// Frames that were lost, because the device or the device behind it had no space.
+    pub lost: usize,
+}
+
+/// Sends frames through a device.
+#[derive(Debug)]
+pub struct FrameSender {
+    transmitter: Transmitter,
+    /// Socket for frames that the ring does not send.
+    socket: OwnedFd,
+}
+
+impl FrameSender {
+    /// Opens a sender on a device of the calling thread's namespace. The call needs CAP_NET_RAW in that
+    /// namespace.
+    ///
+    /// # Errors
+    /// Returns an error if the device does not exist, the capability is missing, or memory is short.
+    pub fn open(device: &str) -> io::Result<FrameSender> {
+        let socket = socket::open_send_socket(true)?;
+        let device = Device::open(device)?;
+        let mtu = device.mtu()?;
+        socket::bind_protocol(&socket, device.index(), 0)?;
+        // Without a ring, the sender is slower but works.
+        let ring = SendRing::open(device.index(), frame_len_max(mtu) as usize, true).ok();
+        Ok(FrameSender {
+            transmitter: Transmitter::new(ring, mtu),
+            socket,
+        })
+    }
+
+    /// Sends up to [`SEND_BURST_FRAMES`] frames from the front of `frames`. The caller sends the other frames
+    /// later.
+    ///
+    /// # Errors
+    /// Returns an error if the device refuses the first frame for good. The frame is longer than the device's
+    /// MTU, or the device is removed or down.
+    pub fn send(&mut self, frames: &[&[u8]]) -> io::Result<SendCounts> {
+        let frames = &frames[..frames.len().min(SEND_BURST_FRAMES)];
+        let mut counts = SendCounts::default();
+        loop {
+            let done = counts.sent + counts.lost;
+            if done == frames.len() {
+                break;
+            }
+            let segments = frames[done..].iter().map(|frame| (*frame, &[][..]));
+            let result = self.transmitter.send(self.socket.as_fd(), segments);
+            counts.sent += result.sent_frames;
+            let Some(error) = result.error else { continue };
+            match error.raw_os_error() {
+                Some(libc::EINTR) => {}
+                // The device, or the device behind it, had no space. This frame is lost.
+                Some(libc::ENOBUFS) => counts.lost += 1,
+                // The whole send buffer of the socket is in flight.
+                Some(libc::EAGAIN) => break,
+                _ if counts == SendCounts::default() => return Err(error),
+                _ => break,
+            }
+        }
+        Ok(counts)
+    }
+}
