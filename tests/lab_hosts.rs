@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Completion, Failed};
 use support::{Needs, Reporting, check, run_one_by_one, same, wait_for};
 use xoff_ports::net::ethtool::{self, Offloads};
-use xoff_ports::net::{delete_link, link};
+use xoff_ports::net::{delete_link, read_link};
 use xoff_ports::{Backend, Port, PortSpec};
 
 const TESTS: &[Reporting] = &[
@@ -110,7 +110,7 @@ fn neighbour(address: &str) -> std::io::Result<()> {
 
 /// What the host's interface is like.
 fn facts() -> std::io::Result<()> {
-    let facts = link("eth0").map_err(std::io::Error::other)?;
+    let facts = read_link("eth0").map_err(std::io::Error::other)?;
     let offloads = ethtool::offloads("eth0").map_err(std::io::Error::other)?;
     println!("mtu {} mac {:02x?} up {}", facts.mtu, facts.mac, facts.up);
     println!("offloads off: {}", offloads == Offloads::OFF);

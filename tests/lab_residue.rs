@@ -198,7 +198,7 @@ impl Bench {
             {
                 return Err(format!("a socket is left: {line}").into());
             }
-            let links = net::links()?;
+            let links = net::list_links()?;
             if let Some(link) = links
                 .iter()
                 .find(|link| !["lo", "ext0", "ext1"].contains(&link.name.as_str()))
@@ -465,7 +465,7 @@ fn borrowed_devices_are_given_back(bench: &Bench) -> Result<(), Failed> {
         Ok((
             ethtool::features("ext0")?,
             ethtool::features("ext1")?,
-            net::link("ext0")?.up,
+            net::read_link("ext0")?.up,
         ))
     };
     let before = state()?;
@@ -479,7 +479,7 @@ fn borrowed_devices_are_given_back(bench: &Bench) -> Result<(), Failed> {
     ] {
         let child = bench.run()?;
         bench.wait_until_up()?;
-        check(net::link("ext0")?.up, "the port is up")?;
+        check(net::read_link("ext0")?.up, "the port is up")?;
         for device in ["ext0", "ext1"] {
             check(
                 ethtool::offloads(device)? == Offloads::OFF,
@@ -549,16 +549,16 @@ fn a_tap_is_handed_over() -> Result<Completion, Failed> {
         interface: "eth0".into(),
     };
     xoff_lab::hand_over_tap("Ethernet0", &plan.links[0], &plan.hosts[0], &host)?;
-    check(net::link("Ethernet0").is_err(), "it is not here any more")?;
-    let facts = host.netns.run(|| net::link("eth0"))??;
+    check(net::read_link("Ethernet0").is_err(), "it is not here any more")?;
+    let facts = host.netns.run(|| net::read_link("eth0"))??;
     check(
         facts.up && facts.mtu == plan.links[0].mtu && facts.mac == plan.hosts[0].mac,
         format!("{facts:?}"),
     )?;
-    check(opened.port.link_up(), "the switch's end still sees its link")?;
+    check(opened.port.is_link_up(), "the switch's end still sees its link")?;
     drop(opened);
     check(
-        host.netns.run(|| net::link("eth0"))?.is_err(),
+        host.netns.run(|| net::read_link("eth0"))?.is_err(),
         "it goes with the switch's descriptor",
     )?;
     Ok(Completion::Completed)

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use nix::sched::CloneFlags;
 use xoff_ports::net::ethtool::{self, Offloads};
-use xoff_ports::net::{self, Error, LinkChange, Netns, PeerOffloads};
+use xoff_ports::net::{self, Error, LinkChange, Netns, PeerChange};
 
 type Test = fn() -> Result<(), Failed>;
 
@@ -90,7 +90,7 @@ fn a_namespace_dies_with_its_descriptor() -> Result<(), Failed> {
     drop(other);
     // The kernel takes namespaces apart in a work queue: wait for it, but not for ever.
     for _ in 0..500 {
-        if net::link("near")
+        if net::read_link("near")
             == Err(Error::NoSuchLink {
                 name: "near".to_owned(),
             })
@@ -105,7 +105,7 @@ fn a_namespace_dies_with_its_descriptor() -> Result<(), Failed> {
 fn veth_ends_are_up_quiet_and_where_asked() -> Result<(), Failed> {
     let host = Netns::create()?;
     net::add_veth("sw0", "eth0", Some(&host), 9216)?;
-    let near = net::link("sw0")?;
+    let near = net::read_link("sw0")?;
     check(
         near.up && near.carrier && near.no_arp && near.mtu == 9216,
         &format!("near end: {near:?}"),
@@ -114,8 +114,9 @@ fn veth_ends_are_up_quiet_and_where_asked() -> Result<(), Failed> {
         near.kind.as_deref() == Some("veth") && near.peer_netns.is_some(),
         &format!("near end: {near:?}"),
     )?;
-    check(net::link("eth0").is_err(), "the far end is not here")?;
-    let (far, quiet) = host.run(|| -> net::Result<_> { Ok((net::link("eth0")?, no_ipv6("eth0"))) })??;
+    check(net::read_link("eth0").is_err(), "the far end is not here")?;
+    let (far, quiet) =
+        host.run(|| -> net::Result<_> { Ok((net::read_link("eth0")?, no_ipv6("eth0"))) })??;
     check(
         far.up && far.carrier && far.mtu == 9216 && quiet,
         &format!("far end: {far:?}"),
@@ -126,7 +127,7 @@ fn veth_ends_are_up_quiet_and_where_asked() -> Result<(), Failed> {
     )?;
     check(no_ipv6("sw0"), "no IPv6 on the near end")?;
     check(
-        net::links()?.iter().any(|link| link.name == "sw0"),
+        net::list_links()?.iter().any(|link| link.name == "sw0"),
         "it is in the list",
     )
 }
@@ -149,7 +150,7 @@ fn links_are_changed_and_removed() -> Result<(), Failed> {
         promiscuous: Some(true),
     };
     net::set_link("a", &change)?;
-    let link = net::link("a")?;
+    let link = net::read_link("a")?;
     check(
         !link.up && !link.carrier && !link.no_arp && link.promiscuous,
         &format!("{link:?}"),
@@ -165,14 +166,14 @@ fn links_are_changed_and_removed() -> Result<(), Failed> {
             ..LinkChange::default()
         },
     )?;
-    let link = net::link("a")?;
+    let link = net::read_link("a")?;
     check(
         link.up && link.mtu == 4200 && link.promiscuous,
         "what is not asked for stays",
     )?;
     net::delete_link("a")?;
     check(
-        net::link("a").is_err() && net::link("b").is_err(),
+        net::read_link("a").is_err() && net::read_link("b").is_err(),
         "both ends are gone",
     )
 }
@@ -181,9 +182,9 @@ fn a_link_moves_to_another_namespace() -> Result<(), Failed> {
     net::add_veth("a", "b", None, 1500)?;
     let other = Netns::create()?;
     net::move_link("b", &other, "eth0")?;
-    check(net::link("b").is_err(), "gone from here")?;
+    check(net::read_link("b").is_err(), "gone from here")?;
     check(
-        !other.run(|| net::link("eth0"))??.up,
+        !other.run(|| net::read_link("eth0"))??.up,
         "arrived under its new name, and down",
     )
 }
@@ -212,8 +213,11 @@ fn offloads_are_set_and_given_back() -> Result<(), Failed> {
         ethtool::offloads("a")? == Offloads::OFF,
         "and so are the offloads",
     )?;
-    check(ethtool::driver("a")? == "veth", "the driver has a name")?;
-    check(ethtool::pause("a")?.is_none(), "a veth has no pause parameters")
+    check(ethtool::driver_name("a")? == "veth", "the driver has a name")?;
+    check(
+        ethtool::pause_parameters("a")?.is_none(),
+        "a veth has no pause parameters",
+    )
 }
 
 fn far_offloads_are_cleared_where_reachable() -> Result<(), Failed> {
@@ -226,30 +230,27 @@ fn far_offloads_are_cleared_where_reachable() -> Result<(), Failed> {
     };
     net::add_veth("a", "b", None, 1500)?;
     ethtool::set_offloads("b", &loud)?;
-    let off = |changed| PeerOffloads::Off {
+    let off = |changed| PeerChange::Applied {
         peer: "b".to_owned(),
         changed,
     };
     check(
-        net::clear_peer_offloads("a", &[])? == off(true),
+        net::disable_peer_offloads("a", &[])? == off(true),
         "in the same namespace",
     )?;
     check(ethtool::offloads("b")? == Offloads::OFF, "they are off")?;
     check(
-        net::clear_peer_offloads("a", &[])? == off(false),
+        net::disable_peer_offloads("a", &[])? == off(false),
         "nothing left to change",
     )?;
 
     let (stranger, host) = (Netns::create()?, Netns::create()?);
     net::move_link("b", &host, "b")?;
     host.run(|| ethtool::set_offloads("b", &loud))??;
-    let out = net::clear_peer_offloads("a", &[&stranger])?;
+    let out = net::disable_peer_offloads("a", &[&stranger])?;
+    check(matches!(out, PeerChange::Unreachable { .. }), &format!("{out:?}"))?;
     check(
-        matches!(out, PeerOffloads::OutOfReach { .. }),
-        &format!("{out:?}"),
-    )?;
-    check(
-        net::clear_peer_offloads("a", &[&stranger, &host])? == off(true),
+        net::disable_peer_offloads("a", &[&stranger, &host])? == off(true),
         "in a namespace we hold",
     )?;
     check(
@@ -257,7 +258,7 @@ fn far_offloads_are_cleared_where_reachable() -> Result<(), Failed> {
         "they are off there",
     )?;
     check(
-        net::clear_peer_offloads("lo", &[])? == PeerOffloads::NotVeth,
+        net::disable_peer_offloads("lo", &[])? == PeerChange::NotVeth,
         "loopback has no far end",
     )
 }
@@ -281,14 +282,14 @@ fn a_bridge_member_names_its_bridge() -> Result<(), Failed> {
         handle.link().set(join).execute().await?;
         Ok::<(), Failed>(())
     })?;
-    check(net::link("a")?.master.as_deref() == Some("br7"), "by name")?;
+    check(net::read_link("a")?.master.as_deref() == Some("br7"), "by name")?;
     check(
-        net::links()?
+        net::list_links()?
             .iter()
             .any(|link| link.master.as_deref() == Some("br7")),
         "and in the list",
     )?;
-    check(net::link("b")?.master.is_none(), "its peer is free")
+    check(net::read_link("b")?.master.is_none(), "its peer is free")
 }
 
 fn refusals_say_what_and_how_to_fix_it() -> Result<(), Failed> {
@@ -307,5 +308,5 @@ fn refusals_say_what_and_how_to_fix_it() -> Result<(), Failed> {
     }
     let text = message(net::add_veth("d", "e", None, 7));
     check(text.contains("MTU 7"), &text)?;
-    check(net::link("d").is_err(), "nothing is left of what failed")
+    check(net::read_link("d").is_err(), "nothing is left of what failed")
 }

@@ -233,7 +233,7 @@ impl Hands {
             if let Ok(MacControl::Pfc(pfc)) = MacControl::parse(heard.bytes)
                 && pfc.is_xoff()
             {
-                first = first.or(Some(heard.at_ns));
+                first = first.or(Some(heard.captured_ns));
             }
         });
         first
@@ -241,7 +241,7 @@ impl Hands {
 
     fn send_lossless(&mut self) -> Result<(), Failure> {
         let sent = self.source.send(&[&self.lossless]).map_err(told)?;
-        match sent.taken {
+        match sent.sent {
             1 => Ok(()),
             _ => Err("the source's interface takes no frame".to_owned()),
         }
@@ -341,7 +341,7 @@ impl Hands {
             let mut count = 0;
             self.data.receive(|heard| {
                 count += 1;
-                last_ns = last_ns.max(heard.at_ns);
+                last_ns = last_ns.max(heard.captured_ns);
             });
             times.saturating_record(last_ns - began_ns);
             unheeded += u32::from(count == BEFORE_PAUSE + BEHIND_PAUSE);

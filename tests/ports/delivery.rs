@@ -98,7 +98,7 @@ fn delivers(backend: Backend, mtu: u32, tags: bool) -> Result<(), Failed> {
     for (got, sent) in bed.far_receive(frames.len())?.iter().zip(&frames) {
         same(got, sent, "received by the far end")?;
     }
-    let drops = bed.port.drops();
+    let drops = bed.port.take_drops();
     same(drops.by_reason, vec![], "drops")?;
     same(drops.lost, 0, "lost")?;
     bed.leaves_no_slot()
@@ -131,7 +131,7 @@ fn every_length() -> Result<(), Failed> {
             }
         }
     }
-    same(bed.port.drops().lost, 0, "lost")?;
+    same(bed.port.take_drops().lost, 0, "lost")?;
     bed.leaves_no_slot()
 }
 
@@ -199,7 +199,7 @@ fn link_delivers() -> Result<(), Failed> {
         } else {
             (&mut far, &mut near)
         };
-        check(sender.link_up(), || format!("end {to} is down"))?;
+        check(sender.is_link_up(), || format!("end {to} is down"))?;
         receive_burst(receiver, &mut store)?;
         let frames = [untagged(9100), tagged(9100)].concat();
         let handles: Vec<_> = frames.iter().map(|frame| stored(&mut store, frame)).collect();
@@ -218,7 +218,7 @@ fn link_delivers() -> Result<(), Failed> {
     check(near.close(&mut store), || {
         "the near end still holds slots".to_owned()
     })?;
-    same(store.in_use(), 0, "slots in use")
+    same(store.used_slots(), 0, "slots in use")
 }
 
 fn keeps_order(backend: Backend, burst: usize) -> Result<(), Failed> {
@@ -245,7 +245,7 @@ fn keeps_order(backend: Backend, burst: usize) -> Result<(), Failed> {
             "received by the far end",
         )?;
     }
-    same(bed.port.drops().lost, 0, "lost")
+    same(bed.port.take_drops().lost, 0, "lost")
 }
 
 fn copies_leave_whole(backends: &[Backend]) -> Result<(), Failed> {
@@ -299,7 +299,7 @@ fn tap_of_another_owner(backend: Backend, mtu: u32) -> Result<(), Failed> {
     let mut machine = Port::open(&spec("vm0", Backend::Tap, mtu))?.port;
     let mut switch = Port::open(&spec("vm0", backend, mtu))?.port;
     attach(&mut switch, &mut store)?;
-    same(switch.backend(), backend.to_string().as_str(), "backend")?;
+    same(switch.backend_name(), backend.to_string().as_str(), "backend")?;
     let frames = [untagged(mtu), tagged(mtu)].concat();
     for (from, to) in [(&mut machine, &mut switch)] {
         for _ in 0..4 {
@@ -327,7 +327,9 @@ fn frames_wait_for_slots(backends: &[Backend]) -> Result<(), Failed> {
         net::Netns::create()?.run(|| -> Result<(), Failed> {
             let mut bed = Bed::new(backend, 1500)?;
             let (small, large) = bed.store.free_slots();
-            let held: Vec<_> = (0..small + large).filter_map(|_| bed.store.take(60)).collect();
+            let held: Vec<_> = (0..small + large)
+                .filter_map(|_| bed.store.take_slot(60))
+                .collect();
             same(bed.store.free_slots(), (0, 0), "free slots")?;
             let frames = vec![frame(&[0x88, 0xb5], 100), frame(&[0x88, 0xb5], 200)];
             for frame in &frames {
@@ -338,9 +340,9 @@ fn frames_wait_for_slots(backends: &[Backend]) -> Result<(), Failed> {
                 vec![],
                 "without slots",
             )?;
-            held.into_iter().for_each(|slot| bed.store.put(slot));
+            held.into_iter().for_each(|slot| bed.store.return_slot(slot));
             same(bed.receive(2)?, frames, "with slots")?;
-            same(bed.port.drops().lost, 0, "lost")
+            same(bed.port.take_drops().lost, 0, "lost")
         })??;
     }
     Ok(())

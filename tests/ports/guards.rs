@@ -11,7 +11,7 @@ use rtnetlink::{LinkBridge, LinkUnspec};
 use xoff_dataplane::{DropReason, FrameStore};
 use xoff_ports::net::ethtool::{self, Offloads};
 use xoff_ports::net::{self, LinkChange};
-use xoff_ports::{Backend, Opened, Port, PortError, PortSpec, is_gone};
+use xoff_ports::{Backend, OpenedPort, Port, PortError, PortSpec, is_device_removed};
 
 use crate::far::Far;
 use crate::support::Needs::{Netns, Tun, Xdp};
@@ -263,8 +263,8 @@ fn repaired_and_given_back() -> Result<(), Failed> {
         },
     )?;
 
-    let Opened { port, notes } = Port::open(&spec("sw0", Backend::Packet, 1500))?;
-    let link = net::link("sw0")?;
+    let OpenedPort { port, notes } = Port::open(&spec("sw0", Backend::Packet, 1500))?;
+    let link = net::read_link("sw0")?;
     check(link.up && link.no_arp, || format!("up and without ARP: {link:?}"))?;
     check(ipv6_is_off("sw0"), || "IPv6 is on".to_owned())?;
     same(ethtool::offloads("sw0")?, Offloads::OFF, "offloads")?;
@@ -275,13 +275,13 @@ fn repaired_and_given_back() -> Result<(), Failed> {
     }
 
     drop(port);
-    same(net::link("sw0")?.no_arp, false, "no ARP")?;
+    same(net::read_link("sw0")?.no_arp, false, "no ARP")?;
     same(ethtool::features("sw0")?, before, "features")?;
     check(!had_ipv6 || !ipv6_is_off("sw0"), || {
         "IPv6 was not put back".to_owned()
     })?;
     // Promiscuous was the socket's, and went with it.
-    same(net::link("sw0")?.promiscuous, false, "promiscuous")
+    same(net::read_link("sw0")?.promiscuous, false, "promiscuous")
 }
 
 /// A packet socket's frames of a page and more would be copied together once more for a device without scatter-gather.
@@ -290,7 +290,7 @@ fn long_frames_leave_in_pieces() -> Result<(), Failed> {
     net::add_veth("sw0", "h0", Some(&host), 9000)?;
     ethtool::set_offloads("sw0", &ALL_ON)?;
     let before = ethtool::features("sw0")?;
-    let Opened { port, notes } = Port::open(&spec("sw0", Backend::Packet, 9000))?;
+    let OpenedPort { port, notes } = Port::open(&spec("sw0", Backend::Packet, 9000))?;
     let in_pieces = Offloads {
         sg: true,
         ..Offloads::OFF
@@ -342,7 +342,7 @@ fn unfinished_checksums(backend: Backend) -> Result<(), Failed> {
     let last = frame(&[0x88, 0xb5], 60);
     bed.far.send(&last)?;
     same(bed.receive(1)?, vec![last.clone()], "received")?;
-    let drops = bed.port.drops();
+    let drops = bed.port.take_drops();
     same(
         drops.by_reason,
         vec![(DropReason::ChecksumUnfinished, 3)],
@@ -364,7 +364,7 @@ fn unfinished_checksums(backend: Backend) -> Result<(), Failed> {
     })??;
     bed.far.send(&last)?;
     same(bed.receive(1)?, vec![last], "received")?;
-    let drops = bed.port.drops();
+    let drops = bed.port.take_drops();
     same(
         drops.by_reason,
         vec![(DropReason::ChecksumUnfinished, 1)],
@@ -376,7 +376,7 @@ fn unfinished_checksums(backend: Backend) -> Result<(), Failed> {
 fn finished_checksums() -> Result<(), Failed> {
     net::add_veth("sw0", "h0", None, 1500)?;
     ethtool::set_offloads("h0", &ALL_ON)?;
-    let Opened { mut port, notes } = Port::open(&spec("sw0", Backend::Packet, 1500))?;
+    let OpenedPort { mut port, notes } = Port::open(&spec("sw0", Backend::Packet, 1500))?;
     check(
         notes.iter().any(|note| note.contains("ethtool -K h0 tx off")),
         || format!("{notes:?}"),
@@ -394,7 +394,7 @@ fn finished_checksums() -> Result<(), Failed> {
         }
         Ok((valid == 5).then_some(()))
     })?;
-    same(port.drops().by_reason, vec![], "drops")
+    same(port.take_drops().by_reason, vec![], "drops")
 }
 
 /// As with `ip netns` or a container: the far end's namespace is found through a process that lives in it.
@@ -429,7 +429,7 @@ fn wait_until_gone(bed: &mut Bed) -> Result<(), Failed> {
     wait_for("the port notices that its device is gone", || {
         let mut received = Vec::new();
         match bed.port.receive(&mut bed.store, 64, &mut received) {
-            Err(error) if is_gone(&error) => Ok(Some(())),
+            Err(error) if is_device_removed(&error) => Ok(Some(())),
             Err(error) => Err(format!("another error: {error}").into()),
             Ok(_) => {
                 received
@@ -443,16 +443,16 @@ fn wait_until_gone(bed: &mut Bed) -> Result<(), Failed> {
 
 fn removed_device(backend: Backend) -> Result<(), Failed> {
     let mut bed = Bed::new(backend, 1500)?;
-    check(bed.port.link_up(), || "down at the start".to_owned())?;
+    check(bed.port.is_link_up(), || "down at the start".to_owned())?;
     net::delete_link("sw0")?;
     wait_until_gone(&mut bed)?;
-    check(!bed.port.link_up(), || "up without a device".to_owned())?;
+    check(!bed.port.is_link_up(), || "up without a device".to_owned())?;
     let handle = stored(&mut bed.store, &frame(&[0x88, 0xb5], 60));
     match bed.port.transmit(&bed.store.shared_arena(), &[handle]) {
-        Err(error) if is_gone(&error) => {}
+        Err(error) if is_device_removed(&error) => {}
         other => return Err(format!("transmit on a device that is gone: {other:?}").into()),
     }
-    bed.port.drops();
+    bed.port.take_drops();
     drop(bed);
     // It comes back under its name, and so does the port.
     let mut bed = Bed::new(backend, 1500)?;
@@ -476,7 +476,7 @@ fn down_is_not_gone(backend: Backend) -> Result<(), Failed> {
     for _ in 0..200 {
         receive_burst(&mut bed.port, &mut bed.store)?;
     }
-    check(!bed.port.link_up(), || "up".to_owned())?;
+    check(!bed.port.is_link_up(), || "up".to_owned())?;
     let handle = stored(&mut bed.store, &frame(&[0x88, 0xb5], 60));
     let arena = bed.store.shared_arena();
     for _ in 0..3 {
@@ -484,7 +484,7 @@ fn down_is_not_gone(backend: Backend) -> Result<(), Failed> {
     }
     bed.store.release(handle);
     set_up(true)?;
-    wait_for("the link is up", || Ok(bed.port.link_up().then_some(())))?;
+    wait_for("the link is up", || Ok(bed.port.is_link_up().then_some(())))?;
     // The far end of a tap is the device itself: its socket has to be opened again.
     if backend == Backend::Tap {
         bed.far = Far::open(&net::Netns::current()?, "sw0")?;

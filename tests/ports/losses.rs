@@ -67,7 +67,7 @@ fn overflow(backend: Backend, len: usize, count: usize) -> Result<(), Failed> {
         format!("{received} of {count} fit: the test sends too few")
     })?;
     same(received + lost, count, "received and lost")?;
-    same(bed.port.drops().lost, 0, "told twice")
+    same(bed.port.take_drops().lost, 0, "told twice")
 }
 
 /// Receives until all frames are accounted for: received, lost.
@@ -76,7 +76,7 @@ fn drain(bed: &mut Bed, count: usize) -> Result<(usize, usize), Failed> {
     wait_for(&format!("{count} frames, received or lost"), || {
         received += receive_burst(&mut bed.port, &mut bed.store)?.len();
         if received + lost < count {
-            lost += bed.port.drops().lost as usize;
+            lost += bed.port.take_drops().lost as usize;
         }
         Ok((received + lost >= count).then_some(()))
     })?;
@@ -102,7 +102,7 @@ fn full_tap_elsewhere() -> Result<(), Failed> {
     let mut bed = Bed::new(Backend::Tap, 1500)?;
     let host = net::Netns::create()?;
     net::move_link("sw0", &host, "sw0")?;
-    check(!bed.port.link_up(), || {
+    check(!bed.port.is_link_up(), || {
         "a device that was moved is down at first".to_owned()
     })?;
     host.run(|| -> Result<(), Failed> {
@@ -115,7 +115,7 @@ fn full_tap_elsewhere() -> Result<(), Failed> {
             },
         )?)
     })??;
-    wait_for("the link is up", || Ok(bed.port.link_up().then_some(())))?;
+    wait_for("the link is up", || Ok(bed.port.is_link_up().then_some(())))?;
     bed.far = Far::open(&host, "sw0")?;
     let sent = fill(&mut bed);
     let (received, lost) = drain(&mut bed, sent)?;
@@ -143,7 +143,7 @@ fn far_mtu_too_small(backend: Backend) -> Result<(), Failed> {
     // Each is lost once, also one behind frames that are not.
     bed.transmit(&[&long, &fits, &fits, &long, &long, &fits].map(Vec::clone))?;
     same(bed.far_receive(3)?, vec![fits; 3], "received by the far end")?;
-    same(bed.port.drops().lost, 3, "lost")
+    same(bed.port.take_drops().lost, 3, "lost")
 }
 
 fn own_mtu_becomes_smaller() -> Result<(), Failed> {
@@ -154,11 +154,11 @@ fn own_mtu_becomes_smaller() -> Result<(), Failed> {
     };
     net::set_link("sw0", &change)?;
     // The worker asks several times a second.
-    check(bed.port.link_up(), || "the link is down".to_owned())?;
+    check(bed.port.is_link_up(), || "the link is down".to_owned())?;
     let fits = frame(&[0x88, 0xb5], 1514);
     bed.transmit(&[fits.clone(), frame(&[0x88, 0xb5], 9000), fits.clone()])?;
     same(bed.far_receive(2)?, vec![fits; 2], "received by the far end")?;
-    let drops = bed.port.drops().by_reason;
+    let drops = bed.port.take_drops().by_reason;
     same(drops, vec![(DropReason::BackendRefused, 1)], "drops")
 }
 
@@ -175,7 +175,7 @@ fn too_long_for_the_port(backends: &[Backend]) -> Result<(), Failed> {
         bed.far.send(&longest)?;
         same(bed.receive(1)?, vec![longest], "received")?;
         same(
-            bed.port.drops().by_reason,
+            bed.port.take_drops().by_reason,
             vec![(DropReason::Oversized, 5)],
             "drops",
         )?;
@@ -196,7 +196,7 @@ fn device_refuses(backends: &[Backend]) -> Result<(), Failed> {
             bed.transmit(&[a, long.clone(), b, c, long_802_1ad, long, d])?;
             same(bed.far_receive(4)?, good, "received by the far end")?;
             same(
-                bed.port.drops().by_reason,
+                bed.port.take_drops().by_reason,
                 vec![(DropReason::BackendRefused, 3)],
                 "drops",
             )

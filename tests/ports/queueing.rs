@@ -43,7 +43,7 @@ fn kept_waiting() -> Result<(), Failed> {
         let received = bed.far_receive(frames.len())?;
         same(received == frames, true, "all of them and in order")?;
     }
-    same(bed.port.drops().lost, 0, "lost")
+    same(bed.port.take_drops().lost, 0, "lost")
 }
 
 /// Gives a device a token bucket (tc-tbf(8)) that holds megabytes.

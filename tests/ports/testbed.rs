@@ -3,7 +3,7 @@
 use libtest_mimic::Failed;
 use xoff_dataplane::{FrameHandle, FrameStore};
 use xoff_ports::net::{self, Netns};
-use xoff_ports::{Arena, ArenaStore, Backend, Opened, Port, PortSpec, Received};
+use xoff_ports::{Arena, ArenaStore, Backend, OpenedPort, Port, PortFrame, PortSpec};
 
 use crate::far::Far;
 use crate::support::{check, same, wait_for};
@@ -48,7 +48,7 @@ impl Bed {
     /// A port on `sw0`, and its far end on a device that exists then.
     pub(crate) fn on(far: &str, netns: &Netns, backend: Backend, mtu: u32) -> Result<Bed, Failed> {
         let mut store = store()?;
-        let Opened { mut port, notes } = Port::open(&spec("sw0", backend, mtu))?;
+        let OpenedPort { mut port, notes } = Port::open(&spec("sw0", backend, mtu))?;
         attach(&mut port, &mut store)?;
         let far = Far::open(netns, far)?;
         Ok(Bed {
@@ -64,7 +64,7 @@ impl Bed {
         check(self.port.close(&mut self.store), || {
             "the port keeps slots".to_owned()
         })?;
-        same(self.store.in_use(), 0, "slots in use")
+        same(self.store.used_slots(), 0, "slots in use")
     }
 
     /// Receives until `count` test frames have come and returns them in order.
@@ -123,7 +123,7 @@ pub(crate) fn attach(port: &mut Port, store: &mut ArenaStore) -> Result<(), Fail
 
 /// One burst of test frames; their slots are free again.
 pub(crate) fn receive_burst(port: &mut Port, store: &mut ArenaStore) -> Result<Vec<Vec<u8>>, Failed> {
-    let mut received: Vec<Received> = Vec::new();
+    let mut received: Vec<PortFrame> = Vec::new();
     port.receive(store, 64, &mut received)?;
     let mut frames = Vec::new();
     for frame in received {
@@ -145,7 +145,7 @@ pub(crate) fn receive_burst(port: &mut Port, store: &mut ArenaStore) -> Result<V
 pub(crate) fn stored(store: &mut ArenaStore, frame: &[u8]) -> FrameHandle {
     use xoff_ports::SlotSource;
     store
-        .store(frame)
+        .store_frame(frame)
         .expect("the arena is large enough for the test")
 }
 

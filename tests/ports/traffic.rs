@@ -7,7 +7,7 @@ use xoff_measure::traffic::{
     SendMethod, SendRate, Tester, TesterInterface, TesterResult, TrafficProfile, TrialConfig,
 };
 use xoff_ports::net::{Netns, add_veth, ethtool};
-use xoff_ports::tester::{FrameSender, Redirects};
+use xoff_ports::tester::{FrameSender, XdpForwarder};
 
 use crate::support::{Needing, Needs, check, same};
 
@@ -92,7 +92,7 @@ fn check_frames_of_other_senders() -> Result<(), Failed> {
     let mut sent = 0;
     let outcome = tester
         .run_trial_observing(&paced_trial(), || {
-            sent += other.send(&[&stranger]).map_or(0, |sent| sent.taken as u64);
+            sent += other.send(&[&stranger]).map_or(0, |counts| counts.sent as u64);
             sent
         })
         .map_err(|failure| failure.to_string())?;
@@ -134,7 +134,7 @@ fn check_kernel_frames() -> Result<(), Failed> {
             )?;
         }
     }
-    let _redirects = Redirects::between(["f0", "f1"])?;
+    let _redirects = XdpForwarder::between(["f0", "f1"])?;
     let mut tester = open_tester("g0", "s1", &TrafficProfile::new(1_082))?;
     let flood = TrialConfig {
         method: SendMethod::KernelFrames,

@@ -217,7 +217,7 @@ fn taken_back() -> Result<(), Failed> {
         same(bed.port.transmit(&arena, &old)?, 0, "taken while down")?;
         old.into_iter().for_each(|handle| bed.store.release(handle));
         set_up(true)?;
-        wait_for("the link is up", || Ok(bed.port.link_up().then_some(())))?;
+        wait_for("the link is up", || Ok(bed.port.is_link_up().then_some(())))?;
         // These take the same slots.
         let new: Vec<Vec<u8>> = [60, 1500, 9000, 60, 61]
             .map(|len| frame(&[0x88, 0xb5, 2, round], len))
@@ -225,14 +225,18 @@ fn taken_back() -> Result<(), Failed> {
         bed.transmit(&new)?;
         same(bed.far_receive(new.len())?, new, "received by the far end")?;
     }
-    same(bed.port.drops().lost, 0, "lost")?;
+    same(bed.port.take_drops().lost, 0, "lost")?;
     bed.leaves_no_slot()
 }
 
 fn gives_slots_back() -> Result<(), Failed> {
     let mut bed = Bed::new(Backend::Xdp, 9216)?;
-    let before = bed.store.in_use();
-    same(before, bed.port.slots_held(), "slots that the port says it holds")?;
+    let before = bed.store.used_slots();
+    same(
+        before,
+        bed.port.reserved_slots(),
+        "slots that the port says it holds",
+    )?;
     for len in [60, 1500, 4000, 9000] {
         let frames = vec![frame(&[0x88, 0xb5], len); 6];
         for _ in 0..500 {
@@ -242,14 +246,14 @@ fn gives_slots_back() -> Result<(), Failed> {
             same(bed.receive(frames.len())?.len(), frames.len(), "received")?;
             bed.transmit(&frames)?;
             bed.far_receive(frames.len())?;
-            same(bed.store.in_use(), before, "slots in use")?;
+            same(bed.store.used_slots(), before, "slots in use")?;
         }
     }
     // Some of them wait in the ring when it ends.
     for len in [60, 9000, 60] {
         bed.far.send(&frame(&[0x88, 0xb5], len))?;
     }
-    same(bed.port.drops().lost, 0, "lost")?;
+    same(bed.port.take_drops().lost, 0, "lost")?;
     bed.leaves_no_slot()
 }
 
@@ -258,7 +262,7 @@ fn mixed_lengths() -> Result<(), Failed> {
     let mut bed = Bed::new(Backend::Xdp, 9216)?;
     let (_, large) = bed.store.free_slots();
     let held: Vec<_> = (1..large)
-        .filter_map(|_| bed.store.take_class(xoff_ports::SlotClass::Large))
+        .filter_map(|_| bed.store.take_slot_of(xoff_ports::SlotClass::Large))
         .collect();
     let frames: Vec<_> = [60, 9000, 61, 9001, 62]
         .map(|len| frame(&[0x88, 0xb5], len))
@@ -268,7 +272,7 @@ fn mixed_lengths() -> Result<(), Failed> {
     }
     // With one large slot, which is free again after each burst, the rest waits in its order.
     same(bed.receive(frames.len())?, frames, "received")?;
-    held.into_iter().for_each(|slot| bed.store.put(slot));
+    held.into_iter().for_each(|slot| bed.store.return_slot(slot));
     bed.leaves_no_slot()
 }
 
@@ -284,7 +288,7 @@ fn while_frames_come() -> Result<(), Failed> {
     let frames: Vec<_> = [60, 1000, 4000, 60, 60, 1514]
         .map(|len| frame(&[0x88, 0xb5], len))
         .into();
-    let before = store.in_use();
+    let before = store.used_slots();
     let (mut received, mut lost) = (0, 0);
     std::thread::scope(|scope| -> Result<(), Failed> {
         // What its own device drops is no loss of the port.
@@ -300,11 +304,11 @@ fn while_frames_come() -> Result<(), Failed> {
         let (sent, _far) = sender.join().map_err(|_| "the sender died")?;
         wait_for("every frame is received or lost", || {
             received += receive_burst(&mut port, &mut store)?.len();
-            lost += port.drops().lost as usize;
+            lost += port.take_drops().lost as usize;
             Ok((received + lost == sent).then_some(()))
         })
     })?;
-    same(store.in_use(), before, "slots in use")?;
+    same(store.used_slots(), before, "slots in use")?;
     check(port.close(&mut store), || "the port keeps slots".to_owned())?;
-    same(store.in_use(), 0, "slots in use in the end")
+    same(store.used_slots(), 0, "slots in use in the end")
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 use xoff_ports::net::delete_link;
-use xoff_ports::tester::Redirects;
+use xoff_ports::tester::XdpForwarder;
 
 use super::Running;
 use crate::Failure;
@@ -18,7 +18,7 @@ const BRIDGE: &str = "br0";
 #[derive(Debug)]
 pub(crate) enum Parts {
     Device { _device: Device },
-    Redirects { _redirects: Redirects },
+    Redirects { _redirects: XdpForwarder },
 }
 
 /// A device of that name, removed when this is dropped: a bridge, or the tap that Open vSwitch leaves behind.
@@ -88,7 +88,7 @@ pub(super) fn receive_on(device: &str, core: usize) -> Result<(), Failure> {
 /// Two programs that redirect, each in the receive path of a device, which the kernel runs in a thread of its own on the forwarder's core.
 pub(super) fn redirect(bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failure> {
     cables.poll_at_tester()?;
-    let redirects = Redirects::between(DEVICES).map_err(|error| {
+    let redirects = XdpForwarder::between(DEVICES).map_err(|error| {
         format!("XDP programs cannot be attached: {error}; it takes root outside of any user namespace")
     })?;
     for device in DEVICES {

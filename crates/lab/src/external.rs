@@ -37,7 +37,7 @@ pub(super) fn record(names: &[&str]) -> Result<Vec<BorrowedDevice>, Failure> {
     }
     let mut devices = Vec::new();
     for name in names {
-        let facts = net::link(name).map_err(|error| failure(name, &error))?;
+        let facts = net::read_link(name).map_err(|error| failure(name, &error))?;
         if let Some(master) = &facts.master {
             return Err(Failure::environment(format!("{name} is part of {master}"))
                 .because("a bridge or bond takes its frames, and a bridge never forwards PFC")
@@ -48,7 +48,7 @@ pub(super) fn record(names: &[&str]) -> Result<Vec<BorrowedDevice>, Failure> {
         devices.push(record_one(name, false)?);
         // The far end's offloads decide whether its frames come with finished checksums.
         if let (Some(index), None) = (facts.peer_index, facts.peer_netns) {
-            let links = net::links().map_err(|error| failure(name, &error))?;
+            let links = net::list_links().map_err(|error| failure(name, &error))?;
             if let Some(far) = links.iter().find(|link| link.index == index) {
                 devices.push(record_one(&far.name, true)?);
             }
@@ -59,12 +59,12 @@ pub(super) fn record(names: &[&str]) -> Result<Vec<BorrowedDevice>, Failure> {
 
 fn record_one(name: &str, far_end: bool) -> Result<BorrowedDevice, Failure> {
     let record = || -> net::Result<BorrowedDevice> {
-        let facts = net::link(name)?;
+        let facts = net::read_link(name)?;
         Ok(BorrowedDevice {
             name: name.to_owned(),
             index: facts.index,
             features: ethtool::features(name)?,
-            pause: ethtool::pause(name)?,
+            pause: ethtool::pause_parameters(name)?,
             up: facts.up,
             far_end,
         })
@@ -82,7 +82,7 @@ impl BorrowedDevice {
                 return Ok(());
             }
             if self.pause.is_some_and(|pause| pause.rx || pause.tx) {
-                ethtool::set_pause(
+                ethtool::set_pause_parameters(
                     &self.name,
                     &PauseParameters {
                         autoneg: false,
@@ -107,14 +107,14 @@ impl BorrowedDevice {
 
     /// Gives the device back as it was. What fails is said aloud; there is nothing else to be done about it.
     pub(super) fn give_back(&self) {
-        match net::link(&self.name) {
+        match net::read_link(&self.name) {
             Ok(facts) if facts.index == self.index => {}
             // It has gone, or another one has its name now.
             _ => return,
         }
         let mut results = vec![ethtool::restore_features(&self.name, &self.features)];
         if let (Some(pause), false) = (&self.pause, self.far_end) {
-            results.push(ethtool::set_pause(&self.name, pause));
+            results.push(ethtool::set_pause_parameters(&self.name, pause));
         }
         if !self.up && !self.far_end {
             results.push(net::set_link(

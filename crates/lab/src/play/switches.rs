@@ -9,7 +9,7 @@ use crate::config::SwitchSetup;
 use crate::plan::{FarEnd, LinkPlan};
 use crate::wire::hand_over_tap;
 use xoff_ports::net::Netns;
-use xoff_ports::{Backend, Opened, Port, PortError, PortSpec, make_persistent_tap};
+use xoff_ports::{Backend, OpenedPort, Port, PortError, PortSpec, create_persistent_tap};
 use xoff_runtime::session::{SwitchPort, SwitchSession, SwitchStart};
 use xoff_runtime::workers::{TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::Failure;
@@ -62,10 +62,10 @@ fn between(link: &LinkPlan, setups: &[SwitchSetup], far: usize, far_port: &str) 
     let [near, far] = Port::link_pair([&names[1], &names[0]], mtu, LINK_FRAMES);
     [(near, &link.port as &str), (far, far_port)].map(|(port, name)| SwitchPort {
         name: name.to_owned(),
-        device: port.device().to_owned(),
+        device: port.device_name().to_owned(),
         backend: Backend::Auto,
         netns: None,
-        opened: Some(Opened {
+        opened: Some(OpenedPort {
             port,
             notes: Vec::new(),
         }),
@@ -125,7 +125,12 @@ fn backend_to(lab: &Lab, link: &LinkPlan) -> Backend {
 }
 
 /// Opens the switch's end of a cable of the lab's own. A tap is made, and its other end given to the host.
-fn open(lab: &Lab, setup: &SwitchSetup, attachment: &PortAttachment, host: usize) -> Result<Opened, Failure> {
+fn open(
+    lab: &Lab,
+    setup: &SwitchSetup,
+    attachment: &PortAttachment,
+    host: usize,
+) -> Result<OpenedPort, Failure> {
     let link = &lab.plan.links[attachment.link];
     let mtu = mtu_of(setup, &link.port, link);
     let to_guest = lab.plan.hosts[host].vm().is_some();
@@ -142,7 +147,7 @@ fn open(lab: &Lab, setup: &SwitchSetup, attachment: &PortAttachment, host: usize
             mtu: link.mtu,
             ..spec.clone()
         };
-        make_persistent_tap(&tap).map_err(failed)?;
+        create_persistent_tap(&tap).map_err(failed)?;
     }
     let mut opened = Port::open(&spec).map_err(failed)?;
     // The lab made both ends and set them right; what a port can tell of its far end is for other people's cables.

@@ -62,7 +62,7 @@ impl RealDut {
                     .because(why)
                     .fix("list the devices with `ip link`, or give a FILE to use ports of a configuration")
             };
-            let link = net::link(name).map_err(|error| missing(error.to_string()))?;
+            let link = net::read_link(name).map_err(|error| missing(error.to_string()))?;
             if !link.up || !link.carrier {
                 return Err(missing("it is down, or its far end is".to_owned()));
             }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::frames::{FlowFrame, SAMPLES_MAX};
-use xoff_ports::tester::{FrameSender, LiveFrames, SEND_BURST_FRAMES};
+use xoff_ports::tester::{FrameSender, KernelFrameSender, SEND_BURST_FRAMES};
 use xoff_runtime::workers::clock::monotonic_ns;
 use xoff_telemetry::failure::Failure;
 
@@ -126,23 +126,23 @@ impl Generator {
         for (to, frame) in borrowed.iter_mut().zip(frames.iter()) {
             *to = &frame.bytes;
         }
-        let sent = self
+        let counts = self
             .sender
             .send(&borrowed[..count])
             .map_err(|error| Failure::environment("test frames cannot be sent").because(error))?;
-        if is_sampled && sent == Default::default() {
+        if is_sampled && counts == Default::default() {
             result.sampled_ns.pop();
         }
-        result.frames += sent.taken as u64;
-        result.refused += sent.refused as u64;
-        self.sequence += (sent.taken + sent.refused) as u64;
+        result.frames += counts.sent as u64;
+        result.refused += counts.lost as u64;
+        self.sequence += (counts.sent + counts.lost) as u64;
         Ok(())
     }
 }
 
 /// Lets the kernel build and send frames until the time is over or `stop` is set.
 pub(super) fn send_live_frames(
-    frames: &mut LiveFrames,
+    frames: &mut KernelFrameSender,
     duration: Duration,
     stop: &AtomicBool,
 ) -> Result<SendResult, Failure> {

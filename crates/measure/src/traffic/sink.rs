@@ -68,7 +68,7 @@ impl Sink {
     /// Discards all arrivals up to now.
     pub(super) fn reset(&mut self) -> io::Result<()> {
         self.listener.receive(|_| {});
-        self.listener.take_lost();
+        self.listener.take_lost_frames();
         self.received_before = self.received_frames()?;
         self.arrivals = Arrivals::default();
         self.samples.clear();
@@ -79,10 +79,10 @@ impl Sink {
     pub(super) fn read_socket(&mut self) {
         let (arrivals, samples) = (&mut self.arrivals, &mut self.samples);
         self.listener.receive(|frame| match sample_number(frame.bytes) {
-            Some(number) => samples.push((number, frame.at_ns)),
+            Some(number) => samples.push((number, frame.captured_ns)),
             None => arrivals.other_frames += 1,
         });
-        arrivals.lost_frames += self.listener.take_lost();
+        arrivals.lost_frames += self.listener.take_lost_frames();
     }
 
     /// Returns the arrivals since the last reset, with number and time of each sample.

@@ -10,7 +10,7 @@ use super::frames::TrafficProfile;
 use super::generator::{Generator, SendRate, SendResult, send_live_frames};
 use super::sink::{Arrivals, Sink};
 use xoff_ports::net::Netns;
-use xoff_ports::tester::{FrameSender, LiveFrames};
+use xoff_ports::tester::{FrameSender, KernelFrameSender};
 use xoff_runtime::workers::pin;
 use xoff_telemetry::failure::Failure;
 
@@ -38,7 +38,7 @@ pub enum SendMethod {
     /// From a packet socket that bypasses the queueing discipline.
     #[default]
     PacketSocket,
-    /// The kernel builds XDP frames ([`LiveFrames`]). This method only sends as fast as possible, without
+    /// The kernel builds XDP frames ([`KernelFrameSender`]). This method only sends as fast as possible, without
     /// samples, and only to an interface that polls.
     KernelFrames,
 }
@@ -219,14 +219,14 @@ impl Tester {
         })
     }
 
-    fn open_live_frames(&self, trial: &TrialConfig) -> Result<Option<LiveFrames>, Failure> {
+    fn open_live_frames(&self, trial: &TrialConfig) -> Result<Option<KernelFrameSender>, Failure> {
         if trial.method == SendMethod::PacketSocket {
             return Ok(None);
         }
         let (netns, device) = (&self.from.netns, &self.from.device);
         let frame = &self.generator.frames[0].bytes;
         let flows = u32::from(self.traffic.flows);
-        let opened = netns.run(|| LiveFrames::open(device, frame, flows));
+        let opened = netns.run(|| KernelFrameSender::open(device, frame, flows));
         check_opened(&self.from, opened).map(Some)
     }
 }

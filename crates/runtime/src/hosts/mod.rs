@@ -156,7 +156,7 @@ pub fn spawn_with<A: Application>(
     } else {
         SLOTS_PER_HOST
     };
-    let held: usize = hosts.iter().map(|attached| attached.port.slots_held()).sum();
+    let held: usize = hosts.iter().map(|attached| attached.port.reserved_slots()).sum();
     let store = ArenaStore::new(Arena::new(slots + held, large)?);
     for attached in &mut hosts {
         attached

@@ -23,7 +23,7 @@ use crate::workers::{
 use xoff_capture::live::PcapOptions;
 use xoff_config::{LoadedConfig, ResolveOptions, diff_configs, parse_asic_part, resolve};
 use xoff_ports::net::Netns;
-use xoff_ports::{Backend, Opened, PortSpec};
+use xoff_ports::{Backend, OpenedPort, PortSpec};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{SwitchSnapshot, Taint};
 
@@ -39,7 +39,7 @@ pub struct SwitchPort {
     /// Where the device is; `None`: in the namespace of the calling thread.
     pub netns: Option<Arc<Netns>>,
     /// The device, where it had to be opened before.
-    pub opened: Option<Opened>,
+    pub opened: Option<OpenedPort>,
     /// How long a bit is under way on its link, in either direction, in model time.
     pub delay: Picos,
 }
@@ -243,7 +243,7 @@ impl Begun {
 fn attach(
     config: &SwitchConfig,
     ports: Vec<SwitchPort>,
-) -> Result<Vec<(AttachedPort, Option<Opened>)>, Failure> {
+) -> Result<Vec<(AttachedPort, Option<OpenedPort>)>, Failure> {
     let find = |port: SwitchPort| {
         let SwitchPort {
             name,

@@ -94,7 +94,7 @@ impl SwitchWorker {
                 })
             }
             Command::SendMacControl { port, bytes, reply } => {
-                let sent = store.store(&bytes).is_some_and(|frame| {
+                let sent = store.store_frame(&bytes).is_some_and(|frame| {
                     let sent = engine.with_switch(now, store, &mut transmit, |s, at, store, out| {
                         s.send_mac_control(at, port, frame, store, out)
                     });
