@@ -11,7 +11,7 @@ use super::FLOWS;
 use crate::many_to_one;
 use xoff_measure::frame_cost::BURST;
 use xoff_measure::frame_cost::{Load, run_bursts};
-use xoff_ports::Received;
+use xoff_ports::PortFrame;
 use xoff_runtime::workers::{RING_ENTRIES, ReceivedEntry};
 
 /// Puts 32 frames in and takes them out, as the driver does; 64 in turn.
@@ -19,7 +19,7 @@ use xoff_runtime::workers::{RING_ENTRIES, ReceivedEntry};
 pub(super) struct WorkerRing {
     producer: Producer<ReceivedEntry>,
     consumer: Consumer<ReceivedEntry>,
-    frames: Vec<(PortId, Received)>,
+    frames: Vec<(PortId, PortFrame)>,
     /// Frames that found no room, or came out where another one should have.
     astray: u64,
     put: u64,
@@ -32,12 +32,12 @@ impl WorkerRing {
         let frame = |n: u32| {
             let way = many_to_one::ForwardingMode::Routed { routes: 1_000 };
             let bytes = many_to_one::frame(n as u16 % 4, n, way);
-            let received = Received {
+            let received = PortFrame {
                 frame: FrameHandle(n),
                 frame_len: bytes.len() as u32,
                 parsed: parse(&bytes),
                 received_ns: 1_000 * u64::from(n),
-                arrives: None,
+                arrival: None,
             };
             (PortId(n as u16 % 4), received)
         };

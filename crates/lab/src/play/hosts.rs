@@ -18,7 +18,7 @@ use xoff_telemetry::failure::Failure;
 pub(super) fn start(
     lab: &Lab,
     fabric: &FabricPlan,
-    links: &[LinkFacts],
+    links: &[LinkState],
     options: &WorkerOptions,
     clock: ModelClock,
     core: Option<usize>,
@@ -73,18 +73,18 @@ pub(super) fn start(
 
 /// What the configuration of its switch makes of a link.
 #[derive(Clone, Copy)]
-pub(super) struct LinkFacts {
+pub(super) struct LinkState {
     /// The longest that can come through: a receive ring with larger slots would only have fewer of them.
     mtu: u32,
 }
 
 /// Facts of every link of the plan, from the configurations of its switches.
-pub(super) fn links(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<LinkFacts> {
+pub(super) fn links(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<LinkState> {
     let facts = |link: &LinkPlan| {
         let setup = &setups[link.switch];
         let ports = &setup.loaded.resolved.config.ports;
         let port = ports.iter().find(|port| port.name == link.port);
-        LinkFacts {
+        LinkState {
             mtu: port.map_or(link.mtu, |port| port.mtu.min(link.mtu)),
         }
     };

@@ -8,7 +8,7 @@ use xoff_units::Picos;
 use super::{AttachedHost, HostOutcome};
 use crate::workers::TaintLedger;
 use xoff_host::Host;
-use xoff_ports::{ArenaStore, BURST_FRAMES, Port, Received, SlotSource};
+use xoff_ports::{ArenaStore, BURST_FRAMES, Port, PortFrame, SlotSource};
 
 /// Bursts taken from one device in a turn, before the others get theirs.
 const BURSTS_PER_TURN: usize = 4;
@@ -37,7 +37,7 @@ impl Moment {
 pub(super) struct Attachment {
     pub(super) host: Host,
     pub(super) port: Port,
-    arrived: Vec<Received>,
+    arrived: Vec<PortFrame>,
     /// Built frames that the device has not taken yet.
     leaving: Vec<FrameHandle>,
     lost_outside: u64,
@@ -80,7 +80,7 @@ impl Attachment {
                 let (bytes, _) = store.arena().segments(arrival.frame);
                 let wall_ns = moment.wall_at(arrival.received_ns);
                 self.host.receive(moment.now, wall_ns, bytes, &arrival.parsed);
-                store.put(arrival.frame);
+                store.return_slot(arrival.frame);
             }
             match received {
                 Ok(count) => {
@@ -110,7 +110,9 @@ impl Attachment {
             }
             match self.port.transmit(store.arena(), &self.leaving) {
                 Ok(taken) => {
-                    self.leaving.drain(..taken).for_each(|frame| store.put(frame));
+                    self.leaving
+                        .drain(..taken)
+                        .for_each(|frame| store.return_slot(frame));
                     total += taken;
                     if built < BURST_FRAMES || !self.leaving.is_empty() {
                         break;
@@ -129,14 +131,19 @@ impl Attachment {
         }
         let longest = self.host.frame_len_max();
         while self.leaving.len() < BURST_FRAMES {
-            let Some(slot) = store.take(longest) else { break };
-            match self.host.transmit(moment.now, moment.wall_ns, store.room(slot)) {
+            let Some(slot) = store.take_slot(longest) else {
+                break;
+            };
+            match self
+                .host
+                .transmit(moment.now, moment.wall_ns, store.frame_space(slot))
+            {
                 Some(len) => {
                     store.set_frame(slot, len);
                     self.leaving.push(slot);
                 }
                 None => {
-                    store.put(slot);
+                    store.return_slot(slot);
                     break;
                 }
             }
@@ -149,9 +156,9 @@ impl Attachment {
         if !self.is_usable() {
             return;
         }
-        let drops = self.port.drops();
+        let drops = self.port.take_drops();
         self.notes.extend(drops.notes);
-        let (name, device) = (self.host.name(), self.port.device());
+        let (name, device) = (self.host.name(), self.port.device_name());
         let since_ns = moment.now.as_nanos();
         if drops.lost > 0 {
             self.lost_outside += drops.lost;
@@ -172,7 +179,7 @@ impl Attachment {
     }
 
     fn fail(&mut self, moment: &Moment, error: &io::Error, ledger: &TaintLedger) {
-        let (name, device) = (self.host.name(), self.port.device());
+        let (name, device) = (self.host.name(), self.port.device_name());
         let cause = format!("device {device} of host {name} failed ({error})");
         ledger.add_taint(moment.now.as_nanos(), cause.clone());
         self.error = Some(cause);
@@ -188,16 +195,16 @@ impl Attachment {
         self.watch(moment, ledger);
         let not_taken = self.leaving.len() as u64;
         if not_taken > 0 {
-            let (name, device) = (self.host.name(), self.port.device());
+            let (name, device) = (self.host.name(), self.port.device_name());
             let cause = format!("device {device} never took frames that host {name} had sent ({not_taken})");
             ledger.add_taint(moment.now.as_nanos(), cause);
         }
-        self.leaving.drain(..).for_each(|frame| store.put(frame));
+        self.leaving.drain(..).for_each(|frame| store.return_slot(frame));
         self.port.close(store);
         HostOutcome {
             results: self.host.results(moment.now),
             queue_pairs: self.host.rdma_counters(),
-            device: self.port.device().to_owned(),
+            device: self.port.device_name().to_owned(),
             lost_outside: self.lost_outside,
             not_taken,
             notes: self.notes,

@@ -16,7 +16,7 @@ use xoff_host::{
     FlowConfig, FlowRate, Host, HostConfig, HostConfigError, NicConfig, ReceiveBuffer, ReceivedFlow,
 };
 use xoff_ports::net;
-use xoff_ports::{Backend, MTU_MAX, Opened, Port, PortError, PortSpec};
+use xoff_ports::{Backend, MTU_MAX, OpenedPort, Port, PortError, PortSpec};
 use xoff_telemetry::{FlowReport, Taint};
 
 /// Address of a host that was told none.
@@ -208,7 +208,7 @@ pub fn run_standalone(
     ready: impl FnOnce(&[String]),
     mut progress: impl FnMut(&Progress),
 ) -> Result<HostSummary, HostRunError> {
-    let facts = net::link(&spec.device).map_err(|source| HostRunError::Device {
+    let facts = net::read_link(&spec.device).map_err(|source| HostRunError::Device {
         device: spec.device.clone(),
         source,
     })?;
@@ -226,7 +226,7 @@ pub fn run_standalone(
         backend: spec.backend,
         mtu: facts.mtu.clamp(68, MTU_MAX),
     };
-    let Opened { port, notes } = Port::open(&port_spec)?;
+    let OpenedPort { port, notes } = Port::open(&port_spec)?;
     let ledger = TaintLedger::new();
     let options = RuntimeOptions {
         name: "xoff-host".to_owned(),

@@ -9,7 +9,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use xoff_dataplane::{Picos, PortId};
 
 use xoff_ports::net::Netns;
-use xoff_ports::{Arena, Opened, Port, PortError, PortSpec};
+use xoff_ports::{Arena, OpenedPort, Port, PortError, PortSpec};
 
 /// Time between two attempts to open a missing device.
 const RETRY: Duration = Duration::from_millis(100);
@@ -29,7 +29,7 @@ pub struct AttachedPort {
 
 impl AttachedPort {
     /// Opens the device in its namespace.
-    pub(crate) fn open(&self) -> Result<Opened, PortError> {
+    pub(crate) fn open(&self) -> Result<OpenedPort, PortError> {
         match &self.netns {
             None => Port::open(&self.spec),
             Some(netns) => netns

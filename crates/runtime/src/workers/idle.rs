@@ -8,7 +8,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeSpec;
 use serde::{Deserialize, Serialize};
 
-use xoff_ports::Courtesy;
+use xoff_ports::SchedPolicy;
 
 /// How a worker thread waits for work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,7 +70,7 @@ pub(crate) struct IdlePolicy {
     /// Units of work since the last idle time.
     backlog: usize,
     backlog_until_ns: u64,
-    courtesy: Courtesy,
+    courtesy: SchedPolicy,
 }
 
 impl IdlePolicy {
@@ -83,7 +83,7 @@ impl IdlePolicy {
             crowded_until_ns: 0,
             backlog: 0,
             backlog_until_ns: 0,
-            courtesy: Courtesy::default(),
+            courtesy: SchedPolicy::default(),
         }
     }
 
@@ -142,7 +142,7 @@ impl IdlePolicy {
     /// Sets the scheduling policy of the calling thread. A thread that wakes up on a crowded core waits for
     /// other threads, unless frames arrive too fast.
     pub(crate) fn update_sched_policy(&mut self, now_ns: u64) {
-        self.courtesy.follow(self.may_use_batch_policy(now_ns));
+        self.courtesy.set_batch(self.may_use_batch_policy(now_ns));
     }
 
     /// Returns whether the thread may wait for other threads. The wait lasts milliseconds, and the receive

@@ -16,7 +16,7 @@ use super::clock::monotonic_ns;
 use super::idle::{IdleAction, IdleMode, IdlePolicy, sleep_on};
 use super::port_set::{BURST_FRAMES, FrameSink, PortEvent, PortSet};
 use super::received_entry::{RING_ENTRIES, ReceivedEntry};
-use xoff_ports::{ArenaStore, Bell, Received, SlotCache, SlotClass, SlotSource};
+use xoff_ports::{ArenaStore, PortFrame, SlotCache, SlotClass, SlotSource, ThreadWaker};
 
 /// Number of frames ahead of the current one whose headers are prefetched.
 const PREFETCH_FRAMES: usize = 32;
@@ -49,7 +49,7 @@ pub(crate) struct IoWorkerHandle {
     staged: Vec<IoCommand>,
     /// Free entries of the command ring as of the last look at its indices.
     free_commands: usize,
-    bell: Bell,
+    bell: ThreadWaker,
     /// Slots of each class that the I/O worker holds according to this side.
     supplied: [usize; 2],
 }
@@ -65,8 +65,8 @@ pub(crate) struct IoWorker {
     sent_frames: Vec<FrameHandle>,
     events: Sender<PortEvent>,
     commands: Consumer<IoCommand>,
-    bell: Bell,
-    switch_bell: Bell,
+    bell: ThreadWaker,
+    switch_bell: ThreadWaker,
     idle: IdlePolicy,
     stop: Arc<AtomicBool>,
 }
@@ -77,7 +77,7 @@ pub(crate) fn create_io_worker(
     mut ports: PortSet,
     store: &mut ArenaStore,
     held_slots: usize,
-    switch_bell: Bell,
+    switch_bell: ThreadWaker,
     idle: IdleMode,
     stop: Arc<AtomicBool>,
 ) -> std::io::Result<(IoWorkerHandle, IoWorker)> {
@@ -85,7 +85,7 @@ pub(crate) fn create_io_worker(
     let (done_in, done_out) = RingBuffer::new(RING_ENTRIES);
     let (events_in, events_out) = crossbeam_channel::unbounded();
     let (commands_in, commands_out) = RingBuffer::new(RING_ENTRIES);
-    let bell = Bell::new()?;
+    let bell = ThreadWaker::new()?;
     ports.set_bell(&bell);
     let remote = IoWorkerHandle {
         received: received_out,
@@ -99,8 +99,8 @@ pub(crate) fn create_io_worker(
     };
     let mut slots = SlotCache::new(store.shared_arena(), 2 * SLOT_STOCK + held_slots, 2 * SLOT_STOCK);
     for _ in 0..held_slots {
-        if let Some(slot) = store.take_class(SlotClass::Small) {
-            slots.put(slot);
+        if let Some(slot) = store.take_slot_of(SlotClass::Small) {
+            slots.return_slot(slot);
         }
     }
     let idle = IdlePolicy::new(idle);
@@ -123,7 +123,7 @@ pub(crate) fn create_io_worker(
 }
 
 impl IoWorkerHandle {
-    /// Processes sent frames, events and received frames of the I/O worker. Received frames are taken only
+    /// Processes sent frames, events and received frames of the I/O worker. PortFrame frames are taken only
     /// while the sink has room. Returns the number of entries.
     pub(crate) fn drain_received(
         &mut self,
@@ -143,18 +143,18 @@ impl IoWorkerHandle {
         let arena = SlotSource::arena(store);
         let mut prefetch = first.iter().chain(second);
         for entry in prefetch.by_ref().take(PREFETCH_FRAMES) {
-            arena.fetch(entry.frame);
+            arena.prefetch_headers(entry.frame);
         }
         for entry in first.iter().chain(second) {
             if sink.free_frames(entry.port) == 0 {
                 break;
             }
             if let Some(entry) = prefetch.next() {
-                arena.fetch(entry.frame);
+                arena.prefetch_headers(entry.frame);
             }
             // The class of the slot counts, not the length of the frame. A short frame is in a large slot if
             // no small slot was free.
-            let supplied = &mut self.supplied[arena.class(entry.frame) as usize];
+            let supplied = &mut self.supplied[arena.slot_class(entry.frame) as usize];
             *supplied = supplied.saturating_sub(1);
             sink.accept_frames(entry.port, &[entry.received()]);
             taken += 1;
@@ -218,7 +218,7 @@ impl IoWorkerHandle {
             while self.supplied[class as usize] < SLOT_STOCK
                 && self.free_commands > self.staged.len() + RING_ENTRIES / 2
             {
-                let Some(slot) = store.take_class(class) else {
+                let Some(slot) = store.take_slot_of(class) else {
                     break;
                 };
                 self.staged.push(IoCommand::AddSlot(slot));
@@ -232,13 +232,13 @@ impl IoWorkerHandle {
         debug_assert!(sent.is_ok(), "room was checked");
         self.staged.clear();
         self.free_commands = self.commands.slots();
-        self.bell.ring();
+        self.bell.wake();
     }
 
     /// Waits for the end of an I/O worker that was asked to stop. Processes its last events and releases its
     /// last frames.
     pub(crate) fn close(&mut self, store: &mut ArenaStore, events: &mut Vec<PortEvent>) {
-        self.bell.ring();
+        self.bell.wake();
         loop {
             // Checked first: everything that the I/O worker sent before its end is then in the rings.
             let has_ended = self.received.is_abandoned();
@@ -268,7 +268,7 @@ impl IoWorker {
                 self.report_events();
             }
             if work > 0 {
-                self.switch_bell.ring();
+                self.switch_bell.wake();
                 self.idle.record_work(now_ns, work);
             } else {
                 self.wait_for_work(now_ns);
@@ -292,7 +292,7 @@ impl IoWorker {
                 IoCommand::Transmit { index, frame, due } => {
                     self.ports.queue_frame(usize::from(index), frame, due)
                 }
-                IoCommand::AddSlot(slot) => self.slots.put(slot),
+                IoCommand::AddSlot(slot) => self.slots.return_slot(slot),
             }
         }
         entries.commit_all();
@@ -323,7 +323,7 @@ impl IoWorker {
             if rest.is_empty() || self.done.is_abandoned() {
                 break;
             }
-            self.switch_bell.ring();
+            self.switch_bell.wake();
             std::thread::yield_now();
         }
         self.sent_frames.clear();
@@ -345,7 +345,7 @@ impl IoWorker {
             IdleAction::KeepCore if self.idle.is_spinning() => return std::hint::spin_loop(),
             IdleAction::KeepCore | IdleAction::Yield => return std::thread::yield_now(),
         };
-        self.bell.about_to_sleep();
+        self.bell.prepare_sleep();
         let mut was_rung = false;
         if self.commands.is_empty() && !self.ports.has_input() && !self.stop.load(Ordering::Relaxed) {
             let limit = if self.ports.has_wakeup_for_all_ports() {
@@ -355,7 +355,7 @@ impl IoWorker {
             };
             was_rung = sleep_on(self.ports.fds(), Some(self.bell.fd()), limit);
         }
-        self.bell.awake(was_rung);
+        self.bell.finish_sleep(was_rung);
     }
 }
 
@@ -367,7 +367,7 @@ impl FrameSink for ReceivedRing<'_> {
         BURST_FRAMES
     }
 
-    fn accept_frames(&mut self, port: PortId, frames: &[Received]) {
+    fn accept_frames(&mut self, port: PortId, frames: &[PortFrame]) {
         let chunk = self.0.write_chunk_uninit(frames.len());
         let entries = frames.iter().map(|received| ReceivedEntry::new(port, received));
         let sent = chunk.map(|chunk| chunk.fill_from_iter(entries));
@@ -448,7 +448,7 @@ mod tests {
         let (requests, _request_end) = crossbeam_channel::unbounded();
         let (_opened_end, opened) = crossbeam_channel::unbounded();
         let ports = PortSet::new(Vec::new(), |_| Picos::ZERO, clock, requests, opened);
-        let (bell, stop) = (Bell::new().unwrap(), Arc::default());
+        let (bell, stop) = (ThreadWaker::new().unwrap(), Arc::default());
         let (mut remote, mut worker) =
             create_io_worker(ports, &mut store, 0, bell, IdleMode::Spin, stop).unwrap();
         for frames in (0..RING_ENTRIES)

@@ -10,7 +10,7 @@ use xoff_dataplane::{DropReason, FrameHandle, Picos, PortId};
 
 use super::clock::{ModelClock, monotonic_ns};
 use super::device_watcher::{MissingDevice, OpenedDevice};
-use xoff_ports::{Arena, Bell, Port, Received, SlotSource, is_gone};
+use xoff_ports::{Arena, Port, PortFrame, SlotSource, ThreadWaker, is_device_removed};
 
 /// Largest number of frames that a port receives or sends at once.
 pub(crate) const BURST_FRAMES: usize = 64;
@@ -41,7 +41,7 @@ pub(crate) trait FrameSink {
     /// Returns how many more frames of a port the sink accepts now.
     fn free_frames(&self, port: PortId) -> usize;
     /// Accepts frames. The caller passes no more than [`FrameSink::free_frames`].
-    fn accept_frames(&mut self, port: PortId, frames: &[Received]);
+    fn accept_frames(&mut self, port: PortId, frames: &[PortFrame]);
 }
 
 /// A port with its device, if it is open.
@@ -108,7 +108,7 @@ impl TransmitQueue {
 #[derive(Debug)]
 pub(crate) struct PortSet {
     ports: Vec<OwnedPort>,
-    received: Vec<Received>,
+    received: Vec<PortFrame>,
     clock: ModelClock,
     device_requests: Sender<MissingDevice>,
     opened: Receiver<OpenedDevice>,
@@ -171,9 +171,9 @@ impl PortSet {
     }
 
     /// Sets the bell that rings when a frame arrives over a link in memory.
-    pub(crate) fn set_bell(&mut self, bell: &Bell) {
+    pub(crate) fn set_bell(&mut self, bell: &ThreadWaker) {
         for port in self.ports.iter_mut().filter_map(|p| p.port.as_mut()) {
-            port.wake_by(bell);
+            port.set_waker(bell);
         }
     }
 
@@ -181,7 +181,7 @@ impl PortSet {
     pub(crate) fn has_input(&self) -> bool {
         self.ports
             .iter()
-            .any(|p| p.port.as_ref().is_some_and(Port::is_waiting))
+            .any(|p| p.port.as_ref().is_some_and(Port::has_waiting_frames))
     }
 
     /// Returns the wall time at which the next delayed frame is due.
@@ -245,7 +245,7 @@ impl PortSet {
                     break;
                 };
                 let offered = frames.len();
-                match port.transmit_timed(arena, frames, dues) {
+                match port.transmit_with_arrivals(arena, frames, dues) {
                     Ok(taken) => {
                         transmit_queue.remove_front(taken).for_each(&mut done);
                         total += taken;
@@ -289,7 +289,7 @@ impl PortSet {
             if let Some(owned) = self.ports.iter_mut().find(|p| p.id == id) {
                 self.events.push(PortEvent::Opened {
                     port: id,
-                    backend: device.backend(),
+                    backend: device.backend_name(),
                 });
                 owned.port = Some(*device);
             }
@@ -297,7 +297,7 @@ impl PortSet {
         let mut events = std::mem::take(&mut self.events);
         for owned in &mut self.ports {
             let up = match &mut owned.port {
-                Some(port) => port.link_up(),
+                Some(port) => port.is_link_up(),
                 None => false,
             };
             if up != owned.is_up {
@@ -323,7 +323,7 @@ impl PortSet {
     /// Handles an error of a port's device. The device watcher reopens a vanished device. Other errors are
     /// temporary.
     fn handle_failure(&mut self, index: usize, error: &io::Error) {
-        if !is_gone(error) {
+        if !is_device_removed(error) {
             return;
         }
         let owned = &mut self.ports[index];
@@ -352,7 +352,7 @@ impl PortSet {
 
 /// Adds events for the drops, losses and notes of a port since the last call.
 fn append_drop_events(id: PortId, port: &mut Port, events: &mut Vec<PortEvent>) {
-    let drops = port.drops();
+    let drops = port.take_drops();
     let dropped = |&(reason, frames): &(DropReason, u64)| PortEvent::Dropped {
         port: id,
         reason,

@@ -3,7 +3,7 @@
 use xoff_dataplane::{FrameHandle, Picos, PortId};
 use xoff_wire::parse::ParsedHeaders;
 
-use xoff_ports::Received;
+use xoff_ports::PortFrame;
 
 /// Entries of each ring between two workers. One million frames per second fill a ring in about 8 ms.
 pub const RING_ENTRIES: usize = 8_192;
@@ -27,14 +27,14 @@ const _: () = assert!(size_of::<ReceivedEntry>() == 40);
 impl ReceivedEntry {
     #[inline]
     /// Creates the entry of a frame that `port` has received.
-    pub fn new(port: PortId, received: &Received) -> ReceivedEntry {
+    pub fn new(port: PortId, received: &PortFrame) -> ReceivedEntry {
         debug_assert!(
             received.frame_len <= u32::from(u16::MAX),
             "a frame slot is shorter than 64 KiB"
         );
         ReceivedEntry {
             received_ns: received.received_ns,
-            arrives_at: received.arrives.unwrap_or(Picos::NEVER),
+            arrives_at: received.arrival.unwrap_or(Picos::NEVER),
             parsed: received.parsed,
             frame: received.frame,
             frame_len: received.frame_len as u16,
@@ -44,13 +44,13 @@ impl ReceivedEntry {
 
     #[inline]
     /// Returns the received frame without its port.
-    pub fn received(&self) -> Received {
-        Received {
+    pub fn received(&self) -> PortFrame {
+        PortFrame {
             frame: self.frame,
             frame_len: u32::from(self.frame_len),
             parsed: self.parsed,
             received_ns: self.received_ns,
-            arrives: Some(self.arrives_at).filter(|at| *at != Picos::NEVER),
+            arrival: Some(self.arrives_at).filter(|at| *at != Picos::NEVER),
         }
     }
 }

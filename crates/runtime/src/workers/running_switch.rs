@@ -13,7 +13,7 @@ use super::clock::ModelClock;
 use super::command::{Command, Inspection};
 use super::ledger::TaintLedger;
 use super::switch_worker::{RetainedPorts, WorkerResult};
-use xoff_ports::Bell;
+use xoff_ports::ThreadWaker;
 use xoff_telemetry::{SwitchSnapshot, Taint};
 
 /// Longest wait for a reply of the switch worker.
@@ -47,7 +47,7 @@ impl Drop for SwitchThreadHandle {
 #[derive(Debug)]
 pub(super) struct RunningSwitchParts {
     pub(super) commands: Sender<Command>,
-    pub(super) bell: Bell,
+    pub(super) bell: ThreadWaker,
     pub(super) ledger: TaintLedger,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) result: Receiver<WorkerResult>,
@@ -63,7 +63,7 @@ pub(super) struct RunningSwitchParts {
 #[derive(Debug)]
 pub struct RunningSwitch {
     commands: Sender<Command>,
-    bell: Bell,
+    bell: ThreadWaker,
     ledger: TaintLedger,
     stop: Arc<AtomicBool>,
     /// Delivers the result of the switch worker at its end. The channel closes without a result if the worker
@@ -202,7 +202,7 @@ impl RunningSwitch {
     /// Asks the switch to stop and does not wait.
     pub fn request_stop(&self) {
         self.stop.store(true, Ordering::SeqCst);
-        self.bell.ring();
+        self.bell.wake();
     }
 
     /// Stops all threads and returns the last state.
@@ -247,7 +247,7 @@ impl RunningSwitch {
     fn send_command(&self, command: Command) {
         // A worker that has ended does not reply. The caller notices this by the closed channel.
         let _ = self.commands.send(command);
-        self.bell.ring();
+        self.bell.wake();
     }
 }
 

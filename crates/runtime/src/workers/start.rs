@@ -26,7 +26,7 @@ use xoff_capture::live::{PcapError, PcapOptions, Recorder, open_recording};
 use xoff_driver::IN_FLIGHT_FRAMES_MAX;
 use xoff_driver::engine::Engine;
 use xoff_driver::snapshot::PortFacts;
-use xoff_ports::{Arena, ArenaStore, Bell, Opened, Port, PortError};
+use xoff_ports::{Arena, ArenaStore, OpenedPort, Port, PortError, ThreadWaker};
 use xoff_telemetry::allowed_cpus;
 
 /// Frame slots per port in addition to the frames in the switch: frames on links, in device queues and in the
@@ -101,7 +101,7 @@ pub struct SwitchSetup {
     /// The configuration of the switch.
     pub config: SwitchConfig,
     /// The ports of the switch. A device that was opened before is passed with its port.
-    pub attached: Vec<(AttachedPort, Option<Opened>)>,
+    pub attached: Vec<(AttachedPort, Option<OpenedPort>)>,
     /// The frames to record.
     pub pcap: PcapOptions,
 }
@@ -113,7 +113,7 @@ pub struct SwitchSetup {
 /// A device that exists and cannot be used; memory or descriptors that the kernel refuses; no device at all.
 pub fn start_switch(
     config: SwitchConfig,
-    attached: Vec<(AttachedPort, Option<Opened>)>,
+    attached: Vec<(AttachedPort, Option<OpenedPort>)>,
     options: &WorkerOptions,
     ledger: TaintLedger,
 ) -> Result<RunningSwitch, StartError> {
@@ -165,7 +165,7 @@ pub fn start_switches(
         // Adjacent switches of the list share a thread.
         let switches_of_thread =
             (thread_index + 1) * count / thread_count - thread_index * count / thread_count;
-        let bell = Bell::new().map_err(system_error("an eventfd"))?;
+        let bell = ThreadWaker::new().map_err(system_error("an eventfd"))?;
         let prepared = switches.by_ref().take(switches_of_thread);
         let prepared = prepared
             .map(|setup| prepare_switch(setup, &context, &bell))
@@ -205,7 +205,7 @@ fn system_error(what: &'static str) -> impl Fn(io::Error) -> StartError {
 fn prepare_switch(
     setup: SwitchSetup,
     context: &StartContext<'_>,
-    bell: &Bell,
+    bell: &ThreadWaker,
 ) -> Result<(SwitchWorker, RunningSwitchParts), StartError> {
     let SwitchSetup {
         config,
@@ -215,12 +215,12 @@ fn prepare_switch(
     let mut notes = Vec::new();
     let mut facts = vec![PortFacts::default(); config.ports.len()];
     let (attached, mut opened) = open_ports(attached, &mut facts, &mut notes)?;
-    let held_slots = attached.iter().map(|port| port.spec.slots_held()).sum();
+    let held_slots = attached.iter().map(|port| port.spec.reserved_slots()).sum();
     let mut store =
         ArenaStore::new(allocate_arena(&config, held_slots).map_err(system_error("memory for frames"))?);
     for port in opened.iter_mut().filter_map(|(_, port)| port.as_mut()) {
         port.attach(&store.shared_arena())?;
-        port.wake_by(bell);
+        port.set_waker(bell);
     }
     let stop = Arc::new(AtomicBool::new(false));
     let (requests_in, requests_out) = unbounded();
@@ -305,7 +305,7 @@ fn start_port_io(
     mut distribution: PortDistribution,
     store: &mut ArenaStore,
     context: &StartContext<'_>,
-    bell: &Bell,
+    bell: &ThreadWaker,
     stop: &Arc<AtomicBool>,
     helper_threads: &mut Vec<JoinHandle<()>>,
 ) -> Result<PortIo, StartError> {
@@ -354,7 +354,7 @@ type OpenPorts = (Vec<AttachedPort>, Vec<(PortId, Option<Port>)>);
 /// Opens the devices that exist and are not yet open. The device watcher opens missing devices later. Fails
 /// if no device exists.
 fn open_ports(
-    attached: Vec<(AttachedPort, Option<Opened>)>,
+    attached: Vec<(AttachedPort, Option<OpenedPort>)>,
     facts: &mut [PortFacts],
     notes: &mut Vec<String>,
 ) -> Result<OpenPorts, StartError> {
@@ -366,7 +366,7 @@ fn open_ports(
         facts.device = Some(port.spec.device.clone());
         match opened.map_or_else(|| port.open(), Ok) {
             Ok(opened) => {
-                facts.backend = Some(opened.port.backend().to_owned());
+                facts.backend = Some(opened.port.backend_name().to_owned());
                 notes.extend(opened.notes);
                 ports.push((port.id, Some(opened.port)));
             }
@@ -437,7 +437,7 @@ impl PortDistribution {
                 is_in_memory: matches!(port, Some(Port::Link(_))),
             };
             port_groups[group].push((id, port));
-            held_slots[group] += attached.get(&id).map_or(0, |port| port.spec.slots_held());
+            held_slots[group] += attached.get(&id).map_or(0, |port| port.spec.reserved_slots());
         }
         let mut owners = BTreeMap::new();
         let sets = port_groups

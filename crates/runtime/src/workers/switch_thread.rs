@@ -4,14 +4,14 @@ use super::clock::monotonic_ns;
 use super::idle::{IdleAction, IdlePolicy, sleep_on};
 use super::pin::CoreBinding;
 use super::switch_worker::SwitchWorker;
-use xoff_ports::Bell;
+use xoff_ports::ThreadWaker;
 
 /// A thread and the switches that it drives.
 #[derive(Debug)]
 pub(crate) struct SwitchThread {
     pub(crate) workers: Vec<SwitchWorker>,
     /// Wakes the thread for any of its switches.
-    pub(crate) bell: Bell,
+    pub(crate) bell: ThreadWaker,
     pub(crate) idle: IdlePolicy,
     /// The binding to a core if it can change.
     pub(crate) core_binding: Option<CoreBinding>,
@@ -65,7 +65,7 @@ impl SwitchThread {
             IdleAction::KeepCore => return std::hint::spin_loop(),
             IdleAction::Sleep(_) | IdleAction::Yield => return std::thread::yield_now(),
         };
-        self.bell.about_to_sleep();
+        self.bell.prepare_sleep();
         let mut was_rung = false;
         if !self.workers.iter().any(SwitchWorker::has_input) {
             let limit = match self
@@ -79,6 +79,6 @@ impl SwitchThread {
             let fds = self.workers.iter().flat_map(|worker| worker.io.fds());
             was_rung = sleep_on(fds, Some(self.bell.fd()), limit);
         }
-        self.bell.awake(was_rung);
+        self.bell.finish_sleep(was_rung);
     }
 }

@@ -20,7 +20,7 @@ use xoff_capture::Direction;
 use xoff_capture::live::Recorder;
 use xoff_driver::engine::Engine;
 use xoff_driver::snapshot::PortFacts;
-use xoff_ports::{Arena, ArenaStore, Port, Received, SlotSource};
+use xoff_ports::{Arena, ArenaStore, Port, PortFrame, SlotSource};
 use xoff_telemetry::SwitchSnapshot;
 
 /// Largest change of the difference between the two wall clocks from one check to the next, in nanoseconds. A
@@ -118,7 +118,7 @@ impl FrameSink for EngineSink<'_> {
         self.engine.ingress_room(port)
     }
 
-    fn accept_frames(&mut self, port: PortId, frames: &[Received]) {
+    fn accept_frames(&mut self, port: PortId, frames: &[PortFrame]) {
         for received in frames {
             self.accept_frame(port, received);
         }
@@ -127,7 +127,7 @@ impl FrameSink for EngineSink<'_> {
 
 impl EngineSink<'_> {
     #[inline]
-    fn accept_frame(&mut self, port: PortId, received: &Received) {
+    fn accept_frame(&mut self, port: PortId, received: &PortFrame) {
         // A time stamp after the present comes from a clock that was read too early.
         let stamp_ns = received.received_ns.min(self.now_ns);
         self.oldest_ns = self.oldest_ns.min(stamp_ns);
@@ -137,7 +137,7 @@ impl EngineSink<'_> {
             parsed: received.parsed,
             received_at,
         };
-        match received.arrives {
+        match received.arrival {
             Some(at) => self.engine.deliver(port, received_frame(at)),
             None => {
                 let at = self
@@ -162,10 +162,10 @@ impl FrameSink for RecordingSink<'_, '_> {
         self.engine_sink.free_frames(port)
     }
 
-    fn accept_frames(&mut self, port: PortId, frames: &[Received]) {
+    fn accept_frames(&mut self, port: PortId, frames: &[PortFrame]) {
         for received in frames {
             let (head, tail) = self.arena.segments(received.frame);
-            let at_ns = match received.arrives {
+            let at_ns = match received.arrival {
                 Some(at) => self.engine_sink.clock.wall_ns(at),
                 None => received.received_ns,
             };
