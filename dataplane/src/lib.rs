@@ -69,12 +69,15 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod acl_table;
 pub mod balance;
+mod bits;
 mod bridge;
 pub mod config;
 pub mod counters;
 pub mod drops;
 mod egress;
+mod fib;
 pub mod frame;
 pub mod ids;
 mod lag;

@@ -1,10 +1,9 @@
 //! The tables, entries and fields of a configuration, as written in a file.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::merge::LayerRemovals;
 use super::natural::NaturalName;
 use super::problem::{Problem, Problems};
 use super::schema;
@@ -235,5 +234,37 @@ impl FieldValue {
             FieldValue::Text(text) => serde_json::Value::from(text.as_str()),
             FieldValue::List(items) => serde_json::Value::from(items.clone()),
         }
+    }
+}
+
+/// Tables, entries and fields that a layer sets to `null`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LayerRemovals {
+    pub(crate) tables: BTreeSet<NaturalName>,
+    /// Tables and keys.
+    pub(crate) entries: BTreeSet<(NaturalName, NaturalName)>,
+    /// Tables, keys and fields.
+    pub(crate) fields: BTreeSet<(NaturalName, NaturalName, NaturalName)>,
+}
+
+impl LayerRemovals {
+    pub(crate) fn add_table(&mut self, table: &str) {
+        self.tables.insert(table.into());
+    }
+
+    pub(crate) fn add_entry(&mut self, table: &str, key: &str) {
+        self.entries.insert((table.into(), key.into()));
+    }
+
+    pub(crate) fn add_field(&mut self, table: &str, key: &str, field: &str) {
+        self.fields.insert((table.into(), key.into(), field.into()));
+    }
+
+    pub(crate) fn has_table(&self, table: &str) -> bool {
+        self.tables.contains(&NaturalName::from(table))
+    }
+
+    pub(crate) fn has_entry(&self, table: &str, key: &str) -> bool {
+        self.entries.contains(&(table.into(), key.into()))
     }
 }

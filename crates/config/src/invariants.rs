@@ -8,7 +8,9 @@ use xoff_dataplane::config::{
 };
 use xoff_dataplane::ids::PRIORITIES;
 
-use super::resolve::PORTS_MAX;
+/// Largest number of ports of a switch. The identifiers of eight priority groups and queues for each port
+/// have 16 bits.
+pub const PORTS_MAX: usize = 1_024;
 
 /// Returns a description of the first condition that does not hold.
 pub(crate) fn find_violation(config: &SwitchConfig) -> Option<String> {

@@ -1,63 +1,29 @@
 //! Merging of configuration layers, as JSON merge patches (RFC 7386).
 
-use std::collections::BTreeSet;
-
-use super::db::{ConfigDb, TableEntries};
+use super::db::{ConfigDb, LayerRemovals, TableEntries};
 use super::natural::NaturalName;
 use super::schema::{self, TableSchema};
 
-/// Tables, entries and fields that a layer sets to `null`.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LayerRemovals {
-    tables: BTreeSet<NaturalName>,
-    /// Tables and keys.
-    entries: BTreeSet<(NaturalName, NaturalName)>,
-    /// Tables, keys and fields.
-    fields: BTreeSet<(NaturalName, NaturalName, NaturalName)>,
-}
-
-impl LayerRemovals {
-    pub(crate) fn add_table(&mut self, table: &str) {
-        self.tables.insert(table.into());
+/// Removes the tables, entries and fields of `removals` from the lower layer.
+fn apply_removals(removals: &LayerRemovals, lower: &mut ConfigDb) {
+    for table in &removals.tables {
+        lower.tables.remove(table);
     }
-
-    pub(crate) fn add_entry(&mut self, table: &str, key: &str) {
-        self.entries.insert((table.into(), key.into()));
-    }
-
-    pub(crate) fn add_field(&mut self, table: &str, key: &str, field: &str) {
-        self.fields.insert((table.into(), key.into(), field.into()));
-    }
-
-    pub(crate) fn has_table(&self, table: &str) -> bool {
-        self.tables.contains(&NaturalName::from(table))
-    }
-
-    pub(crate) fn has_entry(&self, table: &str, key: &str) -> bool {
-        self.entries.contains(&(table.into(), key.into()))
-    }
-
-    /// Removes the tables, entries and fields from the lower layer.
-    fn apply_to(&self, lower: &mut ConfigDb) {
-        for table in &self.tables {
-            lower.tables.remove(table);
+    for (table, key) in &removals.entries {
+        let Some(entries) = lower.tables.get_mut(table) else {
+            continue;
+        };
+        for key in split_covered_keys(table, entries, key) {
+            entries.remove(&key);
         }
-        for (table, key) in &self.entries {
-            let Some(entries) = lower.tables.get_mut(table) else {
-                continue;
-            };
-            for key in split_covered_keys(table, entries, key) {
-                entries.remove(&key);
-            }
-        }
-        for (table, key, field) in &self.fields {
-            let Some(entries) = lower.tables.get_mut(table) else {
-                continue;
-            };
-            for key in split_covered_keys(table, entries, key) {
-                if let Some(entry) = entries.get_mut(&key) {
-                    entry.remove(field);
-                }
+    }
+    for (table, key, field) in &removals.fields {
+        let Some(entries) = lower.tables.get_mut(table) else {
+            continue;
+        };
+        for key in split_covered_keys(table, entries, key) {
+            if let Some(entry) = entries.get_mut(&key) {
+                entry.remove(field);
             }
         }
     }
@@ -96,7 +62,7 @@ pub fn merge_layers(layers: &[ConfigDb]) -> ConfigDb {
         result.source.push_str(&layer.source);
         result.notes.extend_from_slice(&layer.notes);
         result.is_asic_part |= layer.is_asic_part;
-        layer.removals.apply_to(&mut result);
+        apply_removals(&layer.removals, &mut result);
         for (table, entries) in &layer.tables {
             merge_table(
                 table.as_str(),

@@ -8,7 +8,7 @@ use super::multi_asic;
 use super::natural::NaturalName;
 use super::problem::{Problem, Problems};
 use super::queue_filter::{ChassisKeyFilter, LineCard, QueueFilter};
-use super::root_cause::{FoundErrors, RefusedObjects, remove_consequences};
+use super::root_cause::{FoundErrors, NO_SUCH_TABLE, RefusedObjects, remove_consequences};
 use super::schema::{self, KeyPart, TableFields, TableSchema, ValueKind};
 
 /// Parses the text of a `config_db.json`. Messages use `source` as the name of the text, such as a path.
@@ -128,16 +128,8 @@ fn read_layer(
     layers.refused.entries.extend(reader.refused.entries);
 }
 
-/// Reason for refusing a table that neither SONiC nor xoff has.
-const NO_SUCH_TABLE: &str = "no such table";
 const DUPLICATE_KEY: &str = "the key occurs twice";
 const DUPLICATE_FIELD: &str = "the field occurs twice";
-
-/// Returns the similar table name that the message of a refused table suggests.
-pub(crate) fn suggested_table_name(problem: &Problem) -> Option<&str> {
-    let suggestion = problem.fix.as_deref()?.strip_prefix("did you mean ")?;
-    (problem.why == NO_SUCH_TABLE).then(|| suggestion.trim_end_matches('?'))
-}
 
 /// The state of reading one layer.
 #[derive(Default)]

@@ -96,10 +96,7 @@ const BUFFER_MODEL: &[(&str, &str)] = &[
 /// these errors.
 pub(crate) fn remove_consequences(db: &ConfigDb, refused: &RefusedObjects, found: FoundErrors) -> Problems {
     let FoundErrors { values, own, derived } = found;
-    let misspelt: BTreeSet<&str> = values
-        .iter()
-        .filter_map(super::read::suggested_table_name)
-        .collect();
+    let misspelt: BTreeSet<&str> = values.iter().filter_map(suggested_table_name).collect();
     let mut graph = ReferenceGraph {
         db,
         broken: refused.entries.clone(),
@@ -312,4 +309,14 @@ fn objects_in_field(table: &TableSchema, field: &str, value: &str) -> Vec<Object
             })
         }
     }
+}
+
+/// Reason for refusing a table that neither SONiC nor xoff has.
+/// The text of a problem with an unknown table.
+pub(crate) const NO_SUCH_TABLE: &str = "no such table";
+
+/// Returns the similar table name that the message of a refused table suggests.
+fn suggested_table_name(problem: &Problem) -> Option<&str> {
+    let suggestion = problem.fix.as_deref()?.strip_prefix("did you mean ")?;
+    (problem.why == NO_SUCH_TABLE).then(|| suggestion.trim_end_matches('?'))
 }

@@ -1,11 +1,11 @@
 //! Detection of PFC deadlocks: cycles of ports that pause each other.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{PortId, QueueId};
 
+use super::deadlock_report::Deadlock;
 use super::engine::Fabric;
 use super::plan::LinkEnd;
 
@@ -15,27 +15,6 @@ struct PausedQueue {
     switch: u32,
     port: u16,
     queue: u8,
-}
-
-/// A PFC deadlock: a cycle of ports, each of which has frames that wait for the next port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Deadlock {
-    /// Ports as `switch:port`. The peer of each port pauses it and waits for the next port in the list. The
-    /// last port waits for the first one.
-    pub ports: Vec<String>,
-    /// Blocked queue of the first port.
-    pub queue: u8,
-}
-
-impl fmt::Display for Deadlock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.ports.len();
-        write!(
-            f,
-            "deadlock: these {count} ports pause each other in a cycle: {}",
-            self.ports.join(", ")
-        )
-    }
 }
 
 /// Searches for a deadlock. Returns the first one in the order of switches and ports.

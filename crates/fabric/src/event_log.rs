@@ -7,9 +7,9 @@ use std::io::{self, Write};
 use xoff_dataplane::{ForwardingResult, Picos, PortId, QueueId, SwitchEvent, SwitchEventKind};
 use xoff_wire::{LinkQuality, MacControl};
 
+use super::deadlock_report::LastingDeadlock;
 use super::observer::{FrameView, Observer};
 use super::plan::{FabricPlan, LinkEnd};
-use super::simulation::LastingDeadlock;
 use xoff_rdma::{Completion, CompletionKind};
 use xoff_telemetry::{action_name, event_name};
 

@@ -49,6 +49,7 @@
 //! ```
 
 mod deadlock;
+mod deadlock_report;
 mod engine;
 mod event_log;
 mod event_queue;
@@ -71,7 +72,8 @@ mod store;
 mod time_series;
 mod timeline;
 
-pub use deadlock::{Deadlock, find_deadlock};
+pub use deadlock::find_deadlock;
+pub use deadlock_report::{Deadlock, LastingDeadlock};
 pub use engine::{Fabric, RunStopReason, SIMULTANEOUS_EVENTS_MAX};
 pub use event_log::{EVENTS_SCHEMA, EventLog};
 pub use fault::{Fault, FaultAction, FrameSelector};
@@ -86,7 +88,7 @@ pub use placement::{Edge, PlannedFlow, PlannedHop, equitable_colouring, place_fl
 pub use plan::{FabricPlan, LinkEnd, LinkPlan, PlanError};
 pub use recording::{LinkRecording, RecordingError};
 pub use reference::{ReferenceMessage, ReferenceTimes};
-pub use simulation::{DEADLOCKS_MAX, LastingDeadlock, Simulation, SimulationEnd};
+pub use simulation::{DEADLOCKS_MAX, Simulation, SimulationEnd};
 pub use store::FabricStore;
 pub use time_series::TimeSeries;
 pub use timeline::{PortTimeline, Timeline};

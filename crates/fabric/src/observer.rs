@@ -4,8 +4,8 @@ use xoff_dataplane::{ForwardingResult, Picos, PortId, SwitchEvent};
 use xoff_wire::parse::{Payload, parse_prefix};
 use xoff_wire::{Aeth, Bth, Extension, ROCE_UDP_PORT, bth};
 
+use super::deadlock_report::LastingDeadlock;
 use super::plan::LinkEnd;
-use super::simulation::LastingDeadlock;
 use xoff_host::Host;
 use xoff_rdma::Completion;
 

@@ -2,7 +2,8 @@
 
 use xoff_units::Picos;
 
-use super::deadlock::{Deadlock, find_deadlock};
+use super::deadlock::find_deadlock;
+use super::deadlock_report::{Deadlock, LastingDeadlock};
 use super::engine::{Fabric, RunStopReason};
 use super::jobs::{Jobs, ObservedFabric};
 use super::observer::Observer;
@@ -44,17 +45,6 @@ pub struct Simulation {
     /// Number of moved frames at the last progress, and the time of that progress.
     moved: (u64, Picos),
     deadlock_tracker: DeadlockTracker,
-}
-
-/// A deadlock that lasted at least 10 ms.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LastingDeadlock {
-    /// Time of the first check that found the deadlock.
-    pub since: Picos,
-    /// Time of the first check that no longer found the deadlock. `None` if the last check still found it.
-    pub until: Option<Picos>,
-    /// Ports and priorities of the deadlock.
-    pub deadlock: Deadlock,
 }
 
 /// Recorded deadlocks, and the deadlock of the last check.

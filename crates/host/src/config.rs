@@ -9,7 +9,7 @@ use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::bth::{self, MASK_24};
 use xoff_wire::vlan::TAG_LEN;
-use xoff_wire::{ETHERNET_LEN, Ecn, IPV4_LEN, IPV6_LEN, UDP_LEN, VlanTag, icrc};
+use xoff_wire::{ETHERNET_LEN, Ecn, ICRC_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN, VlanTag};
 
 use super::stamp::STAMP_BYTES;
 
@@ -296,7 +296,7 @@ impl FlowConfig {
     fn headers_len_of(ipv6: bool, tagged: bool) -> u32 {
         let tag = if tagged { TAG_LEN } else { 0 };
         let ip = if ipv6 { IPV6_LEN } else { IPV4_LEN };
-        (ETHERNET_LEN + tag + ip + UDP_LEN + bth::LEN + icrc::LEN) as u32
+        (ETHERNET_LEN + tag + ip + UDP_LEN + bth::LEN + ICRC_LEN) as u32
     }
 
     /// Returns this flow with frames of `frame_len` bytes, 98 to 8240 for untagged IPv4 in steps of 4. The

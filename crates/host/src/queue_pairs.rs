@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use xoff_units::Picos;
 use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 use xoff_wire::{
-    Addresses, Aeth, Bth, BthFields, Cnp, Deth, Ecn, Extension, ExtensionKind, FlowHeaders, Opcode, Reth,
-    RocePacket, UDP_LEN, bth, cnp, icrc,
+    Addresses, Aeth, Bth, BthFields, Cnp, Deth, Ecn, Extension, ExtensionKind, FlowHeaders, ICRC_LEN, Opcode,
+    Reth, RocePacket, UDP_LEN, bth, cnp,
 };
 
 use super::config::{FixedLengths, HostConfig};
@@ -416,7 +416,7 @@ impl QueuePairs {
                 None => own,
                 Some(fixed) if is_acknowledgement_or_cnp(packet.opcode) => fixed.ack_bytes as usize,
                 // With a payload of a few bytes, the real headers can be longer.
-                Some(fixed) => (fixed.header_bytes as usize + payload_len).max(own - payload_len - icrc::LEN),
+                Some(fixed) => (fixed.header_bytes as usize + payload_len).max(own - payload_len - ICRC_LEN),
             };
             // Telemetry follows the ICRC after the end of the UDP datagram (the surplus area of RFC 9868).
             let frame_len = frame_len + telemetry_bytes as usize;
@@ -559,7 +559,7 @@ fn parse_packet(prefix: &[u8], parsed: &ParsedHeaders, check_length: bool) -> Op
         Some(ExtensionKind::Deth) => ExtensionHeader::Deth(Deth::parse(extensions).ok()?),
         _ => ExtensionHeader::None,
     };
-    let beside = UDP_LEN + bth::LEN + opcode.extensions_len() + usize::from(header.pad()) + icrc::LEN;
+    let beside = UDP_LEN + bth::LEN + opcode.extensions_len() + usize::from(header.pad()) + ICRC_LEN;
     Some(Packet {
         opcode,
         dst_qp: header.dest_qp(),

@@ -2,6 +2,7 @@
 //!
 //! A file imports another file if its production code names an item that the other file defines. A re-export is
 //! followed to the file of the definition. A `mod` declaration and a re-export are no imports themselves.
+//! A module and its submodules are one unit: imports between a module and the modules below it are not counted.
 //! A cycle is a strongly connected component with more than one module or file.
 
 use std::fmt;
@@ -88,6 +89,9 @@ pub fn of_crate(tree: &Crate) -> CrateCycles {
             if let (Some(from), Some(to)) = (module.path.first(), defining.path.first()) {
                 modules.add(from.clone(), to.clone(), import.clone());
             }
+            if is_submodule(&module.path, &defining.path) || is_submodule(&defining.path, &module.path) {
+                continue;
+            }
             let name = |path: &Path| path.display().to_string();
             files.add(name(&import.from), name(&import.to), import);
         }
@@ -97,6 +101,11 @@ pub fn of_crate(tree: &Crate) -> CrateCycles {
         modules: cycles(&modules),
         files: cycles(&files),
     }
+}
+
+/// Returns whether the module `path` is below the module `ancestor`. The crate root counts as an ancestor.
+fn is_submodule(path: &[String], ancestor: &[String]) -> bool {
+    path.len() > ancestor.len() && path.starts_with(ancestor)
 }
 
 /// Returns the line, the item and the defining module of everything that a module uses.

@@ -3,15 +3,13 @@
 use core::fmt;
 
 use super::ext::ExtensionKind;
+pub use super::ext::MASK_24;
 use super::{Error, read_be16, read_be24, require_len, write_be24};
 
 /// Length of the header in bytes.
 pub const LEN: usize = 12;
 /// The default partition key, with full membership. RoCE hosts use it unless configured otherwise.
 pub const DEFAULT_P_KEY: u16 = 0xffff;
-/// Mask of the 24-bit fields: packet sequence numbers and queue pair numbers.
-pub const MASK_24: u32 = 0x00ff_ffff;
-
 mod field {
     use core::ops::Range;
 

@@ -7,8 +7,10 @@ mod reth;
 
 use core::fmt;
 
-use super::bth::MASK_24;
 use super::{Error, read_be24, read_be32, read_be64, require_len};
+
+/// Mask of the 24-bit fields: packet sequence numbers and queue pair numbers.
+pub const MASK_24: u32 = 0x00ff_ffff;
 pub use aeth::{Aeth, NakCode, Syndrome, rnr_timer_us};
 pub use atomic::AtomicEth;
 pub use deth::Deth;

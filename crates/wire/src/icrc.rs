@@ -14,10 +14,7 @@
 
 use super::bth;
 use super::roce::RoceLayout;
-use super::{Error, IPV4_LEN, IPV6_LEN, UDP_LEN};
-
-/// Length of the ICRC in bytes.
-pub const LEN: usize = 4;
+use super::{Error, ICRC_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN};
 
 /// CRC-32 of eight bytes of ones. The CRC register then contains 0xDEBB20E3, and this value is its
 /// complement.
@@ -75,7 +72,7 @@ pub fn verify_icrc(frame: &[u8]) -> Result<bool, Error> {
 pub fn write_icrc(frame: &mut [u8]) -> Result<(), Error> {
     let layout = RoceLayout::of_frame(frame)?;
     let value = compute_at_layout(frame, &layout);
-    frame[layout.icrc..layout.icrc + LEN].copy_from_slice(&value.to_le_bytes());
+    frame[layout.icrc..layout.icrc + ICRC_LEN].copy_from_slice(&value.to_le_bytes());
     Ok(())
 }
 
@@ -84,7 +81,7 @@ pub(super) fn is_stored_icrc_valid(frame: &[u8], layout: &RoceLayout) -> bool {
 }
 
 fn read_at_layout(frame: &[u8], layout: &RoceLayout) -> u32 {
-    u32::from_le_bytes(super::read_array(frame, layout.icrc..layout.icrc + LEN))
+    u32::from_le_bytes(super::read_array(frame, layout.icrc..layout.icrc + ICRC_LEN))
 }
 
 /// Computes the ICRC of a frame whose layout is known.

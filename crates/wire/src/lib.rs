@@ -72,6 +72,8 @@ pub const IPV4_LEN: usize = 20;
 pub const IPV6_LEN: usize = 40;
 /// Length of a UDP header, in bytes.
 pub const UDP_LEN: usize = 8;
+/// Length of the ICRC of a RoCEv2 packet, in bytes.
+pub const ICRC_LEN: usize = 4;
 /// Length of the shortest Ethernet frame without FCS, in bytes (IEEE 802.3: 64 bytes with FCS).
 pub const MIN_FRAME_LEN: usize = 60;
 

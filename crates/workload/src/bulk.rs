@@ -3,7 +3,7 @@
 
 use xoff_units::Picos;
 
-use super::engine::{ConnectionBuilder, JobContext};
+use super::job_context::{ConnectionBuilder, JobContext};
 use super::messages::TransferTag;
 use super::pattern::{Pairs, Pattern, Transfer};
 use super::random::RandomStream;

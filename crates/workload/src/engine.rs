@@ -1,153 +1,21 @@
 //! The engine of a workload. It handles events and returns the messages to post.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::Write;
 
 use xoff_units::Picos;
 
 use super::arrivals;
 use super::bulk::BulkJob;
+use super::job_context::{Connection, ConnectionBuilder, JobContext, JobCounts, MessagePost, PendingWork};
 use super::latency::LatencyHistogram;
 use super::list::FlowListJob;
-use super::messages::{InFlightMessage, InFlightMessages, MessageId, TransferTag};
+use super::messages::{InFlightMessage, MessageId, TransferTag};
 use super::random::RandomStream;
-use super::spec::{JobKind, JobSpec, MessageSpread, SpecError, Verb, WorkloadSpec};
+use super::spec::{JobKind, JobSpec, SpecError, Verb, WorkloadSpec};
 
 /// Largest number of outstanding messages in [`Workload::pending_description`].
 const PENDING_MESSAGES_SHOWN: usize = 5;
-/// Index of a message without a flow record.
-pub(super) const NO_RECORD: u32 = u32::MAX;
-
-/// A connection: one direction between two hosts of a job. All messages from `src` to `dst` of the job use
-/// it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Connection {
-    /// Index of the sending host.
-    pub src: u32,
-    /// Index of the receiving host.
-    pub dst: u32,
-    /// Number of queue pairs, at least 1.
-    pub qps: u16,
-    /// How the queue pairs share the messages.
-    pub spread: MessageSpread,
-    /// Index of the transport, see [`JobSpec::transport`].
-    pub transport: usize,
-    /// Index of the job in [`WorkloadSpec::jobs`].
-    pub job: usize,
-}
-
-/// A message that the driver must post now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MessagePost {
-    /// Identifier of the message in later reports.
-    pub message: MessageId,
-    /// Index of the connection in [`Workload::connections`].
-    pub connection: u32,
-    /// Payload in bytes. The value may be 0.
-    pub bytes: u64,
-    /// The RDMA operation of the message.
-    pub verb: Verb,
-}
-
-/// The record of one message of a flow.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct FlowRecord {
-    pub(super) connection: u32,
-    pub(super) bytes: u64,
-    /// Time at which the message was due. The driver may post it later.
-    pub(super) start: Picos,
-    /// Time of the reception. [`Picos::NEVER`] before it.
-    pub(super) received: Picos,
-    /// Time of the acknowledgement. [`Picos::NEVER`] before it.
-    pub(super) acknowledged: Picos,
-}
-
-type Timer = Reverse<(Picos, u64, u32, TransferTag)>;
-
-/// The messages, timers and due events of all jobs.
-#[derive(Debug, Default)]
-struct PendingWork {
-    messages: InFlightMessages,
-    timers: BinaryHeap<Timer>,
-    /// Number of timers set so far. It orders timers of the same time.
-    timers_set: u64,
-    ready: VecDeque<(u32, TransferTag)>,
-}
-
-/// The actions that a job can take while it handles one event.
-pub(super) struct JobContext<'a> {
-    pub(super) now: Picos,
-    job: u32,
-    verb: Verb,
-    counts: &'a mut JobCounts,
-    queues: &'a mut PendingWork,
-    out: &'a mut Vec<MessagePost>,
-}
-
-impl JobContext<'_> {
-    /// Posts a message. `start` is the time at which the message was due.
-    pub(super) fn post(&mut self, connection: u32, bytes: u64, tag: TransferTag, start: Picos, record: bool) {
-        let records = &mut self.counts.records;
-        let index = if record { records.len() as u32 } else { NO_RECORD };
-        if record {
-            records.push(FlowRecord {
-                connection,
-                bytes,
-                start,
-                received: Picos::NEVER,
-                acknowledged: Picos::NEVER,
-            });
-        }
-        self.counts.posted_messages += 1;
-        self.counts.posted_bytes = self.counts.posted_bytes.saturating_add(bytes);
-        let message = self.queues.messages.insert(InFlightMessage {
-            job: self.job,
-            connection,
-            bytes,
-            posted: self.now,
-            tag,
-            record: index,
-            received: false,
-            acknowledged: false,
-        });
-        self.out.push(MessagePost {
-            message,
-            connection,
-            bytes,
-            verb: self.verb,
-        });
-    }
-
-    /// Calls the job with `tag` at the time `at`. A time that is not later than now is handled in the same
-    /// call.
-    pub(super) fn call_at(&mut self, at: Picos, tag: TransferTag) {
-        if at <= self.now {
-            self.queues.ready.push_back((self.job, tag));
-        } else {
-            self.queues.timers_set += 1;
-            let entry = (at, self.queues.timers_set, self.job, tag);
-            self.queues.timers.push(Reverse(entry));
-        }
-    }
-}
-
-/// Counters of one job.
-#[derive(Debug)]
-pub(super) struct JobCounts {
-    /// Start time of the job, in the time of the driver.
-    pub(super) start: Picos,
-    /// Time at which the last message was received.
-    pub(super) last_received: Picos,
-    pub(super) posted_messages: u64,
-    pub(super) posted_bytes: u64,
-    pub(super) received_messages: u64,
-    pub(super) received_bytes: u64,
-    pub(super) records: Vec<FlowRecord>,
-    /// LatencyHistogram of messages without a flow record: from posting to reception.
-    pub(super) latencies: LatencyHistogram,
-}
-
 #[derive(Debug)]
 pub(super) enum JobRunner {
     List(FlowListJob),
@@ -603,27 +471,5 @@ impl JobSpec {
             .iter()
             .map(|connection| (connection.src, connection.dst));
         Ok(Some(pairs.collect()))
-    }
-}
-
-/// Creates the connections of one job.
-pub(super) struct ConnectionBuilder<'a> {
-    job: usize,
-    spec: &'a JobSpec,
-    connections: &'a mut Vec<Connection>,
-}
-
-impl ConnectionBuilder<'_> {
-    /// Adds a connection and returns its index.
-    pub(super) fn add_connection(&mut self, src: u32, dst: u32) -> u32 {
-        self.connections.push(Connection {
-            src,
-            dst,
-            qps: self.spec.qps_per_connection,
-            spread: self.spec.spread,
-            transport: self.spec.transport,
-            job: self.job,
-        });
-        self.connections.len() as u32 - 1
     }
 }

@@ -36,6 +36,7 @@ mod check;
 mod distribution;
 mod engine;
 mod flow_list;
+mod job_context;
 mod latency;
 mod list;
 mod messages;
@@ -51,8 +52,9 @@ mod summary;
 mod tests;
 
 pub use distribution::{DistributionError, SizeDistribution};
-pub use engine::{Connection, MessagePost, Workload};
+pub use engine::Workload;
 pub use flow_list::{FlowListError, FlowListFormat, ListedFlow, parse_flow_list};
+pub use job_context::{Connection, MessagePost};
 pub use latency::LatencyQuantiles;
 pub use messages::MessageId;
 pub use nccl::NcclRun;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use xoff_units::Picos;
 
-use super::engine::{ConnectionBuilder, JobContext};
+use super::job_context::{ConnectionBuilder, JobContext};
 use super::messages::TransferTag;
 use super::spec::{FlowSpec, Repeat};
 

@@ -32,7 +32,7 @@ pub(super) struct InFlightMessage {
     pub(super) bytes: u64,
     pub(super) posted: Picos,
     pub(super) tag: TransferTag,
-    /// Index of its flow record in the job, or [`NO_RECORD`](super::engine::NO_RECORD).
+    /// Index of its flow record in the job, or [`NO_RECORD`](super::job_context::NO_RECORD).
     pub(super) record: u32,
     pub(super) received: bool,
     pub(super) acknowledged: bool,

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use xoff_units::Picos;
 
 use super::bulk::{BulkJob, Iteration};
-use super::engine::{Connection, FlowRecord, Job, JobRunner, Workload};
+use super::engine::{Job, JobRunner, Workload};
+use super::job_context::{Connection, FlowRecord};
 use super::latency::LatencyQuantiles;
 use super::spec::{Algorithm, Collective, JobKind};
 use xoff_units::{jain_index, max_mean_ratio};

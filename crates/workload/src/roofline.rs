@@ -3,7 +3,8 @@
 use xoff_units::Picos;
 
 use super::bulk::BulkJob;
-use super::engine::{Connection, Workload};
+use super::engine::Workload;
+use super::job_context::Connection;
 use super::list::{FlowListJob, message_count};
 use super::spec::{Framing, Repeat};
 use super::split::transmission_time;

@@ -31,14 +31,14 @@
 //! The interval is longer than configured on slow links, because messages use at most 1/64 of the
 //! time of a link.
 
-use super::balancer::MemberState;
+use super::config::{AdvertiseConfig, BalancerSetup};
 use super::load::PortLoads;
-use super::paths::Member;
+use super::lookup::MemberState;
+use super::member::Member;
 use super::remote::{RemotePaths, SiteIndex, max_path_load};
-use crate::config::{AdvertiseConfig, SwitchConfig};
 use crate::egress::FrameTable;
+use crate::fib::{Fib, NextHop, RouteTarget};
 use crate::ids::PortId;
-use crate::route::{Fib, NextHop, RouteTarget};
 use xoff_units::{LinkTiming, Picos};
 use xoff_wire::link_quality::{self, LOAD_MAX, PathLoad, SiteEntry};
 
@@ -194,9 +194,9 @@ pub(crate) struct Advertiser {
 
 impl Advertiser {
     /// Applies a new configuration.
-    pub(super) fn configure(&mut self, config: &SwitchConfig) {
-        self.config.clone_from(&config.balancing.advertise);
-        self.links = config.ports.iter().map(|port| port.link).collect();
+    pub(super) fn configure(&mut self, setup: &BalancerSetup<'_>) {
+        self.config.clone_from(&setup.balancing.advertise);
+        self.links = setup.links.clone();
         self.advertised_idle = true;
         self.update_interval();
     }

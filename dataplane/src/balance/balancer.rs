@@ -2,20 +2,21 @@
 
 use super::advertise::Advertiser;
 use super::cluster::FlowPlacements;
+use super::config::{BalancerSetup, BalancingConfig, HashFields, SchemeConfig};
 use super::group::{AnnounceResult, BalancingGroup, FlowMove, GroupKey, GroupView, MoveLog, SwitchContext};
 use super::hash::flow_hash;
+use super::hash::seeded_hash;
 use super::load::PortLoads;
-use super::paths::Member;
+use super::lookup::{LookupContext, MemberState};
+use super::member::Member;
 use super::random::RandomStream;
 use super::remote::RemotePaths;
 use super::scheme::Scheme;
 use super::scheme::cluster::QueuePairAnnouncement;
-use crate::config::{BalancingConfig, HashFields, SchemeConfig, SwitchConfig};
 use crate::egress::FrameTable;
+use crate::fib::{Fib, NextHop, RouteTag, RouteTarget};
 use crate::ids::{GroupId, NextHopId};
-use crate::route::{Fib, NextHop, RouteTag, RouteTarget, seeded_hash};
 use xoff_units::Picos;
-use xoff_wire::parse::ParsedHeaders;
 
 /// The way in which a group selects a member.
 #[derive(Debug)]
@@ -43,26 +44,6 @@ pub(crate) enum PathDecision {
     Member(u16),
     /// No member is usable.
     NoMember,
-}
-
-/// The packet for which a group selects a member.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LookupContext<'a> {
-    pub(crate) now: Picos,
-    pub(crate) mac_len: u32,
-    pub(crate) tc: u8,
-    pub(crate) parsed: &'a ParsedHeaders,
-    /// The bytes from the layer-3 header on.
-    pub(crate) l3: &'a [u8],
-}
-
-/// A member and its present state.
-#[derive(Clone, Debug)]
-pub(crate) struct MemberState {
-    pub(crate) member: Member,
-    pub(crate) live: bool,
-    /// Scheme that the ports of the member give to their groups.
-    pub(crate) scheme: Option<u16>,
 }
 
 /// Load balancing of a switch.
@@ -106,16 +87,16 @@ struct GroupSuccessor {
 
 impl LoadBalancer {
     /// Creates the load balancer of a switch without routes and LAGs.
-    pub(crate) fn new(config: &SwitchConfig) -> LoadBalancer {
+    pub(crate) fn new(setup: &BalancerSetup<'_>) -> LoadBalancer {
         let mut balancer = LoadBalancer {
             config: BalancingConfig::default(),
-            seed: config.seed,
+            seed: setup.seed,
             hash_seed: 0,
-            loads: PortLoads::new(config),
+            loads: PortLoads::new(setup),
             log: MoveLog::default(),
             placements: FlowPlacements::new(
-                config.ports.len(),
-                RandomStream::new(config.seed, PLACEMENT_STREAM).next_u32(),
+                setup.links.len(),
+                RandomStream::new(setup.seed, PLACEMENT_STREAM).next_u32(),
             ),
             next_hops: Vec::new(),
             lags: Vec::new(),
@@ -124,22 +105,22 @@ impl LoadBalancer {
             advertiser: Advertiser::default(),
             detours: Vec::new(),
         };
-        balancer.configure(config);
+        balancer.configure(setup);
         balancer
     }
 
     /// Applies a new configuration. Groups whose scheme still exists keep their flows. The caller must call
     /// [`LoadBalancer::set_fib`] and [`LoadBalancer::set_lags`] afterwards.
-    pub(crate) fn configure(&mut self, config: &SwitchConfig) {
-        self.loads.configure(config);
-        if self.config.schemes != config.balancing.schemes {
-            self.renumber_schemes(&config.balancing.schemes);
+    pub(crate) fn configure(&mut self, setup: &BalancerSetup<'_>) {
+        self.loads.configure(setup);
+        if self.config.schemes != setup.balancing.schemes {
+            self.renumber_schemes(&setup.balancing.schemes);
         }
-        self.config = config.balancing.clone();
-        self.hash_seed = config.routing.hash_seed;
+        self.config = setup.balancing.clone();
+        self.hash_seed = setup.hash_seed;
         self.remote
-            .configure(config.ports.len(), self.config.advertise.as_ref());
-        self.advertiser.configure(config);
+            .configure(setup.links.len(), self.config.advertise.as_ref());
+        self.advertiser.configure(setup);
         self.log.resize(self.config.moves_kept as usize);
     }
 

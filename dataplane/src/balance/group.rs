@@ -2,69 +2,25 @@
 
 use std::collections::VecDeque;
 
-use super::balancer::{LookupContext, MemberState};
 use super::cluster::{FlowCountKey, FlowPlacements};
 use super::hash::flow_hash;
+use super::hash::seeded_hash;
 use super::load::{PortLoads, Quality};
+use super::lookup::{LookupContext, MemberState};
+use super::member::Member;
 use super::member_scores::MemberScores;
+use super::move_reason::MoveReason;
 use super::packet::{Packet, queue_pair};
-use super::paths::{Member, Paths};
+use super::paths::Paths;
 use super::random::RandomStream;
 use super::remote::{RemotePaths, SiteIndex};
 use super::scheme::Scheme;
 use super::scheme::cluster::QueuePairAnnouncement;
 use super::{FlowTableUse, PathChoice};
-use crate::config::HashFields;
+use crate::balance::config::HashFields;
 use crate::egress::FrameTable;
 use crate::ids::{GroupId, PortId};
-use crate::route::seeded_hash;
 use xoff_units::Picos;
-
-/// Reason of the latest flow move.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum MoveReason {
-    /// The flow is new, or its entry was removed.
-    New,
-    /// The flow was idle and selected a member again.
-    Idle,
-    /// Another member became so much better that the flow moved while it was sending.
-    Quality,
-    /// The previous member failed.
-    LinkDown,
-    /// A member recovered or joined the group and received its share of flows.
-    LinkUp,
-    /// The flow was announced before its first packet.
-    Announced,
-    /// The flow carried data for the first time and is now counted as a heavy flow.
-    Promoted,
-}
-
-impl MoveReason {
-    /// All reasons, in the order of their numbers.
-    pub const ALL: [MoveReason; 7] = [
-        MoveReason::New,
-        MoveReason::Idle,
-        MoveReason::Quality,
-        MoveReason::LinkDown,
-        MoveReason::LinkUp,
-        MoveReason::Announced,
-        MoveReason::Promoted,
-    ];
-
-    /// The name of the reason in reports and tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            MoveReason::New => "new",
-            MoveReason::Idle => "idle",
-            MoveReason::Quality => "quality",
-            MoveReason::LinkDown => "link-down",
-            MoveReason::LinkUp => "link-up",
-            MoveReason::Announced => "announced",
-            MoveReason::Promoted => "promoted",
-        }
-    }
-}
 
 /// Identifies a load balancing group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -404,7 +360,7 @@ impl BalancingGroup {
     fn fill_buckets(&mut self) {
         self.buckets.clear();
         let weight = |member: &u16| u64::from(self.members[usize::from(*member)].weight.max(1));
-        let divisor = self.usable.iter().map(weight).fold(0, crate::route::gcd).max(1);
+        let divisor = self.usable.iter().map(weight).fold(0, crate::fib::gcd).max(1);
         let primary = |member: &&u16| !self.has_alternates || !self.members[usize::from(**member)].alternate;
         for member in self.usable.iter().filter(primary) {
             let times = (weight(member) / divisor) as usize;

@@ -1,7 +1,7 @@
 //! Flow hashes over the header fields that a scheme uses.
 
 use super::packet::{multiply_and_fold, queue_pair};
-use crate::config::HashFields;
+use crate::balance::config::HashFields;
 use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
 
@@ -77,4 +77,18 @@ fn address_bits(bytes: &[u8]) -> u128 {
     bytes
         .iter()
         .fold(0, |address, octet| address << 8 | u128::from(*octet))
+}
+
+/// Mixes the hash of a flow with the seed of a switch. Switches with different seeds select independently.
+/// With equal seeds, each tier of a fabric would receive flows that the previous tier already sorted (hash
+/// polarisation).
+///
+/// The function is one step of splitmix64 (Steele, Lea and Flood 2014). The hash selects the position in the
+/// sequence, and the seed selects its start.
+#[inline]
+pub fn seeded_hash(hash: u32, seed: u64) -> u32 {
+    let mut mixed = seed.wrapping_add(u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    ((mixed ^ mixed >> 31) >> 32) as u32
 }

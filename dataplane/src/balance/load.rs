@@ -1,6 +1,6 @@
 //! Load of ports: averages over sampling intervals. The first reader after the end of an interval closes it.
 
-use crate::config::{LoadConfig, LoadMeasure, SwitchConfig};
+use super::config::{BalancerSetup, LoadConfig, LoadMeasure};
 use xoff_units::Picos;
 
 /// Number of quality bands. Band 7 is the best, and band 0 is the worst.
@@ -158,7 +158,7 @@ impl PortMeter {
 
 impl PortLoads {
     /// Creates the loads of a switch with idle ports.
-    pub(crate) fn new(config: &SwitchConfig) -> PortLoads {
+    pub(crate) fn new(setup: &BalancerSetup<'_>) -> PortLoads {
         let mut loads = PortLoads {
             interval: Picos(1),
             exponent: 0,
@@ -171,12 +171,12 @@ impl PortLoads {
             port_timings: Vec::new(),
             paused_tcs: 0,
         };
-        loads.configure(config);
+        loads.configure(setup);
         loads
     }
 
     /// Applies a new configuration. Averages are kept.
-    pub(crate) fn configure(&mut self, config: &SwitchConfig) {
+    pub(crate) fn configure(&mut self, setup: &BalancerSetup<'_>) {
         let LoadConfig {
             interval,
             exponent,
@@ -184,7 +184,7 @@ impl PortLoads {
             past,
             future,
             current,
-        } = config.balancing.load;
+        } = setup.balancing.load;
         self.interval = interval.max(Picos::from_nanos(1));
         self.band_cost_ps = self.interval.0 / BAND_COST_PART;
         self.exponent = u32::from(exponent.min(15));
@@ -196,13 +196,9 @@ impl PortLoads {
         self.past = MeasureScale::new(&past, weight_sum);
         self.future = MeasureScale::new(&future, weight_sum);
         self.current = MeasureScale::new(&current, weight_sum);
-        for (index, port) in config.ports.iter().enumerate() {
-            let scale = config
-                .balancing
-                .ports
-                .get(index)
-                .map_or(0, |port| port.scale_mbps);
-            let mbps = if scale == 0 { port.link.speed_mbps } else { scale }.max(1);
+        for (index, link) in setup.links.iter().enumerate() {
+            let scale = setup.balancing.ports.get(index).map_or(0, |port| port.scale_mbps);
+            let mbps = if scale == 0 { link.speed_mbps } else { scale }.max(1);
             // An interval transmits mbps * interval / 8e6 bytes (interval in ps). The quotient is the
             // permille of one byte.
             let per_byte = ((8_000_000 * u128::from(FULL_LOAD)) << 32)

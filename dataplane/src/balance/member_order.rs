@@ -29,10 +29,11 @@
 //! otherwise to the link speeds.
 
 use super::load::{BANDS, PLACEMENT_UNIT, PortLoads, WAIT_MAX_PS};
+use super::member::Member;
 use super::member_scores::{MemberScore, UNUSABLE_RANK};
 use super::packet::Packet;
-use super::paths::{Member, Paths};
-use crate::config::{MemberSelection, SchemeConfig};
+use super::paths::Paths;
+use crate::balance::config::{MemberSelection, SchemeConfig};
 use crate::egress::FrameTable;
 use xoff_units::Picos;
 

@@ -1,10 +1,10 @@
 //! Scores of all members of a group, stored side by side for a fast comparison.
 
 use super::load::PortLoads;
-use super::paths::Member;
+use super::member::Member;
 use super::random::RandomStream;
 use crate::egress::FrameTable;
-use crate::route::gcd;
+use crate::fib::gcd;
 use xoff_units::Picos;
 
 /// A rank above the rank of every usable member.

@@ -12,13 +12,13 @@
 //! | `RoundRobin` | a packet | weighted round robin | a counter for each member |
 //! | `Drill` | a packet | the shortest of a few queues | the best members of the last packet |
 //! | `Cluster` | a queue pair | the number of queue pairs of each member | table of queue pairs |
-//! | `Own` | defined by its implementation | | |
+//! | `Custom` | defined by its implementation | | |
 //!
 //! Static hashing by the five-tuple has no scheme object. The router computes it
 //! ([`crate::route::PathTable`]).
 //!
-//! A scheme from outside xoff implements [`PathChoice`], as `examples/load_balancer.rs` does. Built-in schemes implement the same trait. The switch calls them through an enum, so
-//! a packet needs no indirect call.
+//! A scheme from outside xoff implements [`PathChoice`], as `examples/load_balancer.rs` does. Built-in schemes
+//! implement the same trait. The switch calls them through an enum, so a packet needs no indirect call.
 //!
 //! [`PortLoads`] samples the quality of ports without timers. A departure adds bytes to its port's sum, and
 //! the first reader after the end of a sampling interval closes the interval. An idle switch therefore has no
@@ -31,14 +31,18 @@
 mod advertise;
 mod balancer;
 mod cluster;
+pub(crate) mod config;
 mod exact_flow_table;
 mod flow_map;
 mod flowset;
 mod group;
 mod hash;
 mod load;
+mod lookup;
+mod member;
 mod member_order;
 mod member_scores;
+mod move_reason;
 mod packet;
 mod paths;
 mod random;
@@ -46,12 +50,16 @@ mod remote;
 mod reorder;
 mod scheme;
 
-pub(crate) use balancer::{LoadBalancer, LookupContext, MemberState, PathDecision};
-pub use group::{AnnounceResult, FlowMove, GroupKey, GroupView, MemberView, MoveReason};
+pub(crate) use balancer::{LoadBalancer, PathDecision};
+pub use group::{AnnounceResult, FlowMove, GroupKey, GroupView, MemberView};
+pub use hash::seeded_hash;
 pub use load::{BANDS, PortLoads, Quality};
+pub(crate) use lookup::{LookupContext, MemberState};
+pub use member::Member;
+pub use move_reason::MoveReason;
 pub(crate) use packet::queue_pair_key;
 pub use packet::{Packet, QueuePair};
-pub use paths::{Member, Paths};
+pub use paths::Paths;
 pub use random::RandomStream;
 pub use remote::RemoteAdvertisement;
 pub(crate) use reorder::ReorderTracker;

@@ -10,7 +10,7 @@
 //!
 //! A lost message therefore only makes a selection worse for one or two intervals.
 
-use crate::config::AdvertiseConfig;
+use crate::balance::config::AdvertiseConfig;
 use crate::ids::PortId;
 use xoff_units::Picos;
 use xoff_wire::link_quality::{LinkQuality, PathLoad, SiteEntry};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use crate::fib::Fib;
 use crate::ids::InterfaceId;
-use crate::route::Fib;
 
 /// Layer 3 configuration of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]

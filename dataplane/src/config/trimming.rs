@@ -1,6 +1,6 @@
 //! Packet trimming (`SWITCH_TRIMMING`): a frame for a full queue is truncated instead of dropped.
 
-use ipnet::IpNet;
+use crate::acl_table::AclTable;
 
 /// Trimming of a switch (`SWITCH_TRIMMING|GLOBAL`). A queue trims if its buffer profile has
 /// [`super::BufferProfile::trim`].
@@ -33,35 +33,4 @@ pub enum TrimQueue {
     Fixed(u8),
     /// The queue of the new DSCP according to the maps of the egress port (`dynamic`).
     Dynamic,
-}
-
-/// ACL rules at the ingress of some ports (`ACL_TABLE`) that exempt packets from trimming or adaptive
-/// routing.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AclTable {
-    /// Indices of the ingress ports to which the table applies.
-    pub ports: Vec<u16>,
-    /// The rules. The first matching rule decides.
-    pub rules: Vec<AclRule>,
-}
-
-/// A rule (`ACL_RULE`). It matches packets that meet all its conditions. A rule without conditions matches
-/// every IP packet.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AclRule {
-    /// Source prefix (`SRC_IP`, `SRC_IPV6`).
-    pub source: Option<IpNet>,
-    /// Destination prefix (`DST_IP`, `DST_IPV6`).
-    pub destination: Option<IpNet>,
-    /// IP protocol (`IP_PROTOCOL`, `NEXT_HEADER`).
-    pub protocol: Option<u8>,
-    /// First and last source port (`L4_SRC_PORT`, `L4_SRC_PORT_RANGE`).
-    pub source_ports: Option<(u16, u16)>,
-    /// First and last destination port (`L4_DST_PORT`, `L4_DST_PORT_RANGE`).
-    pub destination_ports: Option<(u16, u16)>,
-    /// DSCP of the received packet (`DSCP`).
-    pub dscp: Option<u8>,
-    /// True if the rule exempts the packet, as `PACKET_ACTION` `DISABLE_TRIM` does. False protects the packet
-    /// from later rules, as `FORWARD` does.
-    pub exempts: bool,
 }

@@ -1,5 +1,6 @@
 //! The egress side of a port: queues, scheduler, shapers, early drop and ECN marking.
 
+pub(crate) mod config;
 mod frames;
 mod link_rate;
 mod scheduler;

@@ -2,10 +2,10 @@
 
 use core::hint::select_unpredictable;
 
+use super::config::{QueueConfig, SchedulingMode};
 use super::shaper::TokenBucket;
-use crate::config::{QueueConfig, SchedulingMode};
+use crate::bits::set_bits;
 use crate::ids::PRIORITIES;
-use crate::pfc::set_bits;
 use xoff_units::Picos;
 
 /// Bytes for each turn of the DWRR queue with the smallest weight. Other queues get more in proportion to
@@ -181,7 +181,7 @@ fn next_set_bit(mask: u8, after: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::ShaperConfig;
+    use crate::egress::config::ShaperConfig;
 
     fn dwrr(weight: u8) -> QueueConfig {
         QueueConfig {

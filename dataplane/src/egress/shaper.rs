@@ -1,6 +1,6 @@
 //! Peak rate limit: a token bucket, stored as one time value (generic cell rate algorithm).
 
-use crate::config::ShaperConfig;
+use crate::egress::config::ShaperConfig;
 use xoff_units::Picos;
 
 const PS_PER_SECOND: u128 = 1_000_000_000_000;

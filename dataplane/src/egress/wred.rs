@@ -3,7 +3,7 @@
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::config::WredProfile;
+use super::config::WredProfile;
 
 /// Random decisions of WRED. Each port has its own random stream (xoshiro256++), independent of other ports.
 #[derive(Clone, Debug)]

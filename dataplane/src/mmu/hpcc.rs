@@ -19,15 +19,9 @@
 
 use super::plan::{BufferLimit, BufferRefusal, IngressPlan};
 use super::resolve::CellSize;
+use super::threshold::shared_limit;
 use super::user::PriorityGroup;
 use crate::config::{BufferThreshold, SwitchConfig};
-
-/// The limit of a group's shared use while `free` cells of the buffer are free.
-#[inline]
-pub(super) fn shared_limit(free: i64, shift: u8) -> u32 {
-    // Modulo 2^32, because the simulator subtracts without a check.
-    (free as u32) >> shift
-}
 
 /// Plans the charge of an arriving frame of `cells` cells.
 pub(super) fn plan_charge(

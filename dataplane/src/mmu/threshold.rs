@@ -6,7 +6,6 @@
 //! The arithmetic is exact in whole cells. `2^n` is a shift and rounds down, as on chips. The measurements of
 //! Tomahawk and Tomahawk 2 in `tests/data/chip-mmu.json` confirm this to the cell.
 
-use super::hpcc;
 use crate::config::BufferThreshold;
 
 /// Fraction bits that make the smallest factor, `2^-8`, a left shift. One shift then covers -8 to 7.
@@ -60,7 +59,7 @@ impl LimitRule {
         match self {
             LimitRule::Dynamic { shift } => ((free.max(0) as u64) << shift) >> FRACTION_BITS,
             LimitRule::Static { cells } => u64::from(cells),
-            LimitRule::Hpcc { shift } => u64::from(hpcc::shared_limit(free, shift)),
+            LimitRule::Hpcc { shift } => u64::from(shared_limit(free, shift)),
         }
     }
 
@@ -132,6 +131,13 @@ impl LimitRule {
 /// Division that rounds up, for a positive divisor.
 fn div_ceil(dividend: i64, divisor: i64) -> i64 {
     dividend.div_euclid(divisor) + i64::from(dividend.rem_euclid(divisor) != 0)
+}
+
+/// The limit of a group's shared use while `free` cells of the buffer are free.
+#[inline]
+pub(super) fn shared_limit(free: i64, shift: u8) -> u32 {
+    // Modulo 2^32, because the simulator subtracts without a check.
+    (free as u32) >> shift
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::set_bits;
+use crate::bits::set_bits;
 use crate::config::{PauseModel, PfcConfig};
 use crate::ids::PRIORITIES;
 use xoff_units::Picos;

@@ -5,4 +5,5 @@ mod receiver;
 
 pub(crate) use generator::{PauseGenerator, WHOLE_PORT};
 
-pub use receiver::{PauseHistory, PauseReceiver, response_quanta_max, set_bits};
+pub use crate::bits::set_bits;
+pub use receiver::{PauseHistory, PauseReceiver, response_quanta_max};

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::bits::set_bits;
 use crate::ids::PRIORITIES;
 use xoff_units::{LinkTiming, Picos};
 
@@ -276,15 +277,6 @@ impl PauseReceiver {
             self.paused_ps[priority] += at.since(self.paused_since[priority]).0;
         }
     }
-}
-
-/// The numbers of the set bits, lowest first.
-pub fn set_bits(mut mask: u8) -> impl Iterator<Item = usize> {
-    core::iter::from_fn(move || {
-        let lowest = mask.trailing_zeros() as usize;
-        mask &= mask.wrapping_sub(1);
-        (lowest < PRIORITIES).then_some(lowest)
-    })
 }
 
 #[cfg(test)]

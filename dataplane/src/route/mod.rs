@@ -1,9 +1,7 @@
 //! Layer-3 forwarding: routes, next hops, and the link addresses of neighbours.
 
 mod adjacency;
-mod fib;
 pub(crate) mod ip_header;
-mod lpm;
 mod neighbour;
 mod neighbour_message;
 mod path_table;
@@ -11,8 +9,8 @@ mod rate_limit;
 mod rib;
 mod router;
 
-pub(crate) use fib::gcd;
-pub use fib::{
+pub use crate::balance::seeded_hash;
+pub use crate::fib::{
     Fib, FibEntry, FibError, GROUPS_MAX, MEMBERS_MAX, NEXT_HOPS_MAX, NextHop, NextHopGroup, ROUTES_MAX,
     Route, RouteHint, RoutePath, RouteTag, RouteTarget, WEIGHT_SUM_MAX,
 };
@@ -21,6 +19,6 @@ pub use neighbour::{
 };
 pub(crate) use neighbour::{HeldFrame, NeighbourAction, NeighbourId};
 pub(crate) use neighbour_message::{NeighbourMessage, parse_arp, parse_neighbour_discovery};
-pub use path_table::{PathTable, RESILIENT_BUCKETS, seeded_hash};
+pub use path_table::{PathTable, RESILIENT_BUCKETS};
 pub use rib::{DISTANCE_CONNECTED, DISTANCE_STATIC, Rib, RouteSource};
 pub(crate) use router::{ResolvedHop, Router};

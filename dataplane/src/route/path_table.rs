@@ -5,26 +5,12 @@ mod apportion;
 
 use apportion::{BucketClaim, assign_buckets};
 
-use super::fib::{Fib, LineageIndex, gcd};
+use crate::fib::{Fib, LineageIndex, gcd};
 use crate::ids::{GroupId, NextHopId};
 
 /// Default number of buckets of a group with resilient hashing. Shares are exact to one bucket. 32 members
 /// are exact to 0.8 %. With 1024 buckets, the error would be 2.9 % for 31 members.
 pub const RESILIENT_BUCKETS: u16 = 4_096;
-
-/// Mixes the hash of a flow with the seed of a switch. Switches with different seeds select independently.
-/// With equal seeds, each tier of a fabric would receive flows that the previous tier already sorted (hash
-/// polarisation).
-///
-/// The function is one step of splitmix64 (Steele, Lea and Flood 2014). The hash selects the position in the
-/// sequence, and the seed selects its start.
-#[inline]
-pub fn seeded_hash(hash: u32, seed: u64) -> u32 {
-    let mut mixed = seed.wrapping_add(u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((mixed ^ mixed >> 31) >> 32) as u32
-}
 
 /// Position of a group's buckets in [`PathTable::buckets`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -143,7 +129,7 @@ impl PathTable {
         }
     }
 
-    /// The member for a flow, by its hash (see [`seeded_hash`]). Returns `None` if no member is usable.
+    /// The member for a flow, by its hash (see [`seeded_hash`](crate::route::seeded_hash)). Returns `None` if no member is usable.
     #[inline(always)]
     pub fn select(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
         let group_range = self.ranges[group.index()];

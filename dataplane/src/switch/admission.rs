@@ -1,34 +1,20 @@
 //! Charges and queues a frame at its egress ports.
 
 use super::Switch;
+use super::egress_target::EgressTarget;
 use super::ingress::FrameContext;
 use super::transmission::mark_ce;
-use super::trimming::TrimPlan;
 use crate::bridge::VlanTagAction;
 use crate::config::MarkPoint;
 use crate::drops::DropReason;
 use crate::egress::{IngressCharge, QueuedFrame};
 use crate::frame::{FrameHandle, FrameStore};
 use crate::ids::{PortId, QueueId};
-use crate::mmu::{BufferRefusal, EgressPlan, IngressPlan};
+use crate::mmu::{EgressPlan, IngressPlan};
 use crate::outputs::{DroppedFrame, Outputs};
 use xoff_wire::parse::VlanTag;
 use xoff_wire::rewrite;
 use xoff_wire::vlan::{self, TAG_LEN};
-
-/// An egress port and queue of a frame, and how the frame leaves there.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct EgressTarget {
-    pub(super) to: PortId,
-    pub(super) queue: usize,
-    pub(super) edit: VlanTagAction,
-    pub(super) mac_len: u32,
-    pub(super) cells: u32,
-    pub(super) mark: bool,
-    /// How the frame is trimmed, if its queue was full.
-    pub(super) trim: Option<TrimPlan>,
-    pub(super) frame: FrameHandle,
-}
 
 impl Switch {
     pub(super) fn forward_unicast<S: FrameStore>(
@@ -263,19 +249,6 @@ impl Switch {
             queued.set_trimmed_for(trim.refused_by);
         }
         queued
-    }
-}
-
-pub(super) fn queue_full_drop(
-    context: &FrameContext,
-    target: &EgressTarget,
-    refusal: BufferRefusal,
-) -> DroppedFrame {
-    DroppedFrame {
-        port: target.to,
-        mac_len: target.mac_len,
-        refusal: Some(refusal),
-        ..context.drop_at_ingress(DropReason::QueueDropped)
     }
 }
 

@@ -3,11 +3,11 @@
 
 use super::Switch;
 use super::timers::TimerKind;
+use crate::bits::set_bits;
 use crate::drops::DropReason;
 use crate::frame::{FrameStore, ReceivedFrame};
 use crate::ids::{PRIORITIES, PortId};
 use crate::outputs::{DroppedFrame, ForwardingResult, Outputs};
-use crate::pfc::set_bits;
 use xoff_units::Picos;
 use xoff_wire::mac_control::{MacControl, Pfc};
 

@@ -1,7 +1,7 @@
 //! Flooding of a frame to all ports of its VLAN.
 
 use super::Switch;
-use super::admission::EgressTarget;
+use super::egress_target::EgressTarget;
 use super::ingress::{FLOOD_PREFIX_BYTES, FrameContext};
 use crate::drops::DropReason;
 use crate::egress::IngressCharge;

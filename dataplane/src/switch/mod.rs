@@ -6,6 +6,7 @@ mod advertising;
 mod balancing;
 mod control;
 mod control_log;
+mod egress_target;
 mod fast_path;
 mod flood;
 mod ingress;
@@ -29,6 +30,7 @@ pub use control_log::{CONTROL_RECORD_BYTES, CONTROL_RECORDS_MAX, ControlRecord};
 pub use ingress::FLOOD_PREFIX_BYTES;
 
 use crate::balance::{LoadBalancer, ReorderTracker};
+use crate::bits::set_bits;
 use crate::bridge::{Fdb, MacAddress, VlanTable};
 use crate::config::{MarkPoint, SwitchConfig};
 use crate::counters::{PgBuffers, PoolBuffers, PortCounters, QueueBuffers, TrimCounters};
@@ -39,11 +41,10 @@ use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PgId, PortId, QueueId, Ti
 use crate::lag::LagTable;
 use crate::mmu::{BufferRefusal, Mmu};
 use crate::outputs::Outputs;
-use crate::pfc::set_bits;
 use crate::route::{Fib, NeighbourEntry, NeighbourId, Router};
-use admission::EgressTarget;
 use balancing::new_reordering;
 use control_log::ControlLog;
+use egress_target::EgressTarget;
 use port::{CONTROL_FRAMES_MAX, IngressBinding, Port};
 use timers::Timers;
 use trimming::TrimmingRules;
@@ -140,7 +141,7 @@ impl Switch {
             lags: LagTable::new(config),
             was_up_at_last_update: vec![false; ports + config.lags.len()],
             router: Router::new(config),
-            balance: LoadBalancer::new(config),
+            balance: LoadBalancer::new(&config.balancer_setup()),
             reordering: new_reordering(config),
             cpu_attached: false,
             protocols_attached: false,
@@ -211,7 +212,7 @@ impl Switch {
         }
         self.router.configure(config);
         self.bind_ports();
-        self.balance.configure(config);
+        self.balance.configure(&config.balancer_setup());
         self.configure_reordering(config);
         self.install_fib(Arc::clone(&config.routing.fib));
         self.update_links(now, store, outputs);

@@ -2,9 +2,10 @@
 
 use super::Switch;
 use super::port::Port;
+use crate::bits::set_bits;
 use crate::ids::{PRIORITIES, PgId, PortId, TRAFFIC_CLASSES};
 use crate::outputs::Outputs;
-use crate::pfc::{PauseHistory, set_bits};
+use crate::pfc::PauseHistory;
 use xoff_units::Picos;
 
 impl Port {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::timers;
+use crate::bits::set_bits;
 use crate::bridge::MacAddress;
 use crate::config::{ClassMaps, MarkPoint, PauseModel, PortConfig, SwitchConfig, WredProfile};
 use crate::counters::PortCounters;
@@ -12,7 +13,7 @@ use crate::frame::FrameHandle;
 use crate::ids::{InterfaceId, LogicalPort, PRIORITIES, PortId};
 use crate::mmu::BufferRefusal;
 use crate::outputs::{Deadline, DroppedFrame, Outputs};
-use crate::pfc::{PauseGenerator, PauseReceiver, WHOLE_PORT, set_bits};
+use crate::pfc::{PauseGenerator, PauseReceiver, WHOLE_PORT};
 use crate::watchdog::PortMonitor;
 use xoff_units::Picos;
 use xoff_wire::mac_control::{self, MacControl};

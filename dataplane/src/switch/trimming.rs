@@ -13,7 +13,7 @@
 
 use super::Switch;
 use super::acl;
-use super::admission::{EgressTarget, queue_full_drop};
+use super::egress_target::{EgressTarget, TrimPlan, queue_full_drop};
 use super::ingress::FrameContext;
 use super::port::Port;
 use crate::bridge::VlanTagAction;
@@ -43,18 +43,6 @@ struct PortTrimming {
     dscp: u8,
     /// Queue of trimmed packets.
     queue: u8,
-}
-
-/// How a packet is trimmed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TrimPlan {
-    /// Bytes that remain, without FCS.
-    len: u32,
-    dscp: u8,
-    /// The queue that was full.
-    pub(super) refused_by: u8,
-    /// Original length of the packet at the egress port (`mac_len`).
-    original_len: u32,
 }
 
 impl TrimmingRules {

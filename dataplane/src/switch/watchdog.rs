@@ -2,12 +2,12 @@
 
 use super::Switch;
 use super::port::Port;
+use crate::bits::set_bits;
 use crate::config::{PortWatchdog, SwitchConfig, WatchdogAction, WatchdogConfig};
 use crate::drops::DropReason;
 use crate::frame::FrameStore;
 use crate::ids::{PRIORITIES, PortId, QueueId};
 use crate::outputs::{Outputs, SwitchEvent, SwitchEventKind};
-use crate::pfc::set_bits;
 use crate::watchdog::{
     PollSchedule, QueueSample, StormCounters, WatchdogStats, WatchdogStatus, WatchedQueueState,
 };

@@ -2,9 +2,9 @@
 
 use super::queue::QueueMonitor;
 use super::statistics::StormAccount;
+use crate::bits::set_bits;
 use crate::config::{PortWatchdog, WatchdogAction};
 use crate::ids::PRIORITIES;
-use crate::pfc::set_bits;
 use xoff_units::Picos;
 
 /// State of a queue in the watchdog.

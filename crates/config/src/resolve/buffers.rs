@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use xoff_dataplane::config::{BufferProfile, BufferThreshold, NO_PROFILE, PoolConfig, PoolSide};
 use xoff_dataplane::ids::PRIORITIES;
 
+use super::buffer_sides::{SIDES, SideIndices, check_entry_count};
 use super::context::ResolveContext;
 use super::{FRAMES_RANGE, profiles, trimming};
 use crate::merge::parse_range_key;
@@ -13,39 +14,6 @@ use crate::schema::BYTES_MAX;
 
 /// Size in bytes of built-in pools, and of pools without a size.
 const POOL_BYTES_DEFAULT: u64 = 16 << 20;
-
-/// Largest number of entries of a table. Indices have 16 bits, and a pool of type `both` needs two entries.
-const TABLE_ENTRIES_MAX: usize = 4_096;
-
-/// The indices of an object on the ingress side and on the egress side.
-///
-/// A pool of type `both` (`SAI_BUFFER_POOL_TYPE_BOTH`) has both. A frame occupies its memory once, but is
-/// charged to a priority group and to a queue. Each side therefore counts all frames in the pool.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct SideIndices {
-    pub(super) ingress: Option<u16>,
-    pub(super) egress: Option<u16>,
-}
-
-impl SideIndices {
-    /// Returns the index on one side.
-    pub(super) fn get(self, side: PoolSide) -> Option<u16> {
-        match side {
-            PoolSide::Ingress => self.ingress,
-            PoolSide::Egress => self.egress,
-        }
-    }
-
-    /// Sets the index on one side.
-    pub(super) fn set(&mut self, side: PoolSide, index: u16) {
-        match side {
-            PoolSide::Ingress => self.ingress = Some(index),
-            PoolSide::Egress => self.egress = Some(index),
-        }
-    }
-}
-
-pub(super) const SIDES: [PoolSide; 2] = [PoolSide::Ingress, PoolSide::Egress];
 
 /// The resolved buffer tables.
 pub(super) struct ResolvedBuffers {
@@ -297,12 +265,4 @@ fn resolve_pools<'a>(context: &mut ResolveContext<'a>) -> (Vec<PoolConfig>, BTre
     }
     check_entry_count(context, "BUFFER_POOL", index.len());
     (pools, index)
-}
-
-/// Reports an error if a table has more than [`TABLE_ENTRIES_MAX`] entries.
-pub(super) fn check_entry_count(context: &mut ResolveContext<'_>, table: &str, entries: usize) {
-    if entries > TABLE_ENTRIES_MAX {
-        let why = format!("{entries} entries, at most {TABLE_ENTRIES_MAX} are possible");
-        context.report_derived(Problem::at_field(table, "", "", why));
-    }
 }

@@ -1,7 +1,7 @@
 //! The chip of the switch and its constants.
 
 use super::context::ResolveContext;
-use super::{LOCALHOST, SWITCH, dynamic};
+use super::{LOCALHOST, SWITCH, buffer_model};
 use crate::chip::find_chip;
 use crate::headroom::Asic;
 
@@ -35,7 +35,7 @@ pub(super) fn chip_constants(context: &ResolveContext<'_>) -> Asic {
 /// Returns the default of `cell_size`: the cell size of the chip if it is known or headroom is computed for
 /// it.
 pub(super) fn default_cell_bytes(context: &ResolveContext<'_>) -> u64 {
-    match dynamic::is_selected(context.db) || find_configured_chip(context).is_some() {
+    match buffer_model::is_dynamic_model_selected(context.db) || find_configured_chip(context).is_some() {
         true => u64::from(chip_constants(context).cell_bytes),
         false => UNKNOWN_CHIP_CELL_BYTES,
     }
@@ -57,7 +57,7 @@ pub(super) fn note_chip_constants(context: &mut ResolveContext<'_>) {
         "platform and hwsku are those of chip {}: cell_size {cell}",
         chip.name
     );
-    if dynamic::is_selected(context.db) {
+    if buffer_model::is_dynamic_model_selected(context.db) {
         text.push_str(&format!(
             ", pipeline latency {}, MAC and PHY delay {}, peer response {} bytes",
             used.pipeline_latency_bytes,

@@ -4,13 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::ResolveOptions;
 use crate::db::{ConfigDb, FieldValue};
+use crate::invariants::PORTS_MAX;
 use crate::natural::{self, NaturalName};
 use crate::problem::Problem;
 use crate::root_cause::FoundErrors;
-use crate::schema::BYTES_MAX;
+use crate::schema::{self, BYTES_MAX};
 
 /// Number of locations in a warning before it says "and N more".
 const LOCATIONS_NAMED: usize = 4;
+
+/// The table of the LAGs.
+pub(super) const LAG_TABLE: &str = "PORTCHANNEL";
 
 /// The configuration that is resolved, with the errors and warnings found so far.
 pub(super) struct ResolveContext<'a> {
@@ -37,13 +41,13 @@ impl<'a> ResolveContext<'a> {
             db,
             options,
             ports: Vec::new(),
-            lags: db.keys("PORTCHANNEL").collect(),
+            lags: db.keys(LAG_TABLE).collect(),
             noted_groups: BTreeMap::new(),
             findings: FoundErrors::default(),
             warnings: BTreeMap::new(),
             without_effect: BTreeMap::new(),
         };
-        context.ports = super::ports::port_names(&mut context);
+        context.ports = port_names(&mut context);
         context
     }
 
@@ -202,4 +206,41 @@ fn join_first_locations(locations: &[String]) -> String {
         0 => named,
         more => format!("{named} and {more} more"),
     }
+}
+
+/// The ports of the configuration and the attached ports, in natural order.
+fn port_names(context: &mut ResolveContext<'_>) -> Vec<String> {
+    let mut names: Vec<String> = context.db.keys("PORT").map(str::to_owned).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    for name in &context.options.ports {
+        if !schema::is_object_name(name) {
+            let why = "a port's name is 1 to 128 letters, digits and . _ - / :";
+            context.report_own(
+                Problem::at_field("PORT", name, "", why).with_fix("rename it on the command line"),
+            );
+        } else if !seen.insert(name) {
+            let why = "the port is named twice on the command line";
+            context
+                .report_own(Problem::at_field("PORT", name, "", why).with_fix("give each port one device"));
+        } else {
+            names.push(name.clone());
+        }
+    }
+    for name in names
+        .iter()
+        .filter(|name| schema::is_reserved_interface_name(name))
+    {
+        let why = "a port cannot have the name of a VLAN, a LAG or a loopback interface";
+        context.report_own(
+            Problem::at_field("PORT", name, "", why).with_fix("rename it, for example to EthernetN"),
+        );
+    }
+    names.sort_by(|a, b| natural::compare_naturally(a, b));
+    names.dedup();
+    if names.len() > PORTS_MAX {
+        let why = format!("{} ports, at most {PORTS_MAX} are possible", names.len());
+        context.report_derived(Problem::at_field("PORT", "", "", why));
+        names.truncate(PORTS_MAX);
+    }
+    names
 }

@@ -39,11 +39,6 @@ const LOSSLESS_POOL: &str = "ingress_lossless_pool";
 const PATTERN_MTU: u64 = 1_024;
 const PATTERN_SMALL_PERCENT: u64 = 50;
 
-/// Whether the dynamic buffer model is selected.
-pub(super) fn is_selected(db: &ConfigDb) -> bool {
-    db.get("DEVICE_METADATA", LOCALHOST, "buffer_model").as_deref() == Some("dynamic")
-}
-
 /// The parameters of the dynamic buffer model.
 struct DynamicModelParameters {
     asic: Asic,

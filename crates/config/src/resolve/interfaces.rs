@@ -8,8 +8,7 @@ use xoff_dataplane::config::{BridgingConfig, InterfaceAttachment, InterfaceConfi
 use xoff_dataplane::ids::InterfaceId;
 
 use super::addresses::{address_family, link_local_network, why_not_host_address, why_not_host_of_network};
-use super::context::ResolveContext;
-use super::lags;
+use super::context::{LAG_TABLE, ResolveContext};
 use crate::db::ConfigDb;
 use crate::natural::NaturalName;
 use crate::problem::Problem;
@@ -372,7 +371,7 @@ fn add_link_local_address(context: &mut ResolveContext<'_>, draft: &mut Interfac
     if config.mtu < IPV6_MTU_MIN {
         let place = match config.attachment {
             InterfaceAttachment::Vlan(_) => "VLAN",
-            InterfaceAttachment::Lag(_) => lags::TABLE,
+            InterfaceAttachment::Lag(_) => LAG_TABLE,
             _ => "PORT",
         };
         let why = format!(

@@ -2,11 +2,10 @@
 
 use xoff_dataplane::config::{LagConfig, PortConfig};
 
-use super::context::ResolveContext;
+use super::context::{LAG_TABLE, ResolveContext};
 use super::interfaces::{MTU_MIN, is_interface};
 use crate::problem::Problem;
 
-pub(super) const TABLE: &str = "PORTCHANNEL";
 const MEMBER_TABLE: &str = "PORTCHANNEL_MEMBER";
 
 /// Resolves all LAGs by their index in [`ResolveContext::lags`]. Members without an MTU get the MTU of
@@ -18,11 +17,11 @@ pub(super) fn resolve_lags(context: &mut ResolveContext<'_>, ports: &mut [PortCo
     for name in names {
         let members = resolve_members(context, name, ports, &mut member_of);
         apply_lag_mtu(context, name, &members, ports);
-        let min_links = context.number(TABLE, name, "min_links").unwrap_or(1);
+        let min_links = context.number(LAG_TABLE, name, "min_links").unwrap_or(1);
         warn_about_lacp(context, name, members.len(), min_links);
         lags.push(LagConfig {
             name: name.to_owned(),
-            admin_up: context.text(TABLE, name, "admin_status") == Some("up"),
+            admin_up: context.text(LAG_TABLE, name, "admin_status") == Some("up"),
             min_links: min_links as u16,
             members,
         });
@@ -77,12 +76,12 @@ fn resolve_members<'a>(
 
 /// Applies the MTU of a LAG to its members. As in SONiC's model, a member has the same MTU or none.
 fn apply_lag_mtu(context: &mut ResolveContext<'_>, lag: &str, members: &[u16], ports: &mut [PortConfig]) {
-    let Some(mtu) = context.number(TABLE, lag, "mtu") else {
+    let Some(mtu) = context.number(LAG_TABLE, lag, "mtu") else {
         return;
     };
     if mtu < MTU_MIN {
         let why = format!("mtu {mtu} has no effect: Linux does not support an MTU below {MTU_MIN} bytes");
-        context.warn_entry(TABLE, lag, why);
+        context.warn_entry(LAG_TABLE, lag, why);
         return;
     }
     for member in members {
@@ -103,16 +102,16 @@ fn apply_lag_mtu(context: &mut ResolveContext<'_>, lag: &str, members: &[u16], p
 
 /// Warns about missing LACP, and about LAGs that are never up.
 fn warn_about_lacp(context: &mut ResolveContext<'_>, lag: &str, members: usize, min_links: u64) {
-    if context.text(TABLE, lag, "static") != Some("true") {
+    if context.text(LAG_TABLE, lag, "static") != Some("true") {
         let why = "LACP is not implemented: a member is active while its link is up, even if its peer does \
                    not agree; set static to \"true\" to suppress this note";
-        context.warn_entry(TABLE, lag, why);
+        context.warn_entry(LAG_TABLE, lag, why);
     }
     if members == 0 {
-        context.warn_entry(TABLE, lag, "the LAG has no member and is never up");
+        context.warn_entry(LAG_TABLE, lag, "the LAG has no member and is never up");
     } else if (members as u64) < min_links {
         let why =
             format!("min_links {min_links} exceeds the number of members, {members}: the LAG is never up");
-        context.warn_entry(TABLE, lag, why);
+        context.warn_entry(LAG_TABLE, lag, why);
     }
 }

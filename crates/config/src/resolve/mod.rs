@@ -5,12 +5,16 @@ mod acl;
 mod addresses;
 mod advice;
 mod balancing;
+mod buffer_model;
+mod buffer_sides;
 mod buffers;
+
 mod chip;
 mod classes;
 mod context;
 mod dynamic;
 mod flow_control;
+mod hash_fields;
 mod interfaces;
 mod lags;
 mod neighbours;
@@ -42,7 +46,7 @@ use super::problem::{Problem, Problems};
 use super::root_cause::{FoundErrors, RefusedObjects, remove_consequences};
 use super::{invariants, read};
 
-pub use ports::PORTS_MAX;
+pub use crate::invariants::PORTS_MAX;
 pub use routes::StaticRoute;
 pub use routing::hash_seed;
 
@@ -168,7 +172,7 @@ pub fn resolve(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig
 /// Resolves a configuration. In case of an error, the result includes the consequences of other errors.
 fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig, FoundErrors> {
     let mut completion_context = ResolveContext::new(db, options);
-    let completed = match dynamic::is_selected(db) {
+    let completed = match buffer_model::is_dynamic_model_selected(db) {
         true => Some(dynamic::complete_buffers(&mut completion_context)),
         false => traditional::complete_buffers(&mut completion_context),
     };

@@ -7,55 +7,12 @@ use xoff_dataplane::{LinkTiming, Picos};
 use super::buffers::ResolvedBuffers;
 use super::context::ResolveContext;
 use super::{LOCALHOST, classes};
-use crate::natural;
-use crate::problem::Problem;
 use crate::schema;
-
-/// Largest number of ports of a switch. The identifiers of eight priority groups and queues for each port
-/// have 16 bits.
-pub const PORTS_MAX: usize = 1_024;
 
 /// Default speed in Mb/s, which two CPU cores can forward in real time.
 const SPEED_MBPS_DEFAULT: u64 = 1_000;
 const MTU_DEFAULT: u64 = 1_500;
 const TPID_DEFAULT: u16 = 0x8100;
-
-/// The ports of the configuration and the attached ports, in natural order.
-pub(super) fn port_names(context: &mut ResolveContext<'_>) -> Vec<String> {
-    let mut names: Vec<String> = context.db.keys("PORT").map(str::to_owned).collect();
-    let mut seen = std::collections::BTreeSet::new();
-    for name in &context.options.ports {
-        if !schema::is_object_name(name) {
-            let why = "a port's name is 1 to 128 letters, digits and . _ - / :";
-            context.report_own(
-                Problem::at_field("PORT", name, "", why).with_fix("rename it on the command line"),
-            );
-        } else if !seen.insert(name) {
-            let why = "the port is named twice on the command line";
-            context
-                .report_own(Problem::at_field("PORT", name, "", why).with_fix("give each port one device"));
-        } else {
-            names.push(name.clone());
-        }
-    }
-    for name in names
-        .iter()
-        .filter(|name| schema::is_reserved_interface_name(name))
-    {
-        let why = "a port cannot have the name of a VLAN, a LAG or a loopback interface";
-        context.report_own(
-            Problem::at_field("PORT", name, "", why).with_fix("rename it, for example to EthernetN"),
-        );
-    }
-    names.sort_by(|a, b| natural::compare_naturally(a, b));
-    names.dedup();
-    if names.len() > PORTS_MAX {
-        let why = format!("{} ports, at most {PORTS_MAX} are possible", names.len());
-        context.report_derived(Problem::at_field("PORT", "", "", why));
-        names.truncate(PORTS_MAX);
-    }
-    names
-}
 
 /// Returns `DEVICE_METADATA|localhost mac`, or a locally administered address that is derived from the host
 /// name.

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use xoff_dataplane::config::{BufferProfile, BufferThreshold, PoolConfig, PoolSide};
 
-use super::buffers::{SIDES, SideIndices, check_entry_count};
+use super::buffer_model;
+use super::buffer_sides::{SIDES, SideIndices, check_entry_count};
 use super::context::ResolveContext;
-use super::dynamic;
 use super::trimming;
 use crate::problem::Problem;
 
@@ -22,7 +22,9 @@ pub(super) fn resolve_profiles<'a>(
     let db = context.db;
     for (name, _) in db.entries(TABLE) {
         if context.text(TABLE, name, "size").is_none() {
-            if dynamic::is_selected(db) && context.text(TABLE, name, "headroom_type") == Some("dynamic") {
+            if buffer_model::is_dynamic_model_selected(db)
+                && context.text(TABLE, name, "headroom_type") == Some("dynamic")
+            {
                 // This entry is a template for generated profiles and has no direct users.
                 continue;
             }

@@ -8,13 +8,12 @@ use xoff_dataplane::route::{Fib, Rib, Route, RouteSource, RouteTag};
 
 use super::balancing::ResolvedBalancing;
 use super::context::ResolveContext;
+use super::hash_fields::HASH_TABLE;
 use super::interfaces::{self, InterfaceParents, Interfaces};
 use super::routes::{self, StaticRoute};
 use super::{LOCALHOST, SWITCH, neighbours};
 use crate::problem::Problem;
 use crate::schema;
-
-const HASH_TABLE: &str = "SWITCH_HASH";
 
 /// The resolved layer-3 configuration, with all sources of its routes.
 pub(super) struct ResolvedRouting {
@@ -107,15 +106,6 @@ fn build_first_fib(context: &mut ResolveContext<'_>, rib: &Rib) -> Fib {
     rib.next_generation(&Fib::default()).unwrap_or_else(|error| {
         context.report_derived(Problem::at_field("STATIC_ROUTE", "", "", error.to_string()));
         Fib::default()
-    })
-}
-
-/// Whether the hash of RoCEv2 flows includes the destination queue pair. `lists` is the common prefix of
-/// the field names, `ecmp_hash` or `lag_hash`.
-pub(super) fn hashes_queue_pairs(context: &ResolveContext<'_>, lists: &str) -> bool {
-    ["", "_ipv4_rdma", "_ipv6_rdma"].iter().any(|of| {
-        let list = context.db.get(HASH_TABLE, "GLOBAL", &format!("{lists}{of}"));
-        list.is_some_and(|list| schema::split_list(&list).any(|field| field == schema::DEST_QP))
     })
 }
 

@@ -1,6 +1,6 @@
 //! Packets of a message in the order in which they are sent.
 
-use xoff_wire::{IPV4_LEN, IPV6_LEN, Opcode, icrc};
+use xoff_wire::{ICRC_LEN, IPV4_LEN, IPV6_LEN, Opcode};
 
 use super::pipeline::PacketRun;
 use crate::packet_lengths::PacketLengths;
@@ -30,7 +30,7 @@ impl FrameFormat {
         let ipv6 = if self.ipv6 { IPV6_LEN - IPV4_LEN } else { 0 };
         let own = self.lengths.frame_len(opcode, payload) + ipv6 as u32;
         let Some(fixed) = self.fixed else { return own };
-        let padded = payload.next_multiple_of(4) + icrc::LEN as u32;
+        let padded = payload.next_multiple_of(4) + ICRC_LEN as u32;
         // The simulator's length replaces the real length, except for telemetry.
         let telemetry = own - PacketLengths::default().frame_len(opcode, payload) - ipv6 as u32;
         (fixed.header_bytes + payload).max(own - telemetry - padded) + telemetry

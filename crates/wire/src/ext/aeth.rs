@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::bth::MASK_24;
+use super::MASK_24;
 use crate::{Error, read_be24, require_len};
 
 pub(super) const LEN: usize = 4;

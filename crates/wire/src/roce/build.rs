@@ -239,7 +239,7 @@ impl RocePacket<'_> {
 
     const fn udp_len(&self, payload_len: usize) -> usize {
         let headers = UDP_LEN + bth::LEN + self.bth.opcode.extensions_len();
-        round_up_to_four(payload_len).saturating_add(headers + icrc::LEN)
+        round_up_to_four(payload_len).saturating_add(headers + crate::ICRC_LEN)
     }
 
     /// Writes the frame to the start of `frame` and returns its length. The function calls `payload` once
@@ -255,7 +255,7 @@ impl RocePacket<'_> {
         payload: impl FnOnce(&mut [u8]),
     ) -> Result<usize, BuildError> {
         let (layout, udp_len) = self.check_and_layout(frame.len(), payload_len)?;
-        let frame = &mut frame[..layout.icrc + icrc::LEN];
+        let frame = &mut frame[..layout.icrc + crate::ICRC_LEN];
         self.headers.emit_ethernet(frame);
         self.headers.emit_ip(&mut frame[layout.ip..], udp_len);
         self.headers.emit_udp(&mut frame[layout.udp..], udp_len);
@@ -369,7 +369,7 @@ impl RocePacket<'_> {
             ip,
             udp,
             bth: udp + UDP_LEN,
-            icrc: needed - icrc::LEN,
+            icrc: needed - crate::ICRC_LEN,
         };
         Ok((layout, self.udp_len(payload_len) as u16))
     }

@@ -38,7 +38,7 @@ impl RoceLayout {
             ip,
             udp,
             bth: udp + UDP_LEN,
-            icrc: ip + packet_len - icrc::LEN,
+            icrc: ip + packet_len - crate::ICRC_LEN,
         })
     }
 }
@@ -91,7 +91,7 @@ fn check_roce_datagram(datagram: &[u8]) -> Result<(), Error> {
         return Err(Error::NotRoce { port: udp.dst_port() });
     }
     check_length("UDP", usize::from(udp.len()), datagram.len(), datagram.len())?;
-    require_len("BTH and ICRC", &datagram[UDP_LEN..], bth::LEN + icrc::LEN)
+    require_len("BTH and ICRC", &datagram[UDP_LEN..], bth::LEN + crate::ICRC_LEN)
 }
 
 fn check_version(expected: u8, found: u8) -> Result<(), Error> {
@@ -181,7 +181,7 @@ impl<'a> RoceView<'a> {
 
     /// The UDP datagram: header and payload.
     pub fn udp(&self) -> UdpPacket<&'a [u8]> {
-        UdpPacket::new_unchecked(&self.frame[self.layout.udp..self.layout.icrc + icrc::LEN])
+        UdpPacket::new_unchecked(&self.frame[self.layout.udp..self.layout.icrc + crate::ICRC_LEN])
     }
 
     /// Offset of the IP header in the frame.

@@ -28,7 +28,7 @@ fn flip_every_bit(frame: &[u8]) {
     let (ip, v6) = (view.ip_offset(), view.is_ipv6());
     assert_eq!(icrc::verify_icrc(frame), Ok(true));
     let mut flipped = frame.to_vec();
-    for at in ip..frame.len() - icrc::LEN {
+    for at in ip..frame.len() - xoff_wire::ICRC_LEN {
         for bit in 0..8 {
             flipped[at] ^= 1 << bit;
             let holds = icrc::verify_icrc(&flipped) == Ok(true);
@@ -96,7 +96,7 @@ proptest! {
         prop_assert_eq!(view.payload(), &packet.payload[..]);
         let pad = usize::from(view.bth().pad());
         prop_assert_eq!((packet.payload.len() + pad) % 4, 0);
-        prop_assert_eq!(&frame[frame.len() - icrc::LEN - pad..frame.len() - icrc::LEN], &[0; 3][..pad]);
+        prop_assert_eq!(&frame[frame.len() - xoff_wire::ICRC_LEN - pad..frame.len() - xoff_wire::ICRC_LEN], &[0; 3][..pad]);
         prop_assert_eq!(view.tos(), packet.headers.dscp << 2 | packet.headers.ecn as u8);
         prop_assert_eq!(view.udp().src_port(), packet.headers.udp_src_port);
         prop_assert_eq!(icrc::read_icrc(&frame), Ok(icrc_bitwise(&frame, view.ip_offset())));

@@ -1,10 +1,10 @@
 //! Assigned flows: a flow selects a member once and stays there until the member fails.
 
+use crate::balance::config::{MemberSelection, SchemeConfig};
 use crate::balance::exact_flow_table::ExactFlowTable;
 use crate::balance::flowset::FlowState;
 use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths};
-use crate::config::{MemberSelection, SchemeConfig};
 use xoff_units::Picos;
 
 /// Scheme of assigned flows. Each flow has an entry of its own in a table. Another flow may take the entry

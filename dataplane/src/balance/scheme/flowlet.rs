@@ -1,10 +1,10 @@
 //! Flowlet switching: a flow may change its member after a gap, when its earlier packets have arrived on any
 //! path.
 
+use crate::balance::config::{MemberSelection, RebalanceRule, SchemeConfig};
 use crate::balance::flowset::{FlowSet, FlowState};
 use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths};
-use crate::config::{MemberSelection, RebalanceRule, SchemeConfig};
 use xoff_units::Picos;
 
 /// Flowlet scheme of one group. [`MemberSelection::Random`] gives LetFlow, and [`MemberSelection::PathLoad`] gives CONGA. Other

@@ -14,7 +14,7 @@ use self::flowlet::FlowletScheme;
 use self::per_packet::PerPacketScheme;
 use self::round_robin::RoundRobinScheme;
 use super::{FlowTableUse, MemberChoice, Packet, PathChoice, Paths};
-use crate::config::{SchemeConfig, SchemeKind};
+use crate::balance::config::{SchemeConfig, SchemeKind};
 use xoff_units::Picos;
 
 /// The scheme of one group.

@@ -1,8 +1,8 @@
 //! Packet spraying: every packet selects a member at random or by the present state of the links.
 
+use crate::balance::config::{MemberSelection, SchemeConfig};
 use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{MemberChoice, Packet, PathChoice, Paths};
-use crate::config::{MemberSelection, SchemeConfig};
 
 /// Per-packet scheme. Its only state is the state of the queues. Receivers must tolerate reordered packets. A
 /// member that recovers receives packets at once.

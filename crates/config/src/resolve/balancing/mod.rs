@@ -16,7 +16,7 @@ pub(super) use self::schemes::{scheme_exists, suggest_scheme};
 use self::tags::RouteTags;
 use super::acl::{self, AclExemption};
 use super::context::ResolveContext;
-use super::routing;
+use super::hash_fields;
 use crate::problem::Problem;
 use crate::schema::{self, LB_GLOBAL};
 
@@ -52,7 +52,7 @@ pub(super) fn resolve_balancing(context: &mut ResolveContext<'_>, lags: &[LagCon
     let mut ars = ars::resolve_ars(context, lags, &mut schemes).unwrap_or_default();
     let default_scheme = match context.text(GLOBAL_TABLE, LB_GLOBAL, "scheme") {
         None if ars.default_scheme.is_some() => ars.default_scheme,
-        None if routing::hashes_queue_pairs(context, "ecmp_hash") => {
+        None if hash_fields::hashes_queue_pairs(context, "ecmp_hash") => {
             schemes.index_of_name(DEFAULT_SCHEME_WITH_QP)
         }
         None => None,
@@ -102,8 +102,8 @@ fn resolve_lag_schemes(
     ars: Vec<Option<u16>>,
 ) -> Vec<Option<u16>> {
     let names = context.lags.clone();
-    let with_qp = ars.is_empty() && routing::hashes_queue_pairs(context, "lag_hash");
-    let only_routes = !with_qp && routing::hashes_queue_pairs(context, "ecmp_hash");
+    let with_qp = ars.is_empty() && hash_fields::hashes_queue_pairs(context, "lag_hash");
+    let only_routes = !with_qp && hash_fields::hashes_queue_pairs(context, "ecmp_hash");
     let hashed = match (with_qp, only_routes) {
         (true, _) => schemes.index_of_name(DEFAULT_SCHEME_WITH_QP),
         // The hash fields of routes do not apply to LAGs.

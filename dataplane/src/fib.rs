@@ -4,6 +4,8 @@ mod build;
 mod error;
 mod groups;
 mod lineage;
+mod lpm;
+mod path_sets;
 #[cfg(test)]
 mod tests;
 
@@ -11,13 +13,13 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-pub(crate) use build::gcd;
 pub use error::FibError;
 use lineage::Lineage;
 pub(super) use lineage::LineageIndex;
+pub(crate) use path_sets::gcd;
 
-use super::lpm::LpmTrie;
 use crate::ids::{GroupId, InterfaceId, NextHopId};
+use lpm::LpmTrie;
 
 /// Largest number of routes of a [`Fib`].
 pub const ROUTES_MAX: usize = 1 << 20;
@@ -115,7 +117,7 @@ pub struct NextHopGroup {
 /// give equal ids in any order of insertion.
 ///
 /// Routes with equal sets of next hops share a group. An exception concerns routes whose flows were in
-/// different groups before. With resilient hashing ([`super::PathTable`]) the buckets of a group depend on
+/// different groups before. With resilient hashing ([`PathTable`](crate::route::PathTable)) the buckets of a group depend on
 /// its history. A route must not join a group whose buckets would move flows unnecessarily.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fib {
@@ -287,4 +289,4 @@ impl FibEntry {
 }
 
 const _: () = assert!(NEXT_HOPS_MAX <= 1 << ID_BITS && GROUPS_MAX <= 1 << ID_BITS);
-const _: () = assert!(7 << ID_BITS <= super::lpm::LEAF_MAX);
+const _: () = assert!(7 << ID_BITS <= lpm::LEAF_MAX);

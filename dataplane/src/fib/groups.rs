@@ -12,8 +12,8 @@
 
 use hashbrown::HashTable;
 
-use super::build::{PathSets, next_hop_id};
 use super::lineage::{Lineage, LineageIndex, path_set_hash};
+use super::path_sets::{PathSets, next_hop_id};
 use super::{Fib, FibEntry, GROUPS_MAX, NextHop, NextHopGroup, Route, RoutePath};
 
 /// The lineage of each route's group, for routes with several next hops and a previous group.

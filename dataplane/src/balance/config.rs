@@ -4,9 +4,9 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::AclTable;
-use crate::balance::PathChoice;
-use xoff_units::Picos;
+use super::PathChoice;
+use crate::acl_table::AclTable;
+use xoff_units::{LinkTiming, Picos};
 
 /// Load balancing of a switch. Default: static hashing of the five-tuple everywhere.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -289,4 +289,16 @@ impl fmt::Debug for CustomScheme {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("CustomScheme")
     }
+}
+
+/// The settings of a switch that its load balancer needs.
+#[derive(Debug)]
+pub(crate) struct BalancerSetup<'a> {
+    pub(crate) balancing: &'a BalancingConfig,
+    /// Seed of the random numbers of schemes.
+    pub(crate) seed: u64,
+    /// Seed of the hash that selects members.
+    pub(crate) hash_seed: u64,
+    /// Link of each port.
+    pub(crate) links: Vec<LinkTiming>,
 }

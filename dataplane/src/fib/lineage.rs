@@ -39,11 +39,11 @@ impl Lineage {
 }
 
 /// The groups of a generation, sorted by hash.
-pub(in crate::route) struct LineageIndex(Vec<(u64, GroupId)>);
+pub(crate) struct LineageIndex(Vec<(u64, GroupId)>);
 
 impl LineageIndex {
     /// Builds the index of a generation.
-    pub(in crate::route) fn new(fib: &Fib) -> LineageIndex {
+    pub(crate) fn new(fib: &Fib) -> LineageIndex {
         let mut hashes: Vec<_> = (0..)
             .zip(&fib.lineages)
             .map(|(group, lineage)| (lineage.own_hash, GroupId(group)))
@@ -53,7 +53,7 @@ impl LineageIndex {
     }
 
     /// The group of this generation whose flows the group `heir` of the generation `next` takes over.
-    pub(in crate::route) fn predecessor_of_group(&self, next: &Fib, heir: GroupId) -> Option<GroupId> {
+    pub(crate) fn predecessor_of_group(&self, next: &Fib, heir: GroupId) -> Option<GroupId> {
         self.predecessor_of_lineage(next.lineages[heir.index()])
     }
 

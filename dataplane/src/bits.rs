@@ -1,0 +1,12 @@
+//! Iteration over bit masks of priorities and queues.
+
+use crate::ids::PRIORITIES;
+
+/// The numbers of the set bits, lowest first.
+pub fn set_bits(mut mask: u8) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let lowest = mask.trailing_zeros() as usize;
+        mask &= mask.wrapping_sub(1);
+        (lowest < PRIORITIES).then_some(lowest)
+    })
+}
