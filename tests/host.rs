@@ -15,8 +15,10 @@ use support::{Named, check, run_in_namespaces, same, wait_for};
 use xoff_host::{FlowConfig, FlowRate, Host, HostConfig, ReceiveBuffer, flow_report};
 use xoff_ports::net::{self, Netns};
 use xoff_ports::{Backend, Port, PortSpec};
-use xoff_runtime::hosts::standalone::{HostRunError, HostRunSpec, HostSummary, SendSpec, run_standalone};
-use xoff_runtime::hosts::{AttachedHost, HostOutcome, RunningHosts, RuntimeOptions, drain, spawn};
+use xoff_runtime::hosts::standalone::{HostRunError, HostRunSpec, HostSummary, SendFlowSpec, run_standalone};
+use xoff_runtime::hosts::{
+    AttachedHost, HostRunResult, HostThreadOptions, RunningHosts, drain_hosts, spawn_hosts,
+};
 use xoff_runtime::workers::clock::{ModelClock, monotonic_ns};
 use xoff_runtime::workers::{IdleMode, TaintLedger};
 use xoff_units::LinkTiming;
@@ -49,8 +51,8 @@ fn main() -> ExitCode {
     run_in_namespaces(TESTS)
 }
 
-fn send_spec(frames: u64) -> SendSpec {
-    SendSpec {
+fn send_spec(frames: u64) -> SendFlowSpec {
+    SendFlowSpec {
         dst_ip: [10, 0, 0, 2].into(),
         dst_mac: None,
         class: 3,
@@ -82,7 +84,7 @@ fn attach(device: &str, n: u8, change: impl FnOnce(&mut HostConfig)) -> Result<A
 }
 
 fn start(hosts: Vec<AttachedHost>, ledger: &TaintLedger) -> Result<RunningHosts, Failed> {
-    let options = RuntimeOptions {
+    let options = HostThreadOptions {
         name: "hosts".into(),
         clock: ModelClock::new(monotonic_ns(), 1),
         core: None,
@@ -90,12 +92,12 @@ fn start(hosts: Vec<AttachedHost>, ledger: &TaintLedger) -> Result<RunningHosts,
         reaction_budget: Duration::from_millis(20),
         ledger: ledger.clone(),
     };
-    Ok(spawn(hosts, options)?)
+    Ok(spawn_hosts(hosts, options)?)
 }
 
-fn settle(running: Vec<RunningHosts>) -> Result<Vec<HostOutcome>, Failed> {
+fn settle(running: Vec<RunningHosts>) -> Result<Vec<HostRunResult>, Failed> {
     let all: Vec<&RunningHosts> = running.iter().collect();
-    drain(
+    drain_hosts(
         &all,
         Duration::from_millis(200),
         Duration::from_secs(5),
@@ -141,7 +143,7 @@ fn two_hosts_alone_find_each_other_and_lose_nothing() -> Result<(), Failed> {
         let mut send = HostRunSpec::new(near_dev);
         send.flows = vec![
             send_spec(3_000),
-            SendSpec {
+            SendFlowSpec {
                 class: 0,
                 dscp: 0,
                 ..send_spec(500)

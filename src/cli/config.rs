@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{ConfigCommand, output, show::connect};
-use xoff_runtime::control::Applied;
+use xoff_runtime::control::ConfigApplyReply;
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Largest configuration read; the server takes no longer request.
@@ -35,7 +35,9 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
                 },
                 _ => failure,
             };
-            let applied = connect(&target)?.apply(config, dry_run, force).map_err(place)?;
+            let applied = connect(&target)?
+                .apply_config(config, dry_run, force)
+                .map_err(place)?;
             for warning in &applied.warnings {
                 output::note(&format!("warning: {warning}"));
             }
@@ -51,7 +53,7 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-fn describe(applied: &Applied, dry_run: bool) -> String {
+fn describe(applied: &ConfigApplyReply, dry_run: bool) -> String {
     let mut text: String = applied
         .changes
         .iter()

@@ -9,7 +9,7 @@ use xoff_host::FlowRate;
 use xoff_lab::plan::RatePlan;
 use xoff_lab::report::{Report, build_report, render_report};
 use xoff_runtime::hosts::standalone::{
-    DEFAULT_ADDRESS, HostRunError, HostRunSpec, HostSummary, SendSpec, run_standalone,
+    DEFAULT_ADDRESS, HostRunError, HostRunSpec, HostSummary, SendFlowSpec, run_standalone,
 };
 use xoff_runtime::workers::IdleMode;
 use xoff_telemetry::failure::{Exit, Failure};
@@ -74,8 +74,8 @@ fn spec(arguments: &HostRun) -> HostRunSpec {
     }
 }
 
-fn flow(argument: &SendArgument) -> SendSpec {
-    SendSpec {
+fn flow(argument: &SendArgument) -> SendFlowSpec {
+    SendFlowSpec {
         dst_ip: argument.to,
         dst_mac: argument.mac,
         class: argument.class,
@@ -98,7 +98,7 @@ fn failure(error: HostRunError, arguments: &HostRun) -> Failure {
         | HostRunError::Device { .. }
         | HostRunError::Mtu { .. }
         | HostRunError::System { .. }
-        | HostRunError::Died { .. } => Exit::Environment,
+        | HostRunError::ThreadDied { .. } => Exit::Environment,
     };
     Failure::new(exit, error.to_string()).at(format!("--dev {}", arguments.dev))
 }

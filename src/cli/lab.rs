@@ -13,7 +13,7 @@ use xoff_lab::{
     CheckArgs, CompareArgs, ComparedField, FieldSetting, FieldValue, LabOptions, LabPcap, LabRunArgs,
     LabUpArgs, MergeArgs, OutputFormat, RunMode, RunningLab, SweepArgs, VirtualRunArgs,
 };
-use xoff_runtime::control::Address;
+use xoff_runtime::control::ControlAddress;
 use xoff_telemetry::failure::{Exit, Failure};
 
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
@@ -309,7 +309,7 @@ fn running_labs() -> Result<Vec<RunningLab>, Failure> {
 ///
 /// # Errors
 /// No lab of that name runs.
-pub(super) fn address(name: &str) -> Result<Address, Failure> {
+pub(super) fn address(name: &str) -> Result<ControlAddress, Failure> {
     let own = geteuid().as_raw();
     let labs = running_labs()?;
     let found = labs
@@ -333,5 +333,5 @@ pub(super) fn address(name: &str) -> Result<Address, Failure> {
             .at(name)
             .because(error)
     })?;
-    Ok(Address::Socket(socket))
+    Ok(ControlAddress::Socket(socket))
 }

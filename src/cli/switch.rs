@@ -9,7 +9,7 @@ use super::{SwitchRun, args, output, values};
 use xoff_capture::live::{PcapOptions, PcapRequest};
 use xoff_config::{LoadedConfig, ResolveOptions, load};
 use xoff_lab::report::{Report, build_report, render_report};
-use xoff_runtime::control::{Address, Endpoint, ServerHandle, Target, serve};
+use xoff_runtime::control::{ControlAddress, ControlListener, ControlTarget, ServerHandle, serve_control};
 use xoff_runtime::session::{SwitchPort, SwitchSession, reaction_budget};
 use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
@@ -40,7 +40,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     let endpoint = arguments
         .api
         .clone()
-        .map(|path| Endpoint::bind(&Address::Path(path)))
+        .map(|path| ControlListener::bind(&ControlAddress::Path(path)))
         .transpose()?;
     let steal = StealMeter::start();
     let session = Arc::new(SwitchSession::start(
@@ -160,8 +160,8 @@ fn ports(arguments: &SwitchRun) -> Vec<SwitchPort> {
     arguments.ports.iter().map(port).collect()
 }
 
-fn answer(endpoint: Endpoint, session: &Arc<SwitchSession>) -> Result<ServerHandle, Failure> {
-    serve(endpoint, Arc::clone(session) as Arc<dyn Target>)
+fn answer(listener: ControlListener, session: &Arc<SwitchSession>) -> Result<ServerHandle, Failure> {
+    serve_control(listener, Arc::clone(session) as Arc<dyn ControlTarget>)
         .map_err(|error| Failure::environment("the control socket cannot be served").because(error))
 }
 

@@ -8,7 +8,7 @@ use libtest_mimic::Failed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use xoff_runtime::control::{Address, Client};
+use xoff_runtime::control::{Client, ControlAddress};
 use xoff_telemetry::SwitchReport;
 
 use crate::support::{check, wait_for};
@@ -60,7 +60,7 @@ impl Switch {
             let said = fs::read_to_string(folder.path().join("stderr"))?;
             return Err(format!("not ready: {line:?}, {said}").into());
         }
-        let client = Client::connect(&Address::Path(folder.path().join("api")))
+        let client = Client::connect(&ControlAddress::Path(folder.path().join("api")))
             .map_err(|failure| failure.to_string())?;
         let mut switch = Switch {
             folder,

@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use xoff_ports::net::{Netns, add_veth, delete_link};
-use xoff_runtime::control::{Address, Client};
+use xoff_runtime::control::{Client, ControlAddress};
 use xoff_telemetry::{PortReport, SwitchReport};
 
 use crate::far::Far;
@@ -97,7 +97,7 @@ impl Bench {
             let _ = child.wait();
             return Err(format!("not ready: {line:?}, {}", fs::read_to_string(stderr)?).into());
         }
-        let client = Client::connect(&Address::Path(folder.path().join("api")))
+        let client = Client::connect(&ControlAddress::Path(folder.path().join("api")))
             .map_err(|failure| failure.to_string())?;
         let mut bench = Bench {
             folder,

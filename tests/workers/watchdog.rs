@@ -437,7 +437,7 @@ fn big_red_switch() -> Result<Completion, Failed> {
     dropped(&mut bench, 0)?;
     for (mode, on, lost) in [("enable", true, 20), ("disable", false, 20)] {
         config["PFC_WD"]["GLOBAL"]["BIG_RED_SWITCH"] = json!(mode);
-        let applied = bench.client().apply(config.clone(), false, false);
+        let applied = bench.client().apply_config(config.clone(), false, false);
         applied.map_err(|failure| failure.to_string())?;
         dropped(&mut bench, lost)?;
         let events = bench.client().events().map_err(|failure| failure.to_string())?;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::output;
 use super::{ShowCounters, connect};
-use xoff_runtime::control::{Counters, WatermarkKind, WatermarkPart};
+use xoff_runtime::control::{CountersReply, WatermarkKind, WatermarkPart};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{
     PortReport, PriorityGroupReport, QueueReport, SwitchReport, Taint, describe_drop, format_counts_by_class,
@@ -27,7 +27,7 @@ pub(super) fn counters(options: &ShowCounters) -> Result<Exit, Failure> {
 }
 
 /// All tables, each under the words that SONiC's commands print above it.
-fn tables(counters: &Counters, taints: &[Taint]) -> String {
+fn tables(counters: &CountersReply, taints: &[Taint]) -> String {
     let switch = &counters.switch;
     let mut text = format!(
         "switch {}, model time {}, cells of {} bytes\n",
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn the_tables_of_a_switch() {
-        let counters = Counters {
+        let counters = CountersReply {
             schema: COUNTERS_SCHEMA.to_owned(),
             switch: SwitchReport::new(&sample_snapshot()),
         };

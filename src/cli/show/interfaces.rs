@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::tabulate::{Text, tabulate};
 use super::{ShowInterfaceCounters, ShowTable, connect, print};
-use xoff_runtime::control::{Counters, Family, Interfaces, LagStatus};
+use xoff_runtime::control::{AddressFamily, CountersReply, Interfaces, LagStatus};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, group_thousands};
 
@@ -23,14 +23,14 @@ pub(super) fn portchannel(options: &ShowTable) -> Result<Exit, Failure> {
     print(options.json, &interfaces.lags, |lags| portchannel_table(lags))
 }
 
-pub(super) fn addresses(family: Family, options: &ShowTable) -> Result<Exit, Failure> {
+pub(super) fn addresses(family: AddressFamily, options: &ShowTable) -> Result<Exit, Failure> {
     let mut interfaces = connect(&options.target)?.interfaces()?.router_interfaces;
     let of_family = |address: &String| {
         let address = address
             .split('/')
             .next()
             .and_then(|text| text.parse::<IpAddr>().ok());
-        address.is_some_and(|address| family.has(address))
+        address.is_some_and(|address| family.contains(address))
     };
     for interface in &mut interfaces {
         interface.addresses.retain(of_family);
@@ -146,7 +146,7 @@ fn portchannel_table(lags: &[LagStatus]) -> String {
 }
 
 /// As `ipintutil`: an interface's further addresses stand under the first.
-fn address_table(family: Family, interfaces: &[xoff_runtime::control::RouterInterface]) -> String {
+fn address_table(family: AddressFamily, interfaces: &[xoff_runtime::control::RouterInterface]) -> String {
     let mut rows = Vec::new();
     for interface in interfaces {
         for (at, address) in interface.addresses.iter().enumerate() {
@@ -169,8 +169,8 @@ fn address_table(family: Family, interfaces: &[xoff_runtime::control::RouterInte
         }
     }
     let column = match family {
-        Family::Ipv4 => "IPv4 address/mask",
-        Family::Ipv6 => "IPv6 address/mask",
+        AddressFamily::Ipv4 => "IPv4 address/mask",
+        AddressFamily::Ipv6 => "IPv6 address/mask",
     };
     let header = [
         "Interface",
@@ -224,7 +224,7 @@ const TX_DRP: &[&str] = &[
 /// Frames that the device did not take.
 const TX_ERR: &[&str] = &["XOFF_BACKEND_REFUSED"];
 
-fn port_lines(interfaces: &Interfaces, before: &Counters, after: &Counters) -> Vec<PortLine> {
+fn port_lines(interfaces: &Interfaces, before: &CountersReply, after: &CountersReply) -> Vec<PortLine> {
     let span_ns = after
         .switch
         .model_time_ns

@@ -23,13 +23,13 @@ pub(crate) use args::{
 pub(crate) use buffer_args::{ClearWatermarks, ShowBuffer, ShowQueueCounters};
 
 use super::{TargetArguments, output};
-use xoff_runtime::control::{Address, Client, Family};
+use xoff_runtime::control::{AddressFamily, Client, ControlAddress};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Connects to the switch that the options name.
 pub(super) fn connect(target: &TargetArguments) -> Result<Client, Failure> {
     match (&target.api, &target.lab) {
-        (Some(path), _) => Client::connect(&Address::Path(path.clone())),
+        (Some(path), _) => Client::connect(&ControlAddress::Path(path.clone())),
         (None, Some(name)) => Client::connect(&super::lab::address(name)?),
         (None, None) => Err(Failure::usage("which switch?").fix("give --api PATH or --lab NAME")),
     }
@@ -41,8 +41,8 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
         ShowCommand::Mac(options) => neighbours::mac(options),
         ShowCommand::Arp(options) => neighbours::arp(options),
         ShowCommand::Ndp(options) => neighbours::ndp(options),
-        ShowCommand::Ip(command) => ip(Family::Ipv4, command),
-        ShowCommand::Ipv6(command) => ip(Family::Ipv6, command),
+        ShowCommand::Ip(command) => ip(AddressFamily::Ipv4, command),
+        ShowCommand::Ipv6(command) => ip(AddressFamily::Ipv6, command),
         ShowCommand::SwitchTrimming(ShowSwitchTrimming::Global(options)) => trimming::global(options),
         ShowCommand::Interfaces(command) => match command {
             ShowInterfaces::Status(options) => interfaces::status(options),
@@ -72,7 +72,7 @@ pub(super) fn clear(command: &ClearWatermarks) -> Result<Exit, Failure> {
     watermarks::clear(command)
 }
 
-fn ip(family: Family, command: &ShowIp) -> Result<Exit, Failure> {
+fn ip(family: AddressFamily, command: &ShowIp) -> Result<Exit, Failure> {
     match command {
         ShowIp::Route(options) => routes::routes(family, options),
         ShowIp::Interfaces(options) => interfaces::addresses(family, options),

@@ -3,7 +3,7 @@
 use super::tabulate::{Text, tabulate};
 use super::{ShowMac, ShowTable, connect, print};
 use xoff_config::natural_order;
-use xoff_runtime::control::{Family, MacEntry, Neighbour};
+use xoff_runtime::control::{AddressFamily, MacEntry, Neighbour};
 use xoff_telemetry::failure::{Exit, Failure};
 
 pub(super) fn mac(options: &ShowMac) -> Result<Exit, Failure> {
@@ -17,18 +17,18 @@ pub(super) fn mac(options: &ShowMac) -> Result<Exit, Failure> {
 }
 
 pub(super) fn arp(options: &ShowTable) -> Result<Exit, Failure> {
-    let entries = neighbours(options, Family::Ipv4)?;
+    let entries = neighbours(options, AddressFamily::Ipv4)?;
     print(options.json, &entries, |entries| neighbour_table(entries, false))
 }
 
 pub(super) fn ndp(options: &ShowTable) -> Result<Exit, Failure> {
-    let entries = neighbours(options, Family::Ipv6)?;
+    let entries = neighbours(options, AddressFamily::Ipv6)?;
     print(options.json, &entries, |entries| neighbour_table(entries, true))
 }
 
-fn neighbours(options: &ShowTable, family: Family) -> Result<Vec<Neighbour>, Failure> {
+fn neighbours(options: &ShowTable, family: AddressFamily) -> Result<Vec<Neighbour>, Failure> {
     let mut entries = connect(&options.target)?.neighbours()?;
-    entries.retain(|entry| family.has(entry.address));
+    entries.retain(|entry| family.contains(entry.address));
     Ok(entries)
 }
 

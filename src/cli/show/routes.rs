@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{ShowTable, connect, print};
-use xoff_runtime::control::{Family, RouteEntry, RouteHop};
+use xoff_runtime::control::{AddressFamily, RouteEntry, RouteHop};
 use xoff_telemetry::failure::{Exit, Failure};
 
 const LEGEND_IPV4: &str = "\
@@ -27,15 +27,15 @@ Codes: K - kernel route, C - connected, L - local, S - static,
 IPv6 unicast VRF default:
 ";
 
-pub(super) fn routes(family: Family, options: &ShowTable) -> Result<Exit, Failure> {
+pub(super) fn routes(family: AddressFamily, options: &ShowTable) -> Result<Exit, Failure> {
     let routes = connect(&options.target)?.routes(family)?;
     print(options.json, &routes, |routes| listing(family, routes))
 }
 
-fn listing(family: Family, routes: &[RouteEntry]) -> String {
+fn listing(family: AddressFamily, routes: &[RouteEntry]) -> String {
     let mut text = match family {
-        Family::Ipv4 => LEGEND_IPV4,
-        Family::Ipv6 => LEGEND_IPV6,
+        AddressFamily::Ipv4 => LEGEND_IPV4,
+        AddressFamily::Ipv6 => LEGEND_IPV6,
     }
     .to_owned();
     for route in routes {
@@ -159,7 +159,7 @@ S   10.3.0.0/16 [10/0] via 10.0.0.1, Ethernet0, weight 1, 00:00:12
 S>* 198.18.0.0/15 [1/0] unreachable (blackhole), weight 1, 00:00:12
 "
         );
-        assert_eq!(listing(Family::Ipv4, &routes), expected);
+        assert_eq!(listing(AddressFamily::Ipv4, &routes), expected);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::buffer_args::{
 };
 use super::tabulate::{Text, tabulate};
 use super::{connect, print};
-use xoff_runtime::control::{Counters, WatermarkKind, WatermarkPart};
+use xoff_runtime::control::{CountersReply, WatermarkKind, WatermarkPart};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, SwitchReport};
 
@@ -64,7 +64,7 @@ fn show(
     kind: WatermarkKind,
     table: impl FnOnce(&SwitchReport) -> String,
 ) -> Result<Exit, Failure> {
-    let counters: Counters = connect(&options.table.target)?.watermarks(options.kind(kind))?;
+    let counters: CountersReply = connect(&options.table.target)?.watermarks(options.kind(kind))?;
     print(options.table.json, &counters, |counters| table(&counters.switch))
 }
 

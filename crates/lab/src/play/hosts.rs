@@ -9,7 +9,7 @@ use crate::signals;
 use xoff_fabric::FabricPlan;
 use xoff_host::Host;
 use xoff_ports::{Backend, Port, PortSpec};
-use xoff_runtime::hosts::{AttachedHost, RunningHosts, RuntimeOptions, spawn_with};
+use xoff_runtime::hosts::{AttachedHost, HostThreadOptions, RunningHosts, spawn_hosts_with_application};
 use xoff_runtime::workers::clock::ModelClock;
 use xoff_runtime::workers::{TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::Failure;
@@ -58,7 +58,7 @@ pub(super) fn start(
     for warning in &ineffective {
         eprintln!("warning: {warning}");
     }
-    let options = RuntimeOptions {
+    let options = HostThreadOptions {
         name: "xoff-hosts".to_owned(),
         clock,
         core,
@@ -66,7 +66,7 @@ pub(super) fn start(
         reaction_budget: options.reaction_budget,
         ledger: ledger.clone(),
     };
-    let running = spawn_with(hosts, JobRun::new(jobs, places, ineffective), options)
+    let running = spawn_hosts_with_application(hosts, JobRun::new(jobs, places, ineffective), options)
         .map_err(|error| Failure::environment("the hosts cannot be started").because(error))?;
     Ok(Some(running))
 }

@@ -5,7 +5,7 @@ use xoff_units::Picos;
 use xoff_fabric::{JobHosts, Jobs, ReceivedPackets};
 use xoff_host::Host;
 use xoff_rdma::Completion;
-use xoff_runtime::hosts::{Application, AttachedHost, HostsAt};
+use xoff_runtime::hosts::{Application, AttachedHost, HostAccess};
 
 /// Jobs that the hosts' thread runs.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl JobRun {
 }
 
 impl Application for JobRun {
-    fn start(&mut self, hosts: &mut HostsAt<'_>) {
+    fn start(&mut self, hosts: &mut HostAccess<'_>) {
         self.began = hosts.now();
         self.seen = self.began;
         self.jobs.start(&mut Placed {
@@ -57,7 +57,7 @@ impl Application for JobRun {
         });
     }
 
-    fn serve(&mut self, hosts: &mut HostsAt<'_>) {
+    fn serve(&mut self, hosts: &mut HostAccess<'_>) {
         let now = hosts.now();
         let mut hosts = Placed {
             hosts,
@@ -81,7 +81,7 @@ impl Application for JobRun {
         self.jobs.is_finished()
     }
 
-    fn finish(&mut self, hosts: &mut HostsAt<'_>) {
+    fn finish(&mut self, hosts: &mut HostAccess<'_>) {
         let place = |host: usize| self.places[host].expect("jobs are of model hosts");
         self.arrivals = self.jobs.received_packets(|host| hosts.host(place(host)));
     }
@@ -89,7 +89,7 @@ impl Application for JobRun {
 
 /// Hosts of a thread, by their numbers in the plan.
 struct Placed<'a, 'b> {
-    hosts: &'a mut HostsAt<'b>,
+    hosts: &'a mut HostAccess<'b>,
     places: &'a [Option<usize>],
 }
 

@@ -29,8 +29,8 @@ use jobs::JobRun;
 use programs::Programs;
 pub use report::RealTimeReport;
 use xoff_fabric::FabricPlan;
-use xoff_runtime::control::{Endpoint, Target, serve};
-use xoff_runtime::hosts::{RunningHosts, drain};
+use xoff_runtime::control::{ControlListener, ControlTarget, serve_control};
+use xoff_runtime::hosts::{RunningHosts, drain_hosts};
 use xoff_runtime::session::SwitchSession;
 use xoff_runtime::workers::clock::{ModelClock, monotonic_ns};
 use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
@@ -142,10 +142,12 @@ impl Stage {
         // The first switch answers for the lab.
         let server = match (self.lab.take_listener(), self.sessions.first()) {
             (Some(listener), Some(session)) => {
-                let target: Arc<dyn Target> = Arc::clone(session) as Arc<_>;
-                Some(serve(Endpoint::inherited(listener), target).map_err(|error| {
-                    Failure::environment("the control socket cannot be served").because(error)
-                })?)
+                let target: Arc<dyn ControlTarget> = Arc::clone(session) as Arc<_>;
+                Some(
+                    serve_control(ControlListener::inherited(listener), target).map_err(|error| {
+                        Failure::environment("the control socket cannot be served").because(error)
+                    })?,
+                )
             }
             _ => None,
         };
@@ -256,7 +258,7 @@ impl Stage {
         };
         let limit = Duration::from_nanos(drain_ns.saturating_mul(dilate));
         let quiet = QUIET * self.lab.options.dilate.max(1);
-        if !drain(&[hosts], quiet, limit.max(2 * quiet), &self.lab.stop) && !self.stopping() {
+        if !drain_hosts(&[hosts], quiet, limit.max(2 * quiet), &self.lab.stop) && !self.stopping() {
             self.ledger.add_taint(
                 duration_ns,
                 "frames still arrived when the time to drain was over".to_owned(),
@@ -312,7 +314,7 @@ impl Stage {
     }
 
     fn finish(&mut self) -> Report {
-        let hosts = self.hosts.take().and_then(RunningHosts::stop_with);
+        let hosts = self.hosts.take().and_then(RunningHosts::stop_with_application);
         // All at once: a switch that still runs is not to see its neighbours' links go down.
         self.sessions.iter().for_each(|session| session.request_stop());
         let finished: Vec<StoppedSwitch> = self.sessions.iter().map(|session| session.stop()).collect();

@@ -10,7 +10,7 @@ use crate::virtual_run::{
     HostReport, LinkBalanceReport, LinkReport, LinkTraffic, ReorderedConnectionReport, link_reports,
 };
 use xoff_fabric::{FabricPlan, LinkEnd};
-use xoff_runtime::hosts::HostOutcome;
+use xoff_runtime::hosts::HostRunResult;
 use xoff_telemetry::SwitchSnapshot;
 
 /// The part of a report that labs in real time have: the same figures as [`VirtualReport`](crate::VirtualReport), as far as
@@ -37,7 +37,7 @@ pub(super) struct Ended<'a> {
     pub(super) fabric: &'a FabricPlan,
     pub(super) dilate: u32,
     pub(super) snapshots: &'a [SwitchSnapshot],
-    pub(super) hosts: &'a [HostOutcome],
+    pub(super) hosts: &'a [HostRunResult],
     pub(super) jobs: &'a JobRun,
 }
 
@@ -99,7 +99,7 @@ impl Ended<'_> {
     }
 }
 
-fn host_report(outcome: &HostOutcome) -> HostReport {
+fn host_report(outcome: &HostRunResult) -> HostReport {
     let results = &outcome.results;
     HostReport::new(&results.name, &outcome.queue_pairs, &results.nic)
 }

@@ -166,7 +166,7 @@ fn open(
 
 /// Ports of the lab that have a device and no carrier, as `switch port`.
 pub(super) fn links_down(sessions: &[Arc<SwitchSession>]) -> Vec<String> {
-    use xoff_runtime::control::Target;
+    use xoff_runtime::control::ControlTarget;
     let mut down = Vec::new();
     for session in sessions {
         let Some(snapshot) = session.snapshot() else {

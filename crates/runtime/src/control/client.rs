@@ -1,4 +1,4 @@
-//! The client's side of a control socket.
+//! The client of a control socket.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -7,38 +7,38 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::address::Address;
+use super::address::ControlAddress;
 use super::pfc::PfcPort;
 use super::protocol::{
-    Applied, Counters, ErrorReply, Hello, MacControlFrame, Op, VERSION, WatermarkKind, WatermarkPart,
-    to_value,
+    ConfigApplyReply, CountersReply, ErrorReply, MacControlFrame, Operation, PingReply, VERSION,
+    WatermarkKind, WatermarkPart, to_value,
 };
-use super::tables::{Family, Interfaces, MacEntry, Neighbour, RouteEntry};
+use super::tables::{AddressFamily, Interfaces, MacEntry, Neighbour, RouteEntry};
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{EventReport, LoadBalancingReport, Taint, WatchdogReport};
 
-/// A switch that says nothing for this long is taken for dead.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
-/// Longest response read; the counters of a switch with 512 ports stay far below it.
+/// Longest wait for a response.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest response in bytes. The counters of a switch with 512 ports need much less.
 const RESPONSE_BYTES_MAX: u64 = 256 << 20;
 
 /// A connection to a running switch.
 #[derive(Debug)]
 pub struct Client {
-    address: Address,
+    address: ControlAddress,
     stream: BufReader<UnixStream>,
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to the control socket of a running switch.
     ///
     /// # Errors
-    /// Nobody listens there, or a process of another user.
-    pub fn connect(address: &Address) -> Result<Client, Failure> {
+    /// No process listens at the address, or its process belongs to another user.
+    pub fn connect(address: &ControlAddress) -> Result<Client, Failure> {
         let connect = || {
             let stream = address.connect()?;
-            stream.set_read_timeout(Some(SILENCE_MAX))?;
-            stream.set_write_timeout(Some(SILENCE_MAX))?;
+            stream.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
+            stream.set_write_timeout(Some(RESPONSE_TIMEOUT))?;
             Ok(stream)
         };
         let stream = connect().map_err(|error: std::io::Error| {
@@ -57,186 +57,193 @@ impl Client {
         })
     }
 
-    /// Who answers.
+    /// Returns the version and the process id of the switch.
     ///
     /// # Errors
-    /// As all requests: the connection broke, or the switch refused.
-    pub fn ping(&mut self) -> Result<Hello, Failure> {
-        self.request(&Op::Ping {})
+    /// The connection broke, or the switch refused the request.
+    pub fn ping(&mut self) -> Result<PingReply, Failure> {
+        self.request(&Operation::Ping {})
     }
 
-    /// Counters, watermarks and pause states.
+    /// Returns counters, watermarks and pause states.
     ///
     /// # Errors
     /// See [`Client::ping`].
-    pub fn counters(&mut self) -> Result<Counters, Failure> {
-        self.request(&Op::Counters {})
+    pub fn counters(&mut self) -> Result<CountersReply, Failure> {
+        self.request(&Operation::Counters {})
     }
 
-    /// The configuration in force.
+    /// Returns the current configuration.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn config(&mut self) -> Result<Value, Failure> {
-        self.request(&Op::ConfigGet {})
+        self.request(&Operation::ConfigGet {})
     }
 
-    /// Puts a configuration in force, or with `dry_run` says what it would change.
+    /// Applies a configuration. With `dry_run`, only reports the changes.
     ///
     /// # Errors
-    /// See [`Client::ping`]; an invalid configuration is refused whole, and without `force` one that must lose lossless frames.
-    pub fn apply(&mut self, config: Value, dry_run: bool, force: bool) -> Result<Applied, Failure> {
-        self.request(&Op::ConfigApply {
+    /// See [`Client::ping`]. An invalid configuration is refused as a whole. A configuration that loses
+    /// lossless frames is refused without `force`.
+    pub fn apply_config(
+        &mut self,
+        config: Value,
+        dry_run: bool,
+        force: bool,
+    ) -> Result<ConfigApplyReply, Failure> {
+        self.request(&Operation::ConfigApply {
             config,
             dry_run,
             force,
         })
     }
 
-    /// Counters with the watermarks of a kind.
+    /// Returns counters with the watermarks of a kind.
     ///
     /// # Errors
     /// See [`Client::ping`].
-    pub fn watermarks(&mut self, kind: WatermarkKind) -> Result<Counters, Failure> {
-        self.request(&Op::Watermarks { kind })
+    pub fn watermarks(&mut self, kind: WatermarkKind) -> Result<CountersReply, Failure> {
+        self.request(&Operation::Watermarks { kind })
     }
 
-    /// Starts watermarks of a kind again.
+    /// Resets watermarks of a kind.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn clear_watermarks(&mut self, kind: WatermarkKind, part: WatermarkPart) -> Result<(), Failure> {
-        self.request(&Op::ClearWatermarks { kind, part })
+        self.request(&Operation::ClearWatermarks { kind, part })
     }
 
-    /// The tables of the configuration that concern buffers, as written or as completed.
+    /// Returns the buffer tables of the configuration. With `running`, they include computed fields.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn buffers(&mut self, running: bool) -> Result<Value, Failure> {
-        self.request(&Op::Buffers { running })
+        self.request(&Operation::Buffers { running })
     }
 
-    /// What has tainted the run so far.
+    /// Returns the taints of the run so far.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn taints(&mut self) -> Result<Vec<Taint>, Failure> {
-        self.request(&Op::Taints {})
+        self.request(&Operation::Taints {})
     }
 
-    /// Sends a MAC control frame (hexadecimal digits, without FCS) out of a port.
+    /// Sends a MAC control frame from a port. `frame` has hexadecimal digits and no FCS.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn send_mac_control(&mut self, port: &str, frame: &str) -> Result<(), Failure> {
-        self.request(&Op::SendMacControl {
+        self.request(&Operation::SendMacControl {
             port: port.to_owned(),
             frame: frame.to_owned(),
         })
     }
 
-    /// The MAC control frames a port received last, oldest first.
+    /// Returns the MAC control frames that a port received last, oldest first.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn mac_control(&mut self, port: &str) -> Result<Vec<MacControlFrame>, Failure> {
-        self.request(&Op::MacControl {
+        self.request(&Operation::MacControl {
             port: port.to_owned(),
         })
     }
 
-    /// The MAC addresses learnt.
+    /// Returns the learned MAC addresses.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn mac_table(&mut self) -> Result<Vec<MacEntry>, Failure> {
-        self.request(&Op::MacTable {})
+        self.request(&Operation::MacTable {})
     }
 
-    /// The router's neighbours.
+    /// Returns the neighbours of the router.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn neighbours(&mut self) -> Result<Vec<Neighbour>, Failure> {
-        self.request(&Op::Neighbours {})
+        self.request(&Operation::Neighbours {})
     }
 
-    /// The routes of a family.
+    /// Returns the routes of an address family.
     ///
     /// # Errors
     /// See [`Client::ping`].
-    pub fn routes(&mut self, family: Family) -> Result<Vec<RouteEntry>, Failure> {
-        self.request(&Op::Routes { family })
+    pub fn routes(&mut self, family: AddressFamily) -> Result<Vec<RouteEntry>, Failure> {
+        self.request(&Operation::Routes { family })
     }
 
-    /// Ports, LAGs and router interfaces.
+    /// Returns ports, LAGs and router interfaces.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn interfaces(&mut self) -> Result<Interfaces, Failure> {
-        self.request(&Op::Interfaces {})
+        self.request(&Operation::Interfaces {})
     }
 
-    /// The PFC watchdog; `None` where it watches nothing.
+    /// Returns the state of the PFC watchdog. `None` if no queue is watched.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn watchdog(&mut self) -> Result<Option<WatchdogReport>, Failure> {
-        self.request(&Op::Watchdog {})
+        self.request(&Operation::Watchdog {})
     }
 
-    /// Load balancing; `None` where there is nothing to choose.
+    /// Returns the state of load balancing. `None` without load balancing groups.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn load_balancing(&mut self) -> Result<Option<LoadBalancingReport>, Failure> {
-        self.request(&Op::LoadBalancing {})
+        self.request(&Operation::LoadBalancing {})
     }
 
-    /// Sets the watchdog's statistics back to zero.
+    /// Clears the statistics of the PFC watchdog.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn clear_watchdog(&mut self) -> Result<(), Failure> {
-        self.request(&Op::ClearWatchdog {})
+        self.request(&Operation::ClearWatchdog {})
     }
 
-    /// What the switch has told its operator, oldest first.
+    /// Returns the events of the switch, oldest first.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn events(&mut self) -> Result<Vec<EventReport>, Failure> {
-        self.request(&Op::Events {})
+        self.request(&Operation::Events {})
     }
 
-    /// Priority flow control of each port.
+    /// Returns the PFC state and counters of each port.
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn pfc(&mut self) -> Result<Vec<PfcPort>, Failure> {
-        self.request(&Op::Pfc {})
+        self.request(&Operation::Pfc {})
     }
 
-    /// Lets the counters of [`Client::pfc`] begin anew.
+    /// Clears the counters of [`Client::pfc`].
     ///
     /// # Errors
     /// See [`Client::ping`].
     pub fn clear_pfc(&mut self) -> Result<(), Failure> {
-        self.request(&Op::ClearPfc {})
+        self.request(&Operation::ClearPfc {})
     }
 
-    fn request<T: DeserializeOwned>(&mut self, op: &Op) -> Result<T, Failure> {
-        let response = self.exchange(op).map_err(|error| {
+    /// Sends a request and returns its result.
+    fn request<T: DeserializeOwned>(&mut self, op: &Operation) -> Result<T, Failure> {
+        let response = self.send_and_receive(op).map_err(|error| {
             Failure::environment("the running switch did not answer")
                 .at(self.address.to_string())
                 .because(error)
-                .fix("see whether its process still runs")
+                .fix("check that its process still runs")
         })?;
-        self.understand(response)
+        self.parse_response(response)
     }
 
-    fn exchange(&mut self, op: &Op) -> std::io::Result<Vec<u8>> {
+    fn send_and_receive(&mut self, op: &Operation) -> std::io::Result<Vec<u8>> {
         let mut request = to_value(op);
         request["version"] = VERSION.into();
         let mut line = request.to_string().into_bytes();
@@ -253,21 +260,21 @@ impl Client {
         Ok(response)
     }
 
-    fn understand<T: DeserializeOwned>(&self, response: Vec<u8>) -> Result<T, Failure> {
-        let strange = |why: &dyn std::fmt::Display| {
-            Failure::environment("the running switch answers in another language")
+    fn parse_response<T: DeserializeOwned>(&self, response: Vec<u8>) -> Result<T, Failure> {
+        let unexpected = |reason: &dyn std::fmt::Display| {
+            Failure::environment("the response of the running switch has an unknown form")
                 .at(self.address.to_string())
-                .because(why)
+                .because(reason)
                 .fix("use the version of xoff that runs the switch")
         };
-        let mut object: Map<String, Value> = serde_json::from_slice(&response).map_err(|e| strange(&e))?;
+        let mut object: Map<String, Value> = serde_json::from_slice(&response).map_err(|e| unexpected(&e))?;
         if let Some(error) = object.shift_remove("error") {
-            let reply: ErrorReply = serde_json::from_value(error).map_err(|e| strange(&e))?;
+            let reply: ErrorReply = serde_json::from_value(error).map_err(|e| unexpected(&e))?;
             return Err(reply.into());
         }
         let result = object
             .shift_remove("result")
-            .ok_or_else(|| strange(&"neither result nor error"))?;
-        serde_json::from_value(result).map_err(|e| strange(&e))
+            .ok_or_else(|| unexpected(&"the response has neither a result nor an error"))?;
+        serde_json::from_value(result).map_err(|e| unexpected(&e))
     }
 }

@@ -1,35 +1,36 @@
-//! One client of the control socket, without ever waiting for it.
+//! The connection of one client. No operation waits for the client.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Instant;
 
-use super::protocol::{REQUEST_BYTES_MAX, bad_request, response};
+use super::protocol::{REQUEST_BYTES_MAX, bad_request, response_line};
 
-/// Bytes read from a client in one turn, so that a fast one leaves room for the others.
+/// Largest number of bytes that are read from a client in one serve_turn, so that a fast client does not delay
+/// others.
 const READ_BYTES_MAX: usize = 64 << 10;
-/// Requests answered to a client in one turn.
+/// Largest number of requests of a client that are answered in one serve_turn.
 const REQUESTS_PER_TURN: usize = 8;
 
-/// A client: what it has sent and not been answered, what it has been answered and not read.
+/// A client with its unanswered input and unsent output.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: UnixStream,
     input: Vec<u8>,
-    /// Bytes of `input` known to hold no line end.
-    scanned: usize,
+    /// Number of bytes of `input` that were searched and contain no line end.
+    searched: usize,
     output: Vec<u8>,
     written: usize,
-    /// The client sends no more; it is closed when its answers are out.
-    finished: bool,
-    /// When bytes last moved.
-    pub(super) active: Instant,
+    /// Whether the client sends no more requests. The connection is closed after its last response.
+    is_input_closed: bool,
+    /// Time of the last transfer in either direction.
+    pub(super) last_activity: Instant,
 }
 
-/// Whether a connection goes on.
+/// Whether a connection continues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     Open,
     Closed,
 }
@@ -40,11 +41,11 @@ impl Connection {
         Ok(Connection {
             stream,
             input: Vec::new(),
-            scanned: 0,
+            searched: 0,
             output: Vec::new(),
             written: 0,
-            finished: false,
-            active: Instant::now(),
+            is_input_closed: false,
+            last_activity: Instant::now(),
         })
     }
 
@@ -52,101 +53,108 @@ impl Connection {
         self.stream.as_fd()
     }
 
-    /// Answers wait for the client to read them; until then nothing more is read from it.
-    pub(super) fn owes(&self) -> bool {
+    /// Returns whether the client has not read all its responses. No request is read from it until then.
+    pub(super) fn has_unsent_output(&self) -> bool {
         self.written < self.output.len()
     }
 
-    /// A whole request waits in memory, so that the next turn need not wait for the socket.
+    /// Returns whether a complete request is in memory, so that the next turn need not wait for the socket.
     pub(super) fn has_request(&self) -> bool {
-        !self.owes() && self.input[self.scanned..].contains(&b'\n')
+        !self.has_unsent_output() && self.input[self.searched..].contains(&b'\n')
     }
 
-    /// Takes what the client sent, answers it by `answer`, and hands over what the client takes.
-    pub(super) fn turn(&mut self, answer: impl Fn(&[u8]) -> Vec<u8>) -> State {
-        if self.flush() == State::Closed {
-            return State::Closed;
+    /// Reads requests, answers them with `answer`, and writes responses, as far as this is possible without
+    /// waiting.
+    pub(super) fn serve_turn(&mut self, answer: impl Fn(&[u8]) -> Vec<u8>) -> ConnectionState {
+        if self.write_output() == ConnectionState::Closed {
+            return ConnectionState::Closed;
         }
-        if !self.owes() && !self.finished && self.fill() == State::Closed {
-            return State::Closed;
+        if !self.has_unsent_output() && !self.is_input_closed && self.read_input() == ConnectionState::Closed
+        {
+            return ConnectionState::Closed;
         }
         for _ in 0..REQUESTS_PER_TURN {
-            if self.owes() {
-                return State::Open;
+            if self.has_unsent_output() {
+                return ConnectionState::Open;
             }
-            let Some(line) = self.take_line() else { break };
+            let Some(line) = self.take_request() else { break };
             if line.len() > REQUEST_BYTES_MAX {
-                self.refuse_length();
+                self.refuse_long_request();
             } else if !line.iter().all(u8::is_ascii_whitespace) {
                 self.output = answer(&line);
             }
-            if self.flush() == State::Closed {
-                return State::Closed;
+            if self.write_output() == ConnectionState::Closed {
+                return ConnectionState::Closed;
             }
         }
-        let done = self.finished && !self.owes() && self.input.is_empty();
-        if done { State::Closed } else { State::Open }
+        let is_done = self.is_input_closed && !self.has_unsent_output() && self.input.is_empty();
+        if is_done {
+            ConnectionState::Closed
+        } else {
+            ConnectionState::Open
+        }
     }
 
-    /// Reads what is there.
-    fn fill(&mut self) -> State {
+    /// Reads the available bytes.
+    fn read_input(&mut self) -> ConnectionState {
         let mut chunk = [0; READ_BYTES_MAX];
         match self.stream.read(&mut chunk) {
-            Ok(0) => self.finished = true,
+            Ok(0) => self.is_input_closed = true,
             Ok(count) => {
-                self.active = Instant::now();
+                self.last_activity = Instant::now();
                 self.input.extend_from_slice(&chunk[..count]);
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
-            Err(_) => return State::Closed,
+            Err(_) => return ConnectionState::Closed,
         }
-        State::Open
+        ConnectionState::Open
     }
 
-    /// The next request without its line end. The last one may lack it, and one that is too long is given as it
-    /// is, so that memory stays bounded.
-    fn take_line(&mut self) -> Option<Vec<u8>> {
-        if let Some(at) = self.input[self.scanned..].iter().position(|&byte| byte == b'\n') {
-            let rest = self.input.split_off(self.scanned + at + 1);
+    /// Removes the next request from the input, without its line end. The last request may lack a line end. A
+    /// request above the size limit is returned incomplete, so that memory stays bounded.
+    fn take_request(&mut self) -> Option<Vec<u8>> {
+        if let Some(at) = self.input[self.searched..].iter().position(|&byte| byte == b'\n') {
+            let rest = self.input.split_off(self.searched + at + 1);
             let mut line = std::mem::replace(&mut self.input, rest);
             line.pop();
-            self.scanned = 0;
+            self.searched = 0;
             return Some(line);
         }
-        self.scanned = self.input.len();
-        let last = self.finished || self.input.len() > REQUEST_BYTES_MAX;
+        self.searched = self.input.len();
+        let last = self.is_input_closed || self.input.len() > REQUEST_BYTES_MAX;
         if !last || self.input.is_empty() {
             return None;
         }
-        self.scanned = 0;
+        self.searched = 0;
         Some(std::mem::take(&mut self.input))
     }
 
-    /// There is no telling where the next request begins, so the client is heard no more.
-    fn refuse_length(&mut self) {
-        let why = format!("at most {REQUEST_BYTES_MAX} bytes are read");
-        self.output = response(None, Err(bad_request("the request is too long", why)));
+    /// Answers a request above the size limit. The start of the next request is unknown, so no more input is
+    /// read.
+    fn refuse_long_request(&mut self) {
+        let reason = format!("at most {REQUEST_BYTES_MAX} bytes are read");
+        self.output = response_line(None, Err(bad_request("the request is too long", reason)));
         self.input = Vec::new();
-        self.scanned = 0;
-        self.finished = true;
+        self.searched = 0;
+        self.is_input_closed = true;
     }
 
-    /// Writes what the client takes.
-    fn flush(&mut self) -> State {
-        while self.owes() {
+    /// Writes as much output as the socket accepts.
+    fn write_output(&mut self) -> ConnectionState {
+        while self.has_unsent_output() {
             match self.stream.write(&self.output[self.written..]) {
-                Ok(0) => return State::Closed,
+                Ok(0) => return ConnectionState::Closed,
                 Ok(count) => {
                     self.written += count;
-                    self.active = Instant::now();
+                    self.last_activity = Instant::now();
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return State::Open,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return ConnectionState::Open,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return State::Closed,
+                Err(_) => return ConnectionState::Closed,
             }
         }
         self.output = Vec::new();
         self.written = 0;
-        State::Open
+        ConnectionState::Open
     }
 }

@@ -1,8 +1,10 @@
-//! The control socket of a running switch: one JSON object per line, both ways, over a unix socket.
+//! The control socket of a running switch. Requests and responses are JSON objects, one per line, over a Unix
+//! socket.
 //!
-//! The protocol is written down in `docs/control-socket.md`. The server is one thread that never waits for a
-//! client: requests and clients are bounded, garbage is answered with an error, and a client that does not read
-//! its answers delays nobody else. Only the same user and root are served.
+//! `docs/control-socket.md` describes the protocol. The server is one thread that never waits for a client.
+//! The number of clients and the size of a request are limited. An invalid request gets an error response. A
+//! client that does not read its responses does not delay other clients. Only the same user and root are
+//! served.
 
 mod address;
 mod client;
@@ -16,136 +18,142 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub use address::{Address, Endpoint};
+pub use address::{ControlAddress, ControlListener};
 pub use client::Client;
 pub use pfc::PfcPort;
 pub use protocol::{
-    Applied, COUNTERS_SCHEMA, Counters, ErrorCode, ErrorReply, Hello, MacControlFrame, Op, REQUEST_BYTES_MAX,
-    VERSION, WatermarkKind, WatermarkPart,
+    COUNTERS_SCHEMA, ConfigApplyReply, CountersReply, ErrorCode, ErrorReply, MacControlFrame, Operation,
+    PingReply, REQUEST_BYTES_MAX, VERSION, WatermarkKind, WatermarkPart,
 };
-pub use server::{CLIENTS_MAX, ServerHandle, serve};
+pub use server::{CLIENTS_MAX, ServerHandle, serve_control};
 pub use tables::{
-    Family, Interfaces, LagMember, LagStatus, MacEntry, Neighbour, PortStatus, RouteEntry, RouteHop,
+    AddressFamily, Interfaces, LagMember, LagStatus, MacEntry, Neighbour, PortStatus, RouteEntry, RouteHop,
     RouterInterface,
 };
 
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{SwitchSnapshot, Taint};
 
-/// What a control socket speaks for: a running switch. Called from the server's thread only.
-pub trait Target: Send + Sync {
-    /// Counters and gauges now; none while the switch is starting or stopping.
+/// A running switch that answers the requests of a control socket. All methods are called from the thread of
+/// the server.
+pub trait ControlTarget: Send + Sync {
+    /// Returns a snapshot of counters and gauges. `None` while the switch starts or stops.
     fn snapshot(&self) -> Option<SwitchSnapshot>;
 
-    /// The configuration in force, in the form of `config_db.json`.
+    /// Returns the current configuration in the form of `config_db.json`.
     fn config(&self) -> Value;
 
-    /// Makes `config` the new generation, whole or not at all; with `dry_run` only says what would change. A change that must
-    /// lose lossless frames is made with `force` only.
+    /// Applies `config` as the new generation, as a whole or not at all. With `dry_run`, only reports the
+    /// changes. A change that loses lossless frames needs `force`.
     ///
     /// # Errors
-    /// What is wrong with it, or will be lost; the switch keeps the generation it has.
-    fn apply(&self, config: Value, dry_run: bool, force: bool) -> Result<Applied, Failure>;
+    /// The configuration is invalid, or lossless frames would be lost. The switch keeps its present
+    /// generation.
+    fn apply_config(&self, config: Value, dry_run: bool, force: bool) -> Result<ConfigApplyReply, Failure>;
 
-    /// As [`Target::snapshot`], with the watermarks of a kind.
+    /// Returns a snapshot with the watermarks of a kind.
     fn watermarks(&self, kind: WatermarkKind) -> Option<SwitchSnapshot> {
         let _ = kind;
         self.snapshot()
     }
 
-    /// Starts watermarks again from the present occupancy.
+    /// Resets watermarks to the present use.
     fn clear_watermarks(&self, kind: WatermarkKind, part: WatermarkPart);
 
-    /// Does what is due, and says how long nothing will be. Called when requests come, and at that time.
-    fn tick(&self) -> Option<Duration> {
+    /// Runs the tasks that are due. Returns the time until the next task. Called at that time and for each
+    /// request.
+    fn run_due_tasks(&self) -> Option<Duration> {
         None
     }
 
-    /// The tables of the configuration that concern buffers, as written or as completed.
+    /// Returns the buffer tables of the configuration. With `running`, they include computed fields.
     ///
     /// # Errors
-    /// As [`Target::mac_table`].
+    /// The switch is stopping, or does not support this request.
     fn buffers(&self, running: bool) -> Result<Value, Failure> {
         let _ = running;
         Err(unsupported("show its buffer configuration"))
     }
 
-    /// What has tainted the run so far.
+    /// Returns the taints of the run so far.
     fn taints(&self) -> Vec<Taint>;
 
-    /// Sends a MAC control frame, as given and without FCS, out of a port ahead of its queues.
+    /// Sends a MAC control frame from a port ahead of its queues. `frame` has no FCS.
     ///
     /// # Errors
-    /// The port is unknown, the frame is no MAC control frame, or this switch cannot.
+    /// The port is unknown, the frame is not a MAC control frame, or the switch does not support this
+    /// request.
     fn send_mac_control(&self, port: &str, frame: &[u8]) -> Result<(), Failure> {
         let _ = frame;
         Err(unsupported("send raw MAC control frames").at(port))
     }
 
-    /// The MAC control frames a port received last, oldest first.
+    /// Returns the MAC control frames that a port received last, oldest first.
     ///
     /// # Errors
-    /// The port is unknown, or this switch does not record.
+    /// The port is unknown, or the switch does not record MAC control frames.
     fn mac_control(&self, port: &str) -> Result<Vec<MacControlFrame>, Failure> {
         Err(unsupported("record MAC control frames").at(port))
     }
 
-    /// The MAC addresses learnt.
+    /// Returns the learned MAC addresses.
     ///
     /// # Errors
-    /// The switch is stopping, or has no such table.
+    /// The switch is stopping, or does not support this request.
     fn mac_table(&self) -> Result<Vec<MacEntry>, Failure> {
         Err(unsupported("show its MAC addresses"))
     }
 
-    /// The router's neighbours, by interface and address.
+    /// Returns the neighbours of the router, sorted by interface and address.
     ///
     /// # Errors
-    /// As [`Target::mac_table`].
+    /// The switch is stopping, or does not support this request.
     fn neighbours(&self) -> Result<Vec<Neighbour>, Failure> {
         Err(unsupported("show its neighbours"))
     }
 
-    /// The routes of a family, by prefix.
+    /// Returns the routes of an address family, sorted by prefix.
     ///
     /// # Errors
-    /// As [`Target::mac_table`].
-    fn routes(&self, family: Family) -> Result<Vec<RouteEntry>, Failure> {
+    /// The switch is stopping, or does not support this request.
+    fn routes(&self, family: AddressFamily) -> Result<Vec<RouteEntry>, Failure> {
         let _ = family;
         Err(unsupported("show its routes"))
     }
 
-    /// Ports, LAGs and router interfaces.
+    /// Returns ports, LAGs and router interfaces.
     ///
     /// # Errors
-    /// As [`Target::mac_table`].
+    /// The switch is stopping, or does not support this request.
     fn interfaces(&self) -> Result<Interfaces, Failure> {
         Err(unsupported("show its interfaces"))
     }
 
-    /// Sets the watchdog's statistics back to zero; storms go on.
+    /// Clears the statistics of the PFC watchdog. Storms continue.
     ///
     /// # Errors
-    /// The switch is stopping, or has no watchdog.
+    /// The switch is stopping, or has no PFC watchdog.
     fn clear_watchdog(&self) -> Result<(), Failure> {
         Err(unsupported("clear a watchdog's statistics"))
     }
 
-    /// What the counters of priority flow control are shown less of: their state when they were cleared. Empty: never.
+    /// Returns the PFC counters at their last clear. They are subtracted from the counters that a client
+    /// gets. Empty if the counters were never cleared.
     fn pfc_base(&self) -> Vec<PfcPort> {
         Vec::new()
     }
 
-    /// Clears the counters of priority flow control, for those who are shown them.
+    /// Sets the PFC counters that are subtracted, which clears the counters for clients.
     ///
     /// # Errors
-    /// This switch cannot.
+    /// The switch does not support this request.
     fn set_pfc_base(&self, base: Vec<PfcPort>) -> Result<(), Failure> {
         let _ = base;
         Err(unsupported("clear counters"))
     }
 }
 
+/// Returns the error of a request that a switch does not support.
 fn unsupported(what: &str) -> Failure {
     Failure::environment(format!("this switch cannot {what}"))
 }

@@ -1,45 +1,50 @@
-//! Priority flow control of a switch's ports, as `show pfc` has it.
+//! PFC state and counters of a switch for `show pfc`.
 
 use serde::{Deserialize, Serialize};
 use xoff_dataplane::ids::PRIORITIES;
 
 use xoff_telemetry::{PauseHistoryReport, PortReport, SwitchReport, SwitchSnapshot};
 
-/// Priority flow control of a port. In arrays of eight the index is the priority.
+/// PFC state and counters of a port. Arrays of eight values are indexed by priority.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 pub struct PfcPort {
     /// Name of the port.
     pub name: String,
     /// Priorities with PFC (`pfc_enable`).
     pub priorities: Vec<u8>,
-    /// Pauses of every priority are obeyed (`pfc_asym`).
+    /// Whether the port honours pauses of every priority (`pfc_asym`).
     pub asymmetric: bool,
-    /// PFC frames received with the priority's bit set, XON included, since the last clear.
+    /// Received PFC frames with the enable bit of the priority, including XON frames, since the last clear.
     pub rx: [u64; PRIORITIES],
-    /// PFC frames sent with the priority's bit set, XON included, since the last clear.
+    /// Sent PFC frames with the enable bit of the priority, including XON frames, since the last clear.
     pub tx: [u64; PRIORITIES],
-    /// Pauses received, of each priority; null unless `PFC_WD` has `pfc_stat_history` for the port. Transitions and total
-    /// times are since the last clear.
+    /// History of received pauses of each priority. Null unless `PFC_WD` sets `pfc_stat_history` for the
+    /// port. Transitions and total times count since the last clear.
     pub history: Option<[PauseHistoryReport; PRIORITIES]>,
 }
 
-/// What has been counted up to now, as a base for [`pfc_ports`]: with the history of every port.
-pub(super) fn pfc_base(snapshot: &SwitchSnapshot) -> Vec<PfcPort> {
-    SwitchReport::new(snapshot).ports.iter().map(counted).collect()
+/// Returns the present counters of all ports as a baseline for [`pfc_ports_since`]. The baseline includes the
+/// pause history of every port.
+pub(super) fn pfc_baseline(snapshot: &SwitchSnapshot) -> Vec<PfcPort> {
+    SwitchReport::new(snapshot)
+        .ports
+        .iter()
+        .map(pfc_of_port)
+        .collect()
 }
 
-/// The ports of a switch, less what `base` has counted.
-pub(super) fn pfc_ports(snapshot: &SwitchSnapshot, base: &[PfcPort]) -> Vec<PfcPort> {
+/// Returns the PFC counters of all ports since a baseline.
+pub(super) fn pfc_ports_since(snapshot: &SwitchSnapshot, base: &[PfcPort]) -> Vec<PfcPort> {
     let report = SwitchReport::new(snapshot);
     let watched = report.pfc_watchdog.iter().flat_map(|watchdog| &watchdog.ports);
     let with_history: Vec<&str> = watched
         .filter(|port| port.pfc_stat_history)
         .map(|port| port.port.as_str())
         .collect();
-    let of_port = |port: &PortReport| {
-        let now = counted(port);
+    let port_since = |port: &PortReport| {
+        let now = pfc_of_port(port);
         let mut shown = match base.iter().find(|base| base.name == now.name) {
-            Some(base) => since(now, base),
+            Some(base) => subtract_baseline(now, base),
             None => now,
         };
         shown.history = shown
@@ -47,10 +52,11 @@ pub(super) fn pfc_ports(snapshot: &SwitchSnapshot, base: &[PfcPort]) -> Vec<PfcP
             .filter(|_| with_history.contains(&port.name.as_str()));
         shown
     };
-    report.ports.iter().map(of_port).collect()
+    report.ports.iter().map(port_since).collect()
 }
 
-fn counted(port: &PortReport) -> PfcPort {
+/// Converts the report of a port.
+fn pfc_of_port(port: &PortReport) -> PfcPort {
     let enabled = |n: &u8| port.pfc_enabled[usize::from(*n)];
     PfcPort {
         name: port.name.clone(),
@@ -62,8 +68,9 @@ fn counted(port: &PortReport) -> PfcPort {
     }
 }
 
-fn since(now: PfcPort, base: &PfcPort) -> PfcPort {
-    let less = |now: [u64; PRIORITIES], base: [u64; PRIORITIES]| {
+/// Subtracts the counters of a baseline.
+fn subtract_baseline(now: PfcPort, base: &PfcPort) -> PfcPort {
+    let difference = |now: [u64; PRIORITIES], base: [u64; PRIORITIES]| {
         std::array::from_fn(|n| now[n].saturating_sub(base[n]))
     };
     let history = now.history.map(|history| {
@@ -75,8 +82,8 @@ fn since(now: PfcPort, base: &PfcPort) -> PfcPort {
         })
     });
     PfcPort {
-        rx: less(now.rx, base.rx),
-        tx: less(now.tx, base.tx),
+        rx: difference(now.rx, base.rx),
+        tx: difference(now.tx, base.tx),
         history,
         ..now
     }
@@ -89,12 +96,12 @@ mod tests {
     use xoff_telemetry::{WatchdogPort, WatchdogReport};
 
     #[test]
-    fn what_is_shown_is_counted_since_the_base() {
-        let mut then = sample_snapshot();
-        then.ports[0].pause_history[3].transitions = 2;
-        then.ports[0].pause_history[3].total_pause_ps = 5_000_000;
-        let base = pfc_base(&then);
-        let mut now = then.clone();
+    fn pfc_counters_are_relative_to_the_baseline() {
+        let mut earlier = sample_snapshot();
+        earlier.ports[0].pause_history[3].transitions = 2;
+        earlier.ports[0].pause_history[3].total_pause_ps = 5_000_000;
+        let base = pfc_baseline(&earlier);
+        let mut now = earlier.clone();
         now.ports[0].counters.pfc_rx[3] += 10;
         now.ports[0].pause_history[3].transitions += 1;
         now.ports[0].pause_history[3].recent_pause_ps = 7_000;
@@ -106,9 +113,9 @@ mod tests {
             }],
             ..WatchdogReport::default()
         });
-        let [shown, other] = pfc_ports(&now, &base).try_into().expect("two ports");
+        let [shown, other] = pfc_ports_since(&now, &base).try_into().expect("two ports");
         assert_eq!((shown.rx[3], shown.tx[3], shown.priorities), (10, 0, vec![3]));
-        let history = shown.history.expect("the port keeps one")[3];
+        let history = shown.history.expect("the port has a history")[3];
         assert_eq!(
             (
                 history.transitions,
@@ -118,6 +125,6 @@ mod tests {
             (1, 0, 7)
         );
         assert_eq!(other.history, None);
-        assert_eq!(pfc_ports(&now, &[])[0].rx[3], 15);
+        assert_eq!(pfc_ports_since(&now, &[])[0].rx[3], 15);
     }
 }

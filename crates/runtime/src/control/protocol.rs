@@ -3,119 +3,121 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::tables::Family;
+use super::tables::AddressFamily;
 use xoff_telemetry::SwitchReport;
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Version of the protocol. A server answers requests of its own version only.
+/// Version of the protocol. A server answers only requests of its own version.
 pub const VERSION: u64 = 1;
-/// Longest request in bytes, line end included: room for the configuration of the largest switch.
+/// Longest request in bytes, including the line end. The configuration of the largest switch fits.
 pub const REQUEST_BYTES_MAX: usize = 4 << 20;
-/// Name and version of the form of [`Counters`].
+/// Name and version of the JSON form of [`CountersReply`].
 pub const COUNTERS_SCHEMA: &str = "xoff.counters/1";
 
-/// What a client may ask for.
+/// A request of a client.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Op {
-    /// Who answers. Result: [`Hello`].
+pub enum Operation {
+    /// Returns the version and the process id. Result: [`PingReply`].
     Ping {},
-    /// Counters, watermarks and pause states. Result: [`Counters`].
+    /// Returns counters, watermarks and pause states. Result: [`CountersReply`].
     Counters {},
-    /// The configuration in force. Result: the object of `config_db.json`.
+    /// Returns the current configuration. Result: the object of `config_db.json`.
     ConfigGet {},
-    /// A new configuration, in force whole or not at all. Result: [`Applied`].
+    /// Applies a configuration as a whole or not at all. Result: [`ConfigApplyReply`].
     ConfigApply {
         /// The object of `config_db.json`.
         config: Value,
-        /// Only say what would change.
+        /// Whether to report the changes without applying them.
         #[serde(default)]
         dry_run: bool,
-        /// Also if lossless frames will be lost by it.
+        /// Whether to apply a change that loses lossless frames.
         #[serde(default)]
         force: bool,
     },
-    /// Counters with the watermarks of a kind. Result: [`Counters`].
+    /// Returns counters with the watermarks of a kind. Result: [`CountersReply`].
     Watermarks {
-        /// Which of the three maxima.
+        /// Kind of the watermarks.
         #[serde(default)]
         kind: WatermarkKind,
     },
-    /// Start watermarks again from the present occupancy. Result: null.
+    /// Resets watermarks to the present use. Result: null.
     ClearWatermarks {
-        /// Which of the three maxima.
+        /// Kind of the watermarks.
         #[serde(default)]
         kind: WatermarkKind,
-        /// Of what.
+        /// Part of the switch whose watermarks are reset.
         #[serde(default)]
         part: WatermarkPart,
     },
-    /// The buffer configuration as written or, with `running`, as completed. Result: the tables of `config_db.json` that concern
-    /// buffers.
+    /// Returns the buffer tables of `config_db.json`. With `running`, they include computed fields. Result:
+    /// an object of tables.
     Buffers {
-        /// With what is computed, and under the names in use.
+        /// Whether to include computed fields and the profiles in use.
         #[serde(default)]
         running: bool,
     },
-    /// What has tainted the run so far. Result: an array of [`xoff_telemetry::Taint`].
+    /// Returns the taints of the run. Result: an array of [`xoff_telemetry::Taint`].
     Taints {},
-    /// Send a MAC control frame out of a port ahead of its queues. Result: null.
+    /// Sends a MAC control frame from a port ahead of its queues. Result: null.
     SendMacControl {
         /// Name of the port.
         port: String,
         /// The frame without FCS, in hexadecimal digits.
         frame: String,
     },
-    /// The MAC control frames a port received last. Result: an array of [`MacControlFrame`], oldest first.
+    /// Returns the MAC control frames that a port received last, oldest first. Result: an array of
+    /// [`MacControlFrame`].
     MacControl {
         /// Name of the port.
         port: String,
     },
-    /// The MAC addresses learnt. Result: an array of [`super::MacEntry`].
+    /// Returns the learned MAC addresses. Result: an array of [`super::MacEntry`].
     MacTable {},
-    /// The router's neighbours. Result: an array of [`super::Neighbour`].
+    /// Returns the neighbours of the router. Result: an array of [`super::Neighbour`].
     Neighbours {},
-    /// The routes of a family. Result: an array of [`super::RouteEntry`].
+    /// Returns the routes of an address family. Result: an array of [`super::RouteEntry`].
     Routes {
-        /// Which.
-        family: Family,
+        /// The address family.
+        family: AddressFamily,
     },
-    /// Ports, LAGs and router interfaces. Result: [`super::Interfaces`].
+    /// Returns ports, LAGs and router interfaces. Result: [`super::Interfaces`].
     Interfaces {},
-    /// The PFC watchdog: what it is told, what it has seen and done. Result: [`xoff_telemetry::WatchdogReport`], or null where
-    /// it watches nothing.
+    /// Returns the settings, states and statistics of the PFC watchdog. Result:
+    /// [`xoff_telemetry::WatchdogReport`], or null if no queue is watched.
     Watchdog {},
-    /// Load balancing: groups, their members, the latest moves of flows. Result: [`xoff_telemetry::LoadBalancingReport`], or null
-    /// where there is nothing to choose.
+    /// Returns the load balancing groups, their members and the latest flow moves. Result:
+    /// [`xoff_telemetry::LoadBalancingReport`], or null without load balancing groups.
     LoadBalancing {},
-    /// Sets the watchdog's statistics of all queues back to zero; storms go on. Result: null.
+    /// Clears the watchdog statistics of all queues. Storms continue. Result: null.
     ClearWatchdog {},
-    /// What the switch has told its operator. Result: an array of [`xoff_telemetry::EventReport`], oldest first.
+    /// Returns the events of the switch, oldest first. Result: an array of [`xoff_telemetry::EventReport`].
     Events {},
-    /// Priority flow control of each port, counted since it was last cleared. Result: an array of [`super::PfcPort`].
+    /// Returns the PFC state of each port and its PFC counters since the last clear. Result: an array of
+    /// [`super::PfcPort`].
     Pfc {},
-    /// Lets the counters of `pfc` begin anew; all others go on. Result: null.
+    /// Clears the counters of `pfc`. Other counters continue. Result: null.
     ClearPfc {},
 }
 
-/// Which of the three maxima that SONiC keeps of each watermark.
+/// The three maxima that SONiC keeps of each watermark.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum WatermarkKind {
-    /// Since the user cleared it.
+    /// Maximum since the last clear of the user watermark.
     #[default]
     User,
-    /// Since the user cleared it, apart from the other one.
+    /// Maximum since the last clear of the persistent watermark.
     Persistent,
-    /// Since the present telemetry interval began (`WATERMARK_TABLE|TELEMETRY_INTERVAL`).
+    /// Maximum since the start of the present telemetry interval (`WATERMARK_TABLE|TELEMETRY_INTERVAL`).
     Periodic,
 }
 
-/// Watermarks that are cleared together.
+/// The watermarks that one request clears.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum WatermarkPart {
-    /// All.
+    /// All watermarks.
     #[default]
     All,
     /// Shared use of priority groups.
@@ -130,77 +132,77 @@ pub enum WatermarkPart {
     HeadroomPool,
 }
 
-/// Who answers on a control socket.
+/// Reply to a ping.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub struct Hello {
+pub struct PingReply {
     /// Version of xoff.
     pub xoff_version: String,
-    /// Process id of the switch, in its own PID namespace.
+    /// Process id of the switch in its own PID namespace.
     pub pid: u32,
 }
 
-/// Counters of a switch at one moment.
+/// Counters of a switch at one model time.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Counters {
+pub struct CountersReply {
     /// [`COUNTERS_SCHEMA`].
     pub schema: String,
-    /// The switch, in the form of a run's report.
+    /// The switch in the form of a report.
     pub switch: SwitchReport,
 }
 
-/// What a new configuration changed, or would change.
+/// The changes of a new configuration, applied or as a dry run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
-pub struct Applied {
+pub struct ConfigApplyReply {
     /// One line for each changed field: table, key, field, old and new value.
     pub changes: Vec<String>,
-    /// What is in the configuration but not done.
+    /// Settings of the configuration that have no effect.
     pub warnings: Vec<String>,
-    /// What will be lost, or has been lost, by the change while the buffer is as it is; one line each.
+    /// Losses that the change causes at the present buffer use, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<String>,
-    /// Groups of links whose flows are placed anew, or have been; one line for each change of scheme.
+    /// Load balancing groups whose flows are assigned again, one line for each change of scheme.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<String>,
 }
 
-/// A MAC control frame as a port received it.
+/// A received MAC control frame.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct MacControlFrame {
-    /// Arrival in nanoseconds of model time.
+    /// Arrival time in nanoseconds of model time.
     pub at_ns: u64,
     /// The frame without FCS, in hexadecimal digits.
     pub frame: String,
 }
 
-/// What kind of error a request met.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorCode {
-    /// The request is not JSON, of another version, unknown, incomplete or too long.
+    /// The request is not JSON, has another version, is unknown, incomplete or too long.
     BadRequest,
-    /// The configuration in the request is invalid; nothing was changed.
+    /// The configuration of the request is invalid. Nothing was changed.
     InvalidConfiguration,
-    /// The switch cannot do it, or not now.
+    /// The switch does not support the request, or cannot execute it now.
     Unavailable,
 }
 
-/// An error as a response carries it.
+/// An error in a response_line.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct ErrorReply {
-    /// Its kind, for programs.
+    /// The kind of the error, for programs.
     pub code: ErrorCode,
-    /// What went wrong, for people.
+    /// The error, for people.
     pub what: String,
-    /// What it concerns.
+    /// The subject of the error, such as a field.
     #[serde(rename = "where", default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// The reason.
+    /// The reason of the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
-    /// What to do about it.
+    /// An action that solves the error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fix: Option<String>,
-    /// All mistakes of a configuration, one line each, where `why` has the first ones.
+    /// All errors of a configuration, one line each. `why` has only the first ones.
     #[serde(default, skip_serializing_if = "<[String]>::is_empty")]
     pub errors: Box<[String]>,
 }
@@ -241,11 +243,11 @@ impl From<ErrorReply> for Failure {
     }
 }
 
-/// A request that was understood, or the answer to one that was not; both with the `id` to send back.
-pub(super) type Parsed = (Option<Value>, Result<Op, ErrorReply>);
+/// The id of a request, and the parsed request or the error to answer with.
+pub(super) type ParsedRequest = (Option<Value>, Result<Operation, ErrorReply>);
 
-/// Reads one line of a client.
-pub(super) fn parse_request(line: &[u8]) -> Parsed {
+/// Parses one line of a client.
+pub(super) fn parse_request(line: &[u8]) -> ParsedRequest {
     let mut object: Map<String, Value> = match serde_json::from_slice(line) {
         Ok(object) => object,
         Err(error) => {
@@ -280,12 +282,12 @@ pub(super) fn parse_request(line: &[u8]) -> Parsed {
     let op = serde_json::from_value(Value::Object(object));
     (
         id,
-        op.map_err(|error| bad_request("the request is not understood", error)),
+        op.map_err(|error| bad_request("the request is unknown or incomplete", error)),
     )
 }
 
-/// One line for a client, line end included.
-pub(super) fn response(id: Option<Value>, result: Result<Value, ErrorReply>) -> Vec<u8> {
+/// Returns one line for a client, including the line end.
+pub(super) fn response_line(id: Option<Value>, result: Result<Value, ErrorReply>) -> Vec<u8> {
     let mut object = Map::new();
     object.insert("version".to_owned(), VERSION.into());
     if let Some(id) = id {
@@ -300,11 +302,12 @@ pub(super) fn response(id: Option<Value>, result: Result<Value, ErrorReply>) -> 
     line
 }
 
-/// The JSON form of one of our own types.
+/// Converts a type of this program to JSON.
 pub(super) fn to_value(value: &impl Serialize) -> Value {
     serde_json::to_value(value).expect("protocol types have string keys and finite numbers")
 }
 
+/// Returns the error of an invalid request.
 pub(super) fn bad_request(what: &str, why: impl std::fmt::Display) -> ErrorReply {
     ErrorReply {
         code: ErrorCode::BadRequest,
@@ -316,8 +319,8 @@ pub(super) fn bad_request(what: &str, why: impl std::fmt::Display) -> ErrorReply
     }
 }
 
-/// Bytes from hexadecimal digits; blanks, colons and dashes between bytes are allowed.
-pub(super) fn from_hex(text: &str) -> Result<Vec<u8>, ErrorReply> {
+/// Parses bytes from hexadecimal digits. Blanks, colons and dashes between bytes are ignored.
+pub(super) fn parse_hex_bytes(text: &str) -> Result<Vec<u8>, ErrorReply> {
     let digits: Option<Vec<u8>> = text
         .chars()
         .filter(|c| !matches!(c, ' ' | ':' | '-'))

@@ -1,4 +1,4 @@
-//! The thread that answers on a control socket.
+//! The thread that answers requests on a control socket.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,52 +10,53 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use serde_json::Value;
 
-use super::Target;
-use super::address::{Endpoint, trusted};
-use super::connection::{Connection, State};
-use super::pfc::{pfc_base, pfc_ports};
+use super::ControlTarget;
+use super::address::{ControlListener, is_trusted_peer};
+use super::connection::{Connection, ConnectionState};
+use super::pfc::{pfc_baseline, pfc_ports_since};
 use super::protocol::{
-    COUNTERS_SCHEMA, Counters, ErrorReply, Hello, Op, from_hex, parse_request, response, to_value,
+    COUNTERS_SCHEMA, CountersReply, ErrorReply, Operation, PingReply, parse_hex_bytes, parse_request,
+    response_line, to_value,
 };
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{EventReport, LoadBalancingReport, SwitchReport, SwitchSnapshot};
 
-/// Most clients at once. One more takes the place of the one that has been silent longest.
+/// Largest number of clients. A new client replaces the client with the longest silence.
 pub const CLIENTS_MAX: usize = 32;
-/// A client that neither sends nor reads for this long is closed.
+/// Time without a transfer after which a client is closed.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// Pause after an `accept` that failed, so that a shortage of descriptors does not become a busy loop.
+/// Pause after a failed `accept`, so that a lack of descriptors does not cause a busy loop.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// A running server. Dropping it stops the thread, closes all clients and removes the socket's file.
+/// A running server. Dropping it stops the thread, closes all clients and removes the socket file.
 #[derive(Debug)]
 pub struct ServerHandle {
-    /// Its other end wakes the thread when it closes.
+    /// Closing this end wakes the thread.
     stop: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
-    _endpoint: Arc<Endpoint>,
+    _listener: Arc<ControlListener>,
 }
 
 impl Drop for ServerHandle {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // A panic of the thread has been printed already, and there is nobody to hand it to in a drop.
+            // A panic of the thread has already been printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Answers requests on `endpoint` for `target`, on a thread of its own.
+/// Starts a thread that answers requests on `listener` for `target`.
 ///
 /// # Errors
-/// The system refuses a thread or a socket.
-pub fn serve(endpoint: Endpoint, target: Arc<dyn Target>) -> io::Result<ServerHandle> {
+/// The kernel refuses a thread or a socket.
+pub fn serve_control(listener: ControlListener, target: Arc<dyn ControlTarget>) -> io::Result<ServerHandle> {
     let (stop, stopped) = UnixStream::pair()?;
-    let endpoint = Arc::new(endpoint);
-    endpoint.listener().set_nonblocking(true)?;
+    let listener = Arc::new(listener);
+    listener.socket().set_nonblocking(true)?;
     let server = Server {
-        endpoint: Arc::clone(&endpoint),
+        listener: Arc::clone(&listener),
         stopped,
         target,
         clients: Vec::new(),
@@ -67,29 +68,31 @@ pub fn serve(endpoint: Endpoint, target: Arc<dyn Target>) -> io::Result<ServerHa
     Ok(ServerHandle {
         stop: Some(stop),
         thread: Some(thread),
-        _endpoint: endpoint,
+        _listener: listener,
     })
 }
 
+/// The state of the server thread.
 struct Server {
-    endpoint: Arc<Endpoint>,
+    listener: Arc<ControlListener>,
     stopped: UnixStream,
-    target: Arc<dyn Target>,
+    target: Arc<dyn ControlTarget>,
     clients: Vec<Connection>,
     accept_after: Option<Instant>,
 }
 
-/// Which descriptors have something to do.
-struct Ready {
+/// Descriptors with input or room for output.
+struct ReadyDescriptors {
     stop: bool,
     accept: bool,
     clients: Vec<bool>,
 }
 
 impl Server {
+    /// Runs until the handle is dropped.
     fn run(mut self) {
         loop {
-            let Ok(ready) = self.wait() else { return };
+            let Ok(ready) = self.wait_for_input() else { return };
             if ready.stop {
                 return;
             }
@@ -98,28 +101,28 @@ impl Server {
             self.clients.retain_mut(|client| {
                 let ready = ready_clients.next().unwrap_or(false);
                 let state = if ready {
-                    client.turn(|line| answer(target, line))
+                    client.serve_turn(|line| answer_line(target, line))
                 } else {
-                    State::Open
+                    ConnectionState::Open
                 };
-                state == State::Open && client.active.elapsed() < SILENCE_MAX
+                state == ConnectionState::Open && client.last_activity.elapsed() < SILENCE_MAX
             });
             if ready.accept {
-                self.accept();
+                self.accept_client();
             }
         }
     }
 
-    fn wait(&self) -> nix::Result<Ready> {
+    fn wait_for_input(&self) -> nix::Result<ReadyDescriptors> {
         let accepting = self.accept_after.is_none_or(|time| time <= Instant::now());
         let mut fds = vec![
             PollFd::new(self.stopped.as_fd(), PollFlags::POLLIN),
-            PollFd::new(self.endpoint.listener().as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.listener.socket().as_fd(), PollFlags::POLLIN),
         ];
         fds.extend(self.clients.iter().map(|client| {
             PollFd::new(
                 client.fd(),
-                if client.owes() {
+                if client.has_unsent_output() {
                     PollFlags::POLLOUT
                 } else {
                     PollFlags::POLLIN
@@ -127,12 +130,12 @@ impl Server {
             )
         }));
         match poll(&mut fds, self.timeout(accepting)) {
-            // A signal: every flag is zero, and the next round waits again.
+            // After a signal all flags are zero, and the next iteration waits again.
             Ok(_) | Err(nix::errno::Errno::EINTR) => {}
             Err(error) => return Err(error),
         }
         let any = |fd: &PollFd<'_>| fd.any().unwrap_or(true);
-        Ok(Ready {
+        Ok(ReadyDescriptors {
             stop: any(&fds[0]),
             accept: accepting && any(&fds[1]),
             clients: self
@@ -151,27 +154,28 @@ impl Server {
         let silence = self
             .clients
             .iter()
-            .map(|client| SILENCE_MAX.saturating_sub(client.active.elapsed()))
+            .map(|client| SILENCE_MAX.saturating_sub(client.last_activity.elapsed()))
             .min();
         let wait = if accepting {
             silence
         } else {
             Some(silence.map_or(ACCEPT_RETRY, |s| s.min(ACCEPT_RETRY)))
         };
-        let due = self.target.tick();
+        let due = self.target.run_due_tasks();
         let wait = match (wait, due) {
             (Some(wait), Some(due)) => Some(wait.min(due)),
             (wait, due) => wait.or(due),
         };
-        // One millisecond more, since the conversion rounds down and would spin through the last one.
+        // One millisecond is added, because the conversion rounds down and the loop would spin during the
+        // last millisecond.
         wait.map_or(PollTimeout::NONE, |wait| {
             PollTimeout::try_from(wait + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
         })
     }
 
-    fn accept(&mut self) {
+    fn accept_client(&mut self) {
         self.accept_after = None;
-        let stream = match self.endpoint.listener().accept() {
+        let stream = match self.listener.socket().accept() {
             Ok((stream, _)) => stream,
             Err(error)
                 if matches!(
@@ -186,11 +190,12 @@ impl Server {
                 return;
             }
         };
-        if !trusted(&stream) {
+        if !is_trusted_peer(&stream) {
             return;
         }
         if self.clients.len() >= CLIENTS_MAX
-            && let Some(silent) = (0..self.clients.len()).min_by_key(|&at| self.clients[at].active)
+            && let Some(silent) =
+                (0..self.clients.len()).min_by_key(|&index| self.clients[index].last_activity)
         {
             self.clients.remove(silent);
         }
@@ -200,79 +205,87 @@ impl Server {
     }
 }
 
-/// The response to one line.
-fn answer(target: &dyn Target, line: &[u8]) -> Vec<u8> {
+/// Returns the response to one line.
+fn answer_line(target: &dyn ControlTarget, line: &[u8]) -> Vec<u8> {
     let (id, op) = parse_request(line);
-    response(id, op.and_then(|op| perform(target, op)))
+    response_line(id, op.and_then(|op| execute(target, op)))
 }
 
-fn counters(snapshot: Option<SwitchSnapshot>) -> Result<Value, Failure> {
-    let switch = SwitchReport::new(&running(snapshot)?);
-    Ok(to_value(&Counters {
+/// Returns the result of a counters request.
+fn counters_value(snapshot: Option<SwitchSnapshot>) -> Result<Value, Failure> {
+    let switch = SwitchReport::new(&require_snapshot(snapshot)?);
+    Ok(to_value(&CountersReply {
         schema: COUNTERS_SCHEMA.to_owned(),
         switch,
     }))
 }
 
-fn snapshot(target: &dyn Target) -> Result<SwitchSnapshot, Failure> {
-    running(target.snapshot())
+fn current_snapshot(target: &dyn ControlTarget) -> Result<SwitchSnapshot, Failure> {
+    require_snapshot(target.snapshot())
 }
 
-fn running(snapshot: Option<SwitchSnapshot>) -> Result<SwitchSnapshot, Failure> {
-    snapshot.ok_or_else(|| Failure::environment("the switch is starting or stopping").fix("ask again"))
+/// Returns the snapshot, or an error while the switch starts or stops.
+fn require_snapshot(snapshot: Option<SwitchSnapshot>) -> Result<SwitchSnapshot, Failure> {
+    snapshot
+        .ok_or_else(|| Failure::environment("the switch is starting or stopping").fix("repeat the request"))
 }
 
-fn events(snapshot: &SwitchSnapshot) -> Vec<EventReport> {
+/// Returns the events of a switch in the form of a report.
+fn event_reports(snapshot: &SwitchSnapshot) -> Vec<EventReport> {
     let ports: Vec<String> = snapshot.ports.iter().map(|port| port.name.clone()).collect();
     let report = |event| EventReport::new(event, &ports);
     snapshot.events.iter().map(report).collect()
 }
 
-fn perform(target: &dyn Target, op: Op) -> Result<Value, ErrorReply> {
+/// Executes a request and returns its result.
+fn execute(target: &dyn ControlTarget, op: Operation) -> Result<Value, ErrorReply> {
     match op {
-        Op::Ping {} => {
+        Operation::Ping {} => {
             let xoff_version = env!("CARGO_PKG_VERSION").to_owned();
-            Ok(to_value(&Hello {
+            Ok(to_value(&PingReply {
                 xoff_version,
                 pid: std::process::id(),
             }))
         }
-        Op::Counters {} => Ok(counters(target.snapshot())?),
-        Op::ConfigGet {} => Ok(target.config()),
-        Op::ConfigApply {
+        Operation::Counters {} => Ok(counters_value(target.snapshot())?),
+        Operation::ConfigGet {} => Ok(target.config()),
+        Operation::ConfigApply {
             config,
             dry_run,
             force,
-        } => Ok(to_value(&target.apply(config, dry_run, force)?)),
-        Op::Watermarks { kind } => Ok(counters(target.watermarks(kind))?),
-        Op::ClearWatermarks { kind, part } => {
+        } => Ok(to_value(&target.apply_config(config, dry_run, force)?)),
+        Operation::Watermarks { kind } => Ok(counters_value(target.watermarks(kind))?),
+        Operation::ClearWatermarks { kind, part } => {
             target.clear_watermarks(kind, part);
             Ok(Value::Null)
         }
-        Op::Buffers { running } => Ok(target.buffers(running)?),
-        Op::Taints {} => Ok(to_value(&target.taints())),
-        Op::SendMacControl { port, frame } => {
-            target.send_mac_control(&port, &from_hex(&frame)?)?;
+        Operation::Buffers { running } => Ok(target.buffers(running)?),
+        Operation::Taints {} => Ok(to_value(&target.taints())),
+        Operation::SendMacControl { port, frame } => {
+            target.send_mac_control(&port, &parse_hex_bytes(&frame)?)?;
             Ok(Value::Null)
         }
-        Op::MacControl { port } => Ok(to_value(&target.mac_control(&port)?)),
-        Op::MacTable {} => Ok(to_value(&target.mac_table()?)),
-        Op::Neighbours {} => Ok(to_value(&target.neighbours()?)),
-        Op::Routes { family } => Ok(to_value(&target.routes(family)?)),
-        Op::Interfaces {} => Ok(to_value(&target.interfaces()?)),
-        Op::LoadBalancing {} => {
-            let snapshot = snapshot(target)?;
+        Operation::MacControl { port } => Ok(to_value(&target.mac_control(&port)?)),
+        Operation::MacTable {} => Ok(to_value(&target.mac_table()?)),
+        Operation::Neighbours {} => Ok(to_value(&target.neighbours()?)),
+        Operation::Routes { family } => Ok(to_value(&target.routes(family)?)),
+        Operation::Interfaces {} => Ok(to_value(&target.interfaces()?)),
+        Operation::LoadBalancing {} => {
+            let snapshot = current_snapshot(target)?;
             Ok(to_value(&LoadBalancingReport::new(&snapshot.balancing)))
         }
-        Op::Watchdog {} => Ok(to_value(&snapshot(target)?.watchdog)),
-        Op::ClearWatchdog {} => {
+        Operation::Watchdog {} => Ok(to_value(&current_snapshot(target)?.watchdog)),
+        Operation::ClearWatchdog {} => {
             target.clear_watchdog()?;
             Ok(Value::Null)
         }
-        Op::Events {} => Ok(to_value(&events(&snapshot(target)?))),
-        Op::Pfc {} => Ok(to_value(&pfc_ports(&snapshot(target)?, &target.pfc_base()))),
-        Op::ClearPfc {} => {
-            target.set_pfc_base(pfc_base(&snapshot(target)?))?;
+        Operation::Events {} => Ok(to_value(&event_reports(&current_snapshot(target)?))),
+        Operation::Pfc {} => Ok(to_value(&pfc_ports_since(
+            &current_snapshot(target)?,
+            &target.pfc_base(),
+        ))),
+        Operation::ClearPfc {} => {
+            target.set_pfc_base(pfc_baseline(&current_snapshot(target)?))?;
             Ok(Value::Null)
         }
     }

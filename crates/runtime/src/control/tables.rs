@@ -1,90 +1,90 @@
-//! What the tables of a switch hold, as responses carry it.
+//! Tables of a switch in responses: MAC addresses, neighbours, routes and interfaces.
 
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// A MAC address and where it was learnt.
+/// An entry of the MAC table.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct MacEntry {
-    /// VLAN; 0 in the bridge that does not look at tags.
+    /// VLAN id. 0 in transparent bridging, which ignores VLAN tags.
     pub vlan: u16,
     /// The address, such as `02:00:00:00:00:01`.
     pub mac: String,
     /// Port or LAG.
     pub port: String,
-    /// How it got there: `dynamic`.
+    /// Type of the entry: `dynamic`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Since it was last seen, in nanoseconds of model time.
+    /// Time since the address was last seen, in nanoseconds of model time.
     pub age_ns: u64,
 }
 
 /// A neighbour of the router.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct Neighbour {
-    /// Its address.
+    /// IP address.
     pub address: IpAddr,
-    /// Its MAC address, once known.
+    /// MAC address, if it is known.
     pub mac: Option<String>,
-    /// The interface behind which it is.
+    /// Interface of the neighbour.
     pub interface: String,
-    /// The VLAN, if that is what the interface stands on.
+    /// VLAN id if the interface is a VLAN interface.
     pub vlan: Option<u16>,
-    /// The port or LAG behind which it was heard.
+    /// Port or LAG from which the neighbour was last heard.
     pub port: Option<String>,
     /// `unknown`, `incomplete`, `reachable`, `probe` or `static`.
     pub state: String,
-    /// Since it was last heard, in nanoseconds of model time.
+    /// Time since the neighbour was last heard, in nanoseconds of model time.
     pub age_ns: u64,
-    /// Frames that wait for it.
+    /// Frames that wait for the MAC address of the neighbour.
     pub held_frames: usize,
 }
 
-/// Which addresses.
+/// Address family.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-pub enum Family {
+pub enum AddressFamily {
     /// IPv4.
     Ipv4,
     /// IPv6.
     Ipv6,
 }
 
-impl Family {
-    /// Whether an address is of it.
-    pub fn has(self, address: IpAddr) -> bool {
-        address.is_ipv4() == (self == Family::Ipv4)
+impl AddressFamily {
+    /// Returns whether an address belongs to the family.
+    pub fn contains(self, address: IpAddr) -> bool {
+        address.is_ipv4() == (self == AddressFamily::Ipv4)
     }
 }
 
-/// A route.
+/// A route of the switch.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct RouteEntry {
-    /// Destinations.
+    /// Destination prefix.
     pub prefix: String,
-    /// Who offers it: `local`, `connected` or `static`.
+    /// Source of the route: `local`, `connected` or `static`.
     pub protocol: String,
-    /// Preference among routes to the same prefix; the lower is preferred.
+    /// Administrative distance. The route with the lowest distance to a prefix is used.
     pub distance: u8,
-    /// Whether packets follow it.
+    /// Whether the route is in use.
     pub selected: bool,
-    /// Packets that follow it are dropped.
+    /// Whether packets of the route are dropped.
     pub blackhole: bool,
-    /// Where to, unless it is a blackhole.
+    /// Next hops. Empty for a blackhole route.
     pub next_hops: Vec<RouteHop>,
-    /// Since when, in seconds of wall time.
+    /// Age of the route in seconds of wall time.
     pub age_s: u64,
 }
 
-/// A way that a route leads.
+/// A next hop of a route.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct RouteHop {
-    /// The next router; none where the destination itself is on the link.
+    /// Address of the next router. None if the destination is on the link itself.
     pub address: Option<IpAddr>,
-    /// The interface.
+    /// Egress interface.
     pub interface: String,
-    /// Share relative to the route's other ways.
+    /// Weight relative to the other next hops of the route.
     pub weight: u16,
     /// Whether the interface is up.
     pub active: bool,
@@ -101,10 +101,10 @@ pub struct Interfaces {
     pub router_interfaces: Vec<RouterInterface>,
 }
 
-/// A port as configured, and whether it is up.
+/// Configuration and operational state of a port.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct PortStatus {
-    /// Name.
+    /// Name of the port.
     pub name: String,
     /// `PORT.lanes`.
     pub lanes: Option<String>,
@@ -114,32 +114,32 @@ pub struct PortStatus {
     pub speed_mbps: u32,
     /// `PORT.mtu`.
     pub mtu: u32,
-    /// `trunk` in a VLAN, `routed` outside of all, or the name of its LAG.
+    /// `trunk` for a member of a VLAN, the name of the LAG for a member of a LAG, otherwise `routed`.
     pub vlan: String,
     /// `PORT.admin_status`.
     pub admin_up: bool,
-    /// Configured up, and its device has a carrier.
+    /// Whether the port is configured up and its device has a carrier.
     pub oper_up: bool,
     /// `PORT.pfc_asym`.
     pub pfc_asym: bool,
 }
 
-/// A LAG as configured, and whether it is up.
+/// Configuration and operational state of a LAG.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct LagStatus {
-    /// Name.
+    /// Name of the LAG.
     pub name: String,
-    /// Sum of its members' speeds in Mb/s.
+    /// Sum of the speeds of the members in Mb/s.
     pub speed_mbps: u32,
-    /// Smallest of its members' MTUs; none without members.
+    /// Smallest MTU of the members. None without members.
     pub mtu: Option<u32>,
-    /// `trunk` in a VLAN, else `routed`.
+    /// `trunk` for a member of a VLAN, otherwise `routed`.
     pub vlan: String,
     /// `PORTCHANNEL.admin_status`.
     pub admin_up: bool,
-    /// Enough members are up.
+    /// Whether enough members are up.
     pub oper_up: bool,
-    /// Its members.
+    /// Member ports.
     pub members: Vec<LagMember>,
 }
 
@@ -148,23 +148,23 @@ pub struct LagStatus {
 pub struct LagMember {
     /// Name of the port.
     pub name: String,
-    /// It is up.
+    /// Whether the member is up.
     pub up: bool,
 }
 
 /// A router interface.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct RouterInterface {
-    /// Name.
+    /// Name of the interface.
     pub name: String,
-    /// MAC address.
+    /// MAC address of the interface.
     pub mac: String,
-    /// MTU.
+    /// MTU in bytes.
     pub mtu: u32,
-    /// Addresses with the lengths of their networks, link-local ones too.
+    /// Addresses with prefix lengths, including link-local addresses.
     pub addresses: Vec<String>,
-    /// What it stands on is configured up.
+    /// Whether the port, LAG or VLAN of the interface is configured up.
     pub admin_up: bool,
-    /// What it stands on is up.
+    /// Whether the port, LAG or VLAN of the interface is up.
     pub oper_up: bool,
 }

@@ -12,32 +12,33 @@ use serde_json::{Value, json};
 use super::*;
 use xoff_telemetry::failure::Exit;
 
+/// A switch with fixed answers.
 #[derive(Default)]
-struct Fake {
+struct FakeSwitch {
     cleared: AtomicUsize,
 }
 
-impl Target for Fake {
+impl ControlTarget for FakeSwitch {
     fn snapshot(&self) -> Option<SwitchSnapshot> {
         Some(xoff_telemetry::samples::sample_snapshot())
     }
     fn config(&self) -> Value {
         json!({"PORT": {"Ethernet0": {"speed": "1000"}}})
     }
-    fn apply(&self, config: Value, dry_run: bool, force: bool) -> Result<Applied, Failure> {
+    fn apply_config(&self, config: Value, dry_run: bool, force: bool) -> Result<ConfigApplyReply, Failure> {
         if config["PORT"]["Ethernet0"]["speed"] != "10000" {
             return Err(Failure::configuration("speed out of range")
                 .at("PORT|Ethernet0|speed")
                 .fix("1 to 1600000"));
         }
-        Ok(Applied {
+        Ok(ConfigApplyReply {
             changes: vec![format!("dry {dry_run}")],
             warnings: vec![],
             losses: if force { vec!["forced".to_owned()] } else { vec![] },
             moves: vec![],
         })
     }
-    fn routes(&self, family: Family) -> Result<Vec<RouteEntry>, Failure> {
+    fn routes(&self, family: AddressFamily) -> Result<Vec<RouteEntry>, Failure> {
         let hop = RouteHop {
             address: Some([10, 0, 0, 1].into()),
             interface: "Ethernet0".to_owned(),
@@ -45,7 +46,7 @@ impl Target for Fake {
             active: true,
         };
         Ok(match family {
-            Family::Ipv4 => vec![RouteEntry {
+            AddressFamily::Ipv4 => vec![RouteEntry {
                 prefix: "0.0.0.0/0".to_owned(),
                 protocol: "static".to_owned(),
                 distance: 1,
@@ -54,7 +55,7 @@ impl Target for Fake {
                 next_hops: vec![hop],
                 age_s: 12,
             }],
-            Family::Ipv6 => vec![],
+            AddressFamily::Ipv6 => vec![],
         })
     }
     fn clear_watermarks(&self, kind: WatermarkKind, part: WatermarkPart) {
@@ -69,19 +70,20 @@ impl Target for Fake {
     }
 }
 
-struct Running {
+/// A server for a [`FakeSwitch`] on a socket in a temporary folder.
+struct TestServer {
     folder: tempfile::TempDir,
-    target: Arc<Fake>,
+    target: Arc<FakeSwitch>,
     server: Option<ServerHandle>,
 }
 
-impl Running {
-    fn start() -> Running {
+impl TestServer {
+    fn start() -> TestServer {
         let folder = tempfile::tempdir().unwrap();
-        let target = Arc::new(Fake::default());
-        let endpoint = Endpoint::bind(&Address::Path(folder.path().join("api"))).unwrap();
-        let server = serve(endpoint, Arc::clone(&target) as Arc<dyn Target>).unwrap();
-        Running {
+        let target = Arc::new(FakeSwitch::default());
+        let endpoint = ControlListener::bind(&ControlAddress::Path(folder.path().join("api"))).unwrap();
+        let server = serve_control(endpoint, Arc::clone(&target) as Arc<dyn ControlTarget>).unwrap();
+        TestServer {
             folder,
             target,
             server: Some(server),
@@ -91,25 +93,25 @@ impl Running {
         self.folder.path().join("api")
     }
     fn client(&self) -> Client {
-        Client::connect(&Address::Path(self.path())).unwrap()
+        Client::connect(&ControlAddress::Path(self.path())).unwrap()
     }
-    fn raw(&self) -> UnixStream {
+    fn connect_raw(&self) -> UnixStream {
         let stream = UnixStream::connect(self.path()).unwrap();
-        // Only so that a defect ends the test instead of hanging it.
+        // A defect then ends the test instead of blocking it.
         stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
         stream
     }
 }
 
-fn next(stream: &mut impl BufRead) -> Value {
+fn read_reply(stream: &mut impl BufRead) -> Value {
     let mut line = String::new();
     stream.read_line(&mut line).unwrap();
     serde_json::from_str(&line).unwrap()
 }
 
 #[test]
-fn every_operation_reaches_the_target_and_comes_back() {
-    let running = Running::start();
+fn each_request_reaches_the_target_and_returns_its_result() {
+    let running = TestServer::start();
     let mut client = running.client();
     assert_eq!(client.ping().unwrap().pid, std::process::id());
     let counters = client.counters().unwrap();
@@ -120,10 +122,10 @@ fn every_operation_reaches_the_target_and_comes_back() {
     assert_eq!(client.config().unwrap()["PORT"]["Ethernet0"]["speed"], "1000");
     let good = json!({"PORT": {"Ethernet0": {"speed": "10000"}}});
     assert_eq!(
-        client.apply(good.clone(), true, false).unwrap().changes,
+        client.apply_config(good.clone(), true, false).unwrap().changes,
         ["dry true"]
     );
-    let applied = client.apply(good, false, true).unwrap();
+    let applied = client.apply_config(good, false, true).unwrap();
     assert_eq!(
         (applied.changes, applied.losses),
         (vec!["dry false".to_owned()], vec!["forced".to_owned()])
@@ -145,10 +147,10 @@ fn every_operation_reaches_the_target_and_comes_back() {
 }
 
 #[test]
-fn a_refusal_keeps_its_kind_place_and_fix() {
-    let failure = Running::start()
+fn an_error_keeps_its_kind_place_and_fix() {
+    let failure = TestServer::start()
         .client()
-        .apply(json!({}), false, false)
+        .apply_config(json!({}), false, false)
         .unwrap_err();
     assert_eq!(failure.exit, Exit::Configuration);
     assert_eq!(failure.place.as_deref(), Some("PORT|Ethernet0|speed"));
@@ -156,8 +158,8 @@ fn a_refusal_keeps_its_kind_place_and_fix() {
 }
 
 #[test]
-fn what_a_switch_cannot_do_is_said_so() {
-    let running = Running::start();
+fn unsupported_and_malformed_mac_control_requests_are_refused() {
+    let running = TestServer::start();
     let failure = running
         .client()
         .send_mac_control("Ethernet0", "01 80 c2")
@@ -173,9 +175,9 @@ fn what_a_switch_cannot_do_is_said_so() {
 }
 
 #[test]
-fn garbage_is_answered_and_the_connection_goes_on() {
-    let running = Running::start();
-    let mut stream = BufReader::new(running.raw());
+fn invalid_requests_get_an_error_and_the_connection_continues() {
+    let running = TestServer::start();
+    let mut stream = BufReader::new(running.connect_raw());
     let deep = format!("{}{}", "[".repeat(100_000), "\n");
     let garbage: [&[u8]; 9] = [
         b"hello\n",
@@ -190,7 +192,7 @@ fn garbage_is_answered_and_the_connection_goes_on() {
     ];
     for line in garbage {
         stream.get_mut().write_all(line).unwrap();
-        let reply = next(&mut stream);
+        let reply = read_reply(&mut stream);
         assert_eq!(reply["error"]["code"], "bad_request", "{reply}");
         assert_eq!(reply["version"], 1);
     }
@@ -198,20 +200,20 @@ fn garbage_is_answered_and_the_connection_goes_on() {
         .get_mut()
         .write_all(b"\n  \n{\"version\":1,\"id\":[7],\"op\":\"ping\"}\n")
         .unwrap();
-    let reply = next(&mut stream);
+    let reply = read_reply(&mut stream);
     assert_eq!((&reply["id"], reply["error"].is_null()), (&json!([7]), true));
 }
 
 #[test]
-fn a_request_that_is_too_long_is_refused_and_closed() {
-    let running = Running::start();
-    let mut stream = BufReader::new(running.raw());
+fn a_request_that_is_too_long_is_refused_and_the_connection_closed() {
+    let running = TestServer::start();
+    let mut stream = BufReader::new(running.connect_raw());
     let chunk = vec![b'x'; 1 << 20];
     for _ in 0..5 {
         // The server may close before the last chunk.
         let _ = stream.get_mut().write_all(&chunk);
     }
-    let reply = next(&mut stream);
+    let reply = read_reply(&mut stream);
     assert!(
         reply["error"]["what"].as_str().unwrap().contains("too long"),
         "{reply}"
@@ -222,9 +224,9 @@ fn a_request_that_is_too_long_is_refused_and_closed() {
 }
 
 #[test]
-fn a_client_that_closes_its_sending_half_still_gets_its_answer() {
-    let running = Running::start();
-    let mut stream = running.raw();
+fn a_client_that_closes_its_sending_half_gets_its_response() {
+    let running = TestServer::start();
+    let mut stream = running.connect_raw();
     stream.write_all(b"{\"version\":1,\"op\":\"ping\"}").unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     let mut text = String::new();
@@ -233,13 +235,16 @@ fn a_client_that_closes_its_sending_half_still_gets_its_answer() {
 }
 
 #[test]
-fn clients_that_never_read_or_never_finish_a_line_delay_nobody() {
-    let running = Running::start();
-    let mut deaf = running.raw();
-    deaf.set_nonblocking(true).unwrap();
-    // Far more answers than socket buffers hold; the server stops reading from this client.
-    while deaf.write(b"{\"version\":1,\"op\":\"counters\"}\n").is_ok() {}
-    let mut silent = running.raw();
+fn clients_that_do_not_read_or_do_not_end_a_line_do_not_delay_others() {
+    let running = TestServer::start();
+    let mut non_reading = running.connect_raw();
+    non_reading.set_nonblocking(true).unwrap();
+    // Socket buffers cannot hold all these responses, so the server stops reading from this client.
+    while non_reading
+        .write(b"{\"version\":1,\"op\":\"counters\"}\n")
+        .is_ok()
+    {}
+    let mut silent = running.connect_raw();
     silent.write_all(b"{\"version\":1,").unwrap();
     for _ in 0..20 {
         running.client().counters().unwrap();
@@ -248,23 +253,23 @@ fn clients_that_never_read_or_never_finish_a_line_delay_nobody() {
 
 #[test]
 fn pipelined_requests_are_all_answered_in_order() {
-    let running = Running::start();
-    let mut stream = BufReader::new(running.raw());
+    let running = TestServer::start();
+    let mut stream = BufReader::new(running.connect_raw());
     let mut all = String::new();
     for id in 0..100 {
         all.push_str(&format!("{{\"version\":1,\"id\":{id},\"op\":\"ping\"}}\n"));
     }
     stream.get_mut().write_all(all.as_bytes()).unwrap();
     for id in 0..100 {
-        assert_eq!(next(&mut stream)["id"], id);
+        assert_eq!(read_reply(&mut stream)["id"], id);
     }
 }
 
 #[test]
-fn one_client_too_many_takes_the_place_of_the_silent_one() {
-    let running = Running::start();
-    let idle: Vec<UnixStream> = (0..CLIENTS_MAX).map(|_| running.raw()).collect();
-    // Each of these needs a place.
+fn an_additional_client_replaces_the_client_with_the_longest_silence() {
+    let running = TestServer::start();
+    let idle: Vec<UnixStream> = (0..CLIENTS_MAX).map(|_| running.connect_raw()).collect();
+    // Each of these clients replaces another one.
     for _ in 0..3 {
         running.client().ping().unwrap();
     }
@@ -277,10 +282,10 @@ fn one_client_too_many_takes_the_place_of_the_silent_one() {
 }
 
 #[test]
-fn the_socket_goes_with_the_server_and_a_live_one_is_not_taken() {
-    let mut running = Running::start();
-    let address = Address::Path(running.path());
-    let failure = Endpoint::bind(&address).unwrap_err();
+fn the_socket_is_removed_with_the_server_and_an_active_socket_is_not_replaced() {
+    let mut running = TestServer::start();
+    let address = ControlAddress::Path(running.path());
+    let failure = ControlListener::bind(&address).unwrap_err();
     assert_eq!(failure.exit, Exit::Environment);
     assert!(failure.what.contains("another process answers"), "{failure}");
     running.client().ping().unwrap();
@@ -296,57 +301,58 @@ fn a_stale_socket_is_replaced_but_another_file_is_not() {
     let stale = folder.path().join("stale");
     drop(UnixListener::bind(&stale).unwrap());
     assert!(stale.exists());
-    Endpoint::bind(&Address::Path(stale)).unwrap();
+    ControlListener::bind(&ControlAddress::Path(stale)).unwrap();
 
     let file = folder.path().join("file");
     std::fs::write(&file, "precious").unwrap();
-    let failure = Endpoint::bind(&Address::Path(file.clone())).unwrap_err();
+    let failure = ControlListener::bind(&ControlAddress::Path(file.clone())).unwrap_err();
     assert!(failure.what.contains("not a socket"), "{failure}");
     assert_eq!(std::fs::read_to_string(file).unwrap(), "precious");
 }
 
 #[test]
-fn a_successors_socket_is_left_alone() {
+fn the_socket_of_a_later_server_is_not_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let address = Address::Path(folder.path().join("api"));
-    let first = Endpoint::bind(&address).unwrap();
+    let address = ControlAddress::Path(folder.path().join("api"));
+    let first = ControlListener::bind(&address).unwrap();
     std::fs::rename(folder.path().join("api"), folder.path().join("old")).unwrap();
-    let second = Endpoint::bind(&address).unwrap();
+    let second = ControlListener::bind(&address).unwrap();
     drop(first);
     assert!(second.path().unwrap().exists());
 }
 
 #[test]
-fn bad_places_for_a_socket_are_named_with_a_fix() {
+fn invalid_socket_paths_are_reported_with_a_fix() {
     let folder = tempfile::tempdir().unwrap();
-    let missing = Endpoint::bind(&Address::Path(folder.path().join("no/such/folder"))).unwrap_err();
+    let missing =
+        ControlListener::bind(&ControlAddress::Path(folder.path().join("no/such/folder"))).unwrap_err();
     assert!(missing.fix.unwrap().contains("folder"));
-    let long = Endpoint::bind(&Address::Path(folder.path().join("x".repeat(200)))).unwrap_err();
+    let long = ControlListener::bind(&ControlAddress::Path(folder.path().join("x".repeat(200)))).unwrap_err();
     assert!(long.fix.unwrap().contains("shorter"));
 }
 
 #[test]
-fn an_inherited_abstract_listener_is_served_too() {
+fn an_abstract_socket_address_is_served() {
     let name = format!("xoff-control-test-{}", std::process::id());
-    let address = Address::Socket(SocketAddr::from_abstract_name(name).unwrap());
-    let endpoint = Endpoint::bind(&address).unwrap();
-    let _server = serve(endpoint, Arc::new(Fake::default())).unwrap();
+    let address = ControlAddress::Socket(SocketAddr::from_abstract_name(name).unwrap());
+    let endpoint = ControlListener::bind(&address).unwrap();
+    let _server = serve_control(endpoint, Arc::new(FakeSwitch::default())).unwrap();
     Client::connect(&address).unwrap().ping().unwrap();
 }
 
 #[test]
-fn tables_are_asked_for_by_name() {
-    let running = Running::start();
+fn routes_of_each_family_are_returned_and_other_families_refused() {
+    let running = TestServer::start();
     let mut client = running.client();
-    let routes = client.routes(Family::Ipv4).unwrap();
+    let routes = client.routes(AddressFamily::Ipv4).unwrap();
     assert_eq!(
         (routes[0].prefix.as_str(), routes[0].next_hops[0].weight),
         ("0.0.0.0/0", 2)
     );
-    assert_eq!(client.routes(Family::Ipv6).unwrap(), []);
+    assert_eq!(client.routes(AddressFamily::Ipv6).unwrap(), []);
     let refused = client.mac_table().unwrap_err();
     assert_eq!(refused.what, "this switch cannot show its MAC addresses");
-    let mut raw = running.raw();
+    let mut raw = running.connect_raw();
     raw.write_all(b"{\"version\":1,\"op\":\"routes\",\"family\":\"ipx\"}\n")
         .unwrap();
     let mut line = String::new();

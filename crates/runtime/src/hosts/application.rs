@@ -1,75 +1,77 @@
-//! What runs on the hosts of a thread beside their flows.
+//! The interface of a program that runs on model hosts, such as the jobs of a lab.
 
 use std::fmt;
 
 use xoff_units::Picos;
 
-use super::attachment::Attachment;
+use super::attachment::AttachedHostState;
 use xoff_host::Host;
 
-/// A program on the hosts of a thread: posts work requests, takes completions. It is called in the thread, between what the
-/// hosts have received and what they send, and must be short.
+/// A program on the hosts of a thread that posts work requests and processes completions. The thread calls it
+/// after the hosts have received frames and before they send. Each call must be short.
 pub trait Application: fmt::Debug + Send + 'static {
-    /// The workload begins.
-    fn start(&mut self, hosts: &mut HostsAt<'_>);
+    /// Starts the workload.
+    fn start(&mut self, hosts: &mut HostAccess<'_>);
 
-    /// Hosts may have received something, or [`Application::next_start`] has come. Called from the start on.
-    fn serve(&mut self, hosts: &mut HostsAt<'_>);
+    /// Processes events after the start. Called when hosts have received frames, and at the time of
+    /// [`Application::next_start`].
+    fn serve(&mut self, hosts: &mut HostAccess<'_>);
 
-    /// When it has something to do by time alone; [`Picos::NEVER`]: not before something arrives.
+    /// Returns the next model time at which the application has work. [`Picos::NEVER`] means that it only
+    /// waits for frames.
     fn next_start(&self) -> Picos;
 
-    /// Whether it has nothing to do any more.
+    /// Returns whether the application has no more work.
     fn is_finished(&self) -> bool;
 
-    /// The thread ends: what is to be read of the hosts is read now.
-    fn finish(&mut self, hosts: &mut HostsAt<'_>);
+    /// Reads the last results of the hosts before the thread ends.
+    fn finish(&mut self, hosts: &mut HostAccess<'_>);
 }
 
-/// Nothing runs.
+/// The application of hosts that only send their flows.
 impl Application for () {
-    fn start(&mut self, _: &mut HostsAt<'_>) {}
-    fn serve(&mut self, _: &mut HostsAt<'_>) {}
+    fn start(&mut self, _: &mut HostAccess<'_>) {}
+    fn serve(&mut self, _: &mut HostAccess<'_>) {}
     fn next_start(&self) -> Picos {
         Picos::NEVER
     }
     fn is_finished(&self) -> bool {
         true
     }
-    fn finish(&mut self, _: &mut HostsAt<'_>) {}
+    fn finish(&mut self, _: &mut HostAccess<'_>) {}
 }
 
-/// The hosts of a thread at a moment.
+/// Access of an application to the hosts of its thread at one model time.
 #[derive(Debug)]
-pub struct HostsAt<'a> {
+pub struct HostAccess<'a> {
     pub(super) now: Picos,
-    pub(super) attachments: &'a mut [Attachment],
+    pub(super) attachments: &'a mut [AttachedHostState],
 }
 
-impl HostsAt<'_> {
-    /// Model time.
+impl HostAccess<'_> {
+    /// Returns the model time.
     pub fn now(&self) -> Picos {
         self.now
     }
 
-    /// How many hosts there are.
-    pub fn count(&self) -> usize {
+    /// Returns the number of hosts.
+    pub fn host_count(&self) -> usize {
         self.attachments.len()
     }
 
-    /// A host, by its place among those that the thread was given.
+    /// Returns the host with an index of the list that the thread was given.
     ///
     /// # Panics
-    /// If there is none there.
-    pub fn host(&self, place: usize) -> &Host {
-        &self.attachments[place].host
+    /// Panics if no host has this index.
+    pub fn host(&self, index: usize) -> &Host {
+        &self.attachments[index].host
     }
 
-    /// As [`HostsAt::host`], to be changed: what it then may send leaves in the same turn of the thread.
+    /// Returns a host for changes. Frames that the host then may send leave in the same turn.
     ///
     /// # Panics
-    /// As [`HostsAt::host`].
-    pub fn host_mut(&mut self, place: usize) -> &mut Host {
-        &mut self.attachments[place].host
+    /// As [`HostAccess::host`].
+    pub fn host_mut(&mut self, index: usize) -> &mut Host {
+        &mut self.attachments[index].host
     }
 }

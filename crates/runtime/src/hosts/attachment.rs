@@ -1,32 +1,32 @@
-//! One host and its device.
+//! A model host and its device.
 
 use std::io;
 
 use xoff_dataplane::FrameHandle;
 use xoff_units::Picos;
 
-use super::{AttachedHost, HostOutcome};
+use super::{AttachedHost, HostRunResult};
 use crate::workers::TaintLedger;
 use xoff_host::Host;
 use xoff_ports::{ArenaStore, BURST_FRAMES, Port, PortFrame, SlotSource};
 
-/// Bursts taken from one device in a turn, before the others get theirs.
+/// Bursts that are received from one device before the next device gets its turn.
 const BURSTS_PER_TURN: usize = 4;
 
-/// The times of a turn of the thread.
+/// The clock readings of a turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Moment {
+pub(super) struct TurnTimes {
     /// Model time.
     pub(super) now: Picos,
-    /// CLOCK_REALTIME.
+    /// Time of `CLOCK_REALTIME` in nanoseconds.
     pub(super) wall_ns: u64,
-    /// CLOCK_MONOTONIC.
+    /// Time of `CLOCK_MONOTONIC` in nanoseconds.
     pub(super) monotonic_ns: u64,
 }
 
-impl Moment {
-    /// CLOCK_REALTIME at a time of CLOCK_MONOTONIC.
-    fn wall_at(&self, monotonic_ns: u64) -> u64 {
+impl TurnTimes {
+    /// Returns the time of `CLOCK_REALTIME` at a time of `CLOCK_MONOTONIC`.
+    fn realtime_ns_at(&self, monotonic_ns: u64) -> u64 {
         let ago = self.monotonic_ns.saturating_sub(monotonic_ns);
         self.wall_ns.saturating_sub(ago)
     }
@@ -34,52 +34,57 @@ impl Moment {
 
 /// A host, its device, and the frames between them.
 #[derive(Debug)]
-pub(super) struct Attachment {
+pub(super) struct AttachedHostState {
     pub(super) host: Host,
     pub(super) port: Port,
-    arrived: Vec<PortFrame>,
-    /// Built frames that the device has not taken yet.
-    leaving: Vec<FrameHandle>,
-    lost_outside: u64,
+    received_frames: Vec<PortFrame>,
+    /// Frames that the device has not taken yet.
+    unsent_frames: Vec<FrameHandle>,
+    lost_frames: u64,
     notes: Vec<String>,
     error: Option<String>,
 }
 
-impl Attachment {
-    pub(super) fn new(attached: AttachedHost) -> Attachment {
-        Attachment {
+impl AttachedHostState {
+    pub(super) fn new(attached: AttachedHost) -> AttachedHostState {
+        AttachedHostState {
             host: attached.host,
             port: attached.port,
-            arrived: Vec::with_capacity(BURST_FRAMES),
-            leaving: Vec::with_capacity(BURST_FRAMES),
-            lost_outside: 0,
+            received_frames: Vec::with_capacity(BURST_FRAMES),
+            unsent_frames: Vec::with_capacity(BURST_FRAMES),
+            lost_frames: 0,
             notes: Vec::new(),
             error: None,
         }
     }
 
-    /// Whether its device can still be used.
+    /// Returns whether the device can still be used.
     pub(super) fn is_usable(&self) -> bool {
         self.error.is_none()
     }
 
-    /// Whether frames wait for the device.
-    pub(super) fn is_blocked(&self) -> bool {
-        !self.leaving.is_empty()
+    /// Returns whether frames wait for room at the device.
+    pub(super) fn has_unsent_frames(&self) -> bool {
+        !self.unsent_frames.is_empty()
     }
 
-    /// Takes what has arrived; how many frames that was.
-    pub(super) fn receive(&mut self, moment: &Moment, store: &mut ArenaStore, ledger: &TaintLedger) -> usize {
+    /// Passes received frames to the host. Returns their number.
+    pub(super) fn receive(
+        &mut self,
+        times: &TurnTimes,
+        store: &mut ArenaStore,
+        ledger: &TaintLedger,
+    ) -> usize {
         let mut total = 0;
         for _ in 0..BURSTS_PER_TURN {
             if !self.is_usable() {
                 break;
             }
-            let received = self.port.receive(store, BURST_FRAMES, &mut self.arrived);
-            for arrival in self.arrived.drain(..) {
+            let received = self.port.receive(store, BURST_FRAMES, &mut self.received_frames);
+            for arrival in self.received_frames.drain(..) {
                 let (bytes, _) = store.arena().segments(arrival.frame);
-                let wall_ns = moment.wall_at(arrival.received_ns);
-                self.host.receive(moment.now, wall_ns, bytes, &arrival.parsed);
+                let wall_ns = times.realtime_ns_at(arrival.received_ns);
+                self.host.receive(times.now, wall_ns, bytes, &arrival.parsed);
                 store.return_slot(arrival.frame);
             }
             match received {
@@ -89,58 +94,54 @@ impl Attachment {
                         break;
                     }
                 }
-                Err(error) => self.fail(moment, &error, ledger),
+                Err(error) => self.disable_device(times, &error, ledger),
             }
         }
         total
     }
 
-    /// Sends what is due; how many frames the device took.
+    /// Sends the frames that are due. Returns the number of frames that the device took.
     pub(super) fn transmit(
         &mut self,
-        moment: &Moment,
+        times: &TurnTimes,
         store: &mut ArenaStore,
         ledger: &TaintLedger,
     ) -> usize {
         let mut total = 0;
         while self.is_usable() {
-            let built = self.build(moment, store);
-            if self.leaving.is_empty() {
+            let built = self.build_frames(times, store);
+            if self.unsent_frames.is_empty() {
                 break;
             }
-            match self.port.transmit(store.arena(), &self.leaving) {
+            match self.port.transmit(store.arena(), &self.unsent_frames) {
                 Ok(taken) => {
-                    self.leaving
+                    self.unsent_frames
                         .drain(..taken)
                         .for_each(|frame| store.return_slot(frame));
                     total += taken;
-                    if built < BURST_FRAMES || !self.leaving.is_empty() {
+                    if built < BURST_FRAMES || !self.unsent_frames.is_empty() {
                         break;
                     }
                 }
-                Err(error) => self.fail(moment, &error, ledger),
+                Err(error) => self.disable_device(times, &error, ledger),
             }
         }
         total
     }
 
-    /// Builds frames while the NIC lets them go and the device has taken the earlier ones.
-    fn build(&mut self, moment: &Moment, store: &mut ArenaStore) -> usize {
-        if self.is_blocked() {
+    /// Builds the frames that the NIC may send now, unless earlier frames wait for the device. Returns the
+    /// number of waiting frames.
+    fn build_frames(&mut self, times: &TurnTimes, store: &mut ArenaStore) -> usize {
+        if self.has_unsent_frames() {
             return 0;
         }
         let longest = self.host.frame_len_max();
-        while self.leaving.len() < BURST_FRAMES {
-            let Some(slot) = store.take_slot(longest) else {
-                break;
-            };
-            match self
-                .host
-                .transmit(moment.now, moment.wall_ns, store.frame_space(slot))
-            {
+        while self.unsent_frames.len() < BURST_FRAMES {
+            let Some(slot) = store.take_slot(longest) else { break };
+            match self.host.transmit(times.now, times.wall_ns, store.frame_space(slot)) {
                 Some(len) => {
                     store.set_frame(slot, len);
-                    self.leaving.push(slot);
+                    self.unsent_frames.push(slot);
                 }
                 None => {
                     store.return_slot(slot);
@@ -148,28 +149,28 @@ impl Attachment {
                 }
             }
         }
-        self.leaving.len()
+        self.unsent_frames.len()
     }
 
-    /// Asks the kernel what it lost. Losses taint: the model does not know of them.
-    pub(super) fn watch(&mut self, moment: &Moment, ledger: &TaintLedger) {
+    /// Reads the losses of the device. Each loss taints the run, because it happened outside the model.
+    pub(super) fn check_losses(&mut self, times: &TurnTimes, ledger: &TaintLedger) {
         if !self.is_usable() {
             return;
         }
         let drops = self.port.take_drops();
         self.notes.extend(drops.notes);
         let (name, device) = (self.host.name(), self.port.device_name());
-        let since_ns = moment.now.as_nanos();
+        let since_ns = times.now.as_nanos();
         if drops.lost > 0 {
-            self.lost_outside += drops.lost;
+            self.lost_frames += drops.lost;
             let cause = format!(
                 "the kernel lost frames of host {name} on {device} ({} so far)",
-                self.lost_outside
+                self.lost_frames
             );
             ledger.add_taint(since_ns, cause);
         }
         for (reason, count) in drops.by_reason {
-            self.lost_outside += count;
+            self.lost_frames += count;
             let what = reason.name();
             ledger.add_taint(
                 since_ns,
@@ -178,34 +179,34 @@ impl Attachment {
         }
     }
 
-    fn fail(&mut self, moment: &Moment, error: &io::Error, ledger: &TaintLedger) {
+    fn disable_device(&mut self, times: &TurnTimes, error: &io::Error, ledger: &TaintLedger) {
         let (name, device) = (self.host.name(), self.port.device_name());
         let cause = format!("device {device} of host {name} failed ({error})");
-        ledger.add_taint(moment.now.as_nanos(), cause.clone());
+        ledger.add_taint(times.now.as_nanos(), cause.clone());
         self.error = Some(cause);
     }
 
-    /// Ends the host: its figures, and the frames that are left.
+    /// Ends the host and returns its results. Frames that the device did not take are released.
     pub(super) fn finish(
         mut self,
-        moment: &Moment,
+        times: &TurnTimes,
         store: &mut ArenaStore,
         ledger: &TaintLedger,
-    ) -> HostOutcome {
-        self.watch(moment, ledger);
-        let not_taken = self.leaving.len() as u64;
+    ) -> HostRunResult {
+        self.check_losses(times, ledger);
+        let not_taken = self.unsent_frames.len() as u64;
         if not_taken > 0 {
             let (name, device) = (self.host.name(), self.port.device_name());
             let cause = format!("device {device} never took frames that host {name} had sent ({not_taken})");
-            ledger.add_taint(moment.now.as_nanos(), cause);
+            ledger.add_taint(times.now.as_nanos(), cause);
         }
-        self.leaving.drain(..).for_each(|frame| store.return_slot(frame));
+        self.unsent_frames.drain(..).for_each(|frame| store.return_slot(frame));
         self.port.close(store);
-        HostOutcome {
-            results: self.host.results(moment.now),
+        HostRunResult {
+            results: self.host.results(times.now),
             queue_pairs: self.host.rdma_counters(),
             device: self.port.device_name().to_owned(),
-            lost_outside: self.lost_outside,
+            lost_frames: self.lost_frames,
             not_taken,
             notes: self.notes,
             error: self.error,

@@ -1,13 +1,15 @@
-//! Hosts in real time: one thread moves the frames of several hosts between them and their devices.
+//! Model hosts in real time. One thread moves the frames of several hosts between the hosts and their
+//! devices.
 //!
-//! The thread needs no namespace: a [`Port`] was opened in the one of its device. Model time is that of the
-//! [`ModelClock`], shared with the switches of a run; a host's NIC decides by it alone when a frame leaves.
+//! The thread needs no network namespace of its own, because each [`Port`] was opened in the namespace of its
+//! device. Hosts and switches of a run share the model time of one [`ModelClock`]. The NIC of a host decides
+//! by model time alone when a frame leaves.
 
 mod application;
 mod attachment;
-mod nap;
+mod host_worker;
+mod idle_policy;
 pub mod standalone;
-mod worker;
 
 use std::io;
 use std::sync::Arc;
@@ -17,97 +19,99 @@ use std::time::Duration;
 
 use crate::workers::clock::{ModelClock, monotonic_ns};
 use crate::workers::{IdleMode, TaintLedger};
-pub use application::{Application, HostsAt};
-use attachment::Attachment;
-use worker::Worker;
+pub use application::{Application, HostAccess};
+use attachment::AttachedHostState;
+use host_worker::HostWorker;
 use xoff_host::{Host, HostResults};
 use xoff_ports::{Arena, ArenaStore, Port};
 use xoff_rdma::Counters;
 
-/// Frames that a host has in slots at most: a burst that arrives and one that leaves.
+/// Frame slots per host, for a received burst and a burst to send.
 const SLOTS_PER_HOST: usize = 256;
 
-/// A host and the device in front of it.
+/// A host and its device.
 #[derive(Debug)]
 pub struct AttachedHost {
-    /// The host.
+    /// The model host.
     pub host: Host,
-    /// Its device, opened in its namespace.
+    /// The device, opened in its namespace.
     pub port: Port,
 }
 
-/// How hosts are driven.
+/// Options of a thread that drives model hosts.
 #[derive(Clone, Debug)]
-pub struct RuntimeOptions {
-    /// Name of the thread (15 characters are kept).
+pub struct HostThreadOptions {
+    /// Name of the thread. The kernel keeps 15 characters.
     pub name: String,
-    /// Model time, the same for all hosts and switches of a run.
+    /// The clock of model time that all hosts and switches of a run share.
     pub clock: ModelClock,
-    /// The core that the thread is bound to.
+    /// The core to which the thread is pinned.
     pub core: Option<usize>,
-    /// What the thread does when there is nothing to do.
+    /// How the thread waits for work.
     pub idle: IdleMode,
-    /// What the thread may stall in wall time before the run is tainted.
+    /// Longest stall of the thread in wall time that does not taint the run.
     pub reaction_budget: Duration,
-    /// Where that is entered, and losses outside the model.
+    /// Receives stalls and losses outside the model.
     pub ledger: TaintLedger,
 }
 
-/// What a host leaves.
+/// The results of a host after a run.
 #[derive(Clone, Debug)]
-pub struct HostOutcome {
-    /// What it counted.
+pub struct HostRunResult {
+    /// Results and counters of the host.
     pub results: HostResults,
-    /// What its queue pairs counted.
+    /// Counters of the queue pairs.
     pub queue_pairs: Counters,
-    /// Its device.
+    /// Name of the device.
     pub device: String,
-    /// Frames that the kernel lost on the device, or that the device refused. Each taints the run.
-    pub lost_outside: u64,
-    /// Frames that the NIC had put on the wire and the device never took. They taint the run.
+    /// Frames that the kernel lost on the device, or that the port backend dropped. Each loss taints the run.
+    pub lost_frames: u64,
+    /// Frames that the NIC had sent and the device never took. They taint the run.
     pub not_taken: u64,
-    /// What a person should know of the device.
+    /// Notes about the device.
     pub notes: Vec<String>,
-    /// Why the device could not be used any more.
+    /// The error after which the device could not be used any more.
     pub error: Option<String>,
 }
 
-/// How far the hosts of a thread are.
+/// Progress of the hosts of a thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Progress {
-    /// Frames that their flows have sent.
+pub struct HostProgress {
+    /// Frames that the flows have sent.
     pub sent_frames: u64,
-    /// Frames of flows that they have received.
+    /// Frames of flows that the hosts have received.
     pub received_frames: u64,
-    /// When a frame arrived or the application did something by time alone, in nanoseconds of CLOCK_MONOTONIC; 0: never.
+    /// Time of the last received frame or the last timed start of the application, in nanoseconds of
+    /// `CLOCK_MONOTONIC`. 0 means never.
     pub last_arrival_ns: u64,
-    /// Whether some flow has still something to send.
+    /// Whether a flow has frames left to send.
     pub is_sending: bool,
-    /// Whether the application has something to do, now or later.
+    /// Whether the application has work, now or later.
     pub is_working: bool,
-    /// When it will do that by itself, if it waits for a time, in nanoseconds of CLOCK_MONOTONIC; else `u64::MAX`.
+    /// Time of the next timed start of the application in nanoseconds of `CLOCK_MONOTONIC`. `u64::MAX` means
+    /// none.
     pub next_start_ns: u64,
-    /// Destinations whose MAC address is asked for and not known yet.
+    /// Destinations whose MAC address is not yet known.
     pub unresolved: u64,
 }
 
-/// What the thread is to do.
+/// Phase of the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
-enum Phase {
-    /// Announce, answer, receive.
+enum ThreadPhase {
+    /// Announce the hosts, answer requests and receive.
     Ready = 0,
-    /// Send, too.
+    /// Also send.
     Sending = 1,
-    /// Receive what is still on its way.
+    /// Receive frames in flight.
     Draining = 2,
-    /// End.
+    /// End the thread.
     Stopped = 3,
 }
 
-/// What both sides see.
+/// State that the thread shares with its [`RunningHosts`].
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedThreadState {
     phase: AtomicU8,
     sent_frames: AtomicU64,
     received_frames: AtomicU64,
@@ -116,33 +120,34 @@ struct Shared {
     is_working: AtomicBool,
     next_start_ns: AtomicU64,
     unresolved: AtomicU64,
-    /// Set when the phase of the thread has caught up with `phase`.
+    /// The phase that the thread has reached.
     reached: AtomicU8,
 }
 
-/// Hosts that run, and what runs on them.
+/// Running hosts and their application.
 #[derive(Debug)]
 pub struct RunningHosts<A = ()> {
-    shared: Arc<Shared>,
-    thread: Option<JoinHandle<(Vec<HostOutcome>, A)>>,
+    shared: Arc<SharedThreadState>,
+    thread: Option<JoinHandle<(Vec<HostRunResult>, A)>>,
 }
 
-/// Starts a thread for these hosts. They announce themselves and receive at once; they send when told to.
+/// Starts a thread for these hosts. The hosts announce themselves and receive at once. They send after
+/// [`RunningHosts::start_sending`].
 ///
 /// # Errors
 /// The kernel refuses memory or a thread.
-pub fn spawn(hosts: Vec<AttachedHost>, options: RuntimeOptions) -> io::Result<RunningHosts> {
-    spawn_with(hosts, (), options)
+pub fn spawn_hosts(hosts: Vec<AttachedHost>, options: HostThreadOptions) -> io::Result<RunningHosts> {
+    spawn_hosts_with_application(hosts, (), options)
 }
 
-/// As [`spawn`], with an application, which starts with the flows.
+/// Starts a thread for these hosts and an application. The application starts together with the flows.
 ///
 /// # Errors
-/// As [`spawn`].
-pub fn spawn_with<A: Application>(
+/// The kernel refuses memory or a thread.
+pub fn spawn_hosts_with_application<A: Application>(
     mut hosts: Vec<AttachedHost>,
     application: A,
-    options: RuntimeOptions,
+    options: HostThreadOptions,
 ) -> io::Result<RunningHosts<A>> {
     let longest = hosts
         .iter()
@@ -150,7 +155,7 @@ pub fn spawn_with<A: Application>(
         .max()
         .unwrap_or_default();
     let slots = SLOTS_PER_HOST * hosts.len().max(1);
-    // What arrives may be longer than what is sent, so there are some large slots in any case.
+    // Received frames may be longer than sent frames, so a few large slots exist in any case.
     let large = if longest > xoff_ports::arena::SMALL_FRAME_BYTES {
         slots
     } else {
@@ -164,15 +169,16 @@ pub fn spawn_with<A: Application>(
             .attach(&store.shared_arena())
             .map_err(io::Error::other)?;
     }
-    let shared = Arc::new(Shared::default());
-    // Until the thread says so itself: who asks too early is not to find that all are known.
+    let shared = Arc::new(SharedThreadState::default());
+    // The initial value holds until the thread publishes its own. An early reader must not conclude that all
+    // destinations are known.
     let unresolved: usize = hosts
         .iter()
         .map(|attached| attached.host.unresolved().count())
         .sum();
     shared.unresolved.store(unresolved as u64, Ordering::Relaxed);
-    let attachments = hosts.into_iter().map(Attachment::new).collect();
-    let worker = Worker::new(
+    let attachments = hosts.into_iter().map(AttachedHostState::new).collect();
+    let worker = HostWorker::new(
         attachments,
         application,
         store,
@@ -189,19 +195,19 @@ pub fn spawn_with<A: Application>(
 }
 
 impl<A> RunningHosts<A> {
-    /// Starts the flows and the application. Later calls do nothing.
+    /// Starts the flows and the application. Later calls have no effect.
     pub fn start_sending(&self) {
-        self.reach(Phase::Sending);
+        self.advance_and_wait(ThreadPhase::Sending);
     }
 
-    /// Stops the flows; what they have not sent is not sent any more. The application goes on.
+    /// Stops the flows without sending their remaining frames. The application continues.
     pub fn stop_sending(&self) {
-        self.reach(Phase::Draining);
+        self.advance_and_wait(ThreadPhase::Draining);
     }
 
-    /// Returns when the thread is in this phase, or after a second.
-    fn reach(&self, phase: Phase) {
-        self.advance(phase);
+    /// Asks for a phase, and returns when the thread has reached it or after one second.
+    fn advance_and_wait(&self, phase: ThreadPhase) {
+        self.request_phase(phase);
         for _ in 0..1_000 {
             if self.shared.reached.load(Ordering::Acquire) >= phase as u8 || self.is_dead() {
                 return;
@@ -210,10 +216,10 @@ impl<A> RunningHosts<A> {
         }
     }
 
-    /// How far they are.
-    pub fn progress(&self) -> Progress {
+    /// Returns the progress of the hosts.
+    pub fn progress(&self) -> HostProgress {
         let shared = &self.shared;
-        Progress {
+        HostProgress {
             sent_frames: shared.sent_frames.load(Ordering::Relaxed),
             received_frames: shared.received_frames.load(Ordering::Relaxed),
             last_arrival_ns: shared.last_arrival_ns.load(Ordering::Relaxed),
@@ -224,40 +230,45 @@ impl<A> RunningHosts<A> {
         }
     }
 
-    /// Whether the thread has ended without being told to.
+    /// Returns whether the thread has ended without a request.
     pub fn is_dead(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Ends the thread; what the hosts counted, in their order. `None` if the thread died.
-    pub fn stop(self) -> Option<Vec<HostOutcome>> {
-        self.stop_with().map(|(outcomes, _)| outcomes)
+    /// Ends the thread and returns the results of the hosts in their order. `None` if the thread died.
+    pub fn stop(self) -> Option<Vec<HostRunResult>> {
+        self.stop_with_application().map(|(results, _)| results)
     }
 
-    /// As [`RunningHosts::stop`], with the application.
-    pub fn stop_with(mut self) -> Option<(Vec<HostOutcome>, A)> {
-        self.advance(Phase::Stopped);
+    /// Ends the thread and returns the results of the hosts and the application. `None` if the thread died.
+    pub fn stop_with_application(mut self) -> Option<(Vec<HostRunResult>, A)> {
+        self.request_phase(ThreadPhase::Stopped);
         self.thread.take()?.join().ok()
     }
 
-    fn advance(&self, phase: Phase) {
+    fn request_phase(&self, phase: ThreadPhase) {
         self.shared.phase.fetch_max(phase as u8, Ordering::AcqRel);
     }
 }
 
 impl<A> Drop for RunningHosts<A> {
     fn drop(&mut self) {
-        self.advance(Phase::Stopped);
+        self.request_phase(ThreadPhase::Stopped);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has said so on standard error.
+            // A thread that panicked has already printed the reason.
             let _ = thread.join();
         }
     }
 }
 
-/// Stops the flows of all and waits until nothing has arrived anywhere for `quiet`, for `limit` at most; true if
-/// it became quiet. `cancel` ends the waiting. Times are of the wall.
-pub fn drain<A>(running: &[&RunningHosts<A>], quiet: Duration, limit: Duration, cancel: &AtomicBool) -> bool {
+/// Stops all flows and waits until no frame has arrived for `quiet`, at most for `limit`. Both are wall time.
+/// Returns whether this was reached. `cancel` ends the wait early.
+pub fn drain_hosts<A>(
+    running: &[&RunningHosts<A>],
+    quiet: Duration,
+    limit: Duration,
+    cancel: &AtomicBool,
+) -> bool {
     running.iter().for_each(|hosts| hosts.stop_sending());
     let begun_ns = monotonic_ns();
     loop {

@@ -1,4 +1,5 @@
-//! One model host on any network device: a RoCE source and sink for a real switch, or for a lab of another tool.
+//! A model host on any network device. It is a RoCEv2 traffic source and sink for a hardware switch or the
+//! lab of another tool.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,9 @@ use thiserror::Error;
 use xoff_units::LinkTiming;
 use xoff_wire::{Ecn, VlanTag};
 
-use super::{AttachedHost, HostOutcome, Progress, RunningHosts, RuntimeOptions, drain, spawn};
+use super::{
+    AttachedHost, HostProgress, HostRunResult, HostThreadOptions, RunningHosts, drain_hosts, spawn_hosts,
+};
 use crate::workers::clock::{ModelClock, monotonic_ns};
 use crate::workers::{IdleMode, TaintLedger};
 use xoff_host::{
@@ -19,54 +22,56 @@ use xoff_ports::net;
 use xoff_ports::{Backend, MTU_MAX, OpenedPort, Port, PortError, PortSpec};
 use xoff_telemetry::{FlowReport, Taint};
 
-/// Address of a host that was told none.
+/// Address of a host without a configured address.
 pub const DEFAULT_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// Where in its receive buffer a NIC sends XOFF and XON, in percent. Above XOFF there is room for what is on its way.
+/// Fill levels of the receive buffer in percent at which a NIC sends XOFF and XON. The space above the XOFF
+/// level is for frames in flight.
 const XOFF_PERCENT: u32 = 50;
 const XON_PERCENT: u32 = 25;
-/// After the last arrival, nothing more is expected.
-const QUIET: Duration = Duration::from_millis(200);
-/// Longest wait for that.
+/// Time without arrivals after which no more frames are expected.
+const QUIET_TIME: Duration = Duration::from_millis(200);
+/// Longest wait for such a time without arrivals.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// Commands and ends of flows are looked for this often.
-const STEP: Duration = Duration::from_millis(20);
+/// Time between two checks for a stop request and the end of the flows.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What to run.
+/// Specification of a standalone host.
 #[derive(Clone, Debug)]
 pub struct HostRunSpec {
-    /// The network device, in the network namespace of the calling thread.
+    /// The network device in the network namespace of the calling thread.
     pub device: String,
-    /// How to drive it.
+    /// The port backend.
     pub backend: Backend,
-    /// Hardware address; `None`: the device's own.
+    /// MAC address. `None` is the address of the device.
     pub mac: Option<[u8; 6]>,
-    /// Addresses, at most one of each family; without any, [`DEFAULT_ADDRESS`].
+    /// IP addresses, at most one of each family. The default is [`DEFAULT_ADDRESS`].
     pub addresses: Vec<IpAddr>,
     /// Model speed of the link in Mb/s.
     pub speed_mbps: u32,
-    /// What to send; the host receives in any case.
-    pub flows: Vec<SendSpec>,
-    /// How long to send, or to receive for a host that only does that, in wall time; `None`: until stopped, or until every
-    /// flow has sent its frames.
+    /// Flows to send. The host always receives.
+    pub flows: Vec<SendFlowSpec>,
+    /// Wall time to send, or to receive for a host without flows. `None` means until a stop request, or until
+    /// every flow has sent its frames.
     pub duration: Option<Duration>,
-    /// From the arrival of a pause to its effect in nanoseconds of model time; `None`: two quanta.
+    /// Response time of the NIC to a pause in nanoseconds of model time. `None` means two quanta.
     pub response_ns: Option<u64>,
-    /// The NIC honours PFC; otherwise it honours 802.3x pauses.
+    /// Whether the NIC honours PFC. Otherwise it honours 802.3x pauses.
     pub pfc: bool,
-    /// Size of a receive buffer in bytes that drains at the link's speed and sends PFC; `None`: takes everything at once.
+    /// Size in bytes of a receive buffer that drains at link speed and sends PFC frames. `None` means that
+    /// the host processes each frame at once.
     pub buffer_bytes: Option<u32>,
-    /// Model time runs this many times slower than the wall.
+    /// Factor by which model time is slower than wall time.
     pub dilate: u32,
-    /// What the thread does when there is nothing to do.
+    /// How the thread waits for work.
     pub idle: IdleMode,
-    /// The core to run on.
+    /// The core to which the thread is pinned.
     pub core: Option<usize>,
-    /// What the thread may stall in wall time before the run is tainted.
+    /// Longest stall of the thread in wall time that does not taint the run.
     pub reaction_budget: Duration,
 }
 
 impl HostRunSpec {
-    /// A host that receives on a device at 1 Gb/s until it is stopped.
+    /// Specification of a host that only receives, at 1 Gb/s and until a stop request.
     pub fn new(device: impl Into<String>) -> HostRunSpec {
         HostRunSpec {
             device: device.into(),
@@ -89,10 +94,11 @@ impl HostRunSpec {
 
 /// A flow to send.
 #[derive(Clone, Debug, PartialEq)]
-pub struct SendSpec {
-    /// Where to.
+pub struct SendFlowSpec {
+    /// Destination address.
     pub dst_ip: IpAddr,
-    /// The receiver's hardware address, or that of the way there; `None`: asked for by ARP or neighbour discovery.
+    /// MAC address of the receiver or of the next hop. `None` means address resolution by ARP or neighbour
+    /// discovery.
     pub dst_mac: Option<[u8; 6]>,
     /// Queue of the NIC and PFC priority, 0 to 7.
     pub class: u8,
@@ -100,113 +106,113 @@ pub struct SendSpec {
     pub dscp: u8,
     /// ECN field.
     pub ecn: Ecn,
-    /// The most it sends.
+    /// Largest rate of the flow.
     pub rate: FlowRate,
-    /// Length of its frames without FCS, see [`FlowConfig::with_frame_len`].
+    /// Frame length without FCS, see [`FlowConfig::with_frame_len`].
     pub frame_len: u32,
-    /// 802.1Q VLAN id; its priority is the class.
+    /// 802.1Q VLAN id. The priority of the tag is the class.
     pub vlan: Option<u16>,
-    /// It ends after so many frames.
+    /// Number of frames after which the flow ends.
     pub frames_max: Option<u64>,
 }
 
-/// What came of it.
+/// Result of a standalone host.
 #[derive(Clone, Debug)]
 pub struct HostSummary {
-    /// What the host counted, sent and received.
-    pub outcome: HostOutcome,
-    /// Flows of model hosts that arrived, as a report has them. A receiver does not know what was sent behind the last
-    /// frame that arrived: `sent_frames` and `lost_frames` count up to that.
+    /// Results of the host.
+    pub outcome: HostRunResult,
+    /// Received flows of other model hosts, in the form of a report. The receiver knows only frames up to the
+    /// last received frame, so `sent_frames` and `lost_frames` end there.
     pub received: Vec<FlowReport>,
-    /// What was repaired on the device or should be known of it.
+    /// Notes about the device, such as settings that were repaired.
     pub notes: Vec<String>,
-    /// Why the figures may not be believed; empty if they may.
+    /// The taints of the run. Empty for a clean run.
     pub taints: Vec<Taint>,
-    /// Destinations that never said their hardware address; nothing was sent to them.
+    /// Destinations whose MAC address stayed unknown. The host sent no frames to them.
     pub unresolved: Vec<IpAddr>,
-    /// Whether it was stopped before its time.
+    /// Whether the run was stopped before its end.
     pub interrupted: bool,
 }
 
-/// Why a host did not run.
+/// Error of a standalone host.
 #[derive(Debug, Error)]
 pub enum HostRunError {
     /// The device cannot be used.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// The device cannot be looked at.
-    #[error("cannot look at device {device}: {source}")]
+    /// The device cannot be queried.
+    #[error("cannot read device {device}: {source}")]
     Device {
-        /// Its name.
+        /// Name of the device.
         device: String,
-        /// Why.
+        /// The error.
         source: net::Error,
     },
-    /// A flow or the NIC is told something impossible.
+    /// A flow or the NIC has an impossible setting.
     #[error(transparent)]
     Config(#[from] HostConfigError),
-    /// A frame length that no payload gives.
+    /// No payload gives this frame length.
     #[error(
-        "the flow to {dst_ip} cannot have frames of {frame_len} bytes: its headers and the stamp of each payload take \
+        "the flow to {dst_ip} cannot have frames of {frame_len} bytes: its headers and the time stamp of each payload take \
          {shortest}, the longest payload makes {longest}, and the length is one of these plus a multiple of 4"
     )]
     FrameLen {
-        /// Where it goes.
+        /// Destination of the flow.
         dst_ip: IpAddr,
-        /// Length asked for.
+        /// The requested length.
         frame_len: u32,
-        /// Shortest possible.
+        /// The shortest possible length.
         shortest: u32,
-        /// Longest possible.
+        /// The longest possible length.
         longest: u32,
     },
-    /// Frames longer than the device carries.
+    /// The frames of a flow are longer than the device can carry.
     #[error(
         "the flow to {dst_ip} has frames of up to {frame_len} bytes, and device {device} carries {room}; \
          shorten frame=, or: ip link set {device} mtu {needed}"
     )]
     Mtu {
-        /// Where it goes.
+        /// Destination of the flow.
         dst_ip: IpAddr,
-        /// Length of its longest frames.
+        /// Length of the longest frames of the flow.
         frame_len: u32,
         /// The device.
         device: String,
-        /// Longest frame of the device.
+        /// Longest frame that the device carries.
         room: u32,
-        /// MTU that would do.
+        /// The MTU that would be sufficient.
         needed: u32,
     },
-    /// Two addresses of one family.
-    #[error("a host has one address of each family, and {0} is the second of its")]
+    /// The specification has two addresses of one family.
+    #[error("a host has one address of each family, and {0} is the second address of its family")]
     Address(IpAddr),
     /// The kernel refuses memory or a thread.
     #[error("cannot start the host on {device}: {source}")]
     System {
         /// The device.
         device: String,
-        /// Its error.
+        /// The error of the kernel.
         source: std::io::Error,
     },
-    /// The thread ended by itself.
-    #[error("the host's thread on {device} died; this is a fault of xoff")]
-    Died {
+    /// The thread of the host died.
+    #[error("the host's thread on {device} died; this is a bug in xoff")]
+    ThreadDied {
         /// The device.
         device: String,
     },
 }
 
-/// Runs a host on a device of the calling thread's network namespace until its time is over, its flows have sent
-/// their frames, or `stop` is set. `ready` is called once it receives and announces itself, with notes on
-/// the device; `progress` now and then.
+/// Runs a host on a device of the calling thread's network namespace. The run ends when its time is over,
+/// when its flows have sent their frames, or when `stop` is set. `ready` is called with notes about the
+/// device as soon as the host receives and announces itself. `progress` is called during the run.
 ///
 /// # Errors
-/// See [`HostRunError`]. A device that fails later ends up in the summary.
+/// See [`HostRunError`]. An error of the device during the run is part of the summary.
 pub fn run_standalone(
     spec: &HostRunSpec,
     stop: &AtomicBool,
     ready: impl FnOnce(&[String]),
-    mut progress: impl FnMut(&Progress),
+    mut progress: impl FnMut(&HostProgress),
 ) -> Result<HostSummary, HostRunError> {
     let facts = net::read_link(&spec.device).map_err(|source| HostRunError::Device {
         device: spec.device.clone(),
@@ -228,7 +234,7 @@ pub fn run_standalone(
     };
     let OpenedPort { port, notes } = Port::open(&port_spec)?;
     let ledger = TaintLedger::new();
-    let options = RuntimeOptions {
+    let options = HostThreadOptions {
         name: "xoff-host".to_owned(),
         clock: ModelClock::new(monotonic_ns(), spec.dilate),
         core: spec.core,
@@ -240,18 +246,18 @@ pub fn run_standalone(
         device: spec.device.clone(),
         source,
     };
-    let running = spawn(vec![AttachedHost { host, port }], options).map_err(system)?;
+    let running = spawn_hosts(vec![AttachedHost { host, port }], options).map_err(system)?;
     ready(&notes);
     running.start_sending();
-    let interrupted = wait(spec, &running, stop, &mut progress);
-    drain(
+    let interrupted = wait_for_end(spec, &running, stop, &mut progress);
+    drain_hosts(
         &[&running],
-        QUIET,
+        QUIET_TIME,
         DRAIN_MAX.saturating_mul(spec.dilate),
         &AtomicBool::new(false),
     );
-    let outcome = running.stop().and_then(|mut outcomes| outcomes.pop());
-    let outcome = outcome.ok_or_else(|| HostRunError::Died {
+    let outcome = running.stop().and_then(|mut results| results.pop());
+    let outcome = outcome.ok_or_else(|| HostRunError::ThreadDied {
         device: spec.device.clone(),
     })?;
     let unresolved = outcome
@@ -266,7 +272,7 @@ pub fn run_standalone(
             .results
             .received
             .iter()
-            .map(|flow| received_report(flow, &spec.device))
+            .map(|flow| received_flow_report(flow, &spec.device))
             .collect(),
         outcome,
         notes,
@@ -276,43 +282,46 @@ pub fn run_standalone(
     })
 }
 
-/// A locally administered address, for devices that have none.
+/// A locally administered MAC address for devices without an address.
 const DEFAULT_MAC: [u8; 6] = [0x02, 0x78, 0x6f, 0x66, 0x66, 0x01];
 
-/// Waits for the end; true if it was a stop before the time.
-fn wait(
+/// Waits for the end of the run. Returns whether the run was stopped before its end.
+fn wait_for_end(
     spec: &HostRunSpec,
     running: &RunningHosts,
     stop: &AtomicBool,
-    progress: &mut impl FnMut(&Progress),
+    progress: &mut impl FnMut(&HostProgress),
 ) -> bool {
     let begun_ns = monotonic_ns();
-    let ends = !spec.flows.is_empty() && spec.flows.iter().all(|flow| flow.frames_max.is_some());
+    let has_end = !spec.flows.is_empty() && spec.flows.iter().all(|flow| flow.frames_max.is_some());
     loop {
         if stop.load(Ordering::Relaxed) {
-            return spec.duration.is_some() || ends;
+            return spec.duration.is_some() || has_end;
         }
         let elapsed = Duration::from_nanos(monotonic_ns() - begun_ns);
         if spec.duration.is_some_and(|duration| elapsed >= duration) || running.is_dead() {
             return false;
         }
-        let at = running.progress();
-        progress(&at);
-        let all_sent = ends && !at.is_sending && elapsed > STEP;
+        let current = running.progress();
+        progress(&current);
+        let all_sent = has_end && !current.is_sending && elapsed > CHECK_INTERVAL;
         if all_sent {
             return false;
         }
-        let left = spec.duration.map_or(STEP, |duration| duration - elapsed);
-        thread::sleep(left.min(STEP));
+        let left = spec
+            .duration
+            .map_or(CHECK_INTERVAL, |duration| duration - elapsed);
+        thread::sleep(left.min(CHECK_INTERVAL));
     }
 }
 
+/// Returns the configuration of the model host.
 fn host_config(spec: &HostRunSpec, mac: [u8; 6]) -> Result<HostConfig, HostRunError> {
     let link = LinkTiming::ethernet(spec.speed_mbps.max(1));
     let mut config = HostConfig::new(spec.device.clone(), mac, link);
     config.nic = nic_config(spec, link);
     config.dilate = spec.dilate.max(1);
-    config.token = fresh_token();
+    config.token = create_unique_token();
     config.accept_any_token = true;
     config.vlan = spec
         .flows
@@ -338,6 +347,7 @@ fn host_config(spec: &HostRunSpec, mac: [u8; 6]) -> Result<HostConfig, HostRunEr
     Ok(config)
 }
 
+/// Returns the configuration of the NIC.
 fn nic_config(spec: &HostRunSpec, link: LinkTiming) -> NicConfig {
     let mut nic = NicConfig::new(link);
     if !spec.pfc {
@@ -353,7 +363,8 @@ fn nic_config(spec: &HostRunSpec, link: LinkTiming) -> NicConfig {
     nic
 }
 
-fn flow_config(id: u32, flow: &SendSpec) -> Result<FlowConfig, HostRunError> {
+/// Returns the configuration of a flow with the requested frame length.
+fn flow_config(id: u32, flow: &SendFlowSpec) -> Result<FlowConfig, HostRunError> {
     let mut config = FlowConfig::lossless(id, flow.dst_ip, flow.dst_mac);
     config.class = flow.class;
     config.dscp = flow.dscp;
@@ -371,9 +382,10 @@ fn flow_config(id: u32, flow: &SendSpec) -> Result<FlowConfig, HostRunError> {
     config.with_frame_len(flow.frame_len).ok_or(refused)
 }
 
-/// Octets of an Ethernet header, which an MTU does not count. (A VLAN tag comes on top of both.)
+/// Bytes of an Ethernet header. An MTU does not include them, nor the 4 bytes of a VLAN tag.
 const ETHERNET_LEN: u32 = 14;
 
+/// Checks that the frames of all flows fit the MTU of the device.
 fn check_mtu(config: &HostConfig, device: &str, mtu: u32) -> Result<(), HostRunError> {
     for flow in &config.flows {
         let headers = flow.headers_len();
@@ -396,13 +408,14 @@ fn check_mtu(config: &HostConfig, device: &str, mtu: u32) -> Result<(), HostRunE
     Ok(())
 }
 
-/// A token that no earlier run had: the time, in nanoseconds, and the process.
-fn fresh_token() -> u64 {
+/// Returns a token that no earlier run had, derived from the time in nanoseconds and the process id.
+fn create_unique_token() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (now.as_nanos() as u64).rotate_left(16) ^ u64::from(std::process::id())
 }
 
-fn received_report(flow: &ReceivedFlow, device: &str) -> FlowReport {
+/// Converts a received flow to the form of a report.
+fn received_flow_report(flow: &ReceivedFlow, device: &str) -> FlowReport {
     FlowReport {
         src: flow.src_ip.to_string(),
         dst: device.to_owned(),

@@ -1,4 +1,4 @@
-//! The configuration in force, as it was said and as it is.
+//! The current configuration of a switch: the tables as written and the resolved values.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use xoff_dataplane::route::{Fib, RouteTarget};
 
 use xoff_config::{ConfigDb, StaticRoute};
 
-/// The tables of `show buffer configuration`.
+/// The tables that `show buffer configuration` prints.
 const BUFFER_TABLES: &[&str] = &[
     "BUFFER_POOL",
     "BUFFER_PROFILE",
@@ -23,25 +23,25 @@ const BUFFER_TABLES: &[&str] = &[
     "LOSSLESS_TRAFFIC_PATTERN",
 ];
 
-/// A configuration in force.
+/// A generation of the configuration.
 #[derive(Debug)]
 pub(super) struct Generation {
     pub(super) db: ConfigDb,
     pub(super) config: SwitchConfig,
     pub(super) static_routes: Vec<StaticRoute>,
-    /// What was computed for it.
+    /// Fields that were computed for the configuration.
     pub(super) generated: ConfigDb,
-    /// Since when each route is what it is.
-    installed: HashMap<IpNet, Instant>,
+    /// The time at which each route got its present target.
+    installation_times: HashMap<IpNet, Instant>,
 }
 
 impl Generation {
-    /// The first generation of a switch.
-    pub(super) fn first(db: ConfigDb, config: SwitchConfig, static_routes: Vec<StaticRoute>) -> Generation {
+    /// Creates the first generation of a switch.
+    pub(super) fn initial(db: ConfigDb, config: SwitchConfig, static_routes: Vec<StaticRoute>) -> Generation {
         let now = Instant::now();
         let routes = config.routing.fib.routes();
         Generation {
-            installed: routes.map(|(route, _)| (route.prefix, now)).collect(),
+            installation_times: routes.map(|(route, _)| (route.prefix, now)).collect(),
             db,
             config,
             static_routes,
@@ -49,21 +49,26 @@ impl Generation {
         }
     }
 
-    /// With what was computed for it.
-    pub(super) fn generating(self, generated: ConfigDb) -> Generation {
+    /// Adds the fields that were computed for the configuration.
+    pub(super) fn with_generated_fields(self, generated: ConfigDb) -> Generation {
         Generation { generated, ..self }
     }
 
-    /// What was written and what was computed, as one configuration.
-    pub(super) fn shown(&self) -> ConfigDb {
-        let mut shown = self.db.clone();
-        shown.add_missing_fields(&self.generated);
-        shown
+    /// Returns the written and the computed fields as one configuration.
+    pub(super) fn complete_db(&self) -> ConfigDb {
+        let mut complete_db = self.db.clone();
+        complete_db.add_missing_fields(&self.generated);
+        complete_db
     }
 
-    /// The tables that concern buffers: as written, or as they are in force, with the profiles that groups got.
-    pub(super) fn buffers(&self, running: bool) -> Value {
-        let mut db = if running { self.shown() } else { self.db.clone() };
+    /// Returns the buffer tables. With `running`, the tables include computed fields and the profiles that
+    /// priority groups use.
+    pub(super) fn buffer_tables(&self, running: bool) -> Value {
+        let mut db = if running {
+            self.complete_db()
+        } else {
+            self.db.clone()
+        };
         if running {
             for (key, profile) in self.profiles_in_use("BUFFER_PG") {
                 db.insert("BUFFER_PG", &key, "profile", &profile);
@@ -76,43 +81,52 @@ impl Generation {
         tables
     }
 
-    /// The names of the profiles that the entries of a table got.
+    /// Returns each key of a table with the name of the profile that its entry uses.
     fn profiles_in_use(&self, table: &str) -> Vec<(String, String)> {
-        let of_entry = |key: &str| {
+        let profile_of_entry = |key: &str| {
             let (port, numbers) = key.split_once('|')?;
-            let port = self.config.ports.iter().find(|of| of.name == port)?;
-            let first = usize::from(numbers.as_bytes().first()?.checked_sub(b'0')?);
-            let profile = self.config.profiles.get(usize::from(*port.pgs.get(first)?));
+            let port = self
+                .config
+                .ports
+                .iter()
+                .find(|candidate| candidate.name == port)?;
+            let first_group = usize::from(numbers.as_bytes().first()?.checked_sub(b'0')?);
+            let profile = self.config.profiles.get(usize::from(*port.pgs.get(first_group)?));
             Some((
                 key.to_owned(),
                 profile.map_or_else(|| "NULL".to_owned(), |profile| profile.name.clone()),
             ))
         };
-        self.db.keys(table).filter_map(of_entry).collect()
+        self.db.keys(table).filter_map(profile_of_entry).collect()
     }
 
-    /// How long a period of the periodic watermarks lasts.
+    /// Returns the period of the periodic watermarks.
     pub(super) fn watermark_interval(&self) -> Duration {
         let written = self.db.get("WATERMARK_TABLE", "TELEMETRY_INTERVAL", "interval");
         let seconds = written.and_then(|text| text.parse().ok());
-        seconds.map_or(super::watermarks::INTERVAL, Duration::from_secs)
+        seconds.map_or(super::watermarks::DEFAULT_PERIOD, Duration::from_secs)
     }
 
-    /// The generation after this one: routes that remain as they are keep their age.
-    pub(super) fn followed_by(
+    /// Creates the next generation. Routes that keep their target keep their age.
+    pub(super) fn next_generation(
         &self,
         db: ConfigDb,
         config: SwitchConfig,
         static_routes: Vec<StaticRoute>,
     ) -> Generation {
         let now = Instant::now();
-        let before: HashMap<IpNet, &RouteTarget> = targets(&self.config.routing.fib).collect();
-        let since = |(prefix, target): (IpNet, &RouteTarget)| {
-            let same = before.get(&prefix) == Some(&target);
-            (prefix, self.installed_at(prefix).filter(|_| same).unwrap_or(now))
+        let old_targets: HashMap<IpNet, &RouteTarget> = route_targets(&self.config.routing.fib).collect();
+        let installation_time = |(prefix, target): (IpNet, &RouteTarget)| {
+            let is_unchanged = old_targets.get(&prefix) == Some(&target);
+            (
+                prefix,
+                self.installed_at(prefix).filter(|_| is_unchanged).unwrap_or(now),
+            )
         };
         Generation {
-            installed: targets(&config.routing.fib).map(since).collect(),
+            installation_times: route_targets(&config.routing.fib)
+                .map(installation_time)
+                .collect(),
             db,
             config,
             static_routes,
@@ -120,18 +134,18 @@ impl Generation {
         }
     }
 
-    /// Since when the route to a prefix is what it is; `None` if it is not used.
+    /// Returns when the route to a prefix got its present target. `None` if the route is not in use.
     pub(super) fn installed_at(&self, prefix: IpNet) -> Option<Instant> {
-        self.installed.get(&prefix).copied()
+        self.installation_times.get(&prefix).copied()
     }
 
-    /// The names of the router interfaces, by number.
-    pub(super) fn interfaces(&self) -> Vec<String> {
+    /// Returns the names of the router interfaces by number.
+    pub(super) fn interface_names(&self) -> Vec<String> {
         let interfaces = self.config.routing.interfaces.iter();
         interfaces.map(|interface| interface.name.clone()).collect()
     }
 }
 
-fn targets(fib: &Fib) -> impl Iterator<Item = (IpNet, &RouteTarget)> {
+fn route_targets(fib: &Fib) -> impl Iterator<Item = (IpNet, &RouteTarget)> {
     fib.routes().map(|(route, _)| (route.prefix, &route.target))
 }

@@ -1,9 +1,9 @@
-//! Which changes of a configuration must lose frames, given what the buffer holds now.
+//! Prediction of the frame losses that a configuration change causes at the present use of the buffer.
 //!
-//! What is charged stays charged, so a change loses frames only where lossless frames that arrive next have no place: the new
-//! pool or headroom is smaller than what is in use, or a group that holds frames is no longer lossless. Ports that go down lose
-//! what waits for their link, queues that the watchdog is told to empty what waits in them; frames that are under way may be longer
-//! than a new MTU, or of a VLAN that the port leaves.
+//! Frames keep their charge after a change. A change therefore loses lossless frames only if later frames
+//! find no space: a pool or headroom becomes smaller than its use, or a priority group with frames becomes
+//! lossy. A port that goes down loses the frames in its queues. A watchdog action `drop` loses the frames in
+//! stormed queues. Later frames can also exceed a smaller MTU or belong to a VLAN that the port has left.
 
 use xoff_dataplane::config::{
     BridgingConfig, BufferProfile, PoolSide, PortConfig, SwitchConfig, TrustMode, WatchdogAction,
@@ -12,53 +12,63 @@ use xoff_dataplane::ids::PRIORITIES;
 
 use xoff_telemetry::{PortSnapshot, SwitchSnapshot};
 
-/// What a priority group is to its senders.
-fn profile<'a>(config: &'a SwitchConfig, port: &PortConfig, group: usize) -> Option<&'a BufferProfile> {
+/// Returns the buffer profile of a priority group.
+fn buffer_profile<'a>(
+    config: &'a SwitchConfig,
+    port: &PortConfig,
+    group: usize,
+) -> Option<&'a BufferProfile> {
     config.profiles.get(usize::from(port.pgs[group]))
 }
 
-/// Whether frames of a group are not dropped for want of buffer: it has headroom, and its senders are paused.
+/// Returns whether a priority group is lossless: it has headroom, and a PFC priority signals its XOFF state.
 fn is_lossless(config: &SwitchConfig, port: &PortConfig, group: usize) -> bool {
-    profile(config, port, group).is_some_and(|profile| profile.xoff_bytes > 0)
+    buffer_profile(config, port, group).is_some_and(|profile| profile.xoff_bytes > 0)
         && port.pfc.signals_priority_group(group as u8)
 }
 
-/// One line for each loss that the change from `old` to `new` must bring while the buffer is as `now`.
-pub(super) fn losses(old: &SwitchConfig, new: &SwitchConfig, now: &SwitchSnapshot) -> Vec<String> {
-    let mut losses = pools(old, new, now);
-    for (index, ((before, after), held)) in old.ports.iter().zip(&new.ports).zip(&now.ports).enumerate() {
-        let port = Port {
+/// Returns one line for each loss that the change from `old` to `new` causes at the buffer use of `snapshot`.
+pub(super) fn predict_losses(
+    old: &SwitchConfig,
+    new: &SwitchConfig,
+    snapshot: &SwitchSnapshot,
+) -> Vec<String> {
+    let mut losses = predict_pool_losses(old, new, snapshot);
+    for (index, ((before, after), held)) in old.ports.iter().zip(&new.ports).zip(&snapshot.ports).enumerate()
+    {
+        let change = PortChange {
             new,
             before,
             after,
             held,
-            cell_bytes: u64::from(now.cell_bytes),
+            cell_bytes: u64::from(snapshot.cell_bytes),
         };
-        port.down(&mut losses);
-        port.stormed(old, now, &mut losses);
-        port.shorter(&mut losses);
-        port.leaves_vlans(index, old, &mut losses);
+        change.check_shutdown(&mut losses);
+        change.check_watchdog(old, snapshot, &mut losses);
+        change.check_mtu(&mut losses);
+        change.check_vlans(index, old, &mut losses);
         for group in (0..PRIORITIES).filter(|group| is_lossless(old, before, *group)) {
-            port.group(group, &mut losses);
-            port.classes(group, &mut losses);
+            change.check_priority_group(group, &mut losses);
+            change.check_traffic_classes(group, &mut losses);
         }
     }
     losses
 }
 
-/// Pools that get smaller than what their groups hold.
-fn pools(old: &SwitchConfig, new: &SwitchConfig, now: &SwitchSnapshot) -> Vec<String> {
+/// Returns the losses of ingress pools that become smaller than their use.
+fn predict_pool_losses(old: &SwitchConfig, new: &SwitchConfig, snapshot: &SwitchSnapshot) -> Vec<String> {
     let mut losses = Vec::new();
     for (index, pool) in new.pools.iter().enumerate() {
         if pool.side == PoolSide::Egress {
             continue;
         }
         let (mut shared, mut headroom, mut lossless) = (0, 0, false);
-        for ((port, before), held) in new.ports.iter().zip(&old.ports).zip(&now.ports) {
+        for ((port, before), held) in new.ports.iter().zip(&old.ports).zip(&snapshot.ports) {
             for (number, buffers) in held.pgs.iter().enumerate() {
-                if profile(new, port, number).is_some_and(|profile| usize::from(profile.pool) == index) {
-                    shared += u64::from(buffers.shared.current_cells) * u64::from(now.cell_bytes);
-                    headroom += u64::from(buffers.headroom.current_cells) * u64::from(now.cell_bytes);
+                if buffer_profile(new, port, number).is_some_and(|profile| usize::from(profile.pool) == index)
+                {
+                    shared += u64::from(buffers.shared.current_cells) * u64::from(snapshot.cell_bytes);
+                    headroom += u64::from(buffers.headroom.current_cells) * u64::from(snapshot.cell_bytes);
                     lossless |= is_lossless(old, before, number);
                 }
             }
@@ -75,7 +85,7 @@ fn pools(old: &SwitchConfig, new: &SwitchConfig, now: &SwitchSnapshot) -> Vec<St
             if lossless && used > size && was != size {
                 losses.push(format!(
                     "BUFFER_POOL|{} {field} {size}: {used} bytes of it are in use, and lossless frames that arrive before \
-                     they are fewer may be dropped",
+                     the use decreases may be dropped",
                     pool.name
                 ));
             }
@@ -88,8 +98,8 @@ fn pools(old: &SwitchConfig, new: &SwitchConfig, now: &SwitchSnapshot) -> Vec<St
     losses
 }
 
-/// A port before and after, and what it holds.
-struct Port<'a> {
+/// The old and new configuration of a port, and its present buffer use.
+struct PortChange<'a> {
     new: &'a SwitchConfig,
     before: &'a PortConfig,
     after: &'a PortConfig,
@@ -97,9 +107,10 @@ struct Port<'a> {
     cell_bytes: u64,
 }
 
-impl Port<'_> {
-    fn down(&self, losses: &mut Vec<String>) {
-        let queued = self.queued(0xff);
+impl PortChange<'_> {
+    /// The port is shut down while frames wait in its queues.
+    fn check_shutdown(&self, losses: &mut Vec<String>) {
+        let queued = self.queued_bytes(0xff);
         if self.before.admin_up && !self.after.admin_up && queued > 0 {
             losses.push(format!(
                 "PORT|{} admin_status down: {} bytes wait for its link and will be dropped",
@@ -108,17 +119,17 @@ impl Port<'_> {
         }
     }
 
-    /// Bytes that wait in its queues of this mask.
-    fn queued(&self, queues: u8) -> u64 {
-        let waiting = (0..PRIORITIES).filter(|n| queues & 1 << n != 0);
+    /// Returns the bytes that wait in the queues of a bit mask.
+    fn queued_bytes(&self, queue_mask: u8) -> u64 {
+        let waiting = (0..PRIORITIES).filter(|n| queue_mask & 1 << n != 0);
         let cells: u64 = waiting
             .map(|n| u64::from(self.held.queues[n].total.current_cells))
             .sum();
         cells * self.cell_bytes
     }
 
-    /// Bytes in its lossless groups.
-    fn held_lossless(&self, old: &SwitchConfig) -> u64 {
+    /// Returns the bytes in the lossless priority groups of the port.
+    fn lossless_bytes(&self, old: &SwitchConfig) -> u64 {
         let groups = (0..PRIORITIES).filter(|group| is_lossless(old, self.before, *group));
         let cells: u64 = groups
             .map(|group| u64::from(self.held.pgs[group].total.current_cells))
@@ -126,19 +137,19 @@ impl Port<'_> {
         cells * self.cell_bytes
     }
 
-    /// The watchdog is told to drop what waits: the big red switch for every queue that it watches, a new action for those that
-    /// are stormed.
-    fn stormed(&self, old: &SwitchConfig, now: &SwitchSnapshot, losses: &mut Vec<String>) {
+    /// The watchdog drops waiting frames: the big red switch in every watched queue, the new action `drop` in
+    /// stormed queues.
+    fn check_watchdog(&self, old: &SwitchConfig, snapshot: &SwitchSnapshot, losses: &mut Vec<String>) {
         let Some(watchdog) = self.after.watchdog else {
             return;
         };
         let name = &self.after.name;
         if self.new.watchdog.big_red_switch && !old.watchdog.big_red_switch {
-            let waiting = self.queued(watchdog.queues);
+            let waiting = self.queued_bytes(watchdog.queues);
             if waiting > 0 {
                 losses.push(format!(
                     "PFC_WD|GLOBAL BIG_RED_SWITCH enable: {waiting} bytes wait in watched queues of {name} and will be dropped, \
-                     as all that comes for them"
+                     as are later frames for these queues"
                 ));
             }
             return;
@@ -150,10 +161,10 @@ impl Port<'_> {
         if watchdog.action != WatchdogAction::Drop || dropped_before {
             return;
         }
-        let queues = now.watchdog.iter().flat_map(|report| &report.queues);
+        let queues = snapshot.watchdog.iter().flat_map(|report| &report.queues);
         let stormed = queues.filter(|queue| queue.port == *name && queue.is_stormed());
         let mask = stormed.fold(0, |mask, queue| mask | 1 << (queue.queue & 7));
-        let waiting = self.queued(mask & watchdog.queues);
+        let waiting = self.queued_bytes(mask & watchdog.queues);
         if waiting > 0 {
             losses.push(format!(
                 "PFC_WD|{name} action drop: {waiting} bytes wait in stormed queues and will be dropped"
@@ -161,32 +172,33 @@ impl Port<'_> {
         }
     }
 
-    /// Its MTU gets smaller while frames of lossless classes wait for it, or have come in by it.
-    fn shorter(&self, losses: &mut Vec<String>) {
-        let (mtu, waiting) = (self.after.mtu, self.queued(0xff));
+    /// The MTU becomes smaller while frames wait for the link.
+    fn check_mtu(&self, losses: &mut Vec<String>) {
+        let (mtu, waiting) = (self.after.mtu, self.queued_bytes(0xff));
         if mtu < self.before.mtu && waiting > 0 {
             losses.push(format!(
-                "PORT|{} mtu {mtu}: {waiting} bytes wait for its link, and frames that come for it behind them and are longer \
-                 are dropped",
+                "PORT|{} mtu {mtu}: {waiting} bytes wait for its link, and longer frames that arrive later are \
+                 dropped",
                 self.after.name
             ));
         }
     }
 
-    /// It is in no VLAN any more, while its lossless groups hold frames: what follows them goes nowhere.
-    fn leaves_vlans(&self, index: usize, old: &SwitchConfig, losses: &mut Vec<String>) {
-        let held = self.held_lossless(old);
-        if held > 0 && forwards(old, index) && !forwards(self.new, index) {
+    /// The port leaves its last VLAN while its lossless priority groups have frames. Later frames have no
+    /// destination.
+    fn check_vlans(&self, index: usize, old: &SwitchConfig, losses: &mut Vec<String>) {
+        let held = self.lossless_bytes(old);
+        if held > 0 && is_bridged(old, index) && !is_bridged(self.new, index) {
             losses.push(format!(
-                "VLAN_MEMBER: {} is in no VLAN any more, and {held} bytes are in use in its lossless groups: frames that follow \
-                 are dropped",
+                "VLAN_MEMBER: {} is in no VLAN after the change, and {held} bytes are in use in its lossless groups: later frames are \
+                 dropped",
                 self.after.name
             ));
         }
     }
 
-    /// A lossless group that holds frames and stops being one, or whose headroom gets smaller than what is in it.
-    fn group(&self, group: usize, losses: &mut Vec<String>) {
+    /// A lossless priority group with frames becomes lossy, or its headroom becomes smaller than its use.
+    fn check_priority_group(&self, group: usize, losses: &mut Vec<String>) {
         let held = &self.held.pgs[group];
         if held.total.current_cells == 0 {
             return;
@@ -195,32 +207,35 @@ impl Port<'_> {
         let used = u64::from(held.total.current_cells) * self.cell_bytes;
         let in_headroom = u64::from(held.headroom.current_cells) * self.cell_bytes;
         let end = "its frames are no longer lossless";
-        losses.push(match profile(self.new, self.after, group) {
-            None => format!("BUFFER_PG|{name}|{group} profile NULL: {used} bytes are in use, and the group has no buffer any more"),
+        losses.push(match buffer_profile(self.new, self.after, group) {
+            None => format!("BUFFER_PG|{name}|{group} profile NULL: {used} bytes are in use, and the group has no buffer after the change"),
             Some(profile) if profile.xoff_bytes == 0 => format!(
                 "BUFFER_PG|{name}|{group} profile {}: {used} bytes are in use, and the profile has no headroom (xoff 0): {end}",
                 profile.name
             ),
             Some(_) if !self.after.pfc.signals_priority_group(group as u8) => format!(
                 "PORT_QOS_MAP|{name} pfc_enable: {used} bytes are in use in priority group {group}, and no priority signals its \
-                 XOFF any more: {end}"
+                 XOFF after the change: {end}"
             ),
             Some(profile) if in_headroom > profile.xoff_bytes => format!(
                 "BUFFER_PROFILE|{} xoff {}: {in_headroom} bytes of headroom are in use in priority group {group} of {name}, and \
-                 frames on their way to it may be dropped",
+                 frames in flight to it may be dropped",
                 profile.name, profile.xoff_bytes
             ),
             Some(_) => return,
         });
     }
 
-    /// Traffic that leaves a lossless group in use for one that is not.
-    fn classes(&self, group: usize, losses: &mut Vec<String>) {
+    /// Traffic of a lossless priority group with frames moves to a lossy one.
+    fn check_traffic_classes(&self, group: usize, losses: &mut Vec<String>) {
         let held = &self.held.pgs[group];
         if held.total.current_cells == 0 {
             return;
         }
-        let (before, after) = (groups_by_code(self.before), groups_by_code(self.after));
+        let (before, after) = (
+            priority_groups_by_code_point(self.before),
+            priority_groups_by_code_point(self.after),
+        );
         let moved = before
             .iter()
             .zip(&after)
@@ -239,8 +254,8 @@ impl Port<'_> {
     }
 }
 
-/// Whether a port bridges at all.
-fn forwards(config: &SwitchConfig, port: usize) -> bool {
+/// Returns whether a port forwards bridged frames.
+fn is_bridged(config: &SwitchConfig, port: usize) -> bool {
     match &config.bridging {
         BridgingConfig::Transparent => true,
         BridgingConfig::Vlans(vlans) => vlans
@@ -250,8 +265,8 @@ fn forwards(config: &SwitchConfig, port: usize) -> bool {
     }
 }
 
-/// The priority group of each code point that the port goes by.
-fn groups_by_code(port: &PortConfig) -> Vec<u8> {
+/// Returns the priority group of each DSCP or PCP value, whichever the port trusts.
+fn priority_groups_by_code_point(port: &PortConfig) -> Vec<u8> {
     let maps = &port.classify;
     let classes: &[u8] = match maps.trust {
         TrustMode::Dscp => &maps.dscp_to_tc,

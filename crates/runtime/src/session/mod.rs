@@ -1,10 +1,11 @@
-//! A configured switch that runs: what `switch run` and labs have in common.
+//! The session of a running switch_session: its configuration, watermarks and replies on the control socket. `xoff
+//! switch_session run` and labs use it.
 
+mod flow_moves;
 mod generation;
 mod losses;
-mod moves;
-mod switch;
+mod switch_session;
 mod tables;
 mod watermarks;
 
-pub use switch::{SwitchPort, SwitchSession, SwitchStart, reaction_budget};
+pub use switch_session::{SwitchPort, SwitchSession, SwitchStart, reaction_budget};

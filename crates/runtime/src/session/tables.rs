@@ -1,4 +1,4 @@
-//! What a switch knows and what is configured, put into words: MAC addresses, neighbours, routes, interfaces.
+//! The tables that a switch reports: MAC addresses, neighbours, routes and interfaces.
 
 use std::net::IpAddr;
 
@@ -9,44 +9,45 @@ use xoff_dataplane::{InterfaceId, LogicalPort, Picos, PortId, Switch};
 
 use super::generation::Generation;
 use crate::control::{
-    Family, Interfaces, LagMember, LagStatus, MacEntry, Neighbour, PortStatus, RouteEntry, RouteHop,
+    AddressFamily, Interfaces, LagMember, LagStatus, MacEntry, Neighbour, PortStatus, RouteEntry, RouteHop,
     RouterInterface,
 };
 use xoff_config::natural_order;
 
-/// What is up.
+/// The operational states of ports, LAGs and router interfaces, by number.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Links {
+pub(super) struct LinkStates {
     pub(super) ports: Vec<bool>,
     pub(super) lags: Vec<bool>,
     pub(super) interfaces: Vec<bool>,
 }
 
-impl Links {
-    pub(super) fn of(switch: &Switch, lags: usize, interfaces: usize) -> Links {
-        Links {
+impl LinkStates {
+    /// Reads the states of a switch with these numbers of LAGs and router interfaces.
+    pub(super) fn of_switch(switch: &Switch, lag_count: usize, interface_count: usize) -> LinkStates {
+        LinkStates {
             ports: (0..switch.port_count())
                 .map(|port| switch.is_up(PortId(port as u16)))
                 .collect(),
-            lags: (0..lags).map(|lag| switch.is_lag_up(lag)).collect(),
-            interfaces: (0..interfaces)
+            lags: (0..lag_count).map(|lag| switch.is_lag_up(lag)).collect(),
+            interfaces: (0..interface_count)
                 .map(|interface| switch.is_interface_up(InterfaceId(interface as u16)))
                 .collect(),
         }
     }
 
-    fn interface(&self, id: InterfaceId) -> bool {
+    fn is_interface_up(&self, id: InterfaceId) -> bool {
         self.interfaces.get(id.index()).copied().unwrap_or(false)
     }
 }
 
-fn mac(address: [u8; 6]) -> String {
+fn format_mac(address: [u8; 6]) -> String {
     let [a, b, c, d, e, f] = address;
     format!("{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")
 }
 
-/// The name of a port or LAG.
-fn logical(config: &SwitchConfig, port: LogicalPort) -> String {
+/// Returns the name of a port or LAG.
+fn logical_port_name(config: &SwitchConfig, port: LogicalPort) -> String {
     let lag = port.index().checked_sub(config.ports.len());
     let name = match lag {
         None => config.ports.get(port.index()).map(|port| &port.name),
@@ -55,21 +56,23 @@ fn logical(config: &SwitchConfig, port: LogicalPort) -> String {
     name.cloned().unwrap_or_default()
 }
 
-pub(super) fn mac_table(
+/// Returns the MAC table with the names of ports and LAGs.
+pub(super) fn list_mac_entries(
     config: &SwitchConfig,
     entries: Vec<(u16, [u8; 6], LogicalPort, Picos)>,
 ) -> Vec<MacEntry> {
-    let entry = |(vlan, address, port, age): (u16, [u8; 6], LogicalPort, Picos)| MacEntry {
+    let named_entry = |(vlan, address, port, age): (u16, [u8; 6], LogicalPort, Picos)| MacEntry {
         vlan,
-        mac: mac(address),
-        port: logical(config, port),
+        mac: format_mac(address),
+        port: logical_port_name(config, port),
         kind: "dynamic".to_owned(),
         age_ns: age.as_nanos(),
     };
-    entries.into_iter().map(entry).collect()
+    entries.into_iter().map(named_entry).collect()
 }
 
-pub(super) fn neighbours(config: &SwitchConfig, entries: Vec<NeighbourEntry>) -> Vec<Neighbour> {
+/// Returns the neighbours with the names of interfaces, ports and LAGs.
+pub(super) fn list_neighbours(config: &SwitchConfig, entries: Vec<NeighbourEntry>) -> Vec<Neighbour> {
     let neighbour = |entry: NeighbourEntry| {
         let interface = config.routing.interfaces.get(entry.interface.index())?;
         let state = match entry.state {
@@ -81,13 +84,13 @@ pub(super) fn neighbours(config: &SwitchConfig, entries: Vec<NeighbourEntry>) ->
         };
         Some(Neighbour {
             address: entry.address,
-            mac: entry.mac.map(mac),
+            mac: entry.mac.map(format_mac),
             interface: interface.name.clone(),
             vlan: match interface.attachment {
                 InterfaceAttachment::Vlan(id) => Some(id),
                 _ => None,
             },
-            port: entry.port.map(|port| logical(config, port)),
+            port: entry.port.map(|port| logical_port_name(config, port)),
             state: state.to_owned(),
             age_ns: entry.age.as_nanos(),
             held_frames: entry.held,
@@ -96,10 +99,15 @@ pub(super) fn neighbours(config: &SwitchConfig, entries: Vec<NeighbourEntry>) ->
     entries.into_iter().filter_map(neighbour).collect()
 }
 
-/// The routes packets follow, and the static ones behind them, by prefix and distance.
-pub(super) fn routes(current: &Generation, links: &Links, family: Family) -> Vec<RouteEntry> {
+/// Returns the routes of an address family, sorted by prefix and distance. Static routes that are not in use
+/// are included.
+pub(super) fn list_routes(
+    current: &Generation,
+    links: &LinkStates,
+    family: AddressFamily,
+) -> Vec<RouteEntry> {
     let routing = &current.config.routing;
-    let is_static = |prefix: IpNet, target: &RouteTarget| {
+    let static_distance = |prefix: IpNet, target: &RouteTarget| {
         let of_prefix = static_routes(current, prefix).first()?;
         (of_prefix.target == *target).then_some(of_prefix.distance)
     };
@@ -107,16 +115,16 @@ pub(super) fn routes(current: &Generation, links: &Links, family: Family) -> Vec
     for (route, _) in routing
         .fib
         .routes()
-        .filter(|(route, _)| family.has(route.prefix.addr()))
+        .filter(|(route, _)| family.contains(route.prefix.addr()))
     {
-        // What is on the link is preferred to a static route, and never the same to the same prefix.
-        let derived = follows_from_interface(&routing.interfaces, route.prefix);
-        let (protocol, distance) = match (&route.target, is_static(route.prefix, &route.target)) {
+        // A connected route is preferred to a static route to the same prefix, and their targets differ.
+        let is_connected = is_route_of_interface(&routing.interfaces, route.prefix);
+        let (protocol, distance) = match (&route.target, static_distance(route.prefix, &route.target)) {
             (RouteTarget::Local, _) => ("local", 0),
-            (_, Some(distance)) if !derived => ("static", distance),
+            (_, Some(distance)) if !is_connected => ("static", distance),
             _ => ("connected", 0),
         };
-        entries.push(entry(
+        entries.push(route_entry(
             current,
             links,
             route.prefix,
@@ -128,18 +136,25 @@ pub(super) fn routes(current: &Generation, links: &Links, family: Family) -> Vec
     for route in current
         .static_routes
         .iter()
-        .filter(|route| family.has(route.prefix.addr()))
+        .filter(|route| family.contains(route.prefix.addr()))
     {
-        let used = |entry: &RouteEntry| {
+        let is_used = |entry: &RouteEntry| {
             entry.protocol == "static"
                 && entry.distance == route.distance
                 && entry.prefix == route.prefix.to_string()
         };
         let first = static_routes(current, route.prefix).first() == Some(route);
-        if !first || follows_from_interface(&routing.interfaces, route.prefix) {
-            debug_assert!(!entries.iter().any(used));
-            let from = ("static", route.distance);
-            entries.push(entry(current, links, route.prefix, &route.target, from, false));
+        if !first || is_route_of_interface(&routing.interfaces, route.prefix) {
+            debug_assert!(!entries.iter().any(is_used));
+            let source = ("static", route.distance);
+            entries.push(route_entry(
+                current,
+                links,
+                route.prefix,
+                &route.target,
+                source,
+                false,
+            ));
         }
     }
     entries.sort_by_cached_key(|entry| {
@@ -152,7 +167,7 @@ pub(super) fn routes(current: &Generation, links: &Links, family: Family) -> Vec
     entries
 }
 
-/// The static routes to a prefix, nearest first.
+/// Returns the static routes to a prefix, lowest distance first.
 fn static_routes(current: &Generation, prefix: IpNet) -> &[xoff_config::StaticRoute] {
     let all = &current.static_routes;
     let from = all.partition_point(|route| route.prefix < prefix);
@@ -160,8 +175,8 @@ fn static_routes(current: &Generation, prefix: IpNet) -> &[xoff_config::StaticRo
     &all[from..to]
 }
 
-/// Whether the addresses of interfaces offer a route to this prefix.
-fn follows_from_interface(interfaces: &[InterfaceConfig], prefix: IpNet) -> bool {
+/// Returns whether an interface address implies a route to this prefix.
+fn is_route_of_interface(interfaces: &[InterfaceConfig], prefix: IpNet) -> bool {
     let single = prefix.prefix_len() == prefix.max_prefix_len();
     let mut networks = interfaces.iter().flat_map(|interface| &interface.addresses);
     networks.any(|network| {
@@ -170,13 +185,14 @@ fn follows_from_interface(interfaces: &[InterfaceConfig], prefix: IpNet) -> bool
     })
 }
 
-fn entry(
+/// Returns the table entry of a route with its next hops and its age.
+fn route_entry(
     current: &Generation,
-    links: &Links,
+    links: &LinkStates,
     prefix: IpNet,
     target: &RouteTarget,
     (protocol, distance): (&str, u8),
-    selected: bool,
+    is_selected: bool,
 ) -> RouteEntry {
     let interfaces = &current.config.routing.interfaces;
     let hop = |id: InterfaceId, address: Option<IpAddr>, weight: u16| RouteHop {
@@ -185,24 +201,24 @@ fn entry(
             .get(id.index())
             .map_or_else(String::new, |interface| interface.name.clone()),
         weight,
-        active: links.interface(id),
+        active: links.is_interface_up(id),
     };
-    let own = || {
-        let owns =
+    let local_interface = || {
+        let has_address =
             |interface: &InterfaceConfig| interface.addresses.iter().any(|net| net.addr() == prefix.addr());
         interfaces
             .iter()
-            .position(owns)
+            .position(has_address)
             .map(|index| InterfaceId(index as u16))
     };
     RouteEntry {
         prefix: prefix.to_string(),
         protocol: protocol.to_owned(),
         distance,
-        selected,
+        selected: is_selected,
         blackhole: *target == RouteTarget::Blackhole,
         next_hops: match target {
-            RouteTarget::Local => own().map(|id| hop(id, None, 1)).into_iter().collect(),
+            RouteTarget::Local => local_interface().map(|id| hop(id, None, 1)).into_iter().collect(),
             RouteTarget::Connected(id) => vec![hop(*id, None, 1)],
             RouteTarget::Via(paths) => paths
                 .iter()
@@ -216,9 +232,10 @@ fn entry(
     }
 }
 
-pub(super) fn interfaces(current: &Generation, links: &Links) -> Interfaces {
+/// Returns ports, LAGs and router interfaces with their operational states.
+pub(super) fn list_interfaces(current: &Generation, links: &LinkStates) -> Interfaces {
     let config = &current.config;
-    let bridged = |index: usize| match &config.bridging {
+    let is_bridged = |index: usize| match &config.bridging {
         BridgingConfig::Transparent => false,
         BridgingConfig::Vlans(vlans) => vlans.iter().any(|vlan| {
             vlan.members
@@ -226,8 +243,8 @@ pub(super) fn interfaces(current: &Generation, links: &Links) -> Interfaces {
                 .any(|member| usize::from(member.port) == index)
         }),
     };
-    let vlan = |index: usize| if bridged(index) { "trunk" } else { "routed" }.to_owned();
-    let up = |of: &[bool], index: usize| of.get(index).copied().unwrap_or(false);
+    let vlan_mode = |index: usize| if is_bridged(index) { "trunk" } else { "routed" }.to_owned();
+    let is_up = |states: &[bool], index: usize| states.get(index).copied().unwrap_or(false);
     let port = |(index, port): (usize, &xoff_dataplane::config::PortConfig)| {
         let lag = config
             .lags
@@ -239,9 +256,9 @@ pub(super) fn interfaces(current: &Generation, links: &Links) -> Interfaces {
             alias: current.db.get("PORT", &port.name, "alias"),
             speed_mbps: port.link.speed_mbps,
             mtu: port.mtu,
-            vlan: lag.map_or_else(|| vlan(index), |lag| lag.name.clone()),
+            vlan: lag.map_or_else(|| vlan_mode(index), |lag| lag.name.clone()),
             admin_up: port.admin_up,
-            oper_up: up(&links.ports, index),
+            oper_up: is_up(&links.ports, index),
             pfc_asym: port.pfc.asymmetric,
         }
     };
@@ -253,21 +270,21 @@ pub(super) fn interfaces(current: &Generation, links: &Links) -> Interfaces {
         };
         let member = |member: &u16| LagMember {
             name: config.ports[usize::from(*member)].name.clone(),
-            up: up(&links.ports, usize::from(*member)),
+            up: is_up(&links.ports, usize::from(*member)),
         };
         LagStatus {
             name: lag.name.clone(),
             speed_mbps: members().map(|port| port.link.speed_mbps).sum(),
             mtu: members().map(|port| port.mtu).min(),
-            vlan: vlan(config.ports.len() + index),
+            vlan: vlan_mode(config.ports.len() + index),
             admin_up: lag.admin_up,
-            oper_up: up(&links.lags, index),
+            oper_up: is_up(&links.lags, index),
             members: lag.members.iter().map(member).collect(),
         }
     };
     let router = |(index, interface): (usize, &InterfaceConfig)| RouterInterface {
         name: interface.name.clone(),
-        mac: mac(interface.mac),
+        mac: format_mac(interface.mac),
         mtu: interface.mtu,
         addresses: interface.addresses.iter().map(ToString::to_string).collect(),
         admin_up: match interface.attachment {
@@ -275,7 +292,7 @@ pub(super) fn interfaces(current: &Generation, links: &Links) -> Interfaces {
             InterfaceAttachment::Lag(lag) => config.lags[usize::from(lag)].admin_up,
             InterfaceAttachment::Vlan(_) | InterfaceAttachment::Loopback => true,
         },
-        oper_up: up(&links.interfaces, index),
+        oper_up: is_up(&links.interfaces, index),
     };
     let mut router_interfaces: Vec<RouterInterface> =
         config.routing.interfaces.iter().enumerate().map(router).collect();

@@ -1,7 +1,8 @@
-//! The three maxima that SONiC keeps of every watermark: of the user, persistent, periodic.
+//! The three maxima that SONiC keeps of each watermark: user, persistent and periodic.
 //!
-//! The data plane keeps one peak, since it was last taken. Each time something is to be cleared all peaks are taken at once and
-//! go into all three maxima; then what was asked for starts again. So nothing is done for a frame, and no peak is lost.
+//! The data plane keeps one peak of each gauge since the last read-and-clear. Each clear of a watermark first
+//! adds the peaks of the data plane to all three maxima and then resets the selected maximum. The packet path
+//! needs no extra work, and no peak is lost.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,8 +12,8 @@ use xoff_dataplane::counters::Occupancy;
 use crate::control::{WatermarkKind, WatermarkPart};
 use xoff_telemetry::{PortSnapshot, SwitchSnapshot};
 
-/// Periodic watermarks start again after this long, unless `WATERMARK_TABLE|TELEMETRY_INTERVAL` says otherwise (SONiC).
-pub(super) const INTERVAL: Duration = Duration::from_secs(120);
+/// Default period of the periodic watermarks, as in SONiC. `WATERMARK_TABLE|TELEMETRY_INTERVAL` changes it.
+pub(super) const DEFAULT_PERIOD: Duration = Duration::from_secs(120);
 
 const KINDS: [WatermarkKind; 3] = [
     WatermarkKind::User,
@@ -20,15 +21,24 @@ const KINDS: [WatermarkKind; 3] = [
     WatermarkKind::Periodic,
 ];
 
-/// What a peak belongs to: a port and one of eight, or a pool, which keeps its name in a new configuration.
+/// The gauge of a peak. A port and a number identify a priority group or a queue. A pool is identified by its
+/// name, which stays the same in a new configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Place {
-    Numbered { port: usize, number: usize, of: Of },
-    Pool { name: String, of: Of },
+enum GaugeKey {
+    Numbered {
+        port: usize,
+        number: usize,
+        kind: GaugeKind,
+    },
+    Pool {
+        name: String,
+        kind: GaugeKind,
+    },
 }
 
+/// The kinds of gauges that have a watermark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Of {
+enum GaugeKind {
     GroupTotal,
     GroupShared,
     GroupHeadroom,
@@ -38,101 +48,108 @@ enum Of {
     PoolHeadroom,
 }
 
-impl Of {
-    fn is_part_of(self, part: WatermarkPart) -> bool {
+impl GaugeKind {
+    fn belongs_to(self, part: WatermarkPart) -> bool {
         match part {
             WatermarkPart::All => true,
-            WatermarkPart::PriorityGroupShared => matches!(self, Of::GroupShared),
-            WatermarkPart::PriorityGroupHeadroom => matches!(self, Of::GroupHeadroom),
-            WatermarkPart::Queue => matches!(self, Of::QueueShared | Of::QueueTotal),
-            WatermarkPart::Pool => matches!(self, Of::PoolShared),
-            WatermarkPart::HeadroomPool => matches!(self, Of::PoolHeadroom),
+            WatermarkPart::PriorityGroupShared => matches!(self, GaugeKind::GroupShared),
+            WatermarkPart::PriorityGroupHeadroom => matches!(self, GaugeKind::GroupHeadroom),
+            WatermarkPart::Queue => matches!(self, GaugeKind::QueueShared | GaugeKind::QueueTotal),
+            WatermarkPart::Pool => matches!(self, GaugeKind::PoolShared),
+            WatermarkPart::HeadroomPool => matches!(self, GaugeKind::PoolHeadroom),
         }
     }
 }
 
-/// Peaks in cells.
-type Peaks = BTreeMap<Place, u32>;
+/// The peak of each gauge in cells.
+type Peaks = BTreeMap<GaugeKey, u32>;
 
-/// The maxima up to the last time the data plane's peaks were taken.
+/// The maxima of all watermarks up to the last read-and-clear of the data plane.
 #[derive(Debug)]
 pub(super) struct Watermarks {
-    kept: [Peaks; 3],
-    /// When the present period of the periodic ones began.
-    began: Instant,
+    maxima: [Peaks; 3],
+    /// Start of the present period of the periodic watermarks.
+    period_start: Instant,
 }
 
 impl Watermarks {
     pub(super) fn new(now: Instant) -> Watermarks {
         Watermarks {
-            kept: Default::default(),
-            began: now,
+            maxima: Default::default(),
+            period_start: now,
         }
     }
 
-    /// Puts the maxima of a kind in place of the peaks of a snapshot.
-    pub(super) fn show(&self, kind: WatermarkKind, snapshot: &mut SwitchSnapshot) {
-        let kept = &self.kept[index(kind)];
-        each(snapshot, |place, gauge| {
-            let before = kept.get(&place).copied().unwrap_or(0);
+    /// Replaces the peaks of a snapshot by the maxima of a kind.
+    pub(super) fn apply_to(&self, kind: WatermarkKind, snapshot: &mut SwitchSnapshot) {
+        let maxima = &self.maxima[kind_index(kind)];
+        visit_gauges(snapshot, |key, gauge| {
+            let before = maxima.get(&key).copied().unwrap_or(0);
             gauge.peak_cells = gauge.peak_cells.max(before);
         });
     }
 
-    /// Takes over peaks that the data plane has given up, and starts a part of a kind again.
-    pub(super) fn clear(&mut self, mut taken: SwitchSnapshot, kind: WatermarkKind, part: WatermarkPart) {
-        for kept in &mut self.kept {
-            each(&mut taken, |place, gauge| {
-                let kept = kept.entry(place).or_default();
-                *kept = gauge.peak_cells.max(*kept);
+    /// Adds the peaks of a cleared snapshot to all maxima, and resets a part of one kind.
+    pub(super) fn clear(
+        &mut self,
+        mut cleared_snapshot: SwitchSnapshot,
+        kind: WatermarkKind,
+        part: WatermarkPart,
+    ) {
+        for maxima in &mut self.maxima {
+            visit_gauges(&mut cleared_snapshot, |key, gauge| {
+                let peak = maxima.entry(key).or_default();
+                *peak = gauge.peak_cells.max(*peak);
             });
         }
-        self.kept[index(kind)].retain(|place, _| match place {
-            Place::Numbered { of, .. } | Place::Pool { of, .. } => !of.is_part_of(part),
+        self.maxima[kind_index(kind)].retain(|key, _| match key {
+            GaugeKey::Numbered { kind, .. } | GaugeKey::Pool { kind, .. } => !kind.belongs_to(part),
         });
     }
 
-    /// How long the present period still lasts.
+    /// Returns the rest of the present period.
     pub(super) fn period_left(&self, now: Instant, interval: Duration) -> Duration {
-        interval.saturating_sub(now.saturating_duration_since(self.began))
+        interval.saturating_sub(now.saturating_duration_since(self.period_start))
     }
 
-    /// The period is over: the periodic maxima start again.
-    pub(super) fn next_period(&mut self, taken: SwitchSnapshot, now: Instant) {
-        self.clear(taken, WatermarkKind::Periodic, WatermarkPart::All);
-        self.began = now;
+    /// Ends the period and resets the periodic maxima.
+    pub(super) fn next_period(&mut self, cleared_snapshot: SwitchSnapshot, now: Instant) {
+        self.clear(cleared_snapshot, WatermarkKind::Periodic, WatermarkPart::All);
+        self.period_start = now;
     }
 }
 
-fn index(kind: WatermarkKind) -> usize {
+fn kind_index(kind: WatermarkKind) -> usize {
     KINDS.iter().position(|known| *known == kind).unwrap_or(0)
 }
 
-fn each(snapshot: &mut SwitchSnapshot, mut visit: impl FnMut(Place, &mut Occupancy)) {
-    for (port, of_port) in snapshot.ports.iter_mut().enumerate() {
-        each_of_port(of_port, |number, of, gauge| {
-            visit(Place::Numbered { port, number, of }, gauge);
+/// Calls `visit` for each gauge with a watermark.
+fn visit_gauges(snapshot: &mut SwitchSnapshot, mut visit: impl FnMut(GaugeKey, &mut Occupancy)) {
+    for (port, port_snapshot) in snapshot.ports.iter_mut().enumerate() {
+        visit_port_gauges(port_snapshot, |number, kind, gauge| {
+            visit(GaugeKey::Numbered { port, number, kind }, gauge);
         });
     }
     for pool in &mut snapshot.pools {
-        let mut visit = |of, gauge| {
+        let mut visit = |kind, gauge| {
             let name = pool.name.clone();
-            visit(Place::Pool { name, of }, gauge);
+            visit(GaugeKey::Pool { name, kind }, gauge);
         };
-        visit(Of::PoolShared, &mut pool.buffers.shared);
-        visit(Of::PoolHeadroom, &mut pool.buffers.headroom);
+        visit(GaugeKind::PoolShared, &mut pool.buffers.shared);
+        visit(GaugeKind::PoolHeadroom, &mut pool.buffers.headroom);
     }
 }
 
-fn each_of_port(port: &mut PortSnapshot, mut visit: impl FnMut(usize, Of, &mut Occupancy)) {
+/// Calls `visit` for each gauge of a port with the number of its priority group or queue.
+fn visit_port_gauges(port: &mut PortSnapshot, mut visit: impl FnMut(usize, GaugeKind, &mut Occupancy)) {
     for (number, group) in port.pgs.iter_mut().enumerate() {
-        visit(number, Of::GroupTotal, &mut group.total);
-        visit(number, Of::GroupShared, &mut group.shared);
-        visit(number, Of::GroupHeadroom, &mut group.headroom);
+        visit(number, GaugeKind::GroupTotal, &mut group.total);
+        visit(number, GaugeKind::GroupShared, &mut group.shared);
+        visit(number, GaugeKind::GroupHeadroom, &mut group.headroom);
     }
     for (number, queue) in port.queues.iter_mut().enumerate() {
-        visit(number, Of::QueueTotal, &mut queue.total);
-        visit(number, Of::QueueShared, &mut queue.shared);
+        visit(number, GaugeKind::QueueTotal, &mut queue.total);
+        visit(number, GaugeKind::QueueShared, &mut queue.shared);
     }
 }
 
@@ -141,14 +158,15 @@ mod tests {
     use super::*;
     use xoff_telemetry::samples::sample_snapshot;
 
-    /// A switch whose group 3 of port 0 holds `now` and held `peak` since it was last asked.
-    fn at(now: u32, peak: u32) -> SwitchSnapshot {
+    /// Returns the snapshot of a switch whose priority group 3 of port 0 and first pool have this use and
+    /// peak.
+    fn snapshot_with_use(current_cells: u32, peak_cells: u32) -> SwitchSnapshot {
         let mut snapshot = sample_snapshot();
         let gauge = Occupancy {
-            current_cells: now,
-            peak_cells: peak,
+            current_cells,
+            peak_cells,
         };
-        each(&mut snapshot, |_, gauge| {
+        visit_gauges(&mut snapshot, |_, gauge| {
             *gauge = Occupancy {
                 current_cells: 0,
                 peak_cells: 0,
@@ -160,11 +178,11 @@ mod tests {
         snapshot
     }
 
-    /// The watermarks of group 3: shared and headroom, by kind; then that of the pool.
-    fn shown(watermarks: &Watermarks, now: u32, peak: u32) -> [(u32, u32, u32); 3] {
+    /// Returns the watermarks of each kind: shared use and headroom of priority group 3, and use of the pool.
+    fn shown_peaks(watermarks: &Watermarks, now: u32, peak: u32) -> [(u32, u32, u32); 3] {
         KINDS.map(|kind| {
-            let mut snapshot = at(now, peak);
-            watermarks.show(kind, &mut snapshot);
+            let mut snapshot = snapshot_with_use(now, peak);
+            watermarks.apply_to(kind, &mut snapshot);
             let group = snapshot.ports[0].pgs[3];
             (
                 group.shared.peak_cells,
@@ -175,41 +193,52 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_starts_again_by_itself_and_part_by_part() {
+    fn kinds_and_parts_of_watermarks_are_cleared_independently() {
         let start = Instant::now();
         let mut watermarks = Watermarks::new(start);
-        assert_eq!(shown(&watermarks, 5, 9), [(9, 9, 9); 3]);
-        watermarks.clear(at(5, 9), WatermarkKind::User, WatermarkPart::PriorityGroupShared);
-        // The data plane's peak is what is in use now.
-        assert_eq!(shown(&watermarks, 5, 5), [(5, 9, 9), (9, 9, 9), (9, 9, 9)]);
-        assert_eq!(shown(&watermarks, 5, 7), [(7, 9, 9), (9, 9, 9), (9, 9, 9)]);
-        watermarks.next_period(at(2, 7), start + INTERVAL);
-        assert_eq!(shown(&watermarks, 2, 2), [(7, 9, 9), (9, 9, 9), (2, 2, 2)]);
-        watermarks.clear(at(2, 2), WatermarkKind::Persistent, WatermarkPart::All);
-        assert_eq!(shown(&watermarks, 0, 3), [(7, 9, 9), (3, 3, 3), (3, 3, 3)]);
-        watermarks.clear(at(0, 3), WatermarkKind::User, WatermarkPart::Pool);
-        assert_eq!(shown(&watermarks, 0, 0)[0], (7, 9, 0));
+        assert_eq!(shown_peaks(&watermarks, 5, 9), [(9, 9, 9); 3]);
         watermarks.clear(
-            at(0, 0),
+            snapshot_with_use(5, 9),
+            WatermarkKind::User,
+            WatermarkPart::PriorityGroupShared,
+        );
+        // The peak of the data plane now equals its present use.
+        assert_eq!(shown_peaks(&watermarks, 5, 5), [(5, 9, 9), (9, 9, 9), (9, 9, 9)]);
+        assert_eq!(shown_peaks(&watermarks, 5, 7), [(7, 9, 9), (9, 9, 9), (9, 9, 9)]);
+        watermarks.next_period(snapshot_with_use(2, 7), start + DEFAULT_PERIOD);
+        assert_eq!(shown_peaks(&watermarks, 2, 2), [(7, 9, 9), (9, 9, 9), (2, 2, 2)]);
+        watermarks.clear(
+            snapshot_with_use(2, 2),
+            WatermarkKind::Persistent,
+            WatermarkPart::All,
+        );
+        assert_eq!(shown_peaks(&watermarks, 0, 3), [(7, 9, 9), (3, 3, 3), (3, 3, 3)]);
+        watermarks.clear(snapshot_with_use(0, 3), WatermarkKind::User, WatermarkPart::Pool);
+        assert_eq!(shown_peaks(&watermarks, 0, 0)[0], (7, 9, 0));
+        watermarks.clear(
+            snapshot_with_use(0, 0),
             WatermarkKind::User,
             WatermarkPart::PriorityGroupHeadroom,
         );
-        assert_eq!(shown(&watermarks, 0, 0)[0], (7, 0, 0));
+        assert_eq!(shown_peaks(&watermarks, 0, 0)[0], (7, 0, 0));
     }
 
     #[test]
-    fn a_period_ends_when_its_interval_is_over() {
+    fn a_period_ends_after_its_interval() {
         let start = Instant::now();
         let mut watermarks = Watermarks::new(start);
         let at_second = |second| start + Duration::from_secs(second);
         assert_eq!(
-            watermarks.period_left(at_second(20), INTERVAL),
+            watermarks.period_left(at_second(20), DEFAULT_PERIOD),
             Duration::from_secs(100)
         );
-        assert_eq!(watermarks.period_left(at_second(121), INTERVAL), Duration::ZERO);
-        watermarks.next_period(at(0, 0), at_second(121));
         assert_eq!(
-            watermarks.period_left(at_second(122), INTERVAL),
+            watermarks.period_left(at_second(121), DEFAULT_PERIOD),
+            Duration::ZERO
+        );
+        watermarks.next_period(snapshot_with_use(0, 0), at_second(121));
+        assert_eq!(
+            watermarks.period_left(at_second(122), DEFAULT_PERIOD),
             Duration::from_secs(119)
         );
     }

@@ -25,8 +25,8 @@ pub struct ReceivedEntry {
 const _: () = assert!(size_of::<ReceivedEntry>() == 40);
 
 impl ReceivedEntry {
-    #[inline]
     /// Creates the entry of a frame that `port` has received.
+    #[inline]
     pub fn new(port: PortId, received: &PortFrame) -> ReceivedEntry {
         debug_assert!(
             received.frame_len <= u32::from(u16::MAX),
@@ -42,8 +42,8 @@ impl ReceivedEntry {
         }
     }
 
-    #[inline]
     /// Returns the received frame without its port.
+    #[inline]
     pub fn received(&self) -> PortFrame {
         PortFrame {
             frame: self.frame,

@@ -110,7 +110,7 @@ pub struct SwitchSetup {
 /// the device appears.
 ///
 /// # Errors
-/// A device that exists and cannot be used; memory or descriptors that the kernel refuses; no device at all.
+/// A device exists and cannot be used, the kernel refuses memory or descriptors, or no device exists.
 pub fn start_switch(
     config: SwitchConfig,
     attached: Vec<(AttachedPort, Option<OpenedPort>)>,

@@ -92,14 +92,14 @@ Ethernet0              10.0.0.0/31          up/up         N/A             N/A
 Vlan100                192.168.100.1/24     up/down       N/A             N/A
 ";
     assert_eq!(
-        address_table(Family::Ipv4, &interfaces().router_interfaces),
+        address_table(AddressFamily::Ipv4, &interfaces().router_interfaces),
         expected
     );
 }
 
 #[test]
 fn counters_and_rates() {
-    let before = Counters {
+    let before = CountersReply {
         schema: COUNTERS_SCHEMA.to_owned(),
         switch: SwitchReport::new(&sample_snapshot()),
     };

@@ -2,7 +2,7 @@ use super::*;
 use xoff_config::{ResolveOptions, load};
 use xoff_telemetry::samples::sample_snapshot;
 
-/// Two ports, group 3 lossless of a pool of 1 MB with 100 kB of headroom.
+/// Two ports. Priority group 3 is lossless, its pool has 1 MB, and the headroom pool has 100 kB.
 const TEXT: &str = r#"{"PORT": {"Ethernet0": {"admin_status": "up"}, "Ethernet4": {"admin_status": "up"}},
     "BUFFER_POOL": {"in": {"type": "ingress", "mode": "dynamic", "size": "1000000", "xoff": "100000"}},
     "BUFFER_PROFILE": {"lossless": {"pool": "in", "size": "0", "dynamic_th": "0", "xoff": "50000", "xon_offset": "2048"},
@@ -12,31 +12,31 @@ const TEXT: &str = r#"{"PORT": {"Ethernet0": {"admin_status": "up"}, "Ethernet4"
     "TC_TO_PRIORITY_GROUP_MAP": {"M": {"3": "3"}}, "TC_TO_QUEUE_MAP": {"M": {"3": "3"}},
     "PORT_QOS_MAP": {"Ethernet0": {"pfc_enable": "3,4", "dscp_to_tc_map": "M", "tc_to_pg_map": "M", "tc_to_queue_map": "M"}}}"#;
 
-fn config(text: &str) -> SwitchConfig {
+fn load_config(text: &str) -> SwitchConfig {
     let loaded =
         load(&[("test", text)], &ResolveOptions::default()).unwrap_or_else(|problems| panic!("{problems}"));
     loaded.resolved.config
 }
 
-/// What replacing one text by another loses while group 3 of Ethernet0 holds these cells of 256 bytes.
-fn change(shared: u32, headroom: u32, pairs: &[(&str, &str)]) -> Vec<String> {
+/// Returns the losses of text replacements while priority group 3 of Ethernet0 uses these cells of 256 bytes.
+fn losses_of_change(shared_cells: u32, headroom_cells: u32, replacements: &[(&str, &str)]) -> Vec<String> {
     let mut text = TEXT.to_owned();
-    for (from, to) in pairs {
+    for (from, to) in replacements {
         assert!(text.contains(from), "{from}");
         text = text.replace(from, to);
     }
     let mut now = sample_snapshot();
     now.ports[0].queues = Default::default();
     let group = &mut now.ports[0].pgs[3];
-    group.shared.current_cells = shared;
-    group.headroom.current_cells = headroom;
-    group.total.current_cells = shared + headroom;
-    losses(&config(TEXT), &config(&text), &now)
+    group.shared.current_cells = shared_cells;
+    group.headroom.current_cells = headroom_cells;
+    group.total.current_cells = shared_cells + headroom_cells;
+    predict_losses(&load_config(TEXT), &load_config(&text), &now)
 }
 
 #[test]
-fn what_stays_lossless_loses_nothing() {
-    let harmless: [&[(&str, &str)]; 6] = [
+fn changes_that_keep_groups_lossless_lose_no_frames() {
+    let lossless_changes: [&[(&str, &str)]; 6] = [
         &[(r#""dynamic_th": "0", "xoff""#, r#""dynamic_th": "-4", "xoff""#)],
         &[(r#""size": "1000000""#, r#""size": "300000""#)],
         &[(r#""xoff": "50000""#, r#""xoff": "40000""#)],
@@ -44,32 +44,36 @@ fn what_stays_lossless_loses_nothing() {
         &[(r#""xon_offset": "2048""#, r#""xon": "512""#)],
         &[],
     ];
-    for pairs in harmless {
-        assert_eq!(change(1_000, 100, pairs), Vec::<String>::new(), "{pairs:?}");
+    for pairs in lossless_changes {
+        assert_eq!(
+            losses_of_change(1_000, 100, pairs),
+            Vec::<String>::new(),
+            "{pairs:?}"
+        );
     }
 }
 
 #[test]
-fn a_pool_or_headroom_smaller_than_its_use() {
+fn a_pool_or_headroom_below_its_use_is_a_loss() {
     assert_eq!(
-        change(1_000, 0, &[(r#""size": "1000000""#, r#""size": "200000""#)]),
+        losses_of_change(1_000, 0, &[(r#""size": "1000000""#, r#""size": "200000""#)]),
         [
-            "BUFFER_POOL|in size 200000: 256000 bytes of it are in use, and lossless frames that arrive before they are \
-             fewer may be dropped"
+            "BUFFER_POOL|in size 200000: 256000 bytes of it are in use, and lossless frames that arrive before the use \
+             decreases may be dropped"
         ]
     );
     assert_eq!(
-        change(10, 190, &[(r#""xoff": "50000""#, r#""xoff": "40000""#)]),
+        losses_of_change(10, 190, &[(r#""xoff": "50000""#, r#""xoff": "40000""#)]),
         [
             "BUFFER_PROFILE|lossless xoff 40000: 48640 bytes of headroom are in use in priority group 3 of Ethernet0, and \
-             frames on their way to it may be dropped"
+             frames in flight to it may be dropped"
         ]
     );
     let smaller = [
         (r#""xoff": "100000""#, r#""xoff": "20000""#),
         (r#""xoff": "50000""#, r#""xoff": "20000""#),
     ];
-    let lines = change(10, 100, &smaller);
+    let lines = losses_of_change(10, 100, &smaller);
     assert!(
         lines[0].starts_with("BUFFER_POOL|in xoff 20000: 25600 bytes"),
         "{lines:?}"
@@ -78,8 +82,8 @@ fn a_pool_or_headroom_smaller_than_its_use() {
 }
 
 #[test]
-fn a_group_in_use_that_is_no_longer_lossless() {
-    let lines = |pairs: &[(&str, &str)]| change(20, 0, pairs);
+fn a_group_in_use_that_becomes_lossy_is_a_loss() {
+    let lines = |pairs: &[(&str, &str)]| losses_of_change(20, 0, pairs);
     assert_eq!(
         lines(&[(
             r#""Ethernet0|3-4": {"profile": "lossless"}"#,
@@ -93,12 +97,12 @@ fn a_group_in_use_that_is_no_longer_lossless() {
             r#""Ethernet0|3-4": {"profile": "lossless"}"#,
             r#""Ethernet0|3-4": {"profile": "NULL"}"#
         )])[0],
-        "BUFFER_PG|Ethernet0|3 profile NULL: 5120 bytes are in use, and the group has no buffer any more"
+        "BUFFER_PG|Ethernet0|3 profile NULL: 5120 bytes are in use, and the group has no buffer after the change"
     );
     assert_eq!(
         lines(&[(r#""pfc_enable": "3,4""#, r#""pfc_enable": "4""#)])[0],
-        "PORT_QOS_MAP|Ethernet0 pfc_enable: 5120 bytes are in use in priority group 3, and no priority signals its XOFF any \
-         more: its frames are no longer lossless"
+        "PORT_QOS_MAP|Ethernet0 pfc_enable: 5120 bytes are in use in priority group 3, and no priority signals its XOFF after \
+         the change: its frames are no longer lossless"
     );
     assert_eq!(
         lines(&[(r#""M": {"3": "3"}}, "TC_TO_Q"#, r#""M": {"3": "0"}}, "TC_TO_Q"#)]),
@@ -110,11 +114,15 @@ fn a_group_in_use_that_is_no_longer_lossless() {
         r#""Ethernet0|3-4": {"profile": "lossless"}"#,
         r#""Ethernet0|3-4": {"profile": "lossy"}"#,
     )];
-    assert_eq!(change(0, 0, &idle), Vec::<String>::new(), "nothing is in use");
+    assert_eq!(
+        losses_of_change(0, 0, &idle),
+        Vec::<String>::new(),
+        "nothing is in use"
+    );
 }
 
 #[test]
-fn a_port_that_goes_down_with_frames_in_its_queues() {
+fn shutdown_of_a_port_with_queued_frames_is_a_loss() {
     let text = TEXT.replace(
         r#""Ethernet0": {"admin_status": "up"}"#,
         r#""Ethernet0": {"admin_status": "down"}"#,
@@ -122,13 +130,14 @@ fn a_port_that_goes_down_with_frames_in_its_queues() {
     let mut now = sample_snapshot();
     now.ports[0].queues[3].total.current_cells = 4;
     assert_eq!(
-        losses(&config(TEXT), &config(&text), &now),
+        predict_losses(&load_config(TEXT), &load_config(&text), &now),
         ["PORT|Ethernet0 admin_status down: 1024 bytes wait for its link and will be dropped"]
     );
 }
 
-/// What replacing one text by another loses while queue 3 and group 3 of Ethernet0 hold 100 cells of 256 bytes.
-fn change_while_queued(from: &str, to: &str) -> Vec<String> {
+/// Returns the losses of a text replacement while queue 3 and priority group 3 of Ethernet0 use 100 cells of
+/// 256 bytes.
+fn losses_of_change_while_queued(from: &str, to: &str) -> Vec<String> {
     let mut now = sample_snapshot();
     now.ports[0].queues = Default::default();
     now.ports[0].queues[3].total.current_cells = 100;
@@ -147,38 +156,42 @@ fn change_while_queued(from: &str, to: &str) -> Vec<String> {
             1,
         );
     assert!(watched.contains(from), "{from}");
-    losses(&config(&watched), &config(&watched.replace(from, to)), &now)
+    predict_losses(
+        &load_config(&watched),
+        &load_config(&watched.replace(from, to)),
+        &now,
+    )
 }
 
 #[test]
-fn what_the_big_red_switch_a_smaller_mtu_and_leaving_vlans_lose() {
+fn big_red_switch_smaller_mtu_and_removal_from_vlans_lose_queued_frames() {
     assert_eq!(
-        change_while_queued(r#""GLOBAL": {}"#, r#""GLOBAL": {"BIG_RED_SWITCH": "enable"}"#),
+        losses_of_change_while_queued(r#""GLOBAL": {}"#, r#""GLOBAL": {"BIG_RED_SWITCH": "enable"}"#),
         [
-            "PFC_WD|GLOBAL BIG_RED_SWITCH enable: 25600 bytes wait in watched queues of Ethernet0 and will be dropped, as all \
-             that comes for them"
+            "PFC_WD|GLOBAL BIG_RED_SWITCH enable: 25600 bytes wait in watched queues of Ethernet0 and will be dropped, as are \
+             later frames for these queues"
         ]
     );
     assert_eq!(
-        change_while_queued(
+        losses_of_change_while_queued(
             r#""Ethernet0": {"admin_status": "up"}"#,
             r#""Ethernet0": {"admin_status": "up", "mtu": "500"}"#
         ),
         [
-            "PORT|Ethernet0 mtu 500: 25600 bytes wait for its link, and frames that come for it behind them and are longer are \
+            "PORT|Ethernet0 mtu 500: 25600 bytes wait for its link, and longer frames that arrive later are \
              dropped"
         ]
     );
-    let elsewhere = r#""VLAN": {"Vlan10": {"vlanid": "10"}}, "VLAN_MEMBER": {"Vlan10|Ethernet4": {"tagging_mode": "untagged"}}, "PORT""#;
+    let vlan_of_other_port = r#""VLAN": {"Vlan10": {"vlanid": "10"}}, "VLAN_MEMBER": {"Vlan10|Ethernet4": {"tagging_mode": "untagged"}}, "PORT""#;
     assert_eq!(
-        change_while_queued(r#""PORT""#, elsewhere),
+        losses_of_change_while_queued(r#""PORT""#, vlan_of_other_port),
         [
-            "VLAN_MEMBER: Ethernet0 is in no VLAN any more, and 25600 bytes are in use in its lossless groups: frames that \
-             follow are dropped"
+            "VLAN_MEMBER: Ethernet0 is in no VLAN after the change, and 25600 bytes are in use in its lossless groups: later frames \
+             are dropped"
         ]
     );
     assert_eq!(
-        change_while_queued(
+        losses_of_change_while_queued(
             r#""detection_time": "200""#,
             r#""detection_time": "400", "action": "forward""#
         ),

@@ -3,25 +3,25 @@ use xoff_config::{ResolveOptions, load};
 
 const ROUTED: &str = include_str!("../../../../../testbeds/routed/config_db.json");
 
-fn generation(text: &str) -> Generation {
+fn load_generation(text: &str) -> Generation {
     let loaded =
         load(&[("test", text)], &ResolveOptions::default()).unwrap_or_else(|problems| panic!("{problems}"));
-    Generation::first(loaded.db, loaded.resolved.config, loaded.resolved.static_routes)
+    Generation::initial(loaded.db, loaded.resolved.config, loaded.resolved.static_routes)
 }
 
-/// Everything is up but Ethernet4.
-fn links(current: &Generation) -> Links {
+/// Returns link states in which only Ethernet4 is down.
+fn link_states(current: &Generation) -> LinkStates {
     let config = &current.config;
     let interface = |interface: &InterfaceConfig| interface.name != "Ethernet4";
-    Links {
+    LinkStates {
         ports: config.ports.iter().map(|port| port.name != "Ethernet4").collect(),
         lags: vec![true; config.lags.len()],
         interfaces: config.routing.interfaces.iter().map(interface).collect(),
     }
 }
 
-/// One line for each route: marks, prefix, ways.
-fn lines(current: &Generation, family: Family) -> Vec<String> {
+/// Returns one line for each route: protocol, selection mark, prefix, distance and next hops.
+fn route_lines(current: &Generation, family: AddressFamily) -> Vec<String> {
     let hop = |hop: &RouteHop| {
         let address = hop
             .address
@@ -31,28 +31,28 @@ fn lines(current: &Generation, family: Family) -> Vec<String> {
     };
     let line = |route: RouteEntry| {
         let mark = if route.selected { ">" } else { " " };
-        let ways: Vec<String> = route.next_hops.iter().map(hop).collect();
-        let ways = if route.blackhole {
+        let next_hops: Vec<String> = route.next_hops.iter().map(hop).collect();
+        let next_hops = if route.blackhole {
             "drop".to_owned()
         } else {
-            ways.join(", ")
+            next_hops.join(", ")
         };
         format!(
-            "{}{mark} {} [{}] {ways}",
+            "{}{mark} {} [{}] {next_hops}",
             route.protocol, route.prefix, route.distance
         )
     };
-    routes(current, &links(current), family)
+    list_routes(current, &link_states(current), family)
         .into_iter()
         .map(line)
         .collect()
 }
 
 #[test]
-fn routes_of_all_sources() {
-    let current = generation(ROUTED);
+fn connected_local_and_static_routes_are_listed_by_prefix() {
+    let current = load_generation(ROUTED);
     assert_eq!(
-        lines(&current, Family::Ipv4),
+        route_lines(&current, AddressFamily::Ipv4),
         [
             "static> 0.0.0.0/0 [1] 10.0.0.1 Ethernet0 x1, 10.0.0.3 Ethernet4 x1 down",
             "connected> 10.0.0.0/31 [0] link Ethernet0 x1",
@@ -69,19 +69,21 @@ fn routes_of_all_sources() {
         ]
     );
     assert_eq!(
-        lines(&current, Family::Ipv6).last().map(String::as_str),
+        route_lines(&current, AddressFamily::Ipv6)
+            .last()
+            .map(String::as_str),
         Some("local> 2001:db8:ffff::1/128 [0] link Loopback0 x1")
     );
 }
 
 #[test]
-fn static_routes_behind_others_are_there_and_not_selected() {
-    let current = generation(
+fn static_routes_that_are_not_in_use_are_listed_without_selection() {
+    let current = load_generation(
         r#"{"PORT": {"Ethernet0": {"admin_status": "up"}}, "INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.1/24": {}},
             "STATIC_ROUTE": {"10.0.0.0/24": {"nexthop": "10.0.0.2"},
                              "10.9.0.0/16": {"nexthop": "10.0.0.2,10.0.0.3", "distance": "200,20"}}}"#,
     );
-    let found: Vec<String> = lines(&current, Family::Ipv4)
+    let found: Vec<String> = route_lines(&current, AddressFamily::Ipv4)
         .into_iter()
         .filter(|line| line.contains("/24 ") || line.contains("/16 "))
         .collect();
@@ -97,25 +99,25 @@ fn static_routes_behind_others_are_there_and_not_selected() {
 }
 
 #[test]
-fn routes_that_remain_keep_their_age() {
-    let first = generation(ROUTED);
+fn routes_with_the_same_target_keep_their_age() {
+    let first = load_generation(ROUTED);
     let prefix = |text: &str| text.parse().expect("a prefix");
     let since = first.installed_at(prefix("0.0.0.0/0"));
     std::thread::sleep(std::time::Duration::from_millis(2));
     let changed = ROUTED.replace("2,1", "2,2");
     let loaded = load(&[("test", &changed)], &ResolveOptions::default()).expect("valid");
-    let next = first.followed_by(loaded.db, loaded.resolved.config, loaded.resolved.static_routes);
+    let next = first.next_generation(loaded.db, loaded.resolved.config, loaded.resolved.static_routes);
     assert_eq!(next.installed_at(prefix("0.0.0.0/0")), since);
     assert!(
         next.installed_at(prefix("10.2.0.0/16")) > since,
-        "its weights have changed"
+        "the weights of the route have changed"
     );
     assert_eq!(next.installed_at(prefix("172.16.0.0/12")), None);
 }
 
 #[test]
-fn ports_lags_and_interfaces() {
-    let current = generation(
+fn interface_tables_have_vlan_mode_speed_and_state() {
+    let current = load_generation(
         r#"{"PORT": {"Ethernet0": {"admin_status": "up", "lanes": "1,2", "alias": "p0"}, "Ethernet4": {"admin_status": "up"},
                      "Ethernet8": {}},
             "PORTCHANNEL": {"PortChannel1": {"admin_status": "up", "static": "true"}},
@@ -124,7 +126,7 @@ fn ports_lags_and_interfaces() {
             "VLAN_INTERFACE": {"Vlan10": {}, "Vlan10|10.0.0.1/24": {}},
             "PORTCHANNEL_INTERFACE": {"PortChannel1": {}, "PortChannel1|10.1.0.1/24": {}}}"#,
     );
-    let all = interfaces(&current, &links(&current));
+    let all = list_interfaces(&current, &link_states(&current));
     let ports: Vec<(&str, bool, bool)> = all
         .ports
         .iter()
@@ -156,10 +158,10 @@ fn ports_lags_and_interfaces() {
 }
 
 #[test]
-fn addresses_and_neighbours_are_named() {
-    let current = generation(ROUTED);
+fn mac_entries_and_neighbours_have_names_of_ports_and_interfaces() {
+    let current = load_generation(ROUTED);
     let config = &current.config;
-    let macs = mac_table(
+    let macs = list_mac_entries(
         config,
         vec![(100, [2, 0, 0, 0, 0, 0xab], LogicalPort(2), Picos::from_millis(1))],
     );
@@ -168,7 +170,7 @@ fn addresses_and_neighbours_are_named() {
         ("02:00:00:00:00:ab", "Ethernet8", 1_000_000)
     );
     let vlan = current
-        .interfaces()
+        .interface_names()
         .iter()
         .position(|name| name == "Vlan100")
         .expect("Vlan100");
@@ -181,7 +183,7 @@ fn addresses_and_neighbours_are_named() {
         age: Picos::ZERO,
         held: 0,
     };
-    let found = neighbours(config, vec![entry]);
+    let found = list_neighbours(config, vec![entry]);
     assert_eq!(
         (
             found[0].interface.as_str(),

@@ -1,4 +1,4 @@
-//! From a `config_db.json` and devices to a switch that forwards and answers on its control socket.
+//! The session of a running switch: it connects the configuration, the devices and the control socket.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -7,14 +7,14 @@ use serde_json::Value;
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::{Picos, PortId, Switch};
 
+use super::flow_moves::describe_flow_moves;
 use super::generation::Generation;
-use super::losses;
-use super::moves::moves;
-use super::tables::{self, Links};
+use super::losses::predict_losses;
+use super::tables::{self, LinkStates};
 use super::watermarks::Watermarks;
 use crate::control::{
-    Applied, Family, Interfaces, MacControlFrame, MacEntry, Neighbour, PfcPort, RouteEntry, Target,
-    WatermarkKind, WatermarkPart,
+    AddressFamily, ConfigApplyReply, ControlTarget, Interfaces, MacControlFrame, MacEntry, Neighbour,
+    PfcPort, RouteEntry, WatermarkKind, WatermarkPart,
 };
 use crate::workers::{
     AttachedPort, RunningSwitch, StartError, StoppedSwitch, SwitchSetup, TaintLedger, WorkerOptions,
@@ -27,55 +27,55 @@ use xoff_ports::{Backend, OpenedPort, PortSpec};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{SwitchSnapshot, Taint};
 
-/// A port of the switch and the device behind it.
+/// A port of a switch and its device.
 #[derive(Debug)]
 pub struct SwitchPort {
     /// Name in the configuration.
     pub name: String,
     /// The device.
     pub device: String,
-    /// How frames are moved.
+    /// The port backend.
     pub backend: Backend,
-    /// Where the device is; `None`: in the namespace of the calling thread.
+    /// The network namespace of the device. `None` is the namespace of the calling thread.
     pub netns: Option<Arc<Netns>>,
-    /// The device, where it had to be opened before.
+    /// The device if it was opened before.
     pub opened: Option<OpenedPort>,
-    /// How long a bit is under way on its link, in either direction, in model time.
+    /// The one-way delay of the link in model time.
     pub delay: Picos,
 }
 
-/// A switch that is to be started.
+/// The configuration and the devices of a switch before its start.
 #[derive(Debug)]
 pub struct SwitchStart {
-    /// Its configuration.
+    /// The resolved configuration.
     pub loaded: LoadedConfig,
-    /// How that was resolved.
+    /// The options with which the configuration was resolved.
     pub resolve: ResolveOptions,
-    /// Its ports that have a device.
+    /// The ports with a device.
     pub ports: Vec<SwitchPort>,
-    /// What is recorded of the frames that pass.
+    /// The frames to record.
     pub pcap: PcapOptions,
 }
 
 /// A running switch with its configuration.
 #[derive(Debug)]
 pub struct SwitchSession {
-    /// `None` once it is being stopped.
+    /// `None` after the stop has begun.
     running: Mutex<Option<RunningSwitch>>,
     current: Mutex<Generation>,
     resolve: ResolveOptions,
     ledger: TaintLedger,
-    /// The counters of priority flow control when they were last cleared.
+    /// The PFC counters at their last clear.
     pfc_base: Mutex<Vec<PfcPort>>,
     watermarks: Mutex<Watermarks>,
     ports: Vec<String>,
-    /// What was repaired or should be known, from configuration, ports and driver.
+    /// Notes for the user from the configuration, the ports and the worker threads.
     pub notes: Vec<String>,
-    /// Cores of the switch's worker, the I/O workers and the other threads of [`WorkerOptions::other_threads`].
+    /// Cores of the switch worker, the I/O workers and the other threads of [`WorkerOptions::other_threads`].
     pub cores: Vec<Option<usize>>,
 }
 
-/// What a host may stall, in model time: the driver's budget at this dilation.
+/// Returns the reaction budget of the options in model time.
 pub fn reaction_budget(options: &WorkerOptions) -> Picos {
     let ps = options.reaction_budget.as_nanos() as u64 * 1_000;
     Picos(ps / u64::from(options.dilate.max(1)))
@@ -85,7 +85,7 @@ impl SwitchSession {
     /// Starts a switch.
     ///
     /// # Errors
-    /// Devices that cannot be used, and what the kernel refuses: [`Exit::Environment`].
+    /// Fails with [`Exit::Environment`] if a device cannot be used or the kernel refuses a resource.
     pub fn start(
         loaded: LoadedConfig,
         resolve: ResolveOptions,
@@ -93,17 +93,17 @@ impl SwitchSession {
         options: &WorkerOptions,
         ledger: TaintLedger,
     ) -> Result<SwitchSession, Failure> {
-        let one = SwitchStart {
+        let switch_start = SwitchStart {
             loaded,
             resolve,
             ports,
             pcap: options.pcap.clone(),
         };
-        let mut sessions = SwitchSession::start_all(vec![one], options, &ledger)?;
-        Ok(sessions.pop().expect("one was started"))
+        let mut sessions = SwitchSession::start_all(vec![switch_start], options, &ledger)?;
+        Ok(sessions.pop().expect("one switch was started"))
     }
 
-    /// Starts switches that may be joined by links in memory, in as many threads as the options say.
+    /// Starts switches that can be connected by links in memory. The options set the number of threads.
     ///
     /// # Errors
     /// As [`SwitchSession::start`].
@@ -113,7 +113,7 @@ impl SwitchSession {
         ledger: &TaintLedger,
     ) -> Result<Vec<SwitchSession>, Failure> {
         let mut setups = Vec::with_capacity(switches.len());
-        let mut begun = Vec::with_capacity(switches.len());
+        let mut pending_sessions = Vec::with_capacity(switches.len());
         for SwitchStart {
             loaded: LoadedConfig { db, resolved },
             resolve,
@@ -122,55 +122,55 @@ impl SwitchSession {
         } in switches
         {
             let config = resolved.config;
-            begun.push(Begun {
+            pending_sessions.push(PendingSession {
                 notes: resolved.warnings,
                 ports: config.ports.iter().map(|p| p.name.clone()).collect(),
-                current: Generation::first(db, config.clone(), resolved.static_routes)
-                    .generating(resolved.generated),
+                current: Generation::initial(db, config.clone(), resolved.static_routes)
+                    .with_generated_fields(resolved.generated),
                 resolve,
             });
             setups.push(SwitchSetup {
-                attached: attach(&config, ports)?,
+                attached: assign_devices(&config, ports)?,
                 config,
                 pcap,
             });
         }
         let running = start_switches(setups, options, ledger).map_err(start_failure)?;
-        let sessions = begun.into_iter().zip(running);
+        let sessions = pending_sessions.into_iter().zip(running);
         Ok(sessions
-            .map(|(begun, running)| begun.session(running, ledger.clone()))
+            .map(|(pending_session, running)| pending_session.into_session(running, ledger.clone()))
             .collect())
     }
 
-    /// Whether the switch's worker has died.
+    /// Returns whether the switch worker has died.
     pub fn is_dead(&self) -> bool {
         lock(&self.running).as_ref().is_none_or(RunningSwitch::is_dead)
     }
 
-    /// Starts the measurement of utilisation and deficit anew: the workload begins.
+    /// Restarts the measurement of utilisation and transmit deficit at the start of a workload.
     pub fn restart_utilisation(&self) {
         if let Some(running) = lock(&self.running).as_ref() {
             running.restart_utilisation();
         }
     }
 
-    /// Tells the switch to stop, and does not wait for it: those of a lab stop together.
+    /// Asks the switch to stop and does not wait. The switches of a lab stop at the same time.
     pub fn request_stop(&self) {
         if let Some(running) = lock(&self.running).as_ref() {
             running.request_stop();
         }
     }
 
-    /// Stops the switch and takes its last state.
+    /// Stops the switch and returns its last state.
     pub fn stop(&self) -> StoppedSwitch {
         let running = lock(&self.running).take();
         match running {
             Some(running) => {
-                let mut finished = running.stop();
-                if let Some(snapshot) = &mut finished.snapshot {
-                    lock(&self.watermarks).show(WatermarkKind::User, snapshot);
+                let mut stopped = running.stop();
+                if let Some(snapshot) = &mut stopped.snapshot {
+                    lock(&self.watermarks).apply_to(WatermarkKind::User, snapshot);
                 }
-                finished
+                stopped
             }
             None => StoppedSwitch {
                 snapshot: None,
@@ -181,7 +181,7 @@ impl SwitchSession {
         }
     }
 
-    fn port(&self, name: &str) -> Result<PortId, Failure> {
+    fn port_id(&self, name: &str) -> Result<PortId, Failure> {
         match self.ports.iter().position(|p| p == name) {
             Some(index) => Ok(PortId(index as u16)),
             None => Err(Failure::usage(format!("the switch has no port {name:?}"))
@@ -189,41 +189,44 @@ impl SwitchSession {
         }
     }
 
-    /// What is up, of what `current` has.
-    fn links(&self, current: &Generation) -> Result<Links, Failure> {
+    /// Returns the states of the links of `current`.
+    fn link_states(&self, current: &Generation) -> Result<LinkStates, Failure> {
         let lags = current.config.lags.len();
         let interfaces = current.config.routing.interfaces.len();
-        self.with_running(|running| running.inspect(move |switch, _| Links::of(switch, lags, interfaces)))
+        self.with_running(|running| {
+            running.inspect(move |switch, _| LinkStates::of_switch(switch, lags, interfaces))
+        })
     }
 
-    /// What the change from `old` to `new` must lose at this moment.
-    fn losses(&self, old: &SwitchConfig, new: &SwitchConfig) -> Result<Vec<String>, Failure> {
+    /// Returns the losses that the change from `old` to `new` causes at present.
+    fn predict_losses(&self, old: &SwitchConfig, new: &SwitchConfig) -> Result<Vec<String>, Failure> {
         let now = self.with_running(RunningSwitch::snapshot)?;
-        Ok(losses::losses(old, new, &now))
+        Ok(predict_losses(old, new, &now))
     }
 
-    fn with_running<R>(&self, ask: impl FnOnce(&RunningSwitch) -> Option<R>) -> Result<R, Failure> {
+    fn with_running<R>(&self, query: impl FnOnce(&RunningSwitch) -> Option<R>) -> Result<R, Failure> {
         let running = lock(&self.running);
         running
             .as_ref()
-            .and_then(ask)
+            .and_then(query)
             .ok_or_else(|| Failure::environment("the switch is stopping"))
     }
 }
 
-/// What a session has before its switch runs.
-struct Begun {
+/// The parts of a session that exist before its switch runs.
+struct PendingSession {
     current: Generation,
     resolve: ResolveOptions,
     ports: Vec<String>,
     notes: Vec<String>,
 }
 
-impl Begun {
-    fn session(self, running: RunningSwitch, ledger: TaintLedger) -> SwitchSession {
+impl PendingSession {
+    fn into_session(self, running: RunningSwitch, ledger: TaintLedger) -> SwitchSession {
         let mut notes = self.notes;
         notes.extend(running.notes.iter().cloned());
-        // MAC control frames are rare, and who asks for them asks afterwards.
+        // MAC control frames are rare, and requests for them come after their arrival. They are therefore
+        // always recorded.
         (0..running.port_count()).for_each(|port| running.set_mac_control_recording(PortId(port), true));
         SwitchSession {
             cores: running.cores.clone(),
@@ -239,8 +242,8 @@ impl Begun {
     }
 }
 
-/// Finds each device's port.
-fn attach(
+/// Assigns each device to its port.
+fn assign_devices(
     config: &SwitchConfig,
     ports: Vec<SwitchPort>,
 ) -> Result<Vec<(AttachedPort, Option<OpenedPort>)>, Failure> {
@@ -278,49 +281,50 @@ fn attach(
 
 fn start_failure(error: StartError) -> Failure {
     if let StartError::Pcap(error) = &error {
-        return Failure::environment("the recording cannot be begun")
+        return Failure::environment("the recording cannot be started")
             .at(format!("--pcap {}", error.file.display()))
             .because(&error.source)
-            .fix("give a file in a folder that exists and that you may write to");
+            .fix("give a file in an existing folder with write permission");
     }
     Failure::environment(error.to_string())
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is behind these locks is replaced whole, so a thread that died left it usable.
+    // Values behind these locks are replaced as a whole, so they are valid even if a thread died.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn problems(problems: xoff_config::Problems) -> Failure {
+fn config_failure(problems: xoff_config::Problems) -> Failure {
     Failure::configuration("the configuration is invalid").because_of_errors(&problems, problems.as_slice())
 }
 
-impl Target for SwitchSession {
+impl ControlTarget for SwitchSession {
     fn snapshot(&self) -> Option<SwitchSnapshot> {
         self.watermarks(WatermarkKind::User)
     }
 
     fn config(&self) -> Value {
-        lock(&self.current).shown().to_value()
+        lock(&self.current).complete_db().to_value()
     }
 
     fn buffers(&self, running: bool) -> Result<Value, Failure> {
-        Ok(lock(&self.current).buffers(running))
+        Ok(lock(&self.current).buffer_tables(running))
     }
 
-    fn apply(&self, config: Value, dry_run: bool, force: bool) -> Result<Applied, Failure> {
+    fn apply_config(&self, config: Value, dry_run: bool, force: bool) -> Result<ConfigApplyReply, Failure> {
         let text = config.to_string();
         let asic = self.resolve.asic.as_deref();
-        let mut new = parse_asic_part(&text, "the configuration sent", asic).map_err(problems)?;
-        // One change at a time: what is new is so against what it replaces.
+        let mut new = parse_asic_part(&text, "the configuration sent", asic).map_err(config_failure)?;
+        // The lock permits one change at a time, because a change is computed from the generation that it
+        // replaces.
         let mut current = lock(&self.current);
-        // What comes back as it was shown is not written, it was computed.
+        // Computed fields that the client sends back unchanged are removed again.
         new.remove_equal_fields(&current.generated);
-        let how = ResolveOptions {
-            interfaces: current.interfaces(),
+        let options = ResolveOptions {
+            interfaces: current.interface_names(),
             ..self.resolve.clone()
         };
-        let resolved = resolve(&new, &how).map_err(problems)?;
+        let resolved = resolve(&new, &options).map_err(config_failure)?;
         let changes = diff_configs(&current.db, &new)
             .iter()
             .map(ToString::to_string)
@@ -333,27 +337,27 @@ impl Target for SwitchSession {
                     .fix("restart the switch with the new ports"),
             );
         }
-        // The routes follow those in force, so that groups of next hops know whose flows they take over. This is done
-        // here: the worker gets a finished table.
+        // The new table is derived from the current one, so that groups of next hops keep their flows. The
+        // table is computed here, because the switch worker must not wait.
         let fib = resolved.rib.next_generation(&current.config.routing.fib);
         config.routing.fib = Arc::new(fib.map_err(|error| Failure::configuration(error.to_string()))?);
-        let losses = self.losses(&current.config, &config)?;
+        let losses = self.predict_losses(&current.config, &config)?;
         if !losses.is_empty() && !dry_run && !force {
             return Err(
                 Failure::configuration("frames would be lost by this change; nothing was changed")
                     .because(losses.join("\n"))
-                    .fix("wait until less is in use, give more room, or repeat it with --force"),
+                    .fix("wait until less is in use, give more space, or repeat the command with --force"),
             );
         }
-        let moves = moves(&current.config, &config);
+        let moves = describe_flow_moves(&current.config, &config);
         if !dry_run {
             let applied = self.with_running(|running| running.apply_config(config.clone()))?;
             applied.map_err(|error| Failure::configuration(error.to_string()))?;
             *current = current
-                .followed_by(new, config, resolved.static_routes)
-                .generating(resolved.generated);
+                .next_generation(new, config, resolved.static_routes)
+                .with_generated_fields(resolved.generated);
         }
-        Ok(Applied {
+        Ok(ConfigApplyReply {
             changes,
             warnings: resolved.warnings,
             losses,
@@ -364,40 +368,44 @@ impl Target for SwitchSession {
     fn mac_table(&self) -> Result<Vec<MacEntry>, Failure> {
         let current = lock(&self.current);
         let entries = self.with_running(|running| running.inspect(Switch::fdb_entries))?;
-        Ok(tables::mac_table(&current.config, entries))
+        Ok(tables::list_mac_entries(&current.config, entries))
     }
 
     fn neighbours(&self) -> Result<Vec<Neighbour>, Failure> {
         let current = lock(&self.current);
         let entries = self.with_running(|running| running.inspect(Switch::neighbour_entries))?;
-        Ok(tables::neighbours(&current.config, entries))
+        Ok(tables::list_neighbours(&current.config, entries))
     }
 
-    fn routes(&self, family: Family) -> Result<Vec<RouteEntry>, Failure> {
+    fn routes(&self, family: AddressFamily) -> Result<Vec<RouteEntry>, Failure> {
         let current = lock(&self.current);
-        Ok(tables::routes(&current, &self.links(&current)?, family))
+        Ok(tables::list_routes(
+            &current,
+            &self.link_states(&current)?,
+            family,
+        ))
     }
 
     fn interfaces(&self) -> Result<Interfaces, Failure> {
         let current = lock(&self.current);
-        Ok(tables::interfaces(&current, &self.links(&current)?))
+        Ok(tables::list_interfaces(&current, &self.link_states(&current)?))
     }
 
     fn watermarks(&self, kind: WatermarkKind) -> Option<SwitchSnapshot> {
-        // Between the two, nobody may take the peaks.
+        // The lock is held so that no clear happens between the snapshot and the maxima.
         let watermarks = lock(&self.watermarks);
         let mut snapshot = lock(&self.running).as_ref()?.snapshot()?;
-        watermarks.show(kind, &mut snapshot);
+        watermarks.apply_to(kind, &mut snapshot);
         Some(snapshot)
     }
 
     fn clear_watermarks(&self, kind: WatermarkKind, part: WatermarkPart) {
         let mut watermarks = lock(&self.watermarks);
-        if let Some(taken) = lock(&self.running)
+        if let Some(cleared_snapshot) = lock(&self.running)
             .as_ref()
             .and_then(RunningSwitch::read_and_clear_watermarks)
         {
-            watermarks.clear(taken, kind, part);
+            watermarks.clear(cleared_snapshot, kind, part);
         }
     }
 
@@ -417,18 +425,18 @@ impl Target for SwitchSession {
         Ok(())
     }
 
-    fn tick(&self) -> Option<Duration> {
+    fn run_due_tasks(&self) -> Option<Duration> {
         let interval = lock(&self.current).watermark_interval();
         let now = Instant::now();
         let mut watermarks = lock(&self.watermarks);
         if watermarks.period_left(now, interval).is_zero()
-            && let Some(taken) = lock(&self.running)
+            && let Some(cleared_snapshot) = lock(&self.running)
                 .as_ref()
                 .and_then(RunningSwitch::read_and_clear_watermarks)
         {
-            watermarks.next_period(taken, now);
+            watermarks.next_period(cleared_snapshot, now);
         }
-        // A switch that is stopping is asked again, but not in a hurry.
+        // A switch that is stopping has no snapshot. The next attempt follows after a pause.
         Some(
             watermarks
                 .period_left(now, interval)
@@ -441,22 +449,22 @@ impl Target for SwitchSession {
     }
 
     fn send_mac_control(&self, port: &str, frame: &[u8]) -> Result<(), Failure> {
-        let id = self.port(port)?;
+        let id = self.port_id(port)?;
         if frame.len() < 16 || frame[12..14] != [0x88, 0x08] {
-            return Err(Failure::usage("this is no MAC control frame")
+            return Err(Failure::usage("this is not a MAC control frame")
                 .because("its ethertype is not 0x8808")
                 .fix("give at least addresses, ethertype and opcode: 16 bytes"));
         }
         match self.with_running(|running| Some(running.send_mac_control(id, frame.to_vec())))? {
             true => Ok(()),
-            false => Err(Failure::new(Exit::Environment, "the frame was not taken")
+            false => Err(Failure::new(Exit::Environment, "the frame was not sent")
                 .at(port)
                 .because("the port is down, or too many control frames wait for its link")),
         }
     }
 
     fn mac_control(&self, port: &str) -> Result<Vec<MacControlFrame>, Failure> {
-        let id = self.port(port)?;
+        let id = self.port_id(port)?;
         let records = self.with_running(|running| Some(running.mac_control_records()))?;
         let frame = |record: &xoff_dataplane::ControlRecord| MacControlFrame {
             at_ns: record.at.as_nanos(),

@@ -1,0 +1,111 @@
+//! Idle policy of the thread that drives model hosts.
+//!
+//! The NIC of a host catches up on up to 32 frames after a late call. A thread that wakes up every few frames
+//! therefore sends the same frames at the same model times as a thread that never sleeps. The bursts need
+//! fewer system calls and leave the core to the switch meanwhile. If 32 frames take less time than a sleep
+//! and its wake-up delay, the thread does not sleep.
+
+use std::time::Duration;
+
+use crate::workers::IdleMode;
+
+/// With traffic, the thread pauses for this fraction of the time that a NIC can catch up.
+const PAUSE_DIVISOR: u64 = 6;
+/// Shortest pause in nanoseconds. A shorter pause does not pay for the system call.
+const PAUSE_NS_MIN: u64 = 50_000;
+/// Longest pause in nanoseconds. A longer pause would delay the processing of PFC frames in dilated runs.
+const PAUSE_NS_MAX: u64 = 500_000;
+/// Wake-up delay in nanoseconds that the NIC must be able to catch up. Virtual machines usually wake up 50 to
+/// 100 us late.
+const WAKE_DELAY_NS: u64 = 150_000;
+/// Longest sleep without traffic in nanoseconds. Device losses and commands are checked after it.
+const SLEEP_NS_MAX: u64 = 10_000_000;
+
+/// The action of the thread after a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum HostIdleAction {
+    /// Start the next turn at once.
+    Poll,
+    /// Sleep for this time regardless of arriving frames, so that a burst collects.
+    Pause(Duration),
+    /// Sleep until a frame arrives, at most for this time.
+    Sleep(Duration),
+}
+
+/// Decides how the thread waits after a turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostIdlePolicy {
+    is_spinning: bool,
+    /// Duration of a pause. `None` if the hosts are too fast for pauses.
+    pause_ns: Option<u64>,
+}
+
+impl HostIdlePolicy {
+    /// Creates the policy. `catch_up_ns` is the wall time that the fastest host can catch up.
+    pub(super) fn new(idle: IdleMode, catch_up_ns: u64) -> HostIdlePolicy {
+        let fits = catch_up_ns >= PAUSE_NS_MIN + WAKE_DELAY_NS;
+        let pause_ns = fits.then(|| (catch_up_ns / PAUSE_DIVISOR).clamp(PAUSE_NS_MIN, PAUSE_NS_MAX));
+        HostIdlePolicy {
+            is_spinning: idle == IdleMode::Spin,
+            pause_ns,
+        }
+    }
+
+    /// Returns the action after a turn with or without traffic. The next deadline is `remaining_ns` of wall
+    /// time away.
+    pub(super) fn next_action(&self, has_traffic: bool, remaining_ns: u64) -> HostIdleAction {
+        match (has_traffic, self.pause_ns) {
+            _ if self.is_spinning => HostIdleAction::Poll,
+            (true, Some(pause_ns)) => HostIdleAction::Pause(Duration::from_nanos(pause_ns)),
+            (true, None) => HostIdleAction::Poll,
+            (false, Some(pause_ns)) => {
+                HostIdleAction::Sleep(Duration::from_nanos(remaining_ns.clamp(pause_ns, SLEEP_NS_MAX)))
+            }
+            // The thread polls for a deadline that is closer than the wake-up delay.
+            (false, None) if remaining_ns < WAKE_DELAY_NS => HostIdleAction::Poll,
+            (false, None) => HostIdleAction::Sleep(Duration::from_nanos(
+                (remaining_ns - WAKE_DELAY_NS / 2).min(SLEEP_NS_MAX),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MICROS: fn(u64) -> Duration = Duration::from_micros;
+
+    #[test]
+    fn gigabit_hosts_pause_with_traffic_and_faster_hosts_poll() {
+        // 32 frames of 8.8 us and of 0.9 us.
+        let gigabit = HostIdlePolicy::new(IdleMode::Adaptive, 283_000);
+        let ten_gigabit = HostIdlePolicy::new(IdleMode::Adaptive, 28_300);
+        let dilated = HostIdlePolicy::new(IdleMode::Adaptive, 2_830_000);
+        assert_eq!(gigabit.next_action(true, 0), HostIdleAction::Pause(MICROS(50)));
+        assert_eq!(
+            gigabit.next_action(false, 8_848),
+            HostIdleAction::Sleep(MICROS(50))
+        );
+        assert_eq!(
+            dilated.next_action(true, 0),
+            HostIdleAction::Pause(Duration::from_nanos(471_666))
+        );
+        assert_eq!(ten_gigabit.next_action(true, 0), HostIdleAction::Poll);
+        assert_eq!(ten_gigabit.next_action(false, 885), HostIdleAction::Poll);
+        assert_eq!(
+            ten_gigabit.next_action(false, 1_000_000),
+            HostIdleAction::Sleep(MICROS(925))
+        );
+        for idle_policy in [gigabit, dilated, ten_gigabit] {
+            assert_eq!(
+                idle_policy.next_action(false, u64::MAX),
+                HostIdleAction::Sleep(MICROS(10_000))
+            );
+        }
+        assert_eq!(
+            HostIdlePolicy::new(IdleMode::Spin, 283_000).next_action(false, u64::MAX),
+            HostIdleAction::Poll
+        );
+    }
+}
