@@ -137,8 +137,13 @@ impl AttachedHostState {
         }
         let longest = self.host.frame_len_max();
         while self.unsent_frames.len() < BURST_FRAMES {
-            let Some(slot) = store.take_slot(longest) else { break };
-            match self.host.transmit(times.now, times.wall_ns, store.frame_space(slot)) {
+            let Some(slot) = store.take_slot(longest) else {
+                break;
+            };
+            match self
+                .host
+                .transmit(times.now, times.wall_ns, store.frame_space(slot))
+            {
                 Some(len) => {
                     store.set_frame(slot, len);
                     self.unsent_frames.push(slot);
@@ -200,7 +205,9 @@ impl AttachedHostState {
             let cause = format!("device {device} never took frames that host {name} had sent ({not_taken})");
             ledger.add_taint(times.now.as_nanos(), cause);
         }
-        self.unsent_frames.drain(..).for_each(|frame| store.return_slot(frame));
+        self.unsent_frames
+            .drain(..)
+            .for_each(|frame| store.return_slot(frame));
         self.port.close(store);
         HostRunResult {
             results: self.host.results(times.now),
