@@ -62,7 +62,7 @@ pub(super) fn scheme_names(switch: &SwitchPlan) -> Vec<String> {
 /// Enables link quality messages on all switches if the scheme of at least one switch uses them.
 ///
 /// A path crosses several switches, so the load of a path is known only if all switches send messages.
-pub(super) fn advertise_if_needed(switches: &mut [SwitchPlan], source: &str) {
+pub(super) fn enable_link_quality_messages(switches: &mut [SwitchPlan], source: &str) {
     let uses_remote_load = |switch: &SwitchPlan| {
         let scheme = configured_scheme(switch);
         let base = scheme.and_then(|scheme| built_in_base(switch, &scheme));

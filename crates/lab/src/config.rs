@@ -50,8 +50,8 @@ pub fn switch_seed(seed: u64, switch: usize) -> u64 {
 
 /// Resolves the configuration of the switch with index `switch` in the plan.
 ///
-/// The switch has a port for each of its links. The speed of a link is taken from the lab file, otherwise from
-/// the configuration. The default is 1 Gb/s. `reaction_budget` is in model time.
+/// The switch has a port for each of its links. The speed of a link is taken from the lab file, otherwise
+/// from the configuration. The default is 1 Gb/s. `reaction_budget` is in model time.
 ///
 /// # Errors
 /// Returns all errors of the configuration, and ports with different speeds in lab file and configuration.
@@ -241,7 +241,8 @@ topology:
         assert_eq!(setup.speeds_mbps, [25_000]);
     }
 
-    /// In YAML, `null`, `~` and an empty value are null. A null value removes a field or table of a lower layer.
+    /// In YAML, `null`, `~` and an empty value are null. A null value removes a field or table of a lower
+    /// layer.
     #[test]
     fn null_removes_fields_and_tables_of_lower_layers() {
         let base = "{PORT: {Ethernet4: {speed: 25000, mtu: 9100}}, VLAN: {Vlan10: {}}}";

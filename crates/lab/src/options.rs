@@ -55,8 +55,8 @@ pub struct LabOptions {
     /// With `tap`, the switch has a tap device per host instead of a veth pair. External devices have their
     /// own backend.
     pub backend: Backend,
-    /// Time limit for jobs in nanoseconds of model time, from the start of the workload. The run ends then even
-    /// if a job is not complete.
+    /// Time limit for jobs in nanoseconds of model time, from the start of the workload. The run ends then
+    /// even if a job is not complete.
     pub until_ns: Option<u64>,
     /// Recordings of each switch, by switch index of the plan. Paths are made absolute before any process
     /// starts.
@@ -87,8 +87,8 @@ impl LabOptions {
 
     /// Returns the options of the driver.
     ///
-    /// `other_threads` is the number of threads of the hosts. By default, each of several switches has a worker
-    /// thread of its own if enough cores are free. Otherwise the switches share the free cores.
+    /// `other_threads` is the number of threads of the hosts. By default, each of several switches has a
+    /// worker thread of its own if enough cores are free. Otherwise the switches share the free cores.
     pub fn driver_options(&self, other_threads: usize, switch_count: usize) -> WorkerOptions {
         let default = WorkerOptions::default();
         let free = allowed_cpus().len().saturating_sub(other_threads);

@@ -74,7 +74,7 @@ pub(super) fn claim_device(device: &str) -> Result<UnixListener, Failure> {
 /// Returns an error if `/proc` is not mounted.
 pub fn running_labs() -> io::Result<Vec<RunningLab>> {
     let table = fs::read_to_string("/proc/net/unix")?;
-    let labs: BTreeSet<RunningLab> = table.lines().filter_map(parse_line).collect();
+    let labs: BTreeSet<RunningLab> = table.lines().filter_map(parse_socket_line).collect();
     Ok(labs.into_iter().collect())
 }
 
@@ -106,7 +106,7 @@ pub(super) fn unreadable_registry(error: io::Error) -> Failure {
 }
 
 /// Parses a line of `/proc/net/unix`: number, references, protocol, flags, type, state, inode, name.
-fn parse_line(line: &str) -> Option<RunningLab> {
+fn parse_socket_line(line: &str) -> Option<RunningLab> {
     /// The flag `__SO_ACCEPTCON`. Connections have the name of their listener but not this flag.
     const LISTENING: &str = "00010000";
     let mut fields = line.split_whitespace();
@@ -189,7 +189,7 @@ mod tests {
             ("Num       RefCount Protocol Flags    Type St Inode Path", None),
             ("", None),
         ] {
-            assert_eq!(parse_line(line), expected, "{line}");
+            assert_eq!(parse_socket_line(line), expected, "{line}");
         }
     }
 }

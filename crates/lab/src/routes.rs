@@ -5,9 +5,9 @@
 //! 10.0.0.0/8. Each host of the switch has a /31 network of this block, so other switches need one route for
 //! all hosts of the switch.
 //!
-//! A switch has a route to a destination through every neighbour that is one hop nearer to it. These next hops
-//! form an ECMP group. Static neighbour entries in `NEIGH` and the MAC addresses of the gateways make ARP
-//! unnecessary.
+//! A switch has a route to a destination through every neighbour that is one hop nearer to it. These next
+//! hops form an ECMP group. Static neighbour entries in `NEIGH` and the MAC addresses of the gateways make
+//! ARP unnecessary.
 //!
 //! The result is a configuration layer below the layers of the switch, which can change every field of it.
 
@@ -77,7 +77,8 @@ pub(super) struct RouteOverridePlan {
 }
 
 impl SwitchGraph {
-    /// Builds the graph of a lab. `None` if 172.16.0.0/12 has too few addresses for the links between switches.
+    /// Builds the graph of a lab. `None` if 172.16.0.0/12 has too few addresses for the links between
+    /// switches.
     pub(super) fn new(switch_count: usize, links: &[LinkPlan]) -> Option<SwitchGraph> {
         let mut routers = vec![RouterNode::default(); switch_count];
         let mut switch_links = 0;
@@ -162,9 +163,11 @@ impl SwitchGraph {
         of_host
     }
 
-    /// Returns the addresses of the next hops behind a port, a neighbouring switch or a host with the name `via`.
+    /// Returns the addresses of the next hops behind a port, a neighbouring switch or a host with the name
+    /// `via`.
     ///
-    /// `names` are the names of all switches. The result is empty if the switch has no such port or neighbour.
+    /// `names` are the names of all switches. The result is empty if the switch has no such port or
+    /// neighbour.
     pub(super) fn next_hops(
         &self,
         switch: usize,

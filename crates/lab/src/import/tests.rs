@@ -86,7 +86,8 @@ fn imported_lab_has_the_nodes_links_and_flows_of_the_scenario() {
     }
 }
 
-/// The shared buffer is 16 MiB minus 4 KiB and three times the bandwidth-delay product of each port (`third.cc`).
+/// The shared buffer is 16 MiB minus 4 KiB and three times the bandwidth-delay product of each port
+/// (`third.cc`).
 ///
 /// The limit of a priority group is 1/8 of the free buffer, and more for faster ports.
 #[test]
@@ -154,7 +155,8 @@ fn global_t_zero_gives_each_pair_of_hosts_its_own_window() {
             .map(str::to_owned)
             .collect()
     };
-    // 2 x (1 + 2 + 1) us and 1000 bytes on 100, 400 and 100 Gb/s: 8180 ns at 100 Gb/s. Behind one switch 4160 ns.
+    // 2 x (1 + 2 + 1) us and 1000 bytes on 100, 400 and 100 Gb/s: 8180 ns at 100 Gb/s. Behind one switch
+    // 4160 ns.
     assert_eq!(windows(&global), ["window_bytes: 102250"]);
     assert_eq!(windows(&own), ["window_bytes: 52000", "window_bytes: 102250"]);
     parse_imported(&own);

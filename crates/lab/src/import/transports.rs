@@ -82,7 +82,8 @@ impl TransportWriter<'_> {
 
     /// Returns `none` and adds a note with the reason.
     ///
-    /// Without marks, a congestion control that depends on them never decreases a rate. A lab refuses this case.
+    /// Without marks, a congestion control that depends on them never decreases a rate. A lab refuses this
+    /// case.
     fn value_without_marks(&mut self) -> String {
         let reason = match (self.parameters.ecn, self.parameters.rate_bound) {
             (false, _) => "ENABLE_QCN 0: nothing is marked",

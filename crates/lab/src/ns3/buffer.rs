@@ -79,7 +79,8 @@ fn headroom_bytes(rate_bps: u64, delay_ns: u64) -> u32 {
     bytes.wrapping_mul(3) as u32
 }
 
-/// Returns the shift of a port. Each factor of 2 between the speeds of port and host decreases it by 1.
+/// Returns the shift of a port. A port that is 2^n times as fast as a host link has a shift that is smaller
+/// by n.
 fn limit_shift(mut rate_bps: u64, nic_rate_bps: u64) -> u8 {
     let mut shift = HOST_PORT_SHIFT;
     while rate_bps > nic_rate_bps && shift > 0 {

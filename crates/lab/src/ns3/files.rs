@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::text::{InputText, ReadError, Word};
+use super::text::{InputText, InputWord, ReadError};
 
 /// The files of a scenario. The result files `completions` and `pauses` are optional.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl InputFiles {
 /// configuration or one of the three folders above it. If the file is in none of them, the folder of the
 /// configuration is searched for the file name.
 fn named_file(configuration: &InputText, setting: &str, folder: &Path) -> Option<PathBuf> {
-    let words: Vec<Word<'_>> = configuration.words().collect();
+    let words: Vec<InputWord<'_>> = configuration.words().collect();
     let index = words.iter().rposition(|word| word.text == setting)?;
     let path = Path::new(words.get(index + 1)?.text);
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::setting::SettingReader;
-use super::text::{InputText, ReadError, Word};
+use super::text::{InputText, InputWord, ReadError};
 use super::topology::Topology;
 
 /// The settings of the model that have an effect in xoff.
@@ -30,7 +30,8 @@ pub struct ModelParameters {
     pub ecn: bool,
     /// Payload of a full packet in bytes (`PACKET_PAYLOAD_SIZE`).
     pub payload_bytes: u32,
-    /// The congestion control limits the rate of a flow (`RATE_BOUND`). Otherwise only its link limits the rate.
+    /// The congestion control limits the rate of a flow (`RATE_BOUND`). Otherwise only its link limits the
+    /// rate.
     pub rate_bound: bool,
     /// Buffer of each switch in bytes, modulo 2^32 (`BUFFER_SIZE`, in MiB).
     pub buffer_bytes: u32,
@@ -89,8 +90,8 @@ impl CongestionMode {
 pub struct WindowSettings {
     /// The window limits the unacknowledged bytes of a flow (`HAS_WIN`).
     pub is_used: bool,
-    /// All flows use the largest window and round-trip time of all pairs of hosts (`GLOBAL_T`). Otherwise each
-    /// flow uses the values of its own pair.
+    /// All flows use the largest window and round-trip time of all pairs of hosts (`GLOBAL_T`). Otherwise
+    /// each flow uses the values of its own pair.
     pub of_largest_pair: bool,
     /// The window is proportional to the rate (`VAR_WIN`).
     pub follows_rate: bool,
@@ -233,14 +234,14 @@ pub(super) struct ThresholdMaps {
 
 /// Reads the settings in the same way as `third.cc`.
 ///
-/// The file is a sequence of names and values, and line ends have no meaning. A later value replaces an earlier
-/// value of the same setting. Unknown words are skipped.
+/// The file is a sequence of names and values, and line ends have no meaning. A later value replaces an
+/// earlier value of the same setting. Unknown words are skipped.
 pub(super) fn read_parameters(text: &InputText) -> Result<ModelParameters, ReadError> {
     let mut parameters = ModelParameters::new();
     let mut maps = ThresholdMaps::default();
     let mut names: BTreeSet<&str> = BTreeSet::new();
     let mut words = text.words();
-    let mut ack_interval = Word::default();
+    let mut ack_interval = InputWord::default();
     while let Some(name) = words.next() {
         let mut setting = SettingReader {
             text,
@@ -386,14 +387,14 @@ PMAX_MAP 2 100000000000 1 25000000000 0.2
 BUFFER_SIZE 32
 ";
 
-    fn parse(content: &str) -> Result<ModelParameters, String> {
+    fn parse_settings(content: &str) -> Result<ModelParameters, String> {
         read_parameters(&InputText::from_content("parameters.txt", content))
             .map_err(|error| error.to_string())
     }
 
     #[test]
     fn settings_are_converted_to_the_units_of_the_model() {
-        let parameters = parse(VALID_SETTINGS).unwrap();
+        let parameters = parse_settings(VALID_SETTINGS).unwrap();
         assert_eq!(parameters.buffer_bytes, 32 << 20);
         assert_eq!(
             (parameters.payload_bytes, parameters.ecn, parameters.rate_bound),
@@ -433,18 +434,18 @@ BUFFER_SIZE 32
                 "KMIN_MAP 2 25000000000 100 100000000000 300",
                 "KMIN_MAP 1 100000000000 100000",
             );
-        assert!(!parse(&out_of_reach).unwrap().can_mark());
+        assert!(!parse_settings(&out_of_reach).unwrap().can_mark());
     }
 
     /// Returns the error after one line of the valid settings is replaced.
-    fn error_of(line: &str, with: &str) -> String {
+    fn error_with_line_replaced(line: &str, replacement: &str) -> String {
         assert!(VALID_SETTINGS.contains(line));
-        parse(&VALID_SETTINGS.replace(line, with)).unwrap_err()
+        parse_settings(&VALID_SETTINGS.replace(line, replacement)).unwrap_err()
     }
 
     #[test]
-    fn what_is_not_supported_is_named() {
-        for (line, with, error) in [
+    fn unsupported_settings_are_refused() {
+        for (line, replacement, error) in [
             (
                 "CC_MODE 1",
                 "CC_MODE 5",
@@ -497,25 +498,33 @@ BUFFER_SIZE 32
                 "parameters.txt:22:1: at 100000000000 bits per second KMAX_MAP is below",
             ),
         ] {
-            let got = error_of(line, with);
+            let got = error_with_line_replaced(line, replacement);
             assert!(got.starts_with(error), "{got}");
         }
         let more = format!(
             "{VALID_SETTINGS}PAUSE_TIME 5\nERROR_RATE_PER_LINK 0.0000\nLINK_DOWN 0 0 0\nENABLE_TRACE 1\n"
         );
-        assert_eq!(parse(&more), parse(VALID_SETTINGS), "these change nothing");
+        assert_eq!(
+            parse_settings(&more),
+            parse_settings(VALID_SETTINGS),
+            "these change nothing"
+        );
     }
 
-    /// The model reads with the operator `>>`. It ignores line ends and skips unknown words. Later values count.
+    /// The model reads with the operator `>>`. It ignores line ends and skips unknown words. Later values
+    /// count.
     #[test]
     fn line_ends_and_unknown_words_are_ignored() {
-        let expected = parse(VALID_SETTINGS).unwrap();
-        assert_eq!(parse(&VALID_SETTINGS.replace('\n', " ")).unwrap(), expected);
+        let expected = parse_settings(VALID_SETTINGS).unwrap();
         assert_eq!(
-            parse(&format!("BUFFER_SIZE 1 {VALID_SETTINGS}")).unwrap(),
+            parse_settings(&VALID_SETTINGS.replace('\n', " ")).unwrap(),
             expected
         );
-        let unknown = parse(&format!("{VALID_SETTINGS}\nFLEX_MODE 7\nand a remark\n")).unwrap();
+        assert_eq!(
+            parse_settings(&format!("BUFFER_SIZE 1 {VALID_SETTINGS}")).unwrap(),
+            expected
+        );
+        let unknown = parse_settings(&format!("{VALID_SETTINGS}\nFLEX_MODE 7\nand a remark\n")).unwrap();
         assert_eq!(unknown.unknown, ["FLEX_MODE"]);
         assert_eq!(unknown.buffer_bytes, expected.buffer_bytes);
     }
@@ -526,7 +535,7 @@ BUFFER_SIZE 32
             "CC_MODE 1",
             "CC_MODE 3 VAR_WIN 1 U_TARGET 0.9 MULTI_RATE 0 INT_MULTI 4",
         );
-        let parameters = parse(&text.replace("HAS_WIN 0", "HAS_WIN 1")).unwrap();
+        let parameters = parse_settings(&text.replace("HAS_WIN 0", "HAS_WIN 1")).unwrap();
         assert_eq!(
             (parameters.mode, parameters.window.is_used),
             (CongestionMode::Hpcc, true)
@@ -534,7 +543,7 @@ BUFFER_SIZE 32
         assert_eq!((parameters.header_bytes(), parameters.ack_bytes()), (90, 88));
         assert!(parameters.window.follows_rate && !parameters.hpcc.rate_per_hop && !parameters.can_mark());
         assert_eq!(
-            parse(VALID_SETTINGS).map(|p| (p.header_bytes(), p.ack_bytes())),
+            parse_settings(VALID_SETTINGS).map(|p| (p.header_bytes(), p.ack_bytes())),
             Ok((48, 60))
         );
     }

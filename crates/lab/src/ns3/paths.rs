@@ -14,7 +14,7 @@ pub fn node_address(node: u32) -> u32 {
 }
 
 /// Returns the node with an IPv4 address of the model.
-pub(super) fn address_node(address: u32) -> u32 {
+pub(super) fn node_of_model_address(address: u32) -> u32 {
     address >> 8 & 0xffff
 }
 
@@ -318,7 +318,7 @@ mod tests {
         topology::read_topology(&InputText::from_content("topology.txt", text)).unwrap()
     }
 
-    fn flow(src: u32, dst: u32) -> Flow {
+    fn flow_between(src: u32, dst: u32) -> Flow {
         Flow {
             src,
             dst,
@@ -335,8 +335,8 @@ mod tests {
     fn flows_of_a_pair_use_different_shortest_paths() {
         let topology = clos_topology();
         let flows: Vec<Flow> = (0..32)
-            .map(|_| flow(0, 3))
-            .chain([flow(0, 1), flow(0, 8)])
+            .map(|_| flow_between(0, 3))
+            .chain([flow_between(0, 1), flow_between(0, 8)])
             .collect();
         let paths = flow_paths(&topology, &flows);
         let mut spines = Vec::new();
@@ -373,7 +373,7 @@ mod tests {
             &format!("6 2 4\n4 5\n{links}"),
         ))
         .unwrap();
-        let paths = flow_paths(&topology, &[flow(0, 3)]);
+        let paths = flow_paths(&topology, &[flow_between(0, 3)]);
         let path = paths[0].as_ref().unwrap();
         let links: Vec<usize> = path.data.iter().map(|step| step.link).collect();
         assert_eq!(links, [0, 3, 2]);

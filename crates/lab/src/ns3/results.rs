@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use super::paths::{FIRST_SOURCE_PORT, address_node};
+use super::paths::{FIRST_SOURCE_PORT, node_of_model_address};
 use super::scenario::{Flow, PauseEvent};
 use super::text::{InputText, ReadError};
 use super::topology::Topology;
@@ -31,8 +31,8 @@ pub(super) fn read_completions(text: &InputText, flows: &mut [(Flow, usize)]) ->
 
 /// Reads completions in the native format: `sip dip sport dport size start fct standalone_fct`.
 ///
-/// The file has a row for each completed flow. The source port identifies the flow among the flows of a pair of
-/// hosts.
+/// The file has a row for each completed flow. The source port identifies the flow among the flows of a
+/// pair of hosts.
 fn read_native_completions(text: &InputText, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
     const ROW: &str = "`sip dip sport dport size start fct standalone_fct`, such as `0b000101 0b000201 10000 100 5000 2000000000 8910 8937`";
     let mut flows_of_pair: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
@@ -41,14 +41,14 @@ fn read_native_completions(text: &InputText, flows: &mut [(Flow, usize)]) -> Res
     }
     let mut words = text.words().peekable();
     while words.peek().is_some() {
-        let mut row = [super::text::Word::default(); 8];
+        let mut row = [super::text::InputWord::default(); 8];
         for word in &mut row {
             *word = text.next_word(&mut words, "a field of a row", ROW)?;
         }
         let node = |index: usize| {
             let address = u32::from_str_radix(row[index].text, 16).ok();
             address
-                .map(address_node)
+                .map(node_of_model_address)
                 .ok_or_else(|| text.error_at_word(&row[index], "this is not an address", ROW))
         };
         let number = |index: usize, name: &str| text.parse_number(&row[index], name, 0..=TIME_NS_MAX);

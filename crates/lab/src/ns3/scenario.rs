@@ -6,7 +6,7 @@ use super::files::InputFiles;
 use super::parameters::{self, ModelParameters};
 use super::paths::{FlowPaths, flow_paths};
 use super::results::{read_completions, read_pauses};
-use super::text::{InputText, ReadError, Word, quote};
+use super::text::{InputText, InputWord, ReadError, quote};
 use super::topology::{self, Topology};
 use xoff_telemetry::failure::Failure;
 use xoff_units::ns3_nanos;
@@ -163,7 +163,7 @@ fn read_flows(text: &InputText, topology: &Topology) -> Result<Vec<(Flow, usize)
     let count = text.parse_number(&word, "the number of flows", 1..=FLOWS_MAX)?;
     let mut flows: Vec<(Flow, usize)> = Vec::new();
     for index in 0..count {
-        let mut fields = [Word::default(); FLOW_FIELDS.len()];
+        let mut fields = [InputWord::default(); FLOW_FIELDS.len()];
         for (field, name) in fields.iter_mut().zip(FLOW_FIELDS) {
             let name = format!("{name} of flow {} of {count}", index + 1);
             *field = text.next_word(&mut words, &name, FLOW_FORMAT)?;
@@ -177,10 +177,10 @@ fn read_flows(text: &InputText, topology: &Topology) -> Result<Vec<(Flow, usize)
 /// Reads one flow from its six fields.
 fn read_flow(
     text: &InputText,
-    [src_word, dst_word, priority, port, bytes, start]: [Word<'_>; 6],
+    [src_word, dst_word, priority, port, bytes, start]: [InputWord<'_>; 6],
     topology: &Topology,
 ) -> Result<Flow, ReadError> {
-    let host = |word: &Word<'_>, name: &str| {
+    let host = |word: &InputWord<'_>, name: &str| {
         let number: u32 = text.parse_number(word, name, 0..=topology.nodes.len().saturating_sub(1) as u32)?;
         match topology.nodes.get(number as usize) {
             Some(node) if node.is_switch => {
@@ -267,7 +267,8 @@ mod tests {
         }
     }
 
-    /// The model reads with the operator `>>`. It ignores line ends and stops after the announced number of flows.
+    /// The model reads with the operator `>>`. It ignores line ends and stops after the announced number of
+    /// flows.
     #[test]
     fn words_after_the_announced_flows_are_ignored() {
         let sorted_flows = parse_flows("2\n0 1 3 100 5000 2.5\n1 0 3 200 7 2\n").unwrap();

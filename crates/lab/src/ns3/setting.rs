@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use super::parameters::{CongestionMode, ModelParameters, ThresholdMaps};
-use super::text::{InputText, ReadError, Word, quote};
+use super::text::{InputText, InputWord, ReadError, quote};
 use super::units;
 
 /// Settings of files, traces and pauses that have no effect in xoff. Their values are not checked.
@@ -29,20 +29,20 @@ const WITHOUT_EFFECT: [&str; 16] = [
 const SETTING_FORMAT: &str = "a setting `NAME value`";
 
 /// Reads the values of a setting after its name.
-pub(super) struct SettingReader<'a, 'w, W: Iterator<Item = Word<'a>>> {
+pub(super) struct SettingReader<'a, 'w, W: Iterator<Item = InputWord<'a>>> {
     pub(super) text: &'a InputText,
-    pub(super) name: Word<'a>,
+    pub(super) name: InputWord<'a>,
     pub(super) words: &'w mut W,
 }
 
-impl<'a, W: Iterator<Item = Word<'a>>> SettingReader<'a, '_, W> {
+impl<'a, W: Iterator<Item = InputWord<'a>>> SettingReader<'a, '_, W> {
     /// Returns the name of the setting.
     fn name(&self) -> &'a str {
         self.name.text
     }
 
     /// Returns the next word of the value.
-    pub(super) fn next_value(&mut self) -> Result<Word<'a>, ReadError> {
+    pub(super) fn next_value(&mut self) -> Result<InputWord<'a>, ReadError> {
         let name = format!("the value of {}", self.name());
         self.text.next_word(self.words, &name, SETTING_FORMAT)
     }

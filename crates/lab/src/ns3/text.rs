@@ -63,7 +63,7 @@ impl From<ReadError> for Failure {
 
 /// A word or table field with its position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Word<'a> {
+pub(super) struct InputWord<'a> {
     pub(super) text: &'a str,
     pub(super) line: usize,
     pub(super) column: usize,
@@ -73,7 +73,7 @@ pub(super) struct Word<'a> {
 #[derive(Clone, Debug)]
 pub(super) struct TextLine<'a> {
     pub(super) number: usize,
-    pub(super) words: Vec<Word<'a>>,
+    pub(super) words: Vec<InputWord<'a>>,
     /// Column after the last character.
     end: usize,
 }
@@ -106,17 +106,17 @@ impl InputText {
     }
 
     /// Returns all words of the file in order. Line ends have no meaning.
-    pub(super) fn words(&self) -> impl Iterator<Item = Word<'_>> {
+    pub(super) fn words(&self) -> impl Iterator<Item = InputWord<'_>> {
         self.lines().flat_map(|line| line.words)
     }
 
     /// Returns the next of `words`, or an error at the end of the file. `form` is the expected text.
     pub(super) fn next_word<'a>(
         &self,
-        words: &mut impl Iterator<Item = Word<'a>>,
+        words: &mut impl Iterator<Item = InputWord<'a>>,
         name: &str,
         form: &str,
-    ) -> Result<Word<'a>, ReadError> {
+    ) -> Result<InputWord<'a>, ReadError> {
         words
             .next()
             .ok_or_else(|| self.error_at_end(format!("{name} is missing"), form))
@@ -177,7 +177,8 @@ impl InputText {
             .collect()
     }
 
-    /// Splits each line into words. `lengths` returns the lengths of the words, which one character separates.
+    /// Splits each line into words. `lengths` returns the lengths of the words, which one character
+    /// separates.
     fn split_lines(&self, lengths: impl Fn(&str) -> Vec<usize>) -> impl Iterator<Item = TextLine<'_>> {
         self.content.lines().enumerate().map(move |(index, text)| {
             let number = index + 1;
@@ -185,7 +186,7 @@ impl InputText {
             for len in lengths(text) {
                 let piece = text.get(start..start + len).unwrap_or_default();
                 let column = text.get(..start).unwrap_or_default().chars().count() + 1;
-                words.push(Word {
+                words.push(InputWord {
                     text: piece,
                     line: number,
                     column,
@@ -221,7 +222,7 @@ impl InputText {
     /// Returns an error at the position of a word.
     pub(super) fn error_at_word(
         &self,
-        word: &Word<'_>,
+        word: &InputWord<'_>,
         what: impl Into<String>,
         expected: impl Into<String>,
     ) -> ReadError {
@@ -246,7 +247,7 @@ impl InputText {
     /// Parses a word as a number within `range`. `name` names the number in the error.
     pub(super) fn parse_number<T>(
         &self,
-        word: &Word<'_>,
+        word: &InputWord<'_>,
         name: &str,
         range: RangeInclusive<T>,
     ) -> Result<T, ReadError>

@@ -1,6 +1,6 @@
 //! Reads `topology.txt`: the nodes and the links between them.
 
-use super::text::{InputText, ReadError, Word, quote};
+use super::text::{InputText, InputWord, ReadError, quote};
 use super::units;
 
 /// Largest number of nodes. An address of the model contains a 16-bit node number.
@@ -139,7 +139,7 @@ pub(super) fn read_topology(text: &InputText) -> Result<Topology, ReadError> {
 /// Adds a link from its five fields.
 fn add_link(
     text: &InputText,
-    [from, to, rate, delay, error_rate]: [Word<'_>; 5],
+    [from, to, rate, delay, error_rate]: [InputWord<'_>; 5],
     topology: &mut Topology,
 ) -> Result<(), ReadError> {
     let node_max = (topology.nodes.len() as u32).saturating_sub(1);
@@ -177,7 +177,11 @@ fn add_link(
 }
 
 /// Parses the rate and the delay of a link into Mb/s and nanoseconds.
-fn link_timing(text: &InputText, rate: &Word<'_>, delay: &Word<'_>) -> Result<(u32, u64), ReadError> {
+fn link_timing(
+    text: &InputText,
+    rate: &InputWord<'_>,
+    delay: &InputWord<'_>,
+) -> Result<(u32, u64), ReadError> {
     let whole_mbps = |bps: &u64| bps.is_multiple_of(1_000_000) && SPEEDS_MBPS.contains(&(bps / 1_000_000));
     let rate_bps = units::parse_rate_bps(rate.text)
         .filter(whole_mbps)
@@ -196,14 +200,15 @@ fn link_timing(text: &InputText, rate: &Word<'_>, delay: &Word<'_>) -> Result<(u
 mod tests {
     use super::*;
 
-    fn parse(content: &str) -> Result<Topology, String> {
+    fn parse_topology(content: &str) -> Result<Topology, String> {
         read_topology(&InputText::from_content("topology.txt", content)).map_err(|error| error.to_string())
     }
 
     #[test]
     fn interfaces_are_numbered_in_the_order_of_links() {
         let topology =
-            parse("4 2 3\n2 3\n0 2 100Gbps 0.001ms 0\n3 2 400Gbps 2us 0\n1 3 25Gbps 0ns 0.0\n").unwrap();
+            parse_topology("4 2 3\n2 3\n0 2 100Gbps 0.001ms 0\n3 2 400Gbps 2us 0\n1 3 25Gbps 0ns 0.0\n")
+                .unwrap();
         assert_eq!(topology.switches().collect::<Vec<_>>(), [2, 3]);
         assert_eq!(topology.hosts().collect::<Vec<_>>(), [0, 1]);
         assert_eq!(
@@ -220,17 +225,18 @@ mod tests {
         assert_eq!(topology.links[1].peer_of(3), 2);
     }
 
-    /// The model reads with the operator `>>`. It ignores line ends and stops after the announced number of links.
+    /// The model reads with the operator `>>`. It ignores line ends and stops after the announced number of
+    /// links.
     #[test]
     fn words_after_the_announced_links_are_ignored() {
-        let expected = parse("3 1 2\n2\n0 2 1Gbps 5ms 0\n1 2 1Gbps 5ms 0\n").unwrap();
+        let expected = parse_topology("3 1 2\n2\n0 2 1Gbps 5ms 0\n1 2 1Gbps 5ms 0\n").unwrap();
         for text in [
             "3 1 2 2 0 2 1Gbps 5ms 0 1 2 1Gbps 5ms 0",
             "3\n1\n2\n\n2\n0 2\n1Gbps\t5ms 0.0\n1 2 1000Mb/s 0.005 0",
             "3 1 2\n2\n0 2 1Gbps 5ms 0\n1 2 1Gbps 5ms 0\n0 1 1Gbps 5ms 0\n",
             "3 1 2\n2\n0 2 1Gbps 5ms 0\n1 2 1Gbps 5ms 0\n\nFirst line: total node #, switch node #, link #\n",
         ] {
-            assert_eq!(parse(text).as_ref(), Ok(&expected), "{text:?}");
+            assert_eq!(parse_topology(text).as_ref(), Ok(&expected), "{text:?}");
         }
     }
 
@@ -284,7 +290,7 @@ mod tests {
                 "topology.txt:4:3: host 0 has a link already",
             ),
         ] {
-            let got = parse(content).unwrap_err();
+            let got = parse_topology(content).unwrap_err();
             assert!(got.starts_with(error), "{content:?}: {got}");
         }
     }

@@ -34,7 +34,7 @@ impl LabResolver<'_> {
                 switch.config.push(layer);
             }
         }
-        balancing::advertise_if_needed(switches, "load_balancing");
+        balancing::enable_link_quality_messages(switches, "load_balancing");
     }
 
     /// Returns whether the lab announces the queue pairs of its jobs to the switches.

@@ -83,7 +83,8 @@ impl LabResolver<'_> {
         spec
     }
 
-    /// Resolves one job and checks that its packets fit the links and that paths exist. `None` after an error.
+    /// Resolves one job and checks that its packets fit the links and that paths exist. `None` after an
+    /// error.
     fn resolve_job(&mut self, job: &Spanned<Job>, context: &JobContext<'_>) -> Option<JobSpec> {
         let (location, job) = (job.referenced, &job.value);
         let problems_before = self.problems.0.len();

@@ -110,7 +110,8 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Adds a route of a host. Reports a gateway outside the network of the host and a second route to a prefix.
+    /// Adds a route of a host. Reports a gateway outside the network of the host and a second route to a
+    /// prefix.
     ///
     /// The kernel refuses such routes as well, but its error has no line of the lab file.
     fn add_route(
@@ -145,7 +146,7 @@ impl LabResolver<'_> {
     /// Resolves the fields of a node of kind `vm`.
     pub(super) fn resolve_vm(&mut self, name: &Spanned<String>, node: &Node) -> VmPlan {
         let kernel = match &node.kernel {
-            Some(kernel) => self.check_readable(kernel, "kernel"),
+            Some(kernel) => self.check_readable_file(kernel, "kernel"),
             None => {
                 let fix = "add the path of its kernel, such as `kernel: ../out/softroce/vmlinuz`, which \
                            `testbeds/softroce/build` makes";
@@ -170,7 +171,7 @@ impl LabResolver<'_> {
         }
         let text = |field: &Option<Spanned<String>>| field.as_ref().map(|text| text.value.clone());
         VmPlan {
-            // The kernel searches a name in PATH. A path is relative to the lab file.
+            // A program name is looked up in PATH. A path is relative to the lab file.
             qemu: match text(&node.qemu) {
                 Some(path) if path.contains('/') => self.absolute_path(&path).display().to_string(),
                 Some(program) => program,
@@ -180,7 +181,7 @@ impl LabResolver<'_> {
             initrd: node
                 .initrd
                 .as_ref()
-                .map(|initrd| self.check_readable(initrd, "initrd")),
+                .map(|initrd| self.check_readable_file(initrd, "initrd")),
             append: text(&node.append).unwrap_or_default(),
             memory_mib: self.parse_quantity(
                 node.memory.as_ref(),
@@ -198,7 +199,7 @@ impl LabResolver<'_> {
             console: node
                 .console
                 .as_ref()
-                .and_then(|console| self.check_writable(console)),
+                .and_then(|console| self.check_console_path(console)),
             source: self.file_and_line(name.referenced),
         }
     }
@@ -206,7 +207,7 @@ impl LabResolver<'_> {
     /// Returns the absolute path of a file that QEMU loads. Reports a file that cannot be read.
     ///
     /// The error of QEMU would not contain the reason.
-    fn check_readable(&mut self, path: &Spanned<String>, field: &str) -> PathBuf {
+    fn check_readable_file(&mut self, path: &Spanned<String>, field: &str) -> PathBuf {
         let file = self.absolute_path(&path.value);
         let opened = std::fs::File::open(&file).and_then(|file| file.metadata());
         let why = match opened {
@@ -223,7 +224,7 @@ impl LabResolver<'_> {
     }
 
     /// Returns the absolute path of a console file. Reports a path that cannot be created.
-    fn check_writable(&mut self, path: &Spanned<String>) -> Option<PathBuf> {
+    fn check_console_path(&mut self, path: &Spanned<String>) -> Option<PathBuf> {
         let file = self.absolute_path(&path.value);
         if file.parent().is_some_and(Path::is_dir) && !file.is_dir() {
             return Some(file);

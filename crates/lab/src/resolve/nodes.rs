@@ -290,7 +290,8 @@ impl LabResolver<'_> {
 
 /// Parses an address that may be followed by `/` and a prefix length, such as `10.0.0.1/16`.
 ///
-/// `parse_address` parses the address. The prefix length is `default` if it is missing, and at most `longest`.
+/// `parse_address` parses the address. The prefix length is `default` if it is missing, and at most
+/// `longest`.
 fn parse_address_and_prefix<T>(
     text: &str,
     longest: u8,

@@ -37,7 +37,8 @@ pub(super) fn switch_link_addresses(link_index: u32) -> Option<(Ipv4Addr, Ipv4Ad
     })
 }
 
-/// Assigns an address and a gateway to each host that is not `fixed`, and returns the networks of each switch.
+/// Assigns an address and a gateway to each host that is not `fixed`, and returns the networks of each
+/// switch.
 pub(super) fn assign_host_addresses(
     routers: &[RouterNode],
     hosts: &mut [HostPlan],

@@ -19,7 +19,8 @@ pub(crate) const COMPUTED_ROUTES: &str = "routes: auto";
 /// The routes of one switch: the next hops of each prefix, sorted by prefix.
 type RouteTable = BTreeMap<Ipv4Net, Vec<Ipv4Addr>>;
 
-/// Adds the layer with addresses, neighbours and routes to each switch. Sets the gateway MAC address of hosts.
+/// Adds the layer with addresses, neighbours and routes to each switch. Sets the gateway MAC address of
+/// hosts.
 pub(super) fn add_layers(
     graph: &SwitchGraph,
     switches: &mut [SwitchPlan],

@@ -66,12 +66,12 @@ fn template_names() -> String {
 }
 
 /// A switch of the template, with the number of ports that have a link.
-struct SwitchUnderConstruction {
+struct TemplateSwitch {
     name: String,
     used_ports: u32,
 }
 
-impl SwitchUnderConstruction {
+impl TemplateSwitch {
     /// Returns the next free port and marks it as used.
     fn take_port(&mut self) -> Endpoint {
         let interface = format!("Ethernet{}", 4 * self.used_ports);
@@ -87,7 +87,7 @@ impl SwitchUnderConstruction {
 struct TopologyBuilder<'a> {
     location: Location,
     template: &'a Template,
-    switches: Vec<SwitchUnderConstruction>,
+    switches: Vec<TemplateSwitch>,
     expansion: ExpandedTemplate,
 }
 
@@ -114,8 +114,7 @@ impl<'a> TopologyBuilder<'a> {
             ..Node::default()
         };
         self.expansion.nodes.push((self.spanned(name.clone()), node));
-        self.switches
-            .push(SwitchUnderConstruction { name, used_ports: 0 });
+        self.switches.push(TemplateSwitch { name, used_ports: 0 });
         self.switches.len() - 1
     }
 

@@ -73,8 +73,9 @@ fn add_mesh(builder: &mut TopologyBuilder<'_>, leaves: &[usize], spines: &[usize
 
 /// Builds the template `fat-tree`: the fat tree of k-port switches of Al-Fares et al. (SIGCOMM 2008).
 ///
-/// The tree has (k/2)^2 core switches and k pods. A pod has k/2 edge and k/2 aggregation switches, and each edge
-/// switch has k/2 hosts. Aggregation switch *a* of each pod has links to the cores (a-1) k/2 + 1 to a k/2.
+/// The tree has (k/2)^2 core switches and k pods. A pod has k/2 edge and k/2 aggregation switches, and each
+/// edge switch has k/2 hosts. Aggregation switch *a* of each pod has links to the cores (a-1) k/2 + 1 to a
+/// k/2.
 pub(super) fn build_fat_tree(builder: &mut TopologyBuilder<'_>, k: u32) {
     let half = k / 2;
     let cores: Vec<usize> = (1..=half * half)

@@ -71,7 +71,7 @@ fn leaf_spine_template_is_a_full_mesh() {
 }
 
 #[test]
-fn a_fat_tree_of_eight_has_80_switches_of_eight_ports_and_128_hosts() {
+fn fat_tree_with_k_8_has_80_switches_and_128_hosts() {
     let plan = parse_fabric("fat-tree: {k: 8, speed: 100g}");
     assert_eq!(
         (plan.switches.len(), plan.hosts.len(), plan.links.len()),

@@ -1,6 +1,7 @@
 //! Resolves jobs of kind `replay`, which take their flows from a flow list.
 //!
-//! This module assigns hosts to the names and node numbers of the list, and reports columns without an effect.
+//! This module assigns hosts to the names and node numbers of the list, and reports columns without an
+//! effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
