@@ -41,7 +41,7 @@ fn assert_equal(comparison: &ScenarioComparison, flows: usize, pauses: u64) {
             "{row:?}"
         );
     }
-    assert!(comparison.holds() && comparison.dropped_frames == 0);
+    assert!(comparison.is_within_bounds() && comparison.dropped_frames == 0);
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_victim_suffers_as_in_ns3() {
 #[test]
 fn dcqcn_keeps_an_incast_from_pausing_as_in_ns3() {
     let comparison = comparison("incast8_dcqcn_step");
-    assert!(comparison.dcqcn && comparison.holds());
+    assert!(comparison.dcqcn && comparison.is_within_bounds());
     assert_eq!(comparison.xoff_pauses, 0);
     assert!(
         comparison.largest_difference().unwrap() < 0.01,
@@ -189,7 +189,7 @@ fn results_are_optional_and_windows_are_the_models() {
                       PMAX_MAP 1 100000000000 0.2 BUFFER_SIZE 32";
         write(config, &format!("{common} {parameters}"));
         let comparison = compare_scenario(&Scenario::read(folder.path()).unwrap(), 0).unwrap();
-        assert!(comparison.holds() && comparison.flows[0].reference_ns.is_none());
+        assert!(comparison.is_within_bounds() && comparison.flows[0].reference_ns.is_none());
         comparison.flows[0].xoff_ns.unwrap()
     };
     let plain = lone("CC_MODE 1 HAS_WIN 0", "parameters.txt");

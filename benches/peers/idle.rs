@@ -129,7 +129,7 @@ fn holds(tester: &mut Tester, trial: &TrialConfig, fps: f64) -> Result<bool, Fai
     };
     for _ in 0..TRIES {
         let outcome = tester.run_trial(&paced).map_err(|failure| failure.to_string())?;
-        if outcome.lost() == 0 && outcome.sending.refused == 0 {
+        if outcome.lost_frames() == 0 && outcome.sending.refused == 0 {
             return Ok(true);
         }
     }

@@ -157,5 +157,5 @@ pub(crate) fn run(
 /// Share of the frames that were lost, those that the generator's own interface refused included.
 pub(crate) fn loss(outcome: &TesterResult) -> f64 {
     let offered = outcome.sending.frames + outcome.sending.refused;
-    (outcome.lost() + outcome.sending.refused) as f64 / offered.max(1) as f64
+    (outcome.lost_frames() + outcome.sending.refused) as f64 / offered.max(1) as f64
 }

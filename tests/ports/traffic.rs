@@ -71,7 +71,7 @@ fn check_rate_and_latency() -> Result<(), Failed> {
     check(outcome.sending.frames <= 1_000, || {
         format!("{:?}", outcome.sending)
     })?;
-    same(outcome.lost(), 0, "frames lost")?;
+    same(outcome.lost_frames(), 0, "frames lost")?;
     same(
         outcome.arrivals.frames,
         outcome.sending.frames,
@@ -82,7 +82,7 @@ fn check_rate_and_latency() -> Result<(), Failed> {
     check(outcome.latency_ns.min() > 0, || "a frame took no time".to_owned())?;
     // A second trial starts with empty counters.
     let again = run_trial(&mut tester, &paced_trial())?;
-    same(again.lost(), 0, "frames lost in the second trial")
+    same(again.lost_frames(), 0, "frames lost in the second trial")
 }
 
 fn check_frames_of_other_senders() -> Result<(), Failed> {
@@ -98,7 +98,7 @@ fn check_frames_of_other_senders() -> Result<(), Failed> {
         .map_err(|failure| failure.to_string())?;
     check(sent > 0, || "no stranger was sent".to_owned())?;
     same(outcome.arrivals.other_frames, sent, "frames of others")?;
-    same(outcome.lost(), 0, "frames lost")?;
+    same(outcome.lost_frames(), 0, "frames lost")?;
     check(outcome.window.observed < sent, || format!("{:?}", outcome.window))
 }
 

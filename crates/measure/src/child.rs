@@ -14,7 +14,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Output and exit status of a program.
 #[derive(Clone, Debug)]
-pub(super) struct Printed {
+pub(super) struct ProgramOutput {
     /// Standard output.
     pub(super) stdout: String,
     /// Standard error.
@@ -39,7 +39,7 @@ impl Drop for RunningProgram {
 ///
 /// # Errors
 /// The program cannot be started, or the run was interrupted (exit code 130).
-pub(super) fn run(command: &mut Command, stop: &AtomicBool) -> Result<Printed, Failure> {
+pub(super) fn run_program(command: &mut Command, stop: &AtomicBool) -> Result<ProgramOutput, Failure> {
     let program = command.get_program().to_string_lossy().into_owned();
     let failure = |error| Failure::environment(format!("cannot run {program}")).because(error);
     let child = command
@@ -61,7 +61,7 @@ pub(super) fn run(command: &mut Command, stop: &AtomicBool) -> Result<Printed, F
         thread::sleep(POLL_INTERVAL);
     };
     let text = |reader: thread::JoinHandle<String>| reader.join().unwrap_or_default();
-    Ok(Printed {
+    Ok(ProgramOutput {
         stdout: text(stdout),
         stderr: text(stderr),
         status,
@@ -87,25 +87,25 @@ mod tests {
     fn output_and_exit_status_are_returned() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo out; echo err >&2; exit 5"]);
-        let printed = run(&mut command, &AtomicBool::new(false)).unwrap();
+        let output = run_program(&mut command, &AtomicBool::new(false)).unwrap();
         assert_eq!(
-            (printed.stdout.as_str(), printed.stderr.as_str()),
+            (output.stdout.as_str(), output.stderr.as_str()),
             ("out\n", "err\n")
         );
-        assert_eq!(printed.status.code(), Some(5));
+        assert_eq!(output.status.code(), Some(5));
     }
 
     #[test]
     fn an_interrupt_ends_the_program() {
         let mut command = Command::new("sleep");
         command.arg("600");
-        let failure = run(&mut command, &AtomicBool::new(true)).unwrap_err();
+        let failure = run_program(&mut command, &AtomicBool::new(true)).unwrap_err();
         assert_eq!(failure.exit, Exit::Interrupted);
     }
 
     #[test]
     fn a_missing_program_is_reported() {
-        let failure = run(&mut Command::new("/does/not/exist"), &AtomicBool::new(false)).unwrap_err();
+        let failure = run_program(&mut Command::new("/does/not/exist"), &AtomicBool::new(false)).unwrap_err();
         assert_eq!(failure.exit, Exit::Environment);
     }
 }

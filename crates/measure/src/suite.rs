@@ -2,9 +2,9 @@
 
 use xoff_units::Picos;
 
-use super::dut::{Dut, FrameSize, Pattern, Stream, StreamResult, Trial, TrialResult};
+use super::dut::{Dut, FrameSize, StreamResult, TrafficPattern, TrafficStream, Trial, TrialResult};
 use super::ndr::{
-    Goal, LOAD_MAX, LoadBounds, OfferedTraffic, TrialDurations, find_rates_with, no_frame_forwarded,
+    LOAD_MAX, LoadBounds, OfferedTraffic, SearchGoal, TrialDurations, find_rates_with, no_frame_forwarded,
     virtual_trial_duration,
 };
 use super::result::{BenchResult, Better, Figure};
@@ -18,7 +18,7 @@ pub struct BenchmarkSuite<'a, D> {
     /// Frame lengths of the benchmarks.
     pub sizes: Vec<FrameSize>,
     /// Traffic pattern of benchmarks that do not prescribe one.
-    pub pattern: Pattern,
+    pub pattern: TrafficPattern,
     /// Largest burst that a search tries, in frames per sender.
     pub burst_max: u64,
     /// The result that collects figures, notes and taints.
@@ -42,7 +42,7 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
     pub fn new(
         dut: &'a mut D,
         sizes: Vec<FrameSize>,
-        pattern: Pattern,
+        pattern: TrafficPattern,
         burst_max: u64,
         result: &'a mut BenchResult,
     ) -> BenchmarkSuite<'a, D> {
@@ -109,10 +109,10 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
     /// Runs a trial of streams with new random phases.
     ///
     /// # Errors
-    /// As [`Dut::run`].
+    /// See [`Dut::run`].
     pub fn run_with_new_phases(
         &mut self,
-        streams: Vec<Stream>,
+        streams: Vec<TrafficStream>,
         duration: Picos,
     ) -> Result<TrialResult, Failure> {
         self.trials += 1;
@@ -127,10 +127,10 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
     /// Runs a trial of streams that all start at the same time.
     ///
     /// # Errors
-    /// As [`Dut::run`].
+    /// See [`Dut::run`].
     pub fn run_simultaneously(
         &mut self,
-        streams: Vec<Stream>,
+        streams: Vec<TrafficStream>,
         duration: Picos,
     ) -> Result<TrialResult, Failure> {
         self.run_trial(Trial {
@@ -151,15 +151,19 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
     }
 
     /// Returns the duration of a trial.
-    pub fn trial_duration(&self, pattern: Pattern, size: FrameSize) -> Picos {
+    pub fn trial_duration(&self, pattern: TrafficPattern, size: FrameSize) -> Picos {
         virtual_trial_duration(self.dut, pattern, size)
     }
 
     /// Measures the highest rate of a pattern without loss.
     ///
     /// # Errors
-    /// The errors of [`Dut::run`], or frames are lost at every load.
-    pub fn measure_throughput(&mut self, pattern: Pattern, size: FrameSize) -> Result<Throughput, Failure> {
+    /// See [`Dut::run`]. Also fails if frames are lost at every load.
+    pub fn measure_throughput(
+        &mut self,
+        pattern: TrafficPattern,
+        size: FrameSize,
+    ) -> Result<Throughput, Failure> {
         let ports = self.dut.ports().len();
         let offer = OfferedTraffic {
             pattern,
@@ -168,7 +172,7 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         };
         let goal = self.loss_free_goal(pattern, size);
         let bounds = self.find_load(goal, |share, duration, number| {
-            offer.trial(ports, share, duration, number)
+            offer.trial_at_load(ports, share, duration, number)
         })?;
         let share = bounds.lower.unwrap_or(0.0);
         let (fps, bps) = offer.offered_rate(self.dut, share);
@@ -176,20 +180,20 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
     }
 
     /// Returns the search goal without loss.
-    pub fn loss_free_goal(&self, pattern: Pattern, size: FrameSize) -> Goal {
-        TrialDurations::virtual_time(self.dut, pattern, size).goals()[0]
+    pub fn loss_free_goal(&self, pattern: TrafficPattern, size: FrameSize) -> SearchGoal {
+        TrialDurations::for_virtual_time(self.dut, pattern, size).ndr_and_pdr_goals()[0]
     }
 
     /// Finds the bounds of the highest load that meets a goal.
     ///
     /// # Errors
-    /// The errors of [`Dut::run`], no load that meets the goal, or no received frame.
+    /// See [`Dut::run`]. Also fails if no load meets the goal or no frame is received.
     pub fn find_load(
         &mut self,
-        goal: Goal,
-        trial: impl Fn(f64, Picos, u64) -> Trial,
+        goal: SearchGoal,
+        make_trial: impl Fn(f64, Picos, u64) -> Trial,
     ) -> Result<LoadBounds, Failure> {
-        let rates = find_rates_with(self.dut, &[goal], LOAD_MAX, trial)?;
+        let rates = find_rates_with(self.dut, &[goal], LOAD_MAX, make_trial)?;
         let bounds = rates.bounds[0];
         self.result.tainted.extend(rates.tainted);
         if rates.received == 0 {
@@ -209,17 +213,17 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
     /// Returns whether a trial lost nothing and, for a lossless device, paused no sender.
     pub fn is_loss_free(&self, outcome: &TrialResult) -> bool {
         let paused = self.dut.is_lossless() && outcome.ports.iter().any(|port| port.xoff_frames > 0);
-        outcome.total(StreamResult::lost) == 0 && !paused
+        outcome.sum_over_streams(StreamResult::lost_frames) == 0 && !paused
     }
 
-    /// Finds the longest burst without loss, in frames per sender. The second value is true if the largest
-    /// permitted burst had no loss.
+    /// Finds the longest burst without loss, in frames per sender. The second value is true if even the
+    /// largest permitted burst had no loss.
     ///
     /// # Errors
-    /// As [`Dut::run`].
+    /// See [`Dut::run`].
     pub fn find_longest_burst(
         &mut self,
-        streams: impl Fn(u64) -> Vec<Stream>,
+        streams: impl Fn(u64) -> Vec<TrafficStream>,
     ) -> Result<(u64, bool), Failure> {
         let has_no_loss = |suite: &mut Self, frames: u64| -> Result<bool, Failure> {
             let streams = streams(frames);
@@ -255,7 +259,7 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
 }
 
 /// Returns the duration of the longest burst.
-fn longest_burst_duration(dut: &impl Dut, streams: &[Stream]) -> Picos {
+fn longest_burst_duration(dut: &impl Dut, streams: &[TrafficStream]) -> Picos {
     let longest = streams.iter().map(|stream| {
         let rate = stream.size.line_rate_fps(&dut.ports()[stream.from].link) * stream.share;
         (stream.frames.unwrap_or(0) as f64 * 1e12 / rate) as u64
@@ -264,7 +268,7 @@ fn longest_burst_duration(dut: &impl Dut, streams: &[Stream]) -> Picos {
 }
 
 /// Returns the failure for a benchmark that is not measured, with the reason.
-pub fn not_measured(test: &str, why: &str) -> Failure {
+pub fn test_not_measured(test: &str, why: &str) -> Failure {
     Failure::usage(format!("{test} is not measured here"))
         .because(why)
         .fix("name other tests, or none for all that are measured")

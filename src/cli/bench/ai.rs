@@ -11,7 +11,7 @@ use super::result::{ResultArguments, once};
 use xoff_lab::plan::{LabPlan, TimeMode};
 use xoff_lab::{FieldValue, LOAD_BALANCING, Seeds, load_with_values, units};
 use xoff_measure::ai::{
-    BenchLab, BenchRuns, Collective, FabricShape, LabSettings, ReportSetup, bench_result, render_report,
+    BenchLab, Collective, FabricShape, LabRunResults, LabSettings, ReportSetup, bench_result, render_report,
     run_labs,
 };
 use xoff_telemetry::failure::{Exit, Failure};
@@ -114,7 +114,7 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
             output::note(&format!("{done} of {count} runs"));
         }
     };
-    let outcome: BenchRuns = match run_labs(&subjects, seeds, jobs, &stop, progress) {
+    let outcome: LabRunResults = match run_labs(&subjects, seeds, jobs, &stop, progress) {
         Err(failure) if failure.exit == Exit::Interrupted => {
             output::note(&failure.what);
             return Ok(Exit::Interrupted);

@@ -14,7 +14,7 @@ use super::probe::{configuration, is_lab};
 use super::result::once;
 use xoff_lab::units::try_parse_duration_ns;
 use xoff_measure::dut::{
-    AnyDut, Dut, FrameSize, Pattern, RealDut, VirtualDut, VirtualDutOptions, lossless_classes,
+    AnyDut, Dut, FrameSize, RealDut, TrafficPattern, VirtualDut, VirtualDutOptions, lossless_classes,
 };
 use xoff_measure::ndr::{self, OfferedTraffic, TrialDurations};
 use xoff_measure::result::{BenchResult, Limits, Meter};
@@ -88,8 +88,8 @@ pub(crate) struct TrialArguments {
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',')]
     pub sizes: Vec<FrameSize>,
     /// Who sends to whom
-    #[arg(long, value_parser = choice::<Pattern>(), default_value = "pairs")]
-    pub pattern: Pattern,
+    #[arg(long, value_parser = choice::<TrafficPattern>(), default_value = "pairs")]
+    pub pattern: TrafficPattern,
     /// UDP source ports of each stream, in turns
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub flows: u16,
@@ -247,7 +247,7 @@ impl TrialArguments {
             return Ok(asked);
         };
         let streams = offer
-            .trial(device.ports().len(), 1.0, Picos::from_millis(1_000), 0)
+            .trial_at_load(device.ports().len(), 1.0, Picos::from_millis(1_000), 0)
             .streams;
         let (able, fps) = device.calibrate(&streams)?;
         if able < asked {
@@ -264,8 +264,8 @@ impl TrialArguments {
     /// The durations of trials of this size.
     pub(super) fn durations(&self, dut: &AnyDut, size: FrameSize) -> TrialDurations {
         let default = match dut {
-            AnyDut::Virtual(_) => TrialDurations::virtual_time(dut, self.pattern, size),
-            AnyDut::Real(_) => TrialDurations::REAL,
+            AnyDut::Virtual(_) => TrialDurations::for_virtual_time(dut, self.pattern, size),
+            AnyDut::Real(_) => TrialDurations::REAL_TIME,
         };
         let full = self.trial_duration.unwrap_or(default.full);
         let trials = default.sum.0 / default.full.0.max(1);
@@ -306,7 +306,7 @@ impl TrialArguments {
         let sizes = self.sizes(matches!(dut, AnyDut::Real(_)), result);
         let sizes = fitting(dut, &sizes, result)?;
         for &size in &sizes {
-            let goals = self.durations(dut, size).goals();
+            let goals = self.durations(dut, size).ndr_and_pdr_goals();
             ndr::check_trials(dut, &self.offer(size), &goals, self.load_max / 100.0)?;
         }
         Ok(sizes)
@@ -341,13 +341,13 @@ fn leave_out(name: &str, why: &str, result: &mut BenchResult) {
 
 /// # Errors
 /// The pattern needs more ports.
-pub(super) fn check_ports(dut: &impl Dut, pattern: Pattern) -> Result<(), Failure> {
-    match dut.ports().len() >= pattern.ports_min() {
+pub(super) fn check_ports(dut: &impl Dut, pattern: TrafficPattern) -> Result<(), Failure> {
+    match dut.ports().len() >= pattern.min_port_count() {
         true => Ok(()),
         false => Err(Failure::usage(format!(
             "{} needs {} ports, and there are {}",
             pattern.name(),
-            pattern.ports_min(),
+            pattern.min_port_count(),
             dut.ports().len()
         ))
         .at("--ports")

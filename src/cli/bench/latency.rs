@@ -60,7 +60,12 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
         let offer = options.trial.offer(size);
         let durations = options.trial.durations(&subject.dut, size);
         let load_max = options.trial.load_max(&mut subject.dut, &offer, &mut result)?;
-        let rates = find_rates(&mut subject.dut, &offer, &durations.goals()[..1], load_max)?;
+        let rates = find_rates(
+            &mut subject.dut,
+            &offer,
+            &durations.ndr_and_pdr_goals()[..1],
+            load_max,
+        )?;
         if rates.received == 0 {
             return Err(no_frame_forwarded().at(format!("frames of {} bytes", size.name())));
         }

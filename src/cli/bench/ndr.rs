@@ -58,7 +58,7 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
     for size in sizes {
         output::note(&format!("frames of {} bytes", size.name()));
         let offer = options.trial.offer(size);
-        let goals = options.trial.durations(&subject.dut, size).goals();
+        let goals = options.trial.durations(&subject.dut, size).ndr_and_pdr_goals();
         let load_max = options.trial.load_max(&mut subject.dut, &offer, &mut result)?;
         let rates = find_rates(&mut subject.dut, &offer, &goals, load_max)?;
         result.tainted.extend(rates.tainted.iter().cloned());

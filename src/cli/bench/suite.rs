@@ -7,7 +7,7 @@ use xoff_measure::NamedChoice;
 use super::super::output;
 use super::dut::{DutArguments, check_ports, fitting};
 use super::result::{ResultArguments, once};
-use xoff_measure::dut::{AnyDut, Dut, FrameSize, Pattern, VirtualDut};
+use xoff_measure::dut::{AnyDut, Dut, FrameSize, TrafficPattern, VirtualDut};
 use xoff_measure::result::BenchResult;
 use xoff_measure::suite::BenchmarkSuite;
 use xoff_measure::{rfc2544, rfc2889, rfc8239};
@@ -52,8 +52,8 @@ pub(crate) struct BenchRfc2544 {
     #[arg(value_parser = choice::<rfc2544::Rfc2544Test>(), value_name = "TEST", value_delimiter = ',')]
     tests: Vec<rfc2544::Rfc2544Test>,
     /// Who sends to whom
-    #[arg(long, value_parser = choice::<Pattern>(), default_value = "pairs")]
-    pattern: Pattern,
+    #[arg(long, value_parser = choice::<TrafficPattern>(), default_value = "pairs")]
+    pattern: TrafficPattern,
     #[command(flatten)]
     suite: SuiteArguments,
 }
@@ -68,8 +68,8 @@ pub(crate) struct BenchRfc2889 {
     #[arg(value_parser = choice::<rfc2889::Rfc2889Test>(), value_name = "TEST", value_delimiter = ',')]
     tests: Vec<rfc2889::Rfc2889Test>,
     /// Who sends to whom in max-fwd
-    #[arg(long, value_parser = choice::<Pattern>(), default_value = "pairs")]
-    pattern: Pattern,
+    #[arg(long, value_parser = choice::<TrafficPattern>(), default_value = "pairs")]
+    pattern: TrafficPattern,
     #[command(flatten)]
     suite: SuiteArguments,
 }
@@ -177,7 +177,7 @@ pub(super) fn run_8239(options: &BenchRfc8239) -> Result<Exit, Failure> {
         &options.tests,
         &options.dut,
         &options.suite,
-        Pattern::Pairs,
+        TrafficPattern::Pairs,
     )
 }
 
@@ -187,7 +187,7 @@ fn run<T: NamedChoice>(
     named: &[T],
     dut: &DutArguments,
     options: &SuiteArguments,
-    pattern: Pattern,
+    pattern: TrafficPattern,
 ) -> Result<Exit, Failure> {
     options.result.check()?;
     once("TEST", named, |test| test.choice_name().to_owned())?;

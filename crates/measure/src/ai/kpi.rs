@@ -20,8 +20,8 @@ pub struct Kpi {
     pub value: f64,
 }
 
-/// The figures of comparisons (docs/compare.md) that are KPIs: name in comparisons, name of the KPI, unit,
-/// and better direction.
+/// The figures of comparisons (docs/compare.md) that are also KPIs. Each entry has the name in comparisons,
+/// the name of the KPI, the unit and the better direction.
 const COMPARISON_KPIS: &[(&str, &str, &str, Better)] = &[
     ("bus_bandwidth_gbytes_per_s", "bus_bandwidth", "GB/s", Bigger),
     ("goodput_bps", "goodput", "bit/s", Bigger),

@@ -10,7 +10,7 @@ use xoff_lab::plan::{LabPlan, TimeMode};
 use xoff_telemetry::failure::Failure;
 
 /// Largest number of leaves, of spines and of hosts per leaf.
-const SHAPE_MAX: u16 = 128;
+const SHAPE_NUMBER_MAX: u16 = 128;
 /// Largest number of hosts. An AllToAll of more hosts needs too many queue pairs for a bench.
 const HOSTS_MAX: u32 = 1_024;
 
@@ -41,7 +41,7 @@ impl FromStr for FabricShape {
         let invalid = || {
             format!(
                 "'{text}' is not a fabric: write leaf-spine:LEAVESxSPINESxHOSTS, such as leaf-spine:4x4x4 (HOSTS per leaf), \
-                 or star:HOSTS; at most {SHAPE_MAX} of each, {HOSTS_MAX} hosts in all"
+                 or star:HOSTS; at most {SHAPE_NUMBER_MAX} of each, {HOSTS_MAX} hosts in all"
             )
         };
         let (name, shape) = text.split_once(':').ok_or_else(invalid)?;
@@ -51,7 +51,7 @@ impl FromStr for FabricShape {
                 number
                     .parse()
                     .ok()
-                    .filter(|number| (1..=SHAPE_MAX).contains(number))
+                    .filter(|number| (1..=SHAPE_NUMBER_MAX).contains(number))
             })
             .collect::<Option<_>>()
             .ok_or_else(invalid)?;
@@ -126,7 +126,7 @@ pub struct LabSettings {
 }
 
 impl LabSettings {
-    /// Returns the lab of a collective. `scheme` is the load-balancing scheme, by default static ECMP.
+    /// Returns the lab of a collective. `scheme` is the load-balancing scheme. The default is static ECMP.
     ///
     /// # Errors
     /// The scheme or the congestion control is unknown.

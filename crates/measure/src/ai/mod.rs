@@ -1,18 +1,18 @@
 //! `xoff bench ai`: measures the KPIs of the AI-fabric benchmarking draft for collectives, in virtual time.
 //!
-//! A [`BenchLab`] is a given lab, or a lab that is generated from a fabric and a collective
+//! A [`BenchLab`] is a lab of the user, or a lab that is generated for a fabric and a collective
 //! ([`LabSettings`]). Each lab runs once for each seed. Each KPI ([`kpis_of_run`]) becomes a figure with one
 //! sample per seed.
 
-mod draft;
+mod draft_report;
 mod kpi;
 mod lab;
 mod run;
 
-pub use draft::{CV_MAX_PERCENT, ReportSetup, coefficient_of_variation_percent, render_report};
+pub use draft_report::{CV_MAX_PERCENT, ReportSetup, coefficient_of_variation_percent, render_report};
 pub use kpi::{Kpi, kpis_of_run};
 pub use lab::{Collective, FabricShape, LabSettings};
-pub use run::{BenchLab, BenchRuns, bench_result, run_labs};
+pub use run::{BenchLab, LabRunResults, bench_result, run_labs};
 
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ pub struct BenchLab {
 
 /// The results of all runs.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct BenchRuns {
+pub struct LabRunResults {
     /// One figure for each KPI of any run, in the order of the runs.
     pub figures: Vec<Figure>,
     /// Failed checks of a lab, and reasons why a run did not complete.
@@ -46,7 +46,7 @@ pub fn run_labs(
     jobs: usize,
     stop: &AtomicBool,
     progress: impl FnMut(usize),
-) -> Result<BenchRuns, Failure> {
+) -> Result<LabRunResults, Failure> {
     let run_mode = RunMode::Virtual {
         run: Box::new(VirtualRunArgs {
             events_max: EVENTS_MAX_DEFAULT,
@@ -83,7 +83,7 @@ pub fn run_labs(
             return Err(Failure::new(Exit::Interrupted, what));
         }
     };
-    let mut outcome = BenchRuns::default();
+    let mut outcome = LabRunResults::default();
     for (lab, runs) in labs.iter().zip(run_results.chunks(seeds.len())) {
         for run in runs {
             outcome.anomalies.extend(run.anomalies.iter().cloned());
@@ -113,7 +113,7 @@ fn add_sample(figures: &mut Vec<Figure>, lab: &BenchLab, kpi: &Kpi) {
 }
 
 /// Returns the result of the bench. `subject` describes the labs that were run.
-pub fn bench_result(subject: &str, seeds: &[u64], runs: &BenchRuns) -> BenchResult {
+pub fn bench_result(subject: &str, seeds: &[u64], runs: &LabRunResults) -> BenchResult {
     let mut result = BenchResult::new("ai", subject, seeds.first().copied().unwrap_or(0));
     result.figures.clone_from(&runs.figures);
     result.notes = runs

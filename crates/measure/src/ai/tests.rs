@@ -16,7 +16,7 @@ fn lab_settings(fabric: &str) -> LabSettings {
     }
 }
 
-fn run_collective(fabric: &str, collective: Collective, scheme: Option<&str>) -> BenchRuns {
+fn run_collective(fabric: &str, collective: Collective, scheme: Option<&str>) -> LabRunResults {
     let lab = BenchLab {
         prefix: scheme.unwrap_or_default().to_owned(),
         name: collective.name().to_owned(),
@@ -25,7 +25,7 @@ fn run_collective(fabric: &str, collective: Collective, scheme: Option<&str>) ->
     run_labs(&[lab], &[1, 2], 1, &AtomicBool::new(false), |_| ()).unwrap()
 }
 
-fn samples_of<'a>(outcome: &'a BenchRuns, name: &str) -> &'a [f64] {
+fn samples_of<'a>(outcome: &'a LabRunResults, name: &str) -> &'a [f64] {
     let figure = outcome.figures.iter().find(|figure| figure.name == name);
     &figure
         .unwrap_or_else(|| panic!("no {name} in {:?}", outcome.figures))
@@ -38,7 +38,7 @@ fn a_ring_at_a_non_blocking_switch_reaches_the_roofline() {
     assert_eq!(outcome.anomalies, Vec::<String>::new());
     let ratios = samples_of(&outcome, "allreduce/jct_ratio");
     assert_eq!(ratios.len(), 2);
-    // An AllReduce of four ranks has six steps of 21 us. Each step adds the delay of two cables and one
+    // An AllReduce of four ranks has six steps. Each step takes 21 us, two cable delays and one
     // store-and-forward hop.
     assert!(
         ratios.iter().all(|ratio| (1.0..1.15).contains(ratio)),

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
 
-use crate::child::{self, Printed};
+use crate::child::{self, ProgramOutput};
 use crate::result::{BenchResult, RESULT_SCHEMA};
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -213,7 +213,7 @@ fn absolute(path: &Path) -> String {
 pub(super) fn result_of(name: &str, command: &[String], stop: &AtomicBool) -> Result<BenchResult, Failure> {
     let program = if command[0] == OWN { "xoff" } else { &command[0] };
     let place = format!("{name}: {program} {}", command[1..].join(" "));
-    let printed = match child::run(Command::new(&command[0]).args(&command[1..]), stop) {
+    let printed = match child::run_program(Command::new(&command[0]).args(&command[1..]), stop) {
         Ok(printed) => printed,
         Err(failure) if failure.exit == Exit::Interrupted => return Err(failure),
         Err(failure) => return Err(failure.at(place).fix(format!("give {WANTED}"))),
@@ -254,7 +254,7 @@ pub(super) fn result_of(name: &str, command: &[String], stop: &AtomicBool) -> Re
 
 /// Wrong words and wrong files are the user's to mend, and keep their exit codes. Nothing else is: a side that failed a check of its own
 /// (1) has not been found worse.
-fn failed(printed: &Printed, stop: &AtomicBool) -> Failure {
+fn failed(printed: &ProgramOutput, stop: &AtomicBool) -> Failure {
     let exit = match printed.status.code() {
         // The same Ctrl-C has met both.
         _ if stop.load(Ordering::Relaxed) => Exit::Interrupted,
@@ -274,7 +274,7 @@ fn failed(printed: &Printed, stop: &AtomicBool) -> Failure {
 }
 
 /// What a program had to say of its failure.
-fn said(printed: &Printed) -> String {
+fn said(printed: &ProgramOutput) -> String {
     match (printed.stderr.trim(), printed.stdout.trim()) {
         ("", "") => "it printed nothing".to_owned(),
         ("", output) => {

@@ -9,10 +9,10 @@ use super::frames::reachable_classes;
 /// Additional frames for cables and PFC frames, which occupy no cells.
 const FRAMES_OUTSIDE_CELLS: u64 = 4_096;
 /// Largest number of frame slots that a switch is given.
-const FRAMES_MAX: u64 = 1 << 22;
+const FRAME_SLOTS_MAX: u64 = 1 << 22;
 
-/// Returns the number of frames that the configured buffer can hold. The limits of the configuration then
-/// decide about drops, and not the number of frame slots.
+/// Returns the number of frames that the configured buffer can hold. With this number of frame slots, only
+/// the buffer configuration causes drops.
 pub(super) fn frame_capacity(config: &SwitchConfig) -> u64 {
     let pools: u64 = config
         .pools
@@ -27,10 +27,11 @@ pub(super) fn frame_capacity(config: &SwitchConfig) -> u64 {
         .map(|profile| profile.size_bytes + profile.xoff_bytes)
         .sum();
     ((pools + reserves) / u64::from(config.cell_bytes) + FRAMES_OUTSIDE_CELLS)
-        .clamp(config.frames_max as u64, FRAMES_MAX)
+        .clamp(config.frames_max as u64, FRAME_SLOTS_MAX)
 }
 
-/// Returns the mask of priorities whose pauses stop frames of a traffic class that are sent into a port.
+/// Returns a bit mask of priorities. A pause of one of these priorities stops frames of the traffic class
+/// that are sent into the port.
 pub(super) fn pausing_priorities(config: &SwitchConfig, port: usize, class: u8) -> u8 {
     let port = &config.ports[port];
     if port.pfc.generates_global_pause() {
@@ -42,7 +43,8 @@ pub(super) fn pausing_priorities(config: &SwitchConfig, port: usize, class: u8) 
         .fold(0, |mask, n| mask | 1 << n)
 }
 
-/// Returns whether frames of a traffic class have headroom at a port and the port pauses their senders.
+/// Returns whether a traffic class is lossless at a port: its frames have headroom, and the port pauses their
+/// senders.
 pub(super) fn is_lossless(config: &SwitchConfig, port: usize, class: u8) -> bool {
     let port_config = &config.ports[port];
     let profile = port_config.pgs[usize::from(port_config.classify.tc_to_pg[usize::from(class)])];

@@ -19,16 +19,16 @@ pub(crate) fn station_mac(port: u16) -> [u8; 6] {
     numbered_station_mac(port, 0)
 }
 
-/// Returns the MAC address of one of many stations at a port. Numbers have 24 bits, and number 0 is
-/// [`station_mac`].
+/// Returns the MAC address of a station at a port. A port can have 2^24 stations. Station 0 has the address
+/// of [`station_mac`].
 pub(crate) fn numbered_station_mac(port: u16, number: u32) -> [u8; 6] {
     let [_, a, b, c] = number.to_be_bytes();
     let [high, low] = port.to_be_bytes();
     [2, a, b, c, high, low]
 }
 
-/// Returns the traffic classes that frames of a port can get from their headers. Each class is returned with
-/// a DSCP or PCP that maps to it.
+/// Returns the traffic classes that frame headers can select at a port. Each class comes with a DSCP or PCP
+/// that maps to it.
 pub fn reachable_classes(port: &PortConfig) -> Vec<(u8, u8)> {
     let map: &[u8] = match port.classify.trust {
         TrustMode::Dscp => &port.classify.dscp_to_tc,
@@ -42,8 +42,8 @@ pub fn reachable_classes(port: &PortConfig) -> Vec<(u8, u8)> {
     (0..TRAFFIC_CLASSES as u8).filter_map(code).collect()
 }
 
-/// Returns a copy of a configuration in which only the listed ports are up and form one bridge. LAGs, VLANs,
-/// routing and watchdogs are removed, so that nothing redirects or stops the frames of the tester.
+/// Returns a copy of a configuration for tests. Only the listed ports are up, and they form one bridge. LAGs,
+/// VLANs, routing and watchdogs are removed, so that nothing redirects or stops the frames of the tester.
 pub(crate) fn isolated_switch_config(config: &SwitchConfig, ports: &[usize]) -> SwitchConfig {
     let mut isolated = SwitchConfig {
         fdb_ageing: Picos::NEVER,
@@ -62,7 +62,7 @@ pub(crate) fn isolated_switch_config(config: &SwitchConfig, ports: &[usize]) -> 
 /// Header fields of a test frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FrameHeader {
-    /// Destination address.
+    /// StreamDestination address.
     pub(crate) to: [u8; 6],
     /// Source address.
     pub(crate) from: [u8; 6],
@@ -77,7 +77,7 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Returns at most the first 64 bytes of the frame: Ethernet, an optional 802.1Q tag, IPv4 and UDP. The
+    /// Returns the first bytes of the frame, at most 64: Ethernet, an optional 802.1Q tag, IPv4 and UDP. The
     /// ECN field is ECT(0), so that a WRED profile marks the frame and does not drop it early.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut frame = vec![0; STORED_HEADER_BYTES.min(self.frame_len as usize)];

@@ -6,8 +6,9 @@
 //! machine.
 
 mod config_queries;
+mod device;
 mod frames;
-mod real;
+mod real_dut;
 mod receiver;
 mod sender;
 mod traffic;
@@ -15,14 +16,13 @@ mod trial_result;
 mod virtual_dut;
 
 pub use config_queries::lossless_classes;
+pub use device::{Dut, TesterPort};
 pub use frames::reachable_classes;
 pub(crate) use frames::{FrameHeader, isolated_switch_config, learning_frame, station_mac};
-pub use real::RealDut;
-pub use traffic::{Destination, FrameSize, Pattern, Stream, Trial};
-pub use trial_result::{Backlog, Latencies, LostFrame, PortResult, StreamResult, TrialResult};
+pub use real_dut::RealDut;
+pub use traffic::{FrameSize, StreamDestination, TrafficPattern, TrafficStream, Trial};
+pub use trial_result::{Backlog, LatencyHistogram, LostFrame, PortResult, StreamResult, TrialResult};
 pub use virtual_dut::{VirtualDut, VirtualDutOptions};
-
-use xoff_units::LinkTiming;
 
 use xoff_telemetry::failure::Failure;
 
@@ -70,47 +70,6 @@ impl Dut for AnyDut {
             AnyDut::Real(dut) => dut.run(trial),
         }
     }
-}
-
-/// A port of the tester.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TesterPort {
-    /// Name of the device's port at the other end of the link. In real time, the tester's own network
-    /// interface.
-    pub name: String,
-    /// Speed and framing of the link.
-    pub link: LinkTiming,
-    /// Longest frame that the device accepts at this port, with FCS.
-    pub frame_bytes_max: u32,
-}
-
-/// A device under test.
-pub trait Dut {
-    /// The tester's ports.
-    fn ports(&self) -> &[TesterPort];
-
-    /// Returns whether the offered traffic class is lossless: its senders honour pauses. The benches then
-    /// count paused time as they count loss for other classes.
-    fn is_lossless(&self) -> bool;
-
-    /// Restarts the device with empty address tables. Returns false if the device cannot be restarted.
-    ///
-    /// # Errors
-    /// The device does not start again.
-    fn restart(&mut self) -> Result<bool, Failure>;
-
-    /// Checks that the tester can send the streams of a trial.
-    ///
-    /// # Errors
-    /// A rate above a port's line rate, frames longer than a port accepts, or streams that this tester cannot
-    /// send.
-    fn check(&self, trial: &Trial) -> Result<(), Failure>;
-
-    /// Sends the streams of a trial, waits until the device is empty, and returns the measured results.
-    ///
-    /// # Errors
-    /// The errors of [`Dut::check`], a trial that does not end, an interrupt, or a tester that cannot send.
-    fn run(&mut self, trial: &Trial) -> Result<TrialResult, Failure>;
 }
 
 #[cfg(test)]

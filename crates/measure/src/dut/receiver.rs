@@ -2,13 +2,13 @@
 
 use xoff_units::Picos;
 
-use super::traffic::{Destination, Stream};
-use super::trial_result::{Latencies, LostFrame, StreamResult};
+use super::traffic::{StreamDestination, TrafficStream};
+use super::trial_result::{LatencyHistogram, LostFrame, StreamResult};
 
 /// Counts the received frames of one stream.
 #[derive(Debug)]
 pub(super) struct StreamReceiver {
-    destination: Destination,
+    destination: StreamDestination,
     latency_group: usize,
     /// Number of the next expected frame at each port.
     next_numbers: Vec<u64>,
@@ -30,7 +30,7 @@ pub(super) struct FrameArrival {
 }
 
 impl StreamReceiver {
-    pub(super) fn new(stream: &Stream, port_count: usize) -> StreamReceiver {
+    pub(super) fn new(stream: &TrafficStream, port_count: usize) -> StreamReceiver {
         StreamReceiver {
             destination: stream.to,
             latency_group: stream.latency_group,
@@ -41,8 +41,8 @@ impl StreamReceiver {
         }
     }
 
-    pub(super) fn record(&mut self, arrival: &FrameArrival, latencies: &mut [Latencies]) {
-        if matches!(self.destination, Destination::Port(to) if to != arrival.port) {
+    pub(super) fn record_frame(&mut self, arrival: &FrameArrival, latencies: &mut [LatencyHistogram]) {
+        if matches!(self.destination, StreamDestination::Port(to) if to != arrival.port) {
             self.result.stray += 1;
             return;
         }
@@ -61,17 +61,17 @@ impl StreamReceiver {
         *next = arrival.number + 1;
     }
 
-    /// Returns the result of the stream. `from_port` is the sending port, and `sent_at` returns the time at
-    /// which a frame was sent.
-    pub(super) fn finish(
+    /// Returns the result of the stream. `from_port` is the sending port, and `sent_at` returns the send time
+    /// of a frame.
+    pub(super) fn into_result(
         mut self,
         (sent, wanted): (u64, u64),
         from_port: usize,
         sent_at: impl Fn(u64) -> Picos,
     ) -> StreamResult {
         let receivers = |port: &usize| match self.destination {
-            Destination::Port(to) => *port == to,
-            Destination::Broadcast => *port != from_port,
+            StreamDestination::Port(to) => *port == to,
+            StreamDestination::Broadcast => *port != from_port,
         };
         let receiving_ports: Vec<usize> = (0..self.next_numbers.len()).filter(receivers).collect();
         for port in &receiving_ports {

@@ -10,7 +10,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 
 use super::frames::{FrameHeader, numbered_station_mac};
-use super::traffic::{Destination, Stream};
+use super::traffic::{StreamDestination, TrafficStream};
 
 /// Due times are counted in femtoseconds, so that rates stay exact over millions of frames.
 const FEMTOS_PER_PICO: u128 = 1_000;
@@ -33,13 +33,13 @@ pub(super) struct HeaderSettings<'a> {
 }
 
 impl HeaderSettings<'_> {
-    fn template(&self, stream: &Stream, variant: u32, frame_len: u32) -> FrameTemplate {
+    fn build_template(&self, stream: &TrafficStream, variant: u32, frame_len: u32) -> FrameTemplate {
         let header = FrameHeader {
             to: match stream.to {
-                Destination::Port(port) => {
+                StreamDestination::Port(port) => {
                     numbered_station_mac((self.switch_port)(port), variant % stream.targets)
                 }
-                Destination::Broadcast => [0xff; 6],
+                StreamDestination::Broadcast => [0xff; 6],
             },
             from: numbered_station_mac((self.switch_port)(stream.from), variant % stream.sources),
             class_code: self.class_code,
@@ -60,7 +60,7 @@ impl HeaderSettings<'_> {
 /// The sender of one stream.
 #[derive(Debug)]
 pub(super) struct StreamSender {
-    pub(super) stream: Stream,
+    pub(super) stream: TrafficStream,
     pub(super) templates: Vec<FrameTemplate>,
     /// Link time of each frame length in picoseconds, and the interval to the next frame in femtoseconds.
     spans: Vec<(Picos, u128)>,
@@ -76,10 +76,10 @@ pub(super) struct StreamSender {
 }
 
 impl StreamSender {
-    /// Creates a sender that starts at `begin`. `phase` delays the first frame by a part of a frame interval,
-    /// 0 to 1.
+    /// Creates a sender that starts at `begin`. `phase` delays the first frame by a fraction of a frame
+    /// interval, 0 to 1.
     pub(super) fn new(
-        stream: Stream,
+        stream: TrafficStream,
         (begin, phase): (Picos, f64),
         headers: &HeaderSettings<'_>,
         link: &LinkTiming,
@@ -91,7 +91,7 @@ impl StreamSender {
         let templates = lengths
             .iter()
             .flat_map(|bytes| (0..variants).map(move |variant| (*bytes, variant)))
-            .map(|(bytes, variant)| headers.template(&stream, variant as u32, bytes - link.fcs_bytes))
+            .map(|(bytes, variant)| headers.build_template(&stream, variant as u32, bytes - link.fcs_bytes))
             .collect();
         let spans: Vec<(Picos, u128)> = lengths
             .iter()
@@ -124,7 +124,7 @@ impl StreamSender {
         Picos((self.due_fs / FEMTOS_PER_PICO) as u64)
     }
 
-    /// Moves the due time to the next frame after the current one was sent or withheld.
+    /// Sets the due time to that of the next frame.
     fn advance_due_time(&mut self) {
         let number = self.sent + self.withheld;
         self.due_fs += self.spans[(number % self.lengths as u64) as usize].1;
@@ -167,8 +167,8 @@ impl StreamSender {
         self.is_over
     }
 
-    /// Returns the number of frames that rate and duration ask for. The number is final when the stream is
-    /// over.
+    /// Returns the number of frames to send according to rate and duration. The number is final when the
+    /// stream is over.
     pub(super) fn wanted_frames(&self) -> u64 {
         self.sent + self.withheld
     }
@@ -246,7 +246,7 @@ impl PortSender {
         Picos(self.pauses.paused_ps(now).into_iter().max().unwrap_or(0))
     }
 
-    /// Returns the time at which the pauses of the port change next, or `None` if nothing is paused.
+    /// Returns the time of the next change of the port's pauses, or `None` if no change is due.
     pub(super) fn next_pause_change(&mut self, now: Picos) -> Option<Picos> {
         self.apply_due_pauses(now);
         let pending = self.pending.front().map_or(Picos::NEVER, |first| first.at);

@@ -12,11 +12,11 @@ use super::*;
 use xoff_config::{ResolveOptions, load};
 use xoff_telemetry::failure::Exit;
 
-pub(crate) const CELL: u64 = 208;
-const MS: Picos = Picos::from_millis(1);
+pub(crate) const CELL_BYTES: u64 = 208;
+const MILLISECOND: Picos = Picos::from_millis(1);
 
-/// Returns a switch with ports of this speed and pools of `cells` cells. Class 3 is lossless with private
-/// headroom, class 0 is lossy.
+/// Returns a switch with ports of one speed. Its pools have `cells` cells. Class 3 is lossless with private
+/// headroom, and class 0 is lossy.
 pub(crate) fn switch_config(port_count: usize, speed_mbps: u32, cells: u64) -> SwitchConfig {
     let names: Vec<String> = (0..port_count)
         .map(|port| format!("Ethernet{}", port * 4))
@@ -39,20 +39,20 @@ pub(crate) fn switch_config(port_count: usize, speed_mbps: u32, cells: u64) -> S
     let pool = |name: &str, side| PoolConfig {
         name: name.into(),
         side,
-        size_bytes: cells * CELL,
+        size_bytes: cells * CELL_BYTES,
         xoff_bytes: 0,
     };
     let profile = |pool, headroom| BufferProfile {
         name: "p".into(),
         pool,
-        size_bytes: headroom * CELL,
-        threshold: BufferThreshold::Static(cells * CELL / 4),
-        xoff_bytes: headroom * CELL,
+        size_bytes: headroom * CELL_BYTES,
+        threshold: BufferThreshold::Static(cells * CELL_BYTES / 4),
+        xoff_bytes: headroom * CELL_BYTES,
         xon_bytes: 0,
-        xon_offset_bytes: 4 * CELL,
+        xon_offset_bytes: 4 * CELL_BYTES,
         trim: false,
     };
-    config.cell_bytes = CELL as u32;
+    config.cell_bytes = CELL_BYTES as u32;
     config.pools = vec![pool("in", PoolSide::Ingress), pool("out", PoolSide::Egress)];
     config.profiles = vec![profile(0, 0), profile(0, 400), profile(1, 0)];
     for port in &mut config.ports {
@@ -83,7 +83,7 @@ pub(crate) fn virtual_dut(port_count: usize, class: u8) -> VirtualDut {
     .expect("a reachable traffic class")
 }
 
-fn trial(streams: Vec<Stream>, duration: Picos) -> Trial {
+fn trial_of_streams(streams: Vec<TrafficStream>, duration: Picos) -> Trial {
     Trial {
         streams,
         duration,
@@ -99,11 +99,11 @@ fn latency_of_an_empty_switch_is_two_serialisations_preamble_pipeline_and_cables
         let mut options = dut_options(2, 0);
         options.delay = Picos::from_nanos(25);
         let mut dut = VirtualDut::new(&config, options).unwrap();
-        let one = Stream::burst(0, 1, FrameSize::Fixed(bytes), 1);
-        let slow = Stream::steady(0, 1, FrameSize::Fixed(bytes), 0.3, MS);
+        let one = TrafficStream::burst(0, 1, FrameSize::Fixed(bytes), 1);
+        let slow = TrafficStream::at_constant_rate(0, 1, FrameSize::Fixed(bytes), 0.3, MILLISECOND);
         let expected = (2 * u64::from(bytes) + 8) * 8_000_000 / u64::from(speed_mbps) + 600_000 + 2 * 25_000;
         for streams in [vec![one], vec![slow]] {
-            let outcome = dut.run(&trial(streams, MS)).unwrap();
+            let outcome = dut.run(&trial_of_streams(streams, MILLISECOND)).unwrap();
             let latencies = &outcome.latencies[0];
             assert!(latencies.count() > 0);
             for ns in [
@@ -125,25 +125,25 @@ fn latency_of_an_empty_switch_is_two_serialisations_preamble_pipeline_and_cables
 fn pairs_at_line_rate_lose_no_frame() {
     let mut dut = virtual_dut(2, 0);
     let size = FrameSize::Fixed(1_082);
-    let streams = Pattern::Pairs.streams(2, size, 1.0, MS);
-    let outcome = dut.run(&trial(streams, MS)).unwrap();
+    let streams = TrafficPattern::Pairs.streams(2, size, 1.0, MILLISECOND);
+    let outcome = dut.run(&trial_of_streams(streams, MILLISECOND)).unwrap();
     // 1102 bytes of 80 ps: 88.16 ns.
     let sent = 1_000_000_000_u64.div_ceil(88_160);
-    assert_eq!(outcome.total(|s| s.sent), 2 * sent);
-    assert_eq!(outcome.total(StreamResult::lost), 0);
-    assert_eq!(outcome.total(|s| s.reordered + s.stray), 0);
+    assert_eq!(outcome.sum_over_streams(|s| s.sent), 2 * sent);
+    assert_eq!(outcome.sum_over_streams(StreamResult::lost_frames), 0);
+    assert_eq!(outcome.sum_over_streams(|s| s.reordered + s.stray), 0);
     assert_eq!(outcome.shortfall(false), 0.0);
 }
 
 #[test]
 fn two_to_one_loses_half_of_the_frames_beyond_the_queue_limit() {
     let mut dut = virtual_dut(3, 0);
-    let streams = Pattern::ManyToOne.streams(3, FrameSize::Fixed(64), 1.0, MS);
-    let outcome = dut.run(&trial(streams, MS)).unwrap();
+    let streams = TrafficPattern::ManyToOne.streams(3, FrameSize::Fixed(64), 1.0, MILLISECOND);
+    let outcome = dut.run(&trial_of_streams(streams, MILLISECOND)).unwrap();
     // The link carries half of the frames during the trial. Then the queue drains its 1000 cells with one
     // frame each.
-    let carried = outcome.total(|s| s.sent) / 2;
-    let received = outcome.total(|s| s.received);
+    let carried = outcome.sum_over_streams(|s| s.sent) / 2;
+    let received = outcome.sum_over_streams(|s| s.received);
     assert!(received.abs_diff(carried + 1_000) <= 2, "{received}, {carried}");
     let first = outcome
         .streams
@@ -152,29 +152,29 @@ fn two_to_one_loses_half_of_the_frames_beyond_the_queue_limit() {
         .map(|frame| frame.number)
         .min();
     assert!(first.unwrap().abs_diff(1_000) <= 3, "{first:?}");
-    assert_eq!(outcome.total(|s| s.reordered), 0);
+    assert_eq!(outcome.sum_over_streams(|s| s.reordered), 0);
 }
 
 #[test]
 fn a_lossless_class_is_paused_and_loses_nothing() {
     let mut dut = virtual_dut(3, 3);
     assert!(dut.is_lossless());
-    let streams = Pattern::ManyToOne.streams(3, FrameSize::Fixed(1_082), 1.0, MS);
-    let outcome = dut.run(&trial(streams, MS)).unwrap();
-    assert_eq!(outcome.total(StreamResult::lost), 0);
+    let streams = TrafficPattern::ManyToOne.streams(3, FrameSize::Fixed(1_082), 1.0, MILLISECOND);
+    let outcome = dut.run(&trial_of_streams(streams, MILLISECOND)).unwrap();
+    assert_eq!(outcome.sum_over_streams(StreamResult::lost_frames), 0);
     assert!(outcome.ports[0].xoff_frames > 0 && outcome.ports[0].first_xoff.is_some());
-    // Both senders together send as many frames as one link carries and their priority groups hold. The
-    // paused time includes the frame that a pause does not interrupt.
+    // Both senders together send as many frames as one link and their priority groups can take. A pause does
+    // not interrupt a frame, so the paused time also covers the rest of that frame.
     let withheld = outcome.withheld_ratio();
     assert!((0.45..0.5).contains(&withheld), "{withheld}");
-    let paused = (outcome.ports[0].paused.0 + outcome.ports[1].paused.0) as f64 / MS.0 as f64;
+    let paused = (outcome.ports[0].paused.0 + outcome.ports[1].paused.0) as f64 / MILLISECOND.0 as f64;
     assert!(paused >= 2.0 * withheld, "{paused}");
     // The receiver's link is never idle, so only the excess is withheld.
     let line = FrameSize::Fixed(1_082).line_rate_fps(&dut.ports()[2].link);
     assert!((outcome.forwarded_fps() / line - 1.0).abs() < 0.001);
     // The next trial starts with an empty switch and without pauses.
-    let light = Pattern::ManyToOne.streams(3, FrameSize::Fixed(1_082), 0.4, MS);
-    let after = dut.run(&trial(light, MS)).unwrap();
+    let light = TrafficPattern::ManyToOne.streams(3, FrameSize::Fixed(1_082), 0.4, MILLISECOND);
+    let after = dut.run(&trial_of_streams(light, MILLISECOND)).unwrap();
     assert_eq!(after.shortfall(true), 0.0);
     assert_eq!(after.withheld_ratio(), 0.0);
 }
@@ -185,9 +185,9 @@ fn senders_that_ignore_pauses_lose_frames_when_headroom_is_full() {
     options.honours_pauses = false;
     let mut dut = VirtualDut::new(&switch_config(3, 100_000, 4_000), options).unwrap();
     assert!(!dut.is_lossless());
-    let streams = Pattern::ManyToOne.streams(3, FrameSize::Fixed(64), 1.0, MS);
-    let outcome = dut.run(&trial(streams, MS)).unwrap();
-    assert!(outcome.total(StreamResult::lost) > 0);
+    let streams = TrafficPattern::ManyToOne.streams(3, FrameSize::Fixed(64), 1.0, MILLISECOND);
+    let outcome = dut.run(&trial_of_streams(streams, MILLISECOND)).unwrap();
+    assert!(outcome.sum_over_streams(StreamResult::lost_frames) > 0);
     assert!(outcome.ports[0].xoff_frames > 0);
     assert_eq!(outcome.withheld_ratio(), 0.0);
 }
@@ -197,13 +197,13 @@ fn a_growing_backlog_reveals_an_overload_without_loss() {
     let mut dut = VirtualDut::new(&switch_config(3, 100_000, 4_000_000), dut_options(3, 0)).unwrap();
     let trial_at = |share| Trial {
         phases: Some(1),
-        ..trial(
-            Pattern::ManyToOne.streams(3, FrameSize::Fixed(1_082), share, MS),
-            MS,
+        ..trial_of_streams(
+            TrafficPattern::ManyToOne.streams(3, FrameSize::Fixed(1_082), share, MILLISECOND),
+            MILLISECOND,
         )
     };
     let over = dut.run(&trial_at(0.51)).unwrap();
-    assert_eq!(over.total(StreamResult::lost), 0);
+    assert_eq!(over.sum_over_streams(StreamResult::lost_frames), 0);
     assert!(
         (over.shortfall(false) - 0.02).abs() < 0.005,
         "{}",
@@ -215,24 +215,24 @@ fn a_growing_backlog_reveals_an_overload_without_loss() {
 #[test]
 fn a_broadcast_reaches_every_other_port() {
     let mut dut = virtual_dut(4, 0);
-    let stream = Stream {
-        to: Destination::Broadcast,
-        ..Stream::steady(1, 0, FrameSize::Imix, 0.5, MS)
+    let stream = TrafficStream {
+        to: StreamDestination::Broadcast,
+        ..TrafficStream::at_constant_rate(1, 0, FrameSize::Imix, 0.5, MILLISECOND)
     };
-    let outcome = dut.run(&trial(vec![stream], MS)).unwrap();
+    let outcome = dut.run(&trial_of_streams(vec![stream], MILLISECOND)).unwrap();
     let stream = &outcome.streams[0];
-    assert_eq!((stream.expected, stream.lost()), (3 * stream.sent, 0));
+    assert_eq!((stream.expected, stream.lost_frames()), (3 * stream.sent, 0));
 }
 
 #[test]
 fn results_depend_only_on_the_phases_of_a_trial() {
     let run = |phases| {
         let mut dut = virtual_dut(4, 0);
-        let streams = Pattern::Mesh.streams(4, FrameSize::Imix, 0.9, MS);
+        let streams = TrafficPattern::Mesh.streams(4, FrameSize::Imix, 0.9, MILLISECOND);
         let outcome = dut
             .run(&Trial {
                 phases,
-                ..trial(streams, MS)
+                ..trial_of_streams(streams, MILLISECOND)
             })
             .unwrap();
         (outcome.streams.clone(), outcome.all_latencies().mean_ns())
@@ -244,27 +244,40 @@ fn results_depend_only_on_the_phases_of_a_trial() {
 #[test]
 fn trials_above_the_line_rate_or_without_an_end_are_refused() {
     let mut dut = virtual_dut(3, 0);
-    let refused = |dut: &mut VirtualDut, streams| dut.run(&trial(streams, MS)).unwrap_err();
+    let refused =
+        |dut: &mut VirtualDut, streams| dut.run(&trial_of_streams(streams, MILLISECOND)).unwrap_err();
     let size = FrameSize::Fixed(64);
     let too_fast = vec![
-        Stream::steady(0, 1, size, 0.6, MS),
-        Stream::steady(0, 2, size, 0.5, MS),
+        TrafficStream::at_constant_rate(0, 1, size, 0.6, MILLISECOND),
+        TrafficStream::at_constant_rate(0, 2, size, 0.5, MILLISECOND),
     ];
     assert_eq!(refused(&mut dut, too_fast).exit, Exit::Usage);
-    let to_itself = vec![Stream::steady(0, 0, size, 0.6, MS)];
+    let to_itself = vec![TrafficStream::at_constant_rate(0, 0, size, 0.6, MILLISECOND)];
     assert_eq!(refused(&mut dut, to_itself).exit, Exit::Usage);
 
     let mut config = switch_config(2, 100_000, 4_000);
     config.ports[1].mtu = 1_500;
     let mut short = VirtualDut::new(&config, dut_options(2, 0)).unwrap();
-    let too_long = vec![Stream::steady(0, 1, FrameSize::Fixed(1_519), 0.6, MS)];
+    let too_long = vec![TrafficStream::at_constant_rate(
+        0,
+        1,
+        FrameSize::Fixed(1_519),
+        0.6,
+        MILLISECOND,
+    )];
     assert_eq!(refused(&mut short, too_long).exit, Exit::Usage);
     config.ports[1].queues[0].shaper = Some(ShaperConfig {
         bytes_per_second: 1,
         burst_bytes: 64,
     });
     let mut stuck = VirtualDut::new(&config, dut_options(2, 0)).unwrap();
-    let streams = vec![Stream::steady(0, 1, size, 0.5, Picos::from_micros(10))];
+    let streams = vec![TrafficStream::at_constant_rate(
+        0,
+        1,
+        size,
+        0.5,
+        Picos::from_micros(10),
+    )];
     assert_eq!(refused(&mut stuck, streams).exit, Exit::Inconclusive);
 }
 

@@ -8,7 +8,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 use xoff_telemetry::failure::Failure;
 
 /// Permitted frame lengths in bytes, with FCS.
-const FRAME_BYTES: std::ops::RangeInclusive<u32> = 64..=9_234;
+const FRAME_BYTES_RANGE: std::ops::RangeInclusive<u32> = 64..=9_234;
 /// The IMIX of CSIT as frame length in bytes and number of frames: 28 of 64, 16 of 570 and 4 of 1518 bytes,
 /// spread evenly.
 const IMIX: [(u32, usize); 3] = [(64, 28), (570, 16), (1_518, 4)];
@@ -88,19 +88,19 @@ impl FromStr for FrameSize {
             return Ok(FrameSize::Imix);
         }
         match text.parse() {
-            Ok(bytes) if FRAME_BYTES.contains(&bytes) => Ok(FrameSize::Fixed(bytes)),
+            Ok(bytes) if FRAME_BYTES_RANGE.contains(&bytes) => Ok(FrameSize::Fixed(bytes)),
             _ => Err(format!(
                 "a frame has {} to {} bytes with its FCS, or is `imix`",
-                FRAME_BYTES.start(),
-                FRAME_BYTES.end()
+                FRAME_BYTES_RANGE.start(),
+                FRAME_BYTES_RANGE.end()
             )),
         }
     }
 }
 
-/// Destination of a stream.
+/// StreamDestination of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Destination {
+pub enum StreamDestination {
     /// A station at this port of the tester.
     Port(usize),
     /// All other ports.
@@ -109,11 +109,11 @@ pub enum Destination {
 
 /// Frames with the same settings that one port of the tester sends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stream {
+pub struct TrafficStream {
     /// Index of the sending port of the tester.
     pub from: usize,
-    /// Destination of the frames.
-    pub to: Destination,
+    /// StreamDestination of the frames.
+    pub to: StreamDestination,
     /// Length of the frames.
     pub size: FrameSize,
     /// Rate of the stream as a share of the port's line rate, above 0 and at most 1.
@@ -134,14 +134,20 @@ pub struct Stream {
     pub latency_group: usize,
 }
 
-impl Stream {
+impl TrafficStream {
     /// Creates a stream of one flow at a share of the line rate.
-    pub fn steady(from: usize, to: usize, size: FrameSize, share: f64, duration: Picos) -> Stream {
-        Stream {
-            from,
-            to: Destination::Port(to),
+    pub fn at_constant_rate(
+        from_port: usize,
+        to_port: usize,
+        size: FrameSize,
+        load: f64,
+        duration: Picos,
+    ) -> TrafficStream {
+        TrafficStream {
+            from: from_port,
+            to: StreamDestination::Port(to_port),
             size,
-            share,
+            share: load,
             frames: None,
             start: Picos::ZERO,
             until: duration,
@@ -153,10 +159,10 @@ impl Stream {
     }
 
     /// Creates a stream that sends a number of frames back to back.
-    pub fn burst(from: usize, to: usize, size: FrameSize, frames: u64) -> Stream {
-        Stream {
+    pub fn burst(from_port: usize, to_port: usize, size: FrameSize, frames: u64) -> TrafficStream {
+        TrafficStream {
             frames: Some(frames),
-            ..Stream::steady(from, to, size, 1.0, Picos::NEVER)
+            ..TrafficStream::at_constant_rate(from_port, to_port, size, 1.0, Picos::NEVER)
         }
     }
 }
@@ -165,7 +171,7 @@ impl Stream {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
     /// The streams.
-    pub streams: Vec<Stream>,
+    pub streams: Vec<TrafficStream>,
     /// Sending time. A longer stream is cut off.
     pub duration: Picos,
     /// Number that selects the random phases of streams below the line rate. With `None`, all streams start
@@ -176,7 +182,7 @@ pub struct Trial {
 named_choices! {
     /// Who sends to whom (RFC 2285 3.3, RFC 2889 3).
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum Pattern {
+    pub enum TrafficPattern {
         #[default]
         Pairs = "pairs": "Ports in pairs, both ways",
         OneWay = "one-way": "Ports in pairs, from the first to the second",
@@ -186,49 +192,57 @@ named_choices! {
     }
 }
 
-impl Pattern {
+impl TrafficPattern {
     /// Returns the smallest number of ports of the pattern.
-    pub fn ports_min(self) -> usize {
+    pub fn min_port_count(self) -> usize {
         match self {
-            Pattern::ManyToOne | Pattern::OneToMany => 3,
+            TrafficPattern::ManyToOne | TrafficPattern::OneToMany => 3,
             _ => 2,
         }
     }
 
     /// Returns sender, receiver and share of the sender's load for each stream.
-    pub fn pairs(self, port_count: usize) -> Vec<(usize, usize, f64)> {
+    pub fn sender_receiver_loads(self, port_count: usize) -> Vec<(usize, usize, f64)> {
         let full_load = |(from, to)| (from, to, 1.0);
         let part = 1.0 / (port_count - 1) as f64;
         let others = |from: usize| (1..port_count).map(move |step| (from, (from + step) % port_count, part));
         match self {
-            Pattern::Pairs => (0..port_count / 2)
+            TrafficPattern::Pairs => (0..port_count / 2)
                 .flat_map(|pair| [(2 * pair, 2 * pair + 1), (2 * pair + 1, 2 * pair)])
                 .map(full_load)
                 .collect(),
-            Pattern::OneWay => (0..port_count / 2)
+            TrafficPattern::OneWay => (0..port_count / 2)
                 .map(|pair| (2 * pair, 2 * pair + 1))
                 .map(full_load)
                 .collect(),
-            Pattern::Mesh => (0..port_count).flat_map(others).collect(),
-            Pattern::ManyToOne => (0..port_count - 1)
+            TrafficPattern::Mesh => (0..port_count).flat_map(others).collect(),
+            TrafficPattern::ManyToOne => (0..port_count - 1)
                 .map(|from| (from, port_count - 1))
                 .map(full_load)
                 .collect(),
-            Pattern::OneToMany => others(0).collect(),
+            TrafficPattern::OneToMany => others(0).collect(),
         }
     }
 
     /// Returns the streams of the pattern. Every sender has this share of its line rate.
-    pub fn streams(self, port_count: usize, size: FrameSize, share: f64, duration: Picos) -> Vec<Stream> {
-        self.pairs(port_count)
+    pub fn streams(
+        self,
+        port_count: usize,
+        size: FrameSize,
+        load: f64,
+        duration: Picos,
+    ) -> Vec<TrafficStream> {
+        self.sender_receiver_loads(port_count)
             .into_iter()
-            .map(|(from, to, part)| Stream::steady(from, to, size, share * part, duration))
+            .map(|(from, to, load_share)| {
+                TrafficStream::at_constant_rate(from, to, size, load * load_share, duration)
+            })
             .collect()
     }
 }
 
 /// Rounding error that is permitted in a sum of shares.
-const ROUNDING: f64 = 1e-9;
+const SHARE_ROUNDING_ERROR: f64 = 1e-9;
 
 /// Checks that a tester with this number of ports can send the streams of a trial.
 ///
@@ -244,13 +258,13 @@ pub(super) fn check_streams(
         for stream in trial.streams.iter().filter(|stream| stream.from == port) {
             edges.push(stream.start);
         }
-        // The load of a port rises only when a stream starts, so these times are checked.
+        // The load of a port rises only at the start of a stream, so only these times are checked.
         for edge in edges {
             let concurrent = trial.streams.iter().filter(|stream| {
                 stream.from == port && stream.frames.is_none() && (stream.start..stream.until).contains(&edge)
             });
             let share: f64 = concurrent.map(|stream| stream.share).sum();
-            if share > 1.0 + ROUNDING {
+            if share > 1.0 + SHARE_ROUNDING_ERROR {
                 return Err(Failure::usage(format!(
                     "a port cannot send {:.2} % of its line rate",
                     share * 100.0
@@ -261,9 +275,9 @@ pub(super) fn check_streams(
         }
     }
     for stream in &trial.streams {
-        let to_itself = stream.to == Destination::Port(stream.from);
+        let to_itself = stream.to == StreamDestination::Port(stream.from);
         let beyond =
-            matches!(stream.to, Destination::Port(to) if to >= port_count) || stream.from >= port_count;
+            matches!(stream.to, StreamDestination::Port(to) if to >= port_count) || stream.from >= port_count;
         if to_itself || beyond || stream.share.is_nan() || stream.share <= 0.0 || stream.flows == 0 {
             return Err(
                 Failure::usage("a stream needs two ports of the tester and a rate above nothing")

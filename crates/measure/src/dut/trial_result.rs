@@ -7,30 +7,30 @@ use xoff_units::Picos;
 
 /// Significant decimal digits of a latency in the histogram. The smallest and the largest latency are kept
 /// exactly.
-const DIGITS: u8 = 3;
+const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Histogram of frame latencies. A latency is the time from the first bit sent to the last bit received,
 /// without preamble (FILO, RFC 8238 clause 2.1).
 #[derive(Clone)]
-pub struct Latencies {
+pub struct LatencyHistogram {
     histogram: Histogram<u64>,
     min: u64,
     max: u64,
     sum: u128,
 }
 
-impl fmt::Debug for Latencies {
+impl fmt::Debug for LatencyHistogram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (count, min_ns, max_ns) = (self.count(), self.min_ns(), self.max_ns());
         write!(f, "{count} latencies from {min_ns} to {max_ns} ns")
     }
 }
 
-impl Default for Latencies {
-    fn default() -> Latencies {
-        let mut histogram = Histogram::new(DIGITS).expect("three digits are allowed");
+impl Default for LatencyHistogram {
+    fn default() -> LatencyHistogram {
+        let mut histogram = Histogram::new(SIGNIFICANT_DIGITS).expect("three digits are allowed");
         histogram.auto(true);
-        Latencies {
+        LatencyHistogram {
             histogram,
             min: u64::MAX,
             max: 0,
@@ -39,7 +39,7 @@ impl Default for Latencies {
     }
 }
 
-impl Latencies {
+impl LatencyHistogram {
     /// Adds the latency of one frame.
     pub fn add(&mut self, latency: Picos) {
         self.add_many(latency, 1);
@@ -78,8 +78,8 @@ impl Latencies {
         self.sum as f64 / self.count().max(1) as f64 / 1e3
     }
 
-    /// Returns a quantile in nanoseconds with three significant digits, or 0 if there is no latency. The
-    /// value is never outside the exact smallest and largest latency.
+    /// Returns a quantile in nanoseconds, or 0 if there is no latency. The value has three significant digits
+    /// and is limited to the exact smallest and largest latency.
     pub fn quantile_ns(&self, quantile: f64) -> f64 {
         match self.count() {
             0 => 0.0,
@@ -92,7 +92,7 @@ impl Latencies {
     }
 
     /// Adds all latencies of another histogram.
-    pub fn merge(&mut self, other: &Latencies) {
+    pub fn merge(&mut self, other: &LatencyHistogram) {
         let _ = self.histogram.add(&other.histogram);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
@@ -124,8 +124,8 @@ pub struct StreamResult {
     pub expected: u64,
     /// Frames that arrived at the intended port.
     pub received: u64,
-    /// Frames of `received` that arrived within the sending time. This window starts when the first frame can
-    /// have passed both cables, and it is as long as the sending time.
+    /// Frames of `received` that arrived in a window as long as the sending time. The window starts when the
+    /// first frame can have passed both cables.
     pub received_in_time: u64,
     /// Frames that arrived after a later frame of the same stream (RFC 4737, Type-P-Reordered).
     pub reordered: u64,
@@ -139,7 +139,7 @@ pub struct StreamResult {
 
 impl StreamResult {
     /// Returns the number of lost frames.
-    pub fn lost(&self) -> u64 {
+    pub fn lost_frames(&self) -> u64 {
         self.expected.saturating_sub(self.received)
     }
 }
@@ -168,14 +168,15 @@ pub struct Backlog {
     pub frames_at_end: u64,
     /// Frames that arrived at the device in the second half of the trial.
     pub entered_in_second_half: u64,
-    /// Largest difference of the two counts that the sending order of the streams can cause without overload.
+    /// Number of frames by which the two counts can differ without overload, because of the sending order of
+    /// the streams.
     pub noise_frames: u64,
 }
 
 impl Backlog {
     /// Returns the share of the frames of the second half that stayed in the device, 0 to 1. A longer trial
     /// would lose these frames or pause their senders.
-    pub fn growth(&self) -> f64 {
+    pub fn growth_share(&self) -> f64 {
         let grown = self
             .frames_at_end
             .saturating_sub(self.frames_at_half)
@@ -191,8 +192,8 @@ pub struct TrialResult {
     pub streams: Vec<StreamResult>,
     /// Results of the tester's ports.
     pub ports: Vec<PortResult>,
-    /// Latencies of each latency group of the streams.
-    pub latencies: Vec<Latencies>,
+    /// LatencyHistogram of each latency group of the streams.
+    pub latencies: Vec<LatencyHistogram>,
     /// Duration of the sending.
     pub duration: Picos,
     /// Frames in the device, or `None` if the tester cannot observe them.
@@ -203,13 +204,14 @@ pub struct TrialResult {
 
 impl TrialResult {
     /// Returns the sum of a value over all streams.
-    pub fn total(&self, value: impl Fn(&StreamResult) -> u64) -> u64 {
+    pub fn sum_over_streams(&self, value: impl Fn(&StreamResult) -> u64) -> u64 {
         self.streams.iter().map(value).sum()
     }
 
     /// Returns the share of the expected frames that were lost, 0 to 1.
     pub fn loss_ratio(&self) -> f64 {
-        self.total(StreamResult::lost) as f64 / self.total(|s| s.expected).max(1) as f64
+        self.sum_over_streams(StreamResult::lost_frames) as f64
+            / self.sum_over_streams(|s| s.expected).max(1) as f64
     }
 
     /// Returns the largest share of the trial for which a port was paused, 0 to 1.
@@ -220,26 +222,26 @@ impl TrialResult {
 
     /// Returns the share of the wanted frames that were not sent, 0 to 1.
     pub fn withheld_ratio(&self) -> f64 {
-        let wanted = self.total(|s| s.wanted);
-        wanted.saturating_sub(self.total(|s| s.sent)) as f64 / wanted.max(1) as f64
+        let wanted = self.sum_over_streams(|s| s.wanted);
+        wanted.saturating_sub(self.sum_over_streams(|s| s.sent)) as f64 / wanted.max(1) as f64
     }
 
-    /// Returns by how much the trial failed, 0 to 1. The value is the largest of three shares: lost frames,
+    /// Returns the shortfall of the trial, 0 to 1. The shortfall is the largest of three shares: lost frames,
     /// growth of the backlog and, for a lossless class, paused time.
     pub fn shortfall(&self, is_lossless: bool) -> f64 {
-        let growth = self.backlog.map_or(0.0, |backlog| backlog.growth());
+        let growth = self.backlog.map_or(0.0, |backlog| backlog.growth_share());
         let paused = if is_lossless { self.paused_ratio() } else { 0.0 };
         self.loss_ratio().max(paused).max(growth)
     }
 
     /// Returns the forwarding rate in frames per second during the sending time.
     pub fn forwarded_fps(&self) -> f64 {
-        self.total(|s| s.received_in_time) as f64 * 1e12 / self.duration.0.max(1) as f64
+        self.sum_over_streams(|s| s.received_in_time) as f64 * 1e12 / self.duration.0.max(1) as f64
     }
 
     /// Returns the latencies of all groups together.
-    pub fn all_latencies(&self) -> Latencies {
-        let mut all = Latencies::default();
+    pub fn all_latencies(&self) -> LatencyHistogram {
+        let mut all = LatencyHistogram::default();
         for group in &self.latencies {
             all.merge(group);
         }

@@ -89,7 +89,7 @@ struct Runner<'a> {
 
 impl Runner<'_> {
     fn version(&self) -> Result<(), Failure> {
-        child::run(Command::new("valgrind").arg("--version"), self.stop)
+        child::run_program(Command::new("valgrind").arg("--version"), self.stop)
             .map(|_| ())
             .map_err(|failure| match failure.exit {
                 Exit::Environment => {
@@ -120,7 +120,7 @@ impl Runner<'_> {
             .args(&workload.arguments)
             .args(["--frames", &frames.to_string()])
             .env("GLIBC_TUNABLES", TUNABLES);
-        let printed = child::run(&mut command, self.stop)?;
+        let printed = child::run_program(&mut command, self.stop)?;
         let frames = printed.stdout.trim().parse::<u64>().ok();
         match (printed.status.success(), instructions(&printed.stderr), frames) {
             (true, Some(instructions), Some(frames)) => Ok((instructions, frames)),

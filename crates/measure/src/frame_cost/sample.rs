@@ -10,7 +10,7 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 
 use super::{Load, Workload};
-use crate::child::{self, Printed};
+use crate::child::{self, ProgramOutput};
 use crate::result::{BenchResult, Better, Figure, Limits, Meter};
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -103,7 +103,7 @@ fn of_process(workload: &Workload, stop: &AtomicBool) -> Result<f64, Failure> {
     // Not by its path: a build may put another program there meanwhile.
     let mut command = Command::new("/proc/self/exe");
     command.args(&workload.arguments).arg("--sample");
-    let printed = child::run(&mut command, stop)?;
+    let printed = child::run_program(&mut command, stop)?;
     match printed.stdout.trim().parse() {
         Ok(nanos) if printed.status.success() => Ok(nanos),
         _ => Err(failed(workload, &printed)),
@@ -111,7 +111,7 @@ fn of_process(workload: &Workload, stop: &AtomicBool) -> Result<f64, Failure> {
 }
 
 /// What that process has ended with is what this one ends with: a file may have been changed since the first sample.
-fn failed(workload: &Workload, printed: &Printed) -> Failure {
+fn failed(workload: &Workload, printed: &ProgramOutput) -> Failure {
     let exit = match printed.status.code() {
         Some(1) => Exit::CheckFailed,
         Some(2) => Exit::Usage,
@@ -158,7 +158,7 @@ mod tests {
     fn a_process_that_fails_keeps_its_exit_code() {
         let ends = |script: &str| {
             let printed =
-                child::run(Command::new("sh").args(["-c", script]), &AtomicBool::new(false)).unwrap();
+                child::run_program(Command::new("sh").args(["-c", script]), &AtomicBool::new(false)).unwrap();
             failed(
                 &Workload::of_configuration(std::path::Path::new("c.json")),
                 &printed,

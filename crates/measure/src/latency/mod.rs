@@ -2,7 +2,7 @@
 
 use xoff_units::Picos;
 
-use super::dut::{Dut, Latencies};
+use super::dut::{Dut, LatencyHistogram};
 use super::ndr::OfferedTraffic;
 use super::result::{Better, Figure};
 use xoff_telemetry::failure::{Exit, Failure};
@@ -21,14 +21,14 @@ const QUANTILES: [(&str, f64); 5] = [
 pub struct LoadLatency {
     /// Load in percent of the loss-free rate.
     pub percent: f64,
-    /// Latencies from the first bit sent to the last bit received.
-    pub latencies: Latencies,
+    /// LatencyHistogram from the first bit sent to the last bit received.
+    pub latencies: LatencyHistogram,
     /// Facts that can have changed the latencies.
     pub tainted: Vec<String>,
 }
 
-/// Measures latencies at several loads. `percents` are percentages of `loss_free_share`, the loss-free share of the
-/// line rate.
+/// Measures latencies at several loads. `loss_free_share` is the loss-free share of the line rate, and
+/// `percents` are percentages of it.
 ///
 /// # Errors
 /// The errors of [`Dut::run`], or no frame was received.
@@ -42,7 +42,7 @@ pub fn measure_latencies(
     let mut all = Vec::with_capacity(percents.len());
     for (number, &percent) in percents.iter().enumerate() {
         let share = loss_free_share * percent / 100.0;
-        let outcome = dut.run(&offer.trial(dut.ports().len(), share, duration, number as u64))?;
+        let outcome = dut.run(&offer.trial_at_load(dut.ports().len(), share, duration, number as u64))?;
         let latencies = outcome.all_latencies();
         if latencies.count() == 0 {
             return Err(Failure::new(
@@ -53,7 +53,7 @@ pub fn measure_latencies(
             .fix("choose a longer --trial-duration"));
         }
         let mut tainted = outcome.tainted.clone();
-        if outcome.total(|s| s.received) < outcome.total(|s| s.expected) {
+        if outcome.sum_over_streams(|s| s.received) < outcome.sum_over_streams(|s| s.expected) {
             tainted.push(format!(
                 "frames were lost at {percent} % of the loss-free rate, so their latency is unknown"
             ));
@@ -68,7 +68,7 @@ pub fn measure_latencies(
 }
 
 /// Returns the figures of a load. Their names start with `prefix`.
-pub fn latency_figures(prefix: &str, latencies: &Latencies) -> Vec<Figure> {
+pub fn latency_figures(prefix: &str, latencies: &LatencyHistogram) -> Vec<Figure> {
     let figure =
         |name: &str, value: f64| Figure::new(format!("{prefix}/{name}"), "ns", Better::Smaller, vec![value]);
     let mut figures = vec![figure("min", latencies.min_ns())];

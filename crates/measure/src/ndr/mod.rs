@@ -3,28 +3,28 @@
 
 mod search;
 
-pub use search::{Goal, LOAD_MAX, LOAD_MIN, LoadBounds, TrialScore, search_loads};
+pub use search::{LOAD_MAX, LOAD_MIN, LoadBounds, SearchGoal, TrialScore, search_loads};
 
 use xoff_units::Picos;
 
-use super::dut::{Dut, FrameSize, Pattern, Trial, TrialResult};
+use super::dut::{Dut, FrameSize, TrafficPattern, Trial, TrialResult};
 use super::result::{Better, Figure};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Permitted share of lost frames for PDR, as in CSIT.
-const PDR_LOSS: f64 = 0.005;
+const PDR_LOSS_RATIO: f64 = 0.005;
 /// Exceed ratio and width of both goals, as in CSIT.
 const EXCEED_RATIO: f64 = 0.5;
-const WIDTH: f64 = 0.005;
+const RELATIVE_WIDTH: f64 = 0.005;
 /// Smallest number of frames of a trial in virtual time at the line rate of one port.
-const FRAMES_PER_TRIAL: u64 = 10_000;
-/// Smallest number of frames for each stream and port. The backlog of the device then reveals a rate that is
-/// too high by a fifth of the width.
-const FRAMES_PER_TURN: u64 = 2_000;
+const MIN_FRAMES_PER_TRIAL: u64 = 10_000;
+/// Smallest number of frames for each stream and port. With this number, the growth of the backlog reveals a
+/// rate that is too high by a fifth of the width.
+const MIN_FRAMES_PER_STREAM_AND_PORT: u64 = 2_000;
 /// Number of trials at a load in virtual time. Each trial has other random phases of the streams.
 const TRIALS_PER_LOAD: u64 = 3;
-/// Smallest number of frames of each stream at the largest load. One frame has no rate.
-const FRAMES_PER_STREAM: f64 = 2.0;
+/// Smallest number of frames of each stream at the largest load. A rate needs at least two frames.
+const MIN_FRAMES_PER_STREAM: f64 = 2.0;
 
 /// TrialDurations of the trials of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub struct TrialDurations {
 
 impl TrialDurations {
     /// The durations of CSIT for devices in real time: 1 s, 1 s and 21 s.
-    pub const REAL: TrialDurations = TrialDurations {
+    pub const REAL_TIME: TrialDurations = TrialDurations {
         initial: Picos::from_millis(1_000),
         full: Picos::from_millis(1_000),
         sum: Picos::from_millis(21_000),
@@ -47,7 +47,7 @@ impl TrialDurations {
 
     /// Returns durations for a device in virtual time: three trials of equal duration, long enough to show a
     /// growing backlog.
-    pub fn virtual_time(dut: &impl Dut, pattern: Pattern, size: FrameSize) -> TrialDurations {
+    pub fn for_virtual_time(dut: &impl Dut, pattern: TrafficPattern, size: FrameSize) -> TrialDurations {
         let trial = virtual_trial_duration(dut, pattern, size);
         TrialDurations {
             initial: trial,
@@ -57,41 +57,41 @@ impl TrialDurations {
     }
 
     /// Returns the goals NDR and PDR with these durations.
-    pub fn goals(self) -> [Goal; 2] {
-        let goal = |name, loss_ratio| Goal {
+    pub fn ndr_and_pdr_goals(self) -> [SearchGoal; 2] {
+        let goal = |name, loss_ratio| SearchGoal {
             name,
             loss_ratio,
             initial: self.initial,
             full: self.full,
             sum: self.sum,
             exceed_ratio: EXCEED_RATIO,
-            width: WIDTH,
+            width: RELATIVE_WIDTH,
         };
-        [goal("ndr", 0.0), goal("pdr", PDR_LOSS)]
+        [goal("ndr", 0.0), goal("pdr", PDR_LOSS_RATIO)]
     }
 }
 
 /// Returns the duration of a trial in virtual time.
-pub fn virtual_trial_duration(dut: &impl Dut, pattern: Pattern, size: FrameSize) -> Picos {
+pub fn virtual_trial_duration(dut: &impl Dut, pattern: TrafficPattern, size: FrameSize) -> Picos {
     let ports = dut.ports();
-    let pairs = pattern.pairs(ports.len());
+    let pairs = pattern.sender_receiver_loads(ports.len());
     let mut receivers: Vec<usize> = pairs.iter().map(|(_, to, _)| *to).collect();
     receivers.sort_unstable();
     receivers.dedup();
     let noise = (pairs.len() + ports.len()) as u64 * size.backlog_variation_frames();
-    let turns = FRAMES_PER_TURN * noise / receivers.len().max(1) as u64;
+    let turns = MIN_FRAMES_PER_STREAM_AND_PORT * noise / receivers.len().max(1) as u64;
     let slowest = ports
         .iter()
         .map(|port| size.line_rate_fps(&port.link))
         .fold(f64::INFINITY, f64::min);
-    Picos((FRAMES_PER_TRIAL.max(turns) as f64 * 1e12 / slowest) as u64)
+    Picos((MIN_FRAMES_PER_TRIAL.max(turns) as f64 * 1e12 / slowest) as u64)
 }
 
 /// Traffic that a search offers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OfferedTraffic {
     /// Traffic pattern.
-    pub pattern: Pattern,
+    pub pattern: TrafficPattern,
     /// Frame length.
     pub size: FrameSize,
     /// Number of UDP source ports of each stream.
@@ -99,17 +99,17 @@ pub struct OfferedTraffic {
 }
 
 impl OfferedTraffic {
-    /// Creates a trial in which every sender has this share of its line rate. `number` selects the random
+    /// Creates a trial in which every sender has this share of its line rate. `phase_number` selects the random
     /// phases of the streams.
-    pub fn trial(&self, ports: usize, share: f64, duration: Picos, number: u64) -> Trial {
-        let mut streams = self.pattern.streams(ports, self.size, share, duration);
+    pub fn trial_at_load(&self, port_count: usize, load: f64, duration: Picos, phase_number: u64) -> Trial {
+        let mut streams = self.pattern.streams(port_count, self.size, load, duration);
         for stream in &mut streams {
             stream.flows = self.flows;
         }
         Trial {
             streams,
             duration,
-            phases: Some(number),
+            phases: Some(phase_number),
         }
     }
 
@@ -118,7 +118,7 @@ impl OfferedTraffic {
     pub fn offered_rate(&self, dut: &impl Dut, share: f64) -> (f64, f64) {
         let ports = dut.ports();
         let line = |from: usize| self.size.line_rate_fps(&ports[from].link);
-        let pairs = self.pattern.pairs(ports.len());
+        let pairs = self.pattern.sender_receiver_loads(ports.len());
         let fps: f64 = pairs
             .iter()
             .map(|(from, _, part)| line(*from) * part * share)
@@ -144,37 +144,37 @@ pub struct MeasuredRates {
     pub tainted: Vec<String>,
 }
 
-/// Checks that the tester can offer the trials of a search and that each stream sends enough frames for a
+/// Checks that the tester can offer the trials of a search. Each stream must send enough frames to have a
 /// rate.
 ///
 /// # Errors
-/// The errors of [`Dut::check`], or a duration or a largest load that is too small.
+/// See [`Dut::check`]. Also fails if a duration or the largest load is too small.
 pub fn check_trials(
     dut: &impl Dut,
     offer: &OfferedTraffic,
-    goals: &[Goal],
+    goals: &[SearchGoal],
     load_max: f64,
 ) -> Result<(), Failure> {
     let ports = dut.ports().len();
     check_trials_with(dut, goals, load_max, |share, duration, number| {
-        offer.trial(ports, share, duration, number)
+        offer.trial_at_load(ports, share, duration, number)
     })
 }
 
 fn check_trials_with(
     dut: &impl Dut,
-    goals: &[Goal],
+    goals: &[SearchGoal],
     load_max: f64,
-    trial: impl Fn(f64, Picos, u64) -> Trial,
+    make_trial: impl Fn(f64, Picos, u64) -> Trial,
 ) -> Result<(), Failure> {
     for goal in goals {
-        dut.check(&trial(load_max, goal.full, 0))?;
-        check_frames_per_stream(dut, goal, &trial(load_max, goal.initial, 0))?;
+        dut.check(&make_trial(load_max, goal.full, 0))?;
+        check_frames_per_stream(dut, goal, &make_trial(load_max, goal.initial, 0))?;
     }
     Ok(())
 }
 
-fn check_frames_per_stream(dut: &impl Dut, goal: &Goal, trial: &Trial) -> Result<(), Failure> {
+fn check_frames_per_stream(dut: &impl Dut, goal: &SearchGoal, trial: &Trial) -> Result<(), Failure> {
     let rates = trial.streams.iter().map(|stream| {
         let line = stream.size.line_rate_fps(&dut.ports()[stream.from].link);
         line * stream.share
@@ -182,7 +182,7 @@ fn check_frames_per_stream(dut: &impl Dut, goal: &Goal, trial: &Trial) -> Result
     let slowest = rates.fold(f64::INFINITY, f64::min);
     let frames = slowest * trial.duration.0 as f64 / 1e12;
     // The margin allows for rounding to picoseconds.
-    if frames > FRAMES_PER_STREAM - 0.001 {
+    if frames > MIN_FRAMES_PER_STREAM - 0.001 {
         return Ok(());
     }
     let option = if goal.initial < goal.full {
@@ -190,7 +190,7 @@ fn check_frames_per_stream(dut: &impl Dut, goal: &Goal, trial: &Trial) -> Result
     } else {
         "--trial-duration"
     };
-    let least = (FRAMES_PER_STREAM * 1e9 / slowest).ceil();
+    let least = (MIN_FRAMES_PER_STREAM * 1e9 / slowest).ceil();
     // For a very small load, no permitted duration is long enough.
     let fix = if least < 1e12 {
         format!("choose a {option} of at least {least} ns, or a larger --load-max")
@@ -222,31 +222,31 @@ pub fn no_frame_forwarded() -> Failure {
 /// Finds the highest load for each goal.
 ///
 /// # Errors
-/// As [`check_trials`] and [`Dut::run`].
+/// See [`check_trials`] and [`Dut::run`].
 pub fn find_rates(
     dut: &mut impl Dut,
     offer: &OfferedTraffic,
-    goals: &[Goal],
+    goals: &[SearchGoal],
     load_max: f64,
 ) -> Result<MeasuredRates, Failure> {
     let ports = dut.ports().len();
     find_rates_with(dut, goals, load_max, |share, duration, number| {
-        offer.trial(ports, share, duration, number)
+        offer.trial_at_load(ports, share, duration, number)
     })
 }
 
-/// Finds the highest load for each goal with other trials than [`find_rates`]. `trial` creates a trial from a
-/// load, a duration and a number that selects random phases.
+/// Finds the highest load for each goal. Unlike [`find_rates`], this function lets the caller create the
+/// trials: `make_trial` receives a load, a duration and a number that selects random phases.
 ///
 /// # Errors
-/// As [`check_trials`] and [`Dut::run`].
+/// See [`check_trials`] and [`Dut::run`].
 pub fn find_rates_with(
     dut: &mut impl Dut,
-    goals: &[Goal],
+    goals: &[SearchGoal],
     load_max: f64,
-    trial: impl Fn(f64, Picos, u64) -> Trial,
+    make_trial: impl Fn(f64, Picos, u64) -> Trial,
 ) -> Result<MeasuredRates, Failure> {
-    check_trials_with(dut, goals, load_max, &trial)?;
+    check_trials_with(dut, goals, load_max, &make_trial)?;
     let mut rates = MeasuredRates {
         bounds: Vec::new(),
         at_max_fps: 0.0,
@@ -258,15 +258,14 @@ pub fn find_rates_with(
     let is_lossless = dut.is_lossless();
     let bounds = search_loads(goals, load_max, |share, duration| {
         rates.trials += 1;
-        let outcome = dut.run(&trial(share, duration, rates.trials))?;
+        let outcome = dut.run(&make_trial(share, duration, rates.trials))?;
         if share == load_max {
             (rates.at_max_fps, rates.paused_at_max) = (outcome.forwarded_fps(), outcome.paused_ratio());
         }
-        rates.received += outcome.total(|s| s.received);
+        rates.received += outcome.sum_over_streams(|s| s.received);
         add_new_taints(&mut rates.tainted, &outcome);
-        // A trial at a very small load can be too short for a frame. Such a trial proves nothing and counts
-        // as bad.
-        let is_empty = outcome.total(|s| s.wanted) == 0;
+        // A trial at a very small load can be too short for a frame. Such a trial counts as bad.
+        let is_empty = outcome.sum_over_streams(|s| s.wanted) == 0;
         Ok(TrialScore {
             ratio: if is_empty {
                 1.0
@@ -292,7 +291,7 @@ fn add_new_taints(tainted: &mut Vec<String>, outcome: &TrialResult) {
 pub fn rate_figures(
     dut: &impl Dut,
     offer: &OfferedTraffic,
-    goals: &[Goal],
+    goals: &[SearchGoal],
     rates: &MeasuredRates,
 ) -> Vec<Figure> {
     let size = offer.size.name();

@@ -9,7 +9,7 @@ use xoff_telemetry::failure::Failure;
 
 /// The conditions that a load must meet.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Goal {
+pub struct SearchGoal {
     /// Name of the goal in figures.
     pub name: &'static str,
     /// Largest shortfall of a good trial, 0 to 1.
@@ -35,12 +35,12 @@ pub struct TrialScore {
     pub forwarded_fps: f64,
 }
 
-/// The bounds of the highest load for one goal. Loads are shares of the line rate.
+/// The bounds of the highest load that meets a goal. Loads are shares of the line rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadBounds {
     /// The highest load that meets the goal (relevant lower bound), or `None` if no load meets it.
     pub lower: Option<f64>,
-    /// The lowest higher load that does not meet the goal, or `None` if the largest load meets it.
+    /// The lowest load above `lower` that does not meet the goal, or `None` if the largest load meets it.
     pub upper: Option<f64>,
     /// Median forwarding rate of the trials at `lower`, in frames per second.
     pub forwarded_fps: f64,
@@ -50,7 +50,8 @@ pub struct LoadBounds {
 pub const LOAD_MAX: f64 = 1.0;
 /// Smallest load that the search tries.
 pub const LOAD_MIN: f64 = 0.0005;
-/// The search narrows the bounds to this factor of the goal's width, so that rounding errors do not matter.
+/// Factor on the goal's width. The search narrows the bounds to slightly less than the width, so that
+/// rounding errors do not matter.
 const WIDTH_MARGIN: f64 = 0.99;
 
 #[derive(Clone, Copy, Debug)]
@@ -75,9 +76,9 @@ impl TrialRecords {
         self.0.get(&load.to_bits()).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the lowest load that does not meet the goal, and the highest load below it that meets the
-    /// goal, as (meets, does not meet).
-    fn bounds(&self, goal: &Goal) -> (Option<f64>, Option<f64>) {
+    /// Returns the highest load that meets the goal and the lowest load that does not. Loads above the lowest
+    /// failed load are ignored.
+    fn load_bounds(&self, goal: &SearchGoal) -> (Option<f64>, Option<f64>) {
         let mut lower = None;
         for (bits, records) in &self.0 {
             let load = f64::from_bits(*bits);
@@ -91,9 +92,10 @@ impl TrialRecords {
     }
 }
 
-/// Classifies a load by the rules of the draft. Short bad trials count only as far as they exceed the share
-/// that the short good trials permit. Time that is not yet measured may turn out good or bad.
-fn classify_load(goal: &Goal, records: &[TrialRecord]) -> LoadClass {
+/// Classifies a load by the rules of the draft. Good short trials permit a share of bad short trials, and
+/// only the bad trials beyond this share count. The class is undecided while trials that are not yet measured
+/// can change it.
+fn classify_load(goal: &SearchGoal, records: &[TrialRecord]) -> LoadClass {
     let seconds = |is_full: bool, is_good: bool| -> f64 {
         let matches = |record: &&TrialRecord| {
             (record.duration >= goal.full) == is_full && (record.score.ratio <= goal.loss_ratio) == is_good
@@ -118,13 +120,13 @@ fn classify_load(goal: &Goal, records: &[TrialRecord]) -> LoadClass {
     }
 }
 
-/// Finds the highest load up to `load_max` for each goal. `measure` runs a trial at a load. The first trial
-/// at the largest load is discarded.
+/// Finds the highest load up to `load_max` for each goal. `measure` runs a trial at a load. The result of the
+/// first trial, at the largest load, is discarded.
 ///
 /// # Errors
 /// The errors of `measure`.
 pub fn search_loads(
-    goals: &[Goal],
+    goals: &[SearchGoal],
     load_max: f64,
     mut measure: impl FnMut(f64, Picos) -> Result<TrialScore, Failure>,
 ) -> Result<Vec<LoadBounds>, Failure> {
@@ -137,7 +139,7 @@ pub fn search_loads(
         for target in intermediate_goals(goal) {
             narrow_bounds(&target, load_max, &mut trials, &mut measure)?;
         }
-        let (lower, upper) = trials.bounds(goal);
+        let (lower, upper) = trials.load_bounds(goal);
         let mut rates: Vec<f64> = trials
             .records_at(lower.unwrap_or(0.0))
             .iter()
@@ -154,13 +156,13 @@ pub fn search_loads(
     Ok(found)
 }
 
-/// Returns the goal and easier goals before it. Each trial duration is twice that of the previous goal, and
-/// the permitted width is half.
-fn intermediate_goals(goal: &Goal) -> Vec<Goal> {
+/// Returns a list of goals that ends with the given goal. Each goal has twice the trial duration and half the
+/// width of the goal before it.
+fn intermediate_goals(goal: &SearchGoal) -> Vec<SearchGoal> {
     let mut goals = vec![*goal];
     while let Some(last) = goals.last().copied().filter(|last| last.full > goal.initial) {
         let full = Picos((last.full.0 / 2).max(goal.initial.0));
-        goals.push(Goal {
+        goals.push(SearchGoal {
             full,
             sum: full,
             width: last.width * 2.0,
@@ -173,7 +175,7 @@ fn intermediate_goals(goal: &Goal) -> Vec<Goal> {
 
 /// Runs trials until the bounds are as close as the goal requires.
 fn narrow_bounds(
-    target: &Goal,
+    target: &SearchGoal,
     load_max: f64,
     trials: &mut TrialRecords,
     measure: &mut impl FnMut(f64, Picos) -> Result<TrialScore, Failure>,
@@ -192,17 +194,19 @@ fn narrow_bounds(
             trials.0.entry(load.to_bits()).or_default().push(record);
         }
     };
-    if classify_by_trials(trials, load_max)? == LoadClass::MeetsGoal && trials.bounds(target).1.is_none() {
+    if classify_by_trials(trials, load_max)? == LoadClass::MeetsGoal && trials.load_bounds(target).1.is_none()
+    {
         return Ok(());
     }
     let width = target.width * WIDTH_MARGIN;
     let mut step = width;
     loop {
-        let (lower, upper) = trials.bounds(target);
+        let (lower, upper) = trials.load_bounds(target);
         let Some(upper) = upper else { return Ok(()) };
         let load = match lower {
             Some(lower) if upper - lower <= target.width * upper => return Ok(()),
-            // The next load is close to a good one, because the hint is usually near the result.
+            // The next load is just above a good load, because the good load usually comes from the hint and
+            // is near the result.
             Some(lower) => (lower * (1.0 + step)).min((lower + upper) / 2.0),
             None if upper <= LOAD_MIN => return Ok(()),
             None if upper == load_max => load_hint(trials, load_max, width).unwrap_or(upper / 2.0),
@@ -228,8 +232,8 @@ fn load_hint(trials: &TrialRecords, load_max: f64, width: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn goal_with_loss(loss_ratio: f64) -> Goal {
-        Goal {
+    fn goal_with_loss(loss_ratio: f64) -> SearchGoal {
+        SearchGoal {
             name: "ndr",
             loss_ratio,
             initial: Picos::from_millis(1_000),

@@ -1,23 +1,23 @@
 //! Searches for rates that are known in advance.
 
-use super::super::dut::{FrameSize, Pattern, StreamResult, TesterPort, VirtualDut};
+use super::super::dut::{FrameSize, StreamResult, TesterPort, TrafficPattern, VirtualDut};
 use super::*;
 use crate::dut::tests::{dut_options, switch_config, virtual_dut};
 
-fn find_all_rates(dut: &mut VirtualDut, pattern: Pattern, size: FrameSize) -> MeasuredRates {
+fn find_all_rates(dut: &mut VirtualDut, pattern: TrafficPattern, size: FrameSize) -> MeasuredRates {
     let offer = OfferedTraffic {
         pattern,
         size,
         flows: 1,
     };
-    let goals = TrialDurations::virtual_time(dut, pattern, size).goals();
+    let goals = TrialDurations::for_virtual_time(dut, pattern, size).ndr_and_pdr_goals();
     find_rates(dut, &offer, &goals, LOAD_MAX).unwrap()
 }
 
 #[test]
 fn pairs_of_equal_ports_carry_the_line_rate() {
     for size in [FrameSize::Fixed(64), FrameSize::Imix] {
-        let rates = find_all_rates(&mut virtual_dut(2, 0), Pattern::Pairs, size);
+        let rates = find_all_rates(&mut virtual_dut(2, 0), TrafficPattern::Pairs, size);
         assert_eq!(
             (rates.bounds[0].lower, rates.bounds[0].upper),
             (Some(1.0), None),
@@ -32,7 +32,7 @@ fn many_to_one_carries_the_rate_of_one_link() {
     for (senders, cells, class) in [(2, 400, 0), (2, 4_000_000, 0), (2, 4_000, 3), (5, 4_000, 0)] {
         let config = switch_config(senders + 1, 100_000, cells);
         let mut dut = VirtualDut::new(&config, dut_options(senders + 1, class)).unwrap();
-        let rates = find_all_rates(&mut dut, Pattern::ManyToOne, FrameSize::Fixed(1_082));
+        let rates = find_all_rates(&mut dut, TrafficPattern::ManyToOne, FrameSize::Fixed(1_082));
         let (lower, upper) = (rates.bounds[0].lower.unwrap(), rates.bounds[0].upper.unwrap());
         let fair = 1.0 / senders as f64;
         // The noise of the backlog can hide an overload of 0.05 %.
@@ -50,11 +50,11 @@ fn many_to_one_carries_the_rate_of_one_link() {
 fn senders_of_a_lossless_class_are_paused_at_full_load() {
     let rates = find_all_rates(
         &mut virtual_dut(3, 3),
-        Pattern::ManyToOne,
+        TrafficPattern::ManyToOne,
         FrameSize::Fixed(4_200),
     );
-    // `paused_at_max` is the value of the sender that is paused more. The priority groups decide how the
-    // senders share the link.
+    // `paused_at_max` is the paused time of the sender that is paused longest. The priority groups decide how
+    // the senders share the link.
     assert!(
         (0.45..0.9).contains(&rates.paused_at_max),
         "{}",
@@ -66,11 +66,11 @@ fn senders_of_a_lossless_class_are_paused_at_full_load() {
 fn figures_have_rate_bandwidth_and_share() {
     let mut dut = virtual_dut(2, 0);
     let offer = OfferedTraffic {
-        pattern: Pattern::OneWay,
+        pattern: TrafficPattern::OneWay,
         size: FrameSize::Fixed(1_082),
         flows: 1,
     };
-    let goals = TrialDurations::virtual_time(&dut, offer.pattern, offer.size).goals();
+    let goals = TrialDurations::for_virtual_time(&dut, offer.pattern, offer.size).ndr_and_pdr_goals();
     let rates = find_rates(&mut dut, &offer, &goals, LOAD_MAX).unwrap();
     let figures = rate_figures(&dut, &offer, &goals, &rates);
     let value = |name: &str| figures.iter().find(|figure| figure.name == name).unwrap().samples[0];
@@ -95,10 +95,10 @@ fn the_cable_delay_does_not_change_rates() {
             .collect();
         (bounds, rates.at_max_fps)
     };
-    // Trials last at least 0.9 ms. The delays are shorter than half a trial, longer than half a trial and
-    // longer than a whole trial.
+    // Trials last at least 0.9 ms. The delays are below half a trial, between half a trial and a whole trial,
+    // and above a whole trial.
     for delay in [300, 700, 20_000].map(Picos::from_micros) {
-        for (pattern, senders) in [(Pattern::Pairs, 1), (Pattern::ManyToOne, 2)] {
+        for (pattern, senders) in [(TrafficPattern::Pairs, 1), (TrafficPattern::ManyToOne, 2)] {
             assert_eq!(
                 rates_with_delay(pattern, senders, delay),
                 rates_with_delay(pattern, senders, Picos::ZERO),
@@ -115,7 +115,7 @@ fn overload_of_a_lossless_class_is_detected_with_any_cable_delay() {
         options.delay = delay;
         let config = switch_config(3, 100_000, 4_000_000);
         let mut dut = VirtualDut::new(&config, options).unwrap();
-        let rates = find_all_rates(&mut dut, Pattern::ManyToOne, FrameSize::Fixed(1_082));
+        let rates = find_all_rates(&mut dut, TrafficPattern::ManyToOne, FrameSize::Fixed(1_082));
         let lower = rates.bounds[0].lower.unwrap();
         assert!((0.497..0.501).contains(&lower), "{delay:?}: {lower}");
     }
@@ -125,7 +125,7 @@ fn overload_of_a_lossless_class_is_detected_with_any_cable_delay() {
 fn trials_of_less_than_two_frames_are_refused_and_empty_trials_are_bad() {
     let mut dut = virtual_dut(2, 0);
     let offer = OfferedTraffic {
-        pattern: Pattern::Pairs,
+        pattern: TrafficPattern::Pairs,
         size: FrameSize::Fixed(64),
         flows: 1,
     };
@@ -136,7 +136,7 @@ fn trials_of_less_than_two_frames_are_refused_and_empty_trials_are_bad() {
             full: time,
             sum: time,
         };
-        durations.goals()
+        durations.ndr_and_pdr_goals()
     };
     // A frame of 64 bytes takes 6.72 ns.
     for (nanos, load_max) in [(1, 1.0), (13, 1.0), (1_000, 0.01), (1_000_000, 1e-32)] {
@@ -153,7 +153,7 @@ fn trials_of_less_than_two_frames_are_refused_and_empty_trials_are_bad() {
         Some(1.0)
     );
 
-    // The device is slower than the smallest load with a frame in each trial. No load meets the goal, and the
+    // The device forwards only loads so small that a trial has no frame. No load meets the goal, and the
     // search ends.
     let mut slow = ForwardingStub {
         passes: |share| share < 0.01,
@@ -166,7 +166,7 @@ fn trials_of_less_than_two_frames_are_refused_and_empty_trials_are_bad() {
 #[test]
 fn a_device_that_forwards_nothing_receives_no_frame() {
     let offer = OfferedTraffic {
-        pattern: Pattern::OneWay,
+        pattern: TrafficPattern::OneWay,
         size: FrameSize::Fixed(64),
         flows: 1,
     };
@@ -174,7 +174,7 @@ fn a_device_that_forwards_nothing_receives_no_frame() {
         passes: |_| false,
         ..ForwardingStub::new()
     };
-    let goals = TrialDurations::virtual_time(&silent, offer.pattern, offer.size).goals();
+    let goals = TrialDurations::for_virtual_time(&silent, offer.pattern, offer.size).ndr_and_pdr_goals();
     assert_eq!(find_rates(&mut silent, &offer, &goals, 1.0).unwrap().received, 0);
     assert!(
         find_rates(&mut ForwardingStub::new(), &offer, &goals, 1.0)

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::plan::{FrameLengths, HEADER_BYTES};
+use super::plan::{FrameLengths, MODEL_HEADER_BYTES};
 use super::run::OracleRunResult;
 use xoff_lab::ns3::{CongestionMode, PauseEvent, Scenario, flow_paths};
 
 /// Largest relative difference of a completion time without DCQCN.
 pub const COMPLETION_BOUND: f64 = 0.005;
-/// Largest relative difference of a completion time with DCQCN, whose rates depend on the packet that is
-/// marked first.
+/// Largest relative difference of a completion time with DCQCN. The rates of DCQCN depend on the first packet
+/// that is marked.
 pub const COMPLETION_BOUND_DCQCN: f64 = 0.05;
 /// Permitted relative difference of the number of transitions to paused.
 pub const PAUSE_SHARE_BOUND: f64 = 0.1;
@@ -118,7 +118,7 @@ pub struct EthernetComparison {
 
 impl ScenarioComparison {
     /// Compares a run with the results of its folder. `ethernet` is a second run with the frame lengths of
-    /// Ethernet, which is compared with a prediction from the reference.
+    /// Ethernet. This run is compared with a prediction from the reference.
     pub(super) fn new(
         scenario: &Scenario,
         outcome: &OracleRunResult,
@@ -155,7 +155,7 @@ impl ScenarioComparison {
     }
 
     /// Returns whether the comparison is within all bounds.
-    pub fn holds(&self) -> bool {
+    pub fn is_within_bounds(&self) -> bool {
         self.completions_hold && self.pauses_hold
     }
 
@@ -168,9 +168,9 @@ impl ScenarioComparison {
     }
 }
 
-/// Returns whether the completion times are within the bound. The bound applies to every flow. It applies
-/// only to the median if marks are random or the congestion control differs from that of the model. Every
-/// flow must then have ended.
+/// Returns whether the completion times are within the bound. Usually, every flow must be within the bound.
+/// If marks are random or the congestion control differs from that of the model, every flow must end and the
+/// median difference must be within the bound.
 fn are_completions_within_bound(scenario: &Scenario, flows: &[FlowComparison], bound: f64) -> bool {
     let random = |marking: &xoff_lab::ns3::EcnThresholds| marking.min_bytes != marking.max_bytes;
     let by_median = scenario.parameters.can_mark() && scenario.parameters.marking.iter().any(random)
@@ -255,8 +255,9 @@ fn compare_pauses(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<PauseCo
         .collect()
 }
 
-/// Compares flows with a prediction for the frame lengths of Ethernet. The prediction keeps the delay of the
-/// links. It scales the rest of the completion time by the ratio of the packet's times on the slowest link.
+/// Compares flows with a prediction for the frame lengths of Ethernet. The prediction keeps the link delays
+/// and scales the rest of the reference's completion time. The factor is the ratio of a packet's transmission
+/// times on the slowest link, with Ethernet's length and with the model's length.
 fn compare_ethernet(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<EthernetComparison> {
     let paths = flow_paths(&scenario.topology, &scenario.flows);
     let flows = scenario.flows.iter().zip(&outcome.completions_ns).zip(paths);
@@ -272,7 +273,7 @@ fn compare_ethernet(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<Ether
             let payload = scenario.parameters.payload_bytes;
             let model = FrameLengths::Model
                 .timing(speed_mbps)
-                .duration(payload + HEADER_BYTES);
+                .duration(payload + MODEL_HEADER_BYTES);
             let real = FrameLengths::Ethernet
                 .timing(speed_mbps)
                 .duration(payload + ETHERNET_HEADER_BYTES);

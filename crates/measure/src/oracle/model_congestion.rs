@@ -1,9 +1,9 @@
 //! The congestion controls and windows of the model in its arithmetic (`rdma-hw.cc`). Rates are whole bits
-//! per second, rounded down. Telemetry is rounded like the model's header (`int-header.h`).
+//! per second, rounded down. Telemetry is rounded as in the model's header (`int-header.h`).
 //!
-//! xoff's own HPCC, TIMELY and DCTCP follow the papers. The controls in this module follow the model, which
-//! differs in three points. The window is proportional to the rate. The rate of a round trip is compared with
-//! the flow's own rate. Telemetry has units of 128 and 80 bytes.
+//! The congestion controls of `xoff-rdma` follow the papers on HPCC, TIMELY and DCTCP. The controls in this
+//! module follow the model, which differs in three points. The window is proportional to the rate. The rate
+//! of a round trip is compared with the flow's own rate. Telemetry has units of 128 and 80 bytes.
 
 use xoff_units::Picos;
 
@@ -98,8 +98,8 @@ struct HeaderHop {
 }
 
 impl HeaderHop {
-    /// Rounds the telemetry of a hop like the header. `packet_bytes` is subtracted, because the model counts
-    /// a packet after it has written the header.
+    /// Rounds the telemetry of a hop as the model's header does. The byte counter is reduced by
+    /// `packet_bytes`, because the model counts a packet after it has written the header.
     fn from_telemetry(hop: &HopTelemetry, packet_bytes: u64, multiple: u64) -> HeaderHop {
         let sent = hop.tx_bytes.saturating_sub(packet_bytes);
         let rate_bps = u64::from(hop.speed_mbps) * 1_000_000;
@@ -429,8 +429,8 @@ impl CongestionControl for ModelControl {
         self.window.bytes_at_rate(self.rate_bps)
     }
 
-    /// Returns a format of five hops without additional bytes, because the fixed frame lengths of the model
-    /// include them.
+    /// Returns a telemetry format of five hops. The format adds no bytes to frames, because the fixed frame
+    /// lengths of the model already include them.
     fn telemetry_format(&self) -> Option<TelemetryFormat> {
         let collects = matches!(self.mode, CongestionMode::Hpcc | CongestionMode::HpccPint);
         collects.then_some(TelemetryFormat {

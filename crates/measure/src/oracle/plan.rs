@@ -19,32 +19,32 @@ use xoff_lab::ns3::{FlowPaths, Link, ModelParameters, Scenario, SwitchBuffer, To
 use xoff_telemetry::failure::Failure;
 
 /// Bytes that a data frame of the model adds to its payload: Ethernet 14, IPv4 20, UDP 8, sequence 6.
-pub(super) const HEADER_BYTES: u32 = 48;
+pub(super) const MODEL_HEADER_BYTES: u32 = 48;
 /// Bytes of an acknowledgement in the model.
-pub(super) const ACK_BYTES: u32 = 60;
+pub(super) const MODEL_ACK_BYTES: u32 = 60;
 /// Bytes of a PFC frame in the model: Ethernet 14, IPv4 20, pause 9.
-const PFC_BYTES: u32 = 43;
+const MODEL_PFC_BYTES: u32 = 43;
 /// Bytes of a PFC frame on Ethernet, with FCS.
-const PFC_ETHERNET_BYTES: u32 = 64;
+const ETHERNET_PFC_BYTES: u32 = 64;
 /// Largest number of frame slots of one switch. The slots are allocated at the start.
 const FRAME_SLOTS_MAX: u64 = 1 << 22;
 /// MTU of ports and routed interfaces.
-const MTU: u32 = 9_216;
+const MTU_BYTES: u32 = 9_216;
 
-/// First destination address of data packets. Each flow has its own address, so that it has its own route.
-const DATA_ADDRESSES: u32 = 0x0a10_0000;
+/// First destination address of data packets. Each flow has its own address and therefore its own route.
+const FIRST_DATA_ADDRESS: u32 = 0x0a10_0000;
 /// First destination address of acknowledgements.
-const ACK_ADDRESSES: u32 = 0x0a20_0000;
+const FIRST_ACK_ADDRESS: u32 = 0x0a20_0000;
 /// First address of neighbours on links.
-const LINK_ADDRESSES: u32 = 0x0a30_0000;
+const FIRST_NEIGHBOUR_ADDRESS: u32 = 0x0a30_0000;
 
 /// The lengths of frames and the overhead of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameLengths {
-    /// FrameLengths of the model: 48 bytes of headers, no preamble, FCS or gap, and times rounded down to
+    /// The model's lengths: 48 bytes of headers, no preamble, FCS or gap, and times rounded down to
     /// nanoseconds.
     Model,
-    /// FrameLengths of RoCEv2 over Ethernet.
+    /// The lengths of RoCEv2 frames on Ethernet.
     Ethernet,
 }
 
@@ -67,8 +67,8 @@ impl FrameLengths {
 
     fn pfc_bytes(self) -> u32 {
         match self {
-            FrameLengths::Model => PFC_BYTES,
-            FrameLengths::Ethernet => PFC_ETHERNET_BYTES,
+            FrameLengths::Model => MODEL_PFC_BYTES,
+            FrameLengths::Ethernet => ETHERNET_PFC_BYTES,
         }
     }
 }
@@ -92,11 +92,10 @@ pub(super) enum NodeIndex {
 
 /// Returns the destination addresses of a flow's data and of its acknowledgements.
 pub(super) fn flow_addresses(flow: usize) -> [Ipv4Addr; 2] {
-    [DATA_ADDRESSES, ACK_ADDRESSES].map(|base| Ipv4Addr::from_bits(base + flow as u32))
+    [FIRST_DATA_ADDRESS, FIRST_ACK_ADDRESS].map(|base| Ipv4Addr::from_bits(base + flow as u32))
 }
 
-/// Returns the MAC address of a node's interface. Interfaces are counted from 1, and number 0 is the node
-/// itself.
+/// Returns the MAC address of a node's interface, counted from 1. Interface 0 gives the address of the node.
 pub(super) fn interface_mac(node: u32, interface: u32) -> [u8; 6] {
     let ([.., a, b], [.., c, d]) = (node.to_be_bytes(), interface.to_be_bytes());
     [0x02, 0x58, a, b, c, d]
@@ -218,10 +217,10 @@ impl FabricBuilder<'_> {
         let buffer = SwitchBuffer::new(self.scenario, node);
         let mut profiles: Vec<BufferProfile> = links
             .iter()
-            .map(|link| ingress_profile(&buffer, &self.topology().links[*link]))
+            .map(|link| ingress_buffer_profile(&buffer, &self.topology().links[*link]))
             .collect();
         let frames_max = self.frame_capacity(&profiles);
-        profiles.push(egress_profile());
+        profiles.push(egress_buffer_profile());
         let mut config = SwitchConfig::new(format!("switch {node}"), interface_mac(node, 0), ports);
         config.seed = self.seed ^ u64::from(node) << 32;
         config.cell_bytes = 1;
@@ -239,14 +238,14 @@ impl FabricBuilder<'_> {
         Ok(config)
     }
 
-    /// Returns the number of frame slots of a switch: as many of the shortest frames as the buffer holds. If
-    /// the buffer limits nothing (see `mmu::hpcc`), the number covers all packets of all flows and their
-    /// acknowledgements.
+    /// Returns the number of frame slots of a switch. A switch has slots for as many of the shortest frames
+    /// as the buffer holds. If the buffer has no limit (see `mmu::hpcc`), the number covers all packets of
+    /// all flows and their acknowledgements.
     fn frame_capacity(&self, profiles: &[BufferProfile]) -> usize {
         let set_aside: u64 = profiles.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
         let buffer = u64::from(self.parameters().buffer_bytes);
         let by_buffer = match set_aside <= buffer {
-            true => buffer / u64::from(ACK_BYTES),
+            true => buffer / u64::from(MODEL_ACK_BYTES),
             false => u64::MAX,
         };
         let payload = u64::from(self.parameters().payload_bytes);
@@ -265,7 +264,7 @@ impl FabricBuilder<'_> {
         let mac = interface_mac(node, interface);
         let timing = self.lengths.timing(link.speed_mbps);
         let mut config = PortConfig::new(format!("interface {interface}"), mac, timing);
-        config.mtu = MTU;
+        config.mtu = MTU_BYTES;
         config.classify = ClassMaps {
             trust: TrustMode::Dscp,
             dscp_to_tc: std::array::from_fn(|dscp| (dscp / PRIORITIES) as u8),
@@ -309,7 +308,7 @@ impl FabricBuilder<'_> {
             name: format!("interface {}", port + 1),
             attachment: InterfaceAttachment::Port(port as u16),
             mac: interface_mac(node, port as u32 + 1),
-            mtu: MTU,
+            mtu: MTU_BYTES,
             addresses: Vec::new(),
         });
         let neighbours: Vec<StaticNeighbour> = links
@@ -343,7 +342,7 @@ impl FabricBuilder<'_> {
 }
 
 fn neighbour_address(port: usize) -> IpAddr {
-    Ipv4Addr::from_bits(LINK_ADDRESSES + port as u32).into()
+    Ipv4Addr::from_bits(FIRST_NEIGHBOUR_ADDRESS + port as u32).into()
 }
 
 fn flow_route(address: Ipv4Addr, port: usize) -> Route {
@@ -360,13 +359,14 @@ fn flow_route(address: Ipv4Addr, port: usize) -> Route {
     }
 }
 
-/// Returns the buffer profile of queues, which has no limit because the model drops only at ingress.
-fn egress_profile() -> BufferProfile {
+/// Returns the buffer profile of egress queues. The profile has no limit, because the model drops only at
+/// ingress.
+fn egress_buffer_profile() -> BufferProfile {
     BufferProfile::new("queues", 1, BufferThreshold::Static(0))
 }
 
 /// Returns the buffer profile of a port: reserved space, headroom and limit.
-fn ingress_profile(buffer: &SwitchBuffer, link: &Link) -> BufferProfile {
+fn ingress_buffer_profile(buffer: &SwitchBuffer, link: &Link) -> BufferProfile {
     let port = buffer.port_profile(link.speed_mbps, link.delay_ns);
     let name = format!("{} Mb/s, {} ns", link.speed_mbps, link.delay_ns);
     BufferProfile {

@@ -17,7 +17,7 @@ pub const SCHEMA: &str = "xoff.oracle/1";
 /// The comparisons of all folders of a command.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OracleReport {
-    /// [`SCHEMA`].
+    /// Name and version of the report format ([`SCHEMA`]).
     pub schema: &'static str,
     /// Version of xoff.
     pub xoff_version: &'static str,
@@ -36,7 +36,7 @@ impl OracleReport {
             schema: SCHEMA,
             xoff_version: env!("CARGO_PKG_VERSION"),
             seed,
-            holds: folders.iter().all(ScenarioComparison::holds),
+            holds: folders.iter().all(ScenarioComparison::is_within_bounds),
             folders,
         }
     }

@@ -53,8 +53,8 @@ pub(super) fn run_scenario(
             .at(scenario.name.clone())
             .because(error)
     })?;
-    // The model counts whole nanoseconds, so frames of several hosts arrive at the same time. The order of
-    // their events decides which host is paused first.
+    // The model counts whole nanoseconds, so frames of several hosts can arrive at the same time. The order
+    // of the events then decides which host is paused first.
     fabric.order_by_insertion();
     let mut run = ScenarioRun {
         scenario,
@@ -205,8 +205,8 @@ impl ScenarioRun<'_> {
         let config = QpConfig {
             mtu: self.scenario.parameters.payload_bytes,
             data_class: flow.priority,
-            // Hosts of the model stop acknowledgements while class 3 is paused, independent of the class of
-            // the flow. With `acks_pass_pauses` they never stop them.
+            // If `acks_pass_pauses` is not set, hosts of the model send no acknowledgements while class 3 is
+            // paused, whatever the class of the flow.
             ack_class: if self.scenario.parameters.acks_pass_pauses {
                 0
             } else {
@@ -245,7 +245,8 @@ impl ScenarioRun<'_> {
         let end = latest_end(self.scenario, first);
         let has_reference = |flow: &Flow| flow.reference_ns.is_some();
         let awaited = flows.iter().filter(|flow| has_reference(flow)).count();
-        // If some flows have a reference, the others need not end, because the run of the model was shorter.
+        // If some flows have a reference, the run waits only for these flows, because the run of the model
+        // was shorter.
         let (mut next, mut left) = (0, if awaited > 0 { awaited } else { flows.len() });
         while left > 0 {
             let until = flows
@@ -313,7 +314,8 @@ impl ScenarioRun<'_> {
     }
 }
 
-/// Returns the latest end of a run: a multiple of the reference's time, or the stop time of the model.
+/// Returns the latest end of a run. The end is a multiple of the reference's time, or the stop time of the
+/// model.
 fn latest_end(scenario: &Scenario, first_start_ns: u64) -> Picos {
     let references = scenario
         .flows

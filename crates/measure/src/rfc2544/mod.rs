@@ -1,4 +1,4 @@
-//! `xoff bench rfc2544`: the benchmarks of RFC 2544 clause 26. RFC 9004 replaces the back-to-back benchmark.
+//! `xoff bench rfc2544`: the benchmarks of RFC 2544 clause 26. The back-to-back benchmark follows RFC 9004.
 //!
 //! A lossless class whose senders honour pauses loses nothing. For such a class, each benchmark counts the
 //! paused time as loss.
@@ -6,10 +6,10 @@
 use crate::choice::named_choices;
 use xoff_units::Picos;
 
-use super::dut::{Dut, FrameSize, LostFrame, Stream};
+use super::dut::{Dut, FrameSize, LostFrame, TrafficStream};
 use super::latency;
 use super::result::Better;
-use super::suite::{BenchmarkSuite, not_measured};
+use super::suite::{BenchmarkSuite, test_not_measured};
 use xoff_telemetry::failure::Failure;
 
 /// Repetitions of a latency measurement (RFC 2544 clause 26.2).
@@ -51,7 +51,7 @@ impl Rfc2544Test {
 /// The benchmark is not measured.
 pub fn check_test(test: Rfc2544Test, _ports: usize) -> Result<(), Failure> {
     match test {
-        Rfc2544Test::Reset => Err(not_measured(
+        Rfc2544Test::Reset => Err(test_not_measured(
             "reset",
             "a switch in virtual time needs no time to start",
         )),
@@ -62,7 +62,7 @@ pub fn check_test(test: Rfc2544Test, _ports: usize) -> Result<(), Failure> {
 /// Measures one benchmark for all frame sizes.
 ///
 /// # Errors
-/// As [`Dut::run`] and [`check_test`].
+/// See [`Dut::run`] and [`check_test`].
 pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc2544Test) -> Result<(), Failure> {
     check_test(test, suite.dut.ports().len())?;
     for size in suite.sizes.clone() {
@@ -89,7 +89,7 @@ fn measure_throughput<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize
 fn measure_latency<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
     let share = suite.measure_throughput(suite.pattern, size)?.share;
     let duration = suite.trial_duration(suite.pattern, size);
-    let mut all_latencies = super::dut::Latencies::default();
+    let mut all_latencies = super::dut::LatencyHistogram::default();
     let mut means = Vec::new();
     for _ in 0..LATENCY_REPETITIONS {
         let streams = suite
@@ -158,13 +158,13 @@ fn measure_loss_curve<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize
 /// meanwhile (RFC 9004 clause 6).
 fn measure_back_to_back<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
-    let pairs = suite.pattern.pairs(ports);
-    let burst = |frames: u64| -> Vec<Stream> {
+    let pairs = suite.pattern.sender_receiver_loads(ports);
+    let burst = |frames: u64| -> Vec<TrafficStream> {
         pairs
             .iter()
-            .map(|(from, to, load_share)| Stream {
+            .map(|(from, to, load_share)| TrafficStream {
                 share: *load_share,
-                ..Stream::burst(*from, *to, size, frames)
+                ..TrafficStream::burst(*from, *to, size, frames)
             })
             .collect()
     };
@@ -202,7 +202,7 @@ fn measure_recovery<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) 
     let light = suite
         .pattern
         .streams(ports, size, throughput * LOAD_AFTER_OVERLOAD, total_duration);
-    let light = light.into_iter().map(|stream| Stream {
+    let light = light.into_iter().map(|stream| TrafficStream {
         start: overload_duration,
         ..stream
     });

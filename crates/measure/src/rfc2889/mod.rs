@@ -3,11 +3,11 @@
 use crate::choice::named_choices;
 use xoff_units::Picos;
 
-use super::dut::{Destination, Dut, FrameSize, Pattern, Stream, Trial};
+use super::dut::{Dut, FrameSize, StreamDestination, TrafficPattern, TrafficStream, Trial};
 use super::latency;
 use super::result::Better;
 use super::rfc8239::VictimFlow;
-use super::suite::{BenchmarkSuite, Throughput, not_measured};
+use super::suite::{BenchmarkSuite, Throughput, test_not_measured};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Step between two loads in the search for the largest forwarding rate, as a share of the line rate.
@@ -61,19 +61,19 @@ pub fn check_test(test: Rfc2889Test, port_count: usize) -> Result<(), Failure> {
     let name = test.name();
     match test {
         Rfc2889Test::ForwardPressure => {
-            return Err(not_measured(
+            return Err(test_not_measured(
                 name,
                 "a tester in virtual time sends no gap shorter than Ethernet's",
             ));
         }
         Rfc2889Test::AddrRate => {
-            return Err(not_measured(
+            return Err(test_not_measured(
                 name,
                 "a switch in virtual time learns as fast as frames arrive",
             ));
         }
         Rfc2889Test::Errored => {
-            return Err(not_measured(
+            return Err(test_not_measured(
                 name,
                 "a tester in virtual time sends no broken frames",
             ));
@@ -85,7 +85,7 @@ pub fn check_test(test: Rfc2889Test, port_count: usize) -> Result<(), Failure> {
             "it needs {} ports, and there are {port_count}",
             test.min_port_count()
         );
-        return Err(not_measured(name, &why));
+        return Err(test_not_measured(name, &why));
     }
     Ok(())
 }
@@ -93,7 +93,7 @@ pub fn check_test(test: Rfc2889Test, port_count: usize) -> Result<(), Failure> {
 /// Measures one benchmark for all frame sizes. The address cache is measured with one size.
 ///
 /// # Errors
-/// As [`Dut::run`] and [`check_test`].
+/// See [`Dut::run`] and [`check_test`].
 pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc2889Test) -> Result<(), Failure> {
     check_test(test, suite.dut.ports().len())?;
     let name = test.name();
@@ -102,8 +102,8 @@ pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc2889Test) ->
     }
     for size in suite.sizes.clone() {
         match test {
-            Rfc2889Test::One2many => measure_forwarding(suite, size, Pattern::OneToMany, name)?,
-            Rfc2889Test::Many2one => measure_forwarding(suite, size, Pattern::ManyToOne, name)?,
+            Rfc2889Test::One2many => measure_forwarding(suite, size, TrafficPattern::OneToMany, name)?,
+            Rfc2889Test::Many2one => measure_forwarding(suite, size, TrafficPattern::ManyToOne, name)?,
             Rfc2889Test::Congestion => {
                 let mut victim = VictimFlow::default();
                 victim.measure(suite, size, [0, 1, 2, 3])?;
@@ -111,7 +111,7 @@ pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc2889Test) ->
             }
             Rfc2889Test::MaxFwd => measure_max_forwarding(suite, size)?,
             Rfc2889Test::Broadcast => measure_broadcast(suite, size)?,
-            _ => measure_forwarding(suite, size, Pattern::Mesh, name)?,
+            _ => measure_forwarding(suite, size, TrafficPattern::Mesh, name)?,
         }
     }
     Ok(())
@@ -122,7 +122,7 @@ pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc2889Test) ->
 fn measure_forwarding<D: Dut>(
     suite: &mut BenchmarkSuite<'_, D>,
     size: FrameSize,
-    pattern: Pattern,
+    pattern: TrafficPattern,
     name: &str,
 ) -> Result<(), Failure> {
     let prefix = format!("{}/{name}", size.name());
@@ -172,11 +172,11 @@ fn measure_max_forwarding<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: Frame
 
 /// Measures broadcasts from the first port to all other ports.
 fn measure_broadcast<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
-    let stream = |share, duration| Stream {
-        to: Destination::Broadcast,
-        ..Stream::steady(0, 1, size, share, duration)
+    let stream = |share, duration| TrafficStream {
+        to: StreamDestination::Broadcast,
+        ..TrafficStream::at_constant_rate(0, 1, size, share, duration)
     };
-    let goal = suite.loss_free_goal(Pattern::OneToMany, size);
+    let goal = suite.loss_free_goal(TrafficPattern::OneToMany, size);
     let bounds = suite.find_load(goal, |share, duration, number| Trial {
         streams: vec![stream(share, duration)],
         duration,
@@ -200,8 +200,8 @@ fn measure_broadcast<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize)
     Ok(())
 }
 
-/// Measures how many stations of the second port the device can store. The device floods frames to unknown
-/// stations, so the third port receives them.
+/// Measures how many station addresses the device can store. The device floods frames to an unknown station
+/// of the second port, so such frames also arrive at the third port.
 fn measure_address_cache<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failure> {
     let (mut known, mut next) = (0, 1_024);
     let mut is_limited = false;
@@ -244,21 +244,21 @@ fn are_all_stations_known<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, stations: u
     let size = FrameSize::Fixed(64);
     // At a tenth of the line rate, no buffer fills.
     let share = 0.1;
-    let one_frame_per_station = |from: usize, to: usize| Stream {
+    let one_frame_per_station = |from: usize, to: usize| TrafficStream {
         share,
-        ..Stream::burst(from, to, size, u64::from(stations))
+        ..TrafficStream::burst(from, to, size, u64::from(stations))
     };
     let span = f64::from(stations) * 1e12 / (size.line_rate_fps(&suite.dut.ports()[0].link) * share);
     let duration = Picos(span as u64 + 1);
-    let learning = Stream {
+    let learning = TrafficStream {
         sources: stations,
         ..one_frame_per_station(1, 0)
     };
     suite.run_simultaneously(vec![learning], duration)?;
-    let testing = Stream {
+    let testing = TrafficStream {
         targets: stations,
         ..one_frame_per_station(0, 1)
     };
     let outcome = suite.run_simultaneously(vec![testing], duration)?;
-    Ok(outcome.streams[0].stray == 0 && outcome.streams[0].lost() == 0)
+    Ok(outcome.streams[0].stray == 0 && outcome.streams[0].lost_frames() == 0)
 }

@@ -5,10 +5,10 @@
 use crate::choice::named_choices;
 use xoff_units::Picos;
 
-use super::dut::{Dut, FrameSize, Pattern, Stream, TrialResult};
+use super::dut::{Dut, FrameSize, TrafficPattern, TrafficStream, TrialResult};
 use super::latency;
 use super::result::Better;
-use super::suite::{BenchmarkSuite, not_measured};
+use super::suite::{BenchmarkSuite, test_not_measured};
 use xoff_telemetry::failure::Failure;
 
 /// Load of the line-rate benchmark, which allows for clock differences (RFC 8239 clause 2.2).
@@ -56,10 +56,13 @@ impl Rfc8239Test {
 /// The benchmark is not measured or needs more ports.
 pub fn check_test(test: Rfc8239Test, port_count: usize) -> Result<(), Failure> {
     if test == Rfc8239Test::Incast {
-        return Err(not_measured("incast", "the tester has no stateful (TCP) traffic"));
+        return Err(test_not_measured(
+            "incast",
+            "the tester has no stateful (TCP) traffic",
+        ));
     }
     if port_count < test.min_port_count() {
-        return Err(not_measured(
+        return Err(test_not_measured(
             &format!("{test:?}").to_lowercase(),
             &format!(
                 "it needs {} ports, and there are {port_count}",
@@ -73,7 +76,7 @@ pub fn check_test(test: Rfc8239Test, port_count: usize) -> Result<(), Failure> {
 /// Measures one benchmark for all frame sizes.
 ///
 /// # Errors
-/// As [`Dut::run`] and [`check_test`].
+/// See [`Dut::run`] and [`check_test`].
 pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc8239Test) -> Result<(), Failure> {
     check_test(test, suite.dut.ports().len())?;
     match test {
@@ -88,7 +91,7 @@ pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc8239Test) ->
 fn measure_line_rate<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     for size in suite.sizes.clone() {
-        for pattern in [Pattern::Pairs, Pattern::Mesh] {
+        for pattern in [TrafficPattern::Pairs, TrafficPattern::Mesh] {
             let duration = suite.trial_duration(pattern, size);
             let outcome = suite
                 .run_with_new_phases(pattern.streams(ports, size, LINE_RATE_LOAD, duration), duration)?;
@@ -112,9 +115,9 @@ fn measure_line_rate<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Fa
     Ok(())
 }
 
-/// Measures the buffer by the procedures of clause 3.2. Procedure A is measured for each size. The other
-/// procedures use the size with the largest result: each port (B), two pairs of ports at the same time (C),
-/// and all ports to one (D).
+/// Measures the buffer by the procedures of clause 3.2. Procedure A is measured for each frame size.
+/// Procedures B, C and D use the frame size with the largest result of A. B over-subscribes each port in
+/// turn, C two ports at the same time, and D one port from all other ports.
 fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     let mut best: Option<(f64, FrameSize)> = None;
@@ -148,7 +151,7 @@ fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failu
     let streams = |duration| {
         let share = (1.0 + EXCESS_SHARE) / (ports - 1) as f64;
         (0..ports - 1)
-            .map(|from| Stream::steady(from, ports - 1, size, share, duration))
+            .map(|from| TrafficStream::at_constant_rate(from, ports - 1, size, share, duration))
             .collect()
     };
     let line = size.line_rate_fps(&suite.dut.ports()[ports - 1].link);
@@ -173,8 +176,8 @@ fn measure_over_subscribed_ports<D: Dut>(
         let group_streams = |group: &[usize; 3]| {
             let [full, to, excess] = *group;
             [
-                Stream::steady(full, to, size, 1.0, duration),
-                Stream::steady(excess, to, size, EXCESS_SHARE, duration),
+                TrafficStream::at_constant_rate(full, to, size, 1.0, duration),
+                TrafficStream::at_constant_rate(excess, to, size, EXCESS_SHARE, duration),
             ]
         };
         groups.iter().flat_map(group_streams).collect()
@@ -184,12 +187,12 @@ fn measure_over_subscribed_ports<D: Dut>(
 }
 
 /// Returns the excess bytes that the buffer absorbs before the first loss or pause. The excess frames arrive
-/// at `excess_fps`. If no loss or pause occurs, the result is all excess bytes, and a note reports this.
+/// at `excess_fps`. Without a loss or pause, all excess bytes are returned and a note is added to the result.
 fn measure_absorbed_bytes<D: Dut>(
     suite: &mut BenchmarkSuite<'_, D>,
     size: FrameSize,
     excess_fps: f64,
-    streams: impl Fn(Picos) -> Vec<Stream>,
+    streams: impl Fn(Picos) -> Vec<TrafficStream>,
 ) -> Result<f64, Failure> {
     let line = size.line_rate_fps(&suite.dut.ports()[0].link);
     let mut frames = EXCESS_FRAMES;
@@ -234,9 +237,9 @@ fn measure_microburst<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), F
     for size in suite.sizes.clone() {
         for receivers in (1..ports).take_while(|receivers| ports - receivers > *receivers) {
             let senders = ports - receivers;
-            let burst = |frames: u64| -> Vec<Stream> {
+            let burst = |frames: u64| -> Vec<TrafficStream> {
                 (0..senders)
-                    .map(|from| Stream::burst(from, senders + from % receivers, size, frames))
+                    .map(|from| TrafficStream::burst(from, senders + from % receivers, size, frames))
                     .collect()
             };
             let (frames, is_limited) = suite.find_longest_burst(burst)?;
@@ -258,7 +261,7 @@ fn measure_microburst<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), F
 }
 
 /// Measures head-of-line blocking by the procedure of clause 5.2. Each group has two senders and two
-/// receivers: see [`VictimFlow::measure`]. The groups move by one port for each trial.
+/// receivers, as described at [`VictimFlow::measure`]. The groups move by one port for each trial.
 fn measure_head_of_line_blocking<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     for size in suite.sizes.clone() {
@@ -281,26 +284,26 @@ pub(crate) struct VictimFlow {
 }
 
 impl VictimFlow {
-    /// Measures one group of ports. The first port sends half of its load to `free` and half to `full`. The
-    /// second port sends its whole load to `full`, which is over-subscribed by half.
+    /// Measures one group of ports. The first port sends half of its load to `free_receiver` and half to `full_receiver`. The
+    /// second port sends its whole load to `full_receiver`, which is over-subscribed by half.
     pub(crate) fn measure<D: Dut>(
         &mut self,
         suite: &mut BenchmarkSuite<'_, D>,
         size: FrameSize,
-        [first, second, free, full]: [usize; 4],
+        [first_sender, second_sender, free_receiver, full_receiver]: [usize; 4],
     ) -> Result<(), Failure> {
-        let duration = suite.trial_duration(Pattern::ManyToOne, size);
-        // The trial must be much longer than the time in which half of the line rate fills a queue.
+        let duration = suite.trial_duration(TrafficPattern::ManyToOne, size);
+        // A queue that fills at half of the line rate must be full long before the end of the trial.
         let duration = Picos(duration.0 * 8);
         let streams = vec![
-            Stream::steady(first, free, size, 0.5, duration),
-            Stream::steady(first, full, size, 0.5, duration),
-            Stream::steady(second, full, size, 1.0, duration),
+            TrafficStream::at_constant_rate(first_sender, free_receiver, size, 0.5, duration),
+            TrafficStream::at_constant_rate(first_sender, full_receiver, size, 0.5, duration),
+            TrafficStream::at_constant_rate(second_sender, full_receiver, size, 1.0, duration),
         ];
         let outcome = suite.run_with_new_phases(streams, duration)?;
         let victim = outcome.streams[0];
         self.lost
-            .push(victim.lost() as f64 * 100.0 / victim.expected.max(1) as f64);
+            .push(victim.lost_frames() as f64 * 100.0 / victim.expected.max(1) as f64);
         self.withheld
             .push((victim.wanted - victim.sent) as f64 * 100.0 / victim.wanted.max(1) as f64);
         let pauses: u64 = outcome.ports.iter().map(|port| port.xoff_frames).sum();

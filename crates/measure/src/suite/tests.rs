@@ -1,7 +1,7 @@
 //! The suites measure the configured properties of a switch.
 
 use super::super::dut::tests::{dut_options, switch_config};
-use super::super::dut::{FrameSize, Pattern, VirtualDut};
+use super::super::dut::{FrameSize, TrafficPattern, VirtualDut};
 use super::super::result::BenchResult;
 use super::super::{rfc2544, rfc2889, rfc8239};
 use super::*;
@@ -13,7 +13,7 @@ const LIMIT: f64 = 1_000.0;
 fn run_suite(
     port_count: usize,
     class: u8,
-    pattern: Pattern,
+    pattern: TrafficPattern,
     bytes: u32,
     tests: impl FnOnce(&mut BenchmarkSuite<'_, VirtualDut>),
 ) -> BenchResult {
@@ -53,7 +53,7 @@ fn assert_near(found: f64, expected: f64, tolerance: f64) {
 
 #[test]
 fn measured_buffers_equal_the_queue_limit() {
-    let result = run_suite(6, 0, Pattern::Pairs, 64, |suite| {
+    let result = run_suite(6, 0, TrafficPattern::Pairs, 64, |suite| {
         rfc8239::run_test(suite, rfc8239::Rfc8239Test::Buffer).unwrap()
     });
     for name in [
@@ -73,14 +73,15 @@ fn measured_buffers_equal_the_queue_limit() {
 
 #[test]
 fn the_longest_burst_fills_the_receiver_queue() {
-    let result = run_suite(3, 0, Pattern::ManyToOne, 64, |suite| {
+    let result = run_suite(3, 0, TrafficPattern::ManyToOne, 64, |suite| {
         rfc8239::run_test(suite, rfc8239::Rfc8239Test::Microburst).unwrap();
         rfc2544::run_test(suite, rfc2544::Rfc2544Test::B2b).unwrap();
     });
     // One frame leaves while two arrive.
     assert_near(figure_value(&result, "64/microburst/2-to-1/frames"), LIMIT, 3.0);
     assert_near(figure_value(&result, "64/back-to-back/frames"), LIMIT, 3.0);
-    // 1000 frames of 6.72 ns. Half of this time is corrected for frames that left meanwhile.
+    // The burst lasts 1000 times 6.72 ns. Half of the frames leave during the burst, so the buffer time is
+    // half of it.
     assert_near(
         figure_value(&result, "64/back-to-back/buffer-time"),
         LIMIT * 6.72 / 2.0,
@@ -91,7 +92,7 @@ fn the_longest_burst_fills_the_receiver_queue() {
 #[test]
 fn a_victim_stream_loses_nothing_and_overload_of_a_lossless_class_is_paused() {
     let run_class = |class| {
-        run_suite(4, class, Pattern::Pairs, 1_082, |suite| {
+        run_suite(4, class, TrafficPattern::Pairs, 1_082, |suite| {
             rfc8239::run_test(suite, rfc8239::Rfc8239Test::Hol).unwrap();
             rfc2889::run_test(suite, rfc2889::Rfc2889Test::Congestion).unwrap();
         })
@@ -118,7 +119,7 @@ fn a_victim_stream_loses_nothing_and_overload_of_a_lossless_class_is_paused() {
 
 #[test]
 fn loss_equals_the_excess_over_the_receiver_link_and_ends_after_the_overload() {
-    let result = run_suite(3, 0, Pattern::ManyToOne, 64, |suite| {
+    let result = run_suite(3, 0, TrafficPattern::ManyToOne, 64, |suite| {
         for test in [
             rfc2544::Rfc2544Test::Throughput,
             rfc2544::Rfc2544Test::Loss,
@@ -128,7 +129,8 @@ fn loss_equals_the_excess_over_the_receiver_link_and_ends_after_the_overload() {
         }
     });
     assert_near(figure_value(&result, "64/throughput/share"), 50.0, 0.3);
-    // Each sender sends 10 000 frames at 100 %. Half of all frames and the 1000 frames of the queue pass.
+    // Each sender sends 10 000 frames at 100 %. Half of all frames pass, and 1000 more frames wait in the
+    // queue.
     assert_near(
         figure_value(&result, "64/load-100/lost"),
         100.0 * (1.0 - 11_000.0 / 20_000.0),
@@ -143,7 +145,7 @@ fn loss_equals_the_excess_over_the_receiver_link_and_ends_after_the_overload() {
 
 #[test]
 fn last_in_first_out_latency_of_an_empty_switch_is_one_preamble() {
-    let result = run_suite(2, 0, Pattern::OneWay, 1_082, |suite| {
+    let result = run_suite(2, 0, TrafficPattern::OneWay, 1_082, |suite| {
         rfc2544::run_test(suite, rfc2544::Rfc2544Test::Latency).unwrap();
         rfc8239::run_test(suite, rfc8239::Rfc8239Test::Linerate).unwrap();
     });
@@ -171,7 +173,7 @@ fn last_in_first_out_latency_of_an_empty_switch_is_one_preamble() {
 
 #[test]
 fn the_address_cache_equals_the_size_of_the_address_table() {
-    let result = run_suite(3, 0, Pattern::Pairs, 64, |suite| {
+    let result = run_suite(3, 0, TrafficPattern::Pairs, 64, |suite| {
         rfc2889::run_test(suite, rfc2889::Rfc2889Test::AddrCache).unwrap()
     });
     // The table has 100 entries. Two of them are the stations of the other ports.
@@ -180,7 +182,7 @@ fn the_address_cache_equals_the_size_of_the_address_table() {
 
 #[test]
 fn patterns_reach_the_rate_of_their_links() {
-    let result = run_suite(4, 0, Pattern::ManyToOne, 256, |suite| {
+    let result = run_suite(4, 0, TrafficPattern::ManyToOne, 256, |suite| {
         for test in [
             rfc2889::Rfc2889Test::Many2one,
             rfc2889::Rfc2889Test::One2many,
@@ -200,7 +202,7 @@ fn patterns_reach_the_rate_of_their_links() {
 
 #[test]
 fn tests_that_are_not_measured_are_refused_with_a_reason() {
-    run_suite(2, 0, Pattern::Pairs, 64, |suite| {
+    run_suite(2, 0, TrafficPattern::Pairs, 64, |suite| {
         let refusals = [
             rfc2544::run_test(suite, rfc2544::Rfc2544Test::Reset).unwrap_err(),
             rfc2889::run_test(suite, rfc2889::Rfc2889Test::ForwardPressure).unwrap_err(),

@@ -158,8 +158,8 @@ pub(super) fn sample_number(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns a classic BPF program that drops the counted frames of the generator, which are RoCEv2 packets
-/// over IPv4 to the data queue pair. Samples and frames of other senders pass.
+/// Returns a classic BPF program that drops the counted frames of the generator. These frames are RoCEv2
+/// packets over IPv4 to the data queue pair. Samples and frames of other senders pass.
 pub(super) fn sample_filter() -> [libc::sock_filter; 11] {
     const LOAD_B: u16 = 0x30;
     const LOAD_H: u16 = 0x28;

@@ -13,8 +13,8 @@ use xoff_telemetry::failure::Failure;
 pub enum SendRate {
     /// As fast as possible.
     Saturate,
-    /// Frames per second at equal intervals. After a delay of the host, the generator catches up in bursts of
-    /// at most 32 frames.
+    /// Frames per second, at equal intervals. A generator that is late catches up in bursts of at most 32
+    /// frames.
     Paced(f64),
 }
 
@@ -50,7 +50,7 @@ impl SendResult {
 pub(super) struct Generator {
     pub(super) sender: FrameSender,
     pub(super) frames: Vec<FlowFrame>,
-    /// Frames sent so far, which selects the flow and the sequence number of the next frame.
+    /// Number of frames sent so far. The number selects the flow and the sequence number of the next frame.
     sequence: u64,
 }
 
@@ -65,7 +65,7 @@ impl Generator {
 
     /// Sends until the time is over or `stop` is set. The first frame of a burst becomes a sample if the last
     /// sample is at least `sample_every_ns` old. With `None`, no samples are sent.
-    pub(super) fn run(
+    pub(super) fn send_frames(
         &mut self,
         rate: SendRate,
         duration: Duration,

@@ -2,9 +2,9 @@
 //! them.
 //!
 //! The generator sends prebuilt RoCEv2 frames from a packet socket, or the kernel builds the frames itself.
-//! The sink reads the frame counter of its interface and lets the kernel drop the counted frames, so the sink
-//! uses almost no processor time. Two kinds of frames also reach a packet socket. Samples have their latency
-//! measured. Frames of other senders are subtracted from the count.
+//! The sink reads the frame counter of its interface. The kernel drops the counted frames, so the sink uses
+//! almost no processor time. Two kinds of frames also reach a packet socket: samples, whose latency is
+//! measured, and frames of other senders, which are subtracted from the count.
 
 mod frames;
 mod generator;

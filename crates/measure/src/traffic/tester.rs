@@ -38,8 +38,8 @@ pub enum SendMethod {
     /// From a packet socket that bypasses the queueing discipline.
     #[default]
     PacketSocket,
-    /// The kernel builds XDP frames ([`KernelFrameSender`]). This method only sends as fast as possible, without
-    /// samples, and only to an interface that polls.
+    /// The kernel builds XDP frames ([`KernelFrameSender`]). With this method, a trial sends as fast as possible,
+    /// without samples, and only to an interface that polls.
     KernelFrames,
 }
 
@@ -81,8 +81,8 @@ pub struct TesterResult {
     pub arrivals: Arrivals,
     /// Frames that arrived in the last four fifths of the sending time.
     pub window: SteadyWindow,
-    /// Latency of the samples in nanoseconds, from just before the send system call to the time stamp of the
-    /// sink's kernel.
+    /// Latency of the samples in nanoseconds. A latency is measured from just before the send system call to
+    /// the time stamp of the sink's kernel.
     pub latency_ns: Histogram<u64>,
 }
 
@@ -110,7 +110,7 @@ impl SteadyWindow {
 
 impl TesterResult {
     /// Returns the number of frames that were sent and did not arrive.
-    pub fn lost(&self) -> u64 {
+    pub fn lost_frames(&self) -> u64 {
         self.sending.frames.saturating_sub(self.arrivals.frames)
     }
 }
@@ -164,8 +164,9 @@ impl Tester {
         self.run_trial_observing(trial, || 0)
     }
 
-    /// Runs a trial like [`run_trial`](Tester::run_trial) and also observes a number that only grows, such as
-    /// the processor time of a forwarding program. The result contains the increase.
+    /// Runs a trial like [`run_trial`](Tester::run_trial) and also calls `observe` for a number that never
+    /// falls, such as the processor time of a forwarding program. The result contains the increase of the
+    /// number.
     ///
     /// # Errors
     /// See [`run_trial`](Tester::run_trial).
@@ -185,7 +186,7 @@ impl Tester {
                 // A thread that cannot be pinned still sends.
                 let _ = pin::bind_to_core(trial.core);
                 match &mut live_frames {
-                    None => generator.run(trial.rate, trial.duration, trial.sample_every_ns, stop),
+                    None => generator.send_frames(trial.rate, trial.duration, trial.sample_every_ns, stop),
                     Some(frames) => netns
                         .enter()
                         .map_err(|error| Failure::environment(error.to_string()))

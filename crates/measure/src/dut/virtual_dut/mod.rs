@@ -13,19 +13,20 @@ use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::mac_control::MacControl;
 use xoff_wire::parse::parse_prefix;
 
-use super::TesterPort;
 use super::config_queries::{frame_capacity, is_lossless, pausing_priorities};
+use super::device::TesterPort;
 use super::frames::{
     isolated_switch_config, learning_frame, preamble_duration, reachable_classes, station_mac,
 };
 use super::receiver::{FrameArrival, StreamReceiver};
 use super::sender::{PortSender, SendAction, StreamSender};
-use super::trial_result::{Latencies, PortResult};
+use super::trial_result::{LatencyHistogram, PortResult};
 use crate::replay::{CaptureStore, FrameOrigin};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Bits of a frame number that count the frames of a stream. The other bits are the index of the stream.
-const NUMBER_BITS: u32 = 40;
+/// Number of low bits of a frame number that count the frames of a stream. The high bits are the index of the
+/// stream.
+const FRAME_NUMBER_BITS: u32 = 40;
 /// Number of a frame that belongs to no stream.
 const NO_STREAM: u64 = u64::MAX;
 /// Number of events between two checks for an interrupt.
@@ -63,7 +64,7 @@ struct TrialState {
     end: Picos,
     stream_senders: Vec<StreamSender>,
     receivers: Vec<StreamReceiver>,
-    latencies: Vec<Latencies>,
+    latencies: Vec<LatencyHistogram>,
     ports: Vec<PortResult>,
     /// Frames of the tester that have arrived at the switch.
     entered: u64,
@@ -84,7 +85,7 @@ pub struct VirtualDut {
     /// Index of the tester port at each switch port.
     tester_port_at: Vec<Option<usize>>,
     options: VirtualDutOptions,
-    /// DSCP or PCP of the traffic class at each tester port, and whether its frames are tagged.
+    /// DSCP or PCP of the traffic class at each tester port. The flag tells whether the frames are tagged.
     class_codes: Vec<(u8, bool)>,
     is_lossless: bool,
     trial: TrialState,
@@ -196,8 +197,8 @@ impl VirtualDut {
     }
 
     /// Adds the delay of a number of cables to a time.
-    fn after_cables(&self, at: Picos, cables: u64) -> Picos {
-        at.saturating_add(Picos(self.options.delay.0.saturating_mul(cables)))
+    fn add_cable_delay(&self, at: Picos, cable_count: u64) -> Picos {
+        at.saturating_add(Picos(self.options.delay.0.saturating_mul(cable_count)))
     }
 
     fn deliver_to_switch(&mut self, port: PortId, frame: ReceivedFrame) {
@@ -231,21 +232,21 @@ impl VirtualDut {
         if origin.number == NO_STREAM || self.switch.store().frame_len(transmit.frame) < origin.len {
             return; // A trimmed frame counts as lost.
         }
-        let stream = (origin.number >> NUMBER_BITS) as usize;
+        let stream = (origin.number >> FRAME_NUMBER_BITS) as usize;
         let from = self.trial.stream_senders[stream].stream.from;
         let arrival = FrameArrival {
             port,
-            number: origin.number & ((1 << NUMBER_BITS) - 1),
+            number: origin.number & ((1 << FRAME_NUMBER_BITS) - 1),
             latency: at.since(
                 origin
                     .at
                     .saturating_add(preamble_duration(&self.tester_ports[from].link)),
             ),
-            // The window is as long as the sending time and starts when the first frame can have passed both
+            // The window is as long as the sending time. It starts when the first frame can have passed both
             // cables.
-            is_in_time: at <= self.after_cables(self.trial.end, 2),
+            is_in_time: at <= self.add_cable_delay(self.trial.end, 2),
         };
-        self.trial.receivers[stream].record(&arrival, &mut self.trial.latencies);
+        self.trial.receivers[stream].record_frame(&arrival, &mut self.trial.latencies);
     }
 
     /// Handles a MAC control frame of the switch that arrives at a tester port at `at`.
@@ -280,7 +281,7 @@ impl VirtualDut {
             };
         let sender = &mut self.trial.stream_senders[index];
         let (template, span) = sender.next_template();
-        let number = (index as u64) << NUMBER_BITS | sender.sent;
+        let number = (index as u64) << FRAME_NUMBER_BITS | sender.sent;
         sender.count_sent_frame();
         let frame_template = &sender.templates[template];
         let (data, len) = (Rc::clone(&frame_template.bytes), frame_template.frame_len);

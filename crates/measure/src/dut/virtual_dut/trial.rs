@@ -4,16 +4,16 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use xoff_units::Picos;
 
+use super::super::device::{Dut, TesterPort};
 use super::super::receiver::StreamReceiver;
 use super::super::sender::{HeaderSettings, StreamSender};
-use super::super::traffic::{Stream, Trial, check_streams};
-use super::super::trial_result::{Backlog, Latencies, PortResult, TrialResult};
-use super::super::{Dut, TesterPort};
+use super::super::traffic::{TrafficStream, Trial, check_streams};
+use super::super::trial_result::{Backlog, LatencyHistogram, PortResult, TrialResult};
 use super::{TesterEvent, TrialState, VirtualDut};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Longest time in which the switch may drain after the last frame was sent. A trial that takes longer never
-/// ends.
+/// Longest time between the last frame and an empty switch. A switch that needs more time is assumed never to
+/// become empty.
 const DRAIN_TIME_MAX: Picos = Picos::from_millis(10_000);
 /// Largest number of frames of a trial. More frames would take hours.
 const FRAMES_PER_TRIAL_MAX: f64 = 2e9;
@@ -31,7 +31,7 @@ impl VirtualDut {
     /// Runs until no frame is in the switch or on a cable.
     pub(super) fn wait_until_empty(&mut self) -> Result<(), Failure> {
         let latest = self
-            .after_cables(self.switch.now(), 2)
+            .add_cable_delay(self.switch.now(), 2)
             .saturating_add(DRAIN_TIME_MAX);
         self.run_until(latest, |this| this.switch.store().in_use() == 0)?;
         if self.switch.store().in_use() == 0 {
@@ -70,8 +70,8 @@ impl VirtualDut {
         Ok(())
     }
 
-    /// Returns the number of frames in the switch at `at`. Frames on the cables are not counted, because a
-    /// long cable would hide the growth of the backlog.
+    /// Returns the number of frames in the switch at `at`. Frames on the cables are not counted. On a long
+    /// cable, they would hide the growth of the backlog.
     fn occupancy_at(&mut self, at: Picos) -> Result<SwitchOccupancy, Failure> {
         self.advance_to(at)?;
         Ok(SwitchOccupancy {
@@ -88,7 +88,7 @@ impl VirtualDut {
 
     /// Refuses frames that are longer than the MTU, and trials that would take hours.
     fn check_frames(&self, trial: &Trial) -> Result<(), Failure> {
-        let frames = |stream: &Stream| {
+        let frames = |stream: &TrafficStream| {
             let rate = stream.size.line_rate_fps(&self.tester_ports[stream.from].link) * stream.share;
             let span = stream.until.min(trial.duration).since(stream.start);
             stream
@@ -141,7 +141,7 @@ impl VirtualDut {
                 .iter()
                 .map(|stream| StreamReceiver::new(stream, ports))
                 .collect(),
-            latencies: vec![Latencies::default(); groups],
+            latencies: vec![LatencyHistogram::default(); groups],
             ports: vec![PortResult::default(); ports],
             entered: 0,
             stream_senders: Vec::with_capacity(trial.streams.len()),
@@ -183,7 +183,8 @@ impl VirtualDut {
         }
     }
 
-    /// Runs until every stream has sent its last frame. Bursts end only with their last frame.
+    /// Runs until every stream has sent its last frame. A burst has no end time and ends only with its last
+    /// frame.
     fn send_remaining_frames(&mut self) -> Result<(), Failure> {
         let latest = self.switch.now().saturating_add(DRAIN_TIME_MAX);
         self.run_until(latest, |this| {
@@ -208,7 +209,7 @@ impl VirtualDut {
                 let rate = stream.size.line_rate_fps(&self.tester_ports[stream.from].link) * stream.share;
                 // A lost frame was sent at its due time, because paused senders lose nothing.
                 let sent_at = |number: u64| Picos(stream.start.0 + (number as f64 * 1e12 / rate) as u64);
-                receiver.finish((sender.sent, sender.wanted_frames()), stream.from, sent_at)
+                receiver.into_result((sender.sent, sender.wanted_frames()), stream.from, sent_at)
             });
         TrialResult {
             streams: streams.collect(),
@@ -248,7 +249,7 @@ impl Dut for VirtualDut {
         self.start_trial(trial);
         let end = self.trial.end;
         // A frame is in the switch only after it has passed the cable.
-        let half = self.after_cables(Picos(self.switch.now().0 + trial.duration.0 / 2), 1);
+        let half = self.add_cable_delay(Picos(self.switch.now().0 + trial.duration.0 / 2), 1);
         let mut at_half = None;
         if half <= end {
             at_half = Some(self.occupancy_at(half)?);
@@ -260,7 +261,7 @@ impl Dut for VirtualDut {
             Some(occupancy) => occupancy,
             None => self.occupancy_at(half)?,
         };
-        let at_end = self.occupancy_at(self.after_cables(end, 1))?;
+        let at_end = self.occupancy_at(self.add_cable_delay(end, 1))?;
         let variation = trial
             .streams
             .iter()

@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use crate::result::{BenchResult, Figure};
 use xoff_telemetry::Environment;
 
-/// Coefficient of variation in percent from which the draft does not call a figure repeatable.
+/// Smallest coefficient of variation, in percent, of a figure that is not repeatable by the rules of the
+/// draft.
 pub const CV_MAX_PERCENT: f64 = 5.0;
 
 /// The texts of a report that do not come from its figures.
@@ -36,7 +37,7 @@ pub fn coefficient_of_variation_percent(figure: &Figure) -> Option<f64> {
 pub fn render_report(
     setup: &ReportSetup,
     result: &BenchResult,
-    seeds: usize,
+    seed_count: usize,
     anomalies: &[String],
 ) -> String {
     let environment = Environment::read();
@@ -52,7 +53,7 @@ pub fn render_report(
          ## Host\n\n\
          Hosts are xoff's model hosts. The machine that computed them: {}, {} cores, Linux {}.\n\n\
          ## Results\n\n\
-         Medians over {seeds} runs, one for each seed, with the 95 % interval of the median (for fewer than six runs: smallest and largest).\n\n\
+         Medians over {seed_count} runs, one for each seed, with the 95 % interval of the median (for fewer than six runs: smallest and largest).\n\n\
          | Figure | Unit | Median | Low | High | CV |\n|---|---|---:|---:|---:|---:|\n",
         result.subject,
         env!("CARGO_PKG_VERSION"),
@@ -81,7 +82,7 @@ pub fn render_report(
         [] => text.push_str("None.\n"),
         some => text.extend(some.iter().map(|what| format!("- {what}\n"))),
     }
-    text.push_str(&render_repeatability(result, seeds));
+    text.push_str(&render_repeatability(result, seed_count));
     text
 }
 

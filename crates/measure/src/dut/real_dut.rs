@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use xoff_dataplane::{LinkTiming, Picos};
 
-use super::traffic::{Destination, FrameSize, Stream, Trial, check_streams};
-use super::trial_result::{Latencies, PortResult, StreamResult, TrialResult};
-use super::{Dut, TesterPort};
+use super::device::{Dut, TesterPort};
+use super::traffic::{FrameSize, StreamDestination, TrafficStream, Trial, check_streams};
+use super::trial_result::{LatencyHistogram, PortResult, StreamResult, TrialResult};
 use crate::traffic::{self, SendMethod, SendRate, Tester, TesterInterface, TrafficProfile};
 use xoff_ports::net::{self, Netns};
 use xoff_telemetry::failure::{Exit, Failure};
@@ -20,7 +20,7 @@ const SAMPLE_EVERY_NS: u64 = 100_000;
 const CALIBRATION_TIME: Picos = Picos::from_millis(500);
 /// Largest load that is offered, as a share of the calibrated rate.
 const USABLE_RATE_SHARE: f64 = 0.9;
-/// Share of frames that the generator may fail to send in time before the trial is tainted.
+/// Largest share of frames that the generator may send too late. A trial with a larger share is tainted.
 const LATE_FRAMES_SHARE_MAX: f64 = 0.01;
 /// Bytes of the Ethernet header and FCS, which the MTU does not include.
 const HEADER_AND_FCS_BYTES: u32 = 18;
@@ -84,8 +84,8 @@ impl RealDut {
     /// most 1, and the rate of the slowest stream in frames per second.
     ///
     /// # Errors
-    /// As [`Dut::run`].
-    pub fn calibrate(&mut self, streams: &[Stream]) -> Result<(f64, f64), Failure> {
+    /// See [`Dut::run`].
+    pub fn calibrate(&mut self, streams: &[TrafficStream]) -> Result<(f64, f64), Failure> {
         self.check_supported_streams(streams)?;
         let outcomes = self.send_streams(streams, CALIBRATION_TIME, |_| SendRate::Saturate)?;
         let shares = streams.iter().zip(&outcomes).map(|(stream, outcome)| {
@@ -97,11 +97,11 @@ impl RealDut {
         Ok(((share * USABLE_RATE_SHARE).min(1.0), fps))
     }
 
-    fn line_rate_fps(&self, stream: &Stream) -> f64 {
+    fn line_rate_fps(&self, stream: &TrafficStream) -> f64 {
         stream.size.line_rate_fps(&self.tester_ports[stream.from].link)
     }
 
-    fn check_supported_streams(&self, streams: &[Stream]) -> Result<(), Failure> {
+    fn check_supported_streams(&self, streams: &[TrafficStream]) -> Result<(), Failure> {
         let refused = |why: &str| {
             Failure::usage("a tester at network devices cannot offer that")
                 .because(why)
@@ -114,7 +114,10 @@ impl RealDut {
             if shares_a_port {
                 return Err(refused("an interface sends one stream and receives one"));
             }
-            if stream.frames.is_some() || stream.start != Picos::ZERO || stream.to == Destination::Broadcast {
+            if stream.frames.is_some()
+                || stream.start != Picos::ZERO
+                || stream.to == StreamDestination::Broadcast
+            {
                 return Err(refused("it sends steady unicast streams"));
             }
             if stream.size == FrameSize::Imix {
@@ -127,9 +130,9 @@ impl RealDut {
     /// Sends all streams at the same time, each with its own generator.
     fn send_streams(
         &self,
-        streams: &[Stream],
+        streams: &[TrafficStream],
         duration: Picos,
-        rate: impl Fn(&Stream) -> SendRate,
+        rate: impl Fn(&TrafficStream) -> SendRate,
     ) -> Result<Vec<traffic::TesterResult>, Failure> {
         let mut testers = streams
             .iter()
@@ -165,8 +168,8 @@ impl RealDut {
         })
     }
 
-    fn open_tester(&self, stream: &Stream) -> Result<Tester, Failure> {
-        let Destination::Port(to) = stream.to else {
+    fn open_tester(&self, stream: &TrafficStream) -> Result<Tester, Failure> {
+        let StreamDestination::Port(to) = stream.to else {
             return Err(Failure::usage("a broadcast has no sink"));
         };
         let interface = |port: usize| {
@@ -195,7 +198,7 @@ impl RealDut {
             .unwrap_or(0);
         let mut result = TrialResult {
             ports: vec![PortResult::default(); self.tester_ports.len()],
-            latencies: vec![Latencies::default(); groups],
+            latencies: vec![LatencyHistogram::default(); groups],
             duration: trial.duration,
             ..TrialResult::default()
         };
@@ -254,7 +257,7 @@ impl Dut for RealDut {
             return Err(Failure::new(Exit::Interrupted, "interrupted between two trials"));
         }
         self.check(trial)?;
-        let rate = |stream: &Stream| SendRate::Paced(self.line_rate_fps(stream) * stream.share);
+        let rate = |stream: &TrafficStream| SendRate::Paced(self.line_rate_fps(stream) * stream.share);
         let outcomes = self.send_streams(&trial.streams, trial.duration, rate)?;
         Ok(self.trial_result(trial, &outcomes))
     }
@@ -262,7 +265,7 @@ impl Dut for RealDut {
 
 #[cfg(test)]
 mod tests {
-    use super::super::traffic::Pattern;
+    use super::super::traffic::TrafficPattern;
     use super::*;
 
     #[test]
@@ -279,15 +282,15 @@ mod tests {
             stop: Arc::default(),
         };
         let second = Picos::from_millis(1_000);
-        let check = |pattern: Pattern, size| {
+        let check = |pattern: TrafficPattern, size| {
             device.check(&Trial {
                 streams: pattern.streams(3, size, 1.0, second),
                 duration: second,
                 phases: None,
             })
         };
-        assert!(check(Pattern::Pairs, FrameSize::Fixed(64)).is_ok());
-        assert!(check(Pattern::Pairs, FrameSize::Imix).is_err());
-        assert!(check(Pattern::ManyToOne, FrameSize::Fixed(64)).is_err());
+        assert!(check(TrafficPattern::Pairs, FrameSize::Fixed(64)).is_ok());
+        assert!(check(TrafficPattern::Pairs, FrameSize::Imix).is_err());
+        assert!(check(TrafficPattern::ManyToOne, FrameSize::Fixed(64)).is_err());
     }
 }
