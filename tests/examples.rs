@@ -42,3 +42,11 @@ fn a_load_balancer_uses_all_uplinks_equally() {
             .contains("least bytes:  101 us, frames by uplink [2048, 2048, 2048, 2048]")
     );
 }
+
+#[test]
+fn a_port_backend_carries_frames_in_real_time() {
+    assert_eq!(
+        run_example("port_backend"),
+        "60 bytes arrived from Ethernet0 at Ethernet1\n"
+    );
+}

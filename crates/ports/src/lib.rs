@@ -8,6 +8,7 @@
 
 pub mod arena;
 mod clock;
+mod custom;
 mod device;
 mod device_setup;
 mod drop_counts;
@@ -37,6 +38,7 @@ use xoff_wire::parse::ParsedHeaders;
 
 use arena::LARGE_FRAME_BYTES;
 pub use arena::{Arena, ArenaStore, SlotCache, SlotClass, SlotSource};
+pub use custom::PortBackend;
 pub use drop_counts::PortDrops;
 pub use error::PortError;
 pub use link::LinkPort;
@@ -171,6 +173,8 @@ pub enum Port {
     Pnet(Box<PnetPort>),
     /// A device with an AF_XDP socket.
     Xdp(Box<XdpPort>),
+    /// A port backend from outside this crate.
+    Custom(Box<dyn PortBackend>),
 }
 
 /// Evaluates an expression with the backend of a port.
@@ -182,6 +186,7 @@ macro_rules! with_backend {
             Port::Link($backend) => $call,
             Port::Pnet($backend) => $call,
             Port::Xdp($backend) => $call,
+            Port::Custom($backend) => $call,
         }
     };
 }
@@ -218,7 +223,7 @@ impl Port {
                 link.attach(arena);
                 Ok(())
             }
-            Port::Packet(_) | Port::Tap(_) | Port::Pnet(_) => Ok(()),
+            Port::Packet(_) | Port::Tap(_) | Port::Pnet(_) | Port::Custom(_) => Ok(()),
         }
     }
 
@@ -296,6 +301,7 @@ impl Port {
             Port::Link(_) => None,
             Port::Pnet(pnet) => Some(pnet.fd()),
             Port::Xdp(xdp) => Some(xdp.fd()),
+            Port::Custom(custom) => custom.fd(),
         }
     }
 
@@ -304,7 +310,7 @@ impl Port {
     pub fn reserved_slots(&self) -> usize {
         match self {
             Port::Xdp(xdp) => xdp.reserved_slots(),
-            Port::Packet(_) | Port::Tap(_) | Port::Link(_) | Port::Pnet(_) => 0,
+            Port::Packet(_) | Port::Tap(_) | Port::Link(_) | Port::Pnet(_) | Port::Custom(_) => 0,
         }
     }
 
@@ -326,7 +332,7 @@ impl Port {
         match self {
             Port::Link(link) => link.close(slots),
             Port::Xdp(xdp) => xdp.close(slots),
-            Port::Packet(_) | Port::Tap(_) | Port::Pnet(_) => true,
+            Port::Packet(_) | Port::Tap(_) | Port::Pnet(_) | Port::Custom(_) => true,
         }
     }
 
@@ -338,6 +344,7 @@ impl Port {
             Port::Link(_) => "link",
             Port::Pnet(_) => "pnet",
             Port::Xdp(_) => "xdp",
+            Port::Custom(custom) => custom.backend_name(),
         }
     }
 
@@ -349,6 +356,7 @@ impl Port {
             Port::Link(link) => link.name(),
             Port::Pnet(pnet) => pnet.device_name(),
             Port::Xdp(xdp) => xdp.device_name(),
+            Port::Custom(custom) => custom.device_name(),
         }
     }
 }

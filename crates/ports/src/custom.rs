@@ -1,0 +1,56 @@
+//! Port backends from outside this crate.
+
+use std::fmt;
+use std::io;
+use std::os::fd::BorrowedFd;
+
+use xoff_dataplane::FrameHandle;
+
+use super::{Arena, PortDrops, PortFrame, SlotSource};
+
+/// A port backend of your own, for [`Port::Custom`](super::Port::Custom).
+///
+/// The backend runs in the worker thread that owns the port, and never blocks. The built-in backends have variants of their
+/// own in [`Port`](super::Port), so their calls are static. A custom backend costs one virtual call for each burst.
+///
+/// `examples/port_backend.rs` implements a backend that carries frames in UDP datagrams.
+pub trait PortBackend: fmt::Debug + Send {
+    /// Appends up to `max` received frames to `out` and returns their number. Returns 0 if no frame waits.
+    ///
+    /// [`SlotSource::store_frame`] copies a frame into a slot. Without a free slot, the backend keeps the frame or drops and
+    /// counts it.
+    ///
+    /// # Errors
+    /// An error for which [`is_device_removed`](super::is_device_removed) is true closes the port. The worker retries after
+    /// other errors.
+    fn receive(
+        &mut self,
+        slots: &mut dyn SlotSource,
+        max: usize,
+        out: &mut Vec<PortFrame>,
+    ) -> io::Result<usize>;
+
+    /// Sends frames from the front of `frames`. Returns the number of frames that are sent, or dropped and counted. The caller
+    /// keeps the slots and offers the other frames again later. [`Arena::segments`] returns the bytes of a frame.
+    ///
+    /// # Errors
+    /// As for [`receive`](PortBackend::receive).
+    fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize>;
+
+    /// Returns the descriptor to poll for received frames. With `None`, the worker polls the port every 100 us.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Returns whether the link is up. Called about 20 times per second.
+    fn is_link_up(&mut self) -> bool;
+
+    /// Returns the frames that were dropped and lost since the last call.
+    fn take_drops(&mut self) -> PortDrops {
+        PortDrops::default()
+    }
+
+    /// Returns the name of the backend, as in reports.
+    fn backend_name(&self) -> &'static str;
+
+    /// Returns the name of the device, as in reports.
+    fn device_name(&self) -> &str;
+}
