@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Before anything that might start a thread: the launcher of a lab enters namespaces.
-    if let Some(code) = xoff_lab::internal(std::env::args_os().skip(1)) {
+    if let Some(code) = xoff_lab::run_inner_process(std::env::args_os().skip(1)) {
         return code;
     }
     cli::main()

@@ -374,9 +374,9 @@ fn a_guest_that_dies() -> Result<Completion, Failed> {
     let text = all(&output);
     check(matches!(output.status.code(), Some(0 | 5)), || text.clone())?;
     for expected in [
-        "error: the guest g1 is down: its emulator ended with exit status: 3",
+        "error: the virtual machine g1 is down: its emulator ended with exit status: 3",
         "last words",
-        "note: the guest g2 is down",
+        "note: the virtual machine g2 is down",
         "the tap is gone: true",
         "Ethernet4",
     ] {
@@ -393,7 +393,7 @@ fn a_guest_that_cannot_start() -> Result<Completion, Failed> {
         ("no-such-emulator", "apt-get install qemu-system-x86"),
         (
             "/bin/false",
-            "the guest g1 is down: its emulator ended with exit status: 1",
+            "the virtual machine g1 is down: its emulator ended with exit status: 1",
         ),
     ] {
         let nodes = format!("    g1: {{kind: vm, qemu: {qemu}, kernel: lab.xoff.yml}}\n");

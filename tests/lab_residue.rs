@@ -548,7 +548,7 @@ fn a_tap_is_handed_over() -> Result<Completion, Failed> {
         netns: Netns::create()?,
         interface: "eth0".into(),
     };
-    xoff_lab::hand_over_tap("Ethernet0", &plan.links[0], &plan.hosts[0], &host)?;
+    xoff_lab::move_tap_to_host("Ethernet0", &plan.links[0], &plan.hosts[0], &host)?;
     check(net::read_link("Ethernet0").is_err(), "it is not here any more")?;
     let facts = host.netns.run(|| net::read_link("eth0"))??;
     check(

@@ -10,7 +10,7 @@ use super::{
     BackendChoice, FormatChoice, LabCommand, PcapArgument, RunningArguments, output, signals, values,
 };
 use xoff_lab::{
-    CheckArgs, CompareArgs, ComparedField, FieldSetting, FieldValue, LabOptions, LabPcap, LabRunArgs,
+    CheckArgs, CompareArgs, ComparedField, FieldSetting, FieldValue, LabOptions, LabRecordings, LabRunArgs,
     LabUpArgs, MergeArgs, OutputFormat, RunMode, RunningLab, SweepArgs, VirtualRunArgs,
 };
 use xoff_runtime::control::ControlAddress;
@@ -46,16 +46,16 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Up(arguments) => {
             let pcap = pcap(&arguments.pcap, arguments.pcap_snaplen)?;
             let options = options(&arguments.running, arguments.seed, arguments.backend);
-            Ok(xoff_lab::up(&LabUpArgs {
+            Ok(xoff_lab::bring_up_lab(&LabUpArgs {
                 file: arguments.file,
                 options,
                 pcap,
             }))
         }
-        LabCommand::Down { name } => Ok(xoff_lab::down(&name)),
-        LabCommand::Exec { name, node, command } => xoff_lab::exec(&name, &node, &command),
+        LabCommand::Down { name } => Ok(xoff_lab::take_down_lab(&name)),
+        LabCommand::Exec { name, node, command } => xoff_lab::exec_in_host(&name, &node, &command),
         LabCommand::Import(arguments) => import(&arguments),
-        LabCommand::Ls { json: false } => Ok(xoff_lab::ls()),
+        LabCommand::Ls { json: false } => Ok(xoff_lab::list_labs()),
         LabCommand::Ls { json: true } => {
             let labs = running_labs()?
                 .into_iter()
@@ -89,7 +89,7 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
         until_ns: until.map(|until| until.as_nanos()),
         ..options(&arguments.running, arguments.seed, arguments.backend)
     };
-    Ok(xoff_lab::run(&LabRunArgs {
+    Ok(xoff_lab::run_lab(&LabRunArgs {
         file: arguments.file,
         field_values: set.into_iter().map(single_value).collect(),
         options,
@@ -288,10 +288,10 @@ fn options(running: &RunningArguments, seed: u64, backend: BackendChoice) -> Lab
     }
 }
 
-fn pcap(recordings: &[PcapArgument], snaplen: Option<u32>) -> Result<LabPcap, Failure> {
+fn pcap(recordings: &[PcapArgument], snaplen: Option<u32>) -> Result<LabRecordings, Failure> {
     values::check_pcap_files(recordings)?;
     let file = |recording: &PcapArgument| (recording.place.clone(), recording.file.clone());
-    Ok(LabPcap {
+    Ok(LabRecordings {
         files: recordings.iter().map(file).collect(),
         snaplen: snaplen.unwrap_or(0),
     })

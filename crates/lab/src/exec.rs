@@ -1,7 +1,7 @@
-//! `lab exec`: a command in a plain host of a running lab.
+//! The command `lab exec`: runs a command in a plain host of a running lab.
 //!
-//! A plain host has a process that does nothing but be there: its namespaces are the host's. It is found below the
-//! process that answers for the lab, so that nobody can pass for it.
+//! A plain host has a placeholder process in the namespaces of the host. The command searches it only among
+//! the descendants of the launcher of the lab, so that no other process can imitate it.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -13,34 +13,35 @@ use std::sync::atomic::AtomicBool;
 
 use nix::sched::{CloneFlags, setns};
 
+use super::inner_process::{InnerProcess, process_title};
 use super::registry::{self, RunningLab};
-use super::stage::{Stage, process_title};
 use xoff_telemetry::failure::Failure;
 
-/// `xoff lab exec LAB NODE -- COMMAND`: runs the command in the host, with the terminal of this process, and ends as it
-/// ends.
+/// Runs a command in a plain host of a running lab, with the terminal of this process (`xoff lab exec`).
+/// Returns the exit code of the command.
 ///
 /// # Errors
-/// No such lab, no such host, no such command, or no right to enter.
-pub fn exec(lab: &str, node: &str, command: &[OsString]) -> Result<ExitCode, Failure> {
-    let running = registry::find_lab(lab)?;
-    let process = find(&running, node)?;
-    enter(process).map_err(|errno| {
-        Failure::environment(format!("cannot enter the host \"{node}\""))
+/// Fails if the lab, the host or the command does not exist, or if the user may not enter the namespaces of
+/// the host.
+pub fn exec_in_host(lab_name: &str, host_name: &str, command: &[OsString]) -> Result<ExitCode, Failure> {
+    let running = registry::find_lab(lab_name)?;
+    let process = find_host_process(&running, host_name)?;
+    enter_namespaces(process).map_err(|errno| {
+        Failure::environment(format!("cannot enter the host \"{host_name}\""))
             .because(errno)
             .fix("run it as the user who started the lab, or as root")
     })?;
     let (program, arguments) = command.split_first().ok_or_else(|| {
-        Failure::usage("there is no command").fix("write `xoff lab exec LAB NODE -- COMMAND`")
+        Failure::usage("the command is missing").fix("write `xoff lab exec LAB NODE -- COMMAND`")
     })?;
-    // Ctrl-C is for the command, which shares the terminal.
+    // Ctrl-C ends the command, which shares the terminal, but not this process.
     let interrupted = Arc::new(AtomicBool::new(false));
     let _ = signal_hook::flag::register(signal_hook::consts::SIGINT, interrupted);
     let status = Command::new(program).args(arguments).status().map_err(|error| {
         Failure::environment(format!("cannot run {}", program.display()))
-            .at(format!("host {node}"))
+            .at(format!("host {host_name}"))
             .because(error)
-            .fix("a plain host has the programs of this machine: install it here, or give its path")
+            .fix("a plain host has the programs of this machine: install the program here, or give its path")
     })?;
     let code = status
         .code()
@@ -48,16 +49,16 @@ pub fn exec(lab: &str, node: &str, command: &[OsString]) -> Result<ExitCode, Fai
     Ok(ExitCode::from(code.clamp(0, 255) as u8))
 }
 
-/// The process of a plain host, as this process counts.
-fn find(lab: &RunningLab, node: &str) -> Result<i32, Failure> {
-    let below = descendants(registry::find_launcher_pid(lab)?);
+/// Returns the process ID of the placeholder process of a plain host.
+fn find_host_process(lab: &RunningLab, host_name: &str) -> Result<i32, Failure> {
+    let descendants = descendants_of(registry::find_launcher_pid(lab)?);
     let title = process_title(&lab.name);
-    let mut hosts: Vec<(String, i32)> = below
+    let mut hosts: Vec<(String, i32)> = descendants
         .into_iter()
-        .filter_map(|process| Some((host_of(process, &title)?, process)))
+        .filter_map(|process| Some((host_name_of(process, &title)?, process)))
         .collect();
     hosts.sort();
-    if let Some((_, process)) = hosts.iter().find(|(name, _)| name == node) {
+    if let Some((_, process)) = hosts.iter().find(|(name, _)| name == host_name) {
         return Ok(*process);
     }
     let names: Vec<&str> = hosts.iter().map(|(name, _)| name.as_str()).collect();
@@ -66,24 +67,24 @@ fn find(lab: &RunningLab, node: &str) -> Result<i32, Failure> {
         names => format!("its plain hosts are {}", names.join(", ")),
     };
     Err(Failure::environment(format!(
-        "lab \"{}\" has no plain host called \"{node}\"",
+        "lab \"{}\" has no plain host \"{host_name}\"",
         lab.name
     ))
     .because(known)
-    .fix("a model host runs no programs; a guest has its console (`console` in the lab file)"))
+    .fix("a model host runs no programs; use the console of a virtual machine (`console` in the lab file)"))
 }
 
-/// The name of the plain host whose process this is.
-fn host_of(process: i32, title: &str) -> Option<String> {
+/// Returns the name of the plain host of a placeholder process. Returns `None` for other processes.
+fn host_name_of(process: i32, title: &str) -> Option<String> {
     let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
     let first = words.next()?;
     let node = first.strip_prefix(title)?.strip_prefix(' ')?;
-    (words.next()? == Stage::Host.argument()).then(|| node.to_owned())
+    (words.next()? == InnerProcess::PlainHost.argument()).then(|| node.to_owned())
 }
 
-/// All processes below one.
-fn descendants(of: i32) -> Vec<i32> {
+/// Returns the process IDs of all descendants of a process.
+fn descendants_of(ancestor: i32) -> Vec<i32> {
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(process) = entry
@@ -93,7 +94,7 @@ fn descendants(of: i32) -> Vec<i32> {
         else {
             continue;
         };
-        // Behind the name in parentheses, which may hold anything: state, then the parent.
+        // The state and the parent follow the name in parentheses, which may contain any character.
         let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
         let parent = stat
             .rsplit(')')
@@ -102,18 +103,18 @@ fn descendants(of: i32) -> Vec<i32> {
         children.entry(parent.unwrap_or(0)).or_default().push(process);
     }
     let mut found = Vec::new();
-    let mut next = vec![of];
+    let mut next = vec![ancestor];
     while let Some(parent) = next.pop() {
-        let own = children.remove(&parent).unwrap_or_default();
-        next.extend(&own);
-        found.extend(own);
+        let children_of_parent = children.remove(&parent).unwrap_or_default();
+        next.extend(&children_of_parent);
+        found.extend(children_of_parent);
     }
     found
 }
 
-/// Moves this process, which has one thread, into the namespaces of another: users, network, and for its children
-/// processes, so that what runs there ends with the lab.
-fn enter(process: i32) -> std::io::Result<()> {
+/// Moves this single-threaded process into the user and network namespaces of another process. Its child
+/// processes also get the PID namespace, so that they end with the lab.
+fn enter_namespaces(process: i32) -> std::io::Result<()> {
     let own = fs::read_link("/proc/self/ns/user")?;
     let open = |kind: &str| File::open(format!("/proc/{process}/ns/{kind}"));
     let (user, net, pid) = (open("user")?, open("net")?, open("pid")?);

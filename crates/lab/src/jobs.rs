@@ -1,4 +1,4 @@
-//! The jobs of a lab on its hosts, in virtual and in real time.
+//! Creates the jobs of a lab on its hosts, and collects their results. Used in virtual time and in real time.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,41 +12,41 @@ use xoff_fabric::{FabricPlan, HostDirectory, JobHosts, Jobs, Paths, ReceivedPack
 use xoff_telemetry::failure::Failure;
 use xoff_workload::{Workload, WorkloadResults};
 
-/// Most messages that failed which are told.
-const FAILED_TOLD: usize = 8;
+/// Largest number of failed messages in a report.
+const FAILED_MESSAGES_LISTED_MAX: usize = 8;
 
-/// Creates the queue pairs of a plan's jobs. Those that its script starts wait for it.
+/// Creates the jobs of a plan with their queue pairs. Jobs that the script starts wait for the script.
 ///
 /// # Errors
-/// A job that cannot be, or one that connects a pair of hosts that no path of links joins.
-pub(super) fn jobs(
+/// Fails if a job is invalid, or if it connects two hosts without a path of links between them.
+pub(super) fn create_jobs(
     plan: &LabPlan,
     fabric_plan: &FabricPlan,
     seed: u64,
     hosts: &mut impl JobHosts,
 ) -> Result<Jobs, Failure> {
-    let wrong = |error: String| Failure::configuration(error).at(&plan.name);
+    let invalid = |error: String| Failure::configuration(error).at(&plan.name);
     let paths = Paths::new(fabric_plan);
     let speed = |host: u32| {
         let host = fabric_plan.hosts.get(host as usize);
         host.map_or(0, |host| u64::from(host.nic.link.speed_mbps) * 1_000_000)
     };
     let workload =
-        Workload::new(&plan.workload.jobs, seed, &speed).map_err(|error| wrong(error.to_string()))?;
+        Workload::new(&plan.workload.jobs, seed, &speed).map_err(|error| invalid(error.to_string()))?;
     let transports = plan
         .transports
         .iter()
         .map(|transport| {
             transport
                 .transport()
-                .map_err(|error| wrong(format!("transport {}: {error}", transport.name)))
+                .map_err(|error| invalid(format!("transport {}: {error}", transport.name)))
         })
         .collect::<Result<Vec<_>, Failure>>()?;
-    if let Some(pair) = no_path(plan, &workload, &paths) {
-        return Err(wrong(pair.to_string()).fix(UnconnectedPair::FIX));
+    if let Some(pair) = first_unconnected_pair(plan, &workload, &paths) {
+        return Err(invalid(pair.to_string()).fix(UnconnectedPair::FIX));
     }
-    let on = (paths, ReferenceTimes::new(fabric_plan));
-    let mut jobs = Jobs::new(hosts, workload, &transports, &Addresses(plan), on, seed);
+    let routing = (paths, ReferenceTimes::new(fabric_plan));
+    let mut jobs = Jobs::new(hosts, workload, &transports, &PlanAddresses(plan), routing, seed);
     for job in 0..plan.workload.jobs.jobs.len() {
         if plan.script.starts(TargetPlan::Job(job)) {
             jobs.hold_job(job);
@@ -55,18 +55,18 @@ pub(super) fn jobs(
     Ok(jobs)
 }
 
-/// A pair of hosts that a job connects and that no path of links joins.
+/// A pair of hosts that a job connects although no path of links exists between them.
 pub(super) struct UnconnectedPair<'a> {
     pub(super) job: &'a str,
     pub(super) from: &'a str,
     pub(super) to: &'a str,
-    /// Further pairs of the job without a path.
+    /// Number of other pairs of the job without a path.
     pub(super) others: usize,
 }
 
 impl UnconnectedPair<'_> {
     pub(super) const FIX: &'static str =
-        "add a link that joins their parts of the topology, or take the pair out of the job";
+        "add a link between their parts of the topology, or remove the pair from the job";
 }
 
 impl fmt::Display for UnconnectedPair<'_> {
@@ -89,23 +89,28 @@ impl fmt::Display for UnconnectedPair<'_> {
     }
 }
 
-/// The first connection of a workload whose hosts no path joins, and how many others its job has.
-fn no_path<'a>(plan: &'a LabPlan, workload: &Workload, paths: &Paths) -> Option<UnconnectedPair<'a>> {
+/// Returns the first pair of hosts of a workload without a path, and the number of other such pairs of the
+/// job.
+fn first_unconnected_pair<'a>(
+    plan: &'a LabPlan,
+    workload: &Workload,
+    paths: &Paths,
+) -> Option<UnconnectedPair<'a>> {
     let connections = workload.connections().iter();
-    let mut apart = connections.filter(|c| !paths.are_connected(c.src as usize, c.dst as usize));
-    let first = apart.next()?;
+    let mut unconnected = connections.filter(|c| !paths.are_connected(c.src as usize, c.dst as usize));
+    let first = unconnected.next()?;
     Some(UnconnectedPair {
         job: &plan.workload.jobs.jobs[first.job].name,
         from: &plan.hosts[first.src as usize].name,
         to: &plan.hosts[first.dst as usize].name,
-        others: apart.filter(|other| other.job == first.job).count(),
+        others: unconnected.filter(|other| other.job == first.job).count(),
     })
 }
 
-/// Where hosts of a plan are.
-struct Addresses<'a>(&'a LabPlan);
+/// The addresses of the hosts of a plan.
+struct PlanAddresses<'a>(&'a LabPlan);
 
-impl HostDirectory for Addresses<'_> {
+impl HostDirectory for PlanAddresses<'_> {
     fn address(&self, host: usize) -> IpAddr {
         self.0.hosts[host].ipv4.into()
     }
@@ -115,35 +120,36 @@ impl HostDirectory for Addresses<'_> {
     }
 }
 
-/// What became of the jobs.
-pub(super) fn results(jobs: &Jobs) -> WorkloadResults {
+/// Returns the results of all jobs.
+pub(super) fn workload_results(jobs: &Jobs) -> WorkloadResults {
     jobs.workload()
         .results(&|connection, bytes| jobs.least_time(connection, bytes))
 }
 
-/// Connections whose packets arrived out of order, of what arrived on each.
-pub(super) fn reordered(
+/// Returns the connections with packets that arrived out of order. `received` has the packets of each
+/// connection.
+pub(super) fn reordered_connections(
     plan: &LabPlan,
     jobs: &Jobs,
-    arrivals: &[ReceivedPackets],
+    received: &[ReceivedPackets],
 ) -> Vec<ReorderedConnectionReport> {
     let name = |host: u32| plan.hosts[host as usize].name.clone();
-    let reordered = arrivals.iter().zip(jobs.workload().connections());
+    let reordered = received.iter().zip(jobs.workload().connections());
     reordered
-        .filter(|(arrivals, _)| arrivals.out_of_order_packets > 0)
-        .map(|(arrivals, connection)| ReorderedConnectionReport {
+        .filter(|(received, _)| received.out_of_order_packets > 0)
+        .map(|(received, connection)| ReorderedConnectionReport {
             job: plan.workload.jobs.jobs[connection.job].name.clone(),
             src: name(connection.src),
             dst: name(connection.dst),
-            data_packets: arrivals.data_packets,
-            out_of_order_packets: arrivals.out_of_order_packets,
+            data_packets: received.data_packets,
+            out_of_order_packets: received.out_of_order_packets,
         })
         .collect()
 }
 
-/// The first messages that failed, in words; the workload began at `began`.
-pub(super) fn failed(plan: &LabPlan, jobs: &Jobs, began: Picos) -> Vec<String> {
-    let first = jobs.failed().iter().take(FAILED_TOLD);
+/// Describes the first failed messages. Their times are relative to the start of the workload.
+pub(super) fn describe_failed_messages(plan: &LabPlan, jobs: &Jobs, workload_start: Picos) -> Vec<String> {
+    let first = jobs.failed().iter().take(FAILED_MESSAGES_LISTED_MAX);
     first
         .map(|failed| {
             let (src, dst) = failed.hosts;
@@ -152,15 +158,15 @@ pub(super) fn failed(plan: &LabPlan, jobs: &Jobs, began: Picos) -> Vec<String> {
                 "{} to {}: a message failed after {}: {}",
                 name(src),
                 name(dst),
-                xoff_telemetry::format_nanos(failed.at.since(began).as_nanos()),
+                xoff_telemetry::format_nanos(failed.at.since(workload_start).as_nanos()),
                 failed.why
             )
         })
         .collect()
 }
 
-/// What is not done yet, to be put behind the reason; empty if everything is.
-pub(super) fn unfinished(jobs: &Jobs) -> String {
+/// Describes the unfinished jobs as the end of a sentence. Returns an empty text if all jobs are finished.
+pub(super) fn describe_unfinished_jobs(jobs: &Jobs) -> String {
     match jobs.is_finished() {
         true => String::new(),
         false => format!("; not done: {}", jobs.workload().pending_description().trim_end()),
@@ -174,8 +180,8 @@ mod tests {
     use crate::plan::TimeMode;
     use crate::{LabOptions, VirtualLab, parse_lab};
 
-    /// Sets up a lab of four nodes with two GPUs each, whose rails nothing joins.
-    fn rails(routes: &str, job: &str, seed: u64) -> Result<VirtualLab, String> {
+    /// Sets up a lab of four nodes with two GPUs each. The rails have no links between them.
+    fn rail_lab(routes: &str, job: &str, seed: u64) -> Result<VirtualLab, String> {
         let text = format!(
             "name: rails\ntopology:\n  fabric:\n    rail: {{nodes: 4, gpus: 2, spines: 0, speed: 100g, config: {{preset: roce-lossless}}}}\n{routes}\
              workload:\n  jobs:\n    - {{name: j, {job}}}\n"
@@ -190,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_that_the_seed_decides_need_a_path_with_that_seed() {
+    fn random_pairs_of_a_seed_need_a_path() {
         for (kind, from) in [
             (
                 "kind: permutation, hosts: [n1-g1, n2-g1, n1-g2, n2-g2], bytes: 1k",
@@ -201,27 +207,32 @@ mod tests {
                 "n1-g1",
             ),
         ] {
-            let mut refused = 0;
+            let mut rejected = 0;
             for seed in 0..32 {
-                let Err(why) = rails("", kind, seed) else { continue };
-                refused += 1;
+                let Err(why) = rail_lab("", kind, seed) else {
+                    continue;
+                };
+                rejected += 1;
                 assert!(why.contains(&format!("job \"j\": {from}")), "{why}");
                 assert!(
                     why.contains(" sends to ") && why.contains("no path of links leads"),
                     "{why}"
                 );
             }
-            assert!((1..32).contains(&refused), "{kind}: {refused} seeds are refused");
+            assert!(
+                (1..32).contains(&rejected),
+                "{kind}: {rejected} seeds are rejected"
+            );
         }
     }
 
     #[test]
-    fn without_routes_the_paths_of_a_job_are_checked_too() {
+    fn paths_of_a_job_are_checked_without_routes() {
         let routes = "  routes: none\n";
         let flow = |to: &str| format!("kind: flows, flows: [{{from: n1-g1, to: {to}, bytes: 1k}}]");
-        let lab = rails(routes, &flow("n2-g1"), 0);
+        let lab = rail_lab(routes, &flow("n2-g1"), 0);
         lab.unwrap_or_else(|why| panic!("{why}"));
-        let why = rails(routes, &flow("n2-g2"), 0).expect_err("another rail");
+        let why = rail_lab(routes, &flow("n2-g2"), 0).expect_err("another rail");
         assert!(
             why.contains("job \"j\": n1-g1 sends to n2-g2, but no path of links leads from n1-g1 to n2-g2"),
             "{why}"

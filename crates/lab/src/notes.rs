@@ -1,39 +1,46 @@
-//! Notes about a lab before it runs: settings of the lab file and of its switches' configurations that have no effect.
+//! Notes about settings of the lab file and of the switch configurations without effect, printed before a
+//! run.
 
 use super::config::SwitchSetup;
 use super::plan::LabPlan;
 
-/// Most switches that a note names.
-const NAMED_MAX: usize = 3;
+/// Largest number of switches that a note names.
+const SWITCHES_NAMED_MAX: usize = 3;
 
-/// The notes of a lab file and of the configurations of its switches, one line each. A note that several switches have appears once.
-pub(super) fn notes(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<String> {
-    let mut grouped: Vec<(&str, Vec<&str>)> = Vec::new();
-    let mut places = std::collections::HashMap::new();
+/// Returns the notes about a lab file and the configurations of its switches, one line each. A note of
+/// several switches appears once.
+pub(super) fn lab_notes(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<String> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut group_indices = std::collections::HashMap::new();
     for (setup, switch) in setups.iter().zip(&plan.switches) {
         for note in &setup.loaded.resolved.warnings {
-            let place = *places.entry(note.as_str()).or_insert_with(|| {
-                grouped.push((note, Vec::new()));
-                grouped.len() - 1
+            let index = *group_indices.entry(note.as_str()).or_insert_with(|| {
+                groups.push((note, Vec::new()));
+                groups.len() - 1
             });
-            grouped[place].1.push(&switch.name);
+            groups[index].1.push(&switch.name);
         }
     }
-    let of_switches = grouped
+    let switch_notes = groups
         .into_iter()
-        .map(|(note, switches)| format!("{}: {note}", names(&switches)));
-    plan.notes.iter().cloned().chain(of_switches).collect()
+        .map(|(note, switches)| format!("{}: {note}", format_switch_names(&switches)));
+    plan.notes.iter().cloned().chain(switch_notes).collect()
 }
 
-/// `a`, `a, b and c`, `a, b, c and 77 more switches`.
-fn names(switches: &[&str]) -> String {
+/// Formats names of switches: `a`, `a, b and c`, or `a, b, c and 77 more switches`.
+fn format_switch_names(switches: &[&str]) -> String {
     match switches {
         [] => String::new(),
         [only] => (*only).to_owned(),
-        [first @ .., last] if switches.len() <= NAMED_MAX => format!("{} and {last}", first.join(", ")),
-        _ => match switches.len() - NAMED_MAX {
-            1 => format!("{} and 1 more switch", switches[..NAMED_MAX].join(", ")),
-            more => format!("{} and {more} more switches", switches[..NAMED_MAX].join(", ")),
+        [first @ .., last] if switches.len() <= SWITCHES_NAMED_MAX => {
+            format!("{} and {last}", first.join(", "))
+        }
+        _ => match switches.len() - SWITCHES_NAMED_MAX {
+            1 => format!("{} and 1 more switch", switches[..SWITCHES_NAMED_MAX].join(", ")),
+            more => format!(
+                "{} and {more} more switches",
+                switches[..SWITCHES_NAMED_MAX].join(", ")
+            ),
         },
     }
 }
@@ -59,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_names_the_switches_that_have_it() {
+    fn a_note_names_the_switches_with_the_setting() {
         let ignored = "config: [{preset: roce-lossless}, {SYSLOG_SERVER: {\"10.0.0.1\": {}}}]";
         let plain = "config: {preset: roce-lossless}";
         let switch = |name: &str, config: &str| format!("    {name}: {{kind: switch, {config}}}\n");
@@ -79,10 +86,16 @@ mod tests {
     }
 
     #[test]
-    fn few_switches_are_named_and_many_are_counted() {
-        assert_eq!(names(&["a"]), "a");
-        assert_eq!(names(&["a", "b", "c"]), "a, b and c");
-        assert_eq!(names(&["a", "b", "c", "d"]), "a, b, c and 1 more switch");
-        assert_eq!(names(&["a", "b", "c", "d", "e"]), "a, b, c and 2 more switches");
+    fn a_note_names_three_switches_and_counts_the_others() {
+        assert_eq!(format_switch_names(&["a"]), "a");
+        assert_eq!(format_switch_names(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(
+            format_switch_names(&["a", "b", "c", "d"]),
+            "a, b, c and 1 more switch"
+        );
+        assert_eq!(
+            format_switch_names(&["a", "b", "c", "d", "e"]),
+            "a, b, c and 2 more switches"
+        );
     }
 }

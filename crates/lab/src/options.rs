@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::pcap::LabPcap;
+use super::pcap::LabRecordings;
 use super::sweep::FieldValue;
 use xoff_capture::live::PcapOptions;
 use xoff_ports::Backend;
@@ -21,7 +21,7 @@ pub struct LabRunArgs {
     /// Options of the run.
     pub options: LabOptions,
     /// Recordings of the run.
-    pub pcap: LabPcap,
+    pub pcap: LabRecordings,
 }
 
 /// Arguments of `xoff lab up`.
@@ -32,7 +32,7 @@ pub struct LabUpArgs {
     /// Options of the run.
     pub options: LabOptions,
     /// Recordings of the run.
-    pub pcap: LabPcap,
+    pub pcap: LabRecordings,
 }
 
 /// Options of a run of a lab. The switch process receives them unchanged.

@@ -1,4 +1,4 @@
-//! Recordings of a lab's switches.
+//! The option `--pcap` of labs: selects the switch ports to record.
 
 use std::path::PathBuf;
 
@@ -6,31 +6,37 @@ use super::plan::LabPlan;
 use xoff_capture::live::{PcapOptions, PcapRequest};
 use xoff_telemetry::failure::Failure;
 
-/// What to record, before the lab file is known.
+/// The recordings of a command line, before they are checked with the lab file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LabPcap {
-    /// Files, each with what goes into it: `SWITCH:PORT`, `SWITCH`, or, of the only switch, a port or nothing.
+pub struct LabRecordings {
+    /// The files with their targets. A target is `SWITCH:PORT` or `SWITCH`. In a lab with one switch, it can
+    /// also be a port or `None` for the whole switch.
     pub files: Vec<(Option<String>, PathBuf)>,
-    /// Octets stored of each frame at most; 0: all.
+    /// Largest number of recorded bytes of each frame. The value 0 means whole frames.
     pub snaplen: u32,
 }
 
-/// The recordings of each switch of a plan.
+/// Returns the recordings of each switch of a plan.
 ///
 /// # Errors
-/// The first place that is no switch and no port with a cable.
-pub(super) fn resolve(plan: &LabPlan, pcap: &LabPcap) -> Result<Vec<PcapOptions>, Failure> {
+/// Fails if a target is not a switch and not a port with a link, or if a file is standard output.
+pub(super) fn resolve_recordings(
+    plan: &LabPlan,
+    recordings: &LabRecordings,
+) -> Result<Vec<PcapOptions>, Failure> {
     let mut all = vec![
         PcapOptions {
             requests: Vec::new(),
-            snaplen: pcap.snaplen,
+            snaplen: recordings.snaplen,
         };
         plan.switches.len()
     ];
-    for (place, file) in &pcap.files {
-        let (switch, port) = find(plan, place.as_deref()).map_err(|failure| {
-            let place = place.as_ref().map_or(String::new(), |place| format!("{place}="));
-            failure.at(format!("--pcap {place}{}", file.display()))
+    for (target, file) in &recordings.files {
+        let (switch, port) = find_target(plan, target.as_deref()).map_err(|failure| {
+            let target = target
+                .as_ref()
+                .map_or(String::new(), |target| format!("{target}="));
+            failure.at(format!("--pcap {target}{}", file.display()))
         })?;
         let absolute = std::path::absolute(file).map_err(|error| {
             Failure::usage("the recording needs a file name")
@@ -38,9 +44,9 @@ pub(super) fn resolve(plan: &LabPlan, pcap: &LabPcap) -> Result<Vec<PcapOptions>
                 .because(error)
         })?;
         if file.as_os_str() == "-" {
-            return Err(Failure::usage("a lab does not record to standard output")
+            return Err(Failure::usage("a lab cannot record to standard output")
                 .at("--pcap -")
-                .because("its table is printed there")
+                .because("its result is printed there")
                 .fix("`mkfifo PIPE`, then `--pcap PIPE`, and in another terminal `tshark -i PIPE`"));
         }
         all[switch].requests.push(PcapRequest { port, file: absolute });
@@ -48,18 +54,21 @@ pub(super) fn resolve(plan: &LabPlan, pcap: &LabPcap) -> Result<Vec<PcapOptions>
     Ok(all)
 }
 
-/// A switch, and one of its ports or all of them.
-fn find(plan: &LabPlan, place: Option<&str>) -> Result<(usize, Option<String>), Failure> {
-    let Some(place) = place else {
+/// Returns the switch and the port of a target. Without a port, all ports are recorded.
+fn find_target(plan: &LabPlan, target: Option<&str>) -> Result<(usize, Option<String>), Failure> {
+    let Some(target) = target else {
         return only_switch(plan).map(|switch| (switch, None));
     };
     let by_name = |name: &str| plan.switches.iter().position(|switch| switch.name == name);
-    let (switch, port) = match place.split_once(':') {
-        Some((name, port)) => (by_name(name).ok_or_else(|| unknown(plan, name))?, port),
-        None => match by_name(place) {
+    let (switch, port) = match target.split_once(':') {
+        Some((name, port)) => (
+            by_name(name).ok_or_else(|| unknown_switch_failure(plan, name))?,
+            port,
+        ),
+        None => match by_name(target) {
             Some(switch) => return Ok((switch, None)),
-            None if place.starts_with("Ethernet") => (only_switch(plan)?, place),
-            None => return Err(unknown(plan, place)),
+            None if target.starts_with("Ethernet") => (only_switch(plan)?, target),
+            None => return Err(unknown_switch_failure(plan, target)),
         },
     };
     let ports: Vec<&str> = plan
@@ -70,24 +79,24 @@ fn find(plan: &LabPlan, place: Option<&str>) -> Result<(usize, Option<String>), 
     match ports.contains(&port) {
         true => Ok((switch, Some(port.to_owned()))),
         false => Err(Failure::usage(format!(
-            "no cable is in {port:?} of {}",
+            "no link is at {port:?} of {}",
             plan.switches[switch].name
         ))
-        .because(format!("its ports with a cable are {}", ports.join(", ")))),
+        .because(format!("its ports with a link are {}", ports.join(", ")))),
     }
 }
 
 fn only_switch(plan: &LabPlan) -> Result<usize, Failure> {
     match plan.switches.len() {
         1 => Ok(0),
-        _ => Err(Failure::usage("which switch is to be recorded is not said")
-            .because(format!("there are {}", switches(plan)))
+        _ => Err(Failure::usage("the switch to record is missing")
+            .because(format!("the switches are {}", switch_names(plan)))
             .fix("write SWITCH=FILE or SWITCH:PORT=FILE")),
     }
 }
 
-fn unknown(plan: &LabPlan, name: &str) -> Failure {
-    let failure = Failure::usage(format!("no switch is called {name:?}"));
+fn unknown_switch_failure(plan: &LabPlan, name: &str) -> Failure {
+    let failure = Failure::usage(format!("the lab has no switch {name:?}"));
     let host = plan.hosts.iter().position(|host| host.name == name);
     let far = host.and_then(|host| {
         let far = super::plan::FarEnd::Host(host);
@@ -95,16 +104,16 @@ fn unknown(plan: &LabPlan, name: &str) -> Failure {
     });
     match far {
         Some(link) => failure
-            .because(format!("{name} is a host, and recordings are of switches"))
+            .because(format!("{name} is a host, and only switch ports can be recorded"))
             .fix(format!(
                 "record the port it is connected to: {}:{}",
                 plan.switches[link.switch].name, link.port
             )),
-        None => failure.because(format!("there are {}", switches(plan))),
+        None => failure.because(format!("the switches are {}", switch_names(plan))),
     }
 }
 
-fn switches(plan: &LabPlan) -> String {
+fn switch_names(plan: &LabPlan) -> String {
     let names: Vec<&str> = plan.switches.iter().map(|switch| switch.name.as_str()).collect();
     names.join(", ")
 }
@@ -116,34 +125,34 @@ mod tests {
     use super::super::plan::TimeMode;
     use super::*;
 
-    fn plan() -> LabPlan {
+    fn sample_plan() -> LabPlan {
         let text = "name: x\ntopology:\n  nodes:\n    sw1: {kind: switch}\n    h1: {kind: model}\n  links:\n    - {endpoints:                     [\"h1:eth0\", \"sw1:Ethernet4\"]}\n";
         super::super::parse_lab(text, "x.xoff.yml", Path::new(""), TimeMode::RealTime)
             .expect("the lab file is good")
     }
 
     #[test]
-    fn a_place_is_a_switch_a_port_or_left_out() {
-        for (place, port) in [
+    fn a_target_is_a_switch_a_port_or_missing() {
+        for (target, port) in [
             (None, None),
             (Some("sw1"), None),
             (Some("sw1:Ethernet4"), Some("Ethernet4")),
             (Some("Ethernet4"), Some("Ethernet4")),
         ] {
-            let found = find(&plan(), place).unwrap_or_else(|failure| panic!("{failure}"));
+            let found = find_target(&sample_plan(), target).unwrap_or_else(|failure| panic!("{failure}"));
             assert_eq!(found, (0, port.map(str::to_owned)));
         }
     }
 
     #[test]
-    fn a_wrong_place_says_which_would_be_right() {
-        for (place, words) in [
+    fn the_error_for_a_wrong_target_names_valid_targets() {
+        for (target, words) in [
             ("h1", "sw1:Ethernet4"),
             ("h1:eth0", "sw1:Ethernet4"),
-            ("sw2:Ethernet0", "there are sw1"),
-            ("sw1:Ethernet0", "with a cable are Ethernet4"),
+            ("sw2:Ethernet0", "the switches are sw1"),
+            ("sw1:Ethernet0", "with a link are Ethernet4"),
         ] {
-            let failure = find(&plan(), Some(place)).expect_err(place);
+            let failure = find_target(&sample_plan(), Some(target)).expect_err(target);
             assert!(failure.to_string().contains(words), "{failure}");
         }
     }

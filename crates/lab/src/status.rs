@@ -1,4 +1,4 @@
-//! What the switch tells the command line while a lab runs: lines of JSON through a pipe.
+//! Status messages from the switch process of a lab to the command line: lines of JSON in a pipe.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -6,17 +6,18 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
-/// The switch's end.
+/// The write end of the status pipe, in the switch process.
 #[derive(Clone, Debug)]
 pub struct StatusPipe(Arc<Mutex<File>>);
 
+/// A status message.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Status {
-    /// The switch forwards.
+pub(super) enum StatusMessage {
+    /// All switches forward and all hosts are ready.
     Ready,
-    /// The workload has come so far.
+    /// Elapsed and total time of the workload.
     Progress { done_ns: u64, total_ns: u64 },
-    /// To be printed on standard output.
+    /// A text for standard output.
     Print { text: String },
 }
 
@@ -25,35 +26,35 @@ impl StatusPipe {
         StatusPipe(Arc::new(Mutex::new(file)))
     }
 
-    /// The switch forwards, and the hosts are there. `lab up` is done with this.
-    pub fn ready(&self) {
-        self.send(&Status::Ready);
+    /// Reports that all switches forward and all hosts are ready. `lab up` ends at this message.
+    pub fn report_ready(&self) {
+        self.send(&StatusMessage::Ready);
     }
 
-    /// How far the workload has come, both in nanoseconds of model time.
-    pub fn progress(&self, done_ns: u64, total_ns: u64) {
-        self.send(&Status::Progress { done_ns, total_ns });
+    /// Reports elapsed and total time of the workload, in nanoseconds of model time.
+    pub fn report_progress(&self, done_ns: u64, total_ns: u64) {
+        self.send(&StatusMessage::Progress { done_ns, total_ns });
     }
 
-    /// Prints `text` on the standard output of the command, clear of the progress bar.
+    /// Prints a text on the standard output of the command line without disturbing the progress bar.
     pub fn print(&self, text: &str) {
-        self.send(&Status::Print {
+        self.send(&StatusMessage::Print {
             text: text.to_owned(),
         });
     }
 
-    fn send(&self, status: &Status) {
+    fn send(&self, status: &StatusMessage) {
         let Ok(mut line) = serde_json::to_vec(status) else {
             return;
         };
         line.push(b'\n');
         let mut file = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        // After `lab up` nobody listens any more, and that is as it should be.
+        // The command line of `lab up` has ended, so a failed write is expected.
         let _ = file.write_all(&line);
     }
 }
 
-/// The command line's end. Ends when the last process of the lab has gone.
+/// The read end of the status pipe, in the command line. It ends with the last process of the lab.
 #[derive(Debug)]
 pub(super) struct StatusReader(BufReader<File>);
 
@@ -66,14 +67,14 @@ impl StatusReader {
         self.0.get_ref()
     }
 
-    /// Whether a whole line may be waiting in memory, where no `poll` sees it.
+    /// Whether the buffer may have a complete line that `poll` does not report.
     pub(super) fn has_buffered(&self) -> bool {
         !self.0.buffer().is_empty()
     }
 
-    /// The next message; `None` at the end.
-    pub(super) fn next(&mut self) -> Option<Status> {
-        /// No message is longer; a broken one must not fill memory.
+    /// Returns the next message. Returns `None` at the end of the pipe.
+    pub(super) fn read_message(&mut self) -> Option<StatusMessage> {
+        /// Largest length of a message in bytes. An invalid message must not fill the memory.
         const LINE_MAX: u64 = 1 << 24;
         loop {
             let mut line = String::new();

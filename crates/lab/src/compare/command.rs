@@ -46,12 +46,12 @@ pub struct CompareArgs {
 /// The figures of a run, and its timeline if it was recorded.
 type RunWithTimeline = (ComparisonRun, Option<RunTimeline>);
 
-/// Runs a comparison, prints the table and writes the requested files. The comparison ends early if `stop` becomes
-/// true.
+/// Runs a comparison, prints the table and writes the requested files. The comparison ends early if `stop`
+/// becomes true.
 ///
 /// # Errors
-/// Fails before the first run if the lab or a scheme is invalid. Fails if a run cannot be set up or a file cannot
-/// be written.
+/// Fails before the first run if the lab or a scheme is invalid. Fails if a run cannot be set up or a file
+/// cannot be written.
 pub fn run_compare(arguments: &CompareArgs, stop: &AtomicBool) -> Result<ExitCode, Failure> {
     let CompareArgs {
         file,
@@ -104,8 +104,8 @@ pub fn run_compare(arguments: &CompareArgs, stop: &AtomicBool) -> Result<ExitCod
     print_and_write(arguments, &report, timelines)
 }
 
-/// Runs one variant with one seed. If the lab on one switch cannot be set up, the result is a failed run and the
-/// comparison continues.
+/// Runs one variant with one seed. If the lab on one switch cannot be set up, the result is a failed run and
+/// the comparison continues.
 fn run_variant(
     run_mode: &RunMode,
     variant: &LabVariant,

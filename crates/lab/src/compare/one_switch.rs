@@ -13,10 +13,10 @@ const SWITCH_NAME: &str = "one-switch";
 /// Tables about routes to other switches. The single switch does not need them.
 const FABRIC_TABLES: [&str; 3] = ["STATIC_ROUTE", "XOFF_ROUTE", "NEIGH"];
 
-/// Returns the lab with all hosts on one switch. Each host keeps its link, its address and its part in the workload.
-/// Links between switches are removed. The configuration of the switch combines the configurations of all switches
-/// with hosts. Settings of the whole switch come from the first of them, and settings of a port from the switch
-/// that had the host. A lab with only one switch is returned unchanged.
+/// Returns the lab with all hosts on one switch. Each host keeps its link, its address and its part in the
+/// workload. Links between switches are removed. The configuration of the switch combines the configurations
+/// of all switches with hosts. Settings of the whole switch come from the first of them, and settings of a
+/// port from the switch that had the host. A lab with only one switch is returned unchanged.
 ///
 /// # Errors
 /// Fails if the addresses of the hosts are not possible on one switch.
@@ -88,8 +88,8 @@ pub(super) fn one_switch_lab(plan: &LabPlan) -> Result<LabPlan, Failure> {
 /// The new names of the ports of a switch by their old names. `None`: the port of a removed link.
 type PortRenames = HashMap<String, Option<String>>;
 
-/// Merges the layers at one index of all switches into one layer. `written_layers` has the layers of each switch
-/// with hosts.
+/// Merges the layers at one index of all switches into one layer. `written_layers` has the layers of each
+/// switch with hosts.
 fn merge_layers(
     plan: &LabPlan,
     layer_index: usize,
@@ -153,8 +153,8 @@ fn merge_tables(merged: &mut Map<String, Value>, tables: Map<String, Value>, por
     }
 }
 
-/// Renames the ports in a key of a table. The segments of a key are separated by `|`. Returns `None` if a segment
-/// names only removed ports.
+/// Renames the ports in a key of a table. The segments of a key are separated by `|`. Returns `None` if a
+/// segment names only removed ports.
 fn rename_ports_in_key(key: &str, ports: &PortRenames) -> Option<String> {
     let parts: Option<Vec<String>> = key
         .split('|')
@@ -191,8 +191,8 @@ fn rename_ports_in_value(value: Value, ports: &PortRenames) -> Value {
     }
 }
 
-/// Renames the ports of a comma-separated list and omits removed ports. Returns `None` if the text is not a list of
-/// ports.
+/// Renames the ports of a comma-separated list and omits removed ports. Returns `None` if the text is not a
+/// list of ports.
 fn rename_port_list(text: &str, ports: &PortRenames) -> Option<String> {
     let new_names: Option<Vec<&Option<String>>> =
         text.split(',').map(|port| ports.get(port.trim())).collect();

@@ -9,8 +9,8 @@ use super::super::sweep::{Parameter, RunFigures};
 /// Name and version of the format. The number changes if a field is removed or changes its meaning.
 pub const COMPARE_SCHEMA: &str = "xoff.compare/1";
 
-/// The report of a comparison. In virtual time, it does not depend on the machine or on the order in which runs
-/// end.
+/// The report of a comparison. In virtual time, it does not depend on the machine or on the order in which
+/// runs end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompareReport {
     /// The value of [`COMPARE_SCHEMA`].
@@ -33,8 +33,8 @@ pub struct CompareReport {
     pub seeds: Vec<u64>,
     /// Warnings about settings that limit the comparison.
     pub warnings: Vec<String>,
-    /// One entry for each scheme, combination of values and job, and for the run on one switch. The entries have the
-    /// order of the table.
+    /// One entry for each scheme, combination of values and job, and for the run on one switch. The entries
+    /// have the order of the table.
     pub rows: Vec<ComparisonRow>,
     /// One entry for each run, in the order of the run numbers.
     pub runs: Vec<ComparisonRun>,

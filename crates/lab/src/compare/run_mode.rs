@@ -1,8 +1,8 @@
 //! The mode of the runs of a comparison: virtual time or real time.
 
+use super::super::commands::run_and_report;
 use super::super::options::LabOptions;
 use super::super::plan::{LabPlan, TimeMode};
-use super::super::run::run_and_report;
 use super::super::virtual_run::{FinishedRun, VirtualRunArgs, run_to_end};
 use crate::plot::RunTimeline;
 use crate::report::Report;
@@ -40,8 +40,8 @@ impl RunMode {
         }
     }
 
-    /// Runs a plan with a seed. Returns the report, and the timeline if `records_timeline` is set and the run is in
-    /// virtual time.
+    /// Runs a plan with a seed. Returns the report, and the timeline if `records_timeline` is set and the run
+    /// is in virtual time.
     ///
     /// # Errors
     /// Fails if the lab cannot be set up.

@@ -60,8 +60,8 @@ fn figures_over_seeds(
         .collect()
 }
 
-/// Formats the table for a terminal: the median, and [smallest, largest] if the values differ. Columns without a
-/// value are omitted.
+/// Formats the table for a terminal: the median, and [smallest, largest] if the values differ. Columns
+/// without a value are omitted.
 pub(super) fn render_comparison(report: &CompareReport) -> String {
     let jobs = report.rows.iter().filter_map(|row| row.job.as_ref());
     let has_several_jobs = jobs.collect::<std::collections::BTreeSet<_>>().len() > 1;
@@ -146,8 +146,8 @@ fn format_failures(report: &CompareReport) -> String {
     text
 }
 
-/// Formats the rows as CSV. Each figure has three columns: median, smallest and largest value. The scheme of the
-/// lab on one switch is empty.
+/// Formats the rows as CSV. Each figure has three columns: median, smallest and largest value. The scheme of
+/// the lab on one switch is empty.
 pub(super) fn format_csv(report: &CompareReport) -> String {
     let mut header: Vec<String> = report
         .parameters

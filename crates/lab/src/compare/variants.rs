@@ -97,8 +97,8 @@ pub(super) fn build_variants(
     Ok(comparison)
 }
 
-/// Adds the variants of one combination of values: one for each compared value, followed by the lab on one switch.
-/// If the single switch depends on the compared field, there are several labs on one switch.
+/// Adds the variants of one combination of values: one for each compared value, followed by the lab on one
+/// switch. If the single switch depends on the compared field, there are several labs on one switch.
 fn add_combination(
     comparison: &mut LabVariants,
     file: &Path,

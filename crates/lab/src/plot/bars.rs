@@ -41,8 +41,8 @@ pub struct BarPanel {
     pub bars: Vec<Bar>,
 }
 
-/// Writes bar charts of times, one below the other. The values of the bars are in nanoseconds. `x_label` names the
-/// property in which the bars differ, and `y_label` names the time.
+/// Writes bar charts of times, one below the other. The values of the bars are in nanoseconds. `x_label`
+/// names the property in which the bars differ, and `y_label` names the time.
 ///
 /// # Errors
 /// Fails if the file cannot be written.

@@ -25,8 +25,8 @@ struct LinkLoads {
     links: &'static str,
     /// Start and end of each bin, in nanoseconds.
     bins: Vec<(f64, f64)>,
-    /// Five values over the links for each bin, in percent of the link speed: minimum, lower quartile, mean, upper
-    /// quartile and maximum.
+    /// Five values over the links for each bin, in percent of the link speed: minimum, lower quartile, mean,
+    /// upper quartile and maximum.
     quantiles: Vec<[f64; 5]>,
 }
 

@@ -1,7 +1,7 @@
 //! Plots of runs as SVG files: link loads, queues and pauses over time, and bar charts.
 //!
-//! The plots show a [`RunTimeline`] or the figures of a comparison. This module computes no results. The viewer of an
-//! SVG file selects the fonts, so the plots leave room for wide fonts.
+//! The plots show a [`RunTimeline`] or the figures of a comparison. This module computes no results. The
+//! viewer of an SVG file selects the fonts, so the plots leave room for wide fonts.
 
 mod bars;
 mod links;
@@ -41,8 +41,8 @@ pub struct PortName {
     pub usable: bool,
 }
 
-/// Creates the output folder of an option and checks that it is writable. A long run calls this at its start, so
-/// that a wrong folder is found early.
+/// Creates the output folder of an option and checks that it is writable. A long run calls this at its start,
+/// so that a wrong folder is found early.
 ///
 /// # Errors
 /// Fails if the folder or a file in it cannot be created.
@@ -69,7 +69,8 @@ pub fn write_run_plots(folder: &Path, title: &str, run: &RunTimeline) -> Result<
     write_queue_and_pause_plots(folder, "", title, run)
 }
 
-/// Writes the plots of queues and pauses of one run: `queues.svg` and `pauses.svg`, with a prefix of the file names.
+/// Writes the plots of queues and pauses of one run: `queues.svg` and `pauses.svg`, with a prefix of the file
+/// names.
 ///
 /// # Errors
 /// Fails if a file cannot be written.

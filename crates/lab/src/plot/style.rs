@@ -12,7 +12,8 @@ pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 /// The result of drawing. Drawing into an SVG text in memory does not fail in practice.
 pub(super) type DrawResult = Result<(), Box<dyn std::error::Error>>;
 
-/// Colours of lines and bars, suitable for colour-blind readers (Okabe and Ito). The darker colours come first.
+/// Colours of lines and bars, suitable for colour-blind readers (Okabe and Ito). The darker colours come
+/// first.
 pub(super) const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -34,14 +35,14 @@ pub(super) const AXIS: (&str, i32) = ("sans-serif", 15);
 /// Font of labels.
 pub(super) const LABEL: (&str, i32) = ("sans-serif", 13);
 
-/// Returns the range of an axis with `count` categories. The ranges of plotters include their ends, and a range with
-/// a single category is not valid.
+/// Returns the range of an axis with `count` categories. The ranges of plotters include their ends, and a
+/// range with a single category is not valid.
 pub(super) fn category_range(count: usize) -> std::ops::Range<usize> {
     0..count.saturating_sub(1).max(1)
 }
 
-/// Returns the start of a category on an axis of [`category_range`]. The index after the last category is the end
-/// of the axis.
+/// Returns the start of a category on an axis of [`category_range`]. The index after the last category is the
+/// end of the axis.
 pub(super) fn category_edge(category: usize, count: usize) -> SegmentValue<usize> {
     match category == count.max(2) {
         true => SegmentValue::Last,

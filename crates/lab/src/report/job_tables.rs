@@ -106,8 +106,8 @@ fn collectives_table(jobs: &[JobResults]) -> Option<String> {
     (!rows.is_empty()).then(|| simple_table(&header, 2, rows))
 }
 
-/// Formats one row for all flows of a job, and one row for each size range if there are several. Returns `None`
-/// if no job has flows.
+/// Formats one row for all flows of a job, and one row for each size range if there are several. Returns
+/// `None` if no job has flows.
 fn flows_table(jobs: &[JobResults]) -> Option<String> {
     let header = [
         "Flows of",
@@ -197,8 +197,8 @@ fn format_ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"))
 }
 
-/// Formats the nonzero counters of hosts, except those of normal traffic. Each host has a line. With more than
-/// [`HOSTS_SHOWN_MAX`] hosts, one line has the sums. Returns an empty text if all these counters are 0.
+/// Formats the nonzero counters of hosts, except those of normal traffic. Each host has a line. With more
+/// than [`HOSTS_SHOWN_MAX`] hosts, one line has the sums. Returns an empty text if all these counters are 0.
 pub(super) fn format_host_counters(hosts: &[HostReport]) -> String {
     let special = |name: &str| !NORMAL_TRAFFIC_COUNTERS.contains(&name);
     let mut text = String::new();

@@ -22,7 +22,8 @@ pub use table::render_report;
 
 use crate::{RealTimeReport, VirtualReport};
 
-/// Name and version of the format of a report. The number changes if a field is removed or changes its meaning.
+/// Name and version of the format of a report. The number changes if a field is removed or changes its
+/// meaning.
 pub const REPORT_SCHEMA: &str = "xoff.report/1";
 
 /// The report of one run.
@@ -42,7 +43,8 @@ pub struct Report {
     /// A text names the port and the reason of a loss if a switch dropped the frames. In a tainted run, the
     /// cause of a failure can be outside the model.
     pub failures: Vec<String>,
-    /// Settings without effect, such as a congestion control that gets no signal. They are found before the run.
+    /// Settings without effect, such as a congestion control that gets no signal. They are found before the
+    /// run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// The flows between hosts.
@@ -84,20 +86,20 @@ pub struct Totals {
     pub ecn_marked_frames: u64,
     /// Frames that the switches dropped, for any reason.
     pub dropped_frames: u64,
-    /// Time for which switches paused their peers, summed over ports and priorities, in nanoseconds. The time of
-    /// an 802.3x PAUSE counts once, not once for each priority.
+    /// Time for which switches paused their peers, summed over ports and priorities, in nanoseconds. The time
+    /// of an 802.3x PAUSE counts once, not once for each priority.
     #[serde(default)]
     pub pausing_ns: u64,
-    /// Data packets that arrived at hosts, including retransmissions and duplicates. In virtual time, the packets
-    /// of queue pairs are included.
+    /// Data packets that arrived at hosts, including retransmissions and duplicates. In virtual time, the
+    /// packets of queue pairs are included.
     #[serde(default)]
     pub data_packets: u64,
     /// Data packets that arrived marked CE.
     #[serde(default)]
     pub ce_marked_packets: u64,
-    /// Data packets that arrived out of order. A packet of an open-loop flow counts if it arrives after a packet
-    /// that was sent later. A packet of a queue pair counts if it arrives after a gap: requests by the Linux
-    /// `hw_counter` `out_of_sequence`, and READ responses that follow a missing response.
+    /// Data packets that arrived out of order. A packet of an open-loop flow counts if it arrives after a
+    /// packet that was sent later. A packet of a queue pair counts if it arrives after a gap: requests by the
+    /// Linux `hw_counter` `out_of_sequence`, and READ responses that follow a missing response.
     #[serde(default)]
     pub out_of_order_packets: u64,
 }
@@ -187,8 +189,8 @@ impl Totals {
     }
 }
 
-/// Describes the lost, reordered and damaged frames of a lossless flow. Returns `None` for a lossy flow, and for
-/// a flow whose frames all arrived whole and in order.
+/// Describes the lost, reordered and damaged frames of a lossless flow. Returns `None` for a lossy flow, and
+/// for a flow whose frames all arrived whole and in order.
 fn lossless_failure(flow: &FlowReport, switches: &[SwitchReport]) -> Option<String> {
     let broken: Vec<String> = [
         (flow.lost_frames, "lost"),

@@ -87,8 +87,8 @@ impl ReceiverReport {
         self.counters.get(name).copied().unwrap_or(0)
     }
 
-    /// Describes the foreign and damaged frames of a receiver of lossless flows. Returns `None` if it has none.
-    /// Damaged frames of a known flow are not included: they are a failure of that flow.
+    /// Describes the foreign and damaged frames of a receiver of lossless flows. Returns `None` if it has
+    /// none. Damaged frames of a known flow are not included: they are a failure of that flow.
     fn lossless_failure(&self) -> Option<String> {
         let damaged = self.count("unattributed_icrc_errors") + self.count("foreign_icrc_errors");
         let broken: Vec<String> = [
@@ -127,8 +127,8 @@ fn foreign_flow_report(flow: &xoff_host::ForeignFlow) -> ForeignFlowReport {
 }
 
 impl Report {
-    /// Adds the counters of a host as a receiver. If the host expects only lossless flows, foreign and damaged
-    /// RoCE frames are a failure of the run.
+    /// Adds the counters of a host as a receiver. If the host expects only lossless flows, foreign and
+    /// damaged RoCE frames are a failure of the run.
     pub fn add_receiver(&mut self, results: &HostResults, expects_lossless: bool) {
         let Some(receiver) = ReceiverReport::new(results) else {
             return;

@@ -15,8 +15,8 @@ use crate::DeadlockReport;
 /// Largest number of ports that are all printed. With more ports, the tables omit ports that only forwarded.
 const PORTS_SHOWN_MAX: usize = 48;
 
-/// Formats the tables of a report: jobs, flows, ports of each switch, host counters, PFC storms and drops. The
-/// verdict is the last line.
+/// Formats the tables of a report: jobs, flows, ports of each switch, host counters, PFC storms and drops.
+/// The verdict is the last line.
 pub fn render_report(report: &Report) -> String {
     let mut text = String::new();
     if let Some(results) = &report.jobs {

@@ -37,11 +37,12 @@ pub struct SweepArgs {
     pub csv: Option<PathBuf>,
 }
 
-/// Runs a sweep, prints its table and writes the requested files. The sweep ends early if `stop` becomes true.
+/// Runs a sweep, prints its table and writes the requested files. The sweep ends early if `stop` becomes
+/// true.
 ///
 /// # Errors
-/// Fails before the first run if the lab or a value is invalid. Fails if a run cannot be set up or a file cannot
-/// be written.
+/// Fails before the first run if the lab or a value is invalid. Fails if a run cannot be set up or a file
+/// cannot be written.
 pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool) -> Result<ExitCode, Failure> {
     let file = &arguments.run.file;
     let text = setting::read_lab_file(file)?;

@@ -14,8 +14,8 @@ pub(crate) struct FigureColumn {
     pub(crate) format: fn(f64) -> String,
 }
 
-/// Returns the smallest value, the median and the largest value. The median of an even number of values is the
-/// lower one of the two middle values. Returns `None` without values.
+/// Returns the smallest value, the median and the largest value. The median of an even number of values is
+/// the lower one of the two middle values. Returns `None` without values.
 pub(crate) fn min_median_max(values: impl Iterator<Item = f64>) -> Option<[f64; 3]> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
@@ -23,8 +23,8 @@ pub(crate) fn min_median_max(values: impl Iterator<Item = f64>) -> Option<[f64; 
     Some([min, values[(values.len() - 1) / 2], max])
 }
 
-/// Formats smallest value, median and largest value as `median [smallest, largest]`. If all three have the same
-/// text, the result is one number.
+/// Formats smallest value, median and largest value as `median [smallest, largest]`. If all three have the
+/// same text, the result is one number.
 pub(crate) fn format_median_and_range(min_median_max: Option<[f64; 3]>, format: fn(f64) -> String) -> String {
     match min_median_max {
         None => "-".to_owned(),

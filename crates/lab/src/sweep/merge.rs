@@ -27,8 +27,8 @@ pub struct MergeArgs {
 /// Merges the parts of a sweep, prints the table and writes the requested files.
 ///
 /// # Errors
-/// Fails if a file is not part of a sweep, if the parts belong to different sweeps, or if a part is missing or
-/// given twice.
+/// Fails if a file is not part of a sweep, if the parts belong to different sweeps, or if a part is missing
+/// or given twice.
 pub fn merge_sweep(arguments: &MergeArgs) -> Result<ExitCode, Failure> {
     let parts = arguments
         .parts

@@ -1,9 +1,10 @@
 //! Sweeps: independent runs of one lab in virtual time with several seeds and several values of fields.
 //!
-//! Runs are numbered from 0. The combinations of values come in the order of the command line, and the last field
-//! changes fastest. Each combination has one run for each seed. A shard of n has every n-th run, so that all shards
-//! take about the same time. Results are in the order of the runs and contain no property of the machine. The
-//! merged report of all shards therefore has the same bytes as the report of the sweep in one command.
+//! Runs are numbered from 0. The combinations of values come in the order of the command line, and the last
+//! field changes fastest. Each combination has one run for each seed. A shard of n has every n-th run, so
+//! that all shards take about the same time. Results are in the order of the runs and contain no property of
+//! the machine. The merged report of all shards therefore has the same bytes as the report of the sweep in
+//! one command.
 
 mod command;
 mod figure_column;

@@ -22,8 +22,8 @@ pub enum PoolResult<T> {
 }
 
 /// Calls `work` with the numbers 0 to `count` - 1 in several threads, and returns the results in this order.
-/// `progress` is called with the number of finished runs. The function returns soon after `stop` becomes true and
-/// does not wait for runs in progress, because the process ends then.
+/// `progress` is called with the number of finished runs. The function returns soon after `stop` becomes true
+/// and does not wait for runs in progress, because the process ends then.
 ///
 /// # Errors
 /// Returns the failure of the run with the lowest number, also if another run fails earlier.
@@ -41,8 +41,8 @@ pub fn run_in_parallel<T: Send + 'static>(
         let (next, failed, results) = (Arc::clone(&next), Arc::clone(&failed), results.clone());
         let work = Arc::clone(&work);
         let body = move || {
-            // Runs start in the order of their numbers. All runs before a failed one have therefore started, and
-            // their results arrive.
+            // Runs start in the order of their numbers. All runs before a failed one have therefore started,
+            // and their results arrive.
             while !failed.load(Ordering::Relaxed) {
                 let run = next.fetch_add(1, Ordering::Relaxed);
                 if run >= count {

@@ -8,8 +8,8 @@ use xoff_workload::JobResults;
 /// Name and version of the format. The number changes if a field is removed or changes its meaning.
 pub const SWEEP_SCHEMA: &str = "xoff.sweep/1";
 
-/// The report of a sweep or of one part of a sweep. It does not depend on the machine or on the order in which
-/// runs end.
+/// The report of a sweep or of one part of a sweep. It does not depend on the machine or on the order in
+/// which runs end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SweepReport {
     /// The value of [`SWEEP_SCHEMA`].
@@ -18,8 +18,8 @@ pub struct SweepReport {
     pub xoff_version: String,
     /// Name of the lab.
     pub lab: String,
-    /// CRC-32 of the text of the lab file in hexadecimal digits. Parts with different values are not merged. The
-    /// value does not cover other files that the lab file names.
+    /// CRC-32 of the text of the lab file in hexadecimal digits. Parts with different values are not merged.
+    /// The value does not cover other files that the lab file names.
     pub lab_crc32: String,
     /// Model time limit of each run (`--until`), in nanoseconds. `None`: no limit.
     pub until_ns: Option<u64>,
@@ -121,8 +121,8 @@ pub struct JobFigures {
     #[serde(default)]
     pub message_latency_p999_ns: Option<u64>,
     /// In a comparison: performance relative to the run on one switch with the same seed, in percent. For a
-    /// collective, this is the ratio of the bus bandwidths. For other jobs, it is the completion time on one switch
-    /// divided by the completion time of this run.
+    /// collective, this is the ratio of the bus bandwidths. For other jobs, it is the completion time on one
+    /// switch divided by the completion time of this run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent_of_one_switch: Option<f64>,
 }
@@ -239,7 +239,8 @@ impl std::str::FromStr for Shard {
     }
 }
 
-/// Rounds to six decimals. A round_to_six_decimals number stays the same when it is written to a file and read again.
+/// Rounds to six decimals. A round_to_six_decimals number stays the same when it is written to a file and
+/// read again.
 pub(crate) fn round_to_six_decimals(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

@@ -53,8 +53,8 @@ pub struct FieldValue {
 /// Reads a lab file, changes the given fields and checks the result.
 ///
 /// # Errors
-/// Fails if the file cannot be read, if it does not have one of the fields, or if the lab is invalid. A missing
-/// field is an error of the command line.
+/// Fails if the file cannot be read, if it does not have one of the fields, or if the lab is invalid. A
+/// missing field is an error of the command line.
 pub fn load_with_values(file: &Path, values: &[FieldValue], time: TimeMode) -> Result<LabPlan, Failure> {
     if values.is_empty() {
         return load_lab(file, time).map_err(|problems| Failure::configuration(problems.to_string()));

@@ -1,4 +1,5 @@
-//! Tables of a sweep. Each row has one combination of values and one job, with median and range over the seeds.
+//! Tables of a sweep. Each row has one combination of values and one job, with median and range over the
+//! seeds.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -109,8 +110,8 @@ impl SweepRow<'_> {
     }
 }
 
-/// Returns the rows in the order of runs and jobs. The runs of a combination are adjacent because the seed changes
-/// fastest.
+/// Returns the rows in the order of runs and jobs. The runs of a combination are adjacent because the seed
+/// changes fastest.
 fn sweep_rows(sweep: &SweepReport) -> Vec<SweepRow<'_>> {
     let mut rows = Vec::new();
     for runs in sweep.runs.chunk_by(|one, next| one.values == next.values) {
@@ -122,8 +123,8 @@ fn sweep_rows(sweep: &SweepReport) -> Vec<SweepRow<'_>> {
     rows
 }
 
-/// Formats the table for a terminal: the median, and [smallest, largest] if the values differ. Columns without a
-/// value are omitted.
+/// Formats the table for a terminal: the median, and [smallest, largest] if the values differ. Columns
+/// without a value are omitted.
 pub(super) fn render_sweep(sweep: &SweepReport) -> String {
     let rows = sweep_rows(sweep);
     let with_jobs = rows.iter().any(|row| row.job.is_some());

@@ -1,4 +1,5 @@
-//! Changes single values in the text of a lab file. The rest of the text stays, with comments and line numbers.
+//! Changes single values in the text of a lab file. The rest of the text stays, with comments and line
+//! numbers.
 
 use std::fmt;
 
@@ -31,8 +32,8 @@ enum YamlNode {
 }
 
 /// Replaces the scalar at `path` and returns the new text. The segments of the path are separated by dots. A
-/// segment is a key of a mapping, an index of a list from 0, or the `name` of a list element. A key may contain
-/// dots.
+/// segment is a key of a mapping, an index of a list from 0, or the `name` of a list element. A key may
+/// contain dots.
 pub(super) fn replace_value(text: &str, path: &str, value: &str) -> Result<String, EditError> {
     let root = parse_yaml(text)?;
     let Some(found) = find_node(&root, path) else {

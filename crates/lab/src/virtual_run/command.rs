@@ -41,8 +41,8 @@ pub struct VirtualRunArgs {
     pub report: Option<PathBuf>,
     /// File of the event log. `None`: no event log.
     pub events: Option<PathBuf>,
-    /// Whether the event log has an entry for each frame. Without this option, it has only drops, pauses and other
-    /// rare events.
+    /// Whether the event log has an entry for each frame. Without this option, it has only drops, pauses and
+    /// other rare events.
     pub events_frames: bool,
     /// Links to record by name, with the pcapng file of each recording.
     pub pcap: Vec<(String, PathBuf)>,
@@ -315,8 +315,8 @@ fn run_workload(
 /// Describes failed jobs, unfinished jobs and the reason of an early end of the run.
 fn run_failures(lab: &VirtualLab, end: &SimulationEnd, events_max: u64) -> Vec<String> {
     let jobs = &lab.simulation.jobs;
-    let mut failures = jobs::failed(&lab.plan, jobs, lab.workload_start);
-    let unfinished = || jobs::unfinished(jobs);
+    let mut failures = jobs::describe_failed_messages(&lab.plan, jobs, lab.workload_start);
+    let unfinished = || jobs::describe_unfinished_jobs(jobs);
     match end {
         SimulationEnd::Finished => {}
         SimulationEnd::TimeReached if jobs.is_finished() || jobs.workload().connections().is_empty() => {}

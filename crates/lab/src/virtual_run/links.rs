@@ -28,8 +28,8 @@ pub struct LinkReport {
     pub tx_packets: u64,
     /// Bytes of these frames, from the destination address to the FCS.
     pub tx_bytes: u64,
-    /// Share of the time since the start of the workload in which the link carried these frames, with preambles
-    /// and gaps. `None` if no time has passed.
+    /// Share of the time since the start of the workload in which the link carried these frames, with
+    /// preambles and gaps. `None` if no time has passed.
     pub utilisation: Option<f64>,
     /// Whether both ends are switches.
     pub between_switches: bool,
@@ -37,16 +37,16 @@ pub struct LinkReport {
     pub usable: bool,
 }
 
-/// The load balance of the link directions between switches that the workload could use. The load of a direction
-/// is the number of bytes sent divided by its speed.
+/// The load balance of the link directions between switches that the workload could use. The load of a
+/// direction is the number of bytes sent divided by its speed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkBalanceReport {
     /// Number of usable link directions between switches.
     pub links: u32,
     /// Largest load divided by the mean load. The value is 1 if all loads are equal.
     pub max_mean_ratio: f64,
-    /// Jain's index `(sum x)^2 / (n * sum x^2)` of the loads. The value is 1 if all loads are equal, and `1/n` if
-    /// one direction has all load.
+    /// Jain's index `(sum x)^2 / (n * sum x^2)` of the loads. The value is 1 if all loads are equal, and
+    /// `1/n` if one direction has all load.
     pub jain_index: f64,
 }
 
@@ -121,8 +121,8 @@ impl LinkTraffic {
 }
 
 impl VirtualLab {
-    /// Returns the reports of all links since the start of the workload. The two directions of a link follow each
-    /// other.
+    /// Returns the reports of all links since the start of the workload. The two directions of a link follow
+    /// each other.
     pub(super) fn link_reports(&self) -> Vec<LinkReport> {
         let mut traffic = traffic_of_links(&self.simulation.fabric, &self.fabric_plan);
         for (now, before) in traffic.iter_mut().zip(&self.traffic_before_workload) {
@@ -233,8 +233,8 @@ fn speed_mbps(fabric: &FabricPlan, end: LinkEnd) -> u32 {
     }
 }
 
-/// Returns the sending ends of all link directions on a shortest path between the hosts of a pair. The length of
-/// a path is its number of links. Each pair has the index of its source host and of its destination host.
+/// Returns the sending ends of all link directions on a shortest path between the hosts of a pair. The length
+/// of a path is its number of links. Each pair has the index of its source host and of its destination host.
 fn ends_on_shortest_paths(
     links: &[LinkPlan],
     switch_count: usize,
@@ -348,7 +348,8 @@ mod tests {
         assert_eq!(busy.utilisation_during(Picos::ZERO), None);
     }
 
-    /// Switches 0 and 1 are leaves, and switches 2 and 3 are spines. Hosts 0 and 1 are at leaf 0, host 2 is at leaf 1.
+    /// Switches 0 and 1 are leaves, and switches 2 and 3 are spines. Hosts 0 and 1 are at leaf 0, host 2 is
+    /// at leaf 1.
     #[test]
     fn ends_on_shortest_paths_are_usable() {
         let port = |switch: u32, port: u16| LinkEnd::Switch { switch, port };

@@ -141,7 +141,11 @@ impl VirtualLab {
         report.virtual_time = Some(VirtualReport {
             balance: LinkBalanceReport::of_links(&links),
             links,
-            reordered: jobs::reordered(&self.plan, jobs, &jobs.received_packets(|host| fabric.host(host))),
+            reordered: jobs::reordered_connections(
+                &self.plan,
+                jobs,
+                &jobs.received_packets(|host| fabric.host(host)),
+            ),
             model_time_ns: self.elapsed().as_nanos(),
             events: fabric.events(),
             frame_hops: fabric.frame_hops(),
@@ -158,6 +162,6 @@ impl VirtualLab {
 
     /// Returns the results of the jobs up to the current model time.
     pub fn job_results(&self) -> WorkloadResults {
-        jobs::results(&self.simulation.jobs)
+        jobs::workload_results(&self.simulation.jobs)
     }
 }

@@ -19,7 +19,8 @@ fn run_lab(text: &str) -> Report {
     report
 }
 
-/// Returns the frame length, with FCS, of a data packet and of an acknowledgement between two hosts at one switch.
+/// Returns the frame length, with FCS, of a data packet and of an acknowledgement between two hosts at one
+/// switch.
 fn frame_bytes(transport: &str) -> [u64; 2] {
     let report = run_lab(&format!(
         "name: x\ntopology:\n  fabric:\n    star: {{hosts: 2, speed: 25g, delay: 1us, config: {{preset: roce-lossless}}}}\n\

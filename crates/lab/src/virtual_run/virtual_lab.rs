@@ -7,9 +7,9 @@ use xoff_dataplane::pfc::response_quanta_max;
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::super::config::{SwitchSetup, resolve_switch_setup, switch_seed};
-use super::super::jobs::jobs;
+use super::super::jobs::create_jobs;
 use super::super::model_hosts::host_config;
-use super::super::notes::notes;
+use super::super::notes::lab_notes;
 use super::super::options::LabOptions;
 use super::super::plan::{ConfigLayer, FarEnd, HostPlan, LabPlan, TimeMode};
 use super::super::reordering;
@@ -73,8 +73,8 @@ pub fn switch_configuration(plan: &LabPlan, switch: usize, seed: u64) -> Result<
 }
 
 impl VirtualLab {
-    /// Sets up a lab. Flows and jobs that the script starts wait for the script. A caller that runs a lab without
-    /// its script removes the script from the plan first.
+    /// Sets up a lab. Flows and jobs that the script starts wait for the script. A caller that runs a lab
+    /// without its script removes the script from the plan first.
     ///
     /// # Errors
     /// Fails if the configuration of a switch, a host or a job is invalid, or if the kind of a node is not
@@ -84,7 +84,7 @@ impl VirtualLab {
         let fabric_plan = fabric_plan_of(&plan, &options, &setups)?;
         let mut fabric = Fabric::new(fabric_plan.clone(), options.seed)
             .map_err(|error| Failure::configuration(error.to_string()).at(&plan.name))?;
-        let jobs = jobs(
+        let jobs = create_jobs(
             &plan,
             &fabric_plan,
             options.seed,
@@ -92,7 +92,7 @@ impl VirtualLab {
         )?;
         let signal_warnings = signals::check(&plan, &fabric_plan, jobs.workload())?;
         Ok(VirtualLab {
-            notes: notes(&plan, &setups),
+            notes: lab_notes(&plan, &setups),
             signal_warnings,
             simulation: Simulation::new(fabric, jobs),
             workload_start: Picos::ZERO,
@@ -121,7 +121,8 @@ impl VirtualLab {
         Ok(())
     }
 
-    /// Runs the fabric until the hosts have resolved the addresses of their peers. The workload does not start.
+    /// Runs the fabric until the hosts have resolved the addresses of their peers. The workload does not
+    /// start.
     ///
     /// # Errors
     /// Fails if a host cannot resolve an address.
@@ -163,8 +164,8 @@ impl VirtualLab {
         Ok(())
     }
 
-    /// Starts the workload at the current model time. If the lab file has `announce`, all switches first get the
-    /// paths of the queue pairs of all jobs.
+    /// Starts the workload at the current model time. If the lab file has `announce`, all switches first get
+    /// the paths of the queue pairs of all jobs.
     pub fn start_workload(&mut self, observer: &mut impl Observer) {
         if self.plan.announce {
             self.announce_paths(observer);
@@ -179,9 +180,9 @@ impl VirtualLab {
         }
     }
 
-    /// Places the data of each queue pair on a path through the fabric and announces the paths to the switches
-    /// ([`place_flows`](xoff_fabric::place_flows)). Switches use them if their scheme accepts announced paths.
-    /// Returns the number of placements.
+    /// Places the data of each queue pair on a path through the fabric and announces the paths to the
+    /// switches ([`place_flows`](xoff_fabric::place_flows)). Switches use them if their scheme accepts
+    /// announced paths. Returns the number of placements.
     pub fn announce_paths(&mut self, observer: &mut impl Observer) -> usize {
         let Simulation { fabric, jobs, .. } = &mut self.simulation;
         let planned = |flow: &DataFlow| PlannedFlow {
@@ -205,8 +206,8 @@ impl VirtualLab {
     /// Adds configuration layers on top of all layers of a switch.
     ///
     /// # Errors
-    /// Fails if the layers are invalid, or if they change a field that cannot change while the switch runs. The
-    /// switch then keeps its configuration.
+    /// Fails if the layers are invalid, or if they change a field that cannot change while the switch runs.
+    /// The switch then keeps its configuration.
     pub fn add_switch_layers(
         &mut self,
         switch: usize,
@@ -220,7 +221,8 @@ impl VirtualLab {
         let resolved = setup.loaded.resolved;
         let mut config = resolved.config;
         let fabric = &mut self.simulation.fabric;
-        // The new routes continue the generation of the current ones, so that groups of next hops keep their flows.
+        // The new routes continue the generation of the current ones, so that groups of next hops keep their
+        // flows.
         let routes = resolved.rib.next_generation(fabric.switch(switch).fib());
         config.routing.fib = Arc::new(routes.map_err(|error| {
             Failure::configuration(error.to_string()).at(format!("switch {}", config.name))
@@ -342,9 +344,9 @@ pub(crate) fn fabric_plan_of(
 }
 
 /// Returns the longest time that a neighbour in the lab takes to honour a pause. The time has four parts: the
-/// delay of the link in both directions, a frame of the largest size before the pause, another one that the peer
-/// has just started, and the response time of IEEE 802.3 annex 31B.3.7. Presets compute headroom from this time
-/// and the speed of the port.
+/// delay of the link in both directions, a frame of the largest size before the pause, another one that the
+/// peer has just started, and the response time of IEEE 802.3 annex 31B.3.7. Presets compute headroom from
+/// this time and the speed of the port.
 fn longest_pause_response(plan: &LabPlan) -> Picos {
     let slowest = plan.links.iter().map(|link| {
         let speed_mbps = link.speed_mbps.unwrap_or(super::super::plan::SPEED_MBPS_DEFAULT);

@@ -1,7 +1,7 @@
-//! Devices of this machine that a lab borrows, and gives back as they were.
+//! External devices of a lab: changes their settings for the run and restores the settings at the end.
 //!
-//! Their state is recorded before anything is changed and handed to every process of the lab: whichever of
-//! them is left at the end can give the devices back. Giving back twice does no harm.
+//! The settings are recorded before any change and passed to all processes of the lab. The last remaining
+//! process can therefore restore the devices. A second restore has no effect.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,24 +9,24 @@ use xoff_ports::net::ethtool::{self, Features, Offloads, PauseParameters};
 use xoff_ports::net::{self, LinkChange};
 use xoff_telemetry::failure::Failure;
 
-/// A device, with the state in which it is to be given back.
+/// An external device with its settings from before the lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct BorrowedDevice {
     name: String,
-    /// Index, so that another device of the same name is left alone.
+    /// Index of the interface. It identifies the device if another one gets the same name.
     index: u32,
     features: Features,
     pause: Option<PauseParameters>,
     up: bool,
-    /// It is not the port itself but the other end of its cable, of which only the offloads matter.
-    far_end: bool,
+    /// Whether the device is the peer of the port in a veth pair. Only its offloads are changed.
+    is_peer: bool,
 }
 
-/// Records the devices in the calling thread's namespace.
+/// Records the settings of devices in the network namespace of the calling thread.
 ///
 /// # Errors
-/// A device that is not there, that is part of a bridge, or a user who may not touch it.
-pub(super) fn record(names: &[&str]) -> Result<Vec<BorrowedDevice>, Failure> {
+/// Fails if a device does not exist or is part of a bridge or bond, or if the user is not root.
+pub(super) fn record_devices(names: &[&str]) -> Result<Vec<BorrowedDevice>, Failure> {
     if !names.is_empty() && !nix::unistd::geteuid().is_root() {
         return Err(Failure::environment(format!(
             "the lab uses devices of this machine ({})",
@@ -37,27 +37,27 @@ pub(super) fn record(names: &[&str]) -> Result<Vec<BorrowedDevice>, Failure> {
     }
     let mut devices = Vec::new();
     for name in names {
-        let facts = net::read_link(name).map_err(|error| failure(name, &error))?;
+        let facts = net::read_link(name).map_err(|error| device_failure(name, &error))?;
         if let Some(master) = &facts.master {
             return Err(Failure::environment(format!("{name} is part of {master}"))
-                .because("a bridge or bond takes its frames, and a bridge never forwards PFC")
+                .because("a bridge or bond receives its frames, and a bridge never forwards PFC frames")
                 .fix(format!(
-                    "take it out with `ip link set {name} nomaster`, or use another device"
+                    "remove it with `ip link set {name} nomaster`, or use another device"
                 )));
         }
-        devices.push(record_one(name, false)?);
-        // The far end's offloads decide whether its frames come with finished checksums.
+        devices.push(record_device(name, false)?);
+        // The offloads of the peer decide whether its frames arrive with complete checksums.
         if let (Some(index), None) = (facts.peer_index, facts.peer_netns) {
-            let links = net::list_links().map_err(|error| failure(name, &error))?;
-            if let Some(far) = links.iter().find(|link| link.index == index) {
-                devices.push(record_one(&far.name, true)?);
+            let links = net::list_links().map_err(|error| device_failure(name, &error))?;
+            if let Some(peer) = links.iter().find(|link| link.index == index) {
+                devices.push(record_device(&peer.name, true)?);
             }
         }
     }
     Ok(devices)
 }
 
-fn record_one(name: &str, far_end: bool) -> Result<BorrowedDevice, Failure> {
+fn record_device(name: &str, is_peer: bool) -> Result<BorrowedDevice, Failure> {
     let record = || -> net::Result<BorrowedDevice> {
         let facts = net::read_link(name)?;
         Ok(BorrowedDevice {
@@ -66,19 +66,22 @@ fn record_one(name: &str, far_end: bool) -> Result<BorrowedDevice, Failure> {
             features: ethtool::features(name)?,
             pause: ethtool::pause_parameters(name)?,
             up: facts.up,
-            far_end,
+            is_peer,
         })
     };
-    record().map_err(|error| failure(name, &error))
+    record().map_err(|error| device_failure(name, &error))
 }
 
 impl BorrowedDevice {
-    /// Makes the device a port: up, no offloads, no pause of its own. Promiscuity is a membership of the
-    /// port's socket and ends with it.
-    pub(super) fn take(&self) -> Result<(), Failure> {
-        let take = || -> net::Result<()> {
+    /// Prepares the device as a switch port: link up, offloads off and 802.3x PAUSE off. The socket of the
+    /// port sets promiscuous mode, which ends with the socket.
+    ///
+    /// # Errors
+    /// Fails if the kernel rejects a setting.
+    pub(super) fn prepare_as_port(&self) -> Result<(), Failure> {
+        let prepare = || -> net::Result<()> {
             ethtool::set_offloads(&self.name, &Offloads::OFF)?;
-            if self.far_end {
+            if self.is_peer {
                 return Ok(());
             }
             if self.pause.is_some_and(|pause| pause.rx || pause.tx) {
@@ -102,21 +105,21 @@ impl BorrowedDevice {
             }
             Ok(())
         };
-        take().map_err(|error| failure(&self.name, &error))
+        prepare().map_err(|error| device_failure(&self.name, &error))
     }
 
-    /// Gives the device back as it was. What fails is said aloud; there is nothing else to be done about it.
-    pub(super) fn give_back(&self) {
+    /// Restores the settings of the device and prints failures.
+    pub(super) fn restore(&self) {
         match net::read_link(&self.name) {
             Ok(facts) if facts.index == self.index => {}
-            // It has gone, or another one has its name now.
+            // The device was removed, or another device has its name.
             _ => return,
         }
         let mut results = vec![ethtool::restore_features(&self.name, &self.features)];
-        if let (Some(pause), false) = (&self.pause, self.far_end) {
+        if let (Some(pause), false) = (&self.pause, self.is_peer) {
             results.push(ethtool::set_pause_parameters(&self.name, pause));
         }
-        if !self.up && !self.far_end {
+        if !self.up && !self.is_peer {
             results.push(net::set_link(
                 &self.name,
                 &LinkChange {
@@ -126,16 +129,16 @@ impl BorrowedDevice {
             ));
         }
         for error in results.into_iter().filter_map(Result::err) {
-            eprintln!("{}", failure(&self.name, &error));
+            eprintln!("{}", device_failure(&self.name, &error));
         }
     }
 }
 
-/// Gives all devices back.
-pub(super) fn give_back(devices: &[BorrowedDevice]) {
-    devices.iter().for_each(BorrowedDevice::give_back);
+/// Restores the settings of all devices.
+pub(super) fn restore_devices(devices: &[BorrowedDevice]) {
+    devices.iter().for_each(BorrowedDevice::restore);
 }
 
-fn failure(name: &str, error: &net::Error) -> Failure {
+fn device_failure(name: &str, error: &net::Error) -> Failure {
     Failure::environment(format!("cannot use the external device {name}")).because(error)
 }

@@ -1,4 +1,4 @@
-//! Guests: QEMU on taps of the switch, what they say, and that they have died.
+//! Virtual machines of a lab: QEMU processes on taps of the switch, their consoles and their ends.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -9,45 +9,49 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::child::Lab;
 use crate::plan::{FarEnd, HostPlan, LabPlan, LinkPlan, VmPlan};
+use crate::switch_process::Lab;
 use xoff_telemetry::failure::Failure;
 
-/// Lines of a console that are kept for the message that its guest has died.
-const TAIL_LINES: usize = 8;
-/// What a reader of a console may still have to do when its guest has died.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+/// Number of last console lines in the message about the end of a virtual machine.
+const CONSOLE_TAIL_LINES: usize = 8;
+/// Longest wait for the remaining console output after the end of a virtual machine.
+const CONSOLE_DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A guest.
+/// A virtual machine with its QEMU process.
 #[derive(Debug)]
 pub(super) struct Guest {
     name: String,
     source: String,
-    /// `None` once it has ended.
+    /// The QEMU process. `None` after its end.
     child: Option<Child>,
-    /// Where its console is written to.
-    file: Option<File>,
-    /// The end of what it has said.
-    tail: Arc<Mutex<VecDeque<String>>>,
-    listener: JoinHandle<()>,
+    /// The file for the console output, if the lab file sets `console`.
+    console_file: Option<File>,
+    /// The last lines of the console.
+    console_tail: Arc<Mutex<VecDeque<String>>>,
+    console_reader: JoinHandle<()>,
 }
 
-/// A guest that has ended.
+/// The end of a virtual machine.
 #[derive(Debug)]
-pub(super) struct Ended {
-    /// It switched itself off.
-    pub(super) orderly: bool,
-    /// Where it is meant to be running, this is why it is not.
+pub(super) struct GuestExit {
+    /// Whether the virtual machine shut down by itself.
+    pub(super) is_orderly: bool,
+    /// Description of the end, with the last lines of the console.
     pub(super) failure: Failure,
 }
 
-/// Whether every guest's emulator is there: better said before anything exists.
-pub(crate) fn check_programs(plan: &LabPlan) -> Result<(), Failure> {
+/// Checks that the emulator of each virtual machine is installed. The check runs before the lab creates
+/// anything.
+///
+/// # Errors
+/// Fails if an emulator is missing.
+pub(crate) fn check_emulators(plan: &LabPlan) -> Result<(), Failure> {
     for host in &plan.hosts {
         let Some(vm) = host.vm() else { continue };
         if find_program(&vm.qemu).is_none() {
             return Err(Failure::environment(format!(
-                "the guest {} needs {}, which is not here",
+                "the virtual machine {} needs {}, which is not installed",
                 host.name, vm.qemu
             ))
             .at(&vm.source)
@@ -57,7 +61,7 @@ pub(crate) fn check_programs(plan: &LabPlan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A program by its path, or by its name in `PATH`.
+/// Finds a program by its path, or by its name in the folders of `PATH`.
 fn find_program(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|path| path.is_file());
@@ -67,8 +71,8 @@ fn find_program(name: &str) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
-/// Starts every guest of the lab. Their taps are there, without a carrier until QEMU holds them.
-pub(super) fn start(lab: &Lab) -> Result<Vec<Guest>, Failure> {
+/// Starts all virtual machines of the lab. Their taps exist already and get a carrier when QEMU opens them.
+pub(super) fn start_guests(lab: &Lab) -> Result<Vec<Guest>, Failure> {
     let mut guests = Vec::new();
     for (index, host) in lab.plan.hosts.iter().enumerate() {
         let Some(vm) = host.vm() else { continue };
@@ -76,18 +80,19 @@ pub(super) fn start(lab: &Lab) -> Result<Vec<Guest>, Failure> {
             .ports
             .iter()
             .find(|port| lab.plan.links[port.link].far == FarEnd::Host(index));
-        // The plan was checked: every host has a link.
+        // The checks of the plan require a link for each host.
         let Some(port) = port else { continue };
-        let arguments = arguments(host, vm, &lab.plan.links[port.link], &port.device);
+        let arguments = qemu_arguments(host, vm, &lab.plan.links[port.link], &port.device);
         guests.push(Guest::start(host, vm, &arguments)?);
     }
     Ok(guests)
 }
 
-/// QEMU's command line. The device leaves nothing for others to finish: without a vnet header there is nobody who would.
-fn arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> Vec<String> {
+/// Returns the command line of QEMU. The network device has no vnet header, so the guest computes all
+/// checksums and segments all packets itself.
+fn qemu_arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> Vec<String> {
     let mac = host.mac.map(|byte| format!("{byte:02x}")).join(":");
-    // Words with a dot are ignored by a guest that does not know them.
+    // A kernel ignores unknown parameters whose names contain a dot.
     let append = format!(
         "console=ttyS0 panic=-1 xoff.name={} xoff.ip={}/{} xoff.ip6={}/{} xoff.mtu={} {}",
         host.name, host.ipv4, host.ipv4_prefix, host.ipv6, host.ipv6_prefix, link.mtu, vm.append
@@ -106,7 +111,7 @@ fn arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> Vec<St
         None => option("-accel", "tcg".to_owned()),
     }
     option("-m", vm.memory_mib.to_string());
-    option("-smp", processors(vm.cpus, &vm.args));
+    option("-smp", smp_option(vm.cpus, &vm.args));
     option("-kernel", vm.kernel.display().to_string());
     if let Some(initrd) = &vm.initrd {
         option("-initrd", initrd.display().to_string());
@@ -126,22 +131,24 @@ fn arguments(host: &HostPlan, vm: &VmPlan, link: &LinkPlan, tap: &str) -> Vec<St
     words
 }
 
-/// What `-smp` says. A guest of one processor has room for a second: where QEMU emulates a machine that never has two, it leaves
-/// memory barriers out of what it translates, also those between the guest and its network card. Then now and then the card
-/// does not learn that there is something to send, and stands still for good (benches/README.md, Soft-RoCE).
-fn processors(cpus: u32, args: &[String]) -> String {
-    // A lab file's own `-smp` changes these key by key, and may ask for more than there is room for.
-    let own = args.iter().any(|word| word == "-smp" || word == "--smp");
+/// Returns the value of the QEMU option `-smp`. A virtual machine with one CPU gets room for a second one.
+/// Without it, the emulation of QEMU omits memory barriers, also those between the guest and its network
+/// card. The card then sometimes misses a frame to send and stops for good (benches/README.md, Soft-RoCE).
+fn smp_option(cpus: u32, extra_arguments: &[String]) -> String {
+    // An `-smp` of the lab file overrides single keys, and can have more CPUs than this value allows.
+    let has_own = extra_arguments
+        .iter()
+        .any(|word| word == "-smp" || word == "--smp");
     match cpus {
-        1 if !own => "1,maxcpus=2".to_owned(),
+        1 if !has_own => "1,maxcpus=2".to_owned(),
         cpus => cpus.to_string(),
     }
 }
 
-/// Whether KVM can run any guest. A `/dev/kvm` on a processor without these extensions (a virtual machine's, with PVM)
-/// opens, and then runs only kernels that were made for it.
+/// Whether KVM can run unmodified guests. In a virtual machine with PVM, `/dev/kvm` can be opened although
+/// the CPU has no virtualisation extensions. It then runs only kernels built for PVM.
 fn has_kvm() -> bool {
-    let opens = || OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
+    let is_accessible = || OpenOptions::new().read(true).write(true).open("/dev/kvm").is_ok();
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let flags = text
         .lines()
@@ -150,17 +157,22 @@ fn has_kvm() -> bool {
     flags
         .split_whitespace()
         .any(|flag| flag == "vmx" || flag == "svm")
-        && opens()
+        && is_accessible()
 }
 
 impl Guest {
     fn start(host: &HostPlan, vm: &VmPlan, arguments: &[String]) -> Result<Guest, Failure> {
         let failed = |error: std::io::Error| {
-            Failure::environment(format!("the guest {} cannot be started", host.name))
+            Failure::environment(format!("the virtual machine {} cannot be started", host.name))
                 .at(&vm.source)
                 .because(error)
         };
-        let file = vm.console.as_deref().map(create).transpose().map_err(failed)?;
+        let console_file = vm
+            .console
+            .as_deref()
+            .map(create_console_file)
+            .transpose()
+            .map_err(failed)?;
         let (output, input) = pipe().map_err(failed)?;
         let mut command = Command::new(&vm.qemu);
         command
@@ -169,52 +181,59 @@ impl Guest {
             .stdout(input.try_clone().map_err(failed)?)
             .stderr(input);
         let child = command.spawn().map_err(failed)?;
-        // Its copies of the pipe's end would keep the console open when QEMU has gone.
+        // The command has copies of the write end, which would keep the console open after the end of QEMU.
         drop(command);
-        let tail = Arc::new(Mutex::new(VecDeque::new()));
-        let shared = Arc::clone(&tail);
-        let to_file = file.as_ref().map(File::try_clone).transpose().map_err(failed)?;
-        let listener = std::thread::Builder::new()
+        let console_tail = Arc::new(Mutex::new(VecDeque::new()));
+        let shared_tail = Arc::clone(&console_tail);
+        let reader_file = console_file
+            .as_ref()
+            .map(File::try_clone)
+            .transpose()
+            .map_err(failed)?;
+        let console_reader = std::thread::Builder::new()
             .name("xoff-console".to_owned())
-            .spawn(move || listen(output, to_file, &shared))
+            .spawn(move || read_console(output, reader_file, &shared_tail))
             .map_err(failed)?;
         Ok(Guest {
             name: host.name.clone(),
             source: vm.source.clone(),
             child: Some(child),
-            file,
-            tail,
-            listener,
+            console_file,
+            console_tail,
+            console_reader,
         })
     }
 
-    /// Whether it runs.
-    pub(super) fn is_up(&self) -> bool {
+    /// Whether the virtual machine is running.
+    pub(super) fn is_running(&self) -> bool {
         self.child.is_some()
     }
 
-    /// What there is to say if it has ended since the last look.
-    pub(super) fn look(&mut self) -> Option<Ended> {
+    /// Returns the end of the virtual machine if it has ended since the last call.
+    pub(super) fn poll_exit(&mut self) -> Option<GuestExit> {
         let status = self.child.as_mut()?.try_wait().ok()??;
         self.child = None;
-        let end = Instant::now() + LAST_WORDS;
-        while !self.listener.is_finished() && Instant::now() < end {
+        let deadline = Instant::now() + CONSOLE_DRAIN_TIMEOUT;
+        while !self.console_reader.is_finished() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(5));
         }
-        let tail: Vec<String> = lock(&self.tail).iter().cloned().collect();
-        let said = match tail.is_empty() {
-            true => "it said nothing".to_owned(),
-            false => format!("the end of its console:\n{}", tail.join("\n")),
+        let tail: Vec<String> = lock(&self.console_tail).iter().cloned().collect();
+        let console = match tail.is_empty() {
+            true => "its console is empty".to_owned(),
+            false => format!("the last lines of its console:\n{}", tail.join("\n")),
         };
         let what = format!(
-            "the guest {} is down: its emulator ended with {status}",
+            "the virtual machine {} is down: its emulator ended with {status}",
             self.name
         );
-        // After `lab up` nobody reads what the lab's processes say.
-        let _ = self.file.as_mut().map(|file| writeln!(file, "xoff: {what}"));
-        Some(Ended {
-            orderly: status.success(),
-            failure: Failure::environment(what).at(&self.source).because(said),
+        // After `lab up`, no process reads the output of the lab, so the console file gets the message, too.
+        let _ = self
+            .console_file
+            .as_mut()
+            .map(|file| writeln!(file, "xoff: {what}"));
+        Some(GuestExit {
+            is_orderly: status.success(),
+            failure: Failure::environment(what).at(&self.source).because(console),
         })
     }
 }
@@ -222,21 +241,21 @@ impl Guest {
 impl Drop for Guest {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // What it is made of lives in memory: there is nothing to save.
+            // The state of the virtual machine is in memory only, so it need not shut down.
             let _ = child.kill();
             let _ = child.wait();
         }
     }
 }
 
-fn create(path: &Path) -> std::io::Result<File> {
+fn create_console_file(path: &Path) -> std::io::Result<File> {
     File::create(path)
         .map_err(|error| std::io::Error::new(error.kind(), format!("console {}: {error}", path.display())))
 }
 
-/// Reads a console to its end: into the file, and its last lines into memory.
-fn listen(output: PipeReader, mut file: Option<File>, tail: &Mutex<VecDeque<String>>) {
-    /// A guest that never ends its line must not fill memory.
+/// Reads a console to its end. Writes all output to the file and keeps the last lines in `tail`.
+fn read_console(output: PipeReader, mut file: Option<File>, tail: &Mutex<VecDeque<String>>) {
+    /// Largest length of a line in memory, in bytes. A guest that never ends a line must not fill the memory.
     const LINE_MAX: u64 = 1 << 16;
     let mut reader = BufReader::new(output);
     let mut line = Vec::new();
@@ -247,7 +266,7 @@ fn listen(output: PipeReader, mut file: Option<File>, tail: &Mutex<VecDeque<Stri
         if let Some(open) = &mut file
             && open.write_all(&line).is_err()
         {
-            // A full disk is no reason to stop the guest, which would wait for its console.
+            // A full disk must not stop the guest: it would wait for its console.
             file = None;
         }
         let text = String::from_utf8_lossy(&line).trim_end().to_owned();
@@ -255,7 +274,7 @@ fn listen(output: PipeReader, mut file: Option<File>, tail: &Mutex<VecDeque<Stri
         if !text.is_empty() {
             let mut tail = lock(tail);
             tail.push_back(text);
-            if tail.len() > TAIL_LINES {
+            if tail.len() > CONSOLE_TAIL_LINES {
                 tail.pop_front();
             }
         }
@@ -268,13 +287,13 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use super::processors;
+    use super::smp_option;
 
     #[test]
-    fn a_guest_of_one_processor_has_room_for_a_second() {
+    fn a_virtual_machine_with_one_cpu_has_room_for_a_second() {
         let words = |text: &str| text.split_whitespace().map(String::from).collect::<Vec<_>>();
-        assert_eq!(processors(1, &words("-snapshot")), "1,maxcpus=2");
-        assert_eq!(processors(3, &[]), "3");
-        assert_eq!(processors(1, &words("-smp 4")), "1");
+        assert_eq!(smp_option(1, &words("-snapshot")), "1,maxcpus=2");
+        assert_eq!(smp_option(3, &[]), "3");
+        assert_eq!(smp_option(1, &words("-smp 4")), "1");
     }
 }

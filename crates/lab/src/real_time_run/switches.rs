@@ -1,30 +1,30 @@
-//! The switches of a lab.
+//! Starts the switches of a lab in real time.
 
 use std::sync::Arc;
 
 use xoff_units::Picos;
 
-use crate::child::{Lab, PortAttachment, PortPlace};
+use crate::cabling::move_tap_to_host;
 use crate::config::SwitchSetup;
 use crate::plan::{FarEnd, LinkPlan};
-use crate::wire::hand_over_tap;
+use crate::switch_process::{Lab, PortAttachment, PortNamespace};
 use xoff_ports::net::Netns;
 use xoff_ports::{Backend, OpenedPort, Port, PortError, PortSpec, create_persistent_tap};
 use xoff_runtime::session::{SwitchPort, SwitchSession, SwitchStart};
 use xoff_runtime::workers::{TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::Failure;
 
-/// Frames that may be in the rings of a link between two switches, each way.
-const LINK_FRAMES: usize = 512;
+/// Capacity of each ring of a link in memory between two switches, in frames.
+const LINK_RING_FRAMES: usize = 512;
 
-/// Starts every switch of the lab, with links in memory between them.
-pub(super) fn start(
+/// Starts all switches of the lab. Links between switches are in memory.
+pub(super) fn start_switches(
     lab: &Lab,
     setups: Vec<SwitchSetup>,
     options: &WorkerOptions,
     ledger: &TaintLedger,
 ) -> Result<Vec<Arc<SwitchSession>>, Failure> {
-    let outside = outside(lab)?;
+    let outside = outside_namespace(lab)?;
     let mut ports: Vec<Vec<SwitchPort>> = setups.iter().map(|_| Vec::new()).collect();
     for attachment in &lab.ports {
         let switch = lab.plan.links[attachment.link].switch;
@@ -32,7 +32,7 @@ pub(super) fn start(
     }
     for link in &lab.plan.links {
         if let FarEnd::Switch { switch: far, port } = &link.far {
-            let [near_end, far_end] = between(link, &setups, *far, port);
+            let [near_end, far_end] = link_ends_between_switches(link, &setups, *far, port);
             ports[link.switch].push(near_end);
             ports[*far].push(far_end);
         }
@@ -48,10 +48,15 @@ pub(super) fn start(
     Ok(sessions.into_iter().map(Arc::new).collect())
 }
 
-/// The ends of a link between two switches.
-fn between(link: &LinkPlan, setups: &[SwitchSetup], far: usize, far_port: &str) -> [SwitchPort; 2] {
-    // What one of them cannot take is its own to refuse.
-    let mtu = mtu_of(&setups[link.switch], &link.port, link).max(mtu_of(&setups[far], far_port, link));
+/// Creates the two ends of a link between two switches.
+fn link_ends_between_switches(
+    link: &LinkPlan,
+    setups: &[SwitchSetup],
+    far: usize,
+    far_port: &str,
+) -> [SwitchPort; 2] {
+    // The link carries frames up to the larger MTU. Each switch drops frames that are too long for its port.
+    let mtu = port_mtu(&setups[link.switch], &link.port, link).max(port_mtu(&setups[far], far_port, link));
     let names = [
         format!(
             "{}:{}",
@@ -59,7 +64,7 @@ fn between(link: &LinkPlan, setups: &[SwitchSetup], far: usize, far_port: &str) 
         ),
         format!("{}:{far_port}", setups[far].loaded.resolved.config.name),
     ];
-    let [near, far] = Port::link_pair([&names[1], &names[0]], mtu, LINK_FRAMES);
+    let [near, far] = Port::link_pair([&names[1], &names[0]], mtu, LINK_RING_FRAMES);
     [(near, &link.port as &str), (far, far_port)].map(|(port, name)| SwitchPort {
         name: name.to_owned(),
         device: port.device_name().to_owned(),
@@ -73,19 +78,21 @@ fn between(link: &LinkPlan, setups: &[SwitchSetup], far: usize, far_port: &str) 
     })
 }
 
-/// MTU of a port with a link, as the switch's configuration has it.
-fn mtu_of(setup: &SwitchSetup, port: &str, link: &LinkPlan) -> u32 {
+/// Returns the MTU of a port in the configuration of its switch, or the MTU of the link.
+fn port_mtu(setup: &SwitchSetup, port: &str, link: &LinkPlan) -> u32 {
     let mut ports = setup.loaded.resolved.config.ports.iter();
-    ports.find(|own| own.name == port).map_or(link.mtu, |own| own.mtu)
+    ports
+        .find(|candidate| candidate.name == port)
+        .map_or(link.mtu, |found| found.mtu)
 }
 
-/// The namespace of borrowed devices, if there are any.
-fn outside(lab: &Lab) -> Result<Option<Arc<Netns>>, Failure> {
-    if lab.ports.iter().all(|port| port.place == PortPlace::Lab) {
+/// Returns the namespace of the external devices. Returns `None` without external devices.
+fn outside_namespace(lab: &Lab) -> Result<Option<Arc<Netns>>, Failure> {
+    if lab.ports.iter().all(|port| port.namespace == PortNamespace::Lab) {
         return Ok(None);
     }
     let copy = lab.outside.try_clone().map_err(|error| {
-        Failure::environment("the network that the lab was started in is out of reach").because(error)
+        Failure::environment("the network namespace of the command line cannot be used").because(error)
     })?;
     Ok(Some(Arc::new(copy)))
 }
@@ -97,44 +104,45 @@ fn switch_port(
     outside: Option<&Arc<Netns>>,
 ) -> Result<SwitchPort, Failure> {
     let link = &lab.plan.links[attachment.link];
-    let netns = match attachment.place {
-        PortPlace::Lab => None,
-        PortPlace::Outside => outside.cloned(),
+    let netns = match attachment.namespace {
+        PortNamespace::Lab => None,
+        PortNamespace::Outside => outside.cloned(),
     };
     let opened = match link.far {
-        FarEnd::Host(host) => Some(open(lab, setup, attachment, host)?),
+        FarEnd::Host(host) => Some(open_port(lab, setup, attachment, host)?),
         FarEnd::External(_) | FarEnd::Switch { .. } => None,
     };
     Ok(SwitchPort {
         delay: Picos::from_nanos(link.delay_ns),
         name: link.port.clone(),
         device: attachment.device.clone(),
-        backend: backend_to(lab, link),
+        backend: backend_of_link(lab, link),
         netns,
         opened,
     })
 }
 
-/// What `--backend` says of cables between namespaces. What a borrowed device is, it does not say, and a guest is always
-/// on a tap whose other end is QEMU's.
-fn backend_to(lab: &Lab, link: &LinkPlan) -> Backend {
+/// Returns the port backend of a link. The option `--backend` applies to cables between namespaces. External
+/// devices and the taps of virtual machines use automatic selection.
+fn backend_of_link(lab: &Lab, link: &LinkPlan) -> Backend {
     match link.far {
         FarEnd::Host(host) if lab.plan.hosts[host].vm().is_none() => lab.options.backend,
         _ => Backend::Auto,
     }
 }
 
-/// Opens the switch's end of a cable of the lab's own. A tap is made, and its other end given to the host.
-fn open(
+/// Opens the switch end of a cable to a host. For a tap, it creates the device and moves the other end to the
+/// host.
+fn open_port(
     lab: &Lab,
     setup: &SwitchSetup,
     attachment: &PortAttachment,
     host: usize,
 ) -> Result<OpenedPort, Failure> {
     let link = &lab.plan.links[attachment.link];
-    let mtu = mtu_of(setup, &link.port, link);
-    let to_guest = lab.plan.hosts[host].vm().is_some();
-    let backend = backend_to(lab, link);
+    let mtu = port_mtu(setup, &link.port, link);
+    let is_guest = lab.plan.hosts[host].vm().is_some();
+    let backend = backend_of_link(lab, link);
     let spec = PortSpec {
         name: link.port.clone(),
         device: attachment.device.clone(),
@@ -142,7 +150,7 @@ fn open(
         mtu,
     };
     let failed = |error: PortError| Failure::environment(error.to_string()).at(&link.source);
-    if to_guest {
+    if is_guest {
         let tap = PortSpec {
             mtu: link.mtu,
             ..spec.clone()
@@ -150,12 +158,12 @@ fn open(
         create_persistent_tap(&tap).map_err(failed)?;
     }
     let mut opened = Port::open(&spec).map_err(failed)?;
-    // The lab made both ends and set them right; what a port can tell of its far end is for other people's cables.
+    // The notes of a port are about the settings of its peer. The lab has set up both ends correctly.
     opened.notes.clear();
     if backend == Backend::Tap {
-        hand_over_tap(&attachment.device, link, &lab.plan.hosts[host], &lab.hosts[host]).map_err(
+        move_tap_to_host(&attachment.device, link, &lab.plan.hosts[host], &lab.hosts[host]).map_err(
             |error| {
-                Failure::environment("a tap cannot be given to its host")
+                Failure::environment("a tap cannot be moved to its host")
                     .at(&link.source)
                     .because(error)
             },
@@ -164,19 +172,19 @@ fn open(
     Ok(opened)
 }
 
-/// Ports of the lab that have a device and no carrier, as `switch port`.
-pub(super) fn links_down(sessions: &[Arc<SwitchSession>]) -> Vec<String> {
+/// Returns the ports with a device but without a carrier, as `switch port`.
+pub(super) fn ports_without_carrier(sessions: &[Arc<SwitchSession>]) -> Vec<String> {
     use xoff_runtime::control::ControlTarget;
     let mut down = Vec::new();
     for session in sessions {
         let Some(snapshot) = session.snapshot() else {
             continue;
         };
-        let without = snapshot
+        let without_carrier = snapshot
             .ports
             .iter()
             .filter(|port| port.device.is_some() && !port.up);
-        down.extend(without.map(|port| format!("{} {}", snapshot.name, port.name)));
+        down.extend(without_carrier.map(|port| format!("{} {}", snapshot.name, port.name)));
     }
     down
 }

@@ -1,4 +1,4 @@
-//! Plain hosts: the process by which each is found, and the commands that the lab file gives them.
+//! Plain hosts: their placeholder processes and the commands of the lab file.
 
 use std::io::{BufRead, BufReader, PipeReader, pipe};
 use std::process::{Command, Stdio};
@@ -6,31 +6,34 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::child::Lab;
-use crate::stage::{Stage, spawn};
+use crate::inner_process::{InnerProcess, spawn_process};
 use crate::status::StatusPipe;
+use crate::switch_process::Lab;
 use xoff_ports::net::Netns;
 use xoff_telemetry::failure::Failure;
 
-/// What the reader of a command's output may still have to do when the command has ended.
-const LAST_WORDS: Duration = Duration::from_millis(100);
+/// Longest wait for the remaining output after the end of a command.
+const OUTPUT_DRAIN_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// The plain hosts of a lab. Their processes end with the lab's init.
+/// The commands on the plain hosts of a lab. Their processes end with the init process of the lab.
 #[derive(Debug, Default)]
-pub(super) struct Programs {
-    /// Hosts whose commands have not all ended.
-    busy: Arc<AtomicUsize>,
+pub(super) struct HostCommands {
+    /// Number of hosts with running commands.
+    busy_hosts: Arc<AtomicUsize>,
 }
 
-/// Starts the process of every plain host.
-pub(super) fn hold(lab: &Lab) -> Result<(), Failure> {
+/// Starts the placeholder process of each plain host. `xoff lab exec` finds the namespaces of the host by
+/// this process.
+pub(super) fn start_plain_hosts(lab: &Lab) -> Result<(), Failure> {
     for (host, attachment) in lab.plan.hosts.iter().zip(&lab.hosts) {
         if host.plain().is_none() {
             continue;
         }
         let title = format!("{} {}", lab.plan.name, host.name);
         let stdio = [Stdio::null(), Stdio::null(), Stdio::null()];
-        let started = attachment.netns.run(|| spawn(Stage::Host, &title, &[], stdio));
+        let started = attachment
+            .netns
+            .run(|| spawn_process(InnerProcess::PlainHost, &title, &[], stdio));
         started.map_err(|error| {
             Failure::environment(format!("the host {} cannot be started", host.name)).because(error)
         })??;
@@ -38,10 +41,11 @@ pub(super) fn hold(lab: &Lab) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Programs {
-    /// Starts the commands of every plain host: those of a host one after the other, all hosts at once.
-    pub(super) fn start(lab: &Lab) -> Result<Programs, Failure> {
-        let programs = Programs::default();
+impl HostCommands {
+    /// Starts the commands of all plain hosts. The commands of a host run one after the other, and the hosts
+    /// run at the same time.
+    pub(super) fn start(lab: &Lab) -> Result<HostCommands, Failure> {
+        let host_commands = HostCommands::default();
         for (host, attachment) in lab.plan.hosts.iter().zip(&lab.hosts) {
             let Some(plain) = host.plain().filter(|plain| !plain.exec.is_empty()) else {
                 continue;
@@ -51,29 +55,30 @@ impl Programs {
             };
             let netns = attachment.netns.try_clone().map_err(|error| failed(&error))?;
             let (name, commands) = (host.name.clone(), plain.exec.clone());
-            let (status, busy) = (lab.status.clone(), Arc::clone(&programs.busy));
-            busy.fetch_add(1, Ordering::Relaxed);
+            let (status, busy_hosts) = (lab.status.clone(), Arc::clone(&host_commands.busy_hosts));
+            busy_hosts.fetch_add(1, Ordering::Relaxed);
             std::thread::Builder::new()
                 .name("xoff-exec".to_owned())
                 .spawn(move || {
-                    run(&name, &commands, &netns, &status);
-                    busy.fetch_sub(1, Ordering::Relaxed);
+                    run_commands(&name, &commands, &netns, &status);
+                    busy_hosts.fetch_sub(1, Ordering::Relaxed);
                 })
                 .map_err(|error| failed(&error))?;
         }
-        Ok(programs)
+        Ok(host_commands)
     }
 
-    /// Whether a command runs.
-    pub(super) fn are_busy(&self) -> bool {
-        self.busy.load(Ordering::Relaxed) > 0
+    /// Whether a command is running.
+    pub(super) fn are_running(&self) -> bool {
+        self.busy_hosts.load(Ordering::Relaxed) > 0
     }
 }
 
-fn run(host: &str, commands: &[String], netns: &Netns, status: &StatusPipe) {
+/// Runs the commands of a host one after the other and reports failures.
+fn run_commands(host: &str, commands: &[String], netns: &Netns, status: &StatusPipe) {
     for command in commands {
         let ended = netns
-            .run(|| run_one(host, command, status))
+            .run(|| run_command(host, command, status))
             .map_err(|error| error.to_string())
             .and_then(|ended| ended.map_err(|error| error.to_string()));
         match ended {
@@ -84,8 +89,9 @@ fn run(host: &str, commands: &[String], netns: &Netns, status: &StatusPipe) {
     }
 }
 
-/// Runs a command and passes on what it prints. What it leaves in the background runs on, and is heard.
-fn run_one(host: &str, command: &str, status: &StatusPipe) -> std::io::Result<std::process::ExitStatus> {
+/// Runs a shell command and prints its output. Background processes of the command continue, and their output
+/// is printed, too.
+fn run_command(host: &str, command: &str, status: &StatusPipe) -> std::io::Result<std::process::ExitStatus> {
     let (output, input) = pipe()?;
     let mut shell = Command::new("/bin/sh");
     shell
@@ -96,17 +102,18 @@ fn run_one(host: &str, command: &str, status: &StatusPipe) -> std::io::Result<st
     let mut child = shell.spawn()?;
     drop(shell);
     let (host, status) = (host.to_owned(), status.clone());
-    let teller = std::thread::spawn(move || tell(output, &host, &status));
+    let printer = std::thread::spawn(move || print_output(output, &host, &status));
     let ended = child.wait()?;
-    // What it printed last comes before what is said of its end, unless it left something behind that may print, too.
-    let end = Instant::now() + LAST_WORDS;
-    while !teller.is_finished() && Instant::now() < end {
+    // The last output is printed before the message about the end. A background process can keep the pipe
+    // open.
+    let deadline = Instant::now() + OUTPUT_DRAIN_TIMEOUT;
+    while !printer.is_finished() && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(2));
     }
     Ok(ended)
 }
 
-fn tell(output: PipeReader, host: &str, status: &StatusPipe) {
+fn print_output(output: PipeReader, host: &str, status: &StatusPipe) {
     for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
         status.print(&format!("{host}: {}", String::from_utf8_lossy(&line)));
     }

@@ -1,10 +1,10 @@
-//! What a lab in real time has to say beside its switches and flows.
+//! The report of a lab in real time: links, queue pairs and jobs.
 
 use serde::{Deserialize, Serialize};
 
 use crate::jobs;
 use crate::plan::LabPlan;
-use crate::play::jobs::JobRun;
+use crate::real_time_run::job_run::JobRun;
 use crate::report::Report;
 use crate::virtual_run::{
     HostReport, LinkBalanceReport, LinkReport, LinkTraffic, ReorderedConnectionReport, link_reports,
@@ -13,37 +13,37 @@ use xoff_fabric::{FabricPlan, LinkEnd};
 use xoff_runtime::hosts::HostRunResult;
 use xoff_telemetry::SwitchSnapshot;
 
-/// The part of a report that labs in real time have: the same figures as [`VirtualReport`](crate::VirtualReport), as far as
-/// there are any.
+/// The part of a report that only a lab in real time has. Its fields correspond to those of
+/// [`VirtualReport`](crate::VirtualReport).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RealTimeReport {
-    /// Model time of the workload, in nanoseconds: until its flows were over and its jobs done.
+    /// Model time from the start of the workload to the end of its flows and jobs, in nanoseconds.
     pub model_time_ns: u64,
-    /// Model time ran so many times slower than the wall.
+    /// Dilation: the factor by which model time ran slower than wall time.
     pub dilate: u32,
-    /// What the queue pairs of each model host counted, under the names of Linux `hw_counters`.
+    /// Counters of the queue pairs of each model host, with the names of the Linux `hw_counters`.
     pub hosts: Vec<HostReport>,
-    /// What each link carried, first from its first end to its second, then back.
+    /// Traffic of both directions of each link. The direction from the first end of the link comes first.
     pub links: Vec<LinkReport>,
-    /// How evenly links between switches were used; `None`: there was no choice to make.
+    /// Load balance of the links between switches. `None` if no such link was usable or none carried traffic.
     pub balance: Option<LinkBalanceReport>,
-    /// Connections of jobs whose packets arrived out of order, in the order of the jobs.
+    /// Connections of jobs with packets that arrived out of order, in the order of the jobs.
     pub reordered: Vec<ReorderedConnectionReport>,
 }
 
-/// What is known at the end of a lab.
-pub(super) struct Ended<'a> {
+/// The state of a lab at the end of a run, as the input of the report.
+pub(super) struct EndState<'a> {
     pub(super) plan: &'a LabPlan,
     pub(super) fabric: &'a FabricPlan,
     pub(super) dilate: u32,
     pub(super) snapshots: &'a [SwitchSnapshot],
     pub(super) hosts: &'a [HostRunResult],
-    pub(super) jobs: &'a JobRun,
+    pub(super) job_run: &'a JobRun,
 }
 
-impl Ended<'_> {
-    /// Completes a report by what hosts, links and jobs have to say.
-    pub(super) fn complete(&self, report: &mut Report) {
+impl EndState<'_> {
+    /// Adds the results of hosts, links and jobs to a report.
+    pub(super) fn add_to(&self, report: &mut Report) {
         for host in self.hosts {
             report.add_queue_pair_counters(&host.queue_pairs);
             let mut plans = self.plan.hosts.iter();
@@ -51,28 +51,29 @@ impl Ended<'_> {
             let expects_lossless = index.is_some_and(|index| self.plan.expects_lossless(index));
             report.add_receiver(&host.results, expects_lossless);
         }
-        let run = self.jobs;
+        let run = self.job_run;
         let connections = run.jobs.workload().connections();
         let span = run.elapsed();
-        let links = link_reports(self.plan, self.fabric, connections, &self.carried(), span);
+        let links = link_reports(self.plan, self.fabric, connections, &self.link_traffic(), span);
         report.real_time = Some(RealTimeReport {
             model_time_ns: span.as_nanos(),
             dilate: self.dilate,
             hosts: self.hosts.iter().map(host_report).collect(),
             balance: LinkBalanceReport::of_links(&links),
             links,
-            reordered: jobs::reordered(self.plan, &run.jobs, &run.arrivals),
+            reordered: jobs::reordered_connections(self.plan, &run.jobs, &run.received),
         });
-        report.jobs = Some(jobs::results(&run.jobs)).filter(|results| !results.jobs.is_empty());
-        let failed = jobs::failed(self.plan, &run.jobs, run.began);
+        report.jobs = Some(jobs::workload_results(&run.jobs)).filter(|results| !results.jobs.is_empty());
+        let failed = jobs::describe_failed_messages(self.plan, &run.jobs, run.workload_start);
         report.failures.extend(failed);
-        report.warnings.clone_from(&run.ineffective);
+        report.warnings.clone_from(&run.signal_warnings);
     }
 
-    /// What both directions of every link carried. What the lab's own hosts are not is not known: a kernel, a guest.
-    fn carried(&self) -> Vec<[LinkTraffic; 2]> {
+    /// Returns the traffic of both directions of each link. Traffic that plain hosts and virtual machines
+    /// sent is not known and counts as 0.
+    fn link_traffic(&self) -> Vec<[LinkTraffic; 2]> {
         let sent = |end: LinkEnd| match end {
-            LinkEnd::Switch { switch, port } => self.by_switch(switch as usize, usize::from(port)),
+            LinkEnd::Switch { switch, port } => self.switch_port_traffic(switch as usize, usize::from(port)),
             LinkEnd::Host(host) => {
                 let name = &self.plan.hosts[host as usize].name;
                 let outcome = self.hosts.iter().find(|outcome| outcome.results.name == *name);
@@ -85,7 +86,7 @@ impl Ended<'_> {
         links.map(|link| link.ends.map(sent)).collect()
     }
 
-    fn by_switch(&self, switch: usize, port: usize) -> LinkTraffic {
+    fn switch_port_traffic(&self, switch: usize, port: usize) -> LinkTraffic {
         let config = &self.fabric.switches[switch];
         let snapshot = self
             .snapshots

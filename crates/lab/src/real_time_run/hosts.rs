@@ -1,11 +1,11 @@
-//! The model hosts of a lab in real time: from the plan to running NICs.
+//! Starts the model hosts of a lab in real time.
 
-use crate::child::Lab;
 use crate::config::SwitchSetup;
-use crate::jobs::jobs;
+use crate::jobs::create_jobs;
 use crate::plan::{HostPlan, LabPlan, LinkPlan};
-use crate::play::jobs::{JobRun, Prepared};
+use crate::real_time_run::job_run::{HostsBeforeStart, JobRun};
 use crate::signals;
+use crate::switch_process::Lab;
 use xoff_fabric::FabricPlan;
 use xoff_host::Host;
 use xoff_ports::{Backend, Port, PortSpec};
@@ -14,11 +14,12 @@ use xoff_runtime::workers::clock::ModelClock;
 use xoff_runtime::workers::{TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::Failure;
 
-/// Opens every host's device in its namespace and starts their thread.
-pub(super) fn start(
+/// Opens the device of each model host in its namespace and starts the thread of the hosts. Returns `None` if
+/// the lab has no model hosts.
+pub(super) fn start_model_hosts(
     lab: &Lab,
     fabric: &FabricPlan,
-    links: &[LinkState],
+    links: &[LinkMtu],
     options: &WorkerOptions,
     clock: ModelClock,
     core: Option<usize>,
@@ -28,7 +29,7 @@ pub(super) fn start(
         return Ok(None);
     }
     let mut hosts = Vec::with_capacity(lab.plan.model_hosts());
-    let mut places = vec![None; lab.plan.hosts.len()];
+    let mut positions = vec![None; lab.plan.hosts.len()];
     for (index, plan) in lab
         .plan
         .hosts
@@ -36,26 +37,26 @@ pub(super) fn start(
         .enumerate()
         .filter(|(_, plan)| plan.is_model())
     {
-        let Some((at, link)) = link_of(&lab.plan, index) else {
+        let Some((link_index, link)) = link_of_host(&lab.plan, index) else {
             continue;
         };
-        let mtu = links[at].mtu;
+        let mtu = links[link_index].mtu;
         let host = Host::new(&fabric.hosts[index]).map_err(|error| {
             Failure::configuration(format!("host {}: {error}", plan.name)).at(&link.source)
         })?;
-        places[index] = Some(hosts.len());
+        positions[index] = Some(hosts.len());
         hosts.push(AttachedHost {
             host,
-            port: open(lab, index, plan, link, mtu)?,
+            port: open_port(lab, index, plan, link, mtu)?,
         });
     }
-    let mut prepared = Prepared {
+    let mut job_hosts = HostsBeforeStart {
         hosts: &mut hosts,
-        places: &places,
+        positions: &positions,
     };
-    let jobs = jobs(&lab.plan, fabric, lab.options.seed, &mut prepared)?;
-    let ineffective = signals::check(&lab.plan, fabric, jobs.workload())?;
-    for warning in &ineffective {
+    let jobs = create_jobs(&lab.plan, fabric, lab.options.seed, &mut job_hosts)?;
+    let signal_warnings = signals::check(&lab.plan, fabric, jobs.workload())?;
+    for warning in &signal_warnings {
         eprintln!("warning: {warning}");
     }
     let options = HostThreadOptions {
@@ -66,32 +67,33 @@ pub(super) fn start(
         reaction_budget: options.reaction_budget,
         ledger: ledger.clone(),
     };
-    let running = spawn_hosts_with_application(hosts, JobRun::new(jobs, places, ineffective), options)
+    let running = spawn_hosts_with_application(hosts, JobRun::new(jobs, positions, signal_warnings), options)
         .map_err(|error| Failure::environment("the hosts cannot be started").because(error))?;
     Ok(Some(running))
 }
 
-/// What the configuration of its switch makes of a link.
+/// The MTU of a link after the configuration of its switch.
 #[derive(Clone, Copy)]
-pub(super) struct LinkState {
-    /// The longest that can come through: a receive ring with larger slots would only have fewer of them.
+pub(super) struct LinkMtu {
+    /// The smaller MTU of the link and its switch port, in bytes. It sets the frame slot size of the host:
+    /// larger slots would only make the receive ring shorter.
     mtu: u32,
 }
 
-/// Facts of every link of the plan, from the configurations of its switches.
-pub(super) fn links(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<LinkState> {
-    let facts = |link: &LinkPlan| {
+/// Returns the MTU of each link of the plan with the configurations of its switches.
+pub(super) fn link_mtus(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<LinkMtu> {
+    let mtu_of = |link: &LinkPlan| {
         let setup = &setups[link.switch];
         let ports = &setup.loaded.resolved.config.ports;
         let port = ports.iter().find(|port| port.name == link.port);
-        LinkState {
+        LinkMtu {
             mtu: port.map_or(link.mtu, |port| port.mtu.min(link.mtu)),
         }
     };
-    plan.links.iter().map(facts).collect()
+    plan.links.iter().map(mtu_of).collect()
 }
 
-fn link_of(plan: &LabPlan, host: usize) -> Option<(usize, &LinkPlan)> {
+fn link_of_host(plan: &LabPlan, host: usize) -> Option<(usize, &LinkPlan)> {
     let link = plan.link_of_host(host)?;
     plan.links
         .iter()
@@ -99,9 +101,9 @@ fn link_of(plan: &LabPlan, host: usize) -> Option<(usize, &LinkPlan)> {
         .map(|at| (at, link))
 }
 
-fn open(lab: &Lab, index: usize, plan: &HostPlan, link: &LinkPlan, mtu: u32) -> Result<Port, Failure> {
+fn open_port(lab: &Lab, index: usize, plan: &HostPlan, link: &LinkPlan, mtu: u32) -> Result<Port, Failure> {
     let attachment = &lab.hosts[index];
-    // The host's end is a netdev whatever the switch's end is.
+    // The end of the host is a network device, independent of the port backend of the switch.
     let spec = PortSpec {
         name: format!("{}:{}", plan.name, plan.interface),
         device: attachment.interface.clone(),

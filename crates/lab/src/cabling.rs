@@ -1,0 +1,128 @@
+//! Creates the network namespaces of the hosts and the cables between hosts and switches.
+
+use std::path::Path;
+
+use super::options::LabOptions;
+use super::plan::{FarEnd, HostPlan, LabPlan, LinkPlan};
+use super::switch_process::HostAttachment;
+use xoff_ports::net::{self, LinkChange, Netns, ethtool};
+use xoff_telemetry::failure::{Exit, Failure};
+
+/// Creates a network namespace for each host and, unless the lab uses taps, a veth pair for each link to a
+/// host. The switch ends stay in the namespace of the calling thread, with the names of [`device_name`].
+///
+/// # Errors
+/// Fails if the kernel rejects a namespace or a device.
+pub(super) fn build_cabling(plan: &LabPlan, options: &LabOptions) -> Result<Vec<Netns>, Failure> {
+    let mut namespaces = Vec::with_capacity(plan.hosts.len());
+    for host in &plan.hosts {
+        let netns =
+            Netns::create().map_err(|error| cabling_failure(&format!("host {}", host.name), &error))?;
+        namespaces.push(netns);
+    }
+    if options.uses_taps() {
+        return Ok(namespaces);
+    }
+    for (index, link) in plan.links.iter().enumerate() {
+        let FarEnd::Host(number) = link.far else { continue };
+        let (host, netns) = (&plan.hosts[number], &namespaces[number]);
+        // A virtual machine uses a tap, which is created with the switch port.
+        if host.vm().is_some() {
+            continue;
+        }
+        let result = net::add_veth(&device_name(plan, index), &host.interface, Some(netns), link.mtu)
+            .and_then(|()| netns.run(|| net::set_link(&host.interface, &host_link_settings(host)))?)
+            .and_then(|()| netns.run(|| configure_plain_host(host))?);
+        result.map_err(|error| cabling_failure(&link.source, &error))?;
+    }
+    Ok(namespaces)
+}
+
+/// Moves the network device of a tap into the namespace of its host. The device gets the interface name and
+/// the MAC address of the host and the MTU of the link, without offloads and IPv6 messages. The switch calls
+/// this before the host opens its end.
+///
+/// # Errors
+/// Fails if the tap is not in the namespace of the calling thread, or if the kernel rejects a setting.
+pub fn move_tap_to_host(
+    device: &str,
+    link: &LinkPlan,
+    host: &HostPlan,
+    attachment: &HostAttachment,
+) -> net::Result<()> {
+    net::move_link(device, &attachment.netns, &attachment.interface)?;
+    attachment.netns.run(|| {
+        net::disable_ipv6(&attachment.interface)?;
+        ethtool::set_offloads(&attachment.interface, &ethtool::Offloads::OFF)?;
+        net::set_link(
+            &attachment.interface,
+            &LinkChange {
+                mtu: Some(link.mtu),
+                ..host_link_settings(host)
+            },
+        )?;
+        net::set_link(
+            &attachment.interface,
+            &LinkChange {
+                up: Some(true),
+                ..LinkChange::default()
+            },
+        )?;
+        configure_plain_host(host)
+    })?
+}
+
+/// Configures the loopback interface, the addresses and the routes of a plain host in its namespace. The
+/// interface of the host is already up without offloads, so that frames leave with complete checksums and no
+/// longer than the MTU.
+fn configure_plain_host(host: &HostPlan) -> net::Result<()> {
+    let Some(plain) = host.plain() else { return Ok(()) };
+    let up = LinkChange {
+        up: Some(true),
+        ..LinkChange::default()
+    };
+    net::set_link("lo", &up)?;
+    let name = &host.interface;
+    net::add_address(name, host.ipv4.into(), host.ipv4_prefix)?;
+    // On a kernel without IPv6, hosts have only IPv4 addresses.
+    if Path::new("/proc/sys/net/ipv6").exists() {
+        net::enable_ipv6(name)?;
+        net::add_address(name, host.ipv6.into(), host.ipv6_prefix)?;
+    }
+    let mut routes = plain.routes.iter();
+    routes.try_for_each(|route| net::add_route(route.destination, route.prefix, route.gateway))
+}
+
+fn host_link_settings(host: &HostPlan) -> LinkChange {
+    LinkChange {
+        mac: Some(host.mac),
+        ..LinkChange::default()
+    }
+}
+
+/// Returns the device name of the switch end of a link in the namespace of the lab. With one switch, it is
+/// the name of the port if the kernel accepts this name.
+pub(super) fn device_name(plan: &LabPlan, link: usize) -> String {
+    let port = &plan.links[link].port;
+    if plan.switches.len() == 1 && net::check_name(port).is_ok() {
+        port.clone()
+    } else {
+        format!("p{link}")
+    }
+}
+
+/// Returns the name of the inherited descriptor of the namespace of a host.
+pub(super) fn netns_fd_name(host: usize) -> String {
+    format!("host{host}")
+}
+
+fn cabling_failure(source: &str, error: &net::Error) -> Failure {
+    let exit = if error.is_environment() {
+        Exit::Environment
+    } else {
+        Exit::Configuration
+    };
+    Failure::new(exit, "cannot build the lab")
+        .at(source)
+        .because(error)
+}

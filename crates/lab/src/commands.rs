@@ -1,0 +1,464 @@
+//! The commands `lab run`, `lab up`, `lab down` and `lab ls`.
+
+use std::fs::File;
+use std::io::{IsTerminal, Read, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, ExitCode, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::{Pid, Uid};
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use super::config::resolve_switch_setups;
+use super::external_devices::{self, BorrowedDevice};
+use super::inner_process::{
+    DETACH_REQUEST, InnerProcess, LabSpec, STOP_REQUEST, create_pipe, signal_pipe, spawn_process,
+    wait_until_readable,
+};
+use super::options::{LabOptions, LabRunArgs, LabRunMode, LabUpArgs};
+use super::pcap::{self, LabRecordings};
+use super::plan::{LabPlan, ScriptPlan, TimeMode};
+use super::real_time_run::guests;
+use super::registry::{self, RunningLab, running_labs};
+use super::status::{StatusMessage, StatusReader};
+use super::sweep::{FieldValue, load_with_values};
+use crate::report::Report;
+use xoff_telemetry::failure::{Exit, Failure};
+
+/// Time that `lab down` waits for the end of a lab after each of its signals. In this time, the switch
+/// process writes its report.
+const DOWN_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Starts a lab, runs its workload with a progress bar, and removes the lab (`xoff lab run FILE`).
+pub fn run_lab(arguments: &LabRunArgs) -> ExitCode {
+    let LabRunArgs {
+        file,
+        field_values,
+        options,
+        pcap,
+    } = arguments;
+    exit_code_of(
+        load_and_start(file, field_values, options, pcap, LabRunMode::Run).and_then(LabHandle::wait_for_end),
+    )
+}
+
+/// Starts a lab that continues to run after the command (`xoff lab up FILE`).
+pub fn bring_up_lab(arguments: &LabUpArgs) -> ExitCode {
+    let LabUpArgs { file, options, pcap } = arguments;
+    exit_code_of(
+        load_and_start(file, &[], options, pcap, LabRunMode::Up).and_then(LabHandle::wait_until_ready),
+    )
+}
+
+/// Stops a running lab and waits for its end (`xoff lab down NAME`).
+pub fn take_down_lab(name: &str) -> ExitCode {
+    exit_code_of(stop_lab(name).map(|()| {
+        println!("lab {name} is down");
+        ExitCode::SUCCESS
+    }))
+}
+
+/// Lists the running labs of this network namespace (`xoff lab ls`).
+pub fn list_labs() -> ExitCode {
+    let list = || -> Result<ExitCode, Failure> {
+        let mut table = comfy_table::Table::new();
+        table
+            .load_style(comfy_table::TableStyle::new())
+            .set_header(["NAME", "USER", "PROCESS"]);
+        for lab in running_labs().map_err(registry::unreadable_registry)? {
+            let process =
+                registry::find_launcher_pid(&lab).map_or_else(|_| "?".to_owned(), |pid| pid.to_string());
+            let user = nix::unistd::User::from_uid(Uid::from_raw(lab.uid)).ok().flatten();
+            let user = user.map_or_else(|| lab.uid.to_string(), |user| user.name);
+            table.add_row([lab.name, user, process]);
+        }
+        println!("{}", table.trim_fmt());
+        Ok(ExitCode::SUCCESS)
+    };
+    exit_code_of(list())
+}
+
+/// Returns the exit code of a command, and prints its failure.
+fn exit_code_of(result: Result<ExitCode, Failure>) -> ExitCode {
+    result.unwrap_or_else(|failure| {
+        eprintln!("{failure}");
+        failure.exit.into()
+    })
+}
+
+/// A started lab in the process of its command line.
+#[derive(Debug)]
+struct LabHandle {
+    name: String,
+    launcher: Child,
+    /// Write end of the lifeline pipe to the launcher. `None` after the command line has closed it.
+    lifeline: Option<File>,
+    status: StatusReader,
+    signals: File,
+    borrowed: Vec<BorrowedDevice>,
+    /// Memory file with the output of the processes of `lab up`. `None` for `lab run`, which uses the
+    /// terminal.
+    log: Option<File>,
+    /// Whether to print no progress and no status messages.
+    is_quiet: bool,
+}
+
+/// Runs a lab like [`run_lab`] without output, and returns its report.
+///
+/// # Errors
+/// Fails if the lab is invalid, if this machine cannot run it, or on an interrupt.
+pub(super) fn run_and_report(plan: LabPlan, options: &LabOptions) -> Result<Report, Failure> {
+    static RUN_COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = RUN_COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = std::env::temp_dir().join(format!("xoff-{}-{number}.json", std::process::id()));
+    let options = LabOptions {
+        report: Some(path.clone()),
+        ..options.clone()
+    };
+    let name = plan.name.clone();
+    let result = start_lab(plan, &options, &LabRecordings::default(), LabRunMode::Run).and_then(|mut lab| {
+        lab.is_quiet = true;
+        lab.wait_for_end()
+    });
+    let text = std::fs::read_to_string(&path);
+    // A file that cannot be removed stays in the folder of temporary files.
+    let _ = std::fs::remove_file(&path);
+    let code = result?;
+    if code == ExitCode::from(Exit::Interrupted) {
+        return Err(Failure::new(Exit::Interrupted, "interrupted").at(name));
+    }
+    let missing_report = |error: String| {
+        Failure::environment("the lab ended without a report")
+            .at(&name)
+            .because(error)
+            .fix("run the same lab with `xoff lab run` to see the reason; `xoff doctor` checks this machine")
+    };
+    let text = text.map_err(|error| missing_report(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| missing_report(error.to_string()))
+}
+
+fn load_and_start(
+    file: &Path,
+    field_values: &[FieldValue],
+    options: &LabOptions,
+    pcap: &LabRecordings,
+    mode: LabRunMode,
+) -> Result<LabHandle, Failure> {
+    start_lab(
+        load_with_values(file, field_values, TimeMode::RealTime)?,
+        options,
+        pcap,
+        mode,
+    )
+}
+
+/// Checks a plan, claims its name and its external devices, and starts its launcher.
+fn start_lab(
+    mut plan: LabPlan,
+    options: &LabOptions,
+    pcap: &LabRecordings,
+    mode: LabRunMode,
+) -> Result<LabHandle, Failure> {
+    // Only `xoff lab check` runs scripts.
+    plan.script = ScriptPlan::default();
+    let mut options = options.clone();
+    options.report = options.report.as_deref().map(writable_report_path).transpose()?;
+    guests::check_emulators(&plan)?;
+    options.pcap = pcap::resolve_recordings(&plan, pcap)?;
+    // The switch process resolves the configurations itself. This check finds errors before the lab creates
+    // anything.
+    resolve_switch_setups(
+        &plan,
+        options.seed,
+        &options.driver_options(plan.model_hosts(), plan.switches.len()),
+    )?;
+    // The name is claimed first, so that a second lab with the same name fails at once.
+    let listener = registry::claim_lab_name(&plan.name)?;
+    let devices: Vec<&str> = plan.external_devices().collect();
+    let locks = devices
+        .iter()
+        .map(|device| registry::claim_device(device))
+        .collect::<Result<Vec<_>, _>>()?;
+    let borrowed = external_devices::record_devices(&devices)?;
+    let signals = signal_pipe(&[SIGINT, SIGTERM])?;
+    let name = plan.name.clone();
+    let spec = LabSpec {
+        plan,
+        options,
+        mode,
+        borrowed: borrowed.clone(),
+    };
+    spawn_launcher(name, &spec, listener, &locks, signals, borrowed)
+}
+
+fn spawn_launcher(
+    name: String,
+    spec: &LabSpec,
+    listener: UnixListener,
+    locks: &[UnixListener],
+    signals: File,
+    borrowed: Vec<BorrowedDevice>,
+) -> Result<LabHandle, Failure> {
+    let memory_failure =
+        |error: std::io::Error| Failure::environment("cannot pass the lab to its processes").because(error);
+    let spec_file = spec.write_to_memory_file().map_err(memory_failure)?;
+    let (launcher_lifeline, lifeline) = create_pipe()?;
+    let (status, launcher_status) = create_pipe()?;
+    let log = match spec.mode {
+        LabRunMode::Run => None,
+        LabRunMode::Up => Some(
+            memfd_create(c"xoff-lab-log", MFdFlags::MFD_CLOEXEC)
+                .map_err(|errno| memory_failure(errno.into()))?,
+        ),
+    };
+    let output = || -> Result<Stdio, Failure> {
+        match &log {
+            None => Ok(Stdio::inherit()),
+            Some(log) => Ok(log.try_clone().map_err(memory_failure)?.into()),
+        }
+    };
+    let mut fds: Vec<(&str, BorrowedFd<'_>)> = vec![
+        ("spec", spec_file.as_fd()),
+        ("lifeline", launcher_lifeline.as_fd()),
+        ("status", launcher_status.as_fd()),
+    ];
+    // No process reads the locks. They only have to stay open until the end of the lab.
+    fds.extend(locks.iter().map(|lock| ("lock", lock.as_fd())));
+    let stdio = [Stdio::from(OwnedFd::from(listener)), output()?, output()?];
+    let launcher = spawn_process(InnerProcess::Launcher, &name, &fds, stdio)?;
+    Ok(LabHandle {
+        name,
+        launcher,
+        lifeline: Some(lifeline.into()),
+        status: StatusReader::new(status.into()),
+        signals,
+        borrowed,
+        log: log.map(File::from),
+        is_quiet: false,
+    })
+}
+
+/// An event of a running lab for its command line.
+enum LabEvent {
+    Status(StatusMessage),
+    Interrupted,
+    Ended,
+}
+
+impl LabHandle {
+    /// Waits for the next status message, signal or end of the lab.
+    fn next_event(&mut self) -> LabEvent {
+        loop {
+            if !self.status.has_buffered() {
+                let [_, signalled] = wait_until_readable(
+                    [Some(self.status.file().as_fd()), Some(self.signals.as_fd())],
+                    None,
+                );
+                if signalled && self.signals.read(&mut [0]).is_ok() {
+                    return LabEvent::Interrupted;
+                }
+                let [has_message] = wait_until_readable([Some(self.status.file().as_fd())], Some(0));
+                if !has_message {
+                    continue;
+                }
+            }
+            return self
+                .status
+                .read_message()
+                .map_or(LabEvent::Ended, LabEvent::Status);
+        }
+    }
+
+    /// Shows progress until the end of the lab, and returns its exit code.
+    fn wait_for_end(mut self) -> Result<ExitCode, Failure> {
+        let bar = ProgressBar::new(0).with_style(progress_bar_style());
+        bar.set_message(self.name.clone());
+        if self.is_quiet {
+            bar.set_draw_target(indicatif::ProgressDrawTarget::hidden());
+        }
+        let mut interrupted = false;
+        loop {
+            match self.next_event() {
+                LabEvent::Status(StatusMessage::Ready) => {}
+                LabEvent::Status(StatusMessage::Progress { done_ns, total_ns }) => {
+                    bar.set_length(total_ns);
+                    bar.set_position(done_ns);
+                }
+                LabEvent::Status(StatusMessage::Print { .. }) if self.is_quiet => {}
+                LabEvent::Status(StatusMessage::Print { text }) => bar.suspend(|| print_line(&text)),
+                LabEvent::Interrupted if interrupted => self.lifeline = None,
+                LabEvent::Interrupted => {
+                    interrupted = true;
+                    bar.set_message(format!("{}, stopping", self.name));
+                    self.send_request(STOP_REQUEST);
+                }
+                LabEvent::Ended => break,
+            }
+        }
+        bar.finish_and_clear();
+        let code = self.reap_launcher();
+        Ok(if interrupted {
+            Exit::Interrupted.into()
+        } else {
+            code
+        })
+    }
+
+    /// Waits until the lab is ready, and lets it run without the command line.
+    fn wait_until_ready(mut self) -> Result<ExitCode, Failure> {
+        let mut interrupted = false;
+        loop {
+            match self.next_event() {
+                LabEvent::Status(StatusMessage::Ready) if !interrupted => {
+                    self.send_request(DETACH_REQUEST);
+                    let name = &self.name;
+                    println!("lab {name} is up; `xoff lab down {name}` stops it");
+                    return Ok(ExitCode::SUCCESS);
+                }
+                LabEvent::Status(StatusMessage::Print { text }) => print_line(&text),
+                LabEvent::Status(_) => {}
+                LabEvent::Interrupted => {
+                    interrupted = true;
+                    self.send_request(STOP_REQUEST);
+                }
+                LabEvent::Ended => break,
+            }
+        }
+        let code = self.reap_launcher();
+        if interrupted {
+            return Ok(Exit::Interrupted.into());
+        }
+        // The lab ended before it was ready. Its log has the reason.
+        Ok(if code == ExitCode::SUCCESS {
+            Exit::Environment.into()
+        } else {
+            code
+        })
+    }
+
+    fn send_request(&mut self, request: u8) {
+        // The write fails if the lab has just ended. The end is reported as an event.
+        let _ = self
+            .lifeline
+            .as_mut()
+            .map(|lifeline| lifeline.write_all(&[request]));
+    }
+
+    /// Waits for the end of the launcher, after all other processes of the lab have ended. Prints the log,
+    /// restores external devices if the launcher was killed, and returns the exit code.
+    fn reap_launcher(&mut self) -> ExitCode {
+        let status = self.launcher.wait();
+        if let Some(log) = &mut self.log {
+            let mut text = String::new();
+            if log.rewind().is_ok() && log.read_to_string(&mut text).is_ok() {
+                eprint!("{text}");
+            }
+        }
+        match status.as_ref().map(|status| (status.code(), status.signal())) {
+            Ok((Some(code), _)) => ExitCode::from(code.clamp(0, 255) as u8),
+            Ok((None, signal)) => {
+                external_devices::restore_devices(&self.borrowed);
+                let what = format!(
+                    "the launcher of the lab was killed by signal {}",
+                    signal.unwrap_or(0)
+                );
+                eprintln!(
+                    "{}",
+                    Failure::environment(what).fix("the lab has been removed: start it again")
+                );
+                Exit::Environment.into()
+            }
+            Err(_) => Exit::Environment.into(),
+        }
+    }
+}
+
+fn progress_bar_style() -> ProgressStyle {
+    // The template is a valid constant, so the default style is never used.
+    ProgressStyle::with_template("{msg} {wide_bar} {percent:>3} % {elapsed}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+fn print_line(text: &str) {
+    let mut out = std::io::stdout().lock();
+    // A closed standard output, as with `| head`, must not stop the lab.
+    let _ = writeln!(out, "{}", text.trim_end());
+    if out.is_terminal() {
+        let _ = out.flush();
+    }
+}
+
+/// Returns the absolute path of the report file and checks that the file can be written.
+fn writable_report_path(path: &Path) -> Result<std::path::PathBuf, Failure> {
+    use nix::unistd::{AccessFlags, access};
+    let absolute = std::path::absolute(path).map_err(|error| {
+        Failure::usage("the report needs a file name")
+            .at("--report")
+            .because(error)
+    })?;
+    let folder = absolute.parent().unwrap_or(Path::new("/"));
+    let writable = if absolute.exists() {
+        access(&absolute, AccessFlags::W_OK)
+    } else {
+        access(folder, AccessFlags::W_OK)
+    };
+    match writable {
+        Ok(()) if !absolute.is_dir() => Ok(absolute),
+        Ok(()) => Err(Failure::usage(format!("{} is a folder", path.display()))
+            .at("--report")
+            .fix("give a file in this folder")),
+        Err(errno) => Err(
+            Failure::usage(format!("cannot write the report {}", path.display()))
+                .at("--report")
+                .because(errno)
+                .fix("create the folder, or choose another folder"),
+        ),
+    }
+}
+
+/// Stops a lab with SIGTERM. If it does not end, it is killed.
+fn stop_lab(name: &str) -> Result<(), Failure> {
+    let lab = &registry::find_lab(name)?;
+    let launcher = Pid::from_raw(registry::find_launcher_pid(lab)?);
+    send_signal(launcher, Signal::SIGTERM, name)?;
+    if !wait_until_gone(lab, DOWN_TIMEOUT)? {
+        // The end of the launcher ends the init process of the lab and all other processes.
+        send_signal(launcher, Signal::SIGKILL, name)?;
+        if !wait_until_gone(lab, DOWN_TIMEOUT)? {
+            return Err(Failure::environment(format!("lab \"{name}\" does not end"))
+                .because("a process of the lab cannot be killed"));
+        }
+    }
+    Ok(())
+}
+
+/// Sends a signal to a process of a lab. The kernel checks the permission. A process that has ended is no
+/// error.
+fn send_signal(process: Pid, signal: Signal, lab_name: &str) -> Result<(), Failure> {
+    match kill(process, signal) {
+        Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),
+        Err(errno) => Err(Failure::environment(format!("cannot stop lab \"{lab_name}\"")).because(errno)),
+    }
+}
+
+/// Waits until a lab has ended, for at most `timeout`. Returns whether it has ended.
+fn wait_until_gone(lab: &RunningLab, timeout: Duration) -> Result<bool, Failure> {
+    let deadline = Instant::now() + timeout;
+    while Instant::now() < deadline {
+        if !running_labs()
+            .map_err(registry::unreadable_registry)?
+            .contains(lab)
+        {
+            return Ok(true);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(false)
+}

@@ -1,0 +1,383 @@
+//! Runs a lab in real time: starts switches and hosts, runs the workload and writes the report.
+//!
+//! Switches and model hosts run in one process. Its namespaces and cables exist already. Plain hosts and
+//! virtual machines have child processes.
+
+pub(crate) mod guests;
+mod hosts;
+mod job_run;
+mod plain_hosts;
+mod report;
+mod switches;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use xoff_units::Picos;
+
+use super::config::resolve_switch_setups;
+use super::model_hosts::flow_reports;
+use super::notes::lab_notes;
+use super::options::LabRunMode;
+use super::plan::{HostPlan, LabPlan};
+use super::reordering;
+use super::switch_process::Lab;
+use super::virtual_run::fabric_plan_of;
+use crate::report::Report;
+use guests::{Guest, GuestExit};
+use job_run::JobRun;
+use plain_hosts::HostCommands;
+pub use report::RealTimeReport;
+use xoff_fabric::FabricPlan;
+use xoff_runtime::control::{ControlListener, ControlTarget, serve_control};
+use xoff_runtime::hosts::{RunningHosts, drain_hosts};
+use xoff_runtime::session::SwitchSession;
+use xoff_runtime::workers::clock::{ModelClock, monotonic_ns};
+use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
+use xoff_telemetry::failure::{Exit, Failure};
+use xoff_telemetry::{Environment, StealMeter};
+
+/// Wall time between two checks of the run.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Wall time after which links that are down and unresolved addresses are a failure of the lab.
+const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Model time without a received frame after which no frame is in flight.
+const DRAIN_QUIET_TIME: Duration = Duration::from_millis(100);
+/// Model time without a received frame after which unfinished jobs fail, unless the ACK timeouts are longer.
+const STANDSTILL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Unit of the local ACK timeout (IBTA 9.7.6.1.3), in nanoseconds.
+const ACK_TIMEOUT_UNIT_NS: u64 = 4_096;
+
+/// Returns the model time without a received frame after which unfinished jobs fail, in nanoseconds. It is
+/// longer than the time to a retransmission.
+fn standstill_timeout_ns(plan: &LabPlan) -> u64 {
+    let timeouts = plan.transports.iter().map(|transport| transport.qp.ack_timeout);
+    let longest_ns = ACK_TIMEOUT_UNIT_NS << timeouts.max().unwrap_or(0).min(31);
+    (STANDSTILL_TIMEOUT.as_nanos() as u64).max(2 * longest_ns)
+}
+
+/// A running lab in real time.
+struct RealTimeRun {
+    lab: Lab,
+    sessions: Vec<Arc<SwitchSession>>,
+    /// The plan of the fabric, as in virtual time. It has the links between nodes.
+    fabric: FabricPlan,
+    hosts: Option<RunningHosts<JobRun>>,
+    guests: Vec<Guest>,
+    commands: HostCommands,
+    ledger: TaintLedger,
+    steal: StealMeter,
+    /// The reason why the run did not wait for the end of the jobs.
+    early_end: Option<&'static str>,
+}
+
+/// Runs a lab until the end of its workload or until it gets a stop request.
+pub(super) fn run_lab(lab: Lab) -> ExitCode {
+    let result = start_lab(lab).and_then(RealTimeRun::run);
+    result
+        .unwrap_or_else(|failure| {
+            eprintln!("{failure}");
+            failure.exit
+        })
+        .into()
+}
+
+/// Starts the switches and hosts of a lab.
+fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
+    let ledger = TaintLedger::new();
+    let steal = StealMeter::start();
+    let guest_threads: usize = lab
+        .plan
+        .hosts
+        .iter()
+        .filter_map(HostPlan::vm)
+        .map(|vm| vm.cpus as usize)
+        .sum();
+    let threads = usize::from(lab.plan.model_hosts() > 0) + guest_threads;
+    let options = WorkerOptions {
+        epoch_ns: Some(monotonic_ns()),
+        ..lab.options.driver_options(threads, lab.plan.switches.len())
+    };
+    let mut setups = resolve_switch_setups(&lab.plan, lab.options.seed, &options)?;
+    let configs: Vec<_> = setups.iter().map(|setup| &setup.loaded.resolved.config).collect();
+    for note in lab_notes(&lab.plan, &setups) {
+        eprintln!("note: {note}");
+    }
+    for warning in reordering::reordering_warnings(&lab.plan, &configs) {
+        eprintln!("warning: {warning}");
+    }
+    let fabric = fabric_plan_of(&lab.plan, &lab.options, &setups)?;
+    // A session prints the warnings of its configuration. The notes above contain them already.
+    for setup in &mut setups {
+        setup.loaded.resolved.warnings.clear();
+    }
+    let links = hosts::link_mtus(&lab.plan, &setups);
+    let sessions = switches::start_switches(&lab, setups, &options, &ledger)?;
+    let clock = ModelClock::new(options.epoch_ns.unwrap_or_default(), options.dilate);
+    // The thread of the model hosts gets the core after the workers of the first switch. The virtual machines
+    // get the cores after it.
+    let cores = sessions.first().map_or(&[][..], |session| &session.cores);
+    let core = cores.iter().rev().nth(guest_threads).copied().flatten();
+    let hosts = hosts::start_model_hosts(&lab, &fabric, &links, &options, clock, core, &ledger)?;
+    plain_hosts::start_plain_hosts(&lab)?;
+    let guests = guests::start_guests(&lab)?;
+    Ok(RealTimeRun {
+        lab,
+        sessions,
+        fabric,
+        hosts,
+        guests,
+        commands: HostCommands::default(),
+        ledger,
+        steal,
+        early_end: None,
+    })
+}
+
+impl RealTimeRun {
+    /// Runs the workload and writes the report.
+    fn run(mut self) -> Result<Exit, Failure> {
+        for note in self.sessions.iter().flat_map(|s| &s.notes) {
+            eprintln!("note: {note}");
+        }
+        if let (LabRunMode::Up, [first, _, ..]) = (self.lab.mode, self.lab.plan.switches.as_slice()) {
+            eprintln!("note: the control socket of the lab belongs to {}", first.name);
+        }
+        // The first switch serves the control socket of the lab.
+        let server = match (self.lab.take_listener(), self.sessions.first()) {
+            (Some(listener), Some(session)) => {
+                let target: Arc<dyn ControlTarget> = Arc::clone(session) as Arc<_>;
+                Some(
+                    serve_control(ControlListener::inherited(listener), target).map_err(|error| {
+                        Failure::environment("the control socket cannot be served").because(error)
+                    })?,
+                )
+            }
+            _ => None,
+        };
+        self.wait_until_ready()?;
+        self.lab.status.report_ready();
+        self.commands = HostCommands::start(&self.lab)?;
+        let finished = match self.lab.mode {
+            LabRunMode::Up => self.wait_for_stop(),
+            LabRunMode::Run => self.run_workload(),
+        };
+        let interrupted = self.is_stopping();
+        drop(server);
+        let report = self.stop_and_report();
+        if self.lab.mode == LabRunMode::Run {
+            self.lab.status.print(&crate::report::render_report(&report));
+        }
+        if let Some(path) = &self.lab.options.report {
+            report.write(path)?;
+        }
+        finished?;
+        Ok(match (self.lab.mode, interrupted) {
+            (LabRunMode::Run, true) => Exit::Interrupted,
+            (LabRunMode::Up, _) => Exit::Ok,
+            (LabRunMode::Run, false) => report.exit(),
+        })
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.lab.stop.load(Ordering::Relaxed)
+    }
+
+    /// Waits until all links of hosts are up and all hosts have resolved the addresses of their receivers.
+    ///
+    /// # Errors
+    /// Fails after [`READY_TIMEOUT`], or if a virtual machine ends.
+    fn wait_until_ready(&mut self) -> Result<(), Failure> {
+        let start_ns = monotonic_ns();
+        let timeout_ns = READY_TIMEOUT.as_nanos() as u64;
+        while monotonic_ns() - start_ns < timeout_ns && !self.is_stopping() {
+            let down = switches::ports_without_carrier(&self.sessions);
+            let unresolved = self.hosts.as_ref().map_or(0, |hosts| hosts.progress().unresolved);
+            if down.is_empty() && unresolved == 0 {
+                return Ok(());
+            }
+            // During the run, a virtual machine may end. An end before the run is a failure.
+            if let Some(exit) = self.guests.iter_mut().find_map(Guest::poll_exit) {
+                return Err(exit.failure);
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        if self.is_stopping() {
+            return Ok(());
+        }
+        let down = switches::ports_without_carrier(&self.sessions);
+        Err(match down.is_empty() {
+            false => Failure::environment(format!("the links of {} do not come up", down.join(", "))),
+            true => Failure::environment("the hosts cannot resolve the addresses of each other")
+                .because("their ARP requests were not answered within 10 s; the configuration of the switch separates them")
+                .fix("check VLAN_MEMBER and PORT in the configuration of the switch"),
+        })
+    }
+
+    /// Checks the lab until it gets a stop request.
+    fn wait_for_stop(&mut self) -> Result<(), Failure> {
+        while !self.is_stopping() {
+            self.check_processes()?;
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        Ok(())
+    }
+
+    /// Runs the workload to its end. Without a workload, it waits for the end of all commands of plain hosts
+    /// and of all virtual machines.
+    fn run_workload(&mut self) -> Result<(), Failure> {
+        let workload = &self.lab.plan.workload;
+        let until_ns = self.lab.options.until_ns.unwrap_or(u64::MAX);
+        let (duration_ns, drain_ns) = (workload.duration_ns.min(until_ns), workload.drain_ns);
+        let dilate = u64::from(self.lab.options.dilate.max(1));
+        let has_jobs = !self.lab.plan.workload.jobs.jobs.is_empty();
+        let has_traffic = duration_ns > 0 || has_jobs;
+        self.sessions
+            .iter()
+            .for_each(|session| session.restart_utilisation());
+        if let Some(hosts) = self.hosts.as_ref().filter(|_| has_traffic) {
+            hosts.start_sending();
+        }
+        let start_ns = monotonic_ns();
+        let mut flows_stopped = duration_ns == 0;
+        while !self.is_stopping() {
+            self.check_processes()?;
+            let elapsed_ns = (monotonic_ns() - start_ns) / dilate;
+            if duration_ns > 0 {
+                self.lab
+                    .status
+                    .report_progress(elapsed_ns.min(duration_ns), duration_ns);
+            }
+            if !flows_stopped && elapsed_ns >= duration_ns {
+                flows_stopped = true;
+                if let Some(hosts) = self.hosts.as_ref().filter(|_| has_jobs) {
+                    hosts.stop_sending();
+                }
+            }
+            let is_busy = self.commands.are_running() || self.guests.iter().any(Guest::is_running);
+            let is_over = match has_traffic {
+                true => flows_stopped && self.are_jobs_over(start_ns, elapsed_ns),
+                false => !is_busy,
+            };
+            if is_over {
+                break;
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        let Some(hosts) = self
+            .hosts
+            .as_ref()
+            .filter(|_| has_traffic && self.early_end.is_none())
+        else {
+            return Ok(());
+        };
+        let limit = Duration::from_nanos(drain_ns.saturating_mul(dilate));
+        let quiet_time = DRAIN_QUIET_TIME * self.lab.options.dilate.max(1);
+        if !drain_hosts(&[hosts], quiet_time, limit.max(2 * quiet_time), &self.lab.stop)
+            && !self.is_stopping()
+        {
+            self.ledger.add_taint(
+                duration_ns,
+                "frames still arrived at the end of the drain time".to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether the jobs are finished, the time limit is reached, or no frame has arrived for the standstill
+    /// timeout.
+    fn are_jobs_over(&mut self, start_ns: u64, elapsed_ns: u64) -> bool {
+        let Some(hosts) = &self.hosts else { return true };
+        let progress = hosts.progress();
+        if !progress.is_working {
+            return true;
+        }
+        let until_ns = self.lab.options.until_ns.unwrap_or(u64::MAX);
+        let now_ns = monotonic_ns();
+        let last_arrival_ns = progress.last_arrival_ns.max(start_ns);
+        let dilate = u64::from(self.lab.options.dilate.max(1));
+        let timeout_ns = standstill_timeout_ns(&self.lab.plan).saturating_mul(dilate);
+        // A gap between two iterations is not a standstill.
+        let waits_for_start = (now_ns..u64::MAX).contains(&progress.next_start_ns);
+        let is_standstill = !waits_for_start && now_ns.saturating_sub(last_arrival_ns) > timeout_ns;
+        self.early_end = if elapsed_ns >= until_ns {
+            Some("the time limit was reached")
+        } else {
+            is_standstill.then_some("no frame has arrived at any host for a long time")
+        };
+        self.early_end.is_some()
+    }
+
+    /// Prints the ends of virtual machines.
+    ///
+    /// # Errors
+    /// Fails if a thread of a switch or of the hosts has died.
+    fn check_processes(&mut self) -> Result<(), Failure> {
+        for GuestExit { is_orderly, failure } in self.guests.iter_mut().filter_map(Guest::poll_exit) {
+            // The lab continues without the virtual machine.
+            match is_orderly {
+                true => eprintln!("note: {}; {}", failure.what, failure.why.unwrap_or_default()),
+                false => eprintln!("{failure}"),
+            }
+        }
+        self.check_threads()
+    }
+
+    fn check_threads(&self) -> Result<(), Failure> {
+        let died = |thread: &str| Err(Failure::environment(format!("{thread} died")));
+        if self.sessions.iter().any(|s| s.is_dead()) {
+            return died("the switch worker");
+        }
+        match self.hosts.as_ref().is_some_and(|hosts| hosts.is_dead()) {
+            true => died("the thread of the hosts"),
+            false => Ok(()),
+        }
+    }
+
+    /// Stops the hosts and switches, and builds the report.
+    fn stop_and_report(&mut self) -> Report {
+        let hosts = self.hosts.take().and_then(RunningHosts::stop_with_application);
+        // All switches stop together, so that no running switch sees the links of its neighbours go down.
+        self.sessions.iter().for_each(|session| session.request_stop());
+        let finished: Vec<StoppedSwitch> = self.sessions.iter().map(|session| session.stop()).collect();
+        for note in finished.iter().flat_map(|finished| &finished.notes) {
+            eprintln!("note: {note}");
+        }
+        let snapshots: Vec<_> = finished.into_iter().filter_map(|f| f.snapshot).collect();
+        let (outcomes, job_run) = hosts.unzip();
+        let outcomes = outcomes.unwrap_or_default();
+        let results: Vec<_> = outcomes.iter().map(|outcome| &outcome.results).collect();
+        let flows = flow_reports(&self.lab.plan, &results);
+        for outcome in &outcomes {
+            outcome
+                .notes
+                .iter()
+                .for_each(|note| eprintln!("note: {}: {note}", outcome.results.name));
+        }
+        let mut environment = Environment::read();
+        environment.steal_percent = self.steal.percent();
+        let (seed, taints) = (self.lab.options.seed, self.ledger.taints());
+        let mut report = crate::report::build_report(environment, seed, &snapshots, flows, taints);
+        if let Some(mut job_run) = job_run {
+            job_run.extend_to_flows_end(Picos::from_nanos(self.lab.plan.workload.duration_ns));
+            let end_state = report::EndState {
+                plan: &self.lab.plan,
+                fabric: &self.fabric,
+                dilate: self.lab.options.dilate.max(1),
+                snapshots: &snapshots,
+                hosts: &outcomes,
+                job_run: &job_run,
+            };
+            end_state.add_to(&mut report);
+            if let Some(why) = self.early_end {
+                report.failures.push(format!(
+                    "{why}{}",
+                    super::jobs::describe_unfinished_jobs(&job_run.jobs)
+                ));
+            }
+        }
+        report
+    }
+}
