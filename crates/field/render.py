@@ -2,11 +2,12 @@
 
     render.py GITDIR OUTPUT
 
-GITDIR is a bare git directory. The files of its HEAD are read with `git cat-file --batch`; nothing is checked out.
-OUTPUT receives one configuration for each SKU (or each ASIC of it), and `index.json`, which lists them.
+GITDIR is a bare git directory. The files of its HEAD are read with `git cat-file --batch`; There is no
+checkout. The script writes one configuration for each SKU, or for each ASIC of a SKU, to the folder OUTPUT. The file
+`index.json` lists the configurations.
 
-The data model is small: PORT from port_config.ini, or from platform.json with hwsku.json, and DEVICE_METADATA. There are
-no neighbours, so every port is active and every cable has the default length of the template.
+The templates read two tables: PORT from port_config.ini, or from platform.json with hwsku.json, and DEVICE_METADATA.
+There are no neighbours, so every port is active and every cable has the default length of the template.
 """
 
 import json
@@ -23,7 +24,7 @@ BUILD_TEMPLATES = "files/build_templates"
 CONFIGURATION = "src/sonic-yang-models/doc/Configuration.md"
 SAMPLE = "src/sonic-yang-models/tests/files/sample_config_db.json"
 MODELS = {"traditional": "buffers.json.j2", "dynamic": "buffers_dynamic.json.j2"}
-# The type that selects a template where SONiC finds it in the minigraph.
+# DEVICE_METADATA types by topology. SONiC reads the type from the minigraph.
 TYPE_OF_TOPOLOGY = {
     "t0": "ToRRouter",
     "t1": "LeafRouter",
@@ -34,7 +35,7 @@ TYPE_OF_TOPOLOGY = {
 
 
 class Repository:
-    """The files of one commit, with symbolic links of files and folders followed."""
+    """Reads the files of one commit and follows symbolic links of files and folders."""
 
     def __init__(self, git_dir):
         self.git_dir = git_dir
@@ -84,7 +85,7 @@ class Repository:
         return self._texts[blob]
 
     def resolve(self, path, depth=0):
-        """The path without symbolic links, or None if it does not exist or its links form a loop."""
+        """Returns the path without symbolic links. Returns None if the path does not exist or its links form a loop."""
         if depth > 40:
             return None
         done = ""
@@ -116,7 +117,7 @@ class Repository:
         return sorted(self.folders.get(real, ())) if real is not None else []
 
     def read(self, path):
-        """The text of a file. None if it does not exist or its blob is absent from this copy."""
+        """Returns the text of a file, or None if the file does not exist or its blob is missing."""
         real = self.resolve(path)
         return self._read_blob(self.blobs[real]) if real in self.blobs else None
 
@@ -131,7 +132,7 @@ def sort_by_port_index(ports):
 
 
 def environment(repository, folders):
-    """A Jinja2 environment that finds templates in the given folders, first match first, with sonic-cfggen's extras."""
+    """Creates a Jinja2 environment with the additions of sonic-cfggen. It uses the first folder that has a template."""
 
     def load(name):
         for folder in folders:
@@ -148,7 +149,7 @@ def environment(repository, folders):
 
 
 def parse_port_config(text):
-    """`port_config.ini`: columns named by the comment that contains `name`."""
+    """Parses `port_config.ini`. The comment with the word `name` contains the column titles."""
     ports, titles = {}, ["name", "lanes", "alias", "index"]
     for line in text.splitlines():
         if line.startswith("#"):
@@ -170,7 +171,7 @@ def megabits(speed):
 
 
 def breakout_entries(mode, lanes):
-    """`2x25G(2)+1x50G(2)` as (number of ports, speed in Mb/s, lanes of all of them), one per group."""
+    """Parses a mode such as `2x25G(2)+1x50G(2)` to one tuple per group: number of ports, speed in Mb/s, total number of lanes."""
     entries = []
     for group in mode.split("+"):
         found = re.match(r"(\d{1,6})x(\d{1,6}G?)(\[[^\]]*\])?(\((\d{1,6})\))?", group)
@@ -181,7 +182,7 @@ def breakout_entries(mode, lanes):
 
 
 def ports_of_platform(platform, hwsku):
-    """PORT from platform.json and the default breakout modes of hwsku.json."""
+    """Returns PORT from platform.json and the default breakout modes of hwsku.json."""
     ports = {}
     for name, properties in platform["interfaces"].items():
         if name not in hwsku["interfaces"]:
@@ -219,13 +220,13 @@ def ports_of_platform(platform, hwsku):
 
 
 def ports_of(repository, platform_path, sku_path, folder):
-    """PORT of a SKU or of one ASIC of it, and the file it is from."""
+    """Returns PORT of a SKU or of one of its ASICs, and the name of the source file."""
     platform = repository.read(f"{platform_path}/platform.json")
     refusal = "there is no port_config.ini, and no platform.json with hwsku.json"
     for candidate in (folder, sku_path):
         hwsku = repository.read(f"{candidate}/hwsku.json")
-        # SONiC prefers platform.json, if it describes interfaces and the SKU has hwsku.json. Some pairs disagree about
-        # the breakout modes; port_config.ini then has the ports.
+        # SONiC prefers platform.json if it describes interfaces and the SKU has hwsku.json. Some of these pairs
+        # contradict each other in the breakout modes. The ports then come from port_config.ini.
         if hwsku and platform:
             try:
                 ports = ports_of_platform(json.loads(platform), json.loads(hwsku))
@@ -240,14 +241,14 @@ def ports_of(repository, platform_path, sku_path, folder):
 
 
 def complete_speeds(ports):
-    """Ports whose file has no speed get that of their lanes: 10 Gb/s each, as the SAI of the oldest platforms."""
+    """Sets missing port speeds to 10 Gb/s per lane, like the SAI of the oldest platforms."""
     for port in ports.values():
         if "speed" not in port and "lanes" in port:
             port["speed"] = str({1: 10000, 2: 20000, 4: 40000, 8: 80000, 10: 100000}.get(port["lanes"].count(",") + 1, 10000))
 
 
 def data_model(repository, unit, is_voq):
-    """The tables that the templates read."""
+    """Returns the tables that the templates read."""
     folder = unit["path"]
     sku_path = folder if unit["asic"] is None else posixpath.dirname(folder)
     ports, unit["ports_from"] = ports_of(repository, posixpath.dirname(sku_path), sku_path, folder)
@@ -266,7 +267,7 @@ def data_model(repository, unit, is_voq):
 
 
 def render_template(env, name, data):
-    """The JSON object that a template gives."""
+    """Renders a template and parses its JSON."""
     try:
         text = env.get_template(name).render(data)
     except (jinja2.exceptions.TemplateError, TypeError, KeyError) as error:
@@ -279,10 +280,10 @@ def render_template(env, name, data):
 
 
 def render_topologies(repository, unit, data):
-    """The tables of both templates.
+    """Returns the tables of both templates.
 
-    A template usually names its default topology. Some need the type of the switch, which SONiC finds in the minigraph:
-    they get the type of the first topology that they have defaults for.
+    A template usually names its default topology. Other templates need the type of the switch, which SONiC reads from
+    the minigraph. They get the type of the first topology for which they have defaults.
     """
     localhost = data["DEVICE_METADATA"]["localhost"]
     env = environment(repository, [BUILD_TEMPLATES, unit["path"]])
@@ -304,16 +305,16 @@ def render_topologies(repository, unit, data):
 
 
 def names_missing_profile(config):
-    """Whether a queue has a buffer profile that the configuration lacks."""
+    """Returns whether a queue has a buffer profile that the configuration lacks."""
     profiles = config.get("BUFFER_PROFILE", {})
     return any(entry.get("profile", "NULL") not in (*profiles, "NULL") for entry in config.get("BUFFER_QUEUE", {}).values())
 
 
 def render(repository, unit):
-    """Renders one unit. Returns its configuration.
+    """Renders one unit and returns its configuration.
 
-    SONiC finds in the minigraph whether a switch with a Jericho chip has VOQ keys. Here it has, unless the SKU's own
-    profiles are not those of the VOQ queues.
+    SONiC reads from the minigraph whether a switch with a Jericho chip uses VOQ keys. This script uses VOQ keys, unless
+    the SKU lacks the profiles of the VOQ queues.
     """
     for is_voq in [True, False] if unit["asic_type"] == "broadcom-dnx" else [False]:
         data = data_model(repository, unit, is_voq)
@@ -323,7 +324,7 @@ def render(repository, unit):
     for table in ("DEVICE_METADATA", "PORT", "SYSTEM_PORT"):
         if table in data:
             config[table] = data[table]
-    # As SONiC's configuration generator sets them for a new switch.
+    # Defaults of SONiC's configuration generator for a new switch.
     for port in config["PORT"].values():
         port.setdefault("admin_status", "up")
         port.setdefault("mtu", "9100")
@@ -331,7 +332,7 @@ def render(repository, unit):
 
 
 def units(repository):
-    """Every device/VENDOR/PLATFORM/SKU[/ASIC] with a buffer template, one unit for each model it has."""
+    """Yields one unit for each buffer model of each device/VENDOR/PLATFORM/SKU[/ASIC] with a buffer template."""
     for vendor in repository.names("device"):
         for platform in repository.names(f"device/{vendor}"):
             path = f"device/{vendor}/{platform}"

@@ -5,10 +5,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use crate::command;
+use crate::external_command;
 
 /// Returns whether a folder is a bare git directory.
-pub(crate) fn is_bare(folder: &Path) -> bool {
+pub(crate) fn is_bare_repository(folder: &Path) -> bool {
     folder.join("HEAD").is_file() && folder.join("objects").is_dir()
 }
 
@@ -40,7 +40,7 @@ impl Repository {
             commit: "HEAD".to_owned(),
         };
         repository.commit = repository
-            .git(&["rev-parse", "--verify", &format!("{commit}^{{commit}}")])?
+            .run_git(&["rev-parse", "--verify", &format!("{commit}^{{commit}}")])?
             .trim()
             .to_owned();
         Ok(repository)
@@ -52,22 +52,22 @@ impl Repository {
     }
 
     /// Returns the text of a file.
-    pub(crate) fn text(&self, path: &str) -> Result<String, String> {
-        self.git(&["show", &format!("{}:{path}", self.commit)])
+    pub(crate) fn read_text(&self, path: &str) -> Result<String, String> {
+        self.run_git(&["show", &format!("{}:{path}", self.commit)])
     }
 
     /// Returns path and text of the regular files in these folders whose path `is_wanted`, sorted
     /// by path.
-    pub(crate) fn texts(
+    pub(crate) fn read_texts(
         &self,
         folders: &[&str],
-        wanted: impl Fn(&str) -> bool,
+        is_wanted: impl Fn(&str) -> bool,
     ) -> Result<Vec<(String, String)>, String> {
         let files = self.regular_files(folders)?;
-        let wanted = files.into_iter().filter(|(path, _)| wanted(path));
+        let wanted = files.into_iter().filter(|(path, _)| is_wanted(path));
         wanted
             .map(|(path, _)| {
-                let text = self.text(&path)?;
+                let text = self.read_text(&path)?;
                 Ok((path, text))
             })
             .collect()
@@ -79,8 +79,8 @@ impl Repository {
     /// # Errors
     ///
     /// Git fails, or a file cannot be written.
-    pub(crate) fn extract(&self, target: &Path, is_wanted: fn(&[u8]) -> bool) -> Result<(), String> {
-        let mut objects = Objects::open(&self.folder)?;
+    pub(crate) fn extract_files(&self, target: &Path, is_wanted: fn(&[u8]) -> bool) -> Result<(), String> {
+        let mut objects = ObjectReader::open(&self.folder)?;
         for (path, object) in self.regular_files(&[])? {
             let Some(content) = objects.read(&object)?.filter(|content| is_wanted(content)) else {
                 continue;
@@ -98,7 +98,7 @@ impl Repository {
     fn regular_files(&self, folders: &[&str]) -> Result<Vec<(String, String)>, String> {
         let mut arguments = vec!["ls-tree", "-r", "-z", &self.commit, "--"];
         arguments.extend(folders);
-        let listing = self.git(&arguments)?;
+        let listing = self.run_git(&arguments)?;
         let mut files = Vec::new();
         for line in listing.split('\0') {
             let Some((description, path)) = line.split_once('\t') else {
@@ -115,34 +115,34 @@ impl Repository {
         Ok(files)
     }
 
-    fn git(&self, arguments: &[&str]) -> Result<String, String> {
-        let output = command::output(git(&self.folder).args(arguments))?;
+    fn run_git(&self, arguments: &[&str]) -> Result<String, String> {
+        let output = external_command::run_command(git_command(&self.folder).args(arguments))?;
         Ok(String::from_utf8_lossy(&output).into_owned())
     }
 }
 
-fn git(folder: &Path) -> Command {
+fn git_command(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.arg("--git-dir").arg(folder);
     git
 }
 
 /// Reads objects through `git cat-file --batch`.
-struct Objects {
+struct ObjectReader {
     child: Child,
     answers: BufReader<ChildStdout>,
 }
 
-impl Objects {
-    fn open(folder: &Path) -> Result<Objects, String> {
-        let mut child = git(folder)
+impl ObjectReader {
+    fn open(folder: &Path) -> Result<ObjectReader, String> {
+        let mut child = git_command(folder)
             .args(["cat-file", "--batch"])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .map_err(|error| format!("git cannot be started: {error}"))?;
         let answers = BufReader::new(child.stdout.take().ok_or("git has no output")?);
-        Ok(Objects { child, answers })
+        Ok(ObjectReader { child, answers })
     }
 
     /// Returns the content of an object, or `None` if the git directory lacks it.
@@ -162,7 +162,7 @@ impl Objects {
     }
 }
 
-impl Drop for Objects {
+impl Drop for ObjectReader {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
         // The process ends when its input is closed. Its exit code has no meaning here.

@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod captures;
-mod command;
+mod external_command;
 mod git;
 mod oracles;
 mod program;
@@ -26,12 +26,12 @@ mod skus;
 #[command(name = "field")]
 struct Arguments {
     #[command(subcommand)]
-    sweep: Sweep,
+    command: FieldCommand,
 }
 
 /// The command to run.
 #[derive(Debug, Subcommand)]
-enum Sweep {
+enum FieldCommand {
     /// Load the buffer and QoS configuration of every SKU of sonic-buildimage.
     Skus(skus::Arguments),
     /// Replay every capture in the given folders.
@@ -43,11 +43,11 @@ enum Sweep {
 }
 
 fn main() -> ExitCode {
-    let result = match Arguments::parse().sweep {
-        Sweep::Skus(arguments) => skus::run(&arguments),
-        Sweep::Captures(arguments) => captures::run(&arguments),
-        Sweep::Oracles(arguments) => oracles::run(&arguments),
-        Sweep::Schema(arguments) => schema::run(&arguments),
+    let result = match Arguments::parse().command {
+        FieldCommand::Skus(arguments) => skus::run(&arguments),
+        FieldCommand::Captures(arguments) => captures::run(&arguments),
+        FieldCommand::Oracles(arguments) => oracles::run(&arguments),
+        FieldCommand::Schema(arguments) => schema::run(&arguments),
     };
     result.unwrap_or_else(|message| {
         eprintln!("field: {message}");

@@ -9,7 +9,7 @@ use std::process::Command;
 /// # Errors
 ///
 /// Cargo cannot be started, or the build fails.
-pub(crate) fn build() -> Result<PathBuf, String> {
+pub(crate) fn build_xoff() -> Result<PathBuf, String> {
     let own = env::current_exe().map_err(|error| format!("the path of this program is unknown: {error}"))?;
     let folder = own.parent().unwrap_or(Path::new("."));
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

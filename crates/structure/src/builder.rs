@@ -8,27 +8,31 @@ use syn::{Item, ItemMod};
 
 use crate::references;
 use crate::source::SourceFile;
-use crate::tree::{Crate, Module};
+use crate::tree::{CrateTree, Module};
 
 /// Builds the module trees of the crate roots below `folder`. The second result lists the files that only tests use.
-pub fn build(name: &str, folder: &Path, files: &BTreeMap<PathBuf, SourceFile>) -> (Vec<Crate>, Vec<PathBuf>) {
+pub fn build_crates(
+    name: &str,
+    folder: &Path,
+    files: &BTreeMap<PathBuf, SourceFile>,
+) -> (Vec<CrateTree>, Vec<PathBuf>) {
     let mut crates = Vec::new();
     let mut production = BTreeSet::new();
     let mut test = BTreeSet::new();
     for root in files.keys().filter(|path| is_root(folder, path)) {
-        let empty = Crate {
+        let empty = CrateTree {
             name: name.to_owned(),
             files: Vec::new(),
             modules: Vec::new(),
         };
-        let mut builder = Builder {
+        let mut builder = TreeBuilder {
             files,
             tree: empty,
-            test: BTreeSet::new(),
+            test_files: BTreeSet::new(),
         };
-        builder.root(root);
+        builder.add_root(root);
         production.extend(builder.tree.files.iter().cloned());
-        test.extend(builder.test);
+        test.extend(builder.test_files);
         crates.push(builder.tree);
     }
     let in_test_folder = |path: &Path| path.components().any(|part| part.as_os_str() == "tests");
@@ -39,7 +43,7 @@ pub fn build(name: &str, folder: &Path, files: &BTreeMap<PathBuf, SourceFile>) -
     (crates, files.keys().filter(test_only).cloned().collect())
 }
 
-/// Whether the file is the root of a library or of a binary.
+/// Returns whether the file is the root of a library or of a binary.
 fn is_root(folder: &Path, path: &Path) -> bool {
     let bin = folder.join("bin");
     let parent = path.parent();
@@ -52,29 +56,29 @@ fn is_root(folder: &Path, path: &Path) -> bool {
 
 /// Where the files of child modules are.
 #[derive(Clone, Debug)]
-struct Location {
+struct ModuleLocation {
     /// Path of the file.
     file: PathBuf,
     /// Folder of the files of child modules.
     children: PathBuf,
     /// Whether the location is inside test code.
-    test: bool,
+    is_test: bool,
 }
 
-struct Builder<'a> {
+struct TreeBuilder<'a> {
     files: &'a BTreeMap<PathBuf, SourceFile>,
-    tree: Crate,
-    test: BTreeSet<PathBuf>,
+    tree: CrateTree,
+    test_files: BTreeSet<PathBuf>,
 }
 
-impl Builder<'_> {
-    fn root(&mut self, path: &Path) {
+impl TreeBuilder<'_> {
+    fn add_root(&mut self, path: &Path) {
         let children = path.parent().unwrap_or(path).to_owned();
-        self.file(
-            Location {
+        self.add_file(
+            ModuleLocation {
                 file: path.to_owned(),
                 children,
-                test: false,
+                is_test: false,
             },
             None,
             Vec::new(),
@@ -82,19 +86,24 @@ impl Builder<'_> {
     }
 
     /// Adds the modules of a file. Returns the index of the module that the file is.
-    fn file(&mut self, location: Location, parent: Option<usize>, path: Vec<String>) -> Option<usize> {
+    fn add_file(
+        &mut self,
+        location: ModuleLocation,
+        parent: Option<usize>,
+        path: Vec<String>,
+    ) -> Option<usize> {
         let source = self.files.get(&location.file)?;
         let known = self.tree.files.contains(&location.file);
-        if known || location.test && !self.test.insert(location.file.clone()) {
+        if known || location.is_test && !self.test_files.insert(location.file.clone()) {
             return None;
         }
-        if location.test {
-            self.test_items(&location, &source.tree.items);
+        if location.is_test {
+            self.add_test_items(&location, &source.tree.items);
             return None;
         }
         self.tree.files.push(location.file.clone());
         let file = self.tree.files.len() - 1;
-        Some(self.module(
+        Some(self.add_module(
             &location,
             &source.tree.items,
             Module {
@@ -107,7 +116,7 @@ impl Builder<'_> {
     }
 
     /// Adds a module and its children. Returns the index of the module.
-    fn module(&mut self, location: &Location, items: &[Item], module: Module) -> usize {
+    fn add_module(&mut self, location: &ModuleLocation, items: &[Item], module: Module) -> usize {
         let index = self.tree.modules.len();
         let (path, file) = (module.path.clone(), module.file);
         self.tree.modules.push(module);
@@ -124,7 +133,7 @@ impl Builder<'_> {
                 continue;
             };
             if test {
-                self.test_module(location, child);
+                self.add_test_module(location, child);
                 continue;
             }
             let path = [path.clone(), vec![child.ident.to_string()]].concat();
@@ -137,9 +146,9 @@ impl Builder<'_> {
                         parent: Some(index),
                         ..Module::default()
                     };
-                    Some(self.module(&inner, items, module))
+                    Some(self.add_module(&inner, items, module))
                 }
-                None => self.file(inner, Some(index), path),
+                None => self.add_file(inner, Some(index), path),
             };
             if let (Some(added), Some(module)) = (added, self.tree.modules.get_mut(index)) {
                 module
@@ -152,24 +161,24 @@ impl Builder<'_> {
         index
     }
 
-    fn test_module(&mut self, location: &Location, child: &ItemMod) {
-        let inner = Location {
-            test: true,
+    fn add_test_module(&mut self, location: &ModuleLocation, child: &ItemMod) {
+        let inner = ModuleLocation {
+            is_test: true,
             ..child_location(location, child, self.files)
         };
         match &child.content {
-            Some((_, items)) => self.test_items(&inner, items),
+            Some((_, items)) => self.add_test_items(&inner, items),
             None => {
-                self.file(inner, None, Vec::new());
+                self.add_file(inner, None, Vec::new());
             }
         }
     }
 
     /// Records the files of the modules that test code declares.
-    fn test_items(&mut self, location: &Location, items: &[Item]) {
+    fn add_test_items(&mut self, location: &ModuleLocation, items: &[Item]) {
         for item in items {
             if let Item::Mod(child) = item {
-                self.test_module(location, child);
+                self.add_test_module(location, child);
             }
         }
     }
@@ -179,32 +188,40 @@ impl Builder<'_> {
         let Some(module) = self.tree.modules.get_mut(index) else {
             return;
         };
-        if let Some((name, is_type)) = definition(item) {
+        if let Some((name, is_type)) = defined_name(item) {
             let known = module.items.entry(name).or_default();
             *known |= is_type;
         }
-        references::collect(item, module);
+        references::collect_references(item, module);
     }
 }
 
 /// Returns the location of the children of a module.
-fn child_location(parent: &Location, child: &ItemMod, files: &BTreeMap<PathBuf, SourceFile>) -> Location {
+fn child_location(
+    parent: &ModuleLocation,
+    child: &ItemMod,
+    files: &BTreeMap<PathBuf, SourceFile>,
+) -> ModuleLocation {
     let name = child.ident.to_string();
     let name = name.trim_start_matches("r#");
-    let test = parent.test;
+    let is_test = parent.is_test;
     if child.content.is_some() {
         let children = parent.children.join(name);
-        return Location {
+        return ModuleLocation {
             file: parent.file.clone(),
             children,
-            test,
+            is_test,
         };
     }
     if let Some(path) = path_attribute(child) {
         let folder = parent.file.parent().unwrap_or(&parent.file);
-        let file = normal(&folder.join(path));
+        let file = normalize_path(&folder.join(path));
         let children = file.parent().unwrap_or(&file).to_owned();
-        return Location { file, children, test };
+        return ModuleLocation {
+            file,
+            children,
+            is_test,
+        };
     }
     let children = parent.children.join(name);
     let beside = parent.children.join(format!("{name}.rs"));
@@ -213,7 +230,11 @@ fn child_location(parent: &Location, child: &ItemMod, files: &BTreeMap<PathBuf, 
     } else {
         children.join("mod.rs")
     };
-    Location { file, children, test }
+    ModuleLocation {
+        file,
+        children,
+        is_test,
+    }
 }
 
 /// Returns the value of `#[path = "..."]`.
@@ -232,7 +253,7 @@ fn path_attribute(module: &ItemMod) -> Option<String> {
 }
 
 /// Removes `..` from a path.
-fn normal(path: &Path) -> PathBuf {
+fn normalize_path(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {
@@ -246,7 +267,7 @@ fn normal(path: &Path) -> PathBuf {
 }
 
 /// Returns the name that an item defines, and whether the name is a type or a trait.
-fn definition(item: &Item) -> Option<(String, bool)> {
+fn defined_name(item: &Item) -> Option<(String, bool)> {
     let (name, is_type) = match item {
         Item::Const(item) => (&item.ident, false),
         Item::Enum(item) => (&item.ident, true),

@@ -59,17 +59,17 @@ impl Check {
     /// Runs the check on the workspace at `root`.
     pub fn findings(self, root: &Path) -> Result<Vec<Finding>, String> {
         let workspace = Workspace::open(root)?;
-        let tables = repository().join("crates/structure");
+        let tables = repository_root().join("crates/structure");
         let mut findings = match self {
-            Self::ModuleCycles => cycles::module_findings(&cycles::find(&workspace)?),
+            Self::ModuleCycles => cycles::module_findings(&cycles::find_cycles(&workspace)?),
             Self::FileCycles => {
-                let allowed = cycles::allowed(&tables.join("allowed-cycles.txt"))?;
-                cycles::file_findings(&cycles::find(&workspace)?, &allowed)
+                let allowed = cycles::read_allowed_cycles(&tables.join("allowed-cycles.txt"))?;
+                cycles::file_findings(&cycles::find_cycles(&workspace)?, &allowed)
             }
             Self::Terms => {
-                let terms = terms::read(&tables.join("terms.txt"))?;
-                let allowed = terms::read_allowed(&tables.join("allowed-terms.txt"))?;
-                terms::find(&workspace, &terms, &allowed)?
+                let terms = terms::read_terms(&tables.join("terms.txt"))?;
+                let allowed = terms::read_allowed_terms(&tables.join("allowed-terms.txt"))?;
+                terms::find_terms(&workspace, &terms, &allowed)?
             }
             Self::Docs => style::one_word_docs(&workspace)?,
             Self::Lines => style::long_lines(&workspace)?,
@@ -90,6 +90,6 @@ impl fmt::Display for Check {
 }
 
 /// Returns the root folder of this repository.
-pub fn repository() -> PathBuf {
+pub fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }

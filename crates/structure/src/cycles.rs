@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::files;
 use crate::finding::Finding;
 use crate::graph::Graph;
-use crate::resolve::Target;
-use crate::tree::{Crate, Reference};
+use crate::resolve::PathTarget;
+use crate::tree::{CrateTree, PathReference};
 use crate::workspace::Workspace;
 
 /// Maximum number of cycles in the table of allowed cycles.
@@ -61,21 +61,21 @@ pub struct CrateCycles {
 }
 
 /// Finds the import cycles of every crate of the workspace.
-pub fn find(workspace: &Workspace) -> Result<Vec<CrateCycles>, String> {
+pub fn find_cycles(workspace: &Workspace) -> Result<Vec<CrateCycles>, String> {
     let mut crates = Vec::new();
     for member in &workspace.members {
-        let sources = workspace.sources(member)?;
-        crates.extend(sources.crates.iter().map(of_crate));
+        let sources = workspace.read_sources(member)?;
+        crates.extend(sources.crates.iter().map(cycles_of_crate));
     }
     Ok(crates)
 }
 
 /// Finds the import cycles of a crate.
-pub fn of_crate(tree: &Crate) -> CrateCycles {
+pub fn cycles_of_crate(tree: &CrateTree) -> CrateCycles {
     let mut modules = Graph::default();
     let mut files = Graph::default();
     for (from, module) in tree.modules.iter().enumerate() {
-        for (line, item, target) in uses(tree, from) {
+        for (line, item, target) in imported_items(tree, from) {
             let Some(defining) = tree.modules.get(target) else {
                 continue;
             };
@@ -87,19 +87,19 @@ pub fn of_crate(tree: &Crate) -> CrateCycles {
                 item,
             };
             if let (Some(from), Some(to)) = (module.path.first(), defining.path.first()) {
-                modules.add(from.clone(), to.clone(), import.clone());
+                modules.add_edge(from.clone(), to.clone(), import.clone());
             }
             if is_submodule(&module.path, &defining.path) || is_submodule(&defining.path, &module.path) {
                 continue;
             }
             let name = |path: &Path| path.display().to_string();
-            files.add(name(&import.from), name(&import.to), import);
+            files.add_edge(name(&import.from), name(&import.to), import);
         }
     }
     CrateCycles {
         name: tree.name.clone(),
-        modules: cycles(&modules),
-        files: cycles(&files),
+        modules: cycles_of_graph(&modules),
+        files: cycles_of_graph(&files),
     }
 }
 
@@ -109,19 +109,19 @@ fn is_submodule(path: &[String], ancestor: &[String]) -> bool {
 }
 
 /// Returns the line, the item and the defining module of everything that a module uses.
-fn uses(tree: &Crate, from: usize) -> Vec<(usize, String, usize)> {
+fn imported_items(tree: &CrateTree, from: usize) -> Vec<(usize, String, usize)> {
     let Some(module) = tree.modules.get(from) else {
         return Vec::new();
     };
     let mut found = Vec::new();
-    for Reference {
+    for PathReference {
         path,
         line,
         import: _,
     } in &module.references
     {
         for target in tree.resolve(from, path) {
-            if let Target::Item(target) = target {
+            if let PathTarget::Item(target) = target {
                 found.push((*line, path.join("::"), target));
             }
         }
@@ -130,10 +130,10 @@ fn uses(tree: &Crate, from: usize) -> Vec<(usize, String, usize)> {
         let item = format!("{}::*", glob.path.join("::"));
         for target in tree.resolve(from, &glob.path) {
             match target {
-                Target::Module(target) if !tree.uses_glob(from, glob) => {
+                PathTarget::Module(target) if !tree.uses_glob(from, glob) => {
                     found.push((glob.line, item.clone(), target))
                 }
-                Target::Item(target) => found.push((glob.line, item.clone(), target)),
+                PathTarget::Item(target) => found.push((glob.line, item.clone(), target)),
                 _ => {}
             }
         }
@@ -142,7 +142,7 @@ fn uses(tree: &Crate, from: usize) -> Vec<(usize, String, usize)> {
     found
 }
 
-fn cycles(graph: &Graph<String, Import>) -> Vec<Cycle> {
+fn cycles_of_graph(graph: &Graph<String, Import>) -> Vec<Cycle> {
     let cycle = |members: Vec<String>| {
         let nodes = graph.shortest_cycle(&members);
         let next = nodes.iter().skip(1).chain(nodes.first());
@@ -178,8 +178,8 @@ pub struct AllowedCycle {
 /// Reads the table of allowed cycles.
 ///
 /// A line has three columns, separated by tabs: package, files (separated by a comma and a space), reason.
-pub fn allowed(path: &Path) -> Result<Vec<AllowedCycle>, String> {
-    let text = files::read(path)?;
+pub fn read_allowed_cycles(path: &Path) -> Result<Vec<AllowedCycle>, String> {
+    let text = files::read_text(path)?;
     let row = |cells: Vec<&str>| match cells.as_slice() {
         [name, files, reason] => {
             let mut files: Vec<String> = files.split(", ").map(str::to_owned).collect();
@@ -195,14 +195,14 @@ pub fn allowed(path: &Path) -> Result<Vec<AllowedCycle>, String> {
             path.display()
         )),
     };
-    files::rows(&text).into_iter().map(row).collect()
+    files::table_rows(&text).into_iter().map(row).collect()
 }
 
 /// Returns a finding for each cycle between top-level modules.
 pub fn module_findings(crates: &[CrateCycles]) -> Vec<Finding> {
     let cycles = crates.iter().flat_map(|own| &own.modules);
     cycles
-        .map(|cycle| finding(cycle, "cycle between top-level modules"))
+        .map(|cycle| cycle_finding(cycle, "cycle between top-level modules"))
         .collect()
 }
 
@@ -216,7 +216,7 @@ pub fn file_findings(crates: &[CrateCycles], allowed: &[AllowedCycle]) -> Vec<Fi
     for own in crates {
         for cycle in &own.files {
             if !allowed.iter().any(|allowed| matches(allowed, own, cycle)) {
-                findings.push(finding(cycle, "cycle between files"));
+                findings.push(cycle_finding(cycle, "cycle between files"));
             }
         }
     }
@@ -236,7 +236,7 @@ pub fn file_findings(crates: &[CrateCycles], allowed: &[AllowedCycle]) -> Vec<Fi
     findings
 }
 
-fn finding(cycle: &Cycle, kind: &'static str) -> Finding {
+fn cycle_finding(cycle: &Cycle, kind: &'static str) -> Finding {
     let (file, line) = cycle
         .steps
         .first()

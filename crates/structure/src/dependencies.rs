@@ -17,7 +17,7 @@ pub fn layer_findings(workspace: &Workspace) -> Vec<Finding> {
             let own = dependencies(member, &["dependencies", "build-dependencies"]);
             let wrong = own.into_iter().filter(|name| is_member(name));
             let wrong = wrong.filter(|name| !DATAPLANE_DEPENDENCIES.contains(&name.as_str()));
-            findings.extend(wrong.map(|name| finding(member, &name)));
+            findings.extend(wrong.map(|name| dependency_finding(member, &name)));
         }
         let all = dependencies(
             member,
@@ -26,7 +26,7 @@ pub fn layer_findings(workspace: &Workspace) -> Vec<Finding> {
         findings.extend(
             all.iter()
                 .filter(|name| *name == "xoff")
-                .map(|name| finding(member, name)),
+                .map(|name| dependency_finding(member, name)),
         );
     }
     findings
@@ -45,11 +45,11 @@ pub fn clap_findings(workspace: &Workspace) -> Vec<Finding> {
     };
     libraries
         .filter(clap)
-        .map(|member| finding(member, "clap"))
+        .map(|member| dependency_finding(member, "clap"))
         .collect()
 }
 
-fn finding(member: &Member, name: &str) -> Finding {
+fn dependency_finding(member: &Member, name: &str) -> Finding {
     let file = member.folder.join("Cargo.toml");
     let message = format!("{} must not depend on {name}", member.name);
     Finding {

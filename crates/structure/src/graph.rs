@@ -18,7 +18,7 @@ impl<N: Ord + Clone, L> Default for Graph<N, L> {
 
 impl<N: Ord + Clone, L> Graph<N, L> {
     /// Adds an edge. An edge that exists keeps its first label. An edge from a node to itself is ignored.
-    pub fn add(&mut self, from: N, to: N, label: L) {
+    pub fn add_edge(&mut self, from: N, to: N, label: L) {
         if from != to {
             self.edges.entry(to.clone()).or_default();
             self.edges.entry(from).or_default().entry(to).or_insert(label);

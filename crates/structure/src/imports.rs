@@ -2,7 +2,7 @@
 
 use syn::{UseTree, Visibility};
 
-/// Whether a declaration is visible outside of its module.
+/// Returns whether a declaration is visible outside of its module.
 pub(crate) fn is_public(visibility: &Visibility) -> bool {
     match visibility {
         Visibility::Public(_) => true,
@@ -13,7 +13,7 @@ pub(crate) fn is_public(visibility: &Visibility) -> bool {
 
 /// A leaf of a `use` declaration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Leaf {
+pub(crate) enum UseLeaf {
     /// An import of `path` with a local name.
     Named {
         path: Vec<String>,
@@ -25,13 +25,13 @@ pub(crate) enum Leaf {
 }
 
 /// Returns the leaves of a `use` declaration.
-pub(crate) fn leaves(tree: &UseTree) -> Vec<Leaf> {
+pub(crate) fn use_leaves(tree: &UseTree) -> Vec<UseLeaf> {
     let mut out = Vec::new();
     add_leaves(tree, &mut Vec::new(), &mut out);
     out
 }
 
-fn add_leaves(tree: &UseTree, prefix: &mut Vec<String>, out: &mut Vec<Leaf>) {
+fn add_leaves(tree: &UseTree, prefix: &mut Vec<String>, out: &mut Vec<UseLeaf>) {
     let named = |prefix: &[String], last: &syn::Ident, name: &syn::Ident| {
         let mut path = prefix.to_vec();
         let line = last.span().start().line;
@@ -41,7 +41,7 @@ fn add_leaves(tree: &UseTree, prefix: &mut Vec<String>, out: &mut Vec<Leaf>) {
         } else if name == "self" {
             name = path.last().cloned().unwrap_or_default();
         }
-        Leaf::Named { path, name, line }
+        UseLeaf::Named { path, name, line }
     };
     match tree {
         UseTree::Path(part) => {
@@ -52,7 +52,7 @@ fn add_leaves(tree: &UseTree, prefix: &mut Vec<String>, out: &mut Vec<Leaf>) {
         UseTree::Name(leaf) => out.push(named(prefix, &leaf.ident, &leaf.ident)),
         UseTree::Rename(leaf) => out.push(named(prefix, &leaf.ident, &leaf.rename)),
         UseTree::Glob(leaf) => {
-            out.push(Leaf::Glob {
+            out.push(UseLeaf::Glob {
                 path: prefix.clone(),
                 line: leaf.star_token.spans[0].start().line,
             });

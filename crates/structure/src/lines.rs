@@ -10,7 +10,7 @@ pub struct MemberLines {
     /// Name of the package.
     pub name: String,
     /// Whether the member is a tool of the developers.
-    pub tool: bool,
+    pub is_tool: bool,
     /// Production lines of each file with at least one such line.
     pub files: Vec<(PathBuf, usize)>,
 }
@@ -26,17 +26,17 @@ impl MemberLines {
 ///
 /// A production line is a line of a `.rs` file below `src/` that is not blank, not only a comment and not test code.
 /// Test code is every item with `#[cfg(test)]`, every file that such a module includes, and every folder `tests/`.
-pub fn count(workspace: &Workspace) -> Result<Vec<MemberLines>, String> {
+pub fn count_lines(workspace: &Workspace) -> Result<Vec<MemberLines>, String> {
     let mut members = Vec::new();
     for member in &workspace.members {
-        let sources = workspace.sources(member)?;
+        let sources = workspace.read_sources(member)?;
         let counts = sources
-            .production()
+            .production_files()
             .map(|(path, source)| (path.clone(), source.code_lines().len()));
         let files = counts.filter(|(_, lines)| *lines > 0).collect();
         members.push(MemberLines {
             name: member.name.clone(),
-            tool: member.is_tool(),
+            is_tool: member.is_tool(),
             files,
         });
     }

@@ -31,14 +31,14 @@ enum Command {
     /// Print the import cycles between top-level modules and between files.
     Cycles(CyclesArguments),
     /// Print the terms, documentation comments and lines that break the rules.
-    Words(Root),
+    Words(WorkspaceArguments),
     /// Run every check and print the number of findings of each.
     Check(CheckArguments),
 }
 
 /// The workspace to read.
 #[derive(Debug, Args)]
-struct Root {
+struct WorkspaceArguments {
     /// Folder of the workspace. Default: this repository.
     root: Option<PathBuf>,
 }
@@ -47,7 +47,7 @@ struct Root {
 #[derive(Debug, Args)]
 struct LinesArguments {
     #[command(flatten)]
-    root: Root,
+    root: WorkspaceArguments,
     /// Print the lines of every file too.
     #[arg(long)]
     files: bool,
@@ -57,7 +57,7 @@ struct LinesArguments {
 #[derive(Debug, Args)]
 struct CyclesArguments {
     #[command(flatten)]
-    root: Root,
+    root: WorkspaceArguments,
     /// Print every import inside a cycle, not only the imports of a shortest cycle.
     #[arg(long)]
     imports: bool,
@@ -70,15 +70,15 @@ struct CyclesArguments {
 #[derive(Debug, Args)]
 struct CheckArguments {
     #[command(flatten)]
-    root: Root,
+    root: WorkspaceArguments,
     /// Print the findings of this check only. Default: only the numbers of findings.
     #[arg(long, value_name = "CHECK")]
     only: Option<Check>,
 }
 
-impl Root {
+impl WorkspaceArguments {
     fn path(&self) -> PathBuf {
-        self.root.clone().unwrap_or_else(check::repository)
+        self.root.clone().unwrap_or_else(check::repository_root)
     }
 }
 
@@ -96,9 +96,9 @@ fn main() -> ExitCode {
 }
 
 fn print_lines(arguments: &LinesArguments) -> Result<ExitCode, String> {
-    let members = lines::count(&Workspace::open(&arguments.root.path())?)?;
+    let members = lines::count_lines(&Workspace::open(&arguments.root.path())?)?;
     for member in &members {
-        let kind = if member.tool { "  tool" } else { "" };
+        let kind = if member.is_tool { "  tool" } else { "" };
         println!("{:>8}  {}{kind}", member.total(), member.name);
         for (path, count) in member.files.iter().filter(|_| arguments.files) {
             println!("{count:>8}    {}", path.display());
@@ -106,7 +106,7 @@ fn print_lines(arguments: &LinesArguments) -> Result<ExitCode, String> {
     }
     let without_tools = members
         .iter()
-        .filter(|member| !member.tool)
+        .filter(|member| !member.is_tool)
         .map(lines::MemberLines::total);
     println!("{:>8}  total without tools", without_tools.sum::<usize>());
     println!(
@@ -117,7 +117,7 @@ fn print_lines(arguments: &LinesArguments) -> Result<ExitCode, String> {
 }
 
 fn print_cycles(arguments: &CyclesArguments) -> Result<ExitCode, String> {
-    let crates = cycles::find(&Workspace::open(&arguments.root.path())?)?;
+    let crates = cycles::find_cycles(&Workspace::open(&arguments.root.path())?)?;
     let selected = |name: &str| arguments.package.as_ref().is_none_or(|package| package == name);
     for own in crates.iter().filter(|own| selected(&own.name)) {
         let (modules, files) = (own.modules.len(), own.files.len());

@@ -35,14 +35,14 @@ static LINK_TARGET: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"\]\([^)]*\)|\]\[[^\]]*\]|^\s*\[[^\]]+\]: .*$|<?https?://[^\s)>]+>?").ok());
 
 /// Reads Markdown text line by line.
-pub fn lines(text: &str) -> Vec<MarkdownLine> {
-    let mut reader = Reader::default();
-    text.lines().map(|line| reader.line(line)).collect()
+pub fn markdown_lines(text: &str) -> Vec<MarkdownLine> {
+    let mut reader = MarkdownReader::default();
+    text.lines().map(|line| reader.read_line(line)).collect()
 }
 
 /// State between lines.
 #[derive(Default)]
-struct Reader {
+struct MarkdownReader {
     /// Marker of the open code fence.
     fence: Option<&'static str>,
     /// Whether a code span continues on the next line.
@@ -55,14 +55,14 @@ struct Reader {
     in_list: bool,
 }
 
-impl Reader {
-    fn line(&mut self, line: &str) -> MarkdownLine {
+impl MarkdownReader {
+    fn read_line(&mut self, line: &str) -> MarkdownLine {
         let linked = match LINK_TARGET.as_ref() {
             Some(target) => target.replace_all(line, "]").into_owned(),
             None => line.to_owned(),
         };
         let width = linked.trim_end().chars().count();
-        let kind = self.kind(line);
+        let kind = self.line_kind(line);
         if matches!(
             kind,
             LineKind::Blank | LineKind::Code | LineKind::Heading | LineKind::Table
@@ -78,7 +78,7 @@ impl Reader {
         MarkdownLine { kind, prose, width }
     }
 
-    fn kind(&mut self, line: &str) -> LineKind {
+    fn line_kind(&mut self, line: &str) -> LineKind {
         let trimmed = line.trim_start();
         let indent = line.len() - trimmed.len();
         let marker = ["```", "~~~"]
@@ -99,7 +99,7 @@ impl Reader {
         if trimmed.is_empty() {
             return LineKind::Blank;
         }
-        let is_item = trimmed.starts_with("- ") || trimmed.starts_with("* ") || is_numbered(trimmed);
+        let is_item = trimmed.starts_with("- ") || trimmed.starts_with("* ") || is_numbered_item(trimmed);
         let code_indent = if self.in_list { 6 } else { 4 };
         if indent >= code_indent && !self.after_text && !(is_item && self.in_list) {
             return LineKind::Code;
@@ -134,8 +134,8 @@ impl Reader {
     }
 }
 
-/// Whether the line is an item of a numbered list.
-fn is_numbered(line: &str) -> bool {
+/// Returns whether the line is an item of a numbered list.
+fn is_numbered_item(line: &str) -> bool {
     let digits = line.trim_start_matches(|letter: char| letter.is_ascii_digit());
     digits.len() < line.len() && digits.starts_with(". ")
 }

@@ -17,7 +17,7 @@ pub(crate) enum NameKind {
 
 /// A declared name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Name {
+pub(crate) struct DeclaredName {
     /// Kind of the declared item.
     pub(crate) kind: NameKind,
     /// The name as it is in the code.
@@ -26,7 +26,7 @@ pub(crate) struct Name {
     pub(crate) line: usize,
 }
 
-impl Name {
+impl DeclaredName {
     /// Returns the words of the name in lower case, separated by spaces.
     pub(crate) fn words(&self) -> String {
         let mut out = String::new();
@@ -45,18 +45,18 @@ impl Name {
 }
 
 /// Returns the names that the file declares, with those of its test code.
-pub(crate) fn declared(file: &syn::File) -> Vec<Name> {
-    let mut names = Names(Vec::new());
+pub(crate) fn declared_names(file: &syn::File) -> Vec<DeclaredName> {
+    let mut names = NameCollector(Vec::new());
     names.visit_file(file);
     names.0
 }
 
-struct Names(Vec<Name>);
+struct NameCollector(Vec<DeclaredName>);
 
-impl Names {
-    fn add(&mut self, kind: NameKind, ident: &syn::Ident) {
+impl NameCollector {
+    fn add_name(&mut self, kind: NameKind, ident: &syn::Ident) {
         let text = ident.to_string().trim_start_matches("r#").to_owned();
-        self.0.push(Name {
+        self.0.push(DeclaredName {
             kind,
             text,
             line: ident.span().start().line,
@@ -68,13 +68,13 @@ impl Names {
 macro_rules! add_and_descend {
     ($($method:ident($node:ident, $kind:ident, $($field:ident).+);)*) => {
         $(fn $method(&mut self, node: &'ast syn::$node) {
-            self.add(NameKind::$kind, &node.$($field).+);
+            self.add_name(NameKind::$kind, &node.$($field).+);
             visit::$method(self, node);
         })*
     };
 }
 
-impl<'ast> Visit<'ast> for Names {
+impl<'ast> Visit<'ast> for NameCollector {
     add_and_descend! {
         visit_item_struct(ItemStruct, Type, ident);
         visit_item_enum(ItemEnum, Type, ident);
@@ -102,13 +102,13 @@ impl<'ast> Visit<'ast> for Names {
     }
 
     fn visit_impl_item_fn(&mut self, node: &'ast syn::ImplItemFn) {
-        self.add(NameKind::Function, &node.sig.ident);
+        self.add_name(NameKind::Function, &node.sig.ident);
         self.visit_block(&node.block);
     }
 
     fn visit_field(&mut self, node: &'ast syn::Field) {
         if let Some(ident) = &node.ident {
-            self.add(NameKind::Field, ident);
+            self.add_name(NameKind::Field, ident);
         }
     }
 }

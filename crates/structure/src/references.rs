@@ -6,8 +6,8 @@ use proc_macro2::{TokenStream, TokenTree};
 use syn::visit::{self, Visit};
 use syn::{Attribute, ImplItem, Item, TraitItem};
 
-use crate::imports::{self, Leaf};
-use crate::tree::{Glob, Module, Reference};
+use crate::imports::{self, UseLeaf};
+use crate::tree::{GlobImport, Module, PathReference};
 
 /// Keys of attributes whose value is a path in a string, as serde uses them.
 const PATH_KEYS: [&str; 8] = [
@@ -22,25 +22,25 @@ const PATH_KEYS: [&str; 8] = [
 ];
 
 /// Adds the imports and the references of an item to its module.
-pub(crate) fn collect(item: &Item, module: &mut Module) {
-    Collector {
+pub(crate) fn collect_references(item: &Item, module: &mut Module) {
+    ReferenceCollector {
         module,
         locals: Vec::new(),
     }
     .visit_item(item);
 }
 
-struct Collector<'a> {
+struct ReferenceCollector<'a> {
     module: &'a mut Module,
     /// Names of parameters, variables and type parameters of the functions around the current node.
     locals: Vec<BTreeSet<String>>,
 }
 
-impl Collector<'_> {
-    fn add(&mut self, path: Vec<String>, line: usize) {
+impl ReferenceCollector<'_> {
+    fn add_path(&mut self, path: Vec<String>, line: usize) {
         let local = |name: &String| self.locals.iter().any(|names| names.contains(name));
         if path.first().is_some_and(|first| path.len() > 1 || !local(first)) {
-            self.module.references.push(Reference {
+            self.module.references.push(PathReference {
                 path,
                 line,
                 import: false,
@@ -56,17 +56,17 @@ impl Collector<'_> {
     }
 
     /// Adds every path in the tokens of a macro or an attribute.
-    fn tokens(&mut self, stream: TokenStream) {
+    fn add_paths_of_tokens(&mut self, stream: TokenStream) {
         let trees: Vec<TokenTree> = stream.into_iter().collect();
         let mut index = 0;
         while let Some(tree) = trees.get(index) {
             match tree {
-                TokenTree::Group(group) => self.tokens(group.stream()),
+                TokenTree::Group(group) => self.add_paths_of_tokens(group.stream()),
                 TokenTree::Ident(ident) => {
-                    let (path, next) = path_at(&trees, index);
+                    let (path, next) = read_path_at(&trees, index);
                     let before = index.checked_sub(1).and_then(|before| trees.get(before));
                     if !matches!(before, Some(TokenTree::Punct(punct)) if punct.as_char() == '.') {
-                        self.add(path, ident.span().start().line);
+                        self.add_path(path, ident.span().start().line);
                     }
                     index = next;
                     continue;
@@ -77,7 +77,7 @@ impl Collector<'_> {
                         .and_then(|key| trees.get(key))
                         .map(TokenTree::to_string);
                     if key.is_some_and(|key| PATH_KEYS.contains(&key.as_str())) {
-                        self.quoted_path(&literal.to_string(), literal.span().start().line);
+                        self.add_quoted_path(&literal.to_string(), literal.span().start().line);
                     }
                 }
                 TokenTree::Punct(_) => {}
@@ -87,15 +87,15 @@ impl Collector<'_> {
     }
 
     /// Adds the path in a string of an attribute.
-    fn quoted_path(&mut self, literal: &str, line: usize) {
+    fn add_quoted_path(&mut self, literal: &str, line: usize) {
         if let Ok(path) = syn::parse_str::<syn::Path>(literal.trim_matches('"')) {
-            self.add(segments(&path), line);
+            self.add_path(path_segments(&path), line);
         }
     }
 }
 
 /// Reads the path `a::b::c` that starts at `index`. Returns it with the index of the next token.
-fn path_at(trees: &[TokenTree], index: usize) -> (Vec<String>, usize) {
+fn read_path_at(trees: &[TokenTree], index: usize) -> (Vec<String>, usize) {
     let is_colon =
         |index: usize| matches!(trees.get(index), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
     let mut path = Vec::new();
@@ -112,14 +112,14 @@ fn path_at(trees: &[TokenTree], index: usize) -> (Vec<String>, usize) {
     (path, next)
 }
 
-fn segments(path: &syn::Path) -> Vec<String> {
+fn path_segments(path: &syn::Path) -> Vec<String> {
     path.segments
         .iter()
         .map(|segment| segment.ident.to_string())
         .collect()
 }
 
-impl<'ast> Visit<'ast> for Collector<'_> {
+impl<'ast> Visit<'ast> for ReferenceCollector<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
         self.with_locals(declared_names(item), |this| visit::visit_item(this, item));
     }
@@ -141,19 +141,19 @@ impl<'ast> Visit<'ast> for Collector<'_> {
             return;
         }
         let public = imports::is_public(&item.vis);
-        for leaf in imports::leaves(&item.tree) {
+        for leaf in imports::use_leaves(&item.tree) {
             match leaf {
-                Leaf::Named { path, name, line } => {
+                UseLeaf::Named { path, name, line } => {
                     self.module.imports.entry(name).or_default().push(path.clone());
                     if !public {
-                        self.module.references.push(Reference {
+                        self.module.references.push(PathReference {
                             path,
                             line,
                             import: true,
                         });
                     }
                 }
-                Leaf::Glob { path, line } => self.module.globs.push(Glob { path, public, line }),
+                UseLeaf::Glob { path, line } => self.module.globs.push(GlobImport { path, public, line }),
             }
         }
     }
@@ -164,7 +164,7 @@ impl<'ast> Visit<'ast> for Collector<'_> {
                 .segments
                 .first()
                 .map_or(0, |first| first.ident.span().start().line);
-            self.add(segments(path), line);
+            self.add_path(path_segments(path), line);
         }
         visit::visit_path(self, path);
     }
@@ -191,13 +191,13 @@ impl<'ast> Visit<'ast> for Collector<'_> {
 
     fn visit_attribute(&mut self, attribute: &'ast Attribute) {
         if let syn::Meta::List(list) = &attribute.meta {
-            self.tokens(list.tokens.clone());
+            self.add_paths_of_tokens(list.tokens.clone());
         }
     }
 
     fn visit_macro(&mut self, mac: &'ast syn::Macro) {
         self.visit_path(&mac.path);
-        self.tokens(mac.tokens.clone());
+        self.add_paths_of_tokens(mac.tokens.clone());
     }
 }
 

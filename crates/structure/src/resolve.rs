@@ -1,10 +1,10 @@
 //! Resolution of paths to the modules that define the named items.
 
-use crate::tree::{Crate, Glob};
+use crate::tree::{CrateTree, GlobImport};
 
 /// What a path names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
+pub(crate) enum PathTarget {
     /// A module of the crate.
     Module(usize),
     /// An item that the module with this index defines.
@@ -15,7 +15,7 @@ pub(crate) enum Target {
 
 /// Which names a lookup accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Space {
+enum NameSpace {
     /// Modules, types and traits: what may stand before `::`.
     Types,
     /// Every name.
@@ -23,26 +23,27 @@ enum Space {
 }
 
 /// Lookups that are in progress. They break the recursion of imports that name each other.
-type Pending = Vec<(usize, String, Space)>;
+type PendingLookups = Vec<(usize, String, NameSpace)>;
 
-impl Crate {
+impl CrateTree {
     /// Returns the targets of a path in the module `from`. Re-exports are followed to the definition.
-    pub(crate) fn resolve(&self, from: usize, path: &[String]) -> Vec<Target> {
-        self.targets(from, path, Space::All, &mut Vec::new())
+    pub(crate) fn resolve(&self, from: usize, path: &[String]) -> Vec<PathTarget> {
+        self.resolve_from(from, path, NameSpace::All, &mut Vec::new())
     }
 
-    /// Whether a path of the module `from` uses a name that the glob import brings into scope.
-    pub(crate) fn uses_glob(&self, from: usize, glob: &Glob) -> bool {
+    /// Returns whether a path of the module `from` uses a name that the glob import brings into scope.
+    pub(crate) fn uses_glob(&self, from: usize, glob: &GlobImport) -> bool {
         let Some(module) = self.modules.get(from) else {
             return false;
         };
-        let targets = self.targets(from, &glob.path, Space::Types, &mut Vec::new());
+        let targets = self.resolve_from(from, &glob.path, NameSpace::Types, &mut Vec::new());
         let named = |name: &String| {
-            self.own_names(from, name, Space::All, &mut Vec::new()).is_empty()
+            self.look_up_own_name(from, name, NameSpace::All, &mut Vec::new())
+                .is_empty()
                 && targets.iter().any(|target| match target {
-                    Target::Module(module) => {
-                        !self.lookup(*module, name, Space::All, &mut Vec::new()).is_empty()
-                    }
+                    PathTarget::Module(module) => !self
+                        .look_up_name(*module, name, NameSpace::All, &mut Vec::new())
+                        .is_empty(),
                     _ => false,
                 })
         };
@@ -53,19 +54,25 @@ impl Crate {
             .any(named)
     }
 
-    fn targets(&self, from: usize, path: &[String], space: Space, pending: &mut Pending) -> Vec<Target> {
-        let mut current = vec![Target::Module(from)];
+    fn resolve_from(
+        &self,
+        from: usize,
+        path: &[String],
+        space: NameSpace,
+        pending: &mut PendingLookups,
+    ) -> Vec<PathTarget> {
+        let mut current = vec![PathTarget::Module(from)];
         for (index, segment) in path.iter().enumerate() {
             let space = if index + 1 < path.len() {
-                Space::Types
+                NameSpace::Types
             } else {
                 space
             };
             let mut next = Vec::new();
             for target in current {
                 match target {
-                    Target::Module(module) => {
-                        let found = self.step(module, segment, index == 0, space, pending);
+                    PathTarget::Module(module) => {
+                        let found = self.resolve_segment(module, segment, index == 0, space, pending);
                         next.extend(found);
                     }
                     // Variants and associated items belong to the file of their type.
@@ -78,46 +85,52 @@ impl Crate {
     }
 
     /// Resolves one segment of a path in `module`.
-    fn step(
+    fn resolve_segment(
         &self,
         module: usize,
         segment: &str,
         first: bool,
-        space: Space,
-        pending: &mut Pending,
-    ) -> Vec<Target> {
+        space: NameSpace,
+        pending: &mut PendingLookups,
+    ) -> Vec<PathTarget> {
         match segment {
-            "crate" => return vec![Target::Module(0)],
-            "self" => return vec![Target::Module(module)],
+            "crate" => return vec![PathTarget::Module(0)],
+            "self" => return vec![PathTarget::Module(module)],
             "super" => {
                 let parent = self.modules.get(module).and_then(|module| module.parent);
-                return vec![parent.map_or(Target::Outside, Target::Module)];
+                return vec![parent.map_or(PathTarget::Outside, PathTarget::Module)];
             }
             _ => {}
         }
-        let found = self.lookup(module, segment, space, pending);
+        let found = self.look_up_name(module, segment, space, pending);
         match (found.is_empty(), first) {
             (false, _) => found,
-            (true, true) => vec![Target::Outside],
+            (true, true) => vec![PathTarget::Outside],
             // A macro of the module defines the name.
-            (true, false) => vec![Target::Item(module)],
+            (true, false) => vec![PathTarget::Item(module)],
         }
     }
 
     /// Looks up a name in a module, in its imports, and then in its glob imports.
-    fn lookup(&self, module: usize, name: &str, space: Space, pending: &mut Pending) -> Vec<Target> {
+    fn look_up_name(
+        &self,
+        module: usize,
+        name: &str,
+        space: NameSpace,
+        pending: &mut PendingLookups,
+    ) -> Vec<PathTarget> {
         let key = (module, name.to_owned(), space);
         if pending.contains(&key) {
             return Vec::new();
         }
         pending.push(key);
-        let mut found = self.own_names(module, name, space, pending);
+        let mut found = self.look_up_own_name(module, name, space, pending);
         if found.is_empty() {
             let globs = self.modules.get(module).map_or(&[][..], |module| &module.globs);
             for glob in globs {
-                for target in self.targets(module, &glob.path, Space::Types, pending) {
-                    if let Target::Module(other) = target {
-                        found.extend(self.lookup(other, name, space, pending));
+                for target in self.resolve_from(module, &glob.path, NameSpace::Types, pending) {
+                    if let PathTarget::Module(other) = target {
+                        found.extend(self.look_up_name(other, name, space, pending));
                     }
                 }
             }
@@ -127,7 +140,13 @@ impl Crate {
     }
 
     /// Looks up a name in the items, the child modules and the named imports of a module.
-    fn own_names(&self, index: usize, name: &str, space: Space, pending: &mut Pending) -> Vec<Target> {
+    fn look_up_own_name(
+        &self,
+        index: usize,
+        name: &str,
+        space: NameSpace,
+        pending: &mut PendingLookups,
+    ) -> Vec<PathTarget> {
         let Some(module) = self.modules.get(index) else {
             return Vec::new();
         };
@@ -135,14 +154,14 @@ impl Crate {
         if module
             .items
             .get(name)
-            .is_some_and(|is_type| *is_type || space == Space::All)
+            .is_some_and(|is_type| *is_type || space == NameSpace::All)
         {
-            found.push(Target::Item(index));
+            found.push(PathTarget::Item(index));
         }
         let children = module.children.get(name).into_iter().flatten();
-        found.extend(children.map(|child| Target::Module(*child)));
+        found.extend(children.map(|child| PathTarget::Module(*child)));
         for path in module.imports.get(name).into_iter().flatten() {
-            found.extend(self.targets(index, path, space, pending));
+            found.extend(self.resolve_from(index, path, space, pending));
         }
         found.dedup();
         found

@@ -65,7 +65,7 @@ impl SourceFile {
             .parse()
             .map_err(|error: proc_macro2::LexError| failed(error.span().start().line, error.to_string()))?;
         let mut tokens = Vec::new();
-        flatten(stream.clone(), &text, &mut tokens);
+        flatten_tokens(stream.clone(), &text, &mut tokens);
         let tree: syn::File =
             syn::parse2(stream).map_err(|error| failed(error.span().start().line, error.to_string()))?;
         let test_lines = test_code::test_lines(&tree);
@@ -78,7 +78,7 @@ impl SourceFile {
         })
     }
 
-    /// Whether the line belongs to test code.
+    /// Returns whether the line belongs to test code.
     pub fn is_test_line(&self, line: usize) -> bool {
         self.test_lines.iter().any(|range| range.contains(&line))
     }
@@ -103,27 +103,27 @@ impl SourceFile {
 
     /// Returns the comments, the documentation comments and the string literals, in order.
     pub fn text_blocks(&self) -> Vec<TextBlock> {
-        let mut blocks = Blocks {
+        let mut blocks = TextBlockBuilder {
             list: Vec::new(),
             last: 0,
         };
         let mut position = 0;
         for token in &self.tokens {
-            self.comments(position..token.bytes.start, &mut blocks);
+            self.add_comments(position..token.bytes.start, &mut blocks);
             let text = self.text.get(token.bytes.clone()).unwrap_or_default();
             match token.kind {
                 LexemeKind::Code => {}
-                LexemeKind::Literal => blocks.add(TextKind::Literal, *token.lines.start(), text),
-                LexemeKind::Doc => blocks.add(TextKind::Doc, *token.lines.start(), text),
+                LexemeKind::Literal => blocks.add_text(TextKind::Literal, *token.lines.start(), text),
+                LexemeKind::Doc => blocks.add_text(TextKind::Doc, *token.lines.start(), text),
             }
             position = token.bytes.end.max(position);
         }
-        self.comments(position..self.text.len(), &mut blocks);
+        self.add_comments(position..self.text.len(), &mut blocks);
         blocks.list
     }
 
     /// Adds the comments of the text between two tokens.
-    fn comments(&self, gap: Range<usize>, blocks: &mut Blocks) {
+    fn add_comments(&self, gap: Range<usize>, blocks: &mut TextBlockBuilder) {
         let Some(mut rest) = self.text.get(gap.clone()) else {
             return;
         };
@@ -133,7 +133,7 @@ impl SourceFile {
             let length = comment_length(comment);
             let before = self.text.get(..position + start).unwrap_or_default();
             let line = before.matches('\n').count() + 1;
-            blocks.add(TextKind::Comment, line, comment.get(..length).unwrap_or_default());
+            blocks.add_text(TextKind::Comment, line, comment.get(..length).unwrap_or_default());
             position += start + length;
             rest = comment.get(length..).unwrap_or_default();
         }
@@ -165,19 +165,19 @@ fn comment_length(text: &str) -> usize {
 }
 
 /// Comment blocks under construction.
-struct Blocks {
+struct TextBlockBuilder {
     list: Vec<TextBlock>,
     /// Last line of the last block.
     last: usize,
 }
 
-impl Blocks {
+impl TextBlockBuilder {
     /// Adds a comment or literal. A comment on the line after a comment of the same kind continues its block.
-    fn add(&mut self, kind: TextKind, line: usize, raw: &str) {
+    fn add_text(&mut self, kind: TextKind, line: usize, raw: &str) {
         let text = if kind == TextKind::Literal {
             raw.to_owned()
         } else {
-            without_markers(raw)
+            strip_comment_markers(raw)
         };
         let end = line + raw.matches('\n').count();
         match self.list.last_mut() {
@@ -192,7 +192,7 @@ impl Blocks {
 }
 
 /// Removes `//`, `///`, `//!`, `/*`, `*/` and the space after the marker from every line of a comment.
-fn without_markers(raw: &str) -> String {
+fn strip_comment_markers(raw: &str) -> String {
     let strip = |line: &str| {
         let line = line.trim_start().trim_end_matches("*/").trim_end();
         let line = line.trim_start_matches(['/', '*']);
@@ -203,7 +203,7 @@ fn without_markers(raw: &str) -> String {
 }
 
 /// Appends the tokens of a stream in the order of the text, with the tokens of groups in place.
-fn flatten(stream: TokenStream, text: &str, out: &mut Vec<Lexeme>) {
+fn flatten_tokens(stream: TokenStream, text: &str, out: &mut Vec<Lexeme>) {
     let mut doc_end = 0;
     for tree in stream {
         let span = tree.span();
@@ -219,30 +219,30 @@ fn flatten(stream: TokenStream, text: &str, out: &mut Vec<Lexeme>) {
                 // The lexer turns a documentation comment into an attribute whose tokens span the comment.
                 if text.get(span.byte_range()).is_some_and(|own| own.len() > 1) {
                     doc_end = span.byte_range().end;
-                    out.push(lexeme(LexemeKind::Doc, span));
+                    out.push(new_lexeme(LexemeKind::Doc, span));
                 } else {
-                    out.push(lexeme(LexemeKind::Code, span));
+                    out.push(new_lexeme(LexemeKind::Code, span));
                 }
             }
             TokenTree::Group(group) => {
                 let delimited = group.delimiter() != Delimiter::None;
                 if delimited {
-                    out.push(lexeme(LexemeKind::Code, group.span_open()));
+                    out.push(new_lexeme(LexemeKind::Code, group.span_open()));
                 }
-                flatten(group.stream(), text, out);
+                flatten_tokens(group.stream(), text, out);
                 if delimited {
-                    out.push(lexeme(LexemeKind::Code, group.span_close()));
+                    out.push(new_lexeme(LexemeKind::Code, group.span_close()));
                 }
             }
             TokenTree::Literal(literal) if literal.to_string().contains('"') => {
-                out.push(lexeme(LexemeKind::Literal, span));
+                out.push(new_lexeme(LexemeKind::Literal, span));
             }
-            _ => out.push(lexeme(LexemeKind::Code, span)),
+            _ => out.push(new_lexeme(LexemeKind::Code, span)),
         }
     }
 }
 
-fn lexeme(kind: LexemeKind, span: Span) -> Lexeme {
+fn new_lexeme(kind: LexemeKind, span: Span) -> Lexeme {
     Lexeme {
         kind,
         bytes: span.byte_range(),

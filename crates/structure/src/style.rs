@@ -15,8 +15,8 @@ pub const WIDTH_MAX: usize = 120;
 pub fn one_word_docs(workspace: &Workspace) -> Result<Vec<Finding>, String> {
     let mut findings = Vec::new();
     for member in &workspace.members {
-        let sources = workspace.sources(member)?;
-        for (path, source) in sources.production() {
+        let sources = workspace.read_sources(member)?;
+        for (path, source) in sources.production_files() {
             let blocks = source.text_blocks().into_iter();
             for block in
                 blocks.filter(|block| block.kind == TextKind::Doc && !source.is_test_line(block.line))
@@ -41,16 +41,16 @@ pub fn one_word_docs(workspace: &Workspace) -> Result<Vec<Finding>, String> {
 /// Tables and code blocks have no limit. The target of a link does not count.
 pub fn long_lines(workspace: &Workspace) -> Result<Vec<Finding>, String> {
     let mut findings = Vec::new();
-    for path in files::below(&workspace.root, "rs")? {
-        let source = SourceFile::parse(relative(&path, &workspace.root), files::read(&path)?)?;
-        long_comments(&source, &mut findings);
+    for path in files::files_below(&workspace.root, "rs")? {
+        let source = SourceFile::parse(relative_path(&path, &workspace.root), files::read_text(&path)?)?;
+        add_long_comments(&source, &mut findings);
     }
-    for path in files::below(&workspace.root, "md")? {
-        let text = files::read(&path)?;
-        for (line, number) in markdown::lines(&text).iter().zip(1..) {
+    for path in files::files_below(&workspace.root, "md")? {
+        let text = files::read_text(&path)?;
+        for (line, number) in markdown::markdown_lines(&text).iter().zip(1..) {
             if matches!(line.kind, LineKind::Prose | LineKind::Heading) {
-                let file = relative(&path, &workspace.root);
-                findings.extend(too_long(file, number, "markdown", line.width));
+                let file = relative_path(&path, &workspace.root);
+                findings.extend(too_long_finding(file, number, "markdown", line.width));
             }
         }
     }
@@ -58,26 +58,26 @@ pub fn long_lines(workspace: &Workspace) -> Result<Vec<Finding>, String> {
 }
 
 /// Adds a finding for each comment line that is too long. The indentation and the marker count.
-fn long_comments(source: &SourceFile, findings: &mut Vec<Finding>) {
+fn add_long_comments(source: &SourceFile, findings: &mut Vec<Finding>) {
     let lines: Vec<&str> = source.text.lines().collect();
     for block in source
         .text_blocks()
         .iter()
         .filter(|block| block.kind != TextKind::Literal)
     {
-        for (line, number) in markdown::lines(&block.text).iter().zip(block.line..) {
+        for (line, number) in markdown::markdown_lines(&block.text).iter().zip(block.line..) {
             let whole = lines.get(number.wrapping_sub(1)).copied().unwrap_or_default();
             let own = block.text.lines().nth(number - block.line).unwrap_or_default();
             let targets = own.chars().count().saturating_sub(line.width);
             let width = whole.chars().count().saturating_sub(targets);
             if matches!(line.kind, LineKind::Prose | LineKind::Heading) {
-                findings.extend(too_long(&source.path, number, "comment", width));
+                findings.extend(too_long_finding(&source.path, number, "comment", width));
             }
         }
     }
 }
 
-fn too_long(file: &Path, line: usize, kind: &'static str, width: usize) -> Option<Finding> {
+fn too_long_finding(file: &Path, line: usize, kind: &'static str, width: usize) -> Option<Finding> {
     let message = format!("{width} characters, maximum {WIDTH_MAX}");
     (width > WIDTH_MAX).then(|| Finding {
         file: file.to_owned(),
@@ -87,6 +87,6 @@ fn too_long(file: &Path, line: usize, kind: &'static str, width: usize) -> Optio
     })
 }
 
-fn relative<'a>(path: &'a Path, root: &Path) -> &'a Path {
+fn relative_path<'a>(path: &'a Path, root: &Path) -> &'a Path {
     path.strip_prefix(root).unwrap_or(path)
 }

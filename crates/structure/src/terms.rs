@@ -16,7 +16,7 @@ pub const ALLOWED_MAX: usize = 20;
 
 /// Where a term must not appear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
+enum TermScope {
     /// Names of structs, enums, unions, type aliases and traits.
     Type,
     /// Names of functions and methods.
@@ -38,7 +38,7 @@ enum Scope {
 /// A line of the table of terms.
 #[derive(Clone, Debug)]
 pub struct Term {
-    scopes: Vec<Scope>,
+    scopes: Vec<TermScope>,
     /// Start of the paths to which the term applies. Empty for every path.
     below: String,
     pattern: String,
@@ -61,16 +61,16 @@ pub struct AllowedTerm {
 ///
 /// A line has three columns, separated by tabs: scopes, regular expression, replacement. Scopes are separated by
 /// commas. `SCOPES@PATH` limits the term to paths that start with `PATH`.
-pub fn read(path: &Path) -> Result<Vec<Term>, String> {
-    let text = files::read(path)?;
+pub fn read_terms(path: &Path) -> Result<Vec<Term>, String> {
+    let text = files::read_text(path)?;
     let failed = |message: String| format!("{}: {message}", path.display());
-    files::rows(&text)
+    files::table_rows(&text)
         .iter()
-        .map(|cells| term(cells).map_err(failed))
+        .map(|cells| parse_term(cells).map_err(failed))
         .collect()
 }
 
-fn term(cells: &[&str]) -> Result<Term, String> {
+fn parse_term(cells: &[&str]) -> Result<Term, String> {
     let [scopes, pattern, instead] = cells else {
         return Err(format!(
             "`{}` needs three columns: scopes, expression, replacement",
@@ -79,14 +79,14 @@ fn term(cells: &[&str]) -> Result<Term, String> {
     };
     let (scopes, below) = scopes.split_once('@').unwrap_or((scopes, ""));
     let scope = |name: &str| match name {
-        "type" => Ok(Scope::Type),
-        "function" => Ok(Scope::Function),
-        "module" => Ok(Scope::Module),
-        "field" => Ok(Scope::Field),
-        "name" => Ok(Scope::Name),
-        "prose" => Ok(Scope::Prose),
-        "heading" => Ok(Scope::Heading),
-        "string" => Ok(Scope::String),
+        "type" => Ok(TermScope::Type),
+        "function" => Ok(TermScope::Function),
+        "module" => Ok(TermScope::Module),
+        "field" => Ok(TermScope::Field),
+        "name" => Ok(TermScope::Name),
+        "prose" => Ok(TermScope::Prose),
+        "heading" => Ok(TermScope::Heading),
+        "string" => Ok(TermScope::String),
         _ => Err(format!("`{name}` is not a scope")),
     };
     let scopes = scopes.split(',').map(scope).collect::<Result<_, _>>()?;
@@ -109,8 +109,8 @@ fn term(cells: &[&str]) -> Result<Term, String> {
 /// Reads the table of allowed terms.
 ///
 /// A line has three columns, separated by tabs: the expression of the term, the start of a path, the reason.
-pub fn read_allowed(path: &Path) -> Result<Vec<AllowedTerm>, String> {
-    let text = files::read(path)?;
+pub fn read_allowed_terms(path: &Path) -> Result<Vec<AllowedTerm>, String> {
+    let text = files::read_text(path)?;
     let row = |cells: Vec<&str>| match cells.as_slice() {
         [pattern, location, reason] => Ok(AllowedTerm {
             pattern: (*pattern).to_owned(),
@@ -122,26 +122,30 @@ pub fn read_allowed(path: &Path) -> Result<Vec<AllowedTerm>, String> {
             path.display()
         )),
     };
-    files::rows(&text).into_iter().map(row).collect()
+    files::table_rows(&text).into_iter().map(row).collect()
 }
 
 /// Finds the terms in the production code of every member and in every Markdown page.
-pub fn find(workspace: &Workspace, terms: &[Term], allowed: &[AllowedTerm]) -> Result<Vec<Finding>, String> {
-    let mut search = Search {
+pub fn find_terms(
+    workspace: &Workspace,
+    terms: &[Term],
+    allowed: &[AllowedTerm],
+) -> Result<Vec<Finding>, String> {
+    let mut search = TermSearch {
         terms,
         allowed,
         findings: Vec::new(),
     };
     for member in &workspace.members {
-        let sources = workspace.sources(member)?;
-        for (_, source) in sources.production() {
-            search.names(source);
-            search.texts(source);
+        let sources = workspace.read_sources(member)?;
+        for (_, source) in sources.production_files() {
+            search.search_names(source);
+            search.search_source_texts(source);
         }
     }
-    for path in files::below(&workspace.root, "md")? {
-        let text = files::read(&path)?;
-        search.markdown(
+    for path in files::files_below(&workspace.root, "md")? {
+        let text = files::read_text(&path)?;
+        search.search_markdown(
             path.strip_prefix(&workspace.root).unwrap_or(&path),
             1,
             &text,
@@ -151,28 +155,28 @@ pub fn find(workspace: &Workspace, terms: &[Term], allowed: &[AllowedTerm]) -> R
     Ok(search.findings)
 }
 
-struct Search<'a> {
+struct TermSearch<'a> {
     terms: &'a [Term],
     allowed: &'a [AllowedTerm],
     findings: Vec<Finding>,
 }
 
-impl Search<'_> {
+impl TermSearch<'_> {
     /// Searches the names that a file declares.
-    fn names(&mut self, source: &SourceFile) {
-        for name in names::declared(&source.tree) {
+    fn search_names(&mut self, source: &SourceFile) {
+        for name in names::declared_names(&source.tree) {
             let (scope, kind) = match name.kind {
-                NameKind::Type => (Scope::Type, "type name"),
-                NameKind::Function => (Scope::Function, "function name"),
-                NameKind::Module => (Scope::Module, "module name"),
-                NameKind::Field => (Scope::Field, "field name"),
+                NameKind::Type => (TermScope::Type, "type name"),
+                NameKind::Function => (TermScope::Function, "function name"),
+                NameKind::Module => (TermScope::Module, "module name"),
+                NameKind::Field => (TermScope::Field, "field name"),
             };
             if !source.is_test_line(name.line) {
-                self.text(
+                self.search_text(
                     &source.path,
                     name.line,
                     &name.words(),
-                    &[scope, Scope::Name],
+                    &[scope, TermScope::Name],
                     kind,
                 );
             }
@@ -180,33 +184,42 @@ impl Search<'_> {
     }
 
     /// Searches the comments and the string literals of a file.
-    fn texts(&mut self, source: &SourceFile) {
+    fn search_source_texts(&mut self, source: &SourceFile) {
         let blocks = source.text_blocks().into_iter();
         for TextBlock { kind, line, text } in blocks.filter(|block| !source.is_test_line(block.line)) {
             match kind {
-                TextKind::Doc => self.markdown(&source.path, line, &text, "rustdoc"),
-                TextKind::Comment => self.markdown(&source.path, line, &text, "comment"),
-                TextKind::Literal => self.text(&source.path, line, &text, &[Scope::String], "string"),
+                TextKind::Doc => self.search_markdown(&source.path, line, &text, "rustdoc"),
+                TextKind::Comment => self.search_markdown(&source.path, line, &text, "comment"),
+                TextKind::Literal => {
+                    self.search_text(&source.path, line, &text, &[TermScope::String], "string")
+                }
             }
         }
     }
 
     /// Searches Markdown text whose first line is line `first` of the file.
-    fn markdown(&mut self, path: &Path, first: usize, text: &str, kind: &'static str) {
-        let lines = markdown::lines(text);
+    fn search_markdown(&mut self, path: &Path, first: usize, text: &str, kind: &'static str) {
+        let lines = markdown::markdown_lines(text);
         let prose: Vec<&str> = lines.iter().map(|line| line.prose.as_str()).collect();
-        self.text(path, first, &prose.join("\n"), &[Scope::Prose], kind);
+        self.search_text(path, first, &prose.join("\n"), &[TermScope::Prose], kind);
         for (line, number) in lines
             .iter()
             .zip(first..)
             .filter(|(line, _)| line.kind == LineKind::Heading)
         {
             let heading = line.prose.trim_start_matches(['#', ' ']);
-            self.text(path, number, heading, &[Scope::Heading], "heading");
+            self.search_text(path, number, heading, &[TermScope::Heading], "heading");
         }
     }
 
-    fn text(&mut self, path: &Path, first: usize, text: &str, scopes: &[Scope], kind: &'static str) {
+    fn search_text(
+        &mut self,
+        path: &Path,
+        first: usize,
+        text: &str,
+        scopes: &[TermScope],
+        kind: &'static str,
+    ) {
         for term in self.terms.iter().filter(|term| path.starts_with(&term.below)) {
             if !term.scopes.iter().any(|scope| scopes.contains(scope)) || self.is_allowed(path, term) {
                 continue;

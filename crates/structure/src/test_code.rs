@@ -8,41 +8,44 @@ use syn::{Attribute, Item, Meta, Token, punctuated::Punctuated};
 
 /// Returns the line ranges of everything that is compiled for tests only.
 pub(crate) fn test_lines(file: &syn::File) -> Vec<RangeInclusive<usize>> {
-    if is_test(&file.attrs) {
+    if has_test_attribute(&file.attrs) {
         return vec![0..=usize::MAX];
     }
-    let mut visitor = TestLines { ranges: Vec::new() };
+    let mut visitor = TestLineCollector { ranges: Vec::new() };
     visitor.visit_file(file);
     visitor.ranges
 }
 
-/// Whether one of the attributes is `#[test]`, `#[cfg(test)]` or a `cfg` that names `test` in `any` or `all`.
-fn is_test(attributes: &[Attribute]) -> bool {
+/// Returns whether one of the attributes is `#[test]`, `#[cfg(test)]` or a `cfg` that names `test` in `any` or `all`.
+fn has_test_attribute(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let path = attribute.path();
         path.is_ident("test")
-            || path.is_ident("cfg") && attribute.parse_args::<Meta>().is_ok_and(|meta| names_test(&meta))
+            || path.is_ident("cfg")
+                && attribute
+                    .parse_args::<Meta>()
+                    .is_ok_and(|meta| cfg_names_test(&meta))
     })
 }
 
-fn names_test(meta: &Meta) -> bool {
+fn cfg_names_test(meta: &Meta) -> bool {
     match meta {
         Meta::Path(path) => path.is_ident("test"),
         Meta::List(list) if list.path.is_ident("any") || list.path.is_ident("all") => list
             .parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated)
-            .is_ok_and(|metas| metas.iter().any(names_test)),
+            .is_ok_and(|metas| metas.iter().any(cfg_names_test)),
         _ => false,
     }
 }
 
-struct TestLines {
+struct TestLineCollector {
     ranges: Vec<RangeInclusive<usize>>,
 }
 
-impl TestLines {
+impl TestLineCollector {
     /// Records the lines of `node` if its attributes mark test code. Returns whether they do.
-    fn record(&mut self, attributes: &[Attribute], node: &impl Spanned) -> bool {
-        let test = is_test(attributes);
+    fn record_if_test(&mut self, attributes: &[Attribute], node: &impl Spanned) -> bool {
+        let test = has_test_attribute(attributes);
         if test {
             let mut first = node.span().start().line;
             for attribute in attributes {
@@ -58,16 +61,16 @@ impl TestLines {
 macro_rules! record_or_descend {
     ($($method:ident($node:ident);)*) => {
         $(fn $method(&mut self, node: &'ast syn::$node) {
-            if !self.record(&node.attrs, node) {
+            if !self.record_if_test(&node.attrs, node) {
                 visit::$method(self, node);
             }
         })*
     };
 }
 
-impl<'ast> Visit<'ast> for TestLines {
+impl<'ast> Visit<'ast> for TestLineCollector {
     fn visit_item(&mut self, item: &'ast Item) {
-        if !self.record(item_attributes(item), item) {
+        if !self.record_if_test(item_attributes(item), item) {
             visit::visit_item(self, item);
         }
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 /// The module tree of a library or a binary.
 #[derive(Clone, Debug)]
-pub struct Crate {
+pub struct CrateTree {
     /// Name of the package.
     pub name: String,
     /// Source files with production code. The first file is the crate root.
@@ -30,14 +30,14 @@ pub struct Module {
     /// Imports with a name, by that name.
     pub imports: BTreeMap<String, Vec<Vec<String>>>,
     /// Glob imports.
-    pub globs: Vec<Glob>,
+    pub globs: Vec<GlobImport>,
     /// Paths that the code of the module uses.
-    pub references: Vec<Reference>,
+    pub references: Vec<PathReference>,
 }
 
 /// An import of everything in a module or an enum: `use path::*`.
 #[derive(Clone, Debug)]
-pub struct Glob {
+pub struct GlobImport {
     /// Path of the module or enum.
     pub path: Vec<String>,
     /// Whether the import is a re-export.
@@ -48,7 +48,7 @@ pub struct Glob {
 
 /// A path in the code of a module.
 #[derive(Clone, Debug)]
-pub struct Reference {
+pub struct PathReference {
     /// Segments of the path.
     pub path: Vec<String>,
     /// Line of the path.

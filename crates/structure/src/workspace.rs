@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::builder;
 use crate::files;
 use crate::source::SourceFile;
-use crate::tree::Crate;
+use crate::tree::CrateTree;
 
 /// A workspace: the folder of its root manifest and its members.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub struct MemberSources {
     /// Every `.rs` file below `src/`. Keys are paths relative to the root of the workspace.
     pub files: BTreeMap<PathBuf, SourceFile>,
     /// Module trees: one for the library and one for each binary.
-    pub crates: Vec<Crate>,
+    pub crates: Vec<CrateTree>,
     /// Files that contain test code only.
     pub test_files: Vec<PathBuf>,
 }
@@ -76,16 +76,16 @@ impl Workspace {
     }
 
     /// Reads and parses the source files of a member.
-    pub fn sources(&self, member: &Member) -> Result<MemberSources, String> {
+    pub fn read_sources(&self, member: &Member) -> Result<MemberSources, String> {
         let folder = member.folder.join("src");
         let mut files = BTreeMap::new();
-        for path in files::below(&self.root.join(&folder), "rs")? {
-            let text = files::read(&path)?;
+        for path in files::files_below(&self.root.join(&folder), "rs")? {
+            let text = files::read_text(&path)?;
             let path = path.strip_prefix(&self.root).unwrap_or(&path).to_owned();
             let source = SourceFile::parse(&path, text)?;
             files.insert(path, source);
         }
-        let (crates, test_files) = builder::build(&member.name, &folder, &files);
+        let (crates, test_files) = builder::build_crates(&member.name, &folder, &files);
         Ok(MemberSources {
             files,
             crates,
@@ -95,7 +95,7 @@ impl Workspace {
 }
 
 impl Member {
-    /// Whether the member is a tool of the developers: its manifest says `publish = false`.
+    /// Returns whether the member is a tool of the developers: its manifest says `publish = false`.
     pub fn is_tool(&self) -> bool {
         let publish = self
             .manifest
@@ -107,7 +107,7 @@ impl Member {
 
 impl MemberSources {
     /// Returns the files with production code.
-    pub fn production(&self) -> impl Iterator<Item = (&PathBuf, &SourceFile)> {
+    pub fn production_files(&self) -> impl Iterator<Item = (&PathBuf, &SourceFile)> {
         self.files
             .iter()
             .filter(|(path, _)| !self.test_files.contains(path))
@@ -115,7 +115,7 @@ impl MemberSources {
 }
 
 fn manifest(path: &Path) -> Result<toml::Table, String> {
-    files::read(path)?
+    files::read_text(path)?
         .parse()
         .map_err(|error| format!("{}: {error}", path.display()))
 }

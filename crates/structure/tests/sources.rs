@@ -20,8 +20,8 @@ fn parse(files: &[(&str, &str)]) -> BTreeMap<PathBuf, SourceFile> {
 
 /// Returns the cycles of a crate with the given files.
 fn cycles_of(files: &[(&str, &str)]) -> CrateCycles {
-    let (crates, _) = builder::build("sample", Path::new("src"), &parse(files));
-    cycles::of_crate(&crates[0])
+    let (crates, _) = builder::build_crates("sample", Path::new("src"), &parse(files));
+    cycles::cycles_of_crate(&crates[0])
 }
 
 /// Returns the members of the cycles between files.
@@ -174,7 +174,7 @@ fn files_that_only_tests_include_are_test_files() {
         ("helper.rs", ""),
         ("samples.rs", ""),
     ]);
-    let (_, tests) = builder::build("sample", Path::new("src"), &files);
+    let (_, tests) = builder::build_crates("sample", Path::new("src"), &files);
     let expected = [
         "src/a_tests.rs",
         "src/helper.rs",
@@ -218,7 +218,7 @@ fn markdown_lines_have_kinds() {
     let list =
         "# Title\n\nText with `code` and [link](https://example.org).\n- item\n    more\n\n    command\n\n";
     let rest = "Text\n\n    command\n| a |\n```\nx\n```\n";
-    let lines = markdown::lines(&format!("{list}{rest}"));
+    let lines = markdown::markdown_lines(&format!("{list}{rest}"));
     let kinds: Vec<LineKind> = lines.iter().map(|line| line.kind).collect();
     use LineKind::{Blank, Code, Heading, Prose, Table};
     let expected = [

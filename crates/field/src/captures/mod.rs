@@ -7,13 +7,13 @@ use std::process::{Command, ExitCode};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::judge::{Capture, Finding, Replay};
-use self::table::{FolderResult, HEADER};
-use crate::command;
+use self::replay_evaluation::{ListedCapture, ReplayFinding, ReplayOutput};
+use self::result_table::{FolderResult, HEADER};
+use crate::external_command;
 use crate::git::{self, Repository};
 
-mod judge;
-mod table;
+mod replay_evaluation;
+mod result_table;
 
 /// Script that reads captures with scapy.
 const SCAPY_SCRIPT: &str = include_str!("scapy_reader.py");
@@ -35,15 +35,15 @@ pub(crate) struct Arguments {
 
 /// Runs the sweep. It prints a Markdown table, the damaged files and the deviations.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let program = crate::program::build()?;
+    let program = crate::program::build_xoff()?;
     let scratch = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
     let python = match &arguments.python {
         Some(python) => python.clone(),
-        None => command::python_with(SCAPY, scratch.path())?,
+        None => external_command::create_python_environment(SCAPY, scratch.path())?,
     };
     let script = scratch.path().join("scapy_reader.py");
     fs::write(&script, SCAPY_SCRIPT).map_err(|error| format!("{}: {error}", script.display()))?;
-    let sweep = Sweep {
+    let sweep = CaptureSweep {
         program,
         python,
         script,
@@ -52,26 +52,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let mut results = Vec::new();
     print!("{HEADER}");
     for (number, argument) in arguments.folders.iter().enumerate() {
-        let (name, folder) = split_name(argument);
-        let (name, files) = match git::is_bare(folder) {
+        let (name, folder) = split_name_and_folder(argument);
+        let (name, files) = match git::is_bare_repository(folder) {
             true => {
                 let extracted = scratch.path().join(format!("git{number}"));
                 let repository = Repository::open(folder)?;
-                repository.extract(&extracted, may_be_capture)?;
+                repository.extract_files(&extracted, may_be_capture)?;
                 (format!("{name} {}", &repository.commit()[..12]), extracted)
             }
             false => (name.to_owned(), folder.to_owned()),
         };
-        let result = sweep.folder(&files)?;
-        println!("{}", result.row(&name));
+        let result = sweep.replay_folder(&files)?;
+        println!("{}", result.table_row(&name));
         results.push(result);
     }
     if let [_, _, ..] = results[..] {
         let mut all = FolderResult::default();
         results.iter().for_each(|result| all.add(result));
-        println!("{}", all.row("all"));
+        println!("{}", all.table_row("all"));
     }
-    results.iter().for_each(|result| print!("{}", result.lists()));
+    results
+        .iter()
+        .for_each(|result| print!("{}", result.list_damaged_and_deviating()));
     let sum = |of: fn(&FolderResult) -> usize| results.iter().map(of).sum::<usize>();
     let damaged = sum(|result| result.damaged.len());
     let is_good = sum(|result| result.deviating.len()) == 0
@@ -80,7 +82,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
 }
 
 /// Splits `NAME=DIR` or `DIR` into a name and a folder.
-fn split_name(argument: &str) -> (&str, &Path) {
+fn split_name_and_folder(argument: &str) -> (&str, &Path) {
     match argument.split_once('=') {
         Some((name, folder)) if !Path::new(argument).exists() => (name, Path::new(folder)),
         _ => (argument, Path::new(argument)),
@@ -102,17 +104,17 @@ fn may_be_capture(bytes: &[u8]) -> bool {
 }
 
 /// The programs of a sweep, and a folder for temporary files.
-struct Sweep {
+struct CaptureSweep {
     program: PathBuf,
     python: PathBuf,
     script: PathBuf,
     scratch: PathBuf,
 }
 
-impl Sweep {
+impl CaptureSweep {
     /// Replays all captures of a folder.
-    fn folder(&self, folder: &Path) -> Result<FolderResult, String> {
-        let output = command::output(
+    fn replay_folder(&self, folder: &Path) -> Result<FolderResult, String> {
+        let output = external_command::run_command(
             Command::new(&self.python)
                 .arg(&self.script)
                 .arg("list")
@@ -121,17 +123,18 @@ impl Sweep {
         let mut result = FolderResult::default();
         for line in String::from_utf8_lossy(&output).lines() {
             let row: Value = serde_json::from_str(line).map_err(|error| format!("scapy: {error}: {line}"))?;
-            let capture = Capture::parse(&row).ok_or_else(|| format!("scapy: not a description: {line}"))?;
-            let finding = self.replay(&capture)?;
+            let capture =
+                ListedCapture::parse(&row).ok_or_else(|| format!("scapy: not a description: {line}"))?;
+            let finding = self.replay_capture(&capture)?;
             let file = capture.path.strip_prefix(folder).unwrap_or(&capture.path);
-            result.count(&capture, &file.display().to_string(), finding);
+            result.add_finding(&capture, &file.display().to_string(), finding);
         }
         Ok(result)
     }
 
     /// Replays a capture at its original pace through the default switch: one bridge with an MTU of
     /// 9216 bytes.
-    fn replay(&self, capture: &Capture) -> Result<Finding, String> {
+    fn replay_capture(&self, capture: &ListedCapture) -> Result<ReplayFinding, String> {
         let [out, drops, report] =
             ["out.pcapng", "drops.pcapng", "report.json"].map(|name| self.scratch.join(name));
         for file in [&out, &drops, &report] {
@@ -145,7 +148,7 @@ impl Sweep {
         let output = replay
             .output()
             .map_err(|error| format!("xoff cannot be started: {error}"))?;
-        let said = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         let compared = match out.exists() && drops.exists() {
             true => self.compare(capture, &out, &drops)?,
             false => Value::Null,
@@ -154,11 +157,11 @@ impl Sweep {
             Ok(text) => serde_json::from_str(&text).map_err(|error| format!("the report: {error}"))?,
             Err(_) => Value::Null,
         };
-        Ok(judge::judge(
+        Ok(replay_evaluation::evaluate_replay(
             capture,
-            &Replay {
+            &ReplayOutput {
                 exit: output.status.code(),
-                said: &said,
+                stderr: &stderr,
                 report: &report,
                 compared: &compared,
             },
@@ -166,12 +169,13 @@ impl Sweep {
     }
 
     /// Runs the script to compare the captures that a replay wrote with the input.
-    fn compare(&self, capture: &Capture, out: &Path, drops: &Path) -> Result<Value, String> {
-        let compared = command::output(Command::new(&self.python).arg(&self.script).arg("compare").args([
-            &capture.path,
-            out,
-            drops,
-        ]))?;
+    fn compare(&self, capture: &ListedCapture, out: &Path, drops: &Path) -> Result<Value, String> {
+        let compared = external_command::run_command(
+            Command::new(&self.python)
+                .arg(&self.script)
+                .arg("compare")
+                .args([&capture.path, out, drops]),
+        )?;
         serde_json::from_slice(&compared).map_err(|error| format!("scapy: {error}"))
     }
 }
@@ -181,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn captures_are_known_by_their_first_bytes() {
+    fn captures_are_recognized_by_their_first_bytes() {
         for magic in [
             0xa1b2_c3d4_u32,
             0xa1b2_3c4d,
@@ -198,9 +202,15 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_may_have_a_name() {
+    fn folder_argument_may_have_a_name() {
         let name_and_folder = ("owner/name", Path::new("/nowhere/at=all"));
-        assert_eq!(split_name("owner/name=/nowhere/at=all"), name_and_folder);
-        assert_eq!(split_name("captures"), ("captures", Path::new("captures")));
+        assert_eq!(
+            split_name_and_folder("owner/name=/nowhere/at=all"),
+            name_and_folder
+        );
+        assert_eq!(
+            split_name_and_folder("captures"),
+            ("captures", Path::new("captures"))
+        );
     }
 }

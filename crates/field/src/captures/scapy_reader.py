@@ -1,10 +1,10 @@
-"""Reads captures with scapy, and checks what xoff wrote.
+"""Reads captures with scapy, and checks the captures that xoff wrote.
 
-list FOLDER: one JSON object per line for each file that begins as a capture does.
-compare IN OUT DROPS: compares the frames that left a replay, and those it dropped, with the frames of its capture.
+list FOLDER: prints one JSON object per line for each file with the first bytes of a capture.
+compare IN OUT DROPS: compares the sent and the dropped frames of a replay with the frames of its capture.
 
-Two things are read apart from scapy: whether a file is whole (its records or blocks end where the file ends), and the
-frames that scapy passes over since their section does not describe their interface.
+The script determines two facts without scapy. A file is whole if its last record or block ends at the end of the file.
+A frame is undescribed if its section does not describe its interface; scapy skips such frames.
 """
 
 import gzip
@@ -21,7 +21,7 @@ from scapy.utils import RawPcapNgReader, RawPcapReader  # noqa: E402
 
 ETHERNET = 1
 FRAME_BYTES_MAX = 1 << 26
-# scapy stores 4 times this of a frame.
+# scapy stores up to 4 times this number of bytes of a frame.
 scapy.utils.MTU = FRAME_BYTES_MAX
 SECTION = b"\x0a\x0d\x0d\x0a"
 # Byte order and length of a record header, by the first bytes of a pcap file.
@@ -33,7 +33,7 @@ PCAP = {
 
 
 class PcapReader(RawPcapReader):
-    """scapy's reader; the link type without the bits that describe the FCS."""
+    """Reader of scapy that removes the FCS bits from the link type."""
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
@@ -42,7 +42,7 @@ class PcapReader(RawPcapReader):
 
 
 class Reader(RawPcapNgReader):
-    """scapy's reader; interfaces are those of the section."""
+    """Reader of scapy that starts a new list of interfaces in each section."""
 
     alternative = PcapReader
 
@@ -61,7 +61,7 @@ class Reader(RawPcapNgReader):
         super()._read_block_idb(block, size)
         declared = self._read_options(block[8:]).get(13, b"\0")[0]
         self.fcs_of_interfaces.append(declared if declared < 8 else declared // 8)
-        # 0 means no limit, which scapy takes for one of 0 bytes in simple packet blocks.
+        # 0 means no limit, but scapy uses it as a limit of 0 bytes in simple packet blocks.
         link_type, snaplen, options = self.interfaces[-1]
         self.interfaces[-1] = link_type, snaplen or FRAME_BYTES_MAX, options
 
@@ -82,7 +82,7 @@ class Reader(RawPcapNgReader):
 
 
 def open_capture(path, readers):
-    """A reader, or None if scapy refuses the file."""
+    """Returns a reader, or None if scapy refuses the file."""
     try:
         return readers(path)
     except Exception:
@@ -90,7 +90,7 @@ def open_capture(path, readers):
 
 
 def frames(path):
-    """Link type, bytes and length on the wire of each frame, both without FCS; None for one that scapy passes over."""
+    """Yields link type, bytes and original length of each frame without FCS. Yields None for a frame that scapy skips."""
     reader = open_capture(path, Reader)
     undescribed = 0
     while reader is not None:
@@ -127,7 +127,7 @@ def is_capture(path):
 
 
 def is_whole(content):
-    """Whether the last record or block ends where the file ends."""
+    """Returns whether the last record or block ends at the end of the file."""
     at = 0
     if content[:4] in PCAP:
         order, header = PCAP[content[:4]]
@@ -173,7 +173,7 @@ def list_captures(folder):
 
 
 def written(path):
-    """Port, number in the capture, bytes, length and comment of each frame that a replay wrote."""
+    """Yields port, frame number, bytes, length and comment of each frame that a replay wrote."""
     with open(path, "rb") as file:
         content = file.read()
     at = 0

@@ -9,12 +9,12 @@ use std::process::{Command, ExitCode};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use self::known::{CONFIGURATIONS, Configuration, File};
-use self::table::Row;
+use self::public_configurations::{CONFIGURATIONS, PublicConfiguration, RepositoryFile};
+use self::result_table::RunRow;
 use crate::git::Repository;
 
-mod known;
-mod table;
+mod public_configurations;
+mod result_table;
 
 /// Settings with file names. The files of a run have fixed names.
 const FILE_SETTINGS: [&str; 7] = [
@@ -47,7 +47,7 @@ pub(crate) struct Arguments {
 /// Runs the configurations. Exit code 1 means that the completion times of a run differ by more
 /// than the bound without a known reason.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
-    let program = crate::program::build()?;
+    let program = crate::program::build_xoff()?;
     let mut folders = BTreeMap::new();
     for argument in &arguments.repositories {
         let (name, folder) = argument
@@ -58,14 +58,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     if let Some(folder) = &arguments.results {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     }
-    let sweep = Sweep {
+    let sweep = OracleSweep {
         program,
         folders,
         results: arguments.results.as_deref(),
     };
     let mut rows = Vec::new();
     for configuration in &CONFIGURATIONS {
-        let is_given = |file: &File| sweep.folders.contains_key(file.repository);
+        let is_given = |file: &RepositoryFile| sweep.folders.contains_key(file.repository);
         let files = [configuration.configuration, configuration.topology];
         if !files.iter().chain(&configuration.flows).all(is_given) {
             eprintln!("{}: left out, its repository is not given", configuration.name);
@@ -73,41 +73,45 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
             eprintln!("{}: left out, it is long (--long)", configuration.name);
         } else {
             eprintln!("{}", configuration.name);
-            let mode = mode(&sweep.text(configuration, configuration.configuration)?);
-            rows.push(Row::new(configuration, mode, &sweep.result(configuration)?)?);
+            let mode = congestion_mode(&sweep.read_text(configuration, configuration.configuration)?);
+            rows.push(RunRow::new(
+                configuration,
+                mode,
+                &sweep.result_of(configuration)?,
+            )?);
         }
     }
-    let text = table::document(&rows);
+    let text = result_table::render_markdown(&rows);
     match &arguments.markdown {
         None => print!("{text}"),
         Some(file) => fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))?,
     }
-    let unexplained: Vec<&Row> = rows.iter().filter(|row| row.is_unexplained()).collect();
+    let unexplained: Vec<&RunRow> = rows.iter().filter(|row| row.is_unexplained()).collect();
     for row in &unexplained {
         eprintln!("{}: completion times differ by more than the bound", row.name());
     }
     Ok(ExitCode::from(u8::from(!unexplained.is_empty())))
 }
 
-struct Sweep<'a> {
+struct OracleSweep<'a> {
     program: PathBuf,
     folders: BTreeMap<&'a str, &'a Path>,
     results: Option<&'a Path>,
 }
 
-impl Sweep<'_> {
-    fn result_file(&self, configuration: &Configuration) -> Option<PathBuf> {
+impl OracleSweep<'_> {
+    fn result_file(&self, configuration: &PublicConfiguration) -> Option<PathBuf> {
         let name = configuration.name.replace([' ', ',', '\''], "-");
         Some(self.results?.join(format!("{name}.json")))
     }
 
-    fn has_result(&self, configuration: &Configuration) -> bool {
+    fn has_result(&self, configuration: &PublicConfiguration) -> bool {
         self.result_file(configuration).is_some_and(|file| file.exists())
     }
 
     /// Returns the result of `xoff bench oracle --json`, from the folder of results or from a new
     /// run.
-    fn result(&self, configuration: &Configuration) -> Result<Value, String> {
+    fn result_of(&self, configuration: &PublicConfiguration) -> Result<Value, String> {
         let kept = self.result_file(configuration);
         let text = match &kept {
             Some(file) if file.exists() => {
@@ -115,7 +119,7 @@ impl Sweep<'_> {
             }
             Some(file) => {
                 let text = self.run(configuration)?;
-                write(file, &text)?;
+                write_file(file, &text)?;
                 text
             }
             None => self.run(configuration)?,
@@ -123,7 +127,7 @@ impl Sweep<'_> {
         serde_json::from_str(&text).map_err(|error| format!("{}: {error}", configuration.name))
     }
 
-    fn run(&self, configuration: &Configuration) -> Result<String, String> {
+    fn run(&self, configuration: &PublicConfiguration) -> Result<String, String> {
         let scratch = TempDir::new().map_err(|error| format!("no temporary folder: {error}"))?;
         let mut files = vec![
             ("config.txt", configuration.configuration),
@@ -132,15 +136,16 @@ impl Sweep<'_> {
         files.extend(configuration.flows.map(|file| ("flow.txt", file)));
         files.extend(configuration.results.map(|file| ("fct.txt", file)));
         for (name, file) in files {
-            let mut text = self.text(configuration, file)?;
+            let mut text = self.read_text(configuration, file)?;
             if name == "config.txt" {
-                text = without_files(&text);
+                text = without_file_settings(&text);
             }
             if name == "fct.txt" && configuration.flows.is_none() {
-                let flows = flows_of(&text).ok_or_else(|| format!("{}: no results", configuration.name))?;
-                write(&scratch.path().join("flow.txt"), &flows)?;
+                let flows =
+                    flows_from_results(&text).ok_or_else(|| format!("{}: no results", configuration.name))?;
+                write_file(&scratch.path().join("flow.txt"), &flows)?;
             }
-            write(&scratch.path().join(name), &text)?;
+            write_file(&scratch.path().join(name), &text)?;
         }
         let output = Command::new(&self.program)
             .args(["bench", "oracle", "--json"])
@@ -158,25 +163,25 @@ impl Sweep<'_> {
         }
     }
 
-    fn text(&self, configuration: &Configuration, file: File) -> Result<String, String> {
+    fn read_text(&self, configuration: &PublicConfiguration, file: RepositoryFile) -> Result<String, String> {
         let folder = self.folders.get(file.repository).copied();
         let folder = folder.ok_or_else(|| format!("{} is not given", file.repository))?;
         let commit = match file.repository == configuration.configuration.repository {
             true => configuration.commit,
             false => "HEAD",
         };
-        Repository::open_at(folder, commit)?.text(file.path)
+        Repository::open_at(folder, commit)?.read_text(file.path)
     }
 }
 
-fn write(path: &Path, text: &str) -> Result<(), String> {
+fn write_file(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Returns the flows of a file of results (`sip dip sport dport size start fct standalone_fct`),
 /// sorted by start, source port and sender. All flows get priority 3. Returns `None` if a row has
 /// another format.
-fn flows_of(results: &str) -> Option<String> {
+fn flows_from_results(results: &str) -> Option<String> {
     let mut flows = Vec::new();
     for row in results.lines().filter(|row| !row.trim().is_empty()) {
         let fields: Vec<&str> = row.split_whitespace().collect();
@@ -202,14 +207,14 @@ fn flows_of(results: &str) -> Option<String> {
 
 /// Returns the `CC_MODE` of a configuration. The last setting counts, and 1 is the default of the
 /// model.
-fn mode(text: &str) -> String {
+fn congestion_mode(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     let last = words.windows(2).rfind(|pair| pair[0] == "CC_MODE");
     last.map_or("1", |pair| pair[1]).to_owned()
 }
 
 /// Removes the settings with file names from a configuration.
-fn without_files(text: &str) -> String {
+fn without_file_settings(text: &str) -> String {
     let names_file = |line: &&str| {
         let name = line.split_whitespace().next().unwrap_or_default();
         FILE_SETTINGS.contains(&name)
@@ -223,23 +228,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_files_are_left_out() {
+    fn file_settings_are_removed() {
         let text = "CC_MODE 3\nFLOW_FILE mix/flow.txt\n\nHAS_WIN 1\n";
-        assert_eq!(without_files(text), "CC_MODE 3\n\nHAS_WIN 1\n");
+        assert_eq!(without_file_settings(text), "CC_MODE 3\n\nHAS_WIN 1\n");
     }
 
     #[test]
-    fn the_last_mode_counts() {
-        assert_eq!(mode("CC_MODE 1\nRATE_AI 5Mb/s CC_MODE 3\n"), "3");
-        assert_eq!(mode(""), "1");
+    fn last_congestion_mode_is_used() {
+        assert_eq!(congestion_mode("CC_MODE 1\nRATE_AI 5Mb/s CC_MODE 3\n"), "3");
+        assert_eq!(congestion_mode(""), "1");
     }
 
     #[test]
     fn flows_follow_from_results() {
         let results = "0b000501 0b000101 10001 100 50 2000000000 9 8\n0b000201 0b000101 10000 100 70 2000000007 9 8\n0b000501 0b000101 10000 100 50 2000000000 7 6\n";
         let flows = "3\n5 1 3 100 50 2.000000000\n5 1 3 100 50 2.000000000\n2 1 3 100 70 2.000000007\n";
-        assert_eq!(flows_of(results).as_deref(), Some(flows));
-        assert_eq!(flows_of("0b000501 x"), None);
+        assert_eq!(flows_from_results(results).as_deref(), Some(flows));
+        assert_eq!(flows_from_results("0b000501 x"), None);
     }
 
     #[test]

@@ -9,14 +9,14 @@ pub(super) fn written_entries(program: &str) -> Vec<(&str, Vec<&str>)> {
     let mut entries = Vec::new();
     for call in ["set_entry(", "mod_entry("] {
         for (at, _) in program.match_indices(call) {
-            let arguments = arguments(&program[at + call.len()..]);
+            let arguments = call_arguments(&program[at + call.len()..]);
             let Some(table) = arguments.first().and_then(|name| table_name(program, name)) else {
                 continue;
             };
             let fields = match arguments.get(2).map(|fields| fields.trim()) {
-                Some(fields) if fields.starts_with('{') => keys_of(fields),
+                Some(fields) if fields.starts_with('{') => dictionary_keys(fields),
                 Some(variable) if is_identifier(variable) => {
-                    keys_put_into(function_before(program, at), variable)
+                    assigned_keys(function_before(program, at), variable)
                 }
                 _ => Vec::new(),
             };
@@ -27,7 +27,7 @@ pub(super) fn written_entries(program: &str) -> Vec<(&str, Vec<&str>)> {
 }
 
 /// Returns the arguments of a call, from the text after its opening bracket.
-fn arguments(text: &str) -> Vec<&str> {
+fn call_arguments(text: &str) -> Vec<&str> {
     let (mut depth, mut begin, mut quote) = (0_usize, 0, None);
     let mut arguments = Vec::new();
     for (at, c) in text.char_indices() {
@@ -55,7 +55,7 @@ fn arguments(text: &str) -> Vec<&str> {
 /// `CFG_TABLE = "PORT"`.
 fn table_name<'a>(program: &'a str, argument: &'a str) -> Option<&'a str> {
     let argument = argument.trim();
-    let name = literal(argument).or_else(|| {
+    let name = string_literal(argument).or_else(|| {
         let is_constant =
             |name: &&str| is_identifier(name) && !name.contains(|c: char| c.is_ascii_lowercase());
         let constant = argument.rsplit('.').next().filter(is_constant)?;
@@ -65,14 +65,14 @@ fn table_name<'a>(program: &'a str, argument: &'a str) -> Option<&'a str> {
                 .strip_prefix(constant)?
                 .trim_start()
                 .strip_prefix('=')?;
-            literal(value.trim())
+            string_literal(value.trim())
         })
     })?;
     let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     (!name.is_empty() && name.chars().all(is_name)).then_some(name)
 }
 
-fn literal(text: &str) -> Option<&str> {
+fn string_literal(text: &str) -> Option<&str> {
     let quote = text.chars().next().filter(|c| matches!(c, '\'' | '"'))?;
     let inside = text[1..].strip_suffix(quote)?;
     (!inside.contains(quote)).then_some(inside)
@@ -89,20 +89,20 @@ fn function_before(program: &str, at: usize) -> &str {
 }
 
 /// Returns the keys of a dictionary literal.
-fn keys_of(dictionary: &str) -> Vec<&str> {
+fn dictionary_keys(dictionary: &str) -> Vec<&str> {
     let Some(inside) = dictionary.strip_prefix('{') else {
         return Vec::new();
     };
-    let pairs = arguments(inside);
+    let pairs = call_arguments(inside);
     pairs
         .iter()
-        .filter_map(|pair| literal(pair.split_once(':')?.0.trim()))
+        .filter_map(|pair| string_literal(pair.split_once(':')?.0.trim()))
         .collect()
 }
 
 /// Returns the keys that a function assigns to a variable, such as `data = {'mtu': mtu}` or
 /// `data['mtu'] = mtu`.
-fn keys_put_into<'a>(function: &'a str, variable: &str) -> Vec<&'a str> {
+fn assigned_keys<'a>(function: &'a str, variable: &str) -> Vec<&'a str> {
     let mut keys = Vec::new();
     for (at, _) in function.match_indices(variable) {
         let is_part = function[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.');
@@ -113,10 +113,10 @@ fn keys_put_into<'a>(function: &'a str, variable: &str) -> Vec<&'a str> {
         let assigned = rest.trim_start().strip_prefix('=');
         if let Some(value) = assigned.filter(|value| !value.starts_with('=')) {
             // The last assignment determines the keys of the variable.
-            keys = keys_of(value.trim_start());
+            keys = dictionary_keys(value.trim_start());
         } else if let Some((key, behind)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             let is_assigned = behind.trim_start().starts_with('=') && !behind.trim_start().starts_with("==");
-            keys.extend(literal(key.trim()).filter(|_| is_assigned));
+            keys.extend(string_literal(key.trim()).filter(|_| is_assigned));
         }
     }
     keys
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_and_fields_are_found() {
+    fn tables_and_fields_of_a_python_program_are_found() {
         let program = r#"
 WATCHDOG = 'PFC_WD'
 

@@ -75,7 +75,7 @@ pub(super) fn code_blocks(document: &str) -> impl Iterator<Item = &str> {
 
 /// Returns the tables of an example with their field names. An example may lack its outer braces.
 /// The object `SAMPLE_CONFIG_DB_JSON` contains an example. Text that is not JSON has no tables.
-pub(super) fn tables(example: &str) -> Vec<(String, Vec<String>)> {
+pub(super) fn example_tables(example: &str) -> Vec<(String, Vec<String>)> {
     let parsed = serde_json::from_str(example).or_else(|_| serde_json::from_str(&format!("{{{example}}}")));
     let Ok(Value::Object(mut tables)) = parsed else {
         return Vec::new();
@@ -105,7 +105,7 @@ pub(super) fn tables(example: &str) -> Vec<(String, Vec<String>)> {
 }
 
 /// Returns the column titles of `port_config.ini` without the column of the port name.
-pub(super) fn columns(file: &str) -> impl Iterator<Item = &str> {
+pub(super) fn port_file_columns(file: &str) -> impl Iterator<Item = &str> {
     let titles = file.lines().find_map(|line| {
         let titles = line.trim().strip_prefix('#')?.trim_start();
         titles.starts_with("name").then_some(titles)
@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_found() {
+    fn names_of_other_files_are_found() {
         let header = "#define CFG_A_NAME  \"A\"\n#define APP_B \"B\"\n#define CFG_C CFG_A_NAME\n";
         assert_eq!(table_constants(header).collect::<Vec<_>>(), ["A"]);
         let program = "x = [\n    ('VRF', self.vrf_handler),\n    ('a', 'b'),\n";
@@ -129,12 +129,12 @@ mod tests {
         assert_eq!(acl_rule_fields(rules).collect::<Vec<_>>(), ["TC"]);
         let document =
             "text\n```json\n\"T\": {\"k\": {\"f@\": \"1\", \"NULL\": \"NULL\"}}\n```\n```\nnot json\n```\n";
-        let blocks: Vec<_> = code_blocks(document).flat_map(tables).collect();
+        let blocks: Vec<_> = code_blocks(document).flat_map(example_tables).collect();
         assert_eq!(blocks, [("T".to_owned(), vec!["f".to_owned()])]);
         let sample = r#"{"SAMPLE_CONFIG_DB_JSON": {"T": {"k": {"f": []}}, "asic0": {}}}"#;
-        assert_eq!(tables(sample), [("T".to_owned(), vec!["f".to_owned()])]);
+        assert_eq!(example_tables(sample), [("T".to_owned(), vec!["f".to_owned()])]);
         assert_eq!(
-            columns("# comment\n# name lanes alias\nEthernet0 1 a\n").collect::<Vec<_>>(),
+            port_file_columns("# comment\n# name lanes alias\nEthernet0 1 a\n").collect::<Vec<_>>(),
             ["lanes", "alias"]
         );
     }

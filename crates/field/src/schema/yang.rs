@@ -8,23 +8,23 @@
 
 use std::collections::BTreeMap;
 
-use super::names::Names;
+use super::table_names::TableNames;
 
 /// A YANG statement: keyword, argument and child statements.
 #[derive(Debug, Default, Clone)]
-struct Statement {
+struct YangStatement {
     keyword: String,
     argument: String,
-    children: Vec<Statement>,
+    children: Vec<YangStatement>,
 }
 
 /// The modules that have been read.
 #[derive(Debug, Default)]
-pub(super) struct Models {
-    modules: Vec<Statement>,
+pub(super) struct YangModels {
+    modules: Vec<YangStatement>,
 }
 
-impl Models {
+impl YangModels {
     /// Adds one module.
     ///
     /// # Errors
@@ -38,21 +38,21 @@ impl Models {
         let tokens = tokenize(&without_jinja.join("\n"))?;
         let mut position = 0;
         while position < tokens.len() {
-            let module = statement(&tokens, &mut position)?;
+            let module = parse_statement(&tokens, &mut position)?;
             self.modules.push(module);
         }
         Ok(())
     }
 
     /// Returns all tables with their fields.
-    pub(super) fn names(&self) -> Names {
+    pub(super) fn table_names(&self) -> TableNames {
         let groupings = Groupings::new(&self.modules);
-        let mut names = Names::default();
+        let mut names = TableNames::default();
         for module in &self.modules {
-            for top in module.all("container") {
-                for table in groupings.expanded(module, top) {
+            for top in module.children_with_keyword("container") {
+                for table in groupings.expanded_children(module, top) {
                     if table.keyword == "container" && is_table_name(&table.argument) {
-                        names.table(&table.argument);
+                        names.add_table(&table.argument);
                         add_entries(&mut names, &groupings, module, table);
                     }
                 }
@@ -69,78 +69,90 @@ fn is_table_name(name: &str) -> bool {
         .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
-fn add_entries(names: &mut Names, groupings: &Groupings<'_>, module: &Statement, table: &Statement) {
-    for entry in groupings.expanded(module, table) {
+fn add_entries(
+    names: &mut TableNames,
+    groupings: &Groupings<'_>,
+    module: &YangStatement,
+    table: &YangStatement,
+) {
+    for entry in groupings.expanded_children(module, table) {
         match entry.keyword.as_str() {
             "list" | "container" => add_fields(names, groupings, module, &table.argument, entry),
             // This leaf is not part of an entry.
-            "leaf" | "leaf-list" => names.field(&table.argument, &entry.argument),
+            "leaf" | "leaf-list" => names.add_field(&table.argument, &entry.argument),
             _ => {}
         }
     }
 }
 
 fn add_fields(
-    names: &mut Names,
+    names: &mut TableNames,
     groupings: &Groupings<'_>,
-    module: &Statement,
+    module: &YangStatement,
     table: &str,
-    entry: &Statement,
+    entry: &YangStatement,
 ) {
-    let key = entry.all("key").next().map_or("", |key| key.argument.as_str());
-    for child in groupings.expanded(module, entry) {
+    let key = entry
+        .children_with_keyword("key")
+        .next()
+        .map_or("", |key| key.argument.as_str());
+    for child in groupings.expanded_children(module, entry) {
         match child.keyword.as_str() {
             "leaf" | "leaf-list" if !key.split_whitespace().any(|part| part == child.argument) => {
-                names.field(table, &child.argument);
+                names.add_field(table, &child.argument);
             }
-            "list" | "container" => names.free_fields(table),
+            "list" | "container" => names.allow_any_field(table),
             _ => {}
         }
     }
 }
 
-impl Statement {
-    fn all<'a>(&'a self, keyword: &'a str) -> impl Iterator<Item = &'a Statement> {
+impl YangStatement {
+    fn children_with_keyword<'a>(&'a self, keyword: &'a str) -> impl Iterator<Item = &'a YangStatement> {
         self.children.iter().filter(move |child| child.keyword == keyword)
     }
 }
 
 /// The groupings by module and name, and the prefixes that each module uses for other modules.
 struct Groupings<'a> {
-    groupings: BTreeMap<(&'a str, &'a str), &'a Statement>,
+    groupings: BTreeMap<(&'a str, &'a str), &'a YangStatement>,
     prefixes: BTreeMap<(&'a str, &'a str), &'a str>,
 }
 
 impl<'a> Groupings<'a> {
-    fn new(modules: &'a [Statement]) -> Groupings<'a> {
+    fn new(modules: &'a [YangStatement]) -> Groupings<'a> {
         let mut all = Groupings {
             groupings: BTreeMap::new(),
             prefixes: BTreeMap::new(),
         };
         for module in modules {
-            for import in module.all("import") {
-                if let Some(prefix) = import.all("prefix").next() {
+            for import in module.children_with_keyword("import") {
+                if let Some(prefix) = import.children_with_keyword("prefix").next() {
                     all.prefixes
                         .insert((&module.argument, &prefix.argument), &import.argument);
                 }
             }
-            all.collect(&module.argument, module);
+            all.add_groupings(&module.argument, module);
         }
         all
     }
 
-    fn collect(&mut self, module: &'a str, statement: &'a Statement) {
+    fn add_groupings(&mut self, module: &'a str, statement: &'a YangStatement) {
         for child in &statement.children {
             if child.keyword == "grouping" {
                 self.groupings.insert((module, &child.argument), child);
             }
-            self.collect(module, child);
+            self.add_groupings(module, child);
         }
     }
 
     /// Returns the children of a statement. `uses`, `choice` and `case` are replaced by their
     /// contents.
-    fn expanded<'s>(&self, module: &'s Statement, statement: &'s Statement) -> Vec<&'s Statement>
+    fn expanded_children<'s>(
+        &self,
+        module: &'s YangStatement,
+        statement: &'s YangStatement,
+    ) -> Vec<&'s YangStatement>
     where
         'a: 's,
     {
@@ -149,7 +161,7 @@ impl<'a> Groupings<'a> {
         children
     }
 
-    fn expand<'s>(&self, module: &'s str, statement: &'s Statement, children: &mut Vec<&'s Statement>)
+    fn expand<'s>(&self, module: &'s str, statement: &'s YangStatement, children: &mut Vec<&'s YangStatement>)
     where
         'a: 's,
     {
@@ -175,14 +187,14 @@ impl<'a> Groupings<'a> {
 }
 
 #[derive(Debug, PartialEq)]
-enum Token {
+enum YangToken {
     Word(String),
     Open,
     Close,
     End,
 }
 
-fn statement(tokens: &[Token], position: &mut usize) -> Result<Statement, String> {
+fn parse_statement(tokens: &[YangToken], position: &mut usize) -> Result<YangStatement, String> {
     let mut words = Vec::new();
     loop {
         let token = tokens
@@ -190,29 +202,29 @@ fn statement(tokens: &[Token], position: &mut usize) -> Result<Statement, String
             .ok_or("the module ends inside a statement")?;
         *position += 1;
         match token {
-            Token::Word(word) => words.push(word.clone()),
-            Token::End | Token::Open => {
+            YangToken::Word(word) => words.push(word.clone()),
+            YangToken::End | YangToken::Open => {
                 let mut words = words.into_iter();
-                let mut statement = Statement {
+                let mut statement = YangStatement {
                     keyword: words.next().ok_or("a statement has no keyword")?,
                     // YANG joins `"a" + "b"` to one argument.
                     argument: words.filter(|word| word != "+").collect(),
                     children: Vec::new(),
                 };
-                if *token == Token::Open {
-                    while tokens.get(*position) != Some(&Token::Close) {
-                        statement.children.push(self::statement(tokens, position)?);
+                if *token == YangToken::Open {
+                    while tokens.get(*position) != Some(&YangToken::Close) {
+                        statement.children.push(self::parse_statement(tokens, position)?);
                     }
                     *position += 1;
                 }
                 return Ok(statement);
             }
-            Token::Close => return Err(format!("a brace closes inside {}", words.join(" "))),
+            YangToken::Close => return Err(format!("a brace closes inside {}", words.join(" "))),
         }
     }
 }
 
-fn tokenize(text: &str) -> Result<Vec<Token>, String> {
+fn tokenize(text: &str) -> Result<Vec<YangToken>, String> {
     let mut tokens = Vec::new();
     let mut rest = text;
     loop {
@@ -225,22 +237,22 @@ fn tokenize(text: &str) -> Result<Vec<Token>, String> {
         } else if rest.starts_with("/*") {
             rest.find("*/").ok_or("a comment does not end")? + 2
         } else if let Some(token) = match first {
-            '{' => Some(Token::Open),
-            '}' => Some(Token::Close),
-            ';' => Some(Token::End),
+            '{' => Some(YangToken::Open),
+            '}' => Some(YangToken::Close),
+            ';' => Some(YangToken::End),
             _ => None,
         } {
             tokens.push(token);
             1
         } else if first == '"' || first == '\'' {
-            let length = quoted(rest, first).ok_or("a string does not end")?;
-            tokens.push(Token::Word(rest[1..length - 1].to_owned()));
+            let length = quoted_len(rest, first).ok_or("a string does not end")?;
+            tokens.push(YangToken::Word(rest[1..length - 1].to_owned()));
             length
         } else {
             let length = rest
                 .find(|c: char| c.is_whitespace() || "{};".contains(c))
                 .unwrap_or(rest.len());
-            tokens.push(Token::Word(rest[..length].to_owned()));
+            tokens.push(YangToken::Word(rest[..length].to_owned()));
             length
         };
         rest = &rest[used..];
@@ -249,7 +261,7 @@ fn tokenize(text: &str) -> Result<Vec<Token>, String> {
 
 /// Returns the length of a quoted string including both quotes, or `None` if the string does not
 /// end.
-fn quoted(text: &str, quote: char) -> Option<usize> {
+fn quoted_len(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {
         match c {
@@ -266,16 +278,16 @@ fn quoted(text: &str, quote: char) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn names(modules: &[&str]) -> String {
-        let mut models = Models::default();
+    fn names_of_modules(modules: &[&str]) -> String {
+        let mut models = YangModels::default();
         for module in modules {
             models.add(module).expect("YANG");
         }
-        models.names().to_string()
+        models.table_names().to_string()
     }
 
     #[test]
-    fn keys_are_no_fields_and_groupings_and_choices_are_expanded() {
+    fn keys_are_skipped_and_groupings_are_expanded() {
         let common =
             r#"module common { prefix c; grouping address { leaf ip { type string; } leaf "po" + "rt"; } }"#;
         let device = r#"
@@ -292,13 +304,16 @@ mod tests {
               }
               {% endif %}
             }"#;
-        assert_eq!(names(&[common, device]), "MAP *\nTABLE a b enabled ip port\n");
+        assert_eq!(
+            names_of_modules(&[common, device]),
+            "MAP *\nTABLE a b enabled ip port\n"
+        );
     }
 
     #[test]
-    fn broken_text_is_an_error() {
+    fn invalid_yang_is_an_error() {
         for text in ["module m {", "module m { leaf \"x; }", "}", "/* ", "module m }"] {
-            assert!(Models::default().add(text).is_err(), "{text}");
+            assert!(YangModels::default().add(text).is_err(), "{text}");
         }
     }
 }

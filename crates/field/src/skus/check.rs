@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The result of `config check` for one file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Checked {
+pub(super) enum CheckResult {
     /// The file is valid. Contains the notes.
     Valid(Vec<String>),
     /// The file is invalid. Contains the errors without the file name.
@@ -18,12 +18,12 @@ pub(super) enum Checked {
 ///
 /// # Errors
 /// The program cannot be started, or its output is not that of `config check`.
-pub(super) fn check(
+pub(super) fn check_config(
     program: &Path,
     folder: &Path,
     config: &str,
     lookup: Option<&str>,
-) -> Result<Checked, String> {
+) -> Result<CheckResult, String> {
     let mut command = Command::new(program);
     command.current_dir(folder);
     command.args(["config", "check", config, "--format", "json"]);
@@ -42,8 +42,8 @@ pub(super) fn check(
         )
     })?;
     match (parse_answer(&answer), output.status.code()) {
-        (Some(valid @ Checked::Valid(_)), Some(0)) => Ok(valid),
-        (Some(invalid @ Checked::Invalid(_)), Some(4)) => Ok(invalid),
+        (Some(valid @ CheckResult::Valid(_)), Some(0)) => Ok(valid),
+        (Some(invalid @ CheckResult::Invalid(_)), Some(4)) => Ok(invalid),
         _ => Err(format!(
             "config check {config}: {} contradicts {answer}",
             output.status
@@ -51,12 +51,12 @@ pub(super) fn check(
     }
 }
 
-fn parse_answer(answer: &Value) -> Option<Checked> {
+fn parse_answer(answer: &Value) -> Option<CheckResult> {
     let file = answer["files"].get(0)?;
     let name = file["file"].as_str()?;
     if file["valid"] == true {
         let notes = file["notes"].as_array()?.iter().filter_map(Value::as_str);
-        return Some(Checked::Valid(notes.map(str::to_owned).collect()));
+        return Some(CheckResult::Valid(notes.map(str::to_owned).collect()));
     }
     let errors = file["errors"]
         .as_array()?
@@ -64,7 +64,7 @@ fn parse_answer(answer: &Value) -> Option<Checked> {
         .filter_map(|error| error["text"].as_str());
     let prefix = format!("{name}: ");
     let texts = errors.map(|text| text.strip_prefix(&prefix).unwrap_or(text).to_owned());
-    Some(Checked::Invalid(texts.collect()))
+    Some(CheckResult::Invalid(texts.collect()))
 }
 
 #[cfg(test)]
@@ -73,12 +73,15 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn errors_lose_the_name_of_their_file() {
+    fn errors_are_returned_without_file_name() {
         let invalid = json!({"files": [{"file": "a.json", "valid": false, "errors": [{"text": "a.json: FIPS: no such table"}, {"text": "other"}]}]});
         let errors = vec!["FIPS: no such table".to_owned(), "other".to_owned()];
-        assert_eq!(parse_answer(&invalid), Some(Checked::Invalid(errors)));
+        assert_eq!(parse_answer(&invalid), Some(CheckResult::Invalid(errors)));
         let valid = json!({"files": [{"file": "a.json", "valid": true, "errors": [], "notes": ["n"]}]});
-        assert_eq!(parse_answer(&valid), Some(Checked::Valid(vec!["n".to_owned()])));
+        assert_eq!(
+            parse_answer(&valid),
+            Some(CheckResult::Valid(vec!["n".to_owned()]))
+        );
         assert_eq!(parse_answer(&json!({})), None);
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 /// A fenced code block of a document.
 #[derive(Debug, PartialEq)]
-pub(super) struct Example {
+pub(super) struct DocumentExample {
     /// Line number of the opening fence, from 1.
     pub(super) line: usize,
     /// Tables of the example, or the reason why it is not JSON.
@@ -18,7 +18,7 @@ pub(super) struct Example {
 }
 
 /// Returns all fenced blocks that start like JSON. A block may lack its outer braces.
-pub(super) fn examples(text: &str) -> Vec<Example> {
+pub(super) fn parse_examples(text: &str) -> Vec<DocumentExample> {
     let mut examples = Vec::new();
     let mut open: Option<(usize, String)> = None;
     for (number, line) in text.lines().enumerate() {
@@ -34,7 +34,7 @@ pub(super) fn examples(text: &str) -> Vec<Example> {
                 if let Some((line, block)) = open.take()
                     && block.trim_start().starts_with(['{', '"'])
                 {
-                    examples.push(parse(line, block.trim()));
+                    examples.push(parse_block(line, block.trim()));
                 }
             }
         }
@@ -42,8 +42,8 @@ pub(super) fn examples(text: &str) -> Vec<Example> {
     examples
 }
 
-fn parse(line: usize, block: &str) -> Example {
-    let example = |tables, repair| Example { line, tables, repair };
+fn parse_block(line: usize, block: &str) -> DocumentExample {
+    let example = |tables, repair| DocumentExample { line, tables, repair };
     let braced = format!("{{{}}}", block.trim_end_matches(','));
     let whole = if block.starts_with('{') { block } else { &braced };
     let error = match serde_json::from_str(whole) {
@@ -97,7 +97,7 @@ fn without_trailing_commas(text: &str) -> String {
 
 /// Returns the objects that are missing according to the errors of an example, as tables. The
 /// result is empty for errors of another kind.
-pub(super) fn completion(errors: &[String], document: &[Example]) -> Value {
+pub(super) fn missing_objects(errors: &[String], document: &[DocumentExample]) -> Value {
     let mut tables = Map::new();
     let mut add = |table: &str, name: &str, fields: Value| {
         let entries = tables.entry(table).or_insert_with(|| json!({}));
@@ -171,7 +171,7 @@ pub(super) fn completion(errors: &[String], document: &[Example]) -> Value {
 }
 
 /// Adds the entries of `more` that the tables lack.
-pub(super) fn complete(tables: &mut Value, more: &Value) {
+pub(super) fn add_missing_objects(tables: &mut Value, more: &Value) {
     for (table, entries) in more.as_object().into_iter().flatten() {
         for (name, fields) in entries.as_object().into_iter().flatten() {
             if tables[table].get(name).is_none() {
@@ -186,9 +186,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_with_and_without_braces_are_examples() {
+    fn code_blocks_with_and_without_braces_are_examples() {
         let text = "# A\n```\n{\"PORT\": {}}\n```\ntext\n```json\n\"VLAN\": {}\n```\n```\nredis-cli keys\n```\n```\n{\"X\": }\n```\n";
-        let examples = examples(text);
+        let examples = parse_examples(text);
         let lines: Vec<usize> = examples.iter().map(|example| example.line).collect();
         assert_eq!(lines, [2, 6, 12]);
         assert_eq!(examples[0].tables, Ok(json!({"PORT": {}})));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_json_is_repaired_and_named() {
+    fn invalid_json_is_corrected_and_reported() {
         for (block, tables, how) in [
             (
                 "{\"A\": {\"b\": \"c\",},}",
@@ -217,7 +217,7 @@ mod tests {
             ),
             ("{\"A\": {}} 2x100G {}", json!({}), ""),
         ] {
-            let example = parse(1, block);
+            let example = parse_block(1, block);
             if how.is_empty() {
                 assert!(example.tables.is_err(), "{example:?}");
                 continue;
@@ -231,8 +231,8 @@ mod tests {
     }
 
     #[test]
-    fn what_an_example_refers_to_is_added() {
-        let document = examples("```\n{\"BUFFER_PROFILE\": {\"p\": {\"size\": \"0\"}}}\n```\n");
+    fn objects_missing_in_an_example_are_added() {
+        let document = parse_examples("```\n{\"BUFFER_PROFILE\": {\"p\": {\"size\": \"0\"}}}\n```\n");
         let errors = [
             "BUFFER_PG|Ethernet0|3-4: there is no port Ethernet0; add it to PORT".to_owned(),
             "BUFFER_PG|Ethernet0|3-4 profile \"p\": BUFFER_PROFILE has no entry p; add p".to_owned(),
@@ -243,7 +243,7 @@ mod tests {
             "INTERFACE|Ethernet4|10.0.0.2/31: Ethernet4 is no interface: INTERFACE|Ethernet4 is missing; add"
                 .to_owned(),
         ];
-        let more = completion(&errors, &document);
+        let more = missing_objects(&errors, &document);
         assert_eq!(
             more,
             json!({
@@ -253,9 +253,12 @@ mod tests {
             })
         );
         let mut tables = json!({"PORT": {"Ethernet0": {"mtu": "9100"}}});
-        complete(&mut tables, &more);
+        add_missing_objects(&mut tables, &more);
         assert_eq!(tables["PORT"]["Ethernet0"], json!({"mtu": "9100"}));
         assert_eq!(tables["VLAN"], json!({"Vlan7": {"vlanid": "7"}}));
-        assert_eq!(completion(&["x: no such table".to_owned()], &document), json!({}));
+        assert_eq!(
+            missing_objects(&["x: no such table".to_owned()], &document),
+            json!({})
+        );
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn cable_delay_ps(metres: u64) -> u64 {
 
 /// A lossless link.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
+pub(super) struct LosslessLink {
     pub(super) speed_mbps: u64,
     pub(super) metres: u64,
     pub(super) cell_bytes: u64,
@@ -32,7 +32,7 @@ pub(super) struct Link {
 
 /// The headroom that a link needs in the incast, with the terms of the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Need {
+pub(super) struct HeadroomNeed {
     /// Bytes that arrive while the acknowledgement and the PFC frame are sent.
     pub(super) control_bytes: u64,
     /// Bytes that arrive during the response time of the host.
@@ -46,14 +46,14 @@ pub(super) struct Need {
     pub(super) bytes: u64,
 }
 
-impl Link {
+impl LosslessLink {
     /// Returns the largest headroom that the incast needs.
     ///
     /// The first frame in headroom is the one that finds the shared space full. Then the pause
     /// waits for an acknowledgement, passes the cable and takes effect in the host. The link
     /// carries data during this time. The host completes a frame that it has started, and all sent
     /// frames take the cable delay to arrive.
-    pub(super) fn need(self) -> Need {
+    pub(super) fn required_headroom(self) -> HeadroomNeed {
         let control_bytes = ACKNOWLEDGEMENT_BYTES + PFC_BYTES + 2 * OVERHEAD_BYTES;
         let response_bytes = RESPONSE_QUANTA * 512 / 8;
         let round_trip =
@@ -61,7 +61,7 @@ impl Link {
         let cable_bytes = u64::try_from(round_trip).unwrap_or(u64::MAX);
         let arriving = control_bytes + response_bytes + cable_bytes;
         let frames = 1 + arriving.div_ceil(MIDDLE_FRAME_BYTES + OVERHEAD_BYTES);
-        Need {
+        HeadroomNeed {
             control_bytes,
             response_bytes,
             cable_bytes,
@@ -71,9 +71,9 @@ impl Link {
     }
 }
 
-impl Need {
+impl HeadroomNeed {
     /// Returns the calculation as text.
-    pub(super) fn arithmetic(&self, cell_bytes: u64) -> String {
+    pub(super) fn calculation_text(&self, cell_bytes: u64) -> String {
         format!(
             "needs {}: {} frames x {} cells of {cell_bytes}; {} B arrive in 2 cable delays, {} B during ACK and PFC, {} B in the response",
             self.bytes,
@@ -91,33 +91,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cable_of_198_m_takes_a_microsecond() {
+    fn cable_of_198_metres_takes_a_microsecond() {
         assert_eq!(cable_delay_ps(198), 1_000_000);
         assert_eq!(cable_delay_ps(0), 0);
         assert_eq!(cable_delay_ps(120_000), 606_060_606);
     }
 
     #[test]
-    fn the_need_grows_with_speed_and_length_in_whole_frames() {
-        let link = |speed_mbps, metres| Link {
+    fn required_headroom_grows_with_speed_and_length() {
+        let link = |speed_mbps, metres| LosslessLink {
             speed_mbps,
             metres,
             cell_bytes: 256,
         };
-        let near = link(100_000, 5).need();
+        let near = link(100_000, 5).required_headroom();
         assert_eq!(
             (near.cable_bytes, near.frames, near.bytes),
             (631, 2, 2 * 17 * 256)
         );
-        let far = link(100_000, 1980).need();
+        let far = link(100_000, 1980).required_headroom();
         assert_eq!(far.cable_bytes, 250_000);
         assert_eq!(far.frames, 1 + (250_000_u64 + 298).div_ceil(4178));
-        assert!(link(400_000, 300).need().bytes > link(100_000, 300).need().bytes);
+        assert!(link(400_000, 300).required_headroom().bytes > link(100_000, 300).required_headroom().bytes);
         assert!(
-            near.arithmetic(256)
+            near.calculation_text(256)
                 .starts_with("needs 8704: 2 frames x 17 cells of 256"),
             "{}",
-            near.arithmetic(256)
+            near.calculation_text(256)
         );
     }
 }

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::{Map, Value, json};
 
-use super::headroom::{self, Link};
-use super::lossless::{HeadroomSource, LosslessPorts, metres, number};
+use super::headroom::{self, LosslessLink};
+use super::lossless::{HeadroomSource, LosslessPorts, cable_metres, parse_number};
 
 /// Largest message of a sender, in bytes. It is used when the switch does not pause the sender
 /// earlier.
@@ -33,7 +33,7 @@ pub(super) enum IncastResult {
 
 /// The values of a report that decide the result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Observed {
+struct RunObservation {
     is_complete: bool,
     dropped_frames: u64,
     /// Drops by reason, as text.
@@ -63,7 +63,7 @@ impl IncastRunner<'_> {
         let Some(dscp) = group.dscp else {
             return Ok(IncastResult::NotRun("no DSCP has a lossless class".to_owned()));
         };
-        let Some(ports) = three_ports(config, group) else {
+        let Some(ports) = select_ports(config, group) else {
             return Ok(IncastResult::NotRun(
                 "two senders of this speed and a receiver that they exceed do not exist".to_owned(),
             ));
@@ -75,27 +75,27 @@ impl IncastRunner<'_> {
         );
         let mut bytes = first_message_bytes(config, group);
         loop {
-            let text = lab_text(config_file, lookup, &ports, group, dscp, bytes);
-            write(&lab, &text.to_string())?;
-            let observed = match self.lab_run(&lab, &report, &ports, group.priority)? {
+            let text = build_lab_file(config_file, lookup, &ports, group, dscp, bytes);
+            write_file(&lab, &text.to_string())?;
+            let observed = match self.run_lab(&lab, &report, &ports, group.priority)? {
                 Ok(observed) => observed,
                 Err(message) => return Ok(IncastResult::Failed(message)),
             };
             let is_paused = observed.xoffs.iter().all(|xoffs| *xoffs > 0);
             if is_paused || observed.dropped_frames > 0 || bytes >= MESSAGE_BYTES_MAX {
-                return Ok(judge(&observed, group, config, bytes));
+                return Ok(evaluate_incast(&observed, group, config, bytes));
             }
             bytes = (bytes * 4).min(MESSAGE_BYTES_MAX);
         }
     }
 
-    fn lab_run(
+    fn run_lab(
         &self,
         lab: &PathBuf,
         report: &PathBuf,
         ports: &[String; 3],
         priority: u8,
-    ) -> Result<Result<Observed, String>, String> {
+    ) -> Result<Result<RunObservation, String>, String> {
         let mut command = Command::new(self.program);
         command
             .args(["lab", "run", "--virtual", "--until", "20s"])
@@ -115,13 +115,13 @@ impl IncastRunner<'_> {
         let text = fs::read_to_string(report).map_err(|error| format!("{}: {error}", report.display()))?;
         let report: Value =
             serde_json::from_str(&text).map_err(|error| format!("{}: {error}", report.display()))?;
-        Ok(Ok(observe(&report, ports, priority)))
+        Ok(Ok(read_observation(&report, ports, priority)))
     }
 }
 
 /// Selects the ports of two senders and a receiver. If the group has only two ports, the slowest
 /// other port is the receiver. Both senders together must exceed its speed.
-fn three_ports(config: &Value, group: &LosslessPorts) -> Option<[String; 3]> {
+fn select_ports(config: &Value, group: &LosslessPorts) -> Option<[String; 3]> {
     if let [first, second, third, ..] = group.ports.as_slice() {
         return Some([first.clone(), second.clone(), third.clone()]);
     }
@@ -135,8 +135,8 @@ fn three_ports(config: &Value, group: &LosslessPorts) -> Option<[String; 3]> {
     let slowest = others
         .iter()
         .filter(is_usable)
-        .min_by_key(|(_, fields)| number(&fields["speed"]))?;
-    if number(&slowest.1["speed"])? >= 2 * group.speed_mbps {
+        .min_by_key(|(_, fields)| parse_number(&fields["speed"]))?;
+    if parse_number(&slowest.1["speed"])? >= 2 * group.speed_mbps {
         return None;
     }
     Some([first.clone(), second.clone(), slowest.0.clone()])
@@ -150,7 +150,7 @@ fn first_message_bytes(config: &Value, group: &LosslessPorts) -> u64 {
         _ => ("egress_lossless_pool", 0),
     };
     let pool = &config["BUFFER_POOL"][pool];
-    let size = number(&pool["size"]).unwrap_or(64 << 20);
+    let size = parse_number(&pool["size"]).unwrap_or(64 << 20);
     let limit = match pool["mode"].as_str() {
         Some("static") => u64::try_from(threshold).unwrap_or(0),
         // Two groups with alpha `a` share a pool, so each group gets `a / (1 + 2a)` of the pool.
@@ -161,7 +161,7 @@ fn first_message_bytes(config: &Value, group: &LosslessPorts) -> u64 {
 }
 
 /// Builds the lab file. It is JSON, which is valid YAML.
-fn lab_text(
+fn build_lab_file(
     config_file: &str,
     lookup: Option<&str>,
     ports: &[String; 3],
@@ -181,7 +181,7 @@ fn lab_text(
     if let Some(lookup) = lookup {
         switch["pg_profiles"] = json!(lookup);
     }
-    let delay_ps = headroom::cable_delay_ps(metres(&group.cable).unwrap_or(0));
+    let delay_ps = headroom::cable_delay_ps(cable_metres(&group.cable).unwrap_or(0));
     let links = ports.iter().enumerate().map(|(host, port)| {
         let endpoints = [format!("h{}:eth0", host + 1), format!("sw1:{port}")];
         let delay = format!("{}.{:03}ns", delay_ps / 1000, delay_ps % 1000);
@@ -200,15 +200,15 @@ fn lab_text(
     })
 }
 
-fn observe(report: &Value, ports: &[String; 3], priority: u8) -> Observed {
+fn read_observation(report: &Value, ports: &[String; 3], priority: u8) -> RunObservation {
     let switch = &report["switches"][0];
     let all = switch["ports"].as_array().map_or(&[][..], Vec::as_slice);
-    let mut observed = Observed {
+    let mut observed = RunObservation {
         cell_bytes: switch["cell_bytes"].as_u64().unwrap_or(1),
         is_complete: report["jobs"]["jobs"][0]["finished"] == true,
         dropped_frames: report["totals"]["dropped_frames"].as_u64().unwrap_or(0),
         failures: report["failures"].to_string(),
-        ..Observed::default()
+        ..RunObservation::default()
     };
     let mut reasons = Vec::new();
     for port in all {
@@ -238,7 +238,12 @@ fn observe(report: &Value, ports: &[String; 3], priority: u8) -> Observed {
 }
 
 /// Compares the result of a run with the headroom calculation.
-fn judge(observed: &Observed, group: &LosslessPorts, config: &Value, bytes: u64) -> IncastResult {
+fn evaluate_incast(
+    observed: &RunObservation,
+    group: &LosslessPorts,
+    config: &Value,
+    bytes: u64,
+) -> IncastResult {
     let is_paused = observed.xoffs.iter().all(|xoffs| *xoffs > 0);
     if observed.dropped_frames == 0 {
         if !observed.is_complete {
@@ -251,13 +256,13 @@ fn judge(observed: &Observed, group: &LosslessPorts, config: &Value, bytes: u64)
             headroom_used: observed.headroom_used,
         };
     }
-    let need = Link {
+    let need = LosslessLink {
         speed_mbps: group.speed_mbps,
-        metres: metres(&group.cable).unwrap_or(0),
+        metres: cable_metres(&group.cable).unwrap_or(0),
         cell_bytes: observed.cell_bytes,
     }
-    .need();
-    let arithmetic = need.arithmetic(observed.cell_bytes);
+    .required_headroom();
+    let arithmetic = need.calculation_text(observed.cell_bytes);
     match available_headroom(group, config) {
         Some((available, what)) if available < need.bytes => {
             IncastResult::Explained(format!("{what} {available} B, {arithmetic}"))
@@ -276,7 +281,7 @@ fn available_headroom(group: &LosslessPorts, config: &Value) -> Option<(u64, &'s
     let (HeadroomSource::Row(sizes) | HeadroomSource::Profile(sizes)) = &group.headroom else {
         return None;
     };
-    let shared = number(&config["BUFFER_POOL"][&sizes.pool]["xoff"]).filter(|shared| *shared > 0);
+    let shared = parse_number(&config["BUFFER_POOL"][&sizes.pool]["xoff"]).filter(|shared| *shared > 0);
     match shared {
         Some(shared) if shared / 2 < sizes.xoff_bytes => {
             Some((shared / 2, "half of the shared headroom pool is"))
@@ -285,14 +290,14 @@ fn available_headroom(group: &LosslessPorts, config: &Value) -> Option<(u64, &'s
     }
 }
 
-fn write(file: &Path, text: &str) -> Result<(), String> {
+fn write_file(file: &Path, text: &str) -> Result<(), String> {
     fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::skus::lossless::Sizes;
+    use crate::skus::lossless::ProfileSizes;
 
     fn group(headroom: HeadroomSource, ports: &[&str]) -> LosslessPorts {
         LosslessPorts {
@@ -306,7 +311,7 @@ mod tests {
     }
 
     fn row(xoff_bytes: u64, threshold: i64) -> HeadroomSource {
-        HeadroomSource::Row(Sizes {
+        HeadroomSource::Row(ProfileSizes {
             xoff_bytes,
             threshold,
             pool: "p".to_owned(),
@@ -314,13 +319,13 @@ mod tests {
     }
 
     #[test]
-    fn a_lab_has_the_cable_and_the_class_of_the_configuration() {
+    fn lab_has_cable_and_class_of_the_configuration() {
         let ports = [
             "Ethernet0".to_owned(),
             "Ethernet4".to_owned(),
             "Ethernet8".to_owned(),
         ];
-        let lab = lab_text("0.json", Some("0.ini"), &ports, &group(row(1, 0), &[]), 24, 1000);
+        let lab = build_lab_file("0.json", Some("0.ini"), &ports, &group(row(1, 0), &[]), 24, 1000);
         assert_eq!(lab["topology"]["nodes"]["sw1"]["pg_profiles"], "0.ini");
         assert_eq!(
             lab["topology"]["links"][2],
@@ -331,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_fills_the_shared_buffer() {
+    fn message_fills_the_shared_space() {
         let pool = |mode: &str| json!({"BUFFER_POOL": {"p": {"size": "80000000", "mode": mode}}});
         let bytes = |mode, threshold| first_message_bytes(&pool(mode), &group(row(1, threshold), &[]));
         assert_eq!(bytes("dynamic", 0), 120_000_000);
@@ -341,9 +346,9 @@ mod tests {
     }
 
     #[test]
-    fn two_ports_take_the_slowest_other_port_as_receiver() {
+    fn slowest_other_port_is_the_receiver_of_two_ports() {
         let config = json!({"PORT": {"a": {"speed": "100000"}, "b": {"speed": "100000"}, "c": {"speed": "50000"}, "d": {"speed": "10000", "role": "Rec"}}});
-        let chosen = |ports: &[&str]| three_ports(&config, &group(row(1, 0), ports));
+        let chosen = |ports: &[&str]| select_ports(&config, &group(row(1, 0), ports));
         assert_eq!(chosen(&["a"]), None);
         assert_eq!(
             chosen(&["a", "b"]),
@@ -351,23 +356,23 @@ mod tests {
         );
         let fast = json!({"PORT": {"a": {}, "b": {}, "c": {"speed": "200000"}}});
         assert_eq!(
-            three_ports(&fast, &group(row(1, 0), &["a", "b"])),
+            select_ports(&fast, &group(row(1, 0), &["a", "b"])),
             None,
             "c is no bottleneck"
         );
     }
 
     #[test]
-    fn drops_are_explained_by_short_headroom_alone() {
-        let dropped = Observed {
+    fn only_short_headroom_explains_drops() {
+        let dropped = RunObservation {
             dropped_frames: 4,
             reasons: "a 4 R".to_owned(),
             xoffs: vec![1, 1],
             cell_bytes: 256,
             is_complete: true,
-            ..Observed::default()
+            ..RunObservation::default()
         };
-        let judged = |xoff| judge(&dropped, &group(row(xoff, 0), &[]), &json!({}), 1);
+        let judged = |xoff| evaluate_incast(&dropped, &group(row(xoff, 0), &[]), &json!({}), 1);
         assert!(
             matches!(judged(8_703), IncastResult::Explained(why) if why.starts_with("xoff is 8703 B, needs 8704"))
         );
@@ -376,21 +381,22 @@ mod tests {
         );
         let shared = json!({"BUFFER_POOL": {"p": {"xoff": "10000"}}});
         assert!(
-            matches!(judge(&dropped, &group(row(9_000, 0), &[]), &shared, 1), IncastResult::Explained(why) if why.starts_with("half"))
+            matches!(evaluate_incast(&dropped, &group(row(9_000, 0), &[]), &shared, 1), IncastResult::Explained(why) if why.starts_with("half"))
         );
-        let clean = Observed {
+        let clean = RunObservation {
             dropped_frames: 0,
             headroom_used: 7,
             ..dropped
         };
-        let judged = |observed: &Observed| judge(observed, &group(row(1, 0), &[]), &json!({}), 1);
+        let judged =
+            |observed: &RunObservation| evaluate_incast(observed, &group(row(1, 0), &[]), &json!({}), 1);
         assert_eq!(judged(&clean), IncastResult::Passed { headroom_used: 7 });
-        let unpaused = Observed {
+        let unpaused = RunObservation {
             xoffs: vec![1, 0],
             ..clean.clone()
         };
         assert!(matches!(judged(&unpaused), IncastResult::Failed(_)));
-        let incomplete = Observed {
+        let incomplete = RunObservation {
             is_complete: false,
             ..clean
         };

@@ -27,9 +27,9 @@ pub(super) struct LosslessPorts {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HeadroomSource {
     /// Row of the lookup file for the speed and the cable.
-    Row(Sizes),
+    Row(ProfileSizes),
     /// Profile that the configuration binds to the group.
-    Profile(Sizes),
+    Profile(ProfileSizes),
     /// The dynamic buffer model computes the headroom.
     Computed,
     /// The lookup file has no row for the speed and the cable, or there is no lookup file.
@@ -42,7 +42,7 @@ pub(super) enum HeadroomSource {
 
 /// The sizes of a lossless profile.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Sizes {
+pub(super) struct ProfileSizes {
     /// Headroom, in bytes.
     pub(super) xoff_bytes: u64,
     /// `dynamic_th` or `static_th`, depending on the mode of the pool.
@@ -51,14 +51,14 @@ pub(super) struct Sizes {
 }
 
 /// Headroom and threshold of the rows of a lookup file, by speed and cable as written.
-pub(super) type Rows = BTreeMap<(u64, String), (u64, i64)>;
+pub(super) type LookupRows = BTreeMap<(u64, String), (u64, i64)>;
 
 /// Reads the rows of a `pg_profile_lookup.ini`. A later row replaces an earlier one.
 ///
 /// This is a separate reader, so that the sweep does not depend on the reader of the program under
 /// test.
-pub(super) fn rows(text: &str) -> Rows {
-    let mut rows = Rows::new();
+pub(super) fn parse_lookup_rows(text: &str) -> LookupRows {
+    let mut rows = LookupRows::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {
         let columns: Vec<&str> = line.split_ascii_whitespace().collect();
         let [speed, cable, _size, _xon, xoff, threshold, ..] = columns[..] else {
@@ -72,14 +72,14 @@ pub(super) fn rows(text: &str) -> Rows {
 }
 
 /// Returns the length of a cable such as `5m`, in metres.
-pub(super) fn metres(cable: &str) -> Option<u64> {
+pub(super) fn cable_metres(cable: &str) -> Option<u64> {
     cable.strip_suffix('m')?.parse().ok()
 }
 
 /// Returns the lossless ports of a configuration, fastest first. `rows` are the rows of its lookup
 /// file, if there is one.
-pub(super) fn lossless_ports(config: &Value, rows: Option<&Rows>) -> Vec<LosslessPorts> {
-    let reader = Reader { config, rows };
+pub(super) fn lossless_ports(config: &Value, rows: Option<&LookupRows>) -> Vec<LosslessPorts> {
+    let reader = LosslessPortReader { config, rows };
     let mut groups: Vec<LosslessPorts> = Vec::new();
     let ports = config["PORT"].as_object();
     for (port, fields) in ports.into_iter().flatten() {
@@ -101,31 +101,31 @@ pub(super) fn lossless_ports(config: &Value, rows: Option<&Rows>) -> Vec<Lossles
     groups
 }
 
-struct Reader<'a> {
+struct LosslessPortReader<'a> {
     config: &'a Value,
-    rows: Option<&'a Rows>,
+    rows: Option<&'a LookupRows>,
 }
 
-impl Reader<'_> {
+impl LosslessPortReader<'_> {
     fn lossless_port(&self, port: &str, fields: &Value) -> Option<LosslessPorts> {
         // Recirculation and inband ports of a chassis and ports to DPUs have no cable.
         if matches!(fields["role"].as_str(), Some("Inb" | "Rec" | "Dpc")) {
             return None;
         }
-        let speed_mbps = number(&fields["speed"])?;
-        let enabled = text(&self.config["PORT_QOS_MAP"][port]["pfc_enable"])?;
+        let speed_mbps = parse_number(&fields["speed"])?;
+        let enabled = non_empty_text(&self.config["PORT_QOS_MAP"][port]["pfc_enable"])?;
         let priorities: Vec<u8> = enabled
             .split(',')
             .filter_map(|priority| priority.trim().parse().ok())
             .collect();
         let with_dscp = priorities
             .iter()
-            .find_map(|&priority| Some((priority, Some(self.dscp(port, priority)?))));
+            .find_map(|&priority| Some((priority, Some(self.find_dscp(port, priority)?))));
         let (priority, dscp) = with_dscp.or_else(|| Some((*priorities.first()?, None)))?;
-        let cable = self.cable(port);
-        let headroom = match cable.and_then(metres) {
+        let cable = self.find_cable(port);
+        let headroom = match cable.and_then(cable_metres) {
             None | Some(0) => HeadroomSource::NoCable,
-            Some(_) => self.headroom(port, priority, speed_mbps, cable.unwrap_or_default()),
+            Some(_) => self.find_headroom(port, priority, speed_mbps, cable.unwrap_or_default()),
         };
         Some(LosslessPorts {
             speed_mbps,
@@ -137,31 +137,31 @@ impl Reader<'_> {
         })
     }
 
-    fn cable(&self, port: &str) -> Option<&str> {
+    fn find_cable(&self, port: &str) -> Option<&str> {
         let lists = self.config["CABLE_LENGTH"].as_object()?;
         lists.values().find_map(|list| list[port].as_str())
     }
 
     /// Returns the lowest DSCP whose class has the priority group of a PFC priority.
-    fn dscp(&self, port: &str, priority: u8) -> Option<u8> {
+    fn find_dscp(&self, port: &str, priority: u8) -> Option<u8> {
         let map = |table: &str, field: &str| {
             let qos = &self.config["PORT_QOS_MAP"];
-            let name = text(&qos[port][field]).or_else(|| text(&qos["global"][field]))?;
-            self.config[table].get(reference(name))
+            let name = non_empty_text(&qos[port][field]).or_else(|| non_empty_text(&qos["global"][field]))?;
+            self.config[table].get(referenced_name(name))
         };
         let wanted = match map("PFC_PRIORITY_TO_PRIORITY_GROUP_MAP", "pfc_to_pg_map") {
-            Some(groups) => number(&groups[priority.to_string()])?,
+            Some(groups) => parse_number(&groups[priority.to_string()])?,
             None => u64::from(priority),
         };
         let classes = map("DSCP_TO_TC_MAP", "dscp_to_tc_map")?;
         let groups = map("TC_TO_PRIORITY_GROUP_MAP", "tc_to_pg_map")?;
         (0..64).find(|dscp: &u8| {
-            let class = number(&classes[dscp.to_string()]);
-            class.is_some_and(|class| number(&groups[class.to_string()]) == Some(wanted))
+            let class = parse_number(&classes[dscp.to_string()]);
+            class.is_some_and(|class| parse_number(&groups[class.to_string()]) == Some(wanted))
         })
     }
 
-    fn headroom(&self, port: &str, priority: u8, speed_mbps: u64, cable: &str) -> HeadroomSource {
+    fn find_headroom(&self, port: &str, priority: u8, speed_mbps: u64, cable: &str) -> HeadroomSource {
         let row = self
             .rows
             .and_then(|rows| rows.get(&(speed_mbps, cable.to_owned())));
@@ -173,19 +173,19 @@ impl Reader<'_> {
             };
             return match bound {
                 Some(name) if is_computed(name) => HeadroomSource::Computed,
-                Some(name) => self.profile(name),
+                Some(name) => self.find_profile(name),
                 None => HeadroomSource::NoRow,
             };
         }
         let is_replaced = row.is_some() && self.has_generated_key(port);
         match (bound, row) {
             (Some(name), _) if !is_replaced && self.config["BUFFER_PROFILE"].get(name).is_some() => {
-                self.profile(name)
+                self.find_profile(name)
             }
             _ if self.rows.is_some() && self.config["BUFFER_POOL"].get(LOSSLESS_POOL).is_none() => {
                 HeadroomSource::NoPool
             }
-            (_, Some(&(xoff_bytes, threshold))) => HeadroomSource::Row(Sizes {
+            (_, Some(&(xoff_bytes, threshold))) => HeadroomSource::Row(ProfileSizes {
                 xoff_bytes,
                 threshold,
                 pool: LOSSLESS_POOL.to_owned(),
@@ -198,7 +198,7 @@ impl Reader<'_> {
     /// and 4. SONiC replaces the profile of this key.
     fn has_generated_key(&self, port: &str) -> bool {
         let entries = self.config["BUFFER_PG"].as_object();
-        let enabled = text(&self.config["PORT_QOS_MAP"][port]["pfc_enable"]);
+        let enabled = non_empty_text(&self.config["PORT_QOS_MAP"][port]["pfc_enable"]);
         let mut keys = entries
             .into_iter()
             .flatten()
@@ -207,14 +207,14 @@ impl Reader<'_> {
             && keys.any(|(ports, groups)| groups == "3-4" && ports.split(',').any(|name| name == port))
     }
 
-    fn profile(&self, name: &str) -> HeadroomSource {
+    fn find_profile(&self, name: &str) -> HeadroomSource {
         let fields = &self.config["BUFFER_PROFILE"][name];
-        HeadroomSource::Profile(Sizes {
-            xoff_bytes: number(&fields["xoff"]).unwrap_or(0),
-            threshold: signed(&fields["dynamic_th"])
-                .or_else(|| signed(&fields["static_th"]))
+        HeadroomSource::Profile(ProfileSizes {
+            xoff_bytes: parse_number(&fields["xoff"]).unwrap_or(0),
+            threshold: parse_signed(&fields["dynamic_th"])
+                .or_else(|| parse_signed(&fields["static_th"]))
                 .unwrap_or(0),
-            pool: reference(text(&fields["pool"]).unwrap_or("")).to_owned(),
+            pool: referenced_name(non_empty_text(&fields["pool"]).unwrap_or("")).to_owned(),
         })
     }
 
@@ -227,13 +227,13 @@ impl Reader<'_> {
             let (first, last) = groups.split_once('-').unwrap_or((groups, groups));
             let range = first.parse::<u8>().ok()?..=last.parse::<u8>().ok()?;
             let is_bound = range.contains(&group) && ports.split(',').any(|name| name == port);
-            is_bound.then(|| text(&fields["profile"]).map(reference))?
+            is_bound.then(|| non_empty_text(&fields["profile"]).map(referenced_name))?
         })
     }
 }
 
 /// Returns the name in a reference: `NAME`, or `[TABLE|NAME]` of older SONiC versions.
-fn reference(text: &str) -> &str {
+fn referenced_name(text: &str) -> &str {
     let inner = text
         .strip_prefix('[')
         .and_then(|text| text.strip_suffix(']'))
@@ -241,17 +241,17 @@ fn reference(text: &str) -> &str {
     inner.split_once('|').map_or(inner, |(_, name)| name)
 }
 
-fn text(value: &Value) -> Option<&str> {
+fn non_empty_text(value: &Value) -> Option<&str> {
     value.as_str().filter(|text| !text.is_empty())
 }
 
-pub(super) fn number(value: &Value) -> Option<u64> {
+pub(super) fn parse_number(value: &Value) -> Option<u64> {
     value
         .as_u64()
         .or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()))
 }
 
-fn signed(value: &Value) -> Option<i64> {
+fn parse_signed(value: &Value) -> Option<i64> {
     value
         .as_i64()
         .or_else(|| value.as_str().and_then(|text| text.trim().parse().ok()))
@@ -286,7 +286,7 @@ mod tests {
     }
 
     fn sources(config: &Value) -> Vec<(u64, HeadroomSource)> {
-        let found = lossless_ports(config, Some(&rows(LOOKUP)));
+        let found = lossless_ports(config, Some(&parse_lookup_rows(LOOKUP)));
         found
             .into_iter()
             .map(|group| (group.speed_mbps, group.headroom))
@@ -294,7 +294,7 @@ mod tests {
     }
 
     fn row(xoff_bytes: u64, threshold: i64) -> HeadroomSource {
-        HeadroomSource::Row(Sizes {
+        HeadroomSource::Row(ProfileSizes {
             xoff_bytes,
             threshold,
             pool: "ingress_lossless_pool".to_owned(),
@@ -302,8 +302,8 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_grouped_by_speed_cable_and_row() {
-        let found = lossless_ports(&config(&json!({})), Some(&rows(LOOKUP)));
+    fn lossless_ports_are_grouped_by_speed_cable_and_row() {
+        let found = lossless_ports(&config(&json!({})), Some(&parse_lookup_rows(LOOKUP)));
         let ports: Vec<&[String]> = found.iter().map(|group| group.ports.as_slice()).collect();
         assert_eq!(
             ports,
@@ -321,12 +321,12 @@ mod tests {
     }
 
     #[test]
-    fn written_profiles_count_unless_their_key_is_generated() {
+    fn bound_profiles_are_used_unless_their_key_is_generated() {
         let bound = json!({
             "BUFFER_PG": {"Ethernet0,Ethernet4|3": {"profile": "own"}, "Ethernet8|3-4": {"profile": "own"}, "Ethernet12|3-4": {"profile": "own"}},
             "BUFFER_PROFILE": {"own": {"xoff": "4000", "static_th": "5", "pool": "p"}}
         });
-        let own = HeadroomSource::Profile(Sizes {
+        let own = HeadroomSource::Profile(ProfileSizes {
             xoff_bytes: 4000,
             threshold: 5,
             pool: "p".to_owned(),
@@ -346,23 +346,23 @@ mod tests {
     }
 
     #[test]
-    fn without_the_lossless_pool_no_profile_is_created() {
+    fn missing_lossless_pool_means_no_profile() {
         let found = sources(&config(&json!({"BUFFER_POOL": {}})));
         assert!(found.iter().all(|(_, source)| *source == HeadroomSource::NoPool));
     }
 
     #[test]
-    fn a_port_without_length_has_no_headroom_and_one_without_dscp_is_named() {
+    fn port_without_cable_length_has_no_headroom() {
         let none =
             json!({"CABLE_LENGTH": {"AZURE": {"Ethernet4": "0m", "Ethernet8": "5m"}}, "DSCP_TO_TC_MAP": {}});
-        let found = lossless_ports(&config(&none), Some(&rows(LOOKUP)));
+        let found = lossless_ports(&config(&none), Some(&parse_lookup_rows(LOOKUP)));
         let no_cable = found
             .iter()
             .filter(|group| group.headroom == HeadroomSource::NoCable);
         assert_eq!(no_cable.count(), 3);
         assert!(found.iter().all(|group| group.dscp.is_none()));
         assert_eq!(
-            (metres("300m"), metres("5"), metres("m")),
+            (cable_metres("300m"), cable_metres("5"), cable_metres("m")),
             (Some(300), None, None)
         );
     }

@@ -10,10 +10,10 @@ mod check;
 mod document;
 mod headroom;
 mod incast;
-mod known;
+mod known_errors;
 mod lossless;
 mod python;
-mod table;
+mod result_table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use self::check::{Checked, check};
+use self::check::{CheckResult, check_config};
 use self::incast::{IncastResult, IncastRunner};
 use self::lossless::{HeadroomSource, LosslessPorts};
 
@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
 }
 
 /// A configuration and its results.
-struct Case {
+struct ConfigCase {
     /// Origin: a folder of the repository, or a line of a document.
     path: String,
     /// Folder of the template after symbolic links are resolved. Empty for an example.
@@ -95,7 +95,7 @@ enum LinkResult {
     NoCable,
 }
 
-impl Case {
+impl ConfigCase {
     fn is_failure(&self) -> bool {
         let link_fails = |link: &LinkCase| {
             matches!(
@@ -113,39 +113,39 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
         Some(program) => {
             fs::canonicalize(program).map_err(|error| format!("{}: {error}", program.display()))?
         }
-        None => crate::program::build()?,
+        None => crate::program::build_xoff()?,
     };
     let temporary = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let folder = arguments.work.as_deref().unwrap_or(temporary.path());
     if !folder.join("index.json").is_file() {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-        python::render(&arguments.git_dir, folder)?;
+        python::render_skus(&arguments.git_dir, folder)?;
     }
     let index = read_json(&folder.join("index.json"))?;
-    let sweep = Sweep {
+    let sweep = SkuSweep {
         program: &program,
         folder,
     };
-    let mut cases = sweep.skus(index["units"].as_array().map_or(&[], Vec::as_slice))?;
-    cases.extend(sweep.documents(&index["documents"])?);
-    let text = table::markdown(&index, &cases);
+    let mut cases = sweep.run_skus(index["units"].as_array().map_or(&[], Vec::as_slice))?;
+    cases.extend(sweep.load_documents(&index["documents"])?);
+    let text = result_table::render_markdown(&index, &cases);
     match &arguments.markdown {
         Some(file) => fs::write(file, &text).map_err(|error| format!("{}: {error}", file.display()))?,
         None => print!("{text}"),
     }
-    let failures = table::failures(&cases);
+    let failures = result_table::failure_lines(&cases);
     eprint!("{failures}");
     Ok(ExitCode::from(u8::from(!failures.is_empty())))
 }
 
-struct Sweep<'a> {
+struct SkuSweep<'a> {
     program: &'a Path,
     folder: &'a Path,
 }
 
-impl Sweep<'_> {
+impl SkuSweep<'_> {
     /// Runs all SKUs and returns their results in the order of the index.
-    fn skus(&self, units: &[Value]) -> Result<Vec<Case>, String> {
+    fn run_skus(&self, units: &[Value]) -> Result<Vec<ConfigCase>, String> {
         let next = AtomicUsize::new(0);
         let done = Mutex::new(Vec::new());
         thread::scope(|scope| {
@@ -155,7 +155,7 @@ impl Sweep<'_> {
                         let number = next.fetch_add(1, Ordering::Relaxed);
                         units.get(number).map(|unit| (number, unit))
                     } {
-                        let case = self.sku(unit);
+                        let case = self.run_sku(unit);
                         done.lock()
                             .unwrap_or_else(|poisoned| poisoned.into_inner())
                             .push((number, case));
@@ -168,9 +168,9 @@ impl Sweep<'_> {
         done.into_iter().map(|(_, case)| case).collect()
     }
 
-    fn sku(&self, unit: &Value) -> Result<Case, String> {
+    fn run_sku(&self, unit: &Value) -> Result<ConfigCase, String> {
         let text = |field: &str| unit[field].as_str().unwrap_or("").to_owned();
-        let mut case = Case {
+        let mut case = ConfigCase {
             path: text("path"),
             real: text("real"),
             group: text("model"),
@@ -178,18 +178,18 @@ impl Sweep<'_> {
             links: Vec::new(),
         };
         let Some(config_file) = unit["config"].as_str() else {
-            case.result = refused(&case.path, vec![text("error")]);
+            case.result = explain_or_refuse(&case.path, vec![text("error")]);
             return Ok(case);
         };
         let lookup = unit["lookup"].as_str();
-        match check(self.program, self.folder, config_file, lookup)? {
-            Checked::Valid(notes) => case.links = self.links(config_file, lookup, &notes)?,
-            Checked::Invalid(errors) => case.result = refused(&case.path, errors),
+        match check_config(self.program, self.folder, config_file, lookup)? {
+            CheckResult::Valid(notes) => case.links = self.run_links(config_file, lookup, &notes)?,
+            CheckResult::Invalid(errors) => case.result = explain_or_refuse(&case.path, errors),
         }
         Ok(case)
     }
 
-    fn links(
+    fn run_links(
         &self,
         config_file: &str,
         lookup: Option<&str>,
@@ -201,7 +201,7 @@ impl Sweep<'_> {
                 let file = self.folder.join(lookup);
                 let text =
                     fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-                Some(lossless::rows(&text))
+                Some(lossless::parse_lookup_rows(&text))
             }
             None => None,
         };
@@ -226,13 +226,13 @@ impl Sweep<'_> {
     }
 
     /// Loads the examples of `Configuration.md` and the sample of the YANG model tests.
-    fn documents(&self, documents: &Value) -> Result<Vec<Case>, String> {
+    fn load_documents(&self, documents: &Value) -> Result<Vec<ConfigCase>, String> {
         let mut cases = Vec::new();
-        let examples = document::examples(documents["configuration"].as_str().unwrap_or(""));
+        let examples = document::parse_examples(documents["configuration"].as_str().unwrap_or(""));
         for example in &examples {
             let result = match &example.tables {
                 Ok(tables) => {
-                    self.document("Configuration.md", tables, &examples, example.repair.as_deref())?
+                    self.load_example("Configuration.md", tables, &examples, example.repair.as_deref())?
                 }
                 Err(error) => LoadResult::TrueError {
                     error: error.clone(),
@@ -245,17 +245,17 @@ impl Sweep<'_> {
         let sample: Value =
             serde_json::from_str(sample).map_err(|error| format!("the sample is not JSON: {error}"))?;
         let name = "sample_config_db.json";
-        let result = self.document(name, &sample["SAMPLE_CONFIG_DB_JSON"], &[], None)?;
+        let result = self.load_example(name, &sample["SAMPLE_CONFIG_DB_JSON"], &[], None)?;
         cases.push(document_case(name, None, result));
         Ok(cases)
     }
 
     /// Loads an example. Objects that the example refers to are added if they are missing.
-    fn document(
+    fn load_example(
         &self,
         name: &str,
         tables: &Value,
-        document: &[document::Example],
+        document: &[document::DocumentExample],
         repair: Option<&str>,
     ) -> Result<LoadResult, String> {
         let mut tables = tables.clone();
@@ -263,30 +263,30 @@ impl Sweep<'_> {
         let file = self.folder.join("example.json");
         for round in 0.. {
             fs::write(&file, tables.to_string()).map_err(|error| format!("{}: {error}", file.display()))?;
-            let errors = match check(self.program, self.folder, "example.json", None)? {
-                Checked::Valid(_) => {
-                    let added =
-                        (!added.is_empty()).then(|| format!("with {} from elsewhere", table::listed(&added)));
+            let errors = match check_config(self.program, self.folder, "example.json", None)? {
+                CheckResult::Valid(_) => {
+                    let added = (!added.is_empty())
+                        .then(|| format!("with {} from elsewhere", result_table::join_limited(&added)));
                     let changes: Vec<&str> = repair.into_iter().chain(added.as_deref()).collect();
                     return Ok(LoadResult::Loaded(
                         (!changes.is_empty()).then(|| changes.join("; ")),
                     ));
                 }
-                Checked::Invalid(errors) => errors,
+                CheckResult::Invalid(errors) => errors,
             };
-            let more = document::completion(&errors, document);
+            let more = document::missing_objects(&errors, document);
             if name != "Configuration.md"
                 || round == COMPLETIONS_MAX
                 || more.as_object().is_none_or(serde_json::Map::is_empty)
             {
-                return Ok(refused(name, errors));
+                return Ok(explain_or_refuse(name, errors));
             }
             for (table, entries) in more.as_object().into_iter().flatten() {
                 for entry in entries.as_object().into_iter().flatten() {
                     added.push(format!("{table}|{}", entry.0));
                 }
             }
-            document::complete(&mut tables, &more);
+            document::add_missing_objects(&mut tables, &more);
         }
         unreachable!("the last round returns")
     }
@@ -305,8 +305,8 @@ fn names_missing_profile(note: &str, ports: &LosslessPorts, has_lookup: bool) ->
     note.contains("PFC without headroom") && note.contains(&reason)
 }
 
-fn refused(place: &str, errors: Vec<String>) -> LoadResult {
-    match known::explain(place, &errors) {
+fn explain_or_refuse(place: &str, errors: Vec<String>) -> LoadResult {
+    match known_errors::explain_errors(place, &errors) {
         Some(why) => LoadResult::TrueError {
             error: errors.into_iter().next().unwrap_or_default(),
             why,
@@ -315,8 +315,8 @@ fn refused(place: &str, errors: Vec<String>) -> LoadResult {
     }
 }
 
-fn document_case(document: &str, line: Option<usize>, result: LoadResult) -> Case {
-    Case {
+fn document_case(document: &str, line: Option<usize>, result: LoadResult) -> ConfigCase {
+    ConfigCase {
         path: line.map_or(document.to_owned(), |line| format!("{document}:{line}")),
         real: String::new(),
         group: document.to_owned(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::command;
+use crate::external_command;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/render.py");
 
@@ -11,10 +11,10 @@ const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/render.py");
 ///
 /// # Errors
 /// Python or Jinja2 is missing and cannot be installed, or the repository cannot be read.
-pub(super) fn render(git_dir: &Path, output: &Path) -> Result<(), String> {
+pub(super) fn render_skus(git_dir: &Path, output: &Path) -> Result<(), String> {
     let python = python_with_jinja2(output)?;
     let mut render = Command::new(&python);
-    command::output(render.arg("-B").arg(SCRIPT).arg(git_dir).arg(output))?;
+    external_command::run_command(render.arg("-B").arg(SCRIPT).arg(git_dir).arg(output))?;
     Ok(())
 }
 
@@ -27,7 +27,7 @@ fn python_with_jinja2(folder: &Path) -> Result<PathBuf, String> {
         Ok(_) => {}
         Err(error) => return Err(format!("python3 cannot be started: {error}; install Python 3")),
     }
-    command::python_with("jinja2", folder).map_err(|why| {
+    external_command::create_python_environment("jinja2", folder).map_err(|why| {
         format!("{why}; the templates need Jinja2: install it (pip install jinja2), or allow pip the network")
     })
 }

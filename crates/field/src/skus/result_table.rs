@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::incast::IncastResult;
 use super::lossless::HeadroomSource;
-use super::{Case, LinkCase, LinkResult, LoadResult};
+use super::{ConfigCase, LinkCase, LinkResult, LoadResult};
 
 /// Largest number of names in a list. Further names are only counted.
 const LISTED_MAX: usize = 4;
 
 /// Returns the whole page.
-pub(super) fn markdown(index: &Value, cases: &[Case]) -> String {
+pub(super) fn render_markdown(index: &Value, cases: &[ConfigCase]) -> String {
     let mut text = format!(
         "# SKUs of sonic-buildimage\n\n\
          Every buffer and QoS configuration of sonic-net/sonic-buildimage at commit {} ({}), rendered from its templates, loaded by \
@@ -22,13 +22,13 @@ pub(super) fn markdown(index: &Value, cases: &[Case]) -> String {
         index["date"].as_str().unwrap_or("?"),
     );
     text.push_str(METHOD);
-    summary(&mut text, cases);
-    link_summary(&mut text, cases);
-    vendors(&mut text, cases);
-    true_errors(&mut text, cases);
-    explained(&mut text, cases);
-    folders(&mut text, cases);
-    examples(&mut text, cases);
+    write_summary(&mut text, cases);
+    write_link_summary(&mut text, cases);
+    write_vendors(&mut text, cases);
+    write_true_errors(&mut text, cases);
+    write_explained_drops(&mut text, cases);
+    write_folders(&mut text, cases);
+    write_examples(&mut text, cases);
     text
 }
 
@@ -43,7 +43,7 @@ passes if both senders were paused, all messages are complete and no frame is dr
 
 ";
 
-fn summary(text: &mut String, cases: &[Case]) {
+fn write_summary(text: &mut String, cases: &[ConfigCase]) {
     text.push_str(
         "## Summary\n\n| input | by path | load | true error | refused | by real folder | load in every path |\n|---|---|---|---|---|---|---|\n",
     );
@@ -53,13 +53,13 @@ fn summary(text: &mut String, cases: &[Case]) {
         "Configuration.md",
         "sample_config_db.json",
     ] {
-        let of_group: Vec<&Case> = cases.iter().filter(|case| case.group == group).collect();
-        let _ = writeln!(text, "{}", counts(group, &of_group));
+        let of_group: Vec<&ConfigCase> = cases.iter().filter(|case| case.group == group).collect();
+        let _ = writeln!(text, "{}", summary_row(group, &of_group));
     }
     text.push('\n');
 }
 
-fn counts(group: &str, cases: &[&Case]) -> String {
+fn summary_row(group: &str, cases: &[&ConfigCase]) -> String {
     let count = |is: fn(&LoadResult) -> bool| cases.iter().filter(|case| is(&case.result)).count();
     let loads = |result: &LoadResult| matches!(result, LoadResult::Loaded(_));
     let mut real: BTreeMap<&str, bool> = BTreeMap::new();
@@ -84,7 +84,7 @@ fn counts(group: &str, cases: &[&Case]) -> String {
 
 /// The result of a lossless link, as a row or column of the summaries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum LinkKind {
+enum LinkCategory {
     Passes,
     Short,
     NoProfile,
@@ -93,51 +93,51 @@ enum LinkKind {
     Unexplained,
 }
 
-impl LinkKind {
-    const ALL: [(LinkKind, &'static str); 6] = [
-        (LinkKind::Passes, "the incast is lossless"),
+impl LinkCategory {
+    const ALL: [(LinkCategory, &'static str); 6] = [
+        (LinkCategory::Passes, "the incast is lossless"),
         (
-            LinkKind::Short,
+            LinkCategory::Short,
             "frames are dropped: the headroom is smaller than the link needs, see below",
         ),
         (
-            LinkKind::NoProfile,
+            LinkCategory::NoProfile,
             "no row for speed and cable, or no pool: SONiC creates no profile, and a note of `config check` says so",
         ),
         (
-            LinkKind::NoCable,
+            LinkCategory::NoCable,
             "a cable of 0 m, or none: the dynamic model creates no profile",
         ),
         (
-            LinkKind::NotRun,
+            LinkCategory::NotRun,
             "no incast: two senders of this speed and a receiver that they exceed do not exist, or no DSCP has a lossless class",
         ),
-        (LinkKind::Unexplained, "not explained"),
+        (LinkCategory::Unexplained, "not explained"),
     ];
 
-    fn of(link: &LinkCase) -> LinkKind {
+    fn of(link: &LinkCase) -> LinkCategory {
         match &link.result {
-            LinkResult::Incast(IncastResult::Passed { .. }) => LinkKind::Passes,
-            LinkResult::Incast(IncastResult::Explained(_)) => LinkKind::Short,
-            LinkResult::Incast(IncastResult::NotRun(_)) => LinkKind::NotRun,
+            LinkResult::Incast(IncastResult::Passed { .. }) => LinkCategory::Passes,
+            LinkResult::Incast(IncastResult::Explained(_)) => LinkCategory::Short,
+            LinkResult::Incast(IncastResult::NotRun(_)) => LinkCategory::NotRun,
             LinkResult::Incast(IncastResult::Failed(_)) | LinkResult::NoProfile { is_noted: false } => {
-                LinkKind::Unexplained
+                LinkCategory::Unexplained
             }
-            LinkResult::NoProfile { is_noted: true } => LinkKind::NoProfile,
-            LinkResult::NoCable => LinkKind::NoCable,
+            LinkResult::NoProfile { is_noted: true } => LinkCategory::NoProfile,
+            LinkResult::NoCable => LinkCategory::NoCable,
         }
     }
 }
 
-fn link_summary(text: &mut String, cases: &[Case]) {
+fn write_link_summary(text: &mut String, cases: &[ConfigCase]) {
     text.push_str("| lossless links (a speed and a cable of a configuration) | traditional | dynamic |\n|---|---|---|\n");
-    for (kind, meaning) in LinkKind::ALL {
+    for (kind, meaning) in LinkCategory::ALL {
         let count = |group: &str| {
             let links = cases
                 .iter()
                 .filter(|case| case.group == group)
                 .flat_map(|case| &case.links);
-            links.filter(|link| LinkKind::of(link) == kind).count()
+            links.filter(|link| LinkCategory::of(link) == kind).count()
         };
         let _ = writeln!(
             text,
@@ -147,22 +147,22 @@ fn link_summary(text: &mut String, cases: &[Case]) {
         );
     }
     // A configuration counts if at least one of its incasts ran.
-    let with_incast = |group: &str, is_wanted: fn(LinkKind) -> bool| {
+    let with_incast = |group: &str, is_wanted: fn(LinkCategory) -> bool| {
         let ran = |link: &LinkCase| matches!(&link.result, LinkResult::Incast(result) if !matches!(result, IncastResult::NotRun(_)));
         let of_group = cases.iter().filter(|case| case.group == group);
         let wanted = of_group.filter(|case| {
             let mut links = case.links.iter().filter(|link| ran(link)).peekable();
-            links.peek().is_some() && links.all(|link| is_wanted(LinkKind::of(link)))
+            links.peek().is_some() && links.all(|link| is_wanted(LinkCategory::of(link)))
         });
         wanted.count()
     };
     for (meaning, is_wanted) in [
         (
             "configurations with an incast",
-            (|_| true) as fn(LinkKind) -> bool,
+            (|_| true) as fn(LinkCategory) -> bool,
         ),
         ("of them every incast is lossless", |kind| {
-            kind == LinkKind::Passes
+            kind == LinkCategory::Passes
         }),
     ] {
         let _ = writeln!(
@@ -186,9 +186,9 @@ fn link_summary(text: &mut String, cases: &[Case]) {
     );
 }
 
-fn vendors(text: &mut String, cases: &[Case]) {
+fn write_vendors(text: &mut String, cases: &[ConfigCase]) {
     text.push_str("## By vendor\n\n| vendor | platforms | traditional | dynamic | real folders | do not load | links that pass | short | no profile |\n|---|---|---|---|---|---|---|---|---|\n");
-    let mut by_vendor: BTreeMap<&str, Vec<&Case>> = BTreeMap::new();
+    let mut by_vendor: BTreeMap<&str, Vec<&ConfigCase>> = BTreeMap::new();
     for case in cases.iter().filter(|case| !case.real.is_empty()) {
         let vendor = case.path.split('/').nth(1).unwrap_or("");
         by_vendor.entry(vendor).or_default().push(case);
@@ -199,7 +199,7 @@ fn vendors(text: &mut String, cases: &[Case]) {
         let model = |group: &str| cases.iter().filter(|case| case.group == group).count();
         let links = |kind| {
             let all = cases.iter().flat_map(|case| &case.links);
-            all.filter(|link| LinkKind::of(link) == kind).count()
+            all.filter(|link| LinkCategory::of(link) == kind).count()
         };
         let _ = writeln!(
             text,
@@ -212,15 +212,15 @@ fn vendors(text: &mut String, cases: &[Case]) {
                 .iter()
                 .filter(|case| !matches!(case.result, LoadResult::Loaded(_)))
                 .count(),
-            links(LinkKind::Passes),
-            links(LinkKind::Short),
-            links(LinkKind::NoProfile),
+            links(LinkCategory::Passes),
+            links(LinkCategory::Short),
+            links(LinkCategory::NoProfile),
         );
     }
     text.push('\n');
 }
 
-fn true_errors(text: &mut String, cases: &[Case]) {
+fn write_true_errors(text: &mut String, cases: &[ConfigCase]) {
     text.push_str(
         "## True errors\n\nErrors of the repository's own files.\n\n| input | why | error |\n|---|---|---|\n",
     );
@@ -230,10 +230,10 @@ fn true_errors(text: &mut String, cases: &[Case]) {
                 let _ = writeln!(
                     text,
                     "| {} {} | {} | {} |",
-                    short(&case.path),
+                    strip_device_prefix(&case.path),
                     model_of(case),
-                    escape(why),
-                    escape(error)
+                    escape_cell(why),
+                    escape_cell(error)
                 );
             }
             LoadResult::Refused(errors) => {
@@ -241,9 +241,9 @@ fn true_errors(text: &mut String, cases: &[Case]) {
                 let _ = writeln!(
                     text,
                     "| {} {} | **not explained** | {} |",
-                    short(&case.path),
+                    strip_device_prefix(&case.path),
                     model_of(case),
-                    escape(first)
+                    escape_cell(first)
                 );
             }
             LoadResult::Loaded(_) => {}
@@ -252,14 +252,14 @@ fn true_errors(text: &mut String, cases: &[Case]) {
     text.push('\n');
 }
 
-fn model_of(case: &Case) -> &str {
+fn model_of(case: &ConfigCase) -> &str {
     if case.real.is_empty() { "" } else { &case.group }
 }
 
 /// Writes the links whose headroom is too small, with the calculation.
-fn explained(text: &mut String, cases: &[Case]) {
+fn write_explained_drops(text: &mut String, cases: &[ConfigCase]) {
     text.push_str("## Why incasts drop\n\n");
-    let mut kinds: BTreeMap<(u64, &str, &str), Vec<&Case>> = BTreeMap::new();
+    let mut kinds: BTreeMap<(u64, &str, &str), Vec<&ConfigCase>> = BTreeMap::new();
     for case in cases {
         for link in &case.links {
             if let LinkResult::Incast(IncastResult::Explained(why) | IncastResult::Failed(why)) = &link.result
@@ -277,22 +277,22 @@ fn explained(text: &mut String, cases: &[Case]) {
     }
     text.push_str("Bytes of one priority group. The need is that of the incast above, in whole cells.\n\n| speed, cable | arithmetic | configurations | for example |\n|---|---|---|---|\n");
     for ((speed, cable, why), cases) in kinds {
-        let example = cases.first().map_or("", |case| short(&case.path));
+        let example = cases.first().map_or("", |case| strip_device_prefix(&case.path));
         let _ = writeln!(
             text,
             "| {} {cable} | {} | {} | {example} |",
-            gigabits(speed),
-            escape(why),
+            format_speed(speed),
+            escape_cell(why),
             cases.len()
         );
     }
     text.push('\n');
 }
 
-fn folders(text: &mut String, cases: &[Case]) {
+fn write_folders(text: &mut String, cases: &[ConfigCase]) {
     text.push_str("## Folders\n\nOne line for each real folder and buffer model. `100G 5m: 15360/18432` is a speed and a cable whose incast is lossless: it used \
                    15360 of 18432 bytes of headroom (`computed`: by the dynamic model).\n\n| folder | model | paths | load | lossless links |\n|---|---|---|---|---|\n");
-    let mut by_folder: BTreeMap<(&str, &str), Vec<&Case>> = BTreeMap::new();
+    let mut by_folder: BTreeMap<(&str, &str), Vec<&ConfigCase>> = BTreeMap::new();
     for case in cases.iter().filter(|case| !case.real.is_empty()) {
         by_folder.entry((&case.real, &case.group)).or_default().push(case);
     }
@@ -315,7 +315,7 @@ fn folders(text: &mut String, cases: &[Case]) {
         let _ = writeln!(
             text,
             "| {} | {model} | {} | {loaded} | {links} |",
-            short(real),
+            strip_device_prefix(real),
             cases.len()
         );
     }
@@ -345,22 +345,26 @@ fn link_text(link: &LinkCase) -> String {
         }
         LinkResult::NoCable => "no cable".to_owned(),
     };
-    format!("{} {}: {what}", gigabits(link.ports.speed_mbps), link.ports.cable)
+    format!(
+        "{} {}: {what}",
+        format_speed(link.ports.speed_mbps),
+        link.ports.cable
+    )
 }
 
-fn examples(text: &mut String, cases: &[Case]) {
+fn write_examples(text: &mut String, cases: &[ConfigCase]) {
     text.push_str("## Examples\n\nExamples of `src/sonic-yang-models/doc/Configuration.md` that load once they are completed. An example refers to objects that it does \
                    not show: they are taken from the document's other examples, or are a bare port, LAG or VLAN.\n\n| line | completed |\n|---|---|\n");
     for case in cases.iter().filter(|case| case.real.is_empty()) {
         if let LoadResult::Loaded(Some(how)) = &case.result {
             let line = case.path.rsplit(':').next().unwrap_or("");
-            let _ = writeln!(text, "| {line} | {} |", escape(how));
+            let _ = writeln!(text, "| {line} | {} |", escape_cell(how));
         }
     }
 }
 
 /// Returns one line for each result that is not explained.
-pub(super) fn failures(cases: &[Case]) -> String {
+pub(super) fn failure_lines(cases: &[ConfigCase]) -> String {
     let mut text = String::new();
     for case in cases.iter().filter(|case| case.is_failure()) {
         if let LoadResult::Refused(errors) = &case.result {
@@ -384,7 +388,7 @@ pub(super) fn failures(cases: &[Case]) -> String {
 }
 
 /// Joins names to a list. A long list ends with the number of further names.
-pub(super) fn listed(names: &[String]) -> String {
+pub(super) fn join_limited(names: &[String]) -> String {
     let shown = names.len().min(LISTED_MAX);
     let mut text = names[..shown].join(", ");
     if names.len() > shown {
@@ -393,29 +397,29 @@ pub(super) fn listed(names: &[String]) -> String {
     text
 }
 
-fn short(path: &str) -> &str {
+fn strip_device_prefix(path: &str) -> &str {
     path.strip_prefix("device/").unwrap_or(path)
 }
 
-fn gigabits(speed_mbps: u64) -> String {
+fn format_speed(speed_mbps: u64) -> String {
     match speed_mbps % 1000 {
         0 => format!("{}G", speed_mbps / 1000),
         _ => format!("{speed_mbps}M"),
     }
 }
 
-fn escape(text: &str) -> String {
+fn escape_cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::skus::lossless::{LosslessPorts, Sizes};
+    use crate::skus::lossless::{LosslessPorts, ProfileSizes};
     use serde_json::json;
 
-    fn case(path: &str, real: &str, result: LoadResult, links: Vec<LinkCase>) -> Case {
-        Case {
+    fn case(path: &str, real: &str, result: LoadResult, links: Vec<LinkCase>) -> ConfigCase {
+        ConfigCase {
             path: format!("device/v/p/{path}"),
             real: format!("device/v/p/{real}"),
             group: "traditional".to_owned(),
@@ -425,7 +429,7 @@ mod tests {
     }
 
     fn link(result: LinkResult) -> LinkCase {
-        let sizes = Sizes {
+        let sizes = ProfileSizes {
             xoff_bytes: 18_432,
             threshold: 0,
             pool: "p".to_owned(),
@@ -444,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_by_path_and_by_real_folder() {
+    fn summary_counts_paths_and_real_folders() {
         let passed = || link(LinkResult::Incast(IncastResult::Passed { headroom_used: 512 }));
         let loaded = || LoadResult::Loaded(None);
         let true_error = LoadResult::TrueError {
@@ -463,7 +467,7 @@ mod tests {
             case("d", "y", refused, Vec::new()),
             case("e", "z", loaded(), vec![unnoted]),
         ];
-        let text = markdown(&json!({"commit": "abc", "date": "2026-01-01"}), &cases);
+        let text = render_markdown(&json!({"commit": "abc", "date": "2026-01-01"}), &cases);
         for line in [
             "at commit abc (2026-01-01)",
             "| traditional | 5 | 3 | 1 | 1 | 3 | 2 |",
@@ -479,16 +483,16 @@ mod tests {
             assert!(text.contains(line), "{line}\n{text}");
         }
         assert_eq!(
-            failures(&cases),
+            failure_lines(&cases),
             "device/v/p/d traditional: QUEUE|Ethernet0|8: wrong\ndevice/v/p/e traditional 100G 5m: **no row, not noted**\n"
         );
-        assert_eq!(failures(&cases[..3]), "");
+        assert_eq!(failure_lines(&cases[..3]), "");
     }
 
     #[test]
-    fn long_lists_are_counted() {
+    fn long_lists_end_with_a_count() {
         let names: Vec<String> = (0..6).map(|number| format!("n{number}")).collect();
-        assert_eq!(listed(&names), "n0, n1, n2, n3 and 2 more");
-        assert_eq!(listed(&names[..2]), "n0, n1");
+        assert_eq!(join_limited(&names), "n0, n1, n2, n3 and 2 more");
+        assert_eq!(join_limited(&names[..2]), "n0, n1");
     }
 }

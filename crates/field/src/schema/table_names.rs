@@ -5,26 +5,26 @@ use std::fmt;
 
 /// The names of tables and their fields.
 #[derive(Debug, Default)]
-pub(super) struct Names(BTreeMap<String, Table>);
+pub(super) struct TableNames(BTreeMap<String, TableFields>);
 
 #[derive(Debug, Default)]
-struct Table {
+struct TableFields {
     fields: BTreeSet<String>,
     has_free_fields: bool,
 }
 
-impl Names {
-    pub(super) fn table(&mut self, table: &str) {
+impl TableNames {
+    pub(super) fn add_table(&mut self, table: &str) {
         self.0.entry(table.to_owned()).or_default();
     }
 
-    pub(super) fn field(&mut self, table: &str, field: &str) {
+    pub(super) fn add_field(&mut self, table: &str, field: &str) {
         let table = self.0.entry(table.to_owned()).or_default();
         table.fields.insert(field.to_owned());
     }
 
     /// Records that the fields of a table may have any name.
-    pub(super) fn free_fields(&mut self, table: &str) {
+    pub(super) fn allow_any_field(&mut self, table: &str) {
         self.0.entry(table.to_owned()).or_default().has_free_fields = true;
     }
 
@@ -49,7 +49,7 @@ impl Names {
 
 /// Writes one line for each table: its name, then its fields. `*` means that the fields may have
 /// any name.
-impl fmt::Display for Names {
+impl fmt::Display for TableNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, table) in &self.0 {
             f.write_str(name)?;

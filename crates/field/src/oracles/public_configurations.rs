@@ -10,42 +10,42 @@ const TIANCAI: &str = "tiancai4652/High-Precision-Congestion-Control";
 
 /// A file of a repository.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct File {
+pub(super) struct RepositoryFile {
     pub(super) repository: &'static str,
     pub(super) path: &'static str,
 }
 
 /// A public configuration with its inputs and its published results, if there are any.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Configuration {
+pub(super) struct PublicConfiguration {
     /// Name of the run in the table and in the file of its result.
     pub(super) name: &'static str,
     /// Commit of the repository. Inputs of other repositories are read at their newest commit.
     pub(super) commit: &'static str,
-    pub(super) configuration: File,
-    pub(super) topology: File,
+    pub(super) configuration: RepositoryFile,
+    pub(super) topology: RepositoryFile,
     /// File of the flows. With `None`, the flows follow from the results, which contain sender,
     /// receiver, port, length and start.
-    pub(super) flows: Option<File>,
-    pub(super) results: Option<File>,
+    pub(super) flows: Option<RepositoryFile>,
+    pub(super) results: Option<RepositoryFile>,
     /// Whether the run takes more than two minutes.
     pub(super) is_long: bool,
     /// Reason why the completion times differ by more than the bound.
     pub(super) difference: Option<&'static str>,
 }
 
-const fn file(repository: &'static str, path: &'static str) -> File {
-    File { repository, path }
+const fn repository_file(repository: &'static str, path: &'static str) -> RepositoryFile {
+    RepositoryFile { repository, path }
 }
 
-const fn entry(
+const fn public_configuration(
     name: &'static str,
     commit: &'static str,
-    configuration: File,
-    [topology, flows]: [File; 2],
-    results: Option<File>,
-) -> Configuration {
-    Configuration {
+    configuration: RepositoryFile,
+    [topology, flows]: [RepositoryFile; 2],
+    results: Option<RepositoryFile>,
+) -> PublicConfiguration {
+    PublicConfiguration {
         name,
         commit,
         configuration,
@@ -57,107 +57,118 @@ const fn entry(
     }
 }
 
-const fn dons(name: &'static str, configuration: &'static str, paths: [&'static str; 3]) -> Configuration {
+const fn dons_configuration(
+    name: &'static str,
+    configuration: &'static str,
+    paths: [&'static str; 3],
+) -> PublicConfiguration {
     let [topology, flows, results] = paths;
-    entry(
+    public_configuration(
         name,
         "985e5cf",
-        file(DONS, configuration),
-        [file(DONS, topology), file(DONS, flows)],
-        Some(file(DONS, results)),
+        repository_file(DONS, configuration),
+        [repository_file(DONS, topology), repository_file(DONS, flows)],
+        Some(repository_file(DONS, results)),
     )
 }
 
-const fn shawn(name: &'static str, configuration: &'static str, results: &'static str) -> Configuration {
+const fn shawn_configuration(
+    name: &'static str,
+    configuration: &'static str,
+    results: &'static str,
+) -> PublicConfiguration {
     let inputs = [
-        file(SHAWN918, "simulation/mix/fat.txt"),
-        file(SHAWN918, "simulation/mix/tmp_traffic.txt"),
+        repository_file(SHAWN918, "simulation/mix/fat.txt"),
+        repository_file(SHAWN918, "simulation/mix/tmp_traffic.txt"),
     ];
-    Configuration {
+    PublicConfiguration {
         is_long: true,
-        ..entry(
+        ..public_configuration(
             name,
             "cc99842",
-            file(SHAWN918, configuration),
+            repository_file(SHAWN918, configuration),
             inputs,
-            Some(file(SHAWN918, results)),
+            Some(repository_file(SHAWN918, results)),
         )
     }
 }
 
-const DIVERGES: &str = "the first flows are equal; two events in the same nanosecond are then in another order, and all later flows differ";
+const DIVERGES_AFTER_FIRST_FLOWS: &str = "the first flows are equal; two events in the same nanosecond are then in another order, and all later flows differ";
 
 /// All configurations in the order of the table.
-pub(super) const CONFIGURATIONS: [Configuration; 16] = [
+pub(super) const CONFIGURATIONS: [PublicConfiguration; 16] = [
     // The published results belong to the topology and flows of the HPCC authors, not to the files
     // of this repository.
-    entry(
+    public_configuration(
         "two flows to a host, HPCC",
         "39f0a97",
-        file(TIANFENGFRANK, "simulation/mix/config_topology_flow_hp95ai50.txt"),
+        repository_file(TIANFENGFRANK, "simulation/mix/config_topology_flow_hp95ai50.txt"),
         [
-            file(ALIBABA, "simulation/mix/topology.txt"),
-            file(ALIBABA, "simulation/mix/flow.txt"),
+            repository_file(ALIBABA, "simulation/mix/topology.txt"),
+            repository_file(ALIBABA, "simulation/mix/flow.txt"),
         ],
-        Some(file(
+        Some(repository_file(
             TIANFENGFRANK,
             "simulation/mix/fct_topology_flow_hp95ai50.txt",
         )),
     ),
-    entry(
+    public_configuration(
         "short flows, HPCC",
         "39f0a97",
-        file(TIANFENGFRANK, "simulation/mix/config.txt"),
+        repository_file(TIANFENGFRANK, "simulation/mix/config.txt"),
         [
-            file(TIANFENGFRANK, "simulation/mix/topology.txt"),
-            file(TIANFENGFRANK, "simulation/mix/flow.txt"),
+            repository_file(TIANFENGFRANK, "simulation/mix/topology.txt"),
+            repository_file(TIANFENGFRANK, "simulation/mix/flow.txt"),
         ],
-        Some(file(TIANFENGFRANK, "simulation/mix/fct.txt")),
+        Some(repository_file(TIANFENGFRANK, "simulation/mix/fct.txt")),
     ),
-    entry(
+    public_configuration(
         "two flows to a host, HPCC with other increases",
         "cc99842",
-        file(SHAWN918, "simulation/mix/config.txt"),
+        repository_file(SHAWN918, "simulation/mix/config.txt"),
         [
-            file(SHAWN918, "simulation/mix/topology.txt"),
-            file(SHAWN918, "simulation/mix/flow.txt"),
+            repository_file(SHAWN918, "simulation/mix/topology.txt"),
+            repository_file(SHAWN918, "simulation/mix/flow.txt"),
         ],
-        Some(file(SHAWN918, "simulation/mix/fct.txt")),
+        Some(repository_file(SHAWN918, "simulation/mix/fct.txt")),
     ),
-    entry(
+    public_configuration(
         "two flows to a host, DCQCN",
         "217f1ec",
-        file(LWANG, "mix/original/config_topology_flow_dcqcn.txt"),
+        repository_file(LWANG, "mix/original/config_topology_flow_dcqcn.txt"),
         [
-            file(LWANG, "mix/original/topology.txt"),
-            file(LWANG, "mix/original/flow.txt"),
+            repository_file(LWANG, "mix/original/topology.txt"),
+            repository_file(LWANG, "mix/original/flow.txt"),
         ],
-        Some(file(LWANG, "mix/original/fct_topology_flow_dcqcn.txt")),
+        Some(repository_file(LWANG, "mix/original/fct_topology_flow_dcqcn.txt")),
     ),
-    Configuration {
+    PublicConfiguration {
         flows: None,
-        ..entry(
+        ..public_configuration(
             "ten flows to a host, DCQCN",
             "42c1fc0",
-            file(CYUE, "simulation/mix/config_topo_test_flow_test_dcqcn.txt"),
+            repository_file(CYUE, "simulation/mix/config_topo_test_flow_test_dcqcn.txt"),
             [
-                file(CYUE, "simulation/mix/topo_test.txt"),
-                file(CYUE, "simulation/mix/flow_test.txt"),
+                repository_file(CYUE, "simulation/mix/topo_test.txt"),
+                repository_file(CYUE, "simulation/mix/flow_test.txt"),
             ],
-            Some(file(CYUE, "simulation/mix/fct_topo_test_flow_test_dcqcn.txt")),
+            Some(repository_file(
+                CYUE,
+                "simulation/mix/fct_topo_test_flow_test_dcqcn.txt",
+            )),
         )
     },
-    entry(
+    public_configuration(
         "twenty flows to a host, DCQCN with windows",
         "42c1fc0",
-        file(CYUE, "simulation/mix/config.txt"),
+        repository_file(CYUE, "simulation/mix/config.txt"),
         [
-            file(CYUE, "simulation/mix/topology.txt"),
-            file(CYUE, "simulation/mix/flow.txt"),
+            repository_file(CYUE, "simulation/mix/topology.txt"),
+            repository_file(CYUE, "simulation/mix/flow.txt"),
         ],
         None,
     ),
-    dons(
+    dons_configuration(
         "fat-tree of 16 hosts",
         "mix/config.txt",
         [
@@ -166,7 +177,7 @@ pub(super) const CONFIGURATIONS: [Configuration; 16] = [
             "mix/fct_fattree4.txt",
         ],
     ),
-    dons(
+    dons_configuration(
         "GEANT network",
         "parallel_distributed/distributed_config.txt",
         [
@@ -175,7 +186,7 @@ pub(super) const CONFIGURATIONS: [Configuration; 16] = [
             "parallel_distributed/fct_parallel1_geanet.txt",
         ],
     ),
-    dons(
+    dons_configuration(
         "Abilene network",
         "parallel_distributed/distributed_config.txt",
         [
@@ -184,9 +195,9 @@ pub(super) const CONFIGURATIONS: [Configuration; 16] = [
             "parallel_distributed/fct_parallel1_abi.txt",
         ],
     ),
-    Configuration {
+    PublicConfiguration {
         is_long: true,
-        ..dons(
+        ..dons_configuration(
             "fat-tree of 128 hosts",
             "mix/config.txt",
             [
@@ -196,58 +207,58 @@ pub(super) const CONFIGURATIONS: [Configuration; 16] = [
             ],
         )
     },
-    Configuration {
-        difference: Some(DIVERGES),
-        ..shawn(
+    PublicConfiguration {
+        difference: Some(DIVERGES_AFTER_FIRST_FLOWS),
+        ..shawn_configuration(
             "320 hosts at 30 % load, HPCC",
             "simulation/mix/config_topology_flow_hp95ai50.txt",
             "simulation/mix/fct_topology_flow_hp95ai50.txt",
         )
     },
-    Configuration {
-        difference: Some(DIVERGES),
-        ..shawn(
+    PublicConfiguration {
+        difference: Some(DIVERGES_AFTER_FIRST_FLOWS),
+        ..shawn_configuration(
             "320 hosts at 30 % load, TIMELY",
             "simulation/mix/config_fat_flow_timely.txt",
             "simulation/mix/fct_fat_flow_timely.txt",
         )
     },
-    Configuration {
-        difference: Some(DIVERGES),
-        ..shawn(
+    PublicConfiguration {
+        difference: Some(DIVERGES_AFTER_FIRST_FLOWS),
+        ..shawn_configuration(
             "the same with fixed windows",
             "simulation/mix/config_fat_flow_timely_fixwin.txt",
             "simulation/mix/fct_fat_flow_timely_fixwin.txt",
         )
     },
-    Configuration {
-        difference: Some(DIVERGES),
-        ..shawn(
+    PublicConfiguration {
+        difference: Some(DIVERGES_AFTER_FIRST_FLOWS),
+        ..shawn_configuration(
             "the same without windows",
             "simulation/mix/config_fat_flow_timely_nowin.txt",
             "simulation/mix/fct_fat_flow_timely_nowin.txt",
         )
     },
-    Configuration {
+    PublicConfiguration {
         difference: Some("the branch `skip-sim` of the simulator passes over parts of long flows"),
-        ..entry(
+        ..public_configuration(
             "four flows to a host, HPCC",
             "9be7870",
-            file(TIANCAI, "simulation/mix/config.txt"),
+            repository_file(TIANCAI, "simulation/mix/config.txt"),
             [
-                file(TIANCAI, "simulation/mix/topology.txt"),
-                file(TIANCAI, "simulation/mix/flow.txt"),
+                repository_file(TIANCAI, "simulation/mix/topology.txt"),
+                repository_file(TIANCAI, "simulation/mix/flow.txt"),
             ],
-            Some(file(TIANCAI, "simulation/mix/fct.txt")),
+            Some(repository_file(TIANCAI, "simulation/mix/fct.txt")),
         )
     },
-    entry(
+    public_configuration(
         "the authors' own example",
         "9f4be2a",
-        file(ALIBABA, "simulation/mix/config.txt"),
+        repository_file(ALIBABA, "simulation/mix/config.txt"),
         [
-            file(ALIBABA, "simulation/mix/topology.txt"),
-            file(ALIBABA, "simulation/mix/flow.txt"),
+            repository_file(ALIBABA, "simulation/mix/topology.txt"),
+            repository_file(ALIBABA, "simulation/mix/flow.txt"),
         ],
         None,
     ),

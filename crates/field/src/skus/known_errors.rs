@@ -91,7 +91,7 @@ const KNOWN_ERRORS: &[KnownError] = &[
 ];
 
 /// Returns the reasons of these errors, or `None` if one of the errors is not known.
-pub(super) fn explain(place: &str, messages: &[String]) -> Option<String> {
+pub(super) fn explain_errors(place: &str, messages: &[String]) -> Option<String> {
     let mut reasons: Vec<&str> = Vec::new();
     for message in messages {
         let known = KNOWN_ERRORS
@@ -109,16 +109,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_unknown_error_makes_all_of_them_unexplained() {
+    fn unknown_error_makes_all_errors_unexplained() {
         let place = "device/mellanox/x86_64-nvidia_sn5610n-r0/Mellanox-SN5610N-C256S2";
         let misprint = "PORT|Ethernet1 autthernet0 \"off\": no such field".to_owned();
-        let why = explain(place, &[misprint.clone(), misprint.clone()]);
+        let why = explain_errors(place, &[misprint.clone(), misprint.clone()]);
         assert_eq!(
             why.as_deref(),
             Some("misprinted column title in port_config.ini; autoneg is meant")
         );
-        assert_eq!(explain(place, &[misprint.clone(), "other".to_owned()]), None);
-        assert_eq!(explain("elsewhere", &[misprint]), None);
-        assert_eq!(explain(place, &[]), None);
+        assert_eq!(
+            explain_errors(place, &[misprint.clone(), "other".to_owned()]),
+            None
+        );
+        assert_eq!(explain_errors("elsewhere", &[misprint]), None);
+        assert_eq!(explain_errors(place, &[]), None);
     }
 }

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::known::Configuration;
+use super::public_configurations::PublicConfiguration;
 
 /// A run and the comparison of its completion times.
 #[derive(Debug)]
-pub(super) struct Row {
-    configuration: Configuration,
+pub(super) struct RunRow {
+    configuration: PublicConfiguration,
     /// `CC_MODE` of the configuration.
     mode: String,
     flows: usize,
@@ -25,13 +25,17 @@ pub(super) struct Row {
     ended: usize,
 }
 
-impl Row {
+impl RunRow {
     /// Reads the result of a run.
     ///
     /// # Errors
     ///
     /// The result is not that of one run.
-    pub(super) fn new(configuration: &Configuration, mode: String, result: &Value) -> Result<Row, String> {
+    pub(super) fn new(
+        configuration: &PublicConfiguration,
+        mode: String,
+        result: &Value,
+    ) -> Result<RunRow, String> {
         let wrong = || format!("{}: the result has no flows", configuration.name);
         let folder = &result["folders"][0];
         let flows = folder["flows"].as_array().ok_or_else(wrong)?;
@@ -40,7 +44,7 @@ impl Row {
             .filter_map(|flow| Some(flow["difference"].as_f64()?.abs()))
             .collect();
         differences.sort_by(f64::total_cmp);
-        Ok(Row {
+        Ok(RunRow {
             configuration: *configuration,
             mode,
             median: folder["median_difference"].as_f64().unwrap_or(0.0),
@@ -69,8 +73,8 @@ impl Row {
         (is_beyond || is_incomplete) && self.configuration.difference.is_none()
     }
 
-    fn line(&self) -> String {
-        let Configuration {
+    fn markdown_row(&self) -> String {
+        let PublicConfiguration {
             configuration,
             commit,
             ..
@@ -103,7 +107,7 @@ impl Row {
 }
 
 /// Returns the whole page.
-pub(super) fn document(rows: &[Row]) -> String {
+pub(super) fn render_markdown(rows: &[RunRow]) -> String {
     let mut text = String::from(
         "# Public ns-3 configurations\n\n\
          Written by `cargo run --release -p field -- oracles OWNER/NAME=GITDIR... --long`. Each public configuration of the HPCC model of ns-3 runs as \
@@ -115,7 +119,7 @@ pub(super) fn document(rows: &[Row]) -> String {
          |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
-        let _ = write!(text, "{}", row.line());
+        let _ = write!(text, "{}", row.markdown_row());
     }
     text
 }
@@ -124,10 +128,10 @@ pub(super) fn document(rows: &[Row]) -> String {
 mod tests {
     use serde_json::json;
 
-    use super::super::known::CONFIGURATIONS;
+    use super::super::public_configurations::CONFIGURATIONS;
     use super::*;
 
-    fn row(is_random: bool, differences: &[f64]) -> Row {
+    fn row(is_random: bool, differences: &[f64]) -> RunRow {
         let flows: Vec<Value> = differences
             .iter()
             .map(|difference| json!({"difference": difference, "xoff_ns": 5}))
@@ -135,24 +139,24 @@ mod tests {
         let bound = if is_random { 0.05 } else { 0.005 };
         let median = differences[differences.len() / 2].abs();
         let result = json!({"folders": [{"flows": flows, "completion_bound": bound, "dcqcn": is_random, "median_difference": median}]});
-        Row::new(&CONFIGURATIONS[0], "3".to_owned(), &result).unwrap()
+        RunRow::new(&CONFIGURATIONS[0], "3".to_owned(), &result).unwrap()
     }
 
     #[test]
-    fn the_bound_holds_for_all_flows_or_for_the_median() {
+    fn bound_applies_to_all_flows_or_to_the_median() {
         assert!(!row(false, &[0.0, -0.004]).is_unexplained());
         assert!(row(false, &[0.0, -0.006]).is_unexplained());
         assert!(!row(true, &[0.01, -0.02, 0.9]).is_unexplained());
         assert!(row(true, &[0.01, -0.06, 0.9]).is_unexplained());
         assert!(
             row(false, &[0.0, -0.004])
-                .line()
+                .markdown_row()
                 .contains("| 3 | 2 | 1 | 2 | 0.400 % | 0.400 % |")
         );
     }
 
     #[test]
-    fn a_result_without_flows_is_refused() {
-        assert!(Row::new(&CONFIGURATIONS[0], "3".to_owned(), &json!({"folders": []})).is_err());
+    fn result_without_flows_is_an_error() {
+        assert!(RunRow::new(&CONFIGURATIONS[0], "3".to_owned(), &json!({"folders": []})).is_err());
     }
 }

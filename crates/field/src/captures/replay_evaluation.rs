@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A capture as scapy reads it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Capture {
+pub(super) struct ListedCapture {
     pub(super) path: PathBuf,
     /// The last record or block ends at the end of the file.
     pub(super) is_whole: bool,
@@ -23,10 +23,10 @@ pub(super) struct Capture {
     pub(super) undescribed: u64,
 }
 
-impl Capture {
+impl ListedCapture {
     /// Parses a row of the script's output. Returns `None` if a field is missing.
-    pub(super) fn parse(row: &Value) -> Option<Capture> {
-        Some(Capture {
+    pub(super) fn parse(row: &Value) -> Option<ListedCapture> {
+        Some(ListedCapture {
             path: PathBuf::from(row["path"].as_str()?),
             is_whole: row["whole"].as_bool()?,
             is_ethernet: row["is_ethernet"].as_bool()?,
@@ -40,10 +40,10 @@ impl Capture {
 
 /// The output of a replay, and the comparison by the script.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Replay<'a> {
+pub(super) struct ReplayOutput<'a> {
     pub(super) exit: Option<i32>,
     /// Text of standard error.
-    pub(super) said: &'a str,
+    pub(super) stderr: &'a str,
     /// Report of the replay, or `Null` without a report.
     pub(super) report: &'a Value,
     /// Comparison by the script, or `Null` if the replay wrote no capture.
@@ -52,10 +52,10 @@ pub(super) struct Replay<'a> {
 
 /// The evaluation of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Finding {
+pub(super) enum ReplayFinding {
     /// The replay accounts for all frames. The sent and dropped frames have the bytes of the
     /// capture.
-    Agrees(Counts),
+    Agrees(ReplayCounts),
     /// The file has no Ethernet frames and is refused for this reason, or scapy cannot read it.
     NotEthernet,
     /// The file is damaged, and xoff reports the position.
@@ -66,7 +66,7 @@ pub(super) enum Finding {
 
 /// Number of frames of a replay by their result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counts {
+pub(super) struct ReplayCounts {
     pub(super) frames: u64,
     /// Frames that left through at least one port.
     pub(super) sent: u64,
@@ -78,9 +78,9 @@ pub(super) struct Counts {
     pub(super) left_out: BTreeMap<String, u64>,
 }
 
-impl Counts {
+impl ReplayCounts {
     /// Adds the counts of another capture.
-    pub(super) fn add(&mut self, other: &Counts) {
+    pub(super) fn add(&mut self, other: &ReplayCounts) {
         self.frames += other.frames;
         self.sent += other.sent;
         self.consumed += other.consumed;
@@ -96,38 +96,45 @@ impl Counts {
 }
 
 /// Compares a replay with the frames that scapy reads.
-pub(super) fn judge(capture: &Capture, replay: &Replay<'_>) -> Finding {
-    let Replay {
+pub(super) fn evaluate_replay(capture: &ListedCapture, replay: &ReplayOutput<'_>) -> ReplayFinding {
+    let ReplayOutput {
         exit,
-        said,
+        stderr,
         report,
         compared,
     } = *replay;
     if let Some(wrong) = compared["wrong"].as_array().and_then(|wrong| wrong.first()) {
-        return Finding::Deviates(wrong.as_str().unwrap_or("the bytes of a frame").to_owned());
+        return ReplayFinding::Deviates(wrong.as_str().unwrap_or("the bytes of a frame").to_owned());
     }
     if !capture.is_read && matches!(exit, Some(0 | 3 | 5)) {
-        return Finding::NotEthernet;
+        return ReplayFinding::NotEthernet;
     }
     match (exit, capture.is_whole) {
         (Some(0), true) => {}
-        (Some(3), _) if !capture.is_ethernet && said.contains("has no Ethernet frames") => {
-            return Finding::NotEthernet;
+        (Some(3), _) if !capture.is_ethernet && stderr.contains("has no Ethernet frames") => {
+            return ReplayFinding::NotEthernet;
         }
-        (Some(3 | 5), false) => return Finding::Damaged(damage(said)),
+        (Some(3 | 5), false) => return ReplayFinding::Damaged(damage_message(stderr)),
         _ => {
             let whole = if capture.is_whole { "whole" } else { "damaged" };
-            return Finding::Deviates(format!("{whole}, exit code {exit:?}: {}", damage(said)));
+            return ReplayFinding::Deviates(format!(
+                "{whole}, exit code {exit:?}: {}",
+                damage_message(stderr)
+            ));
         }
     }
-    match account(capture, report, compared) {
-        Ok(counts) => Finding::Agrees(counts),
-        Err(why) => Finding::Deviates(why),
+    match account_for_frames(capture, report, compared) {
+        Ok(counts) => ReplayFinding::Agrees(counts),
+        Err(why) => ReplayFinding::Deviates(why),
     }
 }
 
 /// Accounts for all frames of a capture that is not damaged.
-fn account(capture: &Capture, report: &Value, compared: &Value) -> Result<Counts, String> {
+fn account_for_frames(
+    capture: &ListedCapture,
+    report: &Value,
+    compared: &Value,
+) -> Result<ReplayCounts, String> {
     let frames = &report["frames"];
     let number = |key: &str| frames[key].as_u64().unwrap_or(0);
     let by_reason = |counts: &Value| -> BTreeMap<String, u64> {
@@ -136,7 +143,7 @@ fn account(capture: &Capture, report: &Value, compared: &Value) -> Result<Counts
             .map(|(reason, count)| (reason.clone(), count.as_u64().unwrap_or(0)))
             .collect()
     };
-    let counts = Counts {
+    let counts = ReplayCounts {
         frames: capture.frames + capture.undescribed,
         sent: compared["sent"].as_u64().unwrap_or(0),
         dropped: by_reason(&compared["dropped"]),
@@ -188,8 +195,8 @@ fn account(capture: &Capture, report: &Value, compared: &Value) -> Result<Counts
 }
 
 /// Returns the first line of a message without the file name.
-fn damage(said: &str) -> String {
-    let line = said.lines().next().unwrap_or_default();
+fn damage_message(stderr: &str) -> String {
+    let line = stderr.lines().next().unwrap_or_default();
     let at = line.find("the capture ").unwrap_or(0);
     line[at..].to_owned()
 }
@@ -200,14 +207,14 @@ mod tests {
 
     use super::*;
 
-    fn capture() -> Capture {
-        Capture {
+    fn capture() -> ListedCapture {
+        ListedCapture {
             is_whole: true,
             is_ethernet: true,
             is_read: true,
             frames: 4,
             ethernet: 3,
-            ..Capture::default()
+            ..ListedCapture::default()
         }
     }
 
@@ -222,19 +229,19 @@ mod tests {
         json!({"sent": 2, "dropped": {"SMAC_MULTICAST": 1}, "wrong": []})
     }
 
-    fn judged(capture: &Capture, report: &Value, compared: &Value) -> Finding {
-        let replay = Replay {
+    fn judged(capture: &ListedCapture, report: &Value, compared: &Value) -> ReplayFinding {
+        let replay = ReplayOutput {
             exit: Some(0),
-            said: "",
+            stderr: "",
             report,
             compared,
         };
-        judge(capture, &replay)
+        evaluate_replay(capture, &replay)
     }
 
     #[test]
-    fn every_frame_is_accounted_for() {
-        let Finding::Agrees(counts) = judged(&capture(), &report(), &compared()) else {
+    fn replay_that_accounts_for_all_frames_agrees() {
+        let ReplayFinding::Agrees(counts) = judged(&capture(), &report(), &compared()) else {
             panic!("{:?}", judged(&capture(), &report(), &compared()));
         };
         assert_eq!((counts.frames, counts.sent, counts.consumed), (4, 2, 0));
@@ -243,9 +250,9 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_that_is_missing_or_changed_deviates() {
-        let deviates = |capture: &Capture, report: &Value, compared: &Value| {
-            matches!(judged(capture, report, compared), Finding::Deviates(_))
+    fn missing_or_changed_frame_deviates() {
+        let deviates = |capture: &ListedCapture, report: &Value, compared: &Value| {
+            matches!(judged(capture, report, compared), ReplayFinding::Deviates(_))
         };
         let mut one_vanished = compared();
         one_vanished["sent"] = 1.into();
@@ -259,15 +266,15 @@ mod tests {
             assert!(deviates(&capture(), &other, &compared()), "{field}");
         }
         for other in [
-            Capture {
+            ListedCapture {
                 frames: 5,
                 ..capture()
             },
-            Capture {
+            ListedCapture {
                 ethernet: 4,
                 ..capture()
             },
-            Capture {
+            ListedCapture {
                 undescribed: 1,
                 ..capture()
             },
@@ -278,8 +285,8 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_of_an_undescribed_interface_counts_although_scapy_passes_over_it() {
-        let undescribed = Capture {
+    fn frame_of_an_undescribed_interface_is_counted() {
+        let undescribed = ListedCapture {
             frames: 3,
             undescribed: 1,
             ..capture()
@@ -288,47 +295,56 @@ mod tests {
         report["frames"]["skipped"] = json!({"unknown_interface": 1});
         assert!(matches!(
             judged(&undescribed, &report, &compared()),
-            Finding::Agrees(_)
+            ReplayFinding::Agrees(_)
         ));
     }
 
     #[test]
     fn only_damaged_files_may_be_refused() {
         let null = Value::Null;
-        let exit = |capture: &Capture, exit: Option<i32>, said: &str| {
-            let replay = Replay {
+        let exit = |capture: &ListedCapture, exit: Option<i32>, stderr: &str| {
+            let replay = ReplayOutput {
                 exit,
-                said,
+                stderr,
                 report: &null,
                 compared: &null,
             };
-            judge(capture, &replay)
+            evaluate_replay(capture, &replay)
         };
-        let damaged = Capture {
+        let damaged = ListedCapture {
             is_whole: false,
             ..capture()
         };
-        let said = "warning: x.pcap: the capture ends in the middle of a frame: frame 2, at byte 9\nmore";
+        let stderr = "warning: x.pcap: the capture ends in the middle of a frame: frame 2, at byte 9\nmore";
         let why = "the capture ends in the middle of a frame: frame 2, at byte 9";
         for code in [3, 5] {
-            assert_eq!(exit(&damaged, Some(code), said), Finding::Damaged(why.to_owned()));
-            assert!(matches!(exit(&capture(), Some(code), said), Finding::Deviates(_)));
+            assert_eq!(
+                exit(&damaged, Some(code), stderr),
+                ReplayFinding::Damaged(why.to_owned())
+            );
+            assert!(matches!(
+                exit(&capture(), Some(code), stderr),
+                ReplayFinding::Deviates(_)
+            ));
         }
         for code in [Some(0), Some(1), Some(101), None] {
-            assert!(matches!(exit(&damaged, code, said), Finding::Deviates(_)));
+            assert!(matches!(exit(&damaged, code, stderr), ReplayFinding::Deviates(_)));
         }
-        let other = Capture {
+        let other = ListedCapture {
             is_ethernet: false,
             ..capture()
         };
-        let unread = Capture {
+        let unread = ListedCapture {
             is_read: false,
             ..capture()
         };
-        assert_eq!(exit(&unread, Some(0), ""), Finding::NotEthernet);
-        assert!(matches!(exit(&unread, Some(101), ""), Finding::Deviates(_)));
-        let said = "error: the capture has no Ethernet frames";
-        assert_eq!(exit(&other, Some(3), said), Finding::NotEthernet);
-        assert!(matches!(exit(&capture(), Some(3), said), Finding::Deviates(_)));
+        assert_eq!(exit(&unread, Some(0), ""), ReplayFinding::NotEthernet);
+        assert!(matches!(exit(&unread, Some(101), ""), ReplayFinding::Deviates(_)));
+        let stderr = "error: the capture has no Ethernet frames";
+        assert_eq!(exit(&other, Some(3), stderr), ReplayFinding::NotEthernet);
+        assert!(matches!(
+            exit(&capture(), Some(3), stderr),
+            ReplayFinding::Deviates(_)
+        ));
     }
 }

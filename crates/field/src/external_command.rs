@@ -8,7 +8,7 @@ use std::process::Command;
 /// # Errors
 ///
 /// The command cannot be started, or it fails. The message contains its standard error.
-pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, String> {
+pub(crate) fn run_command(command: &mut Command) -> Result<Vec<u8>, String> {
     let output = command
         .output()
         .map_err(|error| format!("{command:?} cannot be started: {error}"))?;
@@ -27,10 +27,10 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>, String> {
 /// # Errors
 ///
 /// Python is missing, or the package cannot be installed.
-pub(crate) fn python_with(package: &str, folder: &Path) -> Result<PathBuf, String> {
+pub(crate) fn create_python_environment(package: &str, folder: &Path) -> Result<PathBuf, String> {
     let environment = folder.join("venv");
-    output(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
+    run_command(Command::new("python3").args(["-m", "venv"]).arg(&environment))?;
     let python = environment.join("bin/python");
-    output(Command::new(&python).args(["-m", "pip", "install", "--quiet", package]))?;
+    run_command(Command::new(&python).args(["-m", "pip", "install", "--quiet", package]))?;
     Ok(python)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::judge::{Capture, Counts, Finding};
+use super::replay_evaluation::{ListedCapture, ReplayCounts, ReplayFinding};
 
 /// First lines of the table.
 pub(super) const HEADER: &str = "\
@@ -20,7 +20,7 @@ pub(super) struct FolderResult {
     pub(super) agreeing: usize,
     /// Number of captures of other link types, and of captures that scapy cannot read.
     pub(super) not_ethernet: usize,
-    pub(super) sums: Counts,
+    pub(super) sums: ReplayCounts,
     /// Damaged files and their reasons.
     pub(super) damaged: Vec<(String, String)>,
     /// Deviating files and their reasons.
@@ -29,23 +29,23 @@ pub(super) struct FolderResult {
 
 impl FolderResult {
     /// Adds the result of a capture.
-    pub(super) fn count(&mut self, capture: &Capture, file: &str, finding: Finding) {
+    pub(super) fn add_finding(&mut self, capture: &ListedCapture, file: &str, finding: ReplayFinding) {
         match finding {
-            Finding::NotEthernet => {
+            ReplayFinding::NotEthernet => {
                 self.not_ethernet += 1;
                 return;
             }
-            Finding::Agrees(counts) => {
+            ReplayFinding::Agrees(counts) => {
                 self.agreeing += 1;
                 self.sums.add(&counts);
             }
             // A damaged file of another link type is not counted as a capture.
-            Finding::Damaged(_) if !capture.is_ethernet => {
+            ReplayFinding::Damaged(_) if !capture.is_ethernet => {
                 self.not_ethernet += 1;
                 return;
             }
-            Finding::Damaged(why) => self.damaged.push((file.to_owned(), why)),
-            Finding::Deviates(why) => self.deviating.push((file.to_owned(), why)),
+            ReplayFinding::Damaged(why) => self.damaged.push((file.to_owned(), why)),
+            ReplayFinding::Deviates(why) => self.deviating.push((file.to_owned(), why)),
         }
         self.captures += 1;
     }
@@ -61,7 +61,7 @@ impl FolderResult {
     }
 
     /// Returns the table row of the folder.
-    pub(super) fn row(&self, name: &str) -> String {
+    pub(super) fn table_row(&self, name: &str) -> String {
         let sums = &self.sums;
         let mut dropped = sums.dropped.clone();
         if sums.consumed > 0 {
@@ -75,15 +75,15 @@ impl FolderResult {
             self.deviating.len().to_string(),
             sums.frames.to_string(),
             sums.sent.to_string(),
-            list_counts(&dropped),
-            list_counts(&sums.left_out),
+            format_counts(&dropped),
+            format_counts(&sums.left_out),
             self.not_ethernet.to_string(),
         ];
         format!("| {} |", cells.join(" | "))
     }
 
     /// Returns the damaged and the deviating files with their reasons, one per line.
-    pub(super) fn lists(&self) -> String {
+    pub(super) fn list_damaged_and_deviating(&self) -> String {
         let mut text = String::new();
         for (kind, list) in [("damaged", &self.damaged), ("deviating", &self.deviating)] {
             for (file, why) in list {
@@ -95,7 +95,7 @@ impl FolderResult {
 }
 
 /// Formats counts with their reasons, largest first.
-fn list_counts(counts: &BTreeMap<String, u64>) -> String {
+fn format_counts(counts: &BTreeMap<String, u64>) -> String {
     if counts.is_empty() {
         return "0".to_owned();
     }
@@ -113,32 +113,46 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_capture_of_ethernet_is_in_one_column() {
+    fn each_ethernet_capture_is_counted_in_one_column() {
         let mut result = FolderResult::default();
-        let ethernet = Capture {
+        let ethernet = ListedCapture {
             is_ethernet: true,
-            ..Capture::default()
+            ..ListedCapture::default()
         };
-        let counts = Counts {
+        let counts = ReplayCounts {
             frames: 5,
             sent: 2,
             dropped: [("A".to_owned(), 1), ("B".to_owned(), 2)].into(),
-            ..Counts::default()
+            ..ReplayCounts::default()
         };
-        result.count(&ethernet, "a", Finding::Agrees(counts));
-        result.count(&ethernet, "b", Finding::Damaged("cut".to_owned()));
-        result.count(&ethernet, "c", Finding::Deviates("no".to_owned()));
-        result.count(&Capture::default(), "d", Finding::NotEthernet);
-        result.count(&Capture::default(), "e", Finding::Damaged("cut".to_owned()));
+        result.add_finding(&ethernet, "a", ReplayFinding::Agrees(counts));
+        result.add_finding(&ethernet, "b", ReplayFinding::Damaged("cut".to_owned()));
+        result.add_finding(&ethernet, "c", ReplayFinding::Deviates("no".to_owned()));
+        result.add_finding(&ListedCapture::default(), "d", ReplayFinding::NotEthernet);
+        result.add_finding(
+            &ListedCapture::default(),
+            "e",
+            ReplayFinding::Damaged("cut".to_owned()),
+        );
         assert_eq!(
-            result.row("x"),
+            result.table_row("x"),
             "| x | 3 | 1 | 1 | 1 | 5 | 2 | 2 B, 1 A | 0 | 2 |"
         );
-        assert_eq!(result.lists(), "\n- damaged: `b`: cut\n\n- deviating: `c`: no\n");
+        assert_eq!(
+            result.list_damaged_and_deviating(),
+            "\n- damaged: `b`: cut\n\n- deviating: `c`: no\n"
+        );
         let mut all = result.clone();
         all.add(&result);
-        assert_eq!(all.row("x"), "| x | 6 | 2 | 2 | 2 | 10 | 4 | 4 B, 2 A | 0 | 4 |");
+        assert_eq!(
+            all.table_row("x"),
+            "| x | 6 | 2 | 2 | 2 | 10 | 4 | 4 B, 2 A | 0 | 4 |"
+        );
         let columns = |line: &str| line.matches('|').count();
-        assert!(HEADER.lines().all(|line| columns(line) == columns(&all.row("x"))));
+        assert!(
+            HEADER
+                .lines()
+                .all(|line| columns(line) == columns(&all.table_row("x")))
+        );
     }
 }
