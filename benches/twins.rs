@@ -16,7 +16,7 @@ use core_bench::{Mesh, Shape, Way};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use xoff_measure::frame_cost::Load;
-use xoff_measure::result::{BenchResult, Better, Figure, Form, Limits, Meter};
+use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen, MachineMeter, ResultFormat, TaintLimits};
 use xoff_telemetry::allowed_cpus;
 
 /// Frames, or turns of the null loop, between two looks at the clock.
@@ -38,7 +38,7 @@ struct Arguments {
     seconds: f64,
     /// How the result is printed.
     #[arg(long, default_value = "table")]
-    format: Form,
+    format: ResultFormat,
     /// What the processes of the null loop are started with: their core.
     #[arg(long, hide = true)]
     null_loop: Option<usize>,
@@ -69,7 +69,7 @@ fn run(arguments: &Arguments, span: Duration) -> Result<ExitCode, Failure> {
         println!("twins: skipped: it takes two cores");
         return Ok(ExitCode::SUCCESS);
     };
-    let meter = Meter::start();
+    let meter = MachineMeter::start();
     let turns: [Turn<'_>; 4] = [
         ("switch/alone", &|| switches(&[first], span)),
         ("switch/together", &|| switches(&[first, second], span)),
@@ -98,16 +98,16 @@ fn run(arguments: &Arguments, span: Duration) -> Result<ExitCode, Failure> {
     for ((name, _), samples) in turns.iter().zip(taken) {
         result
             .figures
-            .push(Figure::new(*name, "ns", Better::Smaller, samples));
+            .push(BenchFigure::new(*name, "ns", BetterWhen::Smaller, samples));
     }
     for (name, samples) in ratios {
         result
             .figures
-            .push(Figure::new(name, "", Better::Smaller, samples));
+            .push(BenchFigure::new(name, "", BetterWhen::Smaller, samples));
     }
-    let (environment, tainted) = meter.finish(&Limits::default());
+    let (environment, tainted) = meter.finish(&TaintLimits::default());
     (result.environment, result.tainted) = (Some(environment), tainted);
-    print!("{}", result.to_form(arguments.format));
+    print!("{}", result.to_text(arguments.format));
     Ok(ExitCode::from(result.exit() as u8))
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use xoff_config::build_preset;
-use xoff_measure::result::{BenchResult, Better, Figure};
+use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_ports::net::{add_veth, delete_link};
 
 use crate::bed::{Bed, up};
@@ -53,7 +53,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
                     let name = format!("footprint/{backend}/{ports}-ports/{name}");
                     result
                         .figures
-                        .push(Figure::new(name, unit, Better::Smaller, samples));
+                        .push(BenchFigure::new(name, unit, BetterWhen::Smaller, samples));
                 }
             }
         }

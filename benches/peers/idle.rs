@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use xoff_measure::result::{BenchResult, Better, Figure};
+use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_measure::traffic::{SendRate, Tester, TrafficProfile, TrialConfig};
 
 use crate::forwarders::Switch;
@@ -67,7 +67,7 @@ impl Samples {
     fn tell(self, backend: &str, result: &mut BenchResult) {
         let mut add = |name: &str, unit: &str, better, samples: Vec<f64>| {
             if !samples.is_empty() {
-                result.figures.push(Figure::new(
+                result.figures.push(BenchFigure::new(
                     format!("idle/{backend}/{name}"),
                     unit,
                     better,
@@ -81,10 +81,10 @@ impl Samples {
             .zip(&spin)
             .map(|(adaptive, spin)| adaptive / spin)
             .collect();
-        add("cpu", "percent", Better::Smaller, self.cpu_percent);
-        add("loss-free/adaptive", "frames/s", Better::Bigger, adaptive);
-        add("loss-free/spin", "frames/s", Better::Bigger, spin);
-        add("loss-free/adaptive_to_spin", "ratio", Better::Bigger, ratios);
+        add("cpu", "percent", BetterWhen::Smaller, self.cpu_percent);
+        add("loss-free/adaptive", "frames/s", BetterWhen::Bigger, adaptive);
+        add("loss-free/spin", "frames/s", BetterWhen::Bigger, spin);
+        add("loss-free/adaptive_to_spin", "ratio", BetterWhen::Bigger, ratios);
     }
 }
 

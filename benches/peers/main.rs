@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Parser, Subcommand};
-use xoff_measure::result::{BenchResult, Form, Limits, Meter};
+use xoff_measure::result::{BenchResult, MachineMeter, ResultFormat, TaintLimits};
 use xoff_measure::traffic::SendMethod;
 
 use bed::Bed;
@@ -67,7 +67,7 @@ struct Arguments {
     live: bool,
     /// How the result is printed.
     #[arg(long, global = true, default_value = "table")]
-    format: Form,
+    format: ResultFormat,
     /// Also save the result as JSON.
     #[arg(long, global = true)]
     save: Option<PathBuf>,
@@ -150,7 +150,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         seconds: arguments.seconds,
         stop: interruption()?,
     };
-    let meter = Meter::start();
+    let meter = MachineMeter::start();
     let mut result = BenchResult::new("peers", "forwarders between two veths", 0);
     match arguments.alone {
         None => peers(&run, arguments, &mut result)?,
@@ -162,12 +162,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if run.is_interrupted() {
         return Ok(ExitCode::from(130));
     }
-    let (environment, tainted) = meter.finish(&Limits::default());
+    let (environment, tainted) = meter.finish(&TaintLimits::default());
     result.environment = Some(environment);
     result.tainted = tainted;
-    print!("{}", result.to_form(arguments.format));
+    print!("{}", result.to_text(arguments.format));
     if let Some(path) = &arguments.save {
-        std::fs::write(path, result.to_form(Form::Json))
+        std::fs::write(path, result.to_text(ResultFormat::Json))
             .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
     }
     Ok(ExitCode::from(result.exit() as u8))

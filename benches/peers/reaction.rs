@@ -10,7 +10,7 @@ use std::io;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use xoff_measure::result::{BenchResult, Better, Figure};
+use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_measure::traffic::{SendRate, Tester, TesterInterface, TrafficProfile, TrialConfig};
 use xoff_ports::net::Netns;
 use xoff_ports::tester::{FrameListener, FrameSender};
@@ -116,7 +116,7 @@ impl Figures {
                     let name = format!("{path}/{name}/{quantile}");
                     result
                         .figures
-                        .push(Figure::new(name, "ns", Better::Smaller, samples));
+                        .push(BenchFigure::new(name, "ns", BetterWhen::Smaller, samples));
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use xoff_measure::result::{BenchResult, Better, Figure};
+use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
 
 use crate::forwarders::Forwarder;
 use crate::measure::{Measured, QUANTILES};
@@ -63,18 +63,18 @@ fn figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Measured
         if !samples.is_empty() {
             result
                 .figures
-                .push(Figure::new(format!("{path}/{name}"), unit, better, samples));
+                .push(BenchFigure::new(format!("{path}/{name}"), unit, better, samples));
         }
     };
-    add("rate", "frames/s", Better::Bigger, &|m| Some(m.rate_fps));
-    add("cpu", "ns/frame", Better::Smaller, &|m| Some(m.cpu_ns));
+    add("rate", "frames/s", BetterWhen::Bigger, &|m| Some(m.rate_fps));
+    add("cpu", "ns/frame", BetterWhen::Smaller, &|m| Some(m.cpu_ns));
     for (n, (name, _)) in QUANTILES.iter().enumerate() {
-        add(&format!("latency/{name}"), "ns", Better::Smaller, &|m| {
+        add(&format!("latency/{name}"), "ns", BetterWhen::Smaller, &|m| {
             (m.samples > 0).then_some(m.latency_ns[n])
         });
     }
     for (name, ping) in PINGS {
-        add(name, "ns", Better::Smaller, &ping);
+        add(name, "ns", BetterWhen::Smaller, &ping);
     }
 }
 
@@ -93,11 +93,13 @@ fn ratios(
         let samples: Vec<f64> = pairs.map(|(own, other)| of(own) / of(other)).collect();
         if !samples.is_empty() {
             let name = format!("{path}/{name}_to_{peer}");
-            result.figures.push(Figure::new(name, "ratio", better, samples));
+            result
+                .figures
+                .push(BenchFigure::new(name, "ratio", better, samples));
         }
     };
-    add("cpu", Better::Smaller, &|m| m.cpu_ns);
-    add("rate", Better::Bigger, &|m| m.rate_fps);
+    add("cpu", BetterWhen::Smaller, &|m| m.cpu_ns);
+    add("rate", BetterWhen::Bigger, &|m| m.rate_fps);
     for (name, ping) in PINGS {
         let pairs = rounds
             .iter()
@@ -107,7 +109,7 @@ fn ratios(
             let name = format!("{path}/{name}_minus_{peer}");
             result
                 .figures
-                .push(Figure::new(name, "ns", Better::Smaller, samples));
+                .push(BenchFigure::new(name, "ns", BetterWhen::Smaller, samples));
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use xoff_measure::result::{BenchResult, Better, Figure};
+use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_measure::traffic::{SendRate, TrafficProfile, TrialConfig};
 
 use crate::bed::DEVICES;
@@ -73,8 +73,8 @@ fn measure_one(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize, resu
         return;
     }
     let name = |figure: &str| format!("workers/{backend}/{idle}/{io_workers}-io/{figure}");
-    let busy = Figure::new(name("switch-busy"), "ns/frame", Better::Smaller, busy);
-    let rates = Figure::new(name("rate"), "frames/s", Better::Bigger, rates);
+    let busy = BenchFigure::new(name("switch-busy"), "ns/frame", BetterWhen::Smaller, busy);
+    let rates = BenchFigure::new(name("rate"), "frames/s", BetterWhen::Bigger, rates);
     result.figures.extend([busy, rates]);
 }
 

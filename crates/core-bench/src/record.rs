@@ -121,12 +121,13 @@ impl Default for InstructionRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use xoff_measure::result::{Better, Figure};
+    use xoff_measure::result::{BenchFigure, BetterWhen};
 
     fn counted(values: &[(&str, f64)]) -> BenchResult {
         let mut result = BenchResult::new("core", "x", 1);
-        let figure =
-            |&(name, value): &(&str, f64)| Figure::new(name, "instructions", Better::Smaller, vec![value]);
+        let figure = |&(name, value): &(&str, f64)| {
+            BenchFigure::new(name, "instructions", BetterWhen::Smaller, vec![value])
+        };
         result.figures = values.iter().map(figure).collect();
         result
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use clap::Args;
 use core_bench::{GROWTH_MAX_PERCENT, InstructionRecord, select_workloads};
 use xoff_measure::frame_cost::{Workload, count, measure, run_once, sample};
-use xoff_measure::result::{BenchResult, Form};
+use xoff_measure::result::{BenchResult, ResultFormat};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::write_result_file;
 
@@ -84,10 +84,14 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
             eprintln!("{progress}")
         })?,
     };
-    let form = if arguments.json { Form::Json } else { Form::Table };
-    print!("{}", result.to_form(form));
+    let form = if arguments.json {
+        ResultFormat::Json
+    } else {
+        ResultFormat::Table
+    };
+    print!("{}", result.to_text(form));
     if let Some(path) = &arguments.save {
-        write_result_file("--save", path, &result.to_form(Form::Json))?;
+        write_result_file("--save", path, &result.to_text(ResultFormat::Json))?;
     }
     match &arguments.record {
         Some(path) if arguments.write => write_record(path, &result),

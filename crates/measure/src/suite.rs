@@ -7,7 +7,7 @@ use super::ndr::{
     LOAD_MAX, LoadBounds, OfferedTraffic, SearchGoal, TrialDurations, find_rates_with, no_frame_forwarded,
     virtual_trial_duration,
 };
-use super::result::{BenchResult, Better, Figure};
+use super::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// A device under test, the settings of its benchmarks and the result that collects the figures.
@@ -57,13 +57,15 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
     }
 
     /// Adds a figure with one sample.
-    pub fn add_figure(&mut self, name: String, unit: &str, better: Better, value: f64) {
+    pub fn add_figure(&mut self, name: String, unit: &str, better: BetterWhen, value: f64) {
         self.add_samples(name, unit, better, vec![value]);
     }
 
     /// Adds a figure with several samples.
-    pub fn add_samples(&mut self, name: String, unit: &str, better: Better, samples: Vec<f64>) {
-        self.result.figures.push(Figure::new(name, unit, better, samples));
+    pub fn add_samples(&mut self, name: String, unit: &str, better: BetterWhen, samples: Vec<f64>) {
+        self.result
+            .figures
+            .push(BenchFigure::new(name, unit, better, samples));
     }
 
     /// Adds the figures rate, bandwidth and share of a throughput.
@@ -71,19 +73,19 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         self.add_figure(
             format!("{prefix}/rate"),
             "frames/s",
-            Better::Bigger,
+            BetterWhen::Bigger,
             throughput.fps,
         );
         self.add_figure(
             format!("{prefix}/bandwidth"),
             "Gb/s",
-            Better::Bigger,
+            BetterWhen::Bigger,
             throughput.bps / 1e9,
         );
         self.add_figure(
             format!("{prefix}/share"),
             "percent",
-            Better::Bigger,
+            BetterWhen::Bigger,
             throughput.share * 100.0,
         );
     }
@@ -93,14 +95,14 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         self.add_figure(
             format!("{prefix}/lost"),
             "percent",
-            Better::Smaller,
+            BetterWhen::Smaller,
             outcome.loss_ratio() * 100.0,
         );
         if self.dut.is_lossless() {
             self.add_figure(
                 format!("{prefix}/paused"),
                 "percent",
-                Better::Smaller,
+                BetterWhen::Smaller,
                 outcome.paused_ratio() * 100.0,
             );
         }

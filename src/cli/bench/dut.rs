@@ -17,7 +17,7 @@ use xoff_measure::dut::{
     AnyDut, Dut, FrameSize, RealDut, TrafficPattern, VirtualDut, VirtualDutOptions, lossless_classes,
 };
 use xoff_measure::ndr::{self, OfferedTraffic, TrialDurations};
-use xoff_measure::result::{BenchResult, Limits, Meter};
+use xoff_measure::result::{BenchResult, MachineMeter, TaintLimits};
 use xoff_telemetry::failure::Failure;
 
 /// Ports that are used if none are named.
@@ -115,7 +115,7 @@ pub(super) struct Subject {
     /// What a reader should know of it.
     pub(super) note: String,
     /// Watches the machine where figures hang on it.
-    meter: Option<Meter>,
+    meter: Option<MachineMeter>,
 }
 
 impl Subject {
@@ -123,9 +123,9 @@ impl Subject {
     pub(super) fn finish(&self, result: &mut BenchResult) {
         let Some(meter) = &self.meter else { return };
         // The device under test may be a program of this machine: what others take is no taint.
-        let limits = Limits {
+        let limits = TaintLimits {
             others_percent: f64::INFINITY,
-            ..Limits::default()
+            ..TaintLimits::default()
         };
         let (environment, tainted) = meter.finish(&limits);
         result.environment = Some(environment);
@@ -182,7 +182,7 @@ impl DutArguments {
                 "real time; links of {} Mb/s, senders ignore pauses, order is not looked at",
                 self.speed
             ),
-            meter: Some(Meter::start()),
+            meter: Some(MachineMeter::start()),
         })
     }
 

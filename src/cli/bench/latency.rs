@@ -8,7 +8,7 @@ use super::result::{ResultArguments, once};
 use xoff_measure::dut::Dut;
 use xoff_measure::latency::{latency_figures, measure_latencies};
 use xoff_measure::ndr::{find_rates, no_frame_forwarded};
-use xoff_measure::result::{BenchResult, Better, Figure};
+use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// `xoff bench latency`
@@ -80,7 +80,7 @@ pub(super) fn run(options: &BenchLatency) -> Result<Exit, Failure> {
         let name = format!("{}/ndr/rate", size.name());
         result
             .figures
-            .push(Figure::new(name, "frames/s", Better::Bigger, vec![rate]));
+            .push(BenchFigure::new(name, "frames/s", BetterWhen::Bigger, vec![rate]));
         result.tainted.extend(rates.tainted);
         for at in measure_latencies(
             &mut subject.dut,

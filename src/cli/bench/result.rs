@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::super::output;
 use xoff_lab::plot::create_folder;
-use xoff_measure::result::{BenchResult, Form};
+use xoff_measure::result::{BenchResult, ResultFormat};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::write_result_file;
 
@@ -15,8 +15,8 @@ use xoff_telemetry::write_result_file;
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResultArguments {
     /// How the result is printed
-    #[arg(long, value_parser = choice::<Form>(), value_name = "FORM", default_value = "table")]
-    pub format: Form,
+    #[arg(long, value_parser = choice::<ResultFormat>(), value_name = "FORM", default_value = "table")]
+    pub format: ResultFormat,
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
@@ -53,9 +53,13 @@ impl ResultArguments {
     /// It is printed first, and what cannot be written keeps nothing else from being written: what was measured is not to be lost
     /// because a disk is full.
     pub(super) fn give(&self, result: &BenchResult) -> Result<Exit, Failure> {
-        let form = if self.json { Form::Json } else { self.format };
+        let form = if self.json {
+            ResultFormat::Json
+        } else {
+            self.format
+        };
         let given = [
-            output::print(&result.to_form(form)),
+            output::print(&result.to_text(form)),
             self.save(result),
             self.plots
                 .as_ref()
@@ -68,7 +72,7 @@ impl ResultArguments {
 
     fn save(&self, result: &BenchResult) -> Result<(), Failure> {
         match &self.save {
-            Some(path) => write_result_file("--save", path, &result.to_form(Form::Json)),
+            Some(path) => write_result_file("--save", path, &result.to_text(ResultFormat::Json)),
             None => Ok(()),
         }
     }

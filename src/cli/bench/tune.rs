@@ -11,7 +11,7 @@ use super::dut::configured;
 use super::result::{ResultArguments, once};
 use xoff_config::PRESETS;
 use xoff_lab::{Seeds, units};
-use xoff_measure::result::Form;
+use xoff_measure::result::ResultFormat;
 use xoff_measure::tune::{
     CABLE_MAX_M, TrafficParameters, TrafficPattern, TuningPlan, TuningResult, TuningTarget, build_result,
     preset_switch, run_variants, search_headroom,
@@ -222,7 +222,7 @@ fn give(
     let fragment = plan.subject.config_layer(&found.smallest.candidate);
     let text = serde_json::to_string_pretty(&fragment).expect("a JSON value") + "\n";
     let given = options.result.give(result);
-    if options.result.format == Form::Table && !options.result.json {
+    if options.result.format == ResultFormat::Table && !options.result.json {
         output::print(&text)?;
     }
     if let Some(path) = &options.write {

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use crate::result::{BenchResult, Figure};
+use crate::result::{BenchFigure, BenchResult};
 use xoff_telemetry::Environment;
 
 /// Smallest coefficient of variation, in percent, of a figure that is not repeatable by the rules of the
@@ -23,7 +23,7 @@ pub struct ReportSetup {
 
 /// Returns the coefficient of variation of a figure: sample standard deviation (n - 1) divided by the mean,
 /// in percent. Returns `None` for fewer than two samples or a mean of 0.
-pub fn coefficient_of_variation_percent(figure: &Figure) -> Option<f64> {
+pub fn coefficient_of_variation_percent(figure: &BenchFigure) -> Option<f64> {
     let count = figure.samples.len() as f64;
     let mean = figure.samples.iter().sum::<f64>() / count;
     if figure.samples.len() < 2 || mean == 0.0 {
@@ -127,10 +127,10 @@ fn format_value(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Better;
+    use crate::result::BetterWhen;
 
-    fn jct_figure(samples: &[f64]) -> Figure {
-        Figure::new("allreduce/jct", "ns", Better::Smaller, samples.to_vec())
+    fn jct_figure(samples: &[f64]) -> BenchFigure {
+        BenchFigure::new("allreduce/jct", "ns", BetterWhen::Smaller, samples.to_vec())
     }
 
     #[test]
@@ -151,7 +151,7 @@ mod tests {
         let mut result = BenchResult::new("ai", "a fabric", 1);
         result.figures = vec![
             jct_figure(&[100.0, 101.0]),
-            Figure::new("allreduce/mmr", "ratio", Better::Smaller, vec![1.0, 2.0]),
+            BenchFigure::new("allreduce/mmr", "ratio", BetterWhen::Smaller, vec![1.0, 2.0]),
         ];
         let setup = ReportSetup {
             topology: "four leaves".to_owned(),

@@ -1,6 +1,6 @@
 //! The KPIs of a run: the figures of comparisons, and further KPIs of the AI-fabric draft.
 
-use crate::result::Better::{self, Bigger, Smaller};
+use crate::result::BetterWhen::{self, Bigger, Smaller};
 use xoff_lab::plot::RunTimeline;
 use xoff_lab::report::Report;
 use xoff_lab::{NamedFigure, figures_of_report};
@@ -15,14 +15,14 @@ pub struct Kpi {
     /// Unit of the value.
     pub unit: &'static str,
     /// Whether a smaller or a bigger value is better.
-    pub better: Better,
+    pub better: BetterWhen,
     /// Value of the KPI in this run.
     pub value: f64,
 }
 
 /// The figures of comparisons (docs/compare.md) that are also KPIs. Each entry has the name in comparisons,
 /// the name of the KPI, the unit and the better direction.
-const COMPARISON_KPIS: &[(&str, &str, &str, Better)] = &[
+const COMPARISON_KPIS: &[(&str, &str, &str, BetterWhen)] = &[
     ("bus_bandwidth_gbytes_per_s", "bus_bandwidth", "GB/s", Bigger),
     ("goodput_bps", "goodput", "bit/s", Bigger),
     ("jct_ns", "jct", "ns", Smaller),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::kpi::{Kpi, kpis_of_run};
-use crate::result::{BenchResult, Figure};
+use crate::result::{BenchFigure, BenchResult};
 use xoff_lab::plan::LabPlan;
 use xoff_lab::{EVENTS_MAX_DEFAULT, PoolResult, RunMode, VirtualRunArgs, run_in_parallel};
 use xoff_telemetry::Verdict;
@@ -25,7 +25,7 @@ pub struct BenchLab {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LabRunResults {
     /// One figure for each KPI of any run, in the order of the runs.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<BenchFigure>,
     /// Failed checks of a lab, and reasons why a run did not complete.
     pub anomalies: Vec<String>,
 }
@@ -103,12 +103,12 @@ fn join_name(prefix: &str, name: &str) -> String {
 }
 
 /// Adds the value of a KPI as a sample to its figure.
-fn add_sample(figures: &mut Vec<Figure>, lab: &BenchLab, kpi: &Kpi) {
+fn add_sample(figures: &mut Vec<BenchFigure>, lab: &BenchLab, kpi: &Kpi) {
     let owner = kpi.job.as_deref().unwrap_or(&lab.name);
     let name = format!("{}/{}", join_name(&lab.prefix, owner), kpi.name);
     match figures.iter_mut().find(|figure| figure.name == name) {
         Some(figure) => figure.samples.push(kpi.value),
-        None => figures.push(Figure::new(name, kpi.unit, kpi.better, vec![kpi.value])),
+        None => figures.push(BenchFigure::new(name, kpi.unit, kpi.better, vec![kpi.value])),
     }
 }
 

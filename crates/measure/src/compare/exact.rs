@@ -1,12 +1,12 @@
 //! Pairs of figures, and figures without noise: counts of instructions, and what runs in virtual time.
 
-use crate::result::{BenchResult, Better, Figure};
+use crate::result::{BenchFigure, BenchResult, BetterWhen};
 
 /// Nothing against something is a ratio without end: as much as a million times is as clear, and can be reckoned with.
 const MOST: f64 = 1e6;
 
 /// Logarithm of how many times worse `b` is than `a`, positive where it is; `None` for what is no amount (negative, not finite).
-pub(super) fn log_ratio(a: f64, b: f64, better: Better) -> Option<f64> {
+pub(super) fn log_ratio(a: f64, b: f64, better: BetterWhen) -> Option<f64> {
     if !(a.is_finite() && b.is_finite() && a >= 0.0 && b >= 0.0) {
         return None;
     }
@@ -17,13 +17,13 @@ pub(super) fn log_ratio(a: f64, b: f64, better: Better) -> Option<f64> {
         _ => (b / a).clamp(1.0 / MOST, MOST),
     };
     Some(match better {
-        Better::Smaller => ratio.ln(),
-        Better::Bigger => -ratio.ln(),
+        BetterWhen::Smaller => ratio.ln(),
+        BetterWhen::Bigger => -ratio.ln(),
     })
 }
 
 /// Logarithms of both, more where they are worse; `None` if one is no amount. Nothing is a millionth of the least that there is.
-pub(super) fn logs(a: &[f64], b: &[f64], better: Better) -> Option<[Vec<f64>; 2]> {
+pub(super) fn logs(a: &[f64], b: &[f64], better: BetterWhen) -> Option<[Vec<f64>; 2]> {
     let mut both = a.iter().chain(b);
     if !both.clone().all(|value| value.is_finite() && *value >= 0.0) {
         return None;
@@ -36,8 +36,8 @@ pub(super) fn logs(a: &[f64], b: &[f64], better: Better) -> Option<[Vec<f64>; 2]
             false => value.ln(),
         };
         match better {
-            Better::Smaller => log,
-            Better::Bigger => -log,
+            BetterWhen::Smaller => log,
+            BetterWhen::Bigger => -log,
         }
     };
     Some([a, b].map(|values| values.iter().map(log).collect()))
@@ -50,7 +50,7 @@ pub(super) fn has_no_ratio(a: &[f64], b: &[f64]) -> bool {
 }
 
 /// Whether every run of it gives the same: instructions, and results that hang on no machine.
-pub(super) fn is_exact(result: &BenchResult, figure: &Figure) -> bool {
+pub(super) fn is_exact(result: &BenchResult, figure: &BenchFigure) -> bool {
     figure.unit == "instructions" || result.environment.is_none()
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Names {
 pub(super) fn names(a: &BenchResult, b: &BenchResult) -> Names {
     let mut names = Names::default();
     for figure in &a.figures {
-        let alike = |other: &Figure| other.unit == figure.unit && other.better == figure.better;
+        let alike = |other: &BenchFigure| other.unit == figure.unit && other.better == figure.better;
         let list = match b.figure(&figure.name).is_some_and(alike) {
             true => &mut names.both,
             false => &mut names.lost,
@@ -94,18 +94,19 @@ mod tests {
 
     #[test]
     fn worse_is_positive_whichever_way_a_figure_improves() {
-        assert!(log_ratio(100.0, 103.0, Better::Smaller).unwrap() > 0.0);
-        assert!(log_ratio(100.0, 103.0, Better::Bigger).unwrap() < 0.0);
-        assert_eq!(log_ratio(0.0, 0.0, Better::Smaller), Some(0.0));
-        assert!(log_ratio(0.0, 0.1, Better::Smaller).unwrap() > 10.0);
-        assert_eq!(log_ratio(-1.0, 1.0, Better::Smaller), None);
+        assert!(log_ratio(100.0, 103.0, BetterWhen::Smaller).unwrap() > 0.0);
+        assert!(log_ratio(100.0, 103.0, BetterWhen::Bigger).unwrap() < 0.0);
+        assert_eq!(log_ratio(0.0, 0.0, BetterWhen::Smaller), Some(0.0));
+        assert!(log_ratio(0.0, 0.1, BetterWhen::Smaller).unwrap() > 10.0);
+        assert_eq!(log_ratio(-1.0, 1.0, BetterWhen::Smaller), None);
     }
 
     #[test]
     fn figures_of_another_unit_are_not_the_same() {
         let result = |figures: &[(&str, &str)]| {
             let mut result = BenchResult::new("core", "x", 1);
-            let figure = |(name, unit): &(&str, &str)| Figure::new(*name, unit, Better::Smaller, vec![1.0]);
+            let figure =
+                |(name, unit): &(&str, &str)| BenchFigure::new(*name, unit, BetterWhen::Smaller, vec![1.0]);
             result.figures = figures.iter().map(figure).collect();
             result
         };
@@ -119,15 +120,15 @@ mod tests {
 
     #[test]
     fn large_and_small_values_keep_their_ratio() {
-        let [a, b] = logs(&[1e8, 1e-9], &[2e8, 2e-9], Better::Bigger).unwrap();
+        let [a, b] = logs(&[1e8, 1e-9], &[2e8, 2e-9], BetterWhen::Bigger).unwrap();
         for (a, b) in a.iter().zip(b) {
             assert!((b - a + 2_f64.ln()).abs() < 1e-12, "{a} {b}");
         }
-        let [a, b] = logs(&[0.0, 5.0], &[5.0, 7.0], Better::Smaller).unwrap();
+        let [a, b] = logs(&[0.0, 5.0], &[5.0, 7.0], BetterWhen::Smaller).unwrap();
         assert!((b[0] - a[0] - MOST.ln()).abs() < 1e-9, "{a:?} {b:?}");
-        assert_eq!(logs(&[-1.0], &[1.0], Better::Smaller), None);
+        assert_eq!(logs(&[-1.0], &[1.0], BetterWhen::Smaller), None);
         assert_eq!(
-            logs(&[0.0], &[0.0], Better::Smaller).map(|[a, b]| a == b),
+            logs(&[0.0], &[0.0], BetterWhen::Smaller).map(|[a, b]| a == b),
             Some(true)
         );
     }

@@ -8,7 +8,7 @@ use super::exact::has_no_ratio;
 use super::statistics::Shift;
 use super::turns::Settings;
 use super::verdict::{Plan, Verdict};
-use crate::result::{Better, Figure};
+use crate::result::{BenchFigure, BetterWhen};
 use xoff_telemetry::Environment;
 use xoff_telemetry::failure::Exit;
 
@@ -23,7 +23,7 @@ pub struct ComparedFigure {
     /// Its unit.
     pub unit: String,
     /// Which way it improves.
-    pub better: Better,
+    pub better: BetterWhen,
     /// Medians of A and B.
     pub medians: [f64; 2],
     /// By how many percent B is worse (below nothing: better): a time longer, or a rate smaller by that part of B's own; null where
@@ -46,14 +46,14 @@ pub struct ComparedFigure {
 
 impl ComparedFigure {
     pub(super) fn new(
-        figure: &Figure,
+        figure: &BenchFigure,
         (a, b): (&[f64], &[f64]),
         shift: &Shift,
         plan: &Plan,
         gate: Option<f64>,
     ) -> ComparedFigure {
         let median = |samples: &[f64]| {
-            Figure::new("", "", figure.better, samples.to_vec())
+            BenchFigure::new("", "", figure.better, samples.to_vec())
                 .spread()
                 .median
         };
@@ -81,9 +81,9 @@ impl ComparedFigure {
     /// `slower` and `faster`, as the unit wants it.
     fn words(&self) -> (&'static str, &'static str) {
         match (self.better, self.unit.as_str()) {
-            (Better::Smaller, "ns" | "us" | "ms" | "s") => ("slower", "faster"),
-            (Better::Smaller, "instructions") => ("more", "less"),
-            (Better::Bigger, "frames/s") => ("slower", "faster"),
+            (BetterWhen::Smaller, "ns" | "us" | "ms" | "s") => ("slower", "faster"),
+            (BetterWhen::Smaller, "instructions") => ("more", "less"),
+            (BetterWhen::Bigger, "frames/s") => ("slower", "faster"),
             _ => ("worse", "better"),
         }
     }
@@ -120,7 +120,7 @@ impl ComparedFigure {
                     interval(low, high)
                 )
             }
-            Verdict::Better => format!("B is {size:.1} % {less}{}{p}", interval(-high, -low)),
+            Verdict::BetterWhen => format!("B is {size:.1} % {less}{}{p}", interval(-high, -low)),
             Verdict::Equal if self.exact && size == 0.0 => "the same".to_owned(),
             Verdict::Equal => format!("equal within {within:.1} %{}{p}", interval(low, high)),
             Verdict::NotWorse => format!("B is not {more} by the gate{}{p}", interval(low, high)),
@@ -146,7 +146,7 @@ impl ComparedFigure {
         let said = match self.verdict {
             Verdict::Worse => format!("B is {more}"),
             Verdict::WorseWithinGate => format!("B is {more}, less than the gate"),
-            Verdict::Better => format!("B is {less}"),
+            Verdict::BetterWhen => format!("B is {less}"),
             Verdict::Equal | Verdict::NotWorse => format!("B is not {more} by the gate"),
             Verdict::NoDifference => "no difference shown".to_owned(),
             Verdict::Undecided => "undecided".to_owned(),
@@ -312,8 +312,8 @@ mod tests {
 
     /// A figure without noise.
     fn loss(a: f64, b: f64) -> ComparedFigure {
-        let figure = Figure::new("ndr/loss", "percent", Better::Smaller, vec![a]);
-        let log = super::super::exact::log_ratio(a, b, Better::Smaller).unwrap();
+        let figure = BenchFigure::new("ndr/loss", "percent", BetterWhen::Smaller, vec![a]);
+        let log = super::super::exact::log_ratio(a, b, BetterWhen::Smaller).unwrap();
         let shift = Shift {
             estimate: log,
             low: log,
@@ -338,7 +338,7 @@ mod tests {
             better.line(Some(3.0)),
             "ndr/loss: B is better: from 72.07 to 0 percent"
         );
-        assert_eq!(better.verdict, Verdict::Better);
+        assert_eq!(better.verdict, Verdict::BetterWhen);
         assert_eq!(loss(0.0, 0.0).line(Some(3.0)), "ndr/loss: the same");
         let twentyfold = loss(1.0, 20.0);
         assert_eq!(twentyfold.line(Some(3.0)), "ndr/loss: B is 1900.0 % worse");

@@ -8,7 +8,7 @@ use super::statistics::unpaired;
 use super::subject::Subject;
 use super::turns::{Settings, comparable, exactly, no_amount, once};
 use super::verdict::Plan;
-use crate::result::{BenchResult, GOVERNOR, Limits, Meter};
+use crate::result::{BenchResult, GOVERNOR_TAINT_PREFIX, MachineMeter, TaintLimits};
 use xoff_telemetry::Environment;
 use xoff_telemetry::failure::Failure;
 
@@ -19,7 +19,7 @@ pub(super) fn not_in_turns(
     stop: &AtomicBool,
     told: &mut impl FnMut(&str),
 ) -> Result<Comparison, Failure> {
-    let meter = Meter::start();
+    let meter = MachineMeter::start();
     let mut sides = [once(subjects[0], stop)?, once(subjects[1], stop)?];
     // Before more samples are taken, which can be minutes.
     comparable(&sides[0], &sides[1], subjects)?;
@@ -59,7 +59,7 @@ fn saved(
     [a, b]: &[BenchResult; 2],
     subjects: [&Subject; 2],
     settings: &Settings,
-    meter: &Meter,
+    meter: &MachineMeter,
 ) -> Result<Comparison, Failure> {
     let Names { both, lost, new } = comparable(a, b, subjects)?;
     let plan = Plan::new(1, false, both.len());
@@ -94,10 +94,12 @@ fn saved(
             .push("not measured in turns: what the machine did between them is in the difference".to_owned());
         comparison.tainted = taints(a, b);
         if ran {
-            let (_, tainted) = meter.finish(&Limits::default());
-            comparison
-                .tainted
-                .extend(tainted.into_iter().filter(|why| !why.contains(GOVERNOR)));
+            let (_, tainted) = meter.finish(&TaintLimits::default());
+            comparison.tainted.extend(
+                tainted
+                    .into_iter()
+                    .filter(|why| !why.contains(GOVERNOR_TAINT_PREFIX)),
+            );
         }
     }
     comparison.environment = b.environment.clone();

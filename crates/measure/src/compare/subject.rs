@@ -288,7 +288,7 @@ fn said(printed: &ProgramOutput) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Better, Figure};
+    use crate::result::{BenchFigure, BetterWhen};
 
     fn commands(words: &[&str]) -> SubjectCommands {
         SubjectCommands {
@@ -397,7 +397,7 @@ mod tests {
     #[test]
     fn a_figure_that_is_there_twice_is_refused_by_name() {
         let mut result = BenchResult::new("core", "x", 1);
-        let figure = Figure::new("ecmp/time", "ns", Better::Smaller, vec![1.0]);
+        let figure = BenchFigure::new("ecmp/time", "ns", BetterWhen::Smaller, vec![1.0]);
         result.figures = vec![figure.clone(), figure];
         let failure = of("r.json", &serde_json::to_string(&result).unwrap()).unwrap_err();
         assert_eq!(failure.exit, Exit::Configuration);

@@ -12,7 +12,7 @@ use super::saved::{not_in_turns, one_machine};
 use super::statistics::{Shift, paired};
 use super::subject::{Subject, result_of};
 use super::verdict::{Plan, Verdict};
-use crate::result::{BenchResult, Figure, GOVERNOR, Limits, Meter};
+use crate::result::{BenchFigure, BenchResult, GOVERNOR_TAINT_PREFIX, MachineMeter, TaintLimits};
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::{Environment, StealMeter, StealTicks};
 
@@ -76,7 +76,7 @@ fn in_turns(
     told: &mut impl FnMut(&str),
 ) -> Result<Comparison, Failure> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(settings.seed);
-    let meter = Meter::start();
+    let meter = MachineMeter::start();
     let mut sides = Sides::default();
     one_pair(&mut sides, subjects, true, stop)?;
     let Names { both, lost, new } = comparable(&sides.a[0], &sides.b[0], subjects)?;
@@ -213,7 +213,7 @@ fn judge(names: &[String], sides: &Sides, plan: &Plan, settings: &Settings) -> R
 
 /// Without noise the difference is what it is; of instructions, what is below half a thousandth hangs on where the stack begins, which
 /// the names of programs and their surroundings change.
-pub(super) fn exactly(difference: f64, figure: &Figure) -> Shift {
+pub(super) fn exactly(difference: f64, figure: &BenchFigure) -> Shift {
     const STACK: f64 = 5e-4;
     let difference = match figure.unit == "instructions" && difference.abs() < STACK {
         true => 0.0,
@@ -260,12 +260,12 @@ pub(super) fn comparable(
 
 /// The machine, and what taints a comparison in turns: what it did meanwhile, and what every run of a side complained of.
 fn machine(
-    meter: &Meter,
+    meter: &MachineMeter,
     steal: Option<f64>,
     exact: bool,
     sides: [&[BenchResult]; 2],
 ) -> (Environment, Vec<String>) {
-    let (environment, mut tainted) = meter.finish_with(&Limits::default(), steal);
+    let (environment, mut tainted) = meter.finish_with(&TaintLimits::default(), steal);
     for (side, results) in ["A", "B"].iter().zip(sides) {
         let always = !results.is_empty() && results.iter().all(|result| !result.tainted.is_empty());
         if let Some(last) = results.last().filter(|_| always) {
@@ -277,7 +277,7 @@ fn machine(
         }
     }
     // Both sides meet the same governor, in turns.
-    tainted.retain(|why| !why.contains(GOVERNOR));
+    tainted.retain(|why| !why.contains(GOVERNOR_TAINT_PREFIX));
     if exact {
         tainted.clear();
     }

@@ -13,7 +13,7 @@ use std::thread;
 use super::Workload;
 use super::sample::wrong;
 use crate::child;
-use crate::result::{BenchResult, Better, Figure};
+use crate::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{Environment, allowed_cpus};
 
@@ -75,9 +75,12 @@ pub fn count(
         // Those after a failure were not begun; the failure is returned.
         let Some(counted) = counted else { continue };
         let name = format!("{}/instructions", workload.name);
-        result
-            .figures
-            .push(Figure::new(name, "instructions", Better::Smaller, vec![counted?]));
+        result.figures.push(BenchFigure::new(
+            name,
+            "instructions",
+            BetterWhen::Smaller,
+            vec![counted?],
+        ));
     }
     Ok(result)
 }

@@ -11,7 +11,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::{Load, Workload};
 use crate::child::{self, ProgramOutput};
-use crate::result::{BenchResult, Better, Figure, Limits, Meter};
+use crate::result::{BenchFigure, BenchResult, BetterWhen, MachineMeter, TaintLimits};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Least time of a round: a reading of the clock and an interrupt are a few parts in ten thousand of it.
@@ -73,7 +73,7 @@ pub fn measure(
     mut told: impl FnMut(&str),
 ) -> Result<BenchResult, Failure> {
     let mut samples = vec![Vec::with_capacity(rounds); workloads.len()];
-    let meter = Meter::start();
+    let meter = MachineMeter::start();
     for round in 0..rounds {
         told(&format!("round {} of {rounds}", round + 1));
         for n in 0..workloads.len() {
@@ -82,7 +82,7 @@ pub fn measure(
             samples[at].push(of_process(&workloads[at], stop)?);
         }
     }
-    let (environment, tainted) = meter.finish(&Limits::default());
+    let (environment, tainted) = meter.finish(&TaintLimits::default());
     let mut result = BenchResult::new("core", &format!("xoff {}", env!("CARGO_PKG_VERSION")), 1);
     result.environment = Some(environment);
     result.tainted = tainted;
@@ -93,7 +93,9 @@ pub fn measure(
     result.figures = workloads
         .iter()
         .zip(samples)
-        .map(|(load, samples)| Figure::new(format!("{}/time", load.name), "ns", Better::Smaller, samples))
+        .map(|(load, samples)| {
+            BenchFigure::new(format!("{}/time", load.name), "ns", BetterWhen::Smaller, samples)
+        })
         .collect();
     Ok(result)
 }

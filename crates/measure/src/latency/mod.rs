@@ -4,7 +4,7 @@ use xoff_units::Picos;
 
 use super::dut::{Dut, LatencyHistogram};
 use super::ndr::OfferedTraffic;
-use super::result::{Better, Figure};
+use super::result::{BenchFigure, BetterWhen};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Reported quantiles with the names of their figures.
@@ -68,9 +68,10 @@ pub fn measure_latencies(
 }
 
 /// Returns the figures of a load. Their names start with `prefix`.
-pub fn latency_figures(prefix: &str, latencies: &LatencyHistogram) -> Vec<Figure> {
-    let figure =
-        |name: &str, value: f64| Figure::new(format!("{prefix}/{name}"), "ns", Better::Smaller, vec![value]);
+pub fn latency_figures(prefix: &str, latencies: &LatencyHistogram) -> Vec<BenchFigure> {
+    let figure = |name: &str, value: f64| {
+        BenchFigure::new(format!("{prefix}/{name}"), "ns", BetterWhen::Smaller, vec![value])
+    };
     let mut figures = vec![figure("min", latencies.min_ns())];
     for (name, quantile) in QUANTILES {
         figures.push(figure(name, latencies.quantile_ns(quantile)));

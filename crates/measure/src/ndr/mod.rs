@@ -8,7 +8,7 @@ pub use search::{LOAD_MAX, LOAD_MIN, LoadBounds, SearchGoal, TrialScore, search_
 use xoff_units::Picos;
 
 use super::dut::{Dut, FrameSize, TrafficPattern, Trial, TrialResult};
-use super::result::{Better, Figure};
+use super::result::{BenchFigure, BetterWhen};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// Permitted share of lost frames for PDR, as in CSIT.
@@ -293,45 +293,45 @@ pub fn rate_figures(
     offer: &OfferedTraffic,
     goals: &[SearchGoal],
     rates: &MeasuredRates,
-) -> Vec<Figure> {
+) -> Vec<BenchFigure> {
     let size = offer.size.name();
     let mut figures = Vec::new();
     for (goal, bounds) in goals.iter().zip(&rates.bounds) {
         let share = bounds.lower.unwrap_or(0.0);
         let (fps, bps) = offer.offered_rate(dut, share);
         let figure_name = |part: &str| format!("{size}/{}/{part}", goal.name);
-        figures.push(Figure::new(
+        figures.push(BenchFigure::new(
             figure_name("rate"),
             "frames/s",
-            Better::Bigger,
+            BetterWhen::Bigger,
             vec![fps],
         ));
-        figures.push(Figure::new(
+        figures.push(BenchFigure::new(
             figure_name("bandwidth"),
             "Gb/s",
-            Better::Bigger,
+            BetterWhen::Bigger,
             vec![bps / 1e9],
         ));
-        figures.push(Figure::new(
+        figures.push(BenchFigure::new(
             figure_name("share"),
             "percent",
-            Better::Bigger,
+            BetterWhen::Bigger,
             vec![share * 100.0],
         ));
     }
     let figure_name = |part: &str| format!("{size}/full-load/{part}");
-    figures.push(Figure::new(
+    figures.push(BenchFigure::new(
         figure_name("rate"),
         "frames/s",
-        Better::Bigger,
+        BetterWhen::Bigger,
         vec![rates.at_max_fps],
     ));
     if dut.is_lossless() {
         let paused = vec![rates.paused_at_max * 100.0];
-        figures.push(Figure::new(
+        figures.push(BenchFigure::new(
             figure_name("paused"),
             "percent",
-            Better::Smaller,
+            BetterWhen::Smaller,
             paused,
         ));
     }

@@ -11,7 +11,7 @@ use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::{Value, json};
 
-use super::{BenchResult, Figure};
+use super::{BenchFigure, BenchResult};
 use xoff_telemetry::failure::Failure;
 use xoff_telemetry::write_result_file;
 
@@ -65,7 +65,7 @@ impl BenchResult {
 
 /// Converts the samples to nanoseconds. Returns `None` if the figure is neither a time nor a frame
 /// rate.
-fn samples_in_ns(figure: &Figure) -> Option<Vec<f64>> {
+fn samples_in_ns(figure: &BenchFigure) -> Option<Vec<f64>> {
     let size = match figure.unit.as_str() {
         "ns" => 1.0,
         "us" => 1e3,
@@ -161,15 +161,15 @@ fn quantile(samples: &[f64], fraction: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::Better;
+    use crate::result::BetterWhen;
 
     #[test]
     fn times_and_rates_are_written_and_other_figures_returned() {
         let mut result = BenchResult::new("core", "x", 1);
         result.figures = vec![
-            Figure::new("ecmp/time", "us", Better::Smaller, vec![1.0, 2.0, 3.0]),
-            Figure::new("ecmp/rate", "frames/s", Better::Bigger, vec![1e7]),
-            Figure::new("ecmp/loss", "percent", Better::Smaller, vec![0.0]),
+            BenchFigure::new("ecmp/time", "us", BetterWhen::Smaller, vec![1.0, 2.0, 3.0]),
+            BenchFigure::new("ecmp/rate", "frames/s", BetterWhen::Bigger, vec![1e7]),
+            BenchFigure::new("ecmp/loss", "percent", BetterWhen::Smaller, vec![0.0]),
         ];
         let folder = tempfile::tempdir().unwrap();
         let left_out = result.write_criterion(folder.path(), "before").unwrap();

@@ -5,33 +5,33 @@ use serde::{Deserialize, Serialize};
 /// The direction in which a figure improves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Better {
+pub enum BetterWhen {
     /// Larger values are better, such as a rate.
     Bigger,
     /// Smaller values are better, such as a time or a loss.
     Smaller,
 }
 
-impl Better {
+impl BetterWhen {
     /// Returns `bigger` or `smaller`.
     pub fn name(self) -> &'static str {
         match self {
-            Better::Bigger => "bigger",
-            Better::Smaller => "smaller",
+            BetterWhen::Bigger => "bigger",
+            BetterWhen::Smaller => "smaller",
         }
     }
 }
 
 /// A measured quantity with all its samples.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
-pub struct Figure {
+pub struct BenchFigure {
     /// Name of the figure, with the general part first, such as `ndr/1082/rate`. The same bench
     /// always uses the same names.
     pub name: String,
     /// Unit, such as `frames/s`, `ns`, `percent` or `bytes`.
     pub unit: String,
     /// Direction in which the figure improves.
-    pub better: Better,
+    pub better: BetterWhen,
     /// One value per repetition in the order of measurement. Never empty.
     pub samples: Vec<f64>,
 }
@@ -49,14 +49,14 @@ pub struct MedianInterval {
     pub high: f64,
 }
 
-impl Figure {
+impl BenchFigure {
     /// Creates a figure.
     ///
     /// # Panics
     /// `samples` is empty.
-    pub fn new(name: impl Into<String>, unit: &str, better: Better, samples: Vec<f64>) -> Figure {
+    pub fn new(name: impl Into<String>, unit: &str, better: BetterWhen, samples: Vec<f64>) -> BenchFigure {
         assert!(!samples.is_empty(), "a figure has a sample");
-        Figure {
+        BenchFigure {
             name: name.into(),
             unit: unit.to_owned(),
             better,
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn interval_of(samples: &[f64]) -> MedianInterval {
-        Figure::new("a", "ns", Better::Smaller, samples.to_vec()).spread()
+        BenchFigure::new("a", "ns", BetterWhen::Smaller, samples.to_vec()).spread()
     }
 
     #[test]

@@ -9,20 +9,20 @@ use xoff_telemetry::{Environment, StealMeter};
 
 /// First words of the taint that reports a frequency governor. This taint affects figures, but not
 /// an alternating comparison.
-pub const GOVERNOR: &str = "the frequency governor is";
+pub const GOVERNOR_TAINT_PREFIX: &str = "the frequency governor is";
 
 /// Limits of the disturbance by others. A run beyond these limits is tainted.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct TaintLimits {
     /// Share of CPU time that the hypervisor gave to others (steal), in percent.
     pub steal_percent: f64,
     /// CPU time of programs outside the bench, in percent of one CPU.
     pub others_percent: f64,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
+impl Default for TaintLimits {
+    fn default() -> TaintLimits {
+        TaintLimits {
             steal_percent: 1.0,
             others_percent: 25.0,
         }
@@ -31,17 +31,17 @@ impl Default for Limits {
 
 /// Measures the load of the machine since its creation.
 #[derive(Debug)]
-pub struct Meter {
+pub struct MachineMeter {
     steal: StealMeter,
     began: Instant,
     busy_seconds: Option<f64>,
     own_seconds: f64,
 }
 
-impl Meter {
+impl MachineMeter {
     /// Starts the measurement.
-    pub fn start() -> Meter {
-        Meter {
+    pub fn start() -> MachineMeter {
+        MachineMeter {
             steal: StealMeter::start(),
             began: Instant::now(),
             busy_seconds: busy_cpu_seconds(),
@@ -51,13 +51,17 @@ impl Meter {
 
     /// Returns the machine and the taints since the start. A child process counts as part of the
     /// bench after it has ended and been waited for.
-    pub fn finish(&self, limits: &Limits) -> (Environment, Vec<String>) {
+    pub fn finish(&self, limits: &TaintLimits) -> (Environment, Vec<String>) {
         self.finish_with(limits, self.steal.percent())
     }
 
     /// Like [`MachineMeter::finish`], but with a steal share that the caller measured during the
     /// relevant times.
-    pub fn finish_with(&self, limits: &Limits, steal_percent: Option<f64>) -> (Environment, Vec<String>) {
+    pub fn finish_with(
+        &self,
+        limits: &TaintLimits,
+        steal_percent: Option<f64>,
+    ) -> (Environment, Vec<String>) {
         let mut environment = Environment::read();
         environment.steal_percent = steal_percent;
         let mut tainted = Vec::new();
@@ -85,7 +89,7 @@ impl Meter {
             .filter(|&name| name != "performance")
         {
             tainted.push(format!(
-                "{GOVERNOR} `{governor}` (`cpupower frequency-set -g performance`)"
+                "{GOVERNOR_TAINT_PREFIX} `{governor}` (`cpupower frequency-set -g performance`)"
             ));
         }
         (environment, tainted)
@@ -131,12 +135,12 @@ mod tests {
 
     #[test]
     fn negative_limits_taint_every_run() {
-        let never = Limits {
+        let never = TaintLimits {
             steal_percent: -1.0,
             others_percent: -1.0,
         };
         // CPU time is counted in ticks of 10 ms, so there is no share before the first tick.
-        let meter = Meter::start();
+        let meter = MachineMeter::start();
         while meter.steal.percent().is_none() {
             std::hint::spin_loop();
         }

@@ -10,9 +10,9 @@ mod machine_meter;
 mod plot;
 mod result_format;
 
-pub use figure::{Better, Figure, MedianInterval};
-pub use machine_meter::{GOVERNOR, Limits, Meter};
-pub use result_format::Form;
+pub use figure::{BenchFigure, BetterWhen, MedianInterval};
+pub use machine_meter::{GOVERNOR_TAINT_PREFIX, MachineMeter, TaintLimits};
+pub use result_format::ResultFormat;
 
 use serde::{Deserialize, Serialize};
 
@@ -41,7 +41,7 @@ pub struct BenchResult {
     /// out.
     pub notes: Vec<String>,
     /// Figures in the order of measurement.
-    pub figures: Vec<Figure>,
+    pub figures: Vec<BenchFigure>,
 }
 
 impl BenchResult {
@@ -60,7 +60,7 @@ impl BenchResult {
     }
 
     /// Returns the figure with this name.
-    pub fn figure(&self, name: &str) -> Option<&Figure> {
+    pub fn figure(&self, name: &str) -> Option<&BenchFigure> {
         self.figures.iter().find(|figure| figure.name == name)
     }
 

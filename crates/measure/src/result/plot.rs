@@ -40,20 +40,20 @@ impl BenchResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::result::{Better, Figure};
+    use crate::result::{BenchFigure, BetterWhen};
 
     #[test]
     fn plot_has_a_panel_per_unit_and_a_bar_per_figure() {
         let mut result = BenchResult::new("core", "x", 1);
         result.figures = vec![
-            Figure::new("ecmp/time", "ns", Better::Smaller, vec![80.0, 85.0, 90.0]),
-            Figure::new(
+            BenchFigure::new("ecmp/time", "ns", BetterWhen::Smaller, vec![80.0, 85.0, 90.0]),
+            BenchFigure::new(
                 "ecmp/instructions",
                 "instructions",
-                Better::Smaller,
+                BetterWhen::Smaller,
                 vec![1_300.0],
             ),
-            Figure::new("loss", "percent", Better::Smaller, vec![0.0]),
+            BenchFigure::new("loss", "percent", BetterWhen::Smaller, vec![0.0]),
         ];
         let folder = tempfile::tempdir().unwrap();
         result.write_plot(folder.path()).unwrap();

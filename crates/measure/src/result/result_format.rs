@@ -5,13 +5,13 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::{BenchResult, Better, Figure, MedianInterval};
+use super::{BenchFigure, BenchResult, BetterWhen, MedianInterval};
 use xoff_telemetry::simple_table;
 
 named_choices! {
     /// The text format of a result.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-    pub enum Form {
+    pub enum ResultFormat {
         #[default]
         Table = "table": "A table for people",
         Json = "json": "The complete result (docs/bench.md), input of `bench compare`",
@@ -23,13 +23,15 @@ named_choices! {
 
 impl BenchResult {
     /// Returns the result in this format, with a final line break.
-    pub fn to_form(&self, form: Form) -> String {
+    pub fn to_text(&self, form: ResultFormat) -> String {
         match form {
-            Form::Table => self.to_table(),
-            Form::Json => to_pretty_json(&serde_json::to_value(self).expect("figures have string keys")),
-            Form::Csv => self.to_csv(),
-            Form::GhaSmaller => self.to_github_action_json(Better::Smaller),
-            Form::GhaBigger => self.to_github_action_json(Better::Bigger),
+            ResultFormat::Table => self.to_table(),
+            ResultFormat::Json => {
+                to_pretty_json(&serde_json::to_value(self).expect("figures have string keys"))
+            }
+            ResultFormat::Csv => self.to_csv(),
+            ResultFormat::GhaSmaller => self.to_github_action_json(BetterWhen::Smaller),
+            ResultFormat::GhaBigger => self.to_github_action_json(BetterWhen::Bigger),
         }
     }
 
@@ -81,8 +83,8 @@ impl BenchResult {
     /// Returns JSON for the "custom" tools of
     /// <https://github.com/benchmark-action/github-action-benchmark>: an array of objects with
     /// name, unit, value, range and extra.
-    fn to_github_action_json(&self, better: Better) -> String {
-        let entry = |figure: &Figure| {
+    fn to_github_action_json(&self, better: BetterWhen) -> String {
+        let entry = |figure: &BenchFigure| {
             let spread = figure.spread();
             json!({
                 "name": format!("{}/{}", self.bench, figure.name),
@@ -126,13 +128,13 @@ mod tests {
     fn example_result() -> BenchResult {
         let mut result = BenchResult::new("ndr", "a, \"b\"", 7);
         result.figures = vec![
-            Figure::new(
+            BenchFigure::new(
                 "1082/rate",
                 "frames/s",
-                Better::Bigger,
+                BetterWhen::Bigger,
                 vec![500_000.0, 510_000.0, 490_000.0],
             ),
-            Figure::new("1082/p99", "us", Better::Smaller, vec![12.345]),
+            BenchFigure::new("1082/p99", "us", BetterWhen::Smaller, vec![12.345]),
         ];
         result.tainted = vec!["steal 3.1 %".to_owned()];
         result
@@ -140,7 +142,7 @@ mod tests {
 
     #[test]
     fn json_round_trip_keeps_the_result() {
-        let text = example_result().to_form(Form::Json);
+        let text = example_result().to_text(ResultFormat::Json);
         assert_eq!(
             serde_json::from_str::<BenchResult>(&text).unwrap(),
             example_result()
@@ -149,7 +151,7 @@ mod tests {
 
     #[test]
     fn table_shows_medians_and_taints() {
-        let text = example_result().to_form(Form::Table);
+        let text = example_result().to_text(ResultFormat::Table);
         assert!(text.contains("500,000"), "{text}");
         assert!(text.contains("12.35"), "{text}");
         assert!(text.contains("tainted: steal"), "{text}");
@@ -166,7 +168,7 @@ mod tests {
 
     #[test]
     fn csv_quotes_fields_with_commas() {
-        let text = example_result().to_form(Form::Csv);
+        let text = example_result().to_text(ResultFormat::Csv);
         assert!(
             text.contains("ndr,\"a, \"\"b\"\"\",1082/rate,frames/s,bigger,500000,490000,510000,3,true"),
             "{text}"
@@ -175,10 +177,11 @@ mod tests {
 
     #[test]
     fn github_action_formats_separate_the_directions() {
-        let smaller: Value = serde_json::from_str(&example_result().to_form(Form::GhaSmaller)).unwrap();
+        let smaller: Value =
+            serde_json::from_str(&example_result().to_text(ResultFormat::GhaSmaller)).unwrap();
         assert_eq!(smaller[0]["name"], "ndr/1082/p99");
         assert_eq!(smaller.as_array().unwrap().len(), 1);
-        let bigger: Value = serde_json::from_str(&example_result().to_form(Form::GhaBigger)).unwrap();
+        let bigger: Value = serde_json::from_str(&example_result().to_text(ResultFormat::GhaBigger)).unwrap();
         assert_eq!(bigger[0]["value"], 500_000.0);
     }
 }

@@ -8,7 +8,7 @@ use xoff_units::Picos;
 
 use super::dut::{Dut, FrameSize, LostFrame, TrafficStream};
 use super::latency;
-use super::result::Better;
+use super::result::BetterWhen;
 use super::suite::{BenchmarkSuite, test_not_measured};
 use xoff_telemetry::failure::Failure;
 
@@ -107,14 +107,14 @@ fn measure_latency<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -
         suite.add_samples(
             format!("{prefix}/last-in-first-out"),
             "ns",
-            Better::Smaller,
+            BetterWhen::Smaller,
             between,
         );
     }
     suite.add_samples(
         format!("{prefix}/first-in-last-out"),
         "ns",
-        Better::Smaller,
+        BetterWhen::Smaller,
         means,
     );
     suite
@@ -173,7 +173,7 @@ fn measure_back_to_back<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSi
     suite.add_figure(
         format!("{prefix}/frames"),
         "frames",
-        Better::Bigger,
+        BetterWhen::Bigger,
         frames as f64,
     );
     if is_limited {
@@ -186,7 +186,7 @@ fn measure_back_to_back<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSi
     suite.add_figure(
         format!("{prefix}/buffer-time"),
         "ns",
-        Better::Bigger,
+        BetterWhen::Bigger,
         implied * (1.0 - share),
     );
     Ok(())
@@ -217,7 +217,7 @@ fn measure_recovery<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) 
     suite.add_figure(
         format!("{prefix}/last-lost"),
         "ns",
-        Better::Smaller,
+        BetterWhen::Smaller,
         since_overload(lost.map(|frame| frame.sent_at)),
     );
     if suite.dut.is_lossless() {
@@ -225,7 +225,7 @@ fn measure_recovery<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) 
         suite.add_figure(
             format!("{prefix}/last-pause"),
             "ns",
-            Better::Smaller,
+            BetterWhen::Smaller,
             since_overload(xoff),
         );
     }

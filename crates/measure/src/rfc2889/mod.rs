@@ -5,7 +5,7 @@ use xoff_units::Picos;
 
 use super::dut::{Dut, FrameSize, StreamDestination, TrafficPattern, TrafficStream, Trial};
 use super::latency;
-use super::result::Better;
+use super::result::BetterWhen;
 use super::rfc8239::VictimFlow;
 use super::suite::{BenchmarkSuite, Throughput, test_not_measured};
 use xoff_telemetry::failure::{Exit, Failure};
@@ -135,7 +135,7 @@ fn measure_forwarding<D: Dut>(
     suite.add_figure(
         format!("{prefix}/forwarded"),
         "frames/s",
-        Better::Bigger,
+        BetterWhen::Bigger,
         outcome.forwarded_fps(),
     );
     suite.add_loss_figures(&prefix, &outcome);
@@ -160,11 +160,11 @@ fn measure_max_forwarding<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: Frame
         }
     }
     let prefix = format!("{}/max-forwarding", size.name());
-    suite.add_figure(format!("{prefix}/rate"), "frames/s", Better::Bigger, best.0);
+    suite.add_figure(format!("{prefix}/rate"), "frames/s", BetterWhen::Bigger, best.0);
     suite.add_figure(
         format!("{prefix}/offered"),
         "percent",
-        Better::Bigger,
+        BetterWhen::Bigger,
         best.1 * 100.0,
     );
     Ok(())
@@ -228,7 +228,7 @@ fn measure_address_cache<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<()
     suite.add_figure(
         "address-cache/stations".to_owned(),
         "addresses",
-        Better::Bigger,
+        BetterWhen::Bigger,
         f64::from(known),
     );
     Ok(())

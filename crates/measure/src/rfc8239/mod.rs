@@ -7,7 +7,7 @@ use xoff_units::Picos;
 
 use super::dut::{Dut, FrameSize, TrafficPattern, TrafficStream, TrialResult};
 use super::latency;
-use super::result::Better;
+use super::result::BetterWhen;
 use super::suite::{BenchmarkSuite, test_not_measured};
 use xoff_telemetry::failure::Failure;
 
@@ -99,7 +99,7 @@ fn measure_line_rate<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Fa
             suite.add_figure(
                 format!("{prefix}/forwarded"),
                 "frames/s",
-                Better::Bigger,
+                BetterWhen::Bigger,
                 outcome.forwarded_fps(),
             );
             suite.add_loss_figures(&prefix, &outcome);
@@ -109,7 +109,7 @@ fn measure_line_rate<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Fa
                 .figures
                 .extend(latency::latency_figures(&format!("{prefix}/latency"), &latencies));
             let variation = latencies.max_ns() - latencies.min_ns();
-            suite.add_figure(format!("{prefix}/jitter"), "ns", Better::Smaller, variation);
+            suite.add_figure(format!("{prefix}/jitter"), "ns", BetterWhen::Smaller, variation);
         }
     }
     Ok(())
@@ -126,7 +126,7 @@ fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failu
         suite.add_figure(
             format!("{}/buffer/two-to-one", size.name()),
             "bytes",
-            Better::Bigger,
+            BetterWhen::Bigger,
             bytes,
         );
         if best.is_none_or(|(most, _)| bytes > most) {
@@ -143,10 +143,20 @@ fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failu
             measure_over_subscribed_ports(suite, size, &[[(port + 1) % ports, port, (port + 2) % ports]])
         })
         .collect::<Result<_, _>>()?;
-    suite.add_samples(format!("{name}/buffer/each-port"), "bytes", Better::Bigger, each);
+    suite.add_samples(
+        format!("{name}/buffer/each-port"),
+        "bytes",
+        BetterWhen::Bigger,
+        each,
+    );
     if ports >= 6 {
         let bytes = measure_over_subscribed_ports(suite, size, &[[0, 1, 2], [3, 4, 5]])?;
-        suite.add_figure(format!("{name}/buffer/two-ports"), "bytes", Better::Bigger, bytes);
+        suite.add_figure(
+            format!("{name}/buffer/two-ports"),
+            "bytes",
+            BetterWhen::Bigger,
+            bytes,
+        );
     }
     let streams = |duration| {
         let share = (1.0 + EXCESS_SHARE) / (ports - 1) as f64;
@@ -159,7 +169,7 @@ fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failu
     suite.add_figure(
         format!("{name}/buffer/all-to-one"),
         "bytes",
-        Better::Bigger,
+        BetterWhen::Bigger,
         bytes,
     );
     Ok(())
@@ -247,11 +257,11 @@ fn measure_microburst<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), F
             suite.add_figure(
                 format!("{prefix}/frames"),
                 "frames",
-                Better::Bigger,
+                BetterWhen::Bigger,
                 frames as f64,
             );
             let bytes = frames as f64 * senders as f64 * size.mean_bytes();
-            suite.add_figure(format!("{prefix}/all-bytes"), "bytes", Better::Bigger, bytes);
+            suite.add_figure(format!("{prefix}/all-bytes"), "bytes", BetterWhen::Bigger, bytes);
             if is_limited {
                 suite.note_burst_limit(&prefix);
             }
@@ -316,15 +326,20 @@ impl VictimFlow {
         suite.add_samples(
             format!("{prefix}/innocent-lost"),
             "percent",
-            Better::Smaller,
+            BetterWhen::Smaller,
             self.lost,
         );
         suite.add_samples(
             format!("{prefix}/innocent-withheld"),
             "percent",
-            Better::Smaller,
+            BetterWhen::Smaller,
             self.withheld,
         );
-        suite.add_samples(format!("{prefix}/pauses"), "frames", Better::Smaller, self.pauses);
+        suite.add_samples(
+            format!("{prefix}/pauses"),
+            "frames",
+            BetterWhen::Smaller,
+            self.pauses,
+        );
     }
 }

@@ -4,7 +4,7 @@ use super::headroom_search::{CandidateTrial, TuningPlan, TuningResult, describe_
 use super::phase_run::TrafficPhase;
 use super::profile_variants::ProfileVariant;
 use super::tuning_target::BufferMemory;
-use crate::result::{BenchResult, Better, Figure};
+use crate::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_telemetry::{format_nanos, group_thousands};
 
 /// Builds the result of a bench. `subject` describes the tuned switch.
@@ -27,8 +27,8 @@ pub fn build_result(
     result
 }
 
-fn single_figure(name: &str, unit: &str, better: Better, value: f64) -> Figure {
-    Figure::new(name, unit, better, vec![value])
+fn single_figure(name: &str, unit: &str, better: BetterWhen, value: f64) -> BenchFigure {
+    BenchFigure::new(name, unit, better, vec![value])
 }
 
 /// Returns the reduction in percent.
@@ -46,14 +46,14 @@ fn format_saving(before: u64, after: u64) -> String {
     )
 }
 
-fn memory_figures(before: &BufferMemory, after: &BufferMemory) -> Vec<Figure> {
+fn memory_figures(before: &BufferMemory, after: &BufferMemory) -> Vec<BenchFigure> {
     let mut figures = Vec::new();
     for (name, before, after) in [
         ("group_headroom", before.group, after.group),
         ("headroom", before.headroom, after.headroom),
         ("buffer", before.total, after.total),
     ] {
-        let smaller = Better::Smaller;
+        let smaller = BetterWhen::Smaller;
         figures.push(single_figure(
             &format!("{name}/given"),
             "bytes",
@@ -70,20 +70,20 @@ fn memory_figures(before: &BufferMemory, after: &BufferMemory) -> Vec<Figure> {
         figures.push(single_figure(
             &format!("{name}/saved"),
             "bytes",
-            Better::Bigger,
+            BetterWhen::Bigger,
             saved,
         ));
         figures.push(single_figure(
             &format!("{name}/saved_percent"),
             "percent",
-            Better::Bigger,
+            BetterWhen::Bigger,
             saved_percent(before, after),
         ));
     }
     figures
 }
 
-fn proof_figures(plan: &TuningPlan, found: &TuningResult) -> Vec<Figure> {
+fn proof_figures(plan: &TuningPlan, found: &TuningResult) -> Vec<BenchFigure> {
     let cell = f64::from(plan.subject.config.cell_bytes);
     let of = |trial: &CandidateTrial, name: &str| {
         let dropped = trial.seen.iter().map(|seen| seen.dropped as f64).collect();
@@ -93,16 +93,16 @@ fn proof_figures(plan: &TuningPlan, found: &TuningResult) -> Vec<Figure> {
             .map(|seen| f64::from(seen.headroom_cells) * cell)
             .collect();
         [
-            Figure::new(format!("{name}/dropped"), "frames", Better::Smaller, dropped),
-            Figure::new(
+            BenchFigure::new(format!("{name}/dropped"), "frames", BetterWhen::Smaller, dropped),
+            BenchFigure::new(
                 format!("{name}/headroom_used"),
                 "bytes",
-                Better::Smaller,
+                BetterWhen::Smaller,
                 headroom,
             ),
         ]
     };
-    let mut figures: Vec<Figure> = Vec::new();
+    let mut figures: Vec<BenchFigure> = Vec::new();
     figures.extend(of(&found.given, "given"));
     figures.extend(of(&found.smallest, "found"));
     if found.below.candidate != found.smallest.candidate {
@@ -111,46 +111,46 @@ fn proof_figures(plan: &TuningPlan, found: &TuningResult) -> Vec<Figure> {
     figures.push(single_figure(
         "closed_form",
         "bytes",
-        Better::Smaller,
+        BetterWhen::Smaller,
         f64::from(found.closed_form_cells) * cell,
     ));
     figures
 }
 
-fn variant_figures(variant: &ProfileVariant) -> [Figure; 5] {
+fn variant_figures(variant: &ProfileVariant) -> [BenchFigure; 5] {
     let name = |figure: &str| format!("{}/{figure}", variant.name);
     let samples = |value: fn(&super::phase_run::PhaseResult) -> f64| {
         variant.seen.iter().map(value).collect::<Vec<f64>>()
     };
     [
-        Figure::new(
+        BenchFigure::new(
             name("dropped"),
             "frames",
-            Better::Smaller,
+            BetterWhen::Smaller,
             samples(|seen| seen.dropped as f64),
         ),
-        Figure::new(
+        BenchFigure::new(
             name("utilisation"),
             "percent",
-            Better::Bigger,
+            BetterWhen::Bigger,
             samples(|seen| seen.utilisation * 100.0),
         ),
-        Figure::new(
+        BenchFigure::new(
             name("latency_p999"),
             "ns",
-            Better::Smaller,
+            BetterWhen::Smaller,
             samples(|seen| seen.latency_p999_ns as f64),
         ),
-        Figure::new(
+        BenchFigure::new(
             name("pauses"),
             "frames/ms",
-            Better::Smaller,
+            BetterWhen::Smaller,
             samples(|seen| seen.pauses_per_ms),
         ),
-        Figure::new(
+        BenchFigure::new(
             name("shared_used"),
             "cells",
-            Better::Smaller,
+            BetterWhen::Smaller,
             samples(|seen| f64::from(seen.shared_cells)),
         ),
     ]
