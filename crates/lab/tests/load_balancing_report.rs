@@ -1,4 +1,4 @@
-//! What the report of a switch says of its load balancing groups.
+//! Tests of the load balancing groups in the report of a switch.
 
 use std::path::Path;
 
@@ -8,8 +8,8 @@ use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 use xoff_telemetry::{GroupReport, LoadBalancingReport};
 
-/// What leaf1 has after two hosts have sent to the other leaf.
-fn leaf1(scheme: &str) -> LoadBalancingReport {
+/// Returns the report of leaf1 after two of its hosts have sent to the other leaf.
+fn leaf1_report(scheme: &str) -> LoadBalancingReport {
     let text = format!(
         "name: x
 topology:
@@ -34,7 +34,7 @@ workload:
         .expect("leaf1 has a group")
 }
 
-fn group(report: &LoadBalancingReport) -> &GroupReport {
+fn only_group(report: &LoadBalancingReport) -> &GroupReport {
     let [group] = report.groups.as_slice() else {
         panic!("one group: {report:?}")
     };
@@ -62,9 +62,9 @@ fn group(report: &LoadBalancingReport) -> &GroupReport {
 }
 
 #[test]
-fn a_group_with_a_scheme_counts_what_its_members_take() {
-    let report = leaf1("round-robin");
-    let group = group(&report);
+fn round_robin_group_counts_the_packets_of_its_members() {
+    let report = leaf1_report("round-robin");
+    let group = only_group(&report);
     assert_eq!(group.scheme, "round-robin");
     let [first, second] = [0, 1].map(|at| group.members[at].packets.expect("it is counted"));
     assert!(first.abs_diff(second) <= 1 && first > 90, "{first}, {second}");
@@ -74,9 +74,9 @@ fn a_group_with_a_scheme_counts_what_its_members_take() {
 }
 
 #[test]
-fn a_group_with_a_table_tells_its_moves() {
-    let report = leaf1("flowlet");
-    let group = group(&report);
+fn flowlet_group_reports_its_flow_moves() {
+    let report = leaf1_report("flowlet");
+    let group = only_group(&report);
     let table = group.table.expect("flowlets have a table");
     assert_eq!((table.flows_max, table.overflow_packets), (4096, 0));
     assert_eq!(group.moves.get("new"), Some(&2), "{:?}", group.moves);
@@ -89,9 +89,9 @@ fn a_group_with_a_table_tells_its_moves() {
 }
 
 #[test]
-fn a_hashed_group_is_shown_by_its_links() {
-    let report = leaf1("ecmp");
-    let group = group(&report);
+fn ecmp_group_reports_the_load_of_its_links() {
+    let report = leaf1_report("ecmp");
+    let group = only_group(&report);
     assert_eq!(group.scheme, "ecmp");
     assert!(
         group
