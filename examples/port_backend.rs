@@ -80,15 +80,12 @@ impl PortBackend for UdpPort {
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         Some(self.socket.as_fd())
     }
-
     fn is_link_up(&mut self) -> bool {
         true
     }
-
     fn backend_name(&self) -> &'static str {
         "udp"
     }
-
     fn device_name(&self) -> &str {
         &self.name
     }
@@ -96,8 +93,8 @@ impl PortBackend for UdpPort {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let names = ["Ethernet0", "Ethernet1"];
-    let speeds = names.map(|name| (name.to_owned(), 1_000));
-    let config_db = build_preset("roce-lossless", &speeds, Picos::from_millis(20))?.to_json();
+    let ports = names.map(|name| (name.to_owned(), 1_000));
+    let config_db = build_preset("roce-lossless", &ports, Picos::from_millis(20))?.to_json();
     let config = load(&[("preset", &config_db)], &ResolveOptions::default())?
         .resolved
         .config;
