@@ -79,7 +79,7 @@ pub(crate) struct FrameHeader {
 impl FrameHeader {
     /// Returns the first bytes of the frame, at most 64: Ethernet, an optional 802.1Q tag, IPv4 and UDP. The
     /// ECN field is ECT(0), so that a WRED profile marks the frame and does not drop it early.
-    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut frame = vec![0; STORED_HEADER_BYTES.min(self.frame_len as usize)];
         frame[..6].copy_from_slice(&self.to);
         frame[6..12].copy_from_slice(&self.from);

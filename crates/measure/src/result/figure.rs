@@ -105,7 +105,8 @@ mod tests {
 
     #[test]
     fn interval_ranks_match_published_tables() {
-        // Ranks of the 95 % interval of a median (Conover, Practical Nonparametric Statistics): n = 10: 2nd to 9th, n = 20: 6th to 15th.
+        // Ranks of the 95 % interval of a median (Conover, Practical Nonparametric Statistics).
+        // n = 10: 2nd to 9th. n = 20: 6th to 15th.
         for (count, first) in [
             (1, 1),
             (5, 1),
