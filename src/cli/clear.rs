@@ -1,4 +1,4 @@
-//! `xoff clear`: counters of a running switch begin anew, as with SONiC's `sonic-clear`.
+//! `xoff clear`: clears counters and watermarks of a running switch, like SONiC's `sonic-clear`.
 
 use clap::Subcommand;
 
@@ -23,17 +23,18 @@ pub(crate) enum ClearCommand {
 /// `xoff clear pfcwd`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClearPfcwd {
-    /// What `show pfcwd stats` shows; a storm that is on goes on and stays counted
+    /// Clear the counters of `show pfcwd stats`; a present storm continues and stays counted
     Stats(TargetArguments),
 }
 
 /// `xoff clear pfc`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClearPfc {
-    /// What `show pfc counters` shows; all other counters go on
+    /// Clear the counters of `show pfc counters`; all other counters continue
     Counters(TargetArguments),
 }
 
+/// Runs `xoff clear`.
 pub(super) fn run(command: &ClearCommand) -> Result<Exit, Failure> {
     match command {
         ClearCommand::Pfcwd(ClearPfcwd::Stats(target)) => connect(target)?.clear_watchdog()?,

@@ -10,9 +10,10 @@ use super::{ConfigCommand, output, show::connect};
 use xoff_runtime::control::ConfigApplyReply;
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Largest configuration read; the server takes no longer request.
+/// Largest configuration file in bytes. A larger request is refused by the server.
 const FILE_BYTES_MAX: u64 = xoff_runtime::control::REQUEST_BYTES_MAX as u64 - 1024;
 
+/// Runs `xoff config`.
 pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
     match command {
         ConfigCommand::Check(arguments) => return check::run(&arguments),
@@ -23,9 +24,9 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
             force,
             target,
         } => {
-            // The file comes first: a wrong one is wrong whether or not a switch runs.
-            let config = read(&file)?;
-            let place = |failure: Failure| match failure.exit {
+            // The file is checked first, so an invalid file is reported even if no switch runs.
+            let config = read_config_file(&file)?;
+            let add_file_name = |failure: Failure| match failure.exit {
                 Exit::Configuration => Failure {
                     place: Some(match failure.place {
                         Some(place) => format!("{}: {place}", file.display()),
@@ -37,7 +38,7 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
             };
             let applied = connect(&target)?
                 .apply_config(config, dry_run, force)
-                .map_err(place)?;
+                .map_err(add_file_name)?;
             for warning in &applied.warnings {
                 output::note(&format!("warning: {warning}"));
             }
@@ -47,13 +48,14 @@ pub(super) fn run(command: ConfigCommand) -> Result<Exit, Failure> {
             for moved in &applied.moves {
                 output::note(&format!("note: {moved}"));
             }
-            output::print(&describe(&applied, dry_run))?;
+            output::print(&format_changes(&applied, dry_run))?;
         }
     }
     Ok(Exit::Ok)
 }
 
-fn describe(applied: &ConfigApplyReply, dry_run: bool) -> String {
+/// Returns one line for each change and a summary.
+fn format_changes(applied: &ConfigApplyReply, dry_run: bool) -> String {
     let mut text: String = applied
         .changes
         .iter()
@@ -70,8 +72,8 @@ fn describe(applied: &ConfigApplyReply, dry_run: bool) -> String {
 /// Reads a configuration file.
 ///
 /// # Errors
-/// The file cannot be read, is too long, or is no JSON object; what is in it is the switch's to judge.
-fn read(path: &Path) -> Result<Value, Failure> {
+/// The file cannot be read, is too long, or is not a JSON object. The switch checks the content.
+fn read_config_file(path: &Path) -> Result<Value, Failure> {
     let failure = |what: &str| Failure::configuration(what).at(path.display().to_string());
     let metadata = std::fs::metadata(path)
         .map_err(|error| failure("the configuration cannot be read").because(error))?;

@@ -15,14 +15,15 @@ use xoff_runtime::workers::IdleMode;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{Environment, FlowReport, StealMeter};
 
+/// Runs `xoff host run`.
 pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
     if let Some(path) = &arguments.report {
         output::check_report_path("--report", path)?;
     }
-    let stop = super::signals::watch()?;
+    let stop = super::signals::watch_stop_signals()?;
     let steal = StealMeter::start();
-    let summary = go(&arguments, &stop)?;
-    let report = report(&summary, &arguments, &steal);
+    let summary = run_host(&arguments, &stop)?;
+    let report = build_host_report(&summary, &arguments, &steal);
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
@@ -30,10 +31,10 @@ pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
     if let Some(silent) = summary.unresolved.first() {
         return Err(Failure::environment(format!("nothing was sent to {silent}"))
             .at(format!("--send {silent}"))
-            .because("it never said its hardware address")
-            .fix("see whether it runs and is reachable, or give the address with mac="));
+            .because("it did not answer with its MAC address")
+            .fix("check that it runs and is reachable, or give its address with mac="));
     }
-    // Without an end of its own, a run is ended by a signal as it should be.
+    // A run without an end normally ends by a signal.
     let endless = arguments.duration.is_none() && arguments.send.iter().all(|flow| flow.frames_max.is_none());
     Ok(if summary.interrupted && !endless {
         Exit::Interrupted
@@ -42,7 +43,8 @@ pub(super) fn run(arguments: HostRun) -> Result<Exit, Failure> {
     })
 }
 
-fn go(arguments: &HostRun, stop: &AtomicBool) -> Result<HostSummary, Failure> {
+/// Runs the host and prints a line when it is ready.
+fn run_host(arguments: &HostRun, stop: &AtomicBool) -> Result<HostSummary, Failure> {
     let mut written = Ok(());
     let ready = |notes: &[String]| {
         for note in notes {
@@ -50,18 +52,18 @@ fn go(arguments: &HostRun, stop: &AtomicBool) -> Result<HostSummary, Failure> {
         }
         written = output::print(&format!("ready: host on {}\n", arguments.dev));
     };
-    let summary = run_standalone(&spec(arguments), stop, ready, |_| {});
+    let summary = run_standalone(&host_run_spec(arguments), stop, ready, |_| {});
     written?;
-    summary.map_err(|error| failure(error, arguments))
+    summary.map_err(|error| host_failure(error, arguments))
 }
 
-fn spec(arguments: &HostRun) -> HostRunSpec {
+fn host_run_spec(arguments: &HostRun) -> HostRunSpec {
     HostRunSpec {
         backend: arguments.backend.into(),
         mac: arguments.mac,
         addresses: arguments.ip.clone(),
         speed_mbps: arguments.speed,
-        flows: arguments.send.iter().map(flow).collect(),
+        flows: arguments.send.iter().map(send_flow_spec).collect(),
         duration: arguments.duration,
         response_ns: arguments
             .pfc_response
@@ -74,7 +76,7 @@ fn spec(arguments: &HostRun) -> HostRunSpec {
     }
 }
 
-fn flow(argument: &SendArgument) -> SendFlowSpec {
+fn send_flow_spec(argument: &SendArgument) -> SendFlowSpec {
     SendFlowSpec {
         dst_ip: argument.to,
         dst_mac: argument.mac,
@@ -91,7 +93,7 @@ fn flow(argument: &SendArgument) -> SendFlowSpec {
     }
 }
 
-fn failure(error: HostRunError, arguments: &HostRun) -> Failure {
+fn host_failure(error: HostRunError, arguments: &HostRun) -> Failure {
     let exit = match error {
         HostRunError::Config(_) | HostRunError::FrameLen { .. } | HostRunError::Address(_) => Exit::Usage,
         HostRunError::Port(_)
@@ -103,8 +105,9 @@ fn failure(error: HostRunError, arguments: &HostRun) -> Failure {
     Failure::new(exit, error.to_string()).at(format!("--dev {}", arguments.dev))
 }
 
-/// Flows that arrived are reported in full. Of those that were sent, only that: what became of them, the far end knows.
-fn report(summary: &HostSummary, arguments: &HostRun, steal: &StealMeter) -> Report {
+/// Builds the report. Received flows are reported in full. For sent flows, only the number of sent frames is
+/// known.
+fn build_host_report(summary: &HostSummary, arguments: &HostRun, steal: &StealMeter) -> Report {
     let source = arguments
         .ip
         .first()

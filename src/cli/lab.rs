@@ -1,4 +1,4 @@
-//! `xoff lab`: test beds, from the command line's side.
+//! `xoff lab`: converts the arguments of the command line and calls `xoff-lab`.
 
 use std::process::ExitCode;
 
@@ -16,6 +16,7 @@ use xoff_lab::{
 use xoff_runtime::control::ControlAddress;
 use xoff_telemetry::failure::{Exit, Failure};
 
+/// Runs a command of `xoff lab`.
 pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     match command {
         LabCommand::Run(arguments) => {
@@ -44,8 +45,8 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         }
         LabCommand::Check(arguments) => check(arguments),
         LabCommand::Up(arguments) => {
-            let pcap = pcap(&arguments.pcap, arguments.pcap_snaplen)?;
-            let options = options(&arguments.running, arguments.seed, arguments.backend);
+            let pcap = lab_pcap(&arguments.pcap, arguments.pcap_snaplen)?;
+            let options = lab_options(&arguments.running, arguments.seed, arguments.backend);
             Ok(xoff_lab::bring_up_lab(&LabUpArgs {
                 file: arguments.file,
                 options,
@@ -57,14 +58,14 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Import(arguments) => import(&arguments),
         LabCommand::Ls { json: false } => Ok(xoff_lab::list_labs()),
         LabCommand::Ls { json: true } => {
-            let labs = running_labs()?
+            let labs = list_running_labs()?
                 .into_iter()
-                .map(|lab| Row {
+                .map(|lab| LabRow {
                     name: lab.name,
                     uid: lab.uid,
                 })
                 .collect();
-            output::print_json(&Labs {
+            output::print_json(&LabList {
                 schema: "xoff.labs/1",
                 labs,
             })?;
@@ -73,31 +74,31 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
     }
 }
 
-/// In real time: once.
+/// Runs a lab once in real time.
 fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
     let (set, until) = (
         arguments.in_virtual_time.sweep.set,
         arguments.in_virtual_time.until,
     );
     if let Some(several) = set.iter().find(|setting| setting.values.len() > 1) {
-        return Err(Failure::usage("a sweep is for virtual time")
+        return Err(Failure::usage("a sweep needs virtual time")
             .at(format!("--set {}={}", several.path, several.values.join(",")))
             .fix("give one value, or add --virtual"));
     }
     let options = LabOptions {
         report: arguments.report,
         until_ns: until.map(|until| until.as_nanos()),
-        ..options(&arguments.running, arguments.seed, arguments.backend)
+        ..lab_options(&arguments.running, arguments.seed, arguments.backend)
     };
     Ok(xoff_lab::run_lab(&LabRunArgs {
         file: arguments.file,
         field_values: set.into_iter().map(single_value).collect(),
         options,
-        pcap: pcap(&arguments.pcap, arguments.pcap_snaplen)?,
+        pcap: lab_pcap(&arguments.pcap, arguments.pcap_snaplen)?,
     }))
 }
 
-/// A setting with one value.
+/// Converts a setting with one value.
 fn single_value(setting: FieldSetting) -> FieldValue {
     FieldValue {
         value: setting.values.into_iter().next().unwrap_or_default(),
@@ -105,7 +106,7 @@ fn single_value(setting: FieldSetting) -> FieldValue {
     }
 }
 
-/// Writes a lab from ns-3 files.
+/// Writes a lab file from the files of ns-3.
 fn import(arguments: &LabImport) -> Result<ExitCode, Failure> {
     if let Some(path) = &arguments.output {
         output::check_report_path("--output", path)?;
@@ -121,7 +122,7 @@ fn import(arguments: &LabImport) -> Result<ExitCode, Failure> {
     Ok(Exit::Ok.into())
 }
 
-/// Refuses places for files before anything runs.
+/// Checks before a run that result files can be written.
 fn check_paths(files: [(&str, &Option<std::path::PathBuf>); 2]) -> Result<(), Failure> {
     for (option, path) in files {
         if let Some(path) = path {
@@ -131,7 +132,7 @@ fn check_paths(files: [(&str, &Option<std::path::PathBuf>); 2]) -> Result<(), Fa
     Ok(())
 }
 
-/// In virtual time: once, or as a sweep.
+/// Runs a lab in virtual time, once or as a sweep.
 fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
     let sweep = arguments.in_virtual_time.sweep.clone();
     check_paths([
@@ -140,7 +141,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
     ])?;
     let several = sweep.set.iter().any(|setting| setting.values.len() > 1);
     if sweep.seeds.is_none() && sweep.shard.is_none() && sweep.csv.is_none() && !several {
-        let run = virtual_arguments(arguments)?;
+        let run = virtual_run_arguments(arguments)?;
         return xoff_lab::run_virtual(&VirtualRunArgs {
             field_values: sweep.set.into_iter().map(single_value).collect(),
             ..run
@@ -156,16 +157,18 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
         (more.format == FormatChoice::Nccl, "--format nccl"),
     ] {
         if given {
-            return Err(Failure::usage("that is for a single run, and this is a sweep")
-                .at(option)
-                .fix("run the one of interest again by itself: --seed N and --set with one value"));
+            return Err(
+                Failure::usage("this option is for a single run, and this is a sweep")
+                    .at(option)
+                    .fix("repeat the run of interest alone: --seed N and --set with one value"),
+            );
         }
     }
     let report = arguments.report.take();
     let seed = arguments.seed;
     xoff_lab::run_sweep(
         &SweepArgs {
-            run: virtual_arguments(arguments)?,
+            run: virtual_run_arguments(arguments)?,
             seeds: sweep.seeds.map_or(vec![seed], |seeds| seeds.0),
             settings: sweep.set,
             jobs: sweep.jobs.map(usize::from),
@@ -173,10 +176,11 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
             report,
             csv: sweep.csv,
         },
-        &*signals::watch()?,
+        &*signals::watch_stop_signals()?,
     )
 }
 
+/// Runs `xoff lab compare`.
 fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
     check_paths([("--json", &arguments.json), ("--csv", &arguments.csv)])?;
     let compared = match (arguments.lb, arguments.by) {
@@ -195,7 +199,7 @@ fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
             }),
             jobs: arguments.jobs.map(usize::from),
         },
-        false => RunMode::RealTime(Box::new(options(&arguments.running, 0, arguments.backend))),
+        false => RunMode::RealTime(Box::new(lab_options(&arguments.running, 0, arguments.backend))),
     };
     let compare = CompareArgs {
         file: arguments.file,
@@ -211,13 +215,14 @@ fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
         csv: arguments.csv,
         plots: arguments.plots,
     };
-    xoff_lab::run_compare(&compare, &*signals::watch()?)
+    xoff_lab::run_compare(&compare, &*signals::watch_stop_signals()?)
 }
 
+/// Runs `xoff lab check`.
 fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
     if let Some(path) = &arguments.report {
         if arguments.files.len() > 1 {
-            return Err(Failure::usage("--report is of one lab, and there are several")
+            return Err(Failure::usage("--report is for one lab, and there are several")
                 .at(format!("--report {}", path.display()))
                 .fix("check them one by one, or leave --report out"));
         }
@@ -234,11 +239,11 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
     })
 }
 
-fn virtual_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
+fn virtual_run_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
     values::check_pcap_files(&arguments.pcap)?;
     let link = |recording: PcapArgument| match recording.place {
         Some(link) => Ok((link, recording.file)),
-        None => Err(Failure::usage("in virtual time a recording is of a link")
+        None => Err(Failure::usage("in virtual time a recording needs a link")
             .at(format!("--pcap {}", recording.file.display()))
             .fix("write LINK=FILE, such as h1:eth0--sw1:Ethernet0=h1.pcapng")),
     };
@@ -263,21 +268,21 @@ fn virtual_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
     })
 }
 
-/// What `xoff lab ls --json` prints.
+/// The JSON output of `xoff lab ls --json`.
 #[derive(Serialize)]
-struct Labs {
+struct LabList {
     schema: &'static str,
-    labs: Vec<Row>,
+    labs: Vec<LabRow>,
 }
 
 #[derive(Serialize)]
-struct Row {
+struct LabRow {
     name: String,
-    /// The user who started it.
+    /// User id of the user who started the lab.
     uid: u32,
 }
 
-fn options(running: &RunningArguments, seed: u64, backend: BackendChoice) -> LabOptions {
+fn lab_options(running: &RunningArguments, seed: u64, backend: BackendChoice) -> LabOptions {
     LabOptions {
         dilate: running.dilate,
         workers: running.workers.map(usize::from),
@@ -288,7 +293,7 @@ fn options(running: &RunningArguments, seed: u64, backend: BackendChoice) -> Lab
     }
 }
 
-fn pcap(recordings: &[PcapArgument], snaplen: Option<u32>) -> Result<LabRecordings, Failure> {
+fn lab_pcap(recordings: &[PcapArgument], snaplen: Option<u32>) -> Result<LabRecordings, Failure> {
     values::check_pcap_files(recordings)?;
     let file = |recording: &PcapArgument| (recording.place.clone(), recording.file.clone());
     Ok(LabRecordings {
@@ -297,7 +302,7 @@ fn pcap(recordings: &[PcapArgument], snaplen: Option<u32>) -> Result<LabRecordin
     })
 }
 
-fn running_labs() -> Result<Vec<RunningLab>, Failure> {
+fn list_running_labs() -> Result<Vec<RunningLab>, Failure> {
     xoff_lab::running_labs().map_err(|error| {
         Failure::environment("cannot list the running labs")
             .at("/proc/net/unix")
@@ -305,31 +310,32 @@ fn running_labs() -> Result<Vec<RunningLab>, Failure> {
     })
 }
 
-/// The control socket of a running lab: of one's own before those of others, which answer to root only.
+/// Returns the address of the control socket of a running lab. A lab of the calling user is preferred to labs
+/// of other users, which only root can reach.
 ///
 /// # Errors
-/// No lab of that name runs.
-pub(super) fn address(name: &str) -> Result<ControlAddress, Failure> {
+/// No lab of this name runs.
+pub(super) fn control_address(name: &str) -> Result<ControlAddress, Failure> {
     let own = geteuid().as_raw();
-    let labs = running_labs()?;
+    let labs = list_running_labs()?;
     let found = labs
         .iter()
         .filter(|lab| lab.name == name)
         .min_by_key(|lab| lab.uid != own);
     let Some(lab) = found else {
         let names: Vec<&str> = labs.iter().map(|lab| lab.name.as_str()).collect();
-        let why = if names.is_empty() {
+        let reason = if names.is_empty() {
             "no lab runs".to_owned()
         } else {
             format!("running: {}", names.join(", "))
         };
         return Err(Failure::environment(format!("no lab called \"{name}\" runs"))
             .at(format!("--lab {name}"))
-            .because(why)
+            .because(reason)
             .fix("start it with `xoff lab up FILE`; `xoff lab ls` lists those that run"));
     };
     let socket = xoff_lab::lab_socket_address(lab.uid, &lab.name).map_err(|error| {
-        Failure::environment("the lab's name is no socket's")
+        Failure::environment("the lab's name cannot be the name of a socket")
             .at(name)
             .because(error)
     })?;

@@ -1,4 +1,4 @@
-//! The command line. Standard output carries data, standard error progress and errors.
+//! The command line of xoff. Data goes to standard output, progress and errors to standard error.
 
 mod args;
 mod bench;
@@ -24,23 +24,23 @@ pub(crate) use args::*;
 pub(crate) use values::{PcapArgument, PortArgument, SendArgument};
 use xoff_telemetry::failure::Failure;
 
-/// Runs the program: parses the command line, does what it asks, prints the error if there is one.
+/// Parses the command line, runs the command, and prints its error if it fails.
 pub(crate) fn main() -> ExitCode {
     let matches = Arguments::command().get_matches();
-    let prints_json = wants_json(&matches);
+    let prints_json = prints_json_result(&matches);
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     run(arguments).unwrap_or_else(|failure| {
-        output::complain(&failure);
+        output::print_failure(&failure);
         if prints_json && !failure.errors.is_empty() {
-            // Nothing is left to be said if standard output cannot take it.
-            let _ = output::print_json(&errors_object(&failure));
+            // A failed write to standard output cannot be reported.
+            let _ = output::print_json(&error_json(&failure));
         }
         failure.exit.into()
     })
 }
 
-/// Whether the subcommand prints its result as JSON: `--json`, or `--format json`.
-fn wants_json(matches: &ArgMatches) -> bool {
+/// Returns whether the subcommand prints its result as JSON, with `--json` or `--format json`.
+fn prints_json_result(matches: &ArgMatches) -> bool {
     let mut leaf = matches;
     while let Some((_, matches)) = leaf.subcommand() {
         leaf = matches;
@@ -50,8 +50,8 @@ fn wants_json(matches: &ArgMatches) -> bool {
     format.is_some_and(is_json) || matches!(leaf.try_get_one::<bool>("json"), Ok(Some(true)))
 }
 
-/// The mistakes of a configuration, all of them, for a command whose output is JSON.
-fn errors_object(failure: &Failure) -> serde_json::Value {
+/// Returns all errors of a configuration as JSON, for a command with JSON output.
+fn error_json(failure: &Failure) -> serde_json::Value {
     json!({
         "error": failure.what,
         "where": failure.place,
@@ -60,6 +60,7 @@ fn errors_object(failure: &Failure) -> serde_json::Value {
     })
 }
 
+/// Runs the command.
 fn run(arguments: Arguments) -> Result<ExitCode, Failure> {
     Ok(match arguments.command {
         Command::Switch(SwitchCommand::Run(options)) => switch::run(options)?.into(),

@@ -1,4 +1,4 @@
-//! Writing to the terminal, a pipe or a file.
+//! Output to the terminal, a pipe or a file.
 
 use std::fs::{File, OpenOptions, remove_file};
 use std::io::{self, ErrorKind, Write};
@@ -7,10 +7,10 @@ use std::path::Path;
 
 use xoff_telemetry::failure::Failure;
 
-/// Writes data to standard output. A reader that went away (`| head`) is no error.
+/// Writes data to standard output. A closed pipe, such as `| head`, is no error.
 ///
 /// # Errors
-/// The output cannot take it, such as a full disk.
+/// The output cannot be written, for example because a disk is full.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -23,29 +23,29 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a JSON value to standard output, for people and programs alike.
+/// Writes a JSON value to standard output.
 ///
 /// # Errors
-/// As [`print()`].
+/// The output cannot be written.
 pub(super) fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string_pretty(value).expect("our types have string keys and finite numbers");
     print(&format!("{text}\n"))
 }
 
 /// Writes an error to standard error.
-pub(super) fn complain(failure: &Failure) {
+pub(super) fn print_failure(failure: &Failure) {
     note(&failure.to_string());
 }
 
-/// Writes a line of progress or a warning to standard error. If that is gone there is nobody left to tell.
+/// Writes a line of progress or a warning to standard error. A failed write is ignored.
 pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Refuses a place for the file of an option before a long run, not after it.
+/// Checks before a long run that the file of an option can be written after it.
 ///
 /// # Errors
-/// The folder does not exist, the path is a folder, or neither can be written to.
+/// The folder does not exist, the path is a folder, or the file cannot be written.
 pub(super) fn check_report_path(option: &str, path: &Path) -> Result<(), Failure> {
     let folder = path
         .parent()
@@ -59,7 +59,7 @@ pub(super) fn check_report_path(option: &str, path: &Path) -> Result<(), Failure
             "give a file in a folder that exists",
         )
     } else {
-        match try_to_write(path) {
+        match check_writable(path) {
             Ok(()) => return Ok(()),
             Err(error) => (
                 error.to_string(),
@@ -68,20 +68,21 @@ pub(super) fn check_report_path(option: &str, path: &Path) -> Result<(), Failure
         }
     };
     let what = if option == "--report" { "report" } else { "file" };
-    Err(Failure::usage(format!("the {what} cannot be written there"))
+    Err(Failure::usage(format!("the {what} cannot be written existing"))
         .at(format!("{option} {}", path.display()))
         .because(wrong)
         .fix(fix))
 }
 
-/// Opens what [`write_result_file`](xoff_telemetry::write_result_file) would: a plain file is replaced by one made beside it, anything else is
-/// written to. Leaves nothing behind.
-fn try_to_write(path: &Path) -> io::Result<()> {
+/// Tests whether [`write_result_file`](xoff_telemetry::write_result_file) can write a path. A regular file is
+/// replaced by a temporary file in the same folder, any other file is written directly. Leaves no file
+/// behind.
+fn check_writable(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
-        Ok(there) if !there.is_file() => {
-            let kind = path.metadata().map(|there| there.file_type());
+        Ok(existing) if !existing.is_file() => {
+            let kind = path.metadata().map(|existing| existing.file_type());
             match kind {
-                // A pipe would wait for its reader.
+                // Opening a pipe would wait for its reader.
                 Ok(kind) if !kind.is_fifo() && !kind.is_socket() => {
                     OpenOptions::new().append(true).open(path).map(drop)
                 }
@@ -89,10 +90,10 @@ fn try_to_write(path: &Path) -> io::Result<()> {
             }
         }
         _ => {
-            let mut beside = path.as_os_str().to_owned();
-            beside.push(format!(".{}", std::process::id()));
-            File::create(&beside)?;
-            remove_file(&beside)
+            let mut temporary_path = path.as_os_str().to_owned();
+            temporary_path.push(format!(".{}", std::process::id()));
+            File::create(&temporary_path)?;
+            remove_file(&temporary_path)
         }
     }
 }
@@ -102,17 +103,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_tried_and_left_as_they_were() {
+    fn result_paths_are_checked_and_left_unchanged() {
         let folder = tempfile::tempdir().expect("a folder");
-        let there = folder.path().join("there.json");
-        std::fs::write(&there, "kept").expect("a file");
-        assert!(check_report_path("--save", &there).is_ok());
+        let existing = folder.path().join("there.json");
+        std::fs::write(&existing, "kept").expect("a file");
+        assert!(check_report_path("--save", &existing).is_ok());
         assert!(check_report_path("--save", &folder.path().join("new.json")).is_ok());
         assert!(check_report_path("--save", Path::new("/dev/null")).is_ok());
-        assert_eq!(std::fs::read_to_string(&there).expect("a file"), "kept");
+        assert_eq!(std::fs::read_to_string(&existing).expect("a file"), "kept");
         assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
 
-        // Not even root makes a file there.
+        // Even root cannot create a file there.
         let refused = check_report_path("--draft", Path::new("/proc/draft.md")).expect_err("no place");
         assert!(refused.place.expect("a place").starts_with("--draft "));
         let refused = check_report_path("--report", folder.path()).expect_err("a folder");

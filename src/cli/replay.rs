@@ -1,4 +1,5 @@
-//! `xoff replay`: a capture through a switch to a capture.
+//! `xoff replay`: sends the frames of a capture through a switch and writes the departures to another
+//! capture.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -17,97 +18,98 @@ use xoff_measure::replay::{
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// MTU of ports where the configuration has none: what was captured shall pass.
+/// MTU of ports without an MTU in the configuration, so that all captured frames pass.
 const MTU: &str = "9216";
-/// The address that `--port` takes although no station can have it.
+/// The MAC address that `--port` accepts although no station can have it.
 const ZERO_MAC: &str = "00:00:00:00:00:00";
-/// Speed of ports where neither the command line nor the configuration has one, in Mb/s.
+/// Speed in Mb/s of ports without a speed in the command line or in the configuration.
 const SPEED_MBPS: u32 = 1_000;
 
 pub(super) const HELP: &str = "\
-Every frame of the capture comes in on the port of its sender, at the time of its stamp, no faster
-than the port's link carries it. What leaves is written with its time of departure, its class, and a
-comment that says which frame it was and whether the switch marked it. The same input gives the same
-output, octet for octet.
+Every frame of the capture arrives at the port of its sender, at the time of its time stamp, no faster
+than the link of the port carries it. Departures are written with their time, their class, and a
+comment with the number of the captured frame and the ECN mark. The same input gives the same
+output, byte for byte.
 
-Which port: each sender has a port of its own, in the order of their first frames, and then so has
-each station that never sends. A capture of several interfaces has a port for each instead (frames that
-left by an interface are not replayed), unless that loses frames. --port, --ingress and --map override
-this. The switch knows from the start where the stations are, so that each frame comes out once; with
---no-learn it learns from the frames and floods until then. More: docs/replay.md.
+Port mapping: each sender has its own port, in the order of the first frames, followed by a port for
+each station that never sends. A capture of several interfaces has a port for each interface (frames that
+left by an interface are not replayed), unless this loses frames. --port, --ingress and --map override
+this. The switch knows the ports of all stations from the start, so each frame leaves once. With
+--no-learn, it learns from the frames and floods until then. See docs/replay.md.
 
 Exit codes: 0 ok, 2 usage, 3 a file cannot be read or written, 4 invalid configuration,
-5 the capture is damaged or cut (the frames before are replayed), or frames were stuck.
+5 the capture is damaged or truncated (earlier frames are replayed), or frames were stuck.
 
 Examples:
   xoff replay in.pcap --out out.pcapng
   xoff replay in.pcap --preset roce-lossless --speed 100g --back-to-back --out out.pcapng
   xoff replay in.pcap --config sw.json --out out.pcapng --drops drops.pcapng --report result.json
   xoff replay in.pcap --port Ethernet0=02:00:00:00:00:01 --out - | tshark -r - -O pkt_comment
-  xoff replay all.pcapng --config new.json --out what-if.pcapng   (all.pcapng: of --pcap)";
+  xoff replay all.pcapng --config new.json --out what-if.pcapng   (all.pcapng: a recording of --pcap)";
 
 /// `xoff replay`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ReplayArguments {
-    /// The capture: pcap or pcapng of Ethernet frames, gzip too; - is standard input
+    /// The capture: pcap or pcapng of Ethernet frames, optionally gzip; `-` is standard input
     #[arg(value_name = "IN")]
     pub input: PathBuf,
-    /// Write what leaves the switch here, as pcapng; - is standard output
+    /// Write the frames that leave the switch here as pcapng; `-` is standard output
     #[arg(long, short = 'w', value_name = "FILE")]
     pub out: PathBuf,
-    /// Write what the switch drops here, as pcapng, each frame with reason, place and limit
+    /// Write the dropped frames here as pcapng, each with reason, place and limit
     #[arg(long, value_name = "FILE")]
     pub drops: Option<PathBuf>,
-    /// Configuration in the form of SONiC's config_db.json, a layer over the preset if there is one; given again, a layer
-    /// over the earlier ones, in which null removes (RFC 7386)
-    /// [default: all ports form one bridge]
+    /// Configuration in the form of SONiC's config_db.json, a layer over the preset. Repeated files are
+    /// layers over the earlier ones, in which null removes a value (RFC 7386) [default: all ports form one
+    /// bridge]
     #[arg(long, value_name = "FILE")]
     pub config: Vec<PathBuf>,
-    /// How the configuration is read.
+    /// Options for reading the configuration.
     #[command(flatten)]
     pub configuration: ConfigurationInput,
     /// A built-in configuration: roce-lossless or roce-lossy
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
-    /// Who is behind a port: hardware addresses, or interfaces of the capture by name or number; once for each port
+    /// The stations of a port: MAC addresses, or interfaces of the capture by name or number; once for each
+    /// port
     #[arg(long = "port", value_name = "Ethernet0=MAC|INTERFACE[,...]")]
-    pub ports: Vec<BehindArgument>,
-    /// Let everything come in on this port that no --port speaks of
+    pub ports: Vec<PortStations>,
+    /// The port for frames that no --port assigns
     #[arg(long, value_name = "PORT")]
     pub ingress: Option<String>,
-    /// What decides on the port of a frame that no --port speaks of
+    /// The mapping of frames to ports if no --port assigns them
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = MapChoice::Auto, conflicts_with = "ingress")]
     pub map: MapChoice,
-    /// Speed of ports for which the configuration has none, such as 100g [default: 1g]
-    #[arg(long, value_name = "SPEED", value_parser = values::speed_mbps)]
+    /// Speed of ports without a speed in the configuration, such as 100g [default: 1g]
+    #[arg(long, value_name = "SPEED", value_parser = values::parse_speed_mbps)]
     pub speed: Option<u32>,
     /// Offer the frames N times as fast as they were captured, such as 10 or 0.5
-    #[arg(long, value_name = "N", value_parser = factor, default_value = "1", conflicts_with = "back_to_back")]
+    #[arg(long, value_name = "N", value_parser = parse_factor, default_value = "1", conflicts_with = "back_to_back")]
     pub multiplier: (u64, u64),
-    /// Offer the frames as fast as the link of their port carries them, whatever their stamps (holds the capture in memory)
+    /// Offer the frames at link speed and ignore their time stamps (keeps the capture in memory)
     #[arg(long)]
     pub back_to_back: bool,
-    /// Do not tell the switch where the stations are: it floods until it has heard of them
+    /// Start with an empty MAC table: the switch floods until it has learned the stations
     #[arg(long)]
     pub no_learn: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub json: bool,
-    /// Write the result here, as JSON (docs/replay.md)
+    /// Write the result here as JSON (docs/replay.md)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Seed of every random decision
+    /// Seed of all random decisions
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }
 
-/// `--map`
+/// The values of `--map`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum MapChoice {
-    /// The one of the two that loses fewer frames; the sender if the capture has frames of one interface.
+    /// The mapping that loses fewer frames; the sender for a capture of one interface.
     #[default]
     Auto,
-    /// The sender's hardware address.
+    /// The MAC address of the sender.
     Mac,
     /// The interface of the capture.
     Interface,
@@ -123,26 +125,26 @@ impl From<MapChoice> for MappingMode {
     }
 }
 
-/// `--port Ethernet0=02:00:00:00:00:01,eth1`
+/// The value of `--port Ethernet0=02:00:00:00:00:01,eth1`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct BehindArgument {
+pub(crate) struct PortStations {
     /// The port.
     pub port: String,
-    /// What is behind it.
+    /// The stations behind the port.
     pub behind: Vec<FrameSource>,
 }
 
-impl FromStr for BehindArgument {
+impl FromStr for PortStations {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<BehindArgument, String> {
+    fn from_str(text: &str) -> Result<PortStations, String> {
         const FORM: &str =
             "write PORT=MAC or PORT=INTERFACE, such as Ethernet0=02:00:00:00:00:01 or Ethernet0=eth1";
         let (port, rest) = text
             .split_once('=')
             .ok_or_else(|| format!("no '=' in it; {FORM}"))?;
         values::check_port_name(port).map_err(|why| format!("{why}; {FORM}"))?;
-        let behind = |word: &str| match values::mac(word) {
+        let behind = |word: &str| match values::parse_mac(word) {
             Ok(mac) => Ok(FrameSource::Station(mac)),
             // No station has this address, but devices send PFC frames with it.
             Err(_) if word == ZERO_MAC => Ok(FrameSource::Station([0; 6])),
@@ -150,15 +152,16 @@ impl FromStr for BehindArgument {
             Err(why) if word.matches(':').count() == 5 => Err(why),
             Err(_) => Ok(FrameSource::Interface(word.to_owned())),
         };
-        Ok(BehindArgument {
+        Ok(PortStations {
             port: port.to_owned(),
             behind: rest.split(',').map(behind).collect::<Result<_, _>>()?,
         })
     }
 }
 
-/// A positive decimal number as numerator and denominator, up to six places either side.
-fn factor(text: &str) -> Result<(u64, u64), String> {
+/// Parses a positive decimal number to numerator and denominator, with up to six digits on each side of the
+/// point.
+fn parse_factor(text: &str) -> Result<(u64, u64), String> {
     let wrong =
         || format!("'{text}' is no factor; write a number above 0 and up to 1000000, such as 10 or 0.5");
     let (whole, places) = text.split_once('.').unwrap_or((text, ""));
@@ -175,8 +178,9 @@ fn factor(text: &str) -> Result<(u64, u64), String> {
     }
 }
 
+/// Runs `xoff replay`.
 pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
-    check_places(arguments)?;
+    check_output_files(arguments)?;
     let file = arguments.input.display().to_string();
     let unreadable = |error: ReadError| error.to_failure(&file);
     let source = CaptureSource::open(&arguments.input).map_err(unreadable)?;
@@ -186,7 +190,7 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     let read = || source.read().and_then(Reader::new).map_err(unreadable);
     let mapping = PortMapping::choose(&survey, &mapping_options(arguments), &configured, read)?;
     note_ports_down(&configured, &mapping);
-    let loaded = configure(arguments, layers, &mapping)?;
+    let loaded = load_for_mapping(arguments, layers, &mapping)?;
     for warning in &loaded.resolved.warnings {
         output::note(&format!("note: {warning}"));
     }
@@ -194,7 +198,7 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     let to = CaptureDestination::of(&arguments.out);
     let drops = arguments.drops.as_deref().map(CaptureDestination::of);
     let mut files = ReplayCaptureFiles::create(&config, survey.first_ns, &file, &to, drops.as_ref())
-        .map_err(|(place, error)| unwritable(&place, &error))?;
+        .map_err(|(place, error)| write_failure(&place, &error))?;
     let pace = match arguments.back_to_back {
         true => ReplayPace::BackToBack,
         false => ReplayPace::Captured(arguments.multiplier.0, arguments.multiplier.1),
@@ -208,15 +212,15 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     let result = replay
         .run(&mut reader)
         .map_err(|error| replay_failure(error, &file, &to))?;
-    files.finish().map_err(|error| unwritable(&to, &error))?;
+    files.finish().map_err(|error| write_failure(&to, &error))?;
     let report = ReplayReport::new(&file, seed, &survey, &mapping, &result);
-    warn(&report, arguments);
-    tell(&report, arguments, &to)?;
+    print_warnings(&report, arguments);
+    print_result(&report, arguments, &to)?;
     Ok(report.exit())
 }
 
-/// Refuses to write over what is read, and over what is written.
-fn check_places(arguments: &ReplayArguments) -> Result<(), Failure> {
+/// Refuses output files that are the input or another output.
+fn check_output_files(arguments: &ReplayArguments) -> Result<(), Failure> {
     let written = [
         ("--out", Some(&arguments.out)),
         ("--drops", arguments.drops.as_ref()),
@@ -225,7 +229,7 @@ fn check_places(arguments: &ReplayArguments) -> Result<(), Failure> {
     let mut seen = vec![("the capture", &arguments.input)];
     for (option, path) in written {
         let Some(path) = path else { continue };
-        let same = |(_, other): &&(&str, &PathBuf)| same_file(path, other);
+        let same = |(_, other): &&(&str, &PathBuf)| is_same_file(path, other);
         if let Some((other, _)) = seen.iter().find(same) {
             return Err(Failure::usage(format!("{option} is the same file as {other}"))
                 .at(format!("{option} {}", path.display()))
@@ -239,16 +243,16 @@ fn check_places(arguments: &ReplayArguments) -> Result<(), Failure> {
     }
 }
 
-fn same_file(a: &Path, b: &Path) -> bool {
+fn is_same_file(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let dash = Path::new("-");
     if a == dash || b == dash {
-        // Standard input is not standard output.
+        // Standard input and standard output are different.
         return false;
     }
     let id = |path: &Path| {
         let metadata = std::fs::metadata(path).ok()?;
-        // Devices such as /dev/null are not spoilt by writing.
+        // Writing does not damage devices such as `/dev/null`.
         metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
     };
     match (id(a), id(b)) {
@@ -257,15 +261,15 @@ fn same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// The ports that a configuration has, and the address of its router.
+/// Returns the ports of a configuration and the MAC address of its router.
 fn configured_ports(layers: &[(String, String)], asic: Option<&str>) -> Result<ConfiguredPorts, Failure> {
     let Some((place, _)) = layers.last() else {
         return Ok(ConfiguredPorts::default());
     };
-    let db =
-        parse_layers(&args::borrow_layers(layers), asic).map_err(|problems| invalid(place, &problems))?;
+    let db = parse_layers(&args::borrow_layers(layers), asic)
+        .map_err(|problems| invalid_configuration(place, &problems))?;
     let router = db.get("DEVICE_METADATA", "localhost", "mac");
-    let router = router.and_then(|mac| values::mac(&mac).ok());
+    let router = router.and_then(|mac| values::parse_mac(&mac).ok());
     let names: Vec<String> = db.keys("PORT").map(str::to_owned).collect();
     let is_down = |name: &&String| {
         db.get("PORT", name, "admin_status")
@@ -278,7 +282,7 @@ fn configured_ports(layers: &[(String, String)], asic: Option<&str>) -> Result<C
     })
 }
 
-/// Says of ports that drop what arrives because the configuration has them down.
+/// Prints a note for each port that drops all frames because it is configured down.
 fn note_ports_down(configured: &ConfiguredPorts, mapping: &PortMapping) {
     for port in mapping
         .ports_in_use()
@@ -286,13 +290,13 @@ fn note_ports_down(configured: &ConfiguredPorts, mapping: &PortMapping) {
         .filter(|port| configured.down.contains(*port))
     {
         output::note(&format!(
-            "note: {port}: frames of the capture come in on it, but PORT says admin_status down"
+            "note: {port}: frames of the capture come in on it, but PORT sets admin_status down"
         ));
     }
 }
 
 fn mapping_options(arguments: &ReplayArguments) -> MappingOptions {
-    let each = |argument: &BehindArgument| {
+    let each = |argument: &PortStations| {
         let port = argument.port.clone();
         argument
             .behind
@@ -308,7 +312,7 @@ fn mapping_options(arguments: &ReplayArguments) -> MappingOptions {
 }
 
 /// Resolves the configuration for the ports of the mapping.
-fn configure(
+fn load_for_mapping(
     arguments: &ReplayArguments,
     written: Vec<(String, String)>,
     mapping: &PortMapping,
@@ -337,7 +341,7 @@ fn configure(
     }
     layers.extend(written);
     let layers = args::borrow_layers(&layers);
-    let resolve = arguments.configuration.applied_to(ResolveOptions {
+    let resolve = arguments.configuration.apply_to(ResolveOptions {
         ports: mapping.ports.clone(),
         seed: arguments.seed,
         reaction_budget: Picos::ZERO,
@@ -345,7 +349,7 @@ fn configure(
         ..ResolveOptions::default()
     })?;
     let place = layers.last().map_or("", |(place, _)| *place);
-    let loaded = load(&layers, &resolve).map_err(|problems| invalid(place, &problems))?;
+    let loaded = load(&layers, &resolve).map_err(|problems| invalid_configuration(place, &problems))?;
     let names = loaded.resolved.config.ports.iter().map(|port| &port.name);
     if !names.eq(&mapping.ports) {
         return Err(
@@ -355,7 +359,7 @@ fn configure(
     Ok(loaded)
 }
 
-fn invalid(place: &str, problems: &xoff_config::Problems) -> Failure {
+fn invalid_configuration(place: &str, problems: &xoff_config::Problems) -> Failure {
     Failure::configuration("the configuration is invalid")
         .at(place)
         .because_of_errors(problems, problems.as_slice())
@@ -364,7 +368,7 @@ fn invalid(place: &str, problems: &xoff_config::Problems) -> Failure {
 fn replay_failure(error: ReplayError, file: &str, to: &CaptureDestination) -> Failure {
     match error {
         ReplayError::Read(error) => error.to_failure(file),
-        ReplayError::Write(error) => unwritable(to, &error),
+        ReplayError::Write(error) => write_failure(to, &error),
         ReplayError::TooLate(frame, days) => Failure::environment(format!(
             "frame {frame} arrives {days} days after the first one, with gaps over an hour cut"
         ))
@@ -374,7 +378,7 @@ fn replay_failure(error: ReplayError, file: &str, to: &CaptureDestination) -> Fa
     }
 }
 
-fn unwritable(place: &CaptureDestination, error: &std::io::Error) -> Failure {
+fn write_failure(place: &CaptureDestination, error: &std::io::Error) -> Failure {
     let place = match place {
         CaptureDestination::File(path) => path.display().to_string(),
         CaptureDestination::Output => "standard output".to_owned(),
@@ -382,11 +386,11 @@ fn unwritable(place: &CaptureDestination, error: &std::io::Error) -> Failure {
     Failure::environment("the capture cannot be written")
         .at(place)
         .because(error)
-        .fix("choose a folder that exists, that you may write to, and that has room")
+        .fix("choose an existing folder with write permission and free space")
 }
 
-/// Frames that were not replayed for another reason than who sent them.
-fn note_left_out(report: &ReplayReport) {
+/// Prints notes about skipped frames, except those that were skipped because of their sender.
+fn note_skipped_frames(report: &ReplayReport) {
     let of_reader = |reason: &str| !matches!(reason, "outbound" | "of_a_switch");
     for (reason, count) in report
         .frames
@@ -402,8 +406,8 @@ fn note_left_out(report: &ReplayReport) {
     }
 }
 
-/// What a user would wonder about.
-fn warn(report: &ReplayReport, arguments: &ReplayArguments) {
+/// Prints warnings and notes about the result.
+fn print_warnings(report: &ReplayReport, arguments: &ReplayArguments) {
     let name = report.capture.file.as_str();
     if report.capture.frames == 0 && report.taints.is_empty() {
         output::note(&format!("note: no frame is in {name}"));
@@ -411,7 +415,7 @@ fn warn(report: &ReplayReport, arguments: &ReplayArguments) {
     for taint in &report.taints {
         output::note(&format!("warning: {name}: {taint}"));
     }
-    note_left_out(report);
+    note_skipped_frames(report);
     if report.frames.gaps_cut > 0 {
         output::note(&format!(
             "note: {} gaps of more than an hour between the stamps of {name} were cut to 1 s of model time",
@@ -420,7 +424,7 @@ fn warn(report: &ReplayReport, arguments: &ReplayArguments) {
     }
     if report.capture.without_class > 0 {
         output::note(&format!(
-            "note: of {} frames of {name} too little is stored to know their traffic class; they are taken for frames without IP; \
+            "note: {} frames of {name} are too short to tell their traffic class, and count as frames without IP; \
              capture with a longer snap length, `tcpdump -s 64`",
             report.capture.without_class
         ));
@@ -447,14 +451,18 @@ fn warn(report: &ReplayReport, arguments: &ReplayArguments) {
         .sum();
     if too_long > 0 {
         output::note(
-            "note: frames longer than the MTU were captured before a NIC cut them up, if the MTU is right; capture on the \
+            "note: frames longer than the MTU were captured before a NIC segmented them, if the MTU is right; capture on the \
              wire, or with `ethtool -K DEV tso off gso off gro off`",
         );
     }
 }
 
-/// The result, where the capture does not go.
-fn tell(report: &ReplayReport, arguments: &ReplayArguments, to: &CaptureDestination) -> Result<(), Failure> {
+/// Prints the result. It goes to standard error if the capture goes to standard output.
+fn print_result(
+    report: &ReplayReport,
+    arguments: &ReplayArguments,
+    to: &CaptureDestination,
+) -> Result<(), Failure> {
     if let Some(path) = &arguments.report {
         xoff_telemetry::write_report_file(path, &report.to_json())?;
     }

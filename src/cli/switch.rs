@@ -1,4 +1,4 @@
-//! `xoff switch run`: a switch between network devices, until it is interrupted.
+//! `xoff switch run`: runs a switch between network devices until it is interrupted.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,28 +15,29 @@ use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{Environment, StealMeter, Taint, allowed_cpus};
 
-/// How often the command looks whether it is to stop; the switch itself does not wait for this.
-const LOOK: Duration = Duration::from_millis(50);
-/// More workers than this are never chosen without being asked for: the switch's worker feeds no more.
-const WORKERS_CHOSEN_MAX: usize = 4;
+/// Time between two checks for a stop request. The switch does not wait for it.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// Largest default number of workers. A switch worker cannot supply more I/O workers.
+const DEFAULT_WORKERS_MAX: usize = 4;
 
+/// Runs `xoff switch run`.
 pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     values::check_ports(&arguments.ports)?;
     check_pcap(&arguments)?;
     if let Some(path) = &arguments.report {
         output::check_report_path("--report", path)?;
     }
-    let stop = super::signals::watch()?;
-    let options = options(&arguments);
-    let resolve = arguments.configuration.applied_to(ResolveOptions {
+    let stop = super::signals::watch_stop_signals()?;
+    let options = worker_options(&arguments);
+    let resolve = arguments.configuration.apply_to(ResolveOptions {
         ports: arguments.ports.iter().map(|port| port.name.clone()).collect(),
         seed: arguments.seed,
         reaction_budget: reaction_budget(&options),
         ..ResolveOptions::default()
     })?;
-    let loaded = read(&arguments.config, &resolve)?;
+    let loaded = load_config(&arguments.config, &resolve)?;
     let name = loaded.resolved.config.name.clone();
-    // Bound before anything is touched: a wrong path costs nothing then.
+    // The socket is bound first, so an invalid path has no side effects.
     let endpoint = arguments
         .api
         .clone()
@@ -46,41 +47,43 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     let session = Arc::new(SwitchSession::start(
         loaded,
         resolve,
-        ports(&arguments),
+        switch_ports(&arguments),
         &options,
         TaintLedger::new(),
     )?);
     for note in &session.notes {
         output::note(&format!("note: {note}"));
     }
-    let server = endpoint.map(|endpoint| answer(endpoint, &session)).transpose()?;
+    let server = endpoint
+        .map(|endpoint| start_control_server(endpoint, &session))
+        .transpose()?;
     if stop.load(Ordering::Relaxed) {
         drop(server);
         session.stop();
         return Ok(Exit::Interrupted);
     }
-    // Where frames go to standard output, nothing else does.
-    let taken = arguments
+    // If a recording goes to standard output, all other output goes to standard error.
+    let stdout_has_capture = arguments
         .pcap
         .iter()
         .any(|recording| recording.file == Path::new("-"));
-    let print = |text: &str| match taken {
+    let print = |text: &str| match stdout_has_capture {
         true => {
             output::note(text.trim_end());
             Ok(())
         }
         false => output::print(text),
     };
-    print(&ready(&name, &arguments, &session))?;
+    print(&ready_line(&name, &arguments, &session))?;
     while !stop.load(Ordering::Relaxed) && !session.is_dead() {
-        std::thread::sleep(LOOK);
+        std::thread::sleep(CHECK_INTERVAL);
     }
     drop(server);
     let finished = session.stop();
     for note in &finished.notes {
         output::note(&format!("note: {note}"));
     }
-    let report = report(finished, &steal, arguments.seed);
+    let report = build_switch_report(finished, &steal, arguments.seed);
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
@@ -88,7 +91,7 @@ pub(super) fn run(arguments: SwitchRun) -> Result<Exit, Failure> {
     Ok(report.exit())
 }
 
-/// Refuses recordings of ports that no frame passes.
+/// Refuses recordings of ports without a device.
 fn check_pcap(arguments: &SwitchRun) -> Result<(), Failure> {
     values::check_pcap_files(&arguments.pcap)?;
     let ports: Vec<&str> = arguments.ports.iter().map(|port| port.name.as_str()).collect();
@@ -104,7 +107,7 @@ fn check_pcap(arguments: &SwitchRun) -> Result<(), Failure> {
     Ok(())
 }
 
-fn pcap(arguments: &SwitchRun) -> PcapOptions {
+fn pcap_options(arguments: &SwitchRun) -> PcapOptions {
     let request = |recording: &super::PcapArgument| PcapRequest {
         port: recording.place.clone(),
         file: recording.file.clone(),
@@ -115,30 +118,30 @@ fn pcap(arguments: &SwitchRun) -> PcapOptions {
     }
 }
 
-fn options(arguments: &SwitchRun) -> WorkerOptions {
+fn worker_options(arguments: &SwitchRun) -> WorkerOptions {
     let running = &arguments.running;
     WorkerOptions {
         workers: running.workers.map_or_else(
-            || workers(allowed_cpus().len(), arguments.ports.len()),
+            || default_worker_count(allowed_cpus().len(), arguments.ports.len()),
             usize::from,
         ),
         pin: running.pin.clone(),
         idle: arguments.idle.into(),
         dilate: running.dilate,
-        pcap: pcap(arguments),
+        pcap: pcap_options(arguments),
         ..WorkerOptions::default()
     }
 }
 
-/// Threads where none are asked for: one of the cores is left to whoever sends and receives the frames.
-fn workers(cores: usize, ports: usize) -> usize {
-    cores
+/// Returns the default number of workers. One core is left to the programs that send and receive the frames.
+fn default_worker_count(core_count: usize, port_count: usize) -> usize {
+    core_count
         .saturating_sub(1)
-        .min(ports + 1)
-        .clamp(1, WORKERS_CHOSEN_MAX)
+        .min(port_count + 1)
+        .clamp(1, DEFAULT_WORKERS_MAX)
 }
 
-fn read(paths: &[PathBuf], resolve: &ResolveOptions) -> Result<LoadedConfig, Failure> {
+fn load_config(paths: &[PathBuf], resolve: &ResolveOptions) -> Result<LoadedConfig, Failure> {
     let layers = args::read_layers(paths)?;
     load(&args::borrow_layers(&layers), resolve).map_err(|problems| {
         let places: Vec<&str> = layers.iter().map(|(place, _)| place.as_str()).collect();
@@ -148,7 +151,7 @@ fn read(paths: &[PathBuf], resolve: &ResolveOptions) -> Result<LoadedConfig, Fai
     })
 }
 
-fn ports(arguments: &SwitchRun) -> Vec<SwitchPort> {
+fn switch_ports(arguments: &SwitchRun) -> Vec<SwitchPort> {
     let port = |port: &super::PortArgument| SwitchPort {
         delay: xoff_units::Picos::ZERO,
         name: port.name.clone(),
@@ -160,13 +163,16 @@ fn ports(arguments: &SwitchRun) -> Vec<SwitchPort> {
     arguments.ports.iter().map(port).collect()
 }
 
-fn answer(listener: ControlListener, session: &Arc<SwitchSession>) -> Result<ServerHandle, Failure> {
+fn start_control_server(
+    listener: ControlListener,
+    session: &Arc<SwitchSession>,
+) -> Result<ServerHandle, Failure> {
     serve_control(listener, Arc::clone(session) as Arc<dyn ControlTarget>)
         .map_err(|error| Failure::environment("the control socket cannot be served").because(error))
 }
 
-/// The line that tells a script to go on.
-fn ready(name: &str, arguments: &SwitchRun, session: &SwitchSession) -> String {
+/// Returns the line that reports to a script that the switch forwards.
+fn ready_line(name: &str, arguments: &SwitchRun, session: &SwitchSession) -> String {
     let ports: Vec<String> = arguments
         .ports
         .iter()
@@ -184,14 +190,14 @@ fn ready(name: &str, arguments: &SwitchRun, session: &SwitchSession) -> String {
     )
 }
 
-fn report(finished: StoppedSwitch, steal: &StealMeter, seed: u64) -> Report {
+fn build_switch_report(finished: StoppedSwitch, steal: &StealMeter, seed: u64) -> Report {
     let StoppedSwitch {
         snapshot, mut taints, ..
     } = finished;
     if snapshot.is_none() {
         taints.push(Taint {
             since_ns: 0,
-            cause: "the switch ended by a defect of xoff; its counters are lost".to_owned(),
+            cause: "the switch ended by a bug in xoff; its counters are lost".to_owned(),
         });
     }
     let environment = Environment {
@@ -206,17 +212,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_core_is_left_to_the_traffic() {
-        assert_eq!([1, 2, 3, 4, 64].map(|cores| workers(cores, 2)), [1, 1, 2, 3, 3]);
-        assert_eq!(workers(0, 8), 1, "an unknown mask");
-        assert_eq!(workers(64, 8), 4);
+    fn default_worker_count_leaves_one_core_to_the_traffic() {
+        assert_eq!(
+            [1, 2, 3, 4, 64].map(|cores| default_worker_count(cores, 2)),
+            [1, 1, 2, 3, 3]
+        );
+        assert_eq!(default_worker_count(0, 8), 1, "the number of cores is unknown");
+        assert_eq!(default_worker_count(64, 8), 4);
     }
 
     #[test]
-    fn a_switch_that_died_is_no_clean_run() {
+    fn a_run_whose_switch_died_is_tainted() {
         let finished = StoppedSwitch::default();
         assert_eq!(
-            report(finished, &StealMeter::start(), 0).exit(),
+            build_switch_report(finished, &StealMeter::start(), 0).exit(),
             Exit::Inconclusive
         );
     }

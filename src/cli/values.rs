@@ -1,4 +1,4 @@
-//! Values of the command line that have a form of their own.
+//! Parsers of argument values.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -17,19 +17,19 @@ use xoff_lab::units;
 use xoff_lab::{FieldSetting, LOAD_BALANCING};
 use xoff_telemetry::failure::Failure;
 
-/// Longest name of a network device (`IFNAMSIZ` less its zero byte).
+/// Longest name of a network device: `IFNAMSIZ` without its zero byte.
 const DEVICE_NAME_MAX: usize = 15;
-/// CPUs a list may name (`CPU_SETSIZE`).
+/// Number of CPUs that a list can name (`CPU_SETSIZE`).
 const CPUS_MAX: usize = 1024;
 
-/// `--port Ethernet0=DEV[,backend=...]`
+/// The value of `--port Ethernet0=DEV[,backend=...]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PortArgument {
     /// Name of the port in the configuration, such as `Ethernet0`.
     pub name: String,
     /// The network device.
     pub device: String,
-    /// How its frames are moved.
+    /// The port backend.
     pub backend: BackendChoice,
 }
 
@@ -44,7 +44,7 @@ impl FromStr for PortArgument {
         check_port_name(name).map_err(|why| format!("{why}; {FORM}"))?;
         let mut fields = rest.split(',');
         let device = fields.next().unwrap_or_default();
-        check_device(device).map_err(|why| format!("{why}; {FORM}"))?;
+        check_device_name(device).map_err(|why| format!("{why}; {FORM}"))?;
         let mut backend = None;
         for field in fields {
             let value = field
@@ -65,12 +65,12 @@ impl FromStr for PortArgument {
     }
 }
 
-/// `--pcap [PORT=]FILE`, in labs `--pcap [SWITCH[:PORT]=]FILE`
+/// The value of `--pcap [PORT=]FILE`, in labs `--pcap [SWITCH[:PORT]=]FILE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PcapArgument {
-    /// Port, switch, or switch and port, as written; none: every port.
+    /// Port, switch, or switch and port, as written. None means every port.
     pub place: Option<String>,
-    /// Where to; `-` is standard output.
+    /// Output file. `-` is standard output.
     pub file: PathBuf,
 }
 
@@ -78,7 +78,7 @@ impl FromStr for PcapArgument {
     type Err = String;
 
     fn from_str(text: &str) -> Result<PcapArgument, String> {
-        // What is before the first '=' is a place if it can be one; `./a=b.pcapng` is a file.
+        // Text before the first '=' is a port or switch if it has the form of one. `./a=b.pcapng` is a file.
         let (place, file) = match text.split_once('=') {
             Some((place, file)) if !place.contains(['/', '.']) => (Some(place), file),
             _ => (None, text),
@@ -93,14 +93,14 @@ impl FromStr for PcapArgument {
     }
 }
 
-/// Refuses two recordings in one file.
+/// Refuses two recordings in the same file.
 ///
 /// # Errors
-/// The file, in words.
+/// A file that has two recordings.
 pub(super) fn check_pcap_files(recordings: &[PcapArgument]) -> Result<(), Failure> {
-    for (at, recording) in recordings.iter().enumerate() {
+    for (index, recording) in recordings.iter().enumerate() {
         let same = |other: &&PcapArgument| other.file == recording.file;
-        if recordings[..at].iter().any(|other| same(&other)) {
+        if recordings[..index].iter().any(|other| same(&other)) {
             return Err(Failure::usage("two recordings in one file")
                 .at(format!("--pcap {}", recording.file.display()))
                 .fix("give each a file of its own; without a port, one file holds all ports"));
@@ -109,7 +109,7 @@ pub(super) fn check_pcap_files(recordings: &[PcapArgument]) -> Result<(), Failur
     Ok(())
 }
 
-/// Ports are named as SONiC names them.
+/// Checks that a port has a name of SONiC's form.
 pub(super) fn check_port_name(name: &str) -> Result<(), String> {
     match name.strip_prefix("Ethernet") {
         Some(digits) if is_number(digits) => Ok(()),
@@ -123,8 +123,8 @@ fn is_number(digits: &str) -> bool {
     !digits.is_empty() && digits.len() <= 5 && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The kernel's rule for names (`dev_valid_name`).
-fn check_device(name: &str) -> Result<(), String> {
+/// Checks a device name by the rule of the kernel (`dev_valid_name`).
+fn check_device_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > DEVICE_NAME_MAX || name == "." || name == ".." {
         return Err(format!(
             "the device's name is '{name}', but names have 1 to {DEVICE_NAME_MAX} bytes"
@@ -141,13 +141,13 @@ fn check_device(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses a port that is named twice, and two ports on one device.
+/// Refuses a port that is given twice, and two ports on one device.
 ///
 /// # Errors
-/// The first such pair, in words.
+/// The first such pair.
 pub(super) fn check_ports(ports: &[PortArgument]) -> Result<(), Failure> {
-    for (at, port) in ports.iter().enumerate() {
-        for earlier in &ports[..at] {
+    for (index, port) in ports.iter().enumerate() {
+        for earlier in &ports[..index] {
             let place = format!(
                 "--port {}={} and --port {}={}",
                 earlier.name, earlier.device, port.name, port.device
@@ -170,8 +170,8 @@ pub(super) fn check_ports(ports: &[PortArgument]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `--pin auto|none|LIST`
-pub(super) fn pin(text: &str) -> Result<CorePinning, String> {
+/// Parses the value of `--pin auto|none|LIST`.
+pub(super) fn parse_pinning(text: &str) -> Result<CorePinning, String> {
     match text {
         "auto" => return Ok(CorePinning::Auto),
         "none" => return Ok(CorePinning::None),
@@ -202,26 +202,26 @@ pub(super) fn pin(text: &str) -> Result<CorePinning, String> {
     Ok(CorePinning::List(cores))
 }
 
-/// `--send ADDRESS[,field=value...]`
+/// The value of `--send ADDRESS[,field=value...]`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SendArgument {
-    /// Where the flow goes.
+    /// Destination address of the flow.
     pub to: IpAddr,
-    /// Hardware address of the receiver; asked for if not given.
+    /// MAC address of the receiver. None means address resolution.
     pub mac: Option<[u8; 6]>,
     /// Queue of the NIC and PFC priority, 0 to 7.
     pub class: u8,
-    /// DSCP of its frames, 0 to 63.
+    /// DSCP of the frames, 0 to 63.
     pub dscp: u8,
-    /// Its frames can be marked (ECT(0)).
+    /// Whether the frames can be marked (ECT(0)).
     pub ecn: bool,
-    /// The most it sends.
+    /// Largest rate of the flow.
     pub rate: RatePlan,
     /// Length of a frame without FCS, in bytes.
     pub frame_bytes: u32,
     /// 802.1Q VLAN id, 1 to 4094.
     pub vlan: Option<u16>,
-    /// It ends after so many frames.
+    /// Number of frames after which the flow ends.
     pub frames_max: Option<u64>,
 }
 
@@ -255,14 +255,14 @@ impl FromStr for SendArgument {
                 return Err(format!("{key}= is given twice"));
             }
             match key {
-                "rate" => flow.rate = rate(value)?,
-                "class" => flow.class = ranged(key, value, 0, 7)? as u8,
-                "dscp" => dscp = Some(ranged(key, value, 0, 63)? as u8),
-                "frame" => flow.frame_bytes = ranged(key, value, 64, 9_216)? as u32,
-                "mac" => flow.mac = Some(mac(value)?),
-                "ecn" => ecn = Some(on_or_off(value)?),
-                "vlan" => flow.vlan = Some(ranged(key, value, 1, 4_094)? as u16),
-                "frames" => flow.frames_max = Some(ranged(key, value, 1, u64::MAX)?),
+                "rate" => flow.rate = parse_rate(value)?,
+                "class" => flow.class = parse_in_range(key, value, 0, 7)? as u8,
+                "dscp" => dscp = Some(parse_in_range(key, value, 0, 63)? as u8),
+                "frame" => flow.frame_bytes = parse_in_range(key, value, 64, 9_216)? as u32,
+                "mac" => flow.mac = Some(parse_mac(value)?),
+                "ecn" => ecn = Some(parse_on_off(value)?),
+                "vlan" => flow.vlan = Some(parse_in_range(key, value, 1, 4_094)? as u16),
+                "frames" => flow.frames_max = Some(parse_in_range(key, value, 1, u64::MAX)?),
                 _ => {
                     return Err(format!(
                         "unknown field '{key}'; there are rate, class, dscp, frame, mac, ecn, vlan and frames"
@@ -270,14 +270,15 @@ impl FromStr for SendArgument {
                 }
             }
         }
-        // DSCP 26 is RoCE's usual mark for class 3; the others are the class selectors (RFC 2474).
+        // DSCP 26 is the usual value of RoCE for class 3. The other classes use the class selectors of RFC
+        // 2474.
         flow.dscp = dscp.unwrap_or(if flow.class == 3 { 26 } else { flow.class * 8 });
         flow.ecn = ecn.unwrap_or(flow.class == 3);
         Ok(flow)
     }
 }
 
-fn ranged(key: &str, value: &str, from: u64, to: u64) -> Result<u64, String> {
+fn parse_in_range(key: &str, value: &str, from: u64, to: u64) -> Result<u64, String> {
     let wrong = || format!("{key} is '{value}', allowed is {from} to {to}");
     value
         .parse()
@@ -286,7 +287,7 @@ fn ranged(key: &str, value: &str, from: u64, to: u64) -> Result<u64, String> {
         .ok_or_else(wrong)
 }
 
-fn on_or_off(value: &str) -> Result<bool, String> {
+fn parse_on_off(value: &str) -> Result<bool, String> {
     match value {
         "on" => Ok(true),
         "off" => Ok(false),
@@ -294,36 +295,36 @@ fn on_or_off(value: &str) -> Result<bool, String> {
     }
 }
 
-/// A flow's rate.
-fn rate(text: &str) -> Result<RatePlan, String> {
+/// Parses the rate of a flow.
+fn parse_rate(text: &str) -> Result<RatePlan, String> {
     units::parse_rate(text).ok_or_else(|| format!("rate is '{text}', allowed is {}", units::RATE))
 }
 
-/// Mb/s of a link speed such as `1g`.
-pub(super) fn speed_mbps(text: &str) -> Result<u32, String> {
+/// Parses a link speed such as `1g` to Mb/s.
+pub(super) fn parse_speed_mbps(text: &str) -> Result<u32, String> {
     units::parse_speed_mbps(text).ok_or_else(|| format!("write {}", units::SPEED))
 }
 
-/// A span of model time such as `10us`, above zero.
-pub(super) fn model_time(text: &str) -> Result<Picos, String> {
+/// Parses a span of model time such as `10us`. It must be greater than zero.
+pub(super) fn parse_model_time(text: &str) -> Result<Picos, String> {
     let ns = xoff_lab::units::parse_duration_ns(text).filter(|ns| *ns > 0);
     ns.map(Picos::from_nanos)
         .ok_or_else(|| "write a number and its unit, such as 10us, 5ms or 1s".to_owned())
 }
 
-/// A time on the wall clock.
-pub(super) fn span(text: &str) -> Result<Duration, String> {
+/// Parses a span of wall time.
+pub(super) fn parse_wall_time(text: &str) -> Result<Duration, String> {
     let span = units::parse_duration_ns(text).map(Duration::from_nanos);
     span.ok_or_else(|| format!("write {}", units::DURATION))
 }
 
-/// A unicast hardware address.
-pub(super) fn mac(text: &str) -> Result<[u8; 6], String> {
+/// Parses a unicast MAC address.
+pub(super) fn parse_mac(text: &str) -> Result<[u8; 6], String> {
     units::parse_mac(text).ok_or_else(|| format!("'{text}' is not {}", units::MAC))
 }
 
-/// Names of load-balancing schemes, as values of the field of a lab file that has them.
-pub(super) fn schemes(text: &str) -> Result<FieldSetting, String> {
+/// Parses names of load-balancing schemes to values of their field of a lab file.
+pub(super) fn parse_schemes(text: &str) -> Result<FieldSetting, String> {
     let setting: Result<FieldSetting, String> = format!("{LOAD_BALANCING}={text}").parse();
     let names: Vec<&str> = text.split(',').map(str::trim).collect();
     if names.iter().any(|name| name.is_empty()) {
@@ -339,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_is_a_name_a_device_and_perhaps_a_backend() {
+    fn a_port_argument_has_a_name_a_device_and_an_optional_backend() {
         let port: PortArgument = "Ethernet0=veth0".parse().unwrap();
         assert_eq!(
             (port.name.as_str(), port.device.as_str(), port.backend),
@@ -353,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_port_says_what_and_how_to_write_it() {
+    fn errors_of_port_arguments_have_the_reason_and_the_form() {
         for (text, what) in [
             ("Ethernet0", "no '='"),
             ("eth0=veth0", "ports are named Ethernet0"),
@@ -373,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_devices_are_given_once() {
+    fn repeated_ports_and_devices_are_refused() {
         let ports = |texts: &[&str]| {
             texts
                 .iter()
@@ -391,11 +392,11 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_numbers_and_ranges_each_once() {
-        assert_eq!(pin("auto"), Ok(CorePinning::Auto));
-        assert_eq!(pin("none"), Ok(CorePinning::None));
-        assert_eq!(pin("0,1"), Ok(CorePinning::List(vec![0, 1])));
-        assert_eq!(pin("4,0-2"), Ok(CorePinning::List(vec![4, 0, 1, 2])));
+    fn core_lists_have_numbers_and_ranges_without_repetition() {
+        assert_eq!(parse_pinning("auto"), Ok(CorePinning::Auto));
+        assert_eq!(parse_pinning("none"), Ok(CorePinning::None));
+        assert_eq!(parse_pinning("0,1"), Ok(CorePinning::List(vec![0, 1])));
+        assert_eq!(parse_pinning("4,0-2"), Ok(CorePinning::List(vec![4, 0, 1, 2])));
         for text in [
             "",
             "x",
@@ -408,12 +409,12 @@ mod tests {
             "0,0",
             "0-2,1",
         ] {
-            assert!(pin(text).is_err(), "{text:?}");
+            assert!(parse_pinning(text).is_err(), "{text:?}");
         }
     }
 
     #[test]
-    fn a_flow_has_defaults_by_its_class() {
+    fn defaults_of_a_flow_depend_on_its_class() {
         let flow: SendArgument = "10.0.0.2".parse().unwrap();
         assert_eq!(
             (flow.class, flow.dscp, flow.ecn, flow.frame_bytes),
@@ -436,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_flow_names_its_field() {
+    fn errors_of_flow_arguments_name_the_field() {
         for (text, what) in [
             ("nowhere", "no IP address"),
             ("10.0.0.2,class=8", "0 to 7"),
@@ -457,14 +458,14 @@ mod tests {
     }
 
     #[test]
-    fn speeds_and_times_need_their_unit() {
-        assert_eq!(speed_mbps("2.5g"), Ok(2_500));
-        assert_eq!(span("1.5ms"), Ok(Duration::from_micros(1_500)));
+    fn speeds_and_times_need_a_unit() {
+        assert_eq!(parse_speed_mbps("2.5g"), Ok(2_500));
+        assert_eq!(parse_wall_time("1.5ms"), Ok(Duration::from_micros(1_500)));
         for text in ["1000", "9m", "2t", "fast", ""] {
-            assert!(speed_mbps(text).is_err(), "{text}");
+            assert!(parse_speed_mbps(text).is_err(), "{text}");
         }
         for text in ["20", "1e3s", "-1s", "9999999999m", "s", ""] {
-            assert!(span(text).is_err(), "{text}");
+            assert!(parse_wall_time(text).is_err(), "{text}");
         }
     }
 }

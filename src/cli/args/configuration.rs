@@ -1,4 +1,4 @@
-//! Options that say how configuration files are read.
+//! Options for reading configuration files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,32 +8,34 @@ use clap::Args;
 use xoff_config::{PgProfileLookup, ResolveOptions};
 use xoff_telemetry::failure::Failure;
 
-/// Options of all commands that read a switch's configuration from files: `config check`, `switch run` and `replay`.
+/// Options of all commands that read the configuration of a switch from files: `config check`, `switch run`
+/// and `replay`.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Configuration input")]
 pub(crate) struct ConfigurationInput {
-    /// Read this ASIC's part of a file that configures several, such as asic0; on a VOQ chassis, the ASIC whose queues count
+    /// Read the part of this ASIC, such as asic0, from a file for several ASICs. On a VOQ chassis, this ASIC
+    /// owns the queues
     #[arg(long, value_name = "NAME")]
     pub asic: Option<String>,
     /// Create lossless buffer profiles from this file, as SONiC's buffermgrd does in the traditional buffer model
     ///
-    /// The SKU's pg_profile_lookup.ini. Its columns are speed, cable, size, xon, xoff, threshold and, optionally,
-    /// xon_offset. Entries of the configuration are kept.
+    /// The file is the pg_profile_lookup.ini of the SKU. Its columns are speed, cable, size, xon, xoff,
+    /// threshold and, optionally, xon_offset. Entries of the configuration are kept.
     #[arg(long, value_name = "FILE")]
     pub pg_profiles: Option<PathBuf>,
 }
 
 impl ConfigurationInput {
-    /// `how`, with what these options say.
+    /// Returns `options` with the settings of these arguments.
     ///
     /// # Errors
-    /// The lookup file cannot be read or has a wrong row.
-    pub(in crate::cli) fn applied_to(&self, how: ResolveOptions) -> Result<ResolveOptions, Failure> {
+    /// The lookup file cannot be read or has an invalid row.
+    pub(in crate::cli) fn apply_to(&self, options: ResolveOptions) -> Result<ResolveOptions, Failure> {
         let profiles = self.pg_profiles.as_deref().map(read_pg_profiles).transpose()?;
         Ok(ResolveOptions {
             asic: self.asic.clone(),
             pg_profiles: profiles.map(Arc::new),
-            ..how
+            ..options
         })
     }
 }
@@ -53,7 +55,7 @@ pub(in crate::cli) fn read_layers(paths: &[PathBuf]) -> Result<Vec<(String, Stri
     paths.iter().map(read).collect()
 }
 
-/// Layers as the configuration's functions take them.
+/// Borrows layers in the form that the functions of the configuration need.
 pub(in crate::cli) fn borrow_layers(layers: &[(String, String)]) -> Vec<(&str, &str)> {
     let layers = layers.iter();
     layers

@@ -1,4 +1,4 @@
-//! What can be typed after `xoff lab`.
+//! The arguments of `xoff lab`.
 
 use std::path::PathBuf;
 
@@ -12,43 +12,43 @@ use xoff_lab::{CheckFormat, EVENTS_MAX_DEFAULT, FieldSetting, OutputFormat, Seed
 /// `xoff lab`
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
-    /// Bring a lab up, run its workload, print the result, take everything down
+    /// Bring a lab up, run its workload, print the result, and take the lab down
     #[command(after_help = "\
-The result is a table; --report keeps it as JSON. Needs no root: without it, everything happens in a user
-namespace. Nothing is left behind, however it ends.
+The result is a table. --report saves it as JSON. Root is not needed: without it, the lab runs in a user
+namespace. Nothing is left behind in any case.
 
-Exit codes: 0 all lossless flows arrived whole, 1 one did not, 5 the run is tainted and proves nothing.
+Exit codes: 0 all lossless flows are complete, 1 a lossless flow is not, 5 the run is tainted and proves nothing.
 
 Examples:
   xoff lab run testbeds/incast.xoff.yml
   xoff lab run testbeds/incast.xoff.yml --dilate 10 --report incast.json
   xoff lab run FILE --virtual --seeds 1..=32 --set transports.t1.congestion=none,dcqcn --csv sweep.csv")]
     Run(Box<LabRun>),
-    /// The same lab under several load-balancing schemes, beside its hosts on one switch that blocks nobody
+    /// Run a lab with several load-balancing schemes, and with its hosts on one non-blocking switch
     #[command(after_help = "\
-A row for each scheme: bus bandwidth, percent of the same job on one non-blocking switch, completion time, tail latency,
-balance of links, pauses, marks, reordering, drops (docs/compare.md). Warns where a scheme reorders and hosts cannot bear it.
+Prints a row for each scheme: bus bandwidth, percent of the same job on one non-blocking switch, completion time, tail latency,
+balance of links, pauses, marks, reordering, drops (docs/compare.md). Warns if a scheme reorders packets and the hosts cannot handle it.
 
-Exit codes: 0 every run kept what its lab promises, 1 one did not, 2 usage, 3 this environment cannot, 4 the lab or a scheme
-is wrong, 5 a run in real time is tainted.
+Exit codes: 0 every run met the conditions of its lab, 1 a run did not, 2 usage, 3 missing requirement, 4 the lab or a scheme
+is invalid, 5 a run in real time is tainted.
 
 Examples:
   xoff lab compare testbeds/fabrics/ring-allreduce.xoff.yml --virtual --lb ecmp,flowlet,round-robin,cluster --seeds 1..=32
   xoff lab compare FILE --virtual --lb ecmp,drill --json compare.json --csv compare.csv --plots plots/
   xoff lab compare FILE --virtual --by transports.default.congestion=none,dcqcn")]
     Compare(Box<LabCompare>),
-    /// Merge the parts of a sweep that `lab run --shard` has written, and print their table
+    /// Merge the parts of a sweep from `lab run --shard`, and print their table
     #[command(after_help = "\
-Exit codes: 0 every run kept what its lab promises, 1 one did not, 2 a part is missing, 4 a file is no part.
+Exit codes: 0 every run met the conditions of its lab, 1 a run did not, 2 a part is missing, 4 a file is not a part.
 
 Example:
   xoff lab merge part-*.json --report sweep.json --csv sweep.csv")]
     Merge(LabMerge),
-    /// Run the scripts of labs, which say what must come out
+    /// Run the scripts of labs and print their checks
     #[command(after_help = "\
-A result for each condition of the script, as TAP; nothing is asked of this machine but time.
+Prints a result for each check of the script, as TAP. The run has no requirements of the machine.
 
-Exit codes: 0 all conditions held, 1 one did not, 4 a lab or its script is wrong.
+Exit codes: 0 all checks hold, 1 a check does not hold, 4 a lab or its script is invalid.
 
 Examples:
   xoff lab check testbeds/checks/*.xoff.yml --virtual
@@ -58,10 +58,10 @@ Examples:
     Up(LabUp),
     /// Take a running lab down
     Down {
-        /// Name of the lab, as `xoff lab ls` shows it.
+        /// Name of the lab, as listed by `xoff lab ls`
         name: String,
     },
-    /// Run a command in a plain host of a running lab; ends with its exit code
+    /// Run a command in a plain host of a running lab; the exit code is that of the command
     #[command(after_help = "\
 Example:
   xoff lab exec plain h1 -- ping -c 3 10.0.0.2")]
@@ -81,20 +81,20 @@ Example:
         )]
         command: Vec<std::ffi::OsString>,
     },
-    /// Write a lab from the input files of another simulator
+    /// Create a lab file from the input files of another simulator
     #[command(after_help = "\
-The lab goes to standard output. Notes on standard error, and in the head of the lab, name what it does not take over
+The lab file goes to standard output. Notes on standard error and at the top of the lab file list the input that has no equivalent
 (docs/import.md).
 
-Exit codes: 0 the lab is written, 2 usage, 3 it cannot be written, 4 a file is missing or wrong.
+Exit codes: 0 the lab file is written, 2 usage, 3 it cannot be written, 4 an input file is missing or invalid.
 
 Examples:
   xoff lab import --ns3 simulation/mix --output mix.xoff.yml
   xoff lab import --ns3 simulation/mix/config_fat.txt > fat.xoff.yml && xoff lab run fat.xoff.yml --virtual")]
     Import(LabImport),
-    /// List the labs that run on this machine
+    /// List the running labs of this machine
     Ls {
-        /// As JSON
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
@@ -103,19 +103,19 @@ Examples:
 /// `xoff lab run`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LabRun {
-    /// The lab: nodes, links and workload, in YAML
+    /// The lab file in YAML: nodes, links and workload
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Write the result here, as JSON (docs/report.md)
+    /// Write the report here as JSON (docs/report.md)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// How the work is spread.
+    /// Worker threads and dilation.
     #[command(flatten)]
     pub running: RunningArguments,
-    /// Seed of every random decision
+    /// Seed of all random decisions
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// How frames are moved between switch and hosts: `packet` (veth), `tap`, `pnet`, `xdp` or `auto`
+    /// Port backend between switches and hosts: `packet` (veth), `tap`, `pnet`, `xdp` or `auto`
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
     /// Record the frames of a switch's port, or of all its ports, as pcapng; once for each file (docs/capture.md)
@@ -124,10 +124,11 @@ pub(crate) struct LabRun {
     /// Record only the first N bytes of each frame [default: all]
     #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
     pub pcap_snaplen: Option<u32>,
-    /// In virtual time: no namespaces, no wall clock, the same bytes for the same seed (docs/virtual-time.md)
+    /// Run in virtual time: no namespaces, no wall clock, the same bytes for the same seed
+    /// (docs/virtual-time.md)
     #[arg(long = "virtual", conflicts_with_all = ["dilate", "workers", "pin", "backend", "pcap_snaplen"])]
     pub virtual_time: bool,
-    /// What only virtual time has.
+    /// Options of virtual time.
     #[command(flatten)]
     pub in_virtual_time: VirtualArguments,
 }
@@ -135,10 +136,11 @@ pub(crate) struct LabRun {
 /// `xoff lab import`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LabImport {
-    /// A folder with config.txt, topology.txt and flow.txt of the HPCC model, or a configuration that names its files
+    /// A folder with config.txt, topology.txt and flow.txt of the HPCC model, or a configuration that names
+    /// these files
     #[arg(long, value_name = "PATH", required = true)]
     pub ns3: PathBuf,
-    /// Write the lab here [default: standard output]
+    /// Write the lab file here [default: standard output]
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
 }
@@ -147,60 +149,63 @@ pub(crate) struct LabImport {
 #[derive(Clone, Debug, Args)]
 #[command(group(clap::ArgGroup::new("compared").required(true).args(["lb", "by"])))]
 pub(crate) struct LabCompare {
-    /// The lab: nodes, links and workload, in YAML
+    /// The lab file in YAML: nodes, links and workload
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Load-balancing schemes, such as ecmp,flowlet,per-packet; each is put into topology.defaults.load_balancing
-    #[arg(long, value_name = "A,B,...", value_parser = values::schemes)]
+    /// Load-balancing schemes, such as ecmp,flowlet,per-packet. Each one replaces
+    /// topology.defaults.load_balancing
+    #[arg(long, value_name = "A,B,...", value_parser = values::parse_schemes)]
     pub lb: Option<FieldSetting>,
-    /// Compare values of another field of the lab file instead
+    /// Compare the values of another field of the lab file
     #[arg(long, value_name = "PATH=V1,V2,...")]
     pub by: Option<FieldSetting>,
-    /// In virtual time: no namespaces, no wall clock, the same bytes for the same seed (docs/virtual-time.md)
+    /// Run in virtual time: no namespaces, no wall clock, the same bytes for the same seed
+    /// (docs/virtual-time.md)
     #[arg(long = "virtual", conflicts_with_all = ["dilate", "workers", "pin", "backend"])]
     pub virtual_time: bool,
     /// Run once for each seed, such as 1..=32 or 1,2,5
     #[arg(long, value_name = "LIST", default_value = "0")]
     pub seeds: Seeds,
-    /// Replace a value of the lab file; with several, compare once for each; several options multiply (docs/sweeps.md)
+    /// Replace a value of the lab file. Several values give a comparison for each; several options multiply
+    /// (docs/sweeps.md)
     #[arg(long, value_name = "PATH=V1[,V2...]")]
     pub set: Vec<FieldSetting>,
-    /// Write everything here, as JSON (docs/compare.md)
+    /// Write all results here as JSON (docs/compare.md)
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Write the table here, as CSV
+    /// Write the table here as CSV
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Draw link loads, completion times, queues and pauses here, as SVG
+    /// Draw link loads, completion times, queues and pauses as SVG files in this folder
     #[arg(long, value_name = "FOLDER")]
     pub plots: Option<PathBuf>,
-    /// What is printed: the table, or everything as JSON
+    /// Output format: the table, or all results as JSON
     #[arg(long, value_enum, default_value_t = CompareFormatChoice::Table)]
     pub format: CompareFormatChoice,
-    /// End each run after this much model time, such as 10ms; otherwise when the workload is over
-    #[arg(long, value_name = "TIME", requires = "virtual_time", value_parser = values::model_time)]
+    /// End each run after this model time, such as 10ms [default: the end of the workload]
+    #[arg(long, value_name = "TIME", requires = "virtual_time", value_parser = values::parse_model_time)]
     pub until: Option<Picos>,
-    /// Give a run up after so many events
+    /// Abort a run after this number of events
     #[arg(long, value_name = "N", requires = "virtual_time", default_value_t = EVENTS_MAX_DEFAULT,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub events_max: u64,
-    /// Runs at the same time [default: as many as there are cores]
+    /// Number of parallel runs [default: the number of cores]
     #[arg(long, value_name = "N", requires = "virtual_time", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// How the work is spread.
+    /// Worker threads and dilation.
     #[command(flatten)]
     pub running: RunningArguments,
-    /// How frames are moved between switch and hosts
+    /// Port backend between switches and hosts
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
 }
 
-/// Forms of a comparison.
+/// The output formats of a comparison.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum CompareFormatChoice {
     /// A table for people
     Table,
-    /// Everything, as with --json
+    /// All results, as with --json
     Json,
 }
 
@@ -210,36 +215,36 @@ pub(crate) struct LabCheck {
     /// Labs with a `script` (docs/script.md)
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// In virtual time, which scripts need
+    /// Run in virtual time, which scripts require
     #[arg(long = "virtual")]
     pub virtual_time: bool,
-    /// Seed of every random decision
+    /// Seed of all random decisions
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// Give a lab up after this many events
+    /// Abort a lab after this number of events
     #[arg(long, value_name = "N", default_value_t = EVENTS_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(1..))]
     pub events_max: u64,
-    /// Run so many labs at once (default: one on each core)
+    /// Number of labs that run in parallel (default: one on each core)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
-    /// Form of the results
+    /// Output format
     #[arg(long, value_enum, default_value_t = CheckFormatChoice::Tap)]
     pub format: CheckFormatChoice,
-    /// Write the report of the lab here, as JSON (docs/report.md); of one lab only
+    /// Write the report of a single lab here as JSON (docs/report.md)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
 }
 
-/// Forms of the results of `xoff lab check`.
+/// The output formats of `xoff lab check`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum CheckFormatChoice {
     /// Test Anything Protocol, version 14
     Tap,
-    /// JUnit's XML, for build servers
+    /// JUnit XML, for build servers
     Junit,
     /// JSON
     Json,
-    /// A table: a row for each lab
+    /// A table with a row for each lab
     Table,
 }
 
@@ -258,35 +263,35 @@ impl From<CheckFormatChoice> for CheckFormat {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Virtual time")]
 pub(crate) struct VirtualArguments {
-    /// End after this much model time, such as 10ms; otherwise when the workload is over
-    #[arg(long, value_name = "TIME", value_parser = values::model_time)]
+    /// End after this model time, such as 10ms [default: the end of the workload]
+    #[arg(long, value_name = "TIME", value_parser = values::parse_model_time)]
     pub until: Option<Picos>,
-    /// Write what happens here, one JSON object a line (docs/events.md)
+    /// Write an event log here, one JSON object per line (docs/events.md)
     #[arg(long, value_name = "FILE", requires = "virtual_time")]
     pub events: Option<PathBuf>,
-    /// Every frame on every link in the event log too
+    /// Include every frame on every link in the event log
     #[arg(long, requires = "events")]
     pub events_frames: bool,
-    /// Write queues, pauses and rates over time as CSV files here
+    /// Write time series of queues, pauses and rates as CSV files in this folder
     #[arg(long, value_name = "FOLDER", requires = "virtual_time")]
     pub series: Option<PathBuf>,
-    /// Draw link loads, queues and pauses over time here, as SVG
+    /// Draw link loads, queues and pauses over time as SVG files in this folder
     #[arg(long, value_name = "FOLDER", requires = "virtual_time")]
     pub plots: Option<PathBuf>,
-    /// Model time between two samples of the series
-    #[arg(long, value_name = "TIME", requires = "series", default_value = "10us", value_parser = values::model_time)]
+    /// Model time between two samples of the time series
+    #[arg(long, value_name = "TIME", requires = "series", default_value = "10us", value_parser = values::parse_model_time)]
     pub series_interval: Picos,
-    /// Give up after so many events
+    /// Abort after this number of events
     #[arg(long, value_name = "N", requires = "virtual_time", default_value_t = EVENTS_MAX_DEFAULT,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub events_max: u64,
-    /// What is printed: tables, nccl-tests' table of each collective, or the report as JSON
+    /// Output format: tables, the nccl-tests table of each collective, or the report as JSON
     #[arg(long, value_enum, requires = "virtual_time", default_value_t = FormatChoice::Table)]
     pub format: FormatChoice,
-    /// Write the results of collectives here, in the form of nccl-tests' JSON
+    /// Write the results of collectives here in the JSON form of nccl-tests
     #[arg(long, value_name = "FILE", requires = "virtual_time")]
     pub nccl_json: Option<PathBuf>,
-    /// What makes a sweep.
+    /// Options of sweeps.
     #[command(flatten)]
     pub sweep: SweepArguments,
 }
@@ -299,24 +304,24 @@ pub(crate) struct SweepArguments {
     #[arg(long, value_name = "LIST", requires = "virtual_time",
           conflicts_with_all = ["seed", "events", "pcap", "series", "plots", "nccl_json"])]
     pub seeds: Option<Seeds>,
-    /// Replace a value of the lab file; with several, run once for each; several options multiply
+    /// Replace a value of the lab file. Several values give a run for each; several options multiply
     ///
-    /// PATH is made of keys and positions in lists: transports.t1.congestion, workload.jobs.0.bytes. An element of a list may
-    /// be called by its `name`.
+    /// PATH has keys and list positions, such as transports.t1.congestion or workload.jobs.0.bytes. The
+    /// `name` of a list element can replace its position.
     #[arg(long, value_name = "PATH=V1[,V2...]")]
     pub set: Vec<FieldSetting>,
-    /// Runs of a sweep at the same time [default: as many as there are cores]
+    /// Number of parallel runs of a sweep [default: the number of cores]
     #[arg(long, value_name = "N", requires = "virtual_time", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Run only the I-th of N parts of a sweep, I from 1; `xoff lab merge` puts their reports together
+    /// Run only part I of N parts of a sweep, from 1; `xoff lab merge` merges their reports
     #[arg(long, value_name = "I/N", requires_all = ["virtual_time", "report"])]
     pub shard: Option<Shard>,
-    /// Write the table of a sweep here, as CSV
+    /// Write the table of a sweep here as CSV
     #[arg(long, value_name = "FILE", requires = "virtual_time")]
     pub csv: Option<PathBuf>,
 }
 
-/// `--format`
+/// The values of `--format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum FormatChoice {
     /// Tables for people.
@@ -344,13 +349,13 @@ pub(crate) struct LabMerge {
     /// Reports of all parts, in any order
     #[arg(value_name = "PART", required = true)]
     pub parts: Vec<PathBuf>,
-    /// Write the whole sweep here, as JSON (docs/sweeps.md)
+    /// Write the merged sweep here as JSON (docs/sweeps.md)
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Write its table here, as CSV
+    /// Write the table here as CSV
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Print the whole sweep as JSON
+    /// Print the merged sweep as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -358,16 +363,16 @@ pub(crate) struct LabMerge {
 /// `xoff lab up`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LabUp {
-    /// The lab: nodes and links, in YAML
+    /// The lab file in YAML: nodes and links
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// How the work is spread.
+    /// Worker threads and dilation.
     #[command(flatten)]
     pub running: RunningArguments,
-    /// Seed of every random decision
+    /// Seed of all random decisions
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// How frames are moved between switch and hosts
+    /// Port backend between switches and hosts
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
     /// Record the frames of a switch's port, or of all its ports, as pcapng; once for each file (docs/capture.md)

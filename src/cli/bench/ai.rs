@@ -1,8 +1,8 @@
-//! `xoff bench ai`: the KPIs of the AI-fabric benchmarking draft.
+//! `xoff bench ai`: key figures of the AI-fabric benchmarking draft.
 
 use std::path::PathBuf;
 
-use crate::cli::choice::choice;
+use crate::cli::choice::choice_parser;
 use clap::Args;
 
 use super::super::{output, signals};
@@ -20,46 +20,46 @@ use xoff_telemetry::{allowed_cpus, format_bit_rate, write_result_file};
 /// `xoff bench ai`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BenchAi {
-    /// A lab file with jobs [default: a fabric that is made, --fabric]
+    /// A lab file with jobs [default: a generated fabric, --fabric]
     #[arg(value_name = "FILE", conflicts_with_all = ["fabric", "speed", "collectives", "bytes", "iterations", "congestion"])]
     pub file: Option<PathBuf>,
-    /// leaf-spine:LEAVESxSPINESxHOSTS (of each leaf), or star:HOSTS
+    /// The generated fabric: leaf-spine:LEAVESxSPINESxHOSTS (hosts per leaf), or star:HOSTS
     #[arg(long, value_name = "FABRIC", default_value = "leaf-spine:4x4x4")]
     pub fabric: FabricShape,
-    /// Speed of all its links
-    #[arg(long, value_name = "SPEED", default_value = "100g", value_parser = speed)]
+    /// Speed of all links of the generated fabric
+    #[arg(long, value_name = "SPEED", default_value = "100g", value_parser = parse_speed)]
     pub speed: u32,
-    /// Collectives, each in runs of its own
+    /// Collectives; each one has its own runs
     #[arg(
         long,
-        value_parser = choice::<Collective>(),
+        value_parser = choice_parser::<Collective>(),
         value_name = "NAME,...",
         value_delimiter = ',',
         default_value = "allreduce,alltoall"
     )]
     pub collectives: Vec<Collective>,
-    /// Size of a collective, as nccl-tests means it; several with commas
-    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_value = "4M", value_parser = bytes)]
+    /// Size of a collective as in nccl-tests; several with commas
+    #[arg(long, value_name = "BYTES,...", value_delimiter = ',', default_value = "4M", value_parser = parse_bytes)]
     pub bytes: Vec<u64>,
-    /// Iterations of each
+    /// Iterations of each collective
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub iterations: u32,
     /// Congestion control of the hosts
     #[arg(long, value_name = "NAME", default_value = "none")]
     pub congestion: String,
-    /// Load-balancing schemes, each in runs of its own [default: the lab's, or the hash]
+    /// Load-balancing schemes; each one has its own runs [default: that of the lab, or the hash]
     #[arg(long, value_name = "A,B,...", value_delimiter = ',')]
     pub lb: Vec<String>,
-    /// Seeds: a run, and a sample of each figure, for each
+    /// Seeds; each seed gives a run and a sample of each figure
     #[arg(long, value_name = "SEEDS", default_value = "1..=5")]
     pub seeds: Seeds,
-    /// Runs at the same time [default: as many as there are cores]
+    /// Number of parallel runs [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Also write the results as the draft wants them reported, in Markdown
+    /// Also write the results in the report format of the draft, as Markdown
     #[arg(long, value_name = "FILE")]
     pub draft: Option<PathBuf>,
-    /// What is done with the result
+    /// Output of the result.
     #[command(flatten)]
     pub result: ResultArguments,
 }
@@ -67,12 +67,12 @@ pub(crate) struct BenchAi {
 pub(super) const HELP: &str = "\
 Runs collectives over a fabric in virtual time, once for each seed, and prints the key figures of the AI-fabric
 benchmarking draft: completion time and its ratio to the roofline, bus bandwidth, 99th and 99.9th percentile of
-messages, busiest link over the mean (MMR) and Jain's index of the links between switches, ECN marks, PFC events
-and paused time, repetitions, packets out of order, queue depths, drops. docs/bench.md defines them. The same
+messages, load of the busiest link over the mean (MMR) and Jain's index of the links between switches, ECN marks, PFC events
+and paused time, retransmissions, packets out of order, queue depths, drops. docs/bench.md defines them. The same
 seeds give the same figures on every machine.
 
-Exit codes: 0 ok; 1 a run did not keep what its lab promises, or did not come to its end; 2 usage; 4 the lab or a
-scheme is wrong; 130 interrupted.
+Exit codes: 0 ok; 1 a run did not meet the conditions of its lab, or did not end; 2 usage; 4 the lab or a
+scheme is invalid; 130 interrupted.
 
 Examples:
   xoff bench ai
@@ -80,11 +80,11 @@ Examples:
   xoff bench ai testbeds/fabrics/ring-allreduce.xoff.yml --seeds 1..=10 --draft report.md
   xoff bench ai --json --save ai.json";
 
-fn speed(text: &str) -> Result<u32, String> {
+fn parse_speed(text: &str) -> Result<u32, String> {
     units::parse_speed_mbps(text).ok_or(format!("write {}", units::SPEED))
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+fn parse_bytes(text: &str) -> Result<u64, String> {
     units::parse_bytes(text)
         .filter(|bytes| *bytes > 0)
         .ok_or(format!("write {}", units::BYTES))
@@ -98,10 +98,10 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
     once("--collectives", &options.collectives, |one| one.name().to_owned())?;
     once("--bytes", &options.bytes, u64::to_string)?;
     once("--lb", &options.lb, String::clone)?;
-    let stop = signals::watch()?;
+    let stop = signals::watch_stop_signals()?;
     let (subjects, setup) = match &options.file {
-        Some(path) => of_file(options, path)?,
-        None => of_fabric(options)?,
+        Some(path) => labs_of_file(options, path)?,
+        None => labs_of_fabric(options)?,
     };
     let seeds = &options.seeds.0;
     let count = subjects.len() * seeds.len();
@@ -134,7 +134,7 @@ pub(super) fn run_bench(options: &BenchAi) -> Result<Exit, Failure> {
     }
 }
 
-/// The schemes, of which none means what is there.
+/// Returns the schemes. `None` keeps the scheme of the lab.
 fn schemes(options: &BenchAi) -> Vec<Option<&str>> {
     match options.lb.as_slice() {
         [] => vec![None],
@@ -142,7 +142,7 @@ fn schemes(options: &BenchAi) -> Vec<Option<&str>> {
     }
 }
 
-fn of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchLab>, ReportSetup), Failure> {
+fn labs_of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchLab>, ReportSetup), Failure> {
     check_lab(path)?;
     let mut subjects = Vec::new();
     for scheme in schemes(options) {
@@ -177,12 +177,12 @@ fn of_file(options: &BenchAi, path: &std::path::Path) -> Result<(Vec<BenchLab>, 
             plan.links.len()
         ),
         configuration: format!("The lab file `{}`; seeds {:?}.", path.display(), options.seeds.0),
-        command: command(),
+        command: command_line(),
     };
     Ok((subjects, setup))
 }
 
-fn of_fabric(options: &BenchAi) -> Result<(Vec<BenchLab>, ReportSetup), Failure> {
+fn labs_of_fabric(options: &BenchAi) -> Result<(Vec<BenchLab>, ReportSetup), Failure> {
     let mut subjects = Vec::new();
     for scheme in schemes(options) {
         for &collective in &options.collectives {
@@ -194,7 +194,7 @@ fn of_fabric(options: &BenchAi) -> Result<(Vec<BenchLab>, ReportSetup), Failure>
                     iterations: options.iterations,
                     congestion: options.congestion.clone(),
                 };
-                // The size is part of the name only where there are several.
+                // The name has the size only if there are several sizes.
                 let size = match options.bytes.len() {
                     1 => String::new(),
                     _ => bytes.to_string(),
@@ -220,13 +220,13 @@ fn of_fabric(options: &BenchAi) -> Result<(Vec<BenchLab>, ReportSetup), Failure>
              packets in any order; seeds {:?}.",
             options.congestion, options.seeds.0
         ),
-        command: command(),
+        command: command_line(),
     };
     Ok((subjects, setup))
 }
 
-/// What was typed, less the program's path.
-fn command() -> String {
+/// Returns the command line without the path of the program.
+fn command_line() -> String {
     let typed = std::env::args().skip(1).collect::<Vec<String>>().join(" ");
     format!("xoff {typed}")
 }

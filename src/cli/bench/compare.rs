@@ -93,7 +93,7 @@ pub(super) fn run(options: &BenchCompare) -> Result<Exit, Failure> {
         pairs_max: options.rounds.unwrap_or(if is_quick { 256 } else { 64 }).into(),
         seed: options.seed,
     };
-    let stop = signals::watch()?;
+    let stop = signals::watch_stop_signals()?;
     let comparison = compare([&a, &b], &settings, &stop, output::note)?.concluded();
     if options.json {
         output::print_json(&comparison)?;

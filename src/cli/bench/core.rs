@@ -71,7 +71,7 @@ pub(super) fn run(options: &BenchCore) -> Result<Exit, Failure> {
         return Ok(Exit::Ok);
     }
     drop(load);
-    let stop = signals::watch()?;
+    let stop = signals::watch_stop_signals()?;
     let workloads = [workload];
     let result = match options.instructions {
         true => count(&workloads, &stop, output::note)?,

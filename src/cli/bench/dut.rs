@@ -1,10 +1,10 @@
-//! The device that a bench measures, as it is named on the command line.
+//! Arguments that describe the device under test, and the device itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use crate::cli::choice::choice;
+use crate::cli::choice::choice_parser;
 use clap::Args;
 use xoff_dataplane::config::SwitchConfig;
 use xoff_units::Picos;
@@ -14,45 +14,46 @@ use super::probe::{configuration, is_lab};
 use super::result::once;
 use xoff_lab::units::try_parse_duration_ns;
 use xoff_measure::dut::{
-    AnyDut, Dut, FrameSize, RealDut, TrafficPattern, VirtualDut, VirtualDutOptions, lossless_classes,
+    AnyDut, Dut, FrameSize, TrafficPattern, RealDut, VirtualDut, VirtualDutOptions, lossless_classes,
 };
 use xoff_measure::ndr::{self, OfferedTraffic, TrialDurations};
-use xoff_measure::result::{BenchResult, MachineMeter, TaintLimits};
+use xoff_measure::result::{BenchResult, TaintLimits, MachineMeter};
 use xoff_telemetry::failure::Failure;
 
-/// Ports that are used if none are named.
-const PORTS: usize = 8;
-/// Sizes that are used if none are named: those of CSIT.
-const SIZES: [FrameSize; 4] = [
+/// Default number of ports.
+const DEFAULT_PORT_COUNT: usize = 8;
+/// Default frame sizes: those of CSIT.
+const DEFAULT_SIZES: [FrameSize; 4] = [
     FrameSize::Fixed(64),
     FrameSize::Imix,
     FrameSize::Fixed(1_518),
     FrameSize::Fixed(9_000),
 ];
 
-/// What is measured, and with which frames.
+/// The device under test and the frames.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DutArguments {
-    /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml): the switch runs in virtual time. Without it
-    /// --ports are network devices of this machine, whose far ends belong to the device under test
+    /// Configuration in the form of SONiC's config_db.json, or a lab file (.yml, .yaml). The switch then runs
+    /// in virtual time. Without a file, --ports are network devices of this machine whose far ends belong to
+    /// the device under test
     #[arg(value_name = "FILE")]
     pub file: Option<PathBuf>,
     /// The switch of the lab file [default: its first]
     #[arg(long, value_name = "NAME", requires = "file")]
     pub switch: Option<String>,
-    /// The switch's ports that the tester is at, in the order of the pattern [default: the first eight]
+    /// Ports of the tester, in the order of the pattern [default: the first eight]
     #[arg(long, value_name = "PORT,...", value_delimiter = ',')]
     pub ports: Vec<String>,
-    /// Traffic class of all frames [default: the first lossless one, or else class 0]
+    /// Traffic class of all frames [default: the first lossless class, or class 0]
     #[arg(long, value_name = "N", requires = "file", value_parser = clap::value_parser!(u8).range(0..16))]
     pub class: Option<u8>,
-    /// Senders do not obey pauses: loss is measured, of a lossless class too
+    /// Senders ignore pauses, so loss is measured also for a lossless class
     #[arg(long, requires = "file")]
     pub ignore_pauses: bool,
-    /// Propagation of each cable, such as 25ns for 5 m
+    /// Propagation delay of each cable, such as 25ns for 5 m
     #[arg(long, value_name = "TIME", default_value = "0ns", requires = "file", value_parser = time)]
     pub cable_delay: Picos,
-    /// Network devices: their speed in Mb/s, of which loads are shares
+    /// Network devices: speed in Mb/s, the base of relative loads
     #[arg(long, value_name = "MBPS", default_value_t = 10_000, conflicts_with = "file")]
     pub speed: u32,
     /// Network devices: DSCP of all frames
@@ -63,12 +64,12 @@ pub(crate) struct DutArguments {
     pub seed: u64,
 }
 
-/// A time on the command line.
+/// Parses a span of model time.
 pub(super) fn time(text: &str) -> Result<Picos, String> {
     try_parse_duration_ns(text).map(Picos::from_nanos)
 }
 
-/// The switch of a file, where --switch is for labs alone.
+/// Reads the configuration of a switch. `switch` selects the switch of a lab file.
 pub(super) fn configured(file: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
     if let Some(name) = switch.filter(|_| !is_lab(file)) {
         return Err(
@@ -87,42 +88,42 @@ pub(crate) struct TrialArguments {
     /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518 [default: 64,imix,1518,9000; network devices: without imix]
     #[arg(long, value_name = "BYTES,...", value_delimiter = ',')]
     pub sizes: Vec<FrameSize>,
-    /// Who sends to whom
-    #[arg(long, value_parser = choice::<TrafficPattern>(), default_value = "pairs")]
+    /// Traffic pattern
+    #[arg(long, value_parser = choice_parser::<TrafficPattern>(), default_value = "pairs")]
     pub pattern: TrafficPattern,
-    /// UDP source ports of each stream, in turns
+    /// Number of UDP source ports of each stream, used in turn
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub flows: u16,
-    /// Largest load that is offered, in percent of the line rate
+    /// Largest load in percent of line rate
     #[arg(long, value_name = "PERCENT", default_value_t = 100.0, value_parser = percent)]
     pub load_max: f64,
-    /// Length of the first trials [default: that of the last ones]
+    /// Duration of the first trials [default: that of the last trials]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub trial_initial: Option<Picos>,
-    /// Length of the trials that count, model time [default: 10000 frames at line rate, more with many streams]
+    /// Duration of the last trials in model time [default: 10000 frames at line rate, more with many streams]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub trial_duration: Option<Picos>,
-    /// Time of the trials that decide on a load [default: three of them]
+    /// Total time of the trials that decide on a load [default: three trials]
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub trial_sum: Option<Picos>,
 }
 
-/// A device, and what it is called in the result.
+/// A device under test and its name in the result.
 #[derive(Debug)]
 pub(super) struct Subject {
     pub(super) dut: AnyDut,
     pub(super) name: String,
-    /// What a reader should know of it.
+    /// Notes for the reader of the result.
     pub(super) note: String,
-    /// Watches the machine where figures hang on it.
+    /// Observes the machine if it affects the figures.
     meter: Option<MachineMeter>,
 }
 
 impl Subject {
-    /// Puts into the result what figures hang on.
+    /// Adds facts about the machine that affect the figures to the result.
     pub(super) fn finish(&self, result: &mut BenchResult) {
         let Some(meter) = &self.meter else { return };
-        // The device under test may be a program of this machine: what others take is no taint.
+        // The device under test can be a program of this machine, so CPU time of other processes is no taint.
         let limits = TaintLimits {
             others_percent: f64::INFINITY,
             ..TaintLimits::default()
@@ -134,17 +135,17 @@ impl Subject {
 }
 
 impl DutArguments {
-    /// The device, ready for trials.
+    /// Opens the device for trials.
     ///
     /// # Errors
-    /// A file that cannot be read, a port or class that the switch does not have.
+    /// A file cannot be read, or the switch does not have a port or class.
     pub(super) fn open(&self) -> Result<Subject, Failure> {
         if self.file.is_none() && self.ports.is_empty() {
             return Err(Failure::usage("nothing is named that could be measured")
                 .at("FILE, --ports")
                 .fix("give a config_db.json or a lab file, or network devices of this machine: --ports DEV,DEV"));
         }
-        let stop = signals::watch()?;
+        let stop = signals::watch_stop_signals()?;
         let Some(file) = &self.file else {
             return self.open_devices(stop);
         };
@@ -214,7 +215,7 @@ impl DutArguments {
             indices.push(index);
         }
         if self.ports.is_empty() {
-            indices = (0..config.ports.len().min(PORTS)).collect();
+            indices = (0..config.ports.len().min(DEFAULT_PORT_COUNT)).collect();
         }
         if indices.len() < 2 {
             return Err(Failure::usage("a tester needs two ports of the switch").fix("name more in --ports"));
@@ -223,7 +224,7 @@ impl DutArguments {
     }
 }
 
-/// A share of a rate on the command line.
+/// Parses a percentage to a share.
 pub(super) fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
@@ -232,7 +233,7 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
 }
 
 impl TrialArguments {
-    /// The largest load, as a share: what was asked for, or what a generator in real time can do.
+    /// Returns the largest load as a share: the argument, or the limit of a generator in real time.
     ///
     /// # Errors
     /// As [`Dut::run`].
@@ -261,7 +262,7 @@ impl TrialArguments {
         Ok(able.min(asked))
     }
 
-    /// The durations of trials of this size.
+    /// Returns the durations of trials with this size.
     pub(super) fn durations(&self, dut: &AnyDut, size: FrameSize) -> TrialDurations {
         let default = match dut {
             AnyDut::Virtual(_) => TrialDurations::for_virtual_time(dut, self.pattern, size),
@@ -279,7 +280,7 @@ impl TrialArguments {
         }
     }
 
-    /// What is offered with frames of a size.
+    /// Returns the offered traffic with frames of a size.
     pub(super) fn offer(&self, size: FrameSize) -> OfferedTraffic {
         OfferedTraffic {
             pattern: self.pattern,
@@ -288,10 +289,11 @@ impl TrialArguments {
         }
     }
 
-    /// The sizes that the device's ports take, in order; the others are named in the result. All of them can be offered.
+    /// Returns the sizes that the ports accept, in order. Other sizes are noted in the result.
     ///
     /// # Errors
-    /// None of them fits, one is named twice or cannot be offered, the pattern needs more ports, a duration is too short or too long.
+    /// No size fits, a size is repeated or cannot be offered, the pattern needs more ports, or a duration is
+    /// out of range.
     pub(super) fn check(&self, dut: &AnyDut, result: &mut BenchResult) -> Result<Vec<FrameSize>, Failure> {
         check_ports(dut, self.pattern)?;
         for (option, time) in [
@@ -312,28 +314,28 @@ impl TrialArguments {
         Ok(sizes)
     }
 
-    /// What was named, or else what this kind of device can be offered.
+    /// Returns the sizes of the argument, or the default sizes for this kind of device.
     fn sizes(&self, is_real: bool, result: &mut BenchResult) -> Vec<FrameSize> {
         if !self.sizes.is_empty() {
             return self.sizes.clone();
         }
         if !is_real {
-            return SIZES.to_vec();
+            return DEFAULT_SIZES.to_vec();
         }
-        leave_out(
+        note_skipped_size(
             "imix",
             "at network devices a stream's frames have one length",
             result,
         );
-        SIZES
+        DEFAULT_SIZES
             .into_iter()
             .filter(|size| *size != FrameSize::Imix)
             .collect()
     }
 }
 
-/// Tells of a size that is left out.
-fn leave_out(name: &str, why: &str, result: &mut BenchResult) {
+/// Notes a size that is skipped.
+fn note_skipped_size(name: &str, why: &str, result: &mut BenchResult) {
     let told = format!("frames of {name} bytes are left out: {why}");
     output::note(&told);
     result.notes.push(told);
@@ -355,10 +357,10 @@ pub(super) fn check_ports(dut: &impl Dut, pattern: TrafficPattern) -> Result<(),
     }
 }
 
-/// The sizes that the device's ports take; the others are named in the result and on standard error.
+/// Returns the sizes that the ports accept. Others are noted in the result and on standard error.
 ///
 /// # Errors
-/// None does, or one is named twice.
+/// No size fits, or a size is repeated.
 pub(super) fn fitting(
     dut: &impl Dut,
     sizes: &[FrameSize],
@@ -374,7 +376,7 @@ pub(super) fn fitting(
     let fits = |size: &FrameSize| size.max_bytes() <= longest;
     let (fitting, others): (Vec<FrameSize>, Vec<FrameSize>) = sizes.iter().copied().partition(fits);
     for size in others {
-        leave_out(&size.name(), &format!("the ports' MTU allows {longest}"), result);
+        note_skipped_size(&size.name(), &format!("the ports' MTU allows {longest}"), result);
     }
     match fitting.is_empty() {
         true => Err(Failure::usage("no frame size fits the ports' MTU")
@@ -399,11 +401,11 @@ mod tests {
     }
 
     #[test]
-    fn imix_is_left_out_for_devices_unless_it_was_named() {
+    fn imix_is_skipped_for_network_devices_unless_it_is_given() {
         let sizes = |arguments: &[&str], is_real| {
             let line = Line::try_parse_from([&["ndr"], arguments].concat()).unwrap();
             let mut result = BenchResult::new("ndr", "test", 0);
-            let sizes = line.trial.sizes(is_real, &mut result);
+            let sizes = line.trial_at_load.sizes(is_real, &mut result);
             (sizes.contains(&FrameSize::Imix), sizes.len(), result.notes.len())
         };
         assert_eq!(sizes(&["config.json"], false), (true, 4, 0));
@@ -433,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_beyond_the_limit_is_told_as_such() {
+    fn a_time_beyond_the_limit_is_refused() {
         assert!(time("6000h").unwrap_err().contains("5000h"));
         assert!(time("6000").unwrap_err().contains("10us"));
     }

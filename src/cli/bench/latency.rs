@@ -1,4 +1,4 @@
-//! `xoff bench latency`: how long frames take at shares of the loss-free rate.
+//! `xoff bench latency`: latency of frames at shares of the loss-free rate.
 
 use clap::Args;
 
@@ -26,15 +26,15 @@ pub(crate) struct BenchLatency {
 }
 
 pub(super) const HELP: &str = "\
-Finds the loss-free rate of each frame size as `xoff bench ndr` does, offers shares of it, and prints how long
-frames take: from the first bit sent to the last bit received (FILO, RFC 8238), the preamble before the first
-bit left out. Smallest, largest and mean are exact, quantiles have three digits.
+Finds the loss-free rate of each frame size like `xoff bench ndr`, offers shares of it, and prints the latency of
+frames: from the first bit sent to the last bit received (FILO, RFC 8238), without the preamble before the first
+bit. Minimum, maximum and mean are exact, quantiles have three digits.
 
-Through an empty switch that is: twice the frame's serialisation, the preamble on the way out, the pipeline
+The latency through an empty switch is twice the serialisation of the frame, the preamble on the way out, the pipeline
 (`XOFF_SWITCH|localhost pipeline_latency`) and twice --cable-delay.
 
-Without FILE --ports are network devices, as for `xoff bench ndr`; the time is then that from the system call that sends a
-frame to the receiving kernel's stamp, of a frame every 100 us.
+Without FILE, --ports are network devices, as for `xoff bench ndr`. The latency is then the time from the system call that
+sends a frame to the time stamp of the receiving kernel, with a frame every 100 us.
 
 Exit codes: 0 done, 2 usage, 3 a device cannot be used, 4 invalid configuration, 5 frames were lost or a trial does not end, 130 interrupted.
 

@@ -1,4 +1,4 @@
-//! `xoff bench`: what a switch does and costs, and xoff held against what others have published.
+//! `xoff bench`: measures switches and compares xoff with published results.
 
 mod ai;
 mod compare;
@@ -34,51 +34,54 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// `xoff bench`
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Run scenarios of the HPCC model of ns-3 in virtual time, and hold the result against that model's
+    /// Run scenarios of the ns-3 HPCC model in virtual time, and compare the results with those of the model
     #[command(after_help = "\
-A folder holds topology.txt, flow.txt, parameters.txt (what was simulated), fct.csv and pfc.csv (what
-came of it); docs/oracle.md describes them. xoff takes over that model's wire lengths, buffer rules and
-pauses, runs the flows, and prints for each flow both completion times, and for each interface how often
-it was paused. A second run has Ethernet's real lengths, beside what these lengths make of the reference.
+A folder has topology.txt, flow.txt and parameters.txt (the scenario), and fct.csv and pfc.csv (the
+results); docs/oracle.md describes them. xoff uses the frame lengths, buffer rules and pauses of the
+model, runs the flows, and prints both completion times of each flow, and the number of pauses of each
+interface. A second run uses real Ethernet lengths. Its results are compared with scaled reference values.
 
-Exit codes: 0 all within bounds; 1 a completion time differs by more than 0.5 % (5 % where DCQCN has a
-part), or the transitions to paused by more than 10 % and more than 2; 4 a folder is wrong.
+Exit codes: 0 all within bounds; 1 a completion time differs by more than 0.5 % (5 % with DCQCN),
+or the transitions to paused by more than 10 % and more than 2; 4 a folder is invalid.
 
 Examples:
   xoff bench oracle tests/oracles/incast8_pfc
   xoff bench oracle tests/oracles/*_* --json")]
     Oracle(BenchOracle),
-    /// How long frames take through a switch at shares of its loss-free rate
+    /// Measure the latency of frames at shares of the loss-free rate of a switch
     #[command(after_help = latency::HELP)]
     Latency(BenchLatency),
-    /// The highest rates without loss, and with at most 0.5 % of it
+    /// Find the highest rates without loss, and with at most 0.5 % loss
     #[command(after_help = ndr::HELP)]
     Ndr(BenchNdr),
-    /// Say whether one program, configuration, lab or saved result is slower than another
+    /// Compare two programs, configurations, labs or saved results, and report which one is slower
     #[command(after_help = self::compare::HELP)]
     Compare(BenchCompare),
-    /// Measure what a frame costs the switch itself, in nanoseconds or in instructions
+    /// Measure the cost of a frame in the switch, in nanoseconds or in instructions
     #[command(after_help = self::core::HELP)]
     Core(BenchCore),
-    /// Place queue pairs on a leaf's uplinks by its hash, over many seeds, and hold what is left against arithmetic
+    /// Place queue pairs on the uplinks of a leaf by its hash with many seeds, and compare the rates with
+    /// calculations
     #[command(after_help = placement::HELP)]
     Placement(BenchPlacement),
-    /// Find a switch's XOFF, XON, drop and headroom thresholds from outside, and compare them with what is configured
+    /// Find the XOFF, XON, drop and headroom thresholds of a switch from outside, and compare them with the
+    /// configuration
     #[command(after_help = probe::HELP)]
     Probe(BenchProbe),
-    /// Run collectives over a fabric in virtual time, and print the key figures of the AI-fabric benchmarking draft
+    /// Run collectives over a fabric in virtual time, and print the key figures of the AI-fabric benchmarking
+    /// draft
     #[command(after_help = ai::HELP)]
     Ai(BenchAi),
-    /// Find the smallest lossless buffers for a pattern of traffic, in virtual time, and prove them by runs
+    /// Find the smallest lossless buffers for a traffic pattern in virtual time, and verify them by runs
     #[command(after_help = tune::HELP)]
     TuneBuffers(BenchTuneBuffers),
-    /// Throughput, latency, loss, bursts and recovery of a switch, by RFC 2544
+    /// Measure throughput, latency, loss, bursts and recovery of a switch (RFC 2544)
     #[command(after_help = suite::HELP_2544)]
     Rfc2544(BenchRfc2544),
-    /// Forwarding, congestion, addresses and broadcasts of a switch, by RFC 2889
+    /// Measure forwarding, congestion, addresses and broadcasts of a switch (RFC 2889)
     #[command(after_help = suite::HELP_2889)]
     Rfc2889(BenchRfc2889),
-    /// Line rate, buffers, bursts and head-of-line blocking of a switch, by RFC 8239
+    /// Measure line rate, buffers, bursts and head-of-line blocking of a switch (RFC 8239)
     #[command(after_help = suite::HELP_8239)]
     Rfc8239(BenchRfc8239),
 }
@@ -86,20 +89,21 @@ Examples:
 /// `xoff bench oracle`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BenchOracle {
-    /// Folders of the reference
+    /// Folders of reference scenarios
     #[arg(value_name = "DIR", required = true)]
     pub folders: Vec<PathBuf>,
     /// Print the result as JSON (docs/oracle.md)
     #[arg(long)]
     pub json: bool,
-    /// Seed of every random decision: which packets are marked between two ECN thresholds
+    /// Seed of all random decisions: which packets are marked between two ECN thresholds
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
 }
 
+/// Runs a command of `xoff bench`.
 pub(super) fn run(command: &BenchCommand) -> Result<Exit, Failure> {
     match command {
-        BenchCommand::Oracle(options) => oracle(options),
+        BenchCommand::Oracle(options) => run_oracle(options),
         BenchCommand::Latency(options) => latency::run(options),
         BenchCommand::Ndr(options) => ndr::run(options),
         BenchCommand::Compare(options) => self::compare::run(options),
@@ -114,8 +118,9 @@ pub(super) fn run(command: &BenchCommand) -> Result<Exit, Failure> {
     }
 }
 
-fn oracle(options: &BenchOracle) -> Result<Exit, Failure> {
-    // All are read before the first one runs, so that a mistake in the last one is told at once.
+/// Runs `xoff bench oracle`.
+fn run_oracle(options: &BenchOracle) -> Result<Exit, Failure> {
+    // All folders are read first, so an error in the last one is reported at once.
     let scenarios: Vec<Scenario> = options
         .folders
         .iter()

@@ -22,20 +22,20 @@ pub(crate) struct BenchNdr {
 }
 
 pub(super) const HELP: &str = "\
-Finds for each frame size the highest rate at which nothing is lost (NDR) and that at which at most 0.5 % is
-(PDR), by trials in the manner of MLRsearch with CSIT's goals: exceed ratio 50 %, width 0.5 %, the first trial
-at full load discarded. Rates are sums over all senders; `share` is that of each sender's line rate. For a
-lossless class whose senders obey pauses the time paused counts as loss does, so NDR is the pause-free rate.
+Finds for each frame size the highest rate without loss (NDR) and the highest rate with at most 0.5 % loss
+(PDR), by trials like MLRsearch with the goals of CSIT: exceed ratio 50 %, width 0.5 %, the first trial
+at full load discarded. Rates are sums over all senders. `share` is the share of each sender's line rate. For a
+lossless class whose senders honour pauses, paused time counts as loss, so NDR is the pause-free rate.
 
-With FILE the switch runs in virtual time, and so do the trials: they last 10000 frames at line rate. What the switch's
-backlog grows by in a trial's second half counts as loss: in a longer trial it would be. docs/bench.md
+With FILE, the switch and the trials run in virtual time. A trial lasts 10000 frames at line rate. Growth of the backlog
+in the second half of a trial counts as loss, because a longer trial would lose these frames. See docs/bench.md.
 
-Without FILE --ports are network devices of this machine, and something beyond them forwards between their far
-ends as a bridge does. Trials last 1 s, 21 s decide on a load; loads go up to what the generator can send, and
-the result says so. Frames are RoCEv2, paced; --pattern pairs or one-way. Takes root or CAP_NET_RAW.
+Without FILE, --ports are network devices of this machine, and the device under test forwards between their far
+ends like a bridge. Trials last 1 s, and 21 s decide on a load. The generator limits the load, and the result
+reports the limit. Frames are paced RoCEv2 frames, with --pattern pairs or one-way. Needs root or CAP_NET_RAW.
 
-Exit codes: 0 done, 2 usage, 3 a device cannot be used, 4 invalid configuration, 5 no frame came out, a trial
-does not end or something can have changed a figure, 130 interrupted.
+Exit codes: 0 done, 2 usage, 3 a device cannot be used, 4 invalid configuration, 5 no frame was received, a trial
+does not end, or the machine can have changed a figure, 130 interrupted.
 
 Examples:
   xoff bench ndr config_db.json
@@ -63,7 +63,7 @@ pub(super) fn run(options: &BenchNdr) -> Result<Exit, Failure> {
         let rates = find_rates(&mut subject.dut, &offer, &goals, load_max)?;
         result.tainted.extend(rates.tainted.iter().cloned());
         if rates.received == 0 {
-            // What passes in other sizes is a result nevertheless.
+            // The results of other sizes are still valid.
             result.tainted.push(format!(
                 "frames of {} bytes: {}",
                 size.name(),

@@ -1,9 +1,9 @@
-//! `xoff bench placement`: what ECMP leaves of a leaf's uplinks.
+//! `xoff bench placement`: rates of queue pairs that ECMP places on the uplinks of a leaf.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use crate::cli::choice::choice;
+use crate::cli::choice::choice_parser;
 use clap::Args;
 use xoff_units::Picos;
 
@@ -16,18 +16,19 @@ use xoff_measure::placement::{
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// With PFC alone queues fill and pauses settle within this time.
+/// Time in which queues and pauses settle without congestion control.
 const SETTLE_PFC: Picos = Picos::from_millis(1);
-/// A host's 100 Gb/s carry 6 000 packets in this time.
+/// Time of the measurement without congestion control. A host with 100 Gb/s sends 6000 packets in it.
 const MEASURE_PFC: Picos = Picos::from_millis(2);
-/// Congestion control takes longer: DCQCN's increases are tens of microseconds apart, and small.
+/// Time in which congestion control settles. DCQCN takes longer because its increases are small and tens of
+/// microseconds apart.
 const SETTLE: Picos = Picos::from_millis(20);
 const MEASURE: Picos = Picos::from_millis(20);
 
 /// `xoff bench placement`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BenchPlacement {
-    /// Hosts and uplinks of the leaf; several with commas
+    /// Numbers of hosts and uplinks of the leaf; several with commas
     #[arg(
         long,
         value_name = "H/U,...",
@@ -35,40 +36,41 @@ pub(crate) struct BenchPlacement {
         default_value = "4/4,8/8"
     )]
     pub shape: Vec<LeafShape>,
-    /// Queue pairs of each host; several with commas
+    /// Number of queue pairs of each host; several with commas
     #[arg(long, value_name = "K,...", value_delimiter = ',', default_value = "1,2,4,8,16", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub qps: Vec<u16>,
-    /// The placements: a seed each
+    /// Number of placements; each one has its own seed
     #[arg(long, value_name = "SEEDS", default_value = "1..=5000")]
     pub seeds: Seeds,
-    /// What a seed changes
-    #[arg(long, value_parser = choice::<SeedInput>(), default_value = "hash-seed")]
+    /// The input that a seed changes
+    #[arg(long, value_parser = choice_parser::<SeedInput>(), default_value = "hash-seed")]
     pub vary: SeedInput,
-    /// How queue pairs are numbered; their UDP source ports follow from it
-    #[arg(long, value_parser = choice::<QueuePairNumbering>(), default_value = "lab")]
+    /// Numbering of queue pairs, which determines their UDP source ports
+    #[arg(long, value_parser = choice_parser::<QueuePairNumbering>(), default_value = "lab")]
     pub numbering: QueuePairNumbering,
-    /// UDP source port of all queue pairs [default: each its own, from its numbers]
+    /// UDP source port of all queue pairs [default: one for each queue pair, from its numbers]
     #[arg(long, value_name = "PORT")]
     pub source_port: Option<u16>,
-    /// Load balancing of all switches, by a name that a lab file takes; placements are of first packets [default: ECMP]
+    /// Load-balancing scheme of all switches as in a lab file; placements use first packets [default: ECMP]
     #[arg(long, value_name = "NAME")]
     pub lb: Option<String>,
-    /// A layer of configuration for all switches (config_db.json), such as another SWITCH_HASH
+    /// A configuration layer for all switches (config_db.json), such as another SWITCH_HASH
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Placements drawn by lot, to compare with
+    /// Number of random placements for comparison
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     pub trials: u32,
-    /// By how much a figure may differ
+    /// Permitted difference of a figure
     #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
     pub tolerance: f64,
-    /// So many of the placements also run as frames in virtual time
+    /// Number of placements that also run with frames in virtual time
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub frames: usize,
-    /// Congestion control of those runs; several with commas. Rates of `none` with one queue pair are checked
+    /// Congestion control of the runs with frames; several with commas. Rates of `none` with one queue pair
+    /// are checked
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "none")]
     pub congestion: Vec<String>,
-    /// By which share a queue pair's rate may differ from arithmetic
+    /// Permitted relative difference between the measured and the calculated rate of a queue pair
     #[arg(long, value_name = "SHARE", default_value_t = 0.02)]
     pub rate_tolerance: f64,
     /// Print the result as JSON (docs/ecmp.md)
@@ -77,13 +79,13 @@ pub(crate) struct BenchPlacement {
 }
 
 pub(super) const HELP: &str = "\
-The hosts of a leaf send to as many hosts behind another leaf, each by K queue pairs; the uplinks together are
-as fast as the hosts together. A switch gets the first packet of each queue pair and says by which uplink it
-leaves; max-min sharing of the links makes rates of that. Means over all seeds are held against placements
-drawn by lot, and against published figures where there are any; docs/ecmp.md has definitions and results.
+The hosts of a leaf send to the same number of hosts behind another leaf, each with K queue pairs. The uplinks
+have the same total speed as the hosts. A switch gets the first packet of each queue pair and selects its
+uplink. Max-min sharing of the links gives the rates. Means over all seeds are compared with random placements
+and with published figures if they exist. docs/ecmp.md has definitions and results.
 
 Exit codes: 0 all within the tolerance; 1 a figure differs by more than --tolerance, or a rate of frames with
-PFC alone and one queue pair a host by more than --rate-tolerance; 2 usage; 4 a configuration is wrong.
+PFC alone and one queue pair per host by more than --rate-tolerance; 2 usage; 4 a configuration is invalid.
 
 Examples:
   xoff bench placement
@@ -92,8 +94,8 @@ Examples:
   xoff bench placement --qps 2,4,8,16 --frames 20 --congestion none,dcqcn";
 
 pub(super) fn run(options: &BenchPlacement) -> Result<Exit, Failure> {
-    check(options)?;
-    let stop = signals::watch()?;
+    check_options(options)?;
+    let stop = signals::watch_stop_signals()?;
     let config = match &options.config {
         Some(path) => Some(path.canonicalize().map_err(|error| {
             Failure::configuration(format!("cannot read {}", path.display()))
@@ -125,7 +127,7 @@ pub(super) fn run(options: &BenchPlacement) -> Result<Exit, Failure> {
                 lot,
                 options.tolerance,
             ));
-            frames.extend(as_frames(options, &setting, &stop)?);
+            frames.extend(run_with_frames(options, &setting, &stop)?);
         }
     }
     let report = PlacementReport {
@@ -147,7 +149,7 @@ pub(super) fn run(options: &BenchPlacement) -> Result<Exit, Failure> {
     Ok(report.exit())
 }
 
-fn check(options: &BenchPlacement) -> Result<(), Failure> {
+fn check_options(options: &BenchPlacement) -> Result<(), Failure> {
     for (name, share) in [
         ("--tolerance", options.tolerance),
         ("--rate-tolerance", options.rate_tolerance),
@@ -184,7 +186,7 @@ fn check(options: &BenchPlacement) -> Result<(), Failure> {
     Ok(())
 }
 
-fn as_frames(
+fn run_with_frames(
     options: &BenchPlacement,
     setting: &PlacementParameters,
     stop: &AtomicBool,

@@ -1,4 +1,4 @@
-//! `xoff bench probe`: the thresholds of a switch, found from outside.
+//! `xoff bench probe`: finds the thresholds of a switch from outside.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -15,10 +15,10 @@ use xoff_measure::probe::{
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Frames that are tried first where a pool says nothing: 1024 cells.
-const FIRST: u32 = 1_024;
-/// No configuration is longer: what is, such as a device, may have no end.
-const FILE_MAX: u64 = 64 << 20;
+/// Number of frames of the first attempt if the pool has no size: 1024 cells.
+const FIRST_ATTEMPT_FRAMES: u32 = 1_024;
+/// Largest file in bytes. A longer input, such as a device, may have no end.
+const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// `xoff bench probe`
 #[derive(Clone, Debug, Args)]
@@ -29,28 +29,28 @@ pub(crate) struct BenchProbe {
     /// The switch of the lab file [default: its first]
     #[arg(long, value_name = "NAME")]
     pub switch: Option<String>,
-    /// The port that frames come in on [default: the first]
+    /// The ingress port [default: the first]
     #[arg(long, value_name = "PORT")]
     pub port: Option<String>,
-    /// The ports they leave by, two for XON [default: the first two others]
+    /// The egress ports, two for XON [default: the first two others]
     #[arg(long, value_name = "PORT[,PORT]", value_delimiter = ',')]
     pub to: Vec<String>,
-    /// Traffic class; may be given several times [default: all that a header leads to]
+    /// Traffic class; can be repeated [default: all classes that a header can select]
     #[arg(long = "class", value_name = "N", value_parser = clap::value_parser!(u8).range(0..16))]
     pub classes: Vec<u8>,
-    /// Length of the frames with FCS; cells are found one by one if a frame fits into one
+    /// Length of the frames with FCS; a frame that fits in one cell measures single cells
     #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(64..=9_234))]
     pub frame_size: u32,
-    /// Compare with this configuration instead of that which runs
+    /// Compare with this configuration instead of the running one
     #[arg(long, value_name = "FILE")]
     pub expect: Option<PathBuf>,
-    /// Cells by which a threshold may differ
+    /// Permitted difference of a threshold in cells
     #[arg(long, value_name = "CELLS", default_value_t = 0)]
     pub tolerance: u32,
-    /// How often each candidate is verified
+    /// Number of verifications of each candidate
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=5))]
     pub verify: u32,
-    /// Most frames that are tried
+    /// Largest number of frames of an attempt
     #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(1..=1 << 21))]
     pub frames_max: u32,
     /// Print the result as JSON (docs/probe.md)
@@ -59,14 +59,14 @@ pub(crate) struct BenchProbe {
 }
 
 pub(super) const HELP: &str = "\
-The switch runs in virtual time between the ports of a tester, which sees what a tester sees: it fills the
-buffer with numbered frames of one class, holds them back by pausing the ports they leave by (a class that
-obeys no pause is blocked in the switch), and looks at the PFC frames and the frames that come out.
-Thresholds are found by doubling, halving and bisecting to 5 %, then frame by frame, each verified, with the
-switch drained between; docs/probe.md has their definitions.
+The switch runs in virtual time between the ports of a tester. The tester fills the buffer with numbered
+frames of one class and holds them back by pausing the egress ports (a class that honours no pauses is
+blocked in the switch). It observes PFC frames and the frames that leave. Thresholds are found by doubling,
+halving and bisecting to 5 %, then frame by frame. Each result is verified, and the switch is drained between
+attempts. docs/probe.md has the definitions.
 
 Exit codes: 0 all as configured, 1 a threshold differs by more than --tolerance, 2 usage, 4 invalid
-configuration, 5 no answer is to be had (frames cannot be held, or answers change).
+configuration, 5 no result (frames cannot be held back, or results vary).
 
 Examples:
   xoff bench probe config_db.json
@@ -80,7 +80,7 @@ pub(super) fn run(options: &BenchProbe) -> Result<Exit, Failure> {
         Some(path) => configuration(path, options.switch.as_deref())?,
         None => config.clone(),
     };
-    let ports = Ports::choose(options, &config)?;
+    let ports = ProbedPorts::choose(options, &config)?;
     let report = probe(options, &config, &wanted, &ports)?;
     if options.json {
         output::print_json(&report)?;
@@ -90,11 +90,11 @@ pub(super) fn run(options: &BenchProbe) -> Result<Exit, Failure> {
     Ok(report.exit())
 }
 
-/// The switch of a file.
+/// Reads the configuration of a switch from a file.
 pub(super) fn configuration(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
     if is_lab(path) {
         check_lab(path)?;
-        return of_lab(path, switch);
+        return switch_of_lab(path, switch);
     }
     let place = path.display().to_string();
     let text = read(path).map_err(|error| {
@@ -108,35 +108,38 @@ pub(super) fn configuration(path: &Path, switch: Option<&str>) -> Result<SwitchC
     Ok(loaded.resolved.config)
 }
 
-/// Whether a file's name is that of a lab.
+/// Returns whether a file name is that of a lab file.
 pub(super) fn is_lab(path: &Path) -> bool {
     path.extension().is_some_and(|ext| ext == "yml" || ext == "yaml")
 }
 
-/// The text of a file that has an end, which a pipe tells only when it is read.
+/// Reads a file up to the size limit. The length of a pipe is known only after reading.
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?.take(FILE_MAX + 1).read_to_string(&mut text)?;
-    match text.len() as u64 > FILE_MAX {
-        true => Err(too_long()),
+    File::open(path)?
+        .take(FILE_BYTES_MAX + 1)
+        .read_to_string(&mut text)?;
+    match text.len() as u64 > FILE_BYTES_MAX {
+        true => Err(file_too_long_error()),
         false => Ok(text),
     }
 }
 
-fn too_long() -> io::Error {
-    io::Error::other(format!("it is longer than {} MiB", FILE_MAX >> 20))
+fn file_too_long_error() -> io::Error {
+    io::Error::other(format!("it is longer than {} MiB", FILE_BYTES_MAX >> 20))
 }
 
-/// Refuses a lab file that is no file, or too long. One that is not there is told of where it is read.
+/// Refuses a lab file that is not a regular file or is too long. A missing file is reported later, when it is
+/// read.
 pub(super) fn check_lab(path: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::FileTypeExt;
     let Ok(there) = path.metadata() else { return Ok(()) };
     let kind = there.file_type();
-    if there.len() <= FILE_MAX && !kind.is_char_device() && !kind.is_block_device() {
+    if there.len() <= FILE_BYTES_MAX && !kind.is_char_device() && !kind.is_block_device() {
         return Ok(());
     }
     let why = match there.is_file() {
-        true => too_long().to_string(),
+        true => file_too_long_error().to_string(),
         false => "it is a device".to_owned(),
     };
     Err(Failure::configuration("cannot read the lab file")
@@ -145,7 +148,7 @@ pub(super) fn check_lab(path: &Path) -> Result<(), Failure> {
         .fix("give the path of a lab file, such as testbeds/incast.xoff.yml"))
 }
 
-fn of_lab(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
+fn switch_of_lab(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
     let switches = xoff_lab::switch_configurations(path)?;
     let names: Vec<String> = switches.iter().map(|config| config.name.clone()).collect();
     let chosen = match switch {
@@ -159,14 +162,14 @@ fn of_lab(path: &Path, switch: Option<&str>) -> Result<SwitchConfig, Failure> {
     })
 }
 
-/// Where frames come in and leave: indices of ports.
-struct Ports {
+/// Indices of the ingress port and the egress ports.
+struct ProbedPorts {
     ingress: usize,
     egresses: Vec<usize>,
 }
 
-impl Ports {
-    fn choose(options: &BenchProbe, config: &SwitchConfig) -> Result<Ports, Failure> {
+impl ProbedPorts {
+    fn choose(options: &BenchProbe, config: &SwitchConfig) -> Result<ProbedPorts, Failure> {
         let index = |option: &str, name: &str| {
             config
                 .ports
@@ -208,7 +211,7 @@ impl Ports {
             .at(format!("--to {}", options.to.join(",")))
             .fix("name one or two other ports"));
         }
-        Ok(Ports { ingress, egresses })
+        Ok(ProbedPorts { ingress, egresses })
     }
 }
 
@@ -216,7 +219,7 @@ fn probe(
     options: &BenchProbe,
     config: &SwitchConfig,
     wanted: &SwitchConfig,
-    ports: &Ports,
+    ports: &ProbedPorts,
 ) -> Result<ProbeReport, Failure> {
     let ingress = &config.ports[ports.ingress];
     let egress = &config.ports[ports.egresses[0]];
@@ -245,7 +248,7 @@ fn probe(
         let mut device =
             VirtualProbeDevice::new(config, ports.ingress, &ports.egresses, class, options.frame_size)?;
         let search = ProbeOptions {
-            first: first(config, ports, class, frame_cells).min(options.frames_max),
+            first: first_attempt_frames(config, ports, class, frame_cells).min(options.frames_max),
             frames_max: options.frames_max,
             verifications: options.verify,
         };
@@ -278,13 +281,13 @@ fn probe(
     })
 }
 
-/// The first number of frames tried: as many as the ingress pool holds, as upstream's probe begins.
-fn first(config: &SwitchConfig, ports: &Ports, class: u8, frame_cells: u32) -> u32 {
+/// Returns the number of frames of the first attempt: as many as the ingress pool holds, like SONiC's probe.
+fn first_attempt_frames(config: &SwitchConfig, ports: &ProbedPorts, class: u8, frame_cells: u32) -> u32 {
     let ingress = &config.ports[ports.ingress];
     let pg = usize::from(ingress.classify.tc_to_pg[usize::from(class)]);
     let profile = config.profiles.get(usize::from(ingress.pgs[pg]));
     let pool = profile.and_then(|profile| config.pools.get(usize::from(profile.pool)));
-    let cells = pool.map_or(u64::from(FIRST), |pool| {
+    let cells = pool.map_or(u64::from(FIRST_ATTEMPT_FRAMES), |pool| {
         pool.size_bytes / u64::from(config.cell_bytes)
     });
     (cells / u64::from(frame_cells)).clamp(1, 1 << 20) as u32

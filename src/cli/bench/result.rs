@@ -1,8 +1,8 @@
-//! Where results of benches go: the options that all of them have, and what is done with them.
+//! Output of bench results.
 
 use std::path::PathBuf;
 
-use crate::cli::choice::choice;
+use crate::cli::choice::choice_parser;
 use clap::Args;
 
 use super::super::output;
@@ -11,31 +11,31 @@ use xoff_measure::result::{BenchResult, ResultFormat};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::write_result_file;
 
-/// Options of every bench that has figures.
+/// Options for the results of a bench.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResultArguments {
-    /// How the result is printed
-    #[arg(long, value_parser = choice::<ResultFormat>(), value_name = "FORM", default_value = "table")]
+    /// Output format
+    #[arg(long, value_parser = choice_parser::<ResultFormat>(), value_name = "FORM", default_value = "table")]
     pub format: ResultFormat,
     /// The same as --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
-    /// Also save the result as JSON; `xoff bench compare` reads it
+    /// Also save the result as JSON for `xoff bench compare`
     #[arg(long, value_name = "FILE")]
     pub save: Option<PathBuf>,
-    /// Also draw it: medians with their intervals, as SVG
+    /// Also draw the medians and their intervals as SVG
     #[arg(long, value_name = "DIR")]
     pub plots: Option<PathBuf>,
-    /// Also store its times as criterion does, below this folder (`target/criterion`); critcmp reads it
+    /// Also store times in the format of criterion below this folder (`target/criterion`), for critcmp
     #[arg(long, value_name = "DIR")]
     pub criterion: Option<PathBuf>,
-    /// Name of that baseline
-    #[arg(long, value_name = "NAME", default_value = "new", requires = "criterion", value_parser = baseline)]
+    /// Name of the baseline
+    #[arg(long, value_name = "NAME", default_value = "new", requires = "criterion", value_parser = parse_baseline_name)]
     pub baseline: String,
 }
 
 impl ResultArguments {
-    /// Refuses what cannot be written before anything is measured.
+    /// Checks before the measurement that all files can be written.
     pub(super) fn check(&self) -> Result<(), Failure> {
         for (option, folder) in [("--plots", &self.plots), ("--criterion", &self.criterion)] {
             if let Some(folder) = folder {
@@ -48,16 +48,12 @@ impl ResultArguments {
         }
     }
 
-    /// Prints and saves a result. Its exit code: 0, or 5 if it is tainted.
+    /// Prints and saves a result. Returns exit code 0, or 5 for a tainted result.
     ///
-    /// It is printed first, and what cannot be written keeps nothing else from being written: what was measured is not to be lost
-    /// because a disk is full.
+    /// The result is printed first. A file that cannot be written does not prevent the others, so no
+    /// measurement is lost.
     pub(super) fn give(&self, result: &BenchResult) -> Result<Exit, Failure> {
-        let form = if self.json {
-            ResultFormat::Json
-        } else {
-            self.format
-        };
+        let form = if self.json { ResultFormat::Json } else { self.format };
         let given = [
             output::print(&result.to_text(form)),
             self.save(result),
@@ -89,15 +85,15 @@ impl ResultArguments {
     }
 }
 
-/// A folder's name.
-fn baseline(text: &str) -> Result<String, String> {
+/// Parses the name of a baseline, which is the name of a folder.
+fn parse_baseline_name(text: &str) -> Result<String, String> {
     match text.is_empty() || text.starts_with('.') || text.contains('/') {
         true => Err("a name that a folder can have".to_owned()),
         false => Ok(text.to_owned()),
     }
 }
 
-/// Refuses what a list names twice: its figures would have one name.
+/// Refuses repeated entries of a list, because their figures would have the same name.
 pub(super) fn once<T: PartialEq>(
     option: &str,
     named: &[T],

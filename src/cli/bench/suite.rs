@@ -1,6 +1,6 @@
 //! `xoff bench rfc2544`, `rfc2889` and `rfc8239`: the benchmarks of these documents.
 
-use crate::cli::choice::choice;
+use crate::cli::choice::choice_parser;
 use clap::{Arg, Args};
 use xoff_measure::NamedChoice;
 
@@ -13,7 +13,7 @@ use xoff_measure::suite::BenchmarkSuite;
 use xoff_measure::{rfc2544, rfc2889, rfc8239};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// What the three commands have in common.
+/// Options of all three commands.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SuiteArguments {
     /// Frame lengths with FCS; `imix` is 28 x 64, 16 x 570, 4 x 1518
@@ -24,14 +24,15 @@ pub(crate) struct SuiteArguments {
         default_value = "64,128,256,512,1024,1280,1518"
     )]
     sizes: Vec<FrameSize>,
-    /// Largest burst that is tried, in frames of each sender
+    /// Largest burst in frames of each sender
     #[arg(long, value_name = "N", default_value_t = 1 << 18, value_parser = clap::value_parser!(u64).range(1..=1 << 24))]
     burst_max: u64,
     #[command(flatten)]
     result: ResultArguments,
 }
 
-/// A switch in virtual time alone is measured: its file is needed, and what is for network devices is out of place.
+/// Changes an argument for commands that measure only switches in virtual time: the file is required, and
+/// options of network devices are hidden.
 fn in_virtual_time(argument: Arg) -> Arg {
     match argument.get_id().as_str() {
         "file" => argument.required(true).help(
@@ -48,11 +49,11 @@ fn in_virtual_time(argument: Arg) -> Arg {
 pub(crate) struct BenchRfc2544 {
     #[command(flatten)]
     dut: DutArguments,
-    /// Benchmarks [default: all that are measured]
-    #[arg(value_parser = choice::<rfc2544::Rfc2544Test>(), value_name = "TEST", value_delimiter = ',')]
+    /// Benchmarks [default: all supported ones]
+    #[arg(value_parser = choice_parser::<rfc2544::Rfc2544Test>(), value_name = "TEST", value_delimiter = ',')]
     tests: Vec<rfc2544::Rfc2544Test>,
-    /// Who sends to whom
-    #[arg(long, value_parser = choice::<TrafficPattern>(), default_value = "pairs")]
+    /// Traffic pattern
+    #[arg(long, value_parser = choice_parser::<TrafficPattern>(), default_value = "pairs")]
     pattern: TrafficPattern,
     #[command(flatten)]
     suite: SuiteArguments,
@@ -65,10 +66,10 @@ pub(crate) struct BenchRfc2889 {
     #[command(flatten)]
     dut: DutArguments,
     /// Benchmarks [default: all that are measured]
-    #[arg(value_parser = choice::<rfc2889::Rfc2889Test>(), value_name = "TEST", value_delimiter = ',')]
+    #[arg(value_parser = choice_parser::<rfc2889::Rfc2889Test>(), value_name = "TEST", value_delimiter = ',')]
     tests: Vec<rfc2889::Rfc2889Test>,
-    /// Who sends to whom in max-fwd
-    #[arg(long, value_parser = choice::<TrafficPattern>(), default_value = "pairs")]
+    /// Traffic pattern of max-fwd
+    #[arg(long, value_parser = choice_parser::<TrafficPattern>(), default_value = "pairs")]
     pattern: TrafficPattern,
     #[command(flatten)]
     suite: SuiteArguments,
@@ -81,7 +82,7 @@ pub(crate) struct BenchRfc8239 {
     #[command(flatten)]
     dut: DutArguments,
     /// Benchmarks [default: all that are measured]
-    #[arg(value_parser = choice::<rfc8239::Rfc8239Test>(), value_name = "TEST", value_delimiter = ',')]
+    #[arg(value_parser = choice_parser::<rfc8239::Rfc8239Test>(), value_name = "TEST", value_delimiter = ',')]
     tests: Vec<rfc8239::Rfc8239Test>,
     #[command(flatten)]
     suite: SuiteArguments,
@@ -89,10 +90,10 @@ pub(crate) struct BenchRfc8239 {
 
 pub(super) const HELP_2544: &str = "\
 The benchmarks of RFC 2544 on a switch in virtual time: throughput, latency, loss curve, back-to-back frames
-(RFC 9004), recovery from overload. For a lossless class whose senders obey pauses the time paused stands in
-place of the loss of each definition. `reset` is refused: a switch in virtual time starts in no time.
+(RFC 9004), recovery from overload. For a lossless class whose senders honour pauses, paused time replaces
+the loss in each definition. `reset` is refused, because a switch in virtual time starts without delay.
 
-Exit codes: 0 done, 2 usage, a benchmark that is not measured, 4 invalid configuration, 5 no answer, 130 interrupted.
+Exit codes: 0 done, 2 usage or an unsupported benchmark, 4 invalid configuration, 5 no result, 130 interrupted.
 
 Examples:
   xoff bench rfc2544 config_db.json
@@ -101,11 +102,11 @@ Examples:
 
 pub(super) const HELP_2889: &str = "\
 The benchmarks of RFC 2889 on a switch in virtual time: full mesh, one to many, many to one, congestion control,
-largest forwarding rate, address cache, broadcasts. For a lossless class whose senders obey pauses the time
-paused counts as loss does. Forward pressure, learning rate and errored frames are refused: a tester in virtual
-time sends no short gaps and no broken frames, and the switch learns as fast as frames come.
+largest forwarding rate, address cache, broadcasts. For a lossless class whose senders honour pauses,
+paused time counts as loss. Forward pressure, learning rate and errored frames are refused: a tester in virtual
+time sends no short gaps and no damaged frames, and the switch learns at the rate of arriving frames.
 
-Exit codes: 0 done, 2 usage, a benchmark that is not measured, 4 invalid configuration, 5 no answer, 130 interrupted.
+Exit codes: 0 done, 2 usage or an unsupported benchmark, 4 invalid configuration, 5 no result, 130 interrupted.
 
 Examples:
   xoff bench rfc2889 config_db.json
@@ -115,18 +116,18 @@ Examples:
 pub(super) const HELP_8239: &str = "\
 The data-centre benchmarks of RFC 8239 on a switch in virtual time: line rate in pairs and full mesh at 99.98 %,
 buffers by an over-subscription of 1 %, simultaneous bursts, head-of-line blocking. For a lossless class whose
-senders obey pauses a buffer is full when it asks for the first pause, and head-of-line blocking is what an
-innocent stream is withheld. `incast` is refused: the tester has no TCP.
+senders honour pauses, a buffer is full when it sends the first pause, and head-of-line blocking is the lost
+rate of a victim flow. `incast` is refused, because the tester has no TCP.
 
-Exit codes: 0 done, 2 usage, a benchmark that is not measured, 4 invalid configuration, 5 no answer, 130 interrupted.
+Exit codes: 0 done, 2 usage or an unsupported benchmark, 4 invalid configuration, 5 no result, 130 interrupted.
 
 Examples:
   xoff bench rfc8239 config_db.json
   xoff bench rfc8239 config_db.json buffer,microburst --sizes 64,256,1024
   xoff bench rfc8239 config_db.json hol --class 3 --sizes 1082 --json";
 
-/// A document: its benchmarks, which of them so many ports have, how one is measured.
-struct Document<T: 'static> {
+/// An RFC with its benchmarks, the benchmarks that a number of ports permits, and the function that runs one.
+struct RfcSuite<T: 'static> {
     name: &'static str,
     measured: &'static [T],
     check: fn(T, usize) -> Result<(), Failure>,
@@ -134,7 +135,7 @@ struct Document<T: 'static> {
 }
 
 pub(super) fn run_2544(options: &BenchRfc2544) -> Result<Exit, Failure> {
-    let document = Document {
+    let document = RfcSuite {
         name: "rfc2544",
         measured: &rfc2544::Rfc2544Test::ALL,
         check: rfc2544::check_test,
@@ -150,7 +151,7 @@ pub(super) fn run_2544(options: &BenchRfc2544) -> Result<Exit, Failure> {
 }
 
 pub(super) fn run_2889(options: &BenchRfc2889) -> Result<Exit, Failure> {
-    let document = Document {
+    let document = RfcSuite {
         name: "rfc2889",
         measured: &rfc2889::Rfc2889Test::ALL,
         check: rfc2889::check_test,
@@ -166,7 +167,7 @@ pub(super) fn run_2889(options: &BenchRfc2889) -> Result<Exit, Failure> {
 }
 
 pub(super) fn run_8239(options: &BenchRfc8239) -> Result<Exit, Failure> {
-    let document = Document {
+    let document = RfcSuite {
         name: "rfc8239",
         measured: &rfc8239::Rfc8239Test::ALL,
         check: rfc8239::check_test,
@@ -181,9 +182,9 @@ pub(super) fn run_8239(options: &BenchRfc8239) -> Result<Exit, Failure> {
     )
 }
 
-/// Runs the tests that are named, or else all; of those the ones that this device has too few ports for are noted.
+/// Runs the named tests, or all. Tests that need more ports than the device has are reported.
 fn run<T: NamedChoice>(
-    document: &Document<T>,
+    document: &RfcSuite<T>,
     named: &[T],
     dut: &DutArguments,
     options: &SuiteArguments,
@@ -206,7 +207,7 @@ fn run<T: NamedChoice>(
         subject.note,
         pattern.name()
     ));
-    // All that are named are looked at before the first of them takes its time.
+    // All named tests are checked before the first one runs.
     for test in named {
         (document.check)(*test, ports)?;
     }

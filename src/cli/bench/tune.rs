@@ -1,4 +1,4 @@
-//! `xoff bench tune-buffers`: the smallest lossless buffers for a pattern of traffic.
+//! `xoff bench tune-buffers`: finds the smallest lossless buffers for a traffic pattern.
 
 use std::path::PathBuf;
 
@@ -28,19 +28,19 @@ pub(crate) struct BenchTuneBuffers {
     /// The switch of the lab file [default: its first]
     #[arg(long, value_name = "NAME", requires = "file")]
     pub switch: Option<String>,
-    /// A built-in configuration, as labs give it to a switch
+    /// A built-in configuration
     #[arg(long, value_name = "NAME", default_value = "roce-lossless", value_parser = presets())]
     pub preset: String,
-    /// Speed of the preset's ports
-    #[arg(long, value_name = "SPEED", default_value = "100g", value_parser = speed)]
+    /// Speed of the ports of the preset
+    #[arg(long, value_name = "SPEED", default_value = "100g", value_parser = parse_speed)]
     pub speed: u32,
-    /// How many ports the preset's switch has
+    /// Number of ports of the preset
     #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(2..=512))]
     pub ports: u16,
     /// Lossless traffic class [default: the first]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(0..16))]
     pub class: Option<u8>,
-    /// What is sent: incast:N, standstill:N; several with commas
+    /// Traffic pattern: incast:N, standstill:N; several with commas
     #[arg(
         long,
         value_name = "PATTERN,...",
@@ -48,47 +48,48 @@ pub(crate) struct BenchTuneBuffers {
         default_value = "incast:8,standstill:8"
     )]
     pub pattern: Vec<TrafficPattern>,
-    /// Length of the lossless frames with FCS, rounded up to what a RoCEv2 packet can have
+    /// Length of the lossless frames with FCS, rounded up to a length of a RoCEv2 packet
     #[arg(long, value_name = "BYTES", default_value_t = 4_200, value_parser = clap::value_parser!(u32).range(64..=16_384))]
     pub frame_size: u32,
-    /// Length of the switch's own frame that may be in the way of XOFF, with FCS; 0: none [default: the longest that the MTU allows]
+    /// Length with FCS of the switch's own frame that can delay XOFF; 0: none [default: the longest frame of
+    /// the MTU]
     #[arg(long, value_name = "BYTES")]
     pub own_frame_size: Option<u32>,
     /// Length of the cables
     #[arg(long, value_name = "METRES", default_value_t = 40, value_parser = clap::value_parser!(u32).range(0..=i64::from(CABLE_MAX_M)))]
     pub cable_m: u32,
-    /// What peers take to obey a pause [default: what IEEE 802.3 31B.3.7 allows them]
+    /// Response time of peers to a pause [default: the limit of IEEE 802.3 31B.3.7]
     #[arg(long, value_name = "NS", value_parser = clap::value_parser!(u64).range(0..=1_000_000_000))]
     pub response_ns: Option<u64>,
-    /// Random phases beside those that are made on purpose, a seed each
+    /// Number of random phases in addition to the constructed ones, with a seed each
     #[arg(long, value_name = "SEEDS", default_value = "1..=16")]
     pub seeds: Seeds,
-    /// Runs at the same time [default: as many as there are cores]
+    /// Number of parallel runs [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Leave out what dynamic_th and xon_offset do
+    /// Skip the effects of dynamic_th and xon_offset
     #[arg(long)]
     pub no_sweep: bool,
-    /// Write pool and profile as a layer of config_db.json
+    /// Write the pool and the profile as a layer of config_db.json
     #[arg(long, value_name = "FILE")]
     pub write: Option<PathBuf>,
-    /// What is done with the result
+    /// Output of the result.
     #[command(flatten)]
     pub result: ResultArguments,
 }
 
 pub(super) const HELP: &str = "\
-Headroom holds what arrives after XOFF is due. The switch runs in virtual time between model hosts that send
-frames of one size back to back; its buffers overflow in phases that are made on purpose: a frame of its own has
-just begun when XOFF has to leave, the frame that brings XOFF is all headroom but for a cell, senders begin at
-once, apart, anywhere. Headroom is bisected cell by cell down to the smallest that loses no frame in any phase,
-without a reserve; a cell less is run too, and loses. docs/bench.md has definitions.
+Headroom stores the frames that arrive after the XOFF threshold. The switch runs in virtual time between model hosts that send
+frames of one size back to back. Buffers fill in constructed phases: the switch has just started to send another
+frame when XOFF is due, the frame that causes XOFF uses only headroom except for one cell, and senders start together,
+apart or at random. Bisection finds the smallest headroom in cells that loses no frame in any phase, without a
+reserve. A run with one cell less confirms a loss. docs/bench.md has definitions.
 
-In tables the pool and profile that were found follow, as config_db.json: a layer above the configuration
-(a lab's `config: [{preset: roce-lossless}, FILE]`, xoff config apply).
+The tables are followed by the pool and the profile as a config_db.json layer over the configuration
+(for `config: [{preset: roce-lossless}, FILE]` of a lab, or xoff config apply).
 
-Exit codes: 0 found; 1 the given configuration loses frames itself (and by which limit); 2 usage; 4 invalid
-configuration; 5 undecided: the buffer does not fill, or answers contradict each other; 130 interrupted.
+Exit codes: 0 found; 1 the given configuration loses frames (the limit is printed); 2 usage; 4 invalid
+configuration; 5 undecided: the buffer does not fill, or results contradict each other; 130 interrupted.
 
 Examples:
   xoff bench tune-buffers
@@ -96,12 +97,12 @@ Examples:
   xoff bench tune-buffers config_db.json --pattern standstill:4 --cable-m 300 --response-ns 800
   xoff bench tune-buffers --json --save buffers.json";
 
-/// Presets by their names.
+/// Returns a parser for the names of presets.
 fn presets() -> PossibleValuesParser {
     PossibleValuesParser::new(PRESETS.iter().map(|(name, _)| *name))
 }
 
-fn speed(text: &str) -> Result<u32, String> {
+fn parse_speed(text: &str) -> Result<u32, String> {
     units::parse_speed_mbps(text).ok_or(format!("write {}", units::SPEED))
 }
 
@@ -111,11 +112,11 @@ pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {
         output::check_report_path("--write", path)?;
     }
     once("--pattern", &options.pattern, TrafficPattern::to_string)?;
-    let stop = signals::watch()?;
-    let subject = TuningTarget::new(&switch(options)?, options.class)?;
-    let plan = plan(options, subject)?;
+    let stop = signals::watch_stop_signals()?;
+    let subject = TuningTarget::new(&switch_config(options)?, options.class)?;
+    let plan = tuning_plan(options, subject)?;
     let found = match search_headroom(&plan, &stop, output::note) {
-        Err(failure) if failure.exit == Exit::Interrupted => return interrupted(&failure),
+        Err(failure) if failure.exit == Exit::Interrupted => return interrupted_exit(&failure),
         found => found?,
     };
     let variants = match options.no_sweep {
@@ -123,7 +124,7 @@ pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {
         false => {
             output::note("what other parameters do");
             match run_variants(&plan, &found.smallest.candidate, &found.phases, &stop) {
-                Err(failure) if failure.exit == Exit::Interrupted => return interrupted(&failure),
+                Err(failure) if failure.exit == Exit::Interrupted => return interrupted_exit(&failure),
                 variants => variants?,
             }
         }
@@ -132,16 +133,16 @@ pub(super) fn run(options: &BenchTuneBuffers) -> Result<Exit, Failure> {
         options,
         &plan,
         &found,
-        &build_result(&name(options), &plan, &found, &variants),
+        &build_result(&subject_name(options), &plan, &found, &variants),
     )
 }
 
-fn interrupted(failure: &Failure) -> Result<Exit, Failure> {
+fn interrupted_exit(failure: &Failure) -> Result<Exit, Failure> {
     output::note(&failure.what);
     Ok(Exit::Interrupted)
 }
 
-fn name(options: &BenchTuneBuffers) -> String {
+fn subject_name(options: &BenchTuneBuffers) -> String {
     match &options.file {
         Some(path) => path.display().to_string(),
         None => format!(
@@ -151,7 +152,7 @@ fn name(options: &BenchTuneBuffers) -> String {
     }
 }
 
-fn switch(options: &BenchTuneBuffers) -> Result<SwitchConfig, Failure> {
+fn switch_config(options: &BenchTuneBuffers) -> Result<SwitchConfig, Failure> {
     match &options.file {
         Some(path) => configured(path, options.switch.as_deref()),
         None => preset_switch(
@@ -163,7 +164,7 @@ fn switch(options: &BenchTuneBuffers) -> Result<SwitchConfig, Failure> {
     }
 }
 
-fn plan(options: &BenchTuneBuffers, subject: TuningTarget) -> Result<TuningPlan, Failure> {
+fn tuning_plan(options: &BenchTuneBuffers, subject: TuningTarget) -> Result<TuningPlan, Failure> {
     let wanted = options.frame_size;
     let frame_bytes = TrafficParameters::valid_frame_bytes(wanted, subject.tagged).ok_or_else(|| {
         Failure::usage(format!("no RoCEv2 packet is {wanted} bytes long"))

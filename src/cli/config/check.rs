@@ -1,4 +1,4 @@
-//! `xoff config check`: whether configuration files are valid, without a switch or its devices.
+//! `xoff config check`: checks configuration files without a switch or its devices.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -10,40 +10,45 @@ use super::super::{ConfigCheck, ConfigCheckFormat, args, output};
 use xoff_config::{Problem, Problems, ResolveOptions, load};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// What was found in one file.
+/// The result of one file.
 #[derive(Debug, Serialize)]
 struct CheckedFile {
     file: String,
     valid: bool,
-    /// Ports of the switch, named in the file or by `--port`; `null` where the file is not valid.
+    /// Number of ports from the file and from `--port`. `null` if the file is not valid.
     ports: Option<usize>,
     /// All errors, each in the form of [`error_object`].
     errors: Vec<Value>,
     notes: Vec<String>,
-    /// The errors as a person reads them, of which at most 20 are printed.
+    /// The errors as text, at most 20 of them.
     #[serde(skip)]
     error_text: String,
 }
 
+/// Runs `xoff config check`.
 pub(super) fn run(arguments: &ConfigCheck) -> Result<Exit, Failure> {
-    let how = arguments.configuration.applied_to(ResolveOptions {
+    let options = arguments.configuration.apply_to(ResolveOptions {
         ports: arguments.ports.clone(),
         ..ResolveOptions::default()
     })?;
     let files: Vec<CheckedFile> = match arguments.layers {
-        true => vec![check(&arguments.files, &how)],
-        false => arguments.files.chunks(1).map(|file| check(file, &how)).collect(),
+        true => vec![check_layers(&arguments.files, &options)],
+        false => arguments
+            .files
+            .chunks(1)
+            .map(|file| check_layers(file, &options))
+            .collect(),
     };
     let all_valid = files.iter().all(|file| file.valid);
     match arguments.format {
-        ConfigCheckFormat::Text => output::print(&describe(&files))?,
+        ConfigCheckFormat::Text => output::print(&format_results(&files))?,
         ConfigCheckFormat::Json => output::print_json(&json!({ "valid": all_valid, "files": files }))?,
     }
     Ok(if all_valid { Exit::Ok } else { Exit::Configuration })
 }
 
 /// Checks files as layers of one configuration.
-fn check(paths: &[PathBuf], how: &ResolveOptions) -> CheckedFile {
+fn check_layers(paths: &[PathBuf], options: &ResolveOptions) -> CheckedFile {
     let read = |path: &PathBuf| {
         let file = path.display().to_string();
         match std::fs::read_to_string(path) {
@@ -57,7 +62,7 @@ fn check(paths: &[PathBuf], how: &ResolveOptions) -> CheckedFile {
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     let file = names.join(" + ");
     let layers: Result<Vec<_>, Problems> = paths.iter().map(read).collect();
-    match layers.and_then(|layers| load(&args::borrow_layers(&layers), how)) {
+    match layers.and_then(|layers| load(&args::borrow_layers(&layers), options)) {
         Ok(loaded) => CheckedFile {
             file,
             valid: true,
@@ -77,7 +82,7 @@ fn check(paths: &[PathBuf], how: &ResolveOptions) -> CheckedFile {
     }
 }
 
-/// An error as JSON: the parts of [`Problem`] that it has.
+/// Returns an error as JSON with the fields of [`Problem`] that it has.
 fn error_object(problem: &Problem) -> Value {
     let mut object = serde_json::Map::new();
     for (name, text) in [
@@ -100,7 +105,8 @@ fn error_object(problem: &Problem) -> Value {
     Value::Object(object)
 }
 
-fn describe(files: &[CheckedFile]) -> String {
+/// Returns the results as text.
+fn format_results(files: &[CheckedFile]) -> String {
     let mut text = String::new();
     for file in files {
         // Writing to a string cannot fail.
@@ -109,14 +115,14 @@ fn describe(files: &[CheckedFile]) -> String {
                 text,
                 "{}: valid; {}, {}",
                 file.file,
-                count(ports, "port"),
-                count(file.notes.len(), "note")
+                format_count(ports, "port"),
+                format_count(file.notes.len(), "note")
             ),
             None => writeln!(
                 text,
                 "{}: not valid; {}",
                 file.file,
-                count(file.errors.len(), "error")
+                format_count(file.errors.len(), "error")
             ),
         };
         for line in file.error_text.lines() {
@@ -129,9 +135,10 @@ fn describe(files: &[CheckedFile]) -> String {
     text
 }
 
-fn count(number: usize, of: &str) -> String {
+/// Returns a number with a noun in the singular or plural.
+fn format_count(number: usize, noun: &str) -> String {
     match number {
-        1 => format!("1 {of}"),
-        _ => format!("{number} {of}s"),
+        1 => format!("1 {noun}"),
+        _ => format!("{number} {noun}s"),
     }
 }

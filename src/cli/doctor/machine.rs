@@ -1,5 +1,5 @@
-//! What the machine says of itself: privileges, cores, clocks, buffers. None of it forbids a lab; some of it makes
-//! runs end tainted.
+//! Checks of privileges, cores, clocks and socket buffers. No finding prevents a lab, but some findings make
+//! tainted runs likely.
 
 use std::fs;
 use std::path::Path;
@@ -10,39 +10,40 @@ use xoff_telemetry::{Environment, StealMeter, allowed_cpus, format_nanos};
 
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
-/// The default of `--reaction-budget`: a longer stall taints a run.
+/// The default reaction budget. A longer stall taints a run.
 const REACTION_BUDGET: Duration = Duration::from_millis(20);
-/// A socket buffer that holds a burst of jumbo frames, where no ring is used.
-const RMEM_ENOUGH: u64 = 4 << 20;
+/// Socket buffer in bytes that holds a burst of jumbo frames, for backends without a ring.
+const RMEM_MIN: u64 = 4 << 20;
 
-pub(super) fn checks() -> Vec<Check> {
+/// Runs all checks of the machine.
+pub(super) fn check_machine() -> Vec<Check> {
     let environment = Environment::read();
     let mut checks = vec![
-        capabilities(&read("/proc/self/status")),
-        receive_buffers(&read("/proc/sys/net/core/rmem_max")),
-        cores(
+        check_capabilities(&read_trimmed("/proc/self/status")),
+        check_receive_buffers(&read_trimmed("/proc/sys/net/core/rmem_max")),
+        check_cores(
             allowed_cpus().len(),
             std::thread::available_parallelism().map_or(1, usize::from),
         ),
-        governor(environment.governor.as_deref()),
-        clocksource(
+        check_governor(environment.governor.as_deref()),
+        check_clocksource(
             environment.clocksource.as_deref(),
-            &read("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
+            &read_trimmed("/sys/devices/system/clocksource/clocksource0/available_clocksource"),
         ),
     ];
-    checks.extend(stalls());
-    checks.push(timer_slack());
+    checks.extend(measure_stalls());
+    checks.push(check_timer_slack());
     checks.push(Check::ok("AF_XDP", "not used by this version"));
     checks
 }
 
-fn read(path: impl AsRef<Path>) -> String {
+fn read_trimmed(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// What `switch run` and `host run` need on devices that exist already; labs bring their own.
-fn capabilities(status: &str) -> Check {
-    let effective = status
+/// Checks the capabilities that `switch run` and `host run` need for existing devices. Labs do not need them.
+fn check_capabilities(process_status: &str) -> Check {
+    let effective = process_status
         .lines()
         .find_map(|line| line.strip_prefix("CapEff:"))
         .and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok())
@@ -68,19 +69,19 @@ fn capabilities(status: &str) -> Check {
     )
 }
 
-fn receive_buffers(rmem_max: &str) -> Check {
+fn check_receive_buffers(rmem_max: &str) -> Check {
     match rmem_max.parse::<u64>() {
-        Ok(bytes) if bytes >= RMEM_ENOUGH => Check::ok("socket buffers", format!("rmem_max {bytes} bytes")),
+        Ok(bytes) if bytes >= RMEM_MIN => Check::ok("socket buffers", format!("rmem_max {bytes} bytes")),
         Ok(bytes) => Check::warning(
             "socket buffers",
             format!("rmem_max {bytes} bytes: the pnet backend may lose bursts (packet rings are exempt)"),
-            format!("sysctl -w net.core.rmem_max={RMEM_ENOUGH} (as root)"),
+            format!("sysctl -w net.core.rmem_max={RMEM_MIN} (as root)"),
         ),
         Err(_) => Check::ok("socket buffers", "limit unknown"),
     }
 }
 
-fn cores(allowed: usize, usable: usize) -> Check {
+fn check_cores(allowed: usize, usable: usize) -> Check {
     match allowed {
         0 | 1 => Check::warning(
             "cores",
@@ -96,7 +97,7 @@ fn cores(allowed: usize, usable: usize) -> Check {
     }
 }
 
-fn governor(governor: Option<&str>) -> Check {
+fn check_governor(governor: Option<&str>) -> Check {
     match governor {
         None => Check::ok("CPU governor", "none here (usual in a VM)"),
         Some("performance") => Check::ok("CPU governor", "performance"),
@@ -108,8 +109,8 @@ fn governor(governor: Option<&str>) -> Check {
     }
 }
 
-/// Sources that user space reads without a system call.
-fn clocksource(current: Option<&str>, available: &str) -> Check {
+/// Checks that user space reads the clock without a system call.
+fn check_clocksource(current: Option<&str>, available: &str) -> Check {
     let fast = |name: &str| {
         matches!(
             name,
@@ -121,7 +122,7 @@ fn clocksource(current: Option<&str>, available: &str) -> Check {
         Some(name) => {
             let better = available.split_whitespace().find(|name| fast(name));
             let fix = better.map_or_else(
-                || "none better is offered; runs cost more CPU".to_owned(),
+                || "no better source is available; runs need more CPU time".to_owned(),
                 |better| format!("echo {better} > /sys/devices/system/clocksource/clocksource0/current_clocksource (as root)"),
             );
             Check::warning(
@@ -134,8 +135,9 @@ fn clocksource(current: Option<&str>, available: &str) -> Check {
     }
 }
 
-/// Sleeps for a while in short steps and looks how much too late it wakes, and what the hypervisor took meanwhile.
-fn stalls() -> [Check; 2] {
+/// Sleeps in short steps for 0.3 s. Measures the longest wake-up delay and the CPU time that the hypervisor
+/// took.
+fn measure_stalls() -> [Check; 2] {
     const STEP: Duration = Duration::from_millis(1);
     let (meter, begin) = (StealMeter::start(), Instant::now());
     let mut worst = Duration::ZERO;
@@ -144,10 +146,10 @@ fn stalls() -> [Check; 2] {
         std::thread::sleep(STEP);
         worst = worst.max(before.elapsed().saturating_sub(STEP));
     }
-    [stall(worst), steal(meter.percent())]
+    [check_stall(worst), check_steal(meter.percent())]
 }
 
-fn stall(worst: Duration) -> Check {
+fn check_stall(worst: Duration) -> Check {
     let found = format!("longest {} in 0.3 s", format_nanos(worst.as_nanos() as u64));
     if worst < REACTION_BUDGET / 2 {
         return Check::ok("stalls", found);
@@ -162,7 +164,7 @@ fn stall(worst: Duration) -> Check {
     )
 }
 
-fn steal(percent: Option<f64>) -> Check {
+fn check_steal(percent: Option<f64>) -> Check {
     match percent {
         Some(percent) if percent >= 1.0 => Check::warning(
             "steal",
@@ -174,7 +176,7 @@ fn steal(percent: Option<f64>) -> Check {
     }
 }
 
-fn timer_slack() -> Check {
+fn check_timer_slack() -> Check {
     match nix::sys::prctl::get_timerslack() {
         Ok(slack) => Check::ok("timer slack", format!("{slack} ns for new threads")),
         Err(_) => Check::ok("timer slack", "unknown"),
@@ -188,35 +190,42 @@ mod tests {
 
     #[test]
     fn missing_capabilities_are_named() {
-        assert_eq!(capabilities("CapEff:\t000001ffffffffff\n").status, Status::Ok);
-        let check = capabilities("CapEff:\t0000000000001000\n");
+        assert_eq!(
+            check_capabilities("CapEff:\t000001ffffffffff\n").status,
+            Status::Ok
+        );
+        let check = check_capabilities("CapEff:\t0000000000001000\n");
         assert!(check.found.starts_with("no CAP_NET_RAW:"), "{}", check.found);
-        assert!(capabilities("").found.contains("CAP_NET_ADMIN and CAP_NET_RAW"));
+        assert!(
+            check_capabilities("")
+                .found
+                .contains("CAP_NET_ADMIN and CAP_NET_RAW")
+        );
     }
 
     #[test]
     fn every_warning_has_a_fix_and_no_ok_has() {
         let checks = [
-            receive_buffers("212992"),
-            receive_buffers("4194304"),
-            receive_buffers("?"),
-            cores(1, 1),
-            cores(4, 2),
-            cores(4, 4),
-            governor(None),
-            governor(Some("powersave")),
-            clocksource(Some("hpet"), "tsc hpet"),
-            clocksource(Some("tsc"), ""),
-            stall(Duration::from_millis(15)),
-            stall(Duration::from_micros(60)),
-            steal(Some(3.0)),
-            steal(None),
+            check_receive_buffers("212992"),
+            check_receive_buffers("4194304"),
+            check_receive_buffers("?"),
+            check_cores(1, 1),
+            check_cores(4, 2),
+            check_cores(4, 4),
+            check_governor(None),
+            check_governor(Some("powersave")),
+            check_clocksource(Some("hpet"), "tsc hpet"),
+            check_clocksource(Some("tsc"), ""),
+            check_stall(Duration::from_millis(15)),
+            check_stall(Duration::from_micros(60)),
+            check_steal(Some(3.0)),
+            check_steal(None),
         ];
         for check in checks {
             assert_eq!(check.status == Status::Ok, check.fix.is_none(), "{check:?}");
         }
         assert!(
-            clocksource(Some("hpet"), "tsc hpet")
+            check_clocksource(Some("hpet"), "tsc hpet")
                 .fix
                 .unwrap()
                 .starts_with("echo tsc")

@@ -1,4 +1,4 @@
-//! `xoff doctor`: what this machine can do, what stands in the way, and the command that fixes it.
+//! `xoff doctor`: checks what this machine can do, and prints the command that fixes each problem.
 
 mod machine;
 mod probe;
@@ -12,30 +12,30 @@ pub(super) use probe::run as probe;
 use super::{DoctorArguments, output};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Name and version of the JSON's form.
+/// Name and version of the JSON form.
 const SCHEMA: &str = "xoff.doctor/1";
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Debug, Serialize, PartialEq, Eq)]
 struct Check {
-    /// What was looked at.
+    /// Name of the check.
     name: &'static str,
     status: Status,
-    /// What was found.
+    /// The finding.
     found: String,
-    /// The command or step that improves it; nothing where there is nothing to improve.
+    /// The command or step that fixes the problem. None without a problem.
     fix: Option<String>,
 }
 
-/// How good it is.
+/// Severity of a result.
 #[derive(Clone, Copy, Debug, Serialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 enum Status {
-    /// As it should be.
+    /// No problem.
     Ok,
-    /// Works, but can be better, or something not needed for the incast lab is missing.
+    /// A possible improvement, or a missing feature that the incast lab does not need.
     Warning,
-    /// Stands in the way of the incast lab.
+    /// A problem that prevents the incast lab.
     Failed,
 }
 
@@ -68,19 +68,20 @@ impl Check {
     }
 }
 
-/// All of it, as JSON has it.
+/// The JSON output.
 #[derive(Debug, Serialize)]
 struct Diagnosis {
     schema: &'static str,
-    /// `xoff lab run testbeds/incast.xoff.yml` can run here.
+    /// Whether `xoff lab run testbeds/incast.xoff.yml` can run here.
     can_run_labs: bool,
     checks: Vec<Check>,
 }
 
+/// Runs `xoff doctor`.
 pub(super) fn run(options: &DoctorArguments) -> Result<Exit, Failure> {
-    let mut checks = probe::checks();
+    let mut checks = probe::check_namespaces_and_links();
     let can_run_labs = checks.iter().all(|check| check.status != Status::Failed);
-    checks.extend(machine::checks());
+    checks.extend(machine::check_machine());
     let diagnosis = Diagnosis {
         schema: SCHEMA,
         can_run_labs,
@@ -89,12 +90,13 @@ pub(super) fn run(options: &DoctorArguments) -> Result<Exit, Failure> {
     if options.json {
         output::print_json(&diagnosis)?;
     } else {
-        output::print(&describe(&diagnosis))?;
+        output::print(&describe_diagnosis(&diagnosis))?;
     }
     Ok(if can_run_labs { Exit::Ok } else { Exit::Environment })
 }
 
-fn describe(diagnosis: &Diagnosis) -> String {
+/// Returns the result as text.
+fn describe_diagnosis(diagnosis: &Diagnosis) -> String {
     let width = diagnosis
         .checks
         .iter()
@@ -126,12 +128,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_come_with_their_fix_and_decide_the_last_line() {
+    fn a_failure_is_printed_with_its_fix_and_a_negative_summary() {
         let checks = vec![
             Check::ok("cores", "2"),
             Check::failed("namespaces", "refused", "run as root"),
         ];
-        let text = describe(&Diagnosis {
+        let text = describe_diagnosis(&Diagnosis {
             schema: SCHEMA,
             can_run_labs: false,
             checks,

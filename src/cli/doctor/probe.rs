@@ -1,5 +1,5 @@
-//! What can only be known by trying: namespaces, links, taps, packet sockets. Tried in a child process, since
-//! `unshare(2)` is for good, and in namespaces that vanish with it.
+//! Checks of namespaces, links, tap devices and packet sockets by trying them. They run in a child process,
+//! because `unshare(2)` cannot be undone, and in namespaces that disappear with the process.
 
 use std::process::{Command, Stdio};
 
@@ -13,7 +13,7 @@ use xoff_ports::net;
 use xoff_ports::{Backend, Port, PortError, PortSpec};
 use xoff_telemetry::failure::Exit;
 
-/// What worked; each is empty, or the reason why not.
+/// Results of the attempts. A field has the error text, or none if the attempt succeeded.
 #[derive(Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 struct Findings {
     namespaces: Option<String>,
@@ -23,30 +23,31 @@ struct Findings {
     xdp: Option<String>,
 }
 
-/// The child: tries everything in namespaces of its own and prints what it found.
+/// Runs in the child process: tries everything in new namespaces and prints the findings.
 pub(in crate::cli) fn run(kind: ProbeKind) -> Exit {
-    let findings = attempt(kind);
+    let findings = try_features(kind);
     match output::print_json(&findings) {
         Ok(()) => Exit::Ok,
         Err(failure) => failure.exit,
     }
 }
 
-fn attempt(kind: ProbeKind) -> Findings {
-    // The kinds a lab needs: its links, and an init whose death takes every process along.
+/// Enters new namespaces and tries each feature.
+fn try_features(kind: ProbeKind) -> Findings {
+    // A lab needs these namespaces: one for its links, and one whose init process ends all others.
     let kinds = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWPID;
     let entered = match kind {
         ProbeKind::Privileged => unshare(kinds).map_err(|errno| errno.desc().to_owned()),
         ProbeKind::User => net::enter_user_namespace(kinds).map_err(|error| error.to_string()),
     };
     if let Err(why) = entered {
-        let unreached = || Some("no namespace to try it in".to_owned());
+        let not_tried = || Some("not tried, because no namespace could be created".to_owned());
         return Findings {
             namespaces: Some(why),
-            veth: unreached(),
-            packet: unreached(),
-            tap: unreached(),
-            xdp: unreached(),
+            veth: not_tried(),
+            packet: not_tried(),
+            tap: not_tried(),
+            xdp: not_tried(),
         };
     }
     let packet = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None);
@@ -54,7 +55,7 @@ fn attempt(kind: ProbeKind) -> Findings {
     Findings {
         namespaces: None,
         veth: veth.err().map(|error| error.to_string()),
-        xdp: no_xdp("xoff-try0"),
+        xdp: xdp_error("xoff-try0"),
         packet: packet.err().map(|errno| errno.desc().to_owned()),
         tap: std::fs::File::options()
             .read(true)
@@ -65,8 +66,8 @@ fn attempt(kind: ProbeKind) -> Findings {
     }
 }
 
-/// Why backend `xdp` cannot drive this device, if it cannot.
-fn no_xdp(device: &str) -> Option<String> {
+/// Returns why the `xdp` backend cannot drive this device. `None` if it can.
+fn xdp_error(device: &str) -> Option<String> {
     let spec = PortSpec {
         name: "try".to_owned(),
         device: device.to_owned(),
@@ -80,8 +81,8 @@ fn no_xdp(device: &str) -> Option<String> {
     }
 }
 
-/// Starts the child and reads what it found.
-fn probe(kind: &str) -> Findings {
+/// Starts the child process and reads its findings.
+fn run_child(kind: &str) -> Findings {
     let child = std::env::current_exe().and_then(|program| {
         Command::new(program)
             .args(["__probe", kind])
@@ -100,19 +101,20 @@ fn probe(kind: &str) -> Findings {
     }
 }
 
-/// Labs run with the privileges at hand, or else in a user namespace; one of the two has to work.
-pub(super) fn checks() -> Vec<Check> {
-    judge(&probe("privileged"), &probe("user"))
+/// Runs the checks. Labs need namespaces with the present privileges or in a user namespace.
+pub(super) fn check_namespaces_and_links() -> Vec<Check> {
+    evaluate_findings(&run_child("privileged"), &run_child("user"))
 }
 
-fn judge(privileged: &Findings, user: &Findings) -> Vec<Check> {
-    let (way, findings) = match (&privileged.namespaces, &user.namespaces) {
+/// Converts the findings of both kinds of namespaces to checks.
+fn evaluate_findings(privileged: &Findings, user: &Findings) -> Vec<Check> {
+    let (privileges_text, findings) = match (&privileged.namespaces, &user.namespaces) {
         (None, _) => ("with the privileges at hand", privileged),
         _ => ("in a user namespace", user),
     };
-    let mut checks = vec![namespaces(way, privileged, user)];
+    let mut checks = vec![check_namespaces(privileges_text, privileged, user)];
     let tried = |name, wanted: &str, outcome: &Option<String>, fix: &str| match outcome {
-        None => Check::ok(name, format!("{wanted} {way}")),
+        None => Check::ok(name, format!("{wanted} {privileges_text}")),
         Some(why) => Check::failed(name, why.as_str(), fix),
     };
     if findings.namespaces.is_none() {
@@ -129,13 +131,13 @@ fn judge(privileged: &Findings, user: &Findings) -> Vec<Check> {
             "modprobe af_packet (as root)",
         ));
         checks.push(match &findings.xdp {
-            None => Check::ok("AF_XDP", format!("drives a veth {way}")),
-            // Only ports with backend=xdp need it.
+            None => Check::ok("AF_XDP", format!("drives a veth {privileges_text}")),
+            // Only ports with `backend=xdp` need AF_XDP.
             Some(why) => Check::warning("AF_XDP", why.as_str(), "run as root, or leave backend=xdp out"),
         });
         checks.push(match &findings.tap {
-            None => Check::ok("tap", format!("/dev/net/tun opens {way}")),
-            // Only labs over taps need it.
+            None => Check::ok("tap", format!("/dev/net/tun opens {privileges_text}")),
+            // Only labs with tap devices need this.
             Some(why) => Check::warning(
                 "tap",
                 why.as_str(),
@@ -146,7 +148,7 @@ fn judge(privileged: &Findings, user: &Findings) -> Vec<Check> {
     checks
 }
 
-fn namespaces(way: &str, privileged: &Findings, user: &Findings) -> Check {
+fn check_namespaces(privileges_text: &str, privileged: &Findings, user: &Findings) -> Check {
     match (&privileged.namespaces, &user.namespaces) {
         (None, None) => Check::ok(
             "namespaces",
@@ -154,7 +156,7 @@ fn namespaces(way: &str, privileged: &Findings, user: &Findings) -> Check {
         ),
         (None, Some(_)) => Check::ok(
             "namespaces",
-            format!("can be made {way}; without them, user namespaces are refused"),
+            format!("can be made {privileges_text}; without them, user namespaces are refused"),
         ),
         (Some(_), None) => Check::ok(
             "namespaces",
@@ -164,7 +166,7 @@ fn namespaces(way: &str, privileged: &Findings, user: &Findings) -> Check {
     }
 }
 
-/// What forbids user namespaces on this machine, as far as the known switches tell.
+/// Returns a command that permits user namespaces, by the known settings of this machine.
 fn user_namespace_fix() -> String {
     let read = |path: &str| {
         std::fs::read_to_string(path)
@@ -190,7 +192,7 @@ mod tests {
     use super::super::Status;
     use super::*;
 
-    fn refused() -> Findings {
+    fn refused_findings() -> Findings {
         let why = || Some("Operation not permitted".to_owned());
         Findings {
             namespaces: why(),
@@ -201,22 +203,28 @@ mod tests {
         }
     }
 
-    fn worst(checks: &[Check]) -> bool {
+    fn has_failure(checks: &[Check]) -> bool {
         checks.iter().any(|check| check.status == Status::Failed)
     }
 
     #[test]
-    fn one_way_to_a_namespace_is_enough() {
-        assert!(!worst(&judge(&Findings::default(), &refused())));
-        assert!(!worst(&judge(&refused(), &Findings::default())));
-        let checks = judge(&refused(), &refused());
-        assert!(worst(&checks) && checks[0].fix.is_some());
+    fn one_kind_of_namespace_is_sufficient() {
+        assert!(!has_failure(&evaluate_findings(
+            &Findings::default(),
+            &refused_findings()
+        )));
+        assert!(!has_failure(&evaluate_findings(
+            &refused_findings(),
+            &Findings::default()
+        )));
+        let checks = evaluate_findings(&refused_findings(), &refused_findings());
+        assert!(has_failure(&checks) && checks[0].fix.is_some());
         assert_eq!(checks.len(), 1, "without a namespace nothing else was tried");
     }
 
     #[test]
-    fn veth_and_packet_sockets_are_needed_and_taps_and_xdp_are_not() {
-        let lacking = |findings: Findings| worst(&judge(&findings, &refused()));
+    fn veth_and_packet_sockets_are_required_but_taps_and_xdp_are_optional() {
+        let lacking = |findings: Findings| has_failure(&evaluate_findings(&findings, &refused_findings()));
         let why = || Some("no".to_owned());
         assert!(lacking(Findings {
             veth: why(),

@@ -30,7 +30,7 @@ use xoff_telemetry::failure::{Exit, Failure};
 pub(super) fn connect(target: &TargetArguments) -> Result<Client, Failure> {
     match (&target.api, &target.lab) {
         (Some(path), _) => Client::connect(&ControlAddress::Path(path.clone())),
-        (None, Some(name)) => Client::connect(&super::lab::address(name)?),
+        (None, Some(name)) => Client::connect(&super::lab::control_address(name)?),
         (None, None) => Err(Failure::usage("which switch?").fix("give --api PATH or --lab NAME")),
     }
 }
