@@ -14,10 +14,10 @@ use super::probe::{configuration, is_lab};
 use super::result::once;
 use xoff_lab::units::try_parse_duration_ns;
 use xoff_measure::dut::{
-    AnyDut, Dut, FrameSize, TrafficPattern, RealDut, VirtualDut, VirtualDutOptions, lossless_classes,
+    AnyDut, Dut, FrameSize, RealDut, TrafficPattern, VirtualDut, VirtualDutOptions, lossless_classes,
 };
 use xoff_measure::ndr::{self, OfferedTraffic, TrialDurations};
-use xoff_measure::result::{BenchResult, TaintLimits, MachineMeter};
+use xoff_measure::result::{BenchResult, MachineMeter, TaintLimits};
 use xoff_telemetry::failure::Failure;
 
 /// Default number of ports.
@@ -405,7 +405,7 @@ mod tests {
         let sizes = |arguments: &[&str], is_real| {
             let line = Line::try_parse_from([&["ndr"], arguments].concat()).unwrap();
             let mut result = BenchResult::new("ndr", "test", 0);
-            let sizes = line.trial_at_load.sizes(is_real, &mut result);
+            let sizes = line.trial.sizes(is_real, &mut result);
             (sizes.contains(&FrameSize::Imix), sizes.len(), result.notes.len())
         };
         assert_eq!(sizes(&["config.json"], false), (true, 4, 0));

@@ -53,7 +53,11 @@ impl ResultArguments {
     /// The result is printed first. A file that cannot be written does not prevent the others, so no
     /// measurement is lost.
     pub(super) fn give(&self, result: &BenchResult) -> Result<Exit, Failure> {
-        let form = if self.json { ResultFormat::Json } else { self.format };
+        let form = if self.json {
+            ResultFormat::Json
+        } else {
+            self.format
+        };
         let given = [
             output::print(&result.to_text(form)),
             self.save(result),
