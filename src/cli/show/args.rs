@@ -1,4 +1,4 @@
-//! What can be typed after `xoff show`.
+//! The arguments of `xoff show`.
 
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ Examples:
   xoff show counters --api /tmp/sw.sock
   xoff show counters --lab incast --json | jq '.switch.ports[] | {name, pfc_tx, paused_ns}'")]
     Counters(ShowCounters),
-    /// MAC addresses learnt, by VLAN
+    /// Learned MAC addresses, by VLAN
     Mac(ShowMac),
     /// IPv4 neighbours
     Arp(ShowTable),
@@ -39,13 +39,13 @@ Examples:
     /// Queues: counters and watermarks
     #[command(subcommand)]
     Queue(ShowQueues),
-    /// Buffer pools: watermarks of their shared part
+    /// Watermarks of the shared space of buffer pools
     #[command(subcommand, name = "buffer_pool")]
     BufferPool(ShowPool),
     /// Shared headroom pools: watermarks
     #[command(subcommand)]
     HeadroomPool(ShowPool),
-    /// Pools and profiles, as written or as they are in force
+    /// Pools and profiles, as written or as completed
     #[command(subcommand)]
     Buffer(ShowBuffer),
     /// Priority flow control
@@ -54,7 +54,7 @@ Examples:
     /// The PFC watchdog
     #[command(subcommand)]
     Pfcwd(ShowPfcwd),
-    /// Load balancing: groups, their members' quality and share, moves of flows
+    /// Load balancing: groups, quality and share of members, flow moves
     #[command(after_help = "\
 Groups are the sets of equal-cost next hops, and LAGs; docs/load-balancing.md says what the columns are.
 
@@ -73,7 +73,7 @@ Examples:
 pub(crate) enum ShowPfc {
     /// PFC frames of each port and priority since `xoff clear pfc counters`
     Counters(ShowPfcCounters),
-    /// Whether each port obeys pauses of every priority
+    /// Whether each port honours pauses of every priority
     Asymmetric(ShowPorts),
     /// Lossless priorities of each port
     Priority(ShowPorts),
@@ -82,19 +82,19 @@ pub(crate) enum ShowPfc {
 /// `xoff show pfcwd`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowPfcwd {
-    /// What the watchdog of each port is told
+    /// Watchdog settings of each port
     Config(ShowPorts),
-    /// Storms, and frames during them, of each queue
+    /// Storms of each queue, and frames during storms
     Stats(ShowPfcwdStats),
 }
 
 /// `xoff show pfc counters`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowPfcCounters {
-    /// Pauses received, of ports whose PFC_WD has pfc_stat_history; times are of the model
+    /// History of received pauses of ports whose PFC_WD has pfc_stat_history, in model time
     #[arg(long)]
     pub history: bool,
-    /// How it is shown.
+    /// The switch and the output format.
     #[command(flatten)]
     pub table: ShowTable,
 }
@@ -102,13 +102,13 @@ pub(crate) struct ShowPfcCounters {
 /// `xoff show pfcwd stats`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowPfcwdStats {
-    /// Queues too that have had no storm
+    /// Include queues without a storm
     #[arg(short, long)]
     pub empty: bool,
-    /// Exit with 1 if a storm is on
+    /// Exit with code 1 during a storm
     #[arg(long)]
     pub check_storm: bool,
-    /// Which ports, and how it is shown.
+    /// The ports, the switch and the output format.
     #[command(flatten)]
     pub of: ShowPorts,
 }
@@ -119,7 +119,7 @@ pub(crate) struct ShowPorts {
     /// Only these ports
     #[arg(value_name = "PORT")]
     pub ports: Vec<String>,
-    /// How it is shown.
+    /// The switch and the output format.
     #[command(flatten)]
     pub table: ShowTable,
 }
@@ -127,7 +127,7 @@ pub(crate) struct ShowPorts {
 /// `xoff show ip`, `xoff show ipv6`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowIp {
-    /// Routes, in FRR's form
+    /// Routes in the format of FRR
     Route(ShowTable),
     /// Router interfaces with their addresses
     Interfaces(ShowTable),
@@ -136,7 +136,7 @@ pub(crate) enum ShowIp {
 /// `xoff show interfaces`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowInterfaces {
-    /// Ports and LAGs as configured, and whether they are up
+    /// Configuration and state of ports and LAGs
     Status(ShowTable),
     /// Frames, rates and drops of each port
     Counters(ShowInterfaceCounters),
@@ -147,20 +147,20 @@ pub(crate) enum ShowInterfaces {
 /// `xoff show switch-trimming`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowSwitchTrimming {
-    /// What is left of packets that find their queue full, and where it goes
+    /// Size, DSCP and queue of trimmed packets
     Global(ShowTable),
 }
 
 /// `xoff show counters`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowCounters {
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Start all watermarks again from the present occupancy, after reading them
+    /// Reset all watermarks to the present use after reading them
     #[arg(long)]
     pub clear_watermarks: bool,
-    /// Which switch.
+    /// The running switch.
     #[command(flatten)]
     pub target: TargetArguments,
 }
@@ -168,10 +168,10 @@ pub(crate) struct ShowCounters {
 /// Options of a table.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowTable {
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Which switch.
+    /// The running switch.
     #[command(flatten)]
     pub target: TargetArguments,
 }
@@ -179,42 +179,42 @@ pub(crate) struct ShowTable {
 /// `xoff show load-balancing`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowLoadBalancing {
-    /// What to show
+    /// Part of the output
     #[arg(value_enum, default_value_t)]
     pub part: LoadBalancingPart,
-    /// Which switch, and how.
+    /// The switch and the output format.
     #[command(flatten)]
     pub table: ShowTable,
-    /// A report of a run (`lab run --report FILE`), in place of a running switch
+    /// Read a report of a run (`lab run --report FILE`) instead of a running switch
     #[arg(long, value_name = "FILE", group = "TargetArguments")]
     pub report: Option<PathBuf>,
-    /// Of this switch of the report alone
+    /// Only this switch of the report
     #[arg(long, value_name = "NAME", requires = "report")]
     pub switch: Option<String>,
 }
 
-/// What `xoff show load-balancing` shows.
+/// The parts of `xoff show load-balancing`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LoadBalancingPart {
     /// Groups and their members
     #[default]
     Groups,
-    /// The latest flows that were placed or moved, oldest first
+    /// The latest flow placements and moves, oldest first
     Moves,
-    /// Packets that arrived out of order, and the queue pairs with the most of them
+    /// Packets out of order, and the queue pairs with most of them
     Reordering,
 }
 
 /// `xoff show mac`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowMac {
-    /// Only those behind this port or LAG
+    /// Only addresses of this port or LAG
     #[arg(short, long, value_name = "PORT")]
     pub port: Option<String>,
-    /// Only those of this VLAN
+    /// Only addresses of this VLAN
     #[arg(short, long, value_name = "ID")]
     pub vlan: Option<u16>,
-    /// How it is shown.
+    /// The switch and the output format.
     #[command(flatten)]
     pub table: ShowTable,
 }
@@ -222,10 +222,10 @@ pub(crate) struct ShowMac {
 /// `xoff show interfaces counters`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowInterfaceCounters {
-    /// Seconds over which rates are measured, 1 to 3600
+    /// Duration of the rate measurement in seconds, 1 to 3600
     #[arg(short, long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub period: u64,
-    /// How it is shown.
+    /// The switch and the output format.
     #[command(flatten)]
     pub table: ShowTable,
 }

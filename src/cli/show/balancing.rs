@@ -13,12 +13,12 @@ use xoff_telemetry::{
     FlowMoveReport, GroupReport, LoadBalancingReport, MemberReport, ReorderedStream, ReorderingReport,
 };
 
-/// What stands where nothing is counted or measured.
+/// Text of a value that is not counted or measured.
 const NONE: &str = "-";
 
 pub(super) fn balancing(options: &ShowLoadBalancing) -> Result<Exit, Failure> {
     if let Some(path) = &options.report {
-        return of_report(options, path);
+        return print_switches_of_report(options, path);
     }
     let report = connect(&options.table.target)?
         .load_balancing()?
@@ -32,8 +32,8 @@ pub(super) fn balancing(options: &ShowLoadBalancing) -> Result<Exit, Failure> {
     }
 }
 
-/// The switches of a run, each by its name.
-fn of_report(options: &ShowLoadBalancing, path: &Path) -> Result<Exit, Failure> {
+/// Prints the switches of a report, each with its name.
+fn print_switches_of_report(options: &ShowLoadBalancing, path: &Path) -> Result<Exit, Failure> {
     let wrong = |what: String| Failure::usage(what).at(format!("--report {}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| wrong(format!("cannot read the report: {error}")))?;
     let report: Report = serde_json::from_str(&text).map_err(|error| {
@@ -64,19 +64,19 @@ fn of_report(options: &ShowLoadBalancing, path: &Path) -> Result<Exit, Failure> 
     }
     let json = options.table.json;
     match options.part {
-        LoadBalancingPart::Groups => print_of_each(
+        LoadBalancingPart::Groups => print_for_each_switch(
             json,
             &switches,
             |report| &report.groups,
             |groups| groups_table(groups),
         ),
-        LoadBalancingPart::Reordering => print_of_each(
+        LoadBalancingPart::Reordering => print_for_each_switch(
             json,
             &switches,
             |report| &report.reordering,
             |reordering| reordering_text(reordering.as_ref()),
         ),
-        LoadBalancingPart::Moves => print_of_each(
+        LoadBalancingPart::Moves => print_for_each_switch(
             json,
             &switches,
             |report| &report.moves,
@@ -85,8 +85,8 @@ fn of_report(options: &ShowLoadBalancing, path: &Path) -> Result<Exit, Failure> 
     }
 }
 
-/// Prints a part of every switch's report: as JSON by name, or its table under its name.
-fn print_of_each<T: serde::Serialize>(
+/// Prints a part of the report of each switch, as JSON with names or as tables with titles.
+fn print_for_each_switch<T: serde::Serialize>(
     json: bool,
     switches: &BTreeMap<&str, LoadBalancingReport>,
     part: impl Fn(&LoadBalancingReport) -> &T,
@@ -125,7 +125,7 @@ fn groups_table(groups: &[GroupReport]) -> String {
     text
 }
 
-/// The group in one line, and what moved in another.
+/// Returns a line with the settings of a group, and a line with its moves.
 fn headline(group: &GroupReport) -> String {
     let mut text = group.name.clone();
     if group.routes > 1 {
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_counts_and_one_that_is_hashed() {
+    fn tables_of_a_group_with_counters_and_of_a_hashed_group() {
         let flowlets = GroupReport {
             name: "10.0.1.0/24".to_owned(),
             scheme: "flowlet".to_owned(),
@@ -317,7 +317,7 @@ Ethernet0  172.16.0.1  used            1  100000  -       -       -          -  
     }
 
     #[test]
-    fn moves_are_told_with_time_and_reason() {
+    fn flow_moves_are_listed_with_time_and_reason() {
         let moved = FlowMoveReport {
             at_ns: 1_500_000,
             group: "10.0.1.0/24".to_owned(),

@@ -1,4 +1,4 @@
-//! What can be typed about buffers and their watermarks, after `xoff show` and `xoff clear`.
+//! The arguments about buffers and watermarks of `xoff show` and `xoff clear`.
 
 use clap::{Args, Subcommand, ValueEnum};
 
@@ -8,11 +8,11 @@ use super::args::{ShowPorts, ShowTable};
 /// `xoff show priority-group`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowGroups {
-    /// Most that each group held since the user cleared it
+    /// Largest use of each group since the last clear of the user watermark
     Watermark(ShowGroupWatermark),
-    /// The same, cleared apart from the other
+    /// Largest use of each group since the last clear of the persistent watermark
     PersistentWatermark(ShowGroupWatermark),
-    /// Frames dropped
+    /// Dropped frames
     #[command(subcommand)]
     Drop(ShowDrop),
 }
@@ -20,7 +20,7 @@ pub(crate) enum ShowGroups {
 /// `xoff show priority-group drop`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowDrop {
-    /// Frames of each group that were dropped
+    /// Dropped frames of each group
     Counters(ShowTable),
 }
 
@@ -43,9 +43,9 @@ pub(crate) enum GroupPart {
 /// Kinds of queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum QueuePart {
-    /// Queues of unicast frames; copies of flooded ones are in them too
+    /// Queues of unicast frames, which also carry copies of flooded frames
     Unicast,
-    /// Queues of multicast frames, of which there are none
+    /// Queues of multicast frames (none exist)
     Multicast,
     /// All queues
     All,
@@ -54,9 +54,9 @@ pub(crate) enum QueuePart {
 /// Watermarks of priority groups.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowGroupWatermark {
-    /// Which region
+    /// Region of the group
     pub part: GroupPart,
-    /// How it is shown.
+    /// The switch and the output format.
     #[command(flatten)]
     pub options: ShowWatermark,
 }
@@ -64,9 +64,9 @@ pub(crate) struct ShowGroupWatermark {
 /// Watermarks of queues.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowQueueWatermark {
-    /// Which queues
+    /// Kind of queues
     pub part: QueuePart,
-    /// How it is shown.
+    /// The switch and the output format.
     #[command(flatten)]
     pub options: ShowWatermark,
 }
@@ -74,10 +74,11 @@ pub(crate) struct ShowQueueWatermark {
 /// Options of watermarks.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowWatermark {
-    /// Since the present telemetry interval began (`WATERMARK_TABLE|TELEMETRY_INTERVAL`, 120 s) instead
+    /// Show the periodic watermark of the present telemetry interval instead
+    /// (`WATERMARK_TABLE|TELEMETRY_INTERVAL`, 120 s)
     #[arg(long)]
     pub periodic: bool,
-    /// How it is shown.
+    /// The switch and the output format.
     #[command(flatten)]
     pub table: ShowTable,
 }
@@ -85,16 +86,16 @@ pub(crate) struct ShowWatermark {
 /// `xoff show queue counters`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowQueueCounters {
-    /// Trimming counters too
+    /// Include trimming counters
     #[arg(short, long)]
     pub all: bool,
-    /// Trimming counters instead of the others
+    /// Show only trimming counters
     #[arg(short = 'T', long, conflicts_with = "all")]
     pub trim: bool,
-    /// Leave out queues whose counters are all zero
+    /// Omit queues whose counters are all zero
     #[arg(long)]
     pub nonzero: bool,
-    /// Which ports, and how it is shown.
+    /// The ports, the switch and the output format.
     #[command(flatten)]
     pub of: ShowPorts,
 }
@@ -111,31 +112,31 @@ Examples:
   xoff show queue counters --api /tmp/sw.sock
   xoff show queue counters Ethernet4 --nonzero --lab incast")]
     Counters(ShowQueueCounters),
-    /// Most that each queue held since the user cleared it
+    /// Largest use of each queue since the last clear of the user watermark
     Watermark(ShowQueueWatermark),
-    /// The same, cleared apart from the other
+    /// Largest use of each queue since the last clear of the persistent watermark
     PersistentWatermark(ShowQueueWatermark),
 }
 
 /// `xoff show buffer_pool`, `xoff show headroom-pool`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowPool {
-    /// Most that each pool held since the user cleared it
+    /// Largest use of each pool since the last clear of the user watermark
     Watermark(ShowWatermark),
-    /// The same, cleared apart from the other
+    /// Largest use of each pool since the last clear of the persistent watermark
     PersistentWatermark(ShowWatermark),
 }
 
 /// `xoff show buffer`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowBuffer {
-    /// As written
+    /// The configuration as written
     Configuration(ShowTable),
-    /// As it is in force, with what was computed
+    /// The configuration with computed fields
     Information(ShowTable),
 }
 
-/// `xoff clear`, of watermarks
+/// `xoff clear` for watermarks
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClearWatermarks {
     /// Watermarks of priority groups
@@ -155,18 +156,18 @@ pub(crate) enum ClearWatermarks {
 /// `xoff clear priority-group`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClearGroups {
-    /// Those of the user
+    /// The user watermarks
     Watermark(ClearGroupWatermark),
-    /// The persistent ones
+    /// The persistent watermarks
     PersistentWatermark(ClearGroupWatermark),
 }
 
 /// Watermarks of priority groups to be cleared.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClearGroupWatermark {
-    /// Which region
+    /// Region of the group
     pub part: GroupPart,
-    /// Which switch.
+    /// The running switch.
     #[command(flatten)]
     pub target: TargetArguments,
 }
@@ -174,18 +175,18 @@ pub(crate) struct ClearGroupWatermark {
 /// `xoff clear queue`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClearQueues {
-    /// Those of the user
+    /// The user watermarks
     Watermark(ClearQueueWatermark),
-    /// The persistent ones
+    /// The persistent watermarks
     PersistentWatermark(ClearQueueWatermark),
 }
 
 /// Watermarks of queues to be cleared.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ClearQueueWatermark {
-    /// Which queues; all are cleared together
+    /// Kind of queues; all are cleared together
     pub part: QueuePart,
-    /// Which switch.
+    /// The running switch.
     #[command(flatten)]
     pub target: TargetArguments,
 }
@@ -193,8 +194,8 @@ pub(crate) struct ClearQueueWatermark {
 /// `xoff clear buffer_pool`, `xoff clear headroom-pool`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClearPool {
-    /// Those of the user
+    /// The user watermarks
     Watermark(TargetArguments),
-    /// The persistent ones
+    /// The persistent watermarks
     PersistentWatermark(TargetArguments),
 }

@@ -1,4 +1,4 @@
-//! `show counters`: everything that is counted, in tables of SONiC's layout.
+//! `show counters`: all counters, in tables with SONiC's layout.
 
 use std::fmt::Write as _;
 
@@ -26,7 +26,7 @@ pub(super) fn counters(options: &ShowCounters) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// All tables, each under the words that SONiC's commands print above it.
+/// Returns all tables, each with the title that SONiC's commands print.
 fn tables(counters: &CountersReply, taints: &[Taint]) -> String {
     let switch = &counters.switch;
     let mut text = format!(
@@ -99,7 +99,7 @@ fn tables(counters: &CountersReply, taints: &[Taint]) -> String {
     text
 }
 
-/// As `show interfaces counters`; the device, speed and lost time are ours.
+/// Returns the table of `show interfaces counters` with additional columns for device, speed and lost time.
 fn interfaces(ports: &[PortReport]) -> String {
     let header = [
         "IFACE",
@@ -136,7 +136,7 @@ fn interfaces(ports: &[PortReport]) -> String {
     simple_table(&header, 3, ports.iter().map(row).collect())
 }
 
-/// One row for each port, one column for each of eight priorities, groups or queues.
+/// Returns a table with a row for each port and eight columns of priorities, groups or queues.
 fn by_eight(
     ports: &[PortReport],
     corner: &str,
@@ -168,7 +168,7 @@ fn groups(port: &PortReport, value: impl Fn(&PriorityGroupReport) -> u64) -> [St
     array(&port.priority_groups, value)
 }
 
-/// Eight cells; what a server of another version leaves out is a dash.
+/// Returns eight cells. A value that a server of another version does not send is a dash.
 fn array<T>(items: &[T], value: impl Fn(&T) -> u64) -> [String; 8] {
     std::array::from_fn(|at| {
         items
@@ -177,7 +177,8 @@ fn array<T>(items: &[T], value: impl Fn(&T) -> u64) -> [String; 8] {
     })
 }
 
-/// As `show queue counters` and `show queue wredcounters` in one; queues that saw nothing are left out.
+/// Returns the tables of `show queue counters` and `show queue wredcounters` in one. Queues without frames
+/// are omitted.
 fn queues(ports: &[PortReport]) -> String {
     let header = [
         "Port",
@@ -214,7 +215,7 @@ fn queues(ports: &[PortReport]) -> String {
     }
 }
 
-/// As `show queue counters --trim`; queues that saw no trimmed packet are left out.
+/// Returns the table of `show queue counters --trim`. Queues without trimmed packets are omitted.
 fn trims(ports: &[PortReport]) -> String {
     let header = ["Port", "TxQ", "Trim/pkts", "TrimSent/pkts", "TrimDrop/pkts"];
     let counts = |queue: &QueueReport| {
@@ -240,7 +241,7 @@ fn trims(ports: &[PortReport]) -> String {
     }
 }
 
-/// As `show buffer_pool watermark` and `show headroom-pool watermark`.
+/// Returns the tables of `show buffer_pool watermark` and `show headroom-pool watermark`.
 fn pools(switch: &SwitchReport) -> String {
     let header = [
         "Pool",

@@ -55,7 +55,7 @@ fn up(up: bool) -> String {
     if up { "up" } else { "down" }.to_owned()
 }
 
-/// `100M`, `1G`, `2.5G`, as `intfutil` writes them.
+/// Formats a speed like `intfutil`: `100M`, `1G`, `2.5G`.
 fn speed(mbps: u32) -> String {
     match mbps {
         ..1_000 => format!("{mbps}M"),
@@ -64,7 +64,7 @@ fn speed(mbps: u32) -> String {
     }
 }
 
-/// As `intfutil -c status`.
+/// Returns the table of `intfutil -c status`.
 fn status_table(interfaces: &Interfaces) -> String {
     let nothing = || NOTHING.to_owned();
     let ports = interfaces.ports.iter().map(|port| {
@@ -113,7 +113,7 @@ fn status_table(interfaces: &Interfaces) -> String {
     tabulate(&header, &ports.chain(lags).collect::<Vec<_>>(), Text::Right)
 }
 
-/// As `teamshow`, without LACP: the members are static.
+/// Returns the table of `teamshow` without LACP, because the members are static.
 fn portchannel_table(lags: &[LagStatus]) -> String {
     let row = |lag: &LagStatus| {
         let state = if lag.oper_up { "Up" } else { "Dw" };
@@ -145,7 +145,7 @@ fn portchannel_table(lags: &[LagStatus]) -> String {
     )
 }
 
-/// As `ipintutil`: an interface's further addresses stand under the first.
+/// Returns the table of `ipintutil`. Further addresses of an interface follow below the first one.
 fn address_table(family: AddressFamily, interfaces: &[xoff_runtime::control::RouterInterface]) -> String {
     let mut rows = Vec::new();
     for interface in interfaces {
@@ -183,7 +183,7 @@ fn address_table(family: AddressFamily, interfaces: &[xoff_runtime::control::Rou
     tabulate(&header, &rows, Text::Left)
 }
 
-/// A port's line in `show interfaces counters`. Rates are of model time.
+/// A line of `show interfaces counters`. Rates are in model time.
 #[derive(Clone, Debug, Serialize, PartialEq)]
 struct PortLine {
     name: String,
@@ -203,16 +203,16 @@ struct PortLine {
     tx_ovr: u64,
 }
 
-/// Frames that were damaged when they came.
+/// Drop reasons of damaged received frames.
 const RX_ERR: &[&str] = &[
     "XOFF_TRUNCATED",
     "XOFF_CHECKSUM_UNFINISHED",
     "XOFF_MAC_CONTROL_UNKNOWN",
     "XOFF_LINK_QUALITY_MALFORMED",
 ];
-/// Frames longer than the port takes.
+/// Drop reasons of frames that exceed the MTU.
 const RX_OVR: &[&str] = &["XOFF_OVERSIZED", "EXCEEDS_L2_MTU"];
-/// Frames that a queue of the port dropped.
+/// Drop reasons of frames at the queues of the port.
 const TX_DRP: &[&str] = &[
     "QUEUE_DROPPED_PACKETS",
     "QUEUE_WRED_DROPPED_PACKETS",
@@ -221,7 +221,7 @@ const TX_DRP: &[&str] = &[
     "XOFF_QUEUE_FLUSHED",
     "XOFF_PFC_WD_TX",
 ];
-/// Frames that the device did not take.
+/// Drop reasons of frames that the device did not take.
 const TX_ERR: &[&str] = &["XOFF_BACKEND_REFUSED"];
 
 fn port_lines(interfaces: &Interfaces, before: &CountersReply, after: &CountersReply) -> Vec<PortLine> {
@@ -271,7 +271,7 @@ fn port_lines(interfaces: &Interfaces, before: &CountersReply, after: &CountersR
     after.switch.ports.iter().map(line).collect()
 }
 
-/// Bytes per second, as `portstat` writes them.
+/// Formats bytes per second like `portstat`.
 fn byte_rate(rate: f64) -> String {
     if rate > 10_000_000.0 {
         format!("{:.2} MB/s", rate / 1e6)
@@ -282,7 +282,7 @@ fn byte_rate(rate: f64) -> String {
     }
 }
 
-/// As `portstat`.
+/// Returns the table of `portstat`.
 fn counters_table(lines: &[PortLine]) -> String {
     let percent = |ratio: f64| format!("{:.2}%", ratio * 100.0);
     let row = |line: &PortLine| {

@@ -1,4 +1,4 @@
-//! `xoff show`: a running switch in tables of SONiC's layout.
+//! `xoff show`: prints the state of a running switch in tables with SONiC's layout.
 
 mod args;
 mod balancing;
@@ -26,7 +26,7 @@ use super::{TargetArguments, output};
 use xoff_runtime::control::{AddressFamily, Client, ControlAddress};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Connects to the switch that the options name.
+/// Connects to the switch of the arguments.
 pub(super) fn connect(target: &TargetArguments) -> Result<Client, Failure> {
     match (&target.api, &target.lab) {
         (Some(path), _) => Client::connect(&ControlAddress::Path(path.clone())),
@@ -67,7 +67,7 @@ pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
     }
 }
 
-/// Starts watermarks again.
+/// Clears watermarks.
 pub(super) fn clear(command: &ClearWatermarks) -> Result<Exit, Failure> {
     watermarks::clear(command)
 }
@@ -79,7 +79,7 @@ fn ip(family: AddressFamily, command: &ShowIp) -> Result<Exit, Failure> {
     }
 }
 
-/// Prints what was asked for, as JSON or as `table` puts it.
+/// Prints a value as JSON or as the text of `table`.
 fn print<T: serde::Serialize>(
     json: bool,
     what: &T,

@@ -32,7 +32,7 @@ fn neighbours(options: &ShowTable, family: AddressFamily) -> Result<Vec<Neighbou
     Ok(entries)
 }
 
-/// As `fdbshow`. The bridge without VLANs has no number to show.
+/// Returns the table of `fdbshow`. Without VLANs, the VLAN column is empty.
 fn mac_table(entries: &[MacEntry]) -> String {
     let row = |(at, entry): (usize, &MacEntry)| {
         vec![
@@ -56,7 +56,8 @@ fn mac_table(entries: &[MacEntry]) -> String {
     format!("{table}Total number of entries {}\n", rows.len())
 }
 
-/// As `nbrshow`, the blank at the end included: neighbours whose MAC address is known.
+/// Returns the table of `nbrshow`, including its trailing blank. Only neighbours with a known MAC address are
+/// listed.
 fn neighbour_table(entries: &[Neighbour], with_status: bool) -> String {
     let row = |entry: &Neighbour| {
         let mac = entry.mac.clone()?;
@@ -81,7 +82,7 @@ fn neighbour_table(entries: &[Neighbour], with_status: bool) -> String {
     format!("{table}Total number of entries {} \n", rows.len())
 }
 
-/// Linux' word for it.
+/// Returns the Linux name of a neighbour state.
 fn status(state: &str) -> String {
     match state {
         "static" => "PERMANENT".to_owned(),

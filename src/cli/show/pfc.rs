@@ -34,7 +34,7 @@ pub(super) fn priority(options: &ShowPorts) -> Result<Exit, Failure> {
     })
 }
 
-/// The ports that are asked for, or all.
+/// Returns the named ports, or all ports.
 fn ports(options: &ShowPorts) -> Result<Vec<PfcPort>, Failure> {
     let ShowTable { target, .. } = &options.table;
     let mut ports = connect(target)?.pfc()?;
@@ -53,14 +53,14 @@ pub(super) fn check_names<'a>(asked: &[String], known: impl Iterator<Item = &'a 
     }
 }
 
-/// As `pfc show`: a table between empty lines.
+/// Returns the table of `pfc show` between empty lines.
 fn by_port(ports: &[PfcPort], title: &str, cell: impl Fn(&PfcPort) -> String) -> String {
     let row = |port: &PfcPort| vec![port.name.clone(), cell(port)];
     let rows: Vec<Vec<String>> = ports.iter().map(row).collect();
     format!("\n{}\n", tabulate(&["Interface", title], &rows, Text::Left))
 }
 
-/// As `pfcstat`: what was received, then what was sent.
+/// Returns the tables of `pfcstat`: received frames, then sent frames.
 fn counter_tables(ports: &[PfcPort]) -> String {
     let table = |corner: &str, counts: fn(&PfcPort) -> &[u64; 8]| {
         let columns: Vec<String> = (0..8).map(|n| format!("PFC{n}")).collect();
@@ -81,7 +81,7 @@ fn counter_tables(ports: &[PfcPort]) -> String {
     )
 }
 
-/// As `pfcstat --history`, with times of the model: SONiC shows dates.
+/// Returns the table of `pfcstat --history`. Times are model times, while SONiC prints dates.
 fn history_table(ports: &[PfcPort]) -> String {
     let header = [
         "Port",

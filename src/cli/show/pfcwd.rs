@@ -24,7 +24,7 @@ pub(super) fn stats(options: &ShowPfcwdStats) -> Result<Exit, Failure> {
     })
 }
 
-/// The watchdog, of the ports that are asked for.
+/// Returns the state of the watchdog for the named ports.
 fn watchdog(options: &ShowPorts) -> Result<WatchdogReport, Failure> {
     let mut client = connect(&options.table.target)?;
     let mut watchdog = client.watchdog()?.unwrap_or_default();
@@ -42,7 +42,7 @@ fn watchdog(options: &ShowPorts) -> Result<WatchdogReport, Failure> {
     Ok(watchdog)
 }
 
-/// As `pfcwd show config`.
+/// Returns the table of `pfcwd show config`.
 fn config_table(watchdog: &WatchdogReport) -> String {
     let mut text = String::new();
     if watchdog.poll_interval_ms > 0 {
@@ -76,7 +76,7 @@ fn config_table(watchdog: &WatchdogReport) -> String {
     text
 }
 
-/// As `pfcwd show stats`: queues with something to show, or with `empty` all that are watched.
+/// Returns the table of `pfcwd show stats`: queues with counters, or with `empty` all watched queues.
 fn stats_table(queues: &[WatchdogQueue], empty: bool) -> String {
     let header = [
         "QUEUE",

@@ -9,7 +9,7 @@ use xoff_config::natural_order;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, QueueReport};
 
-/// A counter: the title of its column, its name in JSON, its value.
+/// A counter with the title of its column, its JSON name and its value.
 struct Counter {
     title: &'static str,
     name: &'static str,
@@ -77,7 +77,7 @@ fn shown_counters(all: bool, trim: bool) -> Vec<&'static Counter> {
     }
 }
 
-/// The queues of a port with their names, such as `UC3`, and the values of these counters.
+/// Returns the queues of a port with their names, such as `UC3`, and the values of the counters.
 fn rows<'a>(
     port: &'a PortReport,
     counters: &'a [&Counter],
@@ -91,7 +91,7 @@ fn rows<'a>(
     rows.filter(move |(_, values)| !nonzero || values.iter().any(|value| *value > 0))
 }
 
-/// A table for each port that has a row, each followed by an empty line.
+/// Returns a table for each port with a row, followed by an empty line.
 fn tables(ports: &[PortReport], counters: &[&Counter], nonzero: bool) -> String {
     let titles = counters.iter().map(|counter| counter.title);
     let header: Vec<&str> = ["Port", "TxQ"].into_iter().chain(titles).collect();
@@ -110,7 +110,7 @@ fn tables(ports: &[PortReport], counters: &[&Counter], nonzero: bool) -> String 
     text
 }
 
-/// As `queuestat` prints JSON, numbers as strings.
+/// Returns the JSON form of `queuestat`, with numbers as strings.
 fn json_of(ports: &[PortReport], counters: &[&Counter], nonzero: bool) -> Value {
     let queue_object = |values: &[u64]| -> Value {
         let named = counters.iter().zip(values);

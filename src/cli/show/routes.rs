@@ -44,8 +44,8 @@ fn listing(family: AddressFamily, routes: &[RouteEntry]) -> String {
     text
 }
 
-/// A line for each way of a route. What a router derives from an address without anybody asking, such as the drop
-/// of its network's broadcasts, is not shown.
+/// Appends a line for each next hop of a route. Routes that follow implicitly from an interface address, such
+/// as the drop of broadcasts, are omitted.
 fn lines(text: &mut String, route: &RouteEntry) {
     let (code, distance) = match route.protocol.as_str() {
         "local" => ('L', String::new()),
@@ -64,14 +64,19 @@ fn lines(text: &mut String, route: &RouteEntry) {
         let star = if route.selected && hop.active { "*" } else { " " };
         let start = match at {
             0 => start.replace("{}", star),
-            // Under the first way, whose start is one character shorter than its pattern.
+            // Further next hops are aligned below the first one, whose start is one character shorter.
             _ => format!("  {star}{:width$}", "", width = start.chars().count() - 4),
         };
-        let _ = writeln!(text, "{start} {}, weight {}, {age}", way(hop), hop.weight);
+        let _ = writeln!(
+            text,
+            "{start} {}, weight {}, {age}",
+            next_hop_text(hop),
+            hop.weight
+        );
     }
 }
 
-fn way(hop: &RouteHop) -> String {
+fn next_hop_text(hop: &RouteHop) -> String {
     let inactive = if hop.active { "" } else { " inactive" };
     match hop.address {
         Some(address) => format!("via {address}, {}{inactive}", hop.interface),
@@ -79,7 +84,7 @@ fn way(hop: &RouteHop) -> String {
     }
 }
 
-/// `00:12:34`, `1d02h03m`, `01w2d03h`.
+/// Formats an age like FRR: `00:12:34`, `1d02h03m`, `01w2d03h`.
 fn age(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
     match days {
@@ -115,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn as_frr_prints_it() {
+    fn routes_have_the_format_of_frr() {
         let weighted = RouteHop {
             weight: 3,
             ..hop(Some("10.0.0.3"), "Ethernet4")

@@ -1,16 +1,16 @@
-//! Tables exactly as SONiC's commands print them: Python's `tabulate`, format "simple".
+//! Tables in the format of SONiC's commands: format "simple" of Python's `tabulate`.
 
-/// How columns of text are aligned. Columns of numbers alone are always aligned right.
+/// Alignment of text columns. Columns with only numbers are aligned right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Text {
     Left,
     Right,
 }
 
-/// What `tabulate` adds to the width of a header.
+/// Width that `tabulate` adds to a header.
 const HEADER_PADDING: usize = 2;
 
-/// A table with a header, a dashed line, and two blanks between columns.
+/// Returns a table with a header, a dashed line, and two blanks between columns.
 pub(super) fn tabulate(header: &[&str], rows: &[Vec<String>], text: Text) -> String {
     let column = |at: usize| rows.iter().filter_map(move |row| row.get(at));
     let columns: Vec<(usize, Text)> = header

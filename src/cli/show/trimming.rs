@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{ShowTable, connect, print};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// What SONiC's table has for a field that is not set.
+/// Text of SONiC's table for a field without a value.
 const NOT_SET: &str = "N/A";
 
 pub(super) fn global(options: &ShowTable) -> Result<Exit, Failure> {
@@ -21,7 +21,7 @@ pub(super) fn global(options: &ShowTable) -> Result<Exit, Failure> {
     })
 }
 
-/// The four fields as SONiC's JSON has them; empty if nothing is configured.
+/// Returns the four fields of SONiC's JSON. Empty without a configuration.
 fn fields(entry: Option<&Map<String, Value>>) -> Map<String, Value> {
     let Some(entry) = entry else {
         return Map::new();
@@ -36,7 +36,7 @@ fn fields(entry: Option<&Map<String, Value>>) -> Map<String, Value> {
         .collect()
 }
 
-/// A grid of two columns.
+/// Returns a grid of two columns.
 fn table(fields: &Map<String, Value>) -> String {
     let value = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or(NOT_SET);
     let rows = [
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_has_four_fields_and_says_what_is_not_set() {
+    fn table_has_four_fields_and_marks_missing_values() {
         let entry = serde_json::json!({"size": "128", "dscp_value": "from-tc", "queue_index": "6"});
         let fields = fields(entry.as_object());
         assert_eq!(

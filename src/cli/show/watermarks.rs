@@ -11,7 +11,7 @@ use xoff_runtime::control::{CountersReply, WatermarkKind, WatermarkPart};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, SwitchReport};
 
-/// What SONiC says where there are no queues of a kind.
+/// Message of SONiC for a missing kind of queues.
 const NO_MULTICAST: &str = "Object map from the COUNTERS_DB is empty because the multicast queues are not configured in the \
                             CONFIG_DB!\n";
 
@@ -68,7 +68,7 @@ fn show(
     print(options.table.json, &counters, |counters| table(&counters.switch))
 }
 
-/// Starts what was named again.
+/// Clears the named watermarks.
 pub(super) fn clear(command: &ClearWatermarks) -> Result<Exit, Failure> {
     let group = |part: GroupPart| match part {
         GroupPart::Shared => WatermarkPart::PriorityGroupShared,
@@ -98,7 +98,7 @@ pub(super) fn clear(command: &ClearWatermarks) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// A row for each port, a column for each of eight.
+/// Returns a table with a row for each port and eight columns.
 fn by_eight(ports: &[PortReport], prefix: &str, value: impl Fn(&PortReport, usize) -> Option<u64>) -> String {
     let columns: Vec<String> = (0..8).map(|number| format!("{prefix}{number}")).collect();
     let header: Vec<&str> = std::iter::once("Port")
@@ -143,7 +143,7 @@ fn queues_table(switch: &SwitchReport, part: QueuePart) -> String {
     let (title, prefix) = match part {
         QueuePart::Unicast => ("unicast queue", "UC"),
         QueuePart::All => ("all queues", "ALL"),
-        // Copies of a flooded frame wait in the queues of their class, as on chips without queues for them.
+        // Copies of a flooded frame use the queues of their class, as on chips without multicast queues.
         QueuePart::Multicast => return NO_MULTICAST.to_owned(),
     };
     let table = by_eight(&switch.ports, prefix, |port, n| {
