@@ -6,7 +6,7 @@ use std::cell::Cell;
 use xoff_dataplane::config::{PortWatchdog, SwitchConfig, WatchdogAction};
 use xoff_dataplane::store::VecStore;
 use xoff_dataplane::{DropReason, FrameStore, Picos, PortId, ReceivedFrame, Switch};
-use xoff_driver::{Step, TimeOrder, VirtualSwitch};
+use xoff_driver::{Step, TimeOrderedQueue, VirtualSwitch};
 use xoff_wire::link_quality::{self, PathLoad, SiteEntry};
 use xoff_wire::parse::parse;
 use xoff_wire::{Ecn, MacControl, Pfc};
@@ -56,7 +56,7 @@ struct SwitchRun {
 
 impl SwitchRun {
     fn new(config: &SwitchConfig) -> SwitchRun {
-        let queue = TimeOrder::with_capacity(EVENT_CAPACITY);
+        let queue = TimeOrderedQueue::with_capacity(EVENT_CAPACITY);
         let mut driver = VirtualSwitch::with_queue(config, VecStore::new(8_192), queue);
         driver.keep_punts();
         // Allocate all slots now, because the store allocates on first use.

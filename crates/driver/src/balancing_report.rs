@@ -1,4 +1,5 @@
-//! Load balancing as part of a switch's state: groups with a scheme as they count, hashed ones as the routes have them.
+//! Load balancing state of a switch for snapshots: groups with a stateful scheme, and groups that a static
+//! hash serves.
 
 use std::sync::Arc;
 
@@ -9,21 +10,22 @@ use xoff_dataplane::{GroupId, Picos, PortId, Switch};
 
 use xoff_telemetry::{BalancingSnapshot, FlowMoveSnapshot, GroupSnapshot, MemberReport};
 
-/// The scheme of groups for which nothing names another.
-const PLAIN: &str = "ecmp";
+/// Scheme of groups without a configured scheme.
+const DEFAULT_SCHEME: &str = "ecmp";
 
-pub(super) fn balancing(switch: &Switch, config: &SwitchConfig, now: Picos) -> BalancingSnapshot {
-    let reader = Reader { switch, config };
+/// Copies the state of all load balancing groups at `now`.
+pub(super) fn balancing_snapshot(switch: &Switch, config: &SwitchConfig, now: Picos) -> BalancingSnapshot {
+    let reader = GroupReader { switch, config };
     let views = switch.balanced_groups(now);
     let mut groups = Vec::new();
-    let mut whose = Vec::new();
+    let mut group_keys = Vec::new();
     for index in 0..switch.fib().groups().len() as u32 {
         let id = GroupId(index);
         let view = views.iter().find(|view| view.group == GroupKey::NextHops(id));
-        whose.push(GroupKey::NextHops(id));
+        group_keys.push(GroupKey::NextHops(id));
         groups.push(match view {
-            Some(view) => reader.at_work(view),
-            None => reader.hashed(id),
+            Some(view) => reader.stateful_group(view),
+            None => reader.hashed_next_hops(id),
         });
     }
     for (index, lag) in config
@@ -34,15 +36,15 @@ pub(super) fn balancing(switch: &Switch, config: &SwitchConfig, now: Picos) -> B
     {
         let id = GroupKey::Lag(index as u16);
         let view = views.iter().find(|view| view.group == id);
-        whose.push(id);
+        group_keys.push(id);
         groups.push(match view {
-            Some(view) => reader.at_work(view),
+            Some(view) => reader.stateful_group(view),
             None => reader.hashed_lag(index, &lag.members),
         });
     }
     let moves = switch.flow_moves().map(|moved| FlowMoveSnapshot {
         at: moved.at,
-        group: whose.iter().position(|whose| *whose == moved.group),
+        group: group_keys.iter().position(|key| *key == moved.group),
         flow: moved.flow,
         from: moved.from,
         to: moved.to,
@@ -56,30 +58,30 @@ pub(super) fn balancing(switch: &Switch, config: &SwitchConfig, now: Picos) -> B
     }
 }
 
-struct Reader<'a> {
+struct GroupReader<'a> {
     switch: &'a Switch,
     config: &'a SwitchConfig,
 }
 
-impl Reader<'_> {
-    /// A group that counts.
-    fn at_work(&self, view: &GroupView<'_>) -> GroupSnapshot {
+impl GroupReader<'_> {
+    /// Copies a group with a stateful scheme, with its counters.
+    fn stateful_group(&self, view: &GroupView<'_>) -> GroupSnapshot {
         let scheme = self.config.balancing.schemes.get(usize::from(view.scheme));
         let (next_hops, lag, addresses) = match view.group {
-            GroupKey::NextHops(id) => (Some(id), None, self.hops(id)),
+            GroupKey::NextHops(id) => (Some(id), None, self.next_hops(id)),
             GroupKey::Lag(lag) => (None, self.lag_name(usize::from(lag)), Vec::new()),
         };
-        let members = view.members.iter().enumerate().map(|(index, of)| {
+        let members = view.members.iter().enumerate().map(|(index, state)| {
             let hop = addresses.get(index).map(|(hop, _)| *hop);
             MemberReport {
-                usable: of.usable,
-                alternate: of.member.alternate,
-                band: Some(of.quality.band),
-                load: Some(of.quality.load),
-                packets: Some(of.packets),
-                bytes: Some(of.bytes),
-                flows: of.flows,
-                ..self.member(&of.member.ports, hop, of.member.weight)
+                usable: state.usable,
+                alternate: state.member.alternate,
+                band: Some(state.quality.band),
+                load: Some(state.quality.load),
+                packets: Some(state.packets),
+                bytes: Some(state.bytes),
+                flows: state.flows,
+                ..self.member_report(&state.member.ports, hop, state.member.weight)
             }
         });
         GroupSnapshot {
@@ -93,39 +95,43 @@ impl Reader<'_> {
         }
     }
 
-    /// A group of next hops that the router hashes by itself.
-    fn hashed(&self, id: GroupId) -> GroupSnapshot {
+    /// Copies a group of next hops that the router selects with a static hash. It has no counters.
+    fn hashed_next_hops(&self, id: GroupId) -> GroupSnapshot {
         let tag = self.switch.fib().groups()[id.index()].tag;
-        let members = self.hops(id).into_iter().map(|(hop, weight)| MemberReport {
+        let members = self.next_hops(id).into_iter().map(|(hop, weight)| MemberReport {
             usable: self.switch.is_interface_up(hop.interface),
-            ..self.member(&self.ports_of(hop), Some(hop), weight)
+            ..self.member_report(&self.ports_of_next_hop(hop), Some(hop), weight)
         });
-        let named = tag.scheme.or(self.config.balancing.default_scheme);
+        let scheme = tag.scheme.or(self.config.balancing.default_scheme);
         GroupSnapshot {
             next_hops: Some(id),
             site: tag.site,
-            ..self.plain(members.collect(), named)
+            ..self.group_without_counters(members.collect(), scheme)
         }
     }
 
+    /// Copies a LAG whose links a static hash selects. It has no counters.
     fn hashed_lag(&self, index: usize, ports: &[u16]) -> GroupSnapshot {
         let members = ports.iter().map(|port| MemberReport {
             usable: self.switch.is_up(PortId(*port)),
-            ..self.member(&[PortId(*port)], None, 1)
+            ..self.member_report(&[PortId(*port)], None, 1)
         });
-        let own = self.config.balancing.lags.get(index).copied().flatten();
+        let lag_scheme = self.config.balancing.lags.get(index).copied().flatten();
         GroupSnapshot {
             lag: self.lag_name(index),
-            ..self.plain(members.collect(), own.or(self.config.balancing.default_scheme))
+            ..self.group_without_counters(
+                members.collect(),
+                lag_scheme.or(self.config.balancing.default_scheme),
+            )
         }
     }
 
-    fn plain(&self, members: Vec<MemberReport>, scheme: Option<u16>) -> GroupSnapshot {
+    fn group_without_counters(&self, members: Vec<MemberReport>, scheme: Option<u16>) -> GroupSnapshot {
         let scheme = scheme.and_then(|index| self.config.balancing.schemes.get(usize::from(index)));
         GroupSnapshot {
             next_hops: None,
             lag: None,
-            scheme: scheme.map_or(PLAIN, |scheme| &scheme.name).to_owned(),
+            scheme: scheme.map_or(DEFAULT_SCHEME, |scheme| &scheme.name).to_owned(),
             site: 0,
             members,
             moves: [0; MoveReason::ALL.len()],
@@ -137,8 +143,8 @@ impl Reader<'_> {
         self.config.lags.get(lag).map(|lag| lag.name.clone())
     }
 
-    /// The next hops of a group with their weights, in its order.
-    fn hops(&self, id: GroupId) -> Vec<(NextHop, u16)> {
+    /// Returns the next hops of a group with their weights, in the order of the group.
+    fn next_hops(&self, id: GroupId) -> Vec<(NextHop, u16)> {
         let fib = self.switch.fib();
         let members = fib
             .groups()
@@ -148,7 +154,7 @@ impl Reader<'_> {
         members.iter().map(hop).collect()
     }
 
-    fn ports_of(&self, hop: NextHop) -> Vec<PortId> {
+    fn ports_of_next_hop(&self, hop: NextHop) -> Vec<PortId> {
         let interface = self.config.routing.interfaces.get(hop.interface.index());
         match interface.map(|interface| interface.attachment) {
             Some(InterfaceAttachment::Port(port)) => vec![PortId(port)],
@@ -161,8 +167,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What is known of every member.
-    fn member(&self, ports: &[PortId], hop: Option<NextHop>, weight: u16) -> MemberReport {
+    /// Returns the part of a member's report that does not depend on the scheme.
+    fn member_report(&self, ports: &[PortId], hop: Option<NextHop>, weight: u16) -> MemberReport {
         let configured = ports
             .iter()
             .filter_map(|port| self.config.ports.get(port.index()));

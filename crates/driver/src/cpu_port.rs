@@ -1,59 +1,60 @@
-//! The CPU port: punted frames go to what stands behind it, and its replies into the switch.
+//! The CPU port: passes punted frames to the CPU stack and its replies to the switch.
 
 use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::{FrameStore, Outputs, Picos, PuntedFrame, Switch};
 
-use crate::cpu::{Cpu, Punted, Reply};
+use crate::cpu::{CpuStack, PuntedBytes, Reply};
 
-/// A reply may itself be for the switch: a ping from one of its addresses to another is asked and answered here, and
-/// the answer ends it. A round more than that, and whatever comes then is dropped and counted.
+/// Largest number of rounds in one call. A reply may itself be for the switch, such as a ping from one of its
+/// addresses to another. This exchange ends after two rounds. Punts after the last round are dropped and
+/// counted.
 const ROUNDS_MAX: usize = 4;
 
-/// Frames between a switch and its CPU, if it has one; empty between calls.
+/// Frames between a switch and its CPU stack. The lists are empty between calls.
 #[derive(Debug, Default)]
 pub struct CpuPort {
-    cpu: Option<Cpu>,
+    cpu: Option<CpuStack>,
     punts: Vec<PuntedFrame>,
     replies: Vec<Reply>,
 }
 
 impl CpuPort {
-    /// The stack behind the CPU port, if one is attached.
-    pub fn cpu(&self) -> Option<&Cpu> {
+    /// Returns the CPU stack, if one is attached.
+    pub fn cpu(&self) -> Option<&CpuStack> {
         self.cpu.as_ref()
     }
 
-    /// Puts something behind the CPU port of a switch, or nothing.
-    pub fn attach(&mut self, switch: &mut Switch, cpu: Option<Cpu>) {
+    /// Attaches a CPU stack to the CPU port of a switch, or detaches it.
+    pub fn attach(&mut self, switch: &mut Switch, cpu: Option<CpuStack>) {
         switch.set_cpu_attached(cpu.is_some());
         self.cpu = cpu;
     }
 
-    /// Follows a configuration that the switch has taken: a switch with router interfaces has a CPU.
+    /// Applies the configuration of the switch. A switch with router interfaces has a CPU stack.
     pub fn reconfigure(&mut self, switch: &mut Switch, config: &RoutingConfig) {
         match &mut self.cpu {
             Some(cpu) if !config.interfaces.is_empty() => cpu.reconfigure(config),
             Some(_) => self.attach(switch, None),
-            None if !config.interfaces.is_empty() => self.attach(switch, Some(Cpu::new(config))),
+            None if !config.interfaces.is_empty() => self.attach(switch, Some(CpuStack::new(config))),
             None => {}
         }
     }
 
-    /// Takes the frames that the switch has punted.
+    /// Takes the frames that the switch has punted from `outputs`.
     #[inline]
-    pub fn take(&mut self, outputs: &mut Outputs) {
+    pub fn take_punts(&mut self, outputs: &mut Outputs) {
         self.punts.append(&mut outputs.punts);
     }
 
-    /// Answers what was punted. Every punted frame's slot is given back. `pass_on` empties the outputs after each reply, but
-    /// for what was punted by it.
-    pub fn serve<S: FrameStore>(
+    /// Answers the punted frames and releases their slots. `forward_outputs` empties the outputs after each
+    /// reply, except for the punts.
+    pub fn answer_punts<S: FrameStore>(
         &mut self,
         time: Picos,
         switch: &mut Switch,
         outputs: &mut Outputs,
         store: &mut S,
-        mut pass_on: impl FnMut(&mut Outputs, &mut S),
+        mut forward_outputs: impl FnMut(&mut Outputs, &mut S),
     ) {
         for _ in 0..ROUNDS_MAX {
             if self.punts.is_empty() {
@@ -63,39 +64,39 @@ impl CpuPort {
             let mut replies = std::mem::take(&mut self.replies);
             for punt in punts.drain(..) {
                 if let Some(cpu) = &mut self.cpu {
-                    let punted = Punted {
+                    let bytes = PuntedBytes {
                         interface: punt.interface,
                         reason: punt.reason,
                         l3_offset: punt.l3_offset,
                         bytes: store.prefix(punt.frame),
                     };
-                    cpu.handle(time, &punted, &mut replies);
+                    cpu.handle_punt(time, &bytes, &mut replies);
                 }
                 store.release(punt.frame);
             }
-            // What the replies bring in turn is for the next round.
+            // Punts that the replies cause are answered in the next round.
             self.punts = punts;
             for reply in replies.drain(..) {
                 if !send_reply(&reply, time, switch, outputs, store)
                     && let Some(cpu) = &mut self.cpu
                 {
-                    cpu.note_unsent();
+                    cpu.count_unsent_reply();
                 }
-                pass_on(outputs, store);
-                self.take(outputs);
+                forward_outputs(outputs, store);
+                self.take_punts(outputs);
             }
             self.replies = replies;
         }
         for punt in self.punts.drain(..) {
             store.release(punt.frame);
             if let Some(cpu) = &mut self.cpu {
-                cpu.note_unsent();
+                cpu.count_unsent_reply();
             }
         }
     }
 }
 
-/// Hands a reply to the switch; `false` if there is no slot for it or no way out.
+/// Passes a reply to the switch. Returns false if no frame slot or no egress port is available.
 fn send_reply<S: FrameStore>(
     reply: &Reply,
     time: Picos,

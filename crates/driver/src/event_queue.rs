@@ -19,13 +19,13 @@ pub trait EventQueue<E> {
     /// Adds an event at a model time.
     fn push(&mut self, at: Picos, event: Event<E>);
 
-    /// Time of the next event; `None` if no event is pending.
+    /// Returns the time of the next event, or `None` without a pending event.
     fn next_time(&self) -> Option<Picos>;
 
-    /// Removes the next event if its time is at most `until`.
+    /// Removes and returns the next event if its time is at most `until`.
     fn pop_until(&mut self, until: Picos) -> Option<(Picos, Event<E>)>;
 
-    /// Adds the deadlines that a call of the switch has asked for.
+    /// Adds the deadlines that a call of the switch has requested.
     #[inline]
     fn push_deadlines(&mut self, deadlines: &mut Vec<Deadline>) {
         for deadline in deadlines.drain(..) {
@@ -34,33 +34,33 @@ pub trait EventQueue<E> {
     }
 }
 
-/// Events by time. Events of one time are handled in the order in which they were added.
+/// An event queue ordered by time. Events of one time are handled in the order in which they were added.
 #[derive(Debug)]
-pub struct TimeOrder<E> {
+pub struct TimeOrderedQueue<E> {
     heap: BinaryHeap<Reverse<(Picos, u64, Event<E>)>>,
-    added: u64,
+    added_events: u64,
 }
 
-impl<E: Ord> TimeOrder<E> {
-    /// An empty queue that takes `events` events without an allocation.
-    pub fn with_capacity(events: usize) -> TimeOrder<E> {
-        TimeOrder {
+impl<E: Ord> TimeOrderedQueue<E> {
+    /// Creates an empty queue that holds `events` events without an allocation.
+    pub fn with_capacity(events: usize) -> TimeOrderedQueue<E> {
+        TimeOrderedQueue {
             heap: BinaryHeap::with_capacity(events),
-            added: 0,
+            added_events: 0,
         }
     }
 }
 
-impl<E: Ord> Default for TimeOrder<E> {
+impl<E: Ord> Default for TimeOrderedQueue<E> {
     fn default() -> Self {
-        TimeOrder::with_capacity(0)
+        TimeOrderedQueue::with_capacity(0)
     }
 }
 
-impl<E: Ord> EventQueue<E> for TimeOrder<E> {
+impl<E: Ord> EventQueue<E> for TimeOrderedQueue<E> {
     fn push(&mut self, at: Picos, event: Event<E>) {
-        self.added += 1;
-        self.heap.push(Reverse((at, self.added, event)));
+        self.added_events += 1;
+        self.heap.push(Reverse((at, self.added_events, event)));
     }
 
     fn next_time(&self) -> Option<Picos> {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn events_of_one_time_keep_the_order_in_which_they_were_added() {
-        let mut queue = TimeOrder::default();
+        let mut queue = TimeOrderedQueue::default();
         queue.push(Picos(5), Event::Scheduled("later"));
         queue.push(Picos(3), Event::Scheduled("second"));
         queue.push(Picos(3), Event::Deadline(TimerId(0)));

@@ -1,45 +1,45 @@
-//! What a switch has told its operator, kept for reports and the control socket.
+//! The journal of a switch: its events for reports and the control socket.
 
 use xoff_dataplane::{StormCounters, Switch, SwitchEvent, SwitchEventKind};
 
-/// Events kept; a switch that tells more is described by its counters.
+/// Largest number of events in a journal. Later events are only counted.
 const EVENTS_MAX: usize = 8_192;
 
-/// An event, and what goes with it.
+/// An event of a switch with the counters of its storm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct JournalEntry {
     /// The event.
     pub event: SwitchEvent,
-    /// Of a storm that is over: the frames it has cost. The next storm of the queue begins to count anew.
+    /// Counters of the storm that the event ends. The counters restart with the next storm of the queue.
     pub storm: Option<StormCounters>,
 }
 
-/// Events of one switch, in the order of their times.
+/// The events of one switch, ordered by time.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
-    entries: Vec<Entry>,
-    missed: u64,
+    entries: Vec<JournalEntry>,
+    missed_events: u64,
 }
 
 impl Journal {
-    /// An empty journal that takes `events` events without an allocation.
+    /// Creates an empty journal that holds `events` events without an allocation.
     pub fn with_capacity(events: usize) -> Journal {
         Journal {
             entries: Vec::with_capacity(events),
-            missed: 0,
+            missed_events: 0,
         }
     }
 
-    /// Takes what the switch has told in its latest call.
+    /// Moves the events of the latest call of the switch to the journal.
     #[inline]
-    pub fn take(&mut self, events: &mut Vec<SwitchEvent>, switch: &Switch) {
+    pub fn record_events(&mut self, events: &mut Vec<SwitchEvent>, switch: &Switch) {
         if !events.is_empty() {
-            self.enter(events, switch);
+            self.add_entries(events, switch);
         }
     }
 
     #[cold]
-    fn enter(&mut self, events: &mut Vec<SwitchEvent>, switch: &Switch) {
+    fn add_entries(&mut self, events: &mut Vec<SwitchEvent>, switch: &Switch) {
         for event in events.drain(..) {
             let storm = match event.kind {
                 SwitchEventKind::StormRestored { queue } => {
@@ -48,25 +48,25 @@ impl Journal {
                 _ => None,
             };
             if self.entries.len() < EVENTS_MAX {
-                self.entries.push(Entry { event, storm });
+                self.entries.push(JournalEntry { event, storm });
             } else {
-                self.missed += 1;
+                self.missed_events += 1;
             }
         }
     }
 
-    /// The events kept.
-    pub fn entries(&self) -> &[Entry] {
+    /// Returns the recorded events.
+    pub fn entries(&self) -> &[JournalEntry] {
         &self.entries
     }
 
-    /// Takes the events kept so far.
-    pub fn drain(&mut self) -> impl Iterator<Item = SwitchEvent> + '_ {
+    /// Removes and returns the recorded events.
+    pub fn drain_events(&mut self) -> impl Iterator<Item = SwitchEvent> + '_ {
         self.entries.drain(..).map(|entry| entry.event)
     }
 
-    /// Events that found no room.
-    pub fn missed(&self) -> u64 {
-        self.missed
+    /// Returns the number of events that the full journal did not record.
+    pub fn missed_events(&self) -> u64 {
+        self.missed_events
     }
 }

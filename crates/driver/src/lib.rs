@@ -1,15 +1,20 @@
-//! Drivers of one switch: what calls `xoff_dataplane::Switch` and passes its outputs on.
+//! Drivers of one switch. A driver calls `xoff_dataplane::Switch` and forwards its outputs.
 //!
-//! A switch has no clock. A driver hands it frames and expired deadlines with the model time, and takes transmissions, new
-//! deadlines, punted frames and events after each call. This crate has the two drivers of a single switch:
+//! A switch has no clock. A driver passes frames and expired deadlines with the model time. After each call,
+//! the driver takes transmissions, new deadlines, punted frames and events. This crate has two drivers for a
+//! single switch:
 //!
 //! - [`VirtualSwitch`] for virtual time: replay, threshold probe, tester, core benches and tests. The caller adds its own
 //!   events to the queue and handles them.
-//! - [`engine::Engine`] for real time: a worker thread turns it once per iteration with the current model time. The engine also
-//!   paces arrivals and limits how many departures catch up after a late wake-up.
+//! - [`engine::Engine`] for real time: a worker thread calls it in each iteration with the current model time. The engine
+//!   also paces arrivals and limits the departures that catch up after a late wake-up.
 //!
-//! Both share the CPU port ([`CpuPort`]), the pacing of arrivals ([`IngressPacer`]), the journal of events, and the snapshot of
-//! the state of a switch. A fabric of switches has its own event loop in `xoff_fabric`.
+//! Both drivers share the CPU port ([`CpuPort`]), the pacing of arrivals ([`IngressPacer`]), the journal of
+//! events and the snapshot of a switch's state. A fabric of switches has its own event loop in `xoff_fabric`.
+//!
+//! # Example
+//!
+//! Run a switch for one millisecond of model time:
 //!
 //! ```
 //! use xoff_dataplane::config::SwitchConfig;
@@ -40,6 +45,6 @@ mod virtual_switch;
 mod watchdog_report;
 
 pub use cpu_port::CpuPort;
-pub use event_queue::{Event, EventQueue, TimeOrder};
+pub use event_queue::{Event, EventQueue, TimeOrderedQueue};
 pub use ingress_pacer::{IN_FLIGHT_FRAMES_MAX, IngressPacer};
 pub use virtual_switch::{Step, VirtualSwitch};

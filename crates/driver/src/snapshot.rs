@@ -1,32 +1,33 @@
-//! A copy of everything that can be read of a running switch.
+//! Snapshots of the state of a switch.
 
 use xoff_dataplane::config::SwitchConfig;
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{DropReason, PgId, Picos, PortId, QueueId, Switch};
 
-use super::balancing_report::balancing;
+use super::balancing_report::balancing_snapshot;
 use super::journal::Journal;
-use super::watchdog_report::watchdog;
+use super::watchdog_report::watchdog_report;
 use xoff_telemetry::{PoolSnapshot, PortSnapshot, SwitchSnapshot};
 
-/// What the switch itself does not know of a port.
+/// Properties of a port that the switch does not know.
 #[derive(Clone, Debug, Default)]
 pub struct PortFacts {
-    /// The network device of the port.
+    /// Name of the network device.
     pub device: Option<String>,
-    /// The port backend that moves its frames.
+    /// Name of the port backend.
     pub backend: Option<String>,
-    /// Frames the kernel lost.
+    /// Number of frames that the kernel lost.
     pub lost: u64,
-    /// Frames that are missing in a recording.
+    /// Number of frames that are missing in a recording.
     pub pcap_missed: u64,
 }
 
-/// Copies a switch's state at `now`; `wire_waits` knows of each port how many frames came faster than its link.
-pub fn snapshot(
+/// Copies the state of a switch at `now`. `delayed_frames` returns how many frames of a port arrived faster
+/// than its link.
+pub fn take_snapshot(
     switch: &Switch,
     journal: &Journal,
-    wire_waits: impl Fn(PortId) -> u64,
+    delayed_frames: impl Fn(PortId) -> u64,
     config: &SwitchConfig,
     facts: &[PortFacts],
     now: Picos,
@@ -48,15 +49,15 @@ pub fn snapshot(
                     speed_mbps: port.link.speed_mbps,
                     counters: switch.port_counters(now, id),
                     tx_deficit_ns: switch.transmit_deficit(id).as_nanos(),
-                    pgs: eight(|n| switch.pg_buffers(PgId::new(id, n))),
-                    queues: eight(|n| switch.queue_buffers(QueueId::new(id, n))),
+                    pgs: for_each_priority(|n| switch.pg_buffers(PgId::new(id, n))),
+                    queues: for_each_priority(|n| switch.queue_buffers(QueueId::new(id, n))),
                     pause_history: switch.pause_history(now, id),
                     pfc_enabled: port.pfc.enabled,
                     pfc_asymmetric: port.pfc.asymmetric,
                     paused: switch.paused_priorities(id),
                     xoff: switch.xoff_groups(id),
                     host_lost: facts.lost,
-                    wire_waits: wire_waits(id),
+                    wire_waits: delayed_frames(id),
                     pcap_missed: facts.pcap_missed,
                     drop_limits: DropReason::ALL
                         .iter()
@@ -75,11 +76,11 @@ pub fn snapshot(
             })
             .collect(),
         events: journal.entries().iter().map(|entry| entry.event).collect(),
-        watchdog: watchdog(switch, journal, config),
-        balancing: balancing(switch, config, now),
+        watchdog: watchdog_report(switch, journal, config),
+        balancing: balancing_snapshot(switch, config, now),
     }
 }
 
-fn eight<T>(of: impl Fn(u8) -> T) -> [T; PRIORITIES] {
-    std::array::from_fn(|n| of(n as u8))
+fn for_each_priority<T>(value: impl Fn(u8) -> T) -> [T; PRIORITIES] {
+    std::array::from_fn(|n| value(n as u8))
 }

@@ -10,14 +10,14 @@ use xoff_dataplane::{
 use xoff_telemetry::SwitchSnapshot;
 
 use crate::cpu_port::CpuPort;
-use crate::event_queue::{Event, EventQueue, TimeOrder};
+use crate::event_queue::{Event, EventQueue, TimeOrderedQueue};
 use crate::journal::Journal;
-use crate::snapshot::{PortFacts, snapshot};
+use crate::snapshot::{PortFacts, take_snapshot};
 
-/// Outputs of the switch that fit without a further allocation.
+/// Number of outputs of the switch that fit without another allocation.
 const OUTPUTS_CAPACITY: usize = 256;
 
-/// The result of [`VirtualSwitch::step`].
+/// Result of [`VirtualSwitch::step`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step<E> {
     /// No event is due.
@@ -28,43 +28,44 @@ pub enum Step<E> {
     Event(E),
 }
 
-/// What becomes of the frames that the switch punts to its CPU port.
+/// Treatment of the frames that the switch punts to its CPU port.
 #[derive(Debug)]
-enum Punts {
-    /// The router stack answers them.
+enum PuntHandling {
+    /// The CPU stack answers the frames.
     Cpu(Box<CpuPort>),
-    /// They are kept for [`VirtualSwitch::take_punts`].
+    /// The frames are kept for [`VirtualSwitch::take_punts`].
     Keep(Vec<PuntedFrame>),
 }
 
-/// A switch, its frames, and its event queue: time is a number that events advance.
+/// A switch with its frames and its event queue in virtual time. Events advance the time.
 ///
-/// The caller hands in frames ([`receive`](VirtualSwitch::receive)), changes the switch ([`change`](VirtualSwitch::change)), and
-/// schedules its own events, such as arrivals. [`step`](VirtualSwitch::step) handles the next event. Departures collect until
-/// the caller takes them. The same calls give the same results on every machine.
+/// The caller passes frames ([`receive`](VirtualSwitch::receive)), changes the switch
+/// ([`change`](VirtualSwitch::change)) and schedules its own events, such as arrivals.
+/// [`step`](VirtualSwitch::step) handles the next event. Departures are collected until the caller takes
+/// them. The same calls give the same results on every machine.
 ///
-/// `E` is the type of the caller's events; `Q` is the event queue.
+/// `E` is the type of the caller's events, and `Q` is the event queue.
 #[derive(Debug)]
-pub struct VirtualSwitch<S, E = Infallible, Q = TimeOrder<E>> {
+pub struct VirtualSwitch<S, E = Infallible, Q = TimeOrderedQueue<E>> {
     switch: Switch,
     store: S,
     outputs: Outputs,
     now: Picos,
     queue: Q,
-    punts: Punts,
+    punts: PuntHandling,
     journal: Journal,
-    events_of: std::marker::PhantomData<E>,
+    event_type: std::marker::PhantomData<E>,
 }
 
 impl<S: FrameStore, E: Ord> VirtualSwitch<S, E> {
-    /// A switch at time zero with every link down. Frames for its own addresses go to a router stack behind the CPU port.
+    /// Creates a switch at time zero with all links down. A CPU stack answers frames for its own addresses.
     pub fn new(config: &SwitchConfig, store: S) -> VirtualSwitch<S, E> {
-        VirtualSwitch::with_queue(config, store, TimeOrder::default())
+        VirtualSwitch::with_queue(config, store, TimeOrderedQueue::default())
     }
 }
 
 impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
-    /// As [`VirtualSwitch::new`], with another event queue.
+    /// Creates a switch like [`VirtualSwitch::new`], with another event queue.
     pub fn with_queue(config: &SwitchConfig, store: S, queue: Q) -> VirtualSwitch<S, E, Q> {
         let mut switch = Switch::new(config);
         let mut cpu_port = CpuPort::default();
@@ -75,17 +76,17 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
             outputs: Outputs::with_capacity(OUTPUTS_CAPACITY),
             now: Picos::ZERO,
             queue,
-            punts: Punts::Cpu(Box::new(cpu_port)),
+            punts: PuntHandling::Cpu(Box::new(cpu_port)),
             journal: Journal::with_capacity(OUTPUTS_CAPACITY),
-            events_of: std::marker::PhantomData,
+            event_type: std::marker::PhantomData,
         }
     }
 
-    /// Detaches the router stack from the CPU port. Punted frames are kept for [`VirtualSwitch::take_punts`].
+    /// Detaches the CPU stack from the CPU port. Punted frames are kept for [`VirtualSwitch::take_punts`].
     pub fn keep_punts(&mut self) {
-        if let Punts::Cpu(cpu_port) = &mut self.punts {
+        if let PuntHandling::Cpu(cpu_port) = &mut self.punts {
             cpu_port.attach(&mut self.switch, None);
-            self.punts = Punts::Keep(Vec::with_capacity(OUTPUTS_CAPACITY));
+            self.punts = PuntHandling::Keep(Vec::with_capacity(OUTPUTS_CAPACITY));
         }
     }
 
@@ -101,63 +102,66 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         self.change(|switch, now, store, outputs| switch.set_link(now, port, is_up, store, outputs));
     }
 
-    /// Model time.
+    /// Returns the model time.
     #[inline(always)]
     pub fn now(&self) -> Picos {
         self.now
     }
 
-    /// Advances model time to `time`, unless it is there already. Every event before `time` must have been handled.
+    /// Advances model time to `time`, but not backwards. Every event before `time` must have been handled.
     #[inline]
     pub fn advance_to(&mut self, time: Picos) {
         debug_assert!(self.queue.next_time().is_none_or(|next| next >= time));
         self.now = self.now.max(time);
     }
 
-    /// Advances model time past pending events. The switch then handles them late, as in real time after a late wake-up.
+    /// Advances model time past pending events. The switch then handles them late, as after a late wake-up in
+    /// real time.
     pub fn advance_past_events(&mut self, time: Picos) {
         self.now = self.now.max(time);
     }
 
-    /// The switch, for reading.
+    /// Returns the switch for reading.
     #[inline(always)]
     pub fn switch(&self) -> &Switch {
         &self.switch
     }
 
-    /// The switch, for settings that need no time and have no outputs. [`change`](VirtualSwitch::change) is for all others.
+    /// Returns the switch for settings without a time and without outputs. Use
+    /// [`change`](VirtualSwitch::change) for all other changes.
     pub fn switch_mut(&mut self) -> &mut Switch {
         &mut self.switch
     }
 
-    /// The frame store.
+    /// Returns the frame store for reading.
     #[inline(always)]
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// The frame store, for changing.
+    /// Returns the frame store for changes.
     #[inline(always)]
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 
-    /// Changes the switch now, through one of its methods. The outputs of the call are collected.
+    /// Changes the switch through one of its methods at the current model time. The outputs of the call are
+    /// collected.
     #[inline]
     pub fn change<R>(&mut self, change: impl FnOnce(&mut Switch, Picos, &mut S, &mut Outputs) -> R) -> R {
         let result = change(&mut self.switch, self.now, &mut self.store, &mut self.outputs);
-        self.collect();
+        self.collect_outputs();
         result
     }
 
-    /// Hands the switch a frame whose last bit arrives now.
+    /// Passes a frame to the switch. The last bit of the frame arrives now.
     #[inline(always)]
     pub fn receive(&mut self, port: PortId, arrival: &ReceivedFrame) -> ForwardingResult {
-        let verdict = self
+        let result = self
             .switch
             .receive(self.now, port, arrival, &mut self.store, &mut self.outputs);
-        self.collect();
-        verdict
+        self.collect_outputs();
+        result
     }
 
     /// Adds an event of the caller.
@@ -165,13 +169,13 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         self.queue.push(at, Event::Scheduled(event));
     }
 
-    /// Time of the next event, of the switch or of the caller; `None` if none is pending.
+    /// Returns the time of the next event of the switch or the caller, or `None` without a pending event.
     #[inline]
     pub fn next_event(&self) -> Option<Picos> {
         self.queue.next_time()
     }
 
-    /// Handles the next event if its time is at most `until`, and advances model time to it.
+    /// Handles the next event if its time is at most `until`. Advances model time to the event.
     #[inline(always)]
     pub fn step(&mut self, until: Picos) -> Step<E> {
         let Some((at, event)) = self.queue.pop_until(until) else {
@@ -183,52 +187,53 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
             Event::Deadline(timer) => {
                 self.switch
                     .expire(self.now, timer, &mut self.store, &mut self.outputs);
-                self.collect();
+                self.collect_outputs();
                 Step::Deadline
             }
         }
     }
 
-    /// Transmissions that have started since they were last taken, in their order. The caller owns their frames and
-    /// releases them.
+    /// Returns the transmissions that have started since departures were last taken, in order. The caller
+    /// owns their frames and releases them.
     #[inline(always)]
     pub fn departures(&self) -> &[Transmit] {
         &self.outputs.transmits
     }
 
-    /// Takes the departures.
+    /// Removes the departures and calls `handle` for each.
     #[inline(always)]
-    pub fn take_departures(&mut self, mut take: impl FnMut(Transmit, &mut S)) {
+    pub fn take_departures(&mut self, mut handle: impl FnMut(Transmit, &mut S)) {
         for departure in self.outputs.transmits.drain(..) {
-            take(departure, &mut self.store);
+            handle(departure, &mut self.store);
         }
     }
 
-    /// Takes the departures and releases their frames.
+    /// Removes the departures and releases their frames.
     pub fn release_departures(&mut self) {
         self.take_departures(|departure, store| store.release(departure.frame));
     }
 
-    /// Takes the frames that were punted since they were last taken. The caller owns and releases them. There are none unless
-    /// [`VirtualSwitch::keep_punts`] was called.
-    pub fn take_punts(&mut self, mut take: impl FnMut(PuntedFrame, &mut S)) {
-        if let Punts::Keep(punts) = &mut self.punts {
+    /// Removes the punted frames and calls `handle` for each. The caller owns and releases them. The list is
+    /// empty unless [`VirtualSwitch::keep_punts`] was called.
+    pub fn take_punts(&mut self, mut handle: impl FnMut(PuntedFrame, &mut S)) {
+        if let PuntHandling::Keep(punts) = &mut self.punts {
             for punt in punts.drain(..) {
-                take(punt, &mut self.store);
+                handle(punt, &mut self.store);
             }
         }
     }
 
-    /// Takes the events that the switch has reported since they were last taken, oldest first. Up to 8 192 are kept.
+    /// Removes and returns the events that the switch has reported, oldest first. The journal keeps up to
+    /// 8192 events.
     pub fn take_events(&mut self) -> impl Iterator<Item = SwitchEvent> + '_ {
-        self.journal.drain()
+        self.journal.drain_events()
     }
 
-    /// A copy of the state of the switch. `config` is its configuration; `delayed_frames` counts the frames of a port that were
-    /// delayed by the speed of its link.
+    /// Copies the state of the switch. `config` is its configuration. `delayed_frames` returns how many
+    /// frames of a port arrived faster than its link.
     pub fn snapshot(&self, config: &SwitchConfig, delayed_frames: impl Fn(PortId) -> u64) -> SwitchSnapshot {
         let facts = vec![PortFacts::default(); config.ports.len()];
-        snapshot(
+        take_snapshot(
             &self.switch,
             &self.journal,
             delayed_frames,
@@ -238,9 +243,10 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         )
     }
 
-    /// Sorts the outputs of a call: deadlines into the event queue, punted frames to the CPU port, events into the journal.
+    /// Distributes the outputs of a call: deadlines to the event queue, punts to the CPU port, events to the
+    /// journal.
     #[inline(always)]
-    fn collect(&mut self) {
+    fn collect_outputs(&mut self) {
         debug_assert!(
             self.outputs
                 .deadlines
@@ -249,13 +255,13 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
         );
         self.queue.push_deadlines(&mut self.outputs.deadlines);
         if !self.outputs.punts.is_empty() {
-            self.pass_on_punts();
+            self.forward_punts();
         }
-        self.journal.take(&mut self.outputs.events, &self.switch);
+        self.journal.record_events(&mut self.outputs.events, &self.switch);
     }
 
     #[cold]
-    fn pass_on_punts(&mut self) {
+    fn forward_punts(&mut self) {
         let VirtualSwitch {
             switch,
             store,
@@ -266,10 +272,10 @@ impl<S: FrameStore, E, Q: EventQueue<E>> VirtualSwitch<S, E, Q> {
             ..
         } = self;
         match punts {
-            Punts::Keep(punts) => punts.append(&mut outputs.punts),
-            Punts::Cpu(cpu_port) => {
-                cpu_port.take(outputs);
-                cpu_port.serve(*now, switch, outputs, store, |outputs, _| {
+            PuntHandling::Keep(punts) => punts.append(&mut outputs.punts),
+            PuntHandling::Cpu(cpu_port) => {
+                cpu_port.take_punts(outputs);
+                cpu_port.answer_punts(*now, switch, outputs, store, |outputs, _| {
                     queue.push_deadlines(&mut outputs.deadlines);
                 });
             }

@@ -1,4 +1,4 @@
-//! The watchdog's part of a switch's state.
+//! Watchdog state of a switch for snapshots.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,19 @@ use xoff_dataplane::{Picos, PortId, QueueId, Switch, SwitchEventKind};
 use super::journal::Journal;
 use xoff_telemetry::{StormReport, WatchdogPort, WatchdogQueue, WatchdogReport, action_name};
 
-/// `None` where no port is watched and no storm was.
-pub(super) fn watchdog(switch: &Switch, journal: &Journal, config: &SwitchConfig) -> Option<WatchdogReport> {
-    let watched = config.ports.iter().any(|port| port.watchdog.is_some());
-    if !watched && journal.entries().is_empty() {
+/// Copies the watchdog state. Returns `None` if no port is watched and no event is recorded.
+pub(super) fn watchdog_report(
+    switch: &Switch,
+    journal: &Journal,
+    config: &SwitchConfig,
+) -> Option<WatchdogReport> {
+    let is_watched = config.ports.iter().any(|port| port.watchdog.is_some());
+    if !is_watched && journal.entries().is_empty() {
         return None;
     }
     let ports = || config.ports.iter().enumerate().filter_map(watched_port);
     Some(WatchdogReport {
-        poll_interval_ms: millis(config.watchdog.poll),
+        poll_interval_ms: to_millis(config.watchdog.poll),
         big_red_switch: config.watchdog.big_red_switch,
         rule: match config.watchdog.rule {
             WatchdogRule::Broadcom => "broadcom",
@@ -25,12 +29,14 @@ pub(super) fn watchdog(switch: &Switch, journal: &Journal, config: &SwitchConfig
             WatchdogRule::Vs => "vs",
         }
         .to_owned(),
-        ports: ports().map(|(_, name, watchdog)| port(name, watchdog)).collect(),
-        queues: ports()
-            .flat_map(|(id, name, watchdog)| queues(switch, id, name, watchdog.queues))
+        ports: ports()
+            .map(|(_, name, watchdog)| port_report(name, watchdog))
             .collect(),
-        storms: storms(switch, journal, config),
-        events_missed: journal.missed(),
+        queues: ports()
+            .flat_map(|(id, name, watchdog)| queue_reports(switch, id, name, watchdog.queues))
+            .collect(),
+        storms: storm_reports(switch, journal, config),
+        events_missed: journal.missed_events(),
     })
 }
 
@@ -38,37 +44,37 @@ fn watched_port((index, port): (usize, &PortConfig)) -> Option<(PortId, &str, &P
     Some((PortId(index as u16), port.name.as_str(), port.watchdog.as_ref()?))
 }
 
-fn millis(time: Picos) -> u64 {
+fn to_millis(time: Picos) -> u64 {
     time.as_nanos() / 1_000_000
 }
 
-fn numbers(queues: u8) -> impl Iterator<Item = u8> {
-    (0..PRIORITIES as u8).filter(move |n| queues & (1 << n) != 0)
+fn queue_numbers(queue_bits: u8) -> impl Iterator<Item = u8> {
+    (0..PRIORITIES as u8).filter(move |n| queue_bits & (1 << n) != 0)
 }
 
-fn port(name: &str, watchdog: &PortWatchdog) -> WatchdogPort {
+fn port_report(name: &str, watchdog: &PortWatchdog) -> WatchdogPort {
     WatchdogPort {
         port: name.to_owned(),
         action: action_name(watchdog.action).to_owned(),
-        detection_time_ms: millis(watchdog.detection),
-        restoration_time_ms: watchdog.restoration.map(millis),
+        detection_time_ms: to_millis(watchdog.detection),
+        restoration_time_ms: watchdog.restoration.map(to_millis),
         pfc_stat_history: watchdog.history,
-        queues: numbers(watchdog.queues).collect(),
+        queues: queue_numbers(watchdog.queues).collect(),
     }
 }
 
-fn queues(switch: &Switch, port: PortId, name: &str, queues: u8) -> Vec<WatchdogQueue> {
+fn queue_reports(switch: &Switch, port: PortId, name: &str, queue_bits: u8) -> Vec<WatchdogQueue> {
     let queue = |n| {
         let stats = switch.watchdog_stats(QueueId::new(port, n))?;
         Some(WatchdogQueue::new(name, n, &stats))
     };
-    numbers(queues).filter_map(queue).collect()
+    queue_numbers(queue_bits).filter_map(queue).collect()
 }
 
-/// Each detection with the restoration that follows it at its queue.
-fn storms(switch: &Switch, journal: &Journal, config: &SwitchConfig) -> Vec<StormReport> {
+/// Combines each storm detection with the next restoration of its queue.
+fn storm_reports(switch: &Switch, journal: &Journal, config: &SwitchConfig) -> Vec<StormReport> {
     let mut storms: Vec<StormReport> = Vec::new();
-    let mut open: BTreeMap<QueueId, usize> = BTreeMap::new();
+    let mut ongoing: BTreeMap<QueueId, usize> = BTreeMap::new();
     for entry in journal.entries() {
         match entry.event.kind {
             SwitchEventKind::StormDetected {
@@ -76,7 +82,7 @@ fn storms(switch: &Switch, journal: &Journal, config: &SwitchConfig) -> Vec<Stor
                 action,
                 paused,
             } => {
-                open.insert(queue, storms.len());
+                ongoing.insert(queue, storms.len());
                 storms.push(StormReport {
                     port: config.ports[queue.port().index()].name.clone(),
                     queue: queue.number(),
@@ -87,7 +93,7 @@ fn storms(switch: &Switch, journal: &Journal, config: &SwitchConfig) -> Vec<Stor
                 });
             }
             SwitchEventKind::StormRestored { queue } => {
-                let storm = open.remove(&queue).and_then(|at| storms.get_mut(at));
+                let storm = ongoing.remove(&queue).and_then(|index| storms.get_mut(index));
                 if let Some(storm) = storm {
                     storm.restored_ns = Some(entry.event.at.as_nanos());
                     storm.set_counters(&entry.storm.unwrap_or_default());
@@ -96,9 +102,9 @@ fn storms(switch: &Switch, journal: &Journal, config: &SwitchConfig) -> Vec<Stor
             SwitchEventKind::BigRedSwitch { .. } => {}
         }
     }
-    for (queue, at) in open {
+    for (queue, index) in ongoing {
         if let Some(stats) = switch.watchdog_stats(queue) {
-            storms[at].set_counters(&stats.last);
+            storms[index].set_counters(&stats.last);
         }
     }
     storms

@@ -326,7 +326,7 @@ impl Fabric {
             observer.switch_event(switch as u32, event);
         }
         let node = &mut self.switches[switch];
-        node.journal.take(&mut self.outputs.events, &node.switch);
+        node.journal.record_events(&mut self.outputs.events, &node.switch);
     }
 
     #[cold]

@@ -11,7 +11,7 @@ use xoff_wire::{ETHERNET_LEN, ETHERTYPE_MAC_CONTROL, MacControl, RoceView};
 
 use super::config::{HostConfig, HostConfigError};
 use super::flow_sender::FlowSender;
-use super::neighbour::{ANSWER_LEN_MAX, ControlFrame, Neighbours};
+use super::neighbour::{ControlFrame, Neighbours, REPLY_LEN_MAX};
 use super::nic::{Nic, SendSlot};
 use super::queue_pairs::{EmitMode, EmittedFrame, QueuePairSetup, QueuePairs};
 use super::receive_buffer::SlowReceiveBuffer;
@@ -147,7 +147,7 @@ impl Host {
         let longest = self.flows.iter().map(FlowSender::frame_len_max).max();
         longest
             .unwrap_or_default()
-            .max(ANSWER_LEN_MAX)
+            .max(REPLY_LEN_MAX)
             .max(self.queue_pairs.frame_len_max)
             .max(self.given_len_max)
     }

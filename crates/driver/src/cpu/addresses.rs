@@ -1,4 +1,4 @@
-//! Which addresses are the switch's own, and which one it speaks from.
+//! Addresses of the switch, and the selection of source addresses for its packets.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -6,75 +6,77 @@ use ipnet::IpNet;
 use xoff_dataplane::config::{InterfaceAttachment, InterfaceConfig, RoutingConfig};
 use xoff_dataplane::ids::InterfaceId;
 
-/// Longest IPv4 prefix whose network has a broadcast address (RFC 3021: /31 has none).
+/// Longest IPv4 prefix with a broadcast address. A /31 network has none (RFC 3021).
 const BROADCAST_PREFIX_MAX: u8 = 30;
 
-/// A router interface as the CPU sees it.
+/// A router interface of the CPU stack.
 #[derive(Clone, Debug)]
-pub(super) struct Interface {
+pub(super) struct CpuInterface {
     pub(super) mac: [u8; 6],
     pub(super) mtu: u32,
-    pub(super) loopback: bool,
+    pub(super) is_loopback: bool,
     addresses: Vec<IpNet>,
 }
 
-impl Interface {
-    fn new(config: &InterfaceConfig) -> Interface {
-        Interface {
+impl CpuInterface {
+    fn new(config: &InterfaceConfig) -> CpuInterface {
+        CpuInterface {
             mac: config.mac,
             mtu: config.mtu,
-            loopback: config.attachment == InterfaceAttachment::Loopback,
+            is_loopback: config.attachment == InterfaceAttachment::Loopback,
             addresses: config.addresses.clone(),
         }
     }
 
-    pub(super) fn has(&self, address: IpAddr) -> bool {
+    pub(super) fn has_address(&self, address: IpAddr) -> bool {
         self.addresses.iter().any(|own| own.addr() == address)
     }
 
-    /// The address to speak from to `towards`: of its network if there is one, else the first; link-local addresses
-    /// speak to their like alone.
-    fn speaker(&self, towards: IpAddr) -> Option<IpAddr> {
-        let fits = |own: &&IpNet| {
-            own.addr().is_ipv4() == towards.is_ipv4()
-                && super::is_link_local(own.addr()) == super::is_link_local(towards)
+    /// Returns the source address for a packet to `destination`. An address in the network of the destination
+    /// is preferred, otherwise the first address is used. Link-local addresses are used only for link-local
+    /// destinations.
+    fn source_address(&self, destination: IpAddr) -> Option<IpAddr> {
+        let is_suitable = |own: &&IpNet| {
+            own.addr().is_ipv4() == destination.is_ipv4()
+                && super::is_link_local(own.addr()) == super::is_link_local(destination)
         };
-        let mut own = self.addresses.iter().filter(fits);
-        let near = own.clone().find(|own| own.contains(&towards));
-        near.or_else(|| own.next()).map(|own| own.addr())
+        let mut own = self.addresses.iter().filter(is_suitable);
+        let same_network = own.clone().find(|own| own.contains(&destination));
+        same_network.or_else(|| own.next()).map(|own| own.addr())
     }
 }
 
-/// All of them.
+/// The addresses of all router interfaces.
 #[derive(Clone, Debug)]
-pub(super) struct Addresses(Vec<Interface>);
+pub(super) struct InterfaceAddresses(Vec<CpuInterface>);
 
-impl Addresses {
-    pub(super) fn new(config: &RoutingConfig) -> Addresses {
-        Addresses(config.interfaces.iter().map(Interface::new).collect())
+impl InterfaceAddresses {
+    pub(super) fn new(config: &RoutingConfig) -> InterfaceAddresses {
+        InterfaceAddresses(config.interfaces.iter().map(CpuInterface::new).collect())
     }
 
-    pub(super) fn interface(&self, id: InterfaceId) -> Option<&Interface> {
+    pub(super) fn interface(&self, id: InterfaceId) -> Option<&CpuInterface> {
         self.0.get(id.index())
     }
 
-    /// The MTUs of interfaces that packets come in on.
+    /// Returns the MTUs of all interfaces that receive packets.
     pub(super) fn mtus(&self) -> impl Iterator<Item = u32> {
-        self.0.iter().filter(|own| !own.loopback).map(|own| own.mtu)
+        self.0.iter().filter(|own| !own.is_loopback).map(|own| own.mtu)
     }
 
-    /// Whether a packet that came in on `from` is for the switch. An IPv6 link-local address is known on its own link.
-    pub(super) fn own(&self, address: IpAddr, from: Option<InterfaceId>) -> bool {
+    /// Returns whether an address belongs to the switch, for a packet from the interface `ingress`. An IPv6
+    /// link-local address is valid on its own link only.
+    pub(super) fn is_own_address(&self, address: IpAddr, ingress: Option<InterfaceId>) -> bool {
         match super::is_link_local(address) {
-            true => from
+            true => ingress
                 .and_then(|id| self.interface(id))
-                .is_some_and(|own| own.has(address)),
-            false => self.0.iter().any(|own| own.has(address)),
+                .is_some_and(|own| own.has_address(address)),
+            false => self.0.iter().any(|own| own.has_address(address)),
         }
     }
 
-    /// Whether an IPv4 address means all hosts of a network that the switch is in.
-    pub(super) fn directed_broadcast(&self, address: Ipv4Addr) -> bool {
+    /// Returns whether an IPv4 address is the broadcast address of a network of the switch.
+    pub(super) fn is_directed_broadcast(&self, address: Ipv4Addr) -> bool {
         let nets = self.0.iter().flat_map(|own| &own.addresses);
         nets.into_iter().any(|net| match net {
             IpNet::V4(net) => net.prefix_len() <= BROADCAST_PREFIX_MAX && net.broadcast() == address,
@@ -82,22 +84,24 @@ impl Addresses {
         })
     }
 
-    /// Where an ICMP error to `towards` about a packet that came in on `from` is sent from: an address of that interface,
-    /// else one of a loopback interface. An interface with nothing but an IPv6 link-local address uses that one last,
-    /// since it means nothing beyond its link (RFC 7404 2.2).
-    pub(super) fn speaker(&self, towards: IpAddr, from: Option<InterfaceId>) -> Option<IpAddr> {
-        let interface = from.and_then(|id| self.interface(id));
-        let loopbacks = self.0.iter().filter(|own| own.loopback);
+    /// Returns the source address of an ICMP error to `destination` about a packet from the interface
+    /// `ingress`.
+    ///
+    /// An address of `ingress` is preferred, then an address of a loopback interface. An IPv6 link-local
+    /// address of `ingress` is the last choice, because it has no meaning beyond its link (RFC 7404 2.2).
+    pub(super) fn source_address(&self, destination: IpAddr, ingress: Option<InterfaceId>) -> Option<IpAddr> {
+        let interface = ingress.and_then(|id| self.interface(id));
+        let loopbacks = self.0.iter().filter(|own| own.is_loopback);
         let link_local = || {
             let addresses = interface?.addresses.iter().map(IpNet::addr);
             addresses
                 .into_iter()
-                .find(|own| towards.is_ipv6() && super::is_link_local(*own))
+                .find(|own| destination.is_ipv6() && super::is_link_local(*own))
         };
         interface
             .into_iter()
             .chain(loopbacks)
-            .find_map(|own| own.speaker(towards))
+            .find_map(|own| own.source_address(destination))
             .or_else(link_local)
     }
 }

@@ -1,64 +1,67 @@
-//! What the CPU has answered, and what it has not.
+//! Counters of the replies and ICMP errors of the CPU stack.
 
 use super::icmp::{IcmpError, Suppression};
 
-/// Counted since the start, in frames and packets.
+/// Numbers of replies, ignored frames and ICMP errors since the start of the switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuCounters {
-    /// Answers to ARP requests.
+    /// Replies to ARP requests.
     pub arp_replies: u64,
-    /// Answers to neighbour solicitations.
+    /// Advertisements in reply to neighbour solicitations.
     pub neighbour_adverts: u64,
-    /// Frames of ARP and neighbour discovery that ask for nothing that is ours, or are malformed.
+    /// Frames of ARP and neighbour discovery without a reply: malformed, or not about an address of the
+    /// switch.
     pub neighbour_ignored: u64,
-    /// Answers to echo requests, ICMP and ICMPv6.
+    /// Replies to echo requests of ICMP and ICMPv6.
     pub echo_replies: u64,
-    /// TCP segments refused.
+    /// TCP segments answered with a reset.
     pub tcp_resets: u64,
-    /// Parameter problems, and refusals of packets that came in fragments.
+    /// ICMPv6 parameter problems, and ICMP errors about packets that arrived in fragments.
     pub other_replies: u64,
-    /// Packets to the switch without an answer: malformed, answers themselves, fragments that wait for their rest.
+    /// Packets to the switch without a reply: malformed packets, replies, and fragments of incomplete
+    /// packets.
     pub local_ignored: u64,
-    /// Frames of protocols that nothing here speaks.
+    /// Frames of protocols that the CPU stack does not implement.
     pub protocol_ignored: u64,
-    /// ICMP errors, by [`IcmpError::index`].
+    /// Sent ICMP errors, by [`IcmpError::index`].
     pub errors: [u64; IcmpError::COUNT],
-    /// ICMP errors that were not to be sent, by [`Suppression`].
+    /// ICMP errors that a rule suppressed, by [`Suppression`].
     pub suppressed: [u64; Suppression::COUNT],
-    /// Replies that could not be sent: no frame slot, no way out.
+    /// Replies that could not be sent, because no frame slot or no egress port was available.
     pub unsent: u64,
 }
 
-/// What the endpoint has answered.
+/// The kind of a reply from the smoltcp stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Answer {
+pub(super) enum ReplyKind {
     Echo,
-    Reset,
+    TcpReset,
     Other,
 }
 
 impl CpuCounters {
-    pub(super) fn of(&mut self, answer: Answer) -> &mut u64 {
-        match answer {
-            Answer::Echo => &mut self.echo_replies,
-            Answer::Reset => &mut self.tcp_resets,
-            Answer::Other => &mut self.other_replies,
+    /// Returns the counter of a kind of reply.
+    pub(super) fn reply_counter_mut(&mut self, kind: ReplyKind) -> &mut u64 {
+        match kind {
+            ReplyKind::Echo => &mut self.echo_replies,
+            ReplyKind::TcpReset => &mut self.tcp_resets,
+            ReplyKind::Other => &mut self.other_replies,
         }
     }
 
-    /// ICMP errors of all kinds.
+    /// Returns the number of sent ICMP errors of all kinds.
     pub fn errors_sent(&self) -> u64 {
         self.errors.iter().sum()
     }
 
-    /// ICMP errors of all kinds that were not to be sent.
+    /// Returns the number of suppressed ICMP errors of all kinds.
     pub fn errors_suppressed(&self) -> u64 {
         self.suppressed.iter().sum()
     }
 
-    /// What was sent or should have been, under names for reports.
-    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let answers = [
+    /// Returns all counters with their names in reports.
+    pub fn named_counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let replies = [
             ("arp_replies", self.arp_replies),
             ("neighbour_adverts", self.neighbour_adverts),
             ("neighbour_ignored", self.neighbour_ignored),
@@ -71,7 +74,7 @@ impl CpuCounters {
         ];
         let errors = IcmpError::NAMES.iter().copied().zip(self.errors);
         let suppressed = Suppression::ALL.iter().map(|rule| rule.name());
-        answers
+        replies
             .into_iter()
             .chain(errors)
             .chain(suppressed.zip(self.suppressed))

@@ -1,53 +1,56 @@
-//! ICMP and ICMPv6 errors about packets that go no further: when they are sent, and what they look like.
+//! ICMP and ICMPv6 errors about packets that the switch does not forward: the rules for sending, and the
+//! format.
 //!
-//! The quoted packet is the one that came in, octet by octet, so it is copied and not composed: smoltcp's representations
-//! would write a header of their own for it. Around it, smoltcp's representations are used.
+//! An error quotes the received packet byte by byte. The quoted packet is therefore copied, because a packet
+//! from a smoltcp representation would have another header. The other headers of an error use smoltcp
+//! representations.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{Icmpv4Packet, Icmpv6Packet, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr};
 
-use super::addresses::Addresses;
-use super::{ETHERNET_HEADER_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, Punted, TTL, packet_frame};
+use super::addresses::InterfaceAddresses;
+use super::{ETHERNET_HEADER_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, PuntedBytes, TTL, frame_for_packet};
 
-/// Longest ICMP error over IPv4, IP header included (RFC 1812 4.3.2.3).
+/// Longest ICMP error over IPv4 in bytes, with its IP header (RFC 1812 4.3.2.3).
 const IPV4_ERROR_LEN_MAX: usize = 576;
-/// Longest ICMPv6 error, IP header included: the least MTU of IPv6 (RFC 4443 2.4 (c)).
+/// Longest ICMPv6 error in bytes, with its IP header: the smallest MTU of IPv6 (RFC 4443 2.4 (c)).
 const IPV6_ERROR_LEN_MAX: usize = 1_280;
-/// The least MTU that IPv6 has, and so the least that is reported (RFC 8200 5).
+/// Smallest MTU of IPv6 in bytes. An ICMPv6 error never reports a smaller MTU (RFC 8200 5).
 const IPV6_MTU_MIN: u32 = 1_280;
 const IPV4_HEADER_LEN: usize = 20;
 const IPV6_HEADER_LEN: usize = 40;
-/// Type, code, checksum, and four octets that depend on the type.
+/// Length of an ICMP header in bytes: type, code, checksum, and four bytes that depend on the type.
 const ICMP_HEADER_LEN: usize = 8;
-/// Precedence 6, internetwork control (RFC 1812 4.3.2.5), as a DSCP. ICMPv6 has no such rule; there it is 0.
+/// DSCP of ICMP errors over IPv4: precedence 6, internetwork control (RFC 1812 4.3.2.5). ICMPv6 errors use
+/// DSCP 0.
 const DSCP_CS6: u8 = 48;
 
-/// What a sender is told.
+/// The ICMP error that the switch sends about a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IcmpError {
-    /// Its packet has crossed too many routers.
+    /// The TTL or hop limit of the packet has expired.
     TimeExceeded,
-    /// There is no route.
+    /// No route to the destination exists.
     NetUnreachable,
-    /// The neighbour did not answer.
+    /// The neighbour does not answer.
     HostUnreachable,
-    /// The packet is longer than the way allows.
+    /// The packet is longer than the MTU of the egress interface.
     TooBig {
-        /// In octets.
+        /// MTU of the egress interface in bytes.
         mtu: u32,
     },
-    /// Nothing listens on that port of the switch.
+    /// The switch does not listen on the destination port of the packet.
     PortUnreachable,
-    /// The switch does not speak that protocol; of IPv4.
+    /// The switch does not implement the IPv4 protocol of the packet.
     ProtocolUnreachable,
 }
 
 impl IcmpError {
-    /// How many kinds there are.
+    /// Number of kinds.
     pub const COUNT: usize = 6;
-    /// Their names in counters, by [`IcmpError::index`].
+    /// Names of the kinds in counters, by [`IcmpError::index`].
     pub const NAMES: [&'static str; IcmpError::COUNT] = [
         "time_exceeded",
         "net_unreachable",
@@ -57,7 +60,7 @@ impl IcmpError {
         "protocol_unreachable",
     ];
 
-    /// Its number among the kinds.
+    /// Returns the number of the kind.
     pub const fn index(self) -> usize {
         match self {
             IcmpError::TimeExceeded => 0,
@@ -69,8 +72,8 @@ impl IcmpError {
         }
     }
 
-    /// Type, code and the last four octets of the header in ICMP.
-    fn v4(self) -> (u8, u8, [u8; 4]) {
+    /// Returns the type, the code and the last four bytes of the ICMP header.
+    fn icmpv4_header(self) -> (u8, u8, [u8; 4]) {
         match self {
             IcmpError::TimeExceeded => (11, 0, [0; 4]),
             IcmpError::NetUnreachable => (3, 0, [0; 4]),
@@ -84,8 +87,9 @@ impl IcmpError {
         }
     }
 
-    /// The same in ICMPv6. "Unrecognised next header" would need a pointer; the endpoint sends that one itself.
-    fn v6(self) -> (u8, u8, [u8; 4]) {
+    /// Returns the type, the code and the last four bytes of the ICMPv6 header. "Unrecognized next header" is
+    /// not here, because it needs a pointer. The smoltcp stack sends this error itself.
+    fn icmpv6_header(self) -> (u8, u8, [u8; 4]) {
         match self {
             IcmpError::TimeExceeded => (3, 0, [0; 4]),
             IcmpError::NetUnreachable => (1, 0, [0; 4]),
@@ -98,18 +102,18 @@ impl IcmpError {
 
 macro_rules! suppressions {
     ($($variant:ident = $name:literal, $doc:literal;)*) => {
-        /// Why nobody is told.
+        /// The rule that suppresses an ICMP error.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
         pub enum Suppression { $(#[doc = $doc] $variant,)* }
 
         impl Suppression {
-            /// Every rule, in the order of their numbers.
+            /// All rules, in the order of their numbers.
             pub const ALL: &'static [Suppression] = &[$(Suppression::$variant,)*];
-            /// How many there are.
+            /// Number of rules.
             pub const COUNT: usize = Self::ALL.len();
 
-            /// The name in counters.
+            /// Returns the name of the rule in counters.
             pub const fn name(self) -> &'static str {
                 match self { $(Suppression::$variant => $name,)* }
             }
@@ -118,135 +122,149 @@ macro_rules! suppressions {
 }
 
 suppressions! {
-    Malformed = "suppressed_malformed", "It is no whole IP header.";
-    AboutError = "suppressed_about_error", "The packet is an ICMP error itself, or of a type that may be one (RFC 1122 3.2.2, RFC 4443 2.4 (e.1), (e.2)).";
-    ToGroup = "suppressed_to_group", "It was sent to a broadcast or multicast address (RFC 1122 3.2.2, RFC 4443 2.4 (e.3)).";
-    LinkGroup = "suppressed_link_group", "It was sent to a broadcast or multicast address of the link (RFC 1122 3.2.2, RFC 4443 2.4 (e.4), (e.5)).";
-    LaterFragment = "suppressed_later_fragment", "It is a fragment other than the first (RFC 1122 3.2.2).";
-    SourceNoHost = "suppressed_source_no_host", "Its source is no single host (RFC 1812 4.3.2.7, RFC 4443 2.4 (e.6)), or is the switch itself.";
-    NoAddress = "suppressed_no_address", "The switch has no address to speak from.";
+    Malformed = "suppressed_malformed", "The packet has no complete IP header.";
+    AboutError = "suppressed_about_error", "The packet is an ICMP error, or of a type that may be an error (RFC 1122 3.2.2, RFC 4443 2.4 (e.1), (e.2)).";
+    ToGroup = "suppressed_to_group", "The packet was sent to a broadcast or multicast address (RFC 1122 3.2.2, RFC 4443 2.4 (e.3)).";
+    LinkGroup = "suppressed_link_group", "The frame was sent to a broadcast or multicast MAC address (RFC 1122 3.2.2, RFC 4443 2.4 (e.4), (e.5)).";
+    LaterFragment = "suppressed_later_fragment", "The packet is a fragment other than the first one (RFC 1122 3.2.2).";
+    SourceNoHost = "suppressed_source_no_host", "The source address is not a single host (RFC 1812 4.3.2.7, RFC 4443 2.4 (e.6)), or is an address of the switch.";
+    NoAddress = "suppressed_no_address", "The switch has no source address for the error.";
 }
 
-/// The error's frame for the data plane to route, or the rule that forbids it.
-pub(super) fn compose(
+/// Builds the frame of an ICMP error for the data plane to route. Returns the rule that suppresses the error
+/// otherwise.
+pub(super) fn build_error(
     error: IcmpError,
-    punted: &Punted<'_>,
-    addresses: &Addresses,
+    punt: &PuntedBytes<'_>,
+    addresses: &InterfaceAddresses,
 ) -> Result<Vec<u8>, Suppression> {
-    let l3 = punted.l3();
-    let towards = match l3.first().ok_or(Suppression::Malformed)? >> 4 {
-        4 => IpAddr::V4(judge_v4(punted, l3, addresses)?),
-        6 => IpAddr::V6(judge_v6(error, punted, l3)?),
+    let l3 = punt.l3();
+    let destination = match l3.first().ok_or(Suppression::Malformed)? >> 4 {
+        4 => IpAddr::V4(check_ipv4(punt, l3, addresses)?),
+        6 => IpAddr::V6(check_ipv6(error, punt, l3)?),
         _ => return Err(Suppression::Malformed),
     };
-    if addresses.own(towards, punted.interface) {
+    if addresses.is_own_address(destination, punt.interface) {
         return Err(Suppression::SourceNoHost);
     }
-    match (addresses.speaker(towards, punted.interface), towards) {
-        (Some(IpAddr::V4(from)), IpAddr::V4(to)) => Ok(compose_v4(error, from, to, quotable_v4(l3))),
-        (Some(IpAddr::V6(from)), IpAddr::V6(to)) => Ok(compose_v6(error, from, to, quotable_v6(l3))),
+    match (addresses.source_address(destination, punt.interface), destination) {
+        (Some(IpAddr::V4(from)), IpAddr::V4(to)) => Ok(build_icmpv4(error, from, to, ipv4_bytes(l3))),
+        (Some(IpAddr::V6(from)), IpAddr::V6(to)) => Ok(build_icmpv6(error, from, to, ipv6_bytes(l3))),
         _ => Err(Suppression::NoAddress),
     }
 }
 
-/// Whom to tell about an IPv4 packet. The last octets may not be stored, but a whole header is wanted.
-fn judge_v4(punted: &Punted<'_>, l3: &[u8], addresses: &Addresses) -> Result<Ipv4Addr, Suppression> {
+/// Checks whether an ICMP error about an IPv4 packet is allowed and returns its destination. The packet may
+/// be truncated, but its header must be complete.
+fn check_ipv4(
+    punt: &PuntedBytes<'_>,
+    l3: &[u8],
+    addresses: &InterfaceAddresses,
+) -> Result<Ipv4Addr, Suppression> {
     if l3.len() < IPV4_HEADER_LEN {
         return Err(Suppression::Malformed);
     }
     let packet = Ipv4Packet::new_unchecked(l3);
     let header_len = usize::from(packet.header_len());
-    if header_len < IPV4_HEADER_LEN || quotable_v4(l3).len() < header_len {
+    if header_len < IPV4_HEADER_LEN || ipv4_bytes(l3).len() < header_len {
         return Err(Suppression::Malformed);
     }
     let (source, to) = (packet.src_addr(), packet.dst_addr());
-    let first = packet.frag_offset() == 0;
-    let icmp_type = quotable_v4(l3).get(header_len).copied();
-    if first && packet.next_header() == IpProtocol::Icmp && !icmp_type.is_some_and(is_v4_question) {
+    let is_first_fragment = packet.frag_offset() == 0;
+    let icmp_type = ipv4_bytes(l3).get(header_len).copied();
+    if is_first_fragment
+        && packet.next_header() == IpProtocol::Icmp
+        && !icmp_type.is_some_and(is_icmpv4_query)
+    {
         return Err(Suppression::AboutError);
     }
-    if to.is_multicast() || to.is_broadcast() || addresses.directed_broadcast(to) {
+    if to.is_multicast() || to.is_broadcast() || addresses.is_directed_broadcast(to) {
         return Err(Suppression::ToGroup);
     }
-    if punted.is_to_link_group() {
+    if punt.is_to_link_group() {
         return Err(Suppression::LinkGroup);
     }
-    if !first {
+    if !is_first_fragment {
         return Err(Suppression::LaterFragment);
     }
-    if !is_v4_host(source) || addresses.directed_broadcast(source) {
+    if !is_ipv4_host(source) || addresses.is_directed_broadcast(source) {
         return Err(Suppression::SourceNoHost);
     }
     Ok(source)
 }
 
-/// Whom to tell about an IPv6 packet. Those to groups may be too big, since that is how senders find the way's MTU.
-fn judge_v6(error: IcmpError, punted: &Punted<'_>, l3: &[u8]) -> Result<Ipv6Addr, Suppression> {
+/// Checks whether an ICMPv6 error about an IPv6 packet is allowed and returns its destination. "Packet too
+/// big" is allowed for multicast packets, because path MTU discovery needs it.
+fn check_ipv6(error: IcmpError, punt: &PuntedBytes<'_>, l3: &[u8]) -> Result<Ipv6Addr, Suppression> {
     if l3.len() < IPV6_HEADER_LEN {
         return Err(Suppression::Malformed);
     }
     let packet = Ipv6Packet::new_unchecked(l3);
-    let too_big = matches!(error, IcmpError::TooBig { .. });
-    if let Some(upper) = Upper::of(quotable_v6(l3))
+    let is_too_big = matches!(error, IcmpError::TooBig { .. });
+    if let Some(upper) = UpperLayer::find(ipv6_bytes(l3))
         && upper.protocol == IpProtocol::Icmpv6
-        && (upper.later_fragment || !upper.first_octet.is_some_and(is_v6_information))
+        && (upper.is_later_fragment || !upper.first_byte.is_some_and(is_icmpv6_informational))
     {
         return Err(Suppression::AboutError);
     }
-    if packet.dst_addr().is_multicast() && !too_big {
+    if packet.dst_addr().is_multicast() && !is_too_big {
         return Err(Suppression::ToGroup);
     }
-    if punted.is_to_link_group() && !too_big {
+    if punt.is_to_link_group() && !is_too_big {
         return Err(Suppression::LinkGroup);
     }
     match packet.src_addr() {
-        source if is_v6_host(source) => Ok(source),
+        source if is_ipv6_host(source) => Ok(source),
         _ => Err(Suppression::SourceNoHost),
     }
 }
 
-/// One host's address, as far as the address itself tells.
-pub(super) fn is_v4_host(address: Ipv4Addr) -> bool {
-    // 0.0.0.0/8 is "this network", 240.0.0.0/4 is class E and holds the limited broadcast.
+/// Returns whether an IPv4 address can belong to a single host. Broadcast addresses of networks are not
+/// detected.
+pub(super) fn is_ipv4_host(address: Ipv4Addr) -> bool {
+    // 0.0.0.0/8 is "this network". 240.0.0.0/4 is class E with the limited broadcast address.
     let first = address.octets()[0];
     first != 0 && first < 240 && !address.is_multicast() && !address.is_loopback()
 }
 
-/// The same for IPv6.
-pub(super) fn is_v6_host(address: Ipv6Addr) -> bool {
+/// Returns whether an IPv6 address can belong to a single host.
+pub(super) fn is_ipv6_host(address: Ipv6Addr) -> bool {
     !address.is_unspecified() && !address.is_multicast() && !address.is_loopback()
 }
 
-/// An ICMP type that is no error, as far as is known. RFC 1812 leaves the unknown ones open; silence is safe.
-fn is_v4_question(icmp_type: u8) -> bool {
-    // Echo, router discovery, timestamp, information, address mask, and the extended echo of RFC 8335.
+/// Returns whether an ICMP type is known not to be an error. RFC 1812 does not define a treatment of unknown
+/// types, and suppressing the error is safe.
+fn is_icmpv4_query(icmp_type: u8) -> bool {
+    // Echo, router discovery, timestamp, information, address mask and extended echo (RFC 8335).
     matches!(icmp_type, 0 | 8..=10 | 13..=18 | 42 | 43)
 }
 
-/// ICMPv6 marks errors by the type's highest bit; a redirect counts as one.
-fn is_v6_information(icmp_type: u8) -> bool {
+/// Returns whether an ICMPv6 type is informational. The highest bit of an error type is 0. A redirect counts
+/// as an error.
+fn is_icmpv6_informational(icmp_type: u8) -> bool {
     const REDIRECT: u8 = 137;
     icmp_type & 0x80 != 0 && icmp_type != REDIRECT
 }
 
-/// What stands behind the extension headers of an IPv6 packet.
-pub(super) struct Upper {
+/// The upper layer after the extension headers of an IPv6 packet.
+pub(super) struct UpperLayer {
     pub(super) protocol: IpProtocol,
-    /// There is a fragment header.
-    pub(super) fragment: bool,
-    /// It is of a fragment that does not hold the upper layer's header.
-    pub(super) later_fragment: bool,
-    /// Of the upper layer's header, if there is any.
-    first_octet: Option<u8>,
+    /// Whether the packet has a fragment header.
+    pub(super) is_fragment: bool,
+    /// Whether the packet is a fragment without the header of the upper layer.
+    pub(super) is_later_fragment: bool,
+    /// First byte of the upper layer's header. `None` if the packet ends before it.
+    first_byte: Option<u8>,
 }
 
-impl Upper {
-    /// `None` if the extension headers do not end within the packet.
-    pub(super) fn of(packet: &[u8]) -> Option<Upper> {
+impl UpperLayer {
+    /// Finds the upper layer of a packet. Returns `None` if the extension headers do not end within the
+    /// packet.
+    pub(super) fn find(packet: &[u8]) -> Option<UpperLayer> {
         let mut protocol = IpProtocol::from(*packet.get(6)?);
         let mut rest = packet.get(IPV6_HEADER_LEN..)?;
-        let mut fragment = false;
-        // Every header is 8 octets or more, so this ends with the packet.
+        let mut is_fragment = false;
+        // Every header has at least 8 bytes, so the loop ends with the packet.
         loop {
             let len = match protocol {
                 IpProtocol::HopByHop | IpProtocol::Ipv6Route | IpProtocol::Ipv6Opts => {
@@ -255,24 +273,24 @@ impl Upper {
                 IpProtocol::Ipv6Frag => 8,
                 IpProtocol::IpSecAh => 8 + 4 * usize::from(*rest.get(1)?),
                 _ => {
-                    return Some(Upper {
+                    return Some(UpperLayer {
                         protocol,
-                        fragment,
-                        later_fragment: false,
-                        first_octet: rest.first().copied(),
+                        is_fragment,
+                        is_later_fragment: false,
+                        first_byte: rest.first().copied(),
                     });
                 }
             };
             let next = IpProtocol::from(*rest.first()?);
             if protocol == IpProtocol::Ipv6Frag {
-                fragment = true;
+                is_fragment = true;
                 let offset_and_flags = u16::from_be_bytes([*rest.get(2)?, *rest.get(3)?]);
                 if offset_and_flags & !7 != 0 {
-                    return Some(Upper {
+                    return Some(UpperLayer {
                         protocol: next,
-                        fragment,
-                        later_fragment: true,
-                        first_octet: None,
+                        is_fragment,
+                        is_later_fragment: true,
+                        first_byte: None,
                     });
                 }
             }
@@ -282,18 +300,18 @@ impl Upper {
     }
 }
 
-/// The packet without what pads its frame; as much of it as is stored.
-fn quotable_v4(l3: &[u8]) -> &[u8] {
+/// Returns the stored bytes of a packet, without the padding of its frame.
+fn ipv4_bytes(l3: &[u8]) -> &[u8] {
     let len = usize::from(Ipv4Packet::new_unchecked(l3).total_len());
     &l3[..len.min(l3.len())]
 }
 
-fn quotable_v6(l3: &[u8]) -> &[u8] {
+fn ipv6_bytes(l3: &[u8]) -> &[u8] {
     let len = Ipv6Packet::new_unchecked(l3).total_len();
     &l3[..len.min(l3.len())]
 }
 
-fn compose_v4(error: IcmpError, from: Ipv4Addr, to: Ipv4Addr, packet: &[u8]) -> Vec<u8> {
+fn build_icmpv4(error: IcmpError, from: Ipv4Addr, to: Ipv4Addr, packet: &[u8]) -> Vec<u8> {
     let quoted = packet
         .len()
         .min(IPV4_ERROR_LEN_MAX - IPV4_HEADER_LEN - ICMP_HEADER_LEN);
@@ -304,18 +322,18 @@ fn compose_v4(error: IcmpError, from: Ipv4Addr, to: Ipv4Addr, packet: &[u8]) -> 
         payload_len: ICMP_HEADER_LEN + quoted,
         hop_limit: TTL,
     };
-    let mut frame = packet_frame(ETHERTYPE_IPV4, ip.buffer_len() + ip.payload_len);
+    let mut frame = frame_for_packet(ETHERTYPE_IPV4, ip.buffer_len() + ip.payload_len);
     let mut header = Ipv4Packet::new_unchecked(&mut frame[ETHERNET_HEADER_LEN..]);
     ip.emit(&mut header, &ChecksumCapabilities::ignored());
     header.set_dscp(DSCP_CS6);
     header.fill_checksum();
     let message = header.payload_mut();
-    write_message(message, error.v4(), &packet[..quoted]);
+    write_message(message, error.icmpv4_header(), &packet[..quoted]);
     Icmpv4Packet::new_unchecked(message).fill_checksum();
     frame
 }
 
-fn compose_v6(error: IcmpError, from: Ipv6Addr, to: Ipv6Addr, packet: &[u8]) -> Vec<u8> {
+fn build_icmpv6(error: IcmpError, from: Ipv6Addr, to: Ipv6Addr, packet: &[u8]) -> Vec<u8> {
     let quoted = packet
         .len()
         .min(IPV6_ERROR_LEN_MAX - IPV6_HEADER_LEN - ICMP_HEADER_LEN);
@@ -326,16 +344,16 @@ fn compose_v6(error: IcmpError, from: Ipv6Addr, to: Ipv6Addr, packet: &[u8]) -> 
         payload_len: ICMP_HEADER_LEN + quoted,
         hop_limit: TTL,
     };
-    let mut frame = packet_frame(ETHERTYPE_IPV6, ip.buffer_len() + ip.payload_len);
+    let mut frame = frame_for_packet(ETHERTYPE_IPV6, ip.buffer_len() + ip.payload_len);
     let mut header = Ipv6Packet::new_unchecked(&mut frame[ETHERNET_HEADER_LEN..]);
     ip.emit(&mut header);
     let message = header.payload_mut();
-    write_message(message, error.v6(), &packet[..quoted]);
+    write_message(message, error.icmpv6_header(), &packet[..quoted]);
     Icmpv6Packet::new_unchecked(message).fill_checksum(&from, &to);
     frame
 }
 
-/// Both families agree on where things are. The checksum is left to the caller.
+/// Writes an error without its checksum. ICMP and ICMPv6 have the same layout.
 fn write_message(message: &mut [u8], (kind, code, rest): (u8, u8, [u8; 4]), quoted: &[u8]) {
     message[0] = kind;
     message[1] = code;

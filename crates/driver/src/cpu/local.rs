@@ -1,13 +1,13 @@
-//! Packets to the switch itself: a smoltcp stack without sockets.
+//! Replies to packets for the switch itself, from a smoltcp stack without sockets.
 //!
-//! It answers echo requests, puts IPv4 fragments together and sends long answers in fragments, resets TCP and refuses
-//! what else comes. What it does not do:
+//! The stack answers echo requests, reassembles IPv4 fragments and sends long replies in fragments. It resets
+//! TCP connections and refuses all other packets. The stack has these limits:
 //!
-//! - IPv6 fragments: they are ignored, so a ping over IPv6 is answered up to the MTU (smoltcp 0.14 knows neither
-//!   reassembly nor fragmentation of IPv6);
-//! - DSCP: answers have 0, whatever was asked with;
-//! - quoting a packet as it came: errors are composed by [`super::icmp`] instead, except about packets that came in
-//!   fragments and for IPv6 headers that nobody knows.
+//! - IPv6 fragments are ignored, because smoltcp 0.14 can neither reassemble nor fragment IPv6 packets. Echo requests over
+//!   IPv6 are therefore answered up to the MTU.
+//! - Replies have DSCP 0, whatever the DSCP of the request is.
+//! - smoltcp does not quote a packet unchanged. [`super::icmp`] therefore builds the errors, except for packets that
+//!   arrived in fragments and for unknown IPv6 headers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,35 +22,35 @@ use smoltcp::wire::{
 };
 use xoff_units::Picos;
 
-use super::addresses::Addresses;
-use super::counters::Answer;
-use super::icmp::{IcmpError, Upper, is_v4_host, is_v6_host};
-use super::{ETHERNET_HEADER_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, Punted, packet_frame};
+use super::addresses::InterfaceAddresses;
+use super::counters::ReplyKind;
+use super::icmp::{IcmpError, UpperLayer, is_ipv4_host, is_ipv6_host};
+use super::{ETHERNET_HEADER_LEN, ETHERTYPE_IPV4, ETHERTYPE_IPV6, PuntedBytes, frame_for_packet};
 
-/// How long the rest of a packet is waited for: Linux's `ipfrag_time`.
+/// Time limit for the reassembly of a packet, like Linux's `ipfrag_time`.
 const REASSEMBLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// MTU for packets that came in by no interface.
+/// MTU in bytes for packets without an ingress interface.
 const MTU_MAX: u32 = 9_216;
 
-/// What became of a packet.
+/// Result of a packet for the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    /// Answered: there are packets to send.
-    Replied(Answer),
-    /// Nothing here takes it; its sender is to be told.
+pub(super) enum LocalResult {
+    /// The stack has built replies.
+    Replied(ReplyKind),
+    /// The switch does not accept the packet. The sender gets an ICMP error.
     Refused(IcmpError),
-    /// Not answered, or not yet.
+    /// The packet has no reply, or a fragment is still missing.
     Ignored,
 }
 
-/// The stacks: one per MTU, since smoltcp fixes that when a stack is made.
+/// The smoltcp stacks of a switch, one for each MTU, because a smoltcp interface has a fixed MTU.
 #[derive(Debug)]
 pub(super) struct Endpoint {
-    stacks: BTreeMap<u32, Stack>,
+    stacks: BTreeMap<u32, SmoltcpStack>,
 }
 
 impl Endpoint {
-    pub(super) fn new(addresses: &Addresses) -> Endpoint {
+    pub(super) fn new(addresses: &InterfaceAddresses) -> Endpoint {
         let mut endpoint = Endpoint {
             stacks: BTreeMap::new(),
         };
@@ -58,83 +58,87 @@ impl Endpoint {
         endpoint
     }
 
-    /// Stacks of MTUs that remain keep their fragments.
-    pub(super) fn reconfigure(&mut self, addresses: &Addresses) {
-        let mut before = std::mem::take(&mut self.stacks);
+    /// Changes the set of MTUs. The stacks of MTUs that stay keep their fragments.
+    pub(super) fn reconfigure(&mut self, addresses: &InterfaceAddresses) {
+        let mut previous = std::mem::take(&mut self.stacks);
         self.stacks = addresses
             .mtus()
             .chain([MTU_MAX])
-            .map(|mtu| (mtu, before.remove(&mtu)))
+            .map(|mtu| (mtu, previous.remove(&mtu)))
             .collect::<BTreeMap<_, _>>()
             .into_iter()
-            .map(|(mtu, stack)| (mtu, stack.unwrap_or_else(|| Stack::new(mtu))))
+            .map(|(mtu, stack)| (mtu, stack.unwrap_or_else(|| SmoltcpStack::new(mtu))))
             .collect();
     }
 
-    /// Takes a packet. Answers are appended to `packets`, each behind an Ethernet header without addresses.
+    /// Processes a packet. Replies are appended to `packets`, each after an Ethernet header without MAC
+    /// addresses.
     pub(super) fn receive(
         &mut self,
         now: Picos,
-        punted: &Punted<'_>,
-        addresses: &Addresses,
+        punt: &PuntedBytes<'_>,
+        addresses: &InterfaceAddresses,
         packets: &mut Vec<Vec<u8>>,
-    ) -> Outcome {
-        let l3 = punted.l3();
-        let mtu = punted
+    ) -> LocalResult {
+        let l3 = punt.l3();
+        let mtu = punt
             .interface
             .and_then(|id| addresses.interface(id))
             .map_or(MTU_MAX, |own| own.mtu);
         let Some(stack) = self.stacks.get_mut(&mtu) else {
-            return Outcome::Ignored;
+            return LocalResult::Ignored;
         };
-        if punted.is_to_link_group() || !is_for(l3, punted, addresses) {
-            return Outcome::Ignored;
+        if punt.is_to_link_group() || !can_be_answered(l3, punt, addresses) {
+            return LocalResult::Ignored;
         }
-        stack.exchange(now, l3, packets);
+        stack.process_packet(now, l3, packets);
         let Some(first) = packets.first() else {
-            return Outcome::Ignored;
+            return LocalResult::Ignored;
         };
-        let answer = classify(&first[ETHERNET_HEADER_LEN..]);
-        match answer {
-            Kind::Answer(answer) => Outcome::Replied(answer),
-            Kind::Error(error) if is_whole(l3) => Outcome::Refused(error),
-            Kind::Error(_) => Outcome::Replied(Answer::Other),
+        match classify_output(&first[ETHERNET_HEADER_LEN..]) {
+            StackOutput::Reply(kind) => LocalResult::Replied(kind),
+            StackOutput::Error(error) if is_unfragmented(l3) => LocalResult::Refused(error),
+            StackOutput::Error(_) => LocalResult::Replied(ReplyKind::Other),
         }
     }
 }
 
-/// From a host, to an address of the switch, and something that can be answered.
-fn is_for(l3: &[u8], punted: &Punted<'_>, addresses: &Addresses) -> bool {
-    let own = |to| addresses.own(to, punted.interface);
-    match l3.first().map(|octet| octet >> 4) {
+/// Returns whether a packet is from a single host, for an address of the switch, and of a protocol with
+/// replies.
+fn can_be_answered(l3: &[u8], punt: &PuntedBytes<'_>, addresses: &InterfaceAddresses) -> bool {
+    let is_own = |to| addresses.is_own_address(to, punt.interface);
+    match l3.first().map(|byte| byte >> 4) {
         Some(4) => Ipv4Packet::new_checked(l3).is_ok_and(|packet| {
             let source = packet.src_addr();
-            own(IpAddr::V4(packet.dst_addr())) && is_v4_host(source) && !addresses.directed_broadcast(source)
+            is_own(IpAddr::V4(packet.dst_addr()))
+                && is_ipv4_host(source)
+                && !addresses.is_directed_broadcast(source)
         }),
         Some(6) => Ipv6Packet::new_checked(l3).is_ok_and(|packet| {
-            // "No next header" is no error (RFC 8200 4.7), which smoltcp takes it for.
-            own(IpAddr::V6(packet.dst_addr()))
-                && is_v6_host(packet.src_addr())
-                && Upper::of(l3)
-                    .is_some_and(|upper| !upper.fragment && upper.protocol != IpProtocol::Ipv6NoNxt)
+            // smoltcp treats "no next header" as an error, but it is none (RFC 8200 4.7).
+            is_own(IpAddr::V6(packet.dst_addr()))
+                && is_ipv6_host(packet.src_addr())
+                && UpperLayer::find(l3)
+                    .is_some_and(|upper| !upper.is_fragment && upper.protocol != IpProtocol::Ipv6NoNxt)
         }),
         _ => false,
     }
 }
 
-/// Not a fragment of IPv4. (Those of IPv6 do not come here.)
-fn is_whole(l3: &[u8]) -> bool {
+/// Returns whether a packet is not an IPv4 fragment. IPv6 fragments are ignored earlier.
+fn is_unfragmented(l3: &[u8]) -> bool {
     let packet = Ipv4Packet::new_unchecked(l3);
     packet.version() != 4 || (!packet.more_frags() && packet.frag_offset() == 0)
 }
 
-enum Kind {
-    Answer(Answer),
+/// The kind of a packet that a smoltcp stack sends.
+enum StackOutput {
+    Reply(ReplyKind),
     Error(IcmpError),
 }
 
-/// What smoltcp wants to say.
-fn classify(packet: &[u8]) -> Kind {
+/// Returns the kind of a packet from a smoltcp stack.
+fn classify_output(packet: &[u8]) -> StackOutput {
     let (protocol, payload) = match packet[0] >> 4 {
         4 => {
             let packet = Ipv4Packet::new_unchecked(packet);
@@ -146,107 +150,110 @@ fn classify(packet: &[u8]) -> Kind {
         }
     };
     match protocol {
-        IpProtocol::Tcp => Kind::Answer(Answer::Reset),
+        IpProtocol::Tcp => StackOutput::Reply(ReplyKind::TcpReset),
         IpProtocol::Icmp => {
             let message = Icmpv4Packet::new_unchecked(payload);
             match (message.msg_type(), message.msg_code()) {
-                (Icmpv4Message::EchoReply, _) => Kind::Answer(Answer::Echo),
-                (Icmpv4Message::DstUnreachable, 3) => Kind::Error(IcmpError::PortUnreachable),
-                (Icmpv4Message::DstUnreachable, 2) => Kind::Error(IcmpError::ProtocolUnreachable),
-                _ => Kind::Answer(Answer::Other),
+                (Icmpv4Message::EchoReply, _) => StackOutput::Reply(ReplyKind::Echo),
+                (Icmpv4Message::DstUnreachable, 3) => StackOutput::Error(IcmpError::PortUnreachable),
+                (Icmpv4Message::DstUnreachable, 2) => StackOutput::Error(IcmpError::ProtocolUnreachable),
+                _ => StackOutput::Reply(ReplyKind::Other),
             }
         }
         IpProtocol::Icmpv6 => match Icmpv6Packet::new_unchecked(payload).msg_type() {
-            Icmpv6Message::EchoReply => Kind::Answer(Answer::Echo),
-            Icmpv6Message::DstUnreachable => Kind::Error(IcmpError::PortUnreachable),
-            _ => Kind::Answer(Answer::Other),
+            Icmpv6Message::EchoReply => StackOutput::Reply(ReplyKind::Echo),
+            Icmpv6Message::DstUnreachable => StackOutput::Error(IcmpError::PortUnreachable),
+            _ => StackOutput::Reply(ReplyKind::Other),
         },
-        _ => Kind::Answer(Answer::Other),
+        _ => StackOutput::Reply(ReplyKind::Other),
     }
 }
 
-/// A smoltcp interface that takes every packet for its own; which ones are has been decided before.
-struct Stack {
+/// A smoltcp interface that accepts every packet. The caller has already checked the addresses.
+struct SmoltcpStack {
     mtu: u32,
     interface: Box<Interface>,
     sockets: SocketSet<'static>,
 }
 
-impl fmt::Debug for Stack {
+impl fmt::Debug for SmoltcpStack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stack")
+        f.debug_struct("SmoltcpStack")
             .field("mtu", &self.mtu)
             .finish_non_exhaustive()
     }
 }
 
-impl Stack {
-    fn new(mtu: u32) -> Stack {
-        let mut nothing = Vec::new();
-        let mut wire = Wire {
-            arriving: None,
-            leaving: &mut nothing,
+impl SmoltcpStack {
+    fn new(mtu: u32) -> SmoltcpStack {
+        let mut sent = Vec::new();
+        let mut device = OnePacketDevice {
+            received: None,
+            sent: &mut sent,
             mtu,
         };
-        // The seed is of identifiers of fragments alone. Zero everywhere: replays are to agree.
-        let mut interface = Interface::new(Config::new(HardwareAddress::Ip), &mut wire, Instant::ZERO);
+        // The seed only affects fragment identifiers. It is always zero, so that replays have equal results.
+        let mut interface = Interface::new(Config::new(HardwareAddress::Ip), &mut device, Instant::ZERO);
         interface.set_any_ip(true);
         interface.set_reassembly_timeout(REASSEMBLY_TIMEOUT);
-        Stack {
+        SmoltcpStack {
             mtu,
             interface: Box::new(interface),
             sockets: SocketSet::new(Vec::new()),
         }
     }
 
-    fn exchange(&mut self, now: Picos, packet: &[u8], leaving: &mut Vec<Vec<u8>>) {
+    /// Processes one received packet. Sent packets are appended to `sent`.
+    fn process_packet(&mut self, now: Picos, packet: &[u8], sent: &mut Vec<Vec<u8>>) {
         let now = Instant::from_micros((now.as_nanos() / 1_000) as i64);
-        let mut wire = Wire {
-            arriving: Some(packet),
-            leaving,
+        let mut device = OnePacketDevice {
+            received: Some(packet),
+            sent,
             mtu: self.mtu,
         };
         self.interface
-            .poll_ingress_single(now, &mut wire, &mut self.sockets);
-        // One fragment leaves at a time; nothing is kept for later.
+            .poll_ingress_single(now, &mut device, &mut self.sockets);
+        // Each call sends one fragment. The loop sends all of them.
         loop {
-            let before = wire.leaving.len();
-            self.interface.poll_egress(now, &mut wire, &mut self.sockets);
-            if wire.leaving.len() == before {
+            let sent_before = device.sent.len();
+            self.interface.poll_egress(now, &mut device, &mut self.sockets);
+            if device.sent.len() == sent_before {
                 break;
             }
         }
     }
 }
 
-/// The stack's link: one packet in, any number out.
-struct Wire<'a> {
-    arriving: Option<&'a [u8]>,
-    leaving: &'a mut Vec<Vec<u8>>,
+/// A smoltcp device that receives one packet and collects the sent packets.
+struct OnePacketDevice<'a> {
+    received: Option<&'a [u8]>,
+    sent: &'a mut Vec<Vec<u8>>,
     mtu: u32,
 }
 
-struct Arriving<'a>(&'a [u8]);
+/// Token for the received packet.
+struct ReceiveToken<'a>(&'a [u8]);
 
-struct Leaving<'a>(&'a mut Vec<Vec<u8>>);
+/// Token for a packet to send.
+struct TransmitToken<'a>(&'a mut Vec<Vec<u8>>);
 
-impl Device for Wire<'_> {
+impl Device for OnePacketDevice<'_> {
     type RxToken<'b>
-        = Arriving<'b>
+        = ReceiveToken<'b>
     where
         Self: 'b;
     type TxToken<'b>
-        = Leaving<'b>
+        = TransmitToken<'b>
     where
         Self: 'b;
 
-    fn receive(&mut self, _: Instant) -> Option<(Arriving<'_>, Leaving<'_>)> {
-        let packet = self.arriving.take()?;
-        Some((Arriving(packet), Leaving(self.leaving)))
+    fn receive(&mut self, _: Instant) -> Option<(ReceiveToken<'_>, TransmitToken<'_>)> {
+        let packet = self.received.take()?;
+        Some((ReceiveToken(packet), TransmitToken(self.sent)))
     }
 
-    fn transmit(&mut self, _: Instant) -> Option<Leaving<'_>> {
-        Some(Leaving(self.leaving))
+    fn transmit(&mut self, _: Instant) -> Option<TransmitToken<'_>> {
+        Some(TransmitToken(self.sent))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -257,20 +264,17 @@ impl Device for Wire<'_> {
     }
 }
 
-impl RxToken for Arriving<'_> {
-    fn consume<R, F: FnOnce(&[u8]) -> R>(self, take: F) -> R {
-        take(self.0)
+impl RxToken for ReceiveToken<'_> {
+    fn consume<R, F: FnOnce(&[u8]) -> R>(self, read_packet: F) -> R {
+        read_packet(self.0)
     }
 }
 
-impl TxToken for Leaving<'_> {
-    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, fill: F) -> R {
-        let mut frame = packet_frame(ETHERTYPE_IPV4, len);
-        let result = fill(&mut frame[ETHERNET_HEADER_LEN..]);
-        if frame
-            .get(ETHERNET_HEADER_LEN)
-            .is_some_and(|octet| octet >> 4 == 6)
-        {
+impl TxToken for TransmitToken<'_> {
+    fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, write_packet: F) -> R {
+        let mut frame = frame_for_packet(ETHERTYPE_IPV4, len);
+        let result = write_packet(&mut frame[ETHERNET_HEADER_LEN..]);
+        if frame.get(ETHERNET_HEADER_LEN).is_some_and(|byte| byte >> 4 == 6) {
             frame[12..14].copy_from_slice(&ETHERTYPE_IPV6.to_be_bytes());
         }
         self.0.push(frame);

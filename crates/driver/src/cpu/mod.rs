@@ -1,17 +1,20 @@
-//! What stands behind the CPU port: answers to ARP, neighbour discovery and pings, and the ICMP errors of a router.
+//! The stack behind the CPU port: replies to ARP, neighbour discovery and echo requests, and the ICMP errors
+//! of a router.
 //!
-//! The data plane hands over frames that concern the switch itself and copies of packets whose sender is to be told why
-//! they went nowhere ([`PuntReason`]); what comes back are frames for a router interface and packets for the data plane
-//! to route ([`Reply`]). Like the data plane this has no clock and no sockets: the same punts at the same model times give
-//! the same replies, in real time, in replay and in virtual time. Everything is answered in the call that asks, so that
-//! no deadline is needed; the only state kept between calls are IPv4 fragments that wait for their rest. Limiting the
-//! rate of punts is the data plane's part, and so is finding neighbours for what is forwarded.
+//! The data plane punts frames for the switch itself, and copies of packets whose sender gets an ICMP error
+//! ([`PuntReason`]). The stack returns frames for a router interface and packets for the data plane to route
+//! ([`Reply`]).
 //!
-//! - ARP and neighbour discovery: an interface answers for its own addresses alone, so a loopback address is reached by
-//!   routing. (Linux by itself answers ARP for any address of the machine, on any interface.) See `neighbour`.
-//! - Packets to the switch go through a smoltcp stack that knows no sockets: echo requests are answered, UDP is
-//!   refused by "port unreachable", TCP by a reset. See `local`, also for what smoltcp cannot do.
-//! - Errors are composed by RFC 1812 4.3 and RFC 4443 2.4, or suppressed and counted by rule. See `icmp`.
+//! The stack has no clock and no sockets. The same punts at the same model times give the same replies in
+//! real time, in replay and in virtual time. Each call builds its replies at once, so the stack needs no
+//! deadlines. The only state between calls is IPv4 fragments of incomplete packets. The data plane limits the
+//! rate of punts and resolves the neighbours of forwarded packets.
+//!
+//! - `neighbour` answers ARP and neighbour discovery. An interface answers only for its own addresses, so a loopback
+//!   address is reachable through routing. Linux answers ARP for any address of the machine on any interface.
+//! - `local` passes packets for the switch to a smoltcp stack without sockets. The stack answers echo requests. It refuses
+//!   UDP with "port unreachable" and TCP with a reset.
+//! - `icmp` builds errors by RFC 1812 4.3 and RFC 4443 2.4. It counts suppressed errors by rule.
 
 mod addresses;
 mod counters;
@@ -25,80 +28,81 @@ use xoff_dataplane::config::RoutingConfig;
 use xoff_dataplane::ids::InterfaceId;
 use xoff_dataplane::{Picos, PuntReason};
 
-use addresses::Addresses;
+use addresses::InterfaceAddresses;
 pub use counters::CpuCounters;
 pub use icmp::{IcmpError, Suppression};
-use local::Endpoint;
+use local::{Endpoint, LocalResult};
 
-/// Octets of an Ethernet header without a tag.
+/// Length of an Ethernet header without a tag, in bytes.
 const ETHERNET_HEADER_LEN: usize = 14;
-/// Shortest frame without its FCS.
+/// Shortest frame without FCS, in bytes.
 const MIN_FRAME_LEN: usize = 60;
 const ETHERTYPE_IPV4: u16 = 0x0800;
 const ETHERTYPE_ARP: u16 = 0x0806;
 const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// Time to live of packets of the switch's own (RFC 1700's recommendation, and what smoltcp and Linux send).
+/// TTL of packets from the switch, as in RFC 1700, smoltcp and Linux.
 const TTL: u8 = 64;
 
-/// A frame for the CPU: [`xoff_dataplane::PuntedFrame`] with its bytes.
+/// A punted frame with its bytes. See [`xoff_dataplane::PuntedFrame`].
 #[derive(Clone, Copy, Debug)]
-pub struct Punted<'a> {
-    /// The router interface it came in on, if it did.
+pub struct PuntedBytes<'a> {
+    /// The router interface that received the frame, if any.
     pub interface: Option<InterfaceId>,
-    /// What is wanted.
+    /// The reason for the punt.
     pub reason: PuntReason,
-    /// Where its layer-3 header begins; tags may stand in front of it.
+    /// Offset of the layer-3 header in bytes. VLAN tags may precede it.
     pub l3_offset: u8,
-    /// The frame as it came in, or as much of it as is stored.
+    /// The received frame. The end of a long frame may be missing.
     pub bytes: &'a [u8],
 }
 
-impl<'a> Punted<'a> {
-    /// From the layer-3 header on; empty if there is none.
+impl<'a> PuntedBytes<'a> {
+    /// Returns the bytes from the layer-3 header on, or an empty slice without such a header.
     fn l3(&self) -> &'a [u8] {
         self.bytes.get(usize::from(self.l3_offset)..).unwrap_or_default()
     }
 
-    /// Its ethertype, behind any tags.
+    /// Returns the ethertype after any VLAN tags.
     fn ethertype(&self) -> Option<u16> {
         let end = usize::from(self.l3_offset);
         let field = self.bytes.get(end.checked_sub(2)?..end)?;
         Some(u16::from_be_bytes(*field.first_chunk()?))
     }
 
-    /// Whose frame it is on the link.
+    /// Returns the source MAC address of the frame.
     fn source_mac(&self) -> Option<[u8; 6]> {
         self.bytes.get(6..12)?.first_chunk().copied()
     }
 
-    /// Sent to a group on the link: broadcast or multicast.
+    /// Returns whether the destination MAC address is a broadcast or multicast address.
     fn is_to_link_group(&self) -> bool {
-        self.bytes.first().is_some_and(|octet| octet & 1 != 0)
+        self.bytes.first().is_some_and(|byte| byte & 1 != 0)
     }
 }
 
-/// What the CPU wants to have sent.
+/// A frame or packet that the CPU stack sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// An Ethernet frame without a tag, by a router interface.
+    /// An Ethernet frame without a tag, to be sent through a router interface.
     Frame {
-        /// Which.
+        /// The egress interface.
         interface: InterfaceId,
-        /// From the destination address on.
+        /// The frame from its destination address on.
         bytes: Vec<u8>,
     },
-    /// A packet for the data plane to route: an Ethernet header whose ethertype is set and whose addresses are zero,
-    /// then the packet.
+    /// A packet for the data plane to route, after an Ethernet header with its ethertype. The MAC addresses
+    /// of the header are zero.
     Packet {
-        /// Where the question came in, which is where a link-local destination is.
+        /// The interface that received the request. A link-local destination is on the link of this
+        /// interface.
         interface: Option<InterfaceId>,
-        /// All of it.
+        /// The Ethernet header and the packet.
         bytes: Vec<u8>,
     },
 }
 
 impl Reply {
-    /// The octets to be sent.
+    /// Returns the bytes to send.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Reply::Frame { bytes, .. } | Reply::Packet { bytes, .. } => bytes,
@@ -106,21 +110,21 @@ impl Reply {
     }
 }
 
-/// What stands behind the CPU port of one switch.
+/// The stack behind the CPU port of one switch.
 #[derive(Debug)]
-pub struct Cpu {
-    addresses: Addresses,
+pub struct CpuStack {
+    addresses: InterfaceAddresses,
     endpoint: Endpoint,
     counters: CpuCounters,
-    /// Scratch: packets that wait to become replies.
+    /// Buffer for packets that become replies. Empty between calls.
     packets: Vec<Vec<u8>>,
 }
 
-impl Cpu {
-    /// For a switch with these router interfaces.
-    pub fn new(config: &RoutingConfig) -> Cpu {
-        let addresses = Addresses::new(config);
-        Cpu {
+impl CpuStack {
+    /// Creates a stack for the router interfaces of a switch.
+    pub fn new(config: &RoutingConfig) -> CpuStack {
+        let addresses = InterfaceAddresses::new(config);
+        CpuStack {
             endpoint: Endpoint::new(&addresses),
             addresses,
             counters: CpuCounters::default(),
@@ -128,81 +132,80 @@ impl Cpu {
         }
     }
 
-    /// Takes new interfaces and addresses. Counters go on, and so do fragments under reassembly.
+    /// Changes the router interfaces and their addresses. Counters and fragments of incomplete packets stay.
     pub fn reconfigure(&mut self, config: &RoutingConfig) {
-        self.addresses = Addresses::new(config);
+        self.addresses = InterfaceAddresses::new(config);
         self.endpoint.reconfigure(&self.addresses);
     }
 
-    /// What has been answered so far, and what has not.
+    /// Returns the counters of replies, ignored frames and ICMP errors.
     pub fn counters(&self) -> &CpuCounters {
         &self.counters
     }
 
-    /// A reply that could not be sent: no slot for it, no way out.
-    pub fn note_unsent(&mut self) {
+    /// Counts a reply that could not be sent, because no frame slot or no egress port was available.
+    pub fn count_unsent_reply(&mut self) {
         self.counters.unsent += 1;
     }
 
-    /// Takes a frame and appends what is to be answered.
-    pub fn handle(&mut self, now: Picos, punted: &Punted<'_>, replies: &mut Vec<Reply>) {
-        let error = match punted.reason {
-            // Nothing listens to LLDP, LACP and their like.
+    /// Processes a punted frame and appends the replies to `replies`.
+    pub fn handle_punt(&mut self, now: Picos, punt: &PuntedBytes<'_>, replies: &mut Vec<Reply>) {
+        let error = match punt.reason {
+            // The stack does not implement LLDP, LACP and similar protocols.
             PuntReason::Protocol => return self.counters.protocol_ignored += 1,
-            PuntReason::Neighbour => return self.neighbour(punted, replies),
-            PuntReason::Local => return self.local(now, punted, replies),
+            PuntReason::Neighbour => return self.answer_neighbour(punt, replies),
+            PuntReason::Local => return self.answer_local(now, punt, replies),
             PuntReason::TimeExceeded => IcmpError::TimeExceeded,
             PuntReason::NetUnreachable => IcmpError::NetUnreachable,
             PuntReason::HostUnreachable => IcmpError::HostUnreachable,
             PuntReason::TooBig { mtu } => IcmpError::TooBig { mtu },
         };
-        self.report(error, punted, replies);
+        self.send_error(error, punt, replies);
     }
 
-    fn neighbour(&mut self, punted: &Punted<'_>, replies: &mut Vec<Reply>) {
-        let Some(interface) = punted.interface else {
+    fn answer_neighbour(&mut self, punt: &PuntedBytes<'_>, replies: &mut Vec<Reply>) {
+        let Some(interface) = punt.interface else {
             return self.counters.neighbour_ignored += 1;
         };
-        let answer = self.addresses.interface(interface).and_then(|own| {
-            let arp = punted.ethertype() == Some(ETHERTYPE_ARP);
-            let answered = match arp {
-                true => neighbour::answer_arp(own, punted.l3()),
-                false => neighbour::answer_solicitation(own, punted),
+        let reply = self.addresses.interface(interface).and_then(|own| {
+            let is_arp = punt.ethertype() == Some(ETHERTYPE_ARP);
+            let bytes = match is_arp {
+                true => neighbour::answer_arp_request(own, punt.l3()),
+                false => neighbour::answer_solicitation(own, punt),
             };
-            Some((arp, answered?))
+            Some((is_arp, bytes?))
         });
-        let Some((arp, bytes)) = answer else {
+        let Some((is_arp, bytes)) = reply else {
             return self.counters.neighbour_ignored += 1;
         };
-        match arp {
+        match is_arp {
             true => self.counters.arp_replies += 1,
             false => self.counters.neighbour_adverts += 1,
         }
         replies.push(Reply::Frame { interface, bytes });
     }
 
-    fn local(&mut self, now: Picos, punted: &Punted<'_>, replies: &mut Vec<Reply>) {
+    fn answer_local(&mut self, now: Picos, punt: &PuntedBytes<'_>, replies: &mut Vec<Reply>) {
         let mut packets = std::mem::take(&mut self.packets);
-        let outcome = self.endpoint.receive(now, punted, &self.addresses, &mut packets);
-        match outcome {
-            // smoltcp's own report would quote a header that it has composed anew.
-            local::Outcome::Refused(error) => self.report(error, punted, replies),
-            local::Outcome::Replied(kind) => {
-                *self.counters.of(kind) += 1;
-                let interface = punted.interface;
+        match self.endpoint.receive(now, punt, &self.addresses, &mut packets) {
+            // An error from smoltcp would quote a changed header.
+            LocalResult::Refused(error) => self.send_error(error, punt, replies),
+            LocalResult::Replied(kind) => {
+                *self.counters.reply_counter_mut(kind) += 1;
+                let interface = punt.interface;
                 replies.extend(packets.drain(..).map(|bytes| Reply::Packet { interface, bytes }));
             }
-            local::Outcome::Ignored => self.counters.local_ignored += 1,
+            LocalResult::Ignored => self.counters.local_ignored += 1,
         }
         packets.clear();
         self.packets = packets;
     }
 
-    fn report(&mut self, error: IcmpError, punted: &Punted<'_>, replies: &mut Vec<Reply>) {
-        match icmp::compose(error, punted, &self.addresses) {
+    fn send_error(&mut self, error: IcmpError, punt: &PuntedBytes<'_>, replies: &mut Vec<Reply>) {
+        match icmp::build_error(error, punt, &self.addresses) {
             Ok(bytes) => {
                 self.counters.errors[error.index()] += 1;
-                let interface = punted.interface;
+                let interface = punt.interface;
                 replies.push(Reply::Packet { interface, bytes });
             }
             Err(rule) => self.counters.suppressed[rule as usize] += 1,
@@ -210,14 +213,15 @@ impl Cpu {
     }
 }
 
-/// IPv6 alone: 169.254.0.0/16 is routed like any other network that an interface has an address of.
+/// Returns whether an address is an IPv6 link-local address. IPv4 link-local addresses (169.254.0.0/16) are
+/// routed like other addresses.
 fn is_link_local(address: IpAddr) -> bool {
     matches!(address, IpAddr::V6(address) if address.is_unicast_link_local())
 }
 
-/// An Ethernet header for a packet that the data plane is to route, with room for `len` octets behind it.
-fn packet_frame(ethertype: u16, len: usize) -> Vec<u8> {
-    let mut frame = vec![0; ETHERNET_HEADER_LEN + len];
+/// Builds an Ethernet header for a packet that the data plane routes, followed by `packet_len` zero bytes.
+fn frame_for_packet(ethertype: u16, packet_len: usize) -> Vec<u8> {
+    let mut frame = vec![0; ETHERNET_HEADER_LEN + packet_len];
     frame[12..14].copy_from_slice(&ethertype.to_be_bytes());
     frame
 }

@@ -1,30 +1,31 @@
-//! The switch and its event queue, in model time, without a clock: what a worker does between two readings.
+//! A switch with its event queue in model time, for the real-time driver. The engine reads no clock.
 
-mod agenda;
+mod event_heap;
 
 use xoff_dataplane::config::{RoutingConfig, SwitchConfig};
 use xoff_dataplane::{
     Deadline, FrameStore, LinkTiming, Outputs, Picos, PortId, ReceivedFrame, Switch, TimerId, Transmit,
 };
 
-use agenda::Agenda;
+use event_heap::EventHeap;
 
-use crate::cpu::Cpu;
+use crate::cpu::CpuStack;
 use crate::cpu_port::CpuPort;
 use crate::ingress_pacer::{IN_FLIGHT_FRAMES_MAX, IngressPacer};
 use crate::journal::Journal;
-use crate::snapshot::{PortFacts, snapshot};
+use crate::snapshot::{PortFacts, take_snapshot};
 use xoff_telemetry::SwitchSnapshot;
 
-/// Departures of one port that may be made up for at once after the worker was late. More would be a burst that
-/// no link of this speed could have carried; what is left is recorded as the port's deficit.
+/// Largest number of late departures of one port that catch up at once after the worker was late. No link of
+/// this speed could carry a longer burst. The rest of the delay is recorded as the deficit of the port.
 pub const CATCH_UP_FRAMES_MAX: u32 = 32;
 
-/// Headers are prefetched for the frame that is this many frames behind the one that arrives. A burst of frames does not
+/// Distance of the frame whose headers are prefetched from the arriving frame. A burst of frames does not
 /// stay in the first-level cache after parsing.
 const PREFETCH_DISTANCE: usize = 4;
 
-/// Bit of the timer ids of the engine itself: the next arrival at a port. No timer id of the switch has it.
+/// Bit of the engine's own timer ids, which mean the next arrival at a port. No timer id of the switch has
+/// this bit.
 const ARRIVAL_TIMER: u32 = 1 << 31;
 
 /// A switch with its pending events.
@@ -34,76 +35,77 @@ pub struct Engine {
     cpu_port: CpuPort,
     outputs: Outputs,
     journal: Journal,
-    events: Agenda,
+    events: EventHeap,
     pacer: IngressPacer,
-    caught_up: Vec<u32>,
-    /// Time of the latest event: the switch is never driven backwards.
+    /// Number of late departures of each port in this call of [`Engine::run_until`].
+    catch_up_frames: Vec<u32>,
+    /// Time of the latest event. The time of the switch never decreases.
     time: Picos,
-    /// The largest lateness of a deadline since it was last asked for.
-    late: Picos,
+    /// Largest lateness of a deadline since the last call of [`Engine::take_lateness`].
+    lateness: Picos,
 }
 
 impl Engine {
-    /// An engine at time zero around a fresh switch whose ports have these links.
+    /// Creates an engine at time zero for a new switch. `links` contains the timing of each port's link.
     pub fn new(switch: Switch, links: &[LinkTiming]) -> Engine {
         Engine {
             switch,
             cpu_port: CpuPort::default(),
             outputs: Outputs::with_capacity(IN_FLIGHT_FRAMES_MAX),
             journal: Journal::default(),
-            events: Agenda::with_capacity(links.len() * 8 + 64),
+            events: EventHeap::with_capacity(links.len() * 8 + 64),
             pacer: IngressPacer::new(links.iter().copied()),
-            caught_up: vec![0; links.len()],
+            catch_up_frames: vec![0; links.len()],
             time: Picos::ZERO,
-            late: Picos::ZERO,
+            lateness: Picos::ZERO,
         }
     }
 
-    /// The switch, to be read.
+    /// Returns the switch for reading.
     pub fn switch(&self) -> &Switch {
         &self.switch
     }
 
-    /// What the switch has told its operator.
+    /// Returns the journal of the switch's events.
     pub fn journal(&self) -> &Journal {
         &self.journal
     }
 
-    /// How many more frames may be in flight to a port.
-    pub fn ingress_room(&self, port: PortId) -> usize {
-        self.pacer.room(port)
+    /// Returns how many more frames may be in flight to a port.
+    pub fn free_ingress_frames(&self, port: PortId) -> usize {
+        self.pacer.free_frames(port)
     }
 
-    /// Frames of a port that came faster than its link and were delayed.
+    /// Returns the number of frames of a port that arrived faster than its link and were delayed.
     pub fn delayed_frames(&self, port: PortId) -> u64 {
         self.pacer.delayed_frames(port)
     }
 
-    /// A copy of the switch's state.
+    /// Copies the state of the switch at `now`.
     pub fn snapshot(&self, config: &SwitchConfig, facts: &[PortFacts], now: Picos) -> SwitchSnapshot {
         let delayed_frames = |port| self.delayed_frames(port);
-        snapshot(&self.switch, &self.journal, delayed_frames, config, facts, now)
+        take_snapshot(&self.switch, &self.journal, delayed_frames, config, facts, now)
     }
 
-    /// Takes new link parameters of a port.
+    /// Changes the timing of the link of a port.
     pub fn set_link_timing(&mut self, port: PortId, link: LinkTiming) {
         self.pacer.set_link_timing(port, link);
     }
 
-    /// Puts a received frame on the link of its port. The switch gets the frame at `arrival.received_at` or when the link has
-    /// carried it, whichever is later.
+    /// Puts a received frame on the link of its port. The frame arrives at `arrival.received_at`, or when the
+    /// link has carried it, whichever is later.
     #[inline(always)]
-    pub fn offer(&mut self, port: PortId, arrival: ReceivedFrame) {
-        if let Some(at) = self.pacer.offer(self.time, port, arrival) {
+    pub fn receive_paced(&mut self, port: PortId, arrival: ReceivedFrame) {
+        if let Some(at) = self.pacer.add_paced(self.time, port, arrival) {
             self.schedule_arrival(port, at);
         }
     }
 
-    /// Puts a frame behind the others of its port that the link has carried already. The switch gets it at
+    /// Adds a frame that the link of its port has already carried. The frame arrives at
     /// `arrival.received_at`, which may be in the future.
     #[inline]
-    pub fn deliver(&mut self, port: PortId, arrival: ReceivedFrame) {
-        if let Some(at) = self.pacer.deliver(self.time, port, arrival) {
+    pub fn receive_carried(&mut self, port: PortId, arrival: ReceivedFrame) {
+        if let Some(at) = self.pacer.add_carried(self.time, port, arrival) {
             self.schedule_arrival(port, at);
         }
     }
@@ -116,31 +118,36 @@ impl Engine {
         });
     }
 
-    /// Handles every event up to `now`, in order. `transmit` gets the frames that start to leave. Frames for the CPU go to the
-    /// stack behind the CPU port, if one is attached.
-    pub fn turn<S: FrameStore>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
-        self.caught_up.fill(0);
+    /// Handles all events up to `now` in order. Calls `transmit` for each frame that starts to leave. Frames
+    /// for the CPU go to the CPU stack, if one is attached.
+    pub fn run_until<S: FrameStore>(
+        &mut self,
+        now: Picos,
+        store: &mut S,
+        transmit: &mut impl FnMut(Transmit),
+    ) {
+        self.catch_up_frames.fill(0);
         while let Some(event) = self.events.take_due(now) {
             if event.timer.0 & ARRIVAL_TIMER != 0 {
                 let port = PortId((event.timer.0 & !ARRIVAL_TIMER) as u16);
-                self.arrive(now, port, store, transmit);
+                self.handle_arrivals(now, port, store, transmit);
             } else {
-                self.expire(now, event, store, transmit);
+                self.handle_deadline(now, event, store, transmit);
             }
         }
     }
 
-    /// When something happens next by itself.
+    /// Returns the time of the next event.
     pub fn next_event(&self) -> Option<Picos> {
         self.events.first().map(|event| event.at)
     }
 
-    /// The largest lateness of a deadline since the last call.
+    /// Returns the largest lateness of a deadline since the last call.
     pub fn take_lateness(&mut self) -> Picos {
-        std::mem::take(&mut self.late)
+        std::mem::take(&mut self.lateness)
     }
 
-    /// Changes the switch at `now` through one of its methods, and drains what comes out.
+    /// Changes the switch at `now` through one of its methods and forwards the outputs of the call.
     pub fn with_switch<S: FrameStore, R>(
         &mut self,
         now: Picos,
@@ -150,13 +157,14 @@ impl Engine {
     ) -> R {
         self.time = self.time.max(now);
         let result = change(&mut self.switch, self.time, store, &mut self.outputs);
-        self.drain(now, store, transmit);
+        self.forward_outputs(now, store, transmit);
         result
     }
 
-    /// Hands the switch the frames that have arrived at a port, as long as no other event is due before them. Departures that
-    /// follow are passed on together at the end: the switch has just written them, and an earlier read would wait for its stores.
-    fn arrive<S: FrameStore>(
+    /// Passes the arrived frames of a port to the switch until another event is due. The departures are
+    /// forwarded together at the end. The switch has just written them, and an earlier read would wait for
+    /// its stores.
+    fn handle_arrivals<S: FrameStore>(
         &mut self,
         now: Picos,
         port: PortId,
@@ -184,25 +192,25 @@ impl Engine {
                 ..
             } = &self.outputs;
             if !(deadlines.is_empty() && punts.is_empty() && events.is_empty()) {
-                self.drain(now, store, transmit);
+                self.forward_outputs(now, store, transmit);
             }
         }
-        self.drain(now, store, transmit);
+        self.forward_outputs(now, store, transmit);
     }
 
-    fn expire<S: FrameStore>(
+    fn handle_deadline<S: FrameStore>(
         &mut self,
         now: Picos,
         event: Deadline,
         store: &mut S,
         transmit: &mut impl FnMut(Transmit),
     ) {
-        self.late = self.late.max(now.since(event.at));
+        self.lateness = self.lateness.max(now.since(event.at));
         if event.at < now
             && let Some(port) = self.switch.port_of_transmit_timer(event.timer)
-            && self.caught_up[port.index()] >= CATCH_UP_FRAMES_MAX
+            && self.catch_up_frames[port.index()] >= CATCH_UP_FRAMES_MAX
         {
-            // Held, and not only postponed: an arrival of the past would start a departure of the past otherwise.
+            // The link stays idle until `now`. Otherwise a late arrival would start a late departure.
             self.switch.keep_link_idle(port, event.at, now);
             self.events.push(Deadline {
                 at: now,
@@ -213,49 +221,55 @@ impl Engine {
         self.time = self.time.max(event.at);
         self.switch
             .expire(self.time, event.timer, store, &mut self.outputs);
-        self.drain(now, store, transmit);
+        self.forward_outputs(now, store, transmit);
     }
 
-    fn drain<S: FrameStore>(&mut self, now: Picos, store: &mut S, transmit: &mut impl FnMut(Transmit)) {
+    fn forward_outputs<S: FrameStore>(
+        &mut self,
+        now: Picos,
+        store: &mut S,
+        transmit: &mut impl FnMut(Transmit),
+    ) {
         let Engine {
             switch,
             cpu_port,
             outputs,
             journal,
             events,
-            caught_up,
+            catch_up_frames,
             ..
         } = self;
-        let mut pass_on = |outputs: &mut Outputs, _: &mut S| {
+        let mut forward = |outputs: &mut Outputs, _: &mut S| {
             for &deadline in &outputs.deadlines {
                 events.push(deadline);
             }
             outputs.deadlines.clear();
             for &departure in &outputs.transmits {
-                caught_up[departure.port.index()] += u32::from(departure.start < now);
+                catch_up_frames[departure.port.index()] += u32::from(departure.start < now);
                 transmit(departure);
             }
             outputs.transmits.clear();
         };
-        pass_on(outputs, store);
+        forward(outputs, store);
         if !outputs.punts.is_empty() {
-            cpu_port.take(outputs);
-            cpu_port.serve(self.time, switch, outputs, store, pass_on);
+            cpu_port.take_punts(outputs);
+            cpu_port.answer_punts(self.time, switch, outputs, store, forward);
         }
-        journal.take(&mut outputs.events, switch);
+        journal.record_events(&mut outputs.events, switch);
     }
 
-    /// Puts something behind the CPU port, or nothing.
-    pub fn attach_cpu(&mut self, cpu: Option<Cpu>) {
+    /// Attaches a CPU stack to the CPU port, or detaches it.
+    pub fn attach_cpu(&mut self, cpu: Option<CpuStack>) {
         self.cpu_port.attach(&mut self.switch, cpu);
     }
 
-    /// What stands behind the CPU port.
-    pub fn cpu(&self) -> Option<&Cpu> {
+    /// Returns the CPU stack, if one is attached.
+    pub fn cpu(&self) -> Option<&CpuStack> {
         self.cpu_port.cpu()
     }
 
-    /// Follows a configuration that the switch has taken: a switch with router interfaces has a CPU.
+    /// Applies the configuration of the switch to the CPU port. A switch with router interfaces has a CPU
+    /// stack.
     pub fn reconfigure_cpu(&mut self, config: &RoutingConfig) {
         self.cpu_port.reconfigure(&mut self.switch, config);
     }

@@ -1,4 +1,4 @@
-//! The engine without a clock: late workers, fast senders.
+//! Tests of the engine without a clock: late workers and fast senders.
 
 mod cpu;
 
@@ -94,29 +94,29 @@ fn config() -> SwitchConfig {
     }
 }
 
-struct Bench {
+struct EngineBench {
     engine: Engine,
     store: VecStore,
     sent: Vec<Transmit>,
 }
 
-impl Bench {
-    fn new() -> Bench {
-        Bench::with_links([GIGABIT, GIGABIT])
+impl EngineBench {
+    fn new() -> EngineBench {
+        EngineBench::with_links([GIGABIT, GIGABIT])
     }
 
-    fn with_links(links: [LinkTiming; 2]) -> Bench {
+    fn with_links(links: [LinkTiming; 2]) -> EngineBench {
         let mut config = config();
         config
             .ports
             .iter_mut()
             .zip(links)
             .for_each(|(port, link)| port.link = link);
-        Bench::of(&config, links)
+        EngineBench::with_config(&config, links)
     }
 
-    fn of(config: &SwitchConfig, links: [LinkTiming; 2]) -> Bench {
-        let mut bench = Bench {
+    fn with_config(config: &SwitchConfig, links: [LinkTiming; 2]) -> EngineBench {
+        let mut bench = EngineBench {
             engine: Engine::new(Switch::new(config), &links),
             store: VecStore::new(8_192),
             sent: Vec::new(),
@@ -132,9 +132,9 @@ impl Bench {
         bench
     }
 
-    fn offer(&mut self, received_at: Picos) {
+    fn receive_paced(&mut self, received_at: Picos) {
         let arrival = self.arrival(received_at, FRAME_LEN);
-        self.engine.offer(PortId(0), arrival);
+        self.engine.receive_paced(PortId(0), arrival);
     }
 
     fn arrival(&mut self, received_at: Picos, frame_len: usize) -> ReceivedFrame {
@@ -149,71 +149,76 @@ impl Bench {
         }
     }
 
-    fn turn(&mut self, now: Picos) {
+    fn run_until(&mut self, now: Picos) {
         let sent = &mut self.sent;
         self.engine
-            .turn(now, &mut self.store, &mut |transmit| sent.push(transmit));
+            .run_until(now, &mut self.store, &mut |transmit| sent.push(transmit));
     }
 
-    fn starts(&self) -> Vec<Picos> {
+    fn departure_times(&self) -> Vec<Picos> {
         self.sent.iter().map(|t| t.start).collect()
     }
 }
 
-fn wire_time() -> Picos {
+fn transmission_time() -> Picos {
     GIGABIT.duration(GIGABIT.wire_len(GIGABIT.mac_len(FRAME_LEN as u32)))
 }
 
 #[test]
-fn frames_that_come_faster_than_the_link_arrive_at_its_speed() {
-    let mut bench = Bench::new();
+fn frames_faster_than_the_link_arrive_at_the_speed_of_the_link() {
+    let mut bench = EngineBench::new();
     for _ in 0..10 {
-        bench.offer(Picos::ZERO);
+        bench.receive_paced(Picos::ZERO);
     }
-    bench.turn(Picos::ZERO);
-    assert_eq!(bench.starts(), [Picos::ZERO], "the others are still on the wire");
-    bench.turn(Picos::from_millis(1));
-    let expected: Vec<_> = (0..10).map(|n| Picos(wire_time().0 * n)).collect();
-    assert_eq!(bench.starts(), expected);
+    bench.run_until(Picos::ZERO);
+    assert_eq!(
+        bench.departure_times(),
+        [Picos::ZERO],
+        "the other frames are in flight"
+    );
+    bench.run_until(Picos::from_millis(1));
+    let expected: Vec<_> = (0..10).map(|n| Picos(transmission_time().0 * n)).collect();
+    assert_eq!(bench.departure_times(), expected);
     assert_eq!(bench.engine.delayed_frames(PortId(0)), 9);
 }
 
 #[test]
-fn what_a_link_has_carried_arrives_when_it_says_and_overtakes_nothing() {
-    let mut bench = Bench::with_links([GIGABIT, LinkTiming::ethernet(100_000)]);
+fn carried_frames_arrive_at_their_time_and_in_order() {
+    let mut bench = EngineBench::with_links([GIGABIT, LinkTiming::ethernet(100_000)]);
     let us = Picos::from_micros;
-    // A short frame right behind a long one: the link has carried both, so their distance is that of the short one. The
-    // third is said to arrive before it, which a link that became shorter could bring about.
+    // The link has carried the long and the short frame, so their distance is the time of the short one. The
+    // stated arrival of the third frame is earlier, as after a change of the link delay.
     for (at, len) in [(us(20), FRAME_LEN), (us(21), 60), (us(5), 60)] {
         let arrival = bench.arrival(at, len);
-        bench.engine.deliver(PortId(0), arrival);
+        bench.engine.receive_carried(PortId(0), arrival);
     }
-    assert_eq!(bench.engine.next_event(), Some(us(20)), "it is still under way");
-    bench.turn(us(19));
-    assert_eq!(bench.starts(), []);
-    bench.turn(us(30));
-    let starts = bench.starts();
+    assert_eq!(bench.engine.next_event(), Some(us(20)), "the frame is in flight");
+    bench.run_until(us(19));
+    assert_eq!(bench.departure_times(), []);
+    bench.run_until(us(30));
+    let starts = bench.departure_times();
     assert_eq!(starts[..2], [us(20), us(21)]);
-    assert_eq!(starts.len(), 3, "and the third behind the second: {starts:?}");
+    assert_eq!(starts.len(), 3, "the third frame follows the second: {starts:?}");
     assert_eq!(bench.engine.delayed_frames(PortId(0)), 0);
 }
 
 #[test]
-fn a_late_worker_makes_up_for_a_bounded_burst_and_records_the_rest() {
-    let mut bench = Bench::new();
-    // Both frames of a pair at once: the second waits in the queue, so every departure hangs on a deadline.
+fn a_late_worker_catches_up_with_a_limited_burst_and_records_the_rest() {
+    let mut bench = EngineBench::new();
+    // Both frames of a pair arrive at once. The second waits in the queue, so each departure needs a
+    // deadline.
     for n in 0..100 {
-        bench.offer(Picos(wire_time().0 * n));
+        bench.receive_paced(Picos(transmission_time().0 * n));
     }
-    // The egress link is held for the time of the stall, as if the worker had slept.
+    // The egress link is held during the stall, as if the worker had slept.
     bench.engine.with_switch(
         Picos::ZERO,
         &mut bench.store,
         &mut |_| (),
         |switch, at, store, out| switch.set_tx_enabled(at, PortId(1), false, store, out),
     );
-    let filled = Picos(wire_time().0 * 100);
-    bench.turn(filled);
+    let filled = Picos(transmission_time().0 * 100);
+    bench.run_until(filled);
     let sent = &mut bench.sent;
     bench.engine.with_switch(
         filled,
@@ -221,44 +226,53 @@ fn a_late_worker_makes_up_for_a_bounded_burst_and_records_the_rest() {
         &mut |t| sent.push(t),
         |switch, at, store, out| switch.set_tx_enabled(at, PortId(1), true, store, out),
     );
-    let stalled_until = filled + Picos(wire_time().0 * 60);
-    bench.turn(stalled_until);
-    // One at once, CATCH_UP_FRAMES_MAX in the past, and one that starts now instead of 33 frames after the first.
+    let stalled_until = filled + Picos(transmission_time().0 * 60);
+    bench.run_until(stalled_until);
+    // One frame at once, CATCH_UP_FRAMES_MAX late frames, and one that starts now instead of 33 frames after
+    // the first.
     assert_eq!(bench.sent.len(), 1 + CATCH_UP_FRAMES_MAX as usize + 1);
     assert_eq!(bench.sent.last().unwrap().start, stalled_until);
     let missed = 60 - u64::from(CATCH_UP_FRAMES_MAX) - 1;
     assert_eq!(
         bench.engine.switch().transmit_deficit(PortId(1)),
-        Picos(wire_time().0 * missed)
+        Picos(transmission_time().0 * missed)
     );
-    assert_eq!(bench.engine.take_lateness(), Picos(wire_time().0 * 59));
+    assert_eq!(bench.engine.take_lateness(), Picos(transmission_time().0 * 59));
 }
 
 #[test]
-fn arrivals_of_the_past_do_not_stretch_the_burst() {
-    // The egress link is half as fast, so frames wait there while more arrive, all of it during a stall.
+fn late_arrivals_do_not_extend_the_catch_up_burst() {
+    // The egress link has half the speed, so frames wait there while more frames arrive, all during a stall.
     let half = LinkTiming::ethernet(500);
-    let mut bench = Bench::with_links([GIGABIT, half]);
+    let mut bench = EngineBench::with_links([GIGABIT, half]);
     for n in 0..100 {
-        bench.offer(Picos(wire_time().0 * n));
+        bench.receive_paced(Picos(transmission_time().0 * n));
     }
-    let now = Picos(wire_time().0 * 100);
-    bench.turn(now);
-    let past = bench.starts().iter().filter(|&&start| start < now).count();
+    let now = Picos(transmission_time().0 * 100);
+    bench.run_until(now);
+    let past = bench
+        .departure_times()
+        .iter()
+        .filter(|&&start| start < now)
+        .count();
     assert_eq!(past, CATCH_UP_FRAMES_MAX as usize);
-    assert_eq!(bench.starts().last(), Some(&now), "the next one starts now");
-    let missed = now.0 - u64::from(CATCH_UP_FRAMES_MAX) * 2 * wire_time().0;
+    assert_eq!(
+        bench.departure_times().last(),
+        Some(&now),
+        "the next frame starts now"
+    );
+    let missed = now.0 - u64::from(CATCH_UP_FRAMES_MAX) * 2 * transmission_time().0;
     assert_eq!(bench.engine.switch().transmit_deficit(PortId(1)), Picos(missed));
 }
 
 #[test]
-fn a_full_wire_says_so() {
-    let mut bench = Bench::new();
-    assert_eq!(bench.engine.ingress_room(PortId(0)), IN_FLIGHT_FRAMES_MAX);
+fn a_full_link_has_no_free_ingress_frames() {
+    let mut bench = EngineBench::new();
+    assert_eq!(bench.engine.free_ingress_frames(PortId(0)), IN_FLIGHT_FRAMES_MAX);
     for _ in 0..IN_FLIGHT_FRAMES_MAX {
-        bench.offer(Picos::ZERO);
+        bench.receive_paced(Picos::ZERO);
     }
-    assert_eq!(bench.engine.ingress_room(PortId(0)), 0);
-    bench.turn(wire_time());
-    assert_eq!(bench.engine.ingress_room(PortId(0)), 2);
+    assert_eq!(bench.engine.free_ingress_frames(PortId(0)), 0);
+    bench.run_until(transmission_time());
+    assert_eq!(bench.engine.free_ingress_frames(PortId(0)), 2);
 }

@@ -5,7 +5,7 @@ use xoff_dataplane::{Picos, Switch};
 
 use super::{Fabric, is_arrival};
 use crate::plan::LinkEnd;
-use xoff_driver::snapshot::{PortFacts, snapshot};
+use xoff_driver::snapshot::{PortFacts, take_snapshot};
 use xoff_host::Host;
 use xoff_telemetry::SwitchSnapshot;
 
@@ -35,7 +35,7 @@ impl Fabric {
     pub fn snapshot(&self, switch: usize) -> SwitchSnapshot {
         let node = &self.switches[switch];
         let facts = vec![PortFacts::default(); node.config.ports.len()];
-        snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now)
+        take_snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now)
     }
 
     /// Returns the longest time until a PFC watchdog acts on a blocked queue, or 0 without such a watchdog.

@@ -341,7 +341,7 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
 
     /// Puts waiting frames in flight to a port while its link has room.
     fn offer_pending_frames(&mut self, port: PortId) {
-        while self.pacer.room(port) > 0
+        while self.pacer.free_frames(port) > 0
             && let Some(PendingFrame { header, origin }) = self.waiting[port.index()].pop_front()
         {
             let (frame_len, received_at) = (origin.len, origin.at);
@@ -355,7 +355,7 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
                 parsed: header.parsed,
                 received_at,
             };
-            if let Some(at) = self.pacer.offer(self.switch.now(), port, arrival) {
+            if let Some(at) = self.pacer.add_paced(self.switch.now(), port, arrival) {
                 self.arrivals.push(Reverse((at, port)));
             }
         }

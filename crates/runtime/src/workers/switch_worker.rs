@@ -115,7 +115,7 @@ struct EngineSink<'a> {
 
 impl FrameSink for EngineSink<'_> {
     fn free_frames(&self, port: PortId) -> usize {
-        self.engine.ingress_room(port)
+        self.engine.free_ingress_frames(port)
     }
 
     fn accept_frames(&mut self, port: PortId, frames: &[PortFrame]) {
@@ -138,13 +138,13 @@ impl EngineSink<'_> {
             received_at,
         };
         match received.arrival {
-            Some(at) => self.engine.deliver(port, received_frame(at)),
+            Some(at) => self.engine.receive_carried(port, received_frame(at)),
             None => {
                 let at = self
                     .clock
                     .model_time(stamp_ns)
                     .saturating_add(self.port_links[port.index()].delay);
-                self.engine.offer(port, received_frame(at));
+                self.engine.receive_paced(port, received_frame(at));
             }
         }
     }
@@ -322,7 +322,7 @@ impl SwitchWorker {
                 }
             }
         }
-        self.engine.turn(now, &mut self.store, &mut transmit);
+        self.engine.run_until(now, &mut self.store, &mut transmit);
         let late_ns = self
             .clock
             .wall_ns(self.engine.take_lateness())

@@ -1,8 +1,8 @@
-//! Whatever is punted: no panic, well-formed replies, and the same again when asked again.
+//! Fuzz tests: any punted bytes cause no panic, give well-formed replies, and give the same replies again.
 
 use super::*;
 
-fn reason(number: u8) -> PuntReason {
+fn reason_by_number(number: u8) -> PuntReason {
     match number % 7 {
         0 => PuntReason::Protocol,
         1 => PuntReason::Neighbour,
@@ -16,7 +16,7 @@ fn reason(number: u8) -> PuntReason {
     }
 }
 
-fn repair(packet: &mut [u8]) {
+fn repair_packet(packet: &mut [u8]) {
     if packet.len() < 40 {
         return;
     }
@@ -27,7 +27,7 @@ fn repair(packet: &mut [u8]) {
         let mut view = Ipv6Packet::new_unchecked(packet);
         view.set_payload_len((len - 40) as u16);
         let (from, to, protocol) = (view.src_addr(), view.dst_addr(), view.next_header());
-        finish(protocol, from.into(), to.into(), view.payload_mut());
+        fill_upper_checksum(protocol, from.into(), to.into(), view.payload_mut());
     } else {
         packet[0] = 0x45;
         packet[12..20].copy_from_slice(&[10, 0, 0, 7, 10, 0, 0, 1]);
@@ -36,12 +36,13 @@ fn repair(packet: &mut [u8]) {
         view.set_total_len(len as u16);
         view.fill_checksum();
         let (from, to, protocol) = (view.src_addr(), view.dst_addr(), view.next_header());
-        finish(protocol, from.into(), to.into(), view.payload_mut());
+        fill_upper_checksum(protocol, from.into(), to.into(), view.payload_mut());
     }
 }
 
-/// Makes the upper layer's checksum right where there is room for one, so that what lies behind it is reached.
-fn finish(protocol: IpProtocol, from: IpAddr, to: IpAddr, payload: &mut [u8]) {
+/// Corrects the checksum of the upper layer if the payload is long enough, so that the code after the
+/// checksum runs.
+fn fill_upper_checksum(protocol: IpProtocol, from: IpAddr, to: IpAddr, payload: &mut [u8]) {
     let len = payload.len();
     match (protocol, from, to) {
         (IpProtocol::Icmp, ..) if len >= 8 => Icmpv4Packet::new_unchecked(payload).fill_checksum(),
@@ -60,45 +61,45 @@ fn finish(protocol: IpProtocol, from: IpAddr, to: IpAddr, payload: &mut [u8]) {
     }
 }
 
-fn run(frames: &[(u8, u8, Vec<u8>)], repaired: bool) -> (Vec<Reply>, CpuCounters) {
-    let mut bench = Bench::new();
-    let mut all = Vec::new();
+fn replies_to(frames: &[(u8, u8, Vec<u8>)], is_repaired: bool) -> (Vec<Reply>, CpuCounters) {
+    let mut bench = CpuBench::new();
+    let mut replies = Vec::new();
     for (n, (number, place, bytes)) in frames.iter().enumerate() {
         let mut bytes = bytes.clone();
-        if repaired {
-            let packet = frame_of(&[0x45]);
+        if is_repaired {
+            let packet = frame_with_packet(&[0x45]);
             bytes.splice(..0, packet[..14].iter().copied());
-            repair(&mut bytes[14..]);
+            repair_packet(&mut bytes[14..]);
         }
         bench.now = Picos::from_millis(n as u64 * 1_000);
-        let l3_offset = if repaired { 14 } else { *place };
-        all.extend(bench.punt(&Punted {
+        let l3_offset = if is_repaired { 14 } else { *place };
+        replies.extend(bench.punt(&PuntedBytes {
             interface: (place % 6 != 5).then_some(InterfaceId(u16::from(place % 6))),
-            reason: reason(*number),
+            reason: reason_by_number(*number),
             l3_offset,
             bytes: &bytes,
         }));
     }
-    (all, bench.cpu.counters().clone())
+    (replies, bench.cpu.counters().clone())
 }
 
 #[test]
-fn arbitrary_bytes_are_survived_and_answered_the_same_again() {
+fn arbitrary_bytes_cause_no_panic_and_repeatable_replies() {
     bolero::check!()
         .with_type::<Vec<(u8, u8, Vec<u8>)>>()
-        .for_each(|frames| assert_eq!(run(frames, false), run(frames, false)));
+        .for_each(|frames| assert_eq!(replies_to(frames, false), replies_to(frames, false)));
 }
 
 #[test]
-fn arbitrary_packets_with_right_checksums_are_survived() {
+fn arbitrary_packets_with_valid_checksums_cause_no_panic() {
     bolero::check!()
         .with_type::<Vec<(u8, u8, Vec<u8>)>>()
-        .for_each(|frames| assert_eq!(run(frames, true), run(frames, true)));
+        .for_each(|frames| assert_eq!(replies_to(frames, true), replies_to(frames, true)));
 }
 
 #[test]
-fn a_replay_of_fragments_answers_the_same() {
-    let mut packet = ipv4([10, 0, 0, 7], [10, 0, 0, 1], 1, &[8, 0, 0xf7, 0xff, 0, 0, 0, 0]);
+fn repeated_fragments_give_the_same_replies() {
+    let mut packet = ipv4_packet([10, 0, 0, 7], [10, 0, 0, 1], 1, &[8, 0, 0xf7, 0xff, 0, 0, 0, 0]);
     packet.resize(60, 0);
     let frames: Vec<_> = (0..64u8)
         .map(|n| {
@@ -109,5 +110,5 @@ fn a_replay_of_fragments_answers_the_same() {
             (2, 0, part)
         })
         .collect();
-    assert_eq!(run(&frames, true), run(&frames, true));
+    assert_eq!(replies_to(&frames, true), replies_to(&frames, true));
 }

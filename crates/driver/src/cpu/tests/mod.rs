@@ -1,4 +1,4 @@
-//! Frames in, frames out. The literal frames were composed by an encoder that shares nothing with this program.
+//! Tests of the CPU stack. An independent encoder has built the literal frames.
 
 mod errors;
 mod fuzz;
@@ -15,16 +15,16 @@ use xoff_dataplane::{Picos, PuntReason};
 
 use super::*;
 
-/// A port with addresses of all kinds, MTU 9100.
+/// A port with addresses of all kinds and MTU 9100.
 const PORT: InterfaceId = InterfaceId(0);
-/// A VLAN, MTU 1500.
+/// A VLAN interface with MTU 1500.
 const VLAN: InterfaceId = InterfaceId(1);
 const LOOPBACK: InterfaceId = InterfaceId(2);
-/// A port that has nothing but an IPv6 link-local address.
+/// A port with only an IPv6 link-local address.
 const UNNUMBERED: InterfaceId = InterfaceId(3);
 const HOST_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
 
-fn interface(
+fn interface_config(
     name: &str,
     attachment: InterfaceAttachment,
     mac: u8,
@@ -40,7 +40,7 @@ fn interface(
     }
 }
 
-fn config() -> RoutingConfig {
+fn routing_config() -> RoutingConfig {
     let port = ["10.0.0.1/24", "2001:db8::1/64", "fe80::a0/64"];
     let vlan = [
         "192.168.1.1/24",
@@ -50,16 +50,16 @@ fn config() -> RoutingConfig {
     ];
     RoutingConfig {
         interfaces: vec![
-            interface("Ethernet0", InterfaceAttachment::Port(0), 0xa0, 9_100, &port),
-            interface("Vlan100", InterfaceAttachment::Vlan(100), 0xa1, 1_500, &vlan),
-            interface(
+            interface_config("Ethernet0", InterfaceAttachment::Port(0), 0xa0, 9_100, &port),
+            interface_config("Vlan100", InterfaceAttachment::Vlan(100), 0xa1, 1_500, &vlan),
+            interface_config(
                 "Loopback0",
                 InterfaceAttachment::Loopback,
                 0xa2,
                 9_216,
                 &["10.255.0.1/32", "2001:db8:ff::1/128"],
             ),
-            interface(
+            interface_config(
                 "Ethernet8",
                 InterfaceAttachment::Port(8),
                 0xa3,
@@ -74,27 +74,27 @@ fn config() -> RoutingConfig {
 
 fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
-    let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
-    digits.chunks(2).map(octet).collect()
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    digits.chunks(2).map(byte).collect()
 }
 
-/// A CPU, and what it said last.
-struct Bench {
-    cpu: Cpu,
+/// A CPU stack under test.
+struct CpuBench {
+    cpu: CpuStack,
     now: Picos,
 }
 
-impl Bench {
-    fn new() -> Bench {
-        Bench {
-            cpu: Cpu::new(&config()),
+impl CpuBench {
+    fn new() -> CpuBench {
+        CpuBench {
+            cpu: CpuStack::new(&routing_config()),
             now: Picos::ZERO,
         }
     }
 
-    /// Hands over an untagged frame; every reply is checked for being well-formed.
-    fn put(&mut self, interface: InterfaceId, reason: PuntReason, bytes: &[u8]) -> Vec<Reply> {
-        self.punt(&Punted {
+    /// Punts an untagged frame and returns the replies, which must be well-formed.
+    fn punt_frame(&mut self, interface: InterfaceId, reason: PuntReason, bytes: &[u8]) -> Vec<Reply> {
+        self.punt(&PuntedBytes {
             interface: Some(interface),
             reason,
             l3_offset: 14,
@@ -102,15 +102,15 @@ impl Bench {
         })
     }
 
-    fn punt(&mut self, punted: &Punted<'_>) -> Vec<Reply> {
+    fn punt(&mut self, punt: &PuntedBytes<'_>) -> Vec<Reply> {
         let mut replies = Vec::new();
-        self.cpu.handle(self.now, punted, &mut replies);
+        self.cpu.handle_punt(self.now, punt, &mut replies);
         replies.iter().for_each(assert_well_formed);
         replies
     }
 }
 
-/// Lengths agree, checksums verify, and a packet's Ethernet addresses are left to the data plane.
+/// Asserts that lengths and checksums are valid, and that the Ethernet addresses of a packet are zero.
 fn assert_well_formed(reply: &Reply) {
     let bytes = reply.bytes();
     let ethertype = u16::from_be_bytes([bytes[12], bytes[13]]);
@@ -124,13 +124,13 @@ fn assert_well_formed(reply: &Reply) {
     }
     match ethertype {
         ETHERTYPE_ARP => {}
-        ETHERTYPE_IPV4 => assert_packet_v4(l3),
-        ETHERTYPE_IPV6 => assert_packet_v6(l3),
+        ETHERTYPE_IPV4 => assert_valid_ipv4(l3),
+        ETHERTYPE_IPV6 => assert_valid_ipv6(l3),
         other => panic!("ethertype {other:#06x}"),
     }
 }
 
-fn assert_packet_v4(l3: &[u8]) {
+fn assert_valid_ipv4(l3: &[u8]) {
     let packet = Ipv4Packet::new_checked(l3).unwrap();
     assert!(packet.verify_checksum());
     assert_eq!(usize::from(packet.total_len()), l3.len());
@@ -153,7 +153,7 @@ fn assert_packet_v4(l3: &[u8]) {
     }
 }
 
-fn assert_packet_v6(l3: &[u8]) {
+fn assert_valid_ipv6(l3: &[u8]) {
     let packet = Ipv6Packet::new_checked(l3).unwrap();
     assert_eq!(packet.total_len(), l3.len());
     assert_eq!(packet.version(), 6);
@@ -172,8 +172,8 @@ fn assert_packet_v6(l3: &[u8]) {
     }
 }
 
-/// An Ethernet frame from the host to the switch around a packet.
-fn frame_of(packet: &[u8]) -> Vec<u8> {
+/// Builds an Ethernet frame from the host to the switch with a packet.
+fn frame_with_packet(packet: &[u8]) -> Vec<u8> {
     let ethertype = if packet[0] >> 4 == 4 {
         ETHERTYPE_IPV4
     } else {
@@ -186,8 +186,8 @@ fn frame_of(packet: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// An IPv4 packet from the host with a time to live of 1.
-fn ipv4(from: [u8; 4], to: [u8; 4], protocol: u8, payload: &[u8]) -> Vec<u8> {
+/// Builds an IPv4 packet with TTL 1.
+fn ipv4_packet(from: [u8; 4], to: [u8; 4], protocol: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 20 + payload.len()];
     let len = bytes.len() as u16;
     let mut packet = Ipv4Packet::new_unchecked(&mut bytes);
@@ -203,8 +203,8 @@ fn ipv4(from: [u8; 4], to: [u8; 4], protocol: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// An IPv6 packet.
-fn ipv6(from: &str, to: &str, next_header: u8, payload: &[u8]) -> Vec<u8> {
+/// Builds an IPv6 packet with hop limit 1.
+fn ipv6_packet(from: &str, to: &str, next_header: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0; 40 + payload.len()];
     let mut packet = Ipv6Packet::new_unchecked(&mut bytes);
     packet.set_version(6);
@@ -217,8 +217,8 @@ fn ipv6(from: &str, to: &str, next_header: u8, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A UDP datagram; its checksum is right for these addresses.
-fn udp(from: IpAddr, to: IpAddr, len: usize) -> Vec<u8> {
+/// Builds a UDP datagram with a valid checksum for these addresses.
+fn udp_datagram(from: IpAddr, to: IpAddr, len: usize) -> Vec<u8> {
     let mut bytes = vec![0x5a; 8 + len];
     let datagram_len = bytes.len() as u16;
     let mut datagram = UdpPacket::new_unchecked(&mut bytes);
@@ -229,8 +229,8 @@ fn udp(from: IpAddr, to: IpAddr, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// A bare TCP header with these flags; its checksum is right for these addresses.
-fn tcp(from: IpAddr, to: IpAddr, flags: u8) -> Vec<u8> {
+/// Builds a TCP header with these flags and a valid checksum for these addresses.
+fn tcp_header(from: IpAddr, to: IpAddr, flags: u8) -> Vec<u8> {
     let mut bytes = vec![0; 20];
     bytes[..4].copy_from_slice(&[0x9c, 0x40, 0, 80]);
     bytes[12..14].copy_from_slice(&[0x50, flags]);

@@ -1,4 +1,4 @@
-//! The CPU port in the engine: what a host hears from the switch itself.
+//! Tests of the CPU port in the engine.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::cpu::IcmpError;
 const ROUTER: [u8; 6] = [2, 0, 0, 0, 0, 0xa0];
 const HOST: [u8; 6] = [2, 0, 0, 0, 0, 0x77];
 
-/// Both ports are router interfaces: 10.0.0.1/24 and 10.0.1.1/24.
-fn routed() -> SwitchConfig {
+/// Builds a configuration in which both ports are router interfaces: 10.0.0.1/24 and 10.0.1.1/24.
+fn router_config() -> SwitchConfig {
     let mut config = config();
     config.bridging = BridgingConfig::Vlans(Vec::new());
     let mut routes = Vec::new();
@@ -39,23 +39,23 @@ fn routed() -> SwitchConfig {
     config
 }
 
-/// A switch that routes, and a host on its first port.
-struct Routed {
-    bench: Bench,
+/// A router under test with a host on its first port.
+struct RouterBench {
+    bench: EngineBench,
     now: Picos,
 }
 
-impl Routed {
-    fn new() -> Routed {
-        let config = routed();
-        let mut bench = Bench::of(&config, [GIGABIT, GIGABIT]);
+impl RouterBench {
+    fn new() -> RouterBench {
+        let config = router_config();
+        let mut bench = EngineBench::with_config(&config, [GIGABIT, GIGABIT]);
         bench.engine.reconfigure_cpu(&config.routing);
         let now = Picos::ZERO;
-        Routed { bench, now }
+        RouterBench { bench, now }
     }
 
-    /// What leaves by the host's port within a millisecond of a frame's arrival, and by the other one.
-    fn ask(&mut self, bytes: &[u8]) -> [Vec<Vec<u8>>; 2] {
+    /// Sends a frame from the host. Returns the frames that leave through each port in the next millisecond.
+    fn send_from_host(&mut self, bytes: &[u8]) -> [Vec<Vec<u8>>; 2] {
         let frame = self.bench.store.insert(bytes).unwrap();
         let arrival = ReceivedFrame {
             frame,
@@ -63,15 +63,15 @@ impl Routed {
             parsed: parse(bytes),
             received_at: self.now,
         };
-        self.bench.engine.offer(PortId(0), arrival);
+        self.bench.engine.receive_paced(PortId(0), arrival);
         self.now += Picos::from_millis(1);
-        self.bench.turn(self.now);
-        let mut left = [Vec::new(), Vec::new()];
+        self.bench.run_until(self.now);
+        let mut sent = [Vec::new(), Vec::new()];
         for transmit in self.bench.sent.drain(..) {
-            left[transmit.port.index()].push(self.bench.store.contents(transmit.frame));
+            sent[transmit.port.index()].push(self.bench.store.contents(transmit.frame));
             self.bench.store.release(transmit.frame);
         }
-        left
+        sent
     }
 
     fn counters(&self) -> &crate::cpu::CpuCounters {
@@ -88,8 +88,8 @@ fn arp_request() -> Vec<u8> {
     frame
 }
 
-/// An echo request from 10.0.0.7.
-fn ping(to: [u8; 4], ttl: u8) -> Vec<u8> {
+/// Builds an echo request from 10.0.0.7.
+fn echo_request(to: [u8; 4], ttl: u8) -> Vec<u8> {
     let mut frame = [ROUTER, HOST].concat();
     frame.extend([8, 0]);
     frame.resize(14 + 84, 0);
@@ -108,8 +108,8 @@ fn ping(to: [u8; 4], ttl: u8) -> Vec<u8> {
     frame
 }
 
-/// Who says what to whom.
-fn heard(frame: &[u8]) -> ([u8; 6], [u8; 4], Icmpv4Message) {
+/// Returns the destination MAC address, the source IP address and the ICMP type of a frame.
+fn parse_icmp(frame: &[u8]) -> ([u8; 6], [u8; 4], Icmpv4Message) {
     let packet = Ipv4Packet::new_checked(&frame[14..]).unwrap();
     assert!(packet.verify_checksum());
     let message = Icmpv4Packet::new_checked(packet.payload()).unwrap();
@@ -118,46 +118,46 @@ fn heard(frame: &[u8]) -> ([u8; 6], [u8; 4], Icmpv4Message) {
 }
 
 #[test]
-fn a_host_finds_the_switch_pings_it_and_hears_of_its_last_hop() {
-    let mut routed = Routed::new();
-    let [replies, _] = routed.ask(&arp_request());
+fn a_host_gets_arp_replies_echo_replies_and_time_exceeded_errors() {
+    let mut router = RouterBench::new();
+    let [replies, _] = router.send_from_host(&arp_request());
     assert_eq!(replies.len(), 1);
     assert_eq!(replies[0][..12], [HOST, ROUTER].concat());
     assert_eq!(replies[0][20..22], [0, 2], "an ARP reply");
-    // The address of either port.
+    // The host may use the address of either port.
     for address in [[10, 0, 0, 1], [10, 0, 1, 1]] {
-        let [replies, _] = routed.ask(&ping(address, 64));
-        assert_eq!(heard(&replies[0]), (HOST, address, Icmpv4Message::EchoReply));
+        let [replies, _] = router.send_from_host(&echo_request(address, 64));
+        assert_eq!(parse_icmp(&replies[0]), (HOST, address, Icmpv4Message::EchoReply));
     }
-    let [replies, others] = routed.ask(&ping([10, 0, 1, 9], 1));
+    let [replies, others] = router.send_from_host(&echo_request([10, 0, 1, 9], 1));
     assert_eq!(
-        heard(&replies[0]),
+        parse_icmp(&replies[0]),
         (HOST, [10, 0, 0, 1], Icmpv4Message::TimeExceeded)
     );
     assert_eq!(others, Vec::<Vec<u8>>::new());
-    let counters = routed.counters();
+    let counters = router.counters();
     assert_eq!((counters.arp_replies, counters.echo_replies), (1, 2));
     assert_eq!(counters.errors[IcmpError::TimeExceeded.index()], 1);
-    assert_eq!(routed.bench.store.in_use(), 0, "every slot is back");
+    assert_eq!(router.bench.store.in_use(), 0, "every slot is back");
 }
 
 #[test]
-fn a_ping_that_claims_to_come_from_the_switch_ends_there() {
-    let mut routed = Routed::new();
-    let mut frame = ping([10, 0, 1, 1], 64);
+fn an_echo_request_with_an_own_source_address_gets_no_reply() {
+    let mut router = RouterBench::new();
+    let mut frame = echo_request([10, 0, 1, 1], 64);
     let mut packet = Ipv4Packet::new_unchecked(&mut frame[14..]);
     packet.set_src_addr([10, 0, 0, 1].into());
     packet.fill_checksum();
-    assert_eq!(routed.ask(&frame), [Vec::<Vec<u8>>::new(), Vec::new()]);
-    assert_eq!(routed.bench.store.in_use(), 0, "every slot is back");
+    assert_eq!(router.send_from_host(&frame), [Vec::<Vec<u8>>::new(), Vec::new()]);
+    assert_eq!(router.bench.store.in_use(), 0, "every slot is back");
 }
 
 #[test]
-fn without_interfaces_there_is_no_cpu() {
-    let mut routed = Routed::new();
-    routed.bench.engine.reconfigure_cpu(&RoutingConfig::default());
-    assert!(routed.bench.engine.cpu().is_none());
-    let [replies, _] = routed.ask(&ping([10, 0, 0, 1], 64));
+fn a_switch_without_router_interfaces_has_no_cpu_stack() {
+    let mut router = RouterBench::new();
+    router.bench.engine.reconfigure_cpu(&RoutingConfig::default());
+    assert!(router.bench.engine.cpu().is_none());
+    let [replies, _] = router.send_from_host(&echo_request([10, 0, 0, 1], 64));
     assert_eq!(replies, Vec::<Vec<u8>>::new());
-    assert_eq!(routed.bench.store.in_use(), 0, "every slot is back");
+    assert_eq!(router.bench.store.in_use(), 0, "every slot is back");
 }

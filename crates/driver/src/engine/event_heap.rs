@@ -1,33 +1,34 @@
-//! What is to happen and when: the engine's event queue.
+//! The event queue of the real-time engine.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use xoff_dataplane::{Deadline, Picos};
 
-/// Pending events, the earliest first; of two at one time the one with the smaller timer id.
+/// Pending events, ordered by time and then by timer id.
 ///
-/// Handling an event nearly always asks for one more: the next frame of a wire, the next departure of a port. So its place stays
-/// open until then, and the heap is put in order once instead of twice.
+/// Handling an event usually adds one event, such as the next frame of a link or the next departure of a
+/// port. The place of the handled event in the heap therefore stays empty until then. The heap is sorted once
+/// instead of twice.
 #[derive(Debug)]
-pub(super) struct Agenda {
+pub(super) struct EventHeap {
     heap: BinaryHeap<Reverse<Deadline>>,
-    /// The first of the heap is being handled, and pending no more.
-    open: bool,
+    /// Whether the first event of the heap is already taken.
+    is_first_taken: bool,
 }
 
-impl Agenda {
-    pub(super) fn with_capacity(events: usize) -> Agenda {
-        Agenda {
+impl EventHeap {
+    pub(super) fn with_capacity(events: usize) -> EventHeap {
+        EventHeap {
             heap: BinaryHeap::with_capacity(events),
-            open: false,
+            is_first_taken: false,
         }
     }
 
     /// Adds an event.
     #[inline]
     pub(super) fn push(&mut self, event: Deadline) {
-        if std::mem::take(&mut self.open)
+        if std::mem::take(&mut self.is_first_taken)
             && let Some(mut first) = self.heap.peek_mut()
         {
             *first = Reverse(event);
@@ -36,23 +37,23 @@ impl Agenda {
         self.heap.push(Reverse(event));
     }
 
-    /// Takes the first event if it is due by `now`.
+    /// Takes the first event if its time is at most `now`.
     #[inline]
     pub(super) fn take_due(&mut self, now: Picos) -> Option<Deadline> {
-        if std::mem::take(&mut self.open) {
+        if std::mem::take(&mut self.is_first_taken) {
             self.heap.pop();
         }
         let Reverse(first) = *self.heap.peek()?;
-        self.open = first.at <= now;
-        self.open.then_some(first)
+        self.is_first_taken = first.at <= now;
+        self.is_first_taken.then_some(first)
     }
 
-    /// The first event.
+    /// Returns the first pending event.
     #[inline]
     pub(super) fn first(&self) -> Option<Deadline> {
-        let first = match (self.open, self.heap.as_slice()) {
+        let first = match (self.is_first_taken, self.heap.as_slice()) {
             (false, events) => events.first(),
-            // The two below the root of the heap.
+            // The root is taken. The next event is one of its two children.
             (true, [_, below @ ..]) => below.iter().take(2).max(),
             (true, []) => None,
         };
@@ -68,36 +69,36 @@ mod tests {
     use xoff_testing::random_generator;
 
     #[test]
-    fn events_come_in_order_whatever_is_added_meanwhile() {
-        let mut agenda = Agenda::with_capacity(4);
+    fn events_are_taken_in_order_while_events_are_added() {
+        let mut queue = EventHeap::with_capacity(4);
         let mut pending: Vec<Deadline> = Vec::new();
-        let mut dice = random_generator(1);
+        let mut random = random_generator(1);
         let mut now = 0;
         for _ in 0..20_000 {
-            assert_eq!(agenda.first(), pending.iter().min().copied());
-            match dice(3) {
+            assert_eq!(queue.first(), pending.iter().min().copied());
+            match random(3) {
                 0 => {
                     let event = Deadline {
-                        at: Picos(now + dice(20)),
-                        timer: TimerId(dice(8) as u32),
+                        at: Picos(now + random(20)),
+                        timer: TimerId(random(8) as u32),
                     };
-                    agenda.push(event);
+                    queue.push(event);
                     pending.push(event);
                 }
-                1 => now += dice(5),
+                1 => now += random(5),
                 _ => {
                     let due = pending
                         .iter()
                         .filter(|event| event.at <= Picos(now))
                         .min()
                         .copied();
-                    assert_eq!(agenda.take_due(Picos(now)), due);
+                    assert_eq!(queue.take_due(Picos(now)), due);
                     if let Some(due) = due {
-                        let place = pending
+                        let index = pending
                             .iter()
                             .position(|event| *event == due)
-                            .expect("it was found");
-                        pending.swap_remove(place);
+                            .expect("the event is pending");
+                        pending.swap_remove(index);
                     }
                 }
             }
