@@ -334,12 +334,12 @@ impl Fabric {
         let mut cpu = std::mem::take(&mut self.switches[switch].cpu);
         let mut outputs = std::mem::take(&mut self.outputs);
         let mut store = std::mem::take(&mut self.store);
-        cpu.take(&mut outputs);
+        cpu.take_punts(&mut outputs);
         let mut behind = Outputs::default();
         // The CPU port sends through the switch, so the switch state is taken out of the fabric for this
         // time.
         let Fabric { switches, now, .. } = self;
-        cpu.serve(
+        cpu.answer_punts(
             *now,
             &mut switches[switch].switch,
             &mut outputs,
