@@ -6,31 +6,31 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
-struct Told {
+struct CommandResult {
     code: Option<i32>,
     stdout: String,
     stderr: String,
 }
 
-fn compare(a: &Path, b: &Path, more: &[&str]) -> Told {
+fn run_compare(a: &Path, b: &Path, options: &[&str]) -> CommandResult {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
-    tell(command.args(["bench", "compare"]).args([a, b]).args(more))
+    run_command(command.args(["bench", "compare"]).args([a, b]).args(options))
 }
 
-fn tell(command: &mut Command) -> Told {
+fn run_command(command: &mut Command) -> CommandResult {
     let output = command.output().expect("the program starts");
     let text = |bytes| String::from_utf8(bytes).expect("text");
-    let told = Told {
+    let result = CommandResult {
         code: output.status.code(),
         stdout: text(output.stdout),
         stderr: text(output.stderr),
     };
-    assert!(!told.stderr.contains("panicked"), "{}", told.stderr);
-    told
+    assert!(!result.stderr.contains("panicked"), "{}", result.stderr);
+    result
 }
 
-/// What a bench would have printed: one figure with these samples.
-fn result(bench: &str, name: &str, unit: &str, samples: &str, tainted: &str) -> String {
+/// Returns the JSON result of a bench with one figure that has these samples.
+fn result_with_samples(bench: &str, name: &str, unit: &str, samples: &str, tainted: &str) -> String {
     let environment = r#"{"xoff_version": "0", "kernel": "6", "cpu_model": "c", "cores": 2, "governor": null,
         "clocksource": "tsc", "steal_percent": 0.0}"#;
     format!(
@@ -40,7 +40,7 @@ fn result(bench: &str, name: &str, unit: &str, samples: &str, tainted: &str) -> 
     )
 }
 
-fn file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
+fn write_file(folder: &TempDir, name: &str, text: &str) -> PathBuf {
     let path = folder.path().join(name);
     fs::write(&path, text).expect("a file in a folder of ours");
     path
@@ -54,10 +54,10 @@ fn saved_results_are_compared_by_their_samples() {
         values.collect::<Vec<_>>().join(",")
     };
     let saved = |name: &str, samples: &str, tainted: &str| {
-        file(
+        write_file(
             &folder,
             name,
-            &result("core", "ecmp/time", "ns", samples, tainted),
+            &result_with_samples("core", "ecmp/time", "ns", samples, tainted),
         )
     };
     let a = saved("a.json", &around(100.0, 0.1), "");
@@ -68,54 +68,58 @@ fn saved_results_are_compared_by_their_samples() {
         (around(105.0, 0.1), "\"steal\"", 5, "tainted: B: steal"),
     ] {
         let b = saved("b.json", &samples, tainted);
-        let told = compare(&a, &b, &["--gate", "3"]);
-        assert_eq!(told.code, Some(code), "{} {}", told.stdout, told.stderr);
-        assert!(told.stdout.contains(words), "{words}: {}", told.stdout);
-        assert!(told.stdout.contains("not measured in turns"), "{}", told.stdout);
+        let result = run_compare(&a, &b, &["--gate", "3"]);
+        assert_eq!(result.code, Some(code), "{} {}", result.stdout, result.stderr);
+        assert!(result.stdout.contains(words), "{words}: {}", result.stdout);
+        assert!(
+            result.stdout.contains("not measured in turns"),
+            "{}",
+            result.stdout
+        );
     }
-    let json = compare(&a, &a, &["--json"]);
+    let json = run_compare(&a, &a, &["--json"]);
     let value: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!((json.code, &value["schema"]), (Some(0), &"xoff-compare/1".into()));
     assert_eq!(value["figures"][0]["verdict"], "no-difference");
 }
 
 #[test]
-fn another_machine_is_inconclusive() {
+fn results_of_different_machines_are_inconclusive() {
     let folder = tempfile::tempdir().unwrap();
-    let text = result("core", "ecmp/time", "ns", "1,1.1,1.2,1.3", "");
-    let a = file(&folder, "a.json", &text);
-    let b = file(&folder, "b.json", &text.replace("\"cores\": 2", "\"cores\": 64"));
-    let told = compare(&a, &b, &["--gate", "3"]);
-    assert_eq!(told.code, Some(5), "{}", told.stdout);
-    assert!(told.stdout.contains("different machines"), "{}", told.stdout);
-    let kernel = file(
+    let text = result_with_samples("core", "ecmp/time", "ns", "1,1.1,1.2,1.3", "");
+    let a = write_file(&folder, "a.json", &text);
+    let b = write_file(&folder, "b.json", &text.replace("\"cores\": 2", "\"cores\": 64"));
+    let result = run_compare(&a, &b, &["--gate", "3"]);
+    assert_eq!(result.code, Some(5), "{}", result.stdout);
+    assert!(result.stdout.contains("different machines"), "{}", result.stdout);
+    let kernel = write_file(
         &folder,
         "kernel.json",
         &text.replace("\"kernel\": \"6\"", "\"kernel\": \"7\""),
     );
-    let told = compare(&a, &kernel, &["--gate", "3"]);
-    assert_eq!(told.code, Some(5), "{}", told.stdout);
-    assert!(told.stdout.contains("kernel 6 and 7"), "{}", told.stdout);
+    let result = run_compare(&a, &kernel, &["--gate", "3"]);
+    assert_eq!(result.code, Some(5), "{}", result.stdout);
+    assert!(result.stdout.contains("kernel 6 and 7"), "{}", result.stdout);
 }
 
 #[test]
-fn a_result_that_names_no_machine_is_inconclusive_beside_one_that_does() {
+fn a_result_without_machine_is_inconclusive_against_one_with_machine() {
     let folder = tempfile::tempdir().unwrap();
-    let text = result("core", "ecmp/time", "ns", "1,1.1,1.2,1.3", "");
+    let text = result_with_samples("core", "ecmp/time", "ns", "1,1.1,1.2,1.3", "");
     let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
     value["environment"] = serde_json::Value::Null;
-    let with = file(&folder, "with.json", &text);
-    let without = file(&folder, "without.json", &value.to_string());
-    let told = compare(&with, &without, &[]);
-    assert_eq!(told.code, Some(5), "{}", told.stdout);
+    let with = write_file(&folder, "with.json", &text);
+    let without = write_file(&folder, "without.json", &value.to_string());
+    let result = run_compare(&with, &without, &[]);
+    assert_eq!(result.code, Some(5), "{}", result.stdout);
     let words = "A was measured on a machine, B says nothing of its own";
-    assert!(told.stdout.contains(words), "{}", told.stdout);
-    // Virtual time hangs on no machine.
-    assert_eq!(compare(&without, &without, &["--gate", "3"]).code, Some(0));
+    assert!(result.stdout.contains(words), "{}", result.stdout);
+    // The result of virtual time does not depend on the machine.
+    assert_eq!(run_compare(&without, &without, &["--gate", "3"]).code, Some(0));
 }
 
 #[test]
-fn what_b_lacks_cannot_be_gated_on() {
+fn a_gate_on_a_figure_that_b_lacks_fails() {
     let folder = tempfile::tempdir().unwrap();
     let figure = |name: &str, unit: &str, better: &str| {
         format!(r#"{{"name": "{name}", "unit": "{unit}", "better": "{better}", "samples": [1]}}"#)
@@ -126,7 +130,7 @@ fn what_b_lacks_cannot_be_gated_on() {
             "tainted": [], "notes": [], "figures": [{}]}}"#,
             figures.join(",")
         );
-        file(&folder, name, &text)
+        write_file(&folder, name, &text)
     };
     let (rate, time) = (
         figure("rate", "frames/s", "bigger"),
@@ -142,44 +146,48 @@ fn what_b_lacks_cannot_be_gated_on() {
         (&two, &better, 5),
         (&one, &two, 0),
     ] {
-        let told = compare(a, b, &["--gate", "3"]);
-        assert_eq!(told.code, Some(gated), "{}", told.stdout);
+        let result = run_compare(a, b, &["--gate", "3"]);
+        assert_eq!(result.code, Some(gated), "{}", result.stdout);
         assert!(
-            told.stdout.contains("note: ") && told.stdout.contains("time"),
+            result.stdout.contains("note: ") && result.stdout.contains("time"),
             "{}",
-            told.stdout
+            result.stdout
         );
-        let last = told.stdout.lines().last().unwrap_or_default();
+        let last = result.stdout.lines().last().unwrap_or_default();
         assert_eq!(
             last == "inconclusive: no gate can hold time",
             gated == 5,
             "{last}"
         );
-        assert_eq!(compare(a, b, &[]).code, Some(0));
+        assert_eq!(run_compare(a, b, &[]).code, Some(0));
     }
     let twice = saved("twice.json", &[rate.clone(), time.clone(), time]);
-    let told = compare(&one, &twice, &[]);
-    assert_eq!(told.code, Some(4), "{}", told.stderr);
-    assert!(told.stderr.contains("time is there twice"), "{}", told.stderr);
+    let result = run_compare(&one, &twice, &[]);
+    assert_eq!(result.code, Some(4), "{}", result.stderr);
+    assert!(result.stderr.contains("time is there twice"), "{}", result.stderr);
 }
 
 #[test]
-fn from_nothing_to_something_is_no_percentage() {
+fn a_change_from_zero_has_no_percentage() {
     let folder = tempfile::tempdir().unwrap();
     let saved = |name: &str, value: &str| {
-        let text = result("ndr", "loss", "percent", value, "");
+        let text = result_with_samples("ndr", "loss", "percent", value, "");
         let mut result: serde_json::Value = serde_json::from_str(&text).unwrap();
         result["environment"] = serde_json::Value::Null;
-        file(&folder, name, &result.to_string())
+        write_file(&folder, name, &result.to_string())
     };
     let (none, some) = (saved("none.json", "0"), saved("some.json", "72.07"));
-    let told = compare(&none, &some, &["--gate", "3"]);
-    assert_eq!(told.code, Some(1), "{}", told.stdout);
-    assert!(told.stdout.contains("from 0 to 72.07 percent"), "{}", told.stdout);
-    let told = compare(&some, &none, &["--gate", "3", "--json"]);
-    let value: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    let result = run_compare(&none, &some, &["--gate", "3"]);
+    assert_eq!(result.code, Some(1), "{}", result.stdout);
+    assert!(
+        result.stdout.contains("from 0 to 72.07 percent"),
+        "{}",
+        result.stdout
+    );
+    let result = run_compare(&some, &none, &["--gate", "3", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(&result.stdout).unwrap();
     let figure = &value["figures"][0];
-    assert_eq!((told.code, &figure["verdict"]), (Some(0), &"better".into()));
+    assert_eq!((result.code, &figure["verdict"]), (Some(0), &"better".into()));
     assert!(
         figure["worse_percent"].is_null() && figure["low_percent"].is_null(),
         "{figure}"
@@ -187,16 +195,17 @@ fn from_nothing_to_something_is_no_percentage() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_refused_by_name() {
+fn incomparable_results_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
-    let of =
-        |name: &str, bench: &str, figure: &str| file(&folder, name, &result(bench, figure, "ns", "1", ""));
+    let of = |name: &str, bench: &str, figure: &str| {
+        write_file(&folder, name, &result_with_samples(bench, figure, "ns", "1", ""))
+    };
     let a = of("a.json", "core", "ecmp/time");
     let other_bench = of("ndr.json", "ndr", "ecmp/time");
     let other_figure = of("figure.json", "core", "fabric/time");
-    let other_schema = file(&folder, "schema.json", r#"{"schema": "xoff-bench/9"}"#);
-    let broken = file(&folder, "broken.json", "{");
-    let text = file(&folder, "notes.txt", "");
+    let other_schema = write_file(&folder, "schema.json", r#"{"schema": "xoff-bench/9"}"#);
+    let broken = write_file(&folder, "broken.json", "{");
+    let text = write_file(&folder, "notes.txt", "");
     let program = PathBuf::from(env!("CARGO_BIN_EXE_xoff"));
     let missing = folder.path().join("missing");
     for (b, code, words) in [
@@ -208,19 +217,25 @@ fn what_cannot_be_compared_is_refused_by_name() {
         (&program, 2, "core-bench compare"),
         (&missing, 2, "missing"),
     ] {
-        let told = compare(&a, b, &[]);
-        assert_eq!(told.code, Some(code), "{b:?}: {} {}", told.stdout, told.stderr);
-        assert!(told.stderr.contains(words), "{words}: {}", told.stderr);
-        assert_eq!(told.stdout, "", "{b:?}");
+        let result = run_compare(&a, b, &[]);
+        assert_eq!(
+            result.code,
+            Some(code),
+            "{b:?}: {} {}",
+            result.stdout,
+            result.stderr
+        );
+        assert!(result.stderr.contains(words), "{words}: {}", result.stderr);
+        assert_eq!(result.stdout, "", "{b:?}");
     }
     for gate in ["0", "-3", "nan", "many"] {
-        let told = compare(&a, &a, &["--gate", gate]);
-        assert_eq!(told.code, Some(2), "{gate}");
+        let result = run_compare(&a, &a, &["--gate", gate]);
+        assert_eq!(result.code, Some(2), "{gate}");
     }
 }
 
 #[test]
-fn a_wrong_configuration_or_lab_is_no_side_that_is_worse() {
+fn an_invalid_configuration_or_lab_is_an_error_and_no_result() {
     let folder = tempfile::tempdir().unwrap();
     let good = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testbeds/incast.config_db.json");
     let text = fs::read_to_string(&good).unwrap();
@@ -234,34 +249,34 @@ fn a_wrong_configuration_or_lab_is_no_side_that_is_worse() {
         ("broken.yml", "name: [", "broken.yml"),
         ("empty.yml", "", "empty.yml"),
     ] {
-        let bad = file(&folder, name, text);
-        let told = compare(&bad, &good, &["--gate", "3"]);
-        assert_eq!(told.code, Some(4), "{name}: {}", told.stderr);
-        assert!(told.stderr.contains(words), "{name}: {}", told.stderr);
+        let bad = write_file(&folder, name, text);
+        let result = run_compare(&bad, &good, &["--gate", "3"]);
+        assert_eq!(result.code, Some(4), "{name}: {}", result.stderr);
+        assert!(result.stderr.contains(words), "{name}: {}", result.stderr);
         let option = if name.ends_with(".yml") {
             "--lab"
         } else {
             "--config"
         };
         let mut core = Command::new(env!("CARGO_BIN_EXE_xoff"));
-        let told = tell(core.args(["bench", "core", option]).arg(&bad));
-        assert_eq!(told.code, Some(4), "{name}: {}", told.stderr);
-        // By itself, not as the failure of a process within.
+        let result = run_command(core.args(["bench", "core", option]).arg(&bad));
+        assert_eq!(result.code, Some(4), "{name}: {}", result.stderr);
+        // The error is printed directly and not as the failure of a subprocess.
         assert!(
-            !told.stderr.contains("could not be measured"),
+            !result.stderr.contains("could not be measured"),
             "{name}: {}",
-            told.stderr
+            result.stderr
         );
     }
     for option in ["--config", "--lab"] {
         let mut core = Command::new(env!("CARGO_BIN_EXE_xoff"));
-        let told = tell(core.args(["bench", "core", option, "/does/not/exist"]));
-        assert_eq!(told.code, Some(4), "{option}: {}", told.stderr);
+        let result = run_command(core.args(["bench", "core", option, "/does/not/exist"]));
+        assert_eq!(result.code, Some(4), "{option}: {}", result.stderr);
     }
 }
 
 #[test]
-fn another_bench_runs_on_configurations_too() {
+fn compare_runs_other_benches_on_configurations() {
     let config = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("testbeds/incast.config_db.json");
     let ndr = [
         "--gate",
@@ -274,21 +289,25 @@ fn another_bench_runs_on_configurations_too() {
         "1ms",
         "--json",
     ];
-    let told = compare(&config, &config, &ndr);
-    assert_eq!(told.code, Some(0), "{} {}", told.stdout, told.stderr);
-    assert!(told.stdout.contains("1518/ndr"), "{}", told.stdout);
+    let result = run_compare(&config, &config, &ndr);
+    assert_eq!(result.code, Some(0), "{} {}", result.stdout, result.stderr);
+    assert!(result.stdout.contains("1518/ndr"), "{}", result.stdout);
     for (words, code, said) in [
         (&["ndr", "--sizes", "nope"][..], 2, "nope"),
         (&["ndr", "--format", "csv"], 2, "--format csv"),
         (&["placement"], 2, "placement"),
         (&["core", "--workload", "ecmp"], 2, "--workload"),
     ] {
-        let told = compare(&config, &config, &[&["--"], words].concat());
-        assert_eq!(told.code, Some(code), "{words:?}: {}", told.stderr);
-        assert!(told.stderr.contains(said), "{words:?}: {}", told.stderr);
+        let result = run_compare(&config, &config, &[&["--"], words].concat());
+        assert_eq!(result.code, Some(code), "{words:?}: {}", result.stderr);
+        assert!(result.stderr.contains(said), "{words:?}: {}", result.stderr);
     }
     let folder = tempfile::tempdir().unwrap();
-    let saved = file(&folder, "a.json", &result("core", "ecmp/time", "ns", "1", ""));
-    let told = compare(&saved, &saved, &["--", "core"]);
-    assert_eq!(told.code, Some(2), "{}", told.stderr);
+    let saved = write_file(
+        &folder,
+        "a.json",
+        &result_with_samples("core", "ecmp/time", "ns", "1", ""),
+    );
+    let result = run_compare(&saved, &saved, &["--", "core"]);
+    assert_eq!(result.code, Some(2), "{}", result.stderr);
 }

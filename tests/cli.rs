@@ -1,10 +1,10 @@
-//! The command line as a user meets it: what it accepts, what it refuses, in which words and with which exit code.
-//! Nothing here touches a network device.
+//! Tests of the command line: accepted and refused arguments, messages and exit codes. No test uses a network
+//! device.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-fn xoff(arguments: &[&str]) -> Output {
+fn run_xoff(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xoff"))
         .args(arguments)
         .output()
@@ -12,24 +12,25 @@ fn xoff(arguments: &[&str]) -> Output {
 }
 
 #[derive(Debug)]
-struct Told {
+struct CommandResult {
     code: Option<i32>,
     stdout: String,
     stderr: String,
 }
 
-fn told(arguments: &[&str]) -> Told {
-    let output = xoff(arguments);
-    Told {
+fn run_command(arguments: &[&str]) -> CommandResult {
+    let output = run_xoff(arguments);
+    CommandResult {
         code: output.status.code(),
         stdout: String::from_utf8(output.stdout).expect("text"),
         stderr: String::from_utf8(output.stderr).expect("text"),
     }
 }
 
-/// Refused with this code, and with each of these words on standard error, without a panic.
-fn refused(arguments: &[&str], code: i32, words: &[&str]) {
-    let told = told(arguments);
+/// Asserts that the command is refused with this exit code, without a panic, and that standard error contains
+/// each of these texts.
+fn assert_refused(arguments: &[&str], code: i32, words: &[&str]) {
+    let told = run_command(arguments);
     assert_eq!(told.code, Some(code), "{arguments:?}: {told:?}");
     for word in words {
         assert!(
@@ -41,15 +42,15 @@ fn refused(arguments: &[&str], code: i32, words: &[&str]) {
     assert_eq!(told.stdout, "", "{arguments:?}: data on standard output");
 }
 
-fn file(folder: &Path, name: &str, text: &str) -> String {
+fn write_file(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     std::fs::write(&path, text).expect("a file in a folder of ours");
     path.to_str().expect("text").to_owned()
 }
 
 #[test]
-fn help_teaches_with_examples_and_exit_codes() {
-    let help = told(&["--help"]);
+fn help_contains_examples_and_exit_codes() {
+    let help = run_command(&["--help"]);
     assert_eq!(help.code, Some(0));
     for word in [
         "Examples:",
@@ -66,7 +67,7 @@ fn help_teaches_with_examples_and_exit_codes() {
         &["config", "apply"],
         &["show", "counters"],
     ] {
-        let help = told(&[words, &["--help"]].concat());
+        let help = run_command(&[words, &["--help"]].concat());
         assert_eq!(help.code, Some(0));
         assert!(
             help.stdout.contains("xoff "),
@@ -78,7 +79,7 @@ fn help_teaches_with_examples_and_exit_codes() {
 
 #[test]
 fn the_version_is_printed() {
-    let version = told(&["--version"]);
+    let version = run_command(&["--version"]);
     assert_eq!(
         (version.code, version.stdout),
         (Some(0), format!("xoff {}\n", env!("CARGO_PKG_VERSION")))
@@ -86,24 +87,24 @@ fn the_version_is_printed() {
 }
 
 #[test]
-fn a_wrong_command_line_is_exit_2() {
-    refused(&[], 2, &["Usage:"]);
-    refused(&["fly"], 2, &["unrecognized subcommand"]);
-    refused(&["show", "counters"], 2, &["--api", "--lab"]);
-    refused(
+fn an_invalid_command_line_exits_with_2() {
+    assert_refused(&[], 2, &["Usage:"]);
+    assert_refused(&["fly"], 2, &["unrecognized subcommand"]);
+    assert_refused(&["show", "counters"], 2, &["--api", "--lab"]);
+    assert_refused(
         &["show", "counters", "--api", "a", "--lab", "b"],
         2,
         &["cannot be used with"],
     );
-    refused(&["switch", "run", "--config", "x"], 2, &["--port"]);
-    refused(&["host", "run", "--dev", "x"], 2, &["--send", "--receive"]);
-    refused(&["lab", "run"], 2, &["<FILE>"]);
+    assert_refused(&["switch", "run", "--config", "x"], 2, &["--port"]);
+    assert_refused(&["host", "run", "--dev", "x"], 2, &["--send", "--receive"]);
+    assert_refused(&["lab", "run"], 2, &["<FILE>"]);
 }
 
 #[test]
-fn a_wrong_port_is_exit_2_and_says_how_to_write_it() {
+fn an_invalid_port_exits_with_2_and_shows_the_syntax() {
     let run = |port: &str, words: &[&str]| {
-        refused(&["switch", "run", "--config", "x", "--port", port], 2, words);
+        assert_refused(&["switch", "run", "--config", "x", "--port", port], 2, words);
     };
     run("Ethernet0", &["no '='", "Ethernet0=veth0"]);
     run("swp1=veth0", &["ports are named Ethernet0"]);
@@ -115,14 +116,14 @@ fn a_wrong_port_is_exit_2_and_says_how_to_write_it() {
 }
 
 #[test]
-fn a_port_or_a_device_given_twice_is_exit_2() {
+fn a_repeated_port_or_device_exits_with_2() {
     let ports = |a, b| ["switch", "run", "--config", "x", "--port", a, "--port", b];
-    refused(
+    assert_refused(
         &ports("Ethernet0=a", "Ethernet0=b"),
         2,
         &["error: port Ethernet0 is given twice", "\n  where: ", "\n  fix: "],
     );
-    refused(
+    assert_refused(
         &ports("Ethernet0=a", "Ethernet4=a"),
         2,
         &[
@@ -134,7 +135,7 @@ fn a_port_or_a_device_given_twice_is_exit_2() {
 }
 
 #[test]
-fn numbers_out_of_range_are_exit_2() {
+fn numbers_out_of_range_exit_with_2() {
     for option in [
         ["--workers", "0"],
         ["--workers", "65"],
@@ -151,14 +152,14 @@ fn numbers_out_of_range_are_exit_2() {
             &option,
         ]
         .concat();
-        refused(&arguments, 2, &[option[0]]);
+        assert_refused(&arguments, 2, &[option[0]]);
     }
-    refused(
+    assert_refused(
         &["host", "run", "--dev", "x", "--send", "10.0.0.2,class=9"],
         2,
         &["class is '9'", "0 to 7"],
     );
-    refused(
+    assert_refused(
         &["host", "run", "--dev", "x", "--receive", "--duration", "20"],
         2,
         &["20s"],
@@ -166,7 +167,7 @@ fn numbers_out_of_range_are_exit_2() {
 }
 
 #[test]
-fn an_impossible_place_for_the_report_is_refused_before_the_run() {
+fn an_unwritable_report_path_is_refused_before_the_run() {
     let folder = tempfile::tempdir().expect("a folder");
     let there = folder.path().to_str().expect("text");
     let missing = format!("{there}/no/report.json");
@@ -181,20 +182,20 @@ fn an_impossible_place_for_the_report_is_refused_before_the_run() {
             "--report",
             report,
         ];
-        refused(
+        assert_refused(
             &arguments,
             2,
             &["the report cannot be written there", "--report", "fix:"],
         );
-        refused(&["lab", "run", "x", "--report", report], 2, &["--report"]);
+        assert_refused(&["lab", "run", "x", "--report", report], 2, &["--report"]);
     }
 }
 
 #[test]
-fn an_unreadable_or_invalid_configuration_is_exit_4() {
+fn an_unreadable_or_invalid_configuration_exits_with_4() {
     let folder = tempfile::tempdir().expect("a folder");
     let run = |config: &str, words: &[&str]| {
-        refused(
+        assert_refused(
             &[
                 "switch",
                 "run",
@@ -208,27 +209,27 @@ fn an_unreadable_or_invalid_configuration_is_exit_4() {
         );
     };
     run("/no/such/file", &["cannot be read", "/no/such/file", "fix:"]);
-    run(&file(folder.path(), "garbage", "\u{1}{{{"), &["not JSON"]);
-    run(&file(folder.path(), "list", "[1, 2]"), &["object"]);
-    run(&file(folder.path(), "table", r#"{"PROT": {}}"#), &["PROT"]);
+    run(&write_file(folder.path(), "garbage", "\u{1}{{{"), &["not JSON"]);
+    run(&write_file(folder.path(), "list", "[1, 2]"), &["object"]);
+    run(&write_file(folder.path(), "table", r#"{"PROT": {}}"#), &["PROT"]);
     let wrong = r#"{"PORT": {"Ethernet0": {"speed": "fast", "mtu": "1"}}}"#;
     run(
-        &file(folder.path(), "values", wrong),
+        &write_file(folder.path(), "values", wrong),
         &["Ethernet0", "speed", "\"fast\"", "mtu"],
     );
 }
 
 #[test]
-fn a_configuration_to_apply_is_read_before_a_switch_is_looked_for() {
+fn apply_reads_the_configuration_before_it_connects() {
     let folder = tempfile::tempdir().expect("a folder");
-    let garbage = file(folder.path(), "garbage", "no");
-    refused(
+    let garbage = write_file(folder.path(), "garbage", "no");
+    assert_refused(
         &["config", "apply", &garbage, "--api", "/no/such/socket"],
         4,
         &["not JSON", &garbage],
     );
-    let good = file(folder.path(), "good", "{}");
-    refused(
+    let good = write_file(folder.path(), "good", "{}");
+    assert_refused(
         &["config", "apply", &good, "--api", "/no/such/socket"],
         3,
         &["no running switch answers"],
@@ -236,9 +237,9 @@ fn a_configuration_to_apply_is_read_before_a_switch_is_looked_for() {
 }
 
 #[test]
-fn a_device_that_does_not_exist_is_exit_3() {
+fn a_missing_device_exits_with_3() {
     let folder = tempfile::tempdir().expect("a folder");
-    let config = file(folder.path(), "config", "{}");
+    let config = write_file(folder.path(), "config", "{}");
     let arguments = [
         "switch",
         "run",
@@ -247,8 +248,8 @@ fn a_device_that_does_not_exist_is_exit_3() {
         "--port",
         "Ethernet0=xoff-none",
     ];
-    refused(&arguments, 3, &["Ethernet0", "xoff-none", "ip link"]);
-    refused(
+    assert_refused(&arguments, 3, &["Ethernet0", "xoff-none", "ip link"]);
+    assert_refused(
         &["host", "run", "--dev", "xoff-none", "--receive"],
         3,
         &["xoff-none"],
@@ -256,34 +257,34 @@ fn a_device_that_does_not_exist_is_exit_3() {
 }
 
 #[test]
-fn a_socket_where_nobody_answers_is_exit_3_and_says_how_to_start_one() {
+fn a_control_socket_without_a_switch_exits_with_3_and_a_hint() {
     for command in [&["show", "counters"][..], &["config", "get"]] {
         let api = [command, &["--api", "/no/such/socket"]].concat();
-        refused(
+        assert_refused(
             &api,
             3,
             &["no running switch answers", "/no/such/socket", "xoff switch run"],
         );
         let lab = [command, &["--lab", "no-such-lab"]].concat();
-        refused(&lab, 3, &["no-such-lab", "xoff lab up"]);
+        assert_refused(&lab, 3, &["no-such-lab", "xoff lab up"]);
     }
 }
 
 #[test]
-fn a_lab_file_that_is_wrong_is_exit_4() {
+fn an_invalid_lab_file_exits_with_4() {
     let folder = tempfile::tempdir().expect("a folder");
-    refused(
+    assert_refused(
         &["lab", "run", "/no/such/lab.xoff.yml"],
         4,
         &["/no/such/lab.xoff.yml"],
     );
-    let file = file(
+    let file = write_file(
         folder.path(),
         "bad.xoff.yml",
         "name: x\ntopology: {nodes: {a: {kind: toaster}}}\n",
     );
-    refused(&["lab", "run", &file], 4, &["toaster"]);
-    refused(
+    assert_refused(&["lab", "run", &file], 4, &["toaster"]);
+    assert_refused(
         &["lab", "down", "no-such-lab"],
         3,
         &["no-such-lab", "xoff lab ls"],
@@ -291,8 +292,8 @@ fn a_lab_file_that_is_wrong_is_exit_4() {
 }
 
 #[test]
-fn doctor_and_ls_speak_json() {
-    let doctor = told(&["doctor", "--json"]);
+fn doctor_and_ls_print_json() {
+    let doctor = run_command(&["doctor", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&doctor.stdout).expect("JSON");
     assert_eq!(json["schema"], "xoff.doctor/1");
     let can = json["can_run_labs"].as_bool().expect("a verdict");
@@ -301,13 +302,13 @@ fn doctor_and_ls_speak_json() {
         let good = check["status"] == "ok";
         assert_eq!(good, check["fix"].is_null(), "what is not ok has a fix: {check}");
     }
-    let labs = told(&["lab", "ls", "--json"]);
+    let labs = run_command(&["lab", "ls", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&labs.stdout).expect("JSON");
     assert!(json["labs"].is_array(), "{json}");
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_output_pipe_is_no_error() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_xoff"))
         .args(["lab", "ls", "--json"])
         .stdout(std::process::Stdio::piped())
@@ -326,7 +327,7 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn config_check_reports_every_file() {
     let folder = tempfile::tempdir().expect("a folder");
-    let good = file(
+    let good = write_file(
         folder.path(),
         "good.json",
         r#"{"PORT": {"Ethernet0": {"fec": "rs"}}}"#,
@@ -334,7 +335,7 @@ fn config_check_reports_every_file() {
     let members: Vec<String> = (0..30)
         .map(|n| format!(r#""Vlan7|Ethernet{n}": {{"tagging_mode": "tagged"}}"#))
         .collect();
-    let bad = file(
+    let bad = write_file(
         folder.path(),
         "bad.json",
         &format!(
@@ -343,7 +344,7 @@ fn config_check_reports_every_file() {
         ),
     );
 
-    let text = told(&["config", "check", &good]);
+    let text = run_command(&["config", "check", &good]);
     assert_eq!(text.code, Some(0), "{text:?}");
     assert!(
         text.stdout.contains("good.json: valid; 1 port, 1 note\n"),
@@ -351,7 +352,7 @@ fn config_check_reports_every_file() {
     );
     assert!(text.stdout.contains("  note: no effect: PORT fec"), "{text:?}");
 
-    let text = told(&["config", "check", &good, &bad, "/nonexistent.json"]);
+    let text = run_command(&["config", "check", &good, &bad, "/nonexistent.json"]);
     assert_eq!(text.code, Some(4));
     assert!(
         text.stdout.contains("bad.json: not valid; 30 errors\n"),
@@ -364,7 +365,7 @@ fn config_check_reports_every_file() {
     );
     assert!(text.stdout.contains("/nonexistent.json: not valid; 1 error\n"));
 
-    let json = told(&["config", "check", &good, &bad, "--format", "json"]);
+    let json = run_command(&["config", "check", &good, &bad, "--format", "json"]);
     assert_eq!(json.code, Some(4));
     let value: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
     assert_eq!(value["valid"], false);
@@ -375,21 +376,21 @@ fn config_check_reports_every_file() {
     let ports: Vec<String> = (0..30).map(|n| format!("--port=Ethernet{n}")).collect();
     let mut with_ports = vec!["config", "check", &bad];
     with_ports.extend(ports.iter().map(String::as_str));
-    assert_eq!(told(&with_ports).code, Some(0));
+    assert_eq!(run_command(&with_ports).code, Some(0));
 }
 
 #[test]
-fn json_output_of_a_command_has_all_errors() {
+fn json_output_contains_all_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let ports: Vec<String> = (0..30)
         .map(|n| format!(r#""Ethernet{n}": {{"mtu": "{n}"}}"#))
         .collect();
-    let bad = file(
+    let bad = write_file(
         folder.path(),
         "bad.json",
         &format!(r#"{{"PORT": {{{}}}}}"#, ports.join(",")),
     );
-    // The header of a pcap file. The configuration is refused before frames matter.
+    // This is the header of a pcap file. The command refuses the configuration before it reads frames.
     let header = [
         0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 1, 0, 0, 0,
     ];
@@ -404,10 +405,10 @@ fn json_output_of_a_command_has_all_errors() {
         "--out",
         out.to_str().expect("text"),
     ];
-    let text = told(&arguments);
+    let text = run_command(&arguments);
     assert_eq!((text.code, text.stdout.as_str()), (Some(4), ""), "{text:?}");
     assert_eq!(text.stderr.matches("Ethernet").count(), 20);
-    let json = told(&[&arguments[..], &["--json"]].concat());
+    let json = run_command(&[&arguments[..], &["--json"]].concat());
     assert_eq!(json.code, Some(4));
     let value: serde_json::Value = serde_json::from_str(&json.stdout).expect("JSON");
     assert_eq!(value["errors"].as_array().map(Vec::len), Some(30));

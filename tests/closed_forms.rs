@@ -1,4 +1,4 @@
-//! Virtual time against arithmetic: shares of a link, and the time that an empty path takes.
+//! Comparisons of virtual time with closed forms: shares of a link, and the delay of an empty path.
 
 use std::path::Path;
 
@@ -8,15 +8,15 @@ use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 use xoff_units::Picos;
 
-fn lab(text: &str) -> VirtualLab {
+fn virtual_lab(text: &str) -> VirtualLab {
     let plan = parse_lab(text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"))
 }
 
-/// Runs the flows of a lab for a time, and returns the goodput of each in its order.
-fn goodputs(text: &str, time: Picos) -> Vec<f64> {
-    let mut lab = lab(text);
+/// Runs the flows of a lab for a time. Returns the goodput of each flow in the order of the report.
+fn run_and_get_goodputs(text: &str, time: Picos) -> Vec<f64> {
+    let mut lab = virtual_lab(text);
     lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));
     lab.run(time, false, &mut ());
     let report: Value = serde_json::from_str(&lab.report().to_json()).expect("a report is JSON");
@@ -38,9 +38,9 @@ fn assert_shares(found: &[f64], expected: &[f64], tolerance: f64) {
     }
 }
 
-/// DWRR divides a link by weights, whatever is offered above that.
+/// DWRR divides an overloaded link by weights, at any offered load.
 #[test]
-fn dwrr_shares_are_weights() {
+fn dwrr_shares_equal_the_weights() {
     for weights in [[1, 1, 1], [1, 2, 5], [10, 30, 60]] {
         let schedulers: Vec<String> = (0..3)
             .map(|n| format!("w{n}: {{type: DWRR, weight: {}}}", weights[n]))
@@ -79,15 +79,15 @@ workload:
             maps.join(", "),
             ports.join(", ")
         );
-        let shares = goodputs(&text, Picos::from_millis(4));
+        let shares = run_and_get_goodputs(&text, Picos::from_millis(4));
         assert_shares(&shares, &weights.map(f64::from), 0.005);
     }
 }
 
-/// Lossless senders into one link get max-min fair shares: who asks for less than a share gets it, the others divide what is
-/// left.
+/// Lossless senders to one link get max-min fair shares: a sender that asks for less than its share gets its
+/// demand, and the others divide the rest.
 #[test]
-fn incast_shares_are_max_min() {
+fn incast_shares_are_max_min_fair() {
     let incast = |rates: [&str; 4]| {
         let flows: Vec<String> = (1..=4)
             .zip(rates)
@@ -108,22 +108,22 @@ workload:
             flows.concat()
         )
     };
-    let shares = goodputs(&incast(["100%", "100%", "100%", "100%"]), Picos::from_millis(10));
+    let shares = run_and_get_goodputs(&incast(["100%", "100%", "100%", "100%"]), Picos::from_millis(10));
     assert_shares(&shares, &[1.0, 1.0, 1.0, 1.0], 0.01);
-    // A tenth and a fifth of the link, and 35 % for each of the two who want all of it.
-    let shares = goodputs(&incast(["10%", "20%", "100%", "100%"]), Picos::from_millis(10));
+    // Two senders offer a tenth and a fifth of the link. Each of the other two gets 35 %.
+    let shares = run_and_get_goodputs(&incast(["10%", "20%", "100%", "100%"]), Picos::from_millis(10));
     assert_shares(&shares, &[10.0, 20.0, 35.0, 35.0], 0.02);
 }
 
-/// When the only data frame leaves its sender, and when it arrives.
+/// The times at which the only data frame leaves its sender and arrives at its receiver.
 #[derive(Default)]
-struct Journey {
+struct FrameTimes {
     left: Option<Picos>,
     arrived: Option<Picos>,
     len: u64,
 }
 
-impl Observer for Journey {
+impl Observer for FrameTimes {
     fn frame_departed(&mut self, at: Picos, _: Picos, from: LinkEnd, frame: FrameView<'_>) {
         if matches!(from, LinkEnd::Host(_)) && frame.frame_len > 200 {
             self.left = Some(at);
@@ -137,10 +137,12 @@ impl Observer for Journey {
     }
 }
 
-/// Store and forward over an empty path, to the picosecond: on each link preamble, frame and FCS at its speed, and its delay.
+/// An empty path takes the store-and-forward delay, to the picosecond. Each link adds its delay and the time
+/// of preamble, frame and FCS at its speed.
 #[test]
-fn an_empty_path_takes_the_sum_of_its_links() {
-    // Octets last 80, 20, 80 ps and so on: host to leaf, leaf to spine, spine to leaf, leaf to host.
+fn the_delay_of_an_empty_path_is_the_sum_of_its_links() {
+    // A byte lasts 80, 20, 80 and 80 ps on the links from host to leaf, leaf to spine, spine to leaf and leaf
+    // to host.
     for (speed, uplink, octet_ps, uplink_octet_ps) in [
         ("100g", "400g", 80, 20),
         ("25g", "100g", 320, 80),
@@ -158,8 +160,8 @@ workload:
     - {{name: one, kind: flows, flows: [{{from: h1, to: h2, bytes: 1024}}]}}
 "
         );
-        let mut lab = lab(&text);
-        let mut journey = Journey::default();
+        let mut lab = virtual_lab(&text);
+        let mut journey = FrameTimes::default();
         lab.start(&mut journey)
             .unwrap_or_else(|failure| panic!("{failure}"));
         lab.run(Picos::from_millis(10), true, &mut journey);

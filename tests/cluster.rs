@@ -1,4 +1,5 @@
-//! Cluster load balancing of whole fabrics in virtual time: queue pairs that are learnt, and such that the lab announces.
+//! Tests of cluster load balancing in whole fabrics in virtual time, with learnt queue pairs and with queue
+//! pairs that the lab announces.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,8 +12,8 @@ use xoff_fabric::{FabricPlan, PlannedFlow, PlannedHop, place_flows};
 use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 
-/// Four leaves, four spines, four hosts a leaf; rank *i* of the ring on leaf *i* mod 4.
-const RING: &str = "
+/// Four leaves, four spines and four hosts per leaf. Rank *i* of the ring is on leaf *i* mod 4.
+const RING_LAB: &str = "
 name: ring
 topology:
   defaults: {load_balancing: cluster}
@@ -26,13 +27,14 @@ workload:
     - {name: job, kind: ring-allreduce, hosts: [h1, h5, h9, h13, h2, h6, h10, h14, h3, h7, h11, h15, h4, h8, h12, h16], bytes: 8M}
 ";
 
-fn all_to_all() -> String {
-    RING.replace("ring-allreduce", "alltoall")
+fn all_to_all_lab() -> String {
+    RING_LAB
+        .replace("ring-allreduce", "alltoall")
         .replace("bytes: 8M", "bytes: 4M, qps: 2")
 }
 
-/// `xoff lab compare` of some schemes: the figures of each, and of the one switch.
-fn compare(text: &str, schemes: &str, more: &[&str]) -> BTreeMap<String, Value> {
+/// Runs `xoff lab compare` for some schemes. Returns the figures of each scheme and of the single switch.
+fn run_compare(text: &str, schemes: &str, options: &[&str]) -> BTreeMap<String, Value> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("lab.yml"), text).expect("a file in a temporary folder");
     let output = Command::new(env!("CARGO_BIN_EXE_xoff"))
@@ -47,7 +49,7 @@ fn compare(text: &str, schemes: &str, more: &[&str]) -> BTreeMap<String, Value> 
             "--lb",
             schemes,
         ])
-        .args(more)
+        .args(options)
         .stdin(Stdio::null())
         .output()
         .expect("xoff can be started");
@@ -72,30 +74,30 @@ fn median(figures: &Value, name: &str) -> f64 {
         .unwrap_or_else(|| panic!("no {name} in {figures}"))
 }
 
-/// At least so many percent of one switch, with nothing out of order and nothing lost.
-fn as_one_switch(figures: &Value, percent: f64) {
+/// Asserts at least `percent` percent of the performance of a single switch, without reordering and loss.
+fn assert_like_one_switch(figures: &Value, percent: f64) {
     assert!(median(figures, "percent_of_one_switch") >= percent, "{figures}");
     assert_eq!(median(figures, "out_of_order_ratio"), 0.0, "{figures}");
     assert_eq!(median(figures, "dropped_frames"), 0.0, "{figures}");
 }
 
 #[test]
-fn a_ring_is_as_fast_as_on_one_switch() {
-    let rows = compare(RING, "ecmp,cluster", &["--seeds", "1..=3"]);
-    as_one_switch(&rows["cluster"], 95.0);
+fn a_ring_in_a_fabric_is_as_fast_as_on_one_switch() {
+    let rows = run_compare(RING_LAB, "ecmp,cluster", &["--seeds", "1..=3"]);
+    assert_like_one_switch(&rows["cluster"], 95.0);
     assert!(median(&rows["ecmp"], "percent_of_one_switch") < 80.0);
-    let announced = compare(
-        RING,
+    let announced = run_compare(
+        RING_LAB,
         "cluster",
         &["--set", "load_balancing.announce=true", "--seeds", "1..=3"],
     );
-    as_one_switch(&announced["cluster"], 95.0);
+    assert_like_one_switch(&announced["cluster"], 95.0);
 }
 
 #[test]
-fn all_to_all_with_many_queue_pairs_has_even_links() {
-    let rows = compare(&all_to_all(), "ecmp,cluster", &[]);
-    as_one_switch(&rows["cluster"], 90.0);
+fn all_to_all_with_many_queue_pairs_loads_links_evenly() {
+    let rows = run_compare(&all_to_all_lab(), "ecmp,cluster", &[]);
+    assert_like_one_switch(&rows["cluster"], 90.0);
     assert!(
         median(&rows["cluster"], "link_max_mean_ratio") < 1.02,
         "{}",
@@ -106,23 +108,23 @@ fn all_to_all_with_many_queue_pairs_has_even_links() {
         "{}",
         rows["ecmp"]
     );
-    let announced = compare(
-        &all_to_all(),
+    let announced = run_compare(
+        &all_to_all_lab(),
         "cluster",
         &["--set", "load_balancing.announce=true"],
     );
-    as_one_switch(&announced["cluster"], 90.0);
+    assert_like_one_switch(&announced["cluster"], 90.0);
     assert!(median(&announced["cluster"], "link_max_mean_ratio") < 1.01);
 }
 
-fn lab(text: &str) -> VirtualLab {
+fn virtual_lab(text: &str) -> VirtualLab {
     let plan = parse_lab(text, "lab.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems:?}"));
     VirtualLab::new(plan, LabOptions::default()).expect("a lab that can be")
 }
 
-/// Moves of all switches by reason.
-fn moves(lab: &VirtualLab) -> [u64; MoveReason::ALL.len()] {
+/// Returns the flow moves of all switches by reason.
+fn moves_by_reason(lab: &VirtualLab) -> [u64; MoveReason::ALL.len()] {
     let fabric = &lab.simulation.fabric;
     let mut sum = [0; MoveReason::ALL.len()];
     for switch in 0..fabric.switch_count() {
@@ -136,15 +138,15 @@ fn moves(lab: &VirtualLab) -> [u64; MoveReason::ALL.len()] {
 }
 
 #[test]
-fn announced_queue_pairs_have_their_places_before_their_first_byte() {
-    let mut lab = lab(&RING.replace("announce: false", "announce: true"));
+fn announced_queue_pairs_are_placed_before_their_first_byte() {
+    let mut lab = virtual_lab(&RING_LAB.replace("announce: false", "announce: true"));
     lab.start(&mut ()).expect("hosts that find each other");
-    assert_eq!(moves(&lab)[MoveReason::Announced as usize], 16);
-    assert_eq!(moves(&lab)[MoveReason::New as usize], 0);
+    assert_eq!(moves_by_reason(&lab)[MoveReason::Announced as usize], 16);
+    assert_eq!(moves_by_reason(&lab)[MoveReason::New as usize], 0);
     lab.run(xoff_units::Picos::from_millis(50), true, &mut ());
     assert!(lab.simulation.jobs.is_finished());
-    // Acknowledgements are learnt.
-    assert_eq!(moves(&lab)[MoveReason::New as usize], 16);
+    // The switches learn the flows of acknowledgements.
+    assert_eq!(moves_by_reason(&lab)[MoveReason::New as usize], 16);
     let groups = (0..4).flat_map(|leaf| {
         lab.simulation
             .fabric
@@ -158,8 +160,8 @@ fn announced_queue_pairs_have_their_places_before_their_first_byte() {
 }
 
 #[test]
-fn a_link_that_dies_moves_its_flows_and_none_is_lost() {
-    let mut lab = lab(RING);
+fn a_link_failure_moves_its_queue_pairs_without_loss() {
+    let mut lab = virtual_lab(RING_LAB);
     lab.start(&mut ()).expect("hosts that find each other");
     lab.run(xoff_units::Picos::from_micros(200), true, &mut ());
     assert!(!lab.simulation.jobs.is_finished());
@@ -177,19 +179,21 @@ fn a_link_that_dies_moves_its_flows_and_none_is_lost() {
         "{}",
         lab.simulation.jobs.workload().pending_description()
     );
-    let moves = moves(&lab);
-    // One flow of data and one of acknowledgements were on it, one way; the other way, what came from its other end.
+    let moves = moves_by_reason(&lab);
+    // The failed link carried one flow of data and one of acknowledgements in one direction, and the flows
+    // from its other end in the other direction.
     assert!(
         (1..=8).contains(&moves[MoveReason::LinkDown as usize]),
         "{moves:?}"
     );
 }
 
-/// Flows on each link upwards, by switch and port, and downwards, by the port of the way up and the last switch.
-type Loads = (BTreeMap<(usize, u16), usize>, BTreeMap<(u16, usize), usize>);
+/// Number of flows on each uplink, by switch and port, and on each downlink, by the port of the uplink and
+/// the last switch.
+type LinkLoads = (BTreeMap<(usize, u16), usize>, BTreeMap<(u16, usize), usize>);
 
-/// How many flows each link carries, by where it begins and ends.
-fn loads(plan: &FabricPlan, flows: &[PlannedFlow], hops: &[PlannedHop]) -> Loads {
+/// Returns the number of flows on each uplink and downlink.
+fn flows_per_link(plan: &FabricPlan, flows: &[PlannedFlow], hops: &[PlannedHop]) -> LinkLoads {
     let (mut up, mut down) = (BTreeMap::new(), BTreeMap::new());
     for hop in hops {
         *up.entry((hop.switch, hop.port.0)).or_default() += 1;
@@ -210,8 +214,13 @@ fn loads(plan: &FabricPlan, flows: &[PlannedFlow], hops: &[PlannedHop]) -> Loads
     (up, down)
 }
 
-/// All pairs of hosts on different leaves, less a few: degrees are unequal.
-fn pairs(plan: &FabricPlan, hosts: usize, keep: impl Fn(usize, usize) -> bool) -> Vec<PlannedFlow> {
+/// Returns the flows between all pairs of hosts on different leaves that `keep` accepts. The numbers of flows
+/// per host are unequal.
+fn flows_between_leaves(
+    plan: &FabricPlan,
+    hosts: usize,
+    keep: impl Fn(usize, usize) -> bool,
+) -> Vec<PlannedFlow> {
     let flow = |from: usize, to: usize| PlannedFlow {
         from,
         destination: plan.hosts[to].ipv4.expect("an address").into(),
@@ -223,7 +232,10 @@ fn pairs(plan: &FabricPlan, hosts: usize, keep: impl Fn(usize, usize) -> bool) -
         .collect()
 }
 
-fn spread<K: Ord + Copy, G: Ord>(loads: &BTreeMap<K, usize>, group: impl Fn(&K) -> G) -> usize {
+fn largest_load_difference<K: Ord + Copy, G: Ord>(
+    loads: &BTreeMap<K, usize>,
+    group: impl Fn(&K) -> G,
+) -> usize {
     let mut by: BTreeMap<G, (usize, usize, usize)> = BTreeMap::new();
     for (key, load) in loads {
         let seen = by.entry(group(key)).or_insert((usize::MAX, 0, 0));
@@ -236,40 +248,40 @@ fn spread<K: Ord + Copy, G: Ord>(loads: &BTreeMap<K, usize>, group: impl Fn(&K) 
 }
 
 #[test]
-fn places_are_even_on_every_link_up_and_down() {
-    let text = RING.replace("spines: 4", "spines: 3");
-    let plan = lab(&text).fabric_plan;
-    let flows = pairs(&plan, 16, |from, to| {
+fn placements_are_even_on_all_uplinks_and_downlinks() {
+    let text = RING_LAB.replace("spines: 4", "spines: 3");
+    let plan = virtual_lab(&text).fabric_plan;
+    let flows = flows_between_leaves(&plan, 16, |from, to| {
         from / 4 != to / 4 && (from * 7 + to * 5) % 11 > 2
     });
     let hops = place_flows(&plan, &flows);
     assert_eq!(hops.len(), flows.len());
-    let (up, down) = loads(&plan, &flows, &hops);
-    assert!(spread(&up, |key| key.0) <= 1, "{up:?}");
-    assert!(spread(&down, |key| key.1) <= 1, "{down:?}");
+    let (up, down) = flows_per_link(&plan, &flows, &hops);
+    assert!(largest_load_difference(&up, |key| key.0) <= 1, "{up:?}");
+    assert!(largest_load_difference(&down, |key| key.1) <= 1, "{down:?}");
 }
 
 #[test]
-fn places_in_three_tiers_are_even_in_both_stages() {
-    let text = RING.replace(
+fn placements_in_three_tiers_are_even_in_both_stages() {
+    let text = RING_LAB.replace(
         "leaf-spine: {leaves: 4, spines: 4, hosts: 4, ",
         "fat-tree: {k: 4, ",
     );
-    let plan = lab(&text).fabric_plan;
-    let flows = pairs(&plan, 16, |_, _| true);
+    let plan = virtual_lab(&text).fabric_plan;
+    let flows = flows_between_leaves(&plan, 16, |_, _| true);
     let hops = place_flows(&plan, &flows);
     let across_pods = flows.len() - 16 * 3;
-    // Within an edge switch there is no choice, within a pod one, else two.
+    // A path has no choice within an edge switch, one choice within a pod, and two choices otherwise.
     assert_eq!(hops.len(), 16 * 2 + across_pods * 2);
-    let (up, _) = loads(&plan, &flows, &hops);
-    assert!(spread(&up, |key| key.0) <= 1, "{up:?}");
+    let (up, _) = flows_per_link(&plan, &flows, &hops);
+    assert!(largest_load_difference(&up, |key| key.0) <= 1, "{up:?}");
 }
 
 #[test]
-fn faster_links_get_more_places_and_irregular_ones_what_they_carry() {
-    let mut plan = lab(RING).fabric_plan;
-    let flows = pairs(&plan, 16, |from, to| from / 4 != to / 4);
-    // The first spine is at four times the speed.
+fn placements_follow_link_speeds_in_regular_and_irregular_fabrics() {
+    let mut plan = virtual_lab(RING_LAB).fabric_plan;
+    let flows = flows_between_leaves(&plan, 16, |from, to| from / 4 != to / 4);
+    // The first spine has four times the speed of the other spines.
     let fast = |plan: &mut FabricPlan, leaf: Option<usize>| {
         for link in plan.links.clone() {
             let names = link.ends.map(|end| match end {
@@ -285,32 +297,33 @@ fn faster_links_get_more_places_and_irregular_ones_what_they_carry() {
         }
     };
     fast(&mut plan, None);
-    let (up, _) = loads(&plan, &flows, &place_flows(&plan, &flows));
+    let (up, _) = flows_per_link(&plan, &flows, &place_flows(&plan, &flows));
     let of_leaf: Vec<usize> = up
         .iter()
         .filter(|((switch, _), _)| *switch == 0)
         .map(|(_, load)| *load)
         .collect();
-    // 48 flows over 7 parts.
+    // 48 flows use seven shares of capacity.
     assert!(
         (24..=28).contains(&of_leaf[0]) && of_leaf[1..].iter().all(|load| (6..=7).contains(load)),
         "{of_leaf:?}"
     );
 
-    let mut plan = lab(RING).fabric_plan;
+    let mut plan = virtual_lab(RING_LAB).fabric_plan;
     fast(&mut plan, Some(1));
-    let (up, _) = loads(&plan, &flows, &place_flows(&plan, &flows));
+    let (up, _) = flows_per_link(&plan, &flows, &place_flows(&plan, &flows));
     let of = |leaf: usize| -> Vec<usize> {
         up.iter()
             .filter(|((switch, _), _)| *switch == leaf)
             .map(|(_, load)| *load)
             .collect()
     };
-    // The link at its other end is as slow as all others, and no way is better than its busier link.
+    // The downlink of the first spine is as slow as the other links, and a path is only as good as its busier
+    // link.
     assert_eq!(of(1), [12; 4], "{up:?}");
     assert_eq!(of(0).iter().sum::<usize>(), 48);
     assert!(
-        spread(
+        largest_load_difference(
             &up.into_iter().filter(|((switch, _), _)| *switch == 0).collect(),
             |key| key.0
         ) <= 3

@@ -1,4 +1,5 @@
-//! `xoff lab compare` through the program: the table, the files, percentages of one switch, balance, determinism, refusals.
+//! Tests of `xoff lab compare`: the table, the files, percentages of a single switch, balance, determinism
+//! and refusals.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-const COLLECTIVE: &str = "
+const COLLECTIVE_LAB: &str = "
 name: collective
 topology:
   fabric:
@@ -19,8 +20,8 @@ workload:
     - {name: reduce, kind: ring-allreduce, hosts: [h1, h3, h2, h4], bytes: 256K}
 ";
 
-/// One flow across two spines.
-const ONE_FLOW: &str = "
+/// One flow across a fabric with two spines.
+const ONE_FLOW_LAB: &str = "
 name: one-flow
 topology:
   fabric:
@@ -32,7 +33,7 @@ workload:
     - {name: copy, kind: flows, flows: [{from: h1, to: h2, bytes: 1M}]}
 ";
 
-const STAR: &str = "
+const STAR_LAB: &str = "
 name: star
 topology:
   fabric:
@@ -44,7 +45,7 @@ workload:
     - {name: swap, kind: permutation, hosts: all, bytes: 256K}
 ";
 
-const OPEN_LOOP: &str = "
+const OPEN_LOOP_LAB: &str = "
 name: open
 topology:
   fabric:
@@ -56,32 +57,33 @@ workload:
     - {name: across, from: [h1, h2], to: h3, lossless: true, rate: 90%}
 ";
 
-struct Ran {
+struct CompareRun {
     folder: TempDir,
     out: String,
     err: String,
 }
 
-impl Ran {
+impl CompareRun {
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    fn text(&self, name: &str) -> String {
-        read(&self.path(name))
+    fn read_text(&self, name: &str) -> String {
+        read_file(&self.path(name))
     }
 
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.text("all.json")).expect("JSON")
+    fn read_json(&self) -> Value {
+        serde_json::from_str(&self.read_text("all.json")).expect("JSON")
     }
 }
 
-fn read(path: &Path) -> String {
+fn read_file(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Runs `xoff lab compare lab.yml --virtual --json all.json --csv all.csv ...` and checks how it ends.
-fn compare(text: &str, arguments: &[&str], exit: i32) -> Ran {
+/// Runs `xoff lab compare lab.yml --virtual --json all.json --csv all.csv` with more arguments and checks the
+/// exit code.
+fn run_compare(text: &str, arguments: &[&str], exit: i32) -> CompareRun {
     let folder = tempfile::tempdir().expect("a temporary folder");
     fs::write(folder.path().join("lab.yml"), text).expect("a file in a temporary folder");
     let output = Command::new(env!("CARGO_BIN_EXE_xoff"))
@@ -103,11 +105,11 @@ fn compare(text: &str, arguments: &[&str], exit: i32) -> Ran {
     let out = String::from_utf8_lossy(&output.stdout).into_owned();
     let err = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(exit), "{arguments:?}\n{out}\n{err}");
-    Ran { folder, out, err }
+    CompareRun { folder, out, err }
 }
 
-/// The row of a scheme, or without a name of the one switch.
-fn row<'a>(json: &'a Value, scheme: Option<&str>) -> &'a Value {
+/// Returns the row of a scheme. `None`: the row of the single switch.
+fn row_of_scheme<'a>(json: &'a Value, scheme: Option<&str>) -> &'a Value {
     let rows = json["rows"].as_array().expect("rows");
     let found = rows.iter().find(|row| row["scheme"].as_str() == scheme);
     found.unwrap_or_else(|| panic!("no row of {scheme:?} in {json}"))
@@ -131,10 +133,10 @@ const KPIS: [&str; 14] = [
 ];
 
 #[test]
-fn every_scheme_has_a_row_and_so_has_the_one_switch() {
+fn every_scheme_and_the_single_switch_have_a_row() {
     let by = "transports.default.congestion=none,dcqcn";
-    let ran = compare(
-        COLLECTIVE,
+    let ran = run_compare(
+        COLLECTIVE_LAB,
         &["--by", by, "--seeds", "1..=3", "--plots", "plots"],
         0,
     );
@@ -154,11 +156,11 @@ fn every_scheme_has_a_row_and_so_has_the_one_switch() {
     ] {
         assert!(ran.out.contains(part), "no {part:?} in\n{}", ran.out);
     }
-    let json = ran.json();
+    let json = ran.read_json();
     assert_eq!(json["schema"], "xoff.compare/1");
     assert_eq!(json["time"], "virtual");
     assert_eq!(json["compared"]["path"], "transports.default.congestion");
-    // Congestion control matters on one switch, too: each value has its own.
+    // Congestion control also matters on a single switch, so each value has its own single-switch row.
     assert_eq!(json["rows"].as_array().map(Vec::len), Some(4));
     assert_eq!(json["runs"].as_array().map(Vec::len), Some(12));
     for row in json["rows"].as_array().expect("rows") {
@@ -168,7 +170,7 @@ fn every_scheme_has_a_row_and_so_has_the_one_switch() {
             .unwrap_or_default();
         assert_eq!(names, KPIS);
     }
-    let none = &row(&json, Some("none"))["figures"];
+    let none = &row_of_scheme(&json, Some("none"))["figures"];
     let percent = &none["percent_of_one_switch"];
     let [min, median, max] = ["min", "median", "max"].map(|of| percent[of].as_f64().expect("a number"));
     assert!(
@@ -182,11 +184,14 @@ fn every_scheme_has_a_row_and_so_has_the_one_switch() {
             .is_some_and(|ns| ns > 1_000.0)
     );
     assert_eq!(
-        row(&json, None)["figures"]["percent_of_one_switch"]["median"],
+        row_of_scheme(&json, None)["figures"]["percent_of_one_switch"]["median"],
         100.0
     );
-    assert_eq!(row(&json, None)["figures"]["link_jain_index"], Value::Null);
-    let csv = ran.text("all.csv");
+    assert_eq!(
+        row_of_scheme(&json, None)["figures"]["link_jain_index"],
+        Value::Null
+    );
+    let csv = ran.read_text("all.csv");
     let fields: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert_eq!(fields, [5 + 3 * KPIS.len(); 5], "{csv}");
     for name in [
@@ -197,31 +202,31 @@ fn every_scheme_has_a_row_and_so_has_the_one_switch() {
         "dcqcn-queues",
         "dcqcn-pauses",
     ] {
-        let svg = ran.text(&format!("plots/{name}.svg"));
+        let svg = ran.read_text(&format!("plots/{name}.svg"));
         assert!(
             svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"),
             "{name}: {svg}"
         );
     }
     assert!(
-        ran.text("plots/links.svg")
+        ran.read_text("plots/links.svg")
             .contains("mean of the links between switches")
     );
 }
 
 #[test]
-fn schemes_are_put_into_a_lab_that_names_none() {
+fn schemes_are_added_to_a_lab_without_a_scheme() {
     let arguments = ["--lb", "ecmp,random", "--seeds", "1..=2"];
-    let ran = compare(COLLECTIVE, &arguments, 0);
-    let json = ran.json();
+    let ran = run_compare(COLLECTIVE_LAB, &arguments, 0);
+    let json = ran.read_json();
     assert!(ran.out.contains("Scheme"), "{}", ran.out);
     assert_eq!(json["compared"]["path"], "topology.defaults.load_balancing");
-    // Nothing is to be balanced on one switch: it is the same for all schemes.
+    // A single switch has no paths to balance, so its row is the same for all schemes.
     assert_eq!(json["rows"].as_array().map(Vec::len), Some(3));
     assert_eq!(json["runs"].as_array().map(Vec::len), Some(6));
-    let ecmp = &row(&json, Some("ecmp"))["figures"];
+    let ecmp = &row_of_scheme(&json, Some("ecmp"))["figures"];
     assert_eq!(ecmp["out_of_order_ratio"]["max"], 0.0, "{ecmp}");
-    let random = &row(&json, Some("random"))["figures"];
+    let random = &row_of_scheme(&json, Some("random"))["figures"];
     assert!(
         random["out_of_order_ratio"]["min"]
             .as_f64()
@@ -233,21 +238,21 @@ fn schemes_are_put_into_a_lab_that_names_none() {
         ran.err
     );
     assert_eq!(json["warnings"].as_array().map(Vec::len), Some(1));
-    let tolerant = COLLECTIVE.replace("mtu: 1024", "mtu: 1024, out_of_order: true");
-    let ran = compare(&tolerant, &arguments, 0);
+    let tolerant = COLLECTIVE_LAB.replace("mtu: 1024", "mtu: 1024, out_of_order: true");
+    let ran = run_compare(&tolerant, &arguments, 0);
     assert!(!ran.err.contains("warning"), "{}", ran.err);
-    let json = ran.json();
+    let json = ran.read_json();
     let slowest = |scheme| {
-        row(&json, Some(scheme))["figures"]["jct_ns"]["max"]
+        row_of_scheme(&json, Some(scheme))["figures"]["jct_ns"]["max"]
             .as_f64()
             .expect("a time")
     };
-    // A seed in which ECMP puts both flows of a leaf on one uplink is among the two.
+    // One of the two seeds places both flows of a leaf on one uplink under ECMP.
     assert!(slowest("random") < slowest("ecmp"), "{}", ran.out);
 }
 
 #[test]
-fn the_same_comparison_gives_the_same_bytes() {
+fn equal_comparisons_give_equal_bytes() {
     let arguments = |jobs: &'static str| {
         [
             "--by",
@@ -261,8 +266,8 @@ fn the_same_comparison_gives_the_same_bytes() {
         ]
     };
     let (one, two) = (
-        compare(COLLECTIVE, &arguments("1"), 0),
-        compare(COLLECTIVE, &arguments("2"), 0),
+        run_compare(COLLECTIVE_LAB, &arguments("1"), 0),
+        run_compare(COLLECTIVE_LAB, &arguments("2"), 0),
     );
     assert_eq!(one.out, two.out);
     for file in [
@@ -273,14 +278,14 @@ fn the_same_comparison_gives_the_same_bytes() {
         "p/64K-queues.svg",
         "p/64K-pauses.svg",
     ] {
-        assert!(one.text(file) == two.text(file), "{file} differs");
+        assert!(one.read_text(file) == two.read_text(file), "{file} differs");
     }
 }
 
 #[test]
-fn a_lab_of_one_switch_is_all_of_itself() {
-    let ran = compare(
-        STAR,
+fn a_lab_of_one_switch_reaches_100_percent_of_one_switch() {
+    let ran = run_compare(
+        STAR_LAB,
         &[
             "--by",
             "transports.default.congestion=none,dcqcn",
@@ -289,9 +294,9 @@ fn a_lab_of_one_switch_is_all_of_itself() {
         ],
         0,
     );
-    let json = ran.json();
+    let json = ran.read_json();
     for scheme in ["none", "dcqcn"] {
-        let percent = &row(&json, Some(scheme))["figures"]["percent_of_one_switch"];
+        let percent = &row_of_scheme(&json, Some(scheme))["figures"]["percent_of_one_switch"];
         assert_eq!(
             [&percent["min"], &percent["median"], &percent["max"]],
             [100.0; 3],
@@ -302,29 +307,33 @@ fn a_lab_of_one_switch_is_all_of_itself() {
 }
 
 #[test]
-fn one_flow_uses_one_of_two_spines() {
-    let json = compare(ONE_FLOW, &["--by", "transports.default.mtu=1024"], 0).json();
-    let figures = &row(&json, Some("1024"))["figures"];
-    // Data goes up one of two links and down one of two; acknowledgements count on none of these.
+fn a_single_flow_uses_one_of_two_spines() {
+    let json = run_compare(ONE_FLOW_LAB, &["--by", "transports.default.mtu=1024"], 0).read_json();
+    let figures = &row_of_scheme(&json, Some("1024"))["figures"];
+    // Data uses one of two uplinks and one of two downlinks. Acknowledgements count on none of these links.
     assert_eq!(figures["link_max_mean_ratio"]["median"], 2.0, "{figures}");
     assert_eq!(figures["link_jain_index"]["median"], 0.5);
     assert!(figures["slowdown_p999"]["median"].as_f64().is_some());
-    let one_spine = ONE_FLOW.replace("spines: 2", "spines: 1");
-    let json = compare(&one_spine, &["--by", "transports.default.mtu=1024"], 0).json();
-    let figures = &row(&json, Some("1024"))["figures"];
+    let one_spine = ONE_FLOW_LAB.replace("spines: 2", "spines: 1");
+    let json = run_compare(&one_spine, &["--by", "transports.default.mtu=1024"], 0).read_json();
+    let figures = &row_of_scheme(&json, Some("1024"))["figures"];
     assert_eq!(figures["link_max_mean_ratio"]["median"], 1.0);
     assert_eq!(figures["link_jain_index"]["median"], 1.0);
 }
 
 #[test]
-fn flows_without_an_end_are_compared_by_goodput() {
-    let ran = compare(OPEN_LOOP, &["--by", "topology.fabric.leaf-spine.spines=1,2"], 0);
+fn open_loop_flows_are_compared_by_goodput() {
+    let ran = run_compare(
+        OPEN_LOOP_LAB,
+        &["--by", "topology.fabric.leaf-spine.spines=1,2"],
+        0,
+    );
     for part in ["Goodput", "P99.9 frame", "% of one switch"] {
         assert!(ran.out.contains(part), "no {part:?} in\n{}", ran.out);
     }
-    let json = ran.json();
-    assert!(row(&json, Some("2"))["job"].is_null());
-    let percent = row(&json, Some("1"))["figures"]["percent_of_one_switch"]["median"].as_f64();
+    let json = ran.read_json();
+    assert!(row_of_scheme(&json, Some("2"))["job"].is_null());
+    let percent = row_of_scheme(&json, Some("1"))["figures"]["percent_of_one_switch"]["median"].as_f64();
     assert!(
         percent.is_some_and(|percent| percent > 80.0 && percent < 110.0),
         "{percent:?}"
@@ -332,9 +341,9 @@ fn flows_without_an_end_are_compared_by_goodput() {
 }
 
 #[test]
-fn several_values_of_set_multiply() {
-    let ran = compare(
-        COLLECTIVE,
+fn several_set_options_give_all_combinations() {
+    let ran = run_compare(
+        COLLECTIVE_LAB,
         &[
             "--by",
             "transports.default.congestion=none,dcqcn",
@@ -343,14 +352,14 @@ fn several_values_of_set_multiply() {
         ],
         0,
     );
-    let json = ran.json();
+    let json = ran.read_json();
     assert_eq!(json["rows"].as_array().map(Vec::len), Some(8));
     assert_eq!(json["rows"][0]["values"], serde_json::json!(["64K"]));
     assert_eq!(json["parameters"][0]["path"], "workload.jobs.0.bytes");
 }
 
 #[test]
-fn what_cannot_be_compared_says_why() {
+fn invalid_comparisons_are_refused_with_a_reason() {
     for (arguments, exit, part) in [
         (&[][..], 2, "--lb"),
         (&["--lb", "ecmp,ecmp"][..], 2, "twice"),
@@ -378,7 +387,7 @@ fn what_cannot_be_compared_says_why() {
             "cannot make the folder",
         ),
     ] {
-        let ran = compare(COLLECTIVE, arguments, exit);
+        let ran = run_compare(COLLECTIVE_LAB, arguments, exit);
         assert!(
             ran.err.contains(part),
             "{arguments:?}: no {part:?} in\n{}",

@@ -1,5 +1,6 @@
-//! What ECMP leaves of a leaf's uplinks: placements by the switch's hash against placements by lot and the published table, and
-//! frames with PFC against arithmetic. `xoff bench placement` does the same over thousands of seeds.
+//! Tests of the share of uplink capacity that ECMP uses. The tests compare placements by the hash of the
+//! switch with random placements and the published table, and frames with PFC with arithmetic. `xoff bench
+//! placement` does the same for thousands of seeds.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,10 +11,11 @@ use xoff_measure::placement::{
 };
 use xoff_units::Picos;
 
-/// Three standard errors of what varies most over 400 placements, the slowest host with one queue pair.
+/// Three standard errors of the figure that varies most over 400 placements: the slowest host with one queue
+/// pair.
 const TOLERANCE: f64 = 0.035;
 
-fn setting(shape: &str, queue_pairs: u16) -> PlacementParameters {
+fn placement_setting(shape: &str, queue_pairs: u16) -> PlacementParameters {
     PlacementParameters {
         shape: shape.parse().unwrap(),
         queue_pairs,
@@ -25,7 +27,7 @@ fn setting(shape: &str, queue_pairs: u16) -> PlacementParameters {
     }
 }
 
-fn row(setting: &PlacementParameters) -> PlacementRow {
+fn placement_row(setting: &PlacementParameters) -> PlacementRow {
     let seeds: Vec<u64> = (1..=400).collect();
     let hash = mean_utilisation_by_hash(setting, &seeds, &AtomicBool::new(false))
         .unwrap_or_else(|error| panic!("{error}"));
@@ -39,47 +41,48 @@ fn row(setting: &PlacementParameters) -> PlacementRow {
 }
 
 #[test]
-fn the_hash_leaves_what_the_lot_leaves() {
+fn hash_placements_use_the_same_capacity_as_random_placements() {
     for (shape, queue_pairs) in [("4/4", 1), ("8/8", 1), ("8/8", 4), ("4/8", 2), ("16/8", 1)] {
-        let row = row(&setting(shape, queue_pairs));
+        let row = placement_row(&placement_setting(shape, queue_pairs));
         assert!(row.holds, "{row:?}");
     }
 }
 
-/// With one hash seed for all placements, other addresses and other queue pairs are placed anew each time; and it does not matter
-/// that all hosts number their queue pairs alike.
+/// All placements use one hash seed. Other addresses or other queue pairs give other placements, even if all
+/// hosts number their queue pairs alike.
 #[test]
-fn so_it_does_whatever_tells_placements_apart() {
+fn hash_placements_match_random_ones_for_every_varied_input() {
     for vary in [SeedInput::HashSeed, SeedInput::Addresses, SeedInput::QueuePairs] {
         for numbering in [QueuePairNumbering::Lab, QueuePairNumbering::Host] {
-            let row = row(&PlacementParameters {
+            let row = placement_row(&PlacementParameters {
                 vary,
                 numbering,
-                ..setting("8/8", 2)
+                ..placement_setting("8/8", 2)
             });
             assert!(row.holds, "{vary:?}, {numbering:?}: {row:?}");
         }
     }
 }
 
-/// With one source port for all, the five-tuple holds a host's queue pairs together: as if it had one.
+/// With one source port for all queue pairs, the queue pairs of a host have one five-tuple and use one path.
 #[test]
-fn one_source_port_makes_one_queue_pair_of_many() {
+fn queue_pairs_with_one_source_port_use_one_path() {
     let fixed = PlacementParameters {
         source_port: Some(0xc000),
-        ..setting("8/8", 8)
+        ..placement_setting("8/8", 8)
     };
     let (many, one) = (
-        row(&fixed).hash,
-        mean_utilisation_at_random(&setting("8/8", 1), 4_000, 1),
+        placement_row(&fixed).hash,
+        mean_utilisation_at_random(&placement_setting("8/8", 1), 4_000, 1),
     );
     assert!(many.difference(&one) <= TOLERANCE, "{many:?} {one:?}");
 }
 
-/// The configuration of a seed is that of a run with the seed.
+/// The configuration of a seed equals the configuration of a run with that seed.
 #[test]
-fn placements_are_those_of_runs() {
-    let lab = PlacementLab::new(&setting("4/4", 1), "none").unwrap_or_else(|error| panic!("{error}"));
+fn placements_equal_those_of_a_run_with_the_seed() {
+    let lab =
+        PlacementLab::new(&placement_setting("4/4", 1), "none").unwrap_or_else(|error| panic!("{error}"));
     for seed in [0, 1, 77, u64::MAX] {
         let run =
             switch_configuration(&lab.plan, lab.leaf_index(), seed).unwrap_or_else(|error| panic!("{error}"));
@@ -97,7 +100,7 @@ fn placements_are_those_of_runs() {
 }
 
 #[test]
-fn frames_with_pfc_divide_uplinks_as_arithmetic_does() {
+fn frames_with_pfc_share_uplinks_as_calculated() {
     let settings = FrameRunParameters {
         congestion: "none".to_owned(),
         settle: Picos::from_micros(500),
@@ -105,7 +108,12 @@ fn frames_with_pfc_divide_uplinks_as_arithmetic_does() {
     };
     for (shape, last) in [("4/4", 6), ("8/8", 2), ("4/2", 2), ("2/4", 2)] {
         let seeds: Vec<u64> = (1..=last).collect();
-        let placed = run_frames(&setting(shape, 1), &seeds, &settings, &AtomicBool::new(false));
+        let placed = run_frames(
+            &placement_setting(shape, 1),
+            &seeds,
+            &settings,
+            &AtomicBool::new(false),
+        );
         for one in placed.unwrap_or_else(|error| panic!("{error}")) {
             assert_eq!(one.astray, 0, "{shape}");
             assert!(one.deviation <= 0.02, "{shape} {one:?}");

@@ -1,7 +1,7 @@
-//! Model hosts on real devices, in network namespaces made for the purpose.
+//! Tests of model hosts on real devices in network namespaces.
 //!
-//! Nothing here depends on the machine's speed: losslessness is asserted of runs that nothing outside the
-//! model disturbed, and a disturbed run is repeated.
+//! The results do not depend on the speed of the machine. Losslessness is asserted only for runs without an
+//! outside disturbance, and disturbed runs are repeated.
 
 mod support;
 
@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
-use support::{Named, check, run_in_namespaces, same, wait_for};
+use support::{NamedTest, check, check_equal, run_in_namespaces, wait_for};
 use xoff_host::{FlowConfig, FlowRate, Host, HostConfig, ReceiveBuffer, flow_report};
 use xoff_ports::net::{self, Netns};
 use xoff_ports::{Backend, Port, PortSpec};
@@ -24,27 +24,27 @@ use xoff_runtime::workers::{IdleMode, TaintLedger};
 use xoff_units::LinkTiming;
 use xoff_wire::Ecn;
 
-const TESTS: &[Named] = &[
+const TESTS: &[NamedTest] = &[
     (
-        "two_hosts_alone_find_each_other_and_lose_nothing",
-        two_hosts_alone_find_each_other_and_lose_nothing,
+        "two_connected_hosts_resolve_addresses_and_lose_no_frame",
+        two_connected_hosts_resolve_addresses_and_lose_no_frame,
     ),
     (
-        "a_slow_host_stops_a_real_sender_and_nothing_is_lost",
-        a_slow_host_stops_a_real_sender_and_nothing_is_lost,
+        "a_slow_host_pauses_a_sender_and_no_frame_is_lost",
+        a_slow_host_pauses_a_sender_and_no_frame_is_lost,
     ),
     ("several_hosts_share_a_thread", several_hosts_share_a_thread),
     (
-        "a_device_that_disappears_taints_and_ends_its_host_alone",
-        a_device_that_disappears_taints_and_ends_its_host_alone,
+        "a_removed_device_taints_and_ends_only_its_host",
+        a_removed_device_taints_and_ends_only_its_host,
     ),
     (
-        "impossible_runs_are_refused_with_the_fix",
-        impossible_runs_are_refused_with_the_fix,
+        "invalid_runs_are_refused_with_a_hint",
+        invalid_runs_are_refused_with_a_hint,
     ),
 ];
 
-/// A disturbed run is repeated so often.
+/// Maximum number of attempts of a disturbed run.
 const ATTEMPTS: usize = 5;
 
 fn main() -> ExitCode {
@@ -65,8 +65,8 @@ fn send_spec(frames: u64) -> SendFlowSpec {
     }
 }
 
-/// One host on `device` at `speed` with address 10.0.0.`n`.
-fn attach(device: &str, n: u8, change: impl FnOnce(&mut HostConfig)) -> Result<AttachedHost, Failed> {
+/// Attaches one host with the address 10.0.0.`n` to `device` at `speed`.
+fn attach_host(device: &str, n: u8, change: impl FnOnce(&mut HostConfig)) -> Result<AttachedHost, Failed> {
     let mut config = HostConfig::new(format!("h{n}"), [2, 0, 0, 0, 0, n], LinkTiming::ethernet(1_000));
     config.ipv4 = Some([10, 0, 0, n].into());
     config.token = 42;
@@ -83,7 +83,7 @@ fn attach(device: &str, n: u8, change: impl FnOnce(&mut HostConfig)) -> Result<A
     })
 }
 
-fn start(hosts: Vec<AttachedHost>, ledger: &TaintLedger) -> Result<RunningHosts, Failed> {
+fn start_hosts(hosts: Vec<AttachedHost>, ledger: &TaintLedger) -> Result<RunningHosts, Failed> {
     let options = HostThreadOptions {
         name: "hosts".into(),
         clock: ModelClock::new(monotonic_ns(), 1),
@@ -95,7 +95,7 @@ fn start(hosts: Vec<AttachedHost>, ledger: &TaintLedger) -> Result<RunningHosts,
     Ok(spawn_hosts(hosts, options)?)
 }
 
-fn settle(running: Vec<RunningHosts>) -> Result<Vec<HostRunResult>, Failed> {
+fn wait_for_hosts(running: Vec<RunningHosts>) -> Result<Vec<HostRunResult>, Failed> {
     let all: Vec<&RunningHosts> = running.iter().collect();
     drain_hosts(
         &all,
@@ -113,8 +113,10 @@ fn settle(running: Vec<RunningHosts>) -> Result<Vec<HostRunResult>, Failed> {
         .collect())
 }
 
-/// Repeats a run, with other device names, until nothing outside the model disturbed it.
-fn undisturbed<T>(mut run: impl FnMut(usize) -> Result<(T, Vec<String>), Failed>) -> Result<T, Failed> {
+/// Repeats a run with other device names until the machine did not disturb it.
+fn repeat_until_undisturbed<T>(
+    mut run: impl FnMut(usize) -> Result<(T, Vec<String>), Failed>,
+) -> Result<T, Failed> {
     let mut causes = Vec::new();
     for attempt in 0..ATTEMPTS {
         let (result, taints) = run(attempt)?;
@@ -126,12 +128,12 @@ fn undisturbed<T>(mut run: impl FnMut(usize) -> Result<(T, Vec<String>), Failed>
     Err(format!("disturbed {ATTEMPTS} times, the last time by {causes:?}").into())
 }
 
-fn causes(ledger: &TaintLedger) -> Vec<String> {
+fn taint_causes(ledger: &TaintLedger) -> Vec<String> {
     ledger.taints().into_iter().map(|taint| taint.cause).collect()
 }
 
-fn two_hosts_alone_find_each_other_and_lose_nothing() -> Result<(), Failed> {
-    let (sender, receiver) = undisturbed(|attempt| {
+fn two_connected_hosts_resolve_addresses_and_lose_no_frame() -> Result<(), Failed> {
+    let (sender, receiver) = repeat_until_undisturbed(|attempt| {
         let far = Netns::create()?;
         let (near_dev, far_dev) = (format!("near{attempt}"), format!("far{attempt}"));
         net::add_veth(&near_dev, &far_dev, Some(&far), 1_500)?;
@@ -180,20 +182,20 @@ fn two_hosts_alone_find_each_other_and_lose_nothing() -> Result<(), Failed> {
         .iter()
         .map(|flow| flow.sent_frames)
         .collect();
-    same(sent, vec![3_000, 500], "frames sent")?;
+    check_equal(sent, vec![3_000, 500], "frames sent")?;
     let received: Vec<_> = receiver
         .received
         .iter()
         .map(|flow| (flow.class, flow.received_frames))
         .collect();
-    same(received, vec![(3, 3_000), (0, 500)], "frames received")?;
+    check_equal(received, vec![(3, 3_000), (0, 500)], "frames received")?;
     for flow in &receiver.received {
-        same(
+        check_equal(
             (flow.lost_frames, flow.reordered_frames, flow.icrc_errors),
             (0, 0, 0),
             "loss, order, damage",
         )?;
-        same(flow.src.as_str(), "10.0.0.1", "the source's address")?;
+        check_equal(flow.src.as_str(), "10.0.0.1", "the source's address")?;
         check(flow.latency_ns.p50 > 0 && flow.goodput_bps > 0, || {
             format!("nothing measured: {flow:?}")
         })?;
@@ -201,21 +203,21 @@ fn two_hosts_alone_find_each_other_and_lose_nothing() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Host 2 drains at three tenths of what host 1 sends.
-fn a_slow_host_stops_a_real_sender_and_nothing_is_lost() -> Result<(), Failed> {
-    let outcomes = undisturbed(|attempt| {
+/// Host 2 drains at three tenths of the rate of host 1.
+fn a_slow_host_pauses_a_sender_and_no_frame_is_lost() -> Result<(), Failed> {
+    let outcomes = repeat_until_undisturbed(|attempt| {
         let (a, b) = (format!("a{attempt}"), format!("b{attempt}"));
         net::add_veth(&a, &b, None, 9_000)?;
         let ledger = TaintLedger::new();
-        let from = attach(&a, 1, |config| {
+        let from = attach_host(&a, 1, |config| {
             config.flows = vec![FlowConfig::lossless(
                 0,
                 [10, 0, 0, 2].into(),
                 Some([2, 0, 0, 0, 0, 2]),
             )];
         })?;
-        let to = attach(&b, 2, |config| {
-            // 20 ms of a gigabit beyond XOFF: what either thread may stall.
+        let to = attach_host(&b, 2, |config| {
+            // Headroom for 20 ms at 1 Gb/s beyond XOFF. Either thread may stall for that long.
             config.nic.receive_buffer = Some(ReceiveBuffer {
                 drain_bps: 300_000_000,
                 xoff_bytes: 200_000,
@@ -223,22 +225,22 @@ fn a_slow_host_stops_a_real_sender_and_nothing_is_lost() -> Result<(), Failed> {
                 ..ReceiveBuffer::at_link_speed(5_500_000, 50, 25, &LinkTiming::ethernet(1_000))
             });
         })?;
-        let running = vec![start(vec![from], &ledger)?, start(vec![to], &ledger)?];
+        let running = vec![start_hosts(vec![from], &ledger)?, start_hosts(vec![to], &ledger)?];
         running[0].start_sending();
         thread::sleep(Duration::from_millis(500));
-        Ok((settle(running)?, causes(&ledger)))
+        Ok((wait_for_hosts(running)?, taint_causes(&ledger)))
     })?;
     let (from, to) = (&outcomes[0].results, &outcomes[1].results);
     let report = flow_report("h1", "h2", true, &from.sent[0], to.received.first());
     check(report.sent_frames > 1_000, || {
         format!("hardly anything was sent: {report:?}")
     })?;
-    same(
+    check_equal(
         (report.lost_frames, report.reordered_frames, report.icrc_errors),
         (0, 0, 0),
         "loss, order, damage",
     )?;
-    same(
+    check_equal(
         to.nic.rx_dropped_frames,
         [0; 8],
         "frames that found the buffer full",
@@ -246,8 +248,8 @@ fn a_slow_host_stops_a_real_sender_and_nothing_is_lost() -> Result<(), Failed> {
     check(from.nic.pfc_rx[3] > 0 && from.nic.paused_ns[3] > 0, || {
         format!("never paused: {:?}", from.nic)
     })?;
-    same(from.nic.pfc_rx, to.nic.pfc_tx, "PFC frames received and sent")?;
-    same(
+    check_equal(from.nic.pfc_rx, to.nic.pfc_tx, "PFC frames received and sent")?;
+    check_equal(
         from.nic.pfc_rx.iter().sum::<u64>(),
         from.nic.pfc_rx[3],
         "PFC of other classes",
@@ -255,14 +257,14 @@ fn a_slow_host_stops_a_real_sender_and_nothing_is_lost() -> Result<(), Failed> {
 }
 
 fn several_hosts_share_a_thread() -> Result<(), Failed> {
-    let outcomes = undisturbed(|attempt| {
+    let outcomes = repeat_until_undisturbed(|attempt| {
         let ledger = TaintLedger::new();
         let mut hosts = Vec::new();
         for pair in 0..3_u8 {
             let (a, b) = (format!("a{attempt}{pair}"), format!("b{attempt}{pair}"));
             net::add_veth(&a, &b, None, 9_000)?;
             let (from, to) = (10 + pair, 20 + pair);
-            hosts.push(attach(&a, from, |config| {
+            hosts.push(attach_host(&a, from, |config| {
                 let mut flow = FlowConfig::lossless(pair.into(), [10, 0, 0, to].into(), None);
                 (flow.rate, flow.frames_max) = (FlowRate::LinkShare(200_000), Some(1_000));
                 config.flows = vec![
@@ -270,44 +272,44 @@ fn several_hosts_share_a_thread() -> Result<(), Failed> {
                         .unwrap_or_else(|| unreachable!("in range")),
                 ];
             })?);
-            hosts.push(attach(&b, to, |_| ())?);
+            hosts.push(attach_host(&b, to, |_| ())?);
         }
-        let running = start(hosts, &ledger)?;
+        let running = start_hosts(hosts, &ledger)?;
         running.start_sending();
         wait_for("every flow is sent", || {
             let progress = running.progress();
             Ok((progress.sent_frames == 3_000 && !progress.is_sending).then_some(()))
         })?;
-        Ok((settle(vec![running])?, causes(&ledger)))
+        Ok((wait_for_hosts(vec![running])?, taint_causes(&ledger)))
     })?;
     for pair in outcomes.chunks(2) {
         let (from, to) = (&pair[0].results, &pair[1].results);
-        same(to.received.len(), 1, "flows received")?;
-        same(
+        check_equal(to.received.len(), 1, "flows received")?;
+        check_equal(
             to.received[0].received_frames,
             from.sent[0].sent_frames,
             "frames received",
         )?;
-        same(to.received[0].reordered_frames, 0, "frames reordered")?;
+        check_equal(to.received[0].reordered_frames, 0, "frames reordered")?;
     }
     Ok(())
 }
 
-fn a_device_that_disappears_taints_and_ends_its_host_alone() -> Result<(), Failed> {
+fn a_removed_device_taints_and_ends_only_its_host() -> Result<(), Failed> {
     net::add_veth("gone0", "gone1", None, 9_000)?;
     net::add_veth("stay0", "stay1", None, 9_000)?;
     let ledger = TaintLedger::new();
     let flow = || FlowConfig::lossless(0, [10, 0, 0, 9].into(), Some([2, 0, 0, 0, 0, 9]));
-    let gone = attach("gone0", 1, |config| config.flows = vec![flow()])?;
-    let stay = attach("stay0", 2, |config| config.flows = vec![flow()])?;
-    let running = start(vec![gone, stay], &ledger)?;
+    let gone = attach_host("gone0", 1, |config| config.flows = vec![flow()])?;
+    let stay = attach_host("stay0", 2, |config| config.flows = vec![flow()])?;
+    let running = start_hosts(vec![gone, stay], &ledger)?;
     running.start_sending();
     wait_for("both send", || {
         Ok((running.progress().sent_frames > 100).then_some(()))
     })?;
     net::delete_link("gone0")?;
     wait_for("the loss of the device is noted", || {
-        Ok(causes(&ledger)
+        Ok(taint_causes(&ledger)
             .iter()
             .any(|cause| cause.contains("gone0"))
             .then_some(()))
@@ -316,13 +318,13 @@ fn a_device_that_disappears_taints_and_ends_its_host_alone() -> Result<(), Faile
     wait_for("the other host goes on", || {
         Ok((running.progress().sent_frames > before + 100).then_some(()))
     })?;
-    let outcomes = settle(vec![running])?;
+    let outcomes = wait_for_hosts(vec![running])?;
     check(outcomes[0].error.is_some() && outcomes[1].error.is_none(), || {
         format!("{outcomes:?}")
     })
 }
 
-fn impossible_runs_are_refused_with_the_fix() -> Result<(), Failed> {
+fn invalid_runs_are_refused_with_a_hint() -> Result<(), Failed> {
     net::add_veth("dev0", "dev1", None, 1_200)?;
     let refused = |change: &dyn Fn(&mut HostRunSpec)| -> Result<String, Failed> {
         let mut spec = HostRunSpec::new("dev0");

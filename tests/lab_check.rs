@@ -1,10 +1,11 @@
-//! Labs that check themselves, by the program: the worked examples of `docs/script.md`, and what it says of scripts that fail.
+//! Tests of labs with checks, through the program: the examples of `docs/script.md` and the messages of
+//! failed scripts.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-fn xoff(arguments: &[&str]) -> Output {
+fn run_xoff(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xoff"))
         .args(["lab", "check"])
         .args(arguments)
@@ -21,8 +22,8 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The labs of a folder, sorted.
-fn labs(folder: &str) -> Vec<String> {
+/// Returns the lab files of a folder, sorted.
+fn lab_files(folder: &str) -> Vec<String> {
     let place = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let files = fs::read_dir(place).expect("the folder is there");
     let mut names: Vec<String> = files
@@ -34,41 +35,41 @@ fn labs(folder: &str) -> Vec<String> {
     names
 }
 
-/// Those of the worked examples.
-fn examples() -> Vec<String> {
-    labs("testbeds/checks")
+/// Returns the lab files of the documented examples.
+fn example_labs() -> Vec<String> {
+    lab_files("testbeds/checks")
 }
 
-/// A lab of two hosts with a script, in a folder of the test's own.
-struct Written(tempfile::TempDir);
+/// A lab of two hosts with a script, in its own folder.
+struct ScriptLab(tempfile::TempDir);
 
-impl Written {
-    fn new(script: &str) -> Written {
+impl ScriptLab {
+    fn new(script: &str) -> ScriptLab {
         let folder = tempfile::tempdir().expect("a folder");
         let text = format!(
             "name: small\ntopology:\n  fabric:\n    star: {{hosts: 2, speed: 100g, config: {{preset: roce-lossless}}}}\n{script}"
         );
         fs::write(folder.path().join("small.xoff.yml"), text).expect("written");
-        Written(folder)
+        ScriptLab(folder)
     }
 
     fn path(&self) -> PathBuf {
         self.0.path().join("small.xoff.yml")
     }
 
-    fn check(&self, more: &[&str]) -> Output {
+    fn run_check(&self, more: &[&str]) -> Output {
         let path = self.path();
         let path = path.to_str().expect("a path in UTF-8");
-        xoff(&[&[path], more].concat())
+        run_xoff(&[&[path], more].concat())
     }
 }
 
 #[test]
-fn every_example_holds() {
-    let examples = examples();
+fn every_documented_example_passes() {
+    let examples = example_labs();
     assert!(examples.len() >= 10, "{examples:?}");
     for file in &examples {
-        let output = xoff(&[file, "--virtual"]);
+        let output = run_xoff(&[file, "--virtual"]);
         let text = stdout(&output);
         assert_eq!(
             output.status.code(),
@@ -84,11 +85,11 @@ fn every_example_holds() {
 }
 
 #[test]
-fn published_results_come_out() {
-    let labs = labs("testbeds/published");
+fn published_results_are_reproduced() {
+    let labs = lab_files("testbeds/published");
     assert!(labs.len() >= 6, "{labs:?}");
     let files: Vec<&str> = labs.iter().map(String::as_str).collect();
-    let output = xoff(&[&files[..], &["--virtual"]].concat());
+    let output = run_xoff(&[&files[..], &["--virtual"]].concat());
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}{}", stderr(&output));
     assert!(
@@ -98,20 +99,20 @@ fn published_results_come_out() {
 }
 
 #[test]
-fn every_example_is_explained() {
+fn every_example_is_documented() {
     let docs =
         fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/script.md")).expect("readable");
-    for file in examples() {
+    for file in example_labs() {
         assert!(docs.contains(&file), "docs/script.md says nothing of {file}");
     }
 }
 
 #[test]
-fn several_labs_are_one_stream_and_the_same_each_time() {
-    let mut arguments: Vec<String> = examples().into_iter().take(3).collect();
+fn several_labs_give_one_reproducible_tap_stream() {
+    let mut arguments: Vec<String> = example_labs().into_iter().take(3).collect();
     arguments.push("--virtual".to_owned());
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (first, second) = (xoff(&arguments), xoff(&arguments));
+    let (first, second) = (run_xoff(&arguments), run_xoff(&arguments));
     assert_eq!(first.stdout, second.stdout);
     let text = stdout(&first);
     let numbers: Vec<usize> = text
@@ -128,11 +129,11 @@ fn several_labs_are_one_stream_and_the_same_each_time() {
 }
 
 #[test]
-fn what_does_not_hold_is_told_with_its_values() {
-    let lab = Written::new(
+fn failed_checks_are_reported_with_their_values() {
+    let lab = ScriptLab::new(
         "script:\n  - send: {from: h1, to: h2, frames: 3, size: 98}\n  - wait: 10us\n  - name: too many\n    expect: flow.send1.received_frames == 4\n  - expect: sw1.dropped_packets == 0\n",
     );
-    let output = lab.check(&["--virtual"]);
+    let output = lab.run_check(&["--virtual"]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{text}{}", stderr(&output));
     for part in [
@@ -145,25 +146,25 @@ fn what_does_not_hold_is_told_with_its_values() {
     ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
-    let output = lab.check(&["--virtual", "--format", "junit"]);
+    let output = lab.run_check(&["--virtual", "--format", "junit"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         stdout(&output).contains("tests=\"2\" failures=\"1\""),
         "{}",
         stdout(&output)
     );
-    let output = lab.check(&["--virtual", "--format", "json"]);
+    let output = lab.run_check(&["--virtual", "--format", "json"]);
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(value["passed"], false);
     assert_eq!(value["labs"][0]["checks"][0]["values"][0][1], 3.0);
 }
 
 #[test]
-fn waiting_ends_when_it_is_so_or_too_late() {
-    let lab = Written::new(
+fn a_wait_ends_when_its_condition_holds_or_at_its_timeout() {
+    let lab = ScriptLab::new(
         "script:\n  - send: {from: h1, to: h2, frames: 100, size: 1082}\n  - wait: {until: flow.send1.received_frames == 100, at_most: 1ms}\n  - expect: now_us < 10us\n  - wait: {until: flow.send1.received_frames == 101, at_most: 50us}\n  - expect: 50us < now_us < 60us\n  - at: 20us\n    expect: deadlock == 0\n",
     );
-    let output = lab.check(&["--virtual"]);
+    let output = lab.run_check(&["--virtual"]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(1), "{text}{}", stderr(&output));
     let verdicts: Vec<bool> = text
@@ -171,13 +172,13 @@ fn waiting_ends_when_it_is_so_or_too_late() {
         .filter(|line| line.starts_with("ok ") || line.starts_with("not ok "))
         .map(|line| line.starts_with("ok "))
         .collect();
-    // The step that comes too late fails, and is done.
+    // The late step fails and counts as done.
     assert_eq!(verdicts, [true, true, false, true, false, true], "{text}");
     assert!(text.contains("the steps above it were not over"), "{text}");
 }
 
 #[test]
-fn what_means_nothing_is_an_error_of_the_file() {
+fn invalid_scripts_are_errors_of_the_lab_file() {
     for (script, parts) in [
         (
             "script:\n  - expect: sw1.Ethernet0.pg3.watermark == 0\n",
@@ -202,7 +203,7 @@ fn what_means_nothing_is_an_error_of_the_file() {
             ["speed", "small.xoff.yml:6"],
         ),
     ] {
-        let output = Written::new(script).check(&["--virtual"]);
+        let output = ScriptLab::new(script).run_check(&["--virtual"]);
         let text = stderr(&output);
         assert_eq!(
             output.status.code(),
@@ -219,10 +220,11 @@ fn what_means_nothing_is_an_error_of_the_file() {
 }
 
 #[test]
-fn without_virtual_time_it_says_what_is_needed() {
-    let lab =
-        Written::new("script:\n  - block: {port: \"sw1:Ethernet0\"}\n  - expect: sw1.dropped_packets == 0\n");
-    let output = lab.check(&[]);
+fn lab_check_without_virtual_time_names_the_missing_option() {
+    let lab = ScriptLab::new(
+        "script:\n  - block: {port: \"sw1:Ethernet0\"}\n  - expect: sw1.dropped_packets == 0\n",
+    );
+    let output = lab.run_check(&[]);
     assert_eq!(output.status.code(), Some(4));
     let text = stderr(&output);
     assert!(
@@ -233,16 +235,16 @@ fn without_virtual_time_it_says_what_is_needed() {
 }
 
 #[test]
-fn a_report_is_of_one_lab() {
-    let lab = Written::new("script:\n  - wait: 1us\n  - expect: sw1.dropped_packets == 0\n");
+fn a_report_needs_exactly_one_lab() {
+    let lab = ScriptLab::new("script:\n  - wait: 1us\n  - expect: sw1.dropped_packets == 0\n");
     let report = lab.0.path().join("report.json");
     let report_path = report.to_str().expect("UTF-8");
-    let output = lab.check(&["--virtual", "--report", report_path]);
+    let output = lab.run_check(&["--virtual", "--report", report_path]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let value: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(&report).expect("written")).expect("JSON");
     assert_eq!(value["virtual_time"]["model_time_ns"], 1_000);
-    let examples = examples();
-    let output = xoff(&[&examples[0], &examples[1], "--virtual", "--report", report_path]);
+    let examples = example_labs();
+    let output = run_xoff(&[&examples[0], &examples[1], "--virtual", "--report", report_path]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }

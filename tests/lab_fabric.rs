@@ -1,4 +1,5 @@
-//! Labs of several switches, and jobs, with real frames: what arrives, by which ways, and that a run ends when it should.
+//! Tests of labs of several switches and of jobs with real frames: received data, used paths and the end of a
+//! run.
 
 mod support;
 
@@ -7,40 +8,40 @@ use std::fs;
 use std::process::{Command, ExitCode, Output, Stdio};
 
 use libtest_mimic::{Completion, Failed};
-use support::{Needs, Reporting, check, run_one_by_one, same};
+use support::{CompletionTest, KernelFeatures, check, check_equal, run_serially};
 use xoff_lab::LinkReport;
 use xoff_lab::report::Report;
 use xoff_telemetry::Verdict;
 
-const TESTS: &[Reporting] = &[
+const TESTS: &[CompletionTest] = &[
     (
         "flows_and_jobs_cross_a_fabric_as_in_virtual_time",
-        Needs::Netns,
+        KernelFeatures::Netns,
         flows_and_jobs_cross_a_fabric,
     ),
     (
-        "links_have_their_delay_and_a_value_can_be_set",
-        Needs::Netns,
+        "links_have_their_delay_and_set_changes_values",
+        KernelFeatures::Netns,
         links_have_their_delay,
     ),
     (
-        "jobs_that_are_not_done_in_time_are_named",
-        Needs::Netns,
-        jobs_that_are_not_done_in_time,
+        "unfinished_jobs_are_reported_by_name",
+        KernelFeatures::Netns,
+        unfinished_jobs_are_reported,
     ),
     (
-        "a_lab_of_several_switches_is_recorded_and_asked",
-        Needs::Netns,
-        a_lab_is_recorded_and_asked,
+        "a_lab_of_several_switches_is_recorded_and_queried",
+        KernelFeatures::Netns,
+        a_lab_is_recorded_and_queried,
     ),
 ];
 
 fn main() -> ExitCode {
-    run_one_by_one(TESTS)
+    run_serially(TESTS)
 }
 
-/// Two leaves, two spines, two hosts on each leaf; a ring that crosses the spines at every step.
-const RING: &str = "name: fabric-test
+/// Two leaves, two spines and two hosts on each leaf. The ring crosses the spines at every step.
+const RING_LAB: &str = "name: fabric-test
 topology:
   fabric:
     leaf-spine: {leaves: 2, spines: 2, hosts: 2, speed: 50m, config: {preset: roce-lossless}}
@@ -56,12 +57,12 @@ workload:
     - {name: pairs, kind: permutation, hosts: all, bytes: 64K, start: 1ms}
 ";
 
-/// A folder with a lab file in it.
-struct Lab(tempfile::TempDir);
+/// A folder that contains a lab file.
+struct LabFolder(tempfile::TempDir);
 
-impl Lab {
-    fn new(text: &str) -> Result<Lab, Failed> {
-        let lab = Lab(tempfile::tempdir()?);
+impl LabFolder {
+    fn new(text: &str) -> Result<LabFolder, Failed> {
+        let lab = LabFolder(tempfile::tempdir()?);
         fs::write(lab.0.path().join("lab.xoff.yml"), text)?;
         Ok(lab)
     }
@@ -75,8 +76,8 @@ impl Lab {
         command
     }
 
-    /// Runs it, and what it reported.
-    fn run(&self, arguments: &[&str]) -> Result<(Report, Output), Failed> {
+    /// Runs the lab. Returns its report and output.
+    fn run_lab(&self, arguments: &[&str]) -> Result<(Report, Output), Failed> {
         let all = [
             &["lab", "run", "lab.xoff.yml", "--report", "report.json"],
             arguments,
@@ -84,12 +85,12 @@ impl Lab {
         .concat();
         let output = self.command(&all).output()?;
         let text = fs::read_to_string(self.0.path().join("report.json"));
-        let text = text.map_err(|error| format!("no report ({error}):\n{}", said(&output)))?;
+        let text = text.map_err(|error| format!("no report ({error}):\n{}", output_text(&output)))?;
         Ok((serde_json::from_str(&text)?, output))
     }
 }
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
@@ -97,8 +98,8 @@ fn said(output: &Output) -> String {
     format!("{}\n{out}{err}", output.status)
 }
 
-/// What the links that lead from a switch to a switch are, by their ends, if they carried data.
-fn used(links: &[LinkReport]) -> BTreeSet<(String, String)> {
+/// Returns the endpoints of the links between switches that carried data.
+fn used_links(links: &[LinkReport]) -> BTreeSet<(String, String)> {
     let used = links
         .iter()
         .filter(|link| link.between_switches && link.tx_bytes > 10_000);
@@ -106,18 +107,18 @@ fn used(links: &[LinkReport]) -> BTreeSet<(String, String)> {
 }
 
 fn flows_and_jobs_cross_a_fabric() -> Result<Completion, Failed> {
-    let lab = Lab::new(RING)?;
-    let (real, output) = lab.run(&["--seed", "3"])?;
-    let (model, _) = lab.run(&["--seed", "3", "--virtual"])?;
+    let lab = LabFolder::new(RING_LAB)?;
+    let (real, output) = lab.run_lab(&["--seed", "3"])?;
+    let (model, _) = lab.run_lab(&["--seed", "3", "--virtual"])?;
     let names = |report: &Report| -> Vec<String> { report.switches.iter().map(|s| s.name.clone()).collect() };
-    same(names(&real), names(&model), "the switches")?;
+    check_equal(names(&real), names(&model), "the switches")?;
     let [jobs, expected] = [&real, &model].map(|report| report.jobs.clone().unwrap_or_default().jobs);
-    same(jobs.len(), 2, "jobs")?;
+    check_equal(jobs.len(), 2, "jobs")?;
     for (job, expected) in jobs.iter().zip(&expected) {
         check(job.finished, || {
-            format!("{} is not done:\n{}", job.name, said(&output))
+            format!("{} is not done:\n{}", job.name, output_text(&output))
         })?;
-        same(job.roofline_ns, expected.roofline_ns, "the roofline")?;
+        check_equal(job.roofline_ns, expected.roofline_ns, "the roofline")?;
         check(job.jct_ns >= Some(job.roofline_ns), || {
             format!("{} took {:?}, less than it can", job.name, job.jct_ns)
         })?;
@@ -134,9 +135,9 @@ fn flows_and_jobs_cross_a_fabric() -> Result<Completion, Failed> {
         real_time.ok_or("no links of real time")?,
         virtual_time.ok_or("no links of virtual time")?,
     );
-    same(
-        used(real_links),
-        used(model_links),
+    check_equal(
+        used_links(real_links),
+        used_links(model_links),
         "the ways that the hash chose",
     )?;
     let flow = &real.flows[0];
@@ -148,12 +149,12 @@ fn flows_and_jobs_cross_a_fabric() -> Result<Completion, Failed> {
             "the machine stalled: the run is tainted and proves no more",
         ));
     }
-    same(output.status.code(), Some(0), &said(&output))?;
-    same(flow.lost_frames + real.totals.dropped_frames, 0, "frames lost")?;
-    same(real.totals.out_of_order_packets, 0, "packets out of order")?;
-    // What the flow beside sends depends on when a run of real time begins and ends.
+    check_equal(output.status.code(), Some(0), &output_text(&output))?;
+    check_equal(flow.lost_frames + real.totals.dropped_frames, 0, "frames lost")?;
+    check_equal(real.totals.out_of_order_packets, 0, "packets out of order")?;
+    // The number of frames of the open-loop flow depends on the begin and end of a run in real time.
     let of_jobs = |report: &Report| report.totals.data_packets - report.totals.sent_frames;
-    same(of_jobs(&real), of_jobs(&model), "the jobs' packets with data")?;
+    check_equal(of_jobs(&real), of_jobs(&model), "the jobs' packets with data")?;
     Ok(Completion::Completed)
 }
 
@@ -175,14 +176,18 @@ workload:
   jobs:
     - {name: one, kind: flows, flows: [{from: h1, to: h2, bytes: 1000}]}
 ";
-    let lab = Lab::new(text)?;
+    let lab = LabFolder::new(text)?;
     for (trunk_ms, arguments) in [(20, &[][..]), (60, &["--set", "topology.links.1.delay=60ms"])] {
-        let (report, output) = lab.run(arguments)?;
+        let (report, output) = lab.run_lab(arguments)?;
         let job = &report.jobs.as_ref().ok_or("no jobs")?.jobs[0];
         let flows = job.flows.as_ref().ok_or("no flows")?;
-        let there = flows.completion_ns.as_ref().ok_or_else(|| said(&output))?.max;
+        let there = flows
+            .completion_ns
+            .as_ref()
+            .ok_or_else(|| output_text(&output))?
+            .max;
         let least = f64::from(10 + trunk_ms) * 1e6;
-        // The rest is what a busy machine may add.
+        // A busy machine may add the remaining time.
         check((least..least + 500e6).contains(&there), || {
             format!("one way took {there} ns, and its links {least} ns")
         })?;
@@ -190,11 +195,11 @@ workload:
     Ok(Completion::Completed)
 }
 
-fn jobs_that_are_not_done_in_time() -> Result<Completion, Failed> {
-    let lab = Lab::new(&RING.replace("bytes: 256K", "bytes: 1G"))?;
-    let (report, output) = lab.run(&["--until", "300ms"])?;
+fn unfinished_jobs_are_reported() -> Result<Completion, Failed> {
+    let lab = LabFolder::new(&RING_LAB.replace("bytes: 256K", "bytes: 1G"))?;
+    let (report, output) = lab.run_lab(&["--until", "300ms"])?;
     let code = output.status.code();
-    check(matches!(code, Some(1 | 5)), || said(&output))?;
+    check(matches!(code, Some(1 | 5)), || output_text(&output))?;
     let failures = report.failures.join("\n");
     check(
         failures.contains("the time limit was reached; not done: ") && failures.contains("ring"),
@@ -207,19 +212,19 @@ fn jobs_that_are_not_done_in_time() -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
-fn a_lab_is_recorded_and_asked() -> Result<Completion, Failed> {
-    let lab = Lab::new(&RING.replace("fabric-test", "fabric-asked"))?;
+fn a_lab_is_recorded_and_queried() -> Result<Completion, Failed> {
+    let lab = LabFolder::new(&RING_LAB.replace("fabric-test", "fabric-asked"))?;
     let up = lab
         .command(&["lab", "up", "lab.xoff.yml", "--pcap", "spine1=spine1.pcapng"])
         .output()?;
-    check(up.status.success(), || said(&up))?;
+    check(up.status.success(), || output_text(&up))?;
     let shown = lab
         .command(&["show", "interfaces", "status", "--lab", "fabric-asked"])
         .output()?;
     let down = lab.command(&["lab", "down", "fabric-asked"]).output()?;
-    check(down.status.success(), || said(&down))?;
-    // The first switch answers: it has ports to two hosts and two spines.
-    let table = said(&shown);
+    check(down.status.success(), || output_text(&down))?;
+    // The first switch answers. It has ports to two hosts and two spines.
+    let table = output_text(&shown);
     check(
         shown.status.success() && table.contains("Ethernet12") && !table.contains("Ethernet16"),
         || table.clone(),
@@ -229,6 +234,6 @@ fn a_lab_is_recorded_and_asked() -> Result<Completion, Failed> {
     let wrong = lab
         .command(&["lab", "run", "lab.xoff.yml", "--pcap", "all.pcapng"])
         .output()?;
-    same(wrong.status.code(), Some(2), &said(&wrong))?;
+    check_equal(wrong.status.code(), Some(2), &output_text(&wrong))?;
     Ok(Completion::Completed)
 }

@@ -1,5 +1,5 @@
-//! Labs of plain hosts and of guests: that they are what the lab file says, reach each other, and that one which dies
-//! takes nothing along. Guests are played by this program, which QEMU's arguments make one.
+//! Tests of labs with plain hosts and guests: properties of the lab file, reachability, and the effect of a
+//! host that fails. This program also plays the guests: it runs as QEMU when its arguments are those of QEMU.
 
 mod support;
 
@@ -11,30 +11,30 @@ use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::{Completion, Failed};
-use support::{Needs, Reporting, check, run_one_by_one, same, wait_for};
+use support::{CompletionTest, KernelFeatures, check, check_equal, run_serially, wait_for};
 use xoff_ports::net::ethtool::{self, Offloads};
 use xoff_ports::net::{delete_link, read_link};
 use xoff_ports::{Backend, Port, PortSpec};
 
-const TESTS: &[Reporting] = &[
+const TESTS: &[CompletionTest] = &[
     (
-        "plain_hosts_are_what_the_file_says_and_reach_each_other",
-        Needs::Netns,
-        plain_hosts_are_what_the_file_says,
+        "plain_hosts_follow_the_lab_file_and_reach_each_other",
+        KernelFeatures::Netns,
+        plain_hosts_follow_the_lab_file,
     ),
     (
-        "commands_of_a_lab_file_are_run_and_heard",
-        Needs::Netns,
+        "commands_of_a_lab_file_run_and_their_output_is_printed",
+        KernelFeatures::Netns,
         commands_of_a_lab_file,
     ),
     (
-        "a_guest_that_dies_is_told_and_the_lab_goes_on",
-        Needs::Tun,
-        a_guest_that_dies,
+        "a_guest_that_ends_is_reported_and_the_lab_continues",
+        KernelFeatures::Tun,
+        a_guest_that_ends_is_reported,
     ),
     (
         "a_guest_that_cannot_start_is_an_error",
-        Needs::Tun,
+        KernelFeatures::Tun,
         a_guest_that_cannot_start,
     ),
 ];
@@ -43,18 +43,18 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     if words.contains(&"-netdev") {
-        return guest(&words);
+        return run_guest(&words);
     }
     match words.get(1..) {
-        Some(["__serve", address]) => told(serve(address)),
-        Some(["__ask", address]) => told(ask(address)),
-        Some(["__neighbour", address]) => told(neighbour(address)),
-        Some(["__facts"]) => told(facts()),
-        _ => run_one_by_one(TESTS),
+        Some(["__serve", address]) => exit_code_of(serve_one_client(address)),
+        Some(["__ask", address]) => exit_code_of(send_request(address)),
+        Some(["__neighbour", address]) => exit_code_of(print_neighbour(address)),
+        Some(["__facts"]) => exit_code_of(print_interface()),
+        _ => run_serially(TESTS),
     }
 }
 
-fn told(result: std::io::Result<()>) -> ExitCode {
+fn exit_code_of(result: std::io::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -64,16 +64,16 @@ fn told(result: std::io::Result<()>) -> ExitCode {
     }
 }
 
-/// Answers one client.
-fn serve(address: &str) -> std::io::Result<()> {
+/// Serves one client.
+fn serve_one_client(address: &str) -> std::io::Result<()> {
     let (mut client, _) = TcpListener::bind(address)?.accept()?;
     let mut question = [0; 4];
     client.read_exact(&mut question)?;
     client.write_all(b"pong")
 }
 
-/// Asks a server, which may still be on its way.
-fn ask(address: &str) -> std::io::Result<()> {
+/// Sends a request to a server. Waits for a server that has not started yet.
+fn send_request(address: &str) -> std::io::Result<()> {
     let end = Instant::now() + support::PATIENCE;
     let mut server = loop {
         match TcpStream::connect(address) {
@@ -89,13 +89,13 @@ fn ask(address: &str) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Makes the kernel ask for an address, and prints what it learns.
-fn neighbour(address: &str) -> std::io::Result<()> {
+/// Makes the kernel resolve an address and prints the result.
+fn print_neighbour(address: &str) -> std::io::Result<()> {
     let end = Instant::now() + support::PATIENCE;
     while Instant::now() < end {
         UdpSocket::bind("0.0.0.0:0")?.send_to(b"?", (address, 9))?;
         let table = fs::read_to_string("/proc/self/net/arp")?;
-        // Flag 2: complete.
+        // Flag 2: the entry is complete.
         if let Some(line) = table
             .lines()
             .find(|line| line.starts_with(address) && line.contains(" 0x2 "))
@@ -108,8 +108,8 @@ fn neighbour(address: &str) -> std::io::Result<()> {
     Err(std::io::ErrorKind::TimedOut.into())
 }
 
-/// What the host's interface is like.
-fn facts() -> std::io::Result<()> {
+/// Prints the properties of the host's interface.
+fn print_interface() -> std::io::Result<()> {
     let facts = read_link("eth0").map_err(std::io::Error::other)?;
     let offloads = ethtool::offloads("eth0").map_err(std::io::Error::other)?;
     println!("mtu {} mac {:02x?} up {}", facts.mtu, facts.mac, facts.up);
@@ -131,19 +131,19 @@ fn facts() -> std::io::Result<()> {
     Ok(())
 }
 
-/// A lab in a folder of its own; its processes die with this one's namespace at the latest.
-struct Lab {
+/// A lab in its own folder. Its processes end with the PID namespace of this process at the latest.
+struct TestLab {
     folder: tempfile::TempDir,
     name: &'static str,
 }
 
-impl Lab {
-    fn new(name: &'static str, nodes: &str, links: &str) -> Result<Lab, Failed> {
+impl TestLab {
+    fn new(name: &'static str, nodes: &str, links: &str) -> Result<TestLab, Failed> {
         let folder = tempfile::tempdir()?;
         let text =
             format!("name: {name}\ntopology:\n  nodes:\n    sw1: {{kind: switch}}\n{nodes}  links:\n{links}");
         fs::write(folder.path().join("lab.xoff.yml"), text)?;
-        Ok(Lab { folder, name })
+        Ok(TestLab { folder, name })
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
@@ -156,30 +156,34 @@ impl Lab {
         command
     }
 
-    fn up(&self) -> Result<(), Failed> {
+    fn start_lab(&self) -> Result<(), Failed> {
         let output = self.command(&["up", "lab.xoff.yml"]).output()?;
-        check(output.status.success(), || format!("lab up: {}", all(&output)))
-    }
-
-    fn down(&self) -> Result<(), Failed> {
-        let output = self.command(&["down", self.name]).output()?;
-        check(output.status.success(), || format!("lab down: {}", all(&output)))?;
-        let title = format!("xoff lab {}", self.name);
-        wait_for("the processes to go", || {
-            Ok(processes(&title).is_empty().then_some(()))
+        check(output.status.success(), || {
+            format!("lab up: {}", output_text(&output))
         })
     }
 
-    /// This program in a host, as something else than a test.
-    fn exec(&self, host: &str, words: &[&str]) -> Result<String, Failed> {
+    fn stop_lab(&self) -> Result<(), Failed> {
+        let output = self.command(&["down", self.name]).output()?;
+        check(output.status.success(), || {
+            format!("lab down: {}", output_text(&output))
+        })?;
+        let title = format!("xoff lab {}", self.name);
+        wait_for("the processes to go", || {
+            Ok(processes_with_title(&title).is_empty().then_some(()))
+        })
+    }
+
+    /// Runs this program in a host with arguments that select a helper function.
+    fn run_in_host(&self, host: &str, words: &[&str]) -> Result<String, Failed> {
         let output = self.host_command(host, words)?.output()?;
         check(output.status.success(), || {
-            format!("{words:?} in {host}: {}", all(&output))
+            format!("{words:?} in {host}: {}", output_text(&output))
         })?;
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    fn start(&self, host: &str, words: &[&str]) -> Result<Child, Failed> {
+    fn start_in_host(&self, host: &str, words: &[&str]) -> Result<Child, Failed> {
         Ok(self.host_command(host, words)?.spawn()?)
     }
 
@@ -190,7 +194,7 @@ impl Lab {
     }
 }
 
-fn all(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
@@ -198,8 +202,8 @@ fn all(output: &Output) -> String {
     format!("{}\n{out}{err}", output.status)
 }
 
-/// Processes whose command lines begin so.
-fn processes(title: &str) -> Vec<String> {
+/// Returns the processes whose command lines start with `title`.
+fn processes_with_title(title: &str) -> Vec<String> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries
         .filter_map(|entry| fs::read(entry.path().join("cmdline")).ok())
@@ -208,16 +212,19 @@ fn processes(title: &str) -> Vec<String> {
         .collect()
 }
 
-fn plain_hosts_are_what_the_file_says() -> Result<Completion, Failed> {
-    let lab = Lab::new(
+fn plain_hosts_follow_the_lab_file() -> Result<Completion, Failed> {
+    let lab = TestLab::new(
         "plain-test",
         "    h1: {kind: plain}\n    h2: {kind: plain, ipv4: 10.0.0.2/24, ipv6: \"fd00::2/80\", mac: \"02:00:00:00:00:22\", \
          gateway: 10.0.0.1, routes: [10.9.0.0/16 via 10.0.0.3]}\n    h3: {kind: model}\n",
         "    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    - {endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"], mtu: 1500}\n    \
          - endpoints: [\"h3:eth0\", \"sw1:Ethernet8\"]\n",
     )?;
-    lab.up()?;
-    let (h1, h2) = (lab.exec("h1", &["__facts"])?, lab.exec("h2", &["__facts"])?);
+    lab.start_lab()?;
+    let (h1, h2) = (
+        lab.run_in_host("h1", &["__facts"])?,
+        lab.run_in_host("h2", &["__facts"])?,
+    );
     for (facts, expected) in [
         (&h1, "mtu 9216 mac [02, 58, 4f, 46, 00, 01] up true"),
         (&h1, "offloads off: true"),
@@ -227,7 +234,7 @@ fn plain_hosts_are_what_the_file_says() -> Result<Completion, Failed> {
         (&h2, "offloads off: true"),
         (&h2, "address 10.0.0.2 mask 255.255.255.0"),
         (&h2, "address fd00::2 "),
-        // Destination, gateway, as the kernel prints them: the lowest byte first in hexadecimal.
+        // Destination and gateway as the kernel prints them: in hexadecimal, lowest byte first.
         (&h2, "eth0\t00000000\t0100000A"),
         (&h2, "eth0\t0000090A\t0300000A"),
     ] {
@@ -235,23 +242,23 @@ fn plain_hosts_are_what_the_file_says() -> Result<Completion, Failed> {
             format!("{expected:?} is not in:\n{facts}")
         })?;
     }
-    let mut server = lab.start("h2", &["__serve", "10.0.0.2:7000"])?;
-    same(
-        lab.exec("h1", &["__ask", "10.0.0.2:7000"])?.trim(),
+    let mut server = lab.start_in_host("h2", &["__serve", "10.0.0.2:7000"])?;
+    check_equal(
+        lab.run_in_host("h1", &["__ask", "10.0.0.2:7000"])?.trim(),
         "pong",
         "TCP from h1 to h2",
     )?;
     check(server.wait()?.success(), || "the server failed".to_owned())?;
-    let model = lab.exec("h1", &["__neighbour", "10.0.0.3"])?;
+    let model = lab.run_in_host("h1", &["__neighbour", "10.0.0.3"])?;
     check(model.contains("02:58:4f:46:00:03"), || {
         format!("the model host answers: {model}")
     })?;
     let unknown = lab.host_command("h3", &["__facts"])?.output()?;
-    same(unknown.status.code(), Some(3), "the exit code for a model host")?;
-    check(all(&unknown).contains("h1, h2"), || all(&unknown))?;
-    // Whatever runs in a host ends with the lab.
-    let mut left = lab.start("h1", &["__serve", "10.0.0.1:7001"])?;
-    lab.down()?;
+    check_equal(unknown.status.code(), Some(3), "the exit code for a model host")?;
+    check(output_text(&unknown).contains("h1, h2"), || output_text(&unknown))?;
+    // Every process of a host ends with the lab.
+    let mut left = lab.start_in_host("h1", &["__serve", "10.0.0.1:7001"])?;
+    lab.stop_lab()?;
     check(!left.wait()?.success(), || {
         "the command outlived its host".to_owned()
     })?;
@@ -265,10 +272,10 @@ fn commands_of_a_lab_file() -> Result<Completion, Failed> {
          h2: {{kind: plain, exec: [\"'{exe}' __ask 10.0.0.1:7000\", \"sleep 1000 &\", \"echo last; exit 3\"]}}\n"
     );
     let links = "    - endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]\n    - endpoints: [\"h2:eth0\", \"sw1:Ethernet4\"]\n";
-    let lab = Lab::new("exec-test", &nodes, links)?;
-    // Without a workload it ends when they have.
+    let lab = TestLab::new("exec-test", &nodes, links)?;
+    // A lab without a workload ends with its commands.
     let output = lab.command(&["run", "lab.xoff.yml"]).output()?;
-    let text = all(&output);
+    let text = output_text(&output);
     check(matches!(output.status.code(), Some(0 | 5)), || text.clone())?;
     for expected in [
         "h2: pong\n",
@@ -282,8 +289,8 @@ fn commands_of_a_lab_file() -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
-/// Plays a guest: takes the tap that it is given, and does what files beside its kernel ask for.
-fn guest(words: &[&str]) -> ExitCode {
+/// Plays a guest: opens the tap of its arguments and follows the commands in files next to its kernel.
+fn run_guest(words: &[&str]) -> ExitCode {
     let value = |name: &str| {
         let at = words.iter().position(|word| *word == name)?;
         words.get(at + 1).copied()
@@ -324,14 +331,14 @@ fn guest(words: &[&str]) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn a_guest_that_dies() -> Result<Completion, Failed> {
+fn a_guest_that_ends_is_reported() -> Result<Completion, Failed> {
     let exe = std::env::current_exe()?.display().to_string();
     let guest = |name: &str| {
         format!(
             "    {name}: {{kind: vm, qemu: '{exe}', kernel: k{name}, append: mine, console: {name}.console}}\n"
         )
     };
-    let lab = Lab::new(
+    let lab = TestLab::new(
         "guest-test",
         &[guest("g1"), guest("g2")].concat(),
         "    - {endpoints: [\"g1:eth0\", \"sw1:Ethernet0\"], mtu: 4200}\n    - endpoints: [\"g2:eth0\", \"sw1:Ethernet4\"]\n",
@@ -358,7 +365,7 @@ fn a_guest_that_dies() -> Result<Completion, Failed> {
             format!("{expected:?} is not in {words}")
         })?;
     }
-    // Up, and not only started: a guest that ends before that is a mistake.
+    // The guest must be up, because a guest that ends during the start is an error.
     std::thread::sleep(Duration::from_millis(500));
     fs::write(file("kg1.die"), "")?;
     wait_for("the end of g1", || {
@@ -371,7 +378,7 @@ fn a_guest_that_dies() -> Result<Completion, Failed> {
     })?;
     fs::write(file("kg2.vanish"), "")?;
     let output = running.wait_with_output()?;
-    let text = all(&output);
+    let text = output_text(&output);
     check(matches!(output.status.code(), Some(0 | 5)), || text.clone())?;
     for expected in [
         "error: the virtual machine g1 is down: its emulator ended with exit status: 3",
@@ -397,11 +404,11 @@ fn a_guest_that_cannot_start() -> Result<Completion, Failed> {
         ),
     ] {
         let nodes = format!("    g1: {{kind: vm, qemu: {qemu}, kernel: lab.xoff.yml}}\n");
-        let lab = Lab::new("no-guest-test", &nodes, links)?;
+        let lab = TestLab::new("no-guest-test", &nodes, links)?;
         let output = lab.command(&["run", "lab.xoff.yml"]).output()?;
-        same(output.status.code(), Some(3), qemu)?;
-        check(all(&output).contains(expected), || {
-            format!("{expected:?} is not in:\n{}", all(&output))
+        check_equal(output.status.code(), Some(3), qemu)?;
+        check(output_text(&output).contains(expected), || {
+            format!("{expected:?} is not in:\n{}", output_text(&output))
         })?;
     }
     Ok(Completion::Completed)

@@ -1,7 +1,7 @@
-//! Namespaces, links and offloads against the running kernel, in namespaces made for the purpose.
+//! Tests of namespaces, links and offloads with the running kernel, in network namespaces.
 //!
-//! Without a harness, because the process must enter a user namespace before it has a second thread, and
-//! because a machine that allows neither is to be reported as skipped.
+//! The tests have no standard harness, because the process must enter a user namespace before it has a second
+//! thread. A machine that does not allow namespaces is reported as skipped.
 
 use std::process::ExitCode;
 
@@ -24,41 +24,44 @@ fn main() -> ExitCode {
     let refusal = refusal.map(|error| error.to_string());
     let tests: [(&str, Test); 9] = [
         (
-            "namespaces_differ_and_are_entered",
-            namespaces_differ_and_are_entered,
+            "namespaces_differ_and_can_be_entered",
+            namespaces_differ_and_can_be_entered,
         ),
         (
-            "a_namespace_dies_with_its_descriptor",
-            a_namespace_dies_with_its_descriptor,
+            "a_namespace_is_removed_with_its_last_descriptor",
+            a_namespace_is_removed_with_its_last_descriptor,
         ),
         (
-            "veth_ends_are_up_quiet_and_where_asked",
-            veth_ends_are_up_quiet_and_where_asked,
-        ),
-        ("links_are_changed_and_removed", links_are_changed_and_removed),
-        (
-            "a_link_moves_to_another_namespace",
-            a_link_moves_to_another_namespace,
-        ),
-        ("offloads_are_set_and_given_back", offloads_are_set_and_given_back),
-        (
-            "far_offloads_are_cleared_where_reachable",
-            far_offloads_are_cleared_where_reachable,
+            "veth_ends_are_up_without_ipv6_in_their_namespaces",
+            veth_ends_are_up_without_ipv6_in_their_namespaces,
         ),
         (
-            "a_bridge_member_names_its_bridge",
-            a_bridge_member_names_its_bridge,
+            "links_can_be_changed_and_removed",
+            links_can_be_changed_and_removed,
         ),
         (
-            "refusals_say_what_and_how_to_fix_it",
-            refusals_say_what_and_how_to_fix_it,
+            "a_link_can_move_to_another_namespace",
+            a_link_can_move_to_another_namespace,
+        ),
+        ("offloads_are_set_and_restored", offloads_are_set_and_restored),
+        (
+            "offloads_of_a_reachable_far_end_are_disabled",
+            offloads_of_a_reachable_far_end_are_disabled,
+        ),
+        (
+            "a_bridge_member_reports_its_bridge",
+            a_bridge_member_reports_its_bridge,
+        ),
+        (
+            "errors_name_the_cause_and_a_hint",
+            errors_name_the_cause_and_a_hint,
         ),
     ];
     let trials = tests.into_iter().map(|(name, test)| {
         let refusal = refusal.clone();
         Trial::ignorable_test(name, move || match refusal {
             Some(reason) => Ok(Completion::ignored_with(reason)),
-            // Each trial in a namespace of its own: none sees the links of another.
+            // Each trial has its own namespace and does not see the links of the others.
             None => Netns::create()?.run(test)?.map(|()| Completion::Completed),
         })
     });
@@ -69,7 +72,7 @@ fn check(condition: bool, what: &str) -> Result<(), Failed> {
     if condition { Ok(()) } else { Err(what.into()) }
 }
 
-fn namespaces_differ_and_are_entered() -> Result<(), Failed> {
+fn namespaces_differ_and_can_be_entered() -> Result<(), Failed> {
     let here = Netns::current()?.id()?;
     let other = Netns::create()?;
     check(other.id()? != here, "a new namespace is another one")?;
@@ -84,11 +87,11 @@ fn namespaces_differ_and_are_entered() -> Result<(), Failed> {
     )
 }
 
-fn a_namespace_dies_with_its_descriptor() -> Result<(), Failed> {
+fn a_namespace_is_removed_with_its_last_descriptor() -> Result<(), Failed> {
     let other = Netns::create()?;
     net::add_veth("near", "far", Some(&other), 1500)?;
     drop(other);
-    // The kernel takes namespaces apart in a work queue: wait for it, but not for ever.
+    // The kernel removes namespaces in a work queue, so the test waits for a limited time.
     for _ in 0..500 {
         if net::read_link("near")
             == Err(Error::NoSuchLink {
@@ -102,7 +105,7 @@ fn a_namespace_dies_with_its_descriptor() -> Result<(), Failed> {
     Err("the near end of a veth outlived the namespace of its far end".into())
 }
 
-fn veth_ends_are_up_quiet_and_where_asked() -> Result<(), Failed> {
+fn veth_ends_are_up_without_ipv6_in_their_namespaces() -> Result<(), Failed> {
     let host = Netns::create()?;
     net::add_veth("sw0", "eth0", Some(&host), 9216)?;
     let near = net::read_link("sw0")?;
@@ -116,7 +119,7 @@ fn veth_ends_are_up_quiet_and_where_asked() -> Result<(), Failed> {
     )?;
     check(net::read_link("eth0").is_err(), "the far end is not here")?;
     let (far, quiet) =
-        host.run(|| -> net::Result<_> { Ok((net::read_link("eth0")?, no_ipv6("eth0"))) })??;
+        host.run(|| -> net::Result<_> { Ok((net::read_link("eth0")?, has_no_ipv6("eth0"))) })??;
     check(
         far.up && far.carrier && far.mtu == 9216 && quiet,
         &format!("far end: {far:?}"),
@@ -125,20 +128,20 @@ fn veth_ends_are_up_quiet_and_where_asked() -> Result<(), Failed> {
         near.peer_index == Some(far.index) && far.peer_index == Some(near.index),
         "they name each other",
     )?;
-    check(no_ipv6("sw0"), "no IPv6 on the near end")?;
+    check(has_no_ipv6("sw0"), "no IPv6 on the near end")?;
     check(
         net::list_links()?.iter().any(|link| link.name == "sw0"),
         "it is in the list",
     )
 }
 
-/// Reads IPv6 off the link as the kernel tells it; a kernel without IPv6 is quiet too.
-fn no_ipv6(name: &str) -> bool {
+/// Returns true if the kernel lists no IPv6 address on the link. Also true for a kernel without IPv6.
+fn has_no_ipv6(name: &str) -> bool {
     std::fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"))
         .map_or(true, |text| text.trim() == "1")
 }
 
-fn links_are_changed_and_removed() -> Result<(), Failed> {
+fn links_can_be_changed_and_removed() -> Result<(), Failed> {
     net::add_veth("a", "b", None, 1500)?;
     let mac = [2, 0, 0, 0, 0, 7];
     let change = LinkChange {
@@ -178,7 +181,7 @@ fn links_are_changed_and_removed() -> Result<(), Failed> {
     )
 }
 
-fn a_link_moves_to_another_namespace() -> Result<(), Failed> {
+fn a_link_can_move_to_another_namespace() -> Result<(), Failed> {
     net::add_veth("a", "b", None, 1500)?;
     let other = Netns::create()?;
     net::move_link("b", &other, "eth0")?;
@@ -189,7 +192,7 @@ fn a_link_moves_to_another_namespace() -> Result<(), Failed> {
     )
 }
 
-fn offloads_are_set_and_given_back() -> Result<(), Failed> {
+fn offloads_are_set_and_restored() -> Result<(), Failed> {
     net::add_veth("a", "b", None, 1500)?;
     check(
         ethtool::offloads("a")? == Offloads::OFF,
@@ -220,7 +223,7 @@ fn offloads_are_set_and_given_back() -> Result<(), Failed> {
     )
 }
 
-fn far_offloads_are_cleared_where_reachable() -> Result<(), Failed> {
+fn offloads_of_a_reachable_far_end_are_disabled() -> Result<(), Failed> {
     let loud = Offloads {
         tx_csum: true,
         sg: true,
@@ -263,7 +266,7 @@ fn far_offloads_are_cleared_where_reachable() -> Result<(), Failed> {
     )
 }
 
-fn a_bridge_member_names_its_bridge() -> Result<(), Failed> {
+fn a_bridge_member_reports_its_bridge() -> Result<(), Failed> {
     use rtnetlink::{LinkBridge, LinkUnspec};
     net::add_veth("a", "b", None, 1500)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -292,7 +295,7 @@ fn a_bridge_member_names_its_bridge() -> Result<(), Failed> {
     check(net::read_link("b")?.master.is_none(), "its peer is free")
 }
 
-fn refusals_say_what_and_how_to_fix_it() -> Result<(), Failed> {
+fn errors_name_the_cause_and_a_hint() -> Result<(), Failed> {
     net::add_veth("a", "b", None, 1500)?;
     let message = |result: net::Result<()>| result.err().map(|error| error.to_string()).unwrap_or_default();
     let text = message(net::add_veth("a", "c", None, 1500));

@@ -1,4 +1,4 @@
-//! Runs of the HPCC model of ns-3, held against its published traces; and what `xoff bench oracle` says of them.
+//! Comparisons with published traces of the HPCC model of ns-3, and tests of `xoff bench oracle`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -6,26 +6,27 @@ use std::process::{Command, Output};
 use xoff_lab::ns3::Scenario;
 use xoff_measure::oracle::{ScenarioComparison, compare_scenario};
 
-fn folder(name: &str) -> PathBuf {
+fn oracle_folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/oracles")
         .join(name)
 }
 
-fn comparison(name: &str) -> ScenarioComparison {
-    let folder = Scenario::read(&folder(name)).unwrap();
+fn run_comparison(name: &str) -> ScenarioComparison {
+    let folder = Scenario::read(&oracle_folder(name)).unwrap();
     compare_scenario(&folder, 0).unwrap()
 }
 
-fn xoff(arguments: &[&str]) -> Output {
+fn run_xoff(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xoff"))
         .args(arguments)
         .output()
         .unwrap()
 }
 
-/// Every completion time and every first pause to the nanosecond, every transition: nothing in these runs is random.
-fn assert_equal(comparison: &ScenarioComparison, flows: usize, pauses: u64) {
+/// Asserts that every completion time, every first pause and every transition is equal to the nanosecond.
+/// These runs have no random decision.
+fn assert_equal_traces(comparison: &ScenarioComparison, flows: usize, pauses: u64) {
     assert_eq!(comparison.flows.len(), flows);
     for flow in &comparison.flows {
         assert_eq!(flow.xoff_ns, flow.reference_ns, "{} -> {}", flow.src, flow.dst);
@@ -45,10 +46,10 @@ fn assert_equal(comparison: &ScenarioComparison, flows: usize, pauses: u64) {
 }
 
 #[test]
-fn an_incast_of_eight_is_paused_as_in_ns3() {
-    let comparison = comparison("incast8_pfc");
+fn pauses_of_an_incast_of_eight_equal_ns3() {
+    let comparison = run_comparison("incast8_pfc");
     assert!(!comparison.dcqcn);
-    assert_equal(&comparison, 8, 1_938);
+    assert_equal_traces(&comparison, 8, 1_938);
     for flow in &comparison.ethernet {
         let difference = flow.difference.unwrap();
         assert!(difference.abs() < 0.005, "{flow:?}");
@@ -56,17 +57,18 @@ fn an_incast_of_eight_is_paused_as_in_ns3() {
 }
 
 #[test]
-fn a_victim_suffers_as_in_ns3() {
-    let comparison = comparison("victim_pfc");
-    assert_equal(&comparison, 4, 533);
-    // Flow 3 -> 5 shares no bottleneck with the others, and still takes over twice as long as alone.
+fn a_victim_flow_is_slowed_down_as_in_ns3() {
+    let comparison = run_comparison("victim_pfc");
+    assert_equal_traces(&comparison, 4, 533);
+    // Flow 3 -> 5 shares no bottleneck with the others and still takes more than twice its time without other
+    // traffic.
     let victim = comparison.flows.iter().find(|flow| flow.dst == 5).unwrap();
     assert!(victim.xoff_slowdown.unwrap() > 2.0);
 }
 
 #[test]
-fn dcqcn_keeps_an_incast_from_pausing_as_in_ns3() {
-    let comparison = comparison("incast8_dcqcn_step");
+fn dcqcn_prevents_pauses_of_an_incast_as_in_ns3() {
+    let comparison = run_comparison("incast8_dcqcn_step");
     assert!(comparison.dcqcn && comparison.is_within_bounds());
     assert_eq!(comparison.xoff_pauses, 0);
     assert!(
@@ -77,10 +79,10 @@ fn dcqcn_keeps_an_incast_from_pausing_as_in_ns3() {
 }
 
 #[test]
-fn the_command_prints_tables_or_json_and_ends_with_0() {
-    let victim = folder("victim_pfc");
+fn bench_oracle_prints_tables_or_json_and_exits_with_0() {
+    let victim = oracle_folder("victim_pfc");
     let victim = victim.to_str().unwrap();
-    let table = xoff(&["bench", "oracle", victim]);
+    let table = run_xoff(&["bench", "oracle", victim]);
     assert_eq!(table.status.code(), Some(0), "{table:?}");
     let text = String::from_utf8(table.stdout).unwrap();
     for part in [
@@ -92,7 +94,7 @@ fn the_command_prints_tables_or_json_and_ends_with_0() {
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let json = xoff(&["bench", "oracle", victim, "--json"]);
+    let json = run_xoff(&["bench", "oracle", victim, "--json"]);
     let report: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(report["schema"], "xoff.oracle/1");
     assert_eq!(
@@ -100,16 +102,16 @@ fn the_command_prints_tables_or_json_and_ends_with_0() {
         (&true.into(), &533.into())
     );
     assert_eq!(
-        xoff(&["bench", "oracle", victim, "--json"]).stdout,
+        run_xoff(&["bench", "oracle", victim, "--json"]).stdout,
         json.stdout,
         "the same run"
     );
 }
 
-/// A copy of a folder with one file changed.
-fn changed(name: &str, file: &str, change: impl Fn(String) -> String) -> tempfile::TempDir {
+/// Returns a copy of a folder with one changed file.
+fn folder_with_changed_file(name: &str, file: &str, change: impl Fn(String) -> String) -> tempfile::TempDir {
     let copy = tempfile::tempdir().unwrap();
-    for entry in std::fs::read_dir(folder(name)).unwrap() {
+    for entry in std::fs::read_dir(oracle_folder(name)).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
     }
@@ -120,9 +122,9 @@ fn changed(name: &str, file: &str, change: impl Fn(String) -> String) -> tempfil
 }
 
 #[test]
-fn a_result_beyond_the_bounds_ends_with_1() {
-    let slower = changed("victim_pfc", "fct.csv", |text| text.replace("1143217", "1149217"));
-    let output = xoff(&["bench", "oracle", slower.path().to_str().unwrap()]);
+fn a_result_beyond_the_bounds_exits_with_1() {
+    let slower = folder_with_changed_file("victim_pfc", "fct.csv", |text| text.replace("1143217", "1149217"));
+    let output = run_xoff(&["bench", "oracle", slower.path().to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
@@ -134,7 +136,7 @@ fn a_result_beyond_the_bounds_ends_with_1() {
 }
 
 #[test]
-fn a_wrong_folder_ends_with_4_and_says_where() {
+fn an_invalid_oracle_folder_exits_with_4_and_its_location() {
     type Change = fn(String) -> String;
     let cases: [(&str, Change, &str); 4] = [
         (
@@ -159,8 +161,8 @@ fn a_wrong_folder_ends_with_4_and_says_where() {
         ),
     ];
     for (file, change, place) in cases {
-        let wrong = changed("victim_pfc", file, change);
-        let output = xoff(&["bench", "oracle", wrong.path().to_str().unwrap()]);
+        let wrong = folder_with_changed_file("victim_pfc", file, change);
+        let output = run_xoff(&["bench", "oracle", wrong.path().to_str().unwrap()]);
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(4), "{file}: {error}");
         assert!(
@@ -168,14 +170,15 @@ fn a_wrong_folder_ends_with_4_and_says_where() {
             "{file}: {error}"
         );
     }
-    let nothing = xoff(&["bench", "oracle", "tests/oracles/absent"]);
+    let nothing = run_xoff(&["bench", "oracle", "tests/oracles/absent"]);
     assert_eq!(nothing.status.code(), Some(4));
-    assert_eq!(xoff(&["bench", "oracle"]).status.code(), Some(2));
+    assert_eq!(run_xoff(&["bench", "oracle"]).status.code(), Some(2));
 }
 
-/// Without recorded results a folder runs and nothing is compared; a window longer than the flow changes nothing.
+/// A folder without recorded results runs without a comparison. A window larger than the flow changes no
+/// result.
 #[test]
-fn results_are_optional_and_windows_are_the_models() {
+fn oracle_results_are_optional_and_windows_equal_the_model() {
     let lone = |parameters: &str, config: &str| {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
@@ -196,7 +199,7 @@ fn results_are_optional_and_windows_are_the_models() {
     assert_eq!(plain, 4_466);
     assert_eq!(lone("CC_MODE 1 HAS_WIN 1 VAR_WIN 1", "config.txt"), plain);
     assert_eq!(lone("CC_MODE 8 HAS_WIN 1 VAR_WIN 1", "parameters.txt"), plain);
-    // HPCC's headers are 42 bytes more in data, 28 in acknowledgements.
+    // HPCC headers add 42 bytes to data packets and 28 bytes to acknowledgements.
     let hpcc = lone("CC_MODE 3 HAS_WIN 1 VAR_WIN 1 MULTI_RATE 0", "parameters.txt");
     assert!((plain..plain + 30).contains(&hpcc), "{hpcc}");
 }

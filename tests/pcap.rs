@@ -1,4 +1,4 @@
-//! `--pcap`: what passes the ports of a running switch, in files that others can read.
+//! Tests of `--pcap`: recordings of the ports of a running switch, in files that other programs can read.
 
 mod support;
 
@@ -12,43 +12,49 @@ use libtest_mimic::Failed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use support::{Named, check, run_in_namespaces, same, wait_for};
+use support::{NamedTest, check, check_equal, run_in_namespaces, wait_for};
 use xoff_capture::{CapturedFrame, Direction, Reader};
 use xoff_ports::net::add_veth;
 
-const TESTS: &[Named] = &[
-    ("recordings_hold_what_passed", recordings_hold_what_passed),
+const TESTS: &[NamedTest] = &[
     (
-        "a_killed_run_leaves_a_file_that_can_be_read",
-        a_killed_run_leaves_a_file_that_can_be_read,
+        "recordings_contain_all_frames_of_the_ports",
+        recordings_contain_all_frames_of_the_ports,
     ),
-    ("a_lab_records_its_switch", a_lab_records_its_switch),
+    (
+        "a_killed_run_leaves_a_readable_recording",
+        a_killed_run_leaves_a_readable_recording,
+    ),
+    (
+        "a_lab_records_the_ports_of_its_switch",
+        a_lab_records_the_ports_of_its_switch,
+    ),
 ];
 
-/// Frames the sender sends.
-const FRAMES: usize = 300;
+/// Number of frames that the sender sends.
+const FRAME_COUNT: usize = 300;
 
 fn main() -> ExitCode {
     run_in_namespaces(TESTS)
 }
 
-fn xoff() -> Command {
+fn xoff_command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_xoff"))
 }
 
-/// A switch between `h0` and `h1` that records.
-struct Recording {
+/// A recording switch between `h0` and `h1`.
+struct RecordingSwitch {
     folder: tempfile::TempDir,
     child: Child,
 }
 
-impl Recording {
-    fn start(recordings: &[&str]) -> Result<Recording, Failed> {
+impl RecordingSwitch {
+    fn start(recordings: &[&str]) -> Result<RecordingSwitch, Failed> {
         let folder = tempfile::tempdir()?;
         add_veth("v0", "h0", None, 1500)?;
         add_veth("v1", "h1", None, 1500)?;
         fs::write(folder.path().join("config.json"), "{}")?;
-        let mut child = xoff()
+        let mut child = xoff_command()
             .current_dir(folder.path())
             .args([
                 "switch",
@@ -65,7 +71,7 @@ impl Recording {
             .spawn()?;
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().ok_or("no standard output")?).read_line(&mut line)?;
-        let recording = Recording { folder, child };
+        let recording = RecordingSwitch { folder, child };
         check(line.starts_with("ready"), || format!("not ready: {line:?}"))?;
         Ok(recording)
     }
@@ -74,20 +80,20 @@ impl Recording {
         self.folder.path().join(name)
     }
 
-    /// RoCEv2 from `h0` to `h1`, whose receiver answers ARP alone.
-    fn send(&self) -> Result<(), Failed> {
-        let mut receiver = xoff()
+    /// Sends RoCEv2 from `h0` to `h1`. The receiver answers ARP only.
+    fn send_roce_frames(&self) -> Result<(), Failed> {
+        let mut receiver = xoff_command()
             .args(["host", "run", "--dev", "h1", "--ip", "10.0.0.2", "--receive"])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()?;
         let mut line = String::new();
         BufReader::new(receiver.stdout.as_mut().ok_or("no standard output")?).read_line(&mut line)?;
-        let flow = format!("10.0.0.2,rate=10%,frames={FRAMES}");
-        let sender = xoff()
+        let flow = format!("10.0.0.2,rate=10%,frames={FRAME_COUNT}");
+        let sender = xoff_command()
             .args(["host", "run", "--dev", "h0", "--ip", "10.0.0.1", "--send", &flow])
             .output();
-        // Ended before anything is checked, so that it never outlives the test.
+        // Stop the receiver before any check, so that it never outlives the test.
         kill(Pid::from_raw(receiver.id() as i32), Signal::SIGTERM)?;
         receiver.wait()?;
         check(matches!(sender?.status.code(), Some(0 | 5)), || {
@@ -95,23 +101,23 @@ impl Recording {
         })
     }
 
-    fn end(&mut self) -> Result<Value, Failed> {
+    fn stop(&mut self) -> Result<Value, Failed> {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT)?;
         self.child.wait()?;
         Ok(serde_json::from_slice(&fs::read(self.path("report.json"))?)?)
     }
 }
 
-impl Drop for Recording {
+impl Drop for RecordingSwitch {
     fn drop(&mut self) {
-        // After a failed check; a process that has ended already is no error.
+        // A failed check leaves the process running. An error for an ended process is ignored.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Names of the interfaces, and the frames; a file that lacks its end is read up to there.
-fn read(file: &Path) -> Result<(Vec<String>, Vec<CapturedFrame>), Failed> {
+/// Returns the interface names and the frames. A file without its end is read up to that point.
+fn read_recording(file: &Path) -> Result<(Vec<String>, Vec<CapturedFrame>), Failed> {
     let mut reader = Reader::new(BufReader::new(fs::File::open(file)?))?;
     let mut records = Vec::new();
     loop {
@@ -129,14 +135,14 @@ fn read(file: &Path) -> Result<(Vec<String>, Vec<CapturedFrame>), Failed> {
     Ok((names.collect(), records))
 }
 
-fn recordings_hold_what_passed() -> Result<(), Failed> {
+fn recordings_contain_all_frames_of_the_ports() -> Result<(), Failed> {
     let begun_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as i64;
-    let mut switch = Recording::start(&["--pcap", "all.pcapng", "--pcap", "Ethernet0=one.pcapng"])?;
-    switch.send()?;
-    let report = switch.end()?;
+    let mut switch = RecordingSwitch::start(&["--pcap", "all.pcapng", "--pcap", "Ethernet0=one.pcapng"])?;
+    switch.send_roce_frames()?;
+    let report = switch.stop()?;
     let ended_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as i64;
-    let (names, all) = read(&switch.path("all.pcapng"))?;
-    same(
+    let (names, all) = read_recording(&switch.path("all.pcapng"))?;
+    check_equal(
         names,
         vec!["Ethernet0".to_owned(), "Ethernet4".to_owned()],
         "interfaces",
@@ -147,7 +153,7 @@ fn recordings_hold_what_passed() -> Result<(), Failed> {
         .iter()
         .enumerate()
     {
-        same(port["pcap_missed"].as_u64(), Some(0), "frames missed")?;
+        check_equal(port["pcap_missed"].as_u64(), Some(0), "frames missed")?;
         for (direction, counters) in [
             (Direction::Inbound, ["rx_packets", "pfc_rx_frames"]),
             (Direction::Outbound, ["tx_packets", "pfc_tx_frames"]),
@@ -157,7 +163,7 @@ fn recordings_hold_what_passed() -> Result<(), Failed> {
                 .filter(|r| r.interface == index && r.direction == direction)
                 .count() as u64;
             let counted: u64 = counters.iter().filter_map(|name| port[name].as_u64()).sum();
-            same(seen, counted, &format!("{direction:?} on {}", port["name"]))?;
+            check_equal(seen, counted, &format!("{direction:?} on {}", port["name"]))?;
         }
     }
     check(
@@ -169,69 +175,71 @@ fn recordings_hold_what_passed() -> Result<(), Failed> {
         let here = all
             .iter()
             .filter(move |r| r.interface == interface && r.direction == direction);
-        // RoCEv2 alone: the kernel's own frames on its ends of the cables come and go.
+        // Only RoCEv2 is compared, because the kernel sends its own frames on its ends of the cables at any
+        // time.
         let roce = here.filter(|r| r.data.get(36..38) == Some(&[0x12, 0xb7]));
         roce.map(|r| &r.data[..]).collect()
     };
     let (came, left) = (passed(0, Direction::Inbound), passed(1, Direction::Outbound));
-    check(came.len() >= FRAMES || report["verdict"] == "tainted", || {
-        format!("{} frames came", came.len())
-    })?;
-    same(left, came, "what left of what came")?;
-    let (_, one) = read(&switch.path("one.pcapng"))?;
+    check(
+        came.len() >= FRAME_COUNT || report["verdict"] == "tainted",
+        || format!("{} frames came", came.len()),
+    )?;
+    check_equal(left, came, "what left of what came")?;
+    let (_, one) = read_recording(&switch.path("one.pcapng"))?;
     let of_one: Vec<_> = one.iter().map(|r| (r.at_ns, r.direction, &r.data)).collect();
     let of_all = all
         .iter()
         .filter(|r| r.interface == 0)
         .map(|r| (r.at_ns, r.direction, &r.data));
-    same(of_one, of_all.collect(), "the recording of one port")?;
-    // And around: what came in, through a switch in virtual time.
-    let output = xoff()
+    check_equal(of_one, of_all.collect(), "the recording of one port")?;
+    // Replay the recorded input through a switch in virtual time.
+    let output = xoff_command()
         .current_dir(switch.folder.path())
         .args(["replay", "all.pcapng", "--out", "again.pcapng", "--json"])
         .output()?;
-    same(output.status.code(), Some(0), "the replay's exit code")?;
+    check_equal(output.status.code(), Some(0), "the replay's exit code")?;
     let again: Value = serde_json::from_slice(&output.stdout)?;
     let inbound = all.iter().filter(|r| r.direction == Direction::Inbound).count() as u64;
-    same(
+    check_equal(
         again["frames"]["offered"].as_u64(),
         Some(inbound),
         "frames replayed",
     )
 }
 
-fn a_killed_run_leaves_a_file_that_can_be_read() -> Result<(), Failed> {
-    let mut switch = Recording::start(&["--pcap", "all.pcapng", "--pcap-snaplen", "64"])?;
-    switch.send()?;
+fn a_killed_run_leaves_a_readable_recording() -> Result<(), Failed> {
+    let mut switch = RecordingSwitch::start(&["--pcap", "all.pcapng", "--pcap-snaplen", "64"])?;
+    switch.send_roce_frames()?;
     let file = switch.path("all.pcapng");
-    let enough = |records: &[CapturedFrame]| records.iter().filter(|r| r.len > 1_000).count() >= FRAMES;
+    let enough = |records: &[CapturedFrame]| records.iter().filter(|r| r.len > 1_000).count() >= FRAME_COUNT;
     wait_for("the recording follows", || {
-        Ok(enough(&read(&file)?.1).then_some(()))
+        Ok(enough(&read_recording(&file)?.1).then_some(()))
     })?;
     kill(Pid::from_raw(switch.child.id() as i32), Signal::SIGKILL)?;
     switch.child.wait()?;
-    let (_, records) = read(&file)?;
+    let (_, records) = read_recording(&file)?;
     check(enough(&records), || format!("{} frames", records.len()))?;
     check(records.iter().all(|r| r.data.len() <= 64), || {
         "more than the snap length".to_owned()
     })
 }
 
-fn a_lab_records_its_switch() -> Result<(), Failed> {
+fn a_lab_records_the_ports_of_its_switch() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let lab = "name: pcap-test\ntopology:\n  nodes:\n    sw1: {kind: switch}\n    h1: {kind: model}\n    h2: {kind: model}\n  \
                links:\n    - {endpoints: [\"h1:eth0\", \"sw1:Ethernet0\"]}\n    - {endpoints: [\"h2:eth0\", \
                \"sw1:Ethernet4\"]}\nworkload:\n  duration: 500ms\n  flows:\n    - {name: f, from: h1, to: h2, rate: 10m}\n";
     fs::write(folder.path().join("x.xoff.yml"), lab)?;
-    let output = xoff()
+    let output = xoff_command()
         .current_dir(folder.path())
         .args(["lab", "run", "x.xoff.yml", "--pcap", "sw1:Ethernet4=to-h2.pcapng"])
         .output()?;
     check(matches!(output.status.code(), Some(0 | 5)), || {
         format!("{output:?}")
     })?;
-    let (names, records) = read(&folder.path().join("to-h2.pcapng"))?;
-    same(names, vec!["Ethernet4".to_owned()], "interfaces")?;
+    let (names, records) = read_recording(&folder.path().join("to-h2.pcapng"))?;
+    check_equal(names, vec!["Ethernet4".to_owned()], "interfaces")?;
     let long = records
         .iter()
         .filter(|r| r.direction == Direction::Outbound && r.len > 1_000)

@@ -1,4 +1,4 @@
-//! `xoff bench probe` as it is typed: its table, its JSON, its exit codes.
+//! Tests of `xoff bench probe`: its table, its JSON and its exit codes.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -6,7 +6,8 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Tomahawk 2 as an Arista 7260CX3 configures it, one of its four pipes; frames of DSCP 26 are class 3.
+/// The configuration of one of four pipes of a Tomahawk 2 in an Arista 7260CX3. Frames of DSCP 26 are in
+/// class 3.
 const TOMAHAWK_2: &str = r#"{"XOFF_SWITCH": {"localhost": {"cell_size": "208"}},
     "PORT": {"Ethernet0": {"speed": "100000"}, "Ethernet4": {"speed": "100000"}, "Ethernet8": {"speed": "100000"}},
     "BUFFER_POOL": {"ingress_lossless_pool": {"type": "ingress", "mode": "dynamic", "size": "8332272", "xoff": "1956864"},
@@ -22,25 +23,25 @@ const TOMAHAWK_2: &str = r#"{"XOFF_SWITCH": {"localhost": {"cell_size": "208"}},
         "Ethernet4": {"dscp_to_tc_map": "M", "tc_to_queue_map": "M", "tc_to_pg_map": "M", "pfc_enable": "3"},
         "Ethernet8": {"dscp_to_tc_map": "M", "tc_to_queue_map": "M", "tc_to_pg_map": "M", "pfc_enable": "3"}}}"#;
 
-struct Files {
+struct TestFolder {
     folder: TempDir,
 }
 
-impl Files {
-    fn new() -> Files {
-        Files {
+impl TestFolder {
+    fn new() -> TestFolder {
+        TestFolder {
             folder: TempDir::new().expect("a folder"),
         }
     }
 
-    fn write(&self, name: &str, text: &str) -> PathBuf {
+    fn write_file(&self, name: &str, text: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         std::fs::write(&path, text).expect("a file");
         path
     }
 }
 
-fn probe(file: &PathBuf, options: &[&str]) -> Output {
+fn run_probe(file: &PathBuf, options: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xoff"))
         .args(["bench", "probe"])
         .arg(file)
@@ -50,10 +51,10 @@ fn probe(file: &PathBuf, options: &[&str]) -> Output {
 }
 
 #[test]
-fn tomahawk_2_is_found_to_the_cell() {
-    let files = Files::new();
-    let output = probe(
-        &files.write("th2.json", TOMAHAWK_2),
+fn the_buffer_of_a_tomahawk_2_is_measured_to_the_cell() {
+    let files = TestFolder::new();
+    let output = run_probe(
+        &files.write_file("th2.json", TOMAHAWK_2),
         &["--class", "3", "--verify", "1", "--json"],
     );
     assert_eq!(
@@ -95,10 +96,10 @@ fn tomahawk_2_is_found_to_the_cell() {
 }
 
 #[test]
-fn a_switch_that_is_not_as_expected_ends_with_1() {
-    let files = Files::new();
-    let is = files.write("is.json", &TOMAHAWK_2.replace("101088", "100880"));
-    let wanted = files.write("wanted.json", TOMAHAWK_2);
+fn an_unexpected_result_exits_with_1() {
+    let files = TestFolder::new();
+    let is = files.write_file("is.json", &TOMAHAWK_2.replace("101088", "100880"));
+    let wanted = files.write_file("wanted.json", TOMAHAWK_2);
     let wanted = wanted.to_str().expect("a path");
     let common = [
         "--class",
@@ -110,19 +111,19 @@ fn a_switch_that_is_not_as_expected_ends_with_1() {
         "--expect",
         wanted,
     ];
-    let output = probe(&is, &common);
+    let output = run_probe(&is, &common);
     let table = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1), "{table}");
     assert!(table.contains("DIFFERS") && table.contains("485"), "{table}");
     assert!(!table.contains("xon"), "one egress: {table}");
-    let tolerant = probe(&is, &[&common[..], &["--tolerance", "1"]].concat());
+    let tolerant = run_probe(&is, &[&common[..], &["--tolerance", "1"]].concat());
     assert_eq!(tolerant.status.code(), Some(0));
 }
 
 #[test]
-fn what_cannot_be_probed_is_refused() {
-    let files = Files::new();
-    let good = files.write("good.json", TOMAHAWK_2);
+fn switches_that_cannot_be_probed_are_refused() {
+    let files = TestFolder::new();
+    let good = files.write_file("good.json", TOMAHAWK_2);
     for (options, code, text) in [
         (
             &["--port", "Ethernet1"][..],
@@ -138,15 +139,17 @@ fn what_cannot_be_probed_is_refused() {
         (&["--class", "16"], 2, "16"),
         (&["--frame-size", "9000"], 2, "longer than the ports' MTU"),
     ] {
-        let output = probe(&good, options);
+        let output = run_probe(&good, options);
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(code), "{options:?}: {errors}");
         assert!(errors.contains(text), "{options:?}: {errors}");
     }
-    let one_port = files.write("one.json", r#"{"PORT": {"Ethernet0": {}}}"#);
-    assert_eq!(probe(&one_port, &[]).status.code(), Some(4));
+    let one_port = files.write_file("one.json", r#"{"PORT": {"Ethernet0": {}}}"#);
+    assert_eq!(run_probe(&one_port, &[]).status.code(), Some(4));
     assert_eq!(
-        probe(&files.folder.path().join("none.json"), &[]).status.code(),
+        run_probe(&files.folder.path().join("none.json"), &[])
+            .status
+            .code(),
         Some(4)
     );
 }

@@ -1,13 +1,14 @@
-//! SONiC's tests as labs (`tests/sonic/`): the core of them here, all by `xoff lab check tests/sonic/*.xoff.yml --virtual --format table`;
-//! and `docs/sonic-tests.md`, which has to have a row for each.
+//! Tests of SONiC's test cases as labs in `tests/sonic/`. This file runs a core of them, and `xoff lab check
+//! tests/sonic/*.xoff.yml --virtual --format table` runs all. The file also checks that `docs/sonic-tests.md`
+//! has a row for each lab.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Labs that take well below a second even without optimisation, one of each kind.
-const CORE: &[&str] = &[
+/// Labs that take well below a second without optimisation, one of each kind.
+const CORE_LABS: &[&str] = &[
     "testQosSaiPfcXoffLimit",
     "testQosSaiPfcXoffLimitTomahawk",
     "testQosSaiPfcXonLimit",
@@ -25,13 +26,13 @@ const CORE: &[&str] = &[
     "test_ars_acl_disable",
 ];
 
-fn root() -> &'static Path {
+fn workspace_folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Names of the lab files, without their ending.
-fn files() -> BTreeSet<String> {
-    let entries = fs::read_dir(root().join("tests/sonic")).expect("the folder is there");
+/// Returns the names of the lab files without their extension.
+fn lab_names() -> BTreeSet<String> {
+    let entries = fs::read_dir(workspace_folder().join("tests/sonic")).expect("the folder is there");
     let names = entries.map(|entry| {
         entry
             .expect("readable")
@@ -44,8 +45,8 @@ fn files() -> BTreeSet<String> {
         .collect()
 }
 
-/// A row of the table: its cells.
-fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
+/// Returns the rows of the table as lists of cells.
+fn table_rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().filter(|line| line.starts_with("| ")).map(|line| {
         let cells = line.trim().trim_matches('|').split(" | ");
         cells.map(str::trim).collect()
@@ -53,47 +54,47 @@ fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
 }
 
 #[test]
-fn the_core_of_sonics_tests_passes() {
-    let files: Vec<String> = CORE
+fn core_labs_of_sonic_tests_pass() {
+    let files: Vec<String> = CORE_LABS
         .iter()
         .map(|name| format!("tests/sonic/{name}.xoff.yml"))
         .collect();
     let output = Command::new(env!("CARGO_BIN_EXE_xoff"))
         .args(["lab", "check", "--virtual", "--format", "table"])
         .args(&files)
-        .current_dir(root())
+        .current_dir(workspace_folder())
         .output()
         .expect("the program starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{text}{errors}");
-    let passed = format!("{} tests: {} passed, 0 failed", CORE.len(), CORE.len());
+    let passed = format!("{} tests: {} passed, 0 failed", CORE_LABS.len(), CORE_LABS.len());
     assert!(text.contains(&passed), "{text}");
 }
 
 #[test]
-fn every_lab_has_a_row_and_every_row_its_lab() {
-    let text = fs::read_to_string(root().join("docs/sonic-tests.md")).expect("readable");
+fn labs_and_rows_of_the_page_correspond() {
+    let text = fs::read_to_string(workspace_folder().join("docs/sonic-tests.md")).expect("readable");
     let mut named = BTreeSet::new();
-    for row in rows(&text) {
+    for row in table_rows(&text) {
         let Some(ours) = row.get(1) else { continue };
         for name in ours.split('`').skip(1).step_by(2) {
             named.insert(name.to_owned());
         }
     }
-    assert_eq!(named, files());
+    assert_eq!(named, lab_names());
 }
 
 #[test]
-fn labs_are_called_as_their_files_or_begin_alike() {
-    for name in files() {
-        let path = root().join(format!("tests/sonic/{name}.xoff.yml"));
+fn lab_names_equal_their_file_names_or_a_prefix() {
+    for name in lab_names() {
+        let path = workspace_folder().join(format!("tests/sonic/{name}.xoff.yml"));
         let text = fs::read_to_string(path).expect("readable");
         let lab = text
             .lines()
             .find_map(|line| line.strip_prefix("name: "))
             .expect("a name");
-        // The name of a lab has 48 letters at most.
+        // The name of a lab has at most 48 characters.
         assert!(
             name == lab || (name.len() > 48 && lab.get(..20) == name.get(..20)),
             "{name}: {lab}"

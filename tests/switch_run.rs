@@ -1,4 +1,4 @@
-//! `xoff switch run` on veth pairs in a namespace of its own: from `ready` to the report.
+//! Tests of `xoff switch run` on veth pairs in its own namespace, from `ready` to the report.
 
 mod support;
 
@@ -11,29 +11,29 @@ use libtest_mimic::Failed;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
-use support::{Named, check, run_in_namespaces, same, wait_for};
+use support::{NamedTest, check, check_equal, run_in_namespaces, wait_for};
 use xoff_ports::net::add_veth;
 
-const TESTS: &[Named] = &[
+const TESTS: &[NamedTest] = &[
     (
-        "runs_answers_and_ends_with_a_report",
-        runs_answers_and_ends_with_a_report,
+        "a_switch_runs_answers_and_ends_with_a_report",
+        a_switch_runs_answers_and_ends_with_a_report,
     ),
     (
-        "a_new_configuration_is_taken_whole_or_not_at_all",
-        a_new_configuration_is_taken_whole_or_not_at_all,
+        "a_new_configuration_is_applied_completely_or_not_at_all",
+        a_new_configuration_is_applied_completely_or_not_at_all,
     ),
     (
-        "a_live_control_socket_is_not_taken",
-        a_live_control_socket_is_not_taken,
+        "a_control_socket_in_use_is_not_replaced",
+        a_control_socket_in_use_is_not_replaced,
     ),
     (
-        "hosts_on_both_sides_exchange_frames",
-        hosts_on_both_sides_exchange_frames,
+        "hosts_at_both_ports_exchange_frames",
+        hosts_at_both_ports_exchange_frames,
     ),
     (
-        "a_routers_tables_are_shown_and_follow_its_configuration",
-        a_routers_tables_are_shown_and_follow_its_configuration,
+        "router_tables_are_shown_and_follow_the_configuration",
+        router_tables_are_shown_and_follow_the_configuration,
     ),
 ];
 
@@ -41,23 +41,23 @@ fn main() -> ExitCode {
     run_in_namespaces(TESTS)
 }
 
-/// A switch with two ports, each with a veth; its far ends are `h0` and `h1`.
-struct Switch {
+/// A switch with two ports on veth pairs. The far ends are `h0` and `h1`.
+struct RunningSwitch {
     folder: tempfile::TempDir,
     child: Child,
 }
 
-impl Switch {
-    fn start() -> Result<Switch, Failed> {
-        Switch::start_with("{}")
+impl RunningSwitch {
+    fn start() -> Result<RunningSwitch, Failed> {
+        RunningSwitch::start_with("{}")
     }
 
-    fn start_with(config: &str) -> Result<Switch, Failed> {
+    fn start_with(config: &str) -> Result<RunningSwitch, Failed> {
         let folder = tempfile::tempdir()?;
         add_veth("v0", "h0", None, 1500)?;
         add_veth("v1", "h1", None, 1500)?;
         fs::write(folder.path().join("config.json"), config)?;
-        let mut child = xoff()
+        let mut child = xoff_command()
             .current_dir(folder.path())
             .args([
                 "switch",
@@ -76,7 +76,7 @@ impl Switch {
         let mut line = String::new();
         let stdout = child.stdout.as_mut().ok_or("no standard output")?;
         BufReader::new(stdout).read_line(&mut line)?;
-        let switch = Switch { folder, child };
+        let switch = RunningSwitch { folder, child };
         check(line.starts_with("ready"), || format!("not ready: {line:?}"))?;
         Ok(switch)
     }
@@ -85,23 +85,23 @@ impl Switch {
         self.folder.path().join(name)
     }
 
-    /// Runs a command that speaks to this switch.
-    fn ask(&self, words: &[&str]) -> Result<Output, Failed> {
-        Ok(xoff()
+    /// Runs a command that connects to this switch.
+    fn run_command(&self, words: &[&str]) -> Result<Output, Failed> {
+        Ok(xoff_command()
             .current_dir(self.folder.path())
             .args(words)
             .args(["--api", "api"])
             .output()?)
     }
 
-    fn ask_json(&self, words: &[&str]) -> Result<Value, Failed> {
-        let output = self.ask(words)?;
-        same(output.status.code(), Some(0), "exit code")?;
+    fn run_json_command(&self, words: &[&str]) -> Result<Value, Failed> {
+        let output = self.run_command(words)?;
+        check_equal(output.status.code(), Some(0), "exit code")?;
         Ok(serde_json::from_slice(&output.stdout)?)
     }
 
-    /// Interrupts it; its exit code and report.
-    fn end(mut self) -> Result<(Option<i32>, Value), Failed> {
+    /// Interrupts the switch. Returns its exit code and report.
+    fn stop(mut self) -> Result<(Option<i32>, Value), Failed> {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGINT)?;
         let code = self.child.wait()?.code();
         check(!self.path("api").exists(), || {
@@ -114,49 +114,49 @@ impl Switch {
     }
 }
 
-impl Drop for Switch {
+impl Drop for RunningSwitch {
     fn drop(&mut self) {
-        // After a failed check; a process that has ended already is no error.
+        // A failed check leaves the process running. An error for an ended process is ignored.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-fn xoff() -> Command {
+fn xoff_command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_xoff"))
 }
 
-/// What a run that nothing disturbed exits with, or one that something did.
-fn code_of(report: &Value) -> Option<i32> {
+/// Returns the expected exit code of a run: 5 for a tainted report, 0 otherwise.
+fn expected_exit_code(report: &Value) -> Option<i32> {
     Some(if report["verdict"] == "clean" { 0 } else { 5 })
 }
 
-fn runs_answers_and_ends_with_a_report() -> Result<(), Failed> {
-    let switch = Switch::start()?;
-    let counters = switch.ask_json(&["show", "counters", "--json"])?;
-    same(counters["schema"].as_str(), Some("xoff.counters/1"), "schema")?;
+fn a_switch_runs_answers_and_ends_with_a_report() -> Result<(), Failed> {
+    let switch = RunningSwitch::start()?;
+    let counters = switch.run_json_command(&["show", "counters", "--json"])?;
+    check_equal(counters["schema"].as_str(), Some("xoff.counters/1"), "schema")?;
     let ports = &counters["switch"]["ports"];
-    same(ports[0]["device"].as_str(), Some("v0"), "device")?;
-    same(ports[1]["up"].as_bool(), Some(true), "link")?;
-    let table = switch.ask(&["show", "counters", "--clear-watermarks"])?;
+    check_equal(ports[0]["device"].as_str(), Some("v0"), "device")?;
+    check_equal(ports[1]["up"].as_bool(), Some(true), "link")?;
+    let table = switch.run_command(&["show", "counters", "--clear-watermarks"])?;
     let text = String::from_utf8(table.stdout)?;
     check(
         text.contains("Port Rx    PFC0") && text.contains("Ethernet4"),
         || text.clone(),
     )?;
-    let (code, report) = switch.end()?;
-    same(report["schema"].as_str(), Some("xoff.report/1"), "schema")?;
-    same(code, code_of(&report), "exit code")
+    let (code, report) = switch.stop()?;
+    check_equal(report["schema"].as_str(), Some("xoff.report/1"), "schema")?;
+    check_equal(code, expected_exit_code(&report), "exit code")
 }
 
-fn a_new_configuration_is_taken_whole_or_not_at_all() -> Result<(), Failed> {
-    let switch = Switch::start()?;
+fn a_new_configuration_is_applied_completely_or_not_at_all() -> Result<(), Failed> {
+    let switch = RunningSwitch::start()?;
     let good = r#"{"PORT": {"Ethernet0": {"speed": "10000"}, "Ethernet4": {}}}"#;
     fs::write(switch.path("good.json"), good)?;
     fs::write(switch.path("bad.json"), good.replace("10000", "fast"))?;
 
-    let bad = switch.ask(&["config", "apply", "bad.json"])?;
-    same(
+    let bad = switch.run_command(&["config", "apply", "bad.json"])?;
+    check_equal(
         bad.status.code(),
         Some(4),
         "exit code of an invalid configuration",
@@ -166,41 +166,44 @@ fn a_new_configuration_is_taken_whole_or_not_at_all() -> Result<(), Failed> {
         words.clone()
     })?;
 
-    let dry = switch.ask(&["config", "apply", "good.json", "--dry-run"])?;
+    let dry = switch.run_command(&["config", "apply", "good.json", "--dry-run"])?;
     let words = String::from_utf8(dry.stdout)?;
     check(words.contains("10000") && words.contains("none made"), || {
         words.clone()
     })?;
-    same(
-        switch.ask_json(&["config", "get"])?["PORT"]["Ethernet0"]["speed"].as_str(),
+    check_equal(
+        switch.run_json_command(&["config", "get"])?["PORT"]["Ethernet0"]["speed"].as_str(),
         None,
         "speed so far",
     )?;
 
-    same(
-        switch.ask(&["config", "apply", "good.json"])?.status.code(),
+    check_equal(
+        switch
+            .run_command(&["config", "apply", "good.json"])?
+            .status
+            .code(),
         Some(0),
         "exit code",
     )?;
-    let config = switch.ask_json(&["config", "get"])?;
-    same(
+    let config = switch.run_json_command(&["config", "get"])?;
+    check_equal(
         config["PORT"]["Ethernet0"]["speed"].as_str(),
         Some("10000"),
         "speed in force",
     )?;
-    let counters = switch.ask_json(&["show", "counters", "--json"])?;
-    same(
+    let counters = switch.run_json_command(&["show", "counters", "--json"])?;
+    check_equal(
         counters["switch"]["ports"][0]["speed_mbps"].as_u64(),
         Some(10_000),
         "speed of the port",
     )?;
-    switch.end().map(|_| ())
+    switch.stop().map(|_| ())
 }
 
-fn a_live_control_socket_is_not_taken() -> Result<(), Failed> {
-    let switch = Switch::start()?;
+fn a_control_socket_in_use_is_not_replaced() -> Result<(), Failed> {
+    let switch = RunningSwitch::start()?;
     add_veth("v2", "h2", None, 1500)?;
-    let other = switch.ask(&[
+    let other = switch.run_command(&[
         "switch",
         "run",
         "--config",
@@ -208,16 +211,16 @@ fn a_live_control_socket_is_not_taken() -> Result<(), Failed> {
         "--port",
         "Ethernet0=v2",
     ])?;
-    same(other.status.code(), Some(3), "exit code")?;
+    check_equal(other.status.code(), Some(3), "exit code")?;
     let words = String::from_utf8(other.stderr)?;
     check(words.contains("another process answers"), || words.clone())?;
-    switch.ask_json(&["config", "get"])?;
-    switch.end().map(|_| ())
+    switch.run_json_command(&["config", "get"])?;
+    switch.stop().map(|_| ())
 }
 
-fn hosts_on_both_sides_exchange_frames() -> Result<(), Failed> {
-    let switch = Switch::start()?;
-    let mut receiver = xoff()
+fn hosts_at_both_ports_exchange_frames() -> Result<(), Failed> {
+    let switch = RunningSwitch::start()?;
+    let mut receiver = xoff_command()
         .current_dir(switch.folder.path())
         .args([
             "host",
@@ -235,7 +238,7 @@ fn hosts_on_both_sides_exchange_frames() -> Result<(), Failed> {
         .spawn()?;
     let mut line = String::new();
     BufReader::new(receiver.stdout.as_mut().ok_or("no standard output")?).read_line(&mut line)?;
-    let sender = xoff()
+    let sender = xoff_command()
         .args([
             "host",
             "run",
@@ -247,7 +250,7 @@ fn hosts_on_both_sides_exchange_frames() -> Result<(), Failed> {
             "10.0.0.2,rate=10%,frames=200",
         ])
         .output();
-    // The receiver is ended before anything is checked, so that it never outlives the test.
+    // Stop the receiver before any check, so that it never outlives the test.
     kill(Pid::from_raw(receiver.id() as i32), Signal::SIGTERM)?;
     let code = receiver.wait()?.code();
     check(line.starts_with("ready"), || {
@@ -258,32 +261,32 @@ fn hosts_on_both_sides_exchange_frames() -> Result<(), Failed> {
         format!("{sender:?}")
     })?;
     let report: Value = serde_json::from_slice(&fs::read(switch.path("received.json"))?)?;
-    same(code, code_of(&report), "the receiver's exit code")?;
+    check_equal(code, expected_exit_code(&report), "the receiver's exit code")?;
     if report["verdict"] == "clean" {
         let flow = &report["flows"][0];
-        same(flow["received_frames"].as_u64(), Some(200), "received")?;
-        same(flow["icrc_errors"].as_u64(), Some(0), "damaged")?;
+        check_equal(flow["received_frames"].as_u64(), Some(200), "received")?;
+        check_equal(flow["icrc_errors"].as_u64(), Some(0), "damaged")?;
     }
     let sent = wait_for("the switch counts what it forwarded", || {
-        let counters = switch.ask_json(&["show", "counters", "--json"])?;
+        let counters = switch.run_json_command(&["show", "counters", "--json"])?;
         let port = &counters["switch"]["ports"][1];
         Ok(port["tx_packets"].as_u64().filter(|&count| count > 0))
     })?;
     check(sent > 0, || "nothing was forwarded".to_owned())?;
-    switch.end().map(|_| ())
+    switch.stop().map(|_| ())
 }
 
-const ROUTER: &str = r#"{
+const ROUTER_CONFIG: &str = r#"{
     "INTERFACE": {"Ethernet0": {}, "Ethernet0|10.0.0.0/31": {}, "Ethernet4": {}, "Ethernet4|10.0.0.2/31": {},
                   "Ethernet4|2001:db8::1/64": {}},
     "NEIGH": {"Ethernet0|10.0.0.1": {"neigh": "02:00:00:00:00:01"}, "Ethernet4|2001:db8::2": {"neigh": "02:00:00:00:00:02"}},
     "STATIC_ROUTE": {"0.0.0.0/0": {"nexthop": "10.0.0.1,10.0.0.3"}}}"#;
 
-fn a_routers_tables_are_shown_and_follow_its_configuration() -> Result<(), Failed> {
-    let switch = Switch::start_with(ROUTER)?;
+fn router_tables_are_shown_and_follow_the_configuration() -> Result<(), Failed> {
+    let switch = RunningSwitch::start_with(ROUTER_CONFIG)?;
     let shown = |words: &[&str]| -> Result<String, Failed> {
-        let output = switch.ask(words)?;
-        same(output.status.code(), Some(0), "exit code")?;
+        let output = switch.run_command(words)?;
+        check_equal(output.status.code(), Some(0), "exit code")?;
         Ok(String::from_utf8(output.stdout)?)
     };
     let has = |text: &str, line: &str| check(text.contains(line), || format!("no {line:?} in:\n{text}"));
@@ -320,29 +323,35 @@ fn a_routers_tables_are_shown_and_follow_its_configuration() -> Result<(), Faile
         "Ethernet0      N/A       1G   1500    N/A      N/A  routed      up       up",
     )?;
     has(&shown(&["show", "interfaces", "portchannel"])?, "Team Dev")?;
-    let counters = switch.ask_json(&["show", "interfaces", "counters", "--json"])?;
-    same(counters[1]["state"].as_str(), Some("U"), "state")?;
+    let counters = switch.run_json_command(&["show", "interfaces", "counters", "--json"])?;
+    check_equal(counters[1]["state"].as_str(), Some("U"), "state")?;
 
-    fs::write(switch.path("less.json"), ROUTER.replace(",10.0.0.3", ""))?;
-    same(
-        switch.ask(&["config", "apply", "less.json"])?.status.code(),
+    fs::write(switch.path("less.json"), ROUTER_CONFIG.replace(",10.0.0.3", ""))?;
+    check_equal(
+        switch
+            .run_command(&["config", "apply", "less.json"])?
+            .status
+            .code(),
         Some(0),
         "exit code",
     )?;
-    let routes = switch.ask_json(&["show", "ip", "route", "--json"])?;
-    same(routes[0]["prefix"].as_str(), Some("0.0.0.0/0"), "prefix")?;
-    same(
+    let routes = switch.run_json_command(&["show", "ip", "route", "--json"])?;
+    check_equal(routes[0]["prefix"].as_str(), Some("0.0.0.0/0"), "prefix")?;
+    check_equal(
         routes[0]["next_hops"].as_array().map(Vec::len),
         Some(1),
         "next hops",
     )?;
 
-    fs::write(switch.path("bad.json"), ROUTER.replace("10.0.0.3", "10.0.5.3"))?;
-    let refused = switch.ask(&["config", "apply", "bad.json"])?;
-    same(refused.status.code(), Some(4), "exit code")?;
+    fs::write(
+        switch.path("bad.json"),
+        ROUTER_CONFIG.replace("10.0.0.3", "10.0.5.3"),
+    )?;
+    let refused = switch.run_command(&["config", "apply", "bad.json"])?;
+    check_equal(refused.status.code(), Some(4), "exit code")?;
     has(
         &String::from_utf8(refused.stderr)?,
         "STATIC_ROUTE|0.0.0.0/0 nexthop \"10.0.5.3\": off-link",
     )?;
-    switch.end().map(|_| ())
+    switch.stop().map(|_| ())
 }

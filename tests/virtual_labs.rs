@@ -1,5 +1,5 @@
-//! Labs in virtual time through the program: what is printed and written, the same bytes for the same seed, sweeps, and labs
-//! that cannot come to an end.
+//! Tests of labs in virtual time through the program: printed and written output, equal bytes for equal
+//! seeds, sweeps, and labs that cannot end.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// Four senders into one receiver behind another leaf, open loop: PFC travels back through the spines.
-const FLOWS: &str = "
+/// Four open-loop senders to one receiver at another leaf. PFC spreads back through the spines.
+const FLOWS_LAB: &str = "
 name: flows
 topology:
   fabric:
@@ -22,7 +22,7 @@ workload:
     - {name: lossy, from: [h5, h6], to: h8, rate: 60%}
 ";
 
-const COLLECTIVE: &str = "
+const COLLECTIVE_LAB: &str = "
 name: collective
 topology:
   fabric:
@@ -34,8 +34,8 @@ workload:
     - {name: reduce, kind: ring-allreduce, hosts: all, bytes: [64K, 256K], iterations: 2}
 ";
 
-/// Random arrivals whose marks slow them down.
-const RANDOM: &str = "
+/// A workload with random arrivals. ECN marks slow the senders down.
+const RANDOM_LAB: &str = "
 name: random
 topology:
   fabric:
@@ -47,8 +47,8 @@ workload:
     - {name: arrivals, kind: poisson, from: [h1, h2, h3], to: h4, sizes: 64K, load: 60%, flows_max: 60}
 ";
 
-/// A route that leads back, and more traffic than its hop limit takes out of the loop.
-const LOOP: &str = "
+/// A routing loop with more traffic than the hop limit removes from the loop.
+const ROUTING_LOOP_LAB: &str = "
 name: loop
 topology:
   nodes:
@@ -69,17 +69,17 @@ workload:
     - {name: circle, from: h1, to: h2, dscp: 26}
 ";
 
-fn folder() -> TempDir {
+fn temporary_folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder")
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
+fn write_file(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
     fs::write(&path, text).expect("a file in a temporary folder");
     path
 }
 
-fn xoff(folder: &Path, arguments: &[&str]) -> Output {
+fn run_xoff(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_xoff"))
         .current_dir(folder)
         .args(arguments)
@@ -88,15 +88,15 @@ fn xoff(folder: &Path, arguments: &[&str]) -> Output {
         .expect("xoff can be started")
 }
 
-/// Runs `xoff lab run lab.yml --virtual ...` and checks how it ends.
-fn lab(folder: &Path, text: &str, arguments: &[&str], exit: i32) -> (String, String) {
-    write(folder, "lab.yml", text);
+/// Runs `xoff lab run lab.yml --virtual` with more arguments and checks the exit code.
+fn run_lab(folder: &Path, text: &str, arguments: &[&str], exit: i32) -> (String, String) {
+    write_file(folder, "lab.yml", text);
     let mut all = vec!["lab", "run", "lab.yml", "--virtual"];
     all.extend(arguments);
-    checked(&xoff(folder, &all), &all, exit)
+    check_exit(&run_xoff(folder, &all), &all, exit)
 }
 
-fn checked(output: &Output, arguments: &[&str], exit: i32) -> (String, String) {
+fn check_exit(output: &Output, arguments: &[&str], exit: i32) -> (String, String) {
     let (out, err) = (
         String::from_utf8_lossy(&output.stdout).into_owned(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -105,22 +105,22 @@ fn checked(output: &Output, arguments: &[&str], exit: i32) -> (String, String) {
     (out, err)
 }
 
-fn has(text: &str, parts: &[&str]) {
+fn assert_contains(text: &str, parts: &[&str]) {
     for part in parts {
         assert!(text.contains(part), "no {part:?} in\n{text}");
     }
 }
 
-fn read(path: impl AsRef<Path>) -> String {
+fn read_file(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.as_ref().display()))
 }
 
-fn json(path: impl AsRef<Path>) -> serde_json::Value {
-    serde_json::from_str(&read(path)).expect("JSON")
+fn read_json(path: impl AsRef<Path>) -> serde_json::Value {
+    serde_json::from_str(&read_file(path)).expect("JSON")
 }
 
-/// The hashes of `tests/virtual_labs.hashes`, by name.
-fn kept_hash(name: &str) -> &'static str {
+/// Returns a hash of `tests/virtual_labs.hashes` by its name.
+fn stored_hash(name: &str) -> &'static str {
     include_str!("virtual_labs.hashes")
         .lines()
         .filter_map(|line| line.split_once(' '))
@@ -129,12 +129,16 @@ fn kept_hash(name: &str) -> &'static str {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_everywhere() {
+fn equal_seeds_give_equal_bytes_on_every_machine() {
     let mut wrong = Vec::new();
-    for (name, text) in [("flows", FLOWS), ("collective", COLLECTIVE), ("random", RANDOM)] {
-        let folder = folder();
+    for (name, text) in [
+        ("flows", FLOWS_LAB),
+        ("collective", COLLECTIVE_LAB),
+        ("random", RANDOM_LAB),
+    ] {
+        let folder = temporary_folder();
         for file in ["one.jsonl", "two.jsonl"] {
-            lab(
+            run_lab(
                 folder.path(),
                 text,
                 &["--seed", "7", "--events", file, "--events-frames"],
@@ -142,8 +146,8 @@ fn the_same_seed_gives_the_same_bytes_everywhere() {
             );
         }
         let (one, two) = (
-            read(folder.path().join("one.jsonl")),
-            read(folder.path().join("two.jsonl")),
+            read_file(folder.path().join("one.jsonl")),
+            read_file(folder.path().join("two.jsonl")),
         );
         assert!(one == two, "{name}: two runs differ");
         let first: serde_json::Value =
@@ -157,7 +161,7 @@ fn the_same_seed_gives_the_same_bytes_everywhere() {
             assert!(event["ps"].is_u64() && event["event"].is_string(), "{line}");
         }
         let hash = format!("{:08x} {}", crc32fast::hash(one.as_bytes()), one.lines().count());
-        if hash != kept_hash(name) {
+        if hash != stored_hash(name) {
             wrong.push(format!("{name} {hash}"));
         }
     }
@@ -169,20 +173,25 @@ fn the_same_seed_gives_the_same_bytes_everywhere() {
 }
 
 #[test]
-fn another_seed_gives_other_random_arrivals() {
-    let folder = folder();
+fn different_seeds_give_different_random_arrivals() {
+    let folder = temporary_folder();
     let jct = |seed: &str| {
-        lab(folder.path(), RANDOM, &["--seed", seed, "--report", "r.json"], 0);
-        json(folder.path().join("r.json"))["jobs"]["jobs"][0]["jct_ns"].clone()
+        run_lab(
+            folder.path(),
+            RANDOM_LAB,
+            &["--seed", seed, "--report", "r.json"],
+            0,
+        );
+        read_json(folder.path().join("r.json"))["jobs"]["jobs"][0]["jct_ns"].clone()
     };
     assert_ne!(jct("1"), jct("2"));
 }
 
 #[test]
-fn jobs_and_large_fabrics_are_shown_in_short() {
-    let folder = folder();
-    let (out, _) = lab(folder.path(), COLLECTIVE, &[], 0);
-    has(
+fn tables_of_jobs_and_large_fabrics_are_short() {
+    let folder = temporary_folder();
+    let (out, _) = run_lab(folder.path(), COLLECTIVE_LAB, &[], 0);
+    assert_contains(
         &out,
         &[
             "Job",
@@ -197,21 +206,21 @@ fn jobs_and_large_fabrics_are_shown_in_short() {
         !out.contains("ICRC errors"),
         "a table of flows without flows:\n{out}"
     );
-    let large = COLLECTIVE.replace("leaves: 2, spines: 2, hosts: 2", "leaves: 8, spines: 8, hosts: 8");
-    let (out, _) = lab(folder.path(), &large.replace("[64K, 256K]", "64K"), &[], 0);
-    has(&out, &["of 192 ports without drops, pauses and ECN marks"]);
+    let large = COLLECTIVE_LAB.replace("leaves: 2, spines: 2, hosts: 2", "leaves: 8, spines: 8, hosts: 8");
+    let (out, _) = run_lab(folder.path(), &large.replace("[64K, 256K]", "64K"), &[], 0);
+    assert_contains(&out, &["of 192 ports without drops, pauses and ECN marks"]);
 }
 
 #[test]
-fn collectives_in_the_form_of_nccl_tests() {
-    let folder = folder();
-    let (out, _) = lab(
+fn collectives_are_printed_in_the_format_of_nccl_tests() {
+    let folder = temporary_folder();
+    let (out, _) = run_lab(
         folder.path(),
-        COLLECTIVE,
+        COLLECTIVE_LAB,
         &["--format", "nccl", "--nccl-json", "n.json"],
         0,
     );
-    has(
+    assert_contains(
         &out,
         &[
             "# Collective test starting: all_reduce_perf",
@@ -219,16 +228,16 @@ fn collectives_in_the_form_of_nccl_tests() {
             "Avg bus bandwidth",
         ],
     );
-    let nccl = json(folder.path().join("n.json"));
+    let nccl = read_json(folder.path().join("n.json"));
     assert_eq!(nccl["results"].as_array().map(Vec::len), Some(2));
     assert_eq!(nccl["results"][1]["size"], 262_144);
     assert_eq!(nccl["config"]["devices"][3]["hostname"], "h4");
-    let (out, _) = lab(folder.path(), COLLECTIVE, &["--format", "json"], 0);
+    let (out, _) = run_lab(folder.path(), COLLECTIVE_LAB, &["--format", "json"], 0);
     let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(report["jobs"]["jobs"][0]["finished"], true);
     for option in [["--format", "nccl"], ["--nccl-json", "x.json"]] {
-        let (_, err) = lab(folder.path(), RANDOM, &option, 2);
-        has(
+        let (_, err) = run_lab(folder.path(), RANDOM_LAB, &option, 2);
+        assert_contains(
             &err,
             &["error: the lab has no collective job", "where: random", "fix:"],
         );
@@ -237,26 +246,26 @@ fn collectives_in_the_form_of_nccl_tests() {
 }
 
 #[test]
-fn a_value_of_the_lab_file_can_be_replaced() {
-    let folder = folder();
-    lab(
+fn set_replaces_a_value_of_the_lab_file() {
+    let folder = temporary_folder();
+    run_lab(
         folder.path(),
-        COLLECTIVE,
+        COLLECTIVE_LAB,
         &["--set", "workload.jobs.reduce.bytes.1=1M", "--report", "r.json"],
         0,
     );
-    let report = json(folder.path().join("r.json"));
+    let report = read_json(folder.path().join("r.json"));
     assert_eq!(
         report["jobs"]["jobs"][0]["collective"]["sizes"][1]["bytes"],
         1 << 20
     );
-    let (_, err) = lab(
+    let (_, err) = run_lab(
         folder.path(),
-        COLLECTIVE,
+        COLLECTIVE_LAB,
         &["--set", "transports.default.congestoin=none"],
         2,
     );
-    has(
+    assert_contains(
         &err,
         &[
             "nothing at \"transports.default.congestoin\"",
@@ -264,13 +273,13 @@ fn a_value_of_the_lab_file_can_be_replaced() {
             "fix: the most similar path is transports.default.congestion",
         ],
     );
-    let (_, err) = lab(
+    let (_, err) = run_lab(
         folder.path(),
-        COLLECTIVE,
+        COLLECTIVE_LAB,
         &["--set", "transports.default.congestion=fast"],
         4,
     );
-    has(
+    assert_contains(
         &err,
         &[
             "lab.yml:7:",
@@ -281,8 +290,8 @@ fn a_value_of_the_lab_file_can_be_replaced() {
 }
 
 #[test]
-fn a_sweep_in_parts_is_the_sweep_in_one() {
-    let folder = folder();
+fn parts_of_a_sweep_merge_to_the_complete_sweep() {
+    let folder = temporary_folder();
     let sweep = [
         "--seeds",
         "1..=3,9",
@@ -291,10 +300,10 @@ fn a_sweep_in_parts_is_the_sweep_in_one() {
     ];
     let run = |more: &[&str]| {
         let all: Vec<&str> = sweep.iter().chain(more).copied().collect();
-        lab(folder.path(), RANDOM, &all, 0).0
+        run_lab(folder.path(), RANDOM_LAB, &all, 0).0
     };
     let table = run(&["--jobs", "1", "--report", "whole.json", "--csv", "whole.csv"]);
-    has(
+    assert_contains(
         &table,
         &[
             "lab random: 8 runs",
@@ -308,15 +317,15 @@ fn a_sweep_in_parts_is_the_sweep_in_one() {
     for part in ["1/3", "2/3", "3/3"] {
         let report = format!("part{}.json", &part[..1]);
         let text = run(&["--shard", part, "--report", &report]);
-        has(&text, &[&format!("part {} of 3 (8 runs in total)", &part[..1])]);
+        assert_contains(&text, &[&format!("part {} of 3 (8 runs in total)", &part[..1])]);
     }
     let merge = |parts: &[&str], exit| {
         let mut all = vec!["lab", "merge", "--report", "merged.json", "--csv", "merged.csv"];
         all.extend(parts);
-        checked(&xoff(folder.path(), &all), &all, exit)
+        check_exit(&run_xoff(folder.path(), &all), &all, exit)
     };
     assert_eq!(merge(&["part3.json", "part1.json", "part2.json"], 0).0, table);
-    let file = |name: &str| read(folder.path().join(name));
+    let file = |name: &str| read_file(folder.path().join(name));
     for (name, like) in [
         ("again.json", "whole.json"),
         ("merged.json", "whole.json"),
@@ -325,20 +334,20 @@ fn a_sweep_in_parts_is_the_sweep_in_one() {
         assert!(file(name) == file(like), "{name} and {like} differ");
     }
     assert_eq!(file("whole.csv").lines().count(), 3);
-    has(
+    assert_contains(
         &merge(&["part1.json", "part3.json"], 2).1,
         &["parts are missing: 2/3"],
     );
-    has(&merge(&["part1.json", "part1.json"], 4).1, &["two of the files"]);
-    has(
+    assert_contains(&merge(&["part1.json", "part1.json"], 4).1, &["two of the files"]);
+    assert_contains(
         &merge(&["lab.yml"], 4).1,
         &["no part of a sweep", "where: lab.yml"],
     );
 }
 
 #[test]
-fn options_that_make_no_sweep_are_refused() {
-    let folder = folder();
+fn invalid_sweep_options_are_refused() {
+    let folder = temporary_folder();
     for (arguments, words) in [
         (&["--seeds", "5..=1"][..], &["the range 5..=1 is empty"][..]),
         (&["--seeds", "3..3"], &["the range 3..3 is empty"]),
@@ -363,15 +372,15 @@ fn options_that_make_no_sweep_are_refused() {
             &["\"name\" is set twice"],
         ),
     ] {
-        let (_, err) = lab(folder.path(), RANDOM, arguments, 2);
-        has(&err, words);
+        let (_, err) = run_lab(folder.path(), RANDOM_LAB, arguments, 2);
+        assert_contains(&err, words);
     }
 }
 
 #[test]
 fn an_interrupt_ends_a_sweep() {
-    let folder = folder();
-    write(folder.path(), "lab.yml", RANDOM);
+    let folder = temporary_folder();
+    write_file(folder.path(), "lab.yml", RANDOM_LAB);
     let mut child = Command::new(env!("CARGO_BIN_EXE_xoff"))
         .current_dir(folder.path())
         .args([
@@ -408,10 +417,10 @@ fn an_interrupt_ends_a_sweep() {
 }
 
 #[test]
-fn a_routing_loop_is_told_as_a_deadlock() {
-    let folder = folder();
-    let (out, _) = lab(folder.path(), LOOP, &["--report", "r.json"], 1);
-    has(
+fn a_routing_loop_is_reported_as_a_deadlock() {
+    let folder = temporary_folder();
+    let (out, _) = run_lab(folder.path(), ROUTING_LOOP_LAB, &["--report", "r.json"], 1);
+    assert_contains(
         &out,
         &[
             "verdict: failed",
@@ -419,14 +428,14 @@ fn a_routing_loop_is_told_as_a_deadlock() {
             "sw1:Ethernet4",
         ],
     );
-    let report = json(folder.path().join("r.json"));
+    let report = read_json(folder.path().join("r.json"));
     assert_eq!(report["failures"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
-fn hosts_without_a_way_to_each_other_are_told() {
-    let folder = folder();
-    let text = LOOP
+fn hosts_without_a_path_are_reported() {
+    let folder = temporary_folder();
+    let text = ROUTING_LOOP_LAB
         .replace(
             "    - {endpoints: [\"sw1:Ethernet4\", \"sw2:Ethernet4\"], speed: 100g, delay: 1us}\n",
             "",
@@ -434,15 +443,15 @@ fn hosts_without_a_way_to_each_other_are_told() {
         .replace("  routes:\n    - {switch: sw2, to: h2, via: sw1}\n", "");
     let jobs = text.split("workload:").next().unwrap_or_default().to_owned()
         + "workload:\n  jobs:\n    - {name: f, kind: flows, flows: [{from: h1, to: h2, bytes: 1K}]}\n";
-    has(&lab(folder.path(), &jobs, &[], 4).1, &["h1", "h2"]);
-    has(&lab(folder.path(), &text, &[], 4).1, &["h1", "h2"]);
+    assert_contains(&run_lab(folder.path(), &jobs, &[], 4).1, &["h1", "h2"]);
+    assert_contains(&run_lab(folder.path(), &text, &[], 4).1, &["h1", "h2"]);
 }
 
 #[test]
-fn a_run_ends_where_it_is_told_to() {
-    let folder = folder();
-    let (out, _) = lab(folder.path(), COLLECTIVE, &["--events-max", "2000"], 1);
-    has(
+fn a_run_ends_at_its_configured_time() {
+    let folder = temporary_folder();
+    let (out, _) = run_lab(folder.path(), COLLECTIVE_LAB, &["--events-max", "2000"], 1);
+    assert_contains(
         &out,
         &[
             "verdict: failed",
@@ -451,44 +460,47 @@ fn a_run_ends_where_it_is_told_to() {
             "--events-max N",
         ],
     );
-    let (out, _) = lab(folder.path(), COLLECTIVE, &["--until", "3us"], 1);
-    has(&out, &["the time limit was reached; not done: job `reduce`"]);
-    let (_, err) = lab(folder.path(), COLLECTIVE, &["--events-max", "0"], 2);
-    has(&err, &["--events-max"]);
+    let (out, _) = run_lab(folder.path(), COLLECTIVE_LAB, &["--until", "3us"], 1);
+    assert_contains(&out, &["the time limit was reached; not done: job `reduce`"]);
+    let (_, err) = run_lab(folder.path(), COLLECTIVE_LAB, &["--events-max", "0"], 2);
+    assert_contains(&err, &["--events-max"]);
 }
 
 #[test]
-fn times_beyond_sixty_four_bits_are_refused() {
-    let folder = folder();
+fn times_beyond_64_bits_are_refused() {
+    let folder = temporary_folder();
     for time in ["99999999s", "1e30s", "18446744073709551615ns", "-1s"] {
         let until = format!("--until={time}");
-        has(&lab(folder.path(), FLOWS, &[&until], 2).1, &["--until"]);
+        assert_contains(&run_lab(folder.path(), FLOWS_LAB, &[&until], 2).1, &["--until"]);
     }
-    let long = FLOWS.replace("duration: 30us", "duration: 99999999s");
-    has(&lab(folder.path(), &long, &[], 4).1, &["lab.yml:7:", "99999999s"]);
-    let late = FLOWS.replace("lossless: true}", "lossless: true, start: 99999999s}");
-    has(
-        &lab(folder.path(), &late, &[], 4).1,
+    let long = FLOWS_LAB.replace("duration: 30us", "duration: 99999999s");
+    assert_contains(
+        &run_lab(folder.path(), &long, &[], 4).1,
+        &["lab.yml:7:", "99999999s"],
+    );
+    let late = FLOWS_LAB.replace("lossless: true}", "lossless: true, start: 99999999s}");
+    assert_contains(
+        &run_lab(folder.path(), &late, &[], 4).1,
         &["lab.yml:10:", "99999999s"],
     );
-    // The largest that may be written: it ends with the events, not with the time.
-    let end = COLLECTIVE.replace("iterations: 2}", "iterations: 2, compute_gap: 17000000s}");
-    let (out, _) = lab(folder.path(), &end, &[], 1);
-    has(&out, &["verdict: failed"]);
+    // The largest permitted time. The run ends with its last event and not at this time.
+    let end = COLLECTIVE_LAB.replace("iterations: 2}", "iterations: 2, compute_gap: 17000000s}");
+    let (out, _) = run_lab(folder.path(), &end, &[], 1);
+    assert_contains(&out, &["verdict: failed"]);
 }
 
 #[test]
-fn a_deadlock_is_named_and_the_watchdog_breaks_it() {
-    let folder = folder();
+fn a_deadlock_is_reported_and_the_watchdog_resolves_it() {
+    let folder = temporary_folder();
     let bed = Path::new(env!("CARGO_MANIFEST_DIR")).join("testbeds/checks/deadlock-watchdog.xoff.yml");
-    let text = read(bed);
-    let (out, _) = lab(
+    let text = read_file(bed);
+    let (out, _) = run_lab(
         folder.path(),
         &text,
         &["--events", "e.jsonl", "--report", "r.json"],
         0,
     );
-    has(
+    assert_contains(
         &out,
         &[
             "these 3 ports paused each other in a cycle: s1:Ethernet4, s2:Ethernet4, s3:Ethernet4",
@@ -498,7 +510,7 @@ fn a_deadlock_is_named_and_the_watchdog_breaks_it() {
             "verdict: clean",
         ],
     );
-    let report = json(folder.path().join("r.json"));
+    let report = read_json(folder.path().join("r.json"));
     let deadlock = &report["virtual_time"]["deadlocks"][0];
     assert_eq!(deadlock["ports"].as_array().map(Vec::len), Some(3));
     let until_ns = deadlock["until_ns"].as_u64().expect("it is gone");
@@ -526,7 +538,7 @@ fn a_deadlock_is_named_and_the_watchdog_breaks_it() {
             .sum();
         assert_eq!(detected, 1);
     }
-    let events = read(folder.path().join("e.jsonl"));
+    let events = read_file(folder.path().join("e.jsonl"));
     let count = |event: &str| {
         events
             .lines()

@@ -1,5 +1,6 @@
-//! Parts of a fabric that go on by themselves within the delay of a link, beside all of them in one order: nothing may come out
-//! otherwise, for whoever hears of it, reads state between two runs, or changes something then.
+//! Comparison of parallel and serial execution of a fabric. Parts of a fabric advance independently within
+//! the delay of a link. Observers, reads between two runs and changes must see the same results as in one
+//! total order.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,73 +11,73 @@ use xoff_host::Host;
 use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 
-/// What each node went through.
+/// The events of each node, as text.
 #[derive(Default)]
-struct Heard {
-    in_order: bool,
-    parts: BTreeMap<String, Vec<String>>,
-    latest: Picos,
-    /// Something was heard that was earlier than what was heard before it.
-    went_back: bool,
-    latest_of_hosts: Picos,
-    /// The same of hosts alone.
-    hosts_went_back: bool,
+struct EventRecorder {
+    needs_order: bool,
+    events_by_node: BTreeMap<String, Vec<String>>,
+    latest_time: Picos,
+    /// True if an event was earlier than the event before it.
+    is_out_of_order: bool,
+    latest_host_time: Picos,
+    /// True if an event of a host was earlier than the host event before it.
+    hosts_are_out_of_order: bool,
 }
 
-impl Heard {
-    fn note(&mut self, time: Picos, at: LinkEnd, what: String) {
-        self.went_back |= time < self.latest;
-        self.latest = time;
+impl EventRecorder {
+    fn record_event(&mut self, time: Picos, at: LinkEnd, what: String) {
+        self.is_out_of_order |= time < self.latest_time;
+        self.latest_time = time;
         if matches!(at, LinkEnd::Host(_)) {
-            self.hosts_went_back |= time < self.latest_of_hosts;
-            self.latest_of_hosts = time;
+            self.hosts_are_out_of_order |= time < self.latest_host_time;
+            self.latest_host_time = time;
         }
         let part = match at {
             LinkEnd::Switch { switch, .. } => format!("switch {switch}"),
             LinkEnd::Host(host) => format!("host {host}"),
         };
-        self.parts.entry(part).or_default().push(what);
+        self.events_by_node.entry(part).or_default().push(what);
     }
 }
 
-impl Observer for Heard {
+impl Observer for EventRecorder {
     fn needs_total_order(&self) -> bool {
-        self.in_order
+        self.needs_order
     }
     fn frame_departed(&mut self, at: Picos, until: Picos, from: LinkEnd, frame: FrameView<'_>) {
-        self.note(at, from, format!("{at:?} to {until:?} {from:?} {frame:?}"));
+        self.record_event(at, from, format!("{at:?} to {until:?} {from:?} {frame:?}"));
     }
     fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
-        self.note(at, to, format!("{at:?} {to:?} {frame:?}"));
+        self.record_event(at, to, format!("{at:?} {to:?} {frame:?}"));
     }
     fn admission_decided(&mut self, at: Picos, switch: u32, port: PortId, verdict: &ForwardingResult) {
         let end = LinkEnd::Switch { switch, port: port.0 };
-        self.note(at, end, format!("{at:?} {end:?} {verdict:?}"));
+        self.record_event(at, end, format!("{at:?} {end:?} {verdict:?}"));
     }
     fn frame_marked(&mut self, at: Picos, port: LinkEnd) {
-        self.note(at, port, format!("{at:?} {port:?} marked"));
+        self.record_event(at, port, format!("{at:?} {port:?} marked"));
     }
     fn host_updated(&mut self, at: Picos, host: u32, _: &Host) {
-        self.note(at, LinkEnd::Host(host), format!("{at:?} served {host}"));
+        self.record_event(at, LinkEnd::Host(host), format!("{at:?} served {host}"));
     }
     fn switch_event(&mut self, switch: u32, event: &SwitchEvent) {
         let end = LinkEnd::Switch { switch, port: 0 };
-        self.note(event.at, end, format!("{event:?}"));
+        self.record_event(event.at, end, format!("{event:?}"));
     }
 }
 
-/// Runs a lab in steps of uneven length, and after each of them reads what can be read; a link goes down and comes back, and a peer
-/// sends pauses that nobody asked for.
-fn play(text: &str, heard: &mut Heard) -> Vec<String> {
+/// Runs a lab in steps of uneven length and reads the states after each step. A link fails and recovers, and
+/// a peer sends unsolicited pauses.
+fn run_in_steps(text: &str, recorder: &mut EventRecorder) -> Vec<String> {
     let plan = parse_lab(text, "test.xoff.yml", Path::new(""), TimeMode::Virtual)
         .unwrap_or_else(|problems| panic!("{problems}"));
     let mut lab = VirtualLab::new(plan, LabOptions::default()).unwrap_or_else(|failure| panic!("{failure}"));
-    lab.start(heard).unwrap_or_else(|failure| panic!("{failure}"));
+    lab.start(recorder).unwrap_or_else(|failure| panic!("{failure}"));
     let mut states = Vec::new();
     let start = lab.simulation.fabric.now();
     for step in 0..20_u64 {
         let until = start + Picos(step * step * 1_000_037);
-        let outcome = lab.run(until, false, heard);
+        let outcome = lab.run(until, false, recorder);
         let fabric = &mut lab.simulation.fabric;
         states.push(format!(
             "{outcome:?} at {:?}, {:?} next, {} hops, {} events, {} pending, {} moves, {} queued, {} on wires, {} under way",
@@ -92,21 +93,21 @@ fn play(text: &str, heard: &mut Heard) -> Vec<String> {
         ));
         for switch in 0..fabric.switch_count() {
             fabric.switch(switch).assert_consistent();
-            // All that a switch counts, in turns.
+            // Each step reads all counters of one switch.
             if step as usize % fabric.switch_count() == switch {
                 states.push(format!("{:?}", fabric.snapshot(switch)));
             }
         }
         match step {
-            7 => fabric.set_link(1, false, heard),
-            9 => fabric.set_link(1, true, heard),
+            7 => fabric.set_link(1, false, recorder),
+            9 => fabric.set_link(1, true, recorder),
             11 => {
                 let pause = [
                     &[1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0x88, 8, 1, 1, 0, 8][..],
                     &[0, 0, 0, 0, 0, 0, 1, 0][..],
                     &[0; 34][..],
                 ];
-                assert!(fabric.inject(LinkEnd::Host(0), &pause.concat(), heard));
+                assert!(fabric.inject(LinkEnd::Host(0), &pause.concat(), recorder));
             }
             _ => {}
         }
@@ -115,7 +116,7 @@ fn play(text: &str, heard: &mut Heard) -> Vec<String> {
     states
 }
 
-const FABRIC: &str = "
+const FABRIC_LAB: &str = "
 name: order
 topology:
   fabric:
@@ -125,7 +126,8 @@ transports:
 workload:
 ";
 
-/// Queue pairs, in turn ruled by completions; an incast that pauses senders; open-loop flows of which some is dropped.
+/// Queue pairs whose algorithms use completions, an incast that pauses senders, and open-loop flows with
+/// drops.
 const WORKLOADS: [&str; 3] = [
     "
   jobs:
@@ -146,36 +148,36 @@ const WORKLOADS: [&str; 3] = [
 ];
 
 #[test]
-fn parts_that_go_on_by_themselves_come_to_the_same() {
-    // Below 100 ns all go together anyhow; 40 us are longer than a window may be.
+fn parallel_parts_give_the_results_of_the_total_order() {
+    // Below 100 ns all parts advance together. 40 us exceed the longest window.
     let delays = [("10ns", 1), ("100ns", 2), ("1us", 3), ("40us", 2)];
     for (delay, workloads) in delays {
         for workload in &WORKLOADS[..workloads] {
-            let text = FABRIC.replace("DELAY", delay) + workload;
-            let mut ordered = Heard {
-                in_order: true,
-                ..Heard::default()
+            let text = FABRIC_LAB.replace("DELAY", delay) + workload;
+            let mut ordered = EventRecorder {
+                needs_order: true,
+                ..EventRecorder::default()
             };
-            let mut apart = Heard::default();
-            let states = play(&text, &mut ordered);
-            let others = play(&text, &mut apart);
+            let mut apart = EventRecorder::default();
+            let states = run_in_steps(&text, &mut ordered);
+            let others = run_in_steps(&text, &mut apart);
             assert_eq!(
-                (ordered.went_back, apart.went_back),
+                (ordered.is_out_of_order, apart.is_out_of_order),
                 (false, delay != "10ns"),
                 "{text}"
             );
             for (state, other) in states.iter().zip(&others) {
                 assert_eq!(other, state, "{text}");
             }
-            // Hosts go on apart where no message comes to its end.
+            // Hosts advance independently while no message completes.
             if workload.contains("incast") {
-                assert_eq!(apart.hosts_went_back, delay != "10ns", "{text}");
+                assert_eq!(apart.hosts_are_out_of_order, delay != "10ns", "{text}");
             }
-            assert_eq!(ordered.parts.len(), 11, "five switches and six hosts");
-            for (part, heard) in &ordered.parts {
-                let other = &apart.parts[part];
-                let first = heard.iter().zip(other).position(|(one, other)| one != other);
-                assert_eq!((first, heard.len()), (None, other.len()), "{part}\n{text}");
+            assert_eq!(ordered.events_by_node.len(), 11, "five switches and six hosts");
+            for (part, recorder) in &ordered.events_by_node {
+                let other = &apart.events_by_node[part];
+                let first = recorder.iter().zip(other).position(|(one, other)| one != other);
+                assert_eq!((first, recorder.len()), (None, other.len()), "{part}\n{text}");
             }
         }
     }

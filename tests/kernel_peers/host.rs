@@ -1,4 +1,4 @@
-//! A host: a namespace with a veth to a switch, and a kernel that is left as it is.
+//! A host: a namespace with a veth link to a switch and an unchanged kernel configuration.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,58 +11,58 @@ use rtnetlink::packet_route::link::{InfoData, InfoVeth};
 use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder};
 use xoff_ports::net::{LinkChange, Netns, disable_ipv6, ethtool, set_link};
 
-use crate::support::{Holder, check};
+use crate::support::{NamespaceHolder, check};
 
-/// The host's end of its cable.
+/// Name of the host's end of its cable.
 pub(crate) const DEVICE: &str = "eth0";
 
-/// An address of the host, and the router behind which everything else is.
+/// An address of the host, and the router to all other networks.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct HostAddress {
     pub(crate) address: IpNet,
     pub(crate) router: Option<IpAddr>,
 }
 
 pub(crate) struct Host {
     pub(crate) netns: Netns,
-    /// A process in the namespace, by which a switch finds it.
-    holder: Option<Holder>,
+    /// A process in the namespace. A switch finds the namespace through it.
+    holder: Option<NamespaceHolder>,
 }
 
-/// Runs a netlink conversation in the namespace of the calling thread.
-fn netlink(talk: impl AsyncFnOnce(Handle) -> Result<(), rtnetlink::Error>) -> Result<(), Failed> {
+/// Runs netlink requests in the namespace of the calling thread.
+fn run_netlink(request: impl AsyncFnOnce(Handle) -> Result<(), rtnetlink::Error>) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
         let (connection, handle, _) = rtnetlink::new_connection()?;
         tokio::spawn(connection);
-        Ok(talk(handle).await?)
+        Ok(request(handle).await?)
     })
 }
 
-/// A veth pair as the kernel makes it: all offloads are on. Both ends are down.
-fn cable(name: &str, far: LinkMessageBuilder<LinkUnspec>, peer: &str, mtu: u32) -> Result<(), Failed> {
+/// Creates a veth pair with the kernel's defaults: all offloads are on. Both ends are down.
+fn add_cable(name: &str, far: LinkMessageBuilder<LinkUnspec>, peer: &str, mtu: u32) -> Result<(), Failed> {
     let far = far.name(peer.to_owned()).mtu(mtu).build();
     let link = LinkVeth::new(name, peer)
         .mtu(mtu)
         .set_info_data(InfoData::Veth(InfoVeth::Peer(far)))
         .build();
-    netlink(async |handle| handle.link().add(link).execute().await)
+    run_netlink(async |handle| handle.link().add(link).execute().await)
 }
 
-/// A cable between two switches of the calling thread's namespace.
-pub(crate) fn trunk(name: &str, peer: &str, mtu: u32) -> Result<(), Failed> {
-    cable(name, LinkMessageBuilder::default(), peer, mtu)?;
-    // Or the kernel would speak on it before the switches have it.
+/// Creates a cable between two switches in the namespace of the calling thread.
+pub(crate) fn add_trunk(name: &str, peer: &str, mtu: u32) -> Result<(), Failed> {
+    add_cable(name, LinkMessageBuilder::default(), peer, mtu)?;
+    // Without this setting, the kernel would send IPv6 frames before the switches own the devices.
     [name, peer]
         .into_iter()
         .try_for_each(|end| Ok::<_, Failed>(disable_ipv6(end)?))?;
-    up(name)?;
-    up(peer)
+    set_link_up(name)?;
+    set_link_up(peer)
 }
 
-fn up(name: &str) -> Result<(), Failed> {
+fn set_link_up(name: &str) -> Result<(), Failed> {
     let up = LinkChange {
         up: Some(true),
         ..LinkChange::default()
@@ -71,33 +71,38 @@ fn up(name: &str) -> Result<(), Failed> {
 }
 
 impl Host {
-    /// A host whose cable ends as `name` in the calling thread's namespace. Where it is not `reachable`, a switch cannot
-    /// find the namespace behind the cable.
-    pub(crate) fn new(name: &str, mtu: u32, places: &[Place], reachable: bool) -> Result<Host, Failed> {
+    /// Creates a host whose cable ends as `name` in the namespace of the calling thread. If the host is not
+    /// `reachable`, a switch cannot find the namespace of the far end.
+    pub(crate) fn new(
+        name: &str,
+        mtu: u32,
+        addresses: &[HostAddress],
+        reachable: bool,
+    ) -> Result<Host, Failed> {
         let netns = Netns::create()?;
         let far = LinkMessageBuilder::<LinkUnspec>::default().setns_by_fd(netns.as_fd().as_raw_fd());
-        // Addresses are there at once, without a second of duplicate address detection.
-        netns.run(|| sysctl("default", "accept_dad", "0"))??;
-        cable(name, far, DEVICE, mtu)?;
-        up(name)?;
+        // Without duplicate address detection, addresses are usable at once instead of after a second.
+        netns.run(|| set_sysctl("default", "accept_dad", "0"))??;
+        add_cable(name, far, DEVICE, mtu)?;
+        set_link_up(name)?;
         let holder = netns.run(|| -> Result<_, Failed> {
             let offloads = ethtool::offloads(DEVICE)?;
             check(offloads.tx_csum && offloads.tso, || {
                 format!("this kernel makes veths without offloads: {offloads:?}")
             })?;
-            sysctl(DEVICE, "router_solicitations", "0")?;
-            up(DEVICE)?;
-            up("lo")?;
-            places.iter().try_for_each(settle)?;
+            set_sysctl(DEVICE, "router_solicitations", "0")?;
+            set_link_up(DEVICE)?;
+            set_link_up("lo")?;
+            addresses.iter().try_for_each(add_address_and_routes)?;
             Ok(match reachable {
-                true => Some(Holder::start()?),
+                true => Some(NamespaceHolder::start()?),
                 false => None,
             })
         })??;
         Ok(Host { netns, holder })
     }
 
-    /// What the host's kernel has counted, by `Protocol.Counter`, such as `Tcp.InCsumErrors`.
+    /// Returns the counters of the host's kernel by `Protocol.Counter`, such as `Tcp.InCsumErrors`.
     pub(crate) fn counters(&self) -> Result<BTreeMap<String, u64>, Failed> {
         self.netns.run(|| -> Result<_, Failed> {
             let mut counters = BTreeMap::new();
@@ -105,7 +110,7 @@ impl Host {
                 let text = fs::read_to_string(format!("/proc/thread-self/net/{file}"))?;
                 let lines: Vec<&str> = text.lines().collect();
                 for pair in lines.chunks_exact(2) {
-                    counters.extend(paired(pair[0], pair[1]));
+                    counters.extend(pair_names_and_values(pair[0], pair[1]));
                 }
             }
             let text = fs::read_to_string("/proc/thread-self/net/snmp6")?;
@@ -118,12 +123,13 @@ impl Host {
     }
 
     pub(crate) fn stop(self) -> Result<(), Failed> {
-        Ok(self.holder.map_or(Ok(()), Holder::stop)?)
+        Ok(self.holder.map_or(Ok(()), NamespaceHolder::stop)?)
     }
 }
 
-/// A line of names and a line of values, both behind the protocol's name.
-fn paired(names: &str, values: &str) -> Vec<(String, u64)> {
+/// Returns the counters of a line of names and a line of values. Both lines start with the name of the
+/// protocol.
+fn pair_names_and_values(names: &str, values: &str) -> Vec<(String, u64)> {
     let Some((protocol, names)) = names.split_once(':') else {
         return Vec::new();
     };
@@ -135,25 +141,25 @@ fn paired(names: &str, values: &str) -> Vec<(String, u64)> {
         .collect()
 }
 
-fn sysctl(device: &str, name: &str, value: &str) -> Result<(), Failed> {
+fn set_sysctl(device: &str, name: &str, value: &str) -> Result<(), Failed> {
     fs::write(format!("/proc/sys/net/ipv6/conf/{device}/{name}"), value)
         .map_err(|error| format!("{device}/{name}: {error}").into())
 }
 
-/// Gives the namespace of the calling thread an address, and its routes.
-fn settle(place: &Place) -> Result<(), Failed> {
+/// Adds an address and its routes to the namespace of the calling thread.
+fn add_address_and_routes(host_address: &HostAddress) -> Result<(), Failed> {
     let index = nix::net::if_::if_nametoindex(DEVICE)?;
-    let (address, len) = (place.address.addr(), place.address.prefix_len());
-    netlink(async |handle| handle.address().add(index, address, len).execute().await)?;
-    match place.router {
+    let (address, len) = (host_address.address.addr(), host_address.address.prefix_len());
+    run_netlink(async |handle| handle.address().add(index, address, len).execute().await)?;
+    match host_address.router {
         None => Ok(()),
         Some(IpAddr::V4(router)) => {
             let route = RouteMessageBuilder::<Ipv4Addr>::new().gateway(router).build();
-            netlink(async |handle| handle.route().add(route).execute().await)
+            run_netlink(async |handle| handle.route().add(route).execute().await)
         }
         Some(IpAddr::V6(router)) => {
             let route = RouteMessageBuilder::<Ipv6Addr>::new().gateway(router).build();
-            netlink(async |handle| handle.route().add(route).execute().await)
+            run_netlink(async |handle| handle.route().add(route).execute().await)
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Kernel stacks on both sides of running switches: pings, TCP and UDP over IPv4 and IPv6, bridged and routed, over access
-//! ports and trunks, with 1500 and 9000 octets.
+//! Tests of kernel network stacks on both sides of running switches: pings, TCP and UDP over IPv4 and IPv6,
+//! bridged and routed, over access ports and trunks, with MTUs of 1500 and 9000 bytes.
 
 mod host;
 mod layout;
@@ -13,5 +13,5 @@ mod traffic;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    support::run_one_by_one(&[&matrix::TESTS[..], &router::TESTS[..]].concat())
+    support::run_serially(&[&matrix::TESTS[..], &router::TESTS[..]].concat())
 }

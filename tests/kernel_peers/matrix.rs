@@ -1,4 +1,5 @@
-//! Everything crosses: {bridged, routed} x {access, trunk} x {1500, 9000}, each with IPv4 and IPv6.
+//! Tests of all combinations of bridged and routed, access and trunk, MTU 1500 and 9000, each with IPv4 and
+//! IPv6.
 
 use std::net::IpAddr;
 
@@ -7,72 +8,82 @@ use xoff_ports::net::Netns;
 use xoff_ports::net::ethtool::{self, Offloads};
 
 use crate::host::{DEVICE, Host};
-use crate::layout::{Edge, Layout, Way};
-use crate::support::{Needs, Reporting, check, same};
-use crate::switch::{Ended, Plan, Switch};
+use crate::layout::{Forwarding, Layout, LinkTagging};
+use crate::support::{CompletionTest, KernelFeatures, check, check_equal};
+use crate::switch::{Switch, SwitchResult, SwitchSpec};
 use crate::traffic;
 
-pub(crate) const TESTS: [Reporting; 8] = [
-    ("bridged_access_1500", Needs::Netns, || {
-        crosses(Way::Bridged, Edge::Access, 1_500)
+pub(crate) const TESTS: [CompletionTest; 8] = [
+    ("bridged_access_1500", KernelFeatures::Netns, || {
+        check_layout(Forwarding::Bridged, LinkTagging::Access, 1_500)
     }),
-    ("bridged_access_9000", Needs::Netns, || {
-        crosses(Way::Bridged, Edge::Access, 9_000)
+    ("bridged_access_9000", KernelFeatures::Netns, || {
+        check_layout(Forwarding::Bridged, LinkTagging::Access, 9_000)
     }),
-    ("bridged_trunk_1500", Needs::Netns, || {
-        crosses(Way::Bridged, Edge::Trunk, 1_500)
+    ("bridged_trunk_1500", KernelFeatures::Netns, || {
+        check_layout(Forwarding::Bridged, LinkTagging::Trunk, 1_500)
     }),
-    ("bridged_trunk_9000", Needs::Netns, || {
-        crosses(Way::Bridged, Edge::Trunk, 9_000)
+    ("bridged_trunk_9000", KernelFeatures::Netns, || {
+        check_layout(Forwarding::Bridged, LinkTagging::Trunk, 9_000)
     }),
-    ("routed_access_1500", Needs::Netns, || {
-        crosses(Way::Routed, Edge::Access, 1_500)
+    ("routed_access_1500", KernelFeatures::Netns, || {
+        check_layout(Forwarding::Routed, LinkTagging::Access, 1_500)
     }),
-    ("routed_access_9000", Needs::Netns, || {
-        crosses(Way::Routed, Edge::Access, 9_000)
+    ("routed_access_9000", KernelFeatures::Netns, || {
+        check_layout(Forwarding::Routed, LinkTagging::Access, 9_000)
     }),
-    ("routed_trunk_1500", Needs::Netns, || {
-        crosses(Way::Routed, Edge::Trunk, 1_500)
+    ("routed_trunk_1500", KernelFeatures::Netns, || {
+        check_layout(Forwarding::Routed, LinkTagging::Trunk, 1_500)
     }),
-    ("routed_trunk_9000", Needs::Netns, || {
-        crosses(Way::Routed, Edge::Trunk, 9_000)
+    ("routed_trunk_9000", KernelFeatures::Netns, || {
+        check_layout(Forwarding::Routed, LinkTagging::Trunk, 9_000)
     }),
 ];
 
-/// A disturbed run is repeated so often.
+/// Maximum number of attempts of a disturbed run.
 const ATTEMPTS: usize = 4;
 /// Pings per address and length.
-const PINGS: u16 = 10;
-/// Octets of a TCP stream, in each direction.
-const STREAM: usize = 1 << 20;
-/// Group frames that no kernel can be kept from sending (MLD) end at a routed port, or at a trunk's only port.
-const CHATTER: [&str; 2] = ["NON_ROUTABLE", "L2_LOOPBACK_FILTER"];
+const PING_COUNT: u16 = 10;
+/// Bytes of a TCP stream in each direction.
+const STREAM_BYTES: usize = 1 << 20;
+/// Drop reasons of multicast frames (MLD) that every kernel sends. These frames end at a routed port or at
+/// the only port of a trunk.
+const MULTICAST_DROP_REASONS: [&str; 2] = ["NON_ROUTABLE", "L2_LOOPBACK_FILTER"];
 
-fn crosses(way: Way, edge: Edge, mtu: u32) -> Result<Completion, Failed> {
-    let layout = Layout { way, edge, mtu };
-    undisturbed(
+fn check_layout(forwarding: Forwarding, tagging: LinkTagging, mtu: u32) -> Result<Completion, Failed> {
+    let layout = Layout {
+        forwarding,
+        tagging,
+        mtu,
+    };
+    repeat_until_undisturbed(
         || layout.hosts(true),
-        &layout.plans(),
-        |hosts| exchange(&layout, hosts).and_then(|()| hosts.iter().try_for_each(healthy)),
-        |ended| ended.iter().try_for_each(dropped_nothing),
+        &layout.switch_specs(),
+        |hosts| {
+            exchange_traffic(&layout, hosts).and_then(|()| hosts.iter().try_for_each(check_kernel_counters))
+        },
+        |ended| ended.iter().try_for_each(check_no_drops),
     )
 }
 
-/// Runs switches with hosts, does something with the hosts, and looks at what the switches leave; again and again until
-/// the switches say that nothing disturbed them.
-pub(crate) fn undisturbed(
+/// Runs switches with hosts, calls `exchange` with the hosts, and calls `check_results` with the results of
+/// the switches. Repeats a run until the switches report no disturbance.
+pub(crate) fn repeat_until_undisturbed(
     hosts: impl Fn() -> Result<[Host; 2], Failed> + Sync,
-    plans: &[Plan],
+    switch_specs: &[SwitchSpec],
     go: impl Fn(&[Host; 2]) -> Result<(), Failed> + Sync,
-    look: impl Fn(&[Ended]) -> Result<(), Failed> + Sync,
+    look: impl Fn(&[SwitchResult]) -> Result<(), Failed> + Sync,
 ) -> Result<Completion, Failed> {
     let run = || -> Result<(Option<String>, Result<(), Failed>), Failed> {
         let hosts = hosts()?;
-        let switches = plans.iter().map(Switch::start).collect::<Result<Vec<_>, _>>()?;
+        let switches = switch_specs
+            .iter()
+            .map(Switch::start)
+            .collect::<Result<Vec<_>, _>>()?;
         let found = go(&hosts);
         let ended = switches
             .into_iter()
-            .map(Switch::end)
+            .map(Switch::stop)
             .collect::<Result<Vec<_>, _>>()?;
         hosts.into_iter().try_for_each(Host::stop)?;
         let taint = ended.iter().find_map(|switch| switch.taint.clone());
@@ -86,7 +97,7 @@ pub(crate) fn undisturbed(
     };
     let mut causes = Vec::new();
     for _ in 0..ATTEMPTS {
-        // Each in namespaces of its own: names of devices are taken once.
+        // Each run uses its own namespace, because device names are unique in a namespace.
         match Netns::create()?.run(run)?? {
             (None, found) => return found.map(|()| Completion::Completed),
             (Some(cause), _) => causes.push(cause),
@@ -98,29 +109,29 @@ pub(crate) fn undisturbed(
     )))
 }
 
-fn exchange(layout: &Layout, [near, far]: &[Host; 2]) -> Result<(), Failed> {
+fn exchange_traffic(layout: &Layout, [near, far]: &[Host; 2]) -> Result<(), Failed> {
     for host in [near, far] {
         let offloads = host.netns.run(|| ethtool::offloads(DEVICE))??;
-        same(
+        check_equal(
             offloads,
             Offloads::OFF,
             "what the switch left of the far end's offloads",
         )?;
     }
-    for place in layout.places(1)? {
-        let to: IpAddr = place.address.addr();
+    for host_address in layout.addresses(1)? {
+        let to: IpAddr = host_address.address.addr();
         let len = layout.mtu as usize;
         for len in [84, len] {
-            traffic::ping(&near.netns, to, len, PINGS)?;
+            traffic::ping(&near.netns, to, len, PING_COUNT)?;
         }
-        traffic::tcp(&near.netns, &far.netns, to, STREAM)?;
-        traffic::udp(&near.netns, &far.netns, to, len)?;
+        traffic::exchange_tcp(&near.netns, &far.netns, to, STREAM_BYTES)?;
+        traffic::send_udp(&near.netns, &far.netns, to, len)?;
     }
     Ok(())
 }
 
-/// No packet was damaged on its way to the host, and none of TCP's had to be sent again.
-fn healthy(host: &Host) -> Result<(), Failed> {
+/// Asserts that no packet arrived damaged at the host and that TCP retransmitted none.
+fn check_kernel_counters(host: &Host) -> Result<(), Failed> {
     let counters = host.counters()?;
     let count = |name: &str| counters.get(name).copied().unwrap_or_default();
     for (name, &value) in &counters {
@@ -134,19 +145,19 @@ fn healthy(host: &Host) -> Result<(), Failed> {
     check(counters.contains_key("Tcp.InCsumErrors"), || {
         format!("no counters of TCP: {counters:?}")
     })?;
-    // A probe for a lost tail is sent whenever an answer is some milliseconds late.
+    // TCP sends a tail loss probe when an answer is some milliseconds late, so these probes are allowed.
     let (again, probes) = (count("Tcp.RetransSegs"), count("TcpExt.TCPLossProbes"));
     check(again <= probes, || {
         format!("TCP sent {again} segments again, of which {probes} were probes")
     })
 }
 
-fn dropped_nothing(ended: &Ended) -> Result<(), Failed> {
+fn check_no_drops(ended: &SwitchResult) -> Result<(), Failed> {
     for port in &ended.report.ports {
         let mut reasons = port
             .drops
             .iter()
-            .filter(|(reason, _)| !CHATTER.contains(&reason.as_str()));
+            .filter(|(reason, _)| !MULTICAST_DROP_REASONS.contains(&reason.as_str()));
         check(reasons.next().is_none(), || {
             format!("{} dropped {:?}", port.name, port.drops)
         })?;

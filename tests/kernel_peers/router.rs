@@ -1,5 +1,5 @@
-//! What a router says itself: answers to pings, refusals, and why a packet went no further. And what it does about a kernel
-//! that leaves its checksums to hardware.
+//! Tests of the router's own packets: replies to pings, refusals and ICMP errors, and of hosts whose kernels
+//! leave checksums to hardware.
 
 use std::net::IpAddr;
 
@@ -7,76 +7,81 @@ use libtest_mimic::{Completion, Failed};
 use serde_json::json;
 use xoff_ports::net::ethtool::{self, Offloads};
 
-use crate::host::{DEVICE, Host, Place, trunk};
-use crate::layout::{Edge, Layout, ROUTER, Way};
-use crate::matrix::undisturbed;
-use crate::support::{Needs, Reporting, check, same};
-use crate::switch::{Ended, Plan};
+use crate::host::{DEVICE, Host, HostAddress, add_trunk};
+use crate::layout::{Forwarding, Layout, LinkTagging, ROUTER_ADDRESSES};
+use crate::matrix::repeat_until_undisturbed;
+use crate::support::{CompletionTest, KernelFeatures, check, check_equal};
+use crate::switch::{SwitchResult, SwitchSpec};
 use crate::traffic;
 
-pub(crate) const TESTS: [Reporting; 4] = [
+pub(crate) const TESTS: [CompletionTest; 4] = [
     (
-        "the_router_answers_for_its_addresses",
-        Needs::Netns,
-        answers_for_its_addresses,
+        "the_router_replies_to_pings_of_its_addresses",
+        KernelFeatures::Netns,
+        check_ping_replies,
     ),
     (
-        "the_router_says_why_a_packet_went_no_further",
-        Needs::Netns,
-        says_why,
+        "the_router_sends_icmp_errors_for_refused_packets",
+        KernelFeatures::Netns,
+        check_icmp_errors,
     ),
-    ("tcp_finds_the_mtu_of_a_narrow_way", Needs::Netns, narrow_way),
     (
-        "a_far_end_out_of_reach_is_told_what_to_do",
-        Needs::Netns,
-        out_of_reach,
+        "tcp_discovers_the_mtu_of_the_path",
+        KernelFeatures::Netns,
+        check_path_mtu_discovery,
+    ),
+    (
+        "unfinished_checksums_of_an_unreachable_far_end_are_dropped_with_a_hint",
+        KernelFeatures::Netns,
+        check_unfinished_checksums,
     ),
 ];
 
-const ROUTED: Layout = Layout {
-    way: Way::Routed,
-    edge: Edge::Access,
+const ROUTED_LAYOUT: Layout = Layout {
+    forwarding: Forwarding::Routed,
+    tagging: LinkTagging::Access,
     mtu: 9_000,
 };
 
-fn drops(ended: &[Ended], reason: &str) -> u64 {
+fn drops_with_reason(ended: &[SwitchResult], reason: &str) -> u64 {
     let ports = ended.iter().flat_map(|switch| &switch.report.ports);
     ports.filter_map(|port| port.drops.get(reason)).sum()
 }
 
-/// Of both interfaces, from the first host: v4 and v6.
-fn routers() -> Result<Vec<IpAddr>, Failed> {
-    ROUTER
+/// Returns the addresses of both router interfaces, IPv4 and IPv6.
+fn router_addresses() -> Result<Vec<IpAddr>, Failed> {
+    ROUTER_ADDRESSES
         .iter()
         .flatten()
         .map(|address| Ok(address.parse()?))
         .collect()
 }
 
-fn answers_for_its_addresses() -> Result<Completion, Failed> {
+fn check_ping_replies() -> Result<Completion, Failed> {
     let go = |[near, _]: &[Host; 2]| -> Result<(), Failed> {
-        // The only question that is not routed: it is answered where it came from.
+        // This is the only request that is not routed: the reply leaves by the ingress port.
         traffic::ping(&near.netns, "fe80::1".parse()?, 9_000, 5)?;
-        for router in routers()? {
+        for router in router_addresses()? {
             for len in [84, 1_500, 9_000] {
                 traffic::ping(&near.netns, router, len, 5)?;
             }
-            traffic::refused(&near.netns, router)?;
+            traffic::check_closed_port(&near.netns, router)?;
             if router.is_ipv4() {
-                // In fragments, both ways.
+                // The packets are fragmented in both directions.
                 traffic::ping(&near.netns, router, 30_000, 5)?;
             }
         }
         Ok(())
     };
-    let mut plans = ROUTED.plans();
-    plans[0].config["INTERFACE"]["Ethernet0|fe80::1/64"] = json!({});
-    undisturbed(|| ROUTED.hosts(true), &plans, go, |_| Ok(()))
+    let mut switch_specs = ROUTED_LAYOUT.switch_specs();
+    switch_specs[0].config["INTERFACE"]["Ethernet0|fe80::1/64"] = json!({});
+    repeat_until_undisturbed(|| ROUTED_LAYOUT.hosts(true), &switch_specs, go, |_| Ok(()))
 }
 
-fn says_why() -> Result<Completion, Failed> {
+fn check_icmp_errors() -> Result<Completion, Failed> {
     let go = |[near, _]: &[Host; 2]| -> Result<(), Failed> {
-        // Time exceeded at the router; at the host behind it, port unreachable; no route; no such neighbour.
+        // Time exceeded at the router, port unreachable at the host behind it, no route, and no such
+        // neighbour.
         let cases = [
             ("10.0.20.2", 1, ("10.0.10.1", 11, 0)),
             ("10.0.20.2", 2, ("10.0.20.2", 3, 3)),
@@ -88,8 +93,8 @@ fn says_why() -> Result<Completion, Failed> {
             ("2001:db8:20::77", 9, ("2001:db8:10::1", 1, 3)),
         ];
         for (to, hops, (who, kind, code)) in cases {
-            let told = traffic::probe(&near.netns, to.parse()?, hops)?;
-            same(
+            let told = traffic::send_probe(&near.netns, to.parse()?, hops)?;
+            check_equal(
                 told,
                 (who.parse()?, kind, code),
                 &format!("{to} within {hops} hops"),
@@ -97,21 +102,21 @@ fn says_why() -> Result<Completion, Failed> {
         }
         Ok(())
     };
-    undisturbed(
-        || ROUTED.hosts(true),
-        &ROUTED.plans(),
+    repeat_until_undisturbed(
+        || ROUTED_LAYOUT.hosts(true),
+        &ROUTED_LAYOUT.switch_specs(),
         go,
-        |ended| same(drops(ended, "TTL"), 2, "packets whose time was over"),
+        |ended| check_equal(drops_with_reason(ended, "TTL"), 2, "packets whose time was over"),
     )
 }
 
-/// Two routers with 1500 octets between them, and 9000 on either side.
-fn narrow() -> [Plan; 2] {
+/// Returns two routers with an MTU of 1500 on the link between them and 9000 on the other links.
+fn routers_with_small_mtu_link() -> [SwitchSpec; 2] {
     let plan = |n: usize, device, cable| {
-        let (here, there) = (&ROUTER[n], [10, 20][1 - n]);
+        let (here, there) = (&ROUTER_ADDRESSES[n], [10, 20][1 - n]);
         let (id, peer) = (1 + n, 2 - n);
         let config = json!({
-            // Neighbours on a link are told apart by it.
+            // The MAC addresses of neighbours on a link must differ.
             "DEVICE_METADATA": {"localhost": {"mac": format!("02:00:00:00:{id:02}:00")}},
             "PORT": {
                 "Ethernet0": {"mtu": "9000", "speed": "1000"},
@@ -130,7 +135,7 @@ fn narrow() -> [Plan; 2] {
                 format!("default|2001:db8:{there}::/64"): {"nexthop": format!("2001:db8:30::{peer}")},
             },
         });
-        Plan {
+        SwitchSpec {
             config,
             ports: vec![("Ethernet0", device), ("Ethernet4", cable)],
         }
@@ -138,52 +143,52 @@ fn narrow() -> [Plan; 2] {
     [plan(0, "v0", "t0"), plan(1, "v1", "t1")]
 }
 
-fn narrow_way() -> Result<Completion, Failed> {
+fn check_path_mtu_discovery() -> Result<Completion, Failed> {
     let hosts = || -> Result<[Host; 2], Failed> {
-        trunk("t0", "t1", 9_000)?;
-        ROUTED.hosts(true)
+        add_trunk("t0", "t1", 9_000)?;
+        ROUTED_LAYOUT.hosts(true)
     };
     let go = |[near, far]: &[Host; 2]| -> Result<(), Failed> {
-        for Place { address, .. } in ROUTED.places(1)? {
-            traffic::tcp(&near.netns, &far.netns, address.addr(), 1 << 18)?;
+        for HostAddress { address, .. } in ROUTED_LAYOUT.addresses(1)? {
+            traffic::exchange_tcp(&near.netns, &far.netns, address.addr(), 1 << 18)?;
         }
         Ok(())
     };
-    undisturbed(hosts, &narrow(), go, |ended| {
-        // In either direction, over IPv4 and IPv6: each sender learns it once.
+    repeat_until_undisturbed(hosts, &routers_with_small_mtu_link(), go, |ended| {
+        // Each sender learns the path MTU once, in both directions, over IPv4 and IPv6.
         for switch in ended {
-            let told = drops(std::slice::from_ref(switch), "EXCEEDS_L3_MTU");
+            let told = drops_with_reason(std::slice::from_ref(switch), "EXCEEDS_L3_MTU");
             check(told >= 2, || format!("{told} packets were too long for the way"))?;
         }
         Ok(())
     })
 }
 
-fn out_of_reach() -> Result<Completion, Failed> {
+fn check_unfinished_checksums() -> Result<Completion, Failed> {
     const UNFINISHED: &str = "XOFF_CHECKSUM_UNFINISHED";
     let layout = Layout {
-        way: Way::Bridged,
-        ..ROUTED
+        forwarding: Forwarding::Bridged,
+        ..ROUTED_LAYOUT
     };
-    let to = layout.places(1)?[0].address.addr();
+    let to = layout.addresses(1)?[0].address.addr();
     let go = |[near, far]: &[Host; 2]| -> Result<(), Failed> {
-        let lost = traffic::udp(&near.netns, &far.netns, to, 1_500);
+        let lost = traffic::send_udp(&near.netns, &far.netns, to, 1_500);
         check(lost.is_err(), || "unfinished checksums went through".to_owned())?;
         for host in [near, far] {
             host.netns
                 .run(|| ethtool::set_offloads(DEVICE, &Offloads::OFF))??;
         }
-        traffic::udp(&near.netns, &far.netns, to, 1_500)
+        traffic::send_udp(&near.netns, &far.netns, to, 1_500)
     };
-    undisturbed(
+    repeat_until_undisturbed(
         || layout.hosts(false),
-        &layout.plans(),
+        &layout.switch_specs(),
         go,
         |ended| {
-            check(drops(ended, UNFINISHED) > 0, || {
+            check(drops_with_reason(ended, UNFINISHED) > 0, || {
                 format!("nothing was dropped as {UNFINISHED}")
             })?;
-            let said = &ended[0].said;
+            let said = &ended[0].stderr;
             for word in ["another namespace", "ethtool -K", "tx off"] {
                 check(said.contains(word), || format!("'{word}' is missing in: {said}"))?;
             }

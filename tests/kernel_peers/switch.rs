@@ -1,4 +1,4 @@
-//! A switch in a process of its own.
+//! A switch in its own process.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -13,8 +13,8 @@ use xoff_telemetry::SwitchReport;
 
 use crate::support::{check, wait_for};
 
-/// A configuration, and the device behind each port.
-pub(crate) struct Plan {
+/// The configuration of a switch and the device of each port.
+pub(crate) struct SwitchSpec {
     pub(crate) config: Value,
     pub(crate) ports: Vec<(&'static str, &'static str)>,
 }
@@ -25,25 +25,25 @@ pub(crate) struct Switch {
     client: Client,
 }
 
-/// What a switch leaves.
-pub(crate) struct Ended {
-    /// Why its run proves nothing, if so.
+/// The results of a switch after its end.
+pub(crate) struct SwitchResult {
+    /// Cause of a disturbance that makes the run inconclusive.
     pub(crate) taint: Option<String>,
     pub(crate) report: SwitchReport,
-    /// What it said on standard error.
-    pub(crate) said: String,
+    /// Text of standard error.
+    pub(crate) stderr: String,
 }
 
 impl Switch {
-    /// Starts it in the namespace of the calling thread, and waits until its links are up.
-    pub(crate) fn start(plan: &Plan) -> Result<Switch, Failed> {
+    /// Starts the switch in the namespace of the calling thread and waits until its links are up.
+    pub(crate) fn start(plan: &SwitchSpec) -> Result<Switch, Failed> {
         let folder = tempfile::tempdir()?;
         fs::write(folder.path().join("config.json"), plan.config.to_string())?;
         let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
         command
             .current_dir(folder.path())
             .args(["switch", "run", "--config", "config.json", "--api", "api"])
-            // One thread per switch: two of them and two hosts are enough for two cores.
+            // One worker thread per switch: two switches and two hosts share two cores.
             .args(["--report", "report.json", "--workers", "1", "--pin", "none"]);
         for (port, device) in &plan.ports {
             command.args(["--port", &format!("{port}={device}")]);
@@ -57,8 +57,8 @@ impl Switch {
         if !line.starts_with("ready") {
             let _ = child.kill();
             let _ = child.wait();
-            let said = fs::read_to_string(folder.path().join("stderr"))?;
-            return Err(format!("not ready: {line:?}, {said}").into());
+            let stderr = fs::read_to_string(folder.path().join("stderr"))?;
+            return Err(format!("not ready: {line:?}, {stderr}").into());
         }
         let client = Client::connect(&ControlAddress::Path(folder.path().join("api")))
             .map_err(|failure| failure.to_string())?;
@@ -74,32 +74,32 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Its counters so far.
+    /// Returns the counters of the running switch.
     pub(crate) fn report(&mut self) -> Result<SwitchReport, Failed> {
         let counters = self.client.counters().map_err(|failure| failure.to_string())?;
         Ok(counters.switch)
     }
 
-    pub(crate) fn end(mut self) -> Result<Ended, Failed> {
+    pub(crate) fn stop(mut self) -> Result<SwitchResult, Failed> {
         kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM)?;
         let code = self.child.wait()?.code();
-        let said = fs::read_to_string(self.folder.path().join("stderr"))?;
+        let stderr = fs::read_to_string(self.folder.path().join("stderr"))?;
         check(matches!(code, Some(0 | 5)), || {
-            format!("exit code {code:?}: {said}")
+            format!("exit code {code:?}: {stderr}")
         })?;
         let report: Value = serde_json::from_slice(&fs::read(self.folder.path().join("report.json"))?)?;
         let tainted = report["verdict"] != "clean";
-        Ok(Ended {
+        Ok(SwitchResult {
             taint: tainted.then(|| report["taints"][0]["cause"].to_string()),
             report: serde_json::from_value(report["switches"][0].clone())?,
-            said,
+            stderr,
         })
     }
 }
 
 impl Drop for Switch {
     fn drop(&mut self) {
-        // After a failed check; a process that has ended already is no error.
+        // A failed check leaves the process running. An error for an ended process is ignored.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,5 @@
-//! What hosts send each other, by plain sockets. Sockets belong to the namespace of the thread that opens them.
+//! Traffic between hosts over ordinary sockets. A socket belongs to the namespace of the thread that opens
+//! it.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
@@ -17,29 +18,30 @@ use pnet::util::checksum;
 use xoff_ports::net::Netns;
 
 use crate::host::DEVICE;
-use crate::support::{check, same};
+use crate::support::{check, check_equal};
 
-/// A tenth of a gigabit per second, in octets.
-const RATE: f64 = 12_500_000.0;
-/// Preamble, start delimiter, FCS and gap: what a link spends on a frame beside what a socket sees of it.
+/// Rate of the test traffic in bytes per second: a tenth of a gigabit per second.
+const RATE_BYTES_PER_SECOND: f64 = 12_500_000.0;
+/// Bytes of preamble, start delimiter, FCS and inter-frame gap, which a link carries for each frame and a
+/// socket does not show.
 const LINK_OVERHEAD: usize = 24;
-/// How long an answer is waited for.
-const ANSWER: Duration = Duration::from_secs(5);
+/// Maximum time to wait for an answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const PORT: u16 = 7_000;
-/// UDP is sent for so long.
-const UDP_TIME: Duration = Duration::from_millis(400);
-/// A datagram that is later than this is lost.
-const UDP_LATE: Duration = Duration::from_secs(2);
-/// What a receiver may be late by before its socket overflows.
-const SOCKET_BYTES: usize = 4 << 20;
+/// Duration of the UDP traffic.
+const UDP_DURATION: Duration = Duration::from_millis(400);
+/// A datagram that arrives later than this time counts as lost.
+const UDP_LOSS_TIMEOUT: Duration = Duration::from_secs(2);
+/// Size of the receive buffer, for a receiver that is late.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 20;
 
-/// Octets that depend on where they are and on a seed.
-fn pattern(seed: u32, at: usize) -> u8 {
+/// Returns the byte at a position of the test pattern of a seed.
+fn pattern_byte(seed: u32, at: usize) -> u8 {
     let mixed = (at as u32 ^ seed).wrapping_mul(0x9e37_79b1);
     (mixed >> 24) as u8
 }
 
-/// A raw socket for ICMP of a family, in the namespace of the calling thread.
+/// Opens a raw ICMP socket of an address family in the namespace of the calling thread.
 fn icmp_socket(ipv4: bool) -> Result<OwnedFd, Failed> {
     let (family, protocol) = match ipv4 {
         true => (AddressFamily::Inet, SockProtocol::Icmp),
@@ -50,14 +52,14 @@ fn icmp_socket(ipv4: bool) -> Result<OwnedFd, Failed> {
     Ok(icmp)
 }
 
-/// Waits for an ICMP message that `is` takes: its sender and its octets are given.
-fn hear<T>(
+/// Waits for an ICMP message that `accept` accepts. `accept` gets the sender and the bytes of the message.
+fn wait_for_icmp<T>(
     icmp: &OwnedFd,
     ipv4: bool,
     what: &str,
     mut is: impl FnMut(IpAddr, &[u8]) -> Option<T>,
 ) -> Result<T, Failed> {
-    let end = Instant::now() + ANSWER;
+    let end = Instant::now() + ANSWER_TIMEOUT;
     let mut buffer = vec![0; 1 << 16];
     while Instant::now() < end {
         let (len, from) = match recvfrom::<SockaddrStorage>(icmp.as_raw_fd(), &mut buffer) {
@@ -70,7 +72,7 @@ fn hear<T>(
             (_, Some(from)) => IpAddr::V6(from.ip()),
             _ => continue,
         };
-        // Raw sockets of IPv4 hand over the IP header.
+        // Raw IPv4 sockets pass the IP header to the receiver.
         let header_len = if ipv4 { usize::from(buffer[0] & 15) * 4 } else { 0 };
         if let Some(answer) = buffer[..len]
             .get(header_len..)
@@ -79,10 +81,10 @@ fn hear<T>(
             return Ok(answer);
         }
     }
-    Err(format!("waited {ANSWER:?} in vain: {what}").into())
+    Err(format!("waited {ANSWER_TIMEOUT:?} in vain: {what}").into())
 }
 
-/// Pings `count` times with packets of `len` octets, one after the other.
+/// Pings `count` times with packets of `len` bytes, one after the other.
 pub(crate) fn ping(from: &Netns, to: IpAddr, len: usize, count: u16) -> Result<(), Failed> {
     let ipv4 = to.is_ipv4();
     let header_len = if ipv4 { 20 } else { 40 };
@@ -90,7 +92,7 @@ pub(crate) fn ping(from: &Netns, to: IpAddr, len: usize, count: u16) -> Result<(
         let icmp = icmp_socket(ipv4)?;
         for number in 0..count {
             let mut message: Vec<u8> = (0..len - header_len)
-                .map(|at| pattern(number.into(), at))
+                .map(|at| pattern_byte(number.into(), at))
                 .collect();
             message[..4].copy_from_slice(&[if ipv4 { 8 } else { 128 }, 0, 0, 0]);
             message[6..8].copy_from_slice(&number.to_be_bytes());
@@ -98,9 +100,9 @@ pub(crate) fn ping(from: &Netns, to: IpAddr, len: usize, count: u16) -> Result<(
                 let sum = checksum(&message, 1);
                 message[2..4].copy_from_slice(&sum.to_be_bytes());
             }
-            let address = SockaddrStorage::from(scoped(to)?);
+            let address = SockaddrStorage::from(socket_address(to)?);
             sendto(icmp.as_raw_fd(), &message, &address, MsgFlags::empty())?;
-            hear(
+            wait_for_icmp(
                 &icmp,
                 ipv4,
                 &format!("ping {number} of {len} octets to {to}"),
@@ -116,24 +118,26 @@ pub(crate) fn ping(from: &Netns, to: IpAddr, len: usize, count: u16) -> Result<(
     })?
 }
 
-/// Who answers a UDP datagram that may cross `hops - 1` routers, and by which ICMP type and code.
-pub(crate) fn probe(from: &Netns, to: IpAddr, hops: u8) -> Result<(IpAddr, u8, u8), Failed> {
+/// Sends a UDP datagram that may cross `hops - 1` routers. Returns the sender, type and code of the ICMP
+/// answer.
+pub(crate) fn send_probe(from: &Netns, to: IpAddr, hops: u8) -> Result<(IpAddr, u8, u8), Failed> {
     let ipv4 = to.is_ipv4();
     from.run(|| -> Result<_, Failed> {
         let icmp = icmp_socket(ipv4)?;
-        let udp = UdpSocket::bind(any(to, 0))?;
+        let udp = UdpSocket::bind(unspecified_address(to, 0))?;
         match ipv4 {
             true => udp.set_ttl(hops.into())?,
             false => setsockopt(&udp, sockopt::Ipv6Ttl, &hops.into())?,
         }
         udp.send_to(b"who is there", SocketAddr::new(to, 33_434))?;
         let question = udp.local_addr()?.port().to_be_bytes();
-        hear(
+        wait_for_icmp(
             &icmp,
             ipv4,
             &format!("an error about a probe of {to}"),
             |who, message| {
-                // Neighbour discovery is heard too. An error quotes the question's IP header and ports.
+                // The socket also receives neighbour discovery. An ICMP error contains the IP header and
+                // ports of the datagram.
                 let error = if ipv4 {
                     matches!(message[0], 3 | 11)
                 } else {
@@ -147,25 +151,25 @@ pub(crate) fn probe(from: &Netns, to: IpAddr, hops: u8) -> Result<(IpAddr, u8, u
     })?
 }
 
-/// Nothing listens there, and the sender is told: TCP by a reset, UDP by an ICMP error.
-pub(crate) fn refused(from: &Netns, by: IpAddr) -> Result<(), Failed> {
+/// Checks that a port without a listener refuses TCP by a reset and UDP by an ICMP error.
+pub(crate) fn check_closed_port(from: &Netns, by: IpAddr) -> Result<(), Failed> {
     let refusal = |outcome: std::io::Result<()>, what: &str| {
         let kind = outcome.map_err(|error| error.kind());
-        same(kind, Err(std::io::ErrorKind::ConnectionRefused), what)
+        check_equal(kind, Err(std::io::ErrorKind::ConnectionRefused), what)
     };
     from.run(|| -> Result<(), Failed> {
         let at = SocketAddr::new(by, PORT);
-        refusal(TcpStream::connect_timeout(&at, ANSWER).map(drop), "TCP")?;
-        let udp = UdpSocket::bind(any(by, 0))?;
+        refusal(TcpStream::connect_timeout(&at, ANSWER_TIMEOUT).map(drop), "TCP")?;
+        let udp = UdpSocket::bind(unspecified_address(by, 0))?;
         udp.connect(at)?;
-        udp.set_read_timeout(Some(ANSWER))?;
+        udp.set_read_timeout(Some(ANSWER_TIMEOUT))?;
         udp.send(b"anybody?")?;
         refusal(udp.recv(&mut [0]).map(drop), "UDP")
     })?
 }
 
-/// An address of the host's only link, or any other.
-fn scoped(address: IpAddr) -> Result<SocketAddr, Failed> {
+/// Returns the socket address. A link-local address gets the scope of the host's only link.
+fn socket_address(address: IpAddr) -> Result<SocketAddr, Failed> {
     Ok(match address {
         IpAddr::V6(address) if address.is_unicast_link_local() => {
             SocketAddrV6::new(address, 0, 0, nix::net::if_::if_nametoindex(DEVICE)?).into()
@@ -174,15 +178,15 @@ fn scoped(address: IpAddr) -> Result<SocketAddr, Failed> {
     })
 }
 
-fn any(like: IpAddr, port: u16) -> SocketAddr {
+fn unspecified_address(like: IpAddr, port: u16) -> SocketAddr {
     match like {
         IpAddr::V4(_) => SocketAddr::from(([0, 0, 0, 0], port)),
         IpAddr::V6(_) => SocketAddr::from(([0u16; 8], port)),
     }
 }
 
-/// Both sides at once: the receiver says when it is ready.
-fn together(
+/// Runs sender and receiver at the same time. The receiver signals when it is ready.
+fn run_receiver_and_sender(
     receiver: &Netns,
     receive: impl FnOnce(mpsc::Sender<()>) -> Result<(), Failed> + Send,
     sender: &Netns,
@@ -191,7 +195,7 @@ fn together(
     let (ready, is_ready) = mpsc::channel();
     thread::scope(|scope| {
         let receiving = scope.spawn(move || receiver.run(|| receive(ready)));
-        let sent = match is_ready.recv_timeout(ANSWER) {
+        let sent = match is_ready.recv_timeout(ANSWER_TIMEOUT) {
             Ok(()) => sender.run(send)?,
             Err(_) => Err("the receiver was not ready".into()),
         };
@@ -200,80 +204,80 @@ fn together(
     })
 }
 
-/// A stream of `len` octets to `to`, and one back; the octets are compared.
-pub(crate) fn tcp(client: &Netns, server: &Netns, to: IpAddr, len: usize) -> Result<(), Failed> {
+/// Sends a stream of `len` bytes to `to` and another one back, and compares the bytes.
+pub(crate) fn exchange_tcp(client: &Netns, server: &Netns, to: IpAddr, len: usize) -> Result<(), Failed> {
     let listen = |ready: mpsc::Sender<()>| -> Result<(), Failed> {
-        let listener = TcpListener::bind(any(to, PORT))?;
-        // An accept that waits no longer than a read.
+        let listener = TcpListener::bind(unspecified_address(to, PORT))?;
+        // `accept` has the timeout of a read.
         setsockopt(
             &listener,
             sockopt::ReceiveTimeout,
-            &TimeVal::new(ANSWER.as_secs() as i64, 0),
+            &TimeVal::new(ANSWER_TIMEOUT.as_secs() as i64, 0),
         )?;
         ready.send(())?;
         let (stream, _) = listener
             .accept()
             .map_err(|error| format!("nobody connects: {error}"))?;
-        expect(&stream, 1, len)?;
-        say(&stream, 2, len)
+        read_pattern(&stream, 1, len)?;
+        write_pattern(&stream, 2, len)
     };
     let connect = || -> Result<(), Failed> {
-        let stream = TcpStream::connect_timeout(&SocketAddr::new(to, PORT), ANSWER)?;
-        say(&stream, 1, len)?;
-        expect(&stream, 2, len)
+        let stream = TcpStream::connect_timeout(&SocketAddr::new(to, PORT), ANSWER_TIMEOUT)?;
+        write_pattern(&stream, 1, len)?;
+        read_pattern(&stream, 2, len)
     };
-    together(server, listen, client, connect)
+    run_receiver_and_sender(server, listen, client, connect)
 }
 
-/// A millisecond's worth of octets every millisecond.
-fn say(mut stream: &TcpStream, seed: u32, len: usize) -> Result<(), Failed> {
-    stream.set_write_timeout(Some(ANSWER))?;
+/// Sends the bytes of one millisecond every millisecond.
+fn write_pattern(mut stream: &TcpStream, seed: u32, len: usize) -> Result<(), Failed> {
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_nodelay(true)?;
-    let bytes: Vec<u8> = (0..len).map(|at| pattern(seed, at)).collect();
+    let bytes: Vec<u8> = (0..len).map(|at| pattern_byte(seed, at)).collect();
     let begin = Instant::now();
     let mut said = 0;
-    for chunk in bytes.chunks((RATE / 1_000.0) as usize) {
+    for chunk in bytes.chunks((RATE_BYTES_PER_SECOND / 1_000.0) as usize) {
         stream.write_all(chunk)?;
         said += chunk.len();
-        let due = begin + Duration::from_secs_f64(said as f64 / RATE);
+        let due = begin + Duration::from_secs_f64(said as f64 / RATE_BYTES_PER_SECOND);
         thread::sleep(due.saturating_duration_since(Instant::now()));
     }
     Ok(())
 }
 
-fn expect(mut stream: &TcpStream, seed: u32, len: usize) -> Result<(), Failed> {
-    stream.set_read_timeout(Some(ANSWER))?;
+fn read_pattern(mut stream: &TcpStream, seed: u32, len: usize) -> Result<(), Failed> {
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     let mut bytes = vec![0; len];
     stream.read_exact(&mut bytes)?;
     let wrong = bytes
         .iter()
         .enumerate()
-        .find(|(at, octet)| **octet != pattern(seed, *at));
-    same(wrong, None, "the first octet of the stream that is wrong")
+        .find(|(at, octet)| **octet != pattern_byte(seed, *at));
+    check_equal(wrong, None, "the first octet of the stream that is wrong")
 }
 
-/// Numbered datagrams that fill packets of `len` octets, at a tenth of a gigabit per second; none may be missing, twice
-/// there or out of order.
-pub(crate) fn udp(from: &Netns, target: &Netns, to: IpAddr, len: usize) -> Result<(), Failed> {
+/// Sends numbered datagrams in packets of `len` bytes at a tenth of a gigabit per second. Fails if one is
+/// missing, duplicated or out of order.
+pub(crate) fn send_udp(from: &Netns, target: &Netns, to: IpAddr, len: usize) -> Result<(), Failed> {
     let payload_len = len - 8 - if to.is_ipv4() { 20 } else { 40 };
-    let interval = Duration::from_secs_f64((len + 14 + LINK_OVERHEAD) as f64 / RATE);
-    let count = UDP_TIME.div_duration_f64(interval) as u32;
+    let interval = Duration::from_secs_f64((len + 14 + LINK_OVERHEAD) as f64 / RATE_BYTES_PER_SECOND);
+    let count = UDP_DURATION.div_duration_f64(interval) as u32;
     let receive = |ready: mpsc::Sender<()>| -> Result<(), Failed> {
-        let socket = UdpSocket::bind(any(to, PORT))?;
-        // As much as the machine allows.
-        let _ = setsockopt(&socket, sockopt::RcvBuf, &SOCKET_BYTES);
-        socket.set_read_timeout(Some(UDP_TIME + UDP_LATE))?;
+        let socket = UdpSocket::bind(unspecified_address(to, PORT))?;
+        // The kernel limits the size to the maximum of the machine.
+        let _ = setsockopt(&socket, sockopt::RcvBuf, &RECEIVE_BUFFER_BYTES);
+        socket.set_read_timeout(Some(UDP_DURATION + UDP_LOSS_TIMEOUT))?;
         ready.send(())?;
         let mut buffer = vec![0; payload_len + 1];
         for number in 0..count {
             let got = socket
                 .recv(&mut buffer)
                 .map_err(|error| format!("datagram {number} of {count} did not come: {error}"))?;
-            same(got, payload_len, "length of a datagram")?;
+            check_equal(got, payload_len, "length of a datagram")?;
             let [a, b, c, d, content @ ..] = &buffer[..got] else {
                 return Err("a datagram without a number".into());
             };
-            same(
+            check_equal(
                 u32::from_be_bytes([*a, *b, *c, *d]),
                 number,
                 "number of a datagram",
@@ -281,18 +285,18 @@ pub(crate) fn udp(from: &Netns, target: &Netns, to: IpAddr, len: usize) -> Resul
             let whole = content
                 .iter()
                 .enumerate()
-                .all(|(at, octet)| *octet == pattern(number, at));
+                .all(|(at, octet)| *octet == pattern_byte(number, at));
             check(whole, || format!("datagram {number} is damaged"))?;
-            socket.set_read_timeout(Some(UDP_LATE))?;
+            socket.set_read_timeout(Some(UDP_LOSS_TIMEOUT))?;
         }
         Ok(())
     };
     let send = || -> Result<(), Failed> {
-        let socket = UdpSocket::bind(any(to, 0))?;
+        let socket = UdpSocket::bind(unspecified_address(to, 0))?;
         socket.connect(SocketAddr::new(to, PORT))?;
         let begin = Instant::now();
         for number in 0..count {
-            let content = (0..payload_len - 4).map(|at| pattern(number, at));
+            let content = (0..payload_len - 4).map(|at| pattern_byte(number, at));
             let datagram: Vec<u8> = number.to_be_bytes().into_iter().chain(content).collect();
             let due = begin + interval * number;
             thread::sleep(due.saturating_duration_since(Instant::now()));
@@ -300,5 +304,5 @@ pub(crate) fn udp(from: &Netns, target: &Netns, to: IpAddr, len: usize) -> Resul
         }
         Ok(())
     };
-    together(target, receive, from, send)
+    run_receiver_and_sender(target, receive, from, send)
 }

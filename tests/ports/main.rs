@@ -1,11 +1,11 @@
-//! Ports against the running kernel, in network namespaces made for the purpose: every backend delivers what was
-//! sent, octet for octet; what would harm frames is refused or repaired; what is lost is counted.
+//! Tests of ports with the running kernel, in network namespaces: every backend delivers the frames
+//! unchanged, device settings that would damage frames are refused or changed, and lost frames are counted.
 //!
-//! Without the standard harness, because a machine that allows no namespaces is to be reported as skipped.
+//! The tests have no standard harness, because a machine without namespaces is reported as skipped.
 
 mod delivery;
-mod far;
-mod guards;
+mod device_checks;
+mod far_end;
 mod losses;
 mod queueing;
 #[path = "../support/mod.rs"]
@@ -19,12 +19,12 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let tests = [
         delivery::TESTS,
-        guards::TESTS,
+        device_checks::TESTS,
         losses::TESTS,
         queueing::TESTS,
         xdp::TESTS,
         traffic::TESTS,
     ]
     .concat();
-    support::run(&tests)
+    support::run_tests(&tests)
 }

@@ -1,4 +1,4 @@
-//! Devices that keep what they are given for a while: a queueing discipline between the port and the wire.
+//! Tests of devices that delay frames: a queueing discipline between the port and the link.
 
 use libtest_mimic::Failed;
 use rtnetlink::packet_core::{DefaultNla, NLM_F_ACK, NLM_F_CREATE, NLM_F_REQUEST, NetlinkMessage};
@@ -8,57 +8,62 @@ use xoff_dataplane::{FrameHandle, FrameStore};
 use xoff_ports::Backend;
 use xoff_ports::net;
 
-use crate::guards::netlink;
-use crate::support::Needing;
-use crate::support::Needs::Netns;
-use crate::support::same;
-use crate::testbed::{Bed, frame, stored};
+use crate::device_checks::run_netlink;
+use crate::support::KernelFeatures::Netns;
+use crate::support::PrivilegedTest;
+use crate::support::check_equal;
+use crate::testbed::{PortTestbed, store_frame, test_frame};
 
-pub(crate) const TESTS: &[Needing] = &[(
-    "frames_that_the_device_keeps_waiting_leave_in_order",
+pub(crate) const TESTS: &[PrivilegedTest] = &[(
+    "frames_delayed_by_the_device_leave_in_order",
     Netns,
-    kept_waiting,
+    check_delayed_frames,
 )];
 
-/// More than a transmit ring holds.
+/// More frames than a transmit ring holds.
 const FRAMES: u16 = 400;
 const FRAME_BYTES: usize = 1_000;
-/// Two frames a millisecond.
+/// Two frames per millisecond.
 const RATE_BPS: u32 = 2_000_000;
 
-fn kept_waiting() -> Result<(), Failed> {
+fn check_delayed_frames() -> Result<(), Failed> {
     let host = net::Netns::create()?;
     net::add_veth("sw0", "h0", Some(&host), 1500)?;
-    pace("sw0")?;
-    let mut bed = Bed::on("h0", &host, Backend::Packet, 1500)?;
+    add_token_bucket("sw0")?;
+    let mut testbed = PortTestbed::open_on_device("h0", &host, Backend::Packet, 1500)?;
     let frames: Vec<Vec<u8>> = (0..FRAMES)
-        .map(|n| frame(&[&[0x88, 0xb5][..], &n.to_be_bytes()].concat(), FRAME_BYTES))
+        .map(|n| test_frame(&[&[0x88, 0xb5][..], &n.to_be_bytes()].concat(), FRAME_BYTES))
         .collect();
-    // Twice, since the ring has to be as good as new once the device has let go of it.
+    // The test runs twice, because the ring must be usable again after the device has released its frames.
     for _ in 0..2 {
-        let handles: Vec<FrameHandle> = frames.iter().map(|frame| stored(&mut bed.store, frame)).collect();
-        let taken = bed.port.transmit(&bed.store.shared_arena(), &handles)?;
-        same(taken, handles.len(), "taken at once")?;
-        handles.into_iter().for_each(|handle| bed.store.release(handle));
-        let received = bed.far_receive(frames.len())?;
-        same(received == frames, true, "all of them and in order")?;
+        let handles: Vec<FrameHandle> = frames
+            .iter()
+            .map(|frame| store_frame(&mut testbed.store, frame))
+            .collect();
+        let taken = testbed.port.transmit(&testbed.store.shared_arena(), &handles)?;
+        check_equal(taken, handles.len(), "taken at once")?;
+        handles
+            .into_iter()
+            .for_each(|handle| testbed.store.release(handle));
+        let received = testbed.far_receive(frames.len())?;
+        check_equal(received == frames, true, "all of them and in order")?;
     }
-    same(bed.port.take_drops().lost, 0, "lost")
+    check_equal(testbed.port.take_drops().lost, 0, "lost")
 }
 
-/// Gives a device a token bucket (tc-tbf(8)) that holds megabytes.
-fn pace(device: &str) -> Result<(), Failed> {
+/// Adds a token bucket (tc-tbf(8)) of some megabytes to a device.
+fn add_token_bucket(device: &str) -> Result<(), Failed> {
     /// `TCA_TBF_PARMS` and `TC_LINKLAYER_ETHERNET` of `linux/pkt_sched.h`.
     const TCA_TBF_PARMS: u16 = 1;
     const TC_LINKLAYER_ETHERNET: u8 = 1;
-    /// In units of 64 ns: 2 ms, so four frames.
+    /// Bucket size in units of 64 ns: 2 ms, the time of four frames.
     const BUCKET_TICKS: u32 = 2_000_000 / 64;
     const LIMIT_BYTES: u32 = 8 << 20;
     let mut parameters = Vec::new();
     // `struct tc_ratespec`: cell_log, linklayer, overhead, cell_align, mpu, rate.
     parameters.extend([0, TC_LINKLAYER_ETHERNET, 0, 0, 0, 0, 0, 0]);
     parameters.extend(RATE_BPS.to_ne_bytes());
-    // No peak rate.
+    // The peak rate is not used.
     parameters.extend([0; 12]);
     for word in [LIMIT_BYTES, BUCKET_TICKS, 0] {
         parameters.extend(word.to_ne_bytes());
@@ -69,7 +74,7 @@ fn pace(device: &str) -> Result<(), Failed> {
         TcAttribute::Kind("tbf".to_owned()),
         TcAttribute::Options(vec![TcOption::Other(DefaultNla::new(TCA_TBF_PARMS, parameters))]),
     ];
-    netlink(async |mut handle| {
+    run_netlink(async |mut handle| {
         let mut request = NetlinkMessage::from(RouteNetlinkMessage::NewQueueDiscipline(message));
         request.header.flags = NLM_F_REQUEST | NLM_F_ACK | NLM_F_CREATE;
         let mut answers = handle.request(request)?;

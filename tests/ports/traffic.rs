@@ -9,27 +9,27 @@ use xoff_measure::traffic::{
 use xoff_ports::net::{Netns, add_veth, ethtool};
 use xoff_ports::tester::{FrameSender, XdpForwarder};
 
-use crate::support::{Needing, Needs, check, same};
+use crate::support::{KernelFeatures, PrivilegedTest, check, check_equal};
 
-pub(crate) const TESTS: &[Needing] = &[
+pub(crate) const TESTS: &[PrivilegedTest] = &[
     (
-        "traffic_arrives_at_its_rate_and_is_timed",
-        Needs::Netns,
+        "traffic_arrives_at_its_rate_with_timestamps",
+        KernelFeatures::Netns,
         check_rate_and_latency,
     ),
     (
-        "traffic_of_others_is_not_counted",
-        Needs::Netns,
+        "foreign_frames_are_not_counted_as_traffic",
+        KernelFeatures::Netns,
         check_frames_of_other_senders,
     ),
     (
-        "traffic_that_a_device_cannot_carry_is_refused",
-        Needs::Netns,
+        "traffic_beyond_the_limits_of_a_device_is_refused",
+        KernelFeatures::Netns,
         check_refused_traffic,
     ),
     (
-        "traffic_made_by_the_kernel_passes_redirects",
-        Needs::Xdp,
+        "traffic_of_the_kernel_generator_passes_redirects",
+        KernelFeatures::Xdp,
         check_kernel_frames,
     ),
 ];
@@ -71,18 +71,18 @@ fn check_rate_and_latency() -> Result<(), Failed> {
     check(outcome.sending.frames <= 1_000, || {
         format!("{:?}", outcome.sending)
     })?;
-    same(outcome.lost_frames(), 0, "frames lost")?;
-    same(
+    check_equal(outcome.lost_frames(), 0, "frames lost")?;
+    check_equal(
         outcome.arrivals.frames,
         outcome.sending.frames,
         "frames that arrived",
     )?;
-    same(outcome.arrivals.other_frames, 0, "frames of others")?;
+    check_equal(outcome.arrivals.other_frames, 0, "frames of others")?;
     check(!outcome.latency_ns.is_empty(), || "no latency".to_owned())?;
     check(outcome.latency_ns.min() > 0, || "a frame took no time".to_owned())?;
     // A second trial starts with empty counters.
     let again = run_trial(&mut tester, &paced_trial())?;
-    same(again.lost_frames(), 0, "frames lost in the second trial")
+    check_equal(again.lost_frames(), 0, "frames lost in the second trial")
 }
 
 fn check_frames_of_other_senders() -> Result<(), Failed> {
@@ -97,8 +97,8 @@ fn check_frames_of_other_senders() -> Result<(), Failed> {
         })
         .map_err(|failure| failure.to_string())?;
     check(sent > 0, || "no stranger was sent".to_owned())?;
-    same(outcome.arrivals.other_frames, sent, "frames of others")?;
-    same(outcome.lost_frames(), 0, "frames lost")?;
+    check_equal(outcome.arrivals.other_frames, sent, "frames of others")?;
+    check_equal(outcome.lost_frames(), 0, "frames lost")?;
     check(outcome.window.observed < sent, || format!("{:?}", outcome.window))
 }
 

@@ -1,25 +1,25 @@
-//! Comparing frames that went through a switch: everything is to be as it was, but for what was allowed to change.
+//! Comparison of frames before and after a switch: only the permitted fields may differ.
 
 use std::ops::Range;
 
 use xoff_wire::parse::{Payload, parse};
 
-use crate::files::{Frame, Written};
+use crate::captures::{InputFrame, OutputFrame};
 
-/// What a switch may rewrite of a frame.
+/// The fields that a switch may change in a frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rewrites {
-    /// An 802.1Q tag with this TCI is put in front of what was untagged.
+    /// The TCI of the 802.1Q tag that untagged frames get.
     pub(crate) pushed_tci: Option<u16>,
-    /// Both ECN bits, and what follows from them.
+    /// Both ECN bits and the IPv4 header checksum.
     pub(crate) ecn: bool,
-    /// Both addresses, the TTL or hop limit, and what follows from it.
+    /// Both MAC addresses, the TTL or hop limit, and the IPv4 header checksum.
     pub(crate) routed: bool,
 }
 
 impl Rewrites {
-    /// The octets of a frame, as it left, that may differ, each with the bits that may.
-    fn masks(self, frame: &[u8]) -> Vec<(Range<usize>, u8)> {
+    /// Returns the bytes of a sent frame that may differ, each with a mask of its bits.
+    fn rewritten_bits(self, frame: &[u8]) -> Vec<(Range<usize>, u8)> {
         let parsed = parse(frame);
         let l3 = usize::from(parsed.l3_offset);
         let mut masks = Vec::new();
@@ -41,8 +41,8 @@ impl Rewrites {
         masks
     }
 
-    /// Why `after` is not `before` with these rewrites.
-    pub(crate) fn check(self, before: &Frame, after: &Written) -> Result<(), String> {
+    /// Returns an error if `after` differs from `before` in more than these rewrites.
+    pub(crate) fn compare_frames(self, before: &InputFrame, after: &OutputFrame) -> Result<(), String> {
         let mut expected = before.data.clone();
         if let Some(tci) = self.pushed_tci {
             let [a, b] = tci.to_be_bytes();
@@ -58,7 +58,7 @@ impl Rewrites {
                 after.len
             ));
         }
-        let masks = self.masks(&after.data);
+        let masks = self.rewritten_bits(&after.data);
         let may = |at: usize| {
             let mine = masks.iter().filter(|(octets, _)| octets.contains(&at));
             mine.fold(0, |bits, (_, mask)| bits | mask)
@@ -74,7 +74,7 @@ impl Rewrites {
     }
 }
 
-/// The checksum of an IPv4 header whose checksum field is zero.
+/// Returns the checksum of an IPv4 header whose checksum field is zero.
 pub(crate) fn ipv4_checksum(header: &[u8]) -> u16 {
     let words = header
         .chunks_exact(2)
@@ -84,16 +84,16 @@ pub(crate) fn ipv4_checksum(header: &[u8]) -> u16 {
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// Panics unless every frame that went in came out once, in the order of its flow (source and destination address), with
-/// nothing changed but what may. Frames that the switch made itself are not looked at.
-pub(crate) fn assert_same(before: &[Frame], after: &[Written], rewrites: Rewrites) {
-    let of_capture: Vec<&Written> = after.iter().filter(|frame| frame.id.is_some()).collect();
+/// Panics unless every input frame left once, in the order of its flow (source and destination address), with
+/// only the permitted changes. Frames of the switch itself are ignored.
+pub(crate) fn assert_same_frames(before: &[InputFrame], after: &[OutputFrame], rewrites: Rewrites) {
+    let of_capture: Vec<&OutputFrame> = after.iter().filter(|frame| frame.id.is_some()).collect();
     let mut seen = vec![false; before.len()];
     let mut latest = std::collections::BTreeMap::new();
     for frame in &of_capture {
         let number = frame.id.expect("frames with one were chosen") as usize;
         let original = &before[number - 1];
-        if let Err(why) = rewrites.check(original, frame) {
+        if let Err(why) = rewrites.compare_frames(original, frame) {
             panic!("frame {number}: {why}");
         }
         assert!(
@@ -117,19 +117,19 @@ pub(crate) fn assert_same(before: &[Frame], after: &[Written], rewrites: Rewrite
 }
 
 #[test]
-fn the_comparison_finds_what_it_is_for() {
-    let before = Frame {
+fn the_comparison_finds_forbidden_changes() {
+    let before = InputFrame {
         at_ns: 0,
         data: [&[2; 12][..], &[0x08, 0x00, 0x45, 0x02], &[0; 44]].concat(),
         len: 60,
     };
     let mut data = before.data.clone();
     data[16..18].copy_from_slice(&[0, 46]);
-    let before = Frame {
+    let before = InputFrame {
         data: data.clone(),
         ..before
     };
-    let after = |data: Vec<u8>| Written {
+    let after = |data: Vec<u8>| OutputFrame {
         interface: 0,
         at_ns: 0,
         len: data.len() as u32,
@@ -148,20 +148,24 @@ fn the_comparison_finds_what_it_is_for() {
         ecn: true,
         ..Rewrites::default()
     };
-    assert!(Rewrites::default().check(&before, &after(data.clone())).is_ok());
-    assert!(Rewrites::default().check(&before, &with(15, 3)).is_err());
-    assert!(ecn.check(&before, &with(15, 3)).is_ok());
-    assert!(ecn.check(&before, &with(15, 7)).is_err(), "DSCP");
-    assert!(ecn.check(&before, &with(22, 1)).is_err(), "TTL");
+    assert!(
+        Rewrites::default()
+            .compare_frames(&before, &after(data.clone()))
+            .is_ok()
+    );
+    assert!(Rewrites::default().compare_frames(&before, &with(15, 3)).is_err());
+    assert!(ecn.compare_frames(&before, &with(15, 3)).is_ok());
+    assert!(ecn.compare_frames(&before, &with(15, 7)).is_err(), "DSCP");
+    assert!(ecn.compare_frames(&before, &with(22, 1)).is_err(), "TTL");
     let routed = Rewrites {
         routed: true,
         ..Rewrites::default()
     };
-    assert!(routed.check(&before, &with(22, 1)).is_ok());
-    assert!(routed.check(&before, &with(59, 1)).is_err(), "payload");
+    assert!(routed.compare_frames(&before, &with(22, 1)).is_ok());
+    assert!(routed.compare_frames(&before, &with(59, 1)).is_err(), "payload");
     let tagged = Rewrites {
         pushed_tci: Some(10),
         ..Rewrites::default()
     };
-    assert!(tagged.check(&before, &after(data)).is_err());
+    assert!(tagged.compare_frames(&before, &after(data)).is_err());
 }

@@ -1,7 +1,7 @@
-//! `xoff replay` as a user meets it: what comes out of a switch is what went in, but for what its configuration rewrites.
+//! Tests of `xoff replay`: the output equals the input except for the fields that the configuration rewrites.
 
+mod capture_formats;
+mod captures;
 mod compare;
-mod faults;
-mod files;
-mod forms;
+mod errors;
 mod softroce;

@@ -1,4 +1,4 @@
-//! The capture of Soft-RoCE through switches of several configurations.
+//! Replays of the Soft-RoCE capture through switches of several configurations.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,14 @@ use serde_json::Value;
 use xoff_wire::parse::{Payload, parse};
 use xoff_wire::{MacControl, icrc};
 
-use crate::compare::{Rewrites, assert_same, ipv4_checksum};
-use crate::files::{Folder, Frame, Written, read_pcap, read_pcapng, softroce, write_pcap};
+use crate::captures::{
+    InputFrame, OutputFrame, ReplayFolder, read_pcap, read_pcapng, softroce_capture, write_pcap,
+};
+use crate::compare::{Rewrites, assert_same_frames, ipv4_checksum};
 
-/// The Soft-RoCE capture with other DSCP and ECN bits, so many times over.
-fn marked_softroce(folder: &Folder, tos: u8, times: u64) -> Vec<Frame> {
-    let once = read_pcap(&softroce());
+/// Returns the Soft-RoCE capture with other DSCP and ECN bits, repeated `times` times.
+fn marked_softroce(folder: &ReplayFolder, tos: u8, times: u64) -> Vec<InputFrame> {
+    let once = read_pcap(&softroce_capture());
     let mut frames = Vec::new();
     for round in 0..times {
         for frame in &once {
@@ -33,8 +35,8 @@ fn is_ce(frame: &[u8]) -> bool {
     parse(frame).tos & 3 == 3
 }
 
-/// What the comments say of classes is what the switch counted.
-fn assert_classes(report: &Value, frames: &[Written]) {
+/// Asserts that the classes in the comments of frames equal the counters of the switch.
+fn assert_class_counts(report: &Value, frames: &[OutputFrame]) {
     let mut said: BTreeMap<(u64, usize), u64> = BTreeMap::new();
     for frame in frames.iter().filter(|frame| frame.id.is_some()) {
         let class = frame
@@ -64,16 +66,17 @@ fn assert_classes(report: &Value, frames: &[Written]) {
 }
 
 #[test]
-fn a_bridge_changes_nothing_at_any_pace() {
-    let folder = Folder::new();
-    let before = read_pcap(&softroce());
-    let path = softroce();
+fn a_bridge_changes_no_frame_at_any_speed() {
+    let folder = ReplayFolder::new();
+    let before = read_pcap(&softroce_capture());
+    let path = softroce_capture();
     let path = path.to_str().expect("text");
-    let (report, after) = folder.played(&[path]);
-    assert_same(&before, &after, Rewrites::default());
-    assert_classes(&report, &after);
-    // The stations kept to a link of this speed, so nothing waited for longer than a few frames last.
-    let waited = |frame: &Written| {
+    let (report, after) = folder.replay_successfully(&[path]);
+    assert_same_frames(&before, &after, Rewrites::default());
+    assert_class_counts(&report, &after);
+    // The stations sent at most at this link speed, so no frame waited longer than the duration of a few
+    // frames.
+    let waited = |frame: &OutputFrame| {
         frame
             .at_ns
             .checked_sub(before[frame.id.unwrap() as usize - 1].at_ns)
@@ -90,23 +93,24 @@ fn a_bridge_changes_nothing_at_any_pace() {
         &["--multiplier", "0.01"],
         &["--no-learn"],
     ] {
-        let (report, after) = folder.played(&[&[path, "--preset", "roce-lossless"], pace].concat());
-        assert_same(&before, &after, Rewrites::default());
-        assert_classes(&report, &after);
+        let (report, after) =
+            folder.replay_successfully(&[&[path, "--preset", "roce-lossless"], pace].concat());
+        assert_same_frames(&before, &after, Rewrites::default());
+        assert_class_counts(&report, &after);
         assert_eq!(report["frames"]["sent"], 262);
     }
 }
 
 #[test]
-fn two_runs_write_the_same_octets() {
-    let (folder, other) = (Folder::new(), Folder::new());
+fn two_replays_write_equal_bytes() {
+    let (folder, other) = (ReplayFolder::new(), ReplayFolder::new());
     let config = r#"{"WRED_PROFILE": {"early": {"ecn": "ecn_all", "wred_green_enable": "true", "green_min_threshold": "1000",
         "green_max_threshold": "9000", "green_drop_probability": "50"}}, "QUEUE": {"Ethernet0|3": {"wred_profile": "early"},
         "Ethernet4|3": {"wred_profile": "early"}}, "PORT": {"Ethernet0": {}, "Ethernet4": {"speed": "100"}}}"#;
     let mut texts = Vec::new();
     for folder in [&folder, &other] {
         marked_softroce(folder, 26 << 2 | 2, 20);
-        folder.write("config.json", config);
+        folder.write_file("config.json", config);
         let output = folder.replay(&[
             "in.pcap",
             "--preset",
@@ -140,17 +144,17 @@ fn two_runs_write_the_same_octets() {
 }
 
 #[test]
-fn a_vlan_puts_its_tag_in_front_and_changes_nothing_else() {
-    let folder = Folder::new();
-    let before = read_pcap(&softroce());
-    folder.write(
+fn a_vlan_adds_only_its_tag() {
+    let folder = ReplayFolder::new();
+    let before = read_pcap(&softroce_capture());
+    folder.write_file(
         "vlan.json",
         r#"{"PORT": {"Ethernet0": {}, "Ethernet4": {}}, "VLAN": {"Vlan10": {"vlanid": "10"}},
             "VLAN_MEMBER": {"Vlan10|Ethernet0": {"tagging_mode": "tagged"},
                             "Vlan10|Ethernet4": {"tagging_mode": "untagged"}}}"#,
     );
-    // Both stations speak untagged, so the port of the first one takes nothing from it.
-    let path = softroce();
+    // Both stations send untagged frames, so the first station's port accepts no tagged frame.
+    let path = softroce_capture();
     let output = folder.replay(&[
         path.to_str().unwrap(),
         "--config",
@@ -176,22 +180,22 @@ fn a_vlan_puts_its_tag_in_front_and_changes_nothing_else() {
     for frame in &after {
         assert_eq!(frame.interface, 0);
         tagged
-            .check(&before[frame.id.unwrap() as usize - 1], frame)
+            .compare_frames(&before[frame.id.unwrap() as usize - 1], frame)
             .unwrap();
         assert_eq!(icrc::verify_icrc(&frame.data), Ok(true));
     }
 }
 
 #[test]
-fn marking_changes_ecn_and_its_checksum_alone() {
-    let folder = Folder::new();
+fn marking_changes_only_ecn_and_checksum() {
+    let folder = ReplayFolder::new();
     let before = marked_softroce(&folder, 26 << 2 | 2, 3);
-    folder.write(
+    folder.write_file(
         "ecn.json",
         r#"{"PORT": {"Ethernet0": {}, "Ethernet4": {"speed": "100"}},
             "WRED_PROFILE": {"roce_ecn": {"green_min_threshold": "20000", "green_max_threshold": "20000"}}}"#,
     );
-    let (report, after) = folder.played(&[
+    let (report, after) = folder.replay_successfully(&[
         "in.pcap",
         "--preset",
         "roce-lossless",
@@ -203,8 +207,8 @@ fn marking_changes_ecn_and_its_checksum_alone() {
         ecn: true,
         ..Rewrites::default()
     };
-    assert_same(&before, &after, ecn);
-    assert_classes(&report, &after);
+    assert_same_frames(&before, &after, ecn);
+    assert_class_counts(&report, &after);
     let mut marked = 0;
     for frame in after.iter().filter(|frame| frame.id.is_some()) {
         assert_eq!(
@@ -231,10 +235,10 @@ fn marking_changes_ecn_and_its_checksum_alone() {
 }
 
 #[test]
-fn congestion_shows_pauses_and_what_was_lost_to_whom() {
-    let folder = Folder::new();
+fn congestion_is_reported_with_pauses_and_drops() {
+    let folder = ReplayFolder::new();
     let before = marked_softroce(&folder, 26 << 2, 40);
-    folder.write(
+    folder.write_file(
         "slow.json",
         r#"{"PORT": {"Ethernet0": {}, "Ethernet4": {"speed": "10"}}}"#,
     );
@@ -248,9 +252,9 @@ fn congestion_shows_pauses_and_what_was_lost_to_whom() {
         "--drops",
         "drops.pcapng",
     ];
-    let (report, after) = folder.played(&arguments);
+    let (report, after) = folder.replay_successfully(&arguments);
     let (_, lost) = read_pcapng(&folder.path("drops.pcapng"));
-    // The sender is a capture, and obeys no pause: headroom ends somewhere.
+    // The sender is a capture and ignores pauses, so the headroom overflows.
     assert!(!lost.is_empty());
     assert_eq!(report["frames"]["dropped"], lost.len());
     for frame in &lost {
@@ -263,12 +267,12 @@ fn congestion_shows_pauses_and_what_was_lost_to_whom() {
             frame.comment
         );
         Rewrites::default()
-            .check(&before[frame.id.unwrap() as usize - 1], frame)
+            .compare_frames(&before[frame.id.unwrap() as usize - 1], frame)
             .unwrap();
     }
     let sent = after.iter().filter(|frame| frame.id.is_some()).count();
     assert_eq!(sent + lost.len(), before.len());
-    let pauses: Vec<&Written> = after.iter().filter(|frame| frame.id.is_none()).collect();
+    let pauses: Vec<&OutputFrame> = after.iter().filter(|frame| frame.id.is_none()).collect();
     assert_eq!(report["frames"]["pfc_sent"], pauses.len());
     assert!(
         pauses
@@ -288,20 +292,20 @@ fn congestion_shows_pauses_and_what_was_lost_to_whom() {
 }
 
 #[test]
-fn frames_captured_in_part_keep_their_length_and_their_class() {
-    let folder = Folder::new();
+fn truncated_frames_keep_their_length_and_class() {
+    let folder = ReplayFolder::new();
     let whole = marked_softroce(&folder, 26 << 2, 1);
-    let cut: Vec<Frame> = whole
+    let cut: Vec<InputFrame> = whole
         .iter()
-        .map(|frame| Frame {
+        .map(|frame| InputFrame {
             data: frame.data[..frame.data.len().min(64)].to_vec(),
             ..frame.clone()
         })
         .collect();
-    let (of_whole, _) = folder.played(&["in.pcap", "--preset", "roce-lossless"]);
+    let (of_whole, _) = folder.replay_successfully(&["in.pcap", "--preset", "roce-lossless"]);
     write_pcap(&folder.path("in.pcap"), &cut);
-    let (of_cut, after) = folder.played(&["in.pcap", "--preset", "roce-lossless"]);
-    assert_same(&cut, &after, Rewrites::default());
+    let (of_cut, after) = folder.replay_successfully(&["in.pcap", "--preset", "roce-lossless"]);
+    assert_same_frames(&cut, &after, Rewrites::default());
     assert!(
         after
             .iter()
@@ -314,16 +318,16 @@ fn frames_captured_in_part_keep_their_length_and_their_class() {
 }
 
 #[test]
-fn a_router_rewrites_addresses_and_ttl_alone() {
+fn a_router_rewrites_only_addresses_and_ttl() {
     const ROUTER: [u8; 6] = [0x02, 0xaa, 0, 0, 0, 0];
-    let folder = Folder::new();
-    let mut before = read_pcap(&softroce());
+    let folder = ReplayFolder::new();
+    let mut before = read_pcap(&softroce_capture());
     for frame in &mut before {
         frame.data[..6].copy_from_slice(&ROUTER);
     }
     write_pcap(&folder.path("in.pcap"), &before);
-    // 10.9.0.2 sends first, so it is behind Ethernet0.
-    folder.write(
+    // 10.9.0.2 sends first and is therefore behind Ethernet0.
+    folder.write_file(
         "router.json",
         r#"{"DEVICE_METADATA": {"localhost": {"mac": "02:aa:00:00:00:00"}},
             "PORT": {"Ethernet0": {}, "Ethernet4": {}},
@@ -331,17 +335,17 @@ fn a_router_rewrites_addresses_and_ttl_alone() {
             "NEIGH": {"Ethernet0|10.9.0.2": {"neigh": "02:00:00:00:01:02", "family": "IPv4"},
                       "Ethernet4|10.9.0.1": {"neigh": "02:00:00:00:01:01", "family": "IPv4"}}}"#,
     );
-    let (report, after) = folder.played(&["in.pcap", "--config", "router.json"]);
+    let (report, after) = folder.replay_successfully(&["in.pcap", "--config", "router.json"]);
     let routed = Rewrites {
         routed: true,
         ..Rewrites::default()
     };
-    assert_same(&before, &after, routed);
+    assert_same_frames(&before, &after, routed);
     assert_eq!(report["capture"]["stations"], 2);
     for frame in &after {
         let l3 = usize::from(parse(&frame.data).l3_offset);
         let sent = &before[frame.id.unwrap() as usize - 1];
-        assert_eq!(frame.data[..6], sent_to(sent, l3));
+        assert_eq!(frame.data[..6], destination_mac(sent, l3));
         assert_eq!(frame.data[6..12], ROUTER);
         assert_eq!(frame.data[l3 + 8] + 1, sent.data[l3 + 8]);
         let mut header = frame.data[l3..l3 + 20].to_vec();
@@ -352,7 +356,7 @@ fn a_router_rewrites_addresses_and_ttl_alone() {
     }
 }
 
-/// The hardware address of the station with the destination's IP address.
-fn sent_to(frame: &Frame, l3: usize) -> [u8; 6] {
+/// Returns the MAC address of the station with the destination IP address.
+fn destination_mac(frame: &InputFrame, l3: usize) -> [u8; 6] {
     [2, 0, 0, 0, 1, frame.data[l3 + 19]]
 }

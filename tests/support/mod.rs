@@ -1,7 +1,7 @@
-//! What tests that need the kernel share: namespaces of their own, and tests that are skipped with the reason where
-//! the machine does not allow them.
+//! Helpers of tests that need the kernel: network namespaces, and tests that are skipped with a reason if the
+//! machine does not support them.
 
-// Each test program uses a part of this.
+// No test program uses all items.
 #![allow(dead_code, reason = "every test program compiles it, none uses all of it")]
 
 use std::io::{self, Read};
@@ -13,43 +13,47 @@ use nix::sched::CloneFlags;
 use xoff_ports::net::{self, Netns};
 use xoff_ports::{Backend, Port, PortError, PortSpec};
 
-/// How long a test waits for something that is to happen; it ends earlier when it does.
+/// Maximum time to wait for an event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a test takes beside a network namespace of its own.
+/// Kernel features that a test needs in addition to its own network namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Needs {
-    /// Nothing.
+pub(crate) enum KernelFeatures {
+    /// No other feature.
     Netns,
-    /// A tap, so `/dev/net/tun`.
+    /// Taps (`/dev/net/tun`).
     Tun,
     /// XDP programs and AF_XDP sockets.
     Xdp,
-    /// Both.
+    /// XDP and taps.
     XdpOnTun,
 }
 
-/// A test, and its name.
-pub(crate) type Named = (&'static str, fn() -> Result<(), Failed>);
+/// The name and the function of a test.
+pub(crate) type NamedTest = (&'static str, fn() -> Result<(), Failed>);
 
-/// A test: its name, what it takes, and what it does.
-pub(crate) type Needing = (&'static str, Needs, fn() -> Result<(), Failed>);
+/// The name, the needed kernel features and the function of a test.
+pub(crate) type PrivilegedTest = (&'static str, KernelFeatures, fn() -> Result<(), Failed>);
 
-/// As [`Needing`], for a test that may find only on its way that this machine cannot tell.
-pub(crate) type Reporting = (&'static str, Needs, fn() -> Result<Completion, Failed>);
+/// A [`PrivilegedTest`] that can also report that this machine cannot decide the result.
+pub(crate) type CompletionTest = (&'static str, KernelFeatures, fn() -> Result<Completion, Failed>);
 
-/// Set for a copy of the test program that is to do nothing but live, see [`Holder`].
-const HOLD: &str = "XOFF_TEST_HOLD";
+/// Environment variable of a copy of the test program that only stays alive, see [`NamespaceHolder`].
+const HOLD_VARIABLE: &str = "XOFF_TEST_HOLD";
 
-/// A process that lives in the namespace it was started in, until it is stopped or this one ends.
+/// A process that keeps the namespace of its start alive until it is stopped or the test program ends.
 #[derive(Debug)]
-pub(crate) struct Holder(Child);
+pub(crate) struct NamespaceHolder(Child);
 
-impl Holder {
-    /// Starts it in the namespace of the calling thread.
-    pub(crate) fn start() -> io::Result<Holder> {
+impl NamespaceHolder {
+    /// Starts the process in the namespace of the calling thread.
+    pub(crate) fn start() -> io::Result<NamespaceHolder> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.env(HOLD, "1").stdin(Stdio::piped()).spawn().map(Holder)
+        command
+            .env(HOLD_VARIABLE, "1")
+            .stdin(Stdio::piped())
+            .spawn()
+            .map(NamespaceHolder)
     }
 
     pub(crate) fn stop(mut self) -> io::Result<()> {
@@ -58,18 +62,19 @@ impl Holder {
     }
 }
 
-/// Runs tests, each in a network namespace of its own, as [`run`] does.
-pub(crate) fn run_in_namespaces(tests: &[Named]) -> ExitCode {
-    let tests: Vec<Needing> = tests
+/// Runs tests like [`run_tests`], each in its own network namespace.
+pub(crate) fn run_in_namespaces(tests: &[NamedTest]) -> ExitCode {
+    let tests: Vec<PrivilegedTest> = tests
         .iter()
-        .map(|&(name, test)| (name, Needs::Netns, test))
+        .map(|&(name, test)| (name, KernelFeatures::Netns, test))
         .collect();
-    run(&tests)
+    run_tests(&tests)
 }
 
-/// Runs tests, each in a network namespace of its own. Without root the process enters a user namespace first, so this
-/// has to be called before there is a second thread. What a machine does not allow is skipped with the reason.
-pub(crate) fn run(tests: &[Needing]) -> ExitCode {
+/// Runs tests, each in its own network namespace. Without root, the process enters a user namespace first, so
+/// the caller must not have a second thread. Tests that the machine does not support are skipped with the
+/// reason.
+pub(crate) fn run_tests(tests: &[PrivilegedTest]) -> ExitCode {
     let tests = tests.iter().map(|&(name, needs, test)| {
         let test = move || test().map(|()| Completion::Completed);
         (name, needs, test)
@@ -77,31 +82,35 @@ pub(crate) fn run(tests: &[Needing]) -> ExitCode {
     run_trials(Arguments::from_args(), tests)
 }
 
-/// As [`run`], one test at a time: for tests that drive a switch in wall time, each with several threads.
-pub(crate) fn run_one_by_one(tests: &[Reporting]) -> ExitCode {
+/// Runs tests like [`run_tests`], one at a time. These tests drive a switch in wall time with several threads
+/// each.
+pub(crate) fn run_serially(tests: &[CompletionTest]) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = Some(1);
     run_trials(arguments, tests.iter().copied())
 }
 
-fn run_trials<T>(arguments: Arguments, tests: impl Iterator<Item = (&'static str, Needs, T)>) -> ExitCode
+fn run_trials<T>(
+    arguments: Arguments,
+    tests: impl Iterator<Item = (&'static str, KernelFeatures, T)>,
+) -> ExitCode
 where
     T: FnOnce() -> Result<Completion, Failed> + Send + 'static,
 {
-    if std::env::var_os(HOLD).is_some() {
-        // Until the other end of the pipe is closed, which the kernel does when the test program dies.
+    if std::env::var_os(HOLD_VARIABLE).is_some() {
+        // Waits until the kernel closes the other end of the pipe at the end of the test program.
         let _ = io::stdin().read_to_end(&mut Vec::new());
         return ExitCode::SUCCESS;
     }
-    let no_netns = no_netns();
-    let no_tun = no_netns.clone().or_else(no_tun);
-    let no_xdp = no_netns.clone().or_else(no_xdp);
+    let netns_refusal = netns_refusal();
+    let tun_refusal = netns_refusal.clone().or_else(tun_refusal);
+    let xdp_refusal = netns_refusal.clone().or_else(xdp_refusal);
     let trials = tests.map(|(name, needs, test)| {
         let refusal = match needs {
-            Needs::Netns => no_netns.clone(),
-            Needs::Tun => no_tun.clone(),
-            Needs::Xdp => no_xdp.clone(),
-            Needs::XdpOnTun => no_xdp.clone().or_else(|| no_tun.clone()),
+            KernelFeatures::Netns => netns_refusal.clone(),
+            KernelFeatures::Tun => tun_refusal.clone(),
+            KernelFeatures::Xdp => xdp_refusal.clone(),
+            KernelFeatures::XdpOnTun => xdp_refusal.clone().or_else(|| tun_refusal.clone()),
         };
         Trial::ignorable_test(name, move || match refusal {
             Some(reason) => Ok(Completion::ignored_with(reason)),
@@ -111,8 +120,8 @@ where
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
 }
 
-/// Why this machine allows no namespaces, if it does not.
-fn no_netns() -> Option<String> {
+/// Returns the reason why this machine allows no network namespaces. `None`: it allows them.
+fn netns_refusal() -> Option<String> {
     if !nix::unistd::geteuid().is_root()
         && let Err(error) = net::enter_user_namespace(CloneFlags::CLONE_NEWNET)
     {
@@ -121,8 +130,8 @@ fn no_netns() -> Option<String> {
     Netns::create().err().map(|error| error.to_string())
 }
 
-/// Why there are no taps, if there are none.
-fn no_tun() -> Option<String> {
+/// Returns the reason why this machine has no taps. `None`: it has them.
+fn tun_refusal() -> Option<String> {
     let opened = std::fs::OpenOptions::new()
         .read(true)
         .write(true)
@@ -132,8 +141,9 @@ fn no_tun() -> Option<String> {
         .map(|error| format!("cannot open /dev/net/tun: {error}"))
 }
 
-/// Why there is no AF_XDP for this process, if there is none. What else can go wrong is for the tests to find.
-fn no_xdp() -> Option<String> {
+/// Returns the reason why this process cannot use AF_XDP. `None`: it can. Other errors are reported by the
+/// tests.
+fn xdp_refusal() -> Option<String> {
     let open = || -> Result<Option<String>, net::Error> {
         net::add_veth("try0", "try1", None, 1500)?;
         let spec = PortSpec {
@@ -151,26 +161,30 @@ fn no_xdp() -> Option<String> {
     tried.unwrap_or_else(|error| Some(error.to_string()))
 }
 
-/// Fails a test with a sentence.
+/// Fails a test with a message if the condition is false.
 pub(crate) fn check(condition: bool, what: impl FnOnce() -> String) -> Result<(), Failed> {
     if condition { Ok(()) } else { Err(what().into()) }
 }
 
-/// Two values are to be equal.
-pub(crate) fn same<T: PartialEq + std::fmt::Debug>(got: T, expected: T, what: &str) -> Result<(), Failed> {
+/// Fails a test if two values differ.
+pub(crate) fn check_equal<T: PartialEq + std::fmt::Debug>(
+    got: T,
+    expected: T,
+    what: &str,
+) -> Result<(), Failed> {
     check(got == expected, || {
         format!("{what}: got {got:?}, expected {expected:?}")
     })
 }
 
-/// Asks again and again until there is an answer.
+/// Polls `poll` until it returns a value. Fails after [`PATIENCE`].
 pub(crate) fn wait_for<T>(
     what: &str,
-    mut ask: impl FnMut() -> Result<Option<T>, Failed>,
+    mut poll: impl FnMut() -> Result<Option<T>, Failed>,
 ) -> Result<T, Failed> {
     let end = Instant::now() + PATIENCE;
     loop {
-        if let Some(answer) = ask()? {
+        if let Some(answer) = poll()? {
             return Ok(answer);
         }
         if Instant::now() > end {

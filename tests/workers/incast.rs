@@ -1,4 +1,5 @@
-//! The lab that xoff is for, cut short: lossless flows lose nothing, and without PFC they do, for a named reason.
+//! Tests of shortened incast labs: lossless flows lose no frame, and without PFC they lose frames for a
+//! stated reason.
 
 use std::fs;
 use std::path::Path;
@@ -6,38 +7,40 @@ use std::path::Path;
 use libtest_mimic::{Completion, Failed};
 use serde_json::Value;
 
-use crate::bench::xoff;
-use crate::support::{Needs, Reporting, check, same};
+use crate::support::{CompletionTest, KernelFeatures, check, check_equal};
+use crate::switch_process::xoff_command;
 
-pub(crate) const TESTS: &[Reporting] = &[
-    ("a_short_incast_loses_nothing", Needs::Netns, || {
-        loses_nothing("auto")
-    }),
-    ("a_short_incast_over_taps_loses_nothing", Needs::Tun, || {
-        loses_nothing("tap")
+pub(crate) const TESTS: &[CompletionTest] = &[
+    ("a_short_incast_loses_no_frame", KernelFeatures::Netns, || {
+        check_no_loss("auto")
     }),
     (
+        "a_short_incast_over_taps_loses_no_frame",
+        KernelFeatures::Tun,
+        || check_no_loss("tap"),
+    ),
+    (
         "real_time_and_virtual_time_agree",
-        Needs::Netns,
+        KernelFeatures::Netns,
         real_time_and_virtual_time_agree,
     ),
     (
-        "without_pfc_it_loses_and_says_where_and_why",
-        Needs::Netns,
-        without_pfc,
+        "an_incast_without_pfc_reports_place_and_reason_of_drops",
+        KernelFeatures::Netns,
+        check_loss_without_pfc,
     ),
 ];
 
-/// A disturbed run is repeated so often.
+/// Maximum number of attempts of a disturbed run.
 const ATTEMPTS: usize = 5;
 
-/// A lab of `testbeds/`, two seconds long, in real time; its code and report.
-fn run(lab: &str, backend: &str) -> Result<(Option<i32>, Value), Failed> {
-    run_with(lab, &["--backend", backend])
+/// Runs a lab of `testbeds/` for two seconds in real time. Returns its exit code and report.
+fn run_lab(lab: &str, backend: &str) -> Result<(Option<i32>, Value), Failed> {
+    run_lab_with_options(lab, &["--backend", backend])
 }
 
-/// The same with these options.
-fn run_with(lab: &str, options: &[&str]) -> Result<(Option<i32>, Value), Failed> {
+/// Runs a lab with these options. Returns its exit code and report.
+fn run_lab_with_options(lab: &str, options: &[&str]) -> Result<(Option<i32>, Value), Failed> {
     let beds = Path::new(env!("CARGO_MANIFEST_DIR")).join("testbeds");
     let folder = tempfile::tempdir()?;
     let text = fs::read_to_string(beds.join(lab))?;
@@ -49,7 +52,7 @@ fn run_with(lab: &str, options: &[&str]) -> Result<(Option<i32>, Value), Failed>
         .find_map(|line| line.strip_prefix("name: "))
         .ok_or("no name")?
         .to_owned();
-    // Two tests of two builds may run at once, and a lab has its name for itself.
+    // The tests of two builds may run at the same time, and the name of a lab is unique on a machine.
     let text = text.replace("duration: 20s", "duration: 2s").replace(
         &format!("name: {name}\n"),
         &format!("name: {name}-{}\n", std::process::id()),
@@ -62,7 +65,7 @@ fn run_with(lab: &str, options: &[&str]) -> Result<(Option<i32>, Value), Failed>
             fs::copy(&path, folder.path().join(name))?;
         }
     }
-    let output = xoff()
+    let output = xoff_command()
         .current_dir(folder.path())
         .args(["lab", "run", "lab.xoff.yml", "--report", "report.json"])
         .args(options)
@@ -73,17 +76,17 @@ fn run_with(lab: &str, options: &[&str]) -> Result<(Option<i32>, Value), Failed>
     Ok((output.status.code(), serde_json::from_slice(&report)?))
 }
 
-fn lossless(report: &Value) -> impl Iterator<Item = &Value> {
+fn lossless_flows(report: &Value) -> impl Iterator<Item = &Value> {
     let flows = report["flows"].as_array().into_iter().flatten();
     flows.filter(|flow| flow["lossless"] == true)
 }
 
-fn loses_nothing(backend: &str) -> Result<Completion, Failed> {
+fn check_no_loss(backend: &str) -> Result<Completion, Failed> {
     let mut causes = Vec::new();
     for _ in 0..ATTEMPTS {
-        let (code, report) = run("incast.xoff.yml", backend)?;
+        let (code, report) = run_lab("incast.xoff.yml", backend)?;
         if code == Some(5) {
-            same(
+            check_equal(
                 report["verdict"].as_str(),
                 Some("tainted"),
                 "verdict of an inconclusive run",
@@ -91,21 +94,21 @@ fn loses_nothing(backend: &str) -> Result<Completion, Failed> {
             causes.push(report["taints"][0]["cause"].to_string());
             continue;
         }
-        same(report["verdict"].as_str(), Some("clean"), "verdict")?;
-        same(
+        check_equal(report["verdict"].as_str(), Some("clean"), "verdict")?;
+        check_equal(
             code,
             Some(0),
             &format!("exit code, failures {}", report["failures"]),
         )?;
-        same(lossless(&report).count(), 4, "lossless flows")?;
-        for flow in lossless(&report) {
+        check_equal(lossless_flows(&report).count(), 4, "lossless flows")?;
+        for flow in lossless_flows(&report) {
             for fault in ["lost_frames", "reordered_frames", "icrc_errors"] {
-                same(flow[fault].as_u64(), Some(0), fault)?;
+                check_equal(flow[fault].as_u64(), Some(0), fault)?;
             }
             check(flow["sent_frames"].as_u64() > Some(0), || {
                 "nothing was sent".to_owned()
             })?;
-            same(&flow["received_frames"], &flow["sent_frames"], "received")?;
+            check_equal(&flow["received_frames"], &flow["sent_frames"], "received")?;
         }
         return Ok(Completion::Completed);
     }
@@ -115,19 +118,20 @@ fn loses_nothing(backend: &str) -> Result<Completion, Failed> {
     )))
 }
 
-/// The switch and the hosts are the same code in both; what differs is who moves the frames, and when a thread wakes up.
+/// Switch and hosts use the same code in both modes. Only the delivery of frames and the wake-up of threads
+/// differ.
 fn real_time_and_virtual_time_agree() -> Result<Completion, Failed> {
-    let (code, ideal) = run_with("incast.xoff.yml", &["--virtual"])?;
-    same(code, Some(0), &format!("virtual time: {}", ideal["failures"]))?;
+    let (code, ideal) = run_lab_with_options("incast.xoff.yml", &["--virtual"])?;
+    check_equal(code, Some(0), &format!("virtual time: {}", ideal["failures"]))?;
     let mut causes = Vec::new();
     for _ in 0..ATTEMPTS {
-        let (code, real) = run("incast.xoff.yml", "auto")?;
+        let (code, real) = run_lab("incast.xoff.yml", "auto")?;
         if code == Some(5) {
             causes.push(real["taints"][0]["cause"].to_string());
             continue;
         }
-        same(code, Some(0), &format!("real time: {}", real["failures"]))?;
-        return compare(&real, &ideal).map(|()| Completion::Completed);
+        check_equal(code, Some(0), &format!("real time: {}", real["failures"]))?;
+        return compare_reports(&real, &ideal).map(|()| Completion::Completed);
     }
     Ok(Completion::ignored_with(format!(
         "inconclusive on this machine: {ATTEMPTS} runs were tainted: {}",
@@ -135,10 +139,11 @@ fn real_time_and_virtual_time_agree() -> Result<Completion, Failed> {
     )))
 }
 
-/// Shares of the lossless flows within 5 %, nothing lost, transitions to XOFF of one order.
-fn compare(real: &Value, ideal: &Value) -> Result<(), Failed> {
+/// Checks that the shares of lossless flows differ by at most 5 %, that no frame is lost, and that the
+/// numbers of XOFF transitions are of one order.
+fn compare_reports(real: &Value, ideal: &Value) -> Result<(), Failed> {
     let goodputs = |report: &Value| -> Vec<f64> {
-        lossless(report)
+        lossless_flows(report)
             .filter_map(|flow| flow["goodput_bps"].as_f64())
             .collect()
     };
@@ -147,17 +152,17 @@ fn compare(real: &Value, ideal: &Value) -> Result<(), Failed> {
         goodputs.into_iter().map(|goodput| goodput / sum).collect()
     };
     let (real_shares, ideal_shares) = (shares(goodputs(real)), shares(goodputs(ideal)));
-    same((real_shares.len(), ideal_shares.len()), (4, 4), "lossless flows")?;
+    check_equal((real_shares.len(), ideal_shares.len()), (4, 4), "lossless flows")?;
     for (flow, (real, ideal)) in real_shares.iter().zip(&ideal_shares).enumerate() {
         check((real / ideal - 1.0).abs() <= 0.05, || {
             format!("flow {flow} has a share of {real:.4} in real time, {ideal:.4} in virtual time")
         })?;
     }
     for (report, time) in [(real, "real"), (ideal, "virtual")] {
-        let lost: u64 = lossless(report)
+        let lost: u64 = lossless_flows(report)
             .filter_map(|flow| flow["lost_frames"].as_u64())
             .sum();
-        same(lost, 0, &format!("frames lost in {time} time"))?;
+        check_equal(lost, 0, &format!("frames lost in {time} time"))?;
     }
     let pauses = |report: &Value| report["totals"]["pfc_tx_frames"].as_f64().unwrap_or(0.0);
     let ratio = pauses(real) / pauses(ideal);
@@ -170,10 +175,10 @@ fn compare(real: &Value, ideal: &Value) -> Result<(), Failed> {
     })
 }
 
-fn without_pfc() -> Result<Completion, Failed> {
-    let (code, report) = run("incast-nopfc.xoff.yml", "auto")?;
+fn check_loss_without_pfc() -> Result<Completion, Failed> {
+    let (code, report) = run_lab("incast-nopfc.xoff.yml", "auto")?;
     check(matches!(code, Some(1 | 5)), || format!("exit code {code:?}"))?;
-    let lost: u64 = lossless(&report)
+    let lost: u64 = lossless_flows(&report)
         .filter_map(|flow| flow["lost_frames"].as_u64())
         .sum();
     check(lost > 0, || "nothing was lost".to_owned())?;
@@ -188,8 +193,8 @@ fn without_pfc() -> Result<Completion, Failed> {
         .iter()
         .filter_map(|port| port["pfc_tx_frames"].as_u64())
         .sum();
-    same(pfc, 0, "PFC frames")?;
-    // Where and why, in words.
+    check_equal(pfc, 0, "PFC frames")?;
+    // The text names the place and the reason of the drops.
     let failures = report["failures"].to_string();
     check(code == Some(5) || failures.contains(reason), || failures.clone())?;
     Ok(Completion::Completed)

@@ -1,26 +1,26 @@
-//! A running switch as a whole: its workers, its devices, its control socket, and the lab that it is for.
+//! Tests of a running switch: its worker threads, devices, control socket, and incast labs.
 
 mod backends;
-mod bench;
+mod checksum_sender;
 mod control;
 mod devices;
-mod equality;
-#[path = "../ports/far.rs"]
-mod far;
+#[path = "../ports/far_end.rs"]
+mod far_end;
 mod frames;
 mod incast;
 mod pinning;
-mod raw;
 mod sonic;
 #[path = "../support/mod.rs"]
 mod support;
+mod switch_process;
 mod watchdog;
+mod worker_counts;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let groups = [
-        equality::TESTS,
+        worker_counts::TESTS,
         backends::TESTS,
         pinning::TESTS,
         devices::TESTS,
@@ -29,5 +29,5 @@ fn main() -> ExitCode {
         watchdog::TESTS,
         sonic::TESTS,
     ];
-    support::run_one_by_one(&groups.concat())
+    support::run_serially(&groups.concat())
 }

@@ -1,4 +1,4 @@
-//! Which cores the workers run on, as the kernel says.
+//! Tests of the cores on which the worker threads run, as reported by the kernel.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,24 +11,28 @@ use serde_json::json;
 use xoff_runtime::workers::pin::{CoreBinding, CorePinning, bind_to_core};
 use xoff_telemetry::allowed_cpus;
 
-use crate::bench::Bench;
-use crate::support::{Needs, Reporting, check, same};
+use crate::support::{CompletionTest, KernelFeatures, check, check_equal};
+use crate::switch_process::SwitchProcess;
 
-pub(crate) const TESTS: &[Reporting] = &[
-    ("workers_run_where_they_are_pinned", Needs::Netns, pinned),
+pub(crate) const TESTS: &[CompletionTest] = &[
     (
-        "more_workers_than_cores_are_not_pinned_and_that_is_said",
-        Needs::Netns,
-        not_pinned,
+        "workers_run_on_their_pinned_cores",
+        KernelFeatures::Netns,
+        check_pinned_workers,
     ),
     (
-        "a_thread_is_released_while_its_core_is_crowded",
-        Needs::Netns,
-        released_while_crowded,
+        "more_workers_than_cores_are_not_pinned_and_this_is_reported",
+        KernelFeatures::Netns,
+        check_unpinned_workers,
+    ),
+    (
+        "a_thread_is_released_while_its_core_is_busy",
+        KernelFeatures::Netns,
+        check_release_of_crowded_core,
     ),
 ];
 
-fn released_while_crowded() -> Result<Completion, Failed> {
+fn check_release_of_crowded_core() -> Result<Completion, Failed> {
     let allowed = allowed_cpus();
     let [core, _, ..] = allowed[..] else {
         return Ok(Completion::ignored_with("it takes two cores"));
@@ -36,7 +40,7 @@ fn released_while_crowded() -> Result<Completion, Failed> {
     if CoreBinding::new(&CorePinning::List(vec![core]), Some(core), &allowed).is_some() {
         return Err("a thread whose core the user chose is never released".into());
     }
-    // This thread ends with the test.
+    // The thread belongs to this test and ends with it.
     bind_to_core(Some(core))?;
     let mut binding = CoreBinding::new(&CorePinning::Auto, Some(core), &allowed).ok_or("no binding")?;
     for (is_crowded, expected) in [
@@ -46,7 +50,7 @@ fn released_while_crowded() -> Result<Completion, Failed> {
         (false, &[core]),
     ] {
         binding.update(is_crowded);
-        same(
+        check_equal(
             allowed_cpus().as_slice(),
             expected,
             "the allowed cores of the thread",
@@ -55,47 +59,47 @@ fn released_while_crowded() -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
-fn pinned() -> Result<Completion, Failed> {
+fn check_pinned_workers() -> Result<Completion, Failed> {
     let [first, second, ..] = allowed_cpus()[..] else {
         return Ok(Completion::ignored_with("it takes two cores"));
     };
-    // The later core first: a switch that took the cores in its own order would be found out.
+    // The later core comes first, because a switch that ignored the given order would otherwise pass.
     let pin = format!("{second},{first}");
-    let mut bench = Bench::start(&json!({}), 2, &["--pin", &pin, "--workers", "2"])?;
-    let cores = cores(bench.pid())?;
-    same(
+    let mut switch_process = SwitchProcess::start(&json!({}), 2, &["--pin", &pin, "--workers", "2"])?;
+    let cores = allowed_cores_by_thread(switch_process.pid())?;
+    check_equal(
         cores.get("xoff-switch"),
         Some(&second.to_string()),
         "the switch's worker",
     )?;
-    same(cores.get("xoff-io0"), Some(&first.to_string()), "the I/O worker")?;
-    bench.end(Signal::SIGTERM)?.in_order()?;
+    check_equal(cores.get("xoff-io0"), Some(&first.to_string()), "the I/O worker")?;
+    switch_process.stop(Signal::SIGTERM)?.check_exit_code()?;
     Ok(Completion::Completed)
 }
 
-fn not_pinned() -> Result<Completion, Failed> {
+fn check_unpinned_workers() -> Result<Completion, Failed> {
     let Some(&core) = allowed_cpus().first() else {
         return Ok(Completion::ignored_with(
             "the kernel does not say which cores are allowed",
         ));
     };
-    // This thread ends with the test; the switch inherits what it may.
+    // The thread belongs to this test. The switch inherits its permitted cores.
     let mut only = CpuSet::new();
     only.set(core)?;
     sched_setaffinity(Pid::from_raw(0), &only)?;
-    let mut bench = Bench::start(&json!({}), 2, &["--workers", "2"])?;
-    let words = bench.stderr()?;
+    let mut switch_process = SwitchProcess::start(&json!({}), 2, &["--workers", "2"])?;
+    let words = switch_process.stderr()?;
     check(words.contains("not pinned: 2 threads"), || words.clone())?;
-    let cores = cores(bench.pid())?;
+    let cores = allowed_cores_by_thread(switch_process.pid())?;
     for thread in ["xoff-switch", "xoff-io0"] {
-        same(cores.get(thread), Some(&core.to_string()), thread)?;
+        check_equal(cores.get(thread), Some(&core.to_string()), thread)?;
     }
-    bench.end(Signal::SIGTERM)?.in_order()?;
+    switch_process.stop(Signal::SIGTERM)?.check_exit_code()?;
     Ok(Completion::Completed)
 }
 
-/// `Cpus_allowed_list` of each thread, by its name.
-fn cores(pid: Pid) -> Result<BTreeMap<String, String>, Failed> {
+/// Returns the `Cpus_allowed_list` of each thread by its name.
+fn allowed_cores_by_thread(pid: Pid) -> Result<BTreeMap<String, String>, Failed> {
     let mut cores = BTreeMap::new();
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         let status = fs::read_to_string(task?.path().join("status"))?;

@@ -1,5 +1,5 @@
-//! A sender that leaves checksums to hardware, as a kernel with its usual offloads does: a packet socket that tells the
-//! kernel where a checksum belongs.
+//! A sender that leaves checksums to hardware, like a kernel with its usual offloads. Its packet socket tells
+//! the kernel the position of the checksum.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -12,22 +12,22 @@ const PACKET_VNET_HDR: libc::c_int = 15;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM` of `linux/virtio_net.h`.
 const NEEDS_CHECKSUM: u8 = 1;
 
-/// Sends frames whose checksum is not finished.
-pub(crate) struct Unfinished {
+/// A packet socket that sends frames whose checksum is not finished.
+pub(crate) struct UnfinishedChecksumSender {
     socket: OwnedFd,
     index: u32,
 }
 
-impl Unfinished {
-    /// On `device` in `netns`.
-    pub(crate) fn open(netns: &Netns, device: &str) -> Result<Unfinished, Failed> {
-        netns.run(|| -> Result<Unfinished, Failed> {
+impl UnfinishedChecksumSender {
+    /// Opens the socket on `device` in `netns`.
+    pub(crate) fn open(netns: &Netns, device: &str) -> Result<UnfinishedChecksumSender, Failed> {
+        netns.run(|| -> Result<UnfinishedChecksumSender, Failed> {
             let index = nix::net::if_::if_nametoindex(device)?;
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-            // SAFETY: no memory is passed.
+            // SAFETY: the call passes no memory.
             let socket = match unsafe { libc::socket(libc::AF_PACKET, kind, 0) } {
                 -1 => return Err(io::Error::last_os_error().into()),
-                // SAFETY: a new descriptor that nobody else has.
+                // SAFETY: the descriptor is new and has no other owner.
                 fd => unsafe { OwnedFd::from_raw_fd(fd) },
             };
             let (fd, on): (_, libc::c_int) = (socket.as_raw_fd(), 1);
@@ -37,13 +37,13 @@ impl Unfinished {
                 libc::setsockopt(fd, libc::SOL_PACKET, PACKET_VNET_HDR, (&raw const on).cast(), len)
             };
             match set {
-                0 => Ok(Unfinished { socket, index }),
+                0 => Ok(UnfinishedChecksumSender { socket, index }),
                 _ => Err(io::Error::last_os_error().into()),
             }
         })?
     }
 
-    /// Sends a frame whose checksum from `start` on is to be put at `start + offset`.
+    /// Sends a frame. The checksum of the bytes from `start` on belongs at `start + offset`.
     pub(crate) fn send(&self, frame: &[u8], start: u16, offset: u16) -> io::Result<()> {
         let mut message = vec![NEEDS_CHECKSUM, 0, 0, 0, 0, 0];
         message.extend(start.to_ne_bytes());

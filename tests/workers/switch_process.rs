@@ -1,4 +1,5 @@
-//! A switch in a process of its own, with a veth at each port and a sender and receiver at each veth's far end.
+//! A switch in its own process with a veth at each port, and a sender and receiver at the far end of each
+//! veth.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -13,77 +14,78 @@ use xoff_ports::net::{Netns, add_veth, delete_link};
 use xoff_runtime::control::{Client, ControlAddress};
 use xoff_telemetry::{PortReport, SwitchReport};
 
-use crate::far::Far;
+use crate::far_end::FarEnd;
 use crate::support::{check, wait_for};
 
-/// MTU of the veths. The ports' is 1500: what lies between reaches the switch, which has to refuse it.
+/// MTU of the veths. The MTU of the ports is 1500. The switch receives frames of lengths between the two and
+/// must drop them.
 const CABLE_MTU: u32 = 1600;
 
-pub(crate) fn xoff() -> Command {
+pub(crate) fn xoff_command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_xoff"))
 }
 
-/// The name of port `n`.
-pub(crate) fn port(n: usize) -> String {
+/// Returns the name of port `n`.
+pub(crate) fn port_name(n: usize) -> String {
     format!("Ethernet{}", 4 * n)
 }
 
-/// Puts the cable of port `n` in place: `v<n>` for the switch, `h<n>` for the test.
-pub(crate) fn plug(n: usize) -> Result<Far, Failed> {
+/// Creates the cable of port `n`: `v<n>` for the switch and `h<n>` for the test.
+pub(crate) fn add_cable(n: usize) -> Result<FarEnd, Failed> {
     add_veth(&format!("v{n}"), &format!("h{n}"), None, CABLE_MTU)?;
-    Far::open(&Netns::current()?, &format!("h{n}"))
+    FarEnd::open(&Netns::current()?, &format!("h{n}"))
 }
 
 /// A switch and the far ends of its cables.
-pub(crate) struct Bench {
+pub(crate) struct SwitchProcess {
     pub(crate) folder: tempfile::TempDir,
-    pub(crate) fars: Vec<Far>,
+    pub(crate) far_ends: Vec<FarEnd>,
     child: Child,
     client: Client,
 }
 
-/// How a switch ended.
-pub(crate) struct Ended {
+/// Exit code and report of a switch.
+pub(crate) struct SwitchResult {
     pub(crate) code: Option<i32>,
     pub(crate) report: Value,
 }
 
-impl Bench {
-    /// A switch with a cable at each of `ports` ports.
-    pub(crate) fn start(config: &Value, ports: usize, options: &[&str]) -> Result<Bench, Failed> {
-        let fars = (0..ports).map(plug).collect::<Result<_, _>>()?;
-        Bench::with(tempfile::tempdir()?, fars, config, ports, options)
+impl SwitchProcess {
+    /// Starts a switch with a cable at each of `ports` ports.
+    pub(crate) fn start(config: &Value, ports: usize, options: &[&str]) -> Result<SwitchProcess, Failed> {
+        let far_ends = (0..ports).map(add_cable).collect::<Result<_, _>>()?;
+        SwitchProcess::start_on_cables(tempfile::tempdir()?, far_ends, config, ports, options)
     }
 
-    /// A switch on whatever cables are there.
-    pub(crate) fn with(
+    /// Starts a switch on existing cables.
+    pub(crate) fn start_on_cables(
         folder: tempfile::TempDir,
-        fars: Vec<Far>,
+        far_ends: Vec<FarEnd>,
         config: &Value,
         ports: usize,
         options: &[&str],
-    ) -> Result<Bench, Failed> {
-        Bench::driven_by("auto", folder, fars, config, ports, options)
+    ) -> Result<SwitchProcess, Failed> {
+        SwitchProcess::start_with_backend("auto", folder, far_ends, config, ports, options)
     }
 
-    /// As [`Bench::with`], its ports with this backend.
-    pub(crate) fn driven_by(
+    /// Starts a switch on existing cables with this port backend.
+    pub(crate) fn start_with_backend(
         backend: &str,
         folder: tempfile::TempDir,
-        fars: Vec<Far>,
+        far_ends: Vec<FarEnd>,
         config: &Value,
         ports: usize,
         options: &[&str],
-    ) -> Result<Bench, Failed> {
+    ) -> Result<SwitchProcess, Failed> {
         fs::write(folder.path().join("config.json"), config.to_string())?;
-        let mut command = xoff();
+        let mut command = xoff_command();
         command
             .current_dir(folder.path())
             .args(["switch", "run", "--config", "config.json", "--api", "api"])
             .args(["--report", "report.json"])
             .args(options);
         for n in 0..ports {
-            command.args(["--port", &format!("{}=v{n},backend={backend}", port(n))]);
+            command.args(["--port", &format!("{}=v{n},backend={backend}", port_name(n))]);
         }
         let mut child = command
             .stdout(Stdio::piped())
@@ -99,24 +101,24 @@ impl Bench {
         }
         let client = Client::connect(&ControlAddress::Path(folder.path().join("api")))
             .map_err(|failure| failure.to_string())?;
-        let mut bench = Bench {
+        let mut switch_process = SwitchProcess {
             folder,
-            fars,
+            far_ends,
             child,
             client,
         };
-        let links = bench.fars.len();
-        bench.wait("the links are up", |switch| {
+        let links = switch_process.far_ends.len();
+        switch_process.wait_for_counters("the links are up", |switch| {
             switch.ports.iter().filter(|port| port.up).count() == links
         })?;
-        Ok(bench)
+        Ok(switch_process)
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// What it has said on standard error.
+    /// Returns the text that the switch wrote to standard error.
     pub(crate) fn stderr(&self) -> Result<String, Failed> {
         Ok(fs::read_to_string(self.path("stderr"))?)
     }
@@ -125,14 +127,14 @@ impl Bench {
         Pid::from_raw(self.child.id() as i32)
     }
 
-    /// Runs a command that speaks to this switch.
-    pub(crate) fn ask(&self, words: &[&str]) -> Result<Output, Failed> {
-        let mut command = xoff();
+    /// Runs a command that connects to this switch.
+    pub(crate) fn run_command(&self, words: &[&str]) -> Result<Output, Failed> {
+        let mut command = xoff_command();
         command.current_dir(self.folder.path()).args(words);
         Ok(command.args(["--api", "api"]).output()?)
     }
 
-    /// Its control socket.
+    /// Returns the client of the control socket.
     pub(crate) fn client(&mut self) -> &mut Client {
         &mut self.client
     }
@@ -142,15 +144,15 @@ impl Bench {
         Ok(counters.switch)
     }
 
-    /// Waits until the counters say so; meanwhile what comes is taken from the far ends' sockets, which hold little.
-    pub(crate) fn wait(
+    /// Waits until the counters meet a condition. Meanwhile the test reads the small sockets of the far ends.
+    pub(crate) fn wait_for_counters(
         &mut self,
         what: &str,
         mut is: impl FnMut(&SwitchReport) -> bool,
     ) -> Result<SwitchReport, Failed> {
         let mut last = None;
         wait_for(what, || {
-            self.fars.iter_mut().try_for_each(Far::collect)?;
+            self.far_ends.iter_mut().try_for_each(FarEnd::read_socket)?;
             let counters = self.counters()?;
             let done = is(&counters);
             last = Some(counters.clone());
@@ -162,49 +164,49 @@ impl Bench {
         })
     }
 
-    /// Takes the cable of port `n` away.
-    pub(crate) fn unplug(&mut self, n: usize) -> Result<(), Failed> {
+    /// Removes the cable of port `n`.
+    pub(crate) fn remove_cable(&mut self, n: usize) -> Result<(), Failed> {
         delete_link(&format!("v{n}"))?;
-        // A socket says once that its device is gone.
-        let _ = self.fars[n].collect();
+        // A socket reports once that its device is gone.
+        let _ = self.far_ends[n].read_socket();
         Ok(())
     }
 
-    /// Ends it with a signal.
-    pub(crate) fn end(&mut self, signal: Signal) -> Result<Ended, Failed> {
+    /// Ends the switch with a signal.
+    pub(crate) fn stop(&mut self, signal: Signal) -> Result<SwitchResult, Failed> {
         kill(self.pid(), signal)?;
         let code = self.child.wait()?.code();
         check(!self.path("api").exists(), || {
             "the control socket is still there".to_owned()
         })?;
         let report = serde_json::from_slice(&fs::read(self.path("report.json"))?)?;
-        Ok(Ended { code, report })
+        Ok(SwitchResult { code, report })
     }
 
-    /// Kills it, and gives back what it leaves.
-    pub(crate) fn kill(mut self) -> Result<(tempfile::TempDir, Vec<Far>), Failed> {
+    /// Kills the switch. Returns its folder and the far ends.
+    pub(crate) fn kill(mut self) -> Result<(tempfile::TempDir, Vec<FarEnd>), Failed> {
         self.child.kill()?;
         self.child.wait()?;
         let folder = std::mem::replace(&mut self.folder, tempfile::tempdir()?);
-        Ok((folder, std::mem::take(&mut self.fars)))
+        Ok((folder, std::mem::take(&mut self.far_ends)))
     }
 }
 
-impl Drop for Bench {
+impl Drop for SwitchProcess {
     fn drop(&mut self) {
-        // After a failed check; a process that has ended already is no error.
+        // A failed check leaves the process running. An error for an ended process is ignored.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-impl Ended {
+impl SwitchResult {
     pub(crate) fn switch(&self) -> Result<SwitchReport, Failed> {
         Ok(serde_json::from_value(self.report["switches"][0].clone())?)
     }
 
-    /// It ended in good order: code 0, or 5 if the run is tainted.
-    pub(crate) fn in_order(&self) -> Result<(), Failed> {
+    /// Checks the exit code: 0, or 5 if the run is tainted.
+    pub(crate) fn check_exit_code(&self) -> Result<(), Failed> {
         let code = if self.report["verdict"] == "clean" { 0 } else { 5 };
         check(self.code == Some(code), || {
             format!("exit code {:?}, taints {}", self.code, self.report["taints"])
@@ -212,8 +214,8 @@ impl Ended {
     }
 }
 
-/// Frames of a switch dropped for a reason, by traffic class, all ports together.
-pub(crate) fn drops(ports: &[PortReport], class: usize) -> u64 {
+/// Returns the frames of a traffic class that all ports dropped.
+pub(crate) fn dropped_in_class(ports: &[PortReport], class: usize) -> u64 {
     let by_class = ports.iter().flat_map(|port| port.drops_by_class.values());
     by_class.map(|classes| classes[class]).sum()
 }

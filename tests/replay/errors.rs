@@ -1,10 +1,11 @@
-//! What cannot be read or written, and captures that lack something.
+//! Tests of unreadable and unwritable files, and of incomplete captures.
 
-use crate::compare::{Rewrites, assert_same};
-use crate::files::{Folder, read_pcap, read_pcapng, softroce};
+use crate::captures::{ReplayFolder, read_pcap, read_pcapng, softroce_capture};
+use crate::compare::{Rewrites, assert_same_frames};
 
-/// Refused with this code and these words, without a panic and without an output.
-fn refused(folder: &Folder, arguments: &[&str], code: i32, words: &[&str]) {
+/// Asserts that the command is refused with this exit code and these words, without a panic and without an
+/// output file.
+fn assert_refused(folder: &ReplayFolder, arguments: &[&str], code: i32, words: &[&str]) {
     let output = folder.replay(arguments);
     let told = String::from_utf8(output.stderr).expect("text");
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {told}");
@@ -16,10 +17,10 @@ fn refused(folder: &Folder, arguments: &[&str], code: i32, words: &[&str]) {
 }
 
 #[test]
-fn a_cut_capture_is_replayed_up_to_the_cut_and_said_to_be_cut() {
-    let folder = Folder::new();
-    let whole = std::fs::read(softroce()).expect("a file of the repository");
-    folder.write("in.pcap", &whole[..whole.len() - 10]);
+fn a_truncated_capture_is_replayed_and_reported_as_truncated() {
+    let folder = ReplayFolder::new();
+    let whole = std::fs::read(softroce_capture()).expect("a file of the repository");
+    folder.write_file("in.pcap", &whole[..whole.len() - 10]);
     let output = folder.replay(&["in.pcap", "--out", "out.pcapng"]);
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     let told = String::from_utf8(output.stderr).expect("text");
@@ -27,8 +28,8 @@ fn a_cut_capture_is_replayed_up_to_the_cut_and_said_to_be_cut() {
         assert!(told.contains(word), "{word}: {told}");
     }
     assert!(String::from_utf8_lossy(&output.stdout).contains("verdict: inconclusive"));
-    let before = read_pcap(&softroce());
-    assert_same(
+    let before = read_pcap(&softroce_capture());
+    assert_same_frames(
         &before[..261],
         &read_pcapng(&folder.path("out.pcapng")).1,
         Rewrites::default(),
@@ -36,9 +37,9 @@ fn a_cut_capture_is_replayed_up_to_the_cut_and_said_to_be_cut() {
 }
 
 #[test]
-fn what_is_no_capture_is_refused() {
-    let folder = Folder::new();
-    let whole = std::fs::read(softroce()).expect("a file of the repository");
+fn files_that_are_not_captures_are_refused() {
+    let folder = ReplayFolder::new();
+    let whole = std::fs::read(softroce_capture()).expect("a file of the repository");
     let mut cooked = whole.clone();
     cooked[20] = 113;
     for (name, bytes, words) in [
@@ -53,8 +54,8 @@ fn what_is_no_capture_is_refused() {
         ("cooked", &cooked, &["Linux cooked capture", "-i any"]),
         ("header", &whole[..12], &["inside its file header"]),
     ] {
-        folder.write(name, bytes);
-        refused(
+        folder.write_file(name, bytes);
+        assert_refused(
             &folder,
             &[name, "--out", "out.pcapng"],
             3,
@@ -62,21 +63,21 @@ fn what_is_no_capture_is_refused() {
         );
         assert!(!folder.path("out.pcapng").exists(), "{name}");
     }
-    refused(
+    assert_refused(
         &folder,
         &["missing", "--out", "out.pcapng"],
         3,
         &["cannot be read", "missing"],
     );
-    refused(&folder, &[".", "--out", "out.pcapng"], 3, &["cannot be read"]);
+    assert_refused(&folder, &[".", "--out", "out.pcapng"], 3, &["cannot be read"]);
 }
 
 #[test]
-fn a_capture_without_frames_is_none_the_less_a_capture() {
-    let folder = Folder::new();
-    folder.write(
+fn a_capture_without_frames_is_valid() {
+    let folder = ReplayFolder::new();
+    folder.write_file(
         "in.pcap",
-        &std::fs::read(softroce()).expect("a file of the repository")[..24],
+        &std::fs::read(softroce_capture()).expect("a file of the repository")[..24],
     );
     let output = folder.replay(&["in.pcap", "--out", "out.pcapng"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -86,70 +87,70 @@ fn a_capture_without_frames_is_none_the_less_a_capture() {
 }
 
 #[test]
-fn places_configurations_and_words_are_checked() {
-    let folder = Folder::new();
-    folder.write(
+fn paths_configurations_and_options_are_checked() {
+    let folder = ReplayFolder::new();
+    folder.write_file(
         "in.pcap",
-        std::fs::read(softroce()).expect("a file of the repository"),
+        std::fs::read(softroce_capture()).expect("a file of the repository"),
     );
-    folder.write("bad.json", r#"{"PORT": {"Ethernet0": {"speed": "fast"}}}"#);
-    folder.write("one.json", r#"{"PORT": {"Ethernet0": {}}}"#);
+    folder.write_file("bad.json", r#"{"PORT": {"Ethernet0": {"speed": "fast"}}}"#);
+    folder.write_file("one.json", r#"{"PORT": {"Ethernet0": {}}}"#);
     let out = ["--out", "out.pcapng"];
     let with = |more: &[&'static str]| [&["in.pcap"], &out[..], more].concat();
-    refused(
+    assert_refused(
         &folder,
         &["in.pcap", "--out", "in.pcap"],
         2,
         &["the same file as the capture"],
     );
-    refused(
+    assert_refused(
         &folder,
         &with(&["--drops", "./out.pcapng"]),
         2,
         &["the same file as --out"],
     );
-    refused(
+    assert_refused(
         &folder,
         &["in.pcap", "--out", "no/out.pcapng"],
         3,
         &["cannot be written", "no/out.pcapng"],
     );
-    refused(
+    assert_refused(
         &folder,
         &with(&["--config", "bad.json"]),
         4,
         &["bad.json", "speed"],
     );
-    refused(&folder, &with(&["--config", "none.json"]), 4, &["cannot be read"]);
-    refused(
+    assert_refused(&folder, &with(&["--config", "none.json"]), 4, &["cannot be read"]);
+    assert_refused(
         &folder,
         &with(&["--config", "one.json"]),
         2,
         &["2 stations, the switch 1 ports", "--ingress"],
     );
-    refused(&folder, &with(&["--preset", "roce"]), 2, &["roce-lossless"]);
-    refused(
+    assert_refused(&folder, &with(&["--preset", "roce"]), 2, &["roce-lossless"]);
+    assert_refused(
         &folder,
         &with(&["--port", "Ethernet0=eth7"]),
         2,
         &["no interface \"eth7\""],
     );
-    refused(
+    assert_refused(
         &folder,
         &with(&["--port", "swp1=02:00:00:00:00:01"]),
         2,
         &["Ethernet0"],
     );
-    refused(&folder, &with(&["--multiplier", "0"]), 2, &["above 0"]);
+    assert_refused(&folder, &with(&["--multiplier", "0"]), 2, &["above 0"]);
     assert_eq!(
         std::fs::read(folder.path("in.pcap")).unwrap(),
-        std::fs::read(softroce()).unwrap(),
+        std::fs::read(softroce_capture()).unwrap(),
         "what is read is never written"
     );
 }
 
 #[test]
-fn standard_input_and_output_are_files_too() {
+fn captures_can_use_standard_input_and_output() {
     use std::io::Write;
     use std::process::{Command, Stdio};
     let mut child = Command::new(env!("CARGO_BIN_EXE_xoff"))
@@ -159,7 +160,7 @@ fn standard_input_and_output_are_files_too() {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    let whole = std::fs::read(softroce()).expect("a file of the repository");
+    let whole = std::fs::read(softroce_capture()).expect("a file of the repository");
     child
         .stdin
         .take()
@@ -168,10 +169,10 @@ fn standard_input_and_output_are_files_too() {
         .expect("it is read to its end");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let folder = Folder::new();
-    folder.write("out.pcapng", &output.stdout);
-    assert_same(
-        &read_pcap(&softroce()),
+    let folder = ReplayFolder::new();
+    folder.write_file("out.pcapng", &output.stdout);
+    assert_same_frames(
+        &read_pcap(&softroce_capture()),
         &read_pcapng(&folder.path("out.pcapng")).1,
         Rewrites::default(),
     );

@@ -1,4 +1,4 @@
-//! What is refused, what is repaired, and what is put back.
+//! Tests of refused devices, changed device settings and their restoration.
 
 use std::net::{Ipv4Addr, UdpSocket};
 
@@ -13,76 +13,87 @@ use xoff_ports::net::ethtool::{self, Offloads};
 use xoff_ports::net::{self, LinkChange};
 use xoff_ports::{Backend, OpenedPort, Port, PortError, PortSpec, is_device_removed};
 
-use crate::far::Far;
-use crate::support::Needs::{Netns, Tun, Xdp};
-use crate::support::{self, Needing, check, same, wait_for};
-use crate::testbed::{Bed, frame, receive_burst, spec, store, stored};
+use crate::far_end::FarEnd;
+use crate::support::KernelFeatures::{Netns, Tun, Xdp};
+use crate::support::{self, PrivilegedTest, check, check_equal, wait_for};
+use crate::testbed::{PortTestbed, arena_store, port_spec, receive_burst, store_frame, test_frame};
 
-pub(crate) const TESTS: &[Needing] = &[
-    ("a_bridge_member_is_refused", Netns, bridge_member),
-    ("a_device_with_a_small_mtu_is_refused", Netns, small_mtu),
-    ("a_missing_device_is_named", Netns, missing_device),
-    ("an_mtu_out_of_range_is_refused", Netns, mtu_out_of_range),
+pub(crate) const TESTS: &[PrivilegedTest] = &[
+    ("a_bridge_member_is_refused", Netns, check_bridge_member),
+    ("a_device_with_a_small_mtu_is_refused", Netns, check_small_mtu),
+    ("a_missing_device_is_refused_by_name", Netns, check_missing_device),
+    ("an_mtu_out_of_range_is_refused", Netns, check_mtu_out_of_range),
     (
-        "a_tap_in_use_and_a_device_that_is_no_tap_are_refused",
+        "busy_taps_and_devices_that_are_not_taps_are_refused",
         Tun,
-        taps_refused,
+        check_refused_taps,
     ),
-    ("a_missing_privilege_is_named", Tun, missing_privilege),
-    ("long_frames_leave_in_pieces", Netns, long_frames_leave_in_pieces),
     (
-        "the_device_is_repaired_and_given_back",
+        "a_missing_privilege_is_reported_by_name",
+        Tun,
+        check_missing_privilege,
+    ),
+    (
+        "long_frames_use_scatter_gather",
         Netns,
-        repaired_and_given_back,
+        check_fragmented_long_frames,
     ),
     (
-        "unfinished_checksums_of_a_far_end_out_of_reach_are_dropped",
+        "device_settings_are_changed_and_restored",
         Netns,
-        || unfinished_checksums(Backend::Packet),
+        check_changed_and_restored_settings,
     ),
     (
-        "unfinished_checksums_of_a_far_end_out_of_reach_are_dropped_by_xdp",
+        "unfinished_checksums_of_an_unreachable_far_end_are_dropped",
+        Netns,
+        || check_unfinished_checksums(Backend::Packet),
+    ),
+    (
+        "xdp_drops_unfinished_checksums_of_an_unreachable_far_end",
         Xdp,
-        || unfinished_checksums(Backend::Xdp),
+        || check_unfinished_checksums(Backend::Xdp),
     ),
     (
-        "a_far_end_within_reach_finishes_its_checksums",
+        "a_reachable_far_end_finishes_its_checksums",
         Netns,
-        finished_checksums,
+        check_finished_checksums,
     ),
     (
-        "a_far_end_in_the_namespace_of_a_process_is_within_reach",
+        "a_far_end_in_the_namespace_of_a_process_is_reachable",
         Netns,
-        far_end_of_a_process,
+        check_far_end_of_a_process,
     ),
-    ("a_removed_device_is_gone_and_opens_again", Netns, || {
-        removed_device(Backend::Packet)
+    (
+        "a_removed_device_is_reported_and_can_be_opened_again",
+        Netns,
+        || check_removed_device(Backend::Packet),
+    ),
+    ("a_removed_tap_is_reported_and_can_be_opened_again", Tun, || {
+        check_removed_device(Backend::Tap)
     }),
-    ("a_removed_tap_is_gone_and_opens_again", Tun, || {
-        removed_device(Backend::Tap)
+    ("pnet_reports_a_removed_device", Netns, || {
+        check_removed_device(Backend::Pnet)
     }),
-    ("a_removed_device_is_gone_for_pnet_too", Netns, || {
-        removed_device(Backend::Pnet)
+    ("xdp_reports_a_removed_device", Xdp, || {
+        check_removed_device(Backend::Xdp)
     }),
-    ("a_removed_device_is_gone_for_xdp_too", Xdp, || {
-        removed_device(Backend::Xdp)
+    ("xdp_keeps_a_device_that_is_down", Xdp, || {
+        check_device_down(Backend::Xdp)
     }),
-    ("a_device_that_is_down_is_not_gone_for_xdp", Xdp, || {
-        down_is_not_gone(Backend::Xdp)
+    ("packet_keeps_a_device_that_is_down", Netns, || {
+        check_device_down(Backend::Packet)
     }),
-    ("a_device_that_is_down_is_not_gone", Netns, || {
-        down_is_not_gone(Backend::Packet)
+    ("tap_keeps_a_device_that_is_down", Tun, || {
+        check_device_down(Backend::Tap)
     }),
-    ("a_tap_that_is_down_is_not_gone", Tun, || {
-        down_is_not_gone(Backend::Tap)
-    }),
-    ("a_device_that_is_down_is_not_gone_for_pnet_either", Netns, || {
-        down_is_not_gone(Backend::Pnet)
+    ("pnet_keeps_a_device_that_is_down", Netns, || {
+        check_device_down(Backend::Pnet)
     }),
 ];
 
-/// Opening is refused with this error, whose text has all of these words.
-pub(crate) fn refused(
+/// Checks that opening a port fails with an error that `is_expected` accepts and whose text contains all of
+/// these words.
+pub(crate) fn assert_open_is_refused(
     spec: &PortSpec,
     is: impl Fn(&PortError) -> bool,
     words: &[&str],
@@ -101,7 +112,7 @@ pub(crate) fn refused(
 }
 
 /// Runs a netlink request.
-pub(crate) fn netlink(
+pub(crate) fn run_netlink(
     request: impl AsyncFnOnce(rtnetlink::Handle) -> Result<(), rtnetlink::Error>,
 ) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -114,15 +125,15 @@ pub(crate) fn netlink(
     })
 }
 
-fn bridge_member() -> Result<(), Failed> {
+fn check_bridge_member() -> Result<(), Failed> {
     net::add_veth("sw0", "h0", None, 1500)?;
-    netlink(async |handle| handle.link().add(LinkBridge::new("br0").build()).execute().await)?;
+    run_netlink(async |handle| handle.link().add(LinkBridge::new("br0").build()).execute().await)?;
     let bridge = nix::net::if_::if_nametoindex("br0")?;
     let join = LinkUnspec::new_with_name("sw0").controller(bridge).build();
-    netlink(async |handle| handle.link().set(join).execute().await)?;
+    run_netlink(async |handle| handle.link().set(join).execute().await)?;
     for backend in [Backend::Auto, Backend::Packet, Backend::Pnet, Backend::Tap] {
-        refused(
-            &spec("sw0", backend, 1500),
+        assert_open_is_refused(
+            &port_spec("sw0", backend, 1500),
             |error| matches!(error, PortError::InBridge { .. }),
             &[
                 "Ethernet0",
@@ -136,11 +147,11 @@ fn bridge_member() -> Result<(), Failed> {
     Ok(())
 }
 
-fn small_mtu() -> Result<(), Failed> {
+fn check_small_mtu() -> Result<(), Failed> {
     net::add_veth("sw0", "h0", None, 1500)?;
     for backend in [Backend::Packet, Backend::Pnet] {
-        refused(
-            &spec("sw0", backend, 9100),
+        assert_open_is_refused(
+            &port_spec("sw0", backend, 9100),
             |error| {
                 matches!(
                     error,
@@ -163,25 +174,25 @@ fn small_mtu() -> Result<(), Failed> {
     Ok(())
 }
 
-fn missing_device() -> Result<(), Failed> {
+fn check_missing_device() -> Result<(), Failed> {
     for backend in [Backend::Auto, Backend::Packet, Backend::Pnet] {
-        refused(
-            &spec("nodev", backend, 1500),
+        assert_open_is_refused(
+            &port_spec("nodev", backend, 1500),
             PortError::is_absent,
             &["Ethernet0", "'nodev'", "ip link", "backend=tap"],
         )?;
     }
-    refused(
-        &spec("a/b", Backend::Auto, 1500),
+    assert_open_is_refused(
+        &port_spec("a/b", Backend::Auto, 1500),
         |_| true,
         &["Ethernet0", "'a/b'"],
     )
 }
 
-fn mtu_out_of_range() -> Result<(), Failed> {
+fn check_mtu_out_of_range() -> Result<(), Failed> {
     for mtu in [0, 67, 16_107, u32::MAX] {
-        refused(
-            &spec("lo", Backend::Auto, mtu),
+        assert_open_is_refused(
+            &port_spec("lo", Backend::Auto, mtu),
             |error| matches!(error, PortError::MtuOutOfRange { .. }),
             &["Ethernet0", &mtu.to_string(), "68"],
         )?;
@@ -189,34 +200,34 @@ fn mtu_out_of_range() -> Result<(), Failed> {
     Ok(())
 }
 
-fn taps_refused() -> Result<(), Failed> {
-    let _owner = Port::open(&spec("tap0", Backend::Tap, 1500))?;
-    refused(
-        &spec("tap0", Backend::Tap, 1500),
+fn check_refused_taps() -> Result<(), Failed> {
+    let _owner = Port::open(&port_spec("tap0", Backend::Tap, 1500))?;
+    assert_open_is_refused(
+        &port_spec("tap0", Backend::Tap, 1500),
         |error| matches!(error, PortError::Busy { .. }),
         &["Ethernet0", "'tap0'", "backend=packet"],
     )?;
     net::add_veth("sw0", "h0", None, 1500)?;
-    refused(
-        &spec("sw0", Backend::Tap, 1500),
+    assert_open_is_refused(
+        &port_spec("sw0", Backend::Tap, 1500),
         |error| matches!(error, PortError::NotATap { .. }),
         &["Ethernet0", "'sw0'", "backend=packet"],
     )
 }
 
-fn missing_privilege() -> Result<(), Failed> {
+fn check_missing_privilege() -> Result<(), Failed> {
     net::add_veth("sw0", "h0", None, 1500)?;
-    // This thread is the test's own: it ends with the test.
+    // The thread belongs to this test and ends with it.
     drop_capabilities_of_this_thread()?;
     for backend in [Backend::Packet, Backend::Pnet] {
-        refused(
-            &spec("sw0", backend, 1500),
+        assert_open_is_refused(
+            &port_spec("sw0", backend, 1500),
             |error| matches!(error, PortError::NoPrivilege { .. }),
             &["Ethernet0", "'sw0'", "cap_net_raw", "root"],
         )?;
     }
-    refused(
-        &spec("tap0", Backend::Tap, 1500),
+    assert_open_is_refused(
+        &port_spec("tap0", Backend::Tap, 1500),
         |error| matches!(error, PortError::NoPrivilege { .. }),
         &["Ethernet0", "'tap0'", "cap_net_admin"],
     )
@@ -226,14 +237,14 @@ pub(crate) fn drop_capabilities_of_this_thread() -> Result<(), Failed> {
     // `struct __user_cap_header_struct` of version 3 for the calling thread, and its two sets of three words.
     let header: [u32; 2] = [0x2008_0522, 0];
     let none = [0u32; 6];
-    // SAFETY: both are live and as long as version 3 has them.
+    // SAFETY: both values are live and have the sizes of version 3.
     match unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) } {
         0 => Ok(()),
         _ => Err(std::io::Error::last_os_error().into()),
     }
 }
 
-const ALL_ON: Offloads = Offloads {
+const ALL_OFFLOADS: Offloads = Offloads {
     rx_csum: true,
     tx_csum: true,
     sg: true,
@@ -248,10 +259,10 @@ fn ipv6_is_off(device: &str) -> bool {
         .map_or(true, |text| text.trim() == "1")
 }
 
-fn repaired_and_given_back() -> Result<(), Failed> {
+fn check_changed_and_restored_settings() -> Result<(), Failed> {
     let host = net::Netns::create()?;
     net::add_veth("sw0", "h0", Some(&host), 1500)?;
-    ethtool::set_offloads("sw0", &ALL_ON)?;
+    ethtool::set_offloads("sw0", &ALL_OFFLOADS)?;
     let before = ethtool::features("sw0")?;
     let had_ipv6 = std::fs::write("/proc/sys/net/ipv6/conf/sw0/disable_ipv6", "0").is_ok();
     net::set_link(
@@ -263,11 +274,11 @@ fn repaired_and_given_back() -> Result<(), Failed> {
         },
     )?;
 
-    let OpenedPort { port, notes } = Port::open(&spec("sw0", Backend::Packet, 1500))?;
+    let OpenedPort { port, notes } = Port::open(&port_spec("sw0", Backend::Packet, 1500))?;
     let link = net::read_link("sw0")?;
     check(link.up && link.no_arp, || format!("up and without ARP: {link:?}"))?;
     check(ipv6_is_off("sw0"), || "IPv6 is on".to_owned())?;
-    same(ethtool::offloads("sw0")?, Offloads::OFF, "offloads")?;
+    check_equal(ethtool::offloads("sw0")?, Offloads::OFF, "offloads")?;
     for word in ["ip link set dev sw0 up", "arp off", "ethtool -K sw0"] {
         check(notes.iter().any(|note| note.contains(word)), || {
             format!("'{word}' is not told: {notes:#?}")
@@ -275,42 +286,43 @@ fn repaired_and_given_back() -> Result<(), Failed> {
     }
 
     drop(port);
-    same(net::read_link("sw0")?.no_arp, false, "no ARP")?;
-    same(ethtool::features("sw0")?, before, "features")?;
+    check_equal(net::read_link("sw0")?.no_arp, false, "no ARP")?;
+    check_equal(ethtool::features("sw0")?, before, "features")?;
     check(!had_ipv6 || !ipv6_is_off("sw0"), || {
         "IPv6 was not put back".to_owned()
     })?;
-    // Promiscuous was the socket's, and went with it.
-    same(net::read_link("sw0")?.promiscuous, false, "promiscuous")
+    // The promiscuous mode belonged to the socket and ended with it.
+    check_equal(net::read_link("sw0")?.promiscuous, false, "promiscuous")
 }
 
-/// A packet socket's frames of a page and more would be copied together once more for a device without scatter-gather.
-fn long_frames_leave_in_pieces() -> Result<(), Failed> {
+/// The kernel would copy packet-socket frames of a page and more once more for a device without
+/// scatter-gather.
+fn check_fragmented_long_frames() -> Result<(), Failed> {
     let host = net::Netns::create()?;
     net::add_veth("sw0", "h0", Some(&host), 9000)?;
-    ethtool::set_offloads("sw0", &ALL_ON)?;
+    ethtool::set_offloads("sw0", &ALL_OFFLOADS)?;
     let before = ethtool::features("sw0")?;
-    let OpenedPort { port, notes } = Port::open(&spec("sw0", Backend::Packet, 9000))?;
+    let OpenedPort { port, notes } = Port::open(&port_spec("sw0", Backend::Packet, 9000))?;
     let in_pieces = Offloads {
         sg: true,
         ..Offloads::OFF
     };
-    same(ethtool::offloads("sw0")?, in_pieces, "offloads")?;
+    check_equal(ethtool::offloads("sw0")?, in_pieces, "offloads")?;
     check(!notes.iter().any(|note| note.contains("sg off")), || {
         format!("told otherwise: {notes:#?}")
     })?;
     drop(port);
-    same(ethtool::features("sw0")?, before, "features")
+    check_equal(ethtool::features("sw0")?, before, "features")
 }
 
-/// An address for the kernel to send from, in the namespace of the calling thread.
-fn give_address(device: &str) -> Result<(), Failed> {
+/// Adds an address to a device in the namespace of the calling thread, so that the kernel can send from it.
+fn add_address(device: &str) -> Result<(), Failed> {
     let index = nix::net::if_::if_nametoindex(device)?;
     let address = Ipv4Addr::new(10, 9, 0, 1).into();
-    netlink(async |handle| handle.address().add(index, address, 24).execute().await)
+    run_netlink(async |handle| handle.address().add(index, address, 24).execute().await)
 }
 
-/// Frames of the kernel's own UDP; to the broadcast address, which needs no neighbour.
+/// Sends UDP datagrams of the kernel to the broadcast address, which needs no neighbour.
 fn send_datagrams(count: usize) -> Result<(), Failed> {
     let socket = UdpSocket::bind("10.9.0.1:4791")?;
     socket.set_broadcast(true)?;
@@ -320,30 +332,33 @@ fn send_datagrams(count: usize) -> Result<(), Failed> {
     Ok(())
 }
 
-fn unfinished_checksums(backend: Backend) -> Result<(), Failed> {
+fn check_unfinished_checksums(backend: Backend) -> Result<(), Failed> {
     let host = net::Netns::create()?;
     net::add_veth("sw0", "h0", Some(&host), 1500)?;
-    let mut bed = Bed::on("h0", &host, backend, 1500)?;
+    let mut testbed = PortTestbed::open_on_device("h0", &host, backend, 1500)?;
     check(
-        bed.notes.iter().any(|note| note.contains("another namespace")),
-        || format!("{:?}", bed.notes),
+        testbed
+            .notes
+            .iter()
+            .any(|note| note.contains("another namespace")),
+        || format!("{:?}", testbed.notes),
     )?;
-    // With an XDP program at our end the kernel keeps segmentation off at the far one.
+    // With an XDP program at the near end, the kernel keeps segmentation off at the far end.
     let on = Offloads {
         tso: backend != Backend::Xdp,
-        ..ALL_ON
+        ..ALL_OFFLOADS
     };
     host.run(|| -> Result<(), Failed> {
         ethtool::set_offloads("h0", &on)?;
-        give_address("h0")?;
+        add_address("h0")?;
         send_datagrams(3)
     })??;
-    // Behind the datagrams, so that they have been looked at when it is here.
-    let last = frame(&[0x88, 0xb5], 60);
-    bed.far.send(&last)?;
-    same(bed.receive(1)?, vec![last.clone()], "received")?;
-    let drops = bed.port.take_drops();
-    same(
+    // This frame follows the datagrams: when it arrives, the port has checked them.
+    let last = test_frame(&[0x88, 0xb5], 60);
+    testbed.far.send(&last)?;
+    check_equal(testbed.receive(1)?, vec![last.clone()], "received")?;
+    let drops = testbed.port.take_drops();
+    check_equal(
         drops.by_reason,
         vec![(DropReason::ChecksumUnfinished, 3)],
         "drops",
@@ -356,34 +371,34 @@ fn unfinished_checksums(backend: Backend) -> Result<(), Failed> {
         || format!("{:?}", drops.notes),
     )?;
 
-    // Said once; and after the command of the note nothing is dropped.
+    // The note appears once. After the command of the note, the port drops no frame.
     host.run(|| -> Result<(), Failed> {
         send_datagrams(1)?;
         ethtool::set_offloads("h0", &Offloads { tx_csum: false, ..on })?;
         send_datagrams(2)
     })??;
-    bed.far.send(&last)?;
-    same(bed.receive(1)?, vec![last], "received")?;
-    let drops = bed.port.take_drops();
-    same(
+    testbed.far.send(&last)?;
+    check_equal(testbed.receive(1)?, vec![last], "received")?;
+    let drops = testbed.port.take_drops();
+    check_equal(
         drops.by_reason,
         vec![(DropReason::ChecksumUnfinished, 1)],
         "drops",
     )?;
-    same(drops.notes, vec![], "notes")
+    check_equal(drops.notes, vec![], "notes")
 }
 
-fn finished_checksums() -> Result<(), Failed> {
+fn check_finished_checksums() -> Result<(), Failed> {
     net::add_veth("sw0", "h0", None, 1500)?;
-    ethtool::set_offloads("h0", &ALL_ON)?;
-    let OpenedPort { mut port, notes } = Port::open(&spec("sw0", Backend::Packet, 1500))?;
+    ethtool::set_offloads("h0", &ALL_OFFLOADS)?;
+    let OpenedPort { mut port, notes } = Port::open(&port_spec("sw0", Backend::Packet, 1500))?;
     check(
         notes.iter().any(|note| note.contains("ethtool -K h0 tx off")),
         || format!("{notes:?}"),
     )?;
-    give_address("h0")?;
+    add_address("h0")?;
     send_datagrams(5)?;
-    let mut store = store()?;
+    let mut store = arena_store()?;
     let mut valid = 0;
     wait_for("five datagrams", || {
         let mut received = Vec::new();
@@ -394,28 +409,28 @@ fn finished_checksums() -> Result<(), Failed> {
         }
         Ok((valid == 5).then_some(()))
     })?;
-    same(port.take_drops().by_reason, vec![], "drops")
+    check_equal(port.take_drops().by_reason, vec![], "drops")
 }
 
-/// As with `ip netns` or a container: the far end's namespace is found through a process that lives in it.
-fn far_end_of_a_process() -> Result<(), Failed> {
+/// The far end's namespace is found through a process in it, as with `ip netns` or a container.
+fn check_far_end_of_a_process() -> Result<(), Failed> {
     let host = net::Netns::create()?;
     net::add_veth("sw0", "h0", Some(&host), 1500)?;
     let holder = host.run(|| -> Result<_, Failed> {
-        ethtool::set_offloads("h0", &ALL_ON)?;
-        Ok(support::Holder::start()?)
+        ethtool::set_offloads("h0", &ALL_OFFLOADS)?;
+        Ok(support::NamespaceHolder::start()?)
     })??;
-    let opened = Port::open(&spec("sw0", Backend::Packet, 1500));
+    let opened = Port::open(&port_spec("sw0", Backend::Packet, 1500));
     holder.stop()?;
     let notes = opened?.notes;
     check(
         notes.iter().any(|note| note.contains("ethtool -K h0 tx off")),
         || format!("{notes:?}"),
     )?;
-    same(host.run(|| ethtool::offloads("h0"))??, Offloads::OFF, "offloads")
+    check_equal(host.run(|| ethtool::offloads("h0"))??, Offloads::OFF, "offloads")
 }
 
-/// `None`: no UDP.
+/// Returns whether the UDP checksum is valid. `None`: not UDP.
 fn udp_checksum_is_valid(frame: &[u8]) -> Option<bool> {
     let ethernet = EthernetPacket::new(frame)?;
     let ip = Ipv4Packet::new(ethernet.payload())?;
@@ -424,45 +439,45 @@ fn udp_checksum_is_valid(frame: &[u8]) -> Option<bool> {
     Some(datagram.get_destination() == 4791 && datagram.get_checksum() == checksum)
 }
 
-/// Asks until the port says that its device is gone.
-fn wait_until_gone(bed: &mut Bed) -> Result<(), Failed> {
+/// Polls the port until it reports that its device is gone.
+fn wait_until_gone(testbed: &mut PortTestbed) -> Result<(), Failed> {
     wait_for("the port notices that its device is gone", || {
         let mut received = Vec::new();
-        match bed.port.receive(&mut bed.store, 64, &mut received) {
+        match testbed.port.receive(&mut testbed.store, 64, &mut received) {
             Err(error) if is_device_removed(&error) => Ok(Some(())),
             Err(error) => Err(format!("another error: {error}").into()),
             Ok(_) => {
                 received
                     .into_iter()
-                    .for_each(|frame| bed.store.release(frame.frame));
+                    .for_each(|frame| testbed.store.release(frame.frame));
                 Ok(None)
             }
         }
     })
 }
 
-fn removed_device(backend: Backend) -> Result<(), Failed> {
-    let mut bed = Bed::new(backend, 1500)?;
-    check(bed.port.is_link_up(), || "down at the start".to_owned())?;
+fn check_removed_device(backend: Backend) -> Result<(), Failed> {
+    let mut testbed = PortTestbed::new(backend, 1500)?;
+    check(testbed.port.is_link_up(), || "down at the start".to_owned())?;
     net::delete_link("sw0")?;
-    wait_until_gone(&mut bed)?;
-    check(!bed.port.is_link_up(), || "up without a device".to_owned())?;
-    let handle = stored(&mut bed.store, &frame(&[0x88, 0xb5], 60));
-    match bed.port.transmit(&bed.store.shared_arena(), &[handle]) {
+    wait_until_gone(&mut testbed)?;
+    check(!testbed.port.is_link_up(), || "up without a device".to_owned())?;
+    let handle = store_frame(&mut testbed.store, &test_frame(&[0x88, 0xb5], 60));
+    match testbed.port.transmit(&testbed.store.shared_arena(), &[handle]) {
         Err(error) if is_device_removed(&error) => {}
         other => return Err(format!("transmit on a device that is gone: {other:?}").into()),
     }
-    bed.port.take_drops();
-    drop(bed);
-    // It comes back under its name, and so does the port.
-    let mut bed = Bed::new(backend, 1500)?;
-    let sent = frame(&[0x88, 0xb5], 60);
-    bed.far.send(&sent)?;
-    same(bed.receive(1)?, vec![sent], "received")
+    testbed.port.take_drops();
+    drop(testbed);
+    // The device returns under its name, and the port is opened again.
+    let mut testbed = PortTestbed::new(backend, 1500)?;
+    let sent = test_frame(&[0x88, 0xb5], 60);
+    testbed.far.send(&sent)?;
+    check_equal(testbed.receive(1)?, vec![sent], "received")
 }
 
-fn down_is_not_gone(backend: Backend) -> Result<(), Failed> {
-    let mut bed = Bed::new(backend, 1500)?;
+fn check_device_down(backend: Backend) -> Result<(), Failed> {
+    let mut testbed = PortTestbed::new(backend, 1500)?;
     let set_up = |up| {
         net::set_link(
             "sw0",
@@ -474,26 +489,26 @@ fn down_is_not_gone(backend: Backend) -> Result<(), Failed> {
     };
     set_up(false)?;
     for _ in 0..200 {
-        receive_burst(&mut bed.port, &mut bed.store)?;
+        receive_burst(&mut testbed.port, &mut testbed.store)?;
     }
-    check(!bed.port.is_link_up(), || "up".to_owned())?;
-    let handle = stored(&mut bed.store, &frame(&[0x88, 0xb5], 60));
-    let arena = bed.store.shared_arena();
+    check(!testbed.port.is_link_up(), || "up".to_owned())?;
+    let handle = store_frame(&mut testbed.store, &test_frame(&[0x88, 0xb5], 60));
+    let arena = testbed.store.shared_arena();
     for _ in 0..3 {
-        same(bed.port.transmit(&arena, &[handle])?, 0, "taken while down")?;
+        check_equal(testbed.port.transmit(&arena, &[handle])?, 0, "taken while down")?;
     }
-    bed.store.release(handle);
+    testbed.store.release(handle);
     set_up(true)?;
-    wait_for("the link is up", || Ok(bed.port.is_link_up().then_some(())))?;
-    // The far end of a tap is the device itself: its socket has to be opened again.
+    wait_for("the link is up", || Ok(testbed.port.is_link_up().then_some(())))?;
+    // The far end of a tap is the device itself, so its socket must be opened again.
     if backend == Backend::Tap {
-        bed.far = Far::open(&net::Netns::current()?, "sw0")?;
+        testbed.far = FarEnd::open(&net::Netns::current()?, "sw0")?;
     }
-    let sent = vec![frame(&[0x88, 0xb5], 60); 3];
+    let sent = vec![test_frame(&[0x88, 0xb5], 60); 3];
     wait_for("the far end sends", || {
-        Ok(bed.far.send(&sent[0]).is_ok().then_some(()))
+        Ok(testbed.far.send(&sent[0]).is_ok().then_some(()))
     })?;
-    same(bed.receive(1)?, sent[..1].to_vec(), "received")?;
-    bed.transmit(&sent)?;
-    same(bed.far_receive(3)?, sent, "received by the far end")
+    check_equal(testbed.receive(1)?, sent[..1].to_vec(), "received")?;
+    testbed.transmit(&sent)?;
+    check_equal(testbed.far_receive(3)?, sent, "received by the far end")
 }

@@ -1,5 +1,5 @@
-//! The far end of a port under test: a sender by `pnet::datalink`, a receiver by a plain packet socket that reads the
-//! VLAN tag from the auxiliary data. Neither shares code with the ports.
+//! The far end of a port under test. The sender uses `pnet::datalink`. The receiver is a packet socket that
+//! reads the VLAN tag from the auxiliary data. Neither shares code with the ports.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,17 +10,17 @@ use libtest_mimic::Failed;
 use pnet::datalink::{self, Channel, Config, DataLinkSender};
 use xoff_ports::net::Netns;
 
-/// A device's far end, in its namespace.
-pub(crate) struct Far {
+/// The far end of a device, in its own namespace.
+pub(crate) struct FarEnd {
     sender: Box<dyn DataLinkSender>,
     receiver: OwnedFd,
     received: VecDeque<Vec<u8>>,
 }
 
-impl Far {
+impl FarEnd {
     /// Opens `device` in `netns`.
-    pub(crate) fn open(netns: &Netns, device: &str) -> Result<Far, Failed> {
-        netns.run(|| -> Result<Far, Failed> {
+    pub(crate) fn open(netns: &Netns, device: &str) -> Result<FarEnd, Failed> {
+        netns.run(|| -> Result<FarEnd, Failed> {
             let interface = datalink::interfaces()
                 .into_iter()
                 .find(|found| found.name == device);
@@ -32,9 +32,9 @@ impl Far {
             let Channel::Ethernet(sender, _) = datalink::channel(&interface, config)? else {
                 return Err("pnet gave another kind of channel".into());
             };
-            Ok(Far {
+            Ok(FarEnd {
                 sender,
-                receiver: receiver(interface.index)?,
+                receiver: open_receiver(interface.index)?,
                 received: VecDeque::new(),
             })
         })?
@@ -47,8 +47,9 @@ impl Far {
             .unwrap_or_else(|| Err(io::ErrorKind::InvalidInput.into()))
     }
 
-    /// Takes what waits in the socket, whose buffer is small where the test has no privilege to enlarge it.
-    pub(crate) fn collect(&mut self) -> io::Result<()> {
+    /// Reads all frames that wait in the socket. The socket buffer is small if the test has no privilege to
+    /// enlarge it.
+    pub(crate) fn read_socket(&mut self) -> io::Result<()> {
         loop {
             match receive_with_tag(&self.receiver) {
                 Ok(frame) => self.received.push_back(frame),
@@ -58,19 +59,19 @@ impl Far {
         }
     }
 
-    /// The next frame that came, as it was on the wire.
+    /// Returns the next received frame, with its VLAN tag.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Vec<u8>>> {
-        self.collect()?;
+        self.read_socket()?;
         Ok(self.received.pop_front())
     }
 }
 
-fn receiver(index: u32) -> io::Result<OwnedFd> {
+fn open_receiver(index: u32) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no memory is passed.
+    // SAFETY: the call passes no memory.
     let fd = match unsafe { libc::socket(libc::AF_PACKET, kind, 0) } {
         -1 => return Err(io::Error::last_os_error()),
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: the descriptor is new and has no other owner.
         fd => unsafe { OwnedFd::from_raw_fd(fd) },
     };
     for option in [libc::PACKET_AUXDATA, libc::PACKET_IGNORE_OUTGOING] {
@@ -135,13 +136,13 @@ fn receive_with_tag(socket: &OwnedFd) -> io::Result<Vec<u8>> {
         iov_base: frame.as_mut_ptr().cast(),
         iov_len: frame.len(),
     };
-    // SAFETY: a message header of zeros is one without parts.
+    // SAFETY: a zeroed message header is valid and has no parts.
     let mut message: libc::msghdr = unsafe { MaybeUninit::zeroed().assume_init() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
     message.msg_controllen = size_of_val(&control) as _;
-    // SAFETY: the message points to two live buffers and tells their lengths.
+    // SAFETY: the message points to two live buffers and contains their lengths.
     let len = match unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, 0) } {
         -1 => return Err(io::Error::last_os_error()),
         len => len as usize,
@@ -152,7 +153,7 @@ fn receive_with_tag(socket: &OwnedFd) -> io::Result<Vec<u8>> {
     if header.is_null() {
         return Ok(frame);
     }
-    // SAFETY: it is the first control message, followed by the only data that was asked for: a `tpacket_auxdata`.
+    // SAFETY: this is the first control message, and its data is the requested `tpacket_auxdata`.
     let aux: libc::tpacket_auxdata = unsafe {
         libc::CMSG_DATA(header)
             .cast::<libc::tpacket_auxdata>()
