@@ -1,7 +1,8 @@
 //! Types of expressions: which operands an operator or a function accepts.
 
+use super::ExpressionError;
+use super::syntax::{ArithmeticOperator, Function, SyntaxNode};
 use super::unit::{Dimension, PLAIN};
-use super::{ArithmeticOperator, ExprError, Function, SyntaxNode};
 
 /// The type of the value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,45 +19,50 @@ pub(super) struct TypedNode {
     /// Whether the part contains a pattern and so has several values.
     pub(super) is_list: bool,
     /// The offset of the part in the text, in bytes.
-    pub(super) at: usize,
+    pub(super) offset: usize,
 }
 
 impl TypedNode {
-    pub(super) fn number(node: SyntaxNode, dimension: Dimension, is_list: bool, at: usize) -> TypedNode {
+    pub(super) fn new_number(
+        node: SyntaxNode,
+        dimension: Dimension,
+        is_list: bool,
+        offset: usize,
+    ) -> TypedNode {
         let value_type = ValueType::Number(dimension);
         TypedNode {
             node,
             value_type,
             is_list,
-            at,
+            offset,
         }
     }
 
-    pub(super) fn condition(node: SyntaxNode, is_list: bool, at: usize) -> TypedNode {
+    pub(super) fn new_condition(node: SyntaxNode, is_list: bool, offset: usize) -> TypedNode {
         TypedNode {
             node,
             value_type: ValueType::Condition,
             is_list,
-            at,
+            offset,
         }
     }
 
-    pub(super) fn into_number(self) -> Result<(SyntaxNode, Dimension), ExprError> {
+    pub(super) fn into_number(self) -> Result<(SyntaxNode, Dimension), ExpressionError> {
         match self.value_type {
             ValueType::Number(dimension) => Ok((self.node, dimension)),
-            ValueType::Condition => Err(ExprError::new(
-                self.at,
+            ValueType::Condition => Err(ExpressionError::new(
+                self.offset,
                 "a number is needed, and this is a condition",
                 "count(...) makes a number of conditions",
             )),
         }
     }
 
-    pub(super) fn into_condition(self) -> Result<SyntaxNode, ExprError> {
+    pub(super) fn into_condition(self) -> Result<SyntaxNode, ExpressionError> {
         match self.value_type {
             ValueType::Condition => Ok(self.node),
-            ValueType::Number(dimension) => Err(ExprError::new(
-                self.at,
+            ValueType::Number(dimension) => Err(ExpressionError::new(
+                self.offset,
                 format!("a condition is needed, and this is {dimension}"),
                 "compare it with something, such as `== 0`",
             )),
@@ -64,40 +70,48 @@ impl TypedNode {
     }
 }
 
-/// Returns the dimension of the result of an operator. `at` is the offset of the right operand.
+/// Returns the dimension of the result of an operator. `offset` is the offset of the right operand.
 pub(super) fn arithmetic_dimension(
     operator: ArithmeticOperator,
     left: Dimension,
     right: Dimension,
-    at: usize,
-) -> Result<Dimension, ExprError> {
+    offset: usize,
+) -> Result<Dimension, ExpressionError> {
     use ArithmeticOperator::{Add, Divide, FloorDivide, Modulo, Multiply, Subtract};
     match operator {
-        Multiply => Ok(left.times(right)),
-        Divide | FloorDivide => Ok(left.over(right)),
-        Add | Subtract | Modulo => require_same_dimension(left, right, at).map(|()| left),
+        Multiply => Ok(left.multiply(right)),
+        Divide | FloorDivide => Ok(left.divide(right)),
+        Add | Subtract | Modulo => require_same_dimension(left, right, offset).map(|()| left),
     }
 }
 
-/// Fails at the offset `at` unless two operands have the same dimension.
-pub(super) fn require_same_dimension(left: Dimension, right: Dimension, at: usize) -> Result<(), ExprError> {
+/// Fails at the offset `offset` unless two operands have the same dimension.
+pub(super) fn require_same_dimension(
+    left: Dimension,
+    right: Dimension,
+    offset: usize,
+) -> Result<(), ExpressionError> {
     if left == right {
         return Ok(());
     }
     let what = format!("{left} and {right} do not go together");
     let fix = "give the number a unit, such as 10us, 64K or 40Gbps; names end in theirs";
-    Err(ExprError::new(at, what, fix))
+    Err(ExpressionError::new(offset, what, fix))
 }
 
-/// Returns the syntax node of a function call with its type. `at` is the offset of the function name.
-pub(super) fn call(function: Function, arguments: Vec<TypedNode>, at: usize) -> Result<TypedNode, ExprError> {
+/// Returns the syntax node of a function call with its type. `offset` is the offset of the function name.
+pub(super) fn check_call(
+    function: Function,
+    arguments: Vec<TypedNode>,
+    offset: usize,
+) -> Result<TypedNode, ExpressionError> {
     let is_condition = |argument: &TypedNode| argument.value_type == ValueType::Condition;
     let first = arguments[0].clone();
     let is_first_list = first.is_list;
     let (value_type, is_list) = match function {
         Function::Count if arguments.iter().any(is_condition) != arguments.iter().all(is_condition) => {
-            return Err(ExprError::new(
-                first.at,
+            return Err(ExpressionError::new(
+                first.offset,
                 "count has numbers and conditions",
                 "count one or the other",
             ));
@@ -115,7 +129,7 @@ pub(super) fn call(function: Function, arguments: Vec<TypedNode>, at: usize) -> 
             let dimension = if is_rounding { PLAIN } else { dimension };
             for argument in &arguments {
                 let (_, other) = argument.clone().into_number()?;
-                require_same_dimension(dimension, other, argument.at)?;
+                require_same_dimension(dimension, other, argument.offset)?;
             }
             // A function of one number is applied to each member of a list.
             let is_list = function.is_unary() && is_first_list;
@@ -128,6 +142,6 @@ pub(super) fn call(function: Function, arguments: Vec<TypedNode>, at: usize) -> 
         node,
         value_type,
         is_list,
-        at,
+        offset,
     })
 }

@@ -1,374 +1,431 @@
-//! What is counted, under which names. `docs/script.md` has the same tables, for users.
+//! The names and meanings of all counters and events of scripts. `docs/script.md` contains the same tables.
 
 use xoff_dataplane::drops::DropReason;
 
-/// A counter or an event: its name, which ends in its unit, and what it means.
+/// The documentation of a counter or an event.
 #[derive(Clone, Copy, Debug)]
-pub struct Counter {
-    /// The name.
+pub struct CounterDescription {
+    /// The name of the counter. It ends in the unit of the counter.
     pub name: &'static str,
-    /// What it means.
+    /// The meaning in the table of `docs/script.md`.
     pub meaning: &'static str,
 }
 
-/// Counters of one kind of thing.
-pub type Counters = &'static [Counter];
+/// The counters of one kind of object.
+pub type CounterTable = &'static [CounterDescription];
 
-const fn of(name: &'static str, meaning: &'static str) -> Counter {
-    Counter { name, meaning }
+/// Creates an entry of a table.
+const fn counter(name: &'static str, meaning: &'static str) -> CounterDescription {
+    CounterDescription { name, meaning }
 }
 
-/// Of the run as a whole.
-pub const RUN: Counters = &[
-    of("now_ns", "model time since the start of the workload"),
-    of(
+/// Counters of the whole run, without a prefix.
+pub const RUN_COUNTERS: CounterTable = &[
+    counter("now_ns", "model time since the start of the workload"),
+    counter(
         "deadlock",
-        "1 while ports pause each other in a circle and frames wait in each, else 0",
+        "1 during a deadlock (a circle of ports that pause each other), else 0",
     ),
 ];
 
-/// Of `link.NAME.`, both directions together.
-pub const LINK: Counters = &[
-    of(
+/// Counters with the prefix `link.NAME.`, for both directions of a link.
+pub const LINK_COUNTERS: CounterTable = &[
+    counter(
         "lost_frames",
-        "frames that were lost on it: it went down, or a fault took them",
+        "frames lost because the link went down or because of a fault",
     ),
-    of("up", "1 while it is up, else 0"),
+    counter("up", "1 while the link is up, else 0"),
 ];
 
-/// Of `SWITCH.`, sums over its ports.
-pub const SWITCH: Counters = &[
-    of("rx_packets", "frames received"),
-    of("rx_bytes", "bytes received"),
-    of("tx_packets", "frames sent"),
-    of("tx_bytes", "bytes sent"),
-    of("dropped_packets", "frames dropped, for all reasons"),
-    of("trim_packets", "packets that found a queue full and were trimmed"),
-    of("tx_trim_packets", "trimmed packets sent"),
-    of(
+/// Counters with the prefix `SWITCH.`, as sums over the ports of a switch.
+pub const SWITCH_COUNTERS: CounterTable = &[
+    counter("rx_packets", "frames received"),
+    counter("rx_bytes", "bytes received"),
+    counter("tx_packets", "frames sent"),
+    counter("tx_bytes", "bytes sent"),
+    counter("dropped_packets", "frames dropped, for all reasons"),
+    counter("trim_packets", "packets trimmed because a queue was full"),
+    counter("tx_trim_packets", "trimmed packets sent"),
+    counter(
         "dropped_trim_packets",
-        "trimmed packets that found no room either, or were flushed",
+        "trimmed packets dropped because the queue was full or flushed",
     ),
-    of("ecn_marked_packets", "frames marked CE"),
-    of("pfc_rx_frames", "PFC frames received"),
-    of("pfc_tx_frames", "PFC frames sent"),
-    of("pause_rx_frames", "802.3x pauses received"),
-    of("pause_tx_frames", "802.3x pauses sent"),
-    of("link_quality_rx_frames", "link quality messages received"),
-    of("link_quality_tx_frames", "link quality messages sent"),
-    of("buffered_cells", "cells in use by priority groups now"),
-    of("storms_detected", "PFC storms that its watchdog found"),
-    of("storms_restored", "those of them that are over"),
-    of(
+    counter("ecn_marked_packets", "frames marked CE"),
+    counter("pfc_rx_frames", "PFC frames received"),
+    counter("pfc_tx_frames", "PFC frames sent"),
+    counter("pause_rx_frames", "802.3x PAUSE frames received"),
+    counter("pause_tx_frames", "802.3x PAUSE frames sent"),
+    counter("link_quality_rx_frames", "link quality messages received"),
+    counter("link_quality_tx_frames", "link quality messages sent"),
+    counter("buffered_cells", "cells in use by priority groups now"),
+    counter("storms_detected", "PFC storms that the watchdog detected"),
+    counter("storms_restored", "PFC storms that the watchdog restored"),
+    counter(
         "lb_flows",
-        "flows that the tables of its load-balancing schemes know now",
+        "flows in the tables of the load-balancing schemes now",
     ),
-    of(
+    counter(
         "lb_overflow_packets",
-        "packets whose flows found no place there, and were hashed",
+        "packets hashed because the flow table was full",
     ),
-    of("lb_new_flows", "flows placed because they were new"),
-    of("lb_idle_moves", "flows placed anew after a silence"),
-    of(
+    counter("lb_new_flows", "new flows placed on a member"),
+    counter("lb_idle_moves", "flow moves after an idle time"),
+    counter(
         "lb_quality_moves",
-        "flows moved while they sent, because another path had become better",
+        "flow moves to a path with a better quality, without an idle time",
     ),
-    of("lb_link_down_moves", "flows moved because their member died"),
-    of("lb_link_up_moves", "flows moved because a member came (back)"),
-    of("lb_announced_flows", "flows placed before they sent"),
-    of("lb_promoted_flows", "flows that turned out to carry data"),
+    counter(
+        "lb_link_down_moves",
+        "flow moves because the link of the member went down",
+    ),
+    counter(
+        "lb_link_up_moves",
+        "flow moves because the link of a member came up",
+    ),
+    counter("lb_announced_flows", "flows placed before their first packet"),
+    counter(
+        "lb_promoted_flows",
+        "flows counted as data flows after their first data",
+    ),
 ];
 
-/// Of `SWITCH.pool.NAME.`, a buffer pool.
-pub const POOL: Counters = &[
-    of("current_cells", "shared cells in use"),
-    of("watermark_cells", "most in use since the last clear"),
-    of("headroom_current_cells", "cells of headroom in use by its groups"),
-    of("headroom_watermark_cells", "most of them since the last clear"),
+/// Counters with the prefix `SWITCH.pool.NAME.`, for a buffer pool.
+pub const POOL_COUNTERS: CounterTable = &[
+    counter("current_cells", "shared cells in use"),
+    counter(
+        "watermark_cells",
+        "maximum of `current_cells` since the last clear",
+    ),
+    counter(
+        "headroom_current_cells",
+        "headroom cells in use by the priority groups",
+    ),
+    counter(
+        "headroom_watermark_cells",
+        "maximum of `headroom_current_cells` since the last clear",
+    ),
 ];
 
-/// Of `SWITCH.PORT.`.
-pub const PORT: Counters = &[
-    of("rx_packets", "frames received"),
-    of("rx_bytes", "bytes received"),
-    of("tx_packets", "frames sent"),
-    of("tx_bytes", "bytes sent"),
-    of("dropped_packets", "frames dropped here, for all reasons"),
-    of("trim_packets", "packets that found a queue full and were trimmed"),
-    of("tx_trim_packets", "trimmed packets sent"),
-    of(
+/// Counters with the prefix `SWITCH.PORT.`, for a port.
+pub const PORT_COUNTERS: CounterTable = &[
+    counter("rx_packets", "frames received"),
+    counter("rx_bytes", "bytes received"),
+    counter("tx_packets", "frames sent"),
+    counter("tx_bytes", "bytes sent"),
+    counter("dropped_packets", "frames dropped at the port, for all reasons"),
+    counter("trim_packets", "packets trimmed because a queue was full"),
+    counter("tx_trim_packets", "trimmed packets sent"),
+    counter(
         "dropped_trim_packets",
-        "trimmed packets that found no room either, or were flushed",
+        "trimmed packets dropped because the queue was full or flushed",
     ),
-    of("ecn_marked_packets", "frames marked CE"),
-    of("pfc_rx_frames", "PFC frames received"),
-    of("pfc_tx_frames", "PFC frames sent"),
-    of("pause_rx_frames", "802.3x pauses received"),
-    of("pause_tx_frames", "802.3x pauses sent"),
-    of("link_quality_rx_frames", "link quality messages received"),
-    of("link_quality_tx_frames", "link quality messages sent"),
-    of(
+    counter("ecn_marked_packets", "frames marked CE"),
+    counter("pfc_rx_frames", "PFC frames received"),
+    counter("pfc_tx_frames", "PFC frames sent"),
+    counter("pause_rx_frames", "802.3x PAUSE frames received"),
+    counter("pause_tx_frames", "802.3x PAUSE frames sent"),
+    counter("link_quality_rx_frames", "link quality messages received"),
+    counter("link_quality_tx_frames", "link quality messages sent"),
+    counter(
         "global_paused_ns",
-        "time the peer held all of it by 802.3x pauses",
+        "time that the peer paused the port by 802.3x PAUSE",
     ),
-    of("storms_detected", "PFC storms that the watchdog found here"),
-    of("storms_restored", "those of them that are over"),
-    of(
+    counter(
+        "storms_detected",
+        "PFC storms that the watchdog detected at the port",
+    ),
+    counter("storms_restored", "PFC storms that the watchdog restored"),
+    counter(
         "tx_utilisation_percent",
-        "share of the time from the first to the last departure that the link was busy",
+        "share of the time between the first and the last departure in which the link was busy",
     ),
-    of("up", "1 while the link is up, else 0"),
-    of(
+    counter("up", "1 while the link is up, else 0"),
+    counter(
         "lb_band",
-        "quality band of the link now, 7 (best) to 0; only where a load-balancing scheme measures",
+        "quality band of the link now, 7 (best) to 0, if a load-balancing scheme measures it",
     ),
-    of("lb_load_permille", "what the band follows from, 0 (idle) to 1000"),
+    counter(
+        "lb_load_permille",
+        "load of the link that decides the band, 0 (idle) to 1000",
+    ),
 ];
 
-/// Of `SWITCH.PORT.pgN.`, a priority group.
-pub const GROUP: Counters = &[
-    of("packets", "frames accepted"),
-    of("bytes", "bytes accepted"),
-    of(
+/// Counters with the prefix `SWITCH.PORT.pgN.`, for a priority group.
+pub const PRIORITY_GROUP_COUNTERS: CounterTable = &[
+    counter("packets", "frames accepted"),
+    counter("bytes", "bytes accepted"),
+    counter(
         "dropped_packets",
-        "frames dropped for lack of cells, or by the watchdog",
+        "frames dropped at the buffer limit or by the watchdog",
     ),
-    of("xoff_transitions", "times it went from XON to XOFF"),
-    of("xoff", "1 while in XOFF, else 0"),
-    of("current_cells", "cells in use"),
-    of("watermark_cells", "most in use since the last clear"),
-    of("shared_current_cells", "cells of the shared pool in use"),
-    of("shared_watermark_cells", "most of them since the last clear"),
-    of("headroom_current_cells", "cells of headroom in use"),
-    of("headroom_watermark_cells", "most of them since the last clear"),
+    counter("xoff_transitions", "changes from XON to XOFF"),
+    counter("xoff", "1 while in XOFF, else 0"),
+    counter("current_cells", "cells in use"),
+    counter(
+        "watermark_cells",
+        "maximum of `current_cells` since the last clear",
+    ),
+    counter("shared_current_cells", "shared cells in use"),
+    counter(
+        "shared_watermark_cells",
+        "maximum of `shared_current_cells` since the last clear",
+    ),
+    counter("headroom_current_cells", "headroom cells in use"),
+    counter(
+        "headroom_watermark_cells",
+        "maximum of `headroom_current_cells` since the last clear",
+    ),
 ];
 
-/// Of `SWITCH.PORT.queueN.`, an egress queue.
-pub const QUEUE: Counters = &[
-    of("packets", "frames sent"),
-    of("bytes", "bytes sent"),
-    of(
+/// Counters with the prefix `SWITCH.PORT.queueN.`, for an egress queue.
+pub const QUEUE_COUNTERS: CounterTable = &[
+    counter("packets", "frames sent"),
+    counter("bytes", "bytes sent"),
+    counter(
         "dropped_packets",
-        "frames dropped at its limit (trimmed ones among them), early, or by the watchdog",
+        "frames dropped at the queue limit, by WRED or by the watchdog, trimmed packets included",
     ),
-    of("dropped_bytes", "bytes of `dropped_packets`"),
-    of("trim_packets", "packets that found it full and were trimmed"),
-    of(
+    counter("dropped_bytes", "bytes of `dropped_packets`"),
+    counter("trim_packets", "packets trimmed because the queue was full"),
+    counter(
         "tx_trim_packets",
-        "packets that it refused and that were sent trimmed",
+        "packets trimmed at this queue and sent through another queue",
     ),
-    of(
+    counter(
         "dropped_trim_packets",
-        "packets that it refused and that were dropped after trimming",
+        "packets trimmed at this queue and dropped afterwards",
     ),
-    of(
+    counter(
         "wred_dropped_packets",
-        "the part of `dropped_packets` that WRED dropped",
+        "frames of `dropped_packets` that WRED dropped",
     ),
-    of("ecn_marked_packets", "frames marked CE"),
-    of("current_cells", "cells in use"),
-    of("watermark_cells", "most in use since the last clear"),
-    of("storms_detected", "PFC storms that the watchdog found"),
-    of("storms_restored", "those of them that are over"),
-    of("stormed", "1 while a storm is on, or the big red switch, else 0"),
-    of("storm_tx_packets", "frames sent during storms"),
-    of(
+    counter("ecn_marked_packets", "frames marked CE"),
+    counter("current_cells", "cells in use"),
+    counter(
+        "watermark_cells",
+        "maximum of `current_cells` since the last clear",
+    ),
+    counter("storms_detected", "PFC storms that the watchdog detected"),
+    counter("storms_restored", "PFC storms that the watchdog restored"),
+    counter(
+        "stormed",
+        "1 during a storm or while the big red switch is on, else 0",
+    ),
+    counter("storm_tx_packets", "frames sent during storms"),
+    counter(
         "storm_tx_dropped_packets",
-        "frames for the queue dropped during storms, those that waited when they were found included",
+        "frames for the queue dropped during storms, including frames that waited at the detection",
     ),
-    of(
+    counter(
         "storm_rx_packets",
-        "frames accepted during storms in the queue's priority group of the port",
+        "frames accepted during storms in the priority group of the queue",
     ),
-    of("storm_rx_dropped_packets", "frames dropped there"),
+    counter(
+        "storm_rx_dropped_packets",
+        "frames dropped during storms in the priority group of the queue",
+    ),
 ];
 
-/// Of `SWITCH.PORT.pfcN.`, flow control of a class.
-pub const PFC: Counters = &[
-    of("tx", "PFC frames sent with this class enabled, XON included"),
-    of("rx", "PFC frames received with this class enabled, XON included"),
-    of(
-        "on2off_rx",
-        "pauses received that stopped a class which was running",
-    ),
-    of("paused_ns", "time the peer held this class of the port"),
-    of("pausing_ns", "time the port asked its peer to pause this class"),
-    of("paused", "1 while the peer holds it, else 0"),
-    of(
+/// Counters with the prefix `SWITCH.PORT.pfcN.`, for PFC of one priority at a port.
+pub const PORT_PFC_COUNTERS: CounterTable = &[
+    counter("tx", "PFC frames sent with this class enabled, XON included"),
+    counter("rx", "PFC frames received with this class enabled, XON included"),
+    counter("on2off_rx", "pauses received while the class was not paused"),
+    counter("paused_ns", "time that the peer paused this class of the port"),
+    counter("pausing_ns", "time that the port paused this class of the peer"),
+    counter("paused", "1 while the peer pauses the class, else 0"),
+    counter(
         "recent_pause_ns",
-        "how long the latest pause lasted, or has lasted so far",
+        "duration of the latest pause, or the time so far of a pause in progress",
     ),
 ];
 
-/// Of `HOST.`; those from `out_of_sequence` on are Linux' `hw_counters`.
-pub const HOST: Counters = &[
-    of("tx_packets", "RDMA packets sent by queue pairs"),
-    of("tx_bytes", "their payload"),
-    of("rx_packets", "RDMA packets received by queue pairs"),
-    of("rx_bytes", "their payload"),
-    of(
+/// Counters with the prefix `HOST.`. The names from `out_of_sequence` on are those of the `hw_counters` of Linux.
+pub const HOST_COUNTERS: CounterTable = &[
+    counter("tx_packets", "RDMA packets sent by queue pairs"),
+    counter("tx_bytes", "payload of the RDMA packets sent"),
+    counter("rx_packets", "RDMA packets received by queue pairs"),
+    counter("rx_bytes", "payload of the RDMA packets received"),
+    counter(
         "rx_data_packets",
-        "those with data: SEND, WRITE and READ responses",
+        "RDMA packets received with data: SEND, WRITE and READ responses",
     ),
-    of("retransmitted_packets", "packets sent again"),
-    of("nic_tx_frames", "frames sent, of all kinds but pauses"),
-    of("nic_tx_bytes", "their bytes"),
-    of(
+    counter("retransmitted_packets", "RDMA packets sent again"),
+    counter("nic_tx_frames", "frames of all kinds sent, except pauses"),
+    counter("nic_tx_bytes", "bytes of the frames sent"),
+    counter(
         "nic_tx_dropped_frames",
-        "frames of the host's own, injected ones and pauses included, that were not sent: 64 waited for the link",
+        "frames not sent because 64 frames of the host waited for the link, injected frames and pauses included",
     ),
-    of("nic_dropped_frames", "frames that did not fit the receive buffer"),
-    of("icrc_errors", "packets with a wrong ICRC"),
-    of(
+    counter(
+        "nic_dropped_frames",
+        "frames dropped because the receive buffer was full",
+    ),
+    counter("icrc_errors", "packets with a wrong ICRC"),
+    counter(
         "rx_control_frames",
-        "MAC control frames that arrived: PFC, 802.3x pauses and others",
+        "MAC control frames received: PFC, 802.3x PAUSE and others",
     ),
-    of(
+    counter(
         "rx_irregular_control_frames",
-        "those that break a rule: addresses, opcode, length, times of classes that are not enabled, padding",
+        "MAC control frames received with a wrong address, opcode, length, pause time of a disabled class or padding",
     ),
-    of(
-        "trimmed_packets",
-        "packets that a switch has trimmed; they are dropped",
+    counter("trimmed_packets", "trimmed packets received and dropped"),
+    counter("out_of_sequence", "packets received after a gap"),
+    counter("packet_seq_err", "NAKs for a gap received"),
+    counter("duplicate_request", "duplicate requests received"),
+    counter("rnr_nak_retry_err", "RNR NAKs received"),
+    counter("out_of_buffer", "SENDs received without a receive entry"),
+    counter("local_ack_timeout_err", "local ACK timeouts"),
+    counter("implied_nak_seq_err", "gaps in READ responses"),
+    counter("rx_write_requests", "WRITE requests received"),
+    counter("rx_read_requests", "READ requests received"),
+    counter(
+        "rp_cnp_handled",
+        "CNPs received that reduced the rate of a queue pair",
     ),
-    of("out_of_sequence", "packets that arrived behind a gap"),
-    of("packet_seq_err", "NAKs for a gap received"),
-    of("duplicate_request", "requests received again"),
-    of("rnr_nak_retry_err", "RNR NAKs received"),
-    of("out_of_buffer", "SENDs that found no receive entry"),
-    of("local_ack_timeout_err", "local ACK timeouts"),
-    of("implied_nak_seq_err", "gaps in READ responses"),
-    of("rx_write_requests", "WRITE requests received"),
-    of("rx_read_requests", "READ requests received"),
-    of("rp_cnp_handled", "CNPs that slowed a queue pair down"),
-    of("rp_cnp_ignored", "CNPs that did not"),
-    of("np_cnp_sent", "CNPs sent"),
-    of("np_ecn_marked_roce_packets", "RDMA packets received with CE"),
-    of(
+    counter("rp_cnp_ignored", "CNPs received without an effect"),
+    counter("np_cnp_sent", "CNPs sent"),
+    counter("np_ecn_marked_roce_packets", "RDMA packets received with CE"),
+    counter(
         "req_transport_retries_exceeded",
-        "queue pairs that gave up after timeouts",
+        "queue pairs that failed after too many timeouts",
     ),
-    of(
+    counter(
         "req_rnr_retries_exceeded",
-        "queue pairs that gave up after RNR NAKs",
+        "queue pairs that failed after too many RNR NAKs",
     ),
 ];
 
-/// Of `HOST.dscpN.`, IP packets that arrived at a host with this DSCP, since counters were cleared.
-pub const ARRIVALS: Counters = &[
-    of("rx_frames", "packets"),
-    of("rx_bytes", "their bytes, without FCS"),
-    of("ce_frames", "those with CE"),
-    of("ttl_min", "smallest hop limit among them"),
-    of("ttl_max", "largest"),
-    of("len_min_bytes", "length of the shortest frame, without FCS"),
-    of("len_max_bytes", "of the longest"),
+/// Counters with the prefix `HOST.dscpN.`, for IP packets with one DSCP that arrived since the last clear.
+pub const ARRIVAL_COUNTERS: CounterTable = &[
+    counter("rx_frames", "packets received"),
+    counter("rx_bytes", "bytes received, without FCS"),
+    counter("ce_frames", "packets with CE"),
+    counter("ttl_min", "smallest TTL or hop limit"),
+    counter("ttl_max", "largest TTL or hop limit"),
+    counter("len_min_bytes", "length of the shortest frame, without FCS"),
+    counter("len_max_bytes", "length of the longest frame, without FCS"),
 ];
 
-/// Of `HOST.pfcN.`.
-pub const HOST_PFC: Counters = &[
-    of("rx", "PFC frames received with this class enabled"),
-    of("tx", "PFC frames sent with this class enabled"),
-    of("paused_ns", "time this class was held"),
+/// Counters with the prefix `HOST.pfcN.`, for PFC of one priority at a host.
+pub const HOST_PFC_COUNTERS: CounterTable = &[
+    counter("rx", "PFC frames received with this class enabled"),
+    counter("tx", "PFC frames sent with this class enabled"),
+    counter("paused_ns", "time that this class was paused"),
 ];
 
-/// Of `flow.NAME.`, of all senders of a group of `flows` or of a `send` with a name, and `flow.NAME.SENDER.`.
-pub const FLOW: Counters = &[
-    of("sent_frames", "frames sent"),
-    of("received_frames", "frames received"),
-    of(
+/// Counters with the prefix `flow.NAME.` for all senders of a flow group or `send` step, or `flow.NAME.SENDER.` for one
+/// sender.
+pub const FLOW_COUNTERS: CounterTable = &[
+    counter("sent_frames", "frames sent"),
+    counter("received_frames", "frames received"),
+    counter(
         "lost_frames",
-        "sent and not received; while the flow runs, also what is under way",
+        "frames sent and not received, including frames in flight",
     ),
-    of("reordered_frames", "frames that came late"),
-    of("duplicate_frames", "frames that came again"),
-    of("icrc_errors", "frames with a wrong ICRC"),
-    of("ce_marked_frames", "frames that arrived with CE"),
-    of(
+    counter("reordered_frames", "frames received after a later frame"),
+    counter("duplicate_frames", "frames received twice"),
+    counter("icrc_errors", "frames with a wrong ICRC"),
+    counter("ce_marked_frames", "frames received with CE"),
+    counter(
         "goodput_bps",
-        "payload received over the time from the first to the last arrival; of a group, the sum",
+        "payload divided by the time from the first to the last arrival; for a group, the sum of its senders",
     ),
-    of("latency_p50_ns", "median; of a group, the largest of its senders"),
-    of("latency_p99_ns", "99th percentile"),
-    of("latency_p999_ns", "99.9th percentile"),
-    of("latency_max_ns", "largest"),
+    counter(
+        "latency_p50_ns",
+        "median latency; for a group, the largest of its senders",
+    ),
+    counter("latency_p99_ns", "99th percentile of the latency"),
+    counter("latency_p999_ns", "99.9th percentile of the latency"),
+    counter("latency_max_ns", "largest latency"),
 ];
 
-/// Of `job.NAME.`, as defined in `docs/workloads.md`.
-pub const JOB: Counters = &[
-    of("done", "1 when it is done, else 0"),
-    of("posted_messages", "messages posted"),
-    of("received_messages", "messages received"),
-    of("posted_bytes", "their payload"),
-    of("received_bytes", "their payload"),
-    of("failed_messages", "messages that a queue pair gave up"),
-    of("jct_ns", "job completion time, when it is done"),
-    of("roofline_ns", "the least that its hosts' links allow"),
-    of("jct_ratio", "the former over the latter"),
-    of("iteration_avg_ns", "mean time of measured iterations"),
-    of("iteration_max_ns", "longest"),
-    of(
+/// Counters with the prefix `job.NAME.`. `docs/workloads.md` defines the values.
+pub const JOB_COUNTERS: CounterTable = &[
+    counter("done", "1 when the job is done, else 0"),
+    counter("posted_messages", "messages posted"),
+    counter("received_messages", "messages received"),
+    counter("posted_bytes", "payload of the posted messages"),
+    counter("received_bytes", "payload of the received messages"),
+    counter("failed_messages", "messages of failed queue pairs"),
+    counter("jct_ns", "job completion time of a finished job"),
+    counter(
+        "roofline_ns",
+        "lower bound of the job completion time from the links of the hosts",
+    ),
+    counter("jct_ratio", "job completion time divided by the roofline"),
+    counter("iteration_avg_ns", "mean time of the measured iterations"),
+    counter("iteration_max_ns", "longest time of a measured iteration"),
+    counter(
         "bus_bandwidth_bps",
-        "of the largest size of a collective, by nccl-tests' definition",
+        "bus bandwidth of a collective at its largest size, as defined by nccl-tests",
     ),
-    of("completion_avg_ns", "mean of flow completions"),
-    of("completion_p50_ns", "median of flow completions"),
-    of("completion_p99_ns", "99th percentile"),
-    of("completion_max_ns", "largest"),
-    of(
-        "slowdown_avg",
-        "mean of completions over least times ([workloads.md](workloads.md#slowdown))",
+    counter("completion_avg_ns", "mean flow completion time"),
+    counter("completion_p50_ns", "median flow completion time"),
+    counter("completion_p99_ns", "99th percentile of the flow completion time"),
+    counter("completion_max_ns", "largest flow completion time"),
+    counter("slowdown_avg", "mean [slowdown](workloads.md#slowdown)"),
+    counter("slowdown_p50", "median slowdown"),
+    counter("slowdown_p99", "99th percentile of the slowdown"),
+    counter(
+        "jain_index",
+        "Jain's fairness index of the throughputs; 1 is equal throughput",
     ),
-    of("slowdown_p50", "median"),
-    of("slowdown_p99", "99th percentile"),
-    of("jain_index", "fairness of throughputs, 1 is even"),
-    of("completed_flows", "flows that are done"),
+    counter("completed_flows", "finished flows"),
 ];
 
-/// Of `job.NAME.SENDER.`, of all kinds that are made of flows.
-pub const JOB_SENDER: Counters = &[
-    of(
-        "received_bytes",
-        "payload of its messages that has been received whole",
+/// Counters with the prefix `job.NAME.SENDER.`, for jobs that consist of flows.
+pub const JOB_SENDER_COUNTERS: CounterTable = &[
+    counter("received_bytes", "payload of completely received messages"),
+    counter("completed_flows", "finished flows"),
+    counter("completion_max_ns", "largest flow completion time"),
+    counter(
+        "throughput_bps",
+        "payload divided by the sum of the flow completion times",
     ),
-    of("completed_flows", "flows that are done"),
-    of("completion_max_ns", "longest completion of a flow"),
-    of("throughput_bps", "payload over the sum of completion times"),
 ];
 
-/// What happens: events, for `first()` and `last()`: of the whole lab, or behind `SWITCH.`, `SWITCH.PORT.`, `HOST.`.
-pub const EVENTS: Counters = &[
-    of("ce", "a switch marks a frame CE; at a host, one arrives"),
-    of(
+/// Events for `first()` and `last()`. The prefix `SWITCH.`, `SWITCH.PORT.` or `HOST.` restricts an event to one object.
+pub const EVENTS: CounterTable = &[
+    counter(
+        "ce",
+        "a switch marks a frame CE; at a host, a frame with CE arrives",
+    ),
+    counter(
         "xoff",
-        "a PFC frame that stops a class leaves a switch, or the host that is named",
+        "a switch sends an XOFF frame; with a host name, the host sends one",
     ),
-    of(
+    counter(
         "xon",
-        "a PFC frame that lets a class go leaves a switch, or the host that is named",
+        "a switch sends an XON frame; with a host name, the host sends one",
     ),
-    of("drop", "a switch, a link or a NIC drops a frame"),
-    of("storm", "a switch's watchdog finds a PFC storm"),
-    of("storm_restored", "a switch's watchdog finds that one is over"),
-    of("cnp", "a CNP leaves a host"),
-    of("nak", "a NAK leaves a host"),
-    of("retransmission", "a host sends a packet again"),
-    of("timeout", "a local ACK timeout"),
-    of(
+    counter("drop", "a switch, a link or a NIC drops a frame"),
+    counter("storm", "the watchdog of a switch detects a PFC storm"),
+    counter(
+        "storm_restored",
+        "the watchdog of a switch restores a queue after a PFC storm",
+    ),
+    counter("cnp", "a host sends a CNP"),
+    counter("nak", "a host sends a NAK"),
+    counter("retransmission", "a host sends a packet again"),
+    counter("timeout", "a local ACK timeout expires at a host"),
+    counter(
         "rx",
-        "an IP packet arrives at a host, also of one DSCP: `HOST.dscpN.rx`, `HOST.dscpN.ce`",
+        "an IP packet arrives at a host; `HOST.dscpN.rx` and `HOST.dscpN.ce` are the events of one DSCP",
     ),
 ];
 
-/// `SWITCH.PORT.drops.`: the reasons of [`DropReason`].
-pub const DROPS: Counters = &BY_REASON;
+/// Counters with the prefix `SWITCH.PORT.drops.`, one for each [`DropReason`].
+pub const DROP_COUNTERS: CounterTable = &DROPS_BY_REASON;
 
-const BY_REASON: [Counter; DropReason::COUNT] = {
-    let mut counters = [of("", ""); DropReason::COUNT];
-    let mut at = 0;
-    while at < DropReason::COUNT {
-        counters[at] = of(DropReason::ALL[at].name(), DropReason::ALL[at].describe());
-        at += 1;
+/// The table behind [`DROP_COUNTERS`].
+const DROPS_BY_REASON: [CounterDescription; DropReason::COUNT] = {
+    let mut counters = [counter("", ""); DropReason::COUNT];
+    let mut index = 0;
+    while index < DropReason::COUNT {
+        counters[index] = counter(DropReason::ALL[index].name(), DropReason::ALL[index].describe());
+        index += 1;
     }
     counters
 };

@@ -1,123 +1,126 @@
-//! What names mean: switches, ports, hosts, flows and jobs of a lab, and what is counted of each.
+//! The names of a lab: switches, ports, hosts, flows, jobs and links with their counters.
 //!
-//! Names are made of parts. The first part is a node, `flow` or `job`; the last one is a counter. A star stands for any letters within
-//! a part.
+//! A name consists of parts with points between them. The first part is a node, `flow`, `job` or `link`. The last
+//! part is a counter. A star stands for any characters within one part.
 
 use std::collections::HashMap;
 
-use super::counters::{self, Counters};
-use super::{Unknown, unit};
+use super::counters::{self, CounterTable};
+use super::{UnknownName, unit};
 
-/// Most names that a message lists.
-const LISTED: usize = 24;
-/// In place of a flow or job: the words `flow` and `job` by themselves.
-const ALL: usize = usize::MAX;
-/// Classes, queues and groups of a port.
-const CLASSES: u8 = 8;
-/// Code points of DSCP.
+/// The maximum number of names in an error message.
+const LISTED_NAMES_MAX: usize = 24;
+/// The index of a flow, job or link for a name that ends after the word `flow`, `job` or `link`.
+const NO_INDEX: usize = usize::MAX;
+/// The number of PFC priorities, queues and priority groups of a port.
+const PRIORITIES: u8 = 8;
+/// The number of DSCP values.
 const DSCPS: u8 = 64;
 
-/// The things of a lab that have names.
+/// All names of a lab.
 #[derive(Clone, Debug)]
-pub struct Directory {
+pub struct NameDirectory {
+    /// The name of each switch and of its ports.
     switches: Vec<(String, Vec<String>)>,
     hosts: Vec<String>,
+    /// The name of each group of flows and the indices of its senders.
     flows: Vec<(String, Vec<usize>)>,
+    /// The name of each job and the indices of its senders.
     jobs: Vec<(String, Vec<usize>)>,
     links: Vec<String>,
-    /// By name, so that no look-up goes through all.
-    nodes: HashMap<String, Node>,
+    /// The index of each switch and host by name.
+    nodes: HashMap<String, NodeIndex>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Node {
+enum NodeIndex {
     Switch(usize),
     Host(usize),
 }
 
-/// What a counter is of.
+/// The object that a counter or an event belongs to. Numbers are indices of the lab.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Subject {
-    /// The run as a whole: `now_ns`.
+pub enum CounterOwner {
+    /// The whole run, such as for `now_ns`.
     Run,
     /// All ports of a switch.
     Switch(usize),
-    /// A link: place among the links.
+    /// A link.
     Link(usize),
-    /// The pools of a switch, by themselves nothing.
+    /// The prefix `SWITCH.pool` without a pool. It has no counters.
     Pools(usize),
-    /// A buffer pool of a switch. Which there are is known when the switch is configured, so any name is taken.
+    /// A buffer pool of a switch. The pools are known after the configuration of the switch, so any name is valid
+    /// here.
     Pool(usize, String),
-    /// A port: switch and place in its ports.
+    /// A port of a switch.
     Port(usize, usize),
     /// A priority group of a port.
-    Group(usize, usize, u8),
-    /// A queue of a port.
+    PriorityGroup(usize, usize, u8),
+    /// An egress queue of a port.
     Queue(usize, usize, u8),
-    /// Flow control of a class at a port.
-    Pfc(usize, usize, u8),
-    /// Drops at a port; the counter is the reason, [`DropReason::name`](xoff_dataplane::drops::DropReason::name).
+    /// PFC of one priority at a port.
+    PortPfc(usize, usize, u8),
+    /// The drops of a port. The counter is a reason, [`DropReason::name`](xoff_dataplane::drops::DropReason::name).
     Drops(usize, usize),
     /// A host.
     Host(usize),
-    /// Flow control of a class at a host.
+    /// PFC of one priority at a host.
     HostPfc(usize, u8),
-    /// What arrived at a host with a DSCP.
+    /// The packets with one DSCP that arrived at a host.
     Arrivals(usize, u8),
-    /// A group of flows, or a named send: place among the flows, and one sender or all.
+    /// A group of flows or a `send` step with a name, and one sender or all senders.
     Flow(usize, Option<usize>),
-    /// A job: place among the jobs, and one sender or all.
+    /// A job, and one sender or all senders.
     Job(usize, Option<usize>),
 }
 
-/// What a name means.
+/// A counter that a name refers to.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
-    /// What it is of.
-    pub subject: Subject,
-    /// The counter, as the tables of `docs/script.md` have it.
+pub struct CounterReference {
+    /// The owner of the counter.
+    pub owner: CounterOwner,
+    /// The name of the counter in the tables of `docs/script.md`.
     pub counter: &'static str,
-    /// A value of the counter is divided by this to be in the unit of the name: 1000 where the counter is in
-    /// nanoseconds and the name in microseconds.
+    /// The divisor that converts the counter to the unit of the name. It is 1000 for a counter in nanoseconds and
+    /// a name in microseconds.
     pub divisor: f64,
 }
 
-/// Where an event is looked for.
+/// An event that a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct EventPlace {
-    /// The whole run, a switch, a port or a host.
-    pub subject: Subject,
-    /// The event, as the table of `docs/script.md` has it.
+pub struct EventReference {
+    /// The place of the event: the whole run, a switch, a port or a host.
+    pub owner: CounterOwner,
+    /// The name of the event in the table of `docs/script.md`.
     pub event: &'static str,
 }
 
-/// What stands below a part: counters, and further parts.
-struct Level {
-    counters: Counters,
-    below: Vec<(String, Subject)>,
+/// The counters and the child objects of an owner.
+struct NameLevel {
+    counters: CounterTable,
+    children: Vec<(String, CounterOwner)>,
 }
 
-impl Directory {
-    /// Switches with their ports, hosts, groups of flows with the hosts that send in them, and jobs with theirs.
+impl NameDirectory {
+    /// Creates a directory without links.
+    ///
+    /// `switches` contains each switch with its ports. `flows` and `jobs` contain the indices of the sending hosts.
     pub fn new(
         switches: Vec<(String, Vec<String>)>,
         hosts: Vec<String>,
         flows: Vec<(String, Vec<usize>)>,
         jobs: Vec<(String, Vec<usize>)>,
-    ) -> Directory {
-        let named = switches
+    ) -> NameDirectory {
+        let switch_nodes = switches
             .iter()
             .enumerate()
-            .map(|(at, (name, _))| (name.clone(), Node::Switch(at)));
-        let nodes = named
-            .chain(
-                hosts
-                    .iter()
-                    .enumerate()
-                    .map(|(at, name)| (name.clone(), Node::Host(at))),
-            )
-            .collect();
-        Directory {
+            .map(|(index, (name, _))| (name.clone(), NodeIndex::Switch(index)));
+        let host_nodes = hosts
+            .iter()
+            .enumerate()
+            .map(|(index, name)| (name.clone(), NodeIndex::Host(index)));
+        let nodes = switch_nodes.chain(host_nodes).collect();
+        NameDirectory {
             switches,
             hosts,
             flows,
@@ -127,318 +130,318 @@ impl Directory {
         }
     }
 
-    /// With links, too.
+    /// Adds the names of the links.
     #[must_use]
-    pub fn with_links(self, links: Vec<String>) -> Directory {
-        Directory { links, ..self }
+    pub fn with_links(self, links: Vec<String>) -> NameDirectory {
+        NameDirectory { links, ..self }
     }
 
-    /// Name of a switch and of its ports, as in [`Subject::Switch`] and [`Subject::Port`].
-    pub fn switch(&self, switch: usize) -> Option<(&str, &[String])> {
+    /// Returns the name of a switch and the names of its ports.
+    pub fn switch_and_port_names(&self, switch: usize) -> Option<(&str, &[String])> {
         self.switches
             .get(switch)
             .map(|(name, ports)| (name.as_str(), ports.as_slice()))
     }
 
-    /// Name of the flow of [`Subject::Flow`].
-    pub fn flow(&self, flow: usize) -> Option<&str> {
+    /// Returns the name of a group of flows.
+    pub fn flow_name(&self, flow: usize) -> Option<&str> {
         self.flows.get(flow).map(|(name, _)| name.as_str())
     }
 
-    /// What a name means.
+    /// Finds the counter of a name.
     ///
     /// # Errors
-    /// There is nothing of that name; the message says which part is wrong, and what there is instead.
-    pub fn find(&self, path: &str) -> Result<Place, Unknown> {
+    /// The name is unknown. The error names the unknown part and the names that exist instead.
+    pub fn find_counter(&self, path: &str) -> Result<CounterReference, UnknownName> {
         let parts: Vec<&str> = path.split('.').collect();
-        let (last, inner) = parts.split_last().unwrap_or((&"", &[]));
-        let subject = self.subject(path, inner)?;
-        self.counter(subject.clone(), last).ok_or_else(|| {
-            let Level { counters, below } = self.level(&subject);
-            let names = counters.iter().map(|counter| counter.name.to_owned());
-            unknown(
-                path,
-                last,
-                inner,
-                names.chain(below.into_iter().map(|(name, _)| format!("{name}..."))),
-            )
+        let (last, parents) = parts.split_last().unwrap_or((&"", &[]));
+        let owner = self.find_owner(path, parents)?;
+        self.counter_of(owner.clone(), last).ok_or_else(|| {
+            let NameLevel { counters, children } = self.level_of(&owner);
+            let counters = counters.iter().map(|counter| counter.name.to_owned());
+            let children = children.into_iter().map(|(name, _)| format!("{name}..."));
+            unknown_part(path, last, parents, counters.chain(children))
         })
     }
 
-    /// All names that a pattern means, in the order of the lab.
+    /// Returns all names that match a pattern, in the order of the lab file.
     ///
     /// # Errors
-    /// There is none.
-    pub fn matching(&self, pattern: &str) -> Result<Vec<String>, Unknown> {
+    /// No name matches the pattern.
+    pub fn matching_names(&self, pattern: &str) -> Result<Vec<String>, UnknownName> {
         let parts: Vec<&str> = pattern.split('.').collect();
-        let (last, inner) = parts.split_last().unwrap_or((&"", &[]));
-        let mut found: Vec<(String, Subject)> = vec![(String::new(), Subject::Run)];
-        for part in inner {
-            let mut next = Vec::new();
-            for (prefix, subject) in found {
-                let below = self.below_matching(&subject, part);
-                next.extend(
-                    below
-                        .into_iter()
-                        .map(|(name, subject)| (format!("{prefix}{name}."), subject)),
-                );
+        let (last, parents) = parts.split_last().unwrap_or((&"", &[]));
+        let mut owners: Vec<(String, CounterOwner)> = vec![(String::new(), CounterOwner::Run)];
+        for part in parents {
+            let mut children = Vec::new();
+            for (prefix, owner) in owners {
+                let matching = self.matching_children(&owner, part).into_iter();
+                children.extend(matching.map(|(name, child)| (format!("{prefix}{name}."), child)));
             }
-            found = next;
+            owners = children;
         }
         let mut names = Vec::new();
-        for (prefix, subject) in found {
+        for (prefix, owner) in owners {
             if last.contains('*') {
-                let counters = counters_of(&subject)
+                let counters = counters_of(&owner)
                     .iter()
-                    .filter(|counter| fits(last, counter.name));
+                    .filter(|counter| matches_pattern(last, counter.name));
                 names.extend(counters.map(|counter| format!("{prefix}{}", counter.name)));
-            } else if self.counter(subject, last).is_some() {
+            } else if self.counter_of(owner, last).is_some() {
                 names.push(format!("{prefix}{last}"));
             }
         }
         if names.is_empty() {
-            let known = "no name has these parts; docs/script.md has all of them".to_owned();
-            return Err(Unknown {
+            let hint = "no name matches this pattern; docs/script.md lists all names".to_owned();
+            return Err(UnknownName {
                 name: pattern.to_owned(),
-                known,
+                hint,
             });
         }
         Ok(names)
     }
 
-    /// What the name of an event means: `ce` anywhere, `sw1.ce`, `sw1.Ethernet0.ce`, `h1.cnp`.
+    /// Finds the event of a name, such as `ce` for the whole lab, `sw1.ce`, `sw1.Ethernet0.ce` or `h1.cnp`.
     ///
     /// # Errors
-    /// There is no such event, or nothing of that name for it to happen to.
-    pub fn find_event(&self, path: &str) -> Result<EventPlace, Unknown> {
+    /// The event is unknown, or the object before it is unknown or has no events.
+    pub fn find_event(&self, path: &str) -> Result<EventReference, UnknownName> {
         let parts: Vec<&str> = path.split('.').collect();
-        let (last, inner) = parts.split_last().unwrap_or((&"", &[]));
+        let (last, parents) = parts.split_last().unwrap_or((&"", &[]));
         let Some(event) = counters::EVENTS.iter().find(|event| event.name == *last) else {
-            return Err(unknown(
-                path,
-                last,
-                inner,
-                counters::EVENTS.iter().map(|event| event.name.to_owned()),
-            ));
+            let events = counters::EVENTS.iter().map(|event| event.name.to_owned());
+            return Err(unknown_part(path, last, parents, events));
         };
-        let subject = self.subject(path, inner)?;
-        match subject {
-            Subject::Run
-            | Subject::Switch(_)
-            | Subject::Port(..)
-            | Subject::Host(_)
-            | Subject::Arrivals(..) => Ok(EventPlace {
-                subject,
+        let owner = self.find_owner(path, parents)?;
+        match owner {
+            CounterOwner::Run
+            | CounterOwner::Switch(_)
+            | CounterOwner::Port(..)
+            | CounterOwner::Host(_)
+            | CounterOwner::Arrivals(..) => Ok(EventReference {
+                owner,
                 event: event.name,
             }),
-            _ => Err(Unknown {
+            _ => Err(UnknownName {
                 name: path.to_owned(),
-                known: "events happen in the whole lab, at a switch, at a port or at a host".to_owned(),
+                hint: "events happen in the whole lab, at a switch, at a port or at a host".to_owned(),
             }),
         }
     }
 
-    fn subject(&self, path: &str, parts: &[&str]) -> Result<Subject, Unknown> {
-        let mut subject = Subject::Run;
-        for (at, part) in parts.iter().enumerate() {
-            subject = self.child(&subject, part).ok_or_else(|| {
-                let below = self.level(&subject).below;
-                unknown(path, part, &parts[..at], below.into_iter().map(|(name, _)| name))
+    fn find_owner(&self, path: &str, parts: &[&str]) -> Result<CounterOwner, UnknownName> {
+        let mut owner = CounterOwner::Run;
+        for (index, part) in parts.iter().enumerate() {
+            owner = self.child_of(&owner, part).ok_or_else(|| {
+                let children = self.level_of(&owner).children;
+                let names = children.into_iter().map(|(name, _)| name);
+                unknown_part(path, part, &parts[..index], names)
             })?;
         }
-        Ok(subject)
+        Ok(owner)
     }
 
-    /// The counter of a subject, also in other units of time than its own.
-    fn counter(&self, subject: Subject, name: &str) -> Option<Place> {
-        let counters = counters_of(&subject);
-        let place = |counter: &'static str, divisor| Place {
-            subject,
+    /// Returns a counter of an owner. A counter in nanoseconds is also found under other units of time.
+    fn counter_of(&self, owner: CounterOwner, name: &str) -> Option<CounterReference> {
+        let counters = counters_of(&owner);
+        let reference = |counter: &'static str, divisor| CounterReference {
+            owner,
             counter,
             divisor,
         };
         if let Some(counter) = counters.iter().find(|counter| counter.name == name) {
-            return Some(place(counter.name, 1.0));
+            return Some(reference(counter.name, 1.0));
         }
         let (stem, _) = name.rsplit_once('_')?;
-        let (scale, dimension) = unit::of_name(name);
+        let (scale, dimension) = unit::name_unit(name);
         let counter = counters
             .iter()
             .find(|counter| counter.name.strip_suffix("_ns") == Some(stem))?;
-        (dimension == unit::TIME).then(|| place(counter.name, scale / 1e3))
+        (dimension == unit::TIME).then(|| reference(counter.name, scale / 1e3))
     }
 
-    /// One step down, without making all the names that are there.
-    fn child(&self, subject: &Subject, part: &str) -> Option<Subject> {
-        match *subject {
-            Subject::Run => match (part, self.nodes.get(part)) {
-                ("flow", _) => Some(Subject::Flow(ALL, None)),
-                ("job", _) => Some(Subject::Job(ALL, None)),
-                ("link", _) => Some(Subject::Link(ALL)),
-                (_, Some(Node::Switch(at))) => Some(Subject::Switch(*at)),
-                (_, Some(Node::Host(at))) => Some(Subject::Host(*at)),
+    /// Returns a child by name. Nodes are looked up in the map, because a lab can have many.
+    fn child_of(&self, owner: &CounterOwner, part: &str) -> Option<CounterOwner> {
+        match *owner {
+            CounterOwner::Run => match (part, self.nodes.get(part)) {
+                ("flow", _) => Some(CounterOwner::Flow(NO_INDEX, None)),
+                ("job", _) => Some(CounterOwner::Job(NO_INDEX, None)),
+                ("link", _) => Some(CounterOwner::Link(NO_INDEX)),
+                (_, Some(NodeIndex::Switch(index))) => Some(CounterOwner::Switch(*index)),
+                (_, Some(NodeIndex::Host(index))) => Some(CounterOwner::Host(*index)),
                 _ => None,
             },
-            Subject::Switch(switch) if part == "pool" => Some(Subject::Pools(switch)),
-            Subject::Pools(switch) => Some(Subject::Pool(switch, part.to_owned())),
-            Subject::Switch(switch) => {
+            CounterOwner::Switch(switch) if part == "pool" => Some(CounterOwner::Pools(switch)),
+            CounterOwner::Pools(switch) => Some(CounterOwner::Pool(switch, part.to_owned())),
+            CounterOwner::Switch(switch) => {
                 let ports = &self.switches.get(switch)?.1;
                 ports
                     .iter()
                     .position(|port| port == part)
-                    .map(|port| Subject::Port(switch, port))
+                    .map(|port| CounterOwner::Port(switch, port))
             }
             _ => {
-                let below = self.level(subject).below;
-                below
+                let children = self.level_of(owner).children;
+                children
                     .into_iter()
                     .find(|(name, _)| name == part)
-                    .map(|(_, subject)| subject)
+                    .map(|(_, child)| child)
             }
         }
     }
 
-    /// The parts below a subject that fit a pattern.
-    fn below_matching(&self, subject: &Subject, part: &str) -> Vec<(String, Subject)> {
+    /// Returns the children of an owner that match one part of a pattern.
+    fn matching_children(&self, owner: &CounterOwner, part: &str) -> Vec<(String, CounterOwner)> {
         if !part.contains('*') {
-            return self
-                .child(subject, part)
-                .map(|child| (part.to_owned(), child))
-                .into_iter()
-                .collect();
+            let child = self.child_of(owner, part);
+            return child.map(|child| (part.to_owned(), child)).into_iter().collect();
         }
-        let mut below = self.level(subject).below;
-        // These words are written, not meant by a star.
-        let is_word = |name: &str| *subject == Subject::Run && matches!(name, "flow" | "job" | "link");
-        below.retain(|(name, _)| !is_word(name) && fits(part, name));
-        below
+        let mut children = self.level_of(owner).children;
+        // A star matches nodes, but not the words `flow`, `job` and `link`.
+        let is_word = |name: &str| *owner == CounterOwner::Run && matches!(name, "flow" | "job" | "link");
+        children.retain(|(name, _)| !is_word(name) && matches_pattern(part, name));
+        children
     }
 
-    /// A subject's counters, and all that is below it.
-    fn level(&self, subject: &Subject) -> Level {
-        let senders = |senders: &[usize], of: &dyn Fn(usize) -> Subject| -> Vec<(String, Subject)> {
+    /// Returns the counters and all children of an owner.
+    fn level_of(&self, owner: &CounterOwner) -> NameLevel {
+        type Children = Vec<(String, CounterOwner)>;
+        let senders = |senders: &[usize], new_owner: &dyn Fn(usize) -> CounterOwner| -> Children {
             senders
                 .iter()
-                .map(|host| (self.hosts[*host].clone(), of(*host)))
+                .map(|host| (self.hosts[*host].clone(), new_owner(*host)))
                 .collect()
         };
-        let up_to = |count: u8, name: &str, of: &dyn Fn(u8) -> Subject| -> Vec<(String, Subject)> {
-            (0..count).map(|n| (format!("{name}{n}"), of(n))).collect()
+        let numbered = |count: u8, name: &str, new_owner: &dyn Fn(u8) -> CounterOwner| -> Children {
+            (0..count).map(|n| (format!("{name}{n}"), new_owner(n))).collect()
         };
-        let numbered = |name: &str, of: &dyn Fn(u8) -> Subject| up_to(CLASSES, name, of);
-        let below = match *subject {
-            Subject::Run => {
+        let children = match *owner {
+            CounterOwner::Run => {
                 let switches = self.switches.iter().enumerate();
-                let switches = switches.map(|(at, (name, _))| (name.clone(), Subject::Switch(at)));
-                let hosts = self
-                    .hosts
-                    .iter()
-                    .enumerate()
-                    .map(|(at, name)| (name.clone(), Subject::Host(at)));
-                let flows = ("flow".to_owned(), Subject::Flow(ALL, None));
-                let jobs = ("job".to_owned(), Subject::Job(ALL, None));
-                let links = ("link".to_owned(), Subject::Link(ALL));
+                let switches = switches.map(|(index, (name, _))| (name.clone(), CounterOwner::Switch(index)));
+                let hosts = self.hosts.iter().enumerate();
+                let hosts = hosts.map(|(index, name)| (name.clone(), CounterOwner::Host(index)));
+                let flows = ("flow".to_owned(), CounterOwner::Flow(NO_INDEX, None));
+                let jobs = ("job".to_owned(), CounterOwner::Job(NO_INDEX, None));
+                let links = ("link".to_owned(), CounterOwner::Link(NO_INDEX));
                 switches.chain(hosts).chain([flows, jobs, links]).collect()
             }
-            Subject::Switch(switch) => {
+            CounterOwner::Switch(switch) => {
                 let ports = self.switches[switch].1.iter().enumerate();
                 ports
-                    .map(|(at, port)| (port.clone(), Subject::Port(switch, at)))
+                    .map(|(index, port)| (port.clone(), CounterOwner::Port(switch, index)))
                     .collect()
             }
-            Subject::Port(switch, port) => {
-                let mut below = numbered("pg", &|class| Subject::Group(switch, port, class));
-                below.extend(numbered("queue", &|class| Subject::Queue(switch, port, class)));
-                below.extend(numbered("pfc", &|class| Subject::Pfc(switch, port, class)));
-                below.push(("drops".to_owned(), Subject::Drops(switch, port)));
-                below
+            CounterOwner::Port(switch, port) => {
+                let mut children = numbered(PRIORITIES, "pg", &|n| {
+                    CounterOwner::PriorityGroup(switch, port, n)
+                });
+                children.extend(numbered(PRIORITIES, "queue", &|n| {
+                    CounterOwner::Queue(switch, port, n)
+                }));
+                children.extend(numbered(PRIORITIES, "pfc", &|n| {
+                    CounterOwner::PortPfc(switch, port, n)
+                }));
+                children.push(("drops".to_owned(), CounterOwner::Drops(switch, port)));
+                children
             }
-            Subject::Host(host) => {
-                let mut below = numbered("pfc", &|class| Subject::HostPfc(host, class));
-                below.extend(up_to(DSCPS, "dscp", &|dscp| Subject::Arrivals(host, dscp)));
-                below
+            CounterOwner::Host(host) => {
+                let mut children = numbered(PRIORITIES, "pfc", &|n| CounterOwner::HostPfc(host, n));
+                children.extend(numbered(DSCPS, "dscp", &|n| CounterOwner::Arrivals(host, n)));
+                children
             }
-            Subject::Link(ALL) => {
+            CounterOwner::Link(NO_INDEX) => {
                 let links = self.links.iter().enumerate();
                 links
-                    .map(|(at, name)| (name.clone(), Subject::Link(at)))
+                    .map(|(index, name)| (name.clone(), CounterOwner::Link(index)))
                     .collect()
             }
-            Subject::Flow(ALL, _) => {
+            CounterOwner::Flow(NO_INDEX, _) => {
                 let flows = self.flows.iter().enumerate();
                 flows
-                    .map(|(at, (name, _))| (name.clone(), Subject::Flow(at, None)))
+                    .map(|(index, (name, _))| (name.clone(), CounterOwner::Flow(index, None)))
                     .collect()
             }
-            Subject::Job(ALL, _) => {
+            CounterOwner::Job(NO_INDEX, _) => {
                 let jobs = self.jobs.iter().enumerate();
-                jobs.map(|(at, (name, _))| (name.clone(), Subject::Job(at, None)))
+                jobs.map(|(index, (name, _))| (name.clone(), CounterOwner::Job(index, None)))
                     .collect()
             }
-            Subject::Flow(flow, None) => {
-                senders(&self.flows[flow].1, &|host| Subject::Flow(flow, Some(host)))
+            CounterOwner::Flow(flow, None) => {
+                senders(&self.flows[flow].1, &|host| CounterOwner::Flow(flow, Some(host)))
             }
-            Subject::Job(job, None) => senders(&self.jobs[job].1, &|host| Subject::Job(job, Some(host))),
+            CounterOwner::Job(job, None) => {
+                senders(&self.jobs[job].1, &|host| CounterOwner::Job(job, Some(host)))
+            }
             _ => Vec::new(),
         };
-        Level {
-            counters: counters_of(subject),
-            below,
+        NameLevel {
+            counters: counters_of(owner),
+            children,
         }
     }
 }
 
-fn counters_of(subject: &Subject) -> Counters {
-    match *subject {
-        Subject::Run => counters::RUN,
-        Subject::Switch(_) => counters::SWITCH,
-        Subject::Port(..) => counters::PORT,
-        Subject::Group(..) => counters::GROUP,
-        Subject::Queue(..) => counters::QUEUE,
-        Subject::Pfc(..) => counters::PFC,
-        Subject::Drops(..) => counters::DROPS,
-        Subject::Host(_) => counters::HOST,
-        Subject::HostPfc(..) => counters::HOST_PFC,
-        Subject::Arrivals(..) => counters::ARRIVALS,
-        // Words by themselves.
-        Subject::Flow(ALL, _) | Subject::Job(ALL, _) | Subject::Link(ALL) | Subject::Pools(_) => &[],
-        Subject::Link(_) => counters::LINK,
-        Subject::Pool(..) => counters::POOL,
-        Subject::Flow(..) => counters::FLOW,
-        Subject::Job(_, None) => counters::JOB,
-        Subject::Job(_, Some(_)) => counters::JOB_SENDER,
+fn counters_of(owner: &CounterOwner) -> CounterTable {
+    match *owner {
+        CounterOwner::Run => counters::RUN_COUNTERS,
+        CounterOwner::Switch(_) => counters::SWITCH_COUNTERS,
+        CounterOwner::Port(..) => counters::PORT_COUNTERS,
+        CounterOwner::PriorityGroup(..) => counters::PRIORITY_GROUP_COUNTERS,
+        CounterOwner::Queue(..) => counters::QUEUE_COUNTERS,
+        CounterOwner::PortPfc(..) => counters::PORT_PFC_COUNTERS,
+        CounterOwner::Drops(..) => counters::DROP_COUNTERS,
+        CounterOwner::Host(_) => counters::HOST_COUNTERS,
+        CounterOwner::HostPfc(..) => counters::HOST_PFC_COUNTERS,
+        CounterOwner::Arrivals(..) => counters::ARRIVAL_COUNTERS,
+        // Prefixes without a flow, job, link or pool.
+        CounterOwner::Flow(NO_INDEX, _)
+        | CounterOwner::Job(NO_INDEX, _)
+        | CounterOwner::Link(NO_INDEX)
+        | CounterOwner::Pools(_) => &[],
+        CounterOwner::Link(_) => counters::LINK_COUNTERS,
+        CounterOwner::Pool(..) => counters::POOL_COUNTERS,
+        CounterOwner::Flow(..) => counters::FLOW_COUNTERS,
+        CounterOwner::Job(_, None) => counters::JOB_COUNTERS,
+        CounterOwner::Job(_, Some(_)) => counters::JOB_SENDER_COUNTERS,
     }
 }
 
-fn unknown(path: &str, part: &str, before: &[&str], names: impl Iterator<Item = String>) -> Unknown {
-    let place = match before {
+/// Returns the error for a part that is not one of `names`. It suggests a similar name or lists the names.
+fn unknown_part(
+    path: &str,
+    part: &str,
+    parents: &[&str],
+    names: impl Iterator<Item = String>,
+) -> UnknownName {
+    let parent = match parents {
         [] => "the lab".to_owned(),
-        before => before.join("."),
+        parents => parents.join("."),
     };
     let names: Vec<String> = names.collect();
-    let nearest = names
+    let similar = names
         .iter()
         .find(|name| strsim::damerau_levenshtein(name, part) <= 2);
-    let known = match nearest {
-        Some(name) => format!("{place} has no \"{part}\"; did you mean {name}?"),
-        None if names.len() > LISTED => {
+    let hint = match similar {
+        Some(name) => format!("{parent} has no \"{part}\"; did you mean {name}?"),
+        None if names.len() > LISTED_NAMES_MAX => {
             format!(
-                "{place} has no \"{part}\"; it has {} and {} more (docs/script.md)",
-                names[..LISTED].join(", "),
-                names.len() - LISTED
+                "{parent} has no \"{part}\"; it has {} and {} more (docs/script.md)",
+                names[..LISTED_NAMES_MAX].join(", "),
+                names.len() - LISTED_NAMES_MAX
             )
         }
-        None if names.is_empty() => format!("{place} has no parts below, only counters"),
-        None => format!("{place} has no \"{part}\"; it has {}", names.join(", ")),
+        None if names.is_empty() => format!("{parent} has no parts below, only counters"),
+        None => format!("{parent} has no \"{part}\"; it has {}", names.join(", ")),
     };
-    Unknown {
+    UnknownName {
         name: path.to_owned(),
-        known,
+        hint,
     }
 }
 
-/// Whether a name fits a pattern with stars.
-fn fits(pattern: &str, name: &str) -> bool {
+/// Returns whether a name matches a pattern with stars.
+fn matches_pattern(pattern: &str, name: &str) -> bool {
     let mut parts = pattern.split('*');
     let Some(mut rest) = name.strip_prefix(parts.next().unwrap_or_default()) else {
         return false;
@@ -448,7 +451,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     };
     for part in parts {
         match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
+            Some(start) => rest = &rest[start + part.len()..],
             None => return false,
         }
     }

@@ -1,13 +1,14 @@
-use super::counters::{self, Counters};
-use super::directory::{Directory, Subject};
+use super::counters::{self, CounterTable};
+use super::directory::{CounterOwner, NameDirectory};
 
-fn directory() -> Directory {
+/// Returns the names of a small lab.
+fn new_directory() -> NameDirectory {
     let ports = |count: usize| {
         (0..count)
             .map(|port| format!("Ethernet{}", 4 * port))
             .collect::<Vec<_>>()
     };
-    Directory::new(
+    NameDirectory::new(
         vec![("leaf1".into(), ports(3)), ("pod1-edge2".into(), ports(2))],
         vec!["h1".into(), "h2".into(), "h10".into()],
         vec![("f1".into(), vec![0, 2])],
@@ -16,67 +17,77 @@ fn directory() -> Directory {
 }
 
 #[test]
-fn names_are_found() {
-    for (path, subject, counter, divisor) in [
-        ("now_ns", Subject::Run, "now_ns", 1.0),
-        ("now_us", Subject::Run, "now_ns", 1000.0),
+fn counter_names_are_found() {
+    for (path, owner, counter, divisor) in [
+        ("now_ns", CounterOwner::Run, "now_ns", 1.0),
+        ("now_us", CounterOwner::Run, "now_ns", 1000.0),
         (
             "leaf1.dropped_packets",
-            Subject::Switch(0),
+            CounterOwner::Switch(0),
             "dropped_packets",
             1.0,
         ),
-        ("pod1-edge2.Ethernet4.up", Subject::Port(1, 1), "up", 1.0),
+        ("pod1-edge2.Ethernet4.up", CounterOwner::Port(1, 1), "up", 1.0),
         (
             "leaf1.Ethernet0.pg3.headroom_watermark_cells",
-            Subject::Group(0, 0, 3),
+            CounterOwner::PriorityGroup(0, 0, 3),
             "headroom_watermark_cells",
             1.0,
         ),
         (
             "leaf1.Ethernet8.queue7.packets",
-            Subject::Queue(0, 2, 7),
+            CounterOwner::Queue(0, 2, 7),
             "packets",
             1.0,
         ),
         (
             "leaf1.Ethernet0.pfc3.paused_s",
-            Subject::Pfc(0, 0, 3),
+            CounterOwner::PortPfc(0, 0, 3),
             "paused_ns",
             1e9,
         ),
-        ("leaf1.Ethernet0.drops.TTL", Subject::Drops(0, 0), "TTL", 1.0),
-        ("h10.out_of_sequence", Subject::Host(2), "out_of_sequence", 1.0),
-        ("h1.pfc0.rx", Subject::HostPfc(0, 0), "rx", 1.0),
-        ("flow.f1.lost_frames", Subject::Flow(0, None), "lost_frames", 1.0),
+        ("leaf1.Ethernet0.drops.TTL", CounterOwner::Drops(0, 0), "TTL", 1.0),
+        (
+            "h10.out_of_sequence",
+            CounterOwner::Host(2),
+            "out_of_sequence",
+            1.0,
+        ),
+        ("h1.pfc0.rx", CounterOwner::HostPfc(0, 0), "rx", 1.0),
+        (
+            "flow.f1.lost_frames",
+            CounterOwner::Flow(0, None),
+            "lost_frames",
+            1.0,
+        ),
         (
             "flow.f1.h10.goodput_bps",
-            Subject::Flow(0, Some(2)),
+            CounterOwner::Flow(0, Some(2)),
             "goodput_bps",
             1.0,
         ),
-        ("job.train.jct_us", Subject::Job(0, None), "jct_ns", 1000.0),
-        ("job.train.jct_ps", Subject::Job(0, None), "jct_ns", 0.001),
+        ("job.train.jct_us", CounterOwner::Job(0, None), "jct_ns", 1000.0),
+        ("job.train.jct_ps", CounterOwner::Job(0, None), "jct_ns", 0.001),
         (
             "job.storage.h2.throughput_bps",
-            Subject::Job(1, Some(1)),
+            CounterOwner::Job(1, Some(1)),
             "throughput_bps",
             1.0,
         ),
     ] {
-        let place = directory()
-            .find(path)
+        let reference = new_directory()
+            .find_counter(path)
             .unwrap_or_else(|error| panic!("{path}: {error}"));
         assert_eq!(
-            (place.subject, place.counter, place.divisor),
-            (subject, counter, divisor),
+            (reference.owner, reference.counter, reference.divisor),
+            (owner, counter, divisor),
             "{path}"
         );
     }
 }
 
 #[test]
-fn what_is_unknown_comes_with_what_is_known() {
+fn unknown_names_are_reported_with_known_names() {
     for (path, words) in [
         (
             "leaf2.Ethernet0.up",
@@ -108,14 +119,14 @@ fn what_is_unknown_comes_with_what_is_known() {
         ("job.train.jct_bytes", "jct_ns"),
         ("", "the lab has no \"\""),
     ] {
-        let error = directory().find(path).expect_err(path).to_string();
+        let error = new_directory().find_counter(path).expect_err(path).to_string();
         assert!(error.contains(words), "{path}: {error}");
     }
 }
 
 #[test]
-fn a_star_reaches_over_one_part() {
-    let directory = directory();
+fn a_star_matches_within_one_part() {
+    let directory = new_directory();
     for (pattern, names) in [
         ("h*.rx_bytes", vec!["h1.rx_bytes", "h2.rx_bytes", "h10.rx_bytes"]),
         ("h1*.rx_bytes", vec!["h1.rx_bytes", "h10.rx_bytes"]),
@@ -143,29 +154,32 @@ fn a_star_reaches_over_one_part() {
         ),
         ("job.*.jct_us", vec!["job.train.jct_us", "job.storage.jct_us"]),
     ] {
-        assert_eq!(directory.matching(pattern).expect(pattern), names, "{pattern}");
+        assert_eq!(directory.matching_names(pattern).expect(pattern), names, "{pattern}");
     }
-    let count = |pattern: &str| directory.matching(pattern).map_or(0, |names| names.len());
+    let count = |pattern: &str| directory.matching_names(pattern).map_or(0, |names| names.len());
     assert_eq!(
         (count("*.*.pfc*.tx"), count("leaf1.*.queue*.packets")),
         (5 * 8, 3 * 8)
     );
     for pattern in ["x*.rx_bytes", "h*.rx_byte", "*.f1.lost_frames", "h*.*.rx_cells"] {
-        assert!(directory.matching(pattern).is_err(), "{pattern}");
+        assert!(directory.matching_names(pattern).is_err(), "{pattern}");
     }
 }
 
 #[test]
-fn events_happen_to_some_things() {
-    let directory = directory();
-    let place = |path: &str| {
+fn event_names_are_found() {
+    let directory = new_directory();
+    let find = |path: &str| {
         directory
             .find_event(path)
-            .map(|place| (place.subject, place.event))
+            .map(|event| (event.owner, event.event))
     };
-    assert_eq!(place("ce"), Ok((Subject::Run, "ce")));
-    assert_eq!(place("leaf1.Ethernet4.xoff"), Ok((Subject::Port(0, 1), "xoff")));
-    assert_eq!(place("h2.cnp"), Ok((Subject::Host(1), "cnp")));
+    assert_eq!(find("ce"), Ok((CounterOwner::Run, "ce")));
+    assert_eq!(
+        find("leaf1.Ethernet4.xoff"),
+        Ok((CounterOwner::Port(0, 1), "xoff"))
+    );
+    assert_eq!(find("h2.cnp"), Ok((CounterOwner::Host(1), "cnp")));
     for (path, words) in [
         ("cf", "did you mean ce?"),
         ("leaf3.ce", "did you mean leaf1?"),
@@ -176,24 +190,24 @@ fn events_happen_to_some_things() {
     }
 }
 
-/// The tables are what users read: a counter that is missing there does not exist for them.
+/// The tables of `docs/script.md` contain the same names and meanings as the code.
 #[test]
 fn every_counter_is_documented() {
-    const TABLES: [(&str, Counters); 15] = [
-        ("The run", counters::RUN),
-        ("Switch", counters::SWITCH),
-        ("Pool", counters::POOL),
-        ("Link", counters::LINK),
-        ("Port", counters::PORT),
-        ("Priority group", counters::GROUP),
-        ("Queue", counters::QUEUE),
-        ("Flow control of a class", counters::PFC),
-        ("Host", counters::HOST),
-        ("Flow control at a host", counters::HOST_PFC),
-        ("Arrivals at a host", counters::ARRIVALS),
-        ("Flow", counters::FLOW),
-        ("Job", counters::JOB),
-        ("Sender of a job", counters::JOB_SENDER),
+    const TABLES: [(&str, CounterTable); 15] = [
+        ("The run", counters::RUN_COUNTERS),
+        ("Switch", counters::SWITCH_COUNTERS),
+        ("Pool", counters::POOL_COUNTERS),
+        ("Link", counters::LINK_COUNTERS),
+        ("Port", counters::PORT_COUNTERS),
+        ("Priority group", counters::PRIORITY_GROUP_COUNTERS),
+        ("Queue", counters::QUEUE_COUNTERS),
+        ("Flow control of a class", counters::PORT_PFC_COUNTERS),
+        ("Host", counters::HOST_COUNTERS),
+        ("Flow control at a host", counters::HOST_PFC_COUNTERS),
+        ("Arrivals at a host", counters::ARRIVAL_COUNTERS),
+        ("Flow", counters::FLOW_COUNTERS),
+        ("Job", counters::JOB_COUNTERS),
+        ("Sender of a job", counters::JOB_SENDER_COUNTERS),
         ("Events", counters::EVENTS),
     ];
     let text = include_str!("../../../../docs/script.md");

@@ -1,182 +1,206 @@
-//! What an expression comes to.
+//! Evaluation of conditions.
 //!
-//! Only sums, products and comparisons of doubles, which are the same on every machine. A value that is missing makes what
-//! hangs on it undecided (three-valued logic); an event that has not happened is later than all that have.
+//! Evaluation uses only sums, products and comparisons of doubles, so the result is the same on every machine. A
+//! condition that depends on a missing value is undecided (three-valued logic). An event that has not happened is
+//! later than all events that have happened.
 
-use super::{ArithmeticOperator, ComparisonOperator, Function, SyntaxNode, Unknown, Values, Which};
+use super::syntax::{ArithmeticOperator, ComparisonOperator, Function, SyntaxNode};
+use super::{Occurrence, UnknownName, ValueSource};
 
-/// Numbers with fractions that differ by this share are equal.
+/// The relative difference up to which two numbers with fractions are equal.
 const ROUNDING: f64 = 1e-9;
 
-/// A number, a condition, or many; `None` where a value is missing.
+/// The value of a part of an expression. `None` is a missing number or an undecided condition.
 #[derive(Clone, Debug, PartialEq)]
-enum Value {
+enum ExpressionValue {
     Number(Option<f64>),
     Condition(Option<bool>),
-    Many(Vec<Value>),
+    /// The values of a part with a pattern, one for each name that matches.
+    List(Vec<ExpressionValue>),
 }
 
-impl Value {
-    fn number(&self) -> Option<f64> {
+impl ExpressionValue {
+    fn as_number(&self) -> Option<f64> {
         match self {
-            Value::Number(number) => *number,
-            Value::Condition(_) | Value::Many(_) => None,
+            ExpressionValue::Number(number) => *number,
+            ExpressionValue::Condition(_) | ExpressionValue::List(_) => None,
         }
     }
 
-    fn condition(&self) -> Option<bool> {
+    fn as_condition(&self) -> Option<bool> {
         match self {
-            Value::Condition(condition) => *condition,
-            Value::Number(_) | Value::Many(_) => None,
+            ExpressionValue::Condition(condition) => *condition,
+            ExpressionValue::Number(_) | ExpressionValue::List(_) => None,
         }
     }
 
-    fn members(self) -> Vec<Value> {
+    /// Returns the members of a list. A single value is a list with one member.
+    fn into_members(self) -> Vec<ExpressionValue> {
         match self {
-            Value::Many(members) => members,
-            one => vec![one],
+            ExpressionValue::List(members) => members,
+            single => vec![single],
         }
     }
 
-    /// Applies a function to it, or to each of its members.
-    fn map(self, function: &dyn Fn(Value) -> Value) -> Value {
+    /// Applies a function to the value, or to each member of a list.
+    fn map(self, function: &dyn Fn(ExpressionValue) -> ExpressionValue) -> ExpressionValue {
         match self {
-            Value::Many(members) => {
-                Value::Many(members.into_iter().map(|member| member.map(function)).collect())
+            ExpressionValue::List(members) => {
+                let mapped = members.into_iter().map(|member| member.map(function));
+                ExpressionValue::List(mapped.collect())
             }
-            one => function(one),
+            single => function(single),
         }
     }
 
-    /// Member by member; one of them goes with all of the other side.
-    fn with(self, other: Value, function: &dyn Fn(&Value, &Value) -> Value) -> Value {
+    /// Combines two values. Two lists are combined member by member. A single value is combined with each member
+    /// of a list.
+    fn combine(
+        self,
+        other: ExpressionValue,
+        function: &dyn Fn(&ExpressionValue, &ExpressionValue) -> ExpressionValue,
+    ) -> ExpressionValue {
         match (self, other) {
-            (Value::Many(left), Value::Many(right)) => {
+            (ExpressionValue::List(left), ExpressionValue::List(right)) => {
                 let count = left.len().max(right.len());
-                let missing = Value::Number(None);
-                let pair = |at: usize| {
+                let missing = ExpressionValue::Number(None);
+                let combine_members = |index: usize| {
                     function(
-                        left.get(at).unwrap_or(&missing),
-                        right.get(at).unwrap_or(&missing),
+                        left.get(index).unwrap_or(&missing),
+                        right.get(index).unwrap_or(&missing),
                     )
                 };
-                Value::Many((0..count).map(pair).collect())
+                ExpressionValue::List((0..count).map(combine_members).collect())
             }
-            (Value::Many(left), right) => {
-                Value::Many(left.iter().map(|left| function(left, &right)).collect())
+            (ExpressionValue::List(left), right) => {
+                ExpressionValue::List(left.iter().map(|left| function(left, &right)).collect())
             }
-            (left, Value::Many(right)) => {
-                Value::Many(right.iter().map(|right| function(&left, right)).collect())
+            (left, ExpressionValue::List(right)) => {
+                ExpressionValue::List(right.iter().map(|right| function(&left, right)).collect())
             }
             (left, right) => function(&left, &right),
         }
     }
 }
 
-/// Whether a condition holds.
-pub(super) fn condition(node: &SyntaxNode, values: &dyn Values) -> Result<Option<bool>, Unknown> {
-    Ok(value(node, values)?.condition())
+/// Returns whether a condition holds, or `None` if it is undecided.
+pub(super) fn evaluate_condition(
+    root: &SyntaxNode,
+    values: &dyn ValueSource,
+) -> Result<Option<bool>, UnknownName> {
+    Ok(evaluate(root, values)?.as_condition())
 }
 
-fn value(node: &SyntaxNode, values: &dyn Values) -> Result<Value, Unknown> {
+fn evaluate(node: &SyntaxNode, values: &dyn ValueSource) -> Result<ExpressionValue, UnknownName> {
     Ok(match node {
-        SyntaxNode::Number(number) => Value::Number(Some(*number)),
+        SyntaxNode::Number(number) => ExpressionValue::Number(Some(*number)),
         SyntaxNode::Name {
             path,
             is_pattern: true,
             scale,
         } => {
-            let names = values.matching(path)?;
+            let names = values.matching_names(path)?;
             let members = names
                 .iter()
-                .map(|name| scaled(values, name, *scale))
+                .map(|name| read_scaled_value(values, name, *scale))
                 .collect::<Result<_, _>>()?;
-            Value::Many(members)
+            ExpressionValue::List(members)
         }
-        SyntaxNode::Name { path, scale, .. } => scaled(values, path, *scale)?,
-        SyntaxNode::Event(which, events) => Value::Number(Some(event(values, *which, events)?)),
-        SyntaxNode::Negate(inner) => {
-            value(inner, values)?.map(&|value| Value::Number(value.number().map(|number| -number)))
+        SyntaxNode::Name { path, scale, .. } => read_scaled_value(values, path, *scale)?,
+        SyntaxNode::Event(occurrence, events) => {
+            ExpressionValue::Number(Some(read_event_time(values, *occurrence, events)?))
         }
+        SyntaxNode::Negate(inner) => evaluate(inner, values)?
+            .map(&|value| ExpressionValue::Number(value.as_number().map(|number| -number))),
         SyntaxNode::Arithmetic(first, rest) => {
-            let mut left = value(first, values)?;
-            for (operation, right) in rest {
-                left = left.with(value(right, values)?, &|a, b| {
-                    Value::Number(arithmetic(*operation, a.number(), b.number()))
+            let mut left = evaluate(first, values)?;
+            for (operator, right) in rest {
+                left = left.combine(evaluate(right, values)?, &|a, b| {
+                    ExpressionValue::Number(calculate(*operator, a.as_number(), b.as_number()))
                 });
             }
             left
         }
         SyntaxNode::Compare(first, rest) => {
-            let mut left = value(first, values)?;
-            let mut holds = Value::Condition(Some(true));
-            for (relation, right) in rest {
-                let right = value(right, values)?;
-                let step = left.with(right.clone(), &|a, b| {
-                    Value::Condition(compare(*relation, a.number(), b.number()))
+            let mut left = evaluate(first, values)?;
+            let mut holds = ExpressionValue::Condition(Some(true));
+            for (operator, right) in rest {
+                let right = evaluate(right, values)?;
+                let comparison = left.combine(right.clone(), &|a, b| {
+                    ExpressionValue::Condition(compare(*operator, a.as_number(), b.as_number()))
                 });
-                holds = holds.with(step, &|a, b| Value::Condition(and(a.condition(), b.condition())));
+                holds = holds.combine(comparison, &|a, b| {
+                    ExpressionValue::Condition(and(a.as_condition(), b.as_condition()))
+                });
                 left = right;
             }
             holds
         }
-        SyntaxNode::Not(inner) => {
-            value(inner, values)?.map(&|value| Value::Condition(value.condition().map(|holds| !holds)))
-        }
-        SyntaxNode::And(parts) => junction(parts, values, true, and)?,
-        SyntaxNode::Or(parts) => junction(parts, values, false, or)?,
+        SyntaxNode::Not(inner) => evaluate(inner, values)?
+            .map(&|value| ExpressionValue::Condition(value.as_condition().map(|holds| !holds))),
+        SyntaxNode::And(conditions) => evaluate_junction(conditions, values, true, and)?,
+        SyntaxNode::Or(conditions) => evaluate_junction(conditions, values, false, or)?,
         SyntaxNode::Call(function, arguments) => {
-            let mut members = Vec::new();
+            let mut argument_values = Vec::new();
             for argument in arguments {
-                members.push(value(argument, values)?);
+                argument_values.push(evaluate(argument, values)?);
             }
-            call(*function, members)
+            call_function(*function, argument_values)
         }
     })
 }
 
-fn scaled(values: &dyn Values, name: &str, scale: f64) -> Result<Value, Unknown> {
+/// Returns the value of a name in base units.
+fn read_scaled_value(
+    values: &dyn ValueSource,
+    name: &str,
+    scale: f64,
+) -> Result<ExpressionValue, UnknownName> {
     let value = values.value(name)?.filter(|value| !value.is_nan());
-    Ok(Value::Number(value.map(|value| value * scale)))
+    Ok(ExpressionValue::Number(value.map(|value| value * scale)))
 }
 
-/// Never is later than every time.
-fn event(values: &dyn Values, which: Which, events: &[String]) -> Result<f64, Unknown> {
+/// Returns the time of the first or last of several events, in picoseconds. Returns infinity if none has happened.
+fn read_event_time(
+    values: &dyn ValueSource,
+    occurrence: Occurrence,
+    events: &[String],
+) -> Result<f64, UnknownName> {
     let mut times = Vec::with_capacity(events.len());
     for event in events {
-        times.extend(values.event(event, which)?);
+        times.extend(values.event_time_ps(event, occurrence)?);
     }
-    let best = match which {
-        Which::First => times.into_iter().reduce(f64::min),
-        Which::Last => times.into_iter().reduce(f64::max),
+    let time = match occurrence {
+        Occurrence::First => times.into_iter().reduce(f64::min),
+        Occurrence::Last => times.into_iter().reduce(f64::max),
     };
-    Ok(best.unwrap_or(f64::INFINITY))
+    Ok(time.unwrap_or(f64::INFINITY))
 }
 
-/// Nothing over nothing, and what is like it, is no number.
-fn arithmetic(operation: ArithmeticOperator, left: Option<f64>, right: Option<f64>) -> Option<f64> {
-    Some(operation.apply(left?, right?)).filter(|result| !result.is_nan())
+/// Applies an operator. An undefined result, such as 0 / 0, is a missing value.
+fn calculate(operator: ArithmeticOperator, left: Option<f64>, right: Option<f64>) -> Option<f64> {
+    Some(operator.apply(left?, right?)).filter(|result| !result.is_nan())
 }
 
-fn compare(relation: ComparisonOperator, left: Option<f64>, right: Option<f64>) -> Option<bool> {
+fn compare(operator: ComparisonOperator, left: Option<f64>, right: Option<f64>) -> Option<bool> {
     let (left, right) = (left?, right?);
-    let apart = (left - right).abs();
-    // An infinite distance from itself is not one.
-    let within = |tolerance: f64| left == right || apart <= tolerance;
-    Some(match relation {
+    let difference = (left - right).abs();
+    // The difference of two infinite times is not a number, although the times are equal.
+    let is_within = |tolerance: f64| left == right || difference <= tolerance;
+    Some(match operator {
         ComparisonOperator::Less => left < right,
-        ComparisonOperator::LessOrEqual => left <= right || equal(left, right),
+        ComparisonOperator::LessOrEqual => left <= right || is_equal(left, right),
         ComparisonOperator::Greater => left > right,
-        ComparisonOperator::GreaterOrEqual => left >= right || equal(left, right),
-        ComparisonOperator::Equal => equal(left, right),
-        ComparisonOperator::NotEqual => !equal(left, right),
-        ComparisonOperator::WithinShare(share) => within(share * right.abs()),
-        ComparisonOperator::Within(amount) => within(amount),
+        ComparisonOperator::GreaterOrEqual => left >= right || is_equal(left, right),
+        ComparisonOperator::Equal => is_equal(left, right),
+        ComparisonOperator::NotEqual => !is_equal(left, right),
+        ComparisonOperator::WithinShare(share) => is_within(share * right.abs()),
+        ComparisonOperator::Within(amount) => is_within(amount),
     })
 }
 
-/// Counters are whole and compared exactly; what has a fraction has been rounded.
-fn equal(left: f64, right: f64) -> bool {
+/// Compares two numbers. Whole numbers are counters and must be equal exactly. Other numbers may differ by rounding.
+fn is_equal(left: f64, right: f64) -> bool {
     let is_whole = left.fract() == 0.0 && right.fract() == 0.0;
     left == right || (!is_whole && (left - right).abs() <= ROUNDING * left.abs().max(right.abs()))
 }
@@ -197,38 +221,45 @@ fn or(left: Option<bool>, right: Option<bool>) -> Option<bool> {
     }
 }
 
-fn junction(
-    parts: &[SyntaxNode],
-    values: &dyn Values,
+/// Combines conditions with `and` or `or`. `neutral` is the result of no conditions.
+fn evaluate_junction(
+    conditions: &[SyntaxNode],
+    values: &dyn ValueSource,
     neutral: bool,
-    combine: fn(Option<bool>, Option<bool>) -> Option<bool>,
-) -> Result<Value, Unknown> {
-    let mut result = Value::Condition(Some(neutral));
-    for part in parts {
-        let part = value(part, values)?;
-        result = result.with(part, &|a, b| {
-            Value::Condition(combine(a.condition(), b.condition()))
+    operator: fn(Option<bool>, Option<bool>) -> Option<bool>,
+) -> Result<ExpressionValue, UnknownName> {
+    let mut result = ExpressionValue::Condition(Some(neutral));
+    for condition in conditions {
+        let value = evaluate(condition, values)?;
+        result = result.combine(value, &|a, b| {
+            ExpressionValue::Condition(operator(a.as_condition(), b.as_condition()))
         });
     }
     Ok(result)
 }
 
-/// Missing values are left out of sums and the like; where all are missing there is none.
-fn call(function: Function, arguments: Vec<Value>) -> Value {
+/// Applies a function. Missing numbers are ignored. The result is missing if all numbers are missing.
+fn call_function(function: Function, arguments: Vec<ExpressionValue>) -> ExpressionValue {
     if function.is_unary() {
-        let first = arguments.into_iter().next().unwrap_or(Value::Number(None));
-        return first.map(&|value| Value::Number(function.apply(value.number().as_slice())));
+        let argument = arguments
+            .into_iter()
+            .next()
+            .unwrap_or(ExpressionValue::Number(None));
+        return argument.map(&|value| ExpressionValue::Number(function.apply(value.as_number().as_slice())));
     }
-    let members: Vec<Value> = arguments.into_iter().flat_map(Value::members).collect();
-    let conditions = || members.iter().map(Value::condition);
-    let numbers: Vec<f64> = members.iter().filter_map(Value::number).collect();
+    let members: Vec<ExpressionValue> = arguments
+        .into_iter()
+        .flat_map(ExpressionValue::into_members)
+        .collect();
+    let conditions = || members.iter().map(ExpressionValue::as_condition);
+    let numbers: Vec<f64> = members.iter().filter_map(ExpressionValue::as_number).collect();
     match function {
-        Function::All => Value::Condition(conditions().fold(Some(true), and)),
-        Function::Any => Value::Condition(conditions().fold(Some(false), or)),
+        Function::All => ExpressionValue::Condition(conditions().fold(Some(true), and)),
+        Function::Any => ExpressionValue::Condition(conditions().fold(Some(false), or)),
         Function::Count => {
             let holding = conditions().filter(|condition| *condition == Some(true)).count();
-            Value::Number(Some((holding + numbers.len()) as f64))
+            ExpressionValue::Number(Some((holding + numbers.len()) as f64))
         }
-        _ => Value::Number(function.apply(&numbers)),
+        _ => ExpressionValue::Number(function.apply(&numbers)),
     }
 }

@@ -1,6 +1,6 @@
 //! The lexer of expressions: it divides a text into numbers, names, keywords and operators.
 
-use super::ExprError;
+use super::ExpressionError;
 use super::unit::{self, Dimension, PLAIN, UNITS};
 
 const KEYWORDS: [&str; 5] = ["and", "or", "not", "within", "of"];
@@ -11,13 +11,14 @@ const SIGNS: [&str; 16] = [
 
 /// The two languages of expressions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Language {
+pub(super) enum ExpressionLanguage {
     /// A condition. Numbers and names have units. Names can contain `-`, `*` and quotes.
     Check,
     /// The text inside `$(...)`. It has no units and no keywords. `-`, `*` and `%` are always operators.
     Formula,
 }
 
+/// One token of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token {
     /// A number in base units: picoseconds, bytes, or a product of their powers.
@@ -26,64 +27,76 @@ pub(super) enum Token {
         dimension: Dimension,
         is_percent: bool,
     },
-    /// A name.
-    Word(String),
+    /// A name or a pattern, without quotes.
+    Name(String),
     Keyword(&'static str),
     /// An entry of `SIGNS`. `=` is stored as `==`.
     Sign(&'static str),
     End,
 }
 
+/// A token with its position in the text.
 #[derive(Clone, Debug)]
 pub(super) struct PositionedToken {
     pub(super) token: Token,
     /// The offset of the token in the text, in bytes.
-    pub(super) at: usize,
+    pub(super) offset: usize,
 }
 
 /// Returns all tokens of a text. The last token is `Token::End`.
-pub(super) fn tokens(text: &str, language: Language) -> Result<Vec<PositionedToken>, ExprError> {
-    let is_check = language == Language::Check;
+pub(super) fn tokenize(
+    text: &str,
+    language: ExpressionLanguage,
+) -> Result<Vec<PositionedToken>, ExpressionError> {
+    let is_check = language == ExpressionLanguage::Check;
     let mut tokens: Vec<PositionedToken> = Vec::new();
-    let mut at = 0;
-    while let Some(next) = text[at..].chars().next() {
+    let mut offset = 0;
+    while let Some(next) = text[offset..].chars().next() {
         let is_after_operand = matches!(
             tokens.last().map(|token| &token.token),
-            Some(Token::Number { .. } | Token::Word(_) | Token::Sign(")"))
+            Some(Token::Number { .. } | Token::Name(_) | Token::Sign(")"))
         );
         let is_name_start = next.is_ascii_alphabetic()
             || next == '_'
             || (is_check && (next == '\'' || (next == '*' && !is_after_operand)));
         let (token, len) = if next.is_whitespace() {
-            at += next.len_utf8();
+            offset += next.len_utf8();
             continue;
         } else if next.is_ascii_digit() || next == '.' {
-            number(text, at, language)?
+            read_number(text, offset, language)?
         } else if is_name_start {
-            word(text, at, language)?
-        } else if let Some(sign) = SIGNS.into_iter().find(|sign| text[at..].starts_with(sign)) {
+            read_name(text, offset, language)?
+        } else if let Some(sign) = SIGNS.into_iter().find(|sign| text[offset..].starts_with(sign)) {
             if is_check && matches!(sign, "//" | "%") {
                 let what = format!("`{sign}` is an operator of $(...) only");
-                return Err(ExprError::new(at, what, format!("write $(a {sign} b)")));
+                return Err(ExpressionError::new(offset, what, format!("write $(a {sign} b)")));
             }
             (Token::Sign(if sign == "=" { "==" } else { sign }), sign.len())
         } else {
             let what = format!("there is no use for {next:?}");
-            return Err(ExprError::new(at, what, "docs/script.md has the grammar"));
+            return Err(ExpressionError::new(
+                offset,
+                what,
+                "docs/script.md has the grammar",
+            ));
         };
-        tokens.push(PositionedToken { token, at });
-        at += len;
+        tokens.push(PositionedToken { token, offset });
+        offset += len;
     }
     tokens.push(PositionedToken {
         token: Token::End,
-        at: text.len(),
+        offset: text.len(),
     });
     Ok(tokens)
 }
 
 /// Reads a number at an offset. In a check, a unit can follow directly or after spaces.
-fn number(text: &str, at: usize, language: Language) -> Result<(Token, usize), ExprError> {
-    let rest = &text[at..];
+fn read_number(
+    text: &str,
+    offset: usize,
+    language: ExpressionLanguage,
+) -> Result<(Token, usize), ExpressionError> {
+    let rest = &text[offset..];
     let mut len = digits_end(rest, 0);
     if rest[len..].starts_with('.') {
         len = digits_end(rest, len + 1);
@@ -97,15 +110,15 @@ fn number(text: &str, at: usize, language: Language) -> Result<(Token, usize), E
     }
     let value = rest[..len].parse::<f64>().ok().filter(|value| value.is_finite());
     let Some(value) = value else {
-        return Err(ExprError::new(
-            at,
+        return Err(ExpressionError::new(
+            offset,
             "this is no number",
             "write it as 12, 1.5 or 3e6",
         ));
     };
     let after = rest[len..].trim_start();
     let unit = &after[..unit_len(after)];
-    if unit.is_empty() || KEYWORDS.contains(&unit) || language == Language::Formula {
+    if unit.is_empty() || KEYWORDS.contains(&unit) || language == ExpressionLanguage::Formula {
         let plain = Token::Number {
             value,
             dimension: PLAIN,
@@ -113,9 +126,13 @@ fn number(text: &str, at: usize, language: Language) -> Result<(Token, usize), E
         };
         return Ok((plain, len));
     }
-    let Some((scale, dimension)) = unit::of_number(unit) else {
+    let Some((scale, dimension)) = unit::number_unit(unit) else {
         let what = format!("there is no unit \"{unit}\"");
-        return Err(ExprError::new(at, what, format!("the units are {UNITS}")));
+        return Err(ExpressionError::new(
+            offset,
+            what,
+            format!("the units are {UNITS}"),
+        ));
     };
     let number = Token::Number {
         value: value * scale,
@@ -152,17 +169,21 @@ fn unit_len(text: &str) -> usize {
 ///
 /// A name consists of parts with points between them. A part contains letters, digits and `_`. In a check, a part can
 /// also contain `-` and `*`, or is quoted with `'`.
-fn word(text: &str, at: usize, language: Language) -> Result<(Token, usize), ExprError> {
-    let is_check = language == Language::Check;
-    let rest = &text[at..];
+fn read_name(
+    text: &str,
+    offset: usize,
+    language: ExpressionLanguage,
+) -> Result<(Token, usize), ExpressionError> {
+    let is_check = language == ExpressionLanguage::Check;
+    let rest = &text[offset..];
     let mut name = String::new();
     let mut len = 0;
     loop {
         let quoted = rest[len..].strip_prefix('\'').filter(|_| is_check);
         if let Some(quoted) = quoted {
             let Some(end) = quoted.find('\'').filter(|end| *end > 0) else {
-                return Err(ExprError::new(
-                    at + len,
+                return Err(ExpressionError::new(
+                    offset + len,
                     "a quoted name has no end",
                     "close it with '",
                 ));
@@ -173,7 +194,11 @@ fn word(text: &str, at: usize, language: Language) -> Result<(Token, usize), Exp
             let part = name_part_len(&rest[len..], is_check);
             if part == 0 {
                 let what = "a part of a name is missing";
-                return Err(ExprError::new(at + len, what, "write a name such as h1.lost"));
+                return Err(ExpressionError::new(
+                    offset + len,
+                    what,
+                    "write a name such as h1.lost",
+                ));
             }
             name.push_str(&rest[len..len + part]);
             len += part;
@@ -186,7 +211,7 @@ fn word(text: &str, at: usize, language: Language) -> Result<(Token, usize), Exp
     }
     match KEYWORDS.into_iter().find(|keyword| is_check && *keyword == name) {
         Some(keyword) => Ok((Token::Keyword(keyword), len)),
-        None => Ok((Token::Word(name), len)),
+        None => Ok((Token::Name(name), len)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Expressions of scripts: relations between counters, watermarks, latencies and times.
+//! Expressions of scripts: conditions over counters, watermarks, latencies and times, and formulas in `$(...)`.
 //!
 //! ```text
 //! sw1.Ethernet0.pg3.headroom_watermark_cells <= 24
@@ -6,12 +6,12 @@
 //! job.train.jct_us == 1.31ms within 5 %
 //! ```
 //!
-//! `docs/script.md` has the grammar. What is written is checked when it is read: a time is not compared with an amount of
-//! data, a condition is not added to a number, and what stands alone is a condition. So evaluation can fail for one reason only, a
-//! name that [`Values`] does not know, and the same values give the same verdict on every machine.
+//! `docs/script.md` contains the grammar. The parser checks the types of a condition: a time cannot be compared
+//! with a number of bytes, and a condition cannot be added to a number. Evaluation therefore fails only for a
+//! name that the [`ValueSource`] does not know. The same values give the same result on every machine.
 //!
-//! Names end in their unit (`_ns`, `_us`, `_bytes`, `_bps`, ...), which is how a number is known to be a time. Inside, times are
-//! picoseconds and amounts of data bytes.
+//! The last part of a name states its unit (`_ns`, `_us`, `_bytes`, `_bps`). Inside an expression, times are in
+//! picoseconds and amounts of data are in bytes.
 
 mod check;
 pub mod counters;
@@ -21,6 +21,7 @@ mod directory_tests;
 mod eval;
 mod lexer;
 mod parser;
+mod syntax;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -29,73 +30,75 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use directory::{Directory, EventPlace, Place, Subject};
-use lexer::Language;
+pub use directory::{CounterOwner, CounterReference, EventReference, NameDirectory};
+use lexer::ExpressionLanguage;
+pub(crate) use syntax::SyntaxNode;
 
-/// Longest expression, bytes.
-pub const LENGTH_MAX: usize = 4096;
+/// The maximum length of a condition, in bytes.
+pub const CONDITION_LEN_MAX: usize = 4096;
 
-/// What names mean.
-pub trait Values {
-    /// The value under a name, in the unit that the name ends in; `None` if there is none, such as the latency of
-    /// packets that have not come yet.
+/// The values of the names in an expression.
+pub trait ValueSource {
+    /// Returns the value of a name, in the unit of the name. Returns `None` if the value does not exist yet, such as
+    /// the latency of a flow before its first packet arrives.
     ///
     /// # Errors
-    /// There is nothing of that name.
-    fn value(&self, path: &str) -> Result<Option<f64>, Unknown>;
+    /// The name is unknown.
+    fn value(&self, path: &str) -> Result<Option<f64>, UnknownName>;
 
-    /// All names that a pattern with stars means, in an order that is the same for patterns that differ in their last part
-    /// only.
+    /// Returns all names that match a pattern with stars. Patterns that differ only in the last part give the same
+    /// order.
     ///
     /// # Errors
-    /// There is nothing of such a name.
-    fn matching(&self, pattern: &str) -> Result<Vec<String>, Unknown>;
+    /// No name matches the pattern.
+    fn matching_names(&self, pattern: &str) -> Result<Vec<String>, UnknownName>;
 
-    /// When an event of this name happened for the first or the last time, in picoseconds; `None`: never.
+    /// Returns the time of the first or last event of a name, in picoseconds. Returns `None` if no such event has
+    /// happened.
     ///
     /// # Errors
-    /// There is no such event.
-    fn event(&self, path: &str, which: Which) -> Result<Option<f64>, Unknown>;
+    /// The name is unknown.
+    fn event_time_ps(&self, path: &str, occurrence: Occurrence) -> Result<Option<f64>, UnknownName>;
 }
 
-/// A name that means nothing.
+/// A name that does not exist in the lab.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("nothing is called \"{name}\"; {known}")]
-pub struct Unknown {
-    /// The name.
+#[error("nothing is called \"{name}\"; {hint}")]
+pub struct UnknownName {
+    /// The name in the expression.
     pub name: String,
-    /// What there is instead, as a phrase: `the ports of sw1 are ...`.
-    pub known: String,
+    /// The names that exist instead, as a phrase: `the ports of sw1 are ...`.
+    pub hint: String,
 }
 
-/// The first or the last time of an event.
+/// The first or the last event of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub enum Occurrence {
     /// `first(EVENT)`.
     First,
     /// `last(EVENT)`.
     Last,
 }
 
-/// Why a text is no expression.
+/// The reason why a text is not a valid expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what}{}", quoted(rest))]
-pub struct ExprError {
-    /// Where, in bytes from the beginning.
-    pub at: usize,
-    /// The beginning of what stands there; empty at the end.
+#[error("{what}{}", quote_rest(rest))]
+pub struct ExpressionError {
+    /// The offset of the error in the text, in bytes.
+    pub offset: usize,
+    /// The beginning of the text at the offset. Empty at the end of the text.
     pub rest: String,
-    /// What is wrong.
+    /// A description of the error.
     pub what: String,
-    /// What to do.
+    /// A way to correct the error.
     pub fix: String,
 }
 
-impl ExprError {
-    /// An error at an offset. The parser adds the quotation.
-    fn new(at: usize, what: impl Into<String>, fix: impl Into<String>) -> ExprError {
-        ExprError {
-            at,
+impl ExpressionError {
+    /// Returns an error without a quotation. The parser adds the quotation.
+    fn new(offset: usize, what: impl Into<String>, fix: impl Into<String>) -> ExpressionError {
+        ExpressionError {
+            offset,
             rest: String::new(),
             what: what.into(),
             fix: fix.into(),
@@ -103,31 +106,31 @@ impl ExprError {
     }
 }
 
-fn quoted(rest: &str) -> String {
+fn quote_rest(rest: &str) -> String {
     match rest {
         "" => String::new(),
         rest => format!(" at \"{rest}\""),
     }
 }
 
-/// Reads the text inside `$(...)` as a syntax tree of numbers. Its names have no units.
+/// Parses the text inside `$(...)`. The names in this text have no units.
 ///
 /// # Errors
-/// The first error in the text.
-pub(crate) fn parse_formula(text: &str) -> Result<SyntaxNode, ExprError> {
-    parser::parse(text, Language::Formula)
+/// Returns the first error of the text.
+pub(crate) fn parse_formula(text: &str) -> Result<SyntaxNode, ExpressionError> {
+    parser::parse(text, ExpressionLanguage::Formula)
 }
 
 /// A name in an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name<'a> {
-    /// The name, as [`Values`] is asked for it.
+pub struct NameReference<'a> {
+    /// The full name, or a pattern with stars.
     pub path: &'a str,
-    /// It is an event, asked for by [`Values::event`].
+    /// Whether the name is an event, the argument of `first` or `last`.
     pub is_event: bool,
 }
 
-/// A condition.
+/// A parsed condition. It is serialised as its text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Expression {
@@ -136,43 +139,48 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Reads a condition.
+    /// Parses a condition.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its place.
-    pub fn parse(text: &str) -> Result<Expression, ExprError> {
+    /// Returns the first error of the text.
+    pub fn parse(text: &str) -> Result<Expression, ExpressionError> {
         Ok(Expression {
             source: text.to_owned(),
-            root: parser::parse(text, Language::Check)?,
+            root: parser::parse(text, ExpressionLanguage::Check)?,
         })
     }
 
-    /// Whether it is so; `None` if that hangs on a value that there is not.
+    /// Returns whether the condition holds. Returns `None` if the result depends on a missing value.
     ///
     /// # Errors
-    /// A name that means nothing.
-    pub fn holds(&self, values: &dyn Values) -> Result<Option<bool>, Unknown> {
-        eval::condition(&self.root, values)
+    /// A name is unknown.
+    pub fn holds(&self, values: &dyn ValueSource) -> Result<Option<bool>, UnknownName> {
+        eval::evaluate_condition(&self.root, values)
     }
 
-    /// The names in it, from left to right, one that is there twice twice.
-    pub fn names(&self) -> Vec<Name<'_>> {
+    /// Returns the names in the condition from left to right. A name that occurs twice is returned twice.
+    pub fn name_references(&self) -> Vec<NameReference<'_>> {
         let mut names = Vec::new();
-        self.root.names(&mut names);
+        self.root.collect_names(&mut names);
         names
     }
 
-    /// The value of each name in it, in the unit of its name, to be printed when it does not hold. Patterns are taken apart; times of
-    /// events are in picoseconds.
+    /// Returns each name in the condition with its value, for the message of a failed check.
+    ///
+    /// A value is in the unit of its name, and the time of an event is in picoseconds. A pattern is replaced by the
+    /// names that match it.
     ///
     /// # Errors
-    /// A name that means nothing.
-    pub fn explain(&self, values: &dyn Values) -> Result<Vec<(String, Option<f64>)>, Unknown> {
-        let mut all = Vec::new();
-        self.root.explain(values, &mut all)?;
+    /// A name is unknown.
+    pub fn values_of_names(
+        &self,
+        values: &dyn ValueSource,
+    ) -> Result<Vec<(String, Option<f64>)>, UnknownName> {
+        let mut named_values = Vec::new();
+        self.root.collect_values(values, &mut named_values)?;
         let mut seen = std::collections::HashSet::new();
-        all.retain(|(name, _)| seen.insert(name.clone()));
-        Ok(all)
+        named_values.retain(|(name, _)| seen.insert(name.clone()));
+        Ok(named_values)
     }
 }
 
@@ -183,9 +191,9 @@ impl fmt::Display for Expression {
 }
 
 impl TryFrom<String> for Expression {
-    type Error = ExprError;
+    type Error = ExpressionError;
 
-    fn try_from(text: String) -> Result<Expression, ExprError> {
+    fn try_from(text: String) -> Result<Expression, ExpressionError> {
         Expression::parse(&text)
     }
 }
@@ -193,167 +201,5 @@ impl TryFrom<String> for Expression {
 impl From<Expression> for String {
     fn from(expression: Expression) -> String {
         expression.source
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum ArithmeticOperator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    /// `//`, rounded down. Only in formulas.
-    FloorDivide,
-    /// `%`, the remainder of `//`. Only in formulas.
-    Modulo,
-}
-
-impl ArithmeticOperator {
-    pub(crate) fn apply(self, left: f64, right: f64) -> f64 {
-        match self {
-            ArithmeticOperator::Add => left + right,
-            ArithmeticOperator::Subtract => left - right,
-            ArithmeticOperator::Multiply => left * right,
-            ArithmeticOperator::Divide => left / right,
-            ArithmeticOperator::FloorDivide => (left / right).floor(),
-            ArithmeticOperator::Modulo => left - right * (left / right).floor(),
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum ComparisonOperator {
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-    Equal,
-    NotEqual,
-    /// Equal but for this share of the right side.
-    WithinShare(f64),
-    /// Equal but for this much.
-    Within(f64),
-}
-
-/// What makes one value of many.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Function {
-    Min,
-    Max,
-    Sum,
-    Mean,
-    Abs,
-    Floor,
-    Ceil,
-    /// How many numbers there are, or how many conditions hold.
-    Count,
-    All,
-    Any,
-}
-
-impl Function {
-    /// Whether the function has one argument and is applied to each member of a list.
-    fn is_unary(self) -> bool {
-        matches!(self, Function::Abs | Function::Floor | Function::Ceil)
-    }
-
-    /// The value of a function of numbers; `None` without numbers, and for functions of conditions.
-    pub(crate) fn apply(self, numbers: &[f64]) -> Option<f64> {
-        let fold = |fold: fn(f64, f64) -> f64| numbers.iter().copied().reduce(fold);
-        let map = |map: fn(f64) -> f64| numbers.first().copied().map(map);
-        match self {
-            Function::Min => fold(f64::min),
-            Function::Max => fold(f64::max),
-            Function::Sum => fold(|a, b| a + b),
-            Function::Mean => fold(|a, b| a + b).map(|sum| sum / numbers.len() as f64),
-            Function::Abs => map(f64::abs),
-            Function::Floor => map(f64::floor),
-            Function::Ceil => map(f64::ceil),
-            Function::Count | Function::All | Function::Any => None,
-        }
-    }
-}
-
-/// A checked expression.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum SyntaxNode {
-    /// In picoseconds, bytes and their quotients.
-    Number(f64),
-    /// A name, or a pattern, and what its values are multiplied with.
-    Name {
-        path: String,
-        is_pattern: bool,
-        scale: f64,
-    },
-    Event(Which, Vec<String>),
-    Negate(Box<SyntaxNode>),
-    /// A chain of one precedence, `a - b + c`, from left to right.
-    Arithmetic(Box<SyntaxNode>, Vec<(ArithmeticOperator, SyntaxNode)>),
-    /// A chain, `0 < a <= b`.
-    Compare(Box<SyntaxNode>, Vec<(ComparisonOperator, SyntaxNode)>),
-    Not(Box<SyntaxNode>),
-    And(Vec<SyntaxNode>),
-    Or(Vec<SyntaxNode>),
-    Call(Function, Vec<SyntaxNode>),
-}
-
-impl SyntaxNode {
-    /// Its parts, from left to right.
-    fn children(&self) -> Vec<&SyntaxNode> {
-        match self {
-            SyntaxNode::Number(_) | SyntaxNode::Name { .. } | SyntaxNode::Event(..) => Vec::new(),
-            SyntaxNode::Negate(inner) | SyntaxNode::Not(inner) => vec![inner],
-            SyntaxNode::Arithmetic(first, rest) => std::iter::once(&**first)
-                .chain(rest.iter().map(|(_, node)| node))
-                .collect(),
-            SyntaxNode::Compare(first, rest) => std::iter::once(&**first)
-                .chain(rest.iter().map(|(_, node)| node))
-                .collect(),
-            SyntaxNode::And(all) | SyntaxNode::Or(all) | SyntaxNode::Call(_, all) => all.iter().collect(),
-        }
-    }
-
-    fn names<'a>(&'a self, names: &mut Vec<Name<'a>>) {
-        match self {
-            SyntaxNode::Name { path, .. } => names.push(Name {
-                path,
-                is_event: false,
-            }),
-            SyntaxNode::Event(_, events) => {
-                names.extend(events.iter().map(|path| Name { path, is_event: true }));
-            }
-            _ => self.children().into_iter().for_each(|child| child.names(names)),
-        }
-    }
-
-    fn explain(&self, values: &dyn Values, all: &mut Vec<(String, Option<f64>)>) -> Result<(), Unknown> {
-        match self {
-            SyntaxNode::Name {
-                path,
-                is_pattern: true,
-                ..
-            } => {
-                for name in values.matching(path)? {
-                    let value = values.value(&name)?;
-                    all.push((name, value));
-                }
-            }
-            SyntaxNode::Name { path, .. } => all.push((path.clone(), values.value(path)?)),
-            SyntaxNode::Event(which, events) => {
-                let function = match which {
-                    Which::First => "first",
-                    Which::Last => "last",
-                };
-                for event in events {
-                    all.push((format!("{function}({event})"), values.event(event, *which)?));
-                }
-            }
-            _ => {
-                for child in self.children() {
-                    child.explain(values, all)?;
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -1,9 +1,10 @@
 //! The recursive-descent parser of expressions; `docs/script.md` contains the grammar.
 
 use super::check::{self, TypedNode};
-use super::lexer::{self, Language, PositionedToken, Token};
+use super::lexer::{self, ExpressionLanguage, PositionedToken, Token};
+use super::syntax::{ArithmeticOperator, ComparisonOperator, Function, SyntaxNode};
 use super::unit::{self, Dimension, PLAIN, TIME};
-use super::{ArithmeticOperator, ComparisonOperator, ExprError, Function, LENGTH_MAX, SyntaxNode, Which};
+use super::{CONDITION_LEN_MAX, ExpressionError, Occurrence};
 
 /// The maximum nesting depth of brackets and signs.
 const DEPTH_MAX: usize = 64;
@@ -23,55 +24,59 @@ const FUNCTIONS: [(&str, Function); 10] = [
     ("any", Function::Any),
 ];
 
-type ParseResult = Result<TypedNode, ExprError>;
+type ParseResult = Result<TypedNode, ExpressionError>;
 
 /// Parses a whole text: a condition of a check, or a number of a formula.
-pub(super) fn parse(text: &str, language: Language) -> Result<SyntaxNode, ExprError> {
+pub(super) fn parse(text: &str, language: ExpressionLanguage) -> Result<SyntaxNode, ExpressionError> {
     let root = match language {
-        Language::Check => parse_condition(text),
-        Language::Formula => parse_whole(text, language).and_then(|root| Ok(root.into_number()?.0)),
+        ExpressionLanguage::Check => parse_condition(text),
+        ExpressionLanguage::Formula => {
+            parse_all_tokens(text, language).and_then(|root| Ok(root.into_number()?.0))
+        }
     };
     root.map_err(|error| {
-        let rest = text.get(error.at..).unwrap_or_default();
+        let rest = text.get(error.offset..).unwrap_or_default();
         let rest = rest.chars().take(QUOTED_LEN).collect();
-        ExprError { rest, ..error }
+        ExpressionError { rest, ..error }
     })
 }
 
-fn parse_condition(text: &str) -> Result<SyntaxNode, ExprError> {
-    if text.len() > LENGTH_MAX {
+fn parse_condition(text: &str) -> Result<SyntaxNode, ExpressionError> {
+    if text.len() > CONDITION_LEN_MAX {
         let what = format!("an expression of {} bytes is too long", text.len());
-        let fix = format!("at most {LENGTH_MAX} are possible: make it several");
-        return Err(ExprError::new(0, what, fix));
+        let fix = format!("at most {CONDITION_LEN_MAX} are possible: make it several");
+        return Err(ExpressionError::new(0, what, fix));
     }
-    let root = parse_whole(text, Language::Check)?;
+    let root = parse_all_tokens(text, ExpressionLanguage::Check)?;
     if root.is_list {
         let what = "there are many conditions, one for each name that the star means";
         let fix = "write all(...), any(...) or count(...) around it";
-        return Err(ExprError::new(root.at, what, fix));
+        return Err(ExpressionError::new(root.offset, what, fix));
     }
     root.into_condition()
 }
 
-fn parse_whole(text: &str, language: Language) -> ParseResult {
+fn parse_all_tokens(text: &str, language: ExpressionLanguage) -> ParseResult {
     let mut parser = Parser {
-        tokens: lexer::tokens(text, language)?,
+        tokens: lexer::tokenize(text, language)?,
         language,
         next: 0,
         depth: 0,
     };
-    let root = parser.or()?;
+    let root = parser.parse_or()?;
     match parser.token() {
         Token::End => Ok(root),
-        _ => Err(parser.unexpected("the expression is over here")),
+        _ => Err(parser.unexpected_token("the expression is over here")),
     }
 }
 
+/// The state of a recursive-descent parser.
 struct Parser {
     tokens: Vec<PositionedToken>,
-    language: Language,
+    language: ExpressionLanguage,
     /// The index of the next token.
     next: usize,
+    /// The number of rules inside brackets and signs at the current position.
     depth: usize,
 }
 
@@ -80,8 +85,8 @@ impl Parser {
         &self.tokens[self.next].token
     }
 
-    fn at(&self) -> usize {
-        self.tokens[self.next].at
+    fn offset(&self) -> usize {
+        self.tokens[self.next].offset
     }
 
     /// Consumes the next token if it is this sign.
@@ -98,25 +103,32 @@ impl Parser {
         is_next
     }
 
-    fn unexpected(&self, expected: &str) -> ExprError {
+    /// Returns the error for the next token. `expected` says which token or rule fits here.
+    fn unexpected_token(&self, expected: &str) -> ExpressionError {
         let what = match self.token() {
             Token::End => format!("something is missing at the end: {expected}"),
             _ => format!("this was not expected: {expected}"),
         };
         let fix = match self.language {
-            Language::Check => {
+            ExpressionLanguage::Check => {
                 "spaces around - and * tell them from parts of names; docs/script.md has the grammar"
             }
-            Language::Formula => "write names, numbers, + - * / // % ( ), min(), max(), floor(), ceil()",
+            ExpressionLanguage::Formula => {
+                "write names, numbers, + - * / // % ( ), min(), max(), floor(), ceil()"
+            }
         };
-        ExprError::new(self.at(), what, fix)
+        ExpressionError::new(self.offset(), what, fix)
     }
 
     /// Applies a rule one nesting level deeper.
-    fn nested(&mut self, rule: fn(&mut Self) -> ParseResult) -> ParseResult {
+    fn parse_nested(&mut self, rule: fn(&mut Self) -> ParseResult) -> ParseResult {
         if self.depth >= DEPTH_MAX {
             let what = "brackets or signs are nested too deep";
-            return Err(ExprError::new(self.at(), what, "make it several expressions"));
+            return Err(ExpressionError::new(
+                self.offset(),
+                what,
+                "make it several expressions",
+            ));
         }
         self.depth += 1;
         let result = rule(self);
@@ -124,15 +136,16 @@ impl Parser {
         result
     }
 
-    fn or(&mut self) -> ParseResult {
-        self.junction("or", Self::and, SyntaxNode::Or)
+    fn parse_or(&mut self) -> ParseResult {
+        self.parse_junction("or", Self::parse_and, SyntaxNode::Or)
     }
 
-    fn and(&mut self) -> ParseResult {
-        self.junction("and", Self::not, SyntaxNode::And)
+    fn parse_and(&mut self) -> ParseResult {
+        self.parse_junction("and", Self::parse_not, SyntaxNode::And)
     }
 
-    fn junction(
+    /// Parses conditions with the same keyword between them.
+    fn parse_junction(
         &mut self,
         keyword: &str,
         operand: fn(&mut Self) -> ParseResult,
@@ -146,31 +159,31 @@ impl Parser {
         if operands.len() == 1 {
             return Ok(operands.remove(0));
         }
-        let at = operands[0].at;
+        let offset = operands[0].offset;
         let is_list = operands.iter().any(|operand| operand.is_list);
         let nodes: Result<_, _> = operands.into_iter().map(TypedNode::into_condition).collect();
-        Ok(TypedNode::condition(new_node(nodes?), is_list, at))
+        Ok(TypedNode::new_condition(new_node(nodes?), is_list, offset))
     }
 
-    fn not(&mut self) -> ParseResult {
-        let at = self.at();
+    fn parse_not(&mut self) -> ParseResult {
+        let offset = self.offset();
         if !self.take_keyword("not") {
-            return self.comparison();
+            return self.parse_comparison();
         }
-        let inner = self.nested(Self::not)?;
+        let inner = self.parse_nested(Self::parse_not)?;
         let is_list = inner.is_list;
         let node = SyntaxNode::Not(Box::new(inner.into_condition()?));
-        Ok(TypedNode::condition(node, is_list, at))
+        Ok(TypedNode::new_condition(node, is_list, offset))
     }
 
-    fn comparison(&mut self) -> ParseResult {
-        let first = self.sum()?;
-        let (at, mut is_list) = (first.at, first.is_list);
+    fn parse_comparison(&mut self) -> ParseResult {
+        let first = self.parse_sum()?;
+        let (offset, mut is_list) = (first.offset, first.is_list);
         let is_within = self.take_keyword("within");
         let mut next = if is_within {
             None
         } else {
-            self.comparison_operator()
+            self.take_comparison_operator()
         };
         if !is_within && next.is_none() {
             return Ok(first);
@@ -178,39 +191,49 @@ impl Parser {
         let (node, dimension) = first.into_number()?;
         let mut rest = Vec::new();
         if is_within {
-            let operator = self.tolerance(dimension)?;
+            let operator = self.parse_tolerance(dimension)?;
             if !self.take_keyword("of") {
-                return Err(self.unexpected("write A within 5 % of B"));
+                return Err(self.unexpected_token("write A within 5 % of B"));
             }
-            rest.push((operator, self.right_side(dimension, &mut is_list)?));
+            rest.push((operator, self.parse_right_side(dimension, &mut is_list)?));
         }
         while let Some(mut operator) = next {
-            let right = self.right_side(dimension, &mut is_list)?;
-            let within_at = self.at();
+            let right = self.parse_right_side(dimension, &mut is_list)?;
+            let within_offset = self.offset();
             if self.take_keyword("within") {
                 if operator != ComparisonOperator::Equal {
                     let what = "`within` goes with ==";
-                    return Err(ExprError::new(within_at, what, "write a == b within 5 %"));
+                    return Err(ExpressionError::new(
+                        within_offset,
+                        what,
+                        "write a == b within 5 %",
+                    ));
                 }
-                operator = self.tolerance(dimension)?;
+                operator = self.parse_tolerance(dimension)?;
             }
             rest.push((operator, right));
-            next = self.comparison_operator();
+            next = self.take_comparison_operator();
         }
         let node = SyntaxNode::Compare(Box::new(node), rest);
-        Ok(TypedNode::condition(node, is_list, at))
+        Ok(TypedNode::new_condition(node, is_list, offset))
     }
 
-    fn right_side(&mut self, dimension: Dimension, is_list: &mut bool) -> Result<SyntaxNode, ExprError> {
-        let right = self.sum()?;
+    /// Parses the right side of a comparison. Sets `is_list` if the right side is a list.
+    fn parse_right_side(
+        &mut self,
+        dimension: Dimension,
+        is_list: &mut bool,
+    ) -> Result<SyntaxNode, ExpressionError> {
+        let right = self.parse_sum()?;
         *is_list |= right.is_list;
-        let at = right.at;
+        let offset = right.offset;
         let (node, right_dimension) = right.into_number()?;
-        check::require_same_dimension(dimension, right_dimension, at)?;
+        check::require_same_dimension(dimension, right_dimension, offset)?;
         Ok(node)
     }
 
-    fn comparison_operator(&mut self) -> Option<ComparisonOperator> {
+    /// Consumes the next token if it is a comparison operator.
+    fn take_comparison_operator(&mut self) -> Option<ComparisonOperator> {
         let Token::Sign(sign) = self.token() else {
             return None;
         };
@@ -228,37 +251,37 @@ impl Parser {
     }
 
     /// Parses the number after `within`: a share of the right side, or an amount of its dimension.
-    fn tolerance(&mut self, right_dimension: Dimension) -> Result<ComparisonOperator, ExprError> {
-        let at = self.at();
+    fn parse_tolerance(&mut self, right_dimension: Dimension) -> Result<ComparisonOperator, ExpressionError> {
+        let offset = self.offset();
         let Token::Number {
             value,
             dimension,
             is_percent,
         } = *self.token()
         else {
-            return Err(self.unexpected("`within` takes a number, such as 5 % or 2us"));
+            return Err(self.unexpected_token("`within` takes a number, such as 5 % or 2us"));
         };
         self.next += 1;
         if is_percent {
             return Ok(ComparisonOperator::WithinShare(value));
         }
-        check::require_same_dimension(right_dimension, dimension, at)?;
+        check::require_same_dimension(right_dimension, dimension, offset)?;
         Ok(ComparisonOperator::Within(value))
     }
 
-    fn sum(&mut self) -> ParseResult {
+    fn parse_sum(&mut self) -> ParseResult {
         use ArithmeticOperator::{Add, Subtract};
-        self.arithmetic(Self::product, &[("+", Add), ("-", Subtract)])
+        self.parse_arithmetic(Self::parse_product, &[("+", Add), ("-", Subtract)])
     }
 
-    fn product(&mut self) -> ParseResult {
+    fn parse_product(&mut self) -> ParseResult {
         use ArithmeticOperator::{Divide, FloorDivide, Modulo, Multiply};
         let operators = [("*", Multiply), ("/", Divide), ("//", FloorDivide), ("%", Modulo)];
-        self.arithmetic(Self::unary, &operators)
+        self.parse_arithmetic(Self::parse_unary, &operators)
     }
 
     /// Parses operands with operators of one precedence between them.
-    fn arithmetic(
+    fn parse_arithmetic(
         &mut self,
         operand: fn(&mut Self) -> ParseResult,
         operators: &[(&str, ArithmeticOperator)],
@@ -271,57 +294,61 @@ impl Parser {
         if operands.is_empty() {
             return Ok(first);
         }
-        let (at, mut is_list) = (first.at, first.is_list);
+        let (offset, mut is_list) = (first.offset, first.is_list);
         let (node, mut dimension) = first.into_number()?;
         let mut rest = Vec::with_capacity(operands.len());
         for (operator, right) in operands {
             is_list |= right.is_list;
-            let right_at = right.at;
+            let right_offset = right.offset;
             let (right, right_dimension) = right.into_number()?;
-            dimension = check::arithmetic_dimension(operator, dimension, right_dimension, right_at)?;
+            dimension = check::arithmetic_dimension(operator, dimension, right_dimension, right_offset)?;
             rest.push((operator, right));
         }
         let node = SyntaxNode::Arithmetic(Box::new(node), rest);
-        Ok(TypedNode::number(node, dimension, is_list, at))
+        Ok(TypedNode::new_number(node, dimension, is_list, offset))
     }
 
-    fn unary(&mut self) -> ParseResult {
-        let at = self.at();
+    fn parse_unary(&mut self) -> ParseResult {
+        let offset = self.offset();
         if !self.take_sign("-") {
-            return self.primary();
+            return self.parse_primary();
         }
-        let inner = self.nested(Self::unary)?;
+        let inner = self.parse_nested(Self::parse_unary)?;
         let is_list = inner.is_list;
         let (node, dimension) = inner.into_number()?;
         let node = SyntaxNode::Negate(Box::new(node));
-        Ok(TypedNode::number(node, dimension, is_list, at))
+        Ok(TypedNode::new_number(node, dimension, is_list, offset))
     }
 
-    fn primary(&mut self) -> ParseResult {
-        let at = self.at();
+    fn parse_primary(&mut self) -> ParseResult {
+        let offset = self.offset();
         let token = self.token().clone();
-        if !matches!(token, Token::Number { .. } | Token::Sign("(") | Token::Word(_)) {
-            return Err(self.unexpected("a number, a name or a bracket comes here"));
+        if !matches!(token, Token::Number { .. } | Token::Sign("(") | Token::Name(_)) {
+            return Err(self.unexpected_token("a number, a name or a bracket comes here"));
         }
         self.next += 1;
         match token {
-            Token::Number { value, dimension, .. } => {
-                Ok(TypedNode::number(SyntaxNode::Number(value), dimension, false, at))
-            }
-            Token::Word(word) if self.take_sign("(") => self.call(&word, at),
-            Token::Word(path) => Ok(self.name(path, at)),
+            Token::Number { value, dimension, .. } => Ok(TypedNode::new_number(
+                SyntaxNode::Number(value),
+                dimension,
+                false,
+                offset,
+            )),
+            Token::Name(name) if self.take_sign("(") => self.parse_call(&name, offset),
+            Token::Name(path) => Ok(self.new_name(path, offset)),
             _ => {
-                let inner = self.nested(Self::or)?;
-                self.close_bracket()?;
-                Ok(TypedNode { at, ..inner })
+                let inner = self.parse_nested(Self::parse_or)?;
+                self.take_closing_bracket()?;
+                Ok(TypedNode { offset, ..inner })
             }
         }
     }
 
-    fn name(&self, path: String, at: usize) -> TypedNode {
+    /// Returns the node of a name. In a check, the end of the name states the unit.
+    fn new_name(&self, path: String, offset: usize) -> TypedNode {
         let (scale, dimension) = match self.language {
-            Language::Check => unit::of_name(&path),
-            Language::Formula => (1.0, PLAIN),
+            ExpressionLanguage::Check => unit::name_unit(&path),
+            ExpressionLanguage::Formula => (1.0, PLAIN),
         };
         let is_pattern = path.contains('*');
         let node = SyntaxNode::Name {
@@ -329,56 +356,57 @@ impl Parser {
             is_pattern,
             scale,
         };
-        TypedNode::number(node, dimension, is_pattern, at)
+        TypedNode::new_number(node, dimension, is_pattern, offset)
     }
 
-    fn close_bracket(&mut self) -> Result<(), ExprError> {
+    fn take_closing_bracket(&mut self) -> Result<(), ExpressionError> {
         match self.take_sign(")") {
             true => Ok(()),
-            false => Err(self.unexpected("a bracket is not closed")),
+            false => Err(self.unexpected_token("a bracket is not closed")),
         }
     }
 
     /// Parses the arguments of a function up to the closing bracket.
-    fn call(&mut self, word: &str, at: usize) -> ParseResult {
-        if let "first" | "last" = word {
-            let which = if word == "first" {
-                Which::First
+    fn parse_call(&mut self, name: &str, offset: usize) -> ParseResult {
+        if let "first" | "last" = name {
+            let occurrence = if name == "first" {
+                Occurrence::First
             } else {
-                Which::Last
+                Occurrence::Last
             };
-            let node = SyntaxNode::Event(which, self.event_names()?);
-            return Ok(TypedNode::number(node, TIME, false, at));
+            let node = SyntaxNode::Event(occurrence, self.parse_event_names()?);
+            return Ok(TypedNode::new_number(node, TIME, false, offset));
         }
-        let Some((_, function)) = FUNCTIONS.into_iter().find(|(name, _)| *name == word) else {
+        let Some((_, function)) = FUNCTIONS.into_iter().find(|(own_name, _)| *own_name == name) else {
             let names: Vec<&str> = FUNCTIONS.iter().map(|(name, _)| *name).collect();
             let fix = format!("the functions are {}, first, last", names.join(", "));
-            let what = format!("there is no function \"{word}\"");
-            return Err(ExprError::new(at, what, fix));
+            let what = format!("there is no function \"{name}\"");
+            return Err(ExpressionError::new(offset, what, fix));
         };
-        let mut arguments = vec![self.nested(Self::or)?];
+        let mut arguments = vec![self.parse_nested(Self::parse_or)?];
         while self.take_sign(",") {
-            arguments.push(self.nested(Self::or)?);
+            arguments.push(self.parse_nested(Self::parse_or)?);
         }
-        self.close_bracket()?;
+        self.take_closing_bracket()?;
         if function.is_unary() && arguments.len() != 1 {
-            let what = format!("{word} takes one number");
-            return Err(ExprError::new(at, what, format!("write {word}(a - b)")));
+            let what = format!("{name} takes one number");
+            return Err(ExpressionError::new(offset, what, format!("write {name}(a - b)")));
         }
-        check::call(function, arguments, at)
+        check::check_call(function, arguments, offset)
     }
 
-    fn event_names(&mut self) -> Result<Vec<String>, ExprError> {
+    /// Parses the events in the brackets of `first` or `last`, up to the closing bracket.
+    fn parse_event_names(&mut self) -> Result<Vec<String>, ExpressionError> {
         let mut events = Vec::new();
         loop {
-            let Token::Word(event) = self.token().clone() else {
+            let Token::Name(event) = self.token().clone() else {
                 let expected = "the name of an event comes here, such as xoff or sw1.Ethernet0.ce";
-                return Err(self.unexpected(expected));
+                return Err(self.unexpected_token(expected));
             };
             events.push(event);
             self.next += 1;
             if !self.take_sign(",") {
-                self.close_bracket()?;
+                self.take_closing_bracket()?;
                 return Ok(events);
             }
         }

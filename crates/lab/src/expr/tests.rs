@@ -4,19 +4,19 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Values and times of events from tables.
+/// A source of fixed values and event times.
 #[derive(Default)]
-struct Table {
+struct FixedValues {
     values: BTreeMap<&'static str, Option<f64>>,
     events: BTreeMap<&'static str, (f64, f64)>,
 }
 
-impl Values for Table {
-    fn value(&self, path: &str) -> Result<Option<f64>, Unknown> {
-        self.values.get(path).copied().ok_or_else(|| self.unknown(path))
+impl ValueSource for FixedValues {
+    fn value(&self, path: &str) -> Result<Option<f64>, UnknownName> {
+        self.values.get(path).copied().ok_or_else(|| self.unknown_name(path))
     }
 
-    fn matching(&self, pattern: &str) -> Result<Vec<String>, Unknown> {
+    fn matching_names(&self, pattern: &str) -> Result<Vec<String>, UnknownName> {
         let (head, tail) = pattern.split_once('*').expect("a star");
         let names = self
             .values
@@ -24,32 +24,32 @@ impl Values for Table {
             .filter(|name| name.starts_with(head) && name.ends_with(tail));
         let names: Vec<String> = names.map(|name| (*name).to_owned()).collect();
         if names.is_empty() {
-            Err(self.unknown(pattern))
+            Err(self.unknown_name(pattern))
         } else {
             Ok(names)
         }
     }
 
-    fn event(&self, path: &str, which: Which) -> Result<Option<f64>, Unknown> {
+    fn event_time_ps(&self, path: &str, occurrence: Occurrence) -> Result<Option<f64>, UnknownName> {
         if path == "never" {
             return Ok(None);
         }
-        let (first, last) = self.events.get(path).copied().ok_or_else(|| self.unknown(path))?;
-        Ok(Some(if which == Which::First { first } else { last }))
+        let (first, last) = self.events.get(path).copied().ok_or_else(|| self.unknown_name(path))?;
+        Ok(Some(if occurrence == Occurrence::First { first } else { last }))
     }
 }
 
-impl Table {
-    fn unknown(&self, name: &str) -> Unknown {
-        Unknown {
+impl FixedValues {
+    fn unknown_name(&self, name: &str) -> UnknownName {
+        UnknownName {
             name: name.to_owned(),
-            known: format!("there are {:?}", self.values.keys()),
+            hint: format!("there are {:?}", self.values.keys()),
         }
     }
 }
 
-fn table() -> Table {
-    Table {
+fn fixed_values() -> FixedValues {
+    FixedValues {
         values: BTreeMap::from([
             ("sw1.Ethernet0.pfc3.tx", Some(7.0)),
             ("sw1.Ethernet0.pg3.headroom_watermark_cells", Some(24.0)),
@@ -75,18 +75,18 @@ fn table() -> Table {
     }
 }
 
-fn parse(text: &str) -> Expression {
+fn parse_valid(text: &str) -> Expression {
     Expression::parse(text).unwrap_or_else(|error| panic!("{text}: {error}; {}", error.fix))
 }
 
-fn holds(text: &str) -> Option<bool> {
-    parse(text)
-        .holds(&table())
+fn evaluate(text: &str) -> Option<bool> {
+    parse_valid(text)
+        .holds(&fixed_values())
         .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 #[test]
-fn relations_hold_or_do_not() {
+fn comparisons_of_numbers_hold_or_fail() {
     for (text, expected) in [
         ("1 < 2", true),
         ("2 < 2", false),
@@ -112,12 +112,12 @@ fn relations_hold_or_do_not() {
         ("link.'h1:eth0--sw1:Ethernet0'.utilisation_percent > 97 %", true),
         ("1 / 0 > 1000", true),
     ] {
-        assert_eq!(holds(text), Some(expected), "{text}");
+        assert_eq!(evaluate(text), Some(expected), "{text}");
     }
 }
 
 #[test]
-fn numbers_have_units_and_names_end_in_theirs() {
+fn units_of_numbers_and_names_are_converted() {
     for (text, expected) in [
         ("1ms == 1000 us", true),
         ("job.train.jct_us < 1.3105ms", false),
@@ -131,12 +131,12 @@ fn numbers_have_units_and_names_end_in_theirs() {
         ("first(ce) == 5us", true),
         ("1min == 60s", true),
     ] {
-        assert_eq!(holds(text), Some(expected), "{text}");
+        assert_eq!(evaluate(text), Some(expected), "{text}");
     }
 }
 
 #[test]
-fn within_is_a_share_of_the_right_side_or_an_amount() {
+fn within_accepts_a_share_of_the_right_side_or_an_amount() {
     for (text, expected) in [
         ("95 == 100 within 5 %", true),
         ("94.9 == 100 within 5%", false),
@@ -148,12 +148,12 @@ fn within_is_a_share_of_the_right_side_or_an_amount() {
         ("first(never) == first(never) within 5 %", true),
         ("1 + 1 within 0 of 2", true),
     ] {
-        assert_eq!(holds(text), Some(expected), "{text}");
+        assert_eq!(evaluate(text), Some(expected), "{text}");
     }
 }
 
 #[test]
-fn an_event_that_never_happens_is_later_than_all_that_do() {
+fn an_event_that_has_not_happened_is_later_than_all_others() {
     for (text, expected) in [
         ("first(ce) < first(xoff)", true),
         ("first(ce) < first(never)", true),
@@ -164,12 +164,12 @@ fn an_event_that_never_happens_is_later_than_all_that_do() {
         ("last(ce, xoff) - first(ce, xoff) == 4us", true),
         ("first(never) > 1s", true),
     ] {
-        assert_eq!(holds(text), Some(expected), "{text}");
+        assert_eq!(evaluate(text), Some(expected), "{text}");
     }
 }
 
 #[test]
-fn a_star_means_many_and_functions_make_them_one() {
+fn functions_reduce_the_values_of_a_pattern_to_one() {
     for (text, expected) in [
         ("sum(h*.lost) == 7", true),
         ("max(h*.lost) == 4 and min(h*.lost) == 0", true),
@@ -189,12 +189,12 @@ fn a_star_means_many_and_functions_make_them_one() {
         ("count(*.lost) == 3", true),
         ("sum(h1*.lost) == 4", true),
     ] {
-        assert_eq!(holds(text), Some(expected), "{text}");
+        assert_eq!(evaluate(text), Some(expected), "{text}");
     }
 }
 
 #[test]
-fn what_hangs_on_a_missing_value_is_undecided() {
+fn conditions_on_missing_values_are_undecided() {
     for (text, expected) in [
         ("h1.latency_p99_ns < 1s", None),
         ("not h1.latency_p99_ns < 1s", None),
@@ -209,19 +209,19 @@ fn what_hangs_on_a_missing_value_is_undecided() {
         ("max(h1.latency_p99_ns) < 1s", None),
         ("0 / 0 == 0", None),
     ] {
-        assert_eq!(holds(text), expected, "{text}");
+        assert_eq!(evaluate(text), expected, "{text}");
     }
 }
 
 #[test]
-fn a_name_that_means_nothing_is_an_error() {
+fn unknown_names_are_errors() {
     for text in [
         "h3.lost == 0",
         "sum(x*.lost) == 0",
         "first(cee) < 1us",
         "1 > 2 and h3.lost == 0",
     ] {
-        let error = parse(text).holds(&table()).expect_err(text).to_string();
+        let error = parse_valid(text).holds(&fixed_values()).expect_err(text).to_string();
         assert!(
             error.contains("there are") && error.contains("h1.lost"),
             "{error}"
@@ -230,8 +230,8 @@ fn a_name_that_means_nothing_is_an_error() {
 }
 
 #[test]
-fn what_is_no_expression_is_told_with_its_place() {
-    for (text, at, words) in [
+fn invalid_expressions_are_reported_with_their_offset() {
+    for (text, offset, words) in [
         ("", 0, "missing at the end"),
         ("1", 0, "a condition is needed, and this is a plain number"),
         ("h1.lost", 0, "a condition is needed"),
@@ -277,15 +277,15 @@ fn what_is_no_expression_is_told_with_its_place() {
     ] {
         let error = Expression::parse(text).expect_err(text);
         assert!(error.to_string().contains(words), "{text}: {error}");
-        assert_eq!(error.at, at, "{text}: {error}");
+        assert_eq!(error.offset, offset, "{text}: {error}");
         assert!(!error.fix.is_empty(), "{text}");
     }
 }
 
 #[test]
-fn depth_and_length_are_bounded() {
+fn nesting_depth_and_length_are_limited() {
     let deep = |n: usize| format!("{}1{} == 1", "(".repeat(n), ")".repeat(n));
-    assert_eq!(holds(&deep(60)), Some(true));
+    assert_eq!(evaluate(&deep(60)), Some(true));
     assert!(Expression::parse(&deep(65)).is_err());
     for sign in ["-", "not ", "abs("] {
         assert!(Expression::parse(&sign.repeat(1000)).is_err(), "{sign}");
@@ -300,10 +300,10 @@ fn depth_and_length_are_bounded() {
 }
 
 #[test]
-fn names_and_values_can_be_listed() {
-    let expression = parse("sum(h*.lost) == 0 and first(ce, xoff) < job.train.jct_us and h1.lost == 0");
+fn names_and_their_values_are_listed() {
+    let expression = parse_valid("sum(h*.lost) == 0 and first(ce, xoff) < job.train.jct_us and h1.lost == 0");
     let names: Vec<(&str, bool)> = expression
-        .names()
+        .name_references()
         .iter()
         .map(|name| (name.path, name.is_event))
         .collect();
@@ -317,7 +317,7 @@ fn names_and_values_can_be_listed() {
             ("h1.lost", false)
         ]
     );
-    let values = expression.explain(&table()).expect("all known");
+    let values = expression.values_of_names(&fixed_values()).expect("all known");
     let values: Vec<(&str, Option<f64>)> = values
         .iter()
         .map(|(name, value)| (name.as_str(), *value))
@@ -336,8 +336,8 @@ fn names_and_values_can_be_listed() {
 }
 
 #[test]
-fn an_expression_is_written_and_read_as_its_text() {
-    let expression = parse("first(ce) < first(xoff)");
+fn expressions_are_serialised_as_their_text() {
+    let expression = parse_valid("first(ce) < first(xoff)");
     let text = serde_json::to_string(&expression).expect("JSON");
     assert_eq!(text, "\"first(ce) < first(xoff)\"");
     assert_eq!(
@@ -348,31 +348,31 @@ fn an_expression_is_written_and_read_as_its_text() {
 }
 
 proptest! {
-    /// Whatever the text, there is an answer.
+    /// Parsing and evaluation of any text do not panic.
     #[test]
-    fn nothing_panics(text in "[-a-z0-9.*'()<>=+/, %_\u{b5}&]{0,40}") {
+    fn no_text_causes_a_panic(text in "[-a-z0-9.*'()<>=+/, %_\u{b5}&]{0,40}") {
         if let Ok(expression) = Expression::parse(&text) {
-            let _ = expression.holds(&table());
-            let _ = expression.explain(&table());
+            let _ = expression.holds(&fixed_values());
+            let _ = expression.values_of_names(&fixed_values());
         }
     }
 
-    /// Sums, products and brackets come to what Rust's come to.
+    /// Arithmetic has the same results as the arithmetic of doubles in Rust.
     #[test]
-    fn arithmetic_is_that_of_doubles(a in 0u32..1000, b in 1u32..1000, c in 0u32..1000) {
+    fn arithmetic_equals_that_of_doubles(a in 0u32..1000, b in 1u32..1000, c in 0u32..1000) {
         let (x, y, z) = (f64::from(a), f64::from(b), f64::from(c));
         let value = x + y * z - (x - z) / y;
         let text = format!("{a} + {b} * {c} - ({a} - {c}) / {b} == {value}");
-        prop_assert_eq!(holds(&text.replace("== -", "== 0 - ")), Some(true), "{}", text);
+        prop_assert_eq!(evaluate(&text.replace("== -", "== 0 - ")), Some(true), "{}", text);
     }
 
-    /// `not`, `and` and `or` are the usual ones.
+    /// `not`, `and` and `or` obey the laws of De Morgan.
     #[test]
-    fn de_morgan(a in any::<bool>(), b in any::<bool>()) {
+    fn conditions_obey_de_morgan(a in any::<bool>(), b in any::<bool>()) {
         let word = |holds: bool| if holds { "0 < 1" } else { "1 < 0" };
         let (left, right) = (word(a), word(b));
         let text = format!("{left} and {right}");
-        prop_assert_eq!(holds(&text), Some(a && b));
-        prop_assert_eq!(holds(&format!("not (not {left} or not {right})")), Some(a && b));
+        prop_assert_eq!(evaluate(&text), Some(a && b));
+        prop_assert_eq!(evaluate(&format!("not (not {left} or not {right})")), Some(a && b));
     }
 }

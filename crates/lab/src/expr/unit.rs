@@ -1,38 +1,38 @@
-//! Units: of numbers, and of names.
+//! The units of numbers and names.
 
 use std::fmt;
 
-/// What a number is of: powers of time and of data, so that bytes over a time are a rate.
+/// The dimension of a number: its powers of time and of data. Bytes divided by a time are a rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dimension {
     time: i8,
     data: i8,
 }
 
-/// A number without unit.
+/// A number without a unit.
 pub(super) const PLAIN: Dimension = Dimension { time: 0, data: 0 };
-/// A time, in picoseconds.
+/// A time in picoseconds.
 pub(super) const TIME: Dimension = Dimension { time: 1, data: 0 };
-/// An amount of data, in bytes.
+/// An amount of data in bytes.
 pub(super) const DATA: Dimension = Dimension { time: 0, data: 1 };
-/// A rate, in bytes per picosecond.
+/// A rate in bytes per picosecond.
 pub(super) const RATE: Dimension = Dimension { time: -1, data: 1 };
 
-/// Bits per second in bytes per picosecond.
+/// One bit per second, in bytes per picosecond.
 const BIT_PER_SECOND: f64 = 1.0 / 8e12;
 
 impl Dimension {
-    pub(super) fn times(self, other: Dimension) -> Dimension {
+    pub(super) fn multiply(self, other: Dimension) -> Dimension {
         Dimension {
             time: self.time.saturating_add(other.time),
             data: self.data.saturating_add(other.data),
         }
     }
 
-    pub(super) fn over(self, other: Dimension) -> Dimension {
+    pub(super) fn divide(self, divisor: Dimension) -> Dimension {
         Dimension {
-            time: self.time.saturating_sub(other.time),
-            data: self.data.saturating_sub(other.data),
+            time: self.time.saturating_sub(divisor.time),
+            data: self.data.saturating_sub(divisor.data),
         }
     }
 }
@@ -49,8 +49,8 @@ impl fmt::Display for Dimension {
     }
 }
 
-/// A unit behind a number.
-pub(super) fn of_number(unit: &str) -> Option<(f64, Dimension)> {
+/// Returns the factor to base units and the dimension of a unit after a number.
+pub(super) fn number_unit(unit: &str) -> Option<(f64, Dimension)> {
     Some(match unit {
         "%" => (0.01, PLAIN),
         "ps" => (1.0, TIME),
@@ -75,14 +75,14 @@ pub(super) fn of_number(unit: &str) -> Option<(f64, Dimension)> {
     })
 }
 
-/// The units there are, for messages.
+/// The list of all units for error messages.
 pub(super) const UNITS: &str =
     "ps, ns, us, ms, s, min; B, kB, MB, GB, K, M, G (of 1024); bps, kbps, Mbps, Gbps, Tbps; %";
 
-/// The unit that a name ends in.
-pub(super) fn of_name(path: &str) -> (f64, Dimension) {
+/// Returns the factor to base units and the dimension of a name, from the end of the name.
+pub(super) fn name_unit(path: &str) -> (f64, Dimension) {
     let last = path.rsplit('.').next().unwrap_or(path);
-    // `queue3.bytes` is an amount of data like `tx_bytes`.
+    // The unit can be the whole last part: `queue3.bytes` is an amount of data like `tx_bytes`.
     let unit = last.rsplit_once('_').map_or(last, |(_, unit)| unit);
     match unit {
         "ps" => (1.0, TIME),

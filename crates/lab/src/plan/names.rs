@@ -1,12 +1,12 @@
 //! The names that a plan gives to things, for expressions.
 
 use super::LabPlan;
-use crate::expr::Directory;
+use crate::expr::NameDirectory;
 use xoff_workload::{Endpoints, JobKind};
 
 impl LabPlan {
     /// What expressions may name: switches with the ports that have links, hosts, flows, sends and jobs.
-    pub fn directory(&self) -> Directory {
+    pub fn directory(&self) -> NameDirectory {
         let ports = |switch: usize| {
             self.links
                 .iter()
@@ -30,7 +30,7 @@ impl LabPlan {
             .iter()
             .map(|job| (job.name.clone(), senders(&job.kind)));
         let links = self.links.iter().map(|link| link.name.clone()).collect();
-        Directory::new(switches.collect(), hosts, flows, jobs.collect()).with_links(links)
+        NameDirectory::new(switches.collect(), hosts, flows, jobs.collect()).with_links(links)
     }
 }
 

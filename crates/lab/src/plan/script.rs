@@ -183,7 +183,7 @@ pub struct FaultPlan {
     pub direction: DirectionPlan,
     /// They arrive with a wrong ICRC, instead of not at all.
     pub corrupts: bool,
-    /// Which frames.
+    /// Occurrence frames.
     pub selector: SelectorPlan,
     /// How many of them at most.
     pub frames_max: u64,
@@ -191,7 +191,7 @@ pub struct FaultPlan {
     pub spares_up_to_len: u32,
 }
 
-/// Which frames a fault chooses.
+/// Occurrence frames a fault chooses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SelectorPlan {
     /// All.

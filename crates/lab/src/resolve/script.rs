@@ -6,7 +6,7 @@ mod formula;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::expr::{Expression, Unknown};
+use super::super::expr::{Expression, UnknownName};
 use super::super::file::{OneOrMore, Step, Tree, Wait};
 use super::super::plan::{ActionPlan, LabPlan, ScriptPlan, StepPlan};
 use super::super::units;
@@ -186,7 +186,7 @@ impl LabResolver<'_> {
                     (false, true) => directory.matching(name.path).map(drop),
                     (false, false) => directory.find(name.path).map(drop),
                 };
-                if let Err(Unknown { name, known }) = found {
+                if let Err(UnknownName { name, known }) = found {
                     self.report_problem(*at, format!("nothing is called \"{name}\""), known);
                 }
             }

@@ -52,7 +52,7 @@ impl Arrived {
         }
     }
 
-    /// The value of a counter of [`ARRIVALS`](super::super::expr::counters::ARRIVALS).
+    /// The value of a counter of [`ARRIVALS`](super::super::expr::counters::ARRIVAL_COUNTERS).
     pub(super) fn value(&self, counter: &str) -> Option<f64> {
         let seen = |value: u32| (self.frames > 0).then_some(f64::from(value));
         match counter {

@@ -3,7 +3,7 @@
 use xoff_dataplane::{ForwardingResult, Picos, PortId, SwitchEvent, SwitchEventKind};
 use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl, Opcode, Syndrome};
 
-use super::super::expr::{Subject, Which};
+use super::super::expr::{CounterOwner, Occurrence};
 use super::arrivals::Arrivals;
 use xoff_fabric::{Fabric, FrameView, LinkEnd, Observer};
 use xoff_host::Host;
@@ -70,10 +70,10 @@ impl Span {
         self.0 = Some((self.0.map_or(at, |(first, _)| first), at));
     }
 
-    fn get(self, which: Which) -> Option<Picos> {
+    fn get(self, which: Occurrence) -> Option<Picos> {
         self.0.map(|(first, last)| match which {
-            Which::First => first,
-            Which::Last => last,
+            Occurrence::First => first,
+            Occurrence::Last => last,
         })
     }
 }
@@ -141,25 +141,25 @@ impl EventTimes {
     }
 
     /// When an event happened for the first or the last time somewhere; a port as the switch counts them.
-    pub(super) fn get(&self, event: &str, subject: &Subject, which: Which) -> Option<Picos> {
+    pub(super) fn get(&self, event: &str, subject: &CounterOwner, which: Occurrence) -> Option<Picos> {
         let kind = EventKind::of_name(event)?;
         let of = |spans: &Spans| spans[kind as usize].get(which);
         let best = |all: &mut dyn Iterator<Item = Picos>| match which {
-            Which::First => all.min(),
-            Which::Last => all.max(),
+            Occurrence::First => all.min(),
+            Occurrence::Last => all.max(),
         };
         match *subject {
-            Subject::Run => {
+            CounterOwner::Run => {
                 let ports = self.ports.iter().flatten().filter_map(of);
                 // Marks and pauses of the lab are those of its switches; hosts that are marked or pause are asked by name.
                 let of_hosts = !matches!(kind, EventKind::Ce | EventKind::Xoff | EventKind::Xon);
                 let hosts = self.hosts.iter().filter(|_| of_hosts).filter_map(of);
                 best(&mut ports.chain(hosts))
             }
-            Subject::Switch(switch) => best(&mut self.ports.get(switch)?.iter().filter_map(of)),
-            Subject::Port(switch, port) => of(self.ports.get(switch)?.get(port)?),
-            Subject::Host(host) => of(self.hosts.get(host)?),
-            Subject::Arrivals(host, dscp) => {
+            CounterOwner::Switch(switch) => best(&mut self.ports.get(switch)?.iter().filter_map(of)),
+            CounterOwner::Port(switch, port) => of(self.ports.get(switch)?.get(port)?),
+            CounterOwner::Host(host) => of(self.hosts.get(host)?),
+            CounterOwner::Arrivals(host, dscp) => {
                 let arrived = self.arrivals.get(host)?.of(dscp)?;
                 match kind {
                     EventKind::Rx => arrived.rx.get(which),
@@ -296,11 +296,11 @@ mod tests {
     #[test]
     fn a_span_keeps_its_ends() {
         let mut span = Span::default();
-        assert_eq!(span.get(Which::First), None);
+        assert_eq!(span.get(Occurrence::First), None);
         for at in [7, 8, 9] {
             span.note(Picos(at));
         }
-        assert_eq!(span.get(Which::First), Some(Picos(7)));
-        assert_eq!(span.get(Which::Last), Some(Picos(9)));
+        assert_eq!(span.get(Occurrence::First), Some(Picos(7)));
+        assert_eq!(span.get(Occurrence::Last), Some(Picos(9)));
     }
 }

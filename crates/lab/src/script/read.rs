@@ -7,7 +7,7 @@ use xoff_dataplane::counters::{Occupancy, PortCounters};
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Switch, WatchdogStats, WatchdogStatus};
 
-use super::super::expr::{Place, Subject, Unknown};
+use super::super::expr::{CounterOwner, CounterReference, UnknownName};
 use super::super::virtual_run::VirtualLab;
 use super::values::{FlowIds, Names};
 use xoff_fabric::find_deadlock;
@@ -19,25 +19,31 @@ pub(super) fn value(
     lab: &VirtualLab,
     names: &Names,
     results: &OnceCell<WorkloadResults>,
-    place: &Place,
+    place: &CounterReference,
 ) -> Option<f64> {
     let counter = place.counter;
     match &place.subject {
-        Subject::Run => run(lab, counter),
-        Subject::Link(link) => match counter {
+        CounterOwner::Run => run(lab, counter),
+        CounterOwner::Link(link) => match counter {
             "lost_frames" => Some(lab.simulation.fabric.lost_frames(*link) as f64),
             "up" => Some(f64::from(u8::from(lab.simulation.fabric.is_link_up(*link)))),
             _ => None,
         },
-        Subject::Switch(switch) => of_switch(lab, *switch, counter),
-        Subject::Pool(switch, pool) => of_pool(lab, *switch, pool, counter),
-        Subject::Port(switch, port) => of_port(lab, *switch, names.port(*switch, *port)?, counter),
-        Subject::Group(switch, port, n) => of_group(lab, *switch, names.port(*switch, *port)?, *n, counter),
-        Subject::Queue(switch, port, n) => of_queue(lab, *switch, names.port(*switch, *port)?, *n, counter),
-        Subject::Pfc(switch, port, n) => of_pfc(lab, *switch, names.port(*switch, *port)?, *n, counter),
-        Subject::Drops(switch, port) => of_drops(lab, *switch, names.port(*switch, *port)?, counter),
-        Subject::Host(host) => of_host(lab, *host, counter),
-        Subject::HostPfc(host, n) => {
+        CounterOwner::Switch(switch) => of_switch(lab, *switch, counter),
+        CounterOwner::Pool(switch, pool) => of_pool(lab, *switch, pool, counter),
+        CounterOwner::Port(switch, port) => of_port(lab, *switch, names.port(*switch, *port)?, counter),
+        CounterOwner::PriorityGroup(switch, port, n) => {
+            of_group(lab, *switch, names.port(*switch, *port)?, *n, counter)
+        }
+        CounterOwner::Queue(switch, port, n) => {
+            of_queue(lab, *switch, names.port(*switch, *port)?, *n, counter)
+        }
+        CounterOwner::PortPfc(switch, port, n) => {
+            of_pfc(lab, *switch, names.port(*switch, *port)?, *n, counter)
+        }
+        CounterOwner::Drops(switch, port) => of_drops(lab, *switch, names.port(*switch, *port)?, counter),
+        CounterOwner::Host(host) => of_host(lab, *host, counter),
+        CounterOwner::HostPfc(host, n) => {
             let nic = lab
                 .simulation
                 .fabric
@@ -51,7 +57,7 @@ pub(super) fn value(
                 _ => return None,
             } as f64)
         }
-        Subject::Flow(flow, sender) => {
+        CounterOwner::Flow(flow, sender) => {
             let all = names.flows.get(*flow)?.iter();
             let own: Vec<FlowIds> = all
                 .filter(|ids| sender.is_none_or(|host| ids.hosts.0 == host))
@@ -59,7 +65,7 @@ pub(super) fn value(
                 .collect();
             of_flows(lab, &own, counter)
         }
-        Subject::Job(job, sender) => {
+        CounterOwner::Job(job, sender) => {
             if let Some(value) = of_running_job(lab, *job, *sender, counter) {
                 return Some(value);
             }
@@ -70,7 +76,7 @@ pub(super) fn value(
             }
         }
         // What arrived is kept by the observer.
-        Subject::Pools(_) | Subject::Arrivals(..) => None,
+        CounterOwner::Pools(_) | CounterOwner::Arrivals(..) => None,
     }
 }
 
@@ -78,8 +84,8 @@ pub(super) fn value(
 ///
 /// # Errors
 /// A pool that its switch does not have.
-pub(super) fn check(lab: &VirtualLab, subject: &Subject, path: &str) -> Result<(), Unknown> {
-    let Subject::Pool(switch, name) = subject else {
+pub(super) fn check(lab: &VirtualLab, subject: &CounterOwner, path: &str) -> Result<(), UnknownName> {
+    let CounterOwner::Pool(switch, name) = subject else {
         return Ok(());
     };
     let config = lab.simulation.fabric.switch_config(*switch);
@@ -87,7 +93,7 @@ pub(super) fn check(lab: &VirtualLab, subject: &Subject, path: &str) -> Result<(
         return Ok(());
     }
     let pools: Vec<&str> = config.pools.iter().map(|pool| pool.name.as_str()).collect();
-    Err(Unknown {
+    Err(UnknownName {
         name: path.to_owned(),
         known: format!("the pools of {} are {}", config.name, pools.join(", ")),
     })

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use xoff_units::Picos;
 
-use super::super::expr::{Expression, Unknown, Values};
+use super::super::expr::{Expression, UnknownName, ValueSource};
 use super::super::options::LabOptions;
 use super::super::plan::{ActionPlan, LabPlan, StepPlan, TargetPlan};
 use super::super::virtual_run::VirtualLab;
@@ -279,7 +279,7 @@ impl Script {
         let reading = self.reading();
         let explained = match passed {
             true => Ok(Vec::new()),
-            false => condition.explain(&reading as &dyn Values),
+            false => condition.explain(&reading as &dyn ValueSource),
         };
         let values = explained.map_err(|unknown| no_such_name(&unknown, &self.lab.plan.name))?;
         self.checks.push(Check {
@@ -301,7 +301,7 @@ fn undecided(holds: Option<bool>) -> Option<String> {
         .then(|| "it is undecided: a value is missing".to_owned())
 }
 
-fn no_such_name(unknown: &Unknown, lab: &str) -> Failure {
+fn no_such_name(unknown: &UnknownName, lab: &str) -> Failure {
     Failure::configuration(format!("nothing is called \"{}\"", unknown.name))
         .at(format!("the script of {lab}"))
         .because(&unknown.known)

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use xoff_units::Picos;
 
-use super::super::expr::{Values, Which};
+use super::super::expr::{Occurrence, ValueSource};
 use super::super::options::LabOptions;
 use super::super::parse_lab;
 use super::super::plan::TimeMode;
@@ -127,11 +127,11 @@ fn values_are_those_of_the_switch_and_its_hosts() {
     assert_eq!(value(&script, "now_us"), 3_000.0);
     assert!(value(&script, "job.ring.bus_bandwidth_bps") > 1e9);
     let event = |path: &str, which| reading(&script).event(path, which).expect(path);
-    let first = event("xoff", Which::First).expect("there were pauses");
+    let first = event("xoff", Occurrence::First).expect("there were pauses");
     assert!(0.0 < first && first < 200e6, "{first} ps");
-    assert_eq!(event("timeout", Which::First), None);
+    assert_eq!(event("timeout", Occurrence::First), None);
     assert!(
-        event("ce", Which::Last) < event("h4.ce", Which::Last),
+        event("ce", Occurrence::Last) < event("h4.ce", Occurrence::Last),
         "it arrives later"
     );
 }
@@ -151,7 +151,7 @@ fn cleared_counters_begin_at_zero_and_states_do_not() {
         assert_eq!(value(&script, path), 0.0, "{path}");
     }
     assert_eq!(value(&script, "job.list.posted_bytes"), 131_072.0);
-    assert_eq!(reading(&script).event("xoff", Which::First), Ok(None));
+    assert_eq!(reading(&script).event("xoff", Occurrence::First), Ok(None));
     let later = run(&format!(
         "  - wait: 100us\n  - clear: counters\n  - wait: 50us\n{names}"
     ));
@@ -177,7 +177,7 @@ fn steps_do_what_they_say() {
         sent < 200.0,
         "{sent}: what left in the first microsecond and before"
     );
-    let events = |path: &str| reading(&script).event(path, Which::First).expect(path);
+    let events = |path: &str| reading(&script).event(path, Occurrence::First).expect(path);
     assert_eq!(events("drop"), Some(1e6), "frames went with the link at 1 us");
 }
 

@@ -5,7 +5,9 @@ use std::collections::{HashMap, HashSet};
 
 use xoff_dataplane::PortId;
 
-use super::super::expr::{Directory, Place, Subject, Unknown, Values, Which};
+use super::super::expr::{
+    CounterOwner, CounterReference, NameDirectory, Occurrence, UnknownName, ValueSource,
+};
 use super::super::plan::{ActionPlan, LabPlan};
 use super::super::virtual_run::VirtualLab;
 use super::events::EventTimes;
@@ -24,13 +26,13 @@ pub(super) struct FlowIds {
 /// The names of a lab, and where in a fabric to find what they mean.
 #[derive(Debug)]
 pub(super) struct Names {
-    directory: Directory,
+    directory: NameDirectory,
     /// By switch and place of the directory: the port.
     ports: Vec<Vec<PortId>>,
     /// By place of the directory: the flows of that name.
     pub(super) flows: Vec<Vec<FlowIds>>,
     /// What the script asks for and `clear: counters` lets begin at zero.
-    counted: Vec<Place>,
+    counted: Vec<CounterReference>,
 }
 
 impl Names {
@@ -38,7 +40,7 @@ impl Names {
     ///
     /// # Errors
     /// A name of the script that means nothing: what the lab file's reader could not know, such as a pool.
-    pub(super) fn new(lab: &VirtualLab) -> Result<Names, Unknown> {
+    pub(super) fn new(lab: &VirtualLab) -> Result<Names, UnknownName> {
         let directory = lab.plan.directory();
         let mut names = Names {
             ports: (0..lab.plan.switches.len())
@@ -60,7 +62,7 @@ impl Names {
     }
 
     /// All names of values that the script has, patterns taken apart.
-    fn asked(&self, plan: &LabPlan) -> Result<Vec<String>, Unknown> {
+    fn asked(&self, plan: &LabPlan) -> Result<Vec<String>, UnknownName> {
         let mut paths = Vec::new();
         let steps = plan.script.steps.iter();
         for condition in steps.flat_map(|step| step.when.iter().chain(conditions(&step.action))) {
@@ -89,7 +91,7 @@ fn conditions(action: &ActionPlan) -> &[super::super::expr::Expression] {
 }
 
 /// The directory counts ports with links in the order of links, a switch in the order of its configuration.
-fn ports(lab: &VirtualLab, directory: &Directory, switch: usize) -> Vec<PortId> {
+fn ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -> Vec<PortId> {
     let configured = &lab.fabric_plan.switches[switch].ports;
     let names = directory.switch(switch).map_or(&[][..], |(_, ports)| ports);
     let number = |name: &String| configured.iter().position(|port| port.name == *name);
@@ -117,11 +119,13 @@ fn flows(plan: &LabPlan) -> Vec<Vec<FlowIds>> {
 }
 
 /// Whether a value only grows, so that it can begin at zero: neither a state, a peak, a rate nor a result.
-fn is_count(place: &Place) -> bool {
+fn is_count(place: &CounterReference) -> bool {
     let counter = place.counter;
     match place.subject {
-        Subject::Run | Subject::Job(..) | Subject::Pool(..) | Subject::Arrivals(..) => false,
-        Subject::Flow(..) => !counter.starts_with("latency") && !counter.ends_with("_bps"),
+        CounterOwner::Run | CounterOwner::Job(..) | CounterOwner::Pool(..) | CounterOwner::Arrivals(..) => {
+            false
+        }
+        CounterOwner::Flow(..) => !counter.starts_with("latency") && !counter.ends_with("_bps"),
         _ => {
             !(counter.ends_with("_cells")
                 || matches!(
@@ -141,13 +145,13 @@ fn is_count(place: &Place) -> bool {
 
 /// Where counters stood when they were cleared.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Base(HashMap<(Subject, &'static str), f64>);
+pub(super) struct Base(HashMap<(CounterOwner, &'static str), f64>);
 
 impl Base {
     /// Where the counters that a script asks for stand now.
     pub(super) fn new(lab: &VirtualLab, names: &Names) -> Base {
         let results = OnceCell::new();
-        let stand = |place: &Place| {
+        let stand = |place: &CounterReference| {
             let value = read::value(lab, names, &results, place)?;
             Some(((place.subject.clone(), place.counter), value))
         };
@@ -166,15 +170,15 @@ pub(super) struct Reading<'a> {
     pub(super) results: OnceCell<WorkloadResults>,
 }
 
-impl Values for Reading<'_> {
-    fn value(&self, path: &str) -> Result<Option<f64>, Unknown> {
+impl ValueSource for Reading<'_> {
+    fn value(&self, path: &str) -> Result<Option<f64>, UnknownName> {
         let place = self.names.directory.find(path)?;
         let arrivals = match place.subject {
-            Subject::Host(host) => self
+            CounterOwner::Host(host) => self
                 .events
                 .arrivals(host)
                 .and_then(|all| all.value(place.counter)),
-            Subject::Arrivals(host, dscp) => {
+            CounterOwner::Arrivals(host, dscp) => {
                 let arrivals = self.events.arrivals(host).and_then(|all| all.of(dscp));
                 return Ok(arrivals.and_then(|arrived| arrived.value(place.counter)));
             }
@@ -187,7 +191,7 @@ impl Values for Reading<'_> {
         let Some(value) = read::value(self.lab, self.names, &self.results, &place) else {
             return Ok(None);
         };
-        let Place {
+        let CounterReference {
             subject,
             counter,
             divisor,
@@ -198,15 +202,15 @@ impl Values for Reading<'_> {
         Ok(Some(value / divisor))
     }
 
-    fn matching(&self, pattern: &str) -> Result<Vec<String>, Unknown> {
+    fn matching(&self, pattern: &str) -> Result<Vec<String>, UnknownName> {
         self.names.directory.matching(pattern)
     }
 
-    fn event(&self, path: &str, which: Which) -> Result<Option<f64>, Unknown> {
+    fn event(&self, path: &str, which: Occurrence) -> Result<Option<f64>, UnknownName> {
         let place = self.names.directory.find_event(path)?;
         let subject = match place.subject {
-            Subject::Port(switch, port) => match self.names.port(switch, port) {
-                Some(port) => Subject::Port(switch, port.index()),
+            CounterOwner::Port(switch, port) => match self.names.port(switch, port) {
+                Some(port) => CounterOwner::Port(switch, port.index()),
                 None => return Ok(None),
             },
             other => other,
