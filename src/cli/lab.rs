@@ -228,7 +228,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         }
         output::check_report_path("--report", path)?;
     }
-    xoff_lab::check(&CheckArgs {
+    xoff_lab::check_labs(&CheckArgs {
         files: arguments.files,
         virtual_time: arguments.virtual_time,
         seed: arguments.seed,

@@ -27,7 +27,7 @@ pub(super) fn build_cabling(plan: &LabPlan, options: &LabOptions) -> Result<Vec<
         let FarEnd::Host(number) = link.far else { continue };
         let (host, netns) = (&plan.hosts[number], &namespaces[number]);
         // A virtual machine uses a tap, which is created with the switch port.
-        if host.vm().is_some() {
+        if host.as_vm().is_some() {
             continue;
         }
         let result = net::add_veth(&device_name(plan, index), &host.interface, Some(netns), link.mtu)
@@ -76,7 +76,7 @@ pub fn move_tap_to_host(
 /// interface of the host is already up without offloads, so that frames leave with complete checksums and no
 /// longer than the MTU.
 fn configure_plain_host(host: &HostPlan) -> net::Result<()> {
-    let Some(plain) = host.plain() else { return Ok(()) };
+    let Some(plain) = host.as_plain() else { return Ok(()) };
     let up = LinkChange {
         up: Some(true),
         ..LinkChange::default()

@@ -177,7 +177,7 @@ fn start_lab(
     resolve_switch_setups(
         &plan,
         options.seed,
-        &options.driver_options(plan.model_hosts(), plan.switches.len()),
+        &options.driver_options(plan.model_host_count(), plan.switches.len()),
     )?;
     // The name is claimed first, so that a second lab with the same name fails at once.
     let listener = registry::claim_lab_name(&plan.name)?;

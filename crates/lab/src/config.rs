@@ -64,7 +64,7 @@ pub fn resolve_switch_setup(
     let own_links: Vec<(&str, &LinkPlan)> = plan
         .links
         .iter()
-        .filter_map(|link| Some((link.port_at(switch)?, link)))
+        .filter_map(|link| Some((link.port_at_switch(switch)?, link)))
         .collect();
     let name = &plan.switches[switch].name;
     let mut layers = vec![("the lab".to_owned(), link_speed_layer(&own_links).to_string())];
@@ -114,7 +114,7 @@ pub fn resolve_switch_setup(
     })?;
     let mut speeds_mbps = vec![0; plan.links.len()];
     for (speed, link) in speeds_mbps.iter_mut().zip(&plan.links) {
-        if let Some(port) = link.port_at(switch) {
+        if let Some(port) = link.port_at_switch(switch) {
             *speed = link_speed_mbps(&loaded, port, link)?;
         }
     }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use xoff_units::Picos;
 
 use super::model_hosts::next_hop_mac;
-use super::plan::{IpVersion, LabPlan, TargetPlan};
+use super::plan::{IpVersion, LabPlan, WorkloadTarget};
 use super::virtual_run::ReorderedConnectionReport;
 use xoff_fabric::{FabricPlan, HostDirectory, JobHosts, Jobs, Paths, ReceivedPackets, ReferenceTimes};
 use xoff_telemetry::failure::Failure;
@@ -38,7 +38,7 @@ pub(super) fn create_jobs(
         .iter()
         .map(|transport| {
             transport
-                .transport()
+                .to_job_transport()
                 .map_err(|error| invalid(format!("transport {}: {error}", transport.name)))
         })
         .collect::<Result<Vec<_>, Failure>>()?;
@@ -48,7 +48,7 @@ pub(super) fn create_jobs(
     let routing = (paths, ReferenceTimes::new(fabric_plan));
     let mut jobs = Jobs::new(hosts, workload, &transports, &PlanAddresses(plan), routing, seed);
     for job in 0..plan.workload.jobs.jobs.len() {
-        if plan.script.starts(TargetPlan::Job(job)) {
+        if plan.script.has_start_step(WorkloadTarget::Job(job)) {
             jobs.hold_job(job);
         }
     }

@@ -8,7 +8,7 @@ use xoff_wire::bth::MASK_24;
 use xoff_wire::{Ecn, VlanTag};
 
 use super::options::LabOptions;
-use super::plan::{FlowPlan, HostPlan, IpVersion, LabPlan, RatePlan, SendPlan, TargetPlan};
+use super::plan::{FlowPlan, HostPlan, IpVersion, LabPlan, RatePlan, SendPlan, WorkloadTarget};
 use xoff_host::{
     FlowConfig, FlowOperation, FlowRate, Gateway, HostConfig, HostResults, ReceiveBuffer, flow_report,
 };
@@ -62,11 +62,11 @@ pub(super) fn host_config(
         .filter(|(_, flow)| flow.from == index);
     config.flows = own_flows
         .map(|(id, flow)| FlowConfig {
-            waits: lab.script.starts(TargetPlan::Flow(id)),
+            waits: lab.script.has_start_step(WorkloadTarget::Flow(id)),
             ..flow_config(lab, id, flow)
         })
         .collect();
-    let sends = (lab.workload.flows.len()..).zip(lab.script.sends());
+    let sends = (lab.workload.flows.len()..).zip(lab.script.send_steps());
     let own_sends = sends.filter(|(_, send)| send.flow.from == index);
     config
         .flows

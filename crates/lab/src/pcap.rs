@@ -74,7 +74,7 @@ fn find_target(plan: &LabPlan, target: Option<&str>) -> Result<(usize, Option<St
     let ports: Vec<&str> = plan
         .links
         .iter()
-        .filter_map(|link| link.port_at(switch))
+        .filter_map(|link| link.port_at_switch(switch))
         .collect();
     match ports.contains(&port) {
         true => Ok((switch, Some(port.to_owned()))),

@@ -1,6 +1,6 @@
-//! A lab, checked and complete: every default is filled in, every name resolved.
+//! The plan of a lab: a checked lab file with all defaults and resolved names.
 //!
-//! The plan is what the command line hands to the processes of the lab, so it can be written and read.
+//! The command line passes the plan to the processes of the lab as JSON.
 
 mod names;
 mod script;
@@ -12,63 +12,63 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 pub use script::{
-    ActionPlan, BlockPlan, DirectionPlan, FaultPlan, InjectPlan, PausePlan, ScriptPlan, SelectorPlan,
-    SendPlan, StepPlan, TargetPlan,
+    ActionPlan, EgressBlockPlan, FaultPlan, FaultSelectorPlan, InjectPlan, LinkDirectionPlan, PausePlan,
+    ScriptPlan, SendPlan, StepPlan, WorkloadTarget,
 };
 pub use transport::TransportPlan;
 
 use xoff_workload::WorkloadSpec;
 
-/// Port speed where neither the lab file nor the switch's configuration has one, in Mb/s.
+/// The default port speed in Mb/s, if neither the lab file nor the switch configuration sets a speed.
 pub const SPEED_MBPS_DEFAULT: u32 = 1000;
-/// MTU of a link's veth where the lab file has none, in bytes: RoCE's 4096 and jumbo frames fit.
+/// The default MTU of the veth devices of a link, in bytes. RoCE packets with an MTU of 4096 fit.
 pub const MTU_DEFAULT: u32 = 9216;
 
-/// What makes time go on.
+/// The mode of time in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimeMode {
-    /// The wall clock: namespaces, cables and kernels of this machine.
+    /// Model time follows the wall clock. The lab uses namespaces and devices of the machine.
     RealTime,
-    /// Events alone: everything is a model, see [`xoff_fabric`].
+    /// Events advance model time. All parts of the lab are models, see [`xoff_fabric`].
     Virtual,
 }
 
-/// A whole lab.
+/// All parts of a lab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LabPlan {
-    /// Name of the lab, unique among the running labs of a user.
+    /// The name of the lab. It is unique among the running labs of a user.
     pub name: String,
-    /// Switches in the order of the file.
+    /// The switches in the order of the lab file.
     pub switches: Vec<SwitchPlan>,
-    /// Hosts in the order of the file.
+    /// The hosts in the order of the lab file.
     pub hosts: Vec<HostPlan>,
-    /// Links. Every port of a switch is used at most once, every host has exactly one.
+    /// The links. A switch port has at most one link, and a host has exactly one link.
     pub links: Vec<LinkPlan>,
-    /// How connections of jobs are set up: what [`JobSpec::transport`](xoff_workload::JobSpec::transport) counts.
+    /// The transports of jobs. [`JobSpec::transport`](xoff_workload::JobSpec::transport) is an index of this list.
     pub transports: Vec<TransportPlan>,
-    /// The queue pairs of jobs are announced to the switches, each with its way, before they send.
+    /// Whether the queue pairs of jobs are announced to the switches before their first packet, with a path for each.
     #[serde(default)]
     pub announce: bool,
-    /// What the hosts send.
+    /// The traffic of the hosts.
     pub workload: WorkloadPlan,
-    /// What happens besides, and what must come of it; empty without a script.
+    /// The steps of the script. Empty without a script.
     pub script: ScriptPlan,
-    /// What the input says and the lab does not do, such as columns of a list of flows; printed before a run.
+    /// Settings of the input without effect, such as unused columns of a flow list. They are printed before a run.
     #[serde(default)]
     pub notes: Vec<String>,
 }
 
-/// A switch of a lab.
+/// One switch of a lab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SwitchPlan {
-    /// Its name.
+    /// The name of the switch.
     pub name: String,
-    /// Its configuration: layers, the later over the earlier, table by table, key by key, field by field.
+    /// The configuration layers. A later layer overrides fields of an earlier layer.
     pub config: Vec<ConfigLayer>,
-    /// The ASIC whose part is read of files that configure several, such as `asic0`.
+    /// The ASIC to read from files with several ASICs, such as `asic0`.
     #[serde(default)]
     pub asic: Option<String>,
-    /// The lookup file of lossless profiles, for the traditional buffer model.
+    /// The lookup file of lossless profiles for the traditional buffer model.
     #[serde(default)]
     pub pg_profiles: Option<PgProfilesPlan>,
 }
@@ -76,261 +76,262 @@ pub struct SwitchPlan {
 /// A lookup file of lossless profiles, `pg_profile_lookup.ini`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PgProfilesPlan {
-    /// Its path, for messages.
+    /// The path of the file for messages.
     pub source: String,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
 }
 
-/// One layer of a switch's configuration.
+/// One configuration layer of a switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ConfigLayer {
     /// The text of a `config_db.json`.
     Text {
-        /// Where it came from, for messages: a path, or `FILE:LINE` of an inline mapping.
+        /// The source for messages: a path, or `FILE:LINE` of an inline mapping.
         source: String,
-        /// JSON.
+        /// The JSON text.
         text: String,
     },
-    /// A built-in preset, made for the ports of the switch in this lab.
+    /// A built-in preset for the ports of the switch.
     Preset {
-        /// Its name, such as `roce-lossless`.
+        /// The name of the preset, such as `roce-lossless`.
         name: String,
-        /// Where it is asked for, `FILE:LINE`.
+        /// The position of the preset in the lab file, `FILE:LINE`.
         source: String,
     },
 }
 
-/// A host.
+/// One host of a lab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct HostPlan {
-    /// Its name.
+    /// The name of the host.
     pub name: String,
-    /// Its interface, as the links call it (`eth0`).
+    /// The interface name in links, such as `eth0`.
     pub interface: String,
-    /// Its hardware address.
+    /// The MAC address.
     pub mac: [u8; 6],
-    /// Its IPv4 address.
+    /// The IPv4 address.
     pub ipv4: Ipv4Addr,
-    /// Its IPv6 address.
+    /// The IPv6 address.
     pub ipv6: Ipv6Addr,
-    /// Length of the prefix that its IPv4 link shares. A model host without a gateway has everything on its link.
+    /// The length of the on-link IPv4 prefix. A model host without a gateway treats all addresses as on-link.
     pub ipv4_prefix: u8,
-    /// The same of IPv6.
+    /// The length of the on-link IPv6 prefix.
     pub ipv6_prefix: u8,
-    /// Routers of a model host, at most one for each family; those of a plain one are among its routes.
+    /// The gateways of a model host, at most one for each address family. A plain host has routes instead.
     pub gateways: Vec<IpAddr>,
-    /// Hardware address of its IPv4 gateway, where the lab gave it one: it need not be asked for.
+    /// The MAC address of the IPv4 gateway, if the lab knows it. The host then sends no ARP request for it.
     pub gateway_mac: Option<[u8; 6]>,
-    /// What it is.
+    /// The implementation of the host.
     pub kind: HostKind,
-    /// What is special about the NIC of a model host.
+    /// The options of the NIC of a model host.
     pub nic: NicPlan,
 }
 
-/// What a host is.
+/// The implementation of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HostKind {
-    /// An RDMA host of ours, in a namespace of its own.
+    /// A model host: an RDMA host of xoff in its own namespace.
     Model,
-    /// The kernel's own end of the cable, in a namespace of its own.
+    /// A plain host: the kernel of the machine in its own namespace.
     Plain(PlainPlan),
-    /// A guest in QEMU, on a tap in the lab's namespace.
+    /// A QEMU guest that is connected to a tap device in the namespace of the lab.
     Vm(VmPlan),
 }
 
-/// A plain host: what its kernel is told, and what runs there.
+/// The routes and commands of a plain host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlainPlan {
-    /// Routes beside those of its own link.
+    /// The routes in addition to the routes of its link.
     pub routes: Vec<RoutePlan>,
-    /// Commands for `sh -c`, run one after the other once the lab is up.
+    /// The commands for `sh -c`. They run one after the other as soon as the lab is up.
     pub exec: Vec<String>,
 }
 
 /// A route of a plain host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RoutePlan {
-    /// Where it leads: an address of the prefix.
+    /// An address of the destination prefix.
     pub destination: IpAddr,
-    /// Length of the prefix; 0 is the default route.
+    /// The length of the prefix. 0 is the default route.
     pub prefix: u8,
-    /// The next hop, of the same family.
+    /// The next hop in the same address family.
     pub gateway: IpAddr,
 }
 
-/// A guest in QEMU.
+/// The options of a QEMU guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmPlan {
-    /// The emulator: a path, or a name in `PATH`.
+    /// The path of the emulator, or its name in `PATH`.
     pub qemu: String,
-    /// The kernel's file.
+    /// The path of the kernel image.
     pub kernel: PathBuf,
-    /// The initial file system, if there is one.
+    /// The path of the initial RAM file system, if set.
     pub initrd: Option<PathBuf>,
-    /// The kernel's command line, behind what the lab puts there.
+    /// Arguments that are added to the kernel command line of the lab.
     pub append: String,
-    /// Memory in MiB.
+    /// The memory size in MiB.
     pub memory_mib: u32,
-    /// Processors.
+    /// The number of virtual CPUs.
     pub cpus: u32,
-    /// `kvm` or `tcg`; `None`: the former where it can be opened.
+    /// The accelerator, `kvm` or `tcg`. `None` means `kvm` if available, otherwise `tcg`.
     pub accel: Option<String>,
-    /// Further arguments of QEMU.
+    /// Additional arguments of QEMU.
     pub args: Vec<String>,
-    /// Where its console is written to.
+    /// The path of the file for the console output, if set.
     pub console: Option<PathBuf>,
-    /// Where it is in the lab file, `FILE:LINE`, for messages.
+    /// The position in the lab file for messages, `FILE:LINE`.
     pub source: String,
 }
 
-/// The NIC of a host; `None` is the model's default.
+/// The options of the NIC of a model host. `None` means the default of the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NicPlan {
-    /// From the arrival of a pause to its effect, in nanoseconds of model time.
+    /// The time from the arrival of a pause to its effect, in nanoseconds of model time.
     pub response_ns: Option<u64>,
-    /// Size of a receive buffer that drains slower than the link fills it, in bytes.
+    /// The size of the receive buffer in bytes, for a NIC that receives slower than its link.
     pub buffer_bytes: Option<u32>,
-    /// How fast that buffer drains, in bits per second of model time.
+    /// The rate at which the receive buffer drains, in bits per second of model time.
     pub drain_bps: Option<u64>,
-    /// Priorities whose pauses the NIC obeys, one bit each.
+    /// The priorities for which the NIC honours PFC, one bit for each priority.
     pub pfc_honoured: Option<u8>,
 }
 
-/// A link.
+/// One link of a lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkPlan {
-    /// Its name, unique in the lab: that of the file, or its ends as there, `h1:eth0--sw1:Ethernet0`.
+    /// The name of the link, unique in the lab. The default consists of the two ends, `h1:eth0--sw1:Ethernet0`.
     pub name: String,
-    /// Index of the switch in [`LabPlan::switches`].
+    /// The index of the switch in [`LabPlan::switches`].
     pub switch: usize,
-    /// Name of the port there, such as `Ethernet0`.
+    /// The name of the switch port, such as `Ethernet0`.
     pub port: String,
-    /// What is at the other end.
+    /// The other end of the link.
     pub far: FarEnd,
-    /// Speed in Mb/s, if the lab file says one. Otherwise the configuration of the port decides, and where
-    /// that says nothing either, [`SPEED_MBPS_DEFAULT`].
+    /// The speed in Mb/s, if the lab file sets it. Otherwise the port configuration decides, with the default
+    /// [`SPEED_MBPS_DEFAULT`].
     pub speed_mbps: Option<u32>,
-    /// How long a bit is under way, in nanoseconds of model time.
+    /// The propagation delay in nanoseconds of model time.
     pub delay_ns: u64,
-    /// MTU of the interfaces, in bytes.
+    /// The MTU of the interfaces in bytes.
     pub mtu: u32,
-    /// Where the link is in the lab file, `FILE:LINE`, for messages.
+    /// The position in the lab file for messages, `FILE:LINE`.
     pub source: String,
 }
 
 /// The other end of a link.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FarEnd {
-    /// A host: index in [`LabPlan::hosts`].
+    /// A host, by its index in [`LabPlan::hosts`].
     Host(usize),
     /// A port of another switch.
     Switch {
-        /// Index of the switch in [`LabPlan::switches`].
+        /// The index of the switch in [`LabPlan::switches`].
         switch: usize,
-        /// Name of the port there.
+        /// The name of the port of that switch.
         port: String,
     },
-    /// An existing network device of this machine, which becomes the switch's port.
+    /// An existing network device of the machine, which becomes the switch port.
     External(String),
 }
 
 impl LinkPlan {
-    /// The port of a switch that the link is in, if it is one of its ends.
-    pub fn port_at(&self, of: usize) -> Option<&str> {
+    /// Returns the port name of the link at a switch, if the switch is one of its ends.
+    pub fn port_at_switch(&self, switch_index: usize) -> Option<&str> {
         match &self.far {
-            _ if self.switch == of => Some(&self.port),
-            FarEnd::Switch { switch, port } if *switch == of => Some(port),
+            _ if self.switch == switch_index => Some(&self.port),
+            FarEnd::Switch { switch, port } if *switch == switch_index => Some(port),
             _ => None,
         }
     }
 }
 
-/// What is sent, and for how long.
+/// The traffic of a lab and its duration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadPlan {
-    /// Model time during which the flows send, in nanoseconds. Zero: no flow sends, and jobs run until they are done.
+    /// The time in which the flows send, in nanoseconds of model time. With 0, no flow sends and jobs run until they
+    /// are finished.
     pub duration_ns: u64,
-    /// Model time allowed afterwards for what is still in the switch, in nanoseconds.
+    /// The time after the duration for frames in flight, in nanoseconds of model time.
     pub drain_ns: u64,
-    /// One flow per sender: open loop, at a rate, without acknowledgements.
+    /// The open-loop flows, one for each sender. They send at a constant rate without acknowledgements.
     pub flows: Vec<FlowPlan>,
-    /// Jobs: messages of queue pairs, closed loop.
+    /// The jobs, which send RDMA messages through queue pairs.
     pub jobs: WorkloadSpec,
 }
 
-/// One flow, from one host to another.
+/// One open-loop flow from one host to another.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowPlan {
-    /// Name of its group in the file; several senders share it.
+    /// The name of the flow group. All senders of the group share the name.
     pub name: String,
-    /// The sender: index in [`LabPlan::hosts`].
+    /// The index of the sender in [`LabPlan::hosts`].
     pub from: usize,
-    /// The receiver: index in [`LabPlan::hosts`].
+    /// The index of the receiver in [`LabPlan::hosts`].
     pub to: usize,
-    /// What it offers.
+    /// The offered rate.
     pub rate: RatePlan,
-    /// DSCP of its frames, 0 to 63.
+    /// The DSCP of the frames, 0 to 63.
     pub dscp: u8,
-    /// ECN field of its frames: whether a switch may mark them.
+    /// Whether the frames are ECN-capable, so switches may mark them.
     pub ecn_capable: bool,
-    /// Transmit queue of the sender's NIC and priority whose pauses stop it, 0 to 7.
+    /// The transmit queue of the sender and the PFC priority that pauses it, 0 to 7.
     pub class: u8,
-    /// Whether the lab demands that none of it is lost.
+    /// Whether a lost frame makes the run fail.
     pub lossless: bool,
-    /// Length of a full frame as a socket sees it (no FCS), in bytes.
+    /// The length of a full frame without FCS, in bytes.
     pub frame_len: u32,
-    /// Length of an RDMA message, in bytes.
+    /// The length of an RDMA message in bytes.
     pub message_bytes: u32,
-    /// IP version of its frames.
+    /// The IP version of the frames.
     pub ip: IpVersion,
-    /// Hop limit of its frames, at least 1.
+    /// The TTL or hop limit of the frames, at least 1.
     pub ttl: u8,
-    /// It starts so long after the workload does, in nanoseconds of model time.
+    /// The start time after the start of the workload, in nanoseconds of model time.
     pub start_ns: u64,
 }
 
-/// The rate a flow offers.
+/// The offered rate of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RatePlan {
-    /// Share of the sender's link, in millionths, 1 to 1 000 000.
+    /// A share of the link speed of the sender in millionths, 1 to 1 000 000.
     LinkShare(u32),
-    /// Bits on the wire per second of model time, preamble and gap included.
+    /// Bits per second of model time, with preamble and interframe gap.
     WireBitsPerSecond(u64),
 }
 
-/// An IP version.
+/// The version of the Internet Protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IpVersion {
-    /// IPv4.
+    /// IP version 4.
     V4,
-    /// IPv6.
+    /// IP version 6.
     V6,
 }
 
 impl HostPlan {
-    /// Whether it is an RDMA host of ours.
+    /// Returns whether the host is a model host.
     pub fn is_model(&self) -> bool {
         self.kind == HostKind::Model
     }
 
-    /// What it is told, if it is a plain host.
-    pub fn plain(&self) -> Option<&PlainPlan> {
+    /// Returns the options of a plain host.
+    pub fn as_plain(&self) -> Option<&PlainPlan> {
         match &self.kind {
             HostKind::Plain(plain) => Some(plain),
             _ => None,
         }
     }
 
-    /// What it is made of, if it is a guest.
-    pub fn vm(&self) -> Option<&VmPlan> {
+    /// Returns the options of a QEMU guest.
+    pub fn as_vm(&self) -> Option<&VmPlan> {
         match &self.kind {
             HostKind::Vm(vm) => Some(vm),
             _ => None,
         }
     }
 
-    /// The host's address of a version.
+    /// Returns the address of the host for an IP version.
     pub fn address(&self, version: IpVersion) -> IpAddr {
         match version {
             IpVersion::V4 => self.ipv4.into(),
@@ -340,23 +341,23 @@ impl HostPlan {
 }
 
 impl LabPlan {
-    /// The cable of a host.
+    /// Returns the link of a host.
     pub fn link_of_host(&self, host: usize) -> Option<&LinkPlan> {
         self.links.iter().find(|link| link.far == FarEnd::Host(host))
     }
 
-    /// Whether a host, by its index, receives a flow of the workload that is to arrive whole.
+    /// Returns whether a host receives a lossless flow of the workload.
     pub fn expects_lossless(&self, host: usize) -> bool {
         let mut flows = self.workload.flows.iter();
         flows.any(|flow| flow.lossless && flow.to == host)
     }
 
-    /// How many hosts are RDMA hosts of ours.
-    pub fn model_hosts(&self) -> usize {
+    /// Returns the number of model hosts.
+    pub fn model_host_count(&self) -> usize {
         self.hosts.iter().filter(|host| host.is_model()).count()
     }
 
-    /// The devices of this machine that the lab borrows.
+    /// Returns the existing devices of the machine that the lab uses.
     pub fn external_devices(&self) -> impl Iterator<Item = &str> {
         self.links.iter().filter_map(|link| match &link.far {
             FarEnd::External(device) => Some(device.as_str()),

@@ -227,7 +227,7 @@ impl LabResolver<'_> {
             script: ScriptPlan::default(),
             notes: Vec::new(),
         };
-        self.script(&lab.script, &mut plan);
+        self.resolve_script(&lab.script, &mut plan);
         plan.notes = std::mem::take(&mut self.notes);
         Some(plan)
     }

@@ -154,7 +154,11 @@ fn a_star_matches_within_one_part() {
         ),
         ("job.*.jct_us", vec!["job.train.jct_us", "job.storage.jct_us"]),
     ] {
-        assert_eq!(directory.matching_names(pattern).expect(pattern), names, "{pattern}");
+        assert_eq!(
+            directory.matching_names(pattern).expect(pattern),
+            names,
+            "{pattern}"
+        );
     }
     let count = |pattern: &str| directory.matching_names(pattern).map_or(0, |names| names.len());
     assert_eq!(
@@ -169,11 +173,7 @@ fn a_star_matches_within_one_part() {
 #[test]
 fn event_names_are_found() {
     let directory = new_directory();
-    let find = |path: &str| {
-        directory
-            .find_event(path)
-            .map(|event| (event.owner, event.event))
-    };
+    let find = |path: &str| directory.find_event(path).map(|event| (event.owner, event.event));
     assert_eq!(find("ce"), Ok((CounterOwner::Run, "ce")));
     assert_eq!(
         find("leaf1.Ethernet4.xoff"),

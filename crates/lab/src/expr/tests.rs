@@ -13,7 +13,10 @@ struct FixedValues {
 
 impl ValueSource for FixedValues {
     fn value(&self, path: &str) -> Result<Option<f64>, UnknownName> {
-        self.values.get(path).copied().ok_or_else(|| self.unknown_name(path))
+        self.values
+            .get(path)
+            .copied()
+            .ok_or_else(|| self.unknown_name(path))
     }
 
     fn matching_names(&self, pattern: &str) -> Result<Vec<String>, UnknownName> {
@@ -34,8 +37,16 @@ impl ValueSource for FixedValues {
         if path == "never" {
             return Ok(None);
         }
-        let (first, last) = self.events.get(path).copied().ok_or_else(|| self.unknown_name(path))?;
-        Ok(Some(if occurrence == Occurrence::First { first } else { last }))
+        let (first, last) = self
+            .events
+            .get(path)
+            .copied()
+            .ok_or_else(|| self.unknown_name(path))?;
+        Ok(Some(if occurrence == Occurrence::First {
+            first
+        } else {
+            last
+        }))
     }
 }
 
@@ -221,7 +232,10 @@ fn unknown_names_are_errors() {
         "first(cee) < 1us",
         "1 > 2 and h3.lost == 0",
     ] {
-        let error = parse_valid(text).holds(&fixed_values()).expect_err(text).to_string();
+        let error = parse_valid(text)
+            .holds(&fixed_values())
+            .expect_err(text)
+            .to_string();
         assert!(
             error.contains("there are") && error.contains("h1.lost"),
             "{error}"

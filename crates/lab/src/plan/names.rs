@@ -1,20 +1,21 @@
-//! The names that a plan gives to things, for expressions.
+//! The directory of the names in a lab plan, for expressions of scripts.
 
 use super::LabPlan;
 use crate::expr::NameDirectory;
 use xoff_workload::{Endpoints, JobKind};
 
 impl LabPlan {
-    /// What expressions may name: switches with the ports that have links, hosts, flows, sends and jobs.
-    pub fn directory(&self) -> NameDirectory {
+    /// Returns the names that expressions can contain: switches with their connected ports, hosts, flows, `send` steps,
+    /// jobs and links.
+    pub fn name_directory(&self) -> NameDirectory {
         let ports = |switch: usize| {
             self.links
                 .iter()
-                .filter_map(move |link| link.port_at(switch).map(str::to_owned))
+                .filter_map(move |link| link.port_at_switch(switch).map(str::to_owned))
         };
         let switches = self.switches.iter().enumerate();
-        let switches = switches.map(|(at, switch)| (switch.name.clone(), ports(at).collect()));
-        let sends = self.script.sends().map(|send| &send.flow);
+        let switches = switches.map(|(index, switch)| (switch.name.clone(), ports(index).collect()));
+        let sends = self.script.send_steps().map(|send| &send.flow);
         let mut flows: Vec<(String, Vec<usize>)> = Vec::new();
         for flow in self.workload.flows.iter().chain(sends) {
             match flows.iter_mut().find(|(name, _)| *name == flow.name) {
@@ -28,14 +29,14 @@ impl LabPlan {
             .jobs
             .jobs
             .iter()
-            .map(|job| (job.name.clone(), senders(&job.kind)));
+            .map(|job| (job.name.clone(), job_senders(&job.kind)));
         let links = self.links.iter().map(|link| link.name.clone()).collect();
         NameDirectory::new(switches.collect(), hosts, flows, jobs.collect()).with_links(links)
     }
 }
 
-/// Those whose flows a job tells apart.
-fn senders(kind: &JobKind) -> Vec<usize> {
+/// Returns the indices of the hosts whose flows a job reports separately.
+fn job_senders(kind: &JobKind) -> Vec<usize> {
     let mut senders: Vec<u32> = match kind {
         JobKind::Flows(flows) | JobKind::Replay(flows) => flows.iter().map(|flow| flow.src).collect(),
         JobKind::Permutation(permutation) => permutation.hosts.clone(),

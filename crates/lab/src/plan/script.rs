@@ -1,4 +1,4 @@
-//! A script, checked: names are indices, quantities numbers.
+//! The plan of a script: names are resolved to indices, and quantities to numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,23 +6,23 @@ use super::{ConfigLayer, FlowPlan};
 use crate::expr::Expression;
 use xoff_fabric::{Fault, FaultAction, FrameSelector};
 
-/// A script: its steps, one after the other.
+/// The steps of a script.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ScriptPlan {
-    /// The steps.
+    /// The steps in the order of execution.
     pub steps: Vec<StepPlan>,
 }
 
 impl ScriptPlan {
-    /// Whether a step starts this, so that it does not start by itself.
-    pub fn starts(&self, target: TargetPlan) -> bool {
+    /// Returns whether a step starts a job or a flow. Such a job or flow does not start automatically.
+    pub fn has_start_step(&self, target: WorkloadTarget) -> bool {
         self.steps
             .iter()
             .any(|step| matches!(&step.action, ActionPlan::Start(targets) if targets.contains(&target)))
     }
 
-    /// The sends, in the order of the steps. Their flows are numbered from behind those of the workload on.
-    pub fn sends(&self) -> impl Iterator<Item = &SendPlan> {
+    /// Returns the `send` steps in order. Their flow numbers follow the flow numbers of the workload.
+    pub fn send_steps(&self) -> impl Iterator<Item = &SendPlan> {
         self.steps.iter().filter_map(|step| match &step.action {
             ActionPlan::Send(send) => Some(send),
             _ => None,
@@ -30,183 +30,184 @@ impl ScriptPlan {
     }
 }
 
-/// A step of a script.
+/// One step of a script.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepPlan {
-    /// Model time at which it happens; `None`: when the step before is over. Never earlier than that of a step before.
+    /// The model time of the step in nanoseconds. `None` means the end of the previous step. The times of steps never
+    /// decrease.
     pub at_ns: Option<u64>,
-    /// What it is called in results, if it has a name.
+    /// The name of the step in results.
     pub name: Option<String>,
-    /// It happens only if this is so, when its turn comes.
+    /// The condition of the step. The step is skipped if the condition does not hold.
     pub when: Option<Expression>,
-    /// What happens.
+    /// The action of the step.
     pub action: ActionPlan,
-    /// Where it is in the lab file, `FILE:LINE`, for messages.
+    /// The position in the lab file for messages, `FILE:LINE`.
     pub source: String,
 }
 
-/// What a step does. Only waiting takes time.
+/// The action of a step. Only `Wait` and `WaitUntil` take model time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ActionPlan {
     /// A host sends frames.
     Send(SendPlan),
-    /// A host sends frames that are given as bytes.
+    /// A host sends frames with the given bytes.
     Inject(InjectPlan),
-    /// A job or flows start.
-    Start(Vec<TargetPlan>),
-    /// A job posts no more, flows send no more.
-    Stop(Vec<TargetPlan>),
-    /// The egress of a port or of one of its queues stands still.
-    Block(BlockPlan),
-    /// It moves again.
-    Unblock(BlockPlan),
-    /// A host sends pauses.
+    /// Jobs and flows start.
+    Start(Vec<WorkloadTarget>),
+    /// Jobs post no more messages, and flows send no more frames.
+    Stop(Vec<WorkloadTarget>),
+    /// The egress of a port or of one of its queues is blocked.
+    Block(EgressBlockPlan),
+    /// A blocked port or queue sends again.
+    Unblock(EgressBlockPlan),
+    /// A host sends PFC or 802.3x PAUSE frames.
     Pause(PausePlan),
     /// A link goes up or down.
     Link {
-        /// Index in [`super::LabPlan::links`].
+        /// The index of the link in [`super::LabPlan::links`].
         link: usize,
-        /// Up, or down.
+        /// Whether the link goes up.
         up: bool,
     },
-    /// A link loses or damages frames from now on, beside what it did before.
+    /// A link loses or damages frames from this step on, in addition to earlier faults.
     Fault(FaultPlan),
-    /// It does so no more.
-    Heal(DirectionPlan),
-    /// A switch has a further layer of configuration.
+    /// All faults of a link end.
+    Heal(LinkDirectionPlan),
+    /// A switch gets more configuration layers.
     Configure {
-        /// Index in [`super::LabPlan::switches`].
+        /// The index of the switch in [`super::LabPlan::switches`].
         switch: usize,
-        /// Layers above all that it has had so far.
+        /// The new layers. They override all earlier layers of the switch.
         layers: Vec<ConfigLayer>,
     },
-    /// Peaks of buffer use begin anew.
+    /// The watermarks of buffers are reset to the current use.
     ClearWatermarks,
-    /// Counters begin at zero.
+    /// The counters of the lab are set to zero.
     ClearCounters,
-    /// Time passes.
+    /// The script waits for a duration.
     Wait {
-        /// How much, in nanoseconds.
+        /// The duration in nanoseconds of model time.
         ns: u64,
     },
-    /// Time passes until something is so.
+    /// The script waits until a condition holds.
     WaitUntil {
-        /// What.
+        /// The condition.
         condition: Expression,
-        /// So long at most, in nanoseconds; then the step has failed.
+        /// The maximum waiting time in nanoseconds. After this time, the check fails.
         at_most_ns: u64,
     },
-    /// These are so, each by itself, or the script has failed.
+    /// The script checks each of these conditions.
     Expect(Vec<Expression>),
 }
 
-/// Frames at a rate, open loop.
+/// Frames of a host at a constant rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SendPlan {
-    /// Sender, receiver and what their frames are like. Its name is that of the flow in expressions.
+    /// The sender, the receiver and the fields of the frames. The name of the flow is used in expressions.
     pub flow: FlowPlan,
-    /// How many frames.
+    /// The number of frames.
     pub frames: u64,
-    /// ECN field: 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE. It rules over [`FlowPlan::ecn_capable`].
+    /// The ECN field: 0 is Not-ECT, 1 is ECT(1), 2 is ECT(0) and 3 is CE. It overrides [`FlowPlan::ecn_capable`].
     pub ecn: u8,
-    /// 802.1Q tag: PCP and VLAN; `None`: untagged.
+    /// The PCP and the VLAN ID of the 802.1Q tag. `None` means untagged frames.
     pub tag: Option<(u8, u16)>,
-    /// First PSN, if it is said.
+    /// The PSN of the first frame, if set.
     pub first_psn: Option<u32>,
-    /// Destination queue pair, if it is said.
+    /// The destination queue pair, if set.
     pub dst_qp: Option<u32>,
 }
 
-/// Frames as bytes, of any kind.
+/// Frames of a host with the given bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InjectPlan {
-    /// Index in [`super::LabPlan::hosts`].
+    /// The index of the host in [`super::LabPlan::hosts`].
     pub host: usize,
-    /// A frame from its destination address on, without FCS.
+    /// The bytes of the frame from the destination address on, without FCS.
     pub frame: Vec<u8>,
-    /// How many.
+    /// The number of frames.
     pub frames: u64,
-    /// From the beginning of one to the next, in nanoseconds; `None`: as fast as the host's link takes them.
+    /// The interval between the starts of two frames in nanoseconds. `None` means back-to-back frames.
     pub every_ns: Option<u64>,
 }
 
-/// What is started or stopped.
+/// A job or a flow that a step starts or stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TargetPlan {
-    /// Index in the workload's jobs.
+pub enum WorkloadTarget {
+    /// The index in the jobs of the workload.
     Job(usize),
-    /// Index in [`super::WorkloadPlan::flows`].
+    /// The index in [`super::WorkloadPlan::flows`].
     Flow(usize),
 }
 
-/// The egress of a port.
+/// The egress of a port, or one egress queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BlockPlan {
-    /// Index in [`super::LabPlan::switches`].
+pub struct EgressBlockPlan {
+    /// The index of the switch in [`super::LabPlan::switches`].
     pub switch: usize,
-    /// Name of the port.
+    /// The name of the port.
     pub port: String,
-    /// One queue, or all.
+    /// The egress queue. `None` means all queues of the port.
     pub queue: Option<u8>,
 }
 
-/// Pauses of a host.
+/// PFC or 802.3x PAUSE frames of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PausePlan {
-    /// Index in [`super::LabPlan::hosts`].
+    /// The index of the host in [`super::LabPlan::hosts`].
     pub host: usize,
-    /// PFC for these classes, one bit each; `None`: 802.3x, for all.
+    /// The classes of PFC frames, one bit for each class. `None` means 802.3x PAUSE frames.
     pub classes: Option<u8>,
-    /// How long each pauses, in 512 bit times; 0 ends a pause.
+    /// The pause time in quanta of 512 bit times. 0 ends a pause.
     pub quanta: u16,
-    /// From one to the next, in nanoseconds; `None`: there is one.
+    /// The interval of the frames in nanoseconds. `None` means a single frame.
     pub every_ns: Option<u64>,
-    /// From the first one to the last at most, in nanoseconds; `None`: to the end of the run.
+    /// The time from the first to the last frame in nanoseconds. `None` means until the end of the run.
     pub for_ns: Option<u64>,
 }
 
-/// One way of a link, or both.
+/// One or both directions of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DirectionPlan {
-    /// Index in [`super::LabPlan::links`].
+pub struct LinkDirectionPlan {
+    /// The index of the link in [`super::LabPlan::links`].
     pub link: usize,
-    /// What the switch of [`super::LinkPlan::switch`] sends.
+    /// Whether the frames of the switch [`super::LinkPlan::switch`] are included.
     pub from_switch: bool,
-    /// What the far end sends.
+    /// Whether the frames of the far end are included.
     pub from_far: bool,
 }
 
 /// Frames that a link loses or damages.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FaultPlan {
-    /// Where; each way by itself.
-    pub direction: DirectionPlan,
-    /// They arrive with a wrong ICRC, instead of not at all.
+    /// The affected directions. Each direction selects its frames separately.
+    pub direction: LinkDirectionPlan,
+    /// Whether the frames arrive with a wrong ICRC. Otherwise they are lost.
     pub corrupts: bool,
-    /// Occurrence frames.
-    pub selector: SelectorPlan,
-    /// How many of them at most.
+    /// The selection of frames.
+    pub selector: FaultSelectorPlan,
+    /// The maximum number of affected frames.
     pub frames_max: u64,
-    /// Frames of up to this length are left alone, in bytes without FCS.
+    /// Frames up to this length are not affected, in bytes without FCS.
     pub spares_up_to_len: u32,
 }
 
-/// Occurrence frames a fault chooses.
+/// The rule by which a fault selects frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SelectorPlan {
-    /// All.
+pub enum FaultSelectorPlan {
+    /// All frames.
     All,
-    /// Every *n*-th.
+    /// Every *n*-th frame.
     EveryNth(u64),
-    /// Each with this probability, in units of 2^-32.
+    /// Each frame with this probability, in units of 2^-32.
     Probability(u64),
-    /// RoCE packets of this PSN, to this queue pair if one is given.
+    /// RoCE packets with this PSN, and with this destination queue pair if set.
     Psn(u32, Option<u32>),
 }
 
 impl FaultPlan {
-    /// The same for a fabric.
-    pub fn fault(&self) -> Fault {
+    /// Converts the fault for a fabric.
+    pub fn to_fabric_fault(&self) -> Fault {
         Fault {
             action: if self.corrupts {
                 FaultAction::Corrupt
@@ -214,10 +215,10 @@ impl FaultPlan {
                 FaultAction::Drop
             },
             selector: match self.selector {
-                SelectorPlan::All => FrameSelector::All,
-                SelectorPlan::EveryNth(n) => FrameSelector::EveryNth(n),
-                SelectorPlan::Probability(probability) => FrameSelector::Probability(probability),
-                SelectorPlan::Psn(psn, dst_qp) => FrameSelector::Psn { psn, dst_qp },
+                FaultSelectorPlan::All => FrameSelector::All,
+                FaultSelectorPlan::EveryNth(n) => FrameSelector::EveryNth(n),
+                FaultSelectorPlan::Probability(probability) => FrameSelector::Probability(probability),
+                FaultSelectorPlan::Psn(psn, dst_qp) => FrameSelector::Psn { psn, dst_qp },
             },
             frames_max: self.frames_max,
             spares_up_to_len: self.spares_up_to_len,

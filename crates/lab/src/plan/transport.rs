@@ -1,4 +1,4 @@
-//! How connections of jobs are set up.
+//! The transport options of jobs.
 
 use serde::{Deserialize, Serialize};
 use xoff_wire::Ecn;
@@ -9,35 +9,37 @@ use xoff_rdma::QpConfig;
 use xoff_rdma::congestion::{CongestionConfig, ParameterError};
 use xoff_workload::{Framing, MessageSpread};
 
-/// Preamble, start delimiter and gap of Ethernet, bytes.
-const BETWEEN_FRAMES_BYTES: u32 = 20;
+/// The length of the preamble, the start frame delimiter and the interframe gap of Ethernet, in bytes.
+const FRAME_OVERHEAD_BYTES: u32 = 20;
 
-/// Options of connections under a name.
+/// A named set of options for the queue pairs of jobs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TransportPlan {
-    /// The name.
+    /// The name of the transport in the lab file.
     pub name: String,
-    /// Each queue pair, but for its numbers.
+    /// The configuration of each queue pair. The queue pair numbers in it are not used.
     pub qp: QpConfig,
-    /// Its congestion control.
+    /// The congestion control of each queue pair.
     pub congestion: CongestionConfig,
-    /// DSCP of data, of acknowledgements and of CNPs.
+    /// The DSCP of data packets, of acknowledgements and of CNPs.
     pub dscp: [u8; 3],
-    /// UDP source port of all its queue pairs; `None` derives each from the queue pair's numbers.
+    /// The UDP source port of all queue pairs. `None` means that the numbers of a queue pair decide its port.
     pub source_port: Option<u16>,
-    /// Source ports that change with each packet, from that one on; `None`: they do not.
+    /// The rule that changes the UDP source port with each packet. `None` means that the port does not change.
     pub entropy: Option<Entropy>,
-    /// Whether switches may mark its packets.
+    /// Whether switches may mark the packets.
     pub ecn_capable: bool,
-    /// Queue pairs of each connection, unless a job says otherwise.
+    /// The number of queue pairs of each connection, if the job does not set it.
     pub qps: u16,
-    /// How they share messages, unless a job says otherwise.
+    /// The distribution of messages over the queue pairs, if the job does not set it.
     pub spread: MessageSpread,
 }
 
 impl TransportPlan {
-    /// RC, DSCP 26 in class 3, CNPs with DSCP 48 in class 6, ECN-capable, no congestion control, one queue pair; the rest as
-    /// [`QpConfig::new`] says.
+    /// Creates a transport with the default options.
+    ///
+    /// The defaults are RC, ECN-capable packets with DSCP 26, CNPs with DSCP 48, no congestion control, one queue pair and
+    /// the values of [`QpConfig::new`].
     pub fn new(name: impl Into<String>) -> TransportPlan {
         TransportPlan {
             name: name.into(),
@@ -52,26 +54,26 @@ impl TransportPlan {
         }
     }
 
-    /// Bytes that a full packet takes of a link, preamble and gap included.
-    pub fn framing(&self) -> Framing {
+    /// Returns the payload of a full packet and its size on a link, with preamble and interframe gap.
+    pub fn packet_framing(&self) -> Framing {
         Framing {
             payload_bytes: self.qp.mtu,
-            wire_bytes: self.qp.mtu + self.qp.header_bytes + self.telemetry_bytes() + BETWEEN_FRAMES_BYTES,
+            wire_bytes: self.qp.mtu + self.qp.header_bytes + self.telemetry_bytes() + FRAME_OVERHEAD_BYTES,
         }
     }
 
-    /// Bytes of telemetry in a data packet and in its acknowledgement.
+    /// Returns the size of the telemetry in a data packet and in its acknowledgement, in bytes.
     pub fn telemetry_bytes(&self) -> u32 {
         let factory = self.congestion.factory();
         let format = factory.ok().and_then(|factory| factory.telemetry_format());
         format.map_or(0, |format| u32::from(format.bytes))
     }
 
-    /// The same for a fabric.
+    /// Converts the options for a fabric.
     ///
     /// # Errors
-    /// Parameters of the congestion control that it does not take; those of a checked plan are good.
-    pub fn transport(&self) -> Result<JobTransport, ParameterError> {
+    /// A parameter of the congestion control is invalid. The parameters of a resolved plan are valid.
+    pub fn to_job_transport(&self) -> Result<JobTransport, ParameterError> {
         Ok(JobTransport {
             qp: self.qp.clone(),
             congestion: self.congestion.factory()?,

@@ -48,7 +48,7 @@ pub(super) struct GuestExit {
 /// Fails if an emulator is missing.
 pub(crate) fn check_emulators(plan: &LabPlan) -> Result<(), Failure> {
     for host in &plan.hosts {
-        let Some(vm) = host.vm() else { continue };
+        let Some(vm) = host.as_vm() else { continue };
         if find_program(&vm.qemu).is_none() {
             return Err(Failure::environment(format!(
                 "the virtual machine {} needs {}, which is not installed",
@@ -75,7 +75,7 @@ fn find_program(name: &str) -> Option<PathBuf> {
 pub(super) fn start_guests(lab: &Lab) -> Result<Vec<Guest>, Failure> {
     let mut guests = Vec::new();
     for (index, host) in lab.plan.hosts.iter().enumerate() {
-        let Some(vm) = host.vm() else { continue };
+        let Some(vm) = host.as_vm() else { continue };
         let port = lab
             .ports
             .iter()

@@ -25,10 +25,10 @@ pub(super) fn start_model_hosts(
     core: Option<usize>,
     ledger: &TaintLedger,
 ) -> Result<Option<RunningHosts<JobRun>>, Failure> {
-    if lab.plan.model_hosts() == 0 {
+    if lab.plan.model_host_count() == 0 {
         return Ok(None);
     }
-    let mut hosts = Vec::with_capacity(lab.plan.model_hosts());
+    let mut hosts = Vec::with_capacity(lab.plan.model_host_count());
     let mut positions = vec![None; lab.plan.hosts.len()];
     for (index, plan) in lab
         .plan
@@ -55,7 +55,7 @@ pub(super) fn start_model_hosts(
         positions: &positions,
     };
     let jobs = create_jobs(&lab.plan, fabric, lab.options.seed, &mut job_hosts)?;
-    let signal_warnings = signals::check(&lab.plan, fabric, jobs.workload())?;
+    let signal_warnings = signals::check_congestion_signals(&lab.plan, fabric, jobs.workload())?;
     for warning in &signal_warnings {
         eprintln!("warning: {warning}");
     }

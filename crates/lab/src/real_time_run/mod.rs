@@ -92,10 +92,10 @@ fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
         .plan
         .hosts
         .iter()
-        .filter_map(HostPlan::vm)
+        .filter_map(HostPlan::as_vm)
         .map(|vm| vm.cpus as usize)
         .sum();
-    let threads = usize::from(lab.plan.model_hosts() > 0) + guest_threads;
+    let threads = usize::from(lab.plan.model_host_count() > 0) + guest_threads;
     let options = WorkerOptions {
         epoch_ns: Some(monotonic_ns()),
         ..lab.options.driver_options(threads, lab.plan.switches.len())

@@ -26,7 +26,7 @@ pub(super) struct HostCommands {
 /// this process.
 pub(super) fn start_plain_hosts(lab: &Lab) -> Result<(), Failure> {
     for (host, attachment) in lab.plan.hosts.iter().zip(&lab.hosts) {
-        if host.plain().is_none() {
+        if host.as_plain().is_none() {
             continue;
         }
         let title = format!("{} {}", lab.plan.name, host.name);
@@ -47,7 +47,7 @@ impl HostCommands {
     pub(super) fn start(lab: &Lab) -> Result<HostCommands, Failure> {
         let host_commands = HostCommands::default();
         for (host, attachment) in lab.plan.hosts.iter().zip(&lab.hosts) {
-            let Some(plain) = host.plain().filter(|plain| !plain.exec.is_empty()) else {
+            let Some(plain) = host.as_plain().filter(|plain| !plain.exec.is_empty()) else {
                 continue;
             };
             let failed = |error: &dyn std::fmt::Display| {

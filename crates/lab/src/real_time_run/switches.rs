@@ -126,7 +126,7 @@ fn switch_port(
 /// devices and the taps of virtual machines use automatic selection.
 fn backend_of_link(lab: &Lab, link: &LinkPlan) -> Backend {
     match link.far {
-        FarEnd::Host(host) if lab.plan.hosts[host].vm().is_none() => lab.options.backend,
+        FarEnd::Host(host) if lab.plan.hosts[host].as_vm().is_none() => lab.options.backend,
         _ => Backend::Auto,
     }
 }
@@ -141,7 +141,7 @@ fn open_port(
 ) -> Result<OpenedPort, Failure> {
     let link = &lab.plan.links[attachment.link];
     let mtu = port_mtu(setup, &link.port, link);
-    let is_guest = lab.plan.hosts[host].vm().is_some();
+    let is_guest = lab.plan.hosts[host].as_vm().is_some();
     let backend = backend_of_link(lab, link);
     let spec = PortSpec {
         name: link.port.clone(),

@@ -110,7 +110,7 @@ impl LabResolver<'_> {
         let verbs = [("send", Verb::Send), ("write", Verb::Write), ("read", Verb::Read)];
         spec.verb = self.parse_choice(job.verb.as_ref(), Verb::Write, &verbs);
         spec.background = job.background.unwrap_or(false);
-        spec.framing = options.framing();
+        spec.framing = options.packet_framing();
         if self.problems.0.len() > problems_before {
             return None;
         }

@@ -1,4 +1,4 @@
-//! `script`: steps with everything that they name resolved.
+//! Resolution of the `script` of a lab file: converts its steps to a `ScriptPlan`.
 
 mod actions;
 mod expand;
@@ -12,33 +12,35 @@ use super::super::plan::{ActionPlan, LabPlan, ScriptPlan, StepPlan};
 use super::super::units;
 use super::LabResolver;
 use super::node_kinds::entry_location;
-use expand::Unrolled;
-use formula::Scope;
+use expand::ExpandedSteps;
+use formula::ConstantScope;
 
-/// What a step may do.
-const VERBS: &str = "send, inject, start, stop, block, unblock, pause, link, fault, heal, configure, clear, wait, expect, let, repeat";
+/// The keys of a step that select its action.
+const ACTION_KEYS: &str = "send, inject, start, stop, block, unblock, pause, link, fault, heal, configure, clear, wait, expect, let, repeat";
 
-/// Conditions, with their places: what they name is checked when all steps are known.
+/// All conditions of a script with their locations. Their names are checked after the last step, because a later
+/// `send` can define a name.
 #[derive(Default)]
-struct Conditions(Vec<(Location, Expression)>);
+struct ScriptConditions(Vec<(Location, Expression)>);
 
 impl LabResolver<'_> {
-    /// Adds the script to a plan that has everything else.
-    pub(super) fn script(&mut self, steps: &[Spanned<Tree>], plan: &mut LabPlan) {
-        let mut unrolled = Unrolled::default();
-        self.unroll(steps, &mut Scope::default(), 0, &mut unrolled);
-        if unrolled.steps.is_empty() {
+    /// Adds the script to a plan. The other parts of the plan must be complete.
+    pub(super) fn resolve_script(&mut self, steps: &[Spanned<Tree>], plan: &mut LabPlan) {
+        let mut expanded = ExpandedSteps::default();
+        self.expand_steps(steps, &mut ConstantScope::default(), 0, &mut expanded);
+        if expanded.steps.is_empty() {
             return;
         }
-        let mut conditions = Conditions::default();
-        let mut latest = 0;
-        for step in &unrolled.steps {
-            let at_ns = self.step_time(&step.value, &mut latest);
+        let mut conditions = ScriptConditions::default();
+        let mut latest_ns = 0;
+        for step in &expanded.steps {
+            let at_ns = self.resolve_step_time(&step.value, &mut latest_ns);
             let source = self.file_and_line(step.referenced);
             let name = step.value.name.as_ref().map(|name| name.value.clone());
             let when = step.value.when.as_ref();
-            let when = when.and_then(|when| self.condition(&when.value, when.referenced, &mut conditions));
-            let actions = self.actions(step, plan, &mut conditions);
+            let when =
+                when.and_then(|when| self.parse_condition(&when.value, when.referenced, &mut conditions));
+            let actions = self.resolve_actions(step, plan, &mut conditions);
             for (nth, action) in actions.into_iter().enumerate() {
                 plan.script.steps.push(StepPlan {
                     at_ns: at_ns.filter(|_| nth == 0),
@@ -49,72 +51,77 @@ impl LabResolver<'_> {
                 });
             }
         }
-        self.send_names(&plan.script);
-        self.names_in(&conditions, plan);
+        self.check_send_names(&plan.script);
+        self.check_condition_names(&conditions, plan);
     }
 
-    fn step_time(&mut self, step: &Step, latest: &mut u64) -> Option<u64> {
+    /// Returns the time of a step with `at`. The time must not be before `latest_ns`, the time of an earlier step.
+    fn resolve_step_time(&mut self, step: &Step, latest_ns: &mut u64) -> Option<u64> {
         let at = step.at.as_ref()?;
         let at_ns = self.parse_quantity(Some(at), 0, units::parse_duration_ns, units::DURATION);
-        if at_ns < *latest {
-            let what = format!("this step is at {}, before one that stands above it", at.value);
-            self.report_problem(at.referenced, what, "steps are in the order of time: move it up");
+        if at_ns < *latest_ns {
+            let what = format!("this step is at {}, before the time of an earlier step", at.value);
+            self.report_problem(at.referenced, what, "put the steps in the order of their times");
         }
-        *latest = at_ns.max(*latest);
+        *latest_ns = at_ns.max(*latest_ns);
         Some(at_ns)
     }
 
-    /// What a step does: one thing, or, of `clear`, two.
-    fn actions(
+    /// Resolves the action of a step. A step has one action; `clear` can have two.
+    fn resolve_actions(
         &mut self,
         step: &Spanned<Step>,
         plan: &LabPlan,
-        conditions: &mut Conditions,
+        conditions: &mut ScriptConditions,
     ) -> Vec<ActionPlan> {
         let (at, step) = (step.referenced, &step.value);
-        let mut verbs = 0;
+        let mut action_count = 0;
         let mut actions = Vec::new();
-        macro_rules! verb {
+        macro_rules! resolve_key {
             ($field:ident, $name:ident => $action:expr) => {
                 if let Some($name) = &step.$field {
-                    verbs += 1;
+                    action_count += 1;
                     actions.extend($action);
                 }
             };
         }
-        verb!(send, send => self.send(send, plan).map(ActionPlan::Send));
-        verb!(inject, inject => self.inject(inject, plan).map(ActionPlan::Inject));
-        verb!(start, names => Some(ActionPlan::Start(self.targets(names, plan))));
-        verb!(stop, names => Some(ActionPlan::Stop(self.targets(names, plan))));
-        verb!(block, block => self.block(&block.value, plan).map(ActionPlan::Block));
-        verb!(unblock, block => self.block(&block.value, plan).map(ActionPlan::Unblock));
-        verb!(pause, pause => self.pause(pause).map(ActionPlan::Pause));
-        verb!(link, state => {
+        resolve_key!(send, send => self.resolve_send(send, plan).map(ActionPlan::Send));
+        resolve_key!(inject, inject => self.resolve_inject(inject, plan).map(ActionPlan::Inject));
+        resolve_key!(start, names => Some(ActionPlan::Start(self.resolve_targets(names, plan))));
+        resolve_key!(stop, names => Some(ActionPlan::Stop(self.resolve_targets(names, plan))));
+        resolve_key!(block, block => self.resolve_block(&block.value, plan).map(ActionPlan::Block));
+        resolve_key!(unblock, block => self.resolve_block(&block.value, plan).map(ActionPlan::Unblock));
+        resolve_key!(pause, pause => self.resolve_pause(pause).map(ActionPlan::Pause));
+        resolve_key!(link, state => {
             let up = state.value.up;
-            let direction = self.direction(&state.value.on, plan);
+            let direction = self.resolve_direction(&state.value.on, plan);
             direction.map(|direction| ActionPlan::Link { link: direction.link, up })
         });
-        verb!(fault, fault => self.fault(fault, plan).map(ActionPlan::Fault));
-        verb!(heal, on => self.direction(on, plan).map(ActionPlan::Heal));
-        verb!(configure, configure => self.configure(&configure.value));
-        verb!(clear, what => self.clear(what));
-        verb!(wait, wait => self.wait(wait, conditions));
-        verb!(expect, list => {
-            let expected = self.expectations(list, conditions);
+        resolve_key!(fault, fault => self.resolve_fault(fault, plan).map(ActionPlan::Fault));
+        resolve_key!(heal, on => self.resolve_direction(on, plan).map(ActionPlan::Heal));
+        resolve_key!(configure, configure => self.resolve_configure(&configure.value));
+        resolve_key!(clear, objects => self.resolve_clear(objects));
+        resolve_key!(wait, wait => self.resolve_wait(wait, conditions));
+        resolve_key!(expect, list => {
+            let expected = self.parse_expected_conditions(list, conditions);
             (!expected.is_empty()).then_some(ActionPlan::Expect(expected))
         });
-        if verbs != 1 {
-            let what = format!("a step does one thing, this one {verbs}");
+        if action_count != 1 {
+            let what = format!("a step has one action, this step has {action_count}");
             self.report_problem(
                 at,
                 what,
-                format!("write one of {VERBS}, and further ones as further steps"),
+                format!("write one of {ACTION_KEYS}, and other actions as separate steps"),
             );
         }
         actions
     }
 
-    fn wait(&mut self, wait: &Spanned<Wait>, conditions: &mut Conditions) -> Option<ActionPlan> {
+    fn resolve_wait(
+        &mut self,
+        wait: &Spanned<Wait>,
+        conditions: &mut ScriptConditions,
+    ) -> Option<ActionPlan> {
         match &wait.value {
             Wait::For(text) => {
                 let text = Spanned::new(text.clone(), wait.referenced, wait.defined);
@@ -124,7 +131,8 @@ impl LabResolver<'_> {
             Wait::Until(until) => {
                 let at_most_ns =
                     self.parse_quantity(Some(&until.at_most), 0, units::parse_duration_ns, units::DURATION);
-                let condition = self.condition(&until.until.value, until.until.referenced, conditions)?;
+                let condition =
+                    self.parse_condition(&until.until.value, until.until.referenced, conditions)?;
                 Some(ActionPlan::WaitUntil {
                     condition,
                     at_most_ns,
@@ -133,15 +141,24 @@ impl LabResolver<'_> {
         }
     }
 
-    fn expectations(&mut self, list: &Spanned<OneOrMore>, conditions: &mut Conditions) -> Vec<Expression> {
+    fn parse_expected_conditions(
+        &mut self,
+        list: &Spanned<OneOrMore>,
+        conditions: &mut ScriptConditions,
+    ) -> Vec<Expression> {
         let conditions = list.value.0.iter().map(|text| {
             let at = entry_location(text.referenced, list.referenced);
-            self.condition(&text.value, at, conditions)
+            self.parse_condition(&text.value, at, conditions)
         });
         conditions.collect::<Vec<_>>().into_iter().flatten().collect()
     }
 
-    fn condition(&mut self, text: &str, at: Location, conditions: &mut Conditions) -> Option<Expression> {
+    fn parse_condition(
+        &mut self,
+        text: &str,
+        at: Location,
+        conditions: &mut ScriptConditions,
+    ) -> Option<Expression> {
         match Expression::parse(text) {
             Ok(expression) => {
                 conditions.0.push((at, expression.clone()));
@@ -154,8 +171,8 @@ impl LabResolver<'_> {
         }
     }
 
-    /// Flows, sends and reports are told apart by name.
-    fn send_names(&mut self, script: &ScriptPlan) {
+    /// Checks that no two `send` steps have the same name, because results are reported by name.
+    fn check_send_names(&mut self, script: &ScriptPlan) {
         let mut seen = std::collections::HashSet::new();
         for step in &script.steps {
             let ActionPlan::Send(send) = &step.action else {
@@ -163,7 +180,7 @@ impl LabResolver<'_> {
             };
             if !seen.insert(&send.flow.name) {
                 let what = format!(
-                    "{}: there are two sends called \"{}\"",
+                    "{}: two `send` steps are called \"{}\"",
                     step.source, send.flow.name
                 );
                 self.report_problem(Location::UNKNOWN, what, "use another name");
@@ -171,23 +188,24 @@ impl LabResolver<'_> {
         }
     }
 
-    fn names_in(&mut self, conditions: &Conditions, plan: &LabPlan) {
+    /// Checks that all names in conditions exist, and that no node has the name of a prefix.
+    fn check_condition_names(&mut self, conditions: &ScriptConditions, plan: &LabPlan) {
         for word in ["flow", "job", "link"] {
             if self.nodes.contains_key(word) {
-                let what = format!("a node is called {word}, which means something else in scripts");
+                let what = format!("a node is called {word}, and this word has another meaning in scripts");
                 self.report_problem(Location::UNKNOWN, what, "use another name for the node");
             }
         }
-        let directory = plan.directory();
+        let directory = plan.name_directory();
         for (at, condition) in &conditions.0 {
-            for name in condition.names() {
+            for name in condition.name_references() {
                 let found = match (name.is_event, name.path.contains('*')) {
                     (true, _) => directory.find_event(name.path).map(drop),
-                    (false, true) => directory.matching(name.path).map(drop),
-                    (false, false) => directory.find(name.path).map(drop),
+                    (false, true) => directory.matching_names(name.path).map(drop),
+                    (false, false) => directory.find_counter(name.path).map(drop),
                 };
-                if let Err(UnknownName { name, known }) = found {
-                    self.report_problem(*at, format!("nothing is called \"{name}\""), known);
+                if let Err(UnknownName { name, hint }) = found {
+                    self.report_problem(*at, format!("nothing is called \"{name}\""), hint);
                 }
             }
         }

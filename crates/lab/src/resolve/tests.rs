@@ -236,7 +236,7 @@ fn hosts_of_all_kinds_are_resolved() {
     let [p1, g1, m1] = plan.hosts.as_slice() else {
         panic!("three hosts")
     };
-    let plain = p1.plain().expect("a plain host");
+    let plain = p1.as_plain().expect("a plain host");
     let routes: Vec<String> = plain
         .routes
         .iter()
@@ -254,7 +254,7 @@ fn hosts_of_all_kinds_are_resolved() {
         (p1.ipv4_prefix, p1.ipv6_prefix, plain.exec.as_slice()),
         (24, 64, ["ls".to_owned()].as_slice())
     );
-    let vm = g1.vm().expect("a guest");
+    let vm = g1.as_vm().expect("a guest");
     assert_eq!((g1.ipv4.to_string().as_str(), g1.ipv4_prefix), ("10.0.0.2", 16));
     assert_eq!(
         (vm.memory_mib, vm.cpus, vm.append.as_str(), vm.qemu.as_str()),
@@ -265,7 +265,7 @@ fn hosts_of_all_kinds_are_resolved() {
         vm.kernel.is_absolute() && vm.console.as_ref().is_some_and(|path| path.is_absolute()),
         "{vm:?}"
     );
-    assert!(m1.is_model() && plan.model_hosts() == 1);
+    assert!(m1.is_model() && plan.model_host_count() == 1);
 }
 
 #[test]

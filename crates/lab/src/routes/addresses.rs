@@ -175,7 +175,7 @@ fn host_gateway(host: &HostPlan, network: Ipv4Net) -> Ipv4Addr {
 
 /// Returns the IPv4 gateway of a host, if it has one: a `gateway` or a default route.
 pub(crate) fn ipv4_gateway(host: &HostPlan) -> Option<IpAddr> {
-    let plain = host.plain().map_or(&[][..], |plain| &plain.routes);
+    let plain = host.as_plain().map_or(&[][..], |plain| &plain.routes);
     let default = plain
         .iter()
         .filter(|route| route.prefix == 0)

@@ -58,7 +58,7 @@ impl ForwardingModel {
                 }
                 far => far.clone(),
             };
-            (link.port_at(switch) == Some(&port)).then_some(far)
+            (link.port_at_switch(switch) == Some(&port)).then_some(far)
         })
     }
 

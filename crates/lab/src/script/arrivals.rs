@@ -1,106 +1,107 @@
-//! What a capture at a host would show: packets by DSCP, MAC control frames.
+//! Counters of the frames that arrive at a host: IP packets by DSCP, and MAC control frames.
 
 use xoff_units::Picos;
 use xoff_wire::parse::{Payload, parse_prefix};
 use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl};
 
-use super::events::Span;
+use super::events::EventSpan;
 use xoff_fabric::FrameView;
 
-/// Code points of DSCP.
+/// The number of DSCP values.
 const DSCPS: usize = 64;
-/// Length of a MAC control frame without FCS (IEEE 802.3 clause 31: the minimum).
-const CONTROL_LEN: u32 = 60;
+/// The length of a MAC control frame without FCS, in bytes (IEEE 802.3 clause 31).
+const CONTROL_FRAME_LEN: u32 = 60;
 
-/// Packets of one DSCP, or of all.
+/// The IP packets with one DSCP that have arrived at a host.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Arrived {
+pub(super) struct DscpArrivals {
     frames: u64,
     bytes: u64,
     ce_frames: u64,
-    /// Smallest and largest of hop limits and of lengths.
-    ttl: (u8, u8),
-    len: (u32, u32),
-    pub(super) rx: Span,
-    pub(super) ce: Span,
+    /// The smallest and the largest TTL or hop limit.
+    ttl_range: (u8, u8),
+    /// The smallest and the largest length without FCS, in bytes.
+    len_range: (u32, u32),
+    pub(super) rx: EventSpan,
+    pub(super) ce: EventSpan,
 }
 
-impl Default for Arrived {
-    fn default() -> Arrived {
-        Arrived {
+impl Default for DscpArrivals {
+    fn default() -> DscpArrivals {
+        DscpArrivals {
             frames: 0,
             bytes: 0,
             ce_frames: 0,
-            ttl: (u8::MAX, 0),
-            len: (u32::MAX, 0),
-            rx: Span::default(),
-            ce: Span::default(),
+            ttl_range: (u8::MAX, 0),
+            len_range: (u32::MAX, 0),
+            rx: EventSpan::default(),
+            ce: EventSpan::default(),
         }
     }
 }
 
-impl Arrived {
-    fn note(&mut self, at: Picos, len: u32, ttl: u8, is_marked: bool) {
+impl DscpArrivals {
+    fn record(&mut self, at: Picos, len: u32, ttl: u8, is_marked: bool) {
         self.frames += 1;
         self.bytes += u64::from(len);
-        self.ttl = (self.ttl.0.min(ttl), self.ttl.1.max(ttl));
-        self.len = (self.len.0.min(len), self.len.1.max(len));
-        self.rx.note(at);
+        self.ttl_range = (self.ttl_range.0.min(ttl), self.ttl_range.1.max(ttl));
+        self.len_range = (self.len_range.0.min(len), self.len_range.1.max(len));
+        self.rx.record(at);
         if is_marked {
             self.ce_frames += 1;
-            self.ce.note(at);
+            self.ce.record(at);
         }
     }
 
-    /// The value of a counter of [`ARRIVALS`](super::super::expr::counters::ARRIVAL_COUNTERS).
-    pub(super) fn value(&self, counter: &str) -> Option<f64> {
-        let seen = |value: u32| (self.frames > 0).then_some(f64::from(value));
+    /// Returns the value of a counter of [`ARRIVALS`](super::super::expr::counters::ARRIVAL_COUNTERS).
+    pub(super) fn counter_value(&self, counter: &str) -> Option<f64> {
+        let if_any = |value: u32| (self.frames > 0).then_some(f64::from(value));
         match counter {
             "rx_frames" => Some(self.frames as f64),
             "rx_bytes" => Some(self.bytes as f64),
             "ce_frames" => Some(self.ce_frames as f64),
-            "ttl_min" => seen(self.ttl.0.into()),
-            "ttl_max" => seen(self.ttl.1.into()),
-            "len_min_bytes" => seen(self.len.0),
-            "len_max_bytes" => seen(self.len.1),
+            "ttl_min" => if_any(self.ttl_range.0.into()),
+            "ttl_max" => if_any(self.ttl_range.1.into()),
+            "len_min_bytes" => if_any(self.len_range.0),
+            "len_max_bytes" => if_any(self.len_range.1),
             _ => None,
         }
     }
 }
 
-/// What has arrived at one host.
+/// The counters of the frames that have arrived at one host.
 #[derive(Clone, Debug)]
-pub(super) struct Arrivals {
-    by_dscp: Box<[Arrived; DSCPS]>,
+pub(super) struct HostArrivals {
+    by_dscp: Box<[DscpArrivals; DSCPS]>,
     control_frames: u64,
     irregular_control_frames: u64,
-    /// Address of the port that is at the other end of the host's link.
-    port: [u8; 6],
+    /// The MAC address of the switch port at the other end of the link.
+    port_mac: [u8; 6],
 }
 
-impl Arrivals {
-    /// Nothing has arrived at the host behind the port of this address.
-    pub(super) fn new(port: [u8; 6]) -> Arrivals {
-        Arrivals {
-            by_dscp: Box::new([Arrived::default(); DSCPS]),
+impl HostArrivals {
+    /// Creates the counters of a host that is connected to a port with this MAC address.
+    pub(super) fn new(port_mac: [u8; 6]) -> HostArrivals {
+        HostArrivals {
+            by_dscp: Box::new([DscpArrivals::default(); DSCPS]),
             control_frames: 0,
             irregular_control_frames: 0,
-            port,
+            port_mac,
         }
     }
 
-    /// Forgets all that has arrived.
+    /// Sets all counters to zero.
     pub(super) fn clear(&mut self) {
-        *self = Arrivals::new(self.port);
+        *self = HostArrivals::new(self.port_mac);
     }
 
-    /// Packets of one DSCP.
-    pub(super) fn of(&self, dscp: u8) -> Option<&Arrived> {
+    /// Returns the packets of one DSCP.
+    pub(super) fn of_dscp(&self, dscp: u8) -> Option<&DscpArrivals> {
         self.by_dscp.get(usize::from(dscp))
     }
 
-    /// The value of a counter of the host as a whole.
-    pub(super) fn value(&self, counter: &str) -> Option<f64> {
+    /// Returns the value of a counter of MAC control frames.
+    pub(super) fn counter_value(&self, counter: &str) -> Option<f64> {
         match counter {
             "rx_control_frames" => Some(self.control_frames as f64),
             "rx_irregular_control_frames" => Some(self.irregular_control_frames as f64),
@@ -108,11 +109,11 @@ impl Arrivals {
         }
     }
 
-    /// Enters a frame; true if it is an IP packet.
-    pub(super) fn note(&mut self, at: Picos, frame: &FrameView<'_>) -> bool {
+    /// Counts a frame. Returns whether the frame is an IP packet.
+    pub(super) fn record(&mut self, at: Picos, frame: &FrameView<'_>) -> bool {
         let parsed = parse_prefix(frame.prefix, frame.frame_len as usize);
         let l3 = usize::from(parsed.l3_offset);
-        let ttl_at = match parsed.payload {
+        let ttl_offset = match parsed.payload {
             Payload::Ipv4 => l3 + 8,
             Payload::Ipv6 => l3 + 7,
             _ => {
@@ -123,29 +124,33 @@ impl Arrivals {
                 return false;
             }
         };
-        let ttl = frame.prefix.get(ttl_at).copied().unwrap_or_default();
+        let ttl = frame.prefix.get(ttl_offset).copied().unwrap_or_default();
         if let Some(arrived) = self.by_dscp.get_mut(usize::from(parsed.tos >> 2)) {
-            arrived.note(at, frame.frame_len, ttl, parsed.tos & 3 == 3);
+            arrived.record(at, frame.frame_len, ttl, parsed.tos & 3 == 3);
         }
         true
     }
 
-    /// Whether a MAC control frame is as the standard has it: to the group address, from the port's own, PAUSE or PFC, of the
-    /// minimal length, with no times for classes that it does not enable and nothing in its padding.
+    /// Returns whether a MAC control frame conforms to IEEE 802.3 annexes 31B and 31D.
+    ///
+    /// The frame must be a PAUSE or PFC frame of minimum length with the standard destination address, the address of the
+    /// port as source, zero padding, and no pause time for a disabled class.
     fn is_regular(&self, frame: &FrameView<'_>) -> bool {
         let Ok(control) = MacControl::parse(frame.prefix) else {
             return false;
         };
-        // Written anew, it is the same to the last byte, but for what nobody has said.
-        let expected = control.to_frame(self.port);
-        let no_times = match control {
+        // A regular frame equals the frame that is built from its parsed fields.
+        let expected = control.to_frame(self.port_mac);
+        let has_regular_times = match control {
             MacControl::Pfc(pfc) => {
                 pfc.enable != 0 && (0..8).all(|n| pfc.enable >> n & 1 == 1 || pfc.quanta[n] == 0)
             }
             MacControl::Pause { .. } => true,
         };
         let stored = frame.prefix.len().min(expected.len());
-        no_times && frame.frame_len == CONTROL_LEN && frame.prefix[..stored] == expected[..stored]
+        has_regular_times
+            && frame.frame_len == CONTROL_FRAME_LEN
+            && frame.prefix[..stored] == expected[..stored]
     }
 }
 
@@ -157,41 +162,45 @@ mod tests {
 
     const PORT: [u8; 6] = [2, 0, 0, 0, 0, 9];
 
-    fn control(change: impl FnOnce(&mut [u8; 60])) -> Arrivals {
+    /// Returns the counters after one PFC frame. `change` modifies the frame.
+    fn arrivals_of_pfc_frame(change: impl FnOnce(&mut [u8; 60])) -> HostArrivals {
         let mut quanta = [0; 8];
         quanta[3] = 65_535;
         let mut bytes = MacControl::Pfc(Pfc { enable: 8, quanta }).to_frame(PORT);
         change(&mut bytes);
-        let mut arrivals = Arrivals::new(PORT);
+        let mut arrivals = HostArrivals::new(PORT);
         let view = FrameView {
             prefix: &bytes,
             frame_len: 60,
             damaged: false,
         };
-        assert!(!arrivals.note(Picos(1), &view));
+        assert!(!arrivals.record(Picos(1), &view));
         arrivals
     }
 
     #[test]
-    fn control_frames_are_looked_at_closely() {
-        let irregular = |arrivals: Arrivals| arrivals.value("rx_irregular_control_frames");
-        assert_eq!(control(|_| ()).value("rx_control_frames"), Some(1.0));
-        assert_eq!(irregular(control(|_| ())), Some(0.0));
-        for (at, value) in [(11, 8), (5, 2), (15, 2), (19, 1), (17, 0), (16, 1), (59, 1)] {
+    fn irregular_control_frames_are_counted() {
+        let irregular = |arrivals: HostArrivals| arrivals.counter_value("rx_irregular_control_frames");
+        assert_eq!(
+            arrivals_of_pfc_frame(|_| ()).counter_value("rx_control_frames"),
+            Some(1.0)
+        );
+        assert_eq!(irregular(arrivals_of_pfc_frame(|_| ())), Some(0.0));
+        for (offset, value) in [(11, 8), (5, 2), (15, 2), (19, 1), (17, 0), (16, 1), (59, 1)] {
             assert_eq!(
-                irregular(control(|bytes| bytes[at] = value)),
+                irregular(arrivals_of_pfc_frame(|bytes| bytes[offset] = value)),
                 Some(1.0),
-                "octet {at}"
+                "byte {offset}"
             );
         }
     }
 
     #[test]
-    fn packets_are_counted_by_dscp() {
+    fn ip_packets_are_counted_by_dscp() {
         let mut packet = [0; 60];
         packet[12..16].copy_from_slice(&[0x08, 0x00, 0x45, 26 << 2 | 3]);
         packet[16..18].copy_from_slice(&46_u16.to_be_bytes());
-        let mut arrivals = Arrivals::new(PORT);
+        let mut arrivals = HostArrivals::new(PORT);
         for (at, ttl) in [(5, 63), (7, 60)] {
             packet[22] = ttl;
             let view = FrameView {
@@ -199,9 +208,9 @@ mod tests {
                 frame_len: 60,
                 damaged: false,
             };
-            assert!(arrivals.note(Picos(at), &view));
+            assert!(arrivals.record(Picos(at), &view));
         }
-        let arrived = arrivals.of(26).expect("a code point");
+        let arrived = arrivals.of_dscp(26).expect("a DSCP value");
         let values: Vec<Option<f64>> = [
             "rx_frames",
             "rx_bytes",
@@ -210,9 +219,14 @@ mod tests {
             "ttl_max",
             "len_max_bytes",
         ]
-        .map(|counter| arrived.value(counter))
+        .map(|counter| arrived.counter_value(counter))
         .to_vec();
         assert_eq!(values, [2.0, 120.0, 2.0, 60.0, 63.0, 60.0].map(Some));
-        assert_eq!(arrivals.of(25).and_then(|none| none.value("ttl_min")), None);
+        assert_eq!(
+            arrivals
+                .of_dscp(25)
+                .and_then(|none| none.counter_value("ttl_min")),
+            None
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! `xoff lab check FILE... --virtual`.
+//! The command `xoff lab check FILE... --virtual`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -9,59 +9,59 @@ use super::super::plan::{ActionPlan, LabPlan, TimeMode};
 use super::super::resolve::load_lab;
 use super::super::sweep::{PoolResult, run_in_parallel};
 use super::format;
-use super::run::Script;
-use super::verdict::Checked;
+use super::run::ScriptRun;
+use super::verdict::LabCheckResult;
 use crate::report::Report;
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// How results are printed.
+/// The output format of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CheckFormat {
     /// Test Anything Protocol, version 14.
     #[default]
     Tap,
-    /// JUnit's XML.
+    /// JUnit XML.
     Junit,
-    /// JSON.
+    /// One JSON object with all results.
     Json,
-    /// A table: a row for each lab.
+    /// A table with one row for each lab.
     Table,
 }
 
-/// What the command asks for.
+/// The arguments of the command.
 #[derive(Clone, Debug)]
 pub struct CheckArgs {
-    /// The lab files, one at least.
+    /// The lab files. At least one is needed.
     pub files: Vec<PathBuf>,
-    /// In virtual time; the only one in which scripts run.
+    /// Whether the labs run in virtual time. Scripts need virtual time.
     pub virtual_time: bool,
-    /// Seed of everything random.
+    /// The seed of all random decisions.
     pub seed: u64,
-    /// Most events of each lab; one that needs more is given up.
+    /// The maximum number of events of a lab. A lab with more events is aborted.
     pub events_max: u64,
-    /// So many labs run at once; `None`: one on each core.
+    /// The number of labs that run at the same time. `None` means one for each CPU.
     pub jobs: Option<usize>,
-    /// How results are printed.
+    /// The output format of the results.
     pub format: CheckFormat,
-    /// Where the report of the lab goes, as JSON, if there is one lab.
+    /// The path of the JSON report, for a single lab.
     pub report: Option<PathBuf>,
 }
 
-/// Runs the scripts of labs and prints what came of them.
+/// Runs the scripts of labs and prints the results.
 ///
 /// # Errors
-/// A lab that cannot be, has no script, or one that expects nothing; all labs are read before the first one runs.
-pub fn check(arguments: &CheckArgs) -> Result<ExitCode, Failure> {
+/// A lab file is invalid, or its script is missing or has no condition. All labs are read before the first lab runs.
+pub fn check_labs(arguments: &CheckArgs) -> Result<ExitCode, Failure> {
     let plans = arguments
         .files
         .iter()
-        .map(|file| Ok((file.clone(), read(file, arguments.virtual_time)?)))
+        .map(|file| Ok((file.clone(), read_checked_lab(file, arguments.virtual_time)?)))
         .collect::<Result<Vec<_>, Failure>>()?;
-    let (count, own) = (plans.len(), arguments.clone());
-    let work = move |at: usize| {
-        let (file, plan) = &plans[at];
-        let (checked, report) = run(plan.clone(), file, &own)?;
-        if let Some(path) = &own.report {
+    let (count, arguments_copy) = (plans.len(), arguments.clone());
+    let work = move |index: usize| {
+        let (file, plan) = &plans[index];
+        let (checked, report) = run_script(plan.clone(), file, &arguments_copy)?;
+        if let Some(path) = &arguments_copy.report {
             report.write(path)?;
         }
         Ok(checked)
@@ -77,30 +77,30 @@ pub fn check(arguments: &CheckArgs) -> Result<ExitCode, Failure> {
     print!(
         "{}",
         match arguments.format {
-            CheckFormat::Tap => format::tap(&labs),
-            CheckFormat::Junit => format::junit(&labs),
-            CheckFormat::Json => format::json(&labs),
-            CheckFormat::Table => format::table(&labs),
+            CheckFormat::Tap => format::format_tap(&labs),
+            CheckFormat::Junit => format::format_junit(&labs),
+            CheckFormat::Json => format::format_json(&labs),
+            CheckFormat::Table => format::format_table(&labs),
         }
     );
-    Ok(match labs.iter().all(Checked::passed) {
+    Ok(match labs.iter().all(LabCheckResult::passed) {
         true => Exit::Ok.into(),
         false => Exit::CheckFailed.into(),
     })
 }
 
-/// Prints notes and warnings of labs on standard error, those of several labs behind the names of their files.
-fn print_notes(labs: &[Checked]) {
+/// Prints notes and warnings on standard error. With several labs, each line begins with the name of its file.
+fn print_notes(labs: &[LabCheckResult]) {
     for lab in labs {
-        let place = match labs {
+        let prefix = match labs {
             [_] => String::new(),
             _ => format!("{}: ", lab.file),
         };
         for note in &lab.notes {
-            eprintln!("note: {place}{note}");
+            eprintln!("note: {prefix}{note}");
         }
         for warning in &lab.warnings {
-            eprintln!("warning: {place}{warning}");
+            eprintln!("warning: {prefix}{warning}");
         }
     }
 }
@@ -108,16 +108,20 @@ fn print_notes(labs: &[Checked]) {
 /// Runs the script of a plan in virtual time.
 ///
 /// # Errors
-/// What cannot be set up, and configurations of steps that cannot be.
-fn run(plan: LabPlan, file: &Path, arguments: &CheckArgs) -> Result<(Checked, Report), Failure> {
+/// The lab cannot be set up, or a step has an invalid configuration.
+fn run_script(
+    plan: LabPlan,
+    file: &Path,
+    arguments: &CheckArgs,
+) -> Result<(LabCheckResult, Report), Failure> {
     let options = LabOptions {
         seed: arguments.seed,
         ..LabOptions::default()
     };
-    Script::new(plan, options, arguments.events_max)?.run(&file.display().to_string())
+    ScriptRun::new(plan, options, arguments.events_max)?.run(&file.display().to_string())
 }
 
-fn read(file: &Path, virtual_time: bool) -> Result<LabPlan, Failure> {
+fn read_checked_lab(file: &Path, virtual_time: bool) -> Result<LabPlan, Failure> {
     let plan =
         load_lab(file, TimeMode::Virtual).map_err(|problems| Failure::configuration(problems.to_string()))?;
     let place = file.display().to_string();
@@ -127,19 +131,19 @@ fn read(file: &Path, virtual_time: bool) -> Result<LabPlan, Failure> {
             .fix("add `script:` (docs/script.md), or run it with `xoff lab run`"));
     };
     if !virtual_time {
-        let verb = verb(&first.action);
+        let action = action_name(&first.action);
         return Err(
-            Failure::configuration(format!("this script needs --virtual: step 1 ({verb})"))
+            Failure::configuration(format!("this script needs --virtual: step 1 ({action})"))
                 .at(&first.source)
-                .because("in real time nothing stands still while conditions are looked at")
+                .because("in real time, counters change while conditions are evaluated")
                 .fix(format!("xoff lab check {place} --virtual")),
         );
     }
-    let expects =
+    let is_check =
         |action: &ActionPlan| matches!(action, ActionPlan::Expect(_) | ActionPlan::WaitUntil { .. });
-    if !plan.script.steps.iter().any(|step| expects(&step.action)) {
+    if !plan.script.steps.iter().any(|step| is_check(&step.action)) {
         return Err(
-            Failure::configuration("the script expects nothing, so it cannot fail")
+            Failure::configuration("the script has no condition, so it cannot fail")
                 .at(place)
                 .fix("add a step such as `expect: sw1.dropped_packets == 0`"),
         );
@@ -147,7 +151,8 @@ fn read(file: &Path, virtual_time: bool) -> Result<LabPlan, Failure> {
     Ok(plan)
 }
 
-fn verb(action: &ActionPlan) -> &'static str {
+/// Returns the key of an action in a lab file.
+fn action_name(action: &ActionPlan) -> &'static str {
     match action {
         ActionPlan::Send(_) => "send",
         ActionPlan::Inject(_) => "inject",

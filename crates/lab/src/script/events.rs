@@ -1,10 +1,10 @@
-//! When things happened for the first and for the last time.
+//! The first and the last time of events, recorded by an observer of the fabric.
 
 use xoff_dataplane::{ForwardingResult, Picos, PortId, SwitchEvent, SwitchEventKind};
 use xoff_wire::{ETHERTYPE_MAC_CONTROL, MacControl, Opcode, Syndrome};
 
 use super::super::expr::{CounterOwner, Occurrence};
-use super::arrivals::Arrivals;
+use super::arrivals::HostArrivals;
 use xoff_fabric::{Fabric, FrameView, LinkEnd, Observer};
 use xoff_host::Host;
 
@@ -39,7 +39,7 @@ impl EventKind {
         EventKind::Rx,
     ];
 
-    /// Its name in expressions.
+    /// Returns the name of the event in expressions.
     pub(super) const fn name(self) -> &'static str {
         match self {
             EventKind::Ce => "ce",
@@ -56,31 +56,33 @@ impl EventKind {
         }
     }
 
-    fn of_name(name: &str) -> Option<EventKind> {
+    fn from_name(name: &str) -> Option<EventKind> {
         EventKind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// First and last time of one kind of event at one place.
+/// The first and the last time of one kind of event at one port or host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Span(Option<(Picos, Picos)>);
+pub(super) struct EventSpan(Option<(Picos, Picos)>);
 
-impl Span {
-    pub(super) fn note(&mut self, at: Picos) {
+impl EventSpan {
+    /// Adds an event. Events must be added in the order of time.
+    pub(super) fn record(&mut self, at: Picos) {
         self.0 = Some((self.0.map_or(at, |(first, _)| first), at));
     }
 
-    fn get(self, which: Occurrence) -> Option<Picos> {
-        self.0.map(|(first, last)| match which {
+    fn time_of(self, occurrence: Occurrence) -> Option<Picos> {
+        self.0.map(|(first, last)| match occurrence {
             Occurrence::First => first,
             Occurrence::Last => last,
         })
     }
 }
 
-type Spans = [Span; EventKind::ALL.len()];
+/// The spans of all kinds of events at one port or host.
+type EventSpans = [EventSpan; EventKind::ALL.len()];
 
-/// What a host had counted when it was last seen.
+/// The counters of a host at its last update. Their increase means an event.
 #[derive(Clone, Copy, Debug, Default)]
 struct HostCounts {
     timeouts: u64,
@@ -88,46 +90,46 @@ struct HostCounts {
     dropped: u64,
 }
 
-/// Remembers events of a fabric, by port and host.
+/// An observer that records the times of events by port and host.
 #[derive(Clone, Debug)]
-pub(super) struct EventTimes {
-    ports: Vec<Vec<Spans>>,
-    hosts: Vec<Spans>,
+pub(super) struct EventRecorder {
+    ports: Vec<Vec<EventSpans>>,
+    hosts: Vec<EventSpans>,
     counts: Vec<HostCounts>,
-    /// By host.
-    arrivals: Vec<Arrivals>,
+    /// The arrived packets of each host.
+    arrivals: Vec<HostArrivals>,
 }
 
-impl EventTimes {
+impl EventRecorder {
     /// Nothing has happened.
-    pub(super) fn new(fabric: &Fabric) -> EventTimes {
-        let ports = |switch| vec![Spans::default(); fabric.switch(switch).port_count()];
-        EventTimes {
+    pub(super) fn new(fabric: &Fabric) -> EventRecorder {
+        let ports = |switch| vec![EventSpans::default(); fabric.switch(switch).port_count()];
+        EventRecorder {
             arrivals: (0..fabric.host_count())
-                .map(|host| Arrivals::new(address_of_port(fabric, host)))
+                .map(|host| HostArrivals::new(switch_port_mac(fabric, host)))
                 .collect(),
             ports: (0..fabric.switch_count()).map(ports).collect(),
-            hosts: vec![Spans::default(); fabric.host_count()],
+            hosts: vec![EventSpans::default(); fabric.host_count()],
             counts: vec![HostCounts::default(); fabric.host_count()],
         }
     }
 
-    /// Forgets all that has happened.
+    /// Removes all recorded events.
     pub(super) fn clear(&mut self) {
         self.ports
             .iter_mut()
-            .for_each(|ports| ports.fill(Spans::default()));
-        self.hosts.fill(Spans::default());
-        self.arrivals.iter_mut().for_each(Arrivals::clear);
+            .for_each(|ports| ports.fill(EventSpans::default()));
+        self.hosts.fill(EventSpans::default());
+        self.arrivals.iter_mut().for_each(HostArrivals::clear);
     }
 
-    /// What has arrived at a host.
-    pub(super) fn arrivals(&self, host: usize) -> Option<&Arrivals> {
+    /// Returns the packets that have arrived at a host.
+    pub(super) fn arrivals_of_host(&self, host: usize) -> Option<&HostArrivals> {
         self.arrivals.get(host)
     }
 
-    /// Enters an event that no observer is told of.
-    pub(super) fn note(&mut self, kind: EventKind, at: Picos, end: LinkEnd) {
+    /// Records an event at an end of a link.
+    pub(super) fn record(&mut self, kind: EventKind, at: Picos, end: LinkEnd) {
         let spans = match end {
             LinkEnd::Host(host) => self.hosts.get_mut(host as usize),
             LinkEnd::Switch { switch, port } => self
@@ -136,34 +138,39 @@ impl EventTimes {
                 .and_then(|ports| ports.get_mut(usize::from(port))),
         };
         if let Some(spans) = spans {
-            spans[kind as usize].note(at);
+            spans[kind as usize].record(at);
         }
     }
 
-    /// When an event happened for the first or the last time somewhere; a port as the switch counts them.
-    pub(super) fn get(&self, event: &str, subject: &CounterOwner, which: Occurrence) -> Option<Picos> {
-        let kind = EventKind::of_name(event)?;
-        let of = |spans: &Spans| spans[kind as usize].get(which);
-        let best = |all: &mut dyn Iterator<Item = Picos>| match which {
-            Occurrence::First => all.min(),
-            Occurrence::Last => all.max(),
+    /// Returns the first or the last time of an event. A port is given by its index in the switch.
+    pub(super) fn event_time(
+        &self,
+        event: &str,
+        owner: &CounterOwner,
+        occurrence: Occurrence,
+    ) -> Option<Picos> {
+        let kind = EventKind::from_name(event)?;
+        let time_of = |spans: &EventSpans| spans[kind as usize].time_of(occurrence);
+        let select = |times: &mut dyn Iterator<Item = Picos>| match occurrence {
+            Occurrence::First => times.min(),
+            Occurrence::Last => times.max(),
         };
-        match *subject {
+        match *owner {
             CounterOwner::Run => {
-                let ports = self.ports.iter().flatten().filter_map(of);
-                // Marks and pauses of the lab are those of its switches; hosts that are marked or pause are asked by name.
-                let of_hosts = !matches!(kind, EventKind::Ce | EventKind::Xoff | EventKind::Xon);
-                let hosts = self.hosts.iter().filter(|_| of_hosts).filter_map(of);
-                best(&mut ports.chain(hosts))
+                let ports = self.ports.iter().flatten().filter_map(time_of);
+                // Without a host name, `ce`, `xoff` and `xon` are events of switches only.
+                let includes_hosts = !matches!(kind, EventKind::Ce | EventKind::Xoff | EventKind::Xon);
+                let hosts = self.hosts.iter().filter(|_| includes_hosts).filter_map(time_of);
+                select(&mut ports.chain(hosts))
             }
-            CounterOwner::Switch(switch) => best(&mut self.ports.get(switch)?.iter().filter_map(of)),
-            CounterOwner::Port(switch, port) => of(self.ports.get(switch)?.get(port)?),
-            CounterOwner::Host(host) => of(self.hosts.get(host)?),
+            CounterOwner::Switch(switch) => select(&mut self.ports.get(switch)?.iter().filter_map(time_of)),
+            CounterOwner::Port(switch, port) => time_of(self.ports.get(switch)?.get(port)?),
+            CounterOwner::Host(host) => time_of(self.hosts.get(host)?),
             CounterOwner::Arrivals(host, dscp) => {
-                let arrived = self.arrivals.get(host)?.of(dscp)?;
+                let arrived = self.arrivals.get(host)?.of_dscp(dscp)?;
                 match kind {
-                    EventKind::Rx => arrived.rx.get(which),
-                    EventKind::Ce => arrived.ce.get(which),
+                    EventKind::Rx => arrived.rx.time_of(occurrence),
+                    EventKind::Ce => arrived.ce.time_of(occurrence),
                     _ => None,
                 }
             }
@@ -171,18 +178,21 @@ impl EventTimes {
         }
     }
 
-    fn rdma(&mut self, at: Picos, from: LinkEnd, frame: &FrameView<'_>) {
+    /// Records a CNP or a NAK that a host sends.
+    fn record_rdma_frame(&mut self, at: Picos, from: LinkEnd, frame: &FrameView<'_>) {
         let Some(bth) = frame.bth() else { return };
         match bth.opcode() {
-            Opcode::Cnp => self.note(EventKind::Cnp, at, from),
-            opcode if opcode == Opcode::RcAcknowledge && is_nak(frame) => self.note(EventKind::Nak, at, from),
+            Opcode::Cnp => self.record(EventKind::Cnp, at, from),
+            opcode if opcode == Opcode::RcAcknowledge && is_nak(frame) => {
+                self.record(EventKind::Nak, at, from)
+            }
             _ => {}
         }
     }
 }
 
-/// Of the port that a host is connected to.
-fn address_of_port(fabric: &Fabric, host: usize) -> [u8; 6] {
+/// Returns the MAC address of the switch port that a host is connected to, or zeros without a switch.
+fn switch_port_mac(fabric: &Fabric, host: usize) -> [u8; 6] {
     match fabric.peer(LinkEnd::Host(host as u32)) {
         Some(LinkEnd::Switch { switch, port }) => {
             let ports = &fabric.switch_config(switch as usize).ports;
@@ -192,15 +202,15 @@ fn address_of_port(fabric: &Fabric, host: usize) -> [u8; 6] {
     }
 }
 
-/// Whether an acknowledgement is a negative one: its syndrome says so (IBTA 9.7.5.2.1), RNR NAKs included.
+/// Returns whether an acknowledgement is a NAK or an RNR NAK, from its syndrome (IBTA 9.7.5.2.1).
 fn is_nak(frame: &FrameView<'_>) -> bool {
     frame
         .aeth()
         .is_some_and(|aeth| !matches!(aeth.syndrome, Syndrome::Ack { .. }))
 }
 
-impl Observer for EventTimes {
-    /// Times are kept by port and host.
+impl Observer for EventRecorder {
+    /// Returns false, because events at different ports and hosts are recorded separately.
     fn needs_total_order(&self) -> bool {
         false
     }
@@ -212,34 +222,34 @@ impl Observer for EventTimes {
                     true => EventKind::Xoff,
                     false => EventKind::Xon,
                 };
-                self.note(kind, at, from);
+                self.record(kind, at, from);
             }
         } else if let LinkEnd::Host(_) = from {
-            self.rdma(at, from, &frame);
+            self.record_rdma_frame(at, from, &frame);
         }
     }
 
     fn frame_arrived(&mut self, at: Picos, to: LinkEnd, frame: FrameView<'_>) {
         let LinkEnd::Host(host) = to else { return };
         let arrivals = self.arrivals.get_mut(host as usize);
-        if arrivals.is_some_and(|arrivals| arrivals.note(at, &frame)) {
-            self.note(EventKind::Rx, at, to);
+        if arrivals.is_some_and(|arrivals| arrivals.record(at, &frame)) {
+            self.record(EventKind::Rx, at, to);
         }
         if frame.ecn() == 3 {
-            self.note(EventKind::Ce, at, to);
+            self.record(EventKind::Ce, at, to);
         }
     }
 
     fn admission_decided(&mut self, at: Picos, switch: u32, _: PortId, verdict: &ForwardingResult) {
         if let ForwardingResult::Dropped(drop) = verdict {
             let port = drop.port.0;
-            self.note(EventKind::Drop, at, LinkEnd::Switch { switch, port });
+            self.record(EventKind::Drop, at, LinkEnd::Switch { switch, port });
         }
     }
 
     fn fault_applied(&mut self, at: Picos, from: LinkEnd, _: FrameView<'_>, lost: bool) {
         if lost {
-            self.note(EventKind::Drop, at, from);
+            self.record(EventKind::Drop, at, from);
         }
     }
 
@@ -250,11 +260,11 @@ impl Observer for EventTimes {
             SwitchEventKind::BigRedSwitch { .. } => return,
         };
         let port = queue.port().0;
-        self.note(kind, event.at, LinkEnd::Switch { switch, port });
+        self.record(kind, event.at, LinkEnd::Switch { switch, port });
     }
 
     fn frame_marked(&mut self, at: Picos, port: LinkEnd) {
-        self.note(EventKind::Ce, at, port);
+        self.record(EventKind::Ce, at, port);
     }
 
     fn host_updated(&mut self, at: Picos, host: u32, state: &Host) {
@@ -266,17 +276,17 @@ impl Observer for EventTimes {
         let Some(counts) = self.counts.get_mut(host as usize) else {
             return;
         };
-        let before = std::mem::replace(counts, now);
-        for (grew, kind) in [
-            (now.timeouts > before.timeouts, EventKind::Timeout),
+        let previous = std::mem::replace(counts, now);
+        for (has_increased, kind) in [
+            (now.timeouts > previous.timeouts, EventKind::Timeout),
             (
-                now.retransmitted > before.retransmitted,
+                now.retransmitted > previous.retransmitted,
                 EventKind::Retransmission,
             ),
-            (now.dropped > before.dropped, EventKind::Drop),
+            (now.dropped > previous.dropped, EventKind::Drop),
         ] {
-            if grew {
-                self.note(kind, at, LinkEnd::Host(host));
+            if has_increased {
+                self.record(kind, at, LinkEnd::Host(host));
             }
         }
     }
@@ -288,19 +298,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_event_of_the_language_is_known() {
+    fn all_documented_events_are_recorded() {
         let names: Vec<&str> = counters::EVENTS.iter().map(|event| event.name).collect();
         assert_eq!(names, EventKind::ALL.map(EventKind::name));
     }
 
     #[test]
-    fn a_span_keeps_its_ends() {
-        let mut span = Span::default();
-        assert_eq!(span.get(Occurrence::First), None);
+    fn a_span_contains_the_first_and_last_time() {
+        let mut span = EventSpan::default();
+        assert_eq!(span.time_of(Occurrence::First), None);
         for at in [7, 8, 9] {
-            span.note(Picos(at));
+            span.record(Picos(at));
         }
-        assert_eq!(span.get(Occurrence::First), Some(Picos(7)));
-        assert_eq!(span.get(Occurrence::Last), Some(Picos(9)));
+        assert_eq!(span.time_of(Occurrence::First), Some(Picos(7)));
+        assert_eq!(span.time_of(Occurrence::Last), Some(Picos(9)));
     }
 }

@@ -1,90 +1,90 @@
-//! Results as TAP 14, JUnit's XML, JSON, a table.
+//! Output formats of check results: TAP, JUnit XML, JSON and a table.
 
 use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::verdict::{Check, Checked};
+use super::verdict::{Check, LabCheckResult};
 
-/// Name and version of the JSON form.
+/// The name and version of the JSON format.
 const SCHEMA: &str = "xoff.lab-check/1";
 
-/// The Test Anything Protocol, version 14 (testanything.org): a line for each condition, and what is known of those that did
-/// not hold.
-pub(super) fn tap(labs: &[Checked]) -> String {
+/// Formats results as TAP version 14 (testanything.org): one line for each condition, and a YAML block for each failed
+/// condition.
+pub(super) fn format_tap(labs: &[LabCheckResult]) -> String {
     let mut text = "TAP version 14\n".to_owned();
     let mut number = 0;
     for lab in labs {
         let _ = writeln!(text, "# {}: lab {}, seed {}", lab.file, lab.lab, lab.seed);
         for check in &lab.checks {
             number += 1;
-            tap_line(&mut text, number, check);
+            write_tap_line(&mut text, number, check);
         }
         if let Some(reason) = &lab.aborted {
             number += 1;
             let _ = writeln!(
                 text,
                 "not ok {number} - {}: the script comes to its end",
-                escaped(&lab.lab)
+                escape_tap(&lab.lab)
             );
-            let _ = writeln!(text, "  ---\n  reason: {}\n  ...", quoted(reason));
+            let _ = writeln!(text, "  ---\n  reason: {}\n  ...", quote_json(reason));
         }
     }
     let _ = writeln!(text, "1..{number}");
     text
 }
 
-fn tap_line(text: &mut String, number: usize, check: &Check) {
+fn write_tap_line(text: &mut String, number: usize, check: &Check) {
     let verdict = if check.passed { "ok" } else { "not ok" };
-    let _ = writeln!(text, "{verdict} {number} - {}", escaped(&check.title()));
+    let _ = writeln!(text, "{verdict} {number} - {}", escape_tap(&check.title()));
     if check.passed {
         return;
     }
     let _ = writeln!(text, "  ---");
-    let _ = writeln!(text, "  source: {}", quoted(&check.source));
+    let _ = writeln!(text, "  source: {}", quote_json(&check.source));
     let _ = writeln!(text, "  model_time_ns: {}", check.model_time_ns);
     if let Some(reason) = &check.reason {
-        let _ = writeln!(text, "  reason: {}", quoted(reason));
+        let _ = writeln!(text, "  reason: {}", quote_json(reason));
     }
     if !check.values.is_empty() {
         let _ = writeln!(text, "  values:");
         for (name, value) in &check.values {
-            let _ = writeln!(text, "    {}: {}", quoted(name), shown(name, *value));
+            let _ = writeln!(text, "    {}: {}", quote_json(name), format_value(name, *value));
         }
     }
     let _ = writeln!(text, "  ...");
 }
 
-/// In a description `#` begins a directive.
-fn escaped(text: &str) -> String {
+/// Escapes a TAP description, in which `#` begins a directive.
+fn escape_tap(text: &str) -> String {
     text.replace('\\', "\\\\").replace('#', "\\#").replace('\n', " ")
 }
 
-/// As YAML and JSON have strings.
-fn quoted(text: &str) -> String {
+/// Returns a text as a JSON string, which is also a YAML string.
+fn quote_json(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// A value in the unit of its name; of an event its time.
-fn shown(name: &str, value: Option<f64>) -> String {
+/// Formats a value in the unit of its name, or the time of an event.
+fn format_value(name: &str, value: Option<f64>) -> String {
     let is_event = name.starts_with("first(") || name.starts_with("last(");
     match value {
         None if is_event => "never".to_owned(),
         None => "null".to_owned(),
-        Some(picos) if is_event => format!("{} ns", number(picos / 1e3)),
-        Some(value) => number(value),
+        Some(picos) if is_event => format!("{} ns", format_number(picos / 1e3)),
+        Some(value) => format_number(value),
     }
 }
 
-fn number(value: f64) -> String {
+fn format_number(value: f64) -> String {
     match value.fract() == 0.0 && value.abs() < 1e15 {
         true => format!("{value:.0}"),
         false => format!("{value}"),
     }
 }
 
-/// JUnit's XML as build servers read it. Times are model time.
-pub(super) fn junit(labs: &[Checked]) -> String {
+/// Formats results as JUnit XML for build servers. Times are model time.
+pub(super) fn format_junit(labs: &[LabCheckResult]) -> String {
     let seconds = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     let mut text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n".to_owned();
     for lab in labs {
@@ -92,18 +92,18 @@ pub(super) fn junit(labs: &[Checked]) -> String {
         let _ = writeln!(
             text,
             "  <testsuite name=\"{}\" file=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{aborted}\" time=\"{}\">",
-            xml(&lab.lab),
-            xml(&lab.file),
+            escape_xml(&lab.lab),
+            escape_xml(&lab.file),
             lab.checks.len() + aborted,
-            lab.failed(),
+            lab.failed_checks(),
             seconds(lab.model_time_ns)
         );
         for check in &lab.checks {
             let _ = write!(
                 text,
                 "    <testcase classname=\"{}\" name=\"{}\" time=\"{}\"",
-                xml(&lab.lab),
-                xml(&check.title()),
+                escape_xml(&lab.lab),
+                escape_xml(&check.title()),
                 seconds(check.model_time_ns)
             );
             match check.passed {
@@ -112,8 +112,8 @@ pub(super) fn junit(labs: &[Checked]) -> String {
                     let _ = writeln!(
                         text,
                         ">\n      <failure message=\"{}\">{}</failure>\n    </testcase>",
-                        xml(&check.condition),
-                        xml(&why(check))
+                        escape_xml(&check.condition),
+                        escape_xml(&describe_failure(check))
                     );
                 }
             }
@@ -122,8 +122,8 @@ pub(super) fn junit(labs: &[Checked]) -> String {
             let _ = writeln!(
                 text,
                 "    <testcase classname=\"{}\" name=\"the script comes to its end\">\n      <error message=\"{}\"/>\n    </testcase>",
-                xml(&lab.lab),
-                xml(reason)
+                escape_xml(&lab.lab),
+                escape_xml(reason)
             );
         }
         text.push_str("  </testsuite>\n");
@@ -132,7 +132,7 @@ pub(super) fn junit(labs: &[Checked]) -> String {
     text
 }
 
-fn why(check: &Check) -> String {
+fn describe_failure(check: &Check) -> String {
     let mut text = format!(
         "{} at {}",
         check.source,
@@ -142,12 +142,12 @@ fn why(check: &Check) -> String {
         let _ = write!(text, "\n{reason}");
     }
     for (name, value) in &check.values {
-        let _ = write!(text, "\n{name} is {}", shown(name, *value));
+        let _ = write!(text, "\n{name} is {}", format_value(name, *value));
     }
     text
 }
 
-fn xml(text: &str) -> String {
+fn escape_xml(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter {
@@ -161,17 +161,17 @@ fn xml(text: &str) -> String {
     escaped
 }
 
-/// A row for each lab, and below the table what did not hold.
-pub(super) fn table(labs: &[Checked]) -> String {
+/// Formats results as a table with one row for each lab. The failed conditions follow the table.
+pub(super) fn format_table(labs: &[LabCheckResult]) -> String {
     let mut rows = Vec::with_capacity(labs.len());
     let mut failures = String::new();
-    let (mut checks, mut held) = (0, 0);
+    let (mut check_count, mut held_count) = (0, 0);
     for lab in labs {
-        let passed = lab.checks.len() - lab.failed();
-        checks += lab.checks.len();
-        held += passed;
+        let passed = lab.checks.len() - lab.failed_checks();
+        check_count += lab.checks.len();
+        held_count += passed;
         rows.push(vec![
-            test_name(&lab.file),
+            lab_file_stem(&lab.file),
             if lab.passed() { "pass" } else { "FAIL" }.to_owned(),
             format!("{passed}/{}", lab.checks.len()),
             xoff_telemetry::format_nanos(lab.model_time_ns),
@@ -181,7 +181,7 @@ pub(super) fn table(labs: &[Checked]) -> String {
                 failures,
                 "\n{}\n  {}",
                 check.title(),
-                why(check).replace('\n', "\n  ")
+                describe_failure(check).replace('\n', "\n  ")
             );
         }
         if let Some(reason) = &lab.aborted {
@@ -196,7 +196,7 @@ pub(super) fn table(labs: &[Checked]) -> String {
     let failed = labs.iter().filter(|lab| !lab.passed()).count();
     let _ = writeln!(
         text,
-        "\n{} tests: {} passed, {failed} failed; {held} of {checks} checks held",
+        "\n{} tests: {} passed, {failed} failed; {held_count} of {check_count} checks held",
         labs.len(),
         labs.len() - failed
     );
@@ -204,24 +204,25 @@ pub(super) fn table(labs: &[Checked]) -> String {
     text
 }
 
-/// The name of a lab file without its folder and ending.
-fn test_name(file: &str) -> String {
+/// Returns the name of a lab file without its folder and its suffix.
+fn lab_file_stem(file: &str) -> String {
     let name = file.rsplit('/').next().unwrap_or(file);
     name.strip_suffix(".xoff.yml").unwrap_or(name).to_owned()
 }
 
+/// The JSON document of `--format json`.
 #[derive(Serialize)]
-struct Document<'a> {
+struct CheckDocument<'a> {
     schema: &'static str,
     passed: bool,
-    labs: &'a [Checked],
+    labs: &'a [LabCheckResult],
 }
 
-/// All results as one JSON object.
-pub(super) fn json(labs: &[Checked]) -> String {
-    let document = Document {
+/// Formats results as one JSON object.
+pub(super) fn format_json(labs: &[LabCheckResult]) -> String {
+    let document = CheckDocument {
         schema: SCHEMA,
-        passed: labs.iter().all(Checked::passed),
+        passed: labs.iter().all(LabCheckResult::passed),
         labs,
     };
     let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
@@ -233,8 +234,8 @@ pub(super) fn json(labs: &[Checked]) -> String {
 mod tests {
     use super::*;
 
-    fn checked() -> Checked {
-        let check = |condition: &str, passed: bool| Check {
+    fn sample_result() -> LabCheckResult {
+        let check_result = |condition: &str, passed: bool| Check {
             name: None,
             condition: condition.to_owned(),
             source: "x.xoff.yml:7".to_owned(),
@@ -250,20 +251,23 @@ mod tests {
                 ],
             },
         };
-        Checked {
+        LabCheckResult {
             file: "x.xoff.yml".to_owned(),
             lab: "x".to_owned(),
             seed: 3,
             model_time_ns: 2_000,
             notes: Vec::new(),
             warnings: Vec::new(),
-            checks: vec![check("a < 1 # no", true), check("sw1.rx_packets > 3", false)],
+            checks: vec![
+                check_result("a < 1 # no", true),
+                check_result("sw1.rx_packets > 3", false),
+            ],
             aborted: None,
         }
     }
 
     #[test]
-    fn tap_says_what_failed_and_why() {
+    fn tap_describes_failed_checks() {
         let expected = r#"TAP version 14
 # x.xoff.yml: lab x, seed 3
 ok 1 - a < 1 \# no
@@ -278,12 +282,12 @@ not ok 2 - sw1.rx_packets > 3
   ...
 1..2
 "#;
-        assert_eq!(tap(&[checked()]), expected);
-        let aborted = Checked {
+        assert_eq!(format_tap(&[sample_result()]), expected);
+        let aborted = LabCheckResult {
             aborted: Some("stuck".to_owned()),
-            ..checked()
+            ..sample_result()
         };
-        let text = tap(&[checked(), aborted]);
+        let text = format_tap(&[sample_result(), aborted]);
         assert!(
             text.contains("not ok 5 - x: the script comes to its end"),
             "{text}"
@@ -292,8 +296,8 @@ not ok 2 - sw1.rx_packets > 3
     }
 
     #[test]
-    fn junit_is_xml_with_a_failure() {
-        let text = junit(&[checked()]);
+    fn junit_contains_the_failure() {
+        let text = format_junit(&[sample_result()]);
         for part in [
             r#"tests="2" failures="1" errors="0" time="0.000002000""#,
             r#"name="a &lt; 1 # no" time="0.000001500"/>"#,
@@ -304,13 +308,13 @@ not ok 2 - sw1.rx_packets > 3
     }
 
     #[test]
-    fn a_table_has_a_row_for_each_lab_and_says_what_failed() {
-        let good = Checked {
+    fn table_has_a_row_for_each_lab_and_lists_failures() {
+        let good = LabCheckResult {
             file: "tests/sonic/testGood.xoff.yml".to_owned(),
-            checks: checked().checks[..1].to_vec(),
-            ..checked()
+            checks: sample_result().checks[..1].to_vec(),
+            ..sample_result()
         };
-        let text = table(&[good, checked()]);
+        let text = format_table(&[good, sample_result()]);
         let lines: Vec<&str> = text.lines().collect();
         assert!(
             lines[0].starts_with("Test") && lines[0].trim_end().ends_with("Model time"),
@@ -334,8 +338,8 @@ not ok 2 - sw1.rx_packets > 3
     }
 
     #[test]
-    fn json_says_whether_all_held() {
-        let value: serde_json::Value = serde_json::from_str(&json(&[checked()])).unwrap();
+    fn json_contains_the_result_of_all_checks() {
+        let value: serde_json::Value = serde_json::from_str(&format_json(&[sample_result()])).unwrap();
         assert_eq!(
             (value["schema"].as_str(), value["passed"].as_bool()),
             (Some(SCHEMA), Some(false))

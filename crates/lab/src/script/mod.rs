@@ -1,20 +1,21 @@
-//! Labs that check themselves: scripts in virtual time. `docs/script.md` is about the language.
+//! Scripts of labs: they run in virtual time and check conditions. `docs/script.md` describes the language.
 //!
-//! A script's conditions are evaluated between events, on counters where they are ([`values`]); what no counter keeps, when
-//! something happened first, an observer remembers ([`events`]).
+//! The conditions of a script are evaluated between two events. [`values`] reads the counters of switches, hosts and
+//! flows directly. [`events`] is an observer that records the first and the last time of events, because no counter
+//! contains these times.
 
 mod arrivals;
 mod command;
+mod counter_values;
 mod events;
 mod format;
-mod read;
+mod repeated_frames;
 mod run;
-mod steps;
-mod storms;
+mod step_actions;
 #[cfg(test)]
 mod tests;
 mod values;
 mod verdict;
 
-pub use command::{CheckArgs, CheckFormat, check};
-pub use verdict::{Check, Checked};
+pub use command::{CheckArgs, CheckFormat, check_labs};
+pub use verdict::{Check, LabCheckResult};

@@ -1,4 +1,4 @@
-//! A script that runs: its steps in order, time between them, conditions.
+//! Execution of a script: runs its steps in order, advances model time and evaluates conditions.
 
 use std::cell::OnceCell;
 
@@ -6,107 +6,107 @@ use xoff_units::Picos;
 
 use super::super::expr::{Expression, UnknownName, ValueSource};
 use super::super::options::LabOptions;
-use super::super::plan::{ActionPlan, LabPlan, StepPlan, TargetPlan};
+use super::super::plan::{ActionPlan, LabPlan, StepPlan, WorkloadTarget};
 use super::super::virtual_run::VirtualLab;
-use super::events::EventTimes;
-use super::storms::Storms;
-use super::values::{Base, Names, Reading};
-use super::verdict::{Check, Checked};
+use super::events::EventRecorder;
+use super::repeated_frames::RepeatedFrames;
+use super::values::{CounterBaseline, LabValues, ScriptNames};
+use super::verdict::{Check, LabCheckResult};
 use crate::report::Report;
 use xoff_fabric::{SIMULTANEOUS_EVENTS_MAX, SimulationEnd};
 use xoff_telemetry::failure::Failure;
 
-/// Finest step at which a `wait: {until: ...}` looks.
-const LOOK_MIN: Picos = Picos::from_nanos(100);
-/// Most looks of one `wait: {until: ...}`.
-const LOOKS_MAX: u64 = 10_000;
+/// The minimum interval of evaluations of a `wait: {until: ...}`.
+const EVALUATION_INTERVAL_MIN: Picos = Picos::from_nanos(100);
+/// The maximum number of evaluations of one `wait: {until: ...}`.
+const EVALUATIONS_MAX: u64 = 10_000;
 
-/// A lab and its script.
+/// A lab that a script controls.
 #[derive(Debug)]
-pub(super) struct Script {
+pub(super) struct ScriptRun {
     pub(super) lab: VirtualLab,
-    pub(super) events: EventTimes,
-    pub(super) storms: Storms,
-    pub(super) base: Base,
-    pub(super) names: Names,
-    /// Until when the flows of the workload that started by themselves send, as model time of the fabric.
+    pub(super) events: EventRecorder,
+    pub(super) repeated_frames: RepeatedFrames,
+    pub(super) baseline: CounterBaseline,
+    pub(super) names: ScriptNames,
+    /// The end of the automatically started flows, on the clock of the fabric.
     flows_until: Picos,
-    /// Those flows: number and sender.
-    own_flows: Vec<(u32, usize)>,
+    /// The number and the sender of each automatically started flow.
+    automatic_flows: Vec<(u32, usize)>,
     checks: Vec<Check>,
-    /// How many sends have been.
-    pub(super) sends: usize,
+    /// The number of `send` steps so far.
+    pub(super) send_count: usize,
 }
 
-/// Why time does not go on.
+/// The reason why model time cannot advance.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Stuck {
-    /// More than [`SIMULTANEOUS_EVENTS_MAX`] events at one time.
-    AtOnce,
-    /// As many events as the run may have.
-    Spent,
+pub(super) enum AbortReason {
+    /// There are more than [`SIMULTANEOUS_EVENTS_MAX`] events at one time.
+    TooManySimultaneousEvents,
+    /// The limit of events of the run has been reached.
+    EventLimit,
 }
 
-impl Script {
-    /// Sets a lab up, and starts what its script does not.
+impl ScriptRun {
+    /// Sets up a lab and starts the jobs and flows that no step of the script starts.
     ///
     /// # Errors
-    /// What [`VirtualLab`] does not take, and names that mean nothing.
-    pub(super) fn new(plan: LabPlan, options: LabOptions, events_max: u64) -> Result<Script, Failure> {
+    /// [`VirtualLab`] cannot be created, or a condition contains an unknown name.
+    pub(super) fn new(plan: LabPlan, options: LabOptions, events_max: u64) -> Result<ScriptRun, Failure> {
         let lab_name = plan.name.clone();
         let mut lab = VirtualLab::new(plan, options)?;
         lab.simulation.fabric.set_events_max(events_max);
-        let names = Names::new(&lab).map_err(|unknown| no_such_name(&unknown, &lab_name))?;
-        let mut events = EventTimes::new(&lab.simulation.fabric);
+        let names = ScriptNames::new(&lab).map_err(|unknown| unknown_name_failure(&unknown, &lab_name))?;
+        let mut events = EventRecorder::new(&lab.simulation.fabric);
         lab.resolve_addresses(&mut events)?;
-        // What hosts said to find each other is no part of it; the first frame of the workload is.
+        // Address resolution of the hosts is not part of the run. The first frame of the workload is the first event.
         events.clear();
-        let base = Base::new(&lab, &names);
+        let baseline = CounterBaseline::new(&lab, &names);
         lab.start_workload(&mut events);
         let flows = lab.plan.workload.flows.iter().enumerate();
-        let own_flows = flows
-            .filter(|(id, _)| !lab.plan.script.starts(TargetPlan::Flow(*id)))
+        let automatic_flows = flows
+            .filter(|(id, _)| !lab.plan.script.has_start_step(WorkloadTarget::Flow(*id)))
             .map(|(id, flow)| (id as u32, flow.from))
             .collect();
         let duration = Picos::from_nanos(lab.plan.workload.duration_ns);
-        Ok(Script {
-            base,
+        Ok(ScriptRun {
+            baseline,
             flows_until: lab.workload_start.saturating_add(duration),
-            own_flows,
+            automatic_flows,
             lab,
             events,
-            storms: Storms::default(),
+            repeated_frames: RepeatedFrames::default(),
             names,
             checks: Vec::new(),
-            sends: 0,
+            send_count: 0,
         })
     }
 
-    /// Runs the script to its end.
+    /// Runs all steps of the script.
     ///
     /// # Errors
-    /// A configuration of a step that cannot be.
-    pub(super) fn run(mut self, file: &str) -> Result<(Checked, Report), Failure> {
+    /// A step has an invalid configuration.
+    pub(super) fn run(mut self, file: &str) -> Result<(LabCheckResult, Report), Failure> {
         let steps = std::mem::take(&mut self.lab.plan.script.steps);
         let mut aborted = None;
         for (number, step) in steps.iter().enumerate() {
-            if let Err(stuck) = self.step(step)? {
+            if let Err(reason) = self.run_step(step)? {
                 let now = xoff_telemetry::format_nanos(self.lab.elapsed().as_nanos());
-                let why = match stuck {
-                    Stuck::AtOnce => {
+                let description = match reason {
+                    AbortReason::TooManySimultaneousEvents => {
                         let events = xoff_telemetry::group_thousands(SIMULTANEOUS_EVENTS_MAX);
                         format!("model time does not advance: more than {events} events at {now}")
                     }
-                    Stuck::Spent => {
+                    AbortReason::EventLimit => {
                         let events = xoff_telemetry::group_thousands(self.lab.simulation.fabric.events());
                         format!("stopped after {events} events, at {now}; --events-max N allows more")
                     }
                 };
-                aborted = Some(format!("step {} ({}): {why}", number + 1, step.source));
+                aborted = Some(format!("step {} ({}): {description}", number + 1, step.source));
                 break;
             }
         }
-        let checked = Checked {
+        let result = LabCheckResult {
             file: file.to_owned(),
             lab: self.lab.plan.name.clone(),
             seed: self.lab.options.seed,
@@ -116,20 +116,20 @@ impl Script {
             checks: self.checks,
             aborted,
         };
-        Ok((checked, self.lab.report()))
+        Ok((result, self.lab.report()))
     }
 
-    /// One step, waiting included.
-    pub(super) fn step(&mut self, step: &StepPlan) -> Result<Result<(), Stuck>, Failure> {
+    /// Runs one step, including its waiting time.
+    pub(super) fn run_step(&mut self, step: &StepPlan) -> Result<Result<(), AbortReason>, Failure> {
         if let Some(at_ns) = step.at_ns
-            && let Err(stuck) = self.reach(step, Picos::from_nanos(at_ns))
+            && let Err(reason) = self.advance_to_step(step, Picos::from_nanos(at_ns))
         {
-            return Ok(Err(stuck));
+            return Ok(Err(reason));
         }
         if let Some(when) = &step.when
-            && self.holds(when)? != Some(true)
+            && self.evaluate(when)? != Some(true)
         {
-            self.pass_over(&step.action);
+            self.skip_action(&step.action);
             return Ok(Ok(()));
         }
         match &step.action {
@@ -143,9 +143,9 @@ impl Script {
             } => return self.wait_until(step, condition, Picos::from_nanos(*at_most_ns)),
             ActionPlan::Expect(conditions) => {
                 for condition in conditions {
-                    let holds = self.holds(condition)?;
-                    let reason = undecided(holds);
-                    self.enter(
+                    let holds = self.evaluate(condition)?;
+                    let reason = undecided_reason(holds);
+                    self.add_check(
                         step,
                         condition.to_string(),
                         holds == Some(true),
@@ -154,13 +154,13 @@ impl Script {
                     )?;
                 }
             }
-            action => self.act(action, &step.source)?,
+            action => self.perform_action(action, &step.source)?,
         }
         Ok(Ok(()))
     }
 
-    /// Lets time go on to a step's own time; a step that comes too late is a failed check.
-    fn reach(&mut self, step: &StepPlan, at: Picos) -> Result<(), Stuck> {
+    /// Advances model time to the time of a step. A time in the past is a failed check.
+    fn advance_to_step(&mut self, step: &StepPlan, at: Picos) -> Result<(), AbortReason> {
         if at >= self.lab.elapsed() {
             return self.advance(at);
         }
@@ -171,53 +171,60 @@ impl Script {
             source: step.source.clone(),
             model_time_ns: self.lab.elapsed().as_nanos(),
             passed: false,
-            reason: Some("the steps above it were not over".to_owned()),
+            reason: Some("the steps before it ended later".to_owned()),
             values: Vec::new(),
         });
         Ok(())
     }
 
+    /// Advances model time until a condition holds, at most by `at_most`.
     fn wait_until(
         &mut self,
         step: &StepPlan,
         condition: &Expression,
         at_most: Picos,
-    ) -> Result<Result<(), Stuck>, Failure> {
+    ) -> Result<Result<(), AbortReason>, Failure> {
         let deadline = self.lab.elapsed().saturating_add(at_most);
-        let look = Picos(at_most.0 / LOOKS_MAX).max(LOOK_MIN);
+        let interval = Picos(at_most.0 / EVALUATIONS_MAX).max(EVALUATION_INTERVAL_MIN);
         let holds = loop {
-            let holds = self.holds(condition)?;
+            let holds = self.evaluate(condition)?;
             let now = self.lab.elapsed();
             if holds == Some(true) || now >= deadline {
                 break holds;
             }
-            if let Err(stuck) = self.advance(now.saturating_add(look).min(deadline)) {
-                return Ok(Err(stuck));
+            if let Err(reason) = self.advance(now.saturating_add(interval).min(deadline)) {
+                return Ok(Err(reason));
             }
         };
         let text = format!(
             "{condition} within {}",
             xoff_telemetry::format_nanos(at_most.as_nanos())
         );
-        self.enter(step, text, holds == Some(true), undecided(holds), condition)?;
+        self.add_check(
+            step,
+            text,
+            holds == Some(true),
+            undecided_reason(holds),
+            condition,
+        )?;
         Ok(Ok(()))
     }
 
-    /// Lets time go on to `to`, counted from the start of the workload.
-    fn advance(&mut self, to: Picos) -> Result<(), Stuck> {
+    /// Advances model time to `to`, which is relative to the start of the workload.
+    fn advance(&mut self, to: Picos) -> Result<(), AbortReason> {
         let to = self.lab.workload_start.saturating_add(to);
         loop {
-            let next = to.min(self.storms.next()).min(self.flows_until);
+            let next = to.min(self.repeated_frames.next_time()).min(self.flows_until);
             self.run_to(next)?;
             let now = self.lab.simulation.fabric.now();
-            for (host, frame) in self.storms.due(now) {
-                // Its first frame was sent, so the length is good; a full queue is counted.
+            for (host, frame) in self.repeated_frames.take_due_frames(now) {
+                // The first frame was sent, so the length is valid. A full queue is not an error.
                 let sent = self.send_frame(host, &frame);
                 debug_assert!(sent.is_ok(), "{sent:?}");
             }
             if self.flows_until <= now {
                 self.flows_until = Picos::NEVER;
-                self.stop_flows();
+                self.stop_automatic_flows();
             }
             if now >= to {
                 return Ok(());
@@ -225,16 +232,16 @@ impl Script {
         }
     }
 
-    /// Lets time go on to `at`, on the fabric's clock. Jobs that are done and frames that stand still end nothing: the script
-    /// may have held them up.
-    fn run_to(&mut self, at: Picos) -> Result<(), Stuck> {
+    /// Advances model time to `at`, on the clock of the fabric. Finished jobs and a standstill do not end the run, because
+    /// a later step can start jobs or unblock frames.
+    fn run_to(&mut self, at: Picos) -> Result<(), AbortReason> {
         let elapsed = at.since(self.lab.workload_start);
         loop {
             match self.lab.run(elapsed, false, &mut self.events) {
                 SimulationEnd::TimeReached => return Ok(()),
                 SimulationEnd::Standstill(_) => {}
-                SimulationEnd::Stuck => return Err(Stuck::AtOnce),
-                SimulationEnd::EventLimit => return Err(Stuck::Spent),
+                SimulationEnd::Stuck => return Err(AbortReason::TooManySimultaneousEvents),
+                SimulationEnd::EventLimit => return Err(AbortReason::EventLimit),
                 SimulationEnd::Finished | SimulationEnd::Idle => {
                     self.lab.simulation.fabric.advance_idle(at);
                     return Ok(());
@@ -243,32 +250,33 @@ impl Script {
         }
     }
 
-    /// The flows that started by themselves end with the workload's duration.
-    fn stop_flows(&mut self) {
-        for (flow, host) in self.own_flows.clone() {
-            // The flow was started at this host, so it is there.
+    /// Stops the automatically started flows at the end of the duration of the workload.
+    fn stop_automatic_flows(&mut self) {
+        for (flow, host) in self.automatic_flows.clone() {
+            // The flow was started at this host.
             let stopped = self.change_host(host, |host, _| host.stop_flow(flow));
             debug_assert!(stopped, "flow {flow} is not at host {host}");
         }
     }
 
-    fn holds(&self, condition: &Expression) -> Result<Option<bool>, Failure> {
+    fn evaluate(&self, condition: &Expression) -> Result<Option<bool>, Failure> {
         condition
-            .holds(&self.reading())
-            .map_err(|unknown| no_such_name(&unknown, &self.lab.plan.name))
+            .holds(&self.values())
+            .map_err(|unknown| unknown_name_failure(&unknown, &self.lab.plan.name))
     }
 
-    fn reading(&self) -> Reading<'_> {
-        Reading {
+    fn values(&self) -> LabValues<'_> {
+        LabValues {
             lab: &self.lab,
             names: &self.names,
             events: &self.events,
-            base: &self.base,
+            baseline: &self.baseline,
             results: OnceCell::new(),
         }
     }
 
-    fn enter(
+    /// Adds the result of a condition. A failed condition is stored with the values of its names.
+    fn add_check(
         &mut self,
         step: &StepPlan,
         text: String,
@@ -276,12 +284,12 @@ impl Script {
         reason: Option<String>,
         condition: &Expression,
     ) -> Result<(), Failure> {
-        let reading = self.reading();
-        let explained = match passed {
+        let current = self.values();
+        let failed_values = match passed {
             true => Ok(Vec::new()),
-            false => condition.explain(&reading as &dyn ValueSource),
+            false => condition.values_of_names(&current as &dyn ValueSource),
         };
-        let values = explained.map_err(|unknown| no_such_name(&unknown, &self.lab.plan.name))?;
+        let values = failed_values.map_err(|unknown| unknown_name_failure(&unknown, &self.lab.plan.name))?;
         self.checks.push(Check {
             name: step.name.clone(),
             condition: text,
@@ -295,15 +303,15 @@ impl Script {
     }
 }
 
-fn undecided(holds: Option<bool>) -> Option<String> {
+fn undecided_reason(holds: Option<bool>) -> Option<String> {
     holds
         .is_none()
         .then(|| "it is undecided: a value is missing".to_owned())
 }
 
-fn no_such_name(unknown: &UnknownName, lab: &str) -> Failure {
+fn unknown_name_failure(unknown: &UnknownName, lab: &str) -> Failure {
     Failure::configuration(format!("nothing is called \"{}\"", unknown.name))
         .at(format!("the script of {lab}"))
-        .because(&unknown.known)
-        .fix("docs/script.md has all names")
+        .because(&unknown.hint)
+        .fix("docs/script.md lists all names")
 }

@@ -1,4 +1,4 @@
-//! What names of expressions stand for in a lab that runs.
+//! The values of the names of expressions in a running lab.
 
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
@@ -10,65 +10,65 @@ use super::super::expr::{
 };
 use super::super::plan::{ActionPlan, LabPlan};
 use super::super::virtual_run::VirtualLab;
-use super::events::EventTimes;
-use super::read;
+use super::counter_values;
+use super::events::EventRecorder;
 use xoff_workload::WorkloadResults;
 
-/// A flow as hosts know it.
+/// The number and the hosts of one flow.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FlowIds {
-    /// Its number.
+pub(super) struct FlowIdentity {
+    /// The number of the flow at its hosts.
     pub(super) id: u32,
-    /// Index of the sender and of the receiver.
+    /// The indices of the sender and of the receiver.
     pub(super) hosts: (usize, usize),
 }
 
-/// The names of a lab, and where in a fabric to find what they mean.
+/// The names of a lab with the indices of their objects in the fabric.
 #[derive(Debug)]
-pub(super) struct Names {
+pub(super) struct ScriptNames {
     directory: NameDirectory,
-    /// By switch and place of the directory: the port.
+    /// The port of each switch and each index of a port in the directory.
     ports: Vec<Vec<PortId>>,
-    /// By place of the directory: the flows of that name.
-    pub(super) flows: Vec<Vec<FlowIds>>,
-    /// What the script asks for and `clear: counters` lets begin at zero.
-    counted: Vec<CounterReference>,
+    /// The flows of each index of a flow in the directory.
+    pub(super) flows: Vec<Vec<FlowIdentity>>,
+    /// The counters in the script that `clear: counters` sets to zero.
+    clearable_counters: Vec<CounterReference>,
 }
 
-impl Names {
-    /// The names of a lab.
+impl ScriptNames {
+    /// Collects the names of a lab.
     ///
     /// # Errors
-    /// A name of the script that means nothing: what the lab file's reader could not know, such as a pool.
-    pub(super) fn new(lab: &VirtualLab) -> Result<Names, UnknownName> {
-        let directory = lab.plan.directory();
-        let mut names = Names {
+    /// The script names an unknown object that the lab file cannot define, such as a buffer pool.
+    pub(super) fn new(lab: &VirtualLab) -> Result<ScriptNames, UnknownName> {
+        let directory = lab.plan.name_directory();
+        let mut names = ScriptNames {
             ports: (0..lab.plan.switches.len())
-                .map(|switch| ports(lab, &directory, switch))
+                .map(|switch| directory_ports(lab, &directory, switch))
                 .collect(),
-            flows: flows(&lab.plan),
-            counted: Vec::new(),
+            flows: flows_by_name(&lab.plan),
+            clearable_counters: Vec::new(),
             directory,
         };
         let mut seen = HashSet::new();
-        for path in names.asked(&lab.plan)? {
-            let place = names.directory.find(&path)?;
-            read::check(lab, &place.subject, &path)?;
-            if is_count(&place) && seen.insert((place.subject.clone(), place.counter)) {
-                names.counted.push(place);
+        for path in names.counter_names(&lab.plan)? {
+            let reference = names.directory.find_counter(&path)?;
+            counter_values::check_owner(lab, &reference.owner, &path)?;
+            if is_clearable(&reference) && seen.insert((reference.owner.clone(), reference.counter)) {
+                names.clearable_counters.push(reference);
             }
         }
         Ok(names)
     }
 
-    /// All names of values that the script has, patterns taken apart.
-    fn asked(&self, plan: &LabPlan) -> Result<Vec<String>, UnknownName> {
+    /// Returns all counter names in the script. Patterns are replaced by their matching names.
+    fn counter_names(&self, plan: &LabPlan) -> Result<Vec<String>, UnknownName> {
         let mut paths = Vec::new();
         let steps = plan.script.steps.iter();
-        for condition in steps.flat_map(|step| step.when.iter().chain(conditions(&step.action))) {
-            for name in condition.names().iter().filter(|name| !name.is_event) {
+        for condition in steps.flat_map(|step| step.when.iter().chain(step_conditions(&step.action))) {
+            for name in condition.name_references().iter().filter(|name| !name.is_event) {
                 match name.path.contains('*') {
-                    true => paths.extend(self.directory.matching(name.path)?),
+                    true => paths.extend(self.directory.matching_names(name.path)?),
                     false => paths.push(name.path.to_owned()),
                 }
             }
@@ -76,13 +76,14 @@ impl Names {
         Ok(paths)
     }
 
-    /// The port of a place of the directory.
-    pub(super) fn port(&self, switch: usize, place: usize) -> Option<PortId> {
-        self.ports.get(switch)?.get(place).copied()
+    /// Returns the port for an index of a port in the directory.
+    pub(super) fn port_id(&self, switch: usize, port_index: usize) -> Option<PortId> {
+        self.ports.get(switch)?.get(port_index).copied()
     }
 }
 
-fn conditions(action: &ActionPlan) -> &[super::super::expr::Expression] {
+/// Returns the conditions of a step that checks conditions.
+fn step_conditions(action: &ActionPlan) -> &[super::super::expr::Expression] {
     match action {
         ActionPlan::Expect(conditions) => conditions,
         ActionPlan::WaitUntil { condition, .. } => std::slice::from_ref(condition),
@@ -90,10 +91,13 @@ fn conditions(action: &ActionPlan) -> &[super::super::expr::Expression] {
     }
 }
 
-/// The directory counts ports with links in the order of links, a switch in the order of its configuration.
-fn ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -> Vec<PortId> {
+/// Returns the port of each index in the directory. The directory lists ports in the order of the links, and a switch in
+/// the order of its configuration.
+fn directory_ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -> Vec<PortId> {
     let configured = &lab.fabric_plan.switches[switch].ports;
-    let names = directory.switch(switch).map_or(&[][..], |(_, ports)| ports);
+    let names = directory
+        .switch_and_port_names(switch)
+        .map_or(&[][..], |(_, ports)| ports);
     let number = |name: &String| configured.iter().position(|port| port.name == *name);
     names
         .iter()
@@ -101,27 +105,28 @@ fn ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -> Vec<Port
         .collect()
 }
 
-/// Groups of flows by name, then sends, as [`LabPlan::directory`] has them.
-fn flows(plan: &LabPlan) -> Vec<Vec<FlowIds>> {
-    let sends = plan.script.sends().map(|send| &send.flow);
-    let mut groups: Vec<(&str, Vec<FlowIds>)> = Vec::new();
+/// Returns the flows of each name: the flow groups and then the `send` steps, in the order of
+/// [`LabPlan::name_directory`].
+fn flows_by_name(plan: &LabPlan) -> Vec<Vec<FlowIdentity>> {
+    let sends = plan.script.send_steps().map(|send| &send.flow);
+    let mut groups: Vec<(&str, Vec<FlowIdentity>)> = Vec::new();
     for (id, flow) in plan.workload.flows.iter().chain(sends).enumerate() {
-        let ids = FlowIds {
+        let identity = FlowIdentity {
             id: id as u32,
             hosts: (flow.from, flow.to),
         };
         match groups.iter_mut().find(|(name, _)| *name == flow.name) {
-            Some((_, group)) => group.push(ids),
-            None => groups.push((&flow.name, vec![ids])),
+            Some((_, group)) => group.push(identity),
+            None => groups.push((&flow.name, vec![identity])),
         }
     }
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Whether a value only grows, so that it can begin at zero: neither a state, a peak, a rate nor a result.
-fn is_count(place: &CounterReference) -> bool {
-    let counter = place.counter;
-    match place.subject {
+/// Returns whether `clear: counters` sets a counter to zero. States, watermarks, rates and results are not cleared.
+fn is_clearable(reference: &CounterReference) -> bool {
+    let counter = reference.counter;
+    match reference.owner {
         CounterOwner::Run | CounterOwner::Job(..) | CounterOwner::Pool(..) | CounterOwner::Arrivals(..) => {
             false
         }
@@ -143,79 +148,83 @@ fn is_count(place: &CounterReference) -> bool {
     }
 }
 
-/// Where counters stood when they were cleared.
+/// The values of counters at the last `clear: counters`. Later values are relative to these values.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Base(HashMap<(CounterOwner, &'static str), f64>);
+pub(super) struct CounterBaseline(HashMap<(CounterOwner, &'static str), f64>);
 
-impl Base {
-    /// Where the counters that a script asks for stand now.
-    pub(super) fn new(lab: &VirtualLab, names: &Names) -> Base {
+impl CounterBaseline {
+    /// Reads the current values of the clearable counters in a script.
+    pub(super) fn new(lab: &VirtualLab, names: &ScriptNames) -> CounterBaseline {
         let results = OnceCell::new();
-        let stand = |place: &CounterReference| {
-            let value = read::value(lab, names, &results, place)?;
-            Some(((place.subject.clone(), place.counter), value))
+        let read = |reference: &CounterReference| {
+            let value = counter_values::counter_value(lab, names, &results, reference)?;
+            Some(((reference.owner.clone(), reference.counter), value))
         };
-        Base(names.counted.iter().filter_map(stand).collect())
+        CounterBaseline(names.clearable_counters.iter().filter_map(read).collect())
     }
 }
 
-/// The values of a moment.
+/// The values of all names of a lab at the current model time.
 #[derive(Debug)]
-pub(super) struct Reading<'a> {
+pub(super) struct LabValues<'a> {
     pub(super) lab: &'a VirtualLab,
-    pub(super) names: &'a Names,
-    pub(super) events: &'a EventTimes,
-    pub(super) base: &'a Base,
-    /// Results of jobs, made when the first name asks for them.
+    pub(super) names: &'a ScriptNames,
+    pub(super) events: &'a EventRecorder,
+    pub(super) baseline: &'a CounterBaseline,
+    /// The results of jobs, calculated when the first name needs them.
     pub(super) results: OnceCell<WorkloadResults>,
 }
 
-impl ValueSource for Reading<'_> {
+impl ValueSource for LabValues<'_> {
     fn value(&self, path: &str) -> Result<Option<f64>, UnknownName> {
-        let place = self.names.directory.find(path)?;
-        let arrivals = match place.subject {
+        let reference = self.names.directory.find_counter(path)?;
+        let arrivals = match reference.owner {
             CounterOwner::Host(host) => self
                 .events
-                .arrivals(host)
-                .and_then(|all| all.value(place.counter)),
+                .arrivals_of_host(host)
+                .and_then(|arrivals| arrivals.counter_value(reference.counter)),
             CounterOwner::Arrivals(host, dscp) => {
-                let arrivals = self.events.arrivals(host).and_then(|all| all.of(dscp));
-                return Ok(arrivals.and_then(|arrived| arrived.value(place.counter)));
+                let arrivals = self
+                    .events
+                    .arrivals_of_host(host)
+                    .and_then(|all| all.of_dscp(dscp));
+                return Ok(arrivals.and_then(|arrived| arrived.counter_value(reference.counter)));
             }
             _ => None,
         };
-        // They begin at zero by themselves when counters are cleared.
+        // `clear: counters` sets these counters to zero itself.
         if arrivals.is_some() {
             return Ok(arrivals);
         }
-        let Some(value) = read::value(self.lab, self.names, &self.results, &place) else {
+        let Some(value) = counter_values::counter_value(self.lab, self.names, &self.results, &reference)
+        else {
             return Ok(None);
         };
         let CounterReference {
-            subject,
+            owner,
             counter,
             divisor,
-        } = place;
-        let base = self.base.0.get(&(subject, counter)).copied();
-        // What was under way when counters were cleared, and arrives, is not less than nothing lost.
-        let value = base.map_or(value, |base| (value - base).max(0.0));
+        } = reference;
+        let baseline = self.baseline.0.get(&(owner, counter)).copied();
+        // `lost_frames` can decrease when frames that were in flight at the clear arrive.
+        let value = baseline.map_or(value, |baseline| (value - baseline).max(0.0));
         Ok(Some(value / divisor))
     }
 
-    fn matching(&self, pattern: &str) -> Result<Vec<String>, UnknownName> {
-        self.names.directory.matching(pattern)
+    fn matching_names(&self, pattern: &str) -> Result<Vec<String>, UnknownName> {
+        self.names.directory.matching_names(pattern)
     }
 
-    fn event(&self, path: &str, which: Occurrence) -> Result<Option<f64>, UnknownName> {
-        let place = self.names.directory.find_event(path)?;
-        let subject = match place.subject {
-            CounterOwner::Port(switch, port) => match self.names.port(switch, port) {
+    fn event_time_ps(&self, path: &str, occurrence: Occurrence) -> Result<Option<f64>, UnknownName> {
+        let reference = self.names.directory.find_event(path)?;
+        let owner = match reference.owner {
+            CounterOwner::Port(switch, port) => match self.names.port_id(switch, port) {
                 Some(port) => CounterOwner::Port(switch, port.index()),
                 None => return Ok(None),
             },
             other => other,
         };
-        let at = self.events.get(place.event, &subject, which);
+        let at = self.events.event_time(reference.event, &owner, occurrence);
         Ok(at.map(|at| at.since(self.lab.workload_start).0 as f64))
     }
 }

@@ -1,62 +1,62 @@
-//! What came of a script.
+//! The results of a script.
 
 use serde::Serialize;
 
-/// A condition that was held against the lab.
+/// The result of one condition of a script.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Check {
-    /// The step's name, if it has one.
+    /// The name of the step, if the step has one.
     pub name: Option<String>,
-    /// The condition, as it is written.
+    /// The text of the condition.
     pub condition: String,
-    /// Where it stands, `FILE:LINE`.
+    /// The position of the condition in the lab file, `FILE:LINE`.
     pub source: String,
-    /// Model time since the start of the workload when it was decided, in nanoseconds.
+    /// The time of the result in nanoseconds of model time since the start of the workload.
     pub model_time_ns: u64,
-    /// Whether it held.
+    /// Whether the condition held.
     pub passed: bool,
-    /// Why it did not, where that is not simply that it is not so.
+    /// The reason of a failure other than a false condition, such as a missing value.
     pub reason: Option<String>,
-    /// The names in it and their values then, of one that did not hold: counters in the unit of their names, times of events in
-    /// picoseconds, `None` for what there was not.
+    /// The names in a failed condition and their values. Counters are in the unit of their name, and times of events are
+    /// in picoseconds. A missing value is `None`.
     pub values: Vec<(String, Option<f64>)>,
 }
 
-/// A lab whose script has run.
+/// The results of the script of a lab.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Checked {
-    /// The lab file.
+pub struct LabCheckResult {
+    /// The path of the lab file.
     pub file: String,
-    /// Name of the lab.
+    /// The name of the lab.
     pub lab: String,
-    /// Seed of everything random.
+    /// The seed of all random decisions.
     pub seed: u64,
-    /// Model time that the script took, in nanoseconds.
+    /// The duration of the script in nanoseconds of model time.
     pub model_time_ns: u64,
-    /// What its lab file and the configurations of its switches set without effect.
+    /// Settings of the lab file and of the switch configurations that have no effect.
     pub notes: Vec<String>,
-    /// What will probably not do what was meant, such as congestion controls without their signals.
+    /// Probable mistakes, such as congestion control that gets no signal.
     pub warnings: Vec<String>,
-    /// Its conditions, in the order in which they were decided.
+    /// The results of the conditions, in the order of evaluation.
     pub checks: Vec<Check>,
-    /// Why the script did not come to its end, if it did not.
+    /// The reason why the script stopped before its last step, if it did.
     pub aborted: Option<String>,
 }
 
-impl Checked {
-    /// Whether the script came to its end and everything held.
+impl LabCheckResult {
+    /// Returns whether all steps ran and all conditions held.
     pub fn passed(&self) -> bool {
         self.aborted.is_none() && self.checks.iter().all(|check| check.passed)
     }
 
-    /// How many conditions did not hold.
-    pub fn failed(&self) -> usize {
+    /// Returns the number of conditions that did not hold.
+    pub fn failed_checks(&self) -> usize {
         self.checks.iter().filter(|check| !check.passed).count()
     }
 }
 
 impl Check {
-    /// What it is called: the step's name and the condition.
+    /// Returns the name of the step, if there is one, and the condition.
     pub fn title(&self) -> String {
         match &self.name {
             Some(name) => format!("{name}: {}", self.condition),

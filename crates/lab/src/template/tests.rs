@@ -33,7 +33,7 @@ fn link_counts(plan: &LabPlan) -> BTreeMap<&str, usize> {
     let degree = |switch: usize| {
         plan.links
             .iter()
-            .filter(|link| link.port_at(switch).is_some())
+            .filter(|link| link.port_at_switch(switch).is_some())
             .count()
     };
     plan.switches

@@ -90,7 +90,7 @@ impl VirtualLab {
             options.seed,
             &mut ObservedFabric(&mut fabric, &mut ()),
         )?;
-        let signal_warnings = signals::check(&plan, &fabric_plan, jobs.workload())?;
+        let signal_warnings = signals::check_congestion_signals(&plan, &fabric_plan, jobs.workload())?;
         Ok(VirtualLab {
             notes: lab_notes(&plan, &setups),
             signal_warnings,

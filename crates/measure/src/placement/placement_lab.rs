@@ -202,7 +202,7 @@ impl PlacementLab {
     pub fn leaf_port_names(&self) -> (Vec<&str>, Vec<&str>) {
         let (mut hosts, mut uplinks) = (Vec::new(), Vec::new());
         for link in &self.plan.links {
-            if let Some(port) = link.port_at(self.leaf) {
+            if let Some(port) = link.port_at_switch(self.leaf) {
                 match link.far {
                     FarEnd::Host(_) => hosts.push(port),
                     _ => uplinks.push(port),

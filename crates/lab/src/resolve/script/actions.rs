@@ -1,27 +1,29 @@
-//! What single verbs say.
+//! Resolution of the actions of steps.
 
 use serde_saphyr::Spanned;
 use xoff_wire::bth::MASK_24;
 
 use super::super::super::file::{Block, Configure, Fault, Inject, OneOrMore, Pause, Send};
 use super::super::super::plan::{
-    ActionPlan, BlockPlan, DirectionPlan, FarEnd, FaultPlan, FlowPlan, InjectPlan, IpVersion, LabPlan,
-    LinkPlan, PausePlan, RatePlan, SelectorPlan, SendPlan, TargetPlan,
+    ActionPlan, EgressBlockPlan, FarEnd, FaultPlan, FaultSelectorPlan, FlowPlan, InjectPlan, IpVersion,
+    LabPlan, LinkDirectionPlan, LinkPlan, PausePlan, RatePlan, SendPlan, WorkloadTarget,
 };
 use super::super::super::units;
 use super::super::node_kinds::entry_location;
 use super::super::{LabResolver, NodeIndex, join_names};
 
-/// Most frames of one `send`.
+/// The maximum number of frames of one `send` or `inject`.
 const FRAMES_MAX: u64 = 1 << 40;
-/// Shortest and longest frame of an `inject`, without FCS: what Ethernet sends, and what a link takes at the most.
-const INJECTED_LEN: std::ops::RangeInclusive<u32> = 60..=9234;
+/// The allowed lengths of an injected frame in bytes without FCS: the minimum of Ethernet and the maximum of a link.
+const INJECTED_FRAME_LEN: std::ops::RangeInclusive<u32> = 60..=9234;
+/// The maximum pause time in quanta (IEEE 802.3 annex 31B).
 const QUANTA_MAX: u32 = 65_535;
-/// A whole probability, in units of 2^-32.
-const CERTAIN: f64 = 4_294_967_296.0;
+/// The probability 1 in units of 2^-32.
+const PROBABILITY_ONE: f64 = 4_294_967_296.0;
 
 impl LabResolver<'_> {
-    pub(super) fn send(&mut self, send: &Spanned<Send>, plan: &LabPlan) -> Option<SendPlan> {
+    /// Resolves a `send` step. Its name is `sendN` by default.
+    pub(super) fn resolve_send(&mut self, send: &Spanned<Send>, plan: &LabPlan) -> Option<SendPlan> {
         let (at, send) = (send.referenced, &send.value);
         let from = self.find_model_host(&send.from.value, send.from.referenced);
         let to = self.find_model_host(&send.to.value, send.to.referenced);
@@ -38,7 +40,7 @@ impl LabResolver<'_> {
             self.number_in_range(send.pcp.as_ref(), 0, 0..=7),
             self.number_in_range(send.vlan.as_ref(), 0, 0..=4094),
         );
-        let name = self.send_name(send, plan);
+        let name = self.resolve_send_name(send, plan);
         let whole_link = RatePlan::LinkShare(1_000_000);
         let flow = FlowPlan {
             name,
@@ -50,7 +52,7 @@ impl LabResolver<'_> {
             class: self.number_in_range(send.class.as_ref(), dscp >> 3, 0..=7),
             lossless: false,
             frame_len,
-            // A message for each frame, so that the last one is not shorter.
+            // One message for each frame, so the last frame is not shorter.
             message_bytes: frame_len - super::super::workload::header_bytes(ip),
             ip,
             ttl: self.number_in_range(send.ttl.as_ref(), 64, 1..=255),
@@ -84,7 +86,8 @@ impl LabResolver<'_> {
         })
     }
 
-    pub(super) fn inject(&mut self, inject: &Spanned<Inject>, plan: &LabPlan) -> Option<InjectPlan> {
+    /// Resolves an `inject` step. The frame is padded with zeros to its size.
+    pub(super) fn resolve_inject(&mut self, inject: &Spanned<Inject>, plan: &LabPlan) -> Option<InjectPlan> {
         let inject = &inject.value;
         let host = self.find_model_host(&inject.from.value, inject.from.referenced)?;
         let mut frame = Vec::new();
@@ -93,7 +96,7 @@ impl LabResolver<'_> {
                 let at = entry_location(part.referenced, inject.frame.referenced);
                 let fix =
                     "write pairs of hexadecimal digits, in quotes: \"01:80:c2:00:00:01\" or \"8808 0101\"";
-                self.report_problem(at, format!("\"{}\" are no bytes", part.value), fix);
+                self.report_problem(at, format!("\"{}\" is not a sequence of bytes", part.value), fix);
                 return None;
             };
             frame.extend(bytes);
@@ -101,12 +104,16 @@ impl LabResolver<'_> {
         let given = u32::try_from(frame.len()).unwrap_or(u32::MAX);
         let len = self.number_in_range(
             inject.size.as_ref(),
-            given.max(*INJECTED_LEN.start()),
-            INJECTED_LEN,
+            given.max(*INJECTED_FRAME_LEN.start()),
+            INJECTED_FRAME_LEN,
         );
         if given > len {
-            let what = format!("{given} bytes are more than the frame has, {len}");
-            self.report_problem(inject.frame.referenced, what, "write fewer, or a larger `size`");
+            let what = format!("{given} bytes do not fit in a frame of {len} bytes");
+            self.report_problem(
+                inject.frame.referenced,
+                what,
+                "write fewer bytes, or a larger `size`",
+            );
             return None;
         }
         frame.resize(len as usize, 0);
@@ -122,7 +129,7 @@ impl LabResolver<'_> {
         })
     }
 
-    fn send_name(&mut self, send: &Send, plan: &LabPlan) -> String {
+    fn resolve_send_name(&mut self, send: &Send, plan: &LabPlan) -> String {
         let Some(name) = &send.name else {
             let sends = plan
                 .script
@@ -139,12 +146,17 @@ impl LabResolver<'_> {
         name.value.clone()
     }
 
-    pub(super) fn targets(&mut self, names: &Spanned<OneOrMore>, plan: &LabPlan) -> Vec<TargetPlan> {
+    /// Resolves the jobs and flow groups of a `start` or `stop` step.
+    pub(super) fn resolve_targets(
+        &mut self,
+        names: &Spanned<OneOrMore>,
+        plan: &LabPlan,
+    ) -> Vec<WorkloadTarget> {
         let mut targets = Vec::new();
         for name in &names.value.0 {
             let jobs = &plan.workload.jobs.jobs;
             if let Some(job) = jobs.iter().position(|job| job.name == name.value) {
-                targets.push(TargetPlan::Job(job));
+                targets.push(WorkloadTarget::Job(job));
                 continue;
             }
             let flows = plan.workload.flows.iter().enumerate();
@@ -152,7 +164,7 @@ impl LabResolver<'_> {
             targets.extend(
                 flows
                     .filter(|(_, flow)| flow.name == name.value)
-                    .map(|(at, _)| TargetPlan::Flow(at)),
+                    .map(|(at, _)| WorkloadTarget::Flow(at)),
             );
             if targets.len() == before {
                 let mut known_names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
@@ -169,14 +181,15 @@ impl LabResolver<'_> {
         targets
     }
 
-    pub(super) fn block(&mut self, block: &Block, plan: &LabPlan) -> Option<BlockPlan> {
+    /// Resolves the port and the queue of a `block` or `unblock` step.
+    pub(super) fn resolve_block(&mut self, block: &Block, plan: &LabPlan) -> Option<EgressBlockPlan> {
         let queue = block
             .queue
             .as_ref()
             .map(|queue| self.number_in_range(Some(queue), 0, 0..=7));
         let port = &block.port;
         let Some((node, name)) = port.value.split_once(':') else {
-            let what = format!("\"{}\" is no port", port.value);
+            let what = format!("\"{}\" is not a port", port.value);
             self.report_problem(port.referenced, what, "write SWITCH:PORT, such as sw1:Ethernet0");
             return None;
         };
@@ -192,7 +205,7 @@ impl LabResolver<'_> {
         let ports: Vec<String> = plan
             .links
             .iter()
-            .filter_map(|link| link.port_at(switch))
+            .filter_map(|link| link.port_at_switch(switch))
             .map(str::to_owned)
             .collect();
         if !ports.iter().any(|port| port == name) {
@@ -200,26 +213,27 @@ impl LabResolver<'_> {
             self.report_problem(
                 port.referenced,
                 what,
-                format!("those with one are {}", join_names(&ports)),
+                format!("the ports with a link are {}", join_names(&ports)),
             );
             return None;
         }
-        Some(BlockPlan {
+        Some(EgressBlockPlan {
             switch,
             port: name.to_owned(),
             queue,
         })
     }
 
-    pub(super) fn pause(&mut self, pause: &Spanned<Pause>) -> Option<PausePlan> {
+    /// Resolves a `pause` step.
+    pub(super) fn resolve_pause(&mut self, pause: &Spanned<Pause>) -> Option<PausePlan> {
         let (at, pause) = (pause.referenced, &pause.value);
         let host = self.find_model_host(&pause.from.value, pause.from.referenced)?;
         let classes = match (&pause.class, pause.global.unwrap_or(false)) {
-            (Some(classes), false) => Some(self.class_bits(classes)),
+            (Some(classes), false) => Some(self.parse_class_bits(classes)),
             (None, true) => None,
             _ => {
                 let fix = "write class: 3 or class: [3, 4] for PFC, or global: true for 802.3x";
-                self.report_problem(at, "a pause is either for classes or global", fix);
+                self.report_problem(at, "a pause needs either `class` or `global: true`", fix);
                 return None;
             }
         };
@@ -231,14 +245,14 @@ impl LabResolver<'_> {
         if every_ns == Some(0) {
             self.report_problem(
                 at,
-                "pauses every 0 ns would never end",
+                "the interval of pauses must be greater than 0",
                 "write a time, such as every: 10us",
             );
         }
         if every_ns.is_none() && for_ns.is_some() {
             self.report_problem(
                 at,
-                "`for` without `every`: there is one pause",
+                "`for` has no effect without `every`, because there is only one pause",
                 "add `every`, such as every: 10us",
             );
         }
@@ -251,7 +265,7 @@ impl LabResolver<'_> {
         })
     }
 
-    fn class_bits(&mut self, classes: &Spanned<OneOrMore>) -> u8 {
+    fn parse_class_bits(&mut self, classes: &Spanned<OneOrMore>) -> u8 {
         let mut bits = 0;
         for class in &classes.value.0 {
             match class.value.parse::<u8>().ok().filter(|class| *class <= 7) {
@@ -260,7 +274,7 @@ impl LabResolver<'_> {
                     let at = entry_location(class.referenced, classes.referenced);
                     self.report_problem(
                         at,
-                        format!("\"{}\" is no class", class.value),
+                        format!("\"{}\" is not a class", class.value),
                         "write a number from 0 to 7",
                     );
                 }
@@ -269,9 +283,14 @@ impl LabResolver<'_> {
         bits
     }
 
-    /// A link by its name, both ways, or by one of its ends: what that end sends.
-    pub(super) fn direction(&mut self, on: &Spanned<String>, plan: &LabPlan) -> Option<DirectionPlan> {
-        let both = |link| DirectionPlan {
+    /// Finds a link by its name or by one of its ends. The name means both directions. An end means the frames that this
+    /// end sends.
+    pub(super) fn resolve_direction(
+        &mut self,
+        on: &Spanned<String>,
+        plan: &LabPlan,
+    ) -> Option<LinkDirectionPlan> {
+        let both = |link| LinkDirectionPlan {
             link,
             from_switch: true,
             from_far: true,
@@ -280,15 +299,15 @@ impl LabResolver<'_> {
             if link.name == on.value {
                 return Some(both(index));
             }
-            let [near, far] = ends(link, plan);
+            let [near, far] = link_end_names(link, plan);
             if near == on.value {
-                return Some(DirectionPlan {
+                return Some(LinkDirectionPlan {
                     from_far: false,
                     ..both(index)
                 });
             }
             if far == on.value {
-                return Some(DirectionPlan {
+                return Some(LinkDirectionPlan {
                     from_switch: false,
                     ..both(index)
                 });
@@ -304,13 +323,14 @@ impl LabResolver<'_> {
         None
     }
 
-    pub(super) fn fault(&mut self, fault: &Spanned<Fault>, plan: &LabPlan) -> Option<FaultPlan> {
+    /// Resolves a `fault` step.
+    pub(super) fn resolve_fault(&mut self, fault: &Spanned<Fault>, plan: &LabPlan) -> Option<FaultPlan> {
         let (at, fault) = (fault.referenced, &fault.value);
         let corrupts = self.parse_choice(Some(&fault.action), false, &[("drop", false), ("corrupt", true)]);
         let selector = match (&fault.every, &fault.probability, &fault.psn) {
-            (None, None, None) => SelectorPlan::All,
+            (None, None, None) => FaultSelectorPlan::All,
             (Some(every), None, None) => {
-                SelectorPlan::EveryNth(self.number_in_range(Some(every), 1, 1..=u64::MAX))
+                FaultSelectorPlan::EveryNth(self.number_in_range(Some(every), 1, 1..=u64::MAX))
             }
             (None, Some(share), None) => {
                 let share = self.parse_quantity(
@@ -319,30 +339,30 @@ impl LabResolver<'_> {
                     units::parse_percent,
                     "a probability above 0, such as 1% or 0.001%",
                 );
-                SelectorPlan::Probability((share.min(1.0) * CERTAIN).round() as u64)
+                FaultSelectorPlan::Probability((share.min(1.0) * PROBABILITY_ONE).round() as u64)
             }
             (None, None, Some(psn)) => {
                 let qp = fault
                     .qp
                     .as_ref()
                     .map(|qp| self.number_in_range(Some(qp), 0, 0..=MASK_24));
-                SelectorPlan::Psn(self.number_in_range(Some(psn), 0, 0..=MASK_24), qp)
+                FaultSelectorPlan::Psn(self.number_in_range(Some(psn), 0, 0..=MASK_24), qp)
             }
             _ => {
                 let fix = "write one of `every`, `probability` and `psn`, or another fault";
-                self.report_problem(at, "a fault chooses frames in one way", fix);
+                self.report_problem(at, "a fault selects frames in one way only", fix);
                 return None;
             }
         };
         if let Some(qp) = fault.qp.as_ref().filter(|_| fault.psn.is_none()) {
             self.report_problem(
                 qp.referenced,
-                "`qp` goes with `psn`",
-                "add `psn`, or leave it out",
+                "`qp` has no effect without `psn`",
+                "add `psn`, or remove `qp`",
             );
         }
         Some(FaultPlan {
-            direction: self.direction(&fault.on, plan)?,
+            direction: self.resolve_direction(&fault.on, plan)?,
             corrupts,
             selector,
             frames_max: self.number_in_range(fault.count.as_ref(), u64::MAX, 1..=u64::MAX),
@@ -350,7 +370,8 @@ impl LabResolver<'_> {
         })
     }
 
-    pub(super) fn configure(&mut self, configure: &Configure) -> Option<ActionPlan> {
+    /// Resolves a `configure` step.
+    pub(super) fn resolve_configure(&mut self, configure: &Configure) -> Option<ActionPlan> {
         let layers = self.config_layers(Some(&configure.config));
         match self.nodes.get(&configure.switch.value) {
             Some(&NodeIndex::Switch(switch)) => Some(ActionPlan::Configure { switch, layers }),
@@ -363,14 +384,15 @@ impl LabResolver<'_> {
         }
     }
 
-    pub(super) fn clear(&mut self, what: &Spanned<OneOrMore>) -> Vec<ActionPlan> {
+    /// Resolves a `clear` step, which has one action for each word.
+    pub(super) fn resolve_clear(&mut self, objects: &Spanned<OneOrMore>) -> Vec<ActionPlan> {
         let mut actions = Vec::new();
-        for word in &what.value.0 {
+        for word in &objects.value.0 {
             match word.value.as_str() {
                 "watermarks" => actions.push(ActionPlan::ClearWatermarks),
                 "counters" => actions.push(ActionPlan::ClearCounters),
                 other => {
-                    let at = entry_location(word.referenced, what.referenced);
+                    let at = entry_location(word.referenced, objects.referenced);
                     self.report_problem(
                         at,
                         format!("\"{other}\" cannot be cleared"),
@@ -383,8 +405,8 @@ impl LabResolver<'_> {
     }
 }
 
-/// The ends of a link as a file has them.
-fn ends(link: &LinkPlan, plan: &LabPlan) -> [String; 2] {
+/// Returns the names of the two ends of a link as written in a lab file.
+fn link_end_names(link: &LinkPlan, plan: &LabPlan) -> [String; 2] {
     let near = format!("{}:{}", plan.switches[link.switch].name, link.port);
     let far = match &link.far {
         FarEnd::Host(host) => format!("{}:{}", plan.hosts[*host].name, plan.hosts[*host].interface),

@@ -1,4 +1,4 @@
-//! `let`, `repeat` and `$(...)`: from steps as they are written to steps that happen.
+//! Expansion of a script: evaluates `let`, `repeat` and `$(...)`, and returns the steps that run.
 
 use std::collections::BTreeMap;
 
@@ -6,43 +6,44 @@ use serde_saphyr::{Location, Spanned};
 
 use super::super::super::file::{Step, Tree, read};
 use super::super::LabResolver;
-use super::formula::{Constant, Scope, fill};
+use super::formula::{Constant, ConstantScope, substitute};
 
-/// Most steps of a script once its repeats are unrolled.
+/// The maximum number of steps of a script after expansion.
 const STEPS_MAX: usize = 100_000;
-/// Deepest nesting of repeats.
+/// The maximum nesting depth of `repeat`.
 const DEPTH_MAX: usize = 8;
 
-/// Steps that happen, and whether there were too many.
+/// The expanded steps of a script.
 #[derive(Default)]
-pub(super) struct Unrolled {
+pub(super) struct ExpandedSteps {
     pub(super) steps: Vec<Spanned<Step>>,
+    /// Whether the limit of steps has been exceeded.
     is_full: bool,
 }
 
 impl LabResolver<'_> {
-    /// Unrolls steps into `out`. `depth` is that of repeats around them.
-    pub(super) fn unroll(
+    /// Expands steps and adds them to `expanded`. `depth` is the number of `repeat` steps around them.
+    pub(super) fn expand_steps(
         &mut self,
         steps: &[Spanned<Tree>],
-        scope: &mut Scope,
+        scope: &mut ConstantScope,
         depth: usize,
-        out: &mut Unrolled,
+        expanded: &mut ExpandedSteps,
     ) {
         for step in steps {
             if let Some(repeat) = step.value.get("repeat") {
-                self.alone(step, "repeat");
-                self.repeat(repeat, scope, depth, out);
+                self.check_only_key(step, "repeat");
+                self.expand_repeat(repeat, scope, depth, expanded);
                 continue;
             }
             if let Some(constants) = step.value.get("let") {
-                self.alone(step, "let");
-                self.constants(constants, scope);
+                self.check_only_key(step, "let");
+                self.define_constants(constants, scope);
                 continue;
             }
-            if out.steps.len() >= STEPS_MAX {
-                if !out.is_full {
-                    out.is_full = true;
+            if expanded.steps.len() >= STEPS_MAX {
+                if !expanded.is_full {
+                    expanded.is_full = true;
                     let what = format!("the script has more than {STEPS_MAX} steps");
                     self.report_problem(
                         step.referenced,
@@ -52,27 +53,36 @@ impl LabResolver<'_> {
                 }
                 return;
             }
-            let Some(filled) = self.filled(step, scope) else {
+            let Some(substituted) = self.substitute_tree(step, scope) else {
                 continue;
             };
-            match read::<Step>(&filled) {
-                Ok(read) => out.steps.push(Spanned::new(read, step.referenced, step.defined)),
+            match read::<Step>(&substituted) {
+                Ok(read) => expanded
+                    .steps
+                    .push(Spanned::new(read, step.referenced, step.defined)),
                 Err(error) => self.report_problem(error.at, error.what, ""),
             }
         }
     }
 
-    fn alone(&mut self, step: &Spanned<Tree>, verb: &str) {
+    /// Checks that a step has no other key than `key`.
+    fn check_only_key(&mut self, step: &Spanned<Tree>, key: &str) {
         if let Tree::Map(entries) = &step.value
-            && let Some((other, _)) = entries.iter().find(|(key, _)| key.value != verb)
+            && let Some((other, _)) = entries.iter().find(|(other, _)| other.value != key)
         {
-            let what = format!("`{verb}` stands alone in its step, without `{}`", other.value);
-            self.report_problem(other.referenced, what, "make two steps of it");
+            let what = format!("`{key}` must be the only key of its step, and this step also has `{}`", other.value);
+            self.report_problem(other.referenced, what, "write two steps");
         }
     }
 
-    /// `repeat: {for: {NAME: VALUES, ...}, steps: [...]}`: the steps for each value, of several names for each combination.
-    fn repeat(&mut self, repeat: &Spanned<Tree>, scope: &mut Scope, depth: usize, out: &mut Unrolled) {
+    /// Expands `repeat: {for: {NAME: VALUES, ...}, steps: [...]}` for each combination of the values.
+    fn expand_repeat(
+        &mut self,
+        repeat: &Spanned<Tree>,
+        scope: &mut ConstantScope,
+        depth: usize,
+        expanded: &mut ExpandedSteps,
+    ) {
         let shape =
             "write {for: {NAME: [VALUE, ...]}, steps: [...]}, or a range such as \"0..7\" for the values";
         let keys = match &repeat.value {
@@ -81,60 +91,64 @@ impl LabResolver<'_> {
         };
         let names = match repeat.value.get("for").map(|names| &names.value) {
             Some(Tree::Map(names)) => names,
-            _ => return self.report_problem(repeat.referenced, "a repeat says for what", shape),
+            _ => return self.report_problem(repeat.referenced, "`repeat` has no mapping `for`", shape),
         };
         let steps = match repeat.value.get("steps").map(|steps| &steps.value) {
             Some(Tree::List(steps)) => steps,
-            _ => return self.report_problem(repeat.referenced, "a repeat has steps", shape),
+            _ => return self.report_problem(repeat.referenced, "`repeat` has no list `steps`", shape),
         };
         if keys.len() != 2 || names.is_empty() {
             return self.report_problem(
                 repeat.referenced,
-                "a repeat has `for` and `steps` and nothing else",
+                "`repeat` must have exactly the keys `for` and `steps`",
                 shape,
             );
         }
         if depth >= DEPTH_MAX {
-            let what = format!("repeats are nested deeper than {DEPTH_MAX}");
+            let what = format!("`repeat` is nested deeper than {DEPTH_MAX} levels");
             return self.report_problem(
                 repeat.referenced,
                 what,
                 "write one with several names: {for: {a: ..., b: ...}}",
             );
         }
-        self.each(names, steps, scope, depth, out);
+        self.expand_combinations(names, steps, scope, depth, expanded);
     }
 
-    fn each(
+    /// Expands the steps for all combinations of the values of `names`. The last name changes fastest.
+    fn expand_combinations(
         &mut self,
         names: &[(Spanned<String>, Spanned<Tree>)],
         steps: &[Spanned<Tree>],
-        scope: &mut Scope,
+        scope: &mut ConstantScope,
         depth: usize,
-        out: &mut Unrolled,
+        expanded: &mut ExpandedSteps,
     ) {
         let Some(((name, values), others)) = names.split_first() else {
-            return self.unroll(steps, scope, depth + 1, out);
+            return self.expand_steps(steps, scope, depth + 1, expanded);
         };
-        self.constant_name(name);
-        for value in self.values(values, scope) {
-            if out.is_full {
+        self.check_constant_name(name);
+        for value in self.repeat_values(values, scope) {
+            if expanded.is_full {
                 return;
             }
-            let mark = scope.mark();
-            scope.set(&name.value, value);
-            self.each(others, steps, scope, depth, out);
-            scope.reset(mark);
+            let scope_len = scope.len();
+            scope.define(&name.value, value);
+            self.expand_combinations(others, steps, scope, depth, expanded);
+            scope.truncate(scope_len);
         }
     }
 
-    /// A list, or a range of whole numbers, both ends in it.
-    fn values(&mut self, values: &Spanned<Tree>, scope: &Scope) -> Vec<Constant> {
-        let Some(filled) = self.filled(values, scope) else {
+    /// Returns the values of a list, or of a range such as `"0..7"` that includes both ends.
+    fn repeat_values(&mut self, values: &Spanned<Tree>, scope: &ConstantScope) -> Vec<Constant> {
+        let Some(substituted) = self.substitute_tree(values, scope) else {
             return Vec::new();
         };
-        match &filled.value {
-            Tree::List(items) => items.iter().filter_map(|item| self.constant(item)).collect(),
+        match &substituted.value {
+            Tree::List(items) => items
+                .iter()
+                .filter_map(|item| self.resolve_constant(item))
+                .collect(),
             Tree::Text(text) => {
                 let ends = text.split_once("..").and_then(|(first, last)| {
                     Some((
@@ -149,7 +163,7 @@ impl LabResolver<'_> {
                     _ => {
                         self.report_problem(
                             values.referenced,
-                            format!("\"{text}\" is no range"),
+                            format!("\"{text}\" is not a range"),
                             "write the first and the last number, such as \"0..63\", or a list",
                         );
                         Vec::new()
@@ -159,7 +173,7 @@ impl LabResolver<'_> {
             _ => {
                 self.report_problem(
                     values.referenced,
-                    "these are no values",
+                    "this is not a list of values",
                     "write a list, or a range such as \"0..63\"",
                 );
                 Vec::new()
@@ -167,37 +181,38 @@ impl LabResolver<'_> {
         }
     }
 
-    fn constants(&mut self, constants: &Spanned<Tree>, scope: &mut Scope) {
+    /// Adds the names of a `let` step to the scope.
+    fn define_constants(&mut self, constants: &Spanned<Tree>, scope: &mut ConstantScope) {
         let Tree::Map(entries) = &constants.value else {
             return self.report_problem(
                 constants.referenced,
-                "`let` gives values to names",
+                "`let` has no mapping from names to values",
                 "write let: {NAME: VALUE}",
             );
         };
         for (name, value) in entries {
-            self.constant_name(name);
-            let filled = self.filled(value, scope);
-            if let Some(value) = filled.and_then(|value| self.constant(&value)) {
-                scope.set(&name.value, value);
+            self.check_constant_name(name);
+            let substituted = self.substitute_tree(value, scope);
+            if let Some(value) = substituted.and_then(|value| self.resolve_constant(&value)) {
+                scope.define(&name.value, value);
             }
         }
     }
 
-    fn constant_name(&mut self, name: &Spanned<String>) {
+    fn check_constant_name(&mut self, name: &Spanned<String>) {
         let text = &name.value;
-        let is_good = text.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        let is_valid = text.starts_with(|letter: char| letter.is_ascii_alphabetic())
             && text.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
-        if !is_good {
+        if !is_valid {
             self.report_problem(
                 name.referenced,
-                format!("\"{text}\" cannot be such a name"),
+                format!("\"{text}\" is not a valid name of a constant"),
                 "use letters, digits and _, the first a letter",
             );
         }
     }
 
-    fn constant(&mut self, value: &Spanned<Tree>) -> Option<Constant> {
+    fn resolve_constant(&mut self, value: &Spanned<Tree>) -> Option<Constant> {
         Some(match &value.value {
             Tree::Integer(number) => Constant::Number(*number as f64),
             Tree::Float(number) if number.is_finite() => Constant::Number(*number),
@@ -205,24 +220,24 @@ impl LabResolver<'_> {
             Tree::Map(entries) => {
                 let mut row = BTreeMap::new();
                 for (name, value) in entries {
-                    self.constant_name(name);
-                    row.insert(name.value.clone(), self.constant(value)?);
+                    self.check_constant_name(name);
+                    row.insert(name.value.clone(), self.resolve_constant(value)?);
                 }
                 Constant::Row(row)
             }
             _ => {
                 let fix = "write a number, a text, or a row {NAME: VALUE, ...}";
-                self.report_problem(value.referenced, "this is no value for a name", fix);
+                self.report_problem(value.referenced, "this value has the wrong type", fix);
                 return None;
             }
         })
     }
 
-    /// A tree with everything in `$(...)` put in; `None` if something is wrong with that.
-    fn filled(&mut self, tree: &Spanned<Tree>, scope: &Scope) -> Option<Spanned<Tree>> {
+    /// Replaces every `$(...)` in a tree. Returns `None` after an error.
+    fn substitute_tree(&mut self, tree: &Spanned<Tree>, scope: &ConstantScope) -> Option<Spanned<Tree>> {
         let at = tree.referenced;
         let value = match &tree.value {
-            Tree::Text(text) if text.contains("$(") => match self.put_in(text, at, scope)? {
+            Tree::Text(text) if text.contains("$(") => match self.substitute_text(text, at, scope)? {
                 Constant::Number(number) if number.fract() == 0.0 => Tree::Integer(number as i64),
                 Constant::Number(number) => Tree::Float(number),
                 Constant::Text(text) => Tree::Text(text),
@@ -230,35 +245,40 @@ impl LabResolver<'_> {
                     self.report_problem(
                         at,
                         format!("\"{text}\" is a row"),
-                        "choose one of its parts: $(row.column)",
+                        "select one of its values: $(row.column)",
                     );
                     return None;
                 }
             },
             Tree::List(items) => {
-                let items: Vec<Option<Spanned<Tree>>> =
-                    items.iter().map(|item| self.filled(item, scope)).collect();
+                let items: Vec<Option<Spanned<Tree>>> = items
+                    .iter()
+                    .map(|item| self.substitute_tree(item, scope))
+                    .collect();
                 Tree::List(items.into_iter().collect::<Option<_>>()?)
             }
             Tree::Map(entries) => {
-                let mut filled = Vec::with_capacity(entries.len());
+                let mut substituted = Vec::with_capacity(entries.len());
                 for (key, value) in entries {
                     let name = match key.value.contains("$(") {
-                        true => self.put_in(&key.value, key.referenced, scope)?.to_string(),
+                        true => self
+                            .substitute_text(&key.value, key.referenced, scope)?
+                            .to_string(),
                         false => key.value.clone(),
                     };
                     let name = Spanned::new(name, key.referenced, key.defined);
-                    filled.push((name, self.filled(value, scope)?));
+                    substituted.push((name, self.substitute_tree(value, scope)?));
                 }
-                Tree::Map(filled)
+                Tree::Map(substituted)
             }
             other => other.clone(),
         };
         Some(Spanned::new(value, tree.referenced, tree.defined))
     }
 
-    fn put_in(&mut self, text: &str, at: Location, scope: &Scope) -> Option<Constant> {
-        match fill(text, scope) {
+    /// Replaces every `$(...)` in a text. Reports an error and returns `None` for an invalid formula.
+    fn substitute_text(&mut self, text: &str, at: Location, scope: &ConstantScope) -> Option<Constant> {
+        match substitute(text, scope) {
             Ok(value) => Some(value),
             Err((what, fix)) => {
                 self.report_problem(at, what, fix);

@@ -1,19 +1,19 @@
-//! What stands in `$(...)`: names that a script has given, and arithmetic with them.
+//! Formulas in `$(...)`: the constants of a script and arithmetic with them.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::super::super::expr::{SyntaxNode, parse_formula};
 
-/// Integers up to here are exact as doubles.
-const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+/// The largest absolute value of a formula, 2^53. Doubles represent all integers up to this value exactly.
+const MAGNITUDE_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// A value that a name of a script stands for.
+/// The value of a name that `let` or `for` defines.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Constant {
     Number(f64),
     Text(String),
-    /// A row of a table: `$(row.column)`.
+    /// A row of named values. `$(row.column)` selects one of them.
     Row(BTreeMap<String, Constant>),
 }
 
@@ -27,24 +27,24 @@ impl fmt::Display for Constant {
     }
 }
 
-/// The names of a script, the latest last.
+/// The constants that are visible at a step. A later entry hides an earlier entry of the same name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scope(Vec<(String, Constant)>);
+pub(super) struct ConstantScope(Vec<(String, Constant)>);
 
-impl Scope {
-    /// From here on a name means this.
-    pub(super) fn set(&mut self, name: &str, value: Constant) {
+impl ConstantScope {
+    /// Defines a name from this step on.
+    pub(super) fn define(&mut self, name: &str, value: Constant) {
         self.0.push((name.to_owned(), value));
     }
 
-    /// A mark to come back to.
-    pub(super) fn mark(&self) -> usize {
+    /// Returns the current length of the scope for [`ConstantScope::truncate`].
+    pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Forgets what was named since a mark.
-    pub(super) fn reset(&mut self, mark: usize) {
-        self.0.truncate(mark);
+    /// Removes all names that were defined after the scope had this length.
+    pub(super) fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
     }
 
     fn get(&self, name: &str) -> Option<&Constant> {
@@ -55,7 +55,8 @@ impl Scope {
             .map(|(_, value)| value)
     }
 
-    fn names(&self) -> String {
+    /// Lists the names for an error message.
+    fn list_names(&self) -> String {
         let mut names: Vec<&str> = self.0.iter().map(|(name, _)| name.as_str()).collect();
         names.dedup();
         match names.is_empty() {
@@ -65,16 +66,20 @@ impl Scope {
     }
 }
 
-/// A text with everything in `$(...)` put in. Where there is nothing else in it, the value stays a number.
+/// An error of a formula: its text and a way to correct it.
+pub(super) type FormulaError = (String, String);
+
+/// Replaces every `$(...)` in a text by its value. A text that consists of one `$(...)` becomes the value itself, such
+/// as a number.
 ///
 /// # Errors
-/// What is wrong, and how to mend it.
-pub(super) fn fill(text: &str, scope: &Scope) -> Result<Constant, (String, String)> {
-    let mut filled = String::with_capacity(text.len());
+/// A formula is invalid or does not end.
+pub(super) fn substitute(text: &str, scope: &ConstantScope) -> Result<Constant, FormulaError> {
+    let mut substituted = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find("$(") {
         let inside = &rest[start + 2..];
-        let Some(end) = closing(inside) else {
+        let Some(end) = find_closing_bracket(inside) else {
             return Err((
                 format!("\"{text}\" has a $( that does not end"),
                 "write $(NAME)".to_owned(),
@@ -84,21 +89,21 @@ pub(super) fn fill(text: &str, scope: &Scope) -> Result<Constant, (String, Strin
         if start == 0 && rest.len() == text.len() && end + 3 == text.len() {
             return Ok(value);
         }
-        filled.push_str(&rest[..start]);
-        filled.push_str(&value.to_string());
+        substituted.push_str(&rest[..start]);
+        substituted.push_str(&value.to_string());
         rest = &inside[end + 1..];
     }
-    filled.push_str(rest);
-    Ok(Constant::Text(filled))
+    substituted.push_str(rest);
+    Ok(Constant::Text(substituted))
 }
 
-/// Where the bracket ends that a text is in.
-fn closing(text: &str) -> Option<usize> {
+/// Returns the offset of the bracket that closes a bracket before the text.
+fn find_closing_bracket(text: &str) -> Option<usize> {
     let mut depth = 0_usize;
-    for (at, letter) in text.char_indices() {
+    for (offset, letter) in text.char_indices() {
         match letter {
             '(' => depth += 1,
-            ')' if depth == 0 => return Some(at),
+            ')' if depth == 0 => return Some(offset),
             ')' => depth -= 1,
             _ => {}
         }
@@ -106,40 +111,44 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// The value of a formula. An error has its text and its remedy.
+/// Returns the value of a formula.
 ///
 /// # Errors
-/// The text is no formula, a name is unknown, or a result is no number of up to 2^53.
-pub(super) fn evaluate(text: &str, scope: &Scope) -> Result<Constant, (String, String)> {
+/// The text is not a formula, a name is unknown, or a result is larger than 2^53 or not a number.
+pub(super) fn evaluate(text: &str, scope: &ConstantScope) -> Result<Constant, FormulaError> {
     let result = match parse_formula(text) {
-        Ok(node) => constant(&node, scope),
+        Ok(node) => evaluate_node(&node, scope),
         Err(error) => Err((error.to_string(), error.fix)),
     };
     result.map_err(|(what, fix)| (format!("$({text}): {what}"), fix))
 }
 
-fn constant(node: &SyntaxNode, scope: &Scope) -> Result<Constant, (String, String)> {
+fn evaluate_node(node: &SyntaxNode, scope: &ConstantScope) -> Result<Constant, FormulaError> {
     let number = match node {
-        SyntaxNode::Name { path, .. } => return named(path, scope),
+        SyntaxNode::Name { path, .. } => return look_up(path, scope),
         SyntaxNode::Number(number) => *number,
-        SyntaxNode::Negate(inner) => -number(inner, scope)?,
+        SyntaxNode::Negate(inner) => -evaluate_number(inner, scope)?,
         SyntaxNode::Arithmetic(first, rest) => {
-            let mut left = number(first, scope)?;
+            let mut left = evaluate_number(first, scope)?;
             for (operation, right) in rest {
-                left = exact(operation.apply(left, number(right, scope)?))?;
+                left = check_magnitude(operation.apply(left, evaluate_number(right, scope)?))?;
             }
             left
         }
         SyntaxNode::Call(function, arguments) => {
-            let numbers: Result<Vec<f64>, _> = arguments.iter().map(|node| number(node, scope)).collect();
-            function.apply(&numbers?).ok_or_else(no_value)?
+            let numbers: Result<Vec<f64>, _> = arguments
+                .iter()
+                .map(|node| evaluate_number(node, scope))
+                .collect();
+            function.apply(&numbers?).ok_or_else(unsupported_value)?
         }
-        _ => return Err(no_value()),
+        _ => return Err(unsupported_value()),
     };
-    exact(number).map(Constant::Number)
+    check_magnitude(number).map(Constant::Number)
 }
 
-fn no_value() -> (String, String) {
+/// Returns the error for a part that only a condition can have.
+fn unsupported_value() -> FormulaError {
     let fix = "use min, max, sum, mean, abs, floor and ceil only";
     (
         "conditions, events and count() have no value here".to_owned(),
@@ -147,18 +156,18 @@ fn no_value() -> (String, String) {
     )
 }
 
-fn number(node: &SyntaxNode, scope: &Scope) -> Result<f64, (String, String)> {
-    match constant(node, scope)? {
+fn evaluate_number(node: &SyntaxNode, scope: &ConstantScope) -> Result<f64, FormulaError> {
+    match evaluate_node(node, scope)? {
         Constant::Number(number) => Ok(number),
         other => Err((
             format!("\"{other}\" is no number"),
-            "reckon with numbers only".to_owned(),
+            "calculate with numbers only".to_owned(),
         )),
     }
 }
 
-fn exact(number: f64) -> Result<f64, (String, String)> {
-    match number.is_finite() && number.abs() <= EXACT_MAX {
+fn check_magnitude(number: f64) -> Result<f64, FormulaError> {
+    match number.is_finite() && number.abs() <= MAGNITUDE_MAX {
         true => Ok(number),
         false => Err((
             "this is no number of up to 2^53".to_owned(),
@@ -167,11 +176,11 @@ fn exact(number: f64) -> Result<f64, (String, String)> {
     }
 }
 
-fn named(path: &str, scope: &Scope) -> Result<Constant, (String, String)> {
+fn look_up(path: &str, scope: &ConstantScope) -> Result<Constant, FormulaError> {
     let unknown = |known: String| (format!("nothing is called \"{path}\""), known);
     let mut parts = path.split('.');
     let name = parts.next().unwrap_or_default();
-    let mut value = scope.get(name).ok_or_else(|| unknown(scope.names()))?;
+    let mut value = scope.get(name).ok_or_else(|| unknown(scope.list_names()))?;
     for part in parts {
         let Constant::Row(row) = value else {
             return Err(unknown(format!("{name} has no parts")));
@@ -188,19 +197,19 @@ fn named(path: &str, scope: &Scope) -> Result<Constant, (String, String)> {
 mod tests {
     use super::*;
 
-    fn scope() -> Scope {
-        let mut scope = Scope::default();
-        scope.set("trig", Constant::Number(20_036.0));
-        scope.set("port", Constant::Text("sw1:Ethernet8".into()));
-        scope.set("of", Constant::Number(1.0));
+    fn new_scope() -> ConstantScope {
+        let mut scope = ConstantScope::default();
+        scope.define("trig", Constant::Number(20_036.0));
+        scope.define("port", Constant::Text("sw1:Ethernet8".into()));
+        scope.define("of", Constant::Number(1.0));
         let row = [("speed", 40.0), ("wait_us", 10.0)];
         let row = row.map(|(column, value)| (column.to_owned(), Constant::Number(value)));
-        scope.set("row", Constant::Row(row.into_iter().collect()));
+        scope.define("row", Constant::Row(row.into_iter().collect()));
         scope
     }
 
     #[test]
-    fn formulas_are_reckoned() {
+    fn formulas_are_evaluated() {
         for (text, value) in [
             ("trig", 20_036.0),
             ("trig//3 - 1 - 2*2", 6673.0),
@@ -211,24 +220,31 @@ mod tests {
             ("trig-1 + 2*trig*0 + 7%4", 20_038.0),
             ("row.wait_us + 1e3 - of", 1009.0),
         ] {
-            assert_eq!(evaluate(text, &scope()), Ok(Constant::Number(value)), "{text}");
+            assert_eq!(
+                evaluate(text, &new_scope()),
+                Ok(Constant::Number(value)),
+                "{text}"
+            );
         }
     }
 
     #[test]
-    fn a_lone_formula_stays_a_number_and_others_are_text() {
-        assert_eq!(fill("$(trig - 1)", &scope()), Ok(Constant::Number(20_035.0)));
-        let text = |text: &str| Ok(Constant::Text(text.to_owned()));
-        assert_eq!(fill("$(port)", &scope()), text("sw1:Ethernet8"));
+    fn a_single_formula_gives_a_number_and_other_texts_stay_text() {
         assert_eq!(
-            fill("a $(trig) b $(row.speed/16)", &scope()),
+            substitute("$(trig - 1)", &new_scope()),
+            Ok(Constant::Number(20_035.0))
+        );
+        let text = |text: &str| Ok(Constant::Text(text.to_owned()));
+        assert_eq!(substitute("$(port)", &new_scope()), text("sw1:Ethernet8"));
+        assert_eq!(
+            substitute("a $(trig) b $(row.speed/16)", &new_scope()),
             text("a 20036 b 2.5")
         );
-        assert_eq!(fill("nothing", &scope()), text("nothing"));
+        assert_eq!(substitute("nothing", &new_scope()), text("nothing"));
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn errors_of_formulas_are_reported() {
         for (text, what) in [
             ("$(trg)", "\"trg\""),
             ("$(row.x)", "\"row.x\""),
@@ -246,20 +262,20 @@ mod tests {
             ("$(first(trig))", "events"),
             ("$(trig + 2us)", "over here"),
         ] {
-            let (said, _) = fill(text, &scope()).expect_err(text);
+            let (said, _) = substitute(text, &new_scope()).expect_err(text);
             assert!(said.contains(what), "{text}: {said}");
         }
         let deep = format!("$({}1)", "-".repeat(100));
-        assert!(fill(&deep, &scope()).is_err());
+        assert!(substitute(&deep, &new_scope()).is_err());
     }
 
     #[test]
-    fn the_latest_name_rules_until_the_mark() {
-        let mut scope = scope();
-        let mark = scope.mark();
-        scope.set("trig", Constant::Number(1.0));
+    fn a_later_name_hides_an_earlier_one_until_the_scope_is_truncated() {
+        let mut scope = new_scope();
+        let len = scope.len();
+        scope.define("trig", Constant::Number(1.0));
         assert_eq!(evaluate("trig", &scope), Ok(Constant::Number(1.0)));
-        scope.reset(mark);
+        scope.truncate(len);
         assert_eq!(evaluate("trig", &scope), Ok(Constant::Number(20_036.0)));
     }
 }

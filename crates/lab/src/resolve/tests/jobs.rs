@@ -54,10 +54,13 @@ fn transports_are_resolved_to_queue_pair_options() {
         }
     );
     assert_eq!(
-        (dcqcn.framing().payload_bytes, dcqcn.framing().wire_bytes),
+        (
+            dcqcn.packet_framing().payload_bytes,
+            dcqcn.packet_framing().wire_bytes
+        ),
         (4096, 4096 + 82)
     );
-    assert!(dcqcn.transport().is_ok());
+    assert!(dcqcn.to_job_transport().is_ok());
     assert_eq!(
         (irn.qp.transport, irn.qp.recovery),
         (Transport::Rc, Recovery::SelectiveRepeat)
@@ -163,7 +166,7 @@ fn jobs_of_all_kinds_are_resolved() {
     assert_eq!(plan.workload.duration_ns, 0, "jobs end by themselves");
     for (index, job) in plan.workload.jobs.jobs.iter().enumerate() {
         assert!(
-            job.framing.wire_bytes == plan.transports[job.transport].framing().wire_bytes,
+            job.framing.wire_bytes == plan.transports[job.transport].packet_framing().wire_bytes,
             "{index}"
         );
     }

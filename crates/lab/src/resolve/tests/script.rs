@@ -1,7 +1,9 @@
 //! Tests of scripts: the steps, and the names that they refer to.
 
 use super::*;
-use crate::plan::{ActionPlan, BlockPlan, DirectionPlan, PausePlan, SelectorPlan, StepPlan, TargetPlan};
+use crate::plan::{
+    ActionPlan, EgressBlockPlan, FaultSelectorPlan, LinkDirectionPlan, PausePlan, StepPlan, WorkloadTarget,
+};
 use xoff_fabric::{Fault, FaultAction, FrameSelector};
 
 const LAB: &str = r#"
@@ -43,7 +45,7 @@ fn script_steps_are_resolved() {
     let steps = &plan.script.steps;
     let actions: Vec<&ActionPlan> = steps.iter().map(|step| &step.action).collect();
     assert_eq!(actions.len(), 19, "clear is two");
-    let port = |queue| BlockPlan {
+    let port = |queue| EgressBlockPlan {
         switch: 0,
         port: "Ethernet8".into(),
         queue,
@@ -70,7 +72,11 @@ fn script_steps_are_resolved() {
         named(&steps[2]),
         (Some("early".into()), Some(10_000), "s.xoff.yml:12".into())
     );
-    let targets = vec![TargetPlan::Job(0), TargetPlan::Flow(0), TargetPlan::Flow(1)];
+    let targets = vec![
+        WorkloadTarget::Job(0),
+        WorkloadTarget::Flow(0),
+        WorkloadTarget::Flow(1),
+    ];
     assert_eq!(*actions[3], ActionPlan::Start(targets));
     let storm = PausePlan {
         host: 2,
@@ -101,7 +107,7 @@ fn script_steps_are_resolved() {
             up: false
         }
     );
-    let heal = DirectionPlan {
+    let heal = LinkDirectionPlan {
         link: link_of(0),
         from_switch: false,
         from_far: true,
@@ -152,17 +158,17 @@ fn fault_steps_become_faults_of_the_fabric() {
         frames_max: 9,
         spares_up_to_len: 127,
     };
-    assert_eq!(faults[0].fault(), first);
+    assert_eq!(faults[0].to_fabric_fault(), first);
     assert_eq!(
-        faults[1].fault().selector,
+        faults[1].to_fabric_fault().selector,
         FrameSelector::Psn {
             psn: 5,
             dst_qp: Some(3)
         }
     );
     assert_eq!(
-        (faults[1].fault().action, faults[2].selector),
-        (FaultAction::Corrupt, SelectorPlan::EveryNth(256))
+        (faults[1].to_fabric_fault().action, faults[2].selector),
+        (FaultAction::Corrupt, FaultSelectorPlan::EveryNth(256))
     );
 }
 
@@ -181,9 +187,13 @@ fn errors_of_scripts_name_the_line_and_the_fix() {
         (
             "- stop: bg",
             "- {stop: bg, wait: 1ms}",
-            &["s.xoff.yml:14", "one thing, this one 2", "write one of send"],
+            &[
+                "s.xoff.yml:14",
+                "one action, this step has 2",
+                "write one of send",
+            ],
         ),
-        ("- stop: bg", "- {name: x}", &["one thing, this one 0"]),
+        ("- stop: bg", "- {name: x}", &["one action, this step has 0"]),
         (
             "stop: bg",
             "stop: fg",
@@ -205,7 +215,7 @@ fn errors_of_scripts_name_the_line_and_the_fix() {
         (
             "\"leaf1:Ethernet8\", queue: 3",
             "leaf1",
-            &["\"leaf1\" is no port", "SWITCH:PORT"],
+            &["\"leaf1\" is not a port", "SWITCH:PORT"],
         ),
         ("queue: 3", "queue: 8", &["8 is out of range", "0 to 7"]),
         (
@@ -221,10 +231,18 @@ fn errors_of_scripts_name_the_line_and_the_fix() {
         ("ecn: ect0", "ecn: yes", &["not-ect, ect1, ect0, ce"]),
         ("size: 1082", "size: 1083", &["1083", "multiple of 4"]),
         ("name: probe", "name: bg", &["\"bg\" is the name of a flow"]),
-        ("name: probe", "name: send1", &["two sends called \"send1\""]),
-        ("class: [3, 4]", "class: [3, 8]", &["\"8\" is no class"]),
-        ("class: [3, 4], ", "", &["either for classes or global"]),
-        ("every: 10us, for", "for", &["`for` without `every`"]),
+        (
+            "name: probe",
+            "name: send1",
+            &["two `send` steps are called \"send1\""],
+        ),
+        ("class: [3, 4]", "class: [3, 8]", &["\"8\" is not a class"]),
+        ("class: [3, 4], ", "", &["needs either `class` or `global: true`"]),
+        (
+            "every: 10us, for",
+            "for",
+            &["`for` has no effect without `every`"],
+        ),
         ("quanta: 0", "quanta: 65536", &["65536 is out of range"]),
         (
             "\"h2:eth0\"",
@@ -239,9 +257,13 @@ fn errors_of_scripts_name_the_line_and_the_fix() {
         (
             "probability: 25%",
             "probability: 25%, every: 3",
-            &["chooses frames in one way"],
+            &["selects frames in one way"],
         ),
-        ("every: 256", "every: 256, qp: 3", &["`qp` goes with `psn`"]),
+        (
+            "every: 256",
+            "every: 256, qp: 3",
+            &["`qp` has no effect without `psn`"],
+        ),
         ("switch: leaf1", "switch: h1", &["no switch is called \"h1\""]),
         (
             "[watermarks, counters]",
@@ -251,7 +273,7 @@ fn errors_of_scripts_name_the_line_and_the_fix() {
         (
             "at: 1ms, wait",
             "at: 1us, wait",
-            &["s.xoff.yml:24", "at 1us, before one that stands above it"],
+            &["s.xoff.yml:24", "at 1us, before the time of an earlier step"],
         ),
         ("at_most: 10ms", "at_most: 10", &["s.xoff.yml:25", "\"10\""]),
         (
@@ -312,7 +334,7 @@ fn repeat_steps_are_expanded_with_their_variables() {
     let plan = parse_script_lab(&text).unwrap_or_else(|problems| panic!("{problems}"));
     let sends: Vec<_> = plan
         .script
-        .sends()
+        .send_steps()
         .map(|send| (send.flow.name.as_str(), send.flow.frame_len, send.frames))
         .collect();
     assert_eq!(
@@ -363,18 +385,18 @@ fn errors_of_repeat_steps_name_the_line_and_the_fix() {
         ),
         (
             "  - let: {a b: 1}\n",
-            &["s.xoff.yml:10", "\"a b\" cannot be such a name"],
+            &["s.xoff.yml:10", "\"a b\" is not a valid name of a constant"],
         ),
-        ("  - let: {a: [1]}\n", &["this is no value for a name"]),
+        ("  - let: {a: [1]}\n", &["this value has the wrong type"]),
         (
             "  - {let: {a: 1}, wait: 1ms}\n",
-            &["`let` stands alone", "`wait`"],
+            &["`let` must be the only key", "`wait`"],
         ),
-        ("  - repeat: {for: {a: [1]}}\n", &["a repeat has steps"]),
-        ("  - repeat: {steps: []}\n", &["says for what"]),
+        ("  - repeat: {for: {a: [1]}}\n", &["`repeat` has no list `steps`"]),
+        ("  - repeat: {steps: []}\n", &["no mapping `for`"]),
         (
             "  - repeat: {for: {a: 1..x}, steps: []}\n",
-            &["\"1..x\" is no range"],
+            &["\"1..x\" is not a range"],
         ),
         (
             "  - repeat: {for: {a: \"1..9999\", b: \"1..9999\"}, steps: [wait: 1ms]}\n",
@@ -390,7 +412,7 @@ fn errors_of_repeat_steps_name_the_line_and_the_fix() {
         ),
         (
             "  - inject: {from: h1, frame: \"01 8\"}\n",
-            &["are no bytes", "hexadecimal"],
+            &["is not a sequence of bytes", "hexadecimal"],
         ),
         (
             "  - inject: {from: h1, frame: \"0180\", size: 59}\n",

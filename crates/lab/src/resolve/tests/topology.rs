@@ -41,7 +41,11 @@ fn links_between_switches_have_names_and_delays() {
     );
     assert_eq!((trunk.delay_ns, trunk.speed_mbps), (250, Some(400_000)));
     assert_eq!(
-        (trunk.port_at(0), trunk.port_at(1), trunk.port_at(2)),
+        (
+            trunk.port_at_switch(0),
+            trunk.port_at_switch(1),
+            trunk.port_at_switch(2)
+        ),
         (Some("Ethernet4"), Some("Ethernet4"), None)
     );
     assert!(

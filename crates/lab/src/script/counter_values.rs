@@ -1,4 +1,4 @@
-//! Counters where they are: switches, hosts, flows, jobs, links.
+//! The values of counters of switches, hosts, flows, jobs and links.
 
 use std::cell::OnceCell;
 
@@ -9,40 +9,42 @@ use xoff_dataplane::{DropReason, PgId, PortId, QueueId, Switch, WatchdogStats, W
 
 use super::super::expr::{CounterOwner, CounterReference, UnknownName};
 use super::super::virtual_run::VirtualLab;
-use super::values::{FlowIds, Names};
+use super::values::{FlowIdentity, ScriptNames};
 use xoff_fabric::find_deadlock;
 use xoff_host::{ReceivedFlow, SentFlow};
 use xoff_workload::{JobResults, WorkloadResults};
 
-/// The value of a counter in its own unit; `None` if there is none yet.
-pub(super) fn value(
+/// Returns the value of a counter in the unit of the counter. Returns `None` if the value does not exist yet.
+pub(super) fn counter_value(
     lab: &VirtualLab,
-    names: &Names,
+    names: &ScriptNames,
     results: &OnceCell<WorkloadResults>,
-    place: &CounterReference,
+    reference: &CounterReference,
 ) -> Option<f64> {
-    let counter = place.counter;
-    match &place.subject {
-        CounterOwner::Run => run(lab, counter),
+    let counter = reference.counter;
+    match &reference.owner {
+        CounterOwner::Run => run_value(lab, counter),
         CounterOwner::Link(link) => match counter {
             "lost_frames" => Some(lab.simulation.fabric.lost_frames(*link) as f64),
             "up" => Some(f64::from(u8::from(lab.simulation.fabric.is_link_up(*link)))),
             _ => None,
         },
-        CounterOwner::Switch(switch) => of_switch(lab, *switch, counter),
-        CounterOwner::Pool(switch, pool) => of_pool(lab, *switch, pool, counter),
-        CounterOwner::Port(switch, port) => of_port(lab, *switch, names.port(*switch, *port)?, counter),
+        CounterOwner::Switch(switch) => switch_value(lab, *switch, counter),
+        CounterOwner::Pool(switch, pool) => pool_value(lab, *switch, pool, counter),
+        CounterOwner::Port(switch, port) => port_value(lab, *switch, names.port_id(*switch, *port)?, counter),
         CounterOwner::PriorityGroup(switch, port, n) => {
-            of_group(lab, *switch, names.port(*switch, *port)?, *n, counter)
+            priority_group_value(lab, *switch, names.port_id(*switch, *port)?, *n, counter)
         }
         CounterOwner::Queue(switch, port, n) => {
-            of_queue(lab, *switch, names.port(*switch, *port)?, *n, counter)
+            queue_value(lab, *switch, names.port_id(*switch, *port)?, *n, counter)
         }
         CounterOwner::PortPfc(switch, port, n) => {
-            of_pfc(lab, *switch, names.port(*switch, *port)?, *n, counter)
+            pfc_value(lab, *switch, names.port_id(*switch, *port)?, *n, counter)
         }
-        CounterOwner::Drops(switch, port) => of_drops(lab, *switch, names.port(*switch, *port)?, counter),
-        CounterOwner::Host(host) => of_host(lab, *host, counter),
+        CounterOwner::Drops(switch, port) => {
+            drop_count(lab, *switch, names.port_id(*switch, *port)?, counter)
+        }
+        CounterOwner::Host(host) => host_value(lab, *host, counter),
         CounterOwner::HostPfc(host, n) => {
             let nic = lab
                 .simulation
@@ -59,33 +61,33 @@ pub(super) fn value(
         }
         CounterOwner::Flow(flow, sender) => {
             let all = names.flows.get(*flow)?.iter();
-            let own: Vec<FlowIds> = all
+            let own: Vec<FlowIdentity> = all
                 .filter(|ids| sender.is_none_or(|host| ids.hosts.0 == host))
                 .copied()
                 .collect();
-            of_flows(lab, &own, counter)
+            flow_value(lab, &own, counter)
         }
         CounterOwner::Job(job, sender) => {
-            if let Some(value) = of_running_job(lab, *job, *sender, counter) {
+            if let Some(value) = running_job_value(lab, *job, *sender, counter) {
                 return Some(value);
             }
             let results = results.get_or_init(|| lab.job_results());
             match sender {
-                None => of_job(results.jobs.get(*job)?, counter),
-                Some(host) => of_job_sender(results, *job, *host, counter),
+                None => job_value(results.jobs.get(*job)?, counter),
+                Some(host) => job_sender_value(results, *job, *host, counter),
             }
         }
-        // What arrived is kept by the observer.
+        // The observer keeps the arrivals. A prefix without a pool has no counters.
         CounterOwner::Pools(_) | CounterOwner::Arrivals(..) => None,
     }
 }
 
-/// Whether there is what the lab file's reader had to take on trust.
+/// Checks that the owner of a counter exists in the configured lab.
 ///
 /// # Errors
-/// A pool that its switch does not have.
-pub(super) fn check(lab: &VirtualLab, subject: &CounterOwner, path: &str) -> Result<(), UnknownName> {
-    let CounterOwner::Pool(switch, name) = subject else {
+/// The switch does not have the named buffer pool.
+pub(super) fn check_owner(lab: &VirtualLab, owner: &CounterOwner, path: &str) -> Result<(), UnknownName> {
+    let CounterOwner::Pool(switch, name) = owner else {
         return Ok(());
     };
     let config = lab.simulation.fabric.switch_config(*switch);
@@ -95,11 +97,11 @@ pub(super) fn check(lab: &VirtualLab, subject: &CounterOwner, path: &str) -> Res
     let pools: Vec<&str> = config.pools.iter().map(|pool| pool.name.as_str()).collect();
     Err(UnknownName {
         name: path.to_owned(),
-        known: format!("the pools of {} are {}", config.name, pools.join(", ")),
+        hint: format!("the pools of {} are {}", config.name, pools.join(", ")),
     })
 }
 
-fn run(lab: &VirtualLab, counter: &str) -> Option<f64> {
+fn run_value(lab: &VirtualLab, counter: &str) -> Option<f64> {
     match counter {
         "now_ns" => Some(lab.elapsed().0 as f64 / 1e3),
         "deadlock" => Some(f64::from(u8::from(
@@ -109,32 +111,32 @@ fn run(lab: &VirtualLab, counter: &str) -> Option<f64> {
     }
 }
 
-fn switch(lab: &VirtualLab, switch: usize) -> &Switch {
+fn switch_of(lab: &VirtualLab, switch: usize) -> &Switch {
     lab.simulation.fabric.switch(switch)
 }
 
-fn counters(lab: &VirtualLab, at: usize, port: PortId) -> PortCounters {
-    switch(lab, at).port_counters(lab.simulation.fabric.now(), port)
+fn port_counters(lab: &VirtualLab, switch: usize, port: PortId) -> PortCounters {
+    switch_of(lab, switch).port_counters(lab.simulation.fabric.now(), port)
 }
 
-fn of_switch(lab: &VirtualLab, at: usize, counter: &str) -> Option<f64> {
-    let ports = (0..switch(lab, at).port_count() as u16).map(PortId);
+fn switch_value(lab: &VirtualLab, switch: usize, counter: &str) -> Option<f64> {
+    let ports = (0..switch_of(lab, switch).port_count() as u16).map(PortId);
     if counter == "buffered_cells" {
         let groups = ports.flat_map(|port| (0..PRIORITIES as u8).map(move |n| PgId::new(port, n)));
-        let cells = groups.map(|pg| u64::from(switch(lab, at).pg_buffers(pg).total.current_cells));
+        let cells = groups.map(|pg| u64::from(switch_of(lab, switch).pg_buffers(pg).total.current_cells));
         return Some(cells.sum::<u64>() as f64);
     }
     if counter.starts_with("lb_") {
-        return of_balancing(lab, at, counter);
+        return load_balancing_value(lab, switch, counter);
     }
-    ports.map(|port| of_port(lab, at, port, counter)).sum()
+    ports.map(|port| port_value(lab, switch, port, counter)).sum()
 }
 
-/// What the load-balancing schemes of a switch have done, all its groups together.
-fn of_balancing(lab: &VirtualLab, at: usize, counter: &str) -> Option<f64> {
-    let groups = switch(lab, at).balanced_groups(lab.simulation.fabric.now());
+/// Returns a counter of load balancing as the sum over all groups of a switch.
+fn load_balancing_value(lab: &VirtualLab, switch: usize, counter: &str) -> Option<f64> {
+    let groups = switch_of(lab, switch).balanced_groups(lab.simulation.fabric.now());
     let tables = || groups.iter().filter_map(|group| group.table);
-    let moved = |reason: MoveReason| {
+    let moves = |reason: MoveReason| {
         groups
             .iter()
             .map(|group| group.moves[reason as usize])
@@ -143,20 +145,20 @@ fn of_balancing(lab: &VirtualLab, at: usize, counter: &str) -> Option<f64> {
     Some(match counter {
         "lb_flows" => tables().map(|table| u64::from(table.flows)).sum(),
         "lb_overflow_packets" => tables().map(|table| table.overflow_packets).sum(),
-        "lb_new_flows" => moved(MoveReason::New),
-        "lb_idle_moves" => moved(MoveReason::Idle),
-        "lb_quality_moves" => moved(MoveReason::Quality),
-        "lb_link_down_moves" => moved(MoveReason::LinkDown),
-        "lb_link_up_moves" => moved(MoveReason::LinkUp),
-        "lb_announced_flows" => moved(MoveReason::Announced),
-        "lb_promoted_flows" => moved(MoveReason::Promoted),
+        "lb_new_flows" => moves(MoveReason::New),
+        "lb_idle_moves" => moves(MoveReason::Idle),
+        "lb_quality_moves" => moves(MoveReason::Quality),
+        "lb_link_down_moves" => moves(MoveReason::LinkDown),
+        "lb_link_up_moves" => moves(MoveReason::LinkUp),
+        "lb_announced_flows" => moves(MoveReason::Announced),
+        "lb_promoted_flows" => moves(MoveReason::Promoted),
         _ => return None,
     } as f64)
 }
 
-/// How good a port is as a member of groups; `None` where nothing measures.
-fn of_quality(lab: &VirtualLab, at: usize, port: PortId, counter: &str) -> Option<f64> {
-    let groups = switch(lab, at).balanced_groups(lab.simulation.fabric.now());
+/// Returns the path quality of a port as a group member. Returns `None` if no scheme measures it.
+fn path_quality_value(lab: &VirtualLab, switch: usize, port: PortId, counter: &str) -> Option<f64> {
+    let groups = switch_of(lab, switch).balanced_groups(lab.simulation.fabric.now());
     let mut members = groups.iter().flat_map(|group| &group.members);
     let quality = members.find(|member| member.member.ports == [port])?.quality;
     match counter {
@@ -166,37 +168,40 @@ fn of_quality(lab: &VirtualLab, at: usize, port: PortId, counter: &str) -> Optio
     }
 }
 
-fn of_pool(lab: &VirtualLab, at: usize, pool: &str, counter: &str) -> Option<f64> {
-    let config = lab.simulation.fabric.switch_config(at);
-    let index = config.pools.iter().position(|own| own.name == pool)?;
-    let buffers = switch(lab, at).pool_buffers(index);
+fn pool_value(lab: &VirtualLab, switch: usize, pool: &str, counter: &str) -> Option<f64> {
+    let config = lab.simulation.fabric.switch_config(switch);
+    let index = config
+        .pools
+        .iter()
+        .position(|configured| configured.name == pool)?;
+    let buffers = switch_of(lab, switch).pool_buffers(index);
     match counter.strip_prefix("headroom_") {
-        Some(counter) => gauge(buffers.headroom, counter),
-        None => gauge(buffers.shared, counter),
+        Some(counter) => occupancy_value(buffers.headroom, counter),
+        None => occupancy_value(buffers.shared, counter),
     }
 }
 
-fn gauge(gauge: Occupancy, counter: &str) -> Option<f64> {
+fn occupancy_value(occupancy: Occupancy, counter: &str) -> Option<f64> {
     Some(f64::from(match counter {
-        "current_cells" => gauge.current_cells,
-        "watermark_cells" => gauge.peak_cells,
+        "current_cells" => occupancy.current_cells,
+        "watermark_cells" => occupancy.peak_cells,
         _ => return None,
     }))
 }
 
-fn of_port(lab: &VirtualLab, at: usize, port: PortId, counter: &str) -> Option<f64> {
+fn port_value(lab: &VirtualLab, switch: usize, port: PortId, counter: &str) -> Option<f64> {
     if counter == "up" {
-        return Some(f64::from(u8::from(switch(lab, at).is_up(port))));
+        return Some(f64::from(u8::from(switch_of(lab, switch).is_up(port))));
     }
     if counter.starts_with("lb_") {
-        return of_quality(lab, at, port, counter);
+        return path_quality_value(lab, switch, port, counter);
     }
     if counter.starts_with("storms_") {
         let queues = (0..PRIORITIES as u8).map(|n| QueueId::new(port, n));
-        let stats = queues.filter_map(|queue| switch(lab, at).watchdog_stats(queue));
-        return stats.map(|stats| of_watchdog(&stats, counter)).sum();
+        let stats = queues.filter_map(|queue| switch_of(lab, switch).watchdog_stats(queue));
+        return stats.map(|stats| watchdog_value(&stats, counter)).sum();
     }
-    let counters = counters(lab, at, port);
+    let counters = port_counters(lab, switch, port);
     Some(match counter {
         "global_paused_ns" => return Some(counters.rx_global_pause_ps as f64 / 1e3),
         "pause_tx_frames" => counters.pause_tx,
@@ -222,9 +227,9 @@ fn of_port(lab: &VirtualLab, at: usize, port: PortId, counter: &str) -> Option<f
     } as f64)
 }
 
-fn of_group(lab: &VirtualLab, at: usize, port: PortId, n: u8, counter: &str) -> Option<f64> {
-    let buffers = switch(lab, at).pg_buffers(PgId::new(port, n));
-    let counters = &counters(lab, at, port).pgs[usize::from(n)];
+fn priority_group_value(lab: &VirtualLab, switch: usize, port: PortId, n: u8, counter: &str) -> Option<f64> {
+    let buffers = switch_of(lab, switch).pg_buffers(PgId::new(port, n));
+    let counters = &port_counters(lab, switch, port).pgs[usize::from(n)];
     Some(match counter {
         "packets" => counters.packets,
         "bytes" => counters.bytes,
@@ -233,16 +238,16 @@ fn of_group(lab: &VirtualLab, at: usize, port: PortId, n: u8, counter: &str) -> 
         "xoff" => u64::from(buffers.xoff),
         _ => {
             return match counter.split_once('_') {
-                Some(("shared", counter)) => gauge(buffers.shared, counter),
-                Some(("headroom", counter)) => gauge(buffers.headroom, counter),
-                _ => gauge(buffers.total, counter),
+                Some(("shared", counter)) => occupancy_value(buffers.shared, counter),
+                Some(("headroom", counter)) => occupancy_value(buffers.headroom, counter),
+                _ => occupancy_value(buffers.total, counter),
             };
         }
     } as f64)
 }
 
-/// What the watchdog counts at a queue.
-fn of_watchdog(stats: &WatchdogStats, counter: &str) -> Option<f64> {
+/// Returns a counter of the PFC watchdog of a queue.
+fn watchdog_value(stats: &WatchdogStats, counter: &str) -> Option<f64> {
     Some(match counter {
         "storms_detected" => stats.storms_detected,
         "storms_restored" => stats.storms_restored,
@@ -255,13 +260,13 @@ fn of_watchdog(stats: &WatchdogStats, counter: &str) -> Option<f64> {
     } as f64)
 }
 
-fn of_queue(lab: &VirtualLab, at: usize, port: PortId, n: u8, counter: &str) -> Option<f64> {
+fn queue_value(lab: &VirtualLab, switch: usize, port: PortId, n: u8, counter: &str) -> Option<f64> {
     if counter.starts_with("storm") {
-        // A queue that is not watched has had no storm.
-        let stats = switch(lab, at).watchdog_stats(QueueId::new(port, n));
-        return of_watchdog(&stats.unwrap_or_default(), counter);
+        // The counters of a queue without a watchdog are 0.
+        let stats = switch_of(lab, switch).watchdog_stats(QueueId::new(port, n));
+        return watchdog_value(&stats.unwrap_or_default(), counter);
     }
-    let counters = &counters(lab, at, port).queues[usize::from(n)];
+    let counters = &port_counters(lab, switch, port).queues[usize::from(n)];
     Some(match counter {
         "packets" => counters.packets,
         "bytes" => counters.bytes,
@@ -273,16 +278,16 @@ fn of_queue(lab: &VirtualLab, at: usize, port: PortId, n: u8, counter: &str) -> 
         "wred_dropped_packets" => counters.wred_dropped_packets,
         "ecn_marked_packets" => counters.wred_ecn_marked_packets,
         _ => {
-            return gauge(
-                switch(lab, at).queue_buffers(QueueId::new(port, n)).total,
+            return occupancy_value(
+                switch_of(lab, switch).queue_buffers(QueueId::new(port, n)).total,
                 counter,
             );
         }
     } as f64)
 }
 
-fn of_pfc(lab: &VirtualLab, at: usize, port: PortId, n: u8, counter: &str) -> Option<f64> {
-    let counters = counters(lab, at, port);
+fn pfc_value(lab: &VirtualLab, switch: usize, port: PortId, n: u8, counter: &str) -> Option<f64> {
+    let counters = port_counters(lab, switch, port);
     let class = usize::from(n);
     Some(match counter {
         "tx" => counters.pfc_tx[class] as f64,
@@ -290,23 +295,23 @@ fn of_pfc(lab: &VirtualLab, at: usize, port: PortId, n: u8, counter: &str) -> Op
         "on2off_rx" => counters.pfc_on2off_rx[class] as f64,
         "paused_ns" => counters.rx_pause_ps[class] as f64 / 1e3,
         "pausing_ns" => counters.tx_pause_ps[class] as f64 / 1e3,
-        "paused" => f64::from(switch(lab, at).paused_priorities(port) >> n & 1),
+        "paused" => f64::from(switch_of(lab, switch).paused_priorities(port) >> n & 1),
         "recent_pause_ns" => {
-            let history = switch(lab, at).pause_history(lab.simulation.fabric.now(), port);
+            let history = switch_of(lab, switch).pause_history(lab.simulation.fabric.now(), port);
             history[class].recent_pause_ps as f64 / 1e3
         }
         _ => return None,
     })
 }
 
-fn of_drops(lab: &VirtualLab, at: usize, port: PortId, reason: &str) -> Option<f64> {
+fn drop_count(lab: &VirtualLab, switch: usize, port: PortId, reason: &str) -> Option<f64> {
     let reason = DropReason::ALL.iter().find(|known| known.name() == reason)?;
-    let drops = counters(lab, at, port).drops[*reason as usize];
+    let drops = port_counters(lab, switch, port).drops[*reason as usize];
     Some(drops.iter().sum::<u64>() as f64)
 }
 
-fn of_host(lab: &VirtualLab, at: usize, counter: &str) -> Option<f64> {
-    let host = lab.simulation.fabric.host(at);
+fn host_value(lab: &VirtualLab, host_index: usize, counter: &str) -> Option<f64> {
+    let host = lab.simulation.fabric.host(host_index);
     let nic = || host.nic_counters(lab.simulation.fabric.now());
     Some(match counter {
         "nic_tx_frames" => nic().all_tx_frames(),
@@ -326,7 +331,7 @@ fn of_host(lab: &VirtualLab, at: usize, counter: &str) -> Option<f64> {
     } as f64)
 }
 
-fn of_flows(lab: &VirtualLab, flows: &[FlowIds], counter: &str) -> Option<f64> {
+fn flow_value(lab: &VirtualLab, flows: &[FlowIdentity], counter: &str) -> Option<f64> {
     let each: Vec<f64> = flows
         .iter()
         .filter_map(|ids| of_flow(lab, *ids, counter))
@@ -338,7 +343,7 @@ fn of_flows(lab: &VirtualLab, flows: &[FlowIds], counter: &str) -> Option<f64> {
     }
 }
 
-fn of_flow(lab: &VirtualLab, ids: FlowIds, counter: &str) -> Option<f64> {
+fn of_flow(lab: &VirtualLab, ids: FlowIdentity, counter: &str) -> Option<f64> {
     let fabric = &lab.simulation.fabric;
     let sent: Option<SentFlow> = fabric.host(ids.hosts.0).sent_flow(ids.id);
     let sent_frames = sent.map_or(0, |sent| sent.sent_frames);
@@ -367,8 +372,8 @@ fn of_flow(lab: &VirtualLab, ids: FlowIds, counter: &str) -> Option<f64> {
     } as f64)
 }
 
-/// What is known of a job without making its results: these are asked for again and again while something is waited for.
-fn of_running_job(lab: &VirtualLab, job: usize, sender: Option<usize>, counter: &str) -> Option<f64> {
+/// Returns a value of a job that needs no calculation of its results. `wait: {until: ...}` reads such values often.
+fn running_job_value(lab: &VirtualLab, job: usize, sender: Option<usize>, counter: &str) -> Option<f64> {
     let jobs = &lab.simulation.jobs;
     match (sender, counter) {
         (None, "done") => Some(f64::from(u8::from(jobs.workload().is_over(job)))),
@@ -379,7 +384,7 @@ fn of_running_job(lab: &VirtualLab, job: usize, sender: Option<usize>, counter: 
     }
 }
 
-fn of_job(job: &JobResults, counter: &str) -> Option<f64> {
+fn job_value(job: &JobResults, counter: &str) -> Option<f64> {
     let flows = job.flows.as_ref();
     let completion = flows.and_then(|flows| flows.completion_ns);
     let slowdown = flows.and_then(|flows| flows.slowdown);
@@ -411,7 +416,7 @@ fn of_job(job: &JobResults, counter: &str) -> Option<f64> {
     }
 }
 
-fn of_job_sender(results: &WorkloadResults, job: usize, host: usize, counter: &str) -> Option<f64> {
+fn job_sender_value(results: &WorkloadResults, job: usize, host: usize, counter: &str) -> Option<f64> {
     let own = results
         .flows
         .iter()
