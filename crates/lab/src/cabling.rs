@@ -76,7 +76,9 @@ pub fn move_tap_to_host(
 /// interface of the host is already up without offloads, so that frames leave with complete checksums and no
 /// longer than the MTU.
 fn configure_plain_host(host: &HostPlan) -> net::Result<()> {
-    let Some(plain) = host.as_plain() else { return Ok(()) };
+    let Some(plain) = host.as_plain() else {
+        return Ok(());
+    };
     let up = LinkChange {
         up: Some(true),
         ..LinkChange::default()

@@ -1,7 +1,7 @@
-//! The lab file as written: `*.xoff.yml`, in containerlab's shape.
+//! The fields of a lab file, `*.xoff.yml`. Its structure is similar to a topology file of containerlab.
 //!
-//! Only its form is checked here, by serde; what the words mean is `resolve`'s business. Everything that can
-//! be wrong carries its place in the file.
+//! serde checks the structure of the file. The module `resolve` checks names and values. A field that can have an
+//! invalid value is a [`Spanned`] value, which contains its location in the file.
 
 mod jobs;
 mod script;
@@ -15,14 +15,17 @@ use serde::de::{self, DeserializeOwned, Deserializer, MapAccess, SeqAccess, Visi
 use serde_json::Value;
 use serde_saphyr::Spanned;
 
-pub(super) use jobs::{Job, JobFlow, Transport};
-pub(super) use script::{Block, Configure, Fault, Inject, Pause, Send, Step, Wait};
-pub(super) use tree::{Tree, read};
+pub(super) use jobs::{JobFields, JobFlowFields, TransportFields};
+pub(super) use script::{
+    BlockFields, ConfigureFields, FaultFields, InjectFields, PauseFields, SendFields, StepFields, WaitFields,
+};
+pub(super) use tree::{YamlTree, deserialize_tree};
 
-/// Most events that the aliases of a file expand to: thousands of switches that share a configuration.
+/// The maximum number of parser events from YAML aliases. Thousands of switches can share a configuration.
 const ALIAS_EVENTS_MAX: usize = 8_000_000;
 
-/// Reads a document. Its size is limited by its text alone, since a list of flows is long; what aliases expand to has a limit.
+/// Parses a YAML document. The number of nodes is limited by the length of the text, because a list of flows can be
+/// long. The number of events from aliases is limited separately.
 pub(super) fn from_yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
     let default = serde_saphyr::Budget::default();
     let options = serde_saphyr::options! {
@@ -39,51 +42,53 @@ pub(super) fn from_yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saph
     serde_saphyr::from_str_with_options(text, options)
 }
 
+/// A lab file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LabFile {
     pub(super) name: Spanned<String>,
-    pub(super) topology: Topology,
-    pub(super) load_balancing: Option<LoadBalancing>,
+    pub(super) topology: TopologyFields,
+    pub(super) load_balancing: Option<LoadBalancingFields>,
     #[serde(default)]
-    pub(super) transports: Ordered<Transport>,
-    pub(super) workload: Option<Workload>,
-    /// Steps, which are read when their repeats are unrolled.
+    pub(super) transports: OrderedMap<TransportFields>,
+    pub(super) workload: Option<WorkloadFields>,
+    /// The steps as trees. They are parsed after the expansion of `repeat`.
     #[serde(default)]
-    pub(super) script: Vec<Spanned<Tree>>,
+    pub(super) script: Vec<Spanned<YamlTree>>,
 }
 
+/// The field `topology`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Topology {
-    pub(super) defaults: Option<Defaults>,
-    /// One template, by its name: it makes nodes and links beside those below.
-    pub(super) fabric: Option<Spanned<Ordered<Template>>>,
+pub(super) struct TopologyFields {
+    pub(super) defaults: Option<NodeDefaults>,
+    /// One template and its name. The template adds nodes and links to the lists below.
+    pub(super) fabric: Option<Spanned<OrderedMap<TemplateFields>>>,
     #[serde(default)]
-    pub(super) nodes: Ordered<Node>,
+    pub(super) nodes: OrderedMap<NodeFields>,
     #[serde(default)]
-    pub(super) links: Vec<Spanned<Link>>,
-    pub(super) routes: Option<Spanned<Routes>>,
+    pub(super) links: Vec<Spanned<LinkFields>>,
+    pub(super) routes: Option<Spanned<RouteSource>>,
 }
 
-/// What the lab itself does for its switches' load balancing.
+/// The field `load_balancing` of the lab.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LoadBalancing {
+pub(super) struct LoadBalancingFields {
     pub(super) announce: Option<Spanned<bool>>,
 }
 
-/// What holds for all nodes that do not say otherwise.
+/// The default values of nodes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Defaults {
+pub(super) struct NodeDefaults {
     pub(super) load_balancing: Option<Spanned<String>>,
 }
 
-/// A template of any name: which fields it has is checked where it is expanded.
+/// The fields of all templates. The expansion checks which fields a template can have.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Template {
+pub(super) struct TemplateFields {
     pub(super) leaves: Option<Spanned<u32>>,
     pub(super) spines: Option<Spanned<u32>>,
     pub(super) hosts: Option<Spanned<u32>>,
@@ -99,17 +104,17 @@ pub(super) struct Template {
     pub(super) uplink_delay: Option<Spanned<String>>,
     pub(super) mtu: Option<Spanned<u32>>,
     pub(super) config: Option<Spanned<ConfigSource>>,
-    pub(super) host: Option<Spanned<Node>>,
+    pub(super) host: Option<Spanned<NodeFields>>,
 }
 
-/// `auto`, `none`, or `auto` with a list of what is to be otherwise.
+/// The field `routes`: `auto`, `none`, or a list of routes that override `auto`.
 #[derive(Clone, Debug)]
-pub(super) enum Routes {
+pub(super) enum RouteSource {
     Auto(Vec<Spanned<RouteOverride>>),
     None,
 }
 
-/// A route of a switch that replaces what `auto` would say.
+/// A route of a switch that overrides the route of `auto`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RouteOverride {
@@ -118,10 +123,10 @@ pub(super) struct RouteOverride {
     pub(super) via: Spanned<OneOrMore>,
 }
 
-/// A node of any kind: which fields a kind has is checked later, where the message can say so.
+/// The fields of all kinds of nodes. The resolver checks which fields a kind can have.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Node {
+pub(super) struct NodeFields {
     pub(super) kind: Option<Spanned<String>>,
     pub(super) config: Option<Spanned<ConfigSource>>,
     pub(super) asic: Option<Spanned<String>>,
@@ -130,7 +135,7 @@ pub(super) struct Node {
     pub(super) mac: Option<Spanned<String>>,
     pub(super) ipv4: Option<Spanned<String>>,
     pub(super) ipv6: Option<Spanned<String>>,
-    pub(super) nic: Option<Spanned<Nic>>,
+    pub(super) nic: Option<Spanned<NicFields>>,
     pub(super) gateway: Option<Spanned<OneOrMore>>,
     pub(super) routes: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) exec: Option<Spanned<Vec<Spanned<String>>>>,
@@ -145,18 +150,20 @@ pub(super) struct Node {
     pub(super) console: Option<Spanned<String>>,
 }
 
+/// The field `nic` of a model host.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nic {
+pub(super) struct NicFields {
     pub(super) response_ns: Option<u64>,
     pub(super) buffer_bytes: Option<u32>,
     pub(super) drain: Option<Spanned<String>>,
     pub(super) pfc: Option<Vec<Spanned<u8>>>,
 }
 
+/// An entry of `links`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Link {
+pub(super) struct LinkFields {
     pub(super) name: Option<Spanned<String>>,
     pub(super) endpoints: Spanned<Vec<Spanned<Endpoint>>>,
     pub(super) speed: Option<Spanned<String>>,
@@ -164,20 +171,22 @@ pub(super) struct Link {
     pub(super) mtu: Option<Spanned<u32>>,
 }
 
+/// The field `workload`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Workload {
+pub(super) struct WorkloadFields {
     pub(super) duration: Option<Spanned<String>>,
     pub(super) drain: Option<Spanned<String>>,
     #[serde(default)]
-    pub(super) flows: Vec<Spanned<Flow>>,
+    pub(super) flows: Vec<Spanned<FlowFields>>,
     #[serde(default)]
-    pub(super) jobs: Vec<Spanned<Job>>,
+    pub(super) jobs: Vec<Spanned<JobFields>>,
 }
 
+/// An entry of `workload.flows`, a group of open-loop flows.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Flow {
+pub(super) struct FlowFields {
     pub(super) name: Spanned<String>,
     pub(super) from: Spanned<OneOrMore>,
     pub(super) to: Spanned<String>,
@@ -193,14 +202,14 @@ pub(super) struct Flow {
     pub(super) start: Option<Spanned<String>>,
 }
 
-/// `"h1:eth0"`, or an existing device as `external: eth1` (or in one string, `"external:eth1"`).
+/// One end of a link: `"h1:eth0"`, or an existing device as `external: eth1` or `"external:eth1"`.
 #[derive(Clone, Debug)]
 pub(super) enum Endpoint {
     Node { node: String, interface: String },
     External { device: String },
 }
 
-/// A path, an inline `config_db`, `preset: NAME`, or a list of those.
+/// A switch configuration: a path, an inline `config_db`, `preset: NAME`, or a list of these.
 #[derive(Clone, Debug)]
 pub(super) enum ConfigSource {
     Path(String),
@@ -209,50 +218,50 @@ pub(super) enum ConfigSource {
     Layers(Vec<Spanned<ConfigSource>>),
 }
 
-/// One name, or a list of names.
+/// One name or quantity, or a list of them.
 #[derive(Clone, Debug)]
 pub(super) struct OneOrMore(pub(super) Vec<Spanned<String>>);
 
-/// A mapping that keeps the order of the file.
+/// A mapping in the order of the file.
 #[derive(Clone, Debug)]
-pub(super) struct Ordered<V>(pub(super) Vec<(Spanned<String>, V)>);
+pub(super) struct OrderedMap<V>(pub(super) Vec<(Spanned<String>, V)>);
 
-impl<V> Default for Ordered<V> {
-    fn default() -> Ordered<V> {
-        Ordered(Vec::new())
+impl<V> Default for OrderedMap<V> {
+    fn default() -> OrderedMap<V> {
+        OrderedMap(Vec::new())
     }
 }
 
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Ordered<V> {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for OrderedMap<V> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct InOrder<V>(PhantomData<V>);
-        impl<'de, V: Deserialize<'de>> Visitor<'de> for InOrder<V> {
-            type Value = Ordered<V>;
+        struct OrderedMapVisitor<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for OrderedMapVisitor<V> {
+            type Value = OrderedMap<V>;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a mapping from names to what they mean")
+                f.write_str("a mapping from names to values")
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Ordered(entries))
+                Ok(OrderedMap(entries))
             }
         }
-        deserializer.deserialize_map(InOrder(PhantomData))
+        deserializer.deserialize_map(OrderedMapVisitor(PhantomData))
     }
 }
 
 impl<'de> Deserialize<'de> for OneOrMore {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Names;
-        impl<'de> Visitor<'de> for Names {
+        struct NameListVisitor;
+        impl<'de> Visitor<'de> for NameListVisitor {
             type Value = OneOrMore;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a name or a quantity, or a list of those")
+                f.write_str("a name or a quantity, or a list of them")
             }
             fn visit_str<E: de::Error>(self, name: &str) -> Result<Self::Value, E> {
-                // A lone name has the place of the whole field.
+                // A single name has the location of the field.
                 let unknown = serde_saphyr::Location::UNKNOWN;
                 Ok(OneOrMore(vec![Spanned::new(name.to_owned(), unknown, unknown)]))
             }
@@ -273,25 +282,25 @@ impl<'de> Deserialize<'de> for OneOrMore {
                 Ok(OneOrMore(names))
             }
         }
-        deserializer.deserialize_any(Names)
+        deserializer.deserialize_any(NameListVisitor)
     }
 }
 
-impl<'de> Deserialize<'de> for Routes {
+impl<'de> Deserialize<'de> for RouteSource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Said;
-        const SHAPE: &str = "`auto`, `none`, or a list of {switch, to, via}";
-        impl<'de> Visitor<'de> for Said {
-            type Value = Routes;
+        struct RouteSourceVisitor;
+        const EXPECTED: &str = "`auto`, `none`, or a list of {switch, to, via}";
+        impl<'de> Visitor<'de> for RouteSourceVisitor {
+            type Value = RouteSource;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(SHAPE)
+                f.write_str(EXPECTED)
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
                 match text {
-                    "auto" => Ok(Routes::Auto(Vec::new())),
-                    "none" => Ok(Routes::None),
+                    "auto" => Ok(RouteSource::Auto(Vec::new())),
+                    "none" => Ok(RouteSource::None),
                     other => Err(E::custom(format!(
-                        "\"{other}\" is not allowed here; write {SHAPE}"
+                        "\"{other}\" is not allowed here; write {EXPECTED}"
                     ))),
                 }
             }
@@ -300,28 +309,28 @@ impl<'de> Deserialize<'de> for Routes {
                 while let Some(item) = list.next_element()? {
                     overrides.push(item);
                 }
-                Ok(Routes::Auto(overrides))
+                Ok(RouteSource::Auto(overrides))
             }
         }
-        deserializer.deserialize_any(Said)
+        deserializer.deserialize_any(RouteSourceVisitor)
     }
 }
 
 impl<'de> Deserialize<'de> for Endpoint {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct End;
-        const SHAPE: &str = "an endpoint: \"NODE:INTERFACE\", or `external: DEVICE`";
-        impl<'de> Visitor<'de> for End {
+        struct EndpointVisitor;
+        const EXPECTED: &str = "an endpoint: \"NODE:INTERFACE\", or `external: DEVICE`";
+        impl<'de> Visitor<'de> for EndpointVisitor {
             type Value = Endpoint;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(SHAPE)
+                f.write_str(EXPECTED)
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
                 let (node, interface) = text
                     .split_once(':')
                     .map(|(node, interface)| (node.trim().to_owned(), interface.trim().to_owned()))
                     .filter(|(node, interface)| !node.is_empty() && !interface.is_empty())
-                    .ok_or_else(|| E::custom(format!("\"{text}\" is no endpoint; write {SHAPE}")))?;
+                    .ok_or_else(|| E::custom(format!("\"{text}\" is not an endpoint; write {EXPECTED}")))?;
                 Ok(match node.as_str() {
                     "external" => Endpoint::External { device: interface },
                     _ => Endpoint::Node { node, interface },
@@ -331,21 +340,23 @@ impl<'de> Deserialize<'de> for Endpoint {
                 let entry: Option<(String, String)> = map.next_entry()?;
                 match (entry, map.next_key::<String>()?) {
                     (Some((key, device)), None) if key == "external" => Ok(Endpoint::External { device }),
-                    _ => Err(de::Error::custom(format!("this is no endpoint; write {SHAPE}"))),
+                    _ => Err(de::Error::custom(format!(
+                        "this is not an endpoint; write {EXPECTED}"
+                    ))),
                 }
             }
         }
-        deserializer.deserialize_any(End)
+        deserializer.deserialize_any(EndpointVisitor)
     }
 }
 
 impl<'de> Deserialize<'de> for ConfigSource {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Source;
-        impl<'de> Visitor<'de> for Source {
+        struct ConfigSourceVisitor;
+        impl<'de> Visitor<'de> for ConfigSourceVisitor {
             type Value = ConfigSource;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a path, `preset: NAME`, an inline config_db mapping, or a list of those")
+                f.write_str("a path, `preset: NAME`, an inline config_db mapping, or a list of them")
             }
             fn visit_str<E: de::Error>(self, path: &str) -> Result<Self::Value, E> {
                 Ok(ConfigSource::Path(path.to_owned()))
@@ -353,7 +364,7 @@ impl<'de> Deserialize<'de> for ConfigSource {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut tables = serde_json::Map::new();
                 while let Some((table, value)) = map.next_entry::<String, Value>()? {
-                    tables.insert(table, as_config_db(value));
+                    tables.insert(table, to_config_db_value(value));
                 }
                 if let (1, Some(Value::String(name))) = (tables.len(), tables.get("preset")) {
                     return Ok(ConfigSource::Preset(name.clone()));
@@ -368,18 +379,20 @@ impl<'de> Deserialize<'de> for ConfigSource {
                 Ok(ConfigSource::Layers(layers))
             }
         }
-        deserializer.deserialize_any(Source)
+        deserializer.deserialize_any(ConfigSourceVisitor)
     }
 }
 
-/// `config_db.json` writes every scalar as a string; YAML reads `3` as a number.
-fn as_config_db(value: Value) -> Value {
+/// Converts scalars to strings. All scalars of a `config_db.json` are strings, but YAML parses `3` as a number.
+fn to_config_db_value(value: Value) -> Value {
     match value {
         Value::Bool(flag) => Value::String(flag.to_string()),
         Value::Number(number) => Value::String(number.to_string()),
-        Value::Array(items) => Value::Array(items.into_iter().map(as_config_db).collect()),
-        Value::Object(map) => Value::Object(map.into_iter().map(|(k, v)| (k, as_config_db(v))).collect()),
-        // Removes what a lower layer has.
+        Value::Array(items) => Value::Array(items.into_iter().map(to_config_db_value).collect()),
+        Value::Object(map) => {
+            Value::Object(map.into_iter().map(|(k, v)| (k, to_config_db_value(v))).collect())
+        }
+        // `null` removes a field of a lower layer.
         Value::Null => Value::Null,
         text @ Value::String(_) => text,
     }

@@ -1,5 +1,6 @@
-//! A check before a run: flows whose congestion control gets none of the signals that it acts on, and settings of transports
-//! that have no effect.
+//! A check of congestion control before a run.
+//!
+//! The check finds flows whose congestion control gets no signal, and transport options without an effect.
 
 mod paths;
 
@@ -9,52 +10,55 @@ mod tests;
 use std::collections::{BTreeMap, HashMap};
 
 use super::plan::{ActionPlan, LabPlan, TransportPlan};
-use paths::{MarkingPorts, PathsTo, Topology};
+use paths::{FabricTopology, MarkingPorts, ShortestPaths};
 use xoff_fabric::FabricPlan;
 use xoff_rdma::congestion::{CongestionFeedback, CongestionSignal};
 use xoff_rdma::{HOPS_MAX, Transport};
 use xoff_telemetry::failure::Failure;
 use xoff_workload::{Connection, Verb, Workload};
 
-/// Why a flow gets none of the signals.
+/// The reason why the congestion control of a flow gets no signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Gap {
-    /// An unreliable service has no acknowledgements.
+enum MissingSignal {
+    /// The transport is unreliable, so there are no acknowledgements.
     Unreliable,
-    /// READ responses are not acknowledged.
+    /// The flow consists of READ responses, which are not acknowledged.
     ReadResponses,
-    /// The receiver does not report marks in the form that the control acts on, which is this value of `feedback`.
-    CongestionFeedback(&'static str),
-    /// Switches may not mark the packets.
+    /// The receiver reports marks in another form. The congestion control needs this value of `feedback`.
+    WrongFeedback(&'static str),
+    /// The packets are not ECN-capable.
     NotEcnCapable,
-    /// No queue on the shortest paths marks them.
+    /// No queue on the shortest paths marks the packets.
     NoMarkOnPath,
-    /// No queue of the lab marks them.
+    /// No queue of the lab marks the packets.
     NoMarkInLab,
 }
 
-/// Flows of one transport with the same gap.
+/// The flows of one transport with the same problem.
 #[derive(Clone, Copy, Debug)]
-struct Affected {
+struct AffectedFlows {
     count: usize,
+    /// The first of these flows, as an example for messages.
     first: Connection,
 }
 
-/// Per transport: what its flows depend on.
-struct Control {
+/// The congestion control of one transport.
+struct TransportControl {
+    /// The signals that the congestion control reacts to.
     signals: &'static [CongestionSignal],
+    /// The maximum number of hops in the telemetry of a packet.
     hops_max: Option<u8>,
-    /// Flows that need a signal.
+    /// The number of flows that need a signal.
     flows: usize,
-    /// Bytes or packets of a window are configured.
+    /// Whether the transport has a window in bytes or packets.
     has_window: bool,
 }
 
-impl Control {
-    fn new(plan: &TransportPlan) -> Control {
-        // Parameters of a checked plan are good.
+impl TransportControl {
+    fn new(plan: &TransportPlan) -> TransportControl {
+        // The parameters of a resolved plan are valid.
         let factory = plan.congestion.factory().ok();
-        Control {
+        TransportControl {
             signals: factory.as_ref().map_or(&[], |factory| factory.signals()),
             hops_max: factory
                 .and_then(|factory| factory.telemetry_format())
@@ -65,57 +69,58 @@ impl Control {
     }
 }
 
-/// Checks the flows of a lab's jobs. One line for each setting that has no effect on some of them.
+/// Checks the flows of all jobs. Returns a warning for each setting that has no effect on some flows.
 ///
 /// # Errors
-/// No flow of the lab gets a signal that its congestion control acts on.
-pub(super) fn check(
+/// No flow of the lab gets a signal for its congestion control.
+pub(super) fn check_congestion_signals(
     plan: &LabPlan,
     fabric: &FabricPlan,
     workload: &Workload,
 ) -> Result<Vec<String>, Failure> {
-    let mut check = Check {
+    let mut check = SignalCheck {
         plan,
-        controls: plan.transports.iter().map(Control::new).collect(),
-        topology: Topology::new(fabric),
+        controls: plan.transports.iter().map(TransportControl::new).collect(),
+        topology: FabricTopology::new(fabric),
         marking_ports: HashMap::new(),
         paths: HashMap::new(),
-        configured_later: plan
+        has_configure_step: plan
             .script
             .steps
             .iter()
             .any(|step| matches!(step.action, ActionPlan::Configure { .. })),
-        gaps: BTreeMap::new(),
-        windows: BTreeMap::new(),
+        flows_without_signal: BTreeMap::new(),
+        ignored_windows: BTreeMap::new(),
         long_paths: BTreeMap::new(),
     };
     for connection in workload.connections() {
-        check.add(connection, workload.job_verb(connection.job));
+        check.add_flow(connection, workload.job_verb(connection.job));
     }
-    check.refusal()?;
+    check.fail_without_signals()?;
     Ok(check.warnings())
 }
 
-struct Check<'a> {
+/// The state of the check.
+struct SignalCheck<'a> {
     plan: &'a LabPlan,
-    controls: Vec<Control>,
-    topology: Topology<'a>,
-    /// By DSCP.
+    controls: Vec<TransportControl>,
+    topology: FabricTopology<'a>,
+    /// The marking ports for each DSCP.
     marking_ports: HashMap<u8, MarkingPorts>,
-    /// By destination and DSCP.
-    paths: HashMap<(u32, u8), PathsTo>,
-    /// The script gives switches another configuration, so that they may mark later.
-    configured_later: bool,
-    /// By transport.
-    gaps: BTreeMap<(usize, Gap), Affected>,
-    /// Flows that ignore the window of their transport.
-    windows: BTreeMap<usize, Affected>,
-    /// Longest path of each transport whose packets have no room for its telemetry, in switches.
+    /// The shortest paths for each destination and DSCP.
+    paths: HashMap<(u32, u8), ShortestPaths>,
+    /// Whether the script changes the configuration of a switch, so switches may mark packets later.
+    has_configure_step: bool,
+    /// The flows without a signal for each transport and reason.
+    flows_without_signal: BTreeMap<(usize, MissingSignal), AffectedFlows>,
+    /// The flows of each transport that ignore its window.
+    ignored_windows: BTreeMap<usize, AffectedFlows>,
+    /// The longest path of each transport in switches, if it is longer than the telemetry of a packet.
     long_paths: BTreeMap<usize, (u32, Connection)>,
 }
 
-impl Check<'_> {
-    fn add(&mut self, connection: &Connection, verb: Verb) {
+impl SignalCheck<'_> {
+    fn add_flow(&mut self, connection: &Connection, verb: Verb) {
         let transport = connection.transport;
         let (Some(control), Some(options)) = (
             self.controls.get_mut(transport),
@@ -123,23 +128,26 @@ impl Check<'_> {
         ) else {
             return;
         };
-        let affected = Affected {
+        let affected = AffectedFlows {
             count: 0,
             first: *connection,
         };
-        let unacknowledged = unacknowledged(options, verb);
+        let unacknowledged = acknowledgement_problem(options, verb);
         if control.has_window && unacknowledged.is_some() {
-            self.windows.entry(transport).or_insert(affected).count += 1;
+            self.ignored_windows.entry(transport).or_insert(affected).count += 1;
         }
         if control.signals.is_empty() {
             return;
         }
         control.flows += 1;
         let (signals, hops_max) = (control.signals, control.hops_max);
-        if let Some(gap) = self.gap(signals, options, unacknowledged, connection) {
-            self.gaps.entry((transport, gap)).or_insert(affected).count += 1;
+        if let Some(reason) = self.missing_signal(signals, options, unacknowledged, connection) {
+            self.flows_without_signal
+                .entry((transport, reason))
+                .or_insert(affected)
+                .count += 1;
         } else if let Some(hops_max) = hops_max {
-            let (hops, _) = self.path(connection, options.dscp[0]);
+            let (hops, _) = self.shortest_path(connection, options.dscp[0]);
             let longest = self
                 .long_paths
                 .get(&transport)
@@ -150,8 +158,8 @@ impl Check<'_> {
         }
     }
 
-    /// Switches that a flow passes on a shortest path, and whether one of them may mark it.
-    fn path(&mut self, connection: &Connection, dscp: u8) -> (u32, bool) {
+    /// Returns the number of switches on a shortest path of a flow, and whether one of them may mark its packets.
+    fn shortest_path(&mut self, connection: &Connection, dscp: u8) -> (u32, bool) {
         let topology = &self.topology;
         let ports = self
             .marking_ports
@@ -160,75 +168,86 @@ impl Check<'_> {
         let paths = self
             .paths
             .entry((connection.dst, dscp))
-            .or_insert_with(|| topology.paths_to(connection.dst, ports));
+            .or_insert_with(|| topology.shortest_paths_to(connection.dst, ports));
         (
             topology.hops(paths, connection.src),
             topology.may_be_marked(paths, connection.src),
         )
     }
 
-    /// Why a flow gets none of these signals; `None`: it may get one.
-    fn gap(
+    /// Returns the reason why a flow gets none of the signals. Returns `None` if the flow can get a signal.
+    fn missing_signal(
         &mut self,
         signals: &[CongestionSignal],
         options: &TransportPlan,
-        unacknowledged: Option<Gap>,
+        unacknowledged: Option<MissingSignal>,
         connection: &Connection,
-    ) -> Option<Gap> {
-        let mut found: Option<Gap> = None;
+    ) -> Option<MissingSignal> {
+        let mut selected: Option<MissingSignal> = None;
         for signal in signals {
-            let gap = match signal {
+            let reason = match signal {
                 CongestionSignal::Acknowledgement
                 | CongestionSignal::RoundTrip
                 | CongestionSignal::Telemetry => unacknowledged,
                 CongestionSignal::Cnp if !matches!(options.qp.feedback, CongestionFeedback::Cnp { .. }) => {
-                    Some(Gap::CongestionFeedback("cnp"))
+                    Some(MissingSignal::WrongFeedback("cnp"))
                 }
                 CongestionSignal::MarkEcho if options.qp.feedback != CongestionFeedback::AckEcho => {
-                    Some(Gap::CongestionFeedback("ack-echo"))
+                    Some(MissingSignal::WrongFeedback("ack-echo"))
                 }
                 CongestionSignal::MarkEcho if unacknowledged.is_some() => unacknowledged,
-                CongestionSignal::Cnp | CongestionSignal::MarkEcho => self.mark_gap(options, connection),
+                CongestionSignal::Cnp | CongestionSignal::MarkEcho => self.missing_mark(options, connection),
             };
-            // Of several gaps, that of the configured feedback says most, and then the first one.
-            match (gap, found) {
+            // The first reason is reported, but a wrong feedback only if there is no other reason.
+            match (reason, selected) {
                 (None, _) => return None,
-                (Some(_), None) => found = gap,
-                (Some(of), Some(Gap::CongestionFeedback(_))) if !matches!(of, Gap::CongestionFeedback(_)) => {
-                    found = gap
+                (Some(_), None) => selected = reason,
+                (Some(new), Some(MissingSignal::WrongFeedback(_)))
+                    if !matches!(new, MissingSignal::WrongFeedback(_)) =>
+                {
+                    selected = reason
                 }
                 (Some(_), Some(_)) => {}
             }
         }
-        found
+        selected
     }
 
-    fn mark_gap(&mut self, options: &TransportPlan, connection: &Connection) -> Option<Gap> {
+    /// Returns the reason why no switch marks the packets of a flow.
+    fn missing_mark(&mut self, options: &TransportPlan, connection: &Connection) -> Option<MissingSignal> {
         if !options.ecn_capable {
-            return Some(Gap::NotEcnCapable);
+            return Some(MissingSignal::NotEcnCapable);
         }
         let dscp = options.dscp[0];
-        if self.configured_later {
+        if self.has_configure_step {
             return None;
         }
-        let (_, is_marked) = self.path(connection, dscp);
+        let (_, is_marked) = self.shortest_path(connection, dscp);
         match self.marking_ports.get(&dscp) {
             _ if is_marked => None,
-            Some(ports) if ports.any() => Some(Gap::NoMarkOnPath),
-            _ => Some(Gap::NoMarkInLab),
+            Some(ports) if ports.has_any() => Some(MissingSignal::NoMarkOnPath),
+            _ => Some(MissingSignal::NoMarkInLab),
         }
     }
 
-    fn refusal(&self) -> Result<(), Failure> {
+    /// Fails if no flow that needs a signal gets one.
+    fn fail_without_signals(&self) -> Result<(), Failure> {
         let flows: usize = self.controls.iter().map(|control| control.flows).sum();
-        let without: usize = self.gaps.values().map(|affected| affected.count).sum();
-        // Where routes are the user's own, a flow may take another path than a shortest one.
-        let certain = self.topology.takes_shortest_paths(self.plan)
-            || self.gaps.keys().all(|(_, gap)| *gap != Gap::NoMarkOnPath);
-        if flows == 0 || without < flows || !certain {
+        let flows_without: usize = self
+            .flows_without_signal
+            .values()
+            .map(|affected| affected.count)
+            .sum();
+        // With routes of the user, a flow can take a path that is not a shortest one.
+        let is_certain = self.topology.takes_shortest_paths(self.plan)
+            || self
+                .flows_without_signal
+                .keys()
+                .all(|(_, reason)| *reason != MissingSignal::NoMarkOnPath);
+        if flows == 0 || flows_without < flows || !is_certain {
             return Ok(());
         }
-        let Some((&(transport, gap), affected)) = self.gaps.iter().next() else {
+        let Some((&(transport, reason), affected)) = self.flows_without_signal.iter().next() else {
             return Ok(());
         };
         let options = &self.plan.transports[transport];
@@ -237,14 +256,18 @@ impl Check<'_> {
             options.congestion.algorithm, options.name
         );
         Err(Failure::configuration(what)
-            .at(format!("{}, {}", self.plan.name, self.flow(&affected.first)))
-            .because(self.reason(transport, gap))
-            .fix(self.fix(transport, gap)))
+            .at(format!(
+                "{}, {}",
+                self.plan.name,
+                self.describe_flow(&affected.first)
+            ))
+            .because(self.describe_reason(transport, reason))
+            .fix(self.suggest_fix(transport, reason)))
     }
 
     fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
-        for (&(transport, gap), affected) in &self.gaps {
+        for (&(transport, reason), affected) in &self.flows_without_signal {
             let options = &self.plan.transports[transport];
             warnings.push(format!(
                 "congestion control {} of transport {} has no effect on {} of {} flows ({} among them), which send as with `none`: \
@@ -253,32 +276,33 @@ impl Check<'_> {
                 options.name,
                 affected.count,
                 self.controls[transport].flows,
-                self.flow(&affected.first),
-                self.reason(transport, gap),
-                self.fix(transport, gap)
+                self.describe_flow(&affected.first),
+                self.describe_reason(transport, reason),
+                self.suggest_fix(transport, reason)
             ));
         }
-        for (&transport, affected) in &self.windows {
+        for (&transport, affected) in &self.ignored_windows {
             warnings.push(format!(
                 "the window of transport {} has no effect on {} flows ({} among them): UC, UD and READ responses have no \
                  acknowledgements that would open a window; use `transport: rc` and `verb: write` or `send`",
                 self.plan.transports[transport].name,
                 affected.count,
-                self.flow(&affected.first)
+                self.describe_flow(&affected.first)
             ));
         }
         for (&transport, (hops, connection)) in &self.long_paths {
-            warnings.push(self.long_path(transport, *hops, connection));
+            warnings.push(self.long_path_warning(transport, *hops, connection));
         }
         for (transport, control) in self.controls.iter().enumerate() {
-            warnings.extend(self.rare_acknowledgements(transport, control));
+            warnings.extend(self.acknowledgement_interval_warning(transport, control));
         }
         warnings
     }
 
-    fn long_path(&self, transport: usize, hops: u32, connection: &Connection) -> String {
+    /// Returns the warning for a path that is longer than the telemetry of a packet.
+    fn long_path_warning(&self, transport: usize, hops: u32, connection: &Connection) -> String {
         let options = &self.plan.transports[transport];
-        let room = self.controls[transport].hops_max.unwrap_or_default();
+        let hops_max = self.controls[transport].hops_max.unwrap_or_default();
         let fix = match hops as usize {
             0..=HOPS_MAX => format!(
                 "write `congestion: {{name: {}, telemetry_hops: {hops}}}`",
@@ -287,34 +311,39 @@ impl Check<'_> {
             _ => format!("`telemetry_hops` may be {HOPS_MAX} at most, so use shorter paths"),
         };
         format!(
-            "packets of transport {} have room for the telemetry of {room} hops, and {} passes {hops} switches: queues behind the \
-             first {room} are not controlled; {fix}",
+            "packets of transport {} have room for the telemetry of {hops_max} hops, and {} passes {hops} switches: queues behind the \
+             first {hops_max} are not controlled; {fix}",
             options.name,
-            self.flow(connection)
+            self.describe_flow(connection)
         )
     }
 
-    /// A control that acts on acknowledgements, where one stands for several packets.
-    fn rare_acknowledgements(&self, transport: usize, control: &Control) -> Option<String> {
+    /// Returns a warning if one acknowledgement covers several packets, and the congestion control needs one for each.
+    fn acknowledgement_interval_warning(
+        &self,
+        transport: usize,
+        control: &TransportControl,
+    ) -> Option<String> {
         let options = &self.plan.transports[transport];
         let ack_every = options.qp.ack_every;
-        let by_cnps = matches!(options.qp.feedback, CongestionFeedback::Cnp { .. })
+        let uses_cnps = matches!(options.qp.feedback, CongestionFeedback::Cnp { .. })
             && control.signals.contains(&CongestionSignal::Cnp);
-        let per_packet = |signal: &CongestionSignal| {
+        let needs_each_packet = |signal: &CongestionSignal| {
             !matches!(signal, CongestionSignal::Acknowledgement | CongestionSignal::Cnp)
         };
-        if ack_every < 2 || control.flows == 0 || by_cnps || !control.signals.iter().any(per_packet) {
+        if ack_every < 2 || control.flows == 0 || uses_cnps || !control.signals.iter().any(needs_each_packet)
+        {
             return None;
         }
         Some(format!(
-            "congestion control {} of transport {} is made for an acknowledgement of each packet, and `ack_every` is {ack_every}: it \
-             acts later and on fewer samples; write `ack_every: 1`, or expect longer queues",
+            "congestion control {} of transport {} needs an acknowledgement of each packet, and `ack_every` is {ack_every}: it \
+             reacts later and to fewer samples; write `ack_every: 1`, or expect longer queues",
             options.congestion.algorithm, options.name
         ))
     }
 
-    /// A flow in a message.
-    fn flow(&self, connection: &Connection) -> String {
+    /// Returns the job and the hosts of a flow for a message.
+    fn describe_flow(&self, connection: &Connection) -> String {
         let host = |index: u32| {
             self.plan
                 .hosts
@@ -331,51 +360,57 @@ impl Check<'_> {
         format!("job {job}, {} to {}", host(connection.src), host(connection.dst))
     }
 
-    fn reason(&self, transport: usize, gap: Gap) -> String {
+    /// Describes why the flows of a transport get no signal.
+    fn describe_reason(&self, transport: usize, reason: MissingSignal) -> String {
         let options = &self.plan.transports[transport];
         let needs: Vec<&str> = self.controls[transport]
             .signals
             .iter()
             .map(|signal| signal.description())
             .collect();
-        let why = match gap {
-            Gap::Unreliable => "UC and UD have no acknowledgements".to_owned(),
-            Gap::ReadResponses => "READ responses are not acknowledged".to_owned(),
-            Gap::CongestionFeedback(_) => format!("receivers send {}", feedback_name(options.qp.feedback)),
-            Gap::NotEcnCapable => "`ecn: false` keeps switches from marking its packets".to_owned(),
-            Gap::NoMarkOnPath => format!("no queue on their shortest paths marks DSCP {}", options.dscp[0]),
-            Gap::NoMarkInLab => format!("no queue of a switch marks DSCP {}", options.dscp[0]),
+        let why = match reason {
+            MissingSignal::Unreliable => "UC and UD have no acknowledgements".to_owned(),
+            MissingSignal::ReadResponses => "READ responses are not acknowledged".to_owned(),
+            MissingSignal::WrongFeedback(_) => {
+                format!("receivers send {}", describe_feedback(options.qp.feedback))
+            }
+            MissingSignal::NotEcnCapable => "`ecn: false` keeps switches from marking its packets".to_owned(),
+            MissingSignal::NoMarkOnPath => {
+                format!("no queue on their shortest paths marks DSCP {}", options.dscp[0])
+            }
+            MissingSignal::NoMarkInLab => format!("no queue of a switch marks DSCP {}", options.dscp[0]),
         };
-        format!("it acts on {}, and {why}", needs.join(" or "))
+        format!("it reacts to {}, and {why}", needs.join(" or "))
     }
 
-    fn fix(&self, transport: usize, gap: Gap) -> String {
+    /// Suggests a change that gives the flows of a transport a signal.
+    fn suggest_fix(&self, transport: usize, reason: MissingSignal) -> String {
         let acts_on_cnps = self.controls[transport].signals.contains(&CongestionSignal::Cnp);
-        match gap {
-            Gap::Unreliable | Gap::ReadResponses if acts_on_cnps => "write `feedback: cnp`".to_owned(),
-            Gap::Unreliable => "use `transport: rc`, or dcqcn or dcqcn-nic, which act on CNPs".to_owned(),
-            Gap::ReadResponses => {
+        match reason {
+            MissingSignal::Unreliable | MissingSignal::ReadResponses if acts_on_cnps => "write `feedback: cnp`".to_owned(),
+            MissingSignal::Unreliable => "use `transport: rc`, or dcqcn or dcqcn-nic, which act on CNPs".to_owned(),
+            MissingSignal::ReadResponses => {
                 "use `verb: write` or `send`, or dcqcn or dcqcn-nic, which act on CNPs".to_owned()
             }
-            Gap::CongestionFeedback(value) => format!("write `feedback: {value}`, or leave `feedback` out"),
-            Gap::NotEcnCapable => "leave `ecn` out, or write `congestion: none`".to_owned(),
-            Gap::NoMarkOnPath | Gap::NoMarkInLab => {
+            MissingSignal::WrongFeedback(value) => format!("write `feedback: {value}`, or leave `feedback` out"),
+            MissingSignal::NotEcnCapable => "leave `ecn` out, or write `congestion: none`".to_owned(),
+            MissingSignal::NoMarkOnPath | MissingSignal::NoMarkInLab => {
                 "give their queues a WRED_PROFILE with `ecn: ecn_all` and thresholds that the buffer can reach".to_owned()
             }
         }
     }
 }
 
-/// Why the data of a flow is not acknowledged to its sender, if it is not.
-fn unacknowledged(options: &TransportPlan, verb: Verb) -> Option<Gap> {
+/// Returns the reason why the data of a flow is not acknowledged to its sender.
+fn acknowledgement_problem(options: &TransportPlan, verb: Verb) -> Option<MissingSignal> {
     match (options.qp.transport, verb) {
-        (Transport::Uc | Transport::Ud, _) => Some(Gap::Unreliable),
-        (Transport::Rc, Verb::Read) => Some(Gap::ReadResponses),
+        (Transport::Uc | Transport::Ud, _) => Some(MissingSignal::Unreliable),
+        (Transport::Rc, Verb::Read) => Some(MissingSignal::ReadResponses),
         (Transport::Rc, Verb::Send | Verb::Write) => None,
     }
 }
 
-fn feedback_name(feedback: CongestionFeedback) -> &'static str {
+fn describe_feedback(feedback: CongestionFeedback) -> &'static str {
     match feedback {
         CongestionFeedback::None => "none (`feedback: none`)",
         CongestionFeedback::Cnp { .. } => "CNPs instead (`feedback: cnp`)",

@@ -10,10 +10,10 @@ use serde_saphyr::Spanned;
 use super::OneOrMore;
 use xoff_rdma::congestion::ParameterValue;
 
-/// A job of any kind: which fields a kind has is checked where it is resolved.
+/// The fields of all kinds of jobs. The resolver checks which fields a kind can have.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Job {
+pub(crate) struct JobFields {
     pub(crate) name: Spanned<String>,
     pub(crate) kind: Spanned<String>,
     pub(crate) transport: Option<Spanned<String>>,
@@ -42,13 +42,13 @@ pub(crate) struct Job {
     pub(crate) file: Option<Spanned<String>>,
     pub(crate) format: Option<Spanned<String>>,
     pub(crate) nodes: Option<Spanned<OneOrMore>>,
-    pub(crate) flows: Option<Spanned<Vec<Spanned<JobFlow>>>>,
+    pub(crate) flows: Option<Spanned<Vec<Spanned<JobFlowFields>>>>,
 }
 
 /// A flow of a job of kind `flows`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct JobFlow {
+pub(crate) struct JobFlowFields {
     pub(crate) from: Spanned<OneOrMore>,
     pub(crate) to: Spanned<OneOrMore>,
     pub(crate) bytes: Spanned<String>,
@@ -58,14 +58,14 @@ pub(crate) struct JobFlow {
     pub(crate) count: Option<Spanned<u32>>,
 }
 
-/// How connections are set up.
+/// An entry of `transports`: the options of queue pairs.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Transport {
+pub(crate) struct TransportFields {
     pub(crate) transport: Option<Spanned<String>>,
     pub(crate) mtu: Option<Spanned<u32>>,
     pub(crate) header_bytes: Option<Spanned<u32>>,
-    pub(crate) congestion: Option<Spanned<Congestion>>,
+    pub(crate) congestion: Option<Spanned<CongestionFields>>,
     pub(crate) feedback: Option<Spanned<String>>,
     pub(crate) cnp_interval: Option<Spanned<String>>,
     pub(crate) recovery: Option<Spanned<String>>,
@@ -96,38 +96,38 @@ pub(crate) struct Transport {
     pub(crate) spread: Option<Spanned<String>>,
 }
 
-/// The name of an algorithm, or a mapping with `name` and parameters.
+/// A congestion control: the name of an algorithm, or a mapping with `name` and parameters.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Congestion {
+pub(crate) struct CongestionFields {
     pub(crate) name: Option<String>,
     pub(crate) parameters: BTreeMap<String, ParameterValue>,
 }
 
-impl<'de> Deserialize<'de> for Congestion {
+impl<'de> Deserialize<'de> for CongestionFields {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Said;
-        impl<'de> Visitor<'de> for Said {
-            type Value = Congestion;
+        struct CongestionVisitor;
+        impl<'de> Visitor<'de> for CongestionVisitor {
+            type Value = CongestionFields;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("the name of a congestion control, or {name: NAME, PARAMETER: VALUE, ...}")
             }
             fn visit_str<E: de::Error>(self, name: &str) -> Result<Self::Value, E> {
-                Ok(Congestion {
+                Ok(CongestionFields {
                     name: Some(name.to_owned()),
                     parameters: BTreeMap::new(),
                 })
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut said = Congestion::default();
+                let mut fields = CongestionFields::default();
                 while let Some((key, value)) = map.next_entry::<String, ParameterValue>()? {
                     match (key.as_str(), value) {
-                        ("name", ParameterValue::Text(name)) => said.name = Some(name),
-                        (_, value) => drop(said.parameters.insert(key, value)),
+                        ("name", ParameterValue::Text(name)) => fields.name = Some(name),
+                        (_, value) => drop(fields.parameters.insert(key, value)),
                     }
                 }
-                Ok(said)
+                Ok(fields)
             }
         }
-        deserializer.deserialize_any(Said)
+        deserializer.deserialize_any(CongestionVisitor)
     }
 }

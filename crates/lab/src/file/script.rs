@@ -1,37 +1,37 @@
-//! The steps of a script, as written.
+//! The fields of the steps of a script.
 
 use serde::Deserialize;
 use serde_saphyr::Spanned;
 
 use super::{ConfigSource, OneOrMore};
 
-/// A step of any verb: that it has just one is checked where it is resolved.
+/// The fields of all steps. The resolver checks that a step has one action.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Step {
+pub(crate) struct StepFields {
     pub(crate) at: Option<Spanned<String>>,
     pub(crate) name: Option<Spanned<String>>,
     pub(crate) when: Option<Spanned<String>>,
-    pub(crate) send: Option<Spanned<Send>>,
-    pub(crate) inject: Option<Spanned<Inject>>,
+    pub(crate) send: Option<Spanned<SendFields>>,
+    pub(crate) inject: Option<Spanned<InjectFields>>,
     pub(crate) start: Option<Spanned<OneOrMore>>,
     pub(crate) stop: Option<Spanned<OneOrMore>>,
-    pub(crate) block: Option<Spanned<Block>>,
-    pub(crate) unblock: Option<Spanned<Block>>,
-    pub(crate) pause: Option<Spanned<Pause>>,
-    pub(crate) link: Option<Spanned<LinkState>>,
-    pub(crate) fault: Option<Spanned<Fault>>,
+    pub(crate) block: Option<Spanned<BlockFields>>,
+    pub(crate) unblock: Option<Spanned<BlockFields>>,
+    pub(crate) pause: Option<Spanned<PauseFields>>,
+    pub(crate) link: Option<Spanned<LinkStateFields>>,
+    pub(crate) fault: Option<Spanned<FaultFields>>,
     pub(crate) heal: Option<Spanned<String>>,
-    pub(crate) configure: Option<Spanned<Configure>>,
+    pub(crate) configure: Option<Spanned<ConfigureFields>>,
     pub(crate) clear: Option<Spanned<OneOrMore>>,
-    pub(crate) wait: Option<Spanned<Wait>>,
+    pub(crate) wait: Option<Spanned<WaitFields>>,
     pub(crate) expect: Option<Spanned<OneOrMore>>,
 }
 
-/// Frames of a host, at a rate.
+/// The fields of `send`: frames of a host at a rate.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Send {
+pub(crate) struct SendFields {
     pub(crate) name: Option<Spanned<String>>,
     pub(crate) from: Spanned<String>,
     pub(crate) to: Spanned<String>,
@@ -49,10 +49,10 @@ pub(crate) struct Send {
     pub(crate) ttl: Option<Spanned<u8>>,
 }
 
-/// Frames of a host, as bytes.
+/// The fields of `inject`: frames of a host as bytes.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Inject {
+pub(crate) struct InjectFields {
     pub(crate) from: Spanned<String>,
     pub(crate) frame: Spanned<OneOrMore>,
     pub(crate) size: Option<Spanned<u32>>,
@@ -60,18 +60,18 @@ pub(crate) struct Inject {
     pub(crate) every: Option<Spanned<String>>,
 }
 
-/// A port's egress, or one of its queues.
+/// The fields of `block` and `unblock`: a port or one of its egress queues.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Block {
+pub(crate) struct BlockFields {
     pub(crate) port: Spanned<String>,
     pub(crate) queue: Option<Spanned<u8>>,
 }
 
-/// Pause frames of a host.
+/// The fields of `pause`: PFC or 802.3x PAUSE frames of a host.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Pause {
+pub(crate) struct PauseFields {
     pub(crate) from: Spanned<String>,
     pub(crate) class: Option<Spanned<OneOrMore>>,
     pub(crate) global: Option<bool>,
@@ -81,17 +81,18 @@ pub(crate) struct Pause {
     pub(crate) lasting: Option<Spanned<String>>,
 }
 
+/// The fields of `link`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct LinkState {
+pub(crate) struct LinkStateFields {
     pub(crate) on: Spanned<String>,
     pub(crate) up: bool,
 }
 
-/// Frames that a link loses or damages.
+/// The fields of `fault`: frames that a link loses or damages.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Fault {
+pub(crate) struct FaultFields {
     pub(crate) on: Spanned<String>,
     pub(crate) action: Spanned<String>,
     pub(crate) every: Option<Spanned<u64>>,
@@ -102,43 +103,45 @@ pub(crate) struct Fault {
     pub(crate) spare_up_to: Option<Spanned<u32>>,
 }
 
+/// The fields of `configure`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Configure {
+pub(crate) struct ConfigureFields {
     pub(crate) switch: Spanned<String>,
     pub(crate) config: Spanned<ConfigSource>,
 }
 
-/// A time, or a condition with a bound.
+/// The value of `wait`: a time, or a condition with a maximum time.
 #[derive(Clone, Debug)]
-pub(crate) enum Wait {
+pub(crate) enum WaitFields {
     For(String),
-    Until(Until),
+    Until(WaitUntilFields),
 }
 
+/// The fields of `wait` with a condition.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Until {
+pub(crate) struct WaitUntilFields {
     pub(crate) until: Spanned<String>,
     pub(crate) at_most: Spanned<String>,
 }
 
-impl<'de> Deserialize<'de> for Wait {
+impl<'de> Deserialize<'de> for WaitFields {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         use serde::de::{self, MapAccess, Visitor, value::MapAccessDeserializer};
-        struct Said;
-        impl<'de> Visitor<'de> for Said {
-            type Value = Wait;
+        struct WaitVisitor;
+        impl<'de> Visitor<'de> for WaitVisitor {
+            type Value = WaitFields;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("a time such as 1ms, or {until: CONDITION, at_most: TIME}")
             }
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Wait::For(text.to_owned()))
+                Ok(WaitFields::For(text.to_owned()))
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                Until::deserialize(MapAccessDeserializer::new(map)).map(Wait::Until)
+                WaitUntilFields::deserialize(MapAccessDeserializer::new(map)).map(WaitFields::Until)
             }
         }
-        deserializer.deserialize_any(Said)
+        deserializer.deserialize_any(WaitVisitor)
     }
 }

@@ -1,7 +1,7 @@
-//! YAML as a tree with places, and what is read from such a tree.
+//! YAML trees with locations, and a deserializer that reads values from such a tree.
 //!
-//! Steps of scripts are kept as trees: what stands in `$(...)` is known when a `repeat` is unrolled, and only then is it clear
-//! whether a step is well formed. Places of the file survive, so that messages name them.
+//! The steps of a script are stored as trees, because `$(...)` has a value only after the expansion of `repeat`. The
+//! fields of a step are parsed after the expansion. Error messages still contain the locations in the file.
 
 use std::fmt;
 
@@ -11,28 +11,29 @@ use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess
 use serde::forward_to_deserialize_any;
 use serde_saphyr::{Location, Spanned};
 
-/// The name by which [`Spanned`] asks a deserializer for a value with its place.
+/// The name of the newtype struct by which [`Spanned`] requests a value with its location.
 const SPANNED: &str = "__yaml_spanned";
-/// The key by which [`Spanned`] knows that it is given one. Without it, places would be unknown; a test watches over it.
+/// The first key of a mapping that [`Spanned`] accepts as a value with its location. A test checks that locations are
+/// preserved.
 const SPANNED_MARKER: &str = "__serde_saphyr_private_spanned";
 
-/// A value of YAML.
+/// A YAML value.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Tree {
+pub(crate) enum YamlTree {
     Null,
     Bool(bool),
     Integer(i64),
     Float(f64),
     Text(String),
-    List(Vec<Spanned<Tree>>),
-    Map(Vec<(Spanned<String>, Spanned<Tree>)>),
+    List(Vec<Spanned<YamlTree>>),
+    Map(Vec<(Spanned<String>, Spanned<YamlTree>)>),
 }
 
-impl Tree {
-    /// The value under a key of a mapping.
-    pub(crate) fn get(&self, key: &str) -> Option<&Spanned<Tree>> {
+impl YamlTree {
+    /// Returns the value of a key of a mapping.
+    pub(crate) fn get(&self, key: &str) -> Option<&Spanned<YamlTree>> {
         match self {
-            Tree::Map(entries) => entries
+            YamlTree::Map(entries) => entries
                 .iter()
                 .find(|(name, _)| name.value == key)
                 .map(|(_, value)| value),
@@ -40,153 +41,157 @@ impl Tree {
         }
     }
 
-    /// A scalar as it would be written.
-    fn scalar(&self) -> Option<String> {
+    /// Returns a scalar as text.
+    fn scalar_text(&self) -> Option<String> {
         match self {
-            Tree::Bool(value) => Some(value.to_string()),
-            Tree::Integer(value) => Some(value.to_string()),
-            Tree::Float(value) => Some(value.to_string()),
-            Tree::Text(text) => Some(text.clone()),
-            Tree::Null | Tree::List(_) | Tree::Map(_) => None,
+            YamlTree::Bool(value) => Some(value.to_string()),
+            YamlTree::Integer(value) => Some(value.to_string()),
+            YamlTree::Float(value) => Some(value.to_string()),
+            YamlTree::Text(text) => Some(text.clone()),
+            YamlTree::Null | YamlTree::List(_) | YamlTree::Map(_) => None,
         }
     }
 }
 
-impl<'de> Deserialize<'de> for Tree {
+impl<'de> Deserialize<'de> for YamlTree {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Tree;
+        struct TreeVisitor;
+        impl<'de> Visitor<'de> for TreeVisitor {
+            type Value = YamlTree;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a value")
             }
-            fn visit_unit<E: de::Error>(self) -> Result<Tree, E> {
-                Ok(Tree::Null)
+            fn visit_unit<E: de::Error>(self) -> Result<YamlTree, E> {
+                Ok(YamlTree::Null)
             }
-            fn visit_none<E: de::Error>(self) -> Result<Tree, E> {
-                Ok(Tree::Null)
+            fn visit_none<E: de::Error>(self) -> Result<YamlTree, E> {
+                Ok(YamlTree::Null)
             }
-            fn visit_bool<E: de::Error>(self, value: bool) -> Result<Tree, E> {
-                Ok(Tree::Bool(value))
+            fn visit_bool<E: de::Error>(self, value: bool) -> Result<YamlTree, E> {
+                Ok(YamlTree::Bool(value))
             }
-            fn visit_i64<E: de::Error>(self, value: i64) -> Result<Tree, E> {
-                Ok(Tree::Integer(value))
+            fn visit_i64<E: de::Error>(self, value: i64) -> Result<YamlTree, E> {
+                Ok(YamlTree::Integer(value))
             }
-            fn visit_u64<E: de::Error>(self, value: u64) -> Result<Tree, E> {
-                // What does not fit is a text of digits, and refused where a number is wanted.
-                Ok(i64::try_from(value).map_or_else(|_| Tree::Text(value.to_string()), Tree::Integer))
+            fn visit_u64<E: de::Error>(self, value: u64) -> Result<YamlTree, E> {
+                // A larger number becomes text, which is an error for a numeric field.
+                Ok(
+                    i64::try_from(value)
+                        .map_or_else(|_| YamlTree::Text(value.to_string()), YamlTree::Integer),
+                )
             }
-            fn visit_f64<E: de::Error>(self, value: f64) -> Result<Tree, E> {
-                Ok(Tree::Float(value))
+            fn visit_f64<E: de::Error>(self, value: f64) -> Result<YamlTree, E> {
+                Ok(YamlTree::Float(value))
             }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Tree, E> {
-                Ok(Tree::Text(text.to_owned()))
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<YamlTree, E> {
+                Ok(YamlTree::Text(text.to_owned()))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Tree, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<YamlTree, A::Error> {
                 let mut items = Vec::new();
                 while let Some(item) = list.next_element()? {
                     items.push(item);
                 }
-                Ok(Tree::List(items))
+                Ok(YamlTree::List(items))
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<YamlTree, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
                     entries.push(entry);
                 }
-                Ok(Tree::Map(entries))
+                Ok(YamlTree::Map(entries))
             }
         }
-        deserializer.deserialize_any(Any)
+        deserializer.deserialize_any(TreeVisitor)
     }
 }
 
-/// Reads what a tree says.
+/// Deserializes a value from a tree.
 ///
 /// # Errors
-/// What does not fit, at its place in the file.
-pub(crate) fn read<T: de::DeserializeOwned>(tree: &Spanned<Tree>) -> Result<T, Misread> {
-    T::deserialize(Reader(tree)).map_err(|error| error.or_at(tree.referenced))
+/// The tree does not match the type. The error contains the location in the file.
+pub(crate) fn deserialize_tree<T: de::DeserializeOwned>(tree: &Spanned<YamlTree>) -> Result<T, TreeError> {
+    T::deserialize(TreeDeserializer(tree)).map_err(|error| error.with_default_location(tree.referenced))
 }
 
-/// What does not fit, and where.
+/// An error of a tree with its location in the file.
 #[derive(Clone, Debug)]
-pub(crate) struct Misread {
+pub(crate) struct TreeError {
     pub(crate) what: String,
     pub(crate) at: Location,
 }
 
-impl Misread {
-    /// At this place, unless a closer one is known.
-    fn or_at(self, at: Location) -> Misread {
+impl TreeError {
+    /// Adds a location if the error has no location yet.
+    fn with_default_location(self, at: Location) -> TreeError {
         match self.at == Location::UNKNOWN {
-            true => Misread { at, ..self },
+            true => TreeError { at, ..self },
             false => self,
         }
     }
 }
 
-impl fmt::Display for Misread {
+impl fmt::Display for TreeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)
     }
 }
 
-impl std::error::Error for Misread {}
+impl std::error::Error for TreeError {}
 
-impl de::Error for Misread {
-    fn custom<T: fmt::Display>(what: T) -> Misread {
-        Misread {
+impl de::Error for TreeError {
+    fn custom<T: fmt::Display>(what: T) -> TreeError {
+        TreeError {
             what: what.to_string(),
             at: Location::UNKNOWN,
         }
     }
 }
 
+/// A deserializer for a tree.
 #[derive(Clone, Copy)]
-struct Reader<'a>(&'a Spanned<Tree>);
+struct TreeDeserializer<'a>(&'a Spanned<YamlTree>);
 
-impl<'de> Deserializer<'de> for Reader<'_> {
-    type Error = Misread;
+impl<'de> Deserializer<'de> for TreeDeserializer<'_> {
+    type Error = TreeError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TreeError> {
         let at = self.0.referenced;
-        let read = match &self.0.value {
-            Tree::Null => visitor.visit_unit(),
-            Tree::Bool(value) => visitor.visit_bool(*value),
-            Tree::Integer(value) => match u64::try_from(*value) {
+        let result = match &self.0.value {
+            YamlTree::Null => visitor.visit_unit(),
+            YamlTree::Bool(value) => visitor.visit_bool(*value),
+            YamlTree::Integer(value) => match u64::try_from(*value) {
                 Ok(value) => visitor.visit_u64(value),
                 Err(_) => visitor.visit_i64(*value),
             },
-            Tree::Float(value) => visitor.visit_f64(*value),
-            Tree::Text(text) => visitor.visit_str(text),
-            Tree::List(items) => visitor.visit_seq(Items(items.iter())),
-            Tree::Map(entries) => visitor.visit_map(Entries {
+            YamlTree::Float(value) => visitor.visit_f64(*value),
+            YamlTree::Text(text) => visitor.visit_str(text),
+            YamlTree::List(items) => visitor.visit_seq(ListAccess(items.iter())),
+            YamlTree::Map(entries) => visitor.visit_map(EntryAccess {
                 rest: entries.iter(),
                 value: None,
             }),
         };
-        read.map_err(|error: Misread| error.or_at(at))
+        result.map_err(|error: TreeError| error.with_default_location(at))
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TreeError> {
         match self.0.value {
-            Tree::Null => visitor.visit_none(),
+            YamlTree::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
         }
     }
 
-    /// Numbers are text where text is wanted, as in YAML.
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
-        match self.0.value.scalar() {
+    /// Accepts a number as text, as YAML does.
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TreeError> {
+        match self.0.value.scalar_text() {
             Some(text) => visitor
                 .visit_string(text)
-                .map_err(|error: Misread| error.or_at(self.0.referenced)),
+                .map_err(|error: TreeError| error.with_default_location(self.0.referenced)),
             None => self.deserialize_any(visitor),
         }
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TreeError> {
         self.deserialize_str(visitor)
     }
 
@@ -194,9 +199,9 @@ impl<'de> Deserializer<'de> for Reader<'_> {
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Misread> {
+    ) -> Result<V::Value, TreeError> {
         match name {
-            SPANNED => visitor.visit_newtype_struct(Placed(self)),
+            SPANNED => visitor.visit_newtype_struct(SpannedDeserializer(self)),
             _ => visitor.visit_newtype_struct(self),
         }
     }
@@ -207,56 +212,61 @@ impl<'de> Deserializer<'de> for Reader<'_> {
     }
 }
 
-struct Items<'a>(std::slice::Iter<'a, Spanned<Tree>>);
+/// The items of a list.
+struct ListAccess<'a>(std::slice::Iter<'a, Spanned<YamlTree>>);
 
-impl<'de> SeqAccess<'de> for Items<'_> {
-    type Error = Misread;
+impl<'de> SeqAccess<'de> for ListAccess<'_> {
+    type Error = TreeError;
 
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Misread> {
+    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, TreeError> {
         self.0
             .next()
-            .map(|item| seed.deserialize(Reader(item)))
+            .map(|item| seed.deserialize(TreeDeserializer(item)))
             .transpose()
     }
 }
 
-struct Entries<'a> {
-    rest: std::slice::Iter<'a, (Spanned<String>, Spanned<Tree>)>,
-    value: Option<&'a Spanned<Tree>>,
+/// The entries of a mapping.
+struct EntryAccess<'a> {
+    rest: std::slice::Iter<'a, (Spanned<String>, Spanned<YamlTree>)>,
+    value: Option<&'a Spanned<YamlTree>>,
 }
 
-impl<'de> MapAccess<'de> for Entries<'_> {
-    type Error = Misread;
+impl<'de> MapAccess<'de> for EntryAccess<'_> {
+    type Error = TreeError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Misread> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, TreeError> {
         let Some((key, value)) = self.rest.next() else {
             return Ok(None);
         };
         self.value = Some(value);
-        let text = Spanned::new(Tree::Text(key.value.clone()), key.referenced, key.defined);
-        seed.deserialize(Reader(&text))
+        let text = Spanned::new(YamlTree::Text(key.value.clone()), key.referenced, key.defined);
+        seed.deserialize(TreeDeserializer(&text))
             .map(Some)
-            .map_err(|error| error.or_at(key.referenced))
+            .map_err(|error| error.with_default_location(key.referenced))
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Misread> {
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, TreeError> {
         let value = self
             .value
             .take()
             .ok_or_else(|| de::Error::custom("a key without a value"))?;
-        seed.deserialize(Reader(value))
-            .map_err(|error| error.or_at(value.referenced))
+        seed.deserialize(TreeDeserializer(value))
+            .map_err(|error| error.with_default_location(value.referenced))
     }
 }
 
-/// A value together with its place, in the form that [`Spanned`] reads.
-struct Placed<'a>(Reader<'a>);
+/// A deserializer for a value with its location, in the format of [`Spanned`].
+struct SpannedDeserializer<'a>(TreeDeserializer<'a>);
 
-impl<'de> Deserializer<'de> for Placed<'_> {
-    type Error = Misread;
+impl<'de> Deserializer<'de> for SpannedDeserializer<'_> {
+    type Error = TreeError;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Misread> {
-        visitor.visit_map(Parts { of: self.0, next: 0 })
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, TreeError> {
+        visitor.visit_map(SpannedAccess {
+            tree: self.0,
+            next: 0,
+        })
     }
 
     forward_to_deserialize_any! {
@@ -265,36 +275,37 @@ impl<'de> Deserializer<'de> for Placed<'_> {
     }
 }
 
-struct Parts<'a> {
-    of: Reader<'a>,
+/// The entries of a value with its location.
+struct SpannedAccess<'a> {
+    tree: TreeDeserializer<'a>,
     next: usize,
 }
 
-impl<'de> MapAccess<'de> for Parts<'_> {
-    type Error = Misread;
+impl<'de> MapAccess<'de> for SpannedAccess<'_> {
+    type Error = TreeError;
 
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Misread> {
+    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, TreeError> {
         let Some(key) = [SPANNED_MARKER, "value", "referenced", "defined"].get(self.next) else {
             return Ok(None);
         };
         self.next += 1;
-        let key: StrDeserializer<'_, Misread> = key.into_deserializer();
+        let key: StrDeserializer<'_, TreeError> = key.into_deserializer();
         seed.deserialize(key).map(Some)
     }
 
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Misread> {
-        let place = |at: Location| {
-            let parts = [("line", at.line()), ("column", at.column())];
-            MapDeserializer::new(parts.into_iter())
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, TreeError> {
+        let location = |at: Location| {
+            let fields = [("line", at.line()), ("column", at.column())];
+            MapDeserializer::new(fields.into_iter())
         };
         match self.next {
             1 => {
-                let marked: BoolDeserializer<Misread> = true.into_deserializer();
+                let marked: BoolDeserializer<TreeError> = true.into_deserializer();
                 seed.deserialize(marked)
             }
-            2 => seed.deserialize(self.of),
-            3 => seed.deserialize(place(self.of.0.referenced)),
-            _ => seed.deserialize(place(self.of.0.defined)),
+            2 => seed.deserialize(self.tree),
+            3 => seed.deserialize(location(self.tree.0.referenced)),
+            _ => seed.deserialize(location(self.tree.0.defined)),
         }
     }
 }
@@ -305,35 +316,36 @@ mod tests {
 
     #[derive(Debug, Deserialize)]
     #[serde(deny_unknown_fields)]
-    struct Small {
+    struct TestFields {
         name: Option<Spanned<String>>,
         count: Spanned<u8>,
         list: Option<Vec<Spanned<u8>>>,
     }
 
-    fn tree(text: &str) -> Spanned<Tree> {
+    fn parse_tree(text: &str) -> Spanned<YamlTree> {
         serde_saphyr::from_str(text).expect("YAML")
     }
 
     #[test]
-    fn places_survive() {
-        let small: Small = read(&tree("name: 17\ncount: 3\nlist:\n  - 4\n  - 5\n")).expect("well formed");
-        let name = small.name.expect("there");
+    fn locations_are_preserved() {
+        let fields: TestFields =
+            deserialize_tree(&parse_tree("name: 17\ncount: 3\nlist:\n  - 4\n  - 5\n")).expect("well formed");
+        let name = fields.name.expect("there");
         assert_eq!((name.value.as_str(), name.referenced.line()), ("17", 1));
-        assert_eq!((small.count.value, small.count.referenced.line()), (3, 2));
-        let list = small.list.expect("there");
+        assert_eq!((fields.count.value, fields.count.referenced.line()), (3, 2));
+        let list = fields.list.expect("there");
         assert_eq!((list[1].value, list[1].referenced.line()), (5, 5));
     }
 
     #[test]
-    fn what_does_not_fit_is_told_at_its_place() {
+    fn errors_contain_their_location() {
         for (text, line, part) in [
             ("count: 1\nnaem: x\n", 2, "naem"),
             ("name: x\ncount: 300\n", 2, "300"),
             ("name: x\ncount: many\n", 2, "many"),
             ("name: x\n", 1, "count"),
         ] {
-            let error = read::<Small>(&tree(text)).expect_err(text);
+            let error = deserialize_tree::<TestFields>(&parse_tree(text)).expect_err(text);
             assert!(error.what.contains(part), "{error}");
             assert_eq!(error.at.line(), line, "{error}");
         }

@@ -3,7 +3,7 @@
 use serde_saphyr::Spanned;
 
 use super::super::balancing;
-use super::super::file::{Defaults, LoadBalancing, Node};
+use super::super::file::{LoadBalancingFields, NodeDefaults, NodeFields};
 use super::super::plan::SwitchPlan;
 use super::{LabResolver, join_names};
 
@@ -13,8 +13,8 @@ impl LabResolver<'_> {
     /// The default scheme is the lowest layer of a configuration. The scheme of a node is the highest layer.
     pub(super) fn apply_load_balancing(
         &mut self,
-        defaults: Option<&Defaults>,
-        nodes: &[(Spanned<String>, Node)],
+        defaults: Option<&NodeDefaults>,
+        nodes: &[(Spanned<String>, NodeFields)],
         switches: &mut [SwitchPlan],
     ) {
         let default = defaults.and_then(|defaults| defaults.load_balancing.as_ref());
@@ -38,7 +38,7 @@ impl LabResolver<'_> {
     }
 
     /// Returns whether the lab announces the queue pairs of its jobs to the switches.
-    pub(super) fn announces_queue_pairs(&mut self, options: Option<&LoadBalancing>) -> bool {
+    pub(super) fn announces_queue_pairs(&mut self, options: Option<&LoadBalancingFields>) -> bool {
         let Some(announce) = options.and_then(|options| options.announce.as_ref()) else {
             return false;
         };

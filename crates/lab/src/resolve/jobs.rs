@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use serde_saphyr::{Location, Spanned};
 use xoff_units::Picos;
 
-use super::super::file::Job;
+use super::super::file::JobFields;
 use super::super::jobs::UnconnectedPair;
 use super::super::plan::{FarEnd, LinkPlan, SPEED_MBPS_DEFAULT, TransportPlan};
 use super::super::units;
@@ -65,7 +65,7 @@ impl LabResolver<'_> {
     /// Resolves all jobs. A job with an error is reported and left out.
     pub(super) fn resolve_jobs(
         &mut self,
-        jobs: &[Spanned<Job>],
+        jobs: &[Spanned<JobFields>],
         links: &[LinkPlan],
         transports: &[TransportPlan],
     ) -> WorkloadSpec {
@@ -85,7 +85,7 @@ impl LabResolver<'_> {
 
     /// Resolves one job and checks that its packets fit the links and that paths exist. `None` after an
     /// error.
-    fn resolve_job(&mut self, job: &Spanned<Job>, context: &JobContext<'_>) -> Option<JobSpec> {
+    fn resolve_job(&mut self, job: &Spanned<JobFields>, context: &JobContext<'_>) -> Option<JobSpec> {
         let (location, job) = (job.referenced, &job.value);
         let problems_before = self.problems.0.len();
         let transport = self.find_transport(job.transport.as_ref(), context);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::{Endpoint, Link};
+use super::super::file::{Endpoint, LinkFields};
 use super::super::plan::{FarEnd, HostPlan, LinkPlan, MTU_DEFAULT, TimeMode};
 use super::super::units;
 use super::topology::MergedTopology;
@@ -27,7 +27,7 @@ enum ResolvedEndpoint {
 
 impl LabResolver<'_> {
     /// Resolves all links. Reports endpoints in several links and links with the same name.
-    pub(super) fn resolve_links(&mut self, links: &[Spanned<Link>]) -> Vec<LinkPlan> {
+    pub(super) fn resolve_links(&mut self, links: &[Spanned<LinkFields>]) -> Vec<LinkPlan> {
         let mut used = HashSet::new();
         let mut names = HashSet::new();
         let mut plans = Vec::with_capacity(links.len());
@@ -63,7 +63,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves one link. `None` after an error.
-    fn resolve_link(&mut self, link: &Spanned<Link>) -> Option<LinkPlan> {
+    fn resolve_link(&mut self, link: &Spanned<LinkFields>) -> Option<LinkPlan> {
         let ends = &link.value.endpoints;
         let [a, b] = ends.value.as_slice() else {
             let what = format!("a link has two endpoints, this one has {}", ends.value.len());

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::Node;
+use super::super::file::NodeFields;
 use super::super::plan::{HostPlan, PlainPlan, RoutePlan, VmPlan};
 use super::super::units;
 use super::LabResolver;
@@ -21,7 +21,7 @@ const ROUTE_FORMAT: &str = "\"PREFIX via GATEWAY\", such as \"10.1.0.0/16 via 10
 
 impl LabResolver<'_> {
     /// Reports fields that nodes of `kind` do not have.
-    pub(super) fn check_node_fields(&mut self, kind: &str, node: &Node) {
+    pub(super) fn check_node_fields(&mut self, kind: &str, node: &NodeFields) {
         const HOSTS: &[&str] = &["model", "plain", "vm"];
         const PLAIN: &[&str] = &["plain"];
         const VM: &[&str] = &["vm"];
@@ -61,7 +61,7 @@ impl LabResolver<'_> {
     }
 
     /// Returns the default routes of a host: one for each entry of `gateway`.
-    pub(super) fn resolve_default_routes(&mut self, host: &HostPlan, node: &Node) -> Vec<RoutePlan> {
+    pub(super) fn resolve_default_routes(&mut self, host: &HostPlan, node: &NodeFields) -> Vec<RoutePlan> {
         let mut routes = Vec::new();
         if let Some(gateways) = &node.gateway {
             for gateway in &gateways.value.0 {
@@ -91,7 +91,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves the routes and commands of a plain host.
-    pub(super) fn resolve_plain_host(&mut self, host: &HostPlan, node: &Node) -> PlainPlan {
+    pub(super) fn resolve_plain_host(&mut self, host: &HostPlan, node: &NodeFields) -> PlainPlan {
         let mut routes = self.resolve_default_routes(host, node);
         for text in node.routes.iter().flat_map(|routes| &routes.value) {
             match parse_route(&text.value) {
@@ -144,7 +144,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves the fields of a node of kind `vm`.
-    pub(super) fn resolve_vm(&mut self, name: &Spanned<String>, node: &Node) -> VmPlan {
+    pub(super) fn resolve_vm(&mut self, name: &Spanned<String>, node: &NodeFields) -> VmPlan {
         let kernel = match &node.kernel {
             Some(kernel) => self.check_readable_file(kernel, "kernel"),
             None => {

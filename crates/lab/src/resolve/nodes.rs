@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::{ConfigSource, Nic, Node};
+use super::super::file::{ConfigSource, NicFields, NodeFields};
 use super::super::plan::{ConfigLayer, HostKind, HostPlan, NicPlan, PgProfilesPlan, SwitchPlan, TimeMode};
 use super::super::units;
 use super::{LabResolver, NodeIndex};
@@ -27,7 +27,7 @@ impl LabResolver<'_> {
     /// Resolves all nodes and records their names and indices.
     pub(super) fn resolve_nodes(
         &mut self,
-        nodes: &[(Spanned<String>, Node)],
+        nodes: &[(Spanned<String>, NodeFields)],
     ) -> (Vec<SwitchPlan>, Vec<HostPlan>) {
         let mut switches = Vec::new();
         let mut hosts: Vec<HostPlan> = Vec::new();
@@ -90,7 +90,7 @@ impl LabResolver<'_> {
         &mut self,
         switches: &[SwitchPlan],
         hosts: &[HostPlan],
-        nodes: &[(Spanned<String>, Node)],
+        nodes: &[(Spanned<String>, NodeFields)],
     ) {
         if switches.is_empty() {
             let location = nodes
@@ -115,7 +115,13 @@ impl LabResolver<'_> {
     ///
     /// The default MAC, IPv4 and IPv6 addresses contain `number`. They do not change as long as the order of
     /// the hosts in the file stays the same.
-    fn resolve_host(&mut self, name: &Spanned<String>, node: &Node, kind: &str, number: usize) -> HostPlan {
+    fn resolve_host(
+        &mut self,
+        name: &Spanned<String>,
+        node: &NodeFields,
+        kind: &str,
+        number: usize,
+    ) -> HostPlan {
         let number = number.min(usize::from(u16::MAX)) as u16;
         let [high, low] = number.to_be_bytes();
         // A locally administered address. Bytes 1 to 3 are "XOF" in ASCII.
@@ -167,7 +173,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves the `nic` options of a model host.
-    fn resolve_nic(&mut self, nic: &Spanned<Nic>) -> NicPlan {
+    fn resolve_nic(&mut self, nic: &Spanned<NicFields>) -> NicPlan {
         let location = nic.referenced;
         let nic = &nic.value;
         let drain = nic.drain.as_ref().map(|text| {
@@ -200,7 +206,11 @@ impl LabResolver<'_> {
     }
 
     /// Reports two hosts with the same MAC, IPv4 or IPv6 address.
-    pub(super) fn check_unique_addresses(&mut self, hosts: &[HostPlan], nodes: &[(Spanned<String>, Node)]) {
+    pub(super) fn check_unique_addresses(
+        &mut self,
+        hosts: &[HostPlan],
+        nodes: &[(Spanned<String>, NodeFields)],
+    ) {
         let mut owners: HashMap<String, &str> = HashMap::new();
         for host in hosts {
             let mac = host.mac.map(|byte| format!("{byte:02x}")).join(":");

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use ipnet::Ipv4Net;
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::{Node, RouteOverride};
+use super::super::file::{NodeFields, RouteOverride};
 use super::super::plan::{HostPlan, LinkPlan, SwitchPlan};
 use super::super::routes::{RouteOverridePlan, SwitchGraph};
 use super::node_kinds::entry_location;
@@ -16,7 +16,7 @@ impl LabResolver<'_> {
     pub(super) fn resolve_routes(
         &mut self,
         overrides: &[Spanned<RouteOverride>],
-        nodes: &[(Spanned<String>, Node)],
+        nodes: &[(Spanned<String>, NodeFields)],
         switches: &mut [SwitchPlan],
         hosts: &mut [HostPlan],
         links: &[LinkPlan],

@@ -7,7 +7,7 @@ mod formula;
 use serde_saphyr::{Location, Spanned};
 
 use super::super::expr::{Expression, UnknownName};
-use super::super::file::{OneOrMore, Step, Tree, Wait};
+use super::super::file::{OneOrMore, StepFields, WaitFields, YamlTree};
 use super::super::plan::{ActionPlan, LabPlan, ScriptPlan, StepPlan};
 use super::super::units;
 use super::LabResolver;
@@ -25,7 +25,7 @@ struct ScriptConditions(Vec<(Location, Expression)>);
 
 impl LabResolver<'_> {
     /// Adds the script to a plan. The other parts of the plan must be complete.
-    pub(super) fn resolve_script(&mut self, steps: &[Spanned<Tree>], plan: &mut LabPlan) {
+    pub(super) fn resolve_script(&mut self, steps: &[Spanned<YamlTree>], plan: &mut LabPlan) {
         let mut expanded = ExpandedSteps::default();
         self.expand_steps(steps, &mut ConstantScope::default(), 0, &mut expanded);
         if expanded.steps.is_empty() {
@@ -56,7 +56,7 @@ impl LabResolver<'_> {
     }
 
     /// Returns the time of a step with `at`. The time must not be before `latest_ns`, the time of an earlier step.
-    fn resolve_step_time(&mut self, step: &Step, latest_ns: &mut u64) -> Option<u64> {
+    fn resolve_step_time(&mut self, step: &StepFields, latest_ns: &mut u64) -> Option<u64> {
         let at = step.at.as_ref()?;
         let at_ns = self.parse_quantity(Some(at), 0, units::parse_duration_ns, units::DURATION);
         if at_ns < *latest_ns {
@@ -70,7 +70,7 @@ impl LabResolver<'_> {
     /// Resolves the action of a step. A step has one action; `clear` can have two.
     fn resolve_actions(
         &mut self,
-        step: &Spanned<Step>,
+        step: &Spanned<StepFields>,
         plan: &LabPlan,
         conditions: &mut ScriptConditions,
     ) -> Vec<ActionPlan> {
@@ -119,16 +119,16 @@ impl LabResolver<'_> {
 
     fn resolve_wait(
         &mut self,
-        wait: &Spanned<Wait>,
+        wait: &Spanned<WaitFields>,
         conditions: &mut ScriptConditions,
     ) -> Option<ActionPlan> {
         match &wait.value {
-            Wait::For(text) => {
+            WaitFields::For(text) => {
                 let text = Spanned::new(text.clone(), wait.referenced, wait.defined);
                 let ns = self.parse_quantity(Some(&text), 0, units::parse_duration_ns, units::DURATION);
                 Some(ActionPlan::Wait { ns })
             }
-            Wait::Until(until) => {
+            WaitFields::Until(until) => {
                 let at_most_ns =
                     self.parse_quantity(Some(&until.at_most), 0, units::parse_duration_ns, units::DURATION);
                 let condition =

@@ -4,14 +4,16 @@
 
 use serde_saphyr::Spanned;
 
-use super::super::file::{ConfigSource, Link, Node, RouteOverride, Routes, Topology as TopologySection};
+use super::super::file::{
+    ConfigSource, LinkFields, NodeFields, RouteOverride, RouteSource, TopologyFields as TopologySection,
+};
 use super::super::template;
 use super::LabResolver;
 
 /// All nodes and links of a lab. The nodes and links of the template come first.
 pub(super) struct MergedTopology {
-    pub(super) nodes: Vec<(Spanned<String>, Node)>,
-    pub(super) links: Vec<Spanned<Link>>,
+    pub(super) nodes: Vec<(Spanned<String>, NodeFields)>,
+    pub(super) links: Vec<Spanned<LinkFields>>,
     /// Routes that replace computed routes. `None` if the lab has no computed routes.
     pub(super) routes: Option<Vec<Spanned<RouteOverride>>>,
 }
@@ -46,15 +48,15 @@ impl LabResolver<'_> {
         let mut links = expansion.links;
         links.extend(section.links.iter().cloned());
         let routes = match section.routes.as_ref().map(|routes| &routes.value) {
-            Some(Routes::Auto(overrides)) => Some(overrides.clone()),
-            Some(Routes::None) => None,
+            Some(RouteSource::Auto(overrides)) => Some(overrides.clone()),
+            Some(RouteSource::None) => None,
             None => section.fabric.is_some().then(Vec::new),
         };
         Some(MergedTopology { nodes, links, routes })
     }
 
     /// Reports a node that is a switch in the template and a host in the lab file, or the reverse.
-    fn check_same_kind(&mut self, name: &Spanned<String>, node: &Node, template_node: &Node) {
+    fn check_same_kind(&mut self, name: &Spanned<String>, node: &NodeFields, template_node: &NodeFields) {
         let is_switch = |node: &Node| node.kind.as_ref().map(|kind| kind.value == "switch");
         if let (Some(kind), true) = (&node.kind, is_switch(node) != is_switch(template_node)) {
             let template_kind = template_node.kind.as_ref().map_or("", |kind| &kind.value);
@@ -70,10 +72,10 @@ impl LabResolver<'_> {
 /// Returns a node of the template with the fields that the lab file changes.
 ///
 /// The configuration of the lab file becomes a layer above the configuration of the template.
-fn merge_node(template_node: &Node, file_node: &Node) -> Node {
+fn merge_node(template_node: &NodeFields, file_node: &NodeFields) -> NodeFields {
     macro_rules! either {
         ($($field:ident),*) => {
-            Node {
+            NodeFields {
                 config: stack_configs(template_node.config.as_ref(), file_node.config.as_ref()),
                 $($field: file_node.$field.clone().or_else(|| template_node.$field.clone())),*
             }

@@ -3,7 +3,7 @@
 use serde_saphyr::Spanned;
 use xoff_units::Picos;
 
-use super::super::file::{Ordered, Transport};
+use super::super::file::{OrderedMap, TransportFields};
 use super::super::plan::TransportPlan;
 use super::super::units;
 use super::LabResolver;
@@ -33,7 +33,10 @@ const WINDOW_MAX: u32 = 1 << 23;
 
 impl LabResolver<'_> {
     /// Resolves all transports. The transport `default` exists even if the file does not contain it.
-    pub(super) fn resolve_transports(&mut self, transports: &Ordered<Transport>) -> Vec<TransportPlan> {
+    pub(super) fn resolve_transports(
+        &mut self,
+        transports: &OrderedMap<TransportFields>,
+    ) -> Vec<TransportPlan> {
         let mut plans = Vec::with_capacity(transports.0.len() + 1);
         if transports
             .0
@@ -50,7 +53,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves one transport.
-    fn resolve_transport(&mut self, name: &Spanned<String>, options: &Transport) -> TransportPlan {
+    fn resolve_transport(&mut self, name: &Spanned<String>, options: &TransportFields) -> TransportPlan {
         let mut plan = TransportPlan::new(&name.value);
         plan.congestion = self.resolve_congestion(options);
         self.set_feedback(options, &mut plan);
@@ -84,7 +87,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves `entropy` and `entropy_pick`: UDP source ports that change with each packet.
-    fn resolve_entropy(&mut self, options: &Transport) -> Option<Entropy> {
+    fn resolve_entropy(&mut self, options: &TransportFields) -> Option<Entropy> {
         let choices = [
             ("round-robin", EntropyPick::RoundRobin),
             ("random", EntropyPick::Random),
@@ -125,7 +128,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves `congestion`: the algorithm and its parameters.
-    fn resolve_congestion(&mut self, options: &Transport) -> CongestionConfig {
+    fn resolve_congestion(&mut self, options: &TransportFields) -> CongestionConfig {
         let Some(congestion) = &options.congestion else {
             return CongestionConfig::default();
         };
@@ -157,7 +160,7 @@ impl LabResolver<'_> {
     }
 
     /// Sets the feedback of the receiver: CNPs or echoed marks, and the acknowledgement interval.
-    fn set_feedback(&mut self, options: &Transport, plan: &mut TransportPlan) {
+    fn set_feedback(&mut self, options: &TransportFields, plan: &mut TransportPlan) {
         let default = plan.congestion.default_feedback();
         let interval = match default {
             CongestionFeedback::Cnp { interval } => interval,
@@ -194,7 +197,7 @@ impl LabResolver<'_> {
     }
 
     /// Sets the options of loss recovery, timeouts and retries.
-    fn set_recovery(&mut self, options: &Transport, plan: &mut TransportPlan) {
+    fn set_recovery(&mut self, options: &TransportFields, plan: &mut TransportPlan) {
         let choices = [
             ("go-back-n", Recovery::GoBackN),
             ("go-back-zero", Recovery::GoBackZero),
@@ -233,7 +236,7 @@ impl LabResolver<'_> {
     }
 
     /// Returns the receive queue of a queue pair. It has `receives` entries, posted again at `receive_rate`.
-    fn resolve_receive_queue(&mut self, options: &Transport) -> ReceiveQueue {
+    fn resolve_receive_queue(&mut self, options: &TransportFields) -> ReceiveQueue {
         let Some(receives) = &options.receives else {
             if let Some(rate) = &options.receive_rate {
                 let fix = "add `receives`, the number of receive entries, or leave it out";
@@ -257,7 +260,7 @@ impl LabResolver<'_> {
     ///
     /// The default priority is the upper three bits of the DSCP. NICs that trust DSCP and have no map do the
     /// same.
-    fn set_classes(&mut self, options: &Transport, plan: &mut TransportPlan) {
+    fn set_classes(&mut self, options: &TransportFields, plan: &mut TransportPlan) {
         let [data, _, cnp] = plan.dscp;
         let dscp = self.number_in_range(options.dscp.as_ref(), data, 0..=63);
         let ack_dscp = self.number_in_range(options.ack_dscp.as_ref(), dscp, 0..=63);

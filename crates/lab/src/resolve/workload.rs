@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::{Flow, Workload};
+use super::super::file::{FlowFields, WorkloadFields};
 use super::super::plan::{FarEnd, FlowPlan, IpVersion, LinkPlan, RatePlan, TransportPlan, WorkloadPlan};
 use super::super::units;
 use super::{LabResolver, NodeIndex, join_names};
@@ -33,7 +33,7 @@ impl LabResolver<'_> {
     /// Resolves the workload. A lab file without a workload has an empty one.
     pub(super) fn resolve_workload(
         &mut self,
-        workload: Option<&Workload>,
+        workload: Option<&WorkloadFields>,
         links: &[LinkPlan],
         transports: &[TransportPlan],
     ) -> WorkloadPlan {
@@ -77,7 +77,7 @@ impl LabResolver<'_> {
     /// Returns the duration of the workload in nanoseconds, or 0 for a workload of jobs only.
     ///
     /// Open-loop flows end after the duration. Jobs end without it.
-    fn workload_duration_ns(&mut self, workload: &Workload) -> u64 {
+    fn workload_duration_ns(&mut self, workload: &WorkloadFields) -> u64 {
         let Some(duration) = &workload.duration else {
             if workload.jobs.is_empty() || !workload.flows.is_empty() {
                 let location = workload
@@ -102,7 +102,7 @@ impl LabResolver<'_> {
     }
 
     /// Adds a flow plan for each sender of a flow.
-    fn add_flows(&mut self, flow: &Flow, links: &[LinkPlan], flows: &mut Vec<FlowPlan>) {
+    fn add_flows(&mut self, flow: &FlowFields, links: &[LinkPlan], flows: &mut Vec<FlowPlan>) {
         let lossless = flow.lossless.unwrap_or(false);
         let dscp = self.number_in_range(flow.dscp.as_ref(), if lossless { 26 } else { 0 }, 0..=63);
         let ip = match self.number_in_range(flow.ip.as_ref(), 4, 4..=6) {

@@ -1,4 +1,4 @@
-//! The switches that a flow passes, and whether one of their queues may mark it.
+//! The shortest paths of flows, and the queues on these paths that may mark packets.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -9,142 +9,145 @@ use super::super::plan::{ConfigLayer, LabPlan};
 use super::super::routes::COMPUTED_ROUTES;
 use xoff_fabric::{FabricPlan, LinkEnd};
 
-/// A link of a switch: the port, and what is at its other end.
+/// A link of a switch.
 #[derive(Clone, Copy, Debug)]
-struct Neighbour {
+struct SwitchLink {
     port: u16,
-    end: LinkEnd,
+    far_end: LinkEnd,
 }
 
-/// The switches of a plan and their links.
-pub(super) struct Topology<'a> {
+/// The links between the switches and hosts of a fabric.
+pub(super) struct FabricTopology<'a> {
     plan: &'a FabricPlan,
-    /// By switch.
-    neighbours: Vec<Vec<Neighbour>>,
-    /// By host: the switch that it is connected to.
-    access: Vec<Option<u32>>,
+    /// The links of each switch.
+    switch_links: Vec<Vec<SwitchLink>>,
+    /// The switch that each host is connected to.
+    access_switches: Vec<Option<u32>>,
 }
 
-/// The ports that may mark packets with one DSCP, by switch and port.
+/// For each switch and port, whether the port may mark packets with one DSCP.
 pub(super) struct MarkingPorts(Vec<Vec<bool>>);
 
 impl MarkingPorts {
-    /// Whether there is one in the lab.
-    pub(super) fn any(&self) -> bool {
-        self.0.iter().flatten().any(|marks| *marks)
+    /// Returns whether any port of the lab may mark packets.
+    pub(super) fn has_any(&self) -> bool {
+        self.0.iter().flatten().any(|may_mark| *may_mark)
     }
 
-    fn has(&self, switch: usize, port: u16) -> bool {
+    fn may_mark(&self, switch: usize, port: u16) -> bool {
         self.0[switch].get(usize::from(port)).copied().unwrap_or_default()
     }
 }
 
-/// Shortest paths to one destination, by switch.
+/// The shortest paths from each switch to one destination.
 #[derive(Clone, Debug)]
-pub(super) struct PathsTo {
-    /// Switches on the path; 0: none leads there.
+pub(super) struct ShortestPaths {
+    /// The number of switches on the path. 0 means that the destination cannot be reached.
     hops: Vec<u32>,
-    /// Whether a queue on one of the paths may mark.
-    marks: Vec<bool>,
+    /// Whether a queue on one of the shortest paths may mark packets.
+    may_mark: Vec<bool>,
 }
 
-impl Topology<'_> {
-    pub(super) fn new(plan: &FabricPlan) -> Topology<'_> {
-        let mut neighbours = vec![Vec::new(); plan.switches.len()];
-        let mut access = vec![None; plan.hosts.len()];
+impl FabricTopology<'_> {
+    pub(super) fn new(plan: &FabricPlan) -> FabricTopology<'_> {
+        let mut switch_links = vec![Vec::new(); plan.switches.len()];
+        let mut access_switches = vec![None; plan.hosts.len()];
         for link in &plan.links {
             let [a, b] = link.ends;
             for (from, to) in [(a, b), (b, a)] {
                 match (from, to) {
                     (LinkEnd::Switch { switch, port }, end) => {
-                        neighbours[switch as usize].push(Neighbour { port, end });
+                        switch_links[switch as usize].push(SwitchLink { port, far_end: end });
                     }
                     (LinkEnd::Host(host), LinkEnd::Switch { switch, .. }) => {
-                        access[host as usize] = Some(switch)
+                        access_switches[host as usize] = Some(switch)
                     }
                     (LinkEnd::Host(_), LinkEnd::Host(_)) => {}
                 }
             }
         }
-        Topology {
+        FabricTopology {
             plan,
-            neighbours,
-            access,
+            switch_links,
+            access_switches,
         }
     }
 
-    /// Whether flows take shortest paths: routes are made by xoff, or there are none, so that the topology has no loops.
+    /// Returns whether all flows take shortest paths.
+    ///
+    /// Flows do so with computed routes. Without any routes, the topology is bridged and has no loops.
     pub(super) fn takes_shortest_paths(&self, plan: &LabPlan) -> bool {
-        let is_made = |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { source, .. } if source == COMPUTED_ROUTES);
-        let made = plan
+        let is_computed = |layer: &ConfigLayer| matches!(layer, ConfigLayer::Text { source, .. } if source == COMPUTED_ROUTES);
+        let has_computed_routes = plan
             .switches
             .iter()
-            .any(|switch| switch.config.iter().any(is_made));
-        let routed = |switch: &SwitchConfig| !switch.routing.fib.next_hops().is_empty();
-        made || !self.plan.switches.iter().any(routed)
+            .any(|switch| switch.config.iter().any(is_computed));
+        let has_routes = |switch: &SwitchConfig| !switch.routing.fib.next_hops().is_empty();
+        has_computed_routes || !self.plan.switches.iter().any(has_routes)
     }
 
-    /// The ports that may mark packets with this DSCP.
+    /// Returns the ports that may mark packets with a DSCP.
     pub(super) fn marking_ports(&self, dscp: u8) -> MarkingPorts {
-        let of_switch = |switch: &SwitchConfig| {
+        let marking_ports_of = |switch: &SwitchConfig| {
             let classes = traffic_classes(switch, dscp);
-            let buffer_bytes = buffer_bytes(switch);
-            let marks = |port: &PortConfig| may_mark(port, &classes, buffer_bytes);
-            switch.ports.iter().map(marks).collect()
+            let buffer_bytes = ingress_buffer_bytes(switch);
+            let port_may_mark = |port: &PortConfig| queue_may_mark(port, &classes, buffer_bytes);
+            switch.ports.iter().map(port_may_mark).collect()
         };
-        MarkingPorts(self.plan.switches.iter().map(of_switch).collect())
+        MarkingPorts(self.plan.switches.iter().map(marking_ports_of).collect())
     }
 
-    /// The shortest paths to a host.
-    pub(super) fn paths_to(&self, dst: u32, ports: &MarkingPorts) -> PathsTo {
+    /// Returns the shortest paths to a host.
+    pub(super) fn shortest_paths_to(&self, dst: u32, ports: &MarkingPorts) -> ShortestPaths {
         let mut hops: Vec<u32> = vec![0; self.plan.switches.len()];
-        let mut marks = vec![false; self.plan.switches.len()];
+        let mut may_mark = vec![false; self.plan.switches.len()];
         let mut queue = VecDeque::new();
         if let Some(last) = self.access_switch(dst) {
             hops[last] = 1;
             queue.push_back(last);
         }
-        // Switches come in the order of their distance, so that those nearer to the host are known.
-        while let Some(at) = queue.pop_front() {
-            for neighbour in &self.neighbours[at] {
-                let marked_later = match neighbour.end {
+        // The queue is in the order of distance, so all switches nearer to the host are complete.
+        while let Some(current) = queue.pop_front() {
+            for link in &self.switch_links[current] {
+                let marked_later = match link.far_end {
                     LinkEnd::Host(host) if host == dst => false,
                     LinkEnd::Host(_) => continue,
                     LinkEnd::Switch { switch, .. } => {
                         let next = switch as usize;
                         if hops[next] == 0 {
-                            hops[next] = hops[at] + 1;
+                            hops[next] = hops[current] + 1;
                             queue.push_back(next);
                         }
-                        if hops[next] >= hops[at] {
+                        if hops[next] >= hops[current] {
                             continue;
                         }
-                        marks[next]
+                        may_mark[next]
                     }
                 };
-                marks[at] |= marked_later || ports.has(at, neighbour.port);
+                may_mark[current] |= marked_later || ports.may_mark(current, link.port);
             }
         }
-        PathsTo { hops, marks }
+        ShortestPaths { hops, may_mark }
     }
 
-    /// Switches on the shortest paths from a host.
-    pub(super) fn hops(&self, paths: &PathsTo, src: u32) -> u32 {
+    /// Returns the number of switches on the shortest paths from a host.
+    pub(super) fn hops(&self, paths: &ShortestPaths, src: u32) -> u32 {
         self.access_switch(src).map_or(0, |switch| paths.hops[switch])
     }
 
-    /// Whether packets from a host may be marked on a shortest path.
-    pub(super) fn may_be_marked(&self, paths: &PathsTo, src: u32) -> bool {
-        self.access_switch(src).is_some_and(|switch| paths.marks[switch])
+    /// Returns whether packets from a host may be marked on a shortest path.
+    pub(super) fn may_be_marked(&self, paths: &ShortestPaths, src: u32) -> bool {
+        self.access_switch(src)
+            .is_some_and(|switch| paths.may_mark[switch])
     }
 
     fn access_switch(&self, host: u32) -> Option<usize> {
-        let switch = self.access.get(host as usize).copied().flatten()?;
+        let switch = self.access_switches.get(host as usize).copied().flatten()?;
         Some(switch as usize)
     }
 }
 
-/// Traffic classes that packets with this DSCP may have in a switch, by the maps of the ports where they arrive.
+/// Returns the traffic classes that packets with a DSCP can have in a switch, from the maps of all ingress ports.
 fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
     let mut classes = BTreeSet::new();
     for port in &switch.ports {
@@ -152,7 +155,7 @@ fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
             TrustMode::Dscp => {
                 classes.insert(port.classify.dscp_to_tc[usize::from(dscp & 63)]);
             }
-            // Untagged packets have class 0, others that of their tag.
+            // An untagged packet has class 0. The tag of another packet decides its class.
             TrustMode::Pcp => {
                 classes.insert(0);
                 classes.extend(port.classify.dot1p_to_tc);
@@ -165,14 +168,14 @@ fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
         .collect()
 }
 
-/// Whether the queue of one of these classes at a port marks, before the buffer of the switch is full.
-fn may_mark(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) -> bool {
+/// Returns whether an egress queue of one of the classes marks packets before the buffer of the switch is full.
+fn queue_may_mark(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) -> bool {
     let marks = |wred: &WredProfile| {
-        let from_bytes = match wred.max_probability {
+        let threshold_bytes = match wred.max_probability {
             0 => wred.max_bytes,
             _ => wred.min_bytes,
         };
-        wred.ecn && from_bytes < buffer_bytes
+        wred.ecn && threshold_bytes < buffer_bytes
     };
     let queues = classes
         .iter()
@@ -180,8 +183,8 @@ fn may_mark(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) -> boo
     queues.filter_map(|queue| queue.wred.as_ref()).any(marks)
 }
 
-/// Most bytes that the ingress side of a switch can hold.
-fn buffer_bytes(switch: &SwitchConfig) -> u64 {
+/// Returns the size of all ingress pools and priority groups of a switch in bytes.
+fn ingress_buffer_bytes(switch: &SwitchConfig) -> u64 {
     let pools = switch.pools.iter().filter(|pool| pool.side == PoolSide::Ingress);
     let shared: u64 = pools
         .map(|pool| pool.size_bytes.saturating_add(pool.xoff_bytes))

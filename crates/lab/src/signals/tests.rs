@@ -8,8 +8,8 @@ use xoff_telemetry::failure::{Exit, Failure};
 const STAR: &str = "star: {hosts: 3, speed: 100g, delay: 1us, config: {preset: roce-lossless}}";
 const NO_ECN: &str = "star: {hosts: 3, speed: 100g, config: [{preset: roce-lossless}, {WRED_PROFILE: {roce_ecn: {ecn: ecn_none}}}]}";
 
-/// Warnings of a lab with a fabric, a default transport and jobs.
-fn warnings(fabric: &str, transport: &str, jobs: &str) -> Result<Vec<String>, Failure> {
+/// Creates a lab with a fabric, a default transport and jobs, and returns its warnings.
+fn lab_warnings(fabric: &str, transport: &str, jobs: &str) -> Result<Vec<String>, Failure> {
     let text = format!(
         "name: x\ntopology:\n  fabric:\n    {fabric}\ntransports:\n  default: {{{transport}}}\n  plain: {{mtu: 1024}}\n\
          workload:\n  jobs:\n{jobs}"
@@ -20,16 +20,16 @@ fn warnings(fabric: &str, transport: &str, jobs: &str) -> Result<Vec<String>, Fa
     Ok(lab.warnings())
 }
 
-fn job(name: &str, verb: &str) -> String {
+fn flows_job(name: &str, verb: &str) -> String {
     format!(
         "    - {{name: {name}, kind: flows, verb: {verb}, flows: [{{from: h2..h3, to: h1, bytes: 1K}}]}}\n"
     )
 }
 
-/// The message with which such a lab is refused.
-fn refused(fabric: &str, transport: &str, jobs: &str) -> String {
-    match warnings(fabric, transport, jobs) {
-        Ok(warnings) => panic!("{transport}, {jobs}: not refused, {warnings:?}"),
+/// Returns the error message of a lab that must fail.
+fn expect_failure(fabric: &str, transport: &str, jobs: &str) -> String {
+    match lab_warnings(fabric, transport, jobs) {
+        Ok(warnings) => panic!("{transport}, {jobs}: no failure, {warnings:?}"),
         Err(failure) => {
             assert_eq!(failure.exit, Exit::Configuration, "{failure}");
             failure.to_string()
@@ -37,12 +37,12 @@ fn refused(fabric: &str, transport: &str, jobs: &str) -> String {
     }
 }
 
-fn accepted(fabric: &str, transport: &str, jobs: &str) -> Vec<String> {
-    warnings(fabric, transport, jobs).unwrap_or_else(|failure| panic!("{transport}, {jobs}: {failure}"))
+fn expect_warnings(fabric: &str, transport: &str, jobs: &str) -> Vec<String> {
+    lab_warnings(fabric, transport, jobs).unwrap_or_else(|failure| panic!("{transport}, {jobs}: {failure}"))
 }
 
 #[test]
-fn controls_that_get_their_signals_run_without_a_word() {
+fn congestion_control_with_signals_causes_no_warning() {
     for transport in [
         "congestion: none",
         "congestion: dcqcn",
@@ -58,23 +58,30 @@ fn controls_that_get_their_signals_run_without_a_word() {
         "congestion: dcqcn, ack_every: 16",
     ] {
         for verb in ["write", "send"] {
-            assert_eq!(accepted(STAR, transport, &job("a", verb)), [""; 0], "{transport}");
+            assert_eq!(
+                expect_warnings(STAR, transport, &flows_job("a", verb)),
+                [""; 0],
+                "{transport}"
+            );
         }
     }
     for transport in ["congestion: dcqcn", "congestion: dcqcn-nic", "congestion: none"] {
         assert_eq!(
-            accepted(STAR, transport, &job("a", "read")),
+            expect_warnings(STAR, transport, &flows_job("a", "read")),
             [""; 0],
             "{transport}"
         );
     }
     let unreliable = "congestion: dcqcn-nic, transport: uc";
-    assert_eq!(accepted(STAR, unreliable, &job("a", "write")), [""; 0]);
+    assert_eq!(
+        expect_warnings(STAR, unreliable, &flows_job("a", "write")),
+        [""; 0]
+    );
 }
 
 #[test]
-fn a_lab_is_refused_if_no_flow_gets_a_signal() {
-    let (write, read) = (job("a", "write"), job("a", "read"));
+fn a_lab_fails_if_no_flow_gets_a_signal() {
+    let (write, read) = (flows_job("a", "write"), flows_job("a", "read"));
     for control in [
         "hpcc",
         "dctcp",
@@ -82,20 +89,20 @@ fn a_lab_is_refused_if_no_flow_gets_a_signal() {
         "swift",
         "{name: none, window_bytes: 65536}",
     ] {
-        let message = refused(STAR, &format!("congestion: {control}"), &read);
+        let message = expect_failure(STAR, &format!("congestion: {control}"), &read);
         assert!(
             message.contains("READ responses are not acknowledged"),
             "{message}"
         );
-        let message = refused(STAR, &format!("congestion: {control}, transport: uc"), &write);
+        let message = expect_failure(STAR, &format!("congestion: {control}, transport: uc"), &write);
         assert!(
             message.contains("UC and UD have no acknowledgements"),
             "{message}"
         );
-        refused(
+        expect_failure(
             STAR,
             &format!("congestion: {control}, transport: ud"),
-            &job("a", "send"),
+            &flows_job("a", "send"),
         );
     }
     for (transport, part) in [
@@ -106,27 +113,27 @@ fn a_lab_is_refused_if_no_flow_gets_a_signal() {
         ("congestion: dctcp, feedback: cnp", "`feedback: ack-echo`"),
         ("congestion: dcqcn, dscp: 0", "no queue of a switch marks DSCP 0"),
     ] {
-        let message = refused(STAR, transport, &write);
+        let message = expect_failure(STAR, transport, &write);
         assert!(message.contains(part), "{transport}: {message}");
     }
     for control in ["dcqcn", "dcqcn-nic", "dctcp"] {
-        let message = refused(NO_ECN, &format!("congestion: {control}"), &write);
+        let message = expect_failure(NO_ECN, &format!("congestion: {control}"), &write);
         assert!(
             message.contains("no queue of a switch marks DSCP 26"),
             "{message}"
         );
     }
-    assert_eq!(accepted(NO_ECN, "congestion: swift", &write), [""; 0]);
-    // The marks of responses are reported by CNPs alone.
-    let message = refused(STAR, "congestion: {name: dcqcn-nic, preset: hpcc-ns3}", &read);
+    assert_eq!(expect_warnings(NO_ECN, "congestion: swift", &write), [""; 0]);
+    // Marks of READ responses are reported by CNPs only.
+    let message = expect_failure(STAR, "congestion: {name: dcqcn-nic, preset: hpcc-ns3}", &read);
     assert!(message.contains("write `feedback: cnp`"), "{message}");
 }
 
 #[test]
-fn a_threshold_beyond_the_buffer_is_no_mark() {
+fn a_threshold_above_the_buffer_size_does_not_mark() {
     let deep = "star: {hosts: 3, speed: 100g, config: [{preset: roce-lossless}, {WRED_PROFILE: {roce_ecn: {green_min_threshold: \"900000000\", \
                 green_max_threshold: \"900000000\"}}}]}";
-    let message = refused(deep, "congestion: dctcp", &job("a", "write"));
+    let message = expect_failure(deep, "congestion: dctcp", &flows_job("a", "write"));
     assert!(
         message.contains("thresholds that the buffer can reach"),
         "{message}"
@@ -134,9 +141,9 @@ fn a_threshold_beyond_the_buffer_is_no_mark() {
 }
 
 #[test]
-fn a_lab_is_warned_of_once_if_some_flows_get_none() {
-    let jobs = job("puts", "write") + &job("gets", "read");
-    let [warning] = accepted(STAR, "congestion: timely", &jobs)
+fn one_warning_is_given_if_some_flows_get_no_signal() {
+    let jobs = flows_job("puts", "write") + &flows_job("gets", "read");
+    let [warning] = expect_warnings(STAR, "congestion: timely", &jobs)
         .try_into()
         .expect("one warning");
     for part in [
@@ -149,22 +156,23 @@ fn a_lab_is_warned_of_once_if_some_flows_get_none() {
         assert!(warning.contains(part), "no {part:?} in {warning}");
     }
     // Flows of a transport that needs no signal do not count.
-    let other = job("gets", "read")
+    let other = flows_job("gets", "read")
         + "    - {name: b, kind: flows, transport: plain, flows: [{from: h2, to: h1, bytes: 1K}]}\n";
-    refused(STAR, "congestion: timely", &other);
+    expect_failure(STAR, "congestion: timely", &other);
 }
 
 #[test]
-fn a_path_without_marks_is_found() {
+fn a_fabric_without_marking_queues_fails() {
     let fabric = "leaf-spine: {leaves: 2, spines: 2, hosts: 2, speed: 100g, delay: 500ns, config: [{preset: roce-lossless}, \
                   {WRED_PROFILE: {roce_ecn: {ecn: ecn_none}}}]}";
     let job = "    - {name: a, kind: permutation, hosts: all, bytes: 1K}\n";
-    let message = refused(fabric, "congestion: dcqcn", job);
+    let message = expect_failure(fabric, "congestion: dcqcn", job);
     assert!(message.contains("no queue of a switch marks"), "{message}");
 }
 
-/// Two switches, of which the second one marks nothing: `a` at the first, `b` and `z` at the second.
-fn half_marked(flows: &str) -> Result<Vec<String>, Failure> {
+/// Returns the warnings of a lab with two switches. Only the first switch marks packets. Host `a` is connected to the
+/// first switch, and hosts `b` and `z` are connected to the second switch.
+fn half_marking_lab_warnings(flows: &str) -> Result<Vec<String>, Failure> {
     let text = format!(
         "name: x\ntopology:\n  nodes:\n    s1: {{kind: switch, config: {{preset: roce-lossless}}}}\n    \
          s2: {{kind: switch, config: [{{preset: roce-lossless}}, {{WRED_PROFILE: {{roce_ecn: {{ecn: ecn_none}}}}}}]}}\n    \
@@ -180,18 +188,18 @@ fn half_marked(flows: &str) -> Result<Vec<String>, Failure> {
 
 #[test]
 fn only_queues_that_a_flow_passes_can_mark_it() {
-    let marked = half_marked("[{from: a, to: z, bytes: 1K}]");
+    let marked = half_marking_lab_warnings("[{from: a, to: z, bytes: 1K}]");
     assert_eq!(marked.expect("the first switch marks"), [""; 0]);
-    // The first switch is passed on the way from the second one, and its port to the host marks.
-    let marked = half_marked("[{from: b, to: a, bytes: 1K}]");
+    // The path from the second switch ends at the first switch, whose port to the host marks packets.
+    let marked = half_marking_lab_warnings("[{from: b, to: a, bytes: 1K}]");
     assert_eq!(marked.expect("the first switch marks"), [""; 0]);
-    let some = half_marked("[{from: [a, b], to: z, bytes: 1K}]").expect("one of two is marked");
+    let some = half_marking_lab_warnings("[{from: [a, b], to: z, bytes: 1K}]").expect("one of two is marked");
     assert_eq!(some.len(), 1, "{some:?}");
     assert!(
         some[0].contains("no effect on 1 of 2 flows (job f, b to z among them)"),
         "{some:?}"
     );
-    let failure = half_marked("[{from: b, to: z, bytes: 1K}]").expect_err("no flow is marked");
+    let failure = half_marking_lab_warnings("[{from: b, to: z, bytes: 1K}]").expect_err("no flow is marked");
     assert!(
         failure
             .to_string()
@@ -201,13 +209,13 @@ fn only_queues_that_a_flow_passes_can_mark_it() {
 }
 
 #[test]
-fn windows_of_unacknowledged_flows_are_warned_of() {
+fn windows_of_unacknowledged_flows_cause_a_warning() {
     for (transport, verb) in [
         ("window_packets: 8", "read"),
         ("window_bytes: 8192, transport: uc", "write"),
         ("window_packets: 8, transport: ud", "send"),
     ] {
-        let [warning] = accepted(STAR, transport, &job("a", verb))
+        let [warning] = expect_warnings(STAR, transport, &flows_job("a", verb))
             .try_into()
             .expect("one warning");
         assert!(
@@ -218,7 +226,7 @@ fn windows_of_unacknowledged_flows_are_warned_of() {
 }
 
 #[test]
-fn rare_acknowledgements_are_warned_of() {
+fn acknowledgements_of_several_packets_cause_a_warning() {
     for control in [
         "dctcp",
         "timely",
@@ -227,15 +235,15 @@ fn rare_acknowledgements_are_warned_of() {
         "{name: dcqcn-nic, preset: hpcc-ns3}",
     ] {
         let transport = format!("congestion: {control}, ack_every: 2");
-        let [warning] = accepted(STAR, &transport, &job("a", "write"))
+        let [warning] = expect_warnings(STAR, &transport, &flows_job("a", "write"))
             .try_into()
             .expect("one warning");
         assert!(warning.contains("`ack_every` is 2"), "{warning}");
     }
 }
 
-/// A chain of switches with a host at each end.
-fn chain(switches: usize, telemetry_hops: usize) -> Vec<String> {
+/// Returns the warnings of a chain of switches with a host at each end.
+fn switch_chain_warnings(switches: usize, telemetry_hops: usize) -> Vec<String> {
     let mut nodes = String::new();
     let mut links = String::new();
     for switch in 1..=switches {
@@ -260,13 +268,13 @@ fn chain(switches: usize, telemetry_hops: usize) -> Vec<String> {
 }
 
 #[test]
-fn paths_longer_than_the_room_for_telemetry_are_warned_of() {
-    assert_eq!(chain(5, 5), [""; 0]);
-    assert_eq!(chain(8, 8), [""; 0]);
-    let [warning] = chain(6, 5).try_into().expect("one warning");
+fn paths_longer_than_the_telemetry_cause_a_warning() {
+    assert_eq!(switch_chain_warnings(5, 5), [""; 0]);
+    assert_eq!(switch_chain_warnings(8, 8), [""; 0]);
+    let [warning] = switch_chain_warnings(6, 5).try_into().expect("one warning");
     for part in ["of 5 hops", "passes 6 switches", "telemetry_hops: 6"] {
         assert!(warning.contains(part), "no {part:?} in {warning}");
     }
-    let [warning] = chain(17, 16).try_into().expect("one warning");
+    let [warning] = switch_chain_warnings(17, 16).try_into().expect("one warning");
     assert!(warning.contains("may be 16 at most"), "{warning}");
 }

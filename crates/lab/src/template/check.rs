@@ -2,7 +2,7 @@
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::file::Template;
+use super::super::file::TemplateFields;
 use super::super::problem::Problems;
 use super::super::resolve::HOSTS_MAX;
 use super::shapes::TwoStageNumbers;
@@ -76,7 +76,7 @@ impl TemplateNumbers {
 /// Checks a template and returns its numbers. `None` after an error, which is added to `problems`.
 pub(super) fn check_template(
     name: &Spanned<String>,
-    template: &Template,
+    template: &TemplateFields,
     file: &str,
     problems: &mut Problems,
 ) -> Option<TemplateNumbers> {
@@ -133,7 +133,7 @@ pub(super) fn check_template(
 }
 
 /// Returns all number fields of a template.
-fn number_fields(template: &Template) -> [(&'static str, Option<&Spanned<u32>>); 9] {
+fn number_fields(template: &TemplateFields) -> [(&'static str, Option<&Spanned<u32>>); 9] {
     [
         ("leaves", template.leaves.as_ref()),
         ("spines", template.spines.as_ref()),
@@ -178,7 +178,7 @@ fn numbers_of_shape(shape: &str, fields: &[(&str, Option<&Spanned<u32>>)]) -> Op
 }
 
 /// Reports an address in `host`, because all hosts of the template would have the same address.
-fn check_shared_addresses(template: &Template, file: &str, problems: &mut Problems) {
+fn check_shared_addresses(template: &TemplateFields, file: &str, problems: &mut Problems) {
     let Some(host) = &template.host else { return };
     let addresses = [
         ("mac", &host.value.mac),

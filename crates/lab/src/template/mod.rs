@@ -11,7 +11,7 @@ mod tests;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::file::{Endpoint, Link, Node, Ordered, Template};
+use super::file::{Endpoint, LinkFields, NodeFields, OrderedMap, TemplateFields};
 use super::problem::Problems;
 
 /// The templates, each with its required and its optional fields.
@@ -26,13 +26,13 @@ const TEMPLATES: [(&str, &[&str], &[&str]); 5] = [
 /// The nodes and links of a template.
 #[derive(Debug, Default)]
 pub(super) struct ExpandedTemplate {
-    pub(super) nodes: Vec<(Spanned<String>, Node)>,
-    pub(super) links: Vec<Spanned<Link>>,
+    pub(super) nodes: Vec<(Spanned<String>, NodeFields)>,
+    pub(super) links: Vec<Spanned<LinkFields>>,
 }
 
 /// Returns the nodes and links of a template. `None` after an error, which is added to `problems`.
 pub(super) fn expand_template(
-    fabric: &Spanned<Ordered<Template>>,
+    fabric: &Spanned<OrderedMap<TemplateFields>>,
     file: &str,
     problems: &mut Problems,
 ) -> Option<ExpandedTemplate> {
@@ -86,13 +86,13 @@ impl TemplateSwitch {
 /// Collects the nodes and links of a template.
 struct TopologyBuilder<'a> {
     location: Location,
-    template: &'a Template,
+    template: &'a TemplateFields,
     switches: Vec<TemplateSwitch>,
     expansion: ExpandedTemplate,
 }
 
 impl<'a> TopologyBuilder<'a> {
-    fn new(location: Location, template: &'a Template) -> TopologyBuilder<'a> {
+    fn new(location: Location, template: &'a TemplateFields) -> TopologyBuilder<'a> {
         TopologyBuilder {
             location,
             template,
@@ -108,10 +108,10 @@ impl<'a> TopologyBuilder<'a> {
 
     /// Adds a switch and returns its index for [`Self::add_host`] and [`Self::add_uplink`].
     fn add_switch(&mut self, name: String) -> usize {
-        let node = Node {
+        let node = NodeFields {
             kind: Some(self.spanned("switch".to_owned())),
             config: self.template.config.clone(),
-            ..Node::default()
+            ..NodeFields::default()
         };
         self.expansion.nodes.push((self.spanned(name.clone()), node));
         self.switches.push(TemplateSwitch { name, used_ports: 0 });
@@ -163,7 +163,7 @@ impl<'a> TopologyBuilder<'a> {
         delay: Option<Spanned<String>>,
     ) {
         let ends = ends.map(|end| self.spanned(end)).into();
-        let link = Link {
+        let link = LinkFields {
             name: None,
             endpoints: self.spanned(ends),
             speed,

@@ -2,7 +2,7 @@
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::super::file::Job;
+use super::super::super::file::JobFields;
 use super::super::LabResolver;
 
 /// The kinds of jobs, each with its required and its optional fields.
@@ -45,7 +45,7 @@ const SLICED_COLLECTIVE_FIELDS: &[&str] = &[
 
 impl LabResolver<'_> {
     /// Returns whether the kind of a job exists and the job has the fields of this kind. Reports errors.
-    pub(super) fn check_job_fields(&mut self, job: &Job) -> bool {
+    pub(super) fn check_job_fields(&mut self, job: &JobFields) -> bool {
         let kind = &job.kind;
         let Some((name, required, optional)) = JOB_KINDS.iter().find(|(name, ..)| *name == kind.value) else {
             let what = format!("there is no kind of job \"{}\"", kind.value);
@@ -78,7 +78,7 @@ impl LabResolver<'_> {
 }
 
 /// Returns every field that depends on the kind of a job, with the location of the field if it is set.
-fn job_field_locations(job: &Job) -> [(&'static str, Option<Location>); 21] {
+fn job_field_locations(job: &JobFields) -> [(&'static str, Option<Location>); 21] {
     [
         ("hosts", field_location(&job.hosts)),
         ("from", field_location(&job.from)),

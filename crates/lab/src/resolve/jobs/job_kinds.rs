@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_saphyr::Spanned;
 
-use super::super::super::file::{Job, JobFlow, OneOrMore};
+use super::super::super::file::{JobFields, JobFlowFields, OneOrMore};
 use super::super::super::units;
 use super::super::LabResolver;
 use super::super::node_kinds::entry_location;
@@ -19,7 +19,11 @@ const ITERATIONS_MAX: u32 = 1 << 20;
 
 impl LabResolver<'_> {
     /// Resolves the fields of a job. `None` if a field is missing or invalid, or does not belong to the kind.
-    pub(super) fn resolve_job_kind(&mut self, job: &Job, transport: JobTransport<'_>) -> Option<JobKind> {
+    pub(super) fn resolve_job_kind(
+        &mut self,
+        job: &JobFields,
+        transport: JobTransport<'_>,
+    ) -> Option<JobKind> {
         if !self.check_job_fields(job) {
             return None;
         }
@@ -41,7 +45,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves a collective that uses `algorithm`.
-    fn resolve_collective(&mut self, job: &Job, algorithm: Algorithm) -> Option<JobKind> {
+    fn resolve_collective(&mut self, job: &JobFields, algorithm: Algorithm) -> Option<JobKind> {
         let ranks = self.resolve_host_patterns(job.hosts.as_ref()?);
         let list = job.bytes.as_ref()?;
         let bytes = list
@@ -69,12 +73,12 @@ impl LabResolver<'_> {
     }
 
     /// Returns the number of iterations of a job, 1 by default.
-    fn iteration_count(&mut self, job: &Job) -> u32 {
+    fn iteration_count(&mut self, job: &JobFields) -> u32 {
         self.number_in_range(job.iterations.as_ref(), 1, 1..=ITERATIONS_MAX)
     }
 
     /// Resolves a job of kind `permutation`.
-    fn resolve_permutation(&mut self, job: &Job) -> Option<JobKind> {
+    fn resolve_permutation(&mut self, job: &JobFields) -> Option<JobKind> {
         Some(JobKind::Permutation(Permutation {
             hosts: self.resolve_host_patterns(job.hosts.as_ref()?),
             bytes: self.parse_single_size(job)?,
@@ -84,7 +88,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves a job of kind `incast`. Reports more than one receiver.
-    fn resolve_incast(&mut self, job: &Job) -> Option<JobKind> {
+    fn resolve_incast(&mut self, job: &JobFields) -> Option<JobKind> {
         let to = job.to.as_ref()?;
         let receivers = self.resolve_host_patterns(to);
         let &[receiver] = receivers.as_slice() else {
@@ -104,7 +108,7 @@ impl LabResolver<'_> {
     }
 
     /// Returns the message size of a job that must have exactly one size.
-    fn parse_single_size(&mut self, job: &Job) -> Option<u64> {
+    fn parse_single_size(&mut self, job: &JobFields) -> Option<u64> {
         let list = job.bytes.as_ref()?;
         match list.value.0.as_slice() {
             [text] => Some(self.parse_size(text, list)),
@@ -128,7 +132,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves a job of kind `flows`.
-    fn resolve_flow_list(&mut self, job: &Job) -> Option<JobKind> {
+    fn resolve_flow_list(&mut self, job: &JobFields) -> Option<JobKind> {
         let mut flows = Vec::new();
         for flow in &job.flows.as_ref()?.value {
             self.add_job_flows(flow, &mut flows);
@@ -137,7 +141,7 @@ impl LabResolver<'_> {
     }
 
     /// Adds a flow from each sender to each receiver. A host does not send to itself.
-    fn add_job_flows(&mut self, flow: &Spanned<JobFlow>, flows: &mut Vec<FlowSpec>) {
+    fn add_job_flows(&mut self, flow: &Spanned<JobFlowFields>, flows: &mut Vec<FlowSpec>) {
         let (location, flow) = (flow.referenced, &flow.value);
         let (senders, receivers) = (
             self.resolve_host_patterns(&flow.from),
@@ -185,7 +189,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves a job of kind `poisson`.
-    fn resolve_poisson(&mut self, job: &Job) -> Option<JobKind> {
+    fn resolve_poisson(&mut self, job: &JobFields) -> Option<JobKind> {
         let (sources, destinations) = match (&job.hosts, &job.from, &job.to) {
             (Some(hosts), None, None) => {
                 let hosts = self.resolve_host_patterns(hosts);

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::super::file::Job;
+use super::super::super::file::JobFields;
 use super::super::{LabResolver, NodeIndex};
 use super::JobTransport;
 use xoff_workload::{FlowListFormat, FlowSpec, JobKind, ListedFlow, parse_flow_list};
@@ -20,7 +20,7 @@ enum NodeNumbers {
 
 impl LabResolver<'_> {
     /// Resolves a job of kind `replay`.
-    pub(super) fn resolve_replay(&mut self, job: &Job, transport: JobTransport<'_>) -> Option<JobKind> {
+    pub(super) fn resolve_replay(&mut self, job: &JobFields, transport: JobTransport<'_>) -> Option<JobKind> {
         let file = job.file.as_ref()?;
         let formats = [("csv", FlowListFormat::Csv), ("ns3", FlowListFormat::Ns3)];
         let format = self.parse_choice(job.format.as_ref(), FlowListFormat::Csv, &formats);
@@ -116,7 +116,7 @@ impl LabResolver<'_> {
     /// Adds a note about columns of the flow list that the job ignores.
     fn note_ignored_columns(
         &mut self,
-        job: &Job,
+        job: &JobFields,
         path: &str,
         flows: &[ListedFlow],
         transport: JobTransport<'_>,

@@ -3,7 +3,9 @@
 use serde_saphyr::Spanned;
 use xoff_wire::bth::MASK_24;
 
-use super::super::super::file::{Block, Configure, Fault, Inject, OneOrMore, Pause, Send};
+use super::super::super::file::{
+    BlockFields, ConfigureFields, FaultFields, InjectFields, OneOrMore, PauseFields, SendFields,
+};
 use super::super::super::plan::{
     ActionPlan, EgressBlockPlan, FarEnd, FaultPlan, FaultSelectorPlan, FlowPlan, InjectPlan, IpVersion,
     LabPlan, LinkDirectionPlan, LinkPlan, PausePlan, RatePlan, SendPlan, WorkloadTarget,
@@ -23,7 +25,7 @@ const PROBABILITY_ONE: f64 = 4_294_967_296.0;
 
 impl LabResolver<'_> {
     /// Resolves a `send` step. Its name is `sendN` by default.
-    pub(super) fn resolve_send(&mut self, send: &Spanned<Send>, plan: &LabPlan) -> Option<SendPlan> {
+    pub(super) fn resolve_send(&mut self, send: &Spanned<SendFields>, plan: &LabPlan) -> Option<SendPlan> {
         let (at, send) = (send.referenced, &send.value);
         let from = self.find_model_host(&send.from.value, send.from.referenced);
         let to = self.find_model_host(&send.to.value, send.to.referenced);
@@ -87,7 +89,11 @@ impl LabResolver<'_> {
     }
 
     /// Resolves an `inject` step. The frame is padded with zeros to its size.
-    pub(super) fn resolve_inject(&mut self, inject: &Spanned<Inject>, plan: &LabPlan) -> Option<InjectPlan> {
+    pub(super) fn resolve_inject(
+        &mut self,
+        inject: &Spanned<InjectFields>,
+        plan: &LabPlan,
+    ) -> Option<InjectPlan> {
         let inject = &inject.value;
         let host = self.find_model_host(&inject.from.value, inject.from.referenced)?;
         let mut frame = Vec::new();
@@ -129,7 +135,7 @@ impl LabResolver<'_> {
         })
     }
 
-    fn resolve_send_name(&mut self, send: &Send, plan: &LabPlan) -> String {
+    fn resolve_send_name(&mut self, send: &SendFields, plan: &LabPlan) -> String {
         let Some(name) = &send.name else {
             let sends = plan
                 .script
@@ -182,7 +188,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves the port and the queue of a `block` or `unblock` step.
-    pub(super) fn resolve_block(&mut self, block: &Block, plan: &LabPlan) -> Option<EgressBlockPlan> {
+    pub(super) fn resolve_block(&mut self, block: &BlockFields, plan: &LabPlan) -> Option<EgressBlockPlan> {
         let queue = block
             .queue
             .as_ref()
@@ -225,7 +231,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves a `pause` step.
-    pub(super) fn resolve_pause(&mut self, pause: &Spanned<Pause>) -> Option<PausePlan> {
+    pub(super) fn resolve_pause(&mut self, pause: &Spanned<PauseFields>) -> Option<PausePlan> {
         let (at, pause) = (pause.referenced, &pause.value);
         let host = self.find_model_host(&pause.from.value, pause.from.referenced)?;
         let classes = match (&pause.class, pause.global.unwrap_or(false)) {
@@ -324,7 +330,11 @@ impl LabResolver<'_> {
     }
 
     /// Resolves a `fault` step.
-    pub(super) fn resolve_fault(&mut self, fault: &Spanned<Fault>, plan: &LabPlan) -> Option<FaultPlan> {
+    pub(super) fn resolve_fault(
+        &mut self,
+        fault: &Spanned<FaultFields>,
+        plan: &LabPlan,
+    ) -> Option<FaultPlan> {
         let (at, fault) = (fault.referenced, &fault.value);
         let corrupts = self.parse_choice(Some(&fault.action), false, &[("drop", false), ("corrupt", true)]);
         let selector = match (&fault.every, &fault.probability, &fault.psn) {
@@ -371,7 +381,7 @@ impl LabResolver<'_> {
     }
 
     /// Resolves a `configure` step.
-    pub(super) fn resolve_configure(&mut self, configure: &Configure) -> Option<ActionPlan> {
+    pub(super) fn resolve_configure(&mut self, configure: &ConfigureFields) -> Option<ActionPlan> {
         let layers = self.config_layers(Some(&configure.config));
         match self.nodes.get(&configure.switch.value) {
             Some(&NodeIndex::Switch(switch)) => Some(ActionPlan::Configure { switch, layers }),

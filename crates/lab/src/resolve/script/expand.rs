@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::super::super::file::{Step, Tree, read};
+use super::super::super::file::{StepFields, YamlTree, deserialize_tree};
 use super::super::LabResolver;
 use super::formula::{Constant, ConstantScope, substitute};
 
@@ -16,7 +16,7 @@ const DEPTH_MAX: usize = 8;
 /// The expanded steps of a script.
 #[derive(Default)]
 pub(super) struct ExpandedSteps {
-    pub(super) steps: Vec<Spanned<Step>>,
+    pub(super) steps: Vec<Spanned<StepFields>>,
     /// Whether the limit of steps has been exceeded.
     is_full: bool,
 }
@@ -25,7 +25,7 @@ impl LabResolver<'_> {
     /// Expands steps and adds them to `expanded`. `depth` is the number of `repeat` steps around them.
     pub(super) fn expand_steps(
         &mut self,
-        steps: &[Spanned<Tree>],
+        steps: &[Spanned<YamlTree>],
         scope: &mut ConstantScope,
         depth: usize,
         expanded: &mut ExpandedSteps,
@@ -56,7 +56,7 @@ impl LabResolver<'_> {
             let Some(substituted) = self.substitute_tree(step, scope) else {
                 continue;
             };
-            match read::<Step>(&substituted) {
+            match deserialize_tree::<StepFields>(&substituted) {
                 Ok(read) => expanded
                     .steps
                     .push(Spanned::new(read, step.referenced, step.defined)),
@@ -66,11 +66,14 @@ impl LabResolver<'_> {
     }
 
     /// Checks that a step has no other key than `key`.
-    fn check_only_key(&mut self, step: &Spanned<Tree>, key: &str) {
-        if let Tree::Map(entries) = &step.value
+    fn check_only_key(&mut self, step: &Spanned<YamlTree>, key: &str) {
+        if let YamlTree::Map(entries) = &step.value
             && let Some((other, _)) = entries.iter().find(|(other, _)| other.value != key)
         {
-            let what = format!("`{key}` must be the only key of its step, and this step also has `{}`", other.value);
+            let what = format!(
+                "`{key}` must be the only key of its step, and this step also has `{}`",
+                other.value
+            );
             self.report_problem(other.referenced, what, "write two steps");
         }
     }
@@ -78,7 +81,7 @@ impl LabResolver<'_> {
     /// Expands `repeat: {for: {NAME: VALUES, ...}, steps: [...]}` for each combination of the values.
     fn expand_repeat(
         &mut self,
-        repeat: &Spanned<Tree>,
+        repeat: &Spanned<YamlTree>,
         scope: &mut ConstantScope,
         depth: usize,
         expanded: &mut ExpandedSteps,
@@ -86,15 +89,15 @@ impl LabResolver<'_> {
         let shape =
             "write {for: {NAME: [VALUE, ...]}, steps: [...]}, or a range such as \"0..7\" for the values";
         let keys = match &repeat.value {
-            Tree::Map(entries) => entries.iter().map(|(key, _)| key.value.as_str()).collect(),
+            YamlTree::Map(entries) => entries.iter().map(|(key, _)| key.value.as_str()).collect(),
             _ => Vec::new(),
         };
         let names = match repeat.value.get("for").map(|names| &names.value) {
-            Some(Tree::Map(names)) => names,
+            Some(YamlTree::Map(names)) => names,
             _ => return self.report_problem(repeat.referenced, "`repeat` has no mapping `for`", shape),
         };
         let steps = match repeat.value.get("steps").map(|steps| &steps.value) {
-            Some(Tree::List(steps)) => steps,
+            Some(YamlTree::List(steps)) => steps,
             _ => return self.report_problem(repeat.referenced, "`repeat` has no list `steps`", shape),
         };
         if keys.len() != 2 || names.is_empty() {
@@ -118,8 +121,8 @@ impl LabResolver<'_> {
     /// Expands the steps for all combinations of the values of `names`. The last name changes fastest.
     fn expand_combinations(
         &mut self,
-        names: &[(Spanned<String>, Spanned<Tree>)],
-        steps: &[Spanned<Tree>],
+        names: &[(Spanned<String>, Spanned<YamlTree>)],
+        steps: &[Spanned<YamlTree>],
         scope: &mut ConstantScope,
         depth: usize,
         expanded: &mut ExpandedSteps,
@@ -140,16 +143,16 @@ impl LabResolver<'_> {
     }
 
     /// Returns the values of a list, or of a range such as `"0..7"` that includes both ends.
-    fn repeat_values(&mut self, values: &Spanned<Tree>, scope: &ConstantScope) -> Vec<Constant> {
+    fn repeat_values(&mut self, values: &Spanned<YamlTree>, scope: &ConstantScope) -> Vec<Constant> {
         let Some(substituted) = self.substitute_tree(values, scope) else {
             return Vec::new();
         };
         match &substituted.value {
-            Tree::List(items) => items
+            YamlTree::List(items) => items
                 .iter()
                 .filter_map(|item| self.resolve_constant(item))
                 .collect(),
-            Tree::Text(text) => {
+            YamlTree::Text(text) => {
                 let ends = text.split_once("..").and_then(|(first, last)| {
                     Some((
                         first.trim().parse::<i64>().ok()?,
@@ -182,8 +185,8 @@ impl LabResolver<'_> {
     }
 
     /// Adds the names of a `let` step to the scope.
-    fn define_constants(&mut self, constants: &Spanned<Tree>, scope: &mut ConstantScope) {
-        let Tree::Map(entries) = &constants.value else {
+    fn define_constants(&mut self, constants: &Spanned<YamlTree>, scope: &mut ConstantScope) {
+        let YamlTree::Map(entries) = &constants.value else {
             return self.report_problem(
                 constants.referenced,
                 "`let` has no mapping from names to values",
@@ -212,12 +215,12 @@ impl LabResolver<'_> {
         }
     }
 
-    fn resolve_constant(&mut self, value: &Spanned<Tree>) -> Option<Constant> {
+    fn resolve_constant(&mut self, value: &Spanned<YamlTree>) -> Option<Constant> {
         Some(match &value.value {
-            Tree::Integer(number) => Constant::Number(*number as f64),
-            Tree::Float(number) if number.is_finite() => Constant::Number(*number),
-            Tree::Text(text) => Constant::Text(text.clone()),
-            Tree::Map(entries) => {
+            YamlTree::Integer(number) => Constant::Number(*number as f64),
+            YamlTree::Float(number) if number.is_finite() => Constant::Number(*number),
+            YamlTree::Text(text) => Constant::Text(text.clone()),
+            YamlTree::Map(entries) => {
                 let mut row = BTreeMap::new();
                 for (name, value) in entries {
                     self.check_constant_name(name);
@@ -234,13 +237,17 @@ impl LabResolver<'_> {
     }
 
     /// Replaces every `$(...)` in a tree. Returns `None` after an error.
-    fn substitute_tree(&mut self, tree: &Spanned<Tree>, scope: &ConstantScope) -> Option<Spanned<Tree>> {
+    fn substitute_tree(
+        &mut self,
+        tree: &Spanned<YamlTree>,
+        scope: &ConstantScope,
+    ) -> Option<Spanned<YamlTree>> {
         let at = tree.referenced;
         let value = match &tree.value {
-            Tree::Text(text) if text.contains("$(") => match self.substitute_text(text, at, scope)? {
-                Constant::Number(number) if number.fract() == 0.0 => Tree::Integer(number as i64),
-                Constant::Number(number) => Tree::Float(number),
-                Constant::Text(text) => Tree::Text(text),
+            YamlTree::Text(text) if text.contains("$(") => match self.substitute_text(text, at, scope)? {
+                Constant::Number(number) if number.fract() == 0.0 => YamlTree::Integer(number as i64),
+                Constant::Number(number) => YamlTree::Float(number),
+                Constant::Text(text) => YamlTree::Text(text),
                 Constant::Row(_) => {
                     self.report_problem(
                         at,
@@ -250,14 +257,14 @@ impl LabResolver<'_> {
                     return None;
                 }
             },
-            Tree::List(items) => {
-                let items: Vec<Option<Spanned<Tree>>> = items
+            YamlTree::List(items) => {
+                let items: Vec<Option<Spanned<YamlTree>>> = items
                     .iter()
                     .map(|item| self.substitute_tree(item, scope))
                     .collect();
-                Tree::List(items.into_iter().collect::<Option<_>>()?)
+                YamlTree::List(items.into_iter().collect::<Option<_>>()?)
             }
-            Tree::Map(entries) => {
+            YamlTree::Map(entries) => {
                 let mut substituted = Vec::with_capacity(entries.len());
                 for (key, value) in entries {
                     let name = match key.value.contains("$(") {
@@ -269,7 +276,7 @@ impl LabResolver<'_> {
                     let name = Spanned::new(name, key.referenced, key.defined);
                     substituted.push((name, self.substitute_tree(value, scope)?));
                 }
-                Tree::Map(substituted)
+                YamlTree::Map(substituted)
             }
             other => other.clone(),
         };
