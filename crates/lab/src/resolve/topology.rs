@@ -57,7 +57,7 @@ impl LabResolver<'_> {
 
     /// Reports a node that is a switch in the template and a host in the lab file, or the reverse.
     fn check_same_kind(&mut self, name: &Spanned<String>, node: &NodeFields, template_node: &NodeFields) {
-        let is_switch = |node: &Node| node.kind.as_ref().map(|kind| kind.value == "switch");
+        let is_switch = |node: &NodeFields| node.kind.as_ref().map(|kind| kind.value == "switch");
         if let (Some(kind), true) = (&node.kind, is_switch(node) != is_switch(template_node)) {
             let template_kind = template_node.kind.as_ref().map_or("", |kind| &kind.value);
             let what = format!(
