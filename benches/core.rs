@@ -1,4 +1,5 @@
-//! `cargo bench --bench core`: nanoseconds per frame through the switch, ingress to egress. See `benches/README.md`.
+//! `cargo bench --bench core`: nanoseconds per frame through the switch, ingress to egress. See
+//! `benches/README.md`.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 
@@ -51,9 +52,9 @@ fn core(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Stages of a frame's way, each alone.
+/// Measures the stages of the packet path separately.
 fn stages(criterion: &mut Criterion) {
-    // Two bursts: all of the frames that a stage takes in turn.
+    // Two bursts: all frames that a stage processes in turn.
     let frames = 2 * BURST as u64;
     let mut group = criterion.benchmark_group("stages");
     group.throughput(Throughput::Elements(frames));

@@ -1,9 +1,9 @@
-//! Virtual time: frame-hops a second, and memory per frame under way.
+//! Bench of virtual time: frame-hops per second, and memory per frame in flight.
 //!
 //!     cargo bench --bench fabric [-- --rounds N --model-time 2ms]
 //!
-//! A permutation of 16 hosts over 4 leaves and 4 spines at 100 Gb/s, WRITE with one acknowledgement a frame, routed, lossless,
-//! with WRED. A frame-hop is one frame that arrives over one link.
+//! A permutation of 16 hosts over 4 leaves and 4 spines at 100 Gb/s, WRITE with one acknowledgement a frame,
+//! routed, lossless, with WRED. A frame-hop is one frame that arrives over one link.
 
 use std::path::Path;
 use std::time::Instant;
@@ -45,7 +45,7 @@ fn main() {
     for round in 0..if arguments.bench { arguments.rounds } else { 1 } {
         let mut lab = lab();
         lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));
-        // Queues fill first: a fabric at rest is not what is measured.
+        // The queues fill first, because the bench does not measure an idle fabric.
         lab.run(Picos::from_micros(model / 5), false, &mut ());
         let (hops, events) = (lab.simulation.fabric.frame_hops(), lab.simulation.fabric.events());
         let begun = Instant::now();

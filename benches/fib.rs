@@ -1,4 +1,5 @@
-//! `cargo bench --bench fib`: nanoseconds per route look-up, and milliseconds per generation. See `benches/README.md`.
+//! `cargo bench --bench fib`: nanoseconds per route lookup, and milliseconds per generation. See
+//! `benches/README.md`.
 
 use std::hint::black_box;
 use std::net::IpAddr;
@@ -10,10 +11,10 @@ use xoff_dataplane::route::{
 };
 use xoff_dataplane::{InterfaceId, NextHopId};
 
-/// Destinations that are looked up in turn.
+/// Number of destinations that are looked up in turn.
 const FLOWS: usize = 64;
 
-/// Numbers from a seed: xorshift64.
+/// Returns the next number of an xorshift64 sequence.
 fn draw(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -21,8 +22,8 @@ fn draw(state: &mut u64) -> u64 {
     *state
 }
 
-/// A default route and `count` networks, /24 in 10/8 or, beyond 50 000, in all of IPv4 unicast; /64 in one /48 or, beyond,
-/// /48 in 2000::/3. Each leads to four of 64 next hops.
+/// Returns a default route and `count` networks. The networks are /24 in 10/8 or, beyond 50 000, in all of
+/// IPv4 unicast, and /64 in one /48 or, beyond, /48 in 2000::/3. Each route has four of 64 next hops.
 fn routes(v4: bool, count: usize) -> Vec<Route> {
     let path = |number: u64| RoutePath {
         next_hop: NextHop {
@@ -72,7 +73,7 @@ fn prefix(v4: bool, wide: bool, drawn: u64) -> IpNet {
     IpNet::new_assert(address, len).trunc()
 }
 
-/// Addresses in 64 of the routes, not the default one.
+/// Returns addresses in 64 of the routes without the default route.
 fn destinations(routes: &[Route]) -> Vec<u128> {
     let mut state = 0x9e37_79b9_7f4a_7c15;
     let of = |_| match routes[1 + draw(&mut state) as usize % (routes.len() - 1)].prefix {
@@ -90,7 +91,7 @@ fn look_up(fib: &Fib, v4: bool, destinations: &[u128]) -> usize {
     destinations.iter().filter(found).count()
 }
 
-/// As a packet does it: what is found, then the member of the group.
+/// Selects next hops as a packet does: route lookup, then the member of the group.
 fn choose(fib: &Fib, table: &PathTable, destinations: &[u128]) -> u32 {
     let next_hop = |address: &u128| match fib.lookup_v4(black_box(*address as u32)) {
         Some(FibEntry::Group(group)) => table.select(group, seeded_hash(black_box(*address as u32), 7)),

@@ -1,4 +1,4 @@
-//! What a frame costs a model host: to build with its ICRC, to verify and account for.
+//! Bench of the cost of a frame in a model host: building it with its ICRC, verifying and accounting for it.
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -8,7 +8,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 use xoff_host::{FlowConfig, Host, HostConfig};
 use xoff_wire::parse::parse;
 
-/// A link so fast that it is always free: the cost is the host's.
+/// A link so fast that it is always free, so that only the host is measured.
 const LINK: LinkTiming = LinkTiming::ethernet(1_600_000);
 
 fn sender(frame_len: u32) -> Host {
@@ -43,7 +43,8 @@ fn frames(c: &mut Criterion) {
 
         let (mut from, mut to) = (sender(frame_len), receiver());
         let mut now = Picos::from_millis(1);
-        // New frames each time, or they would be duplicates; only taking them in is measured.
+        // Each iteration needs new frames, because repeated ones are duplicates. Only their reception is
+        // measured.
         let mut next = || loop {
             now += Picos::from_nanos(100);
             match from.transmit(now, 1, &mut buf) {

@@ -1,10 +1,12 @@
-//! Two switches at once, each with a worker and a core of its own, beside two processes that do nothing: what switches cost each other, and what of
-//! that the machine takes anyway.
+//! Bench of two switches at once, each with its own worker and core, next to two processes without memory
+//! traffic. The result is the cost of switches to each other and the part of that cost that the machine
+//! causes in any case.
 //!
 //!     cargo bench --bench twins [-- --rounds N --seconds S]
 //!
-//! Switches share nothing by design: two of them are to take as long for a frame as one. What cores share (caches, memory, a hypervisor's time) shows in a
-//! null loop too, arithmetic in registers, which runs in two processes in turns with the switches.
+//! Switches share no data by design, so two of them should take as long for a frame as one. Shared resources
+//! of cores (caches, memory, time of a hypervisor) also slow down a null loop. The null loop calculates in
+//! registers, in two processes, in turns with the switches.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
@@ -19,13 +21,15 @@ use xoff_measure::frame_cost::Load;
 use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen, MachineMeter, ResultFormat, TaintLimits};
 use xoff_telemetry::allowed_cpus;
 
-/// Frames, or turns of the null loop, between two looks at the clock.
+/// Number of frames, or turns of the null loop, between two reads of the clock.
 const PORTION: u64 = 20_000;
-/// Steps of a turn of the null loop: each waits for the one before, so a turn takes about as long as a frame.
+/// Steps of a turn of the null loop. Each step depends on the previous one, so that a turn takes about as
+/// long as a frame.
 const NULL_STEPS: u32 = 72;
 
 type Failure = String;
-/// What is measured, and how: nanoseconds for a frame or a turn of the null loop.
+/// The name of a measurement and its function, which returns nanoseconds per frame or per turn of the null
+/// loop.
 type Turn<'a> = (&'a str, &'a dyn Fn() -> Result<f64, Failure>);
 
 #[derive(Debug, Parser)]
@@ -78,7 +82,7 @@ fn run(arguments: &Arguments, span: Duration) -> Result<ExitCode, Failure> {
     ];
     let mut taken = [const { Vec::new() }; 4];
     for round in 0..arguments.rounds as usize {
-        // Each is first in some round, so that what drifts hits all.
+        // Each measurement is first in some round, so that a drift of the machine affects all of them.
         for turn in (0..turns.len()).map(|n| (n + round) % turns.len()) {
             taken[turn].push(turns[turn].1()?);
         }
@@ -111,7 +115,7 @@ fn run(arguments: &Arguments, span: Duration) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(result.exit() as u8))
 }
 
-/// Nanoseconds for a frame of switches that run at once, one on each of these cores: the load of the budget.
+/// Returns the nanoseconds per frame of switches that run at the same time, one on each of these cores.
 fn switches(cores: &[usize], span: Duration) -> Result<f64, Failure> {
     let start = Barrier::new(cores.len());
     let work = |core: usize| -> Result<f64, Failure> {
@@ -146,14 +150,15 @@ fn switches(cores: &[usize], span: Duration) -> Result<f64, Failure> {
     Ok(taken.iter().sum::<f64>() / taken.len() as f64)
 }
 
-/// Nanoseconds for a turn of null loops that run at once, each in a process, one on each of these cores.
+/// Returns the nanoseconds per turn of null loops that run at the same time, each in its own process on one
+/// of these cores.
 fn null_loops(cores: &[usize], span: Duration) -> Result<f64, Failure> {
     let mut loops = cores
         .iter()
         .map(|core| NullLoop::start(*core, span))
         .collect::<Result<Vec<_>, Failure>>()?;
     for null in &mut loops {
-        // It waits for the end of its input.
+        // The process waits for the end of its input.
         null.input.take();
     }
     let taken = loops
@@ -163,14 +168,14 @@ fn null_loops(cores: &[usize], span: Duration) -> Result<f64, Failure> {
     Ok(taken.iter().sum::<f64>() / taken.len() as f64)
 }
 
-/// A process that does nothing, on a core of its own.
+/// A null loop in its own process on its own core.
 struct NullLoop {
     child: Child,
     input: Option<ChildStdin>,
 }
 
 impl NullLoop {
-    /// Starts it; it is ready when this returns.
+    /// Starts the process and waits until it is ready.
     fn start(core: usize, span: Duration) -> Result<NullLoop, Failure> {
         let cannot = |error: std::io::Error| format!("cannot start a null loop: {error}");
         let program = std::env::current_exe().map_err(cannot)?;
@@ -189,7 +194,8 @@ impl NullLoop {
         }
     }
 
-    /// What it says next. It says a line at a time and waits after the first, so nothing is read ahead.
+    /// Returns the next line of the process. The process writes one line and then waits, so no line is read
+    /// ahead.
     fn line(&mut self) -> Result<String, Failure> {
         let mut line = String::new();
         let output = self.child.stdout.as_mut().ok_or("a null loop without output")?;
@@ -199,7 +205,7 @@ impl NullLoop {
         Ok(line)
     }
 
-    /// Nanoseconds for a turn, when it has ended.
+    /// Returns the nanoseconds per turn after the end of the process.
     fn end(&mut self) -> Result<f64, Failure> {
         let line = self.line()?;
         let _ = self.child.wait();
@@ -216,7 +222,7 @@ impl Drop for NullLoop {
     }
 }
 
-/// What a process of the null loop does.
+/// Runs the null loop in its process.
 fn null_loop(core: usize, span: Duration) -> Result<(), Failure> {
     pin(core)?;
     println!("ready");
@@ -227,7 +233,8 @@ fn null_loop(core: usize, span: Duration) -> Result<(), Failure> {
     let each_ns = time(span, || {
         for _ in 0..PORTION {
             for _ in 0..NULL_STEPS {
-                // Multiplication and rotation, so that no compiler makes one step of many: four cycles, in registers.
+                // Multiplication and rotation: four cycles in registers, which no compiler can combine over
+                // several steps.
                 state = state.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
             }
         }
@@ -238,7 +245,7 @@ fn null_loop(core: usize, span: Duration) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Calls for portions of work until the span is over; nanoseconds for a piece of it.
+/// Runs portions of work until the time is over. Returns the nanoseconds per piece of work.
 fn time(span: Duration, mut portion: impl FnMut() -> u64) -> f64 {
     let began = Instant::now();
     let mut pieces = 0;

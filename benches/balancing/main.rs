@@ -1,8 +1,10 @@
-//! `cargo bench --bench balancing`: what each scheme adds to the router's hash, nanoseconds a frame. See `benches/README.md`.
+//! `cargo bench --bench balancing`: what each scheme adds to the router's hash, nanoseconds a frame. See
+//! `benches/README.md`.
 //!
-//! Rounds of the scheme and of the hash take turns, so that both meet the same machine; of each pair the difference is taken, and of
-//! pairs the median. All schemes are measured several times over, each time in other memory. Pairs are left out in which the *hash*
-//! took markedly longer than it can: then others had a part of the processor, and what a scheme adds was stretched as well.
+//! Rounds of the scheme and of the hash alternate, so that both run under the same conditions. The bench
+//! takes the difference of each pair and the median of all pairs. All schemes are measured several times,
+//! each time in other memory. Pairs whose hash round was markedly slow are discarded, because another program
+//! used the core during them.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -10,19 +12,19 @@ use std::time::Instant;
 use core_bench::{Balanced, BalancingCase, balancing_cases};
 use xoff_measure::frame_cost::{BURST, Load};
 
-/// How often all schemes are measured.
+/// Number of passes over all schemes.
 const PASSES: usize = 8;
-/// Pairs of rounds each time.
+/// Number of pairs of rounds in a pass.
 const PAIRS: usize = 400;
-/// A pair counts while its hash takes at most this much of what it takes in the fastest twentieth of all.
+/// A pair counts if its hash round takes at most this multiple of the time of the fastest hash rounds.
 const SLOWER: f64 = 1.1;
-/// That twentieth.
+/// Share of the hash rounds that count as the fastest ones.
 const FASTEST: f64 = 0.05;
-/// Bursts of a round.
+/// Number of bursts of a round.
 const BURSTS: usize = 32;
 
 fn main() {
-    // `cargo test --benches` asks for nothing to be measured.
+    // `cargo test --benches` requests no measurement.
     if std::env::args().any(|argument| argument == "--test" || argument == "--list") {
         return;
     }
@@ -62,7 +64,7 @@ fn main() {
     }
 }
 
-/// Two rounds, one after the other.
+/// Two consecutive rounds.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     hash_ns: f64,
@@ -82,7 +84,7 @@ fn pairs(hash: &BalancingCase, case: &BalancingCase) -> Vec<Pair> {
     pairs
 }
 
-/// Nanoseconds a frame.
+/// Measures one round. Returns nanoseconds per frame.
 fn round(load: &mut Balanced) -> f64 {
     let start = Instant::now();
     for _ in 0..BURSTS {

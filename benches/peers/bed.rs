@@ -1,4 +1,5 @@
-//! Where everything happens: namespaces that live as long as this process, cables between them, and which core does what.
+//! The test bed: namespaces that live as long as this process, the cables between them, and the use of the
+//! cores.
 
 use std::path::Path;
 
@@ -13,12 +14,12 @@ use crate::Failure;
 
 /// The forwarder's devices, in the namespace of this process.
 pub(crate) const DEVICES: [&str; 2] = ["f0", "f1"];
-/// The tester's ends of the cables, in namespaces of their own.
+/// The tester's ends of the cables, in their own namespaces.
 const TESTER: [&str; 2] = ["g0", "s1"];
 /// Addresses of the tester's ends, for pings.
 pub(crate) const ADDRESSES: [[u8; 4]; 2] = [[10, 77, 0, 1], [10, 77, 0, 2]];
 
-/// Which core does what.
+/// Use of the cores.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cores {
     /// Generator, the softirqs that its frames cause, and this program.
@@ -27,7 +28,7 @@ pub(crate) struct Cores {
     pub(crate) forwarder: usize,
 }
 
-/// Namespaces of the tester. This process is in the one between.
+/// Namespaces of the tester. This process is in the namespace between them.
 #[derive(Debug)]
 pub(crate) struct Bed {
     namespaces: [Netns; 2],
@@ -39,7 +40,8 @@ pub(crate) struct Bed {
 }
 
 impl Bed {
-    /// Moves this process, which has one thread yet, into a network namespace of its own, with a view of /sys that shows it.
+    /// Moves this process, which has only one thread, into its own network namespace with a matching view of
+    /// /sys.
     pub(crate) fn enter() -> Result<Bed, Failure> {
         let flags = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS;
         let entered = if nix::unistd::geteuid().is_root() {
@@ -75,7 +77,7 @@ impl Bed {
         })
     }
 
-    /// Cables for packets of this MTU.
+    /// Creates cables for packets of this MTU.
     pub(crate) fn plug(&self, mtu: u32) -> Result<Cables<'_>, Failure> {
         let cables = Cables { bed: self, mtu };
         for (n, netns) in self.namespaces.iter().enumerate() {
@@ -88,7 +90,7 @@ impl Bed {
         Ok(cables)
     }
 
-    /// An end of the tester.
+    /// Returns an interface of the tester.
     fn end(&self, n: usize) -> Result<TesterInterface, Failure> {
         Ok(TesterInterface {
             netns: self.namespaces[n]
@@ -98,12 +100,12 @@ impl Bed {
         })
     }
 
-    /// The namespace of the end that sends.
+    /// Returns the namespace of the sending end.
     pub(crate) fn sending(&self) -> &Netns {
         &self.namespaces[0]
     }
 
-    /// Does something with an interface of the tester, in its namespace: 0 sends, 1 receives.
+    /// Calls a function with an interface of the tester in its namespace: 0 sends, 1 receives.
     pub(crate) fn at<T: Send>(
         &self,
         n: usize,
@@ -115,13 +117,13 @@ impl Bed {
             .map_err(|error| format!("{}: {error}", TESTER[n]))
     }
 
-    /// The ends of the tester, the one that sends first.
+    /// Returns the interfaces of the tester, the sending one first.
     pub(crate) fn ends(&self) -> Result<[TesterInterface; 2], Failure> {
         Ok([self.end(0)?, self.end(1)?])
     }
 }
 
-/// The cables between tester and forwarder, until they are dropped.
+/// The cables between tester and forwarder. Dropping the value removes them.
 #[derive(Debug)]
 pub(crate) struct Cables<'a> {
     bed: &'a Bed,
@@ -129,13 +131,14 @@ pub(crate) struct Cables<'a> {
 }
 
 impl Cables<'_> {
-    /// A tester at their far ends.
+    /// Opens a tester at the far ends of the cables.
     pub(crate) fn tester(&self, traffic: &TrafficProfile) -> Result<Tester, Failure> {
         let [from, to] = self.bed.ends()?;
         Tester::open(from, &to, traffic).map_err(|failure| failure.to_string())
     }
 
-    /// Has the tester's ends poll for frames (NAPI, by way of GRO), as a veth must that is to take frames from an XDP program.
+    /// Makes the tester's ends poll for frames (NAPI through GRO). A veth must poll to receive frames of an
+    /// XDP program.
     pub(crate) fn poll_at_tester(&self) -> Result<(), Failure> {
         for (n, netns) in self.bed.namespaces.iter().enumerate() {
             let set = || {
@@ -155,7 +158,7 @@ impl Cables<'_> {
         Ok(())
     }
 
-    /// Has the forwarder's devices poll, so that they take frames that the kernel makes itself.
+    /// Makes the forwarder's devices poll, so that they receive frames of the kernel's generator.
     pub(crate) fn poll_at_forwarder(&self) -> Result<(), Failure> {
         for device in DEVICES {
             let offloads = ethtool::Offloads {
@@ -171,7 +174,7 @@ impl Cables<'_> {
 impl Drop for Cables<'_> {
     fn drop(&mut self) {
         for device in DEVICES {
-            // The other end goes with it; one that was never made is no loss.
+            // The kernel removes the other end as well. A missing cable is no error.
             let _ = delete_link(device);
         }
     }
@@ -186,7 +189,7 @@ pub(crate) fn up(device: &str) -> Result<(), Failure> {
     set_link(device, &up).map_err(|error| error.to_string())
 }
 
-/// Binds the calling thread, and all that it starts from now on, to cores.
+/// Binds the calling thread, and all threads that it starts later, to cores.
 pub(crate) fn pin(cores: &[usize]) -> Result<(), Failure> {
     pin_process(Pid::from_raw(0), cores)
 }

@@ -1,4 +1,4 @@
-//! Programs that forward, in processes that end with this one.
+//! Forwarding programs in processes that end with this process.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,17 +13,17 @@ use nix::unistd::Pid;
 use crate::Failure;
 use crate::bed::{Cores, pin};
 
-/// How long a program may take to be ready, and to end.
+/// Maximum time of a program to start and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Whether a program is installed.
+/// Returns true if a program is installed.
 pub(crate) fn is_installed(program: &str) -> bool {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let mut folders = std::env::split_paths(&paths).chain(["/usr/sbin".into(), "/sbin".into()]);
     folders.any(|folder| folder.join(program).is_file())
 }
 
-/// A program that runs.
+/// A running program.
 #[derive(Debug)]
 pub(crate) struct Program {
     child: Child,
@@ -31,7 +31,8 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts a program on the forwarder's core. Its output goes to `output`; its standard input stays open.
+    /// Starts a program on the forwarder's core. Its output goes to `output`, and its standard input stays
+    /// open.
     pub(crate) fn start(
         program: impl AsRef<OsStr>,
         change: impl FnOnce(&mut Command),
@@ -41,7 +42,7 @@ impl Program {
         Program::start_on(&[cores.forwarder], program, change, output, cores)
     }
 
-    /// As [`Program::start`], on other cores.
+    /// Starts a program like [`Program::start`] on other cores.
     pub(crate) fn start_on(
         allowed: &[usize],
         program: impl AsRef<OsStr>,
@@ -52,12 +53,12 @@ impl Program {
         let name = program.as_ref().to_string_lossy().into_owned();
         let file = File::create(output).and_then(|file| Ok((file.try_clone()?, file)));
         let (stdout, stderr) = file.map_err(|error| format!("cannot write {}: {error}", output.display()))?;
-        // However this process ends, the program ends with it.
+        // The program also ends if this process is killed.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]).arg(program);
         change(&mut command);
         command.stdin(Stdio::piped()).stdout(stdout).stderr(stderr);
-        // It inherits the core of the thread that starts it.
+        // The program inherits the core of the thread that starts it.
         pin(allowed)?;
         let child = command
             .spawn()
@@ -69,12 +70,12 @@ impl Program {
         })
     }
 
-    /// Waits until it has printed `words`.
+    /// Waits until the program has printed `words`.
     pub(crate) fn wait_for(&mut self, words: &str) -> Result<(), Failure> {
         self.wait_until(|text| text.contains(words))
     }
 
-    /// Waits until what it has printed is as it should be.
+    /// Waits until `ready` accepts the output of the program.
     pub(crate) fn wait_until(&mut self, ready: impl Fn(&str) -> bool) -> Result<(), Failure> {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -102,12 +103,13 @@ impl Program {
 
     fn text(&self) -> String {
         let mut bytes = Vec::new();
-        // What cannot be read has not been printed.
+        // Unreadable output counts as not printed.
         let _ = File::open(&self.output).and_then(|mut file| file.read_to_end(&mut bytes));
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Processor time of its threads so far, in nanoseconds, softirqs that they ran included: the kernel charges them to the thread.
+    /// Returns the processor time of the program's threads in nanoseconds. The kernel also charges the
+    /// softirqs that run on a thread to it.
     pub(crate) fn cpu_ns(&self) -> u64 {
         let Ok(tasks) = fs::read_dir(format!("/proc/{}/task", self.child.id())) else {
             return 0;
@@ -121,19 +123,19 @@ impl Program {
             .sum()
     }
 
-    /// A field of its `/proc/PID/status` in KiB, such as `RssAnon:`.
+    /// Returns a field of `/proc/PID/status` in KiB, such as `RssAnon:`.
     pub(crate) fn memory_kib(&self, name: &str) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         line.split_whitespace().next()?.parse().ok()
     }
 
-    /// Interrupts it and waits for its end; kills it where it does not end.
+    /// Interrupts the program and waits for its end. Kills a program that does not end.
     pub(crate) fn end(&mut self) {
         drop(self.child.stdin.take());
         let pid = Pid::from_raw(self.child.id().cast_signed());
         let end = Instant::now() + Duration::from_secs(5);
-        // A program that has ended already is no error.
+        // An error for an ended program is ignored.
         let _ = kill(pid, Signal::SIGINT);
         while matches!(self.child.try_wait(), Ok(None)) {
             if Instant::now() > end {

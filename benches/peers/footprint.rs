@@ -1,4 +1,5 @@
-//! What a switch takes before its first frame: time from the start of the program until it forwards, and memory, by number of ports.
+//! Measures the start of a switch by number of ports: the time from the start of the program until it
+//! forwards, and the memory.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,13 +15,13 @@ use crate::forwarders::REACTION_BUDGET;
 use crate::{Failure, Run};
 
 const PORTS: [usize; 3] = [2, 8, 32];
-/// A speed that veths of small machines carry. Buffers, and with them the memory that frames may take, follow from it.
+/// A speed that veths of small machines carry. Buffers, and therefore the memory for frames, depend on it.
 const SPEED_MBPS: u32 = 1_000;
 const MTU: u32 = 9_100;
-/// After that the memory is read: the first look at everything is over.
+/// Time after the start at which memory is read, when the initial page faults are over.
 const SETTLED: Duration = Duration::from_millis(500);
 
-/// Figures for each backend that this machine allows.
+/// Adds the figures of each port backend that this machine supports.
 pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Failure> {
     for backend in ["packet", "xdp"] {
         for ports in PORTS {
@@ -63,14 +64,14 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
 
 #[derive(Debug)]
 struct Taken {
-    /// From before the program is started to the line that says that it forwards.
+    /// Time from the start of the program to its `ready` line.
     start_ms: f64,
-    /// From SIGINT to its end.
+    /// Time from SIGINT to the end of the program.
     end_ms: f64,
     /// Heaps and stacks (`RssAnon`).
     own_mib: f64,
-    /// Memory for frames that has been touched (`RssShmem`): AF_XDP touches all that frames may take at the start. Rings of packet
-    /// sockets are the kernel's memory, and in neither.
+    /// Memory for frames that has been touched (`RssShmem`): AF_XDP touches all that frames may take at the
+    /// start. Rings of packet sockets are the kernel's memory, and in neither.
     shared_mib: f64,
 }
 
@@ -107,7 +108,7 @@ fn start(bed: &Bed, config: &Path, cables: &Cables, backend: &str) -> Result<Tak
     })
 }
 
-/// So many cables with both ends here, until they are dropped.
+/// A number of cables with both ends in this namespace. Dropping the value removes them.
 struct Cables(usize);
 
 impl Cables {
@@ -130,7 +131,7 @@ impl Cables {
 impl Drop for Cables {
     fn drop(&mut self) {
         for n in 0..self.0 {
-            // One that was never made is no loss.
+            // A missing cable is no error.
             let _ = delete_link(&Cables::device(n));
         }
     }

@@ -1,5 +1,5 @@
-//! What a switch costs that has nothing to do, and what it loses by sleeping: processor time without traffic, and the loss-free rate of an
-//! adaptive switch beside that of one that spins.
+//! Measures a switch without traffic and the effect of sleeping: processor time without traffic, and the
+//! loss-free rates of an adaptive and of a spinning switch.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,14 @@ use crate::measure::{forwards, mtu_for};
 use crate::{Failure, Run};
 
 const FRAME_BYTES: u32 = 1_082;
-/// Steps of the search: the rate is found to 1/128 of what a saturated switch forwards.
+/// Steps of the search. The rate is exact to 1/128 of the rate of a saturated switch.
 const STEPS: u32 = 7;
-/// A rate holds if one of so many trials loses nothing: a stall of the host is not the switch's.
+/// Number of trials of a rate. One trial without loss is enough, because a stall of the machine can cause
+/// loss in another.
 const TRIES: u32 = 2;
 const IDLES: [&str; 2] = ["adaptive", "spin"];
 
-/// Figures for each backend that this machine allows.
+/// Adds the figures of each port backend that this machine supports.
 pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Failure> {
     for backend in ["packet", "xdp"] {
         let mut samples = Samples::default();
@@ -40,7 +41,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
 #[derive(Debug, Default)]
 struct Samples {
     cpu_percent: Vec<f64>,
-    /// Of an adaptive switch and of one that spins.
+    /// Rates of an adaptive switch and of a spinning switch.
     loss_free_fps: [Vec<f64>; 2],
 }
 
@@ -48,7 +49,7 @@ impl Samples {
     fn take(&mut self, run: &Run<'_>, backend: &str, round: u32) -> Result<(), Failure> {
         self.cpu_percent.push(idle_percent(run, backend)?);
         let mut rates = [0.0; 2];
-        // Each is first in every other round.
+        // Each mode is first in every other round.
         for n in 0..2 {
             let which = (n + round as usize) % 2;
             rates[which] = loss_free(run, backend, IDLES[which])?;
@@ -88,7 +89,7 @@ impl Samples {
     }
 }
 
-/// Processor time of an adaptive switch without traffic, in percent of a core.
+/// Returns the processor time of an adaptive switch without traffic, in percent of a core.
 fn idle_percent(run: &Run<'_>, backend: &str) -> Result<f64, Failure> {
     let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
     let running = Switch::fast(backend, "adaptive").start(run.bed, &cables)?;
@@ -99,7 +100,7 @@ fn idle_percent(run: &Run<'_>, backend: &str) -> Result<f64, Failure> {
     Ok(100.0 * spent as f64 / began.elapsed().as_nanos() as f64)
 }
 
-/// The highest rate at which a switch forwards all frames.
+/// Returns the highest rate at which a switch forwards all frames.
 fn loss_free(run: &Run<'_>, backend: &str, idle: &str) -> Result<f64, Failure> {
     let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
     let _running = Switch::fast(backend, idle).start(run.bed, &cables)?;

@@ -1,6 +1,6 @@
-//! xoff beside what else forwards frames on this machine: same namespaces, cables, generator and sink, in turns. And what of xoff alone
-//! only real frames can show: what it costs when idle, what its worker costs beside I/O workers, how soon it reacts, what it takes
-//! before its first frame.
+//! Comparison of xoff with other forwarders on this machine, in turns with the same namespaces, cables,
+//! generator and sink. Separate measurements of xoff with real frames show its idle cost, the cost of its
+//! worker with I/O workers, its reaction times and its start.
 //!
 //!     cargo bench --bench peers
 //!     cargo bench --bench peers -- --rounds 12 --sizes 1082 --only xoff-packet,testpmd-packet --save peers.json
@@ -9,7 +9,8 @@
 //!     cargo bench --bench peers -- reaction
 //!     cargo bench --bench peers -- footprint
 //!
-//! What is not installed, or cannot carry a size, is skipped and said so. benches/README.md says what is measured, and how.
+//! Forwarders that are not installed, or that cannot carry a frame length, are skipped with a note.
+//! benches/README.md describes the measurements.
 
 mod bed;
 mod child;
@@ -37,7 +38,7 @@ use forwarders::Forwarder;
 use measure::{Plan, measure};
 use results::Rounds;
 
-/// Why it could not be done.
+/// The reason why a measurement failed.
 pub(crate) type Failure = String;
 
 /// xoff beside other forwarders, veth to veth.
@@ -81,13 +82,15 @@ struct Arguments {
 
 #[derive(Clone, Copy, Debug, Subcommand)]
 enum Alone {
-    /// Processor time of a switch without traffic, and the loss-free rate of an adaptive one beside one that spins
+    /// Processor time of a switch without traffic, and the loss-free rate of an adaptive one beside one that
+    /// spins
     Idle,
     /// Time of the switch's worker for a frame where I/O workers own the ports
     Workers,
     /// From the crossing of a threshold to XOFF, from PFC to the last data frame, and what forwarding adds
     Reaction,
-    /// Time from the start of the program to the first frame it could forward, and memory, with 2, 8 and 32 ports
+    /// Time from the start of the program to the first frame it could forward, and memory, with 2, 8 and 32
+    /// ports
     Footprint,
 }
 
@@ -114,7 +117,7 @@ fn refused(failure: &str) -> ExitCode {
     ExitCode::from(3)
 }
 
-/// What all measurements share.
+/// The common state of all measurements.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) bed: &'a Bed,
@@ -173,7 +176,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(result.exit() as u8))
 }
 
-/// All forwarders in turns.
+/// Measures all forwarders in turns.
 fn peers(run: &Run<'_>, arguments: &Arguments, result: &mut BenchResult) -> Result<(), Failure> {
     let chosen: Vec<Forwarder> = match &arguments.only[..] {
         [] => clap::ValueEnum::value_variants().to_vec(),
@@ -191,7 +194,7 @@ fn peers(run: &Run<'_>, arguments: &Arguments, result: &mut BenchResult) -> Resu
     let mut rounds = Rounds::default();
     for round in 0..run.rounds {
         for &frame_bytes in &arguments.sizes {
-            // Each is first in some round, so that what drifts hits all.
+            // Each forwarder is first in some round, so that a drift of the machine affects all of them.
             let first = round as usize % chosen.len();
             for &forwarder in chosen[first..].iter().chain(&chosen[..first]) {
                 let subject = format!("round {}: {frame_bytes}/{}", round + 1, forwarder.name());

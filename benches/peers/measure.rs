@@ -1,4 +1,4 @@
-//! What is measured of one forwarder in one round.
+//! The measurements of one forwarder in one round.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use crate::forwarders::Forwarder;
 use crate::ping::{Asker, round_trip};
 use crate::soaker::Soaker;
 
-/// Frames a second that every forwarder carries, to see whether it forwards at all.
+/// Frames per second that every forwarder carries, for a check that it forwards.
 const FIRST_FPS: f64 = 2_000.0;
-/// Of those at least so many have to arrive.
+/// Minimum share of these frames that must arrive.
 const FIRST_SHARE_MIN: f64 = 0.9;
-/// A tester of latency looks at a frame this often.
+/// Interval between samples of latency.
 const SAMPLE_EVERY_NS: u64 = 50_000;
-/// At less loss than this a forwarder has had time to wait for frames.
+/// Minimum loss at which a forwarder counts as saturated.
 const SATURATED_LOSS_MIN: f64 = 0.02;
 
-/// How long and how often.
+/// Durations and numbers of repetitions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) seconds: f64,
@@ -27,31 +27,32 @@ pub(crate) struct Plan {
     pub(crate) method: SendMethod,
 }
 
-/// One round of one forwarder with frames of one size.
+/// The results of one round of one forwarder with frames of one length.
 #[derive(Clone, Debug)]
 pub(crate) struct Measured {
     /// Frames a second that it forwards when it is given all that the generator has.
     pub(crate) rate_fps: f64,
     /// Frames a second that the generator offered meanwhile.
     pub(crate) offered_fps: f64,
-    /// Processor time of the forwarder for a frame, in nanoseconds, while it has half a core and more to do than it can.
+    /// Processor time of the forwarder for a frame, in nanoseconds, while it has half a core and more to do
+    /// than it can.
     pub(crate) cpu_ns: f64,
     /// Frames that were lost meanwhile, as a share.
     pub(crate) cpu_loss: f64,
     /// Latency at half of `rate_fps` in nanoseconds: p50, p90, p99, p99.9, p99.99.
     pub(crate) latency_ns: [f64; 5],
-    /// Samples behind them.
+    /// Number of latency samples.
     pub(crate) samples: u64,
     /// Frames lost at half of `rate_fps`, as a share.
     pub(crate) half_loss: f64,
-    /// Median round trip of a ping, in nanoseconds, of one who sleeps meanwhile.
+    /// Median round trip of a ping, in nanoseconds, of a receiver that sleeps.
     pub(crate) ping_ns: Option<f64>,
-    /// The same of one who stays awake.
+    /// Median round trip of a ping, in nanoseconds, of a receiver that polls.
     pub(crate) ping_awake_ns: Option<f64>,
 }
 
 impl Measured {
-    /// Whether the forwarder was busy all the time while its cost was measured.
+    /// Returns true if the forwarder was busy during the whole measurement of its cost.
     pub(crate) fn was_saturated(&self) -> bool {
         self.cpu_loss >= SATURATED_LOSS_MIN
     }
@@ -65,12 +66,12 @@ pub(crate) const QUANTILES: [(&str, f64); 5] = [
     ("p99.99", 0.9999),
 ];
 
-/// MTU of cables that carry frames of this length.
+/// Returns the MTU of cables for frames of this length.
 pub(crate) fn mtu_for(frame_bytes: u32) -> u32 {
     frame_bytes.max(1_500)
 }
 
-/// Starts a forwarder and measures it. The error is why it cannot be measured.
+/// Starts a forwarder and measures it. The error states why it cannot be measured.
 pub(crate) fn measure(
     bed: &Bed,
     forwarder: Forwarder,
@@ -119,7 +120,7 @@ pub(crate) fn measure(
     })
 }
 
-/// Sees that frames come through, after bridges have learned.
+/// Checks that frames pass after bridges have learnt the addresses.
 pub(crate) fn forwards(tester: &mut Tester, bed: &Bed) -> Result<(), Failure> {
     let trial = TrialConfig {
         core: Some(bed.cores.tester),
@@ -133,7 +134,8 @@ pub(crate) fn forwards(tester: &mut Tester, bed: &Bed) -> Result<(), Failure> {
         let outcome = run(tester, &trial, || 0)?;
         last = (outcome.arrivals.frames, outcome.sending.frames);
         if last.0 as f64 >= FIRST_SHARE_MIN * last.1 as f64 && last.1 > 0 {
-            // Once more, since a switch whose port came up after the first has flooded all that.
+            // The second attempt follows because a switch whose port came up late has flooded the first
+            // frames.
             tester
                 .send_learning_frame()
                 .map_err(|failure| failure.to_string())?;
@@ -154,7 +156,7 @@ pub(crate) fn run(
         .map_err(|failure| failure.to_string())
 }
 
-/// Share of the frames that were lost, those that the generator's own interface refused included.
+/// Returns the share of lost frames, including frames that the generator's interface refused.
 pub(crate) fn loss(outcome: &TesterResult) -> f64 {
     let offered = outcome.sending.frames + outcome.sending.refused;
     (outcome.lost_frames() + outcome.sending.refused) as f64 / offered.max(1) as f64

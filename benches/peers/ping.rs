@@ -12,24 +12,24 @@ use nix::sys::time::TimeVal;
 use crate::Failure;
 use crate::bed::{ADDRESSES, Bed};
 
-/// Octets of an ICMP echo, header included: as many as ping(8) sends.
+/// Bytes of an ICMP echo with its header, as in ping(8).
 const ECHO_BYTES: usize = 64;
 const ECHO_REQUEST: u8 = 8;
 const IPV4_HEADER_BYTES: usize = 20;
-/// An echo that takes longer is lost.
+/// An echo counts as lost after this time.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What who asks does until the answer is there.
+/// The waiting method of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asker {
-    /// It sleeps, as ping(8) does: the round trip has in it how long the machine takes to wake its core.
+    /// The receiver sleeps, like ping(8). The round trip includes the wake-up time of the core.
     Sleeps,
-    /// It looks again and again: what is left is forwarding, and the kernels' work at both ends.
+    /// The receiver polls. The round trip consists of forwarding and of kernel time at both ends.
     Looks,
 }
 
-/// Median round trip in nanoseconds of `count` pings, `pause` apart; those that were lost are missing. The first one, which asks for the
-/// link address, does not count.
+/// Returns the median round trip in nanoseconds of `count` pings with the interval `pause`. Lost pings are
+/// not counted. The first ping, which resolves the link address, is not counted either.
 pub(crate) fn round_trip(
     bed: &Bed,
     count: u16,
@@ -77,7 +77,7 @@ fn round_trips(bed: &Bed, count: u16, pause: Duration, asker: Asker) -> Result<V
         .map_err(|errno| format!("cannot ping: {errno}"))
 }
 
-/// Waits for the answer.
+/// Waits for the reply. Returns false if the reply is late.
 fn answered(socket: i32, sequence: u16, began: Instant, asker: Asker) -> bool {
     let mut packet = [0; IPV4_HEADER_BYTES + ECHO_BYTES];
     let flags = match asker {
@@ -86,7 +86,7 @@ fn answered(socket: i32, sequence: u16, began: Instant, asker: Asker) -> bool {
     };
     while began.elapsed() < PATIENCE {
         let len = recv(socket, &mut packet, flags).unwrap_or(0);
-        // A reply (type 0) with our number behind a header without options.
+        // A reply (type 0) with the right number, after an IP header without options.
         if len == packet.len()
             && packet[IPV4_HEADER_BYTES] == 0
             && packet[IPV4_HEADER_BYTES + 6..IPV4_HEADER_BYTES + 8] == sequence.to_be_bytes()
@@ -97,7 +97,7 @@ fn answered(socket: i32, sequence: u16, began: Instant, asker: Asker) -> bool {
     false
 }
 
-/// An echo request (RFC 792).
+/// Returns an echo request (RFC 792).
 fn echo(sequence: u16) -> [u8; ECHO_BYTES] {
     let mut echo = [0; ECHO_BYTES];
     echo[0] = ECHO_REQUEST;

@@ -1,10 +1,12 @@
-//! How soon a switch reacts, seen from the ends of its cables by the kernel's own time stamps:
+//! Measures the reaction times of a switch at the ends of its cables with kernel timestamps:
 //!
-//! - `xoff`: from before the system call that sends the frame that crosses the XOFF threshold to the PFC frame at the sender's interface;
-//! - `pause`: from before the system call that sends a PFC frame to the last data frame of the class at the interface that sent it;
-//! - `delay`: what the switch adds to a frame's way, the way over a single cable taken off.
+//! - `xoff`: from the system call that sends the frame that reaches the XOFF threshold to the PFC frame at the
+//!   sender interface;
+//! - `pause`: from the system call that sends a PFC frame to the last data frame of the class at the interface
+//!   that sent the PFC frame;
+//! - `delay`: the delay of a frame through the switch minus the delay over a single cable.
 //!
-//! With nothing else to carry, and with frames of another class through the same ports.
+//! The bench measures without other traffic and with frames of another class through the same ports.
 
 use std::io;
 use std::time::Duration;
@@ -24,31 +26,32 @@ use crate::measure::{forwards, mtu_for};
 use crate::{Failure, Run};
 
 const FRAME_BYTES: u32 = 1_082;
-/// Model speed: a pause of 65535 quanta lasts 13 ms, a frame 3.5 us.
+/// Model speed. A pause of 65535 quanta lasts 13 ms, and a frame lasts 3.5 us.
 const SPEED_MBPS: u32 = 2_500;
 /// The lossless class and its DSCP in the preset.
 const CLASS: usize = 3;
 const DSCP: u8 = 26;
-/// Frames a second of the other class where there is load.
+/// Frames per second of the other class under load.
 const LOAD_FPS: f64 = 100_000.0;
-/// Frames a second of the class that is paused: what is seen of a stop is as exact as their distance, 10 us.
+/// Frames per second of the paused class. Their distance of 10 us is the resolution of a measured stop.
 const DATA_FPS: f64 = 100_000.0;
-/// More frames than this never fit below the threshold.
+/// Upper limit of the frames that fit below the threshold.
 const FILL_MAX: usize = 256;
-/// What is still under way has arrived after this time.
+/// All frames in flight have arrived after this time.
 const SETTLE_NS: u64 = 400_000;
-/// A reaction that takes longer is none.
+/// A longer reaction time counts as no reaction.
 const PATIENCE_NS: u64 = 100_000_000;
-/// A pause is repeated this often.
+/// Interval of repeated pauses.
 const REFRESH_NS: u64 = 1_000_000;
-/// Frames of the stream before a pause, and behind it: a switch that lets all of the latter pass obeys none.
+/// Number of frames of the stream before and after a pause. A switch that passes all frames after the pause
+/// ignores it.
 const BEFORE_PAUSE: usize = 32;
 const BEHIND_PAUSE: usize = 96;
 const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
-/// Repetitions for each second of `--seconds`.
+/// Number of repetitions per second of `--seconds`.
 const REPETITIONS_PER_SECOND: f64 = 250.0;
 
-/// Figures of both ways to wait, without and with load.
+/// Adds the figures of both idle modes, with and without load.
 pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Failure> {
     for backend in ["packet", "xdp"] {
         for idle in ["spin", "adaptive"] {
@@ -74,7 +77,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
     Ok(())
 }
 
-/// Of each round the quantiles of `xoff`, `pause` and `delay`.
+/// Quantiles of `xoff`, `pause` and `delay` of each round.
 #[derive(Debug, Default)]
 struct Figures([[Vec<f64>; QUANTILES.len()]; 3]);
 
@@ -88,7 +91,7 @@ impl Figures {
             ..Switch::fast(backend, idle)
         };
         let _running = switch.start(run.bed, &cables)?;
-        // Another class, so that nothing is paused.
+        // Frames of another class are not paused.
         let mut traffic = TrafficProfile::new(FRAME_BYTES);
         traffic.dscp = 0;
         let mut tester = cables.tester(&traffic)?;
@@ -123,7 +126,7 @@ impl Figures {
     }
 }
 
-/// A tester at both ends of the first cable, with nobody between.
+/// Opens a tester at both ends of the first cable, without a forwarder.
 fn cable_tester(bed: &Bed) -> Result<Tester, Failure> {
     let [from, _] = bed.ends()?;
     let to = TesterInterface {
@@ -133,7 +136,7 @@ fn cable_tester(bed: &Bed) -> Result<Tester, Failure> {
     Tester::open(from, &to, &TrafficProfile::new(FRAME_BYTES)).map_err(|failure| failure.to_string())
 }
 
-/// Latencies of lone frames, or of frames among as many as the load has.
+/// Returns latencies of single frames or of frames under load.
 fn delays(run: &Run<'_>, tester: &mut Tester, load_fps: f64) -> Result<Histogram<u64>, Failure> {
     let trial = TrialConfig {
         sample_every_ns: Some(100_000),
@@ -150,7 +153,7 @@ fn delays(run: &Run<'_>, tester: &mut Tester, load_fps: f64) -> Result<Histogram
     }
 }
 
-/// Sends at both ends, and hears pauses at one and data at the other.
+/// Senders at both ends, a listener for pauses at one end and a listener for data at the other.
 #[derive(Debug)]
 struct Hands {
     source: FrameSender,
@@ -203,7 +206,7 @@ impl Hands {
             if self.load_fps > 0.0 {
                 let due = (self.load_fps * (now_ns - self.load_began_ns) as f64 / 1e9) as u64;
                 if due > self.loaded {
-                    // What the load is late for is left out: a burst would be another load.
+                    // A late load is not made up for, because a burst would be another load.
                     self.loaded = due;
                     self.source.send(&[&self.load]).map_err(told)?;
                 }
@@ -215,7 +218,7 @@ impl Hands {
         }
     }
 
-    /// Pauses (65535 quanta) or resumes (0) the class at the sink's port of the switch.
+    /// Pauses (65535 quanta) or resumes (0) the class at the switch port of the sink.
     fn pause_sink(&mut self, quanta: u16) -> Result<(), Failure> {
         let mut pfc = Pfc {
             enable: 1 << CLASS,
@@ -226,7 +229,7 @@ impl Hands {
         self.sink.send(&[&frame]).map(drop).map_err(told)
     }
 
-    /// When the first XOFF came that has not been looked at.
+    /// Returns the time of the next unread XOFF.
     fn heard_xoff(&mut self) -> Option<u64> {
         let mut first = None;
         self.pauses.receive(|heard| {
@@ -247,7 +250,7 @@ impl Hands {
         }
     }
 
-    /// How many frames the group holds before it says XOFF.
+    /// Returns the number of frames that the group holds until XOFF.
     fn frames_to_xoff(&mut self) -> Result<usize, Failure> {
         self.drain()?;
         self.pause_sink(u16::MAX)?;
@@ -263,7 +266,7 @@ impl Hands {
         Err(format!("no XOFF after {FILL_MAX} frames"))
     }
 
-    /// Lets the switch send what it holds, and forgets what was heard.
+    /// Lets the switch send its queued frames and discards the received PFC frames.
     fn drain(&mut self) -> Result<(), Failure> {
         self.pause_sink(0)?;
         self.wait(SETTLE_NS)?;
@@ -272,7 +275,7 @@ impl Hands {
         Ok(())
     }
 
-    /// From the frame that crosses the threshold to XOFF.
+    /// Measures the time from the frame that reaches the threshold to XOFF.
     fn xoff(&mut self, repetitions: u32) -> Result<Histogram<u64>, Failure> {
         let frames = self.frames_to_xoff()?;
         let mut times = histogram();
@@ -286,12 +289,12 @@ impl Hands {
             self.wait(SETTLE_NS)?;
             self.pause_sink(u16::MAX)?;
             if self.heard_xoff().is_some() {
-                // A pause ran out, or the host stalled: this filling proves nothing.
+                // A pause expired or the machine stalled, so this filling gives no result.
                 continue;
             }
             let began_ns = monotonic_ns();
             self.send_lossless()?;
-            // None at all: a pause ran out during a stall of the host, and the group has emptied itself.
+            // Without an XOFF, a pause expired during a stall of the machine and the group has emptied.
             if let Some(at_ns) = self.wait_for_xoff(began_ns)? {
                 times.saturating_record(at_ns.saturating_sub(began_ns));
             }
@@ -299,7 +302,7 @@ impl Hands {
         enough(times, repetitions)
     }
 
-    /// When XOFF comes, if it does. The sink's port stays paused meanwhile.
+    /// Returns the time of the XOFF, if one arrives. The sink's port stays paused meanwhile.
     fn wait_for_xoff(&mut self, began_ns: u64) -> Result<Option<u64>, Failure> {
         let mut refresh_ns = began_ns + REFRESH_NS;
         loop {
@@ -318,14 +321,14 @@ impl Hands {
         }
     }
 
-    /// From PFC to the last frame of the class.
+    /// Measures the time from the PFC frame to the last frame of the class.
     fn pause(&mut self, repetitions: u32) -> Result<Histogram<u64>, Failure> {
         let mut times = histogram();
         let every_ns = (1e9 / DATA_FPS) as u64;
         let mut unheeded = 0;
         for _ in 0..repetitions {
             self.drain()?;
-            // A stream for a while, then a pause in its midst.
+            // Send a stream, and a pause in the middle of it.
             for _ in 0..BEFORE_PAUSE {
                 self.send_lossless()?;
                 self.wait(every_ns)?;
@@ -355,7 +358,7 @@ impl Hands {
     }
 }
 
-/// Half of the repetitions have to have told something.
+/// Checks that at least half of the repetitions gave a result.
 fn enough(times: Histogram<u64>, repetitions: u32) -> Result<Histogram<u64>, Failure> {
     match times.len() >= u64::from(repetitions / 2).max(1) {
         true => Ok(times),
@@ -384,7 +387,7 @@ fn step(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt, jf, k }
 }
 
-/// Frames of ethertype 0x8808.
+/// Returns a socket filter for frames with ethertype 0x8808.
 fn mac_control_alone() -> [libc::sock_filter; 4] {
     [
         step(LOAD_H, 0, 0, 12),
@@ -394,7 +397,7 @@ fn mac_control_alone() -> [libc::sock_filter; 4] {
     ]
 }
 
-/// IPv4 of the DSCP of the lossless class.
+/// Returns a socket filter for IPv4 packets with the DSCP of the lossless class.
 fn class_alone() -> [libc::sock_filter; 7] {
     [
         step(LOAD_H, 0, 0, 12),

@@ -1,4 +1,4 @@
-//! Rounds put together: figures, ratios of pairs, notes.
+//! Summary of the rounds: figures, ratios of pairs, and notes.
 
 use std::collections::BTreeMap;
 
@@ -51,10 +51,10 @@ impl Rounds {
     }
 }
 
-/// A figure of a turn, where it was measured.
+/// A figure of a turn, if it was measured.
 type Reading = fn(&Measured) -> Option<f64>;
 
-/// Round trips by the names of their figures.
+/// Names and values of the round trips.
 const PINGS: [(&str, Reading); 2] = [("ping", |m| m.ping_ns), ("ping_awake", |m| m.ping_awake_ns)];
 
 fn figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Measured>) {
@@ -78,7 +78,7 @@ fn figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Measured
     }
 }
 
-/// Ratios of the rounds in which both were measured.
+/// Adds the ratios of the rounds in which both forwarders were measured.
 fn ratios(
     result: &mut BenchResult,
     path: &str,
@@ -114,7 +114,7 @@ fn ratios(
     }
 }
 
-/// What a reader has to know of the rounds.
+/// Adds notes about the conditions of the rounds.
 fn notes(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Measured>) {
     let idle = rounds.values().filter(|m| !m.was_saturated()).count();
     if idle > 0 {

@@ -1,9 +1,10 @@
-//! Measures what a core does for others.
+//! Measures the time that other programs use on a core.
 //!
-//! A thread on the core looks at the clock without a pause, and adds up the gaps in which it was not running: programs, softirqs, interrupts.
-//! So the cost of a forwarder that lives in the kernel can be had, which no counter of the kernel tells exactly (softirqs are
-//! counted by samples of 4 ms, and charged to whoever they interrupt). Beside a forwarder that never sleeps it is at the same time what makes
-//! it work under half a core, and so saturated by any generator.
+//! A thread on the core reads the clock continuously and adds up the gaps in which it did not run because of
+//! programs, softirqs or interrupts. This method measures the cost of a forwarder in the kernel, which no
+//! kernel counter shows exactly: softirqs are counted by samples of 4 ms and charged to the interrupted
+//! program. Next to a forwarder that never sleeps, the thread also leaves it half a core, so that any
+//! generator saturates it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,10 +13,10 @@ use std::thread::JoinHandle;
 use xoff_runtime::workers::clock::monotonic_ns;
 use xoff_runtime::workers::pin;
 
-/// Two looks at the clock are some 30 ns apart; nothing that takes a core from a thread is shorter than this.
+/// Two reads of the clock are about 30 ns apart. Every interruption of the thread is longer than this gap.
 const GAP_NS: u64 = 250;
 
-/// Takes what a core has to give.
+/// A thread that uses the free time of a core.
 #[derive(Debug)]
 pub(crate) struct Soaker {
     stop: Arc<AtomicBool>,
@@ -49,7 +50,7 @@ impl Soaker {
         }
     }
 
-    /// Nanoseconds that others have had of the core since the start.
+    /// Returns the nanoseconds of the core that other programs have used since the start.
     pub(crate) fn taken_ns(&self) -> u64 {
         self.taken_ns.load(Ordering::Relaxed)
     }
@@ -59,7 +60,7 @@ impl Drop for Soaker {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // It cannot panic.
+            // The thread cannot panic.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,5 @@
-//! What the switch's worker costs where it owns the ports itself, and where one I/O worker or more do: the time of its turns in which
-//! there was work, for a frame.
+//! Measures the processor time of the switch worker per frame, when it owns the ports and when one or more
+//! I/O workers own them. Only turns with work count.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::{Failure, Run};
 
 const FRAME_BYTES: u32 = 1_082;
 
-/// Figures for each backend that this machine allows, with no I/O worker up to as many as there are cores beside the switch's, and
-/// ports: an I/O worker owns one at least.
+/// Adds figures of each port backend that this machine supports. The number of I/O workers ranges from none
+/// to the number of the other cores, at most one for each port.
 pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Failure> {
     if run.bed.spare_cores.is_empty() {
         result.notes.push(
@@ -78,7 +78,7 @@ fn measure_one(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize, resu
     result.figures.extend([busy, rates]);
 }
 
-/// Nanoseconds of the switch's worker for a frame, and frames a second.
+/// Returns the nanoseconds of the switch worker per frame, and the frames per second.
 fn turn(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize) -> Result<(f64, f64), Failure> {
     let cores = run.bed.cores;
     let io_cores = match &run.bed.spare_cores[..] {
@@ -110,7 +110,7 @@ fn turn(run: &Run<'_>, backend: &str, idle: &str, io_workers: usize) -> Result<(
     let busy_ns = report["switches"][0]["worker_busy_ns"]
         .as_u64()
         .ok_or("xoff's report does not say how long its worker was busy")?;
-    // The few frames before the flood cost more each, a thousandth of the time in all.
+    // The few frames before the flood cost more each. Their share of the time is a thousandth.
     Ok((
         busy_ns as f64 / outcome.arrivals.frames.max(1) as f64,
         outcome.window.rate_fps(),

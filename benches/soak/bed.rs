@@ -1,4 +1,5 @@
-//! The test bed: a lab of three hosts and a switch, whose headroom holds what comes within the reaction budget of the host.
+//! The test bed: a lab of three hosts and a switch. The headroom holds all frames that arrive within the
+//! reaction budget of the machine.
 
 use std::fs;
 use std::path::Path;
@@ -13,21 +14,21 @@ use crate::{Failure, Memory};
 
 /// The port to the receiver.
 pub(crate) const TO_RECEIVER: &str = "Ethernet8";
-/// What may arrive after XOFF: 25 ms, the reaction budget of 20 ms and some, in octets for each Mb/s.
+/// Headroom for 25 ms after XOFF, slightly more than the reaction budget of 20 ms, in bytes per Mb/s.
 const HEADROOM_BYTES_PER_MBPS: u64 = 25_000 / 8;
-/// Memory is looked at this often.
+/// Interval of memory samples.
 const STEP: Duration = Duration::from_secs(1);
-/// Beyond its time a lab may take this long to come up, drain and go.
+/// Additional time of a lab to start, drain and end.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where runs have their files.
+/// The folder of the files of runs.
 #[derive(Debug)]
 pub(crate) struct Bed {
     folder: TempDir,
     frame: u32,
 }
 
-/// What a run has shown.
+/// The results of a run.
 #[derive(Debug)]
 pub(crate) struct Run {
     /// `xoff.report/1`.
@@ -36,12 +37,12 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Something outside the model can have changed the result.
+    /// Returns true if a disturbance outside the model can have changed the result.
     pub(crate) fn is_tainted(&self) -> bool {
         self.report["verdict"] != "clean"
     }
 
-    /// The port to the receiver.
+    /// Returns the report of the port to the receiver.
     pub(crate) fn to_receiver(&self) -> &Value {
         let ports = self.report["switches"][0]["ports"].as_array();
         ports
@@ -49,7 +50,7 @@ impl Run {
             .unwrap_or(&Value::Null)
     }
 
-    /// How much of its time the link to the receiver carried frames.
+    /// Returns the share of the time in which the link to the receiver carried frames.
     pub(crate) fn utilisation(&self) -> f64 {
         self.to_receiver()["tx_utilisation"].as_f64().unwrap_or(0.0)
     }
@@ -66,7 +67,7 @@ impl Bed {
         let lab = self.folder.path().join("soak.xoff.yml");
         let report = self.folder.path().join("report.json");
         let _ = fs::remove_file(&report);
-        // JSON is YAML.
+        // JSON is valid YAML.
         let text = description(speed, self.frame, time).to_string();
         fs::write(&lab, text).map_err(|error| format!("cannot write {}: {error}", lab.display()))?;
         let memory = watch(&lab, &report, time)?;
@@ -78,7 +79,7 @@ impl Bed {
     }
 }
 
-/// Starts the lab, and takes samples of its memory until it has ended.
+/// Starts the lab and samples its memory until it has ended.
 fn watch(lab: &Path, report: &Path, time: Duration) -> Result<Memory, Failure> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xoff"));
     command.args(["lab", "run"]).arg(lab).arg("--report").arg(report);

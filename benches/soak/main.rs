@@ -1,10 +1,12 @@
-//! Ten minutes of real frames at 90 % of what this machine carries, from sources that obey PFC.
+//! A soak run of ten minutes with real frames at 90 % of the capacity of this machine. The senders honour
+//! PFC.
 //!
 //!     cargo bench --bench soak
 //!     cargo bench --bench soak -- --minutes 60 --percent 90
 //!
-//! Two hosts send to a third, each at the full speed of its link, so PFC holds them back all the time. First the fastest link is looked
-//! for that stays full without a loss; then they go on for minutes at its 90 %. What must hold is in `verdict.rs`.
+//! Two hosts send to a third one at the full speed of their links, so PFC pauses them all the time. The bench
+//! first searches for the fastest link without loss. Then the hosts send for minutes at 90 % of that speed.
+//! `verdict.rs` defines the conditions.
 
 mod bed;
 mod memory;
@@ -21,14 +23,14 @@ use bed::{Bed, Run};
 use memory::Memory;
 use verdict::Finding;
 
-/// Why it could not be done.
+/// The reason why the bench failed.
 pub(crate) type Failure = String;
 
-/// Slowest and fastest link that is tried, in Mb/s.
+/// The slowest and the fastest link of the search, in Mb/s.
 const SPEEDS_MBPS: (u32, u32) = (100, 40_000);
-/// The search ends when its bounds are this close, in percent of the upper one.
+/// The search ends when its bounds are within this percentage of the upper one.
 const WIDTH_PERCENT: u32 = 5;
-/// A trial in which the machine stalled says nothing; so often it is tried again.
+/// Number of attempts of a trial in which the machine stalled.
 const TRIES: u32 = 3;
 
 /// Long run at a share of what the machine carries.
@@ -111,7 +113,7 @@ fn seconds(seconds: f64) -> Result<Duration, Failure> {
         .ok_or_else(|| format!("a time of {seconds} s cannot be; give more than 0"))
 }
 
-/// The fastest links that stay full without a loss.
+/// Returns the speed of the fastest links without loss.
 fn search(bed: &Bed, trial: Duration) -> Result<u32, Failure> {
     let (mut good, mut bad) = (0, SPEEDS_MBPS.1 + 1);
     let mut speed = 1_000;

@@ -1,15 +1,16 @@
-//! Memory of a process and all its descendants that is their own: heaps and stacks (`RssAnon`).
+//! Private memory of a process and all its descendants: heaps and stacks (`RssAnon`).
 //!
-//! Frames lie in shared memory of a fixed size, whose pages are touched for the first time when so many frames wait at once as never before: after a
-//! long stall of the host, for example. That is no growth, and is left out.
+//! Frames use shared memory of a fixed size. A page of it is touched first when more frames wait than ever
+//! before, for example after a long stall of the machine. This memory is not counted, because it does not
+//! grow.
 
 use std::collections::HashMap;
 use std::fs;
 
-/// At first caches fill and buffers are touched for the first time: that share of the samples is not looked at.
+/// Share of the first samples that are ignored. During this time, caches fill and buffers are touched first.
 const WARM_UP: f64 = 0.1;
 
-/// Samples at even distances.
+/// Samples at a constant interval.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     samples_kib: Vec<u64>,
@@ -25,9 +26,9 @@ impl Memory {
         &self.samples_kib
     }
 
-    /// The most in the first half behind the warm-up and in the second half.
+    /// Returns the maxima of the first half after the warm-up and of the second half.
     pub(crate) fn halves_kib(&self) -> Option<(u64, u64)> {
-        // The last sample may have met processes that were ending.
+        // Processes may have been ending during the last sample.
         let (_, samples) = self.samples_kib.split_last()?;
         let settled = &samples[(samples.len() as f64 * WARM_UP) as usize..];
         let (first, second) = settled.split_at(settled.len() / 2);

@@ -1,28 +1,30 @@
-//! What must hold of a long run.
+//! The conditions of a long run.
 
 use serde_json::{Value, json};
 use xoff_dataplane::drops::DropReason;
 
 use crate::bed::Run;
 
-/// A link is full when it was busy for this share of its time.
+/// A link counts as full at this utilisation.
 const FULL: f64 = 0.99;
-/// Drops that a buffer decided.
+/// Drop reasons of buffer decisions.
 const BY_BUFFER: [DropReason; 4] = [
     DropReason::PriorityGroupDropped,
     DropReason::QueueDropped,
     DropReason::WredDropped,
     DropReason::NoBufferSpace,
 ];
-/// Traffic class of all that hosts send; other classes have ARP alone, which is flooded and so leaves more often than it comes.
+/// Traffic class of all frames of the hosts. Other classes carry only ARP, which is flooded and therefore
+/// leaves more often than it arrives.
 const LOSSLESS: usize = 3;
-/// What the ledger's entries about frames have in common that the kernel or a device lost. A stall alone explains no loss.
+/// Text in all ledger entries about frames that the kernel or a device lost. A stall alone does not explain a
+/// loss.
 const LOSS: &str = "lost frames";
-/// Memory is flat if it has not grown by more than this share, or by this much.
+/// Memory counts as constant if it grows by at most this share or by at most this amount.
 const GROWTH: f64 = 0.01;
 const GROWTH_KIB: u64 = 1_024;
 
-/// One of the things that must hold.
+/// A condition of the run and its result.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) what: &'static str,
@@ -40,7 +42,7 @@ impl Finding {
     }
 }
 
-/// Whether the link to the receiver stayed full and nothing was lost.
+/// Returns true if the link to the receiver stayed full and no frame was lost.
 pub(crate) fn is_full(run: &Run) -> bool {
     run.utilisation() >= FULL && buffer_drops(run) == 0 && number(&run.report["totals"]["lost_frames"]) == 0
 }
@@ -102,7 +104,7 @@ pub(crate) fn findings(run: &Run) -> Vec<Finding> {
     findings
 }
 
-/// What the ledger says, each with its second.
+/// Returns the entries of the taint ledger with their seconds.
 fn ledger(run: &Run) -> Vec<String> {
     let taints = run.report["taints"].as_array().into_iter().flatten();
     let entry = |taint: &Value| {

@@ -1,4 +1,4 @@
-//! What carries the frames between the taps: a Linux bridge, or xoff.
+//! The forwarder between the taps: a Linux bridge or xoff.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::Failure;
 use crate::guest::mortal;
 
 const TAPS: [&str; 2] = ["tap1", "tap2"];
-/// Larger than what any guest here uses; the same for both forwarders.
+/// An MTU above those of the guests, the same for both forwarders.
 const TAP_MTU: &str = "9216";
 
 /// Runs `ip`.
@@ -31,7 +31,7 @@ fn ip(arguments: &str) -> Result<String, Failure> {
     }
 }
 
-/// The guests' taps, which QEMU has made.
+/// The taps of the guests, which QEMU has created.
 #[derive(Debug)]
 pub(crate) struct Taps(());
 
@@ -47,14 +47,14 @@ impl Taps {
             }
             ip(&format!("link set dev {tap} mtu {TAP_MTU} up"))?;
         }
-        // The bridge at its best: no detour through netfilter.
+        // The fastest setting of the bridge: no netfilter.
         for file in ["iptables", "ip6tables", "arptables"] {
             let _ = std::fs::write(format!("/proc/sys/net/bridge/bridge-nf-call-{file}"), "0");
         }
         Ok(Taps(()))
     }
 
-    /// Frames that the kernel dropped on both taps, in both directions.
+    /// Returns the frames that the kernel dropped on both taps in both directions.
     pub(crate) fn dropped(&self) -> Result<u64, Failure> {
         let mut sum = 0;
         for tap in TAPS {
@@ -70,14 +70,14 @@ impl Taps {
     }
 }
 
-/// A way between the taps.
+/// A forwarder between the taps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Forwarder {
     Bridge,
     Xoff,
 }
 
-/// A forwarder that forwards.
+/// A running forwarder.
 #[derive(Debug)]
 pub(crate) enum Attached {
     Bridge,
@@ -108,8 +108,8 @@ impl Forwarder {
 }
 
 fn start_xoff(folder: &Path, mtu: u32, more: &[String]) -> Result<Attached, Failure> {
-    // Model speed so far beyond a guest's that a message's burst of frames waits for nothing: the bridge has none. At 10 Gb/s
-    // 64 KiB wait 53 us on the way in and again on the way out.
+    // The model speed is far above the speed of a guest, so that no burst of a message waits. The bridge has
+    // no such limit. At 10 Gb/s, 64 KiB wait 53 us at ingress and again at egress.
     let port = json!({ "mtu": mtu.to_string(), "speed": "400000" });
     let config = folder.join("config_db.json");
     let text = json!({ "PORT": { "Ethernet0": port, "Ethernet4": port } }).to_string();
@@ -131,7 +131,7 @@ fn start_xoff(folder: &Path, mtu: u32, more: &[String]) -> Result<Attached, Fail
     if let Some(output) = child.stdout.take() {
         let mut output = BufReader::new(output);
         let _ = output.read_line(&mut first);
-        // What it prints at its end is in its report, too.
+        // The report contains the output as well.
         std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
     }
     match first.starts_with("ready:") {
@@ -141,13 +141,14 @@ fn start_xoff(folder: &Path, mtu: u32, more: &[String]) -> Result<Attached, Fail
 }
 
 impl Attached {
-    /// Processor time that it has taken; that of a bridge is the kernel's, and counted nowhere.
+    /// Returns the processor time of xoff. The kernel does not count the processor time of a bridge.
     pub(crate) fn cpu_time(&self) -> Duration {
         let Attached::Xoff { child, .. } = self else {
             return Duration::ZERO;
         };
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
-        // Behind the name in parentheses: state is field 3, user and system time are 14 and 15, in hundredths.
+        // After the name in parentheses, the state is field 3. User and system time are fields 14 and 15 in
+        // hundredths of a second.
         let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
         let ticks: u64 = fields
             .skip(11)
@@ -157,7 +158,7 @@ impl Attached {
         Duration::from_millis(10 * ticks)
     }
 
-    /// Takes the forwarder away, and returns what it says against its own run.
+    /// Stops the forwarder. Returns the problems of its run.
     pub(crate) fn detach(self) -> Result<Vec<String>, Failure> {
         match self {
             Attached::Bridge => ip("link del dev br0").map(|_| Vec::new()),

@@ -1,4 +1,4 @@
-//! A guest in QEMU, and the serial port through which it takes commands.
+//! A QEMU guest and the serial port for its commands.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -9,12 +9,13 @@ use std::time::{Duration, Instant};
 
 use crate::Failure;
 
-/// From the start of QEMU to a guest that answers; an emulated processor on a busy machine takes its time.
+/// Maximum time from the start of QEMU to the first answer of a guest. An emulated processor on a busy
+/// machine is slow.
 const BOOT_PATIENCE: Duration = Duration::from_secs(120);
-/// What a command may take that measures nothing.
+/// Maximum time of a command that measures nothing.
 const COMMAND_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What guests are made of.
+/// The files of a guest.
 #[derive(Debug)]
 pub(crate) struct Image {
     qemu: PathBuf,
@@ -43,7 +44,7 @@ impl Image {
     }
 }
 
-/// A program by its path, or by its name in `PATH`.
+/// Finds a program by its path or by its name in `PATH`.
 pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
     if name.contains('/') {
         return Some(PathBuf::from(name)).filter(|path| path.is_file());
@@ -54,7 +55,7 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// A process that does not outlive this one, however this one ends.
+/// Returns a command whose process ends with this process in every case.
 pub(crate) fn mortal(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command
@@ -64,7 +65,7 @@ pub(crate) fn mortal(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// A guest that runs.
+/// A running guest.
 #[derive(Debug)]
 pub(crate) struct Guest {
     number: u8,
@@ -75,7 +76,7 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
-    /// Starts guest `number`, on a tap of its own: `tap1`, 10.0.0.1.
+    /// Starts guest `number` on its own tap. Guest 1 uses `tap1` and 10.0.0.1.
     pub(crate) fn start(image: &Image, folder: &Path, number: u8) -> Result<Guest, Failure> {
         let socket = folder.join(format!("guest{number}.socket"));
         let console = folder.join(format!("guest{number}.console"));
@@ -90,8 +91,8 @@ impl Guest {
                 "tcg",
                 "-m",
                 "384",
-                // Room for a second processor: for a machine that never has one QEMU leaves out memory barriers, and its network card
-                // misses that there is something to send (benches/README.md).
+                // The guest can have a second processor. Without one, QEMU omits memory barriers, and its
+                // network card misses frames to send (benches/README.md).
                 "-smp",
                 "1,maxcpus=2",
                 "-nodefaults",
@@ -136,7 +137,7 @@ impl Guest {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// Something went wrong: said with the last that the guest has said.
+    /// Returns an error with the last output of the guest.
     fn failure(&self, what: impl std::fmt::Display) -> Failure {
         let console = self.console();
         let lines: Vec<&str> = console.lines().collect();
@@ -158,18 +159,18 @@ impl Guest {
         let stream = UnixStream::connect(&self.socket)
             .map_err(|error| self.failure(format!("its commands' socket refuses: {error}")))?;
         self.commands = Some(BufReader::new(stream));
-        // What comes before the guest listens is lost.
+        // Input before the guest listens is lost.
         while self.run_for(":", Duration::from_secs(1)).is_err() {
             if Instant::now() > end {
                 return Err(self.failure("takes no commands"));
             }
         }
-        // Late answers to attempts that were given up.
+        // Discard late answers to earlier attempts.
         std::thread::sleep(Duration::from_millis(300));
         self.run("echo in step").map(drop)
     }
 
-    /// Runs a command that does not take long, and returns what it printed.
+    /// Runs a short command. Returns its output.
     pub(crate) fn run(&mut self, command: &str) -> Result<String, Failure> {
         self.run_for(command, COMMAND_PATIENCE)
     }
@@ -184,7 +185,8 @@ impl Guest {
         }
     }
 
-    /// Runs a program that may stand still: what it printed, or `None` if it takes longer than `limit`. The guest still takes commands then.
+    /// Runs a program that may hang. Returns its output, or `None` after `limit`. The guest still accepts
+    /// commands then.
     pub(crate) fn run_within(&mut self, program: &str, limit: Duration) -> Result<Option<String>, Failure> {
         self.run(&format!(
             "rm -f /tmp/code; {{ {program} >/tmp/client 2>&1; echo $? >/tmp/code; }} &"
@@ -234,7 +236,7 @@ impl Guest {
         self.run(&format!("ip link set eth0 mtu {mtu}")).map(drop)
     }
 
-    /// Waits until the other guest can be reached: addresses learned, links up.
+    /// Waits until the other guest is reachable.
     pub(crate) fn wait_for_peer(&mut self) -> Result<(), Failure> {
         let peer = 3 - self.number;
         self.run(&format!(
@@ -243,7 +245,7 @@ impl Guest {
         .map(drop)
     }
 
-    /// What its RDMA stack has counted.
+    /// Returns the counters of the guest's RDMA stack.
     pub(crate) fn counters(&mut self) -> Result<BTreeMap<String, u64>, Failure> {
         let text = self.run("cd /sys/class/infiniband/rxe0/ports/1/hw_counters && grep . *")?;
         let pairs = text.lines().filter_map(|line| {
@@ -253,11 +255,11 @@ impl Guest {
         Ok(pairs.collect())
     }
 
-    /// It has nothing to lose.
+    /// Stops the guest at once, because the guest has no data to save.
     pub(crate) fn end(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // What it leaves would be taken for words of the next one.
+        // Remove the console file, because its text would be read as output of the next guest.
         let _ = std::fs::remove_file(&self.console);
         let _ = std::fs::remove_file(&self.socket);
     }
@@ -265,7 +267,7 @@ impl Guest {
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        // Its files may be those of its successor by now.
+        // The files may already belong to the next guest.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

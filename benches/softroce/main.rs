@@ -1,8 +1,10 @@
-//! Soft-RoCE guests through xoff and through a Linux bridge, in turns: same guests, same taps, same programs.
+//! Comparison of Soft-RoCE traffic through xoff and through a Linux bridge, in turns with the same guests,
+//! taps and programs.
 //!
 //!     testbeds/softroce/build && cargo bench --bench softroce
 //!
-//! Passes where nothing was dropped, no RDMA stack saw a gap, and xoff carries at least 0.9 of what the bridge carries.
+//! The bench passes if no frame was dropped, no RDMA stack counted a gap, and xoff carries at least 0.9 of
+//! the rate of the bridge.
 
 mod forwarders;
 mod guest;
@@ -22,11 +24,11 @@ use guest::{Guest, Image};
 use measure::{Measured, Outcome, PROGRAMS, Program};
 use results::Results;
 
-/// How often a turn is taken that gives no result, so that one of those does not end the whole run. One in which a program stood still counts as a
-/// failure all the same, and so do drops and gaps in any.
+/// Number of attempts of a turn without a result. A program that hangs still counts as a failure, as do drops
+/// and gaps in any turn.
 const TRIES: u32 = 3;
 
-/// Why it could not be done or did not hold.
+/// The reason why the bench failed.
 pub(crate) type Failure = String;
 
 /// RoCEv2 between two QEMU guests, through xoff and through a Linux bridge.
@@ -42,7 +44,8 @@ struct Arguments {
     /// Which programs run; all if none is named.
     #[arg(long, value_delimiter = ',', value_parser = ["ib_send_bw", "ib_write_bw", "ib_read_bw", "rping"])]
     programs: Vec<String>,
-    /// Messages of 64 KiB per perftest program: transfers of seconds, so that a median of five moves by a few per cent only.
+    /// Messages of 64 KiB per perftest program: transfers of seconds, so that a median of five moves by a few
+    /// per cent only.
     #[arg(long, default_value_t = 4000)]
     messages: u32,
     /// What xoff has to carry of what the bridge carries, medians.
@@ -101,7 +104,7 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
     for (tool, package) in [("ip", "iproute2"), ("setpriv", "util-linux")] {
         guest::find_program(tool).ok_or_else(|| format!("{tool} is missing; `apt-get install {package}`"))?;
     }
-    // Everything lives in a namespace of its own and goes with this process.
+    // All devices are in a namespace that ends with this process.
     let entered = if nix::unistd::geteuid().is_root() {
         nix::sched::unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| errno.to_string())
     } else {
@@ -115,7 +118,8 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
         bed.set_mtu(mtu)?;
         for round in 0..arguments.rounds {
             for program in PROGRAMS.into_iter().filter(|program| arguments.runs(*program)) {
-                // One right after the other, and each first in every other round: what drifts hits both.
+                // The two forwarders run one after the other, and each is first in every other round, so that
+                // a drift of the machine affects both.
                 let order = match round % 2 {
                     0 => [Forwarder::Bridge, Forwarder::Xoff],
                     _ => [Forwarder::Xoff, Forwarder::Bridge],
@@ -169,7 +173,7 @@ impl<'a> Bed<'a> {
         self.guests.iter_mut().try_for_each(|guest| guest.set_mtu(mtu))
     }
 
-    /// Guests whose network stands still are replaced.
+    /// Replaces guests whose network hangs.
     fn boot_anew(&mut self, mtu: u32) -> Result<(), Failure> {
         self.guests.iter_mut().for_each(Guest::end);
         *self = Bed::boot(self.image, self.folder)?;

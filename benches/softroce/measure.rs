@@ -1,4 +1,4 @@
-//! The programs that the guests run, and what is made of their words.
+//! The programs of the guests and the evaluation of their output.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use crate::Failure;
 use crate::forwarders::Forwarder;
 use crate::guest::Guest;
 
-/// What one run of a program may take: several times what it takes on a slow machine.
+/// Maximum time of one run of a program, several times its duration on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// Round trips of one run of rping.
+/// Number of round trips of one run of rping.
 const PINGS: u32 = 100;
-/// Counters that say that a frame was missing or out of turn.
+/// Counters of missing or reordered frames.
 const GAPS: [&str; 5] = [
     "out_of_seq_request",
     "rcvd_seq_err",
@@ -19,7 +19,7 @@ const GAPS: [&str; 5] = [
     "retry_exceeded_err",
     "send_err",
 ];
-/// Counters that say that a stack was impatient: on an emulated processor it can be, with nothing lost.
+/// Counters of timeouts. On an emulated processor, a stack can time out without a loss.
 const IMPATIENCE: [&str; 2] = ["completer_retry_err", "duplicate_request"];
 
 pub(crate) const PROGRAMS: [Program; 4] = [
@@ -51,12 +51,13 @@ impl Program {
         }
     }
 
-    /// Whether the ratio of forwarders is judged: rping tells how long a round takes, not how much goes through.
+    /// Returns true if the ratio of the forwarders is a criterion. rping measures the duration of a round and
+    /// not the throughput.
     pub(crate) fn is_judged(self) -> bool {
         matches!(self, Program::Bandwidth(_))
     }
 
-    /// Runs it once.
+    /// Runs the program once.
     pub(crate) fn run(
         self,
         server: &mut Guest,
@@ -71,13 +72,13 @@ impl Program {
     }
 }
 
-/// What a program says of its run.
+/// The result of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Outcome {
     /// Bytes or rounds a second.
     Rate(f64),
-    /// All was transferred, but perftest, which first measures how fast its processor's clock runs, could not make sense of that:
-    /// it was taken off the processor meanwhile. It prints a rate of 0.00 then.
+    /// All was transferred, but perftest, which first measures how fast its processor's clock runs, could not
+    /// make sense of that: it was taken off the processor meanwhile. It prints a rate of 0.00 then.
     NoClock,
     /// Nothing: it did not come to its end.
     StoodStill,
@@ -109,11 +110,11 @@ fn bandwidth(
     let Some(text) = client.run_within(&format!("{command} 10.0.0.1"), PATIENCE)? else {
         return Ok(Outcome::StoodStill);
     };
-    // The server has its own end of the last exchange still to do.
+    // The server still has to end its side of the last exchange.
     server.run(&format!(
         "i=0; while pidof {name} >/dev/null; do i=$((i+1)); [ $i -lt 100 ] || exit 1; sleep 0.1; done"
     ))?;
-    // Bytes, iterations, peak, average, messages per second.
+    // The columns are bytes, iterations, peak, average and messages per second.
     let rate = text
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>())
@@ -126,7 +127,7 @@ fn bandwidth(
     }
 }
 
-/// What rxe makes of an interface's MTU: 80 octets are headers.
+/// Returns rxe's path MTU for the MTU of an interface. Headers take 80 bytes.
 fn path_mtu(mtu: u32) -> u32 {
     [4096, 2048, 1024, 512]
         .into_iter()
@@ -153,7 +154,7 @@ fn rping(server: &mut Guest, client: &mut Guest) -> Result<f64, Failure> {
     }
 }
 
-/// What came of one program through one forwarder.
+/// The result of one program through one forwarder.
 #[derive(Debug)]
 pub(crate) struct Measured {
     pub(crate) program: Program,
@@ -199,7 +200,7 @@ impl Measured {
         self.remarks.extend(IMPATIENCE.iter().filter_map(told));
     }
 
-    /// Where it was, for messages.
+    /// Returns program, forwarder and MTU for messages.
     pub(crate) fn place(&self) -> String {
         format!(
             "{} {} MTU {}",

@@ -1,4 +1,4 @@
-//! Medians, the table, the JSON, and whether it holds.
+//! Medians, the table, the JSON result and the verdict.
 
 use std::fmt::Write;
 
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use crate::forwarders::Forwarder;
 use crate::measure::{Measured, PROGRAMS, Program};
 
-/// Everything measured.
+/// All results.
 #[derive(Debug, Default)]
 pub(crate) struct Results(Vec<Measured>);
 
-/// One program at one MTU, through both: medians.
+/// Medians of one program at one MTU through both forwarders.
 struct Row {
     program: Program,
     mtu: u32,
@@ -56,7 +56,7 @@ impl Results {
                 .filter_map(|m| m.cores)
                 .collect()
         };
-        // What was not asked for has no median.
+        // A program that did not run has no median.
         let row = |mtu, program| {
             Some(Row {
                 program,
@@ -71,7 +71,8 @@ impl Results {
             .collect()
     }
 
-    /// What must not have happened, with its place. The bridge is not on trial; what happens to it is told beside.
+    /// Returns the problems of a forwarder with their place. Problems of the bridge are reported but are no
+    /// failure.
     fn problems(&self, forwarder: Forwarder) -> Vec<String> {
         let turns = self.0.iter().filter(|measured| measured.forwarder == forwarder);
         turns
@@ -146,7 +147,7 @@ impl Results {
     }
 }
 
-/// The middle one, or between the middle two; of none there is none.
+/// Returns the median, or `None` without values.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -1,4 +1,5 @@
-//! Forwarders inside the kernel. Left to itself the kernel would forward on the core of whoever sends; here it is told to use the forwarder's.
+//! Forwarders in the kernel. By default, the kernel forwards on the sender's core. The bench makes it use the
+//! forwarder's core.
 
 use std::fs;
 use std::process::Command;
@@ -14,20 +15,20 @@ use crate::bed::{Bed, Cables, DEVICES, pin_process, up, write};
 
 const BRIDGE: &str = "br0";
 
-/// What a kernel forwarder consists of; undone when it is dropped.
+/// Kernel objects of a forwarder. Dropping the value removes them.
 #[derive(Debug)]
 pub(crate) enum Parts {
     Device { _device: Device },
     Redirects { _redirects: XdpForwarder },
 }
 
-/// A device of that name, removed when this is dropped: a bridge, or the tap that Open vSwitch leaves behind.
+/// A device that is removed when the value is dropped: a bridge, or the tap of Open vSwitch.
 #[derive(Debug)]
 pub(crate) struct Device(pub(super) &'static str);
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // The namespace ends with this process anyway.
+        // The namespace ends with this process in any case.
         let _ = delete_link(self.0);
     }
 }
@@ -48,7 +49,7 @@ fn ip(words: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// A bridge at its best: no netfilter, no spanning tree.
+/// Starts a bridge with its fastest settings: no netfilter and no spanning tree.
 pub(super) fn bridge(bed: &Bed) -> Result<Running, Failure> {
     ip(&[
         "link",
@@ -63,7 +64,7 @@ pub(super) fn bridge(bed: &Bed) -> Result<Running, Failure> {
     ])?;
     let bridge = Device(BRIDGE);
     for file in ["iptables", "ip6tables", "arptables"] {
-        // Where there is no such file, netfilter is not asked.
+        // Without this file, the bridge does not call netfilter.
         let _ = write(format!("/proc/sys/net/bridge/bridge-nf-call-{file}"), "0");
     }
     for device in DEVICES {
@@ -74,9 +75,9 @@ pub(super) fn bridge(bed: &Bed) -> Result<Running, Failure> {
     Ok(Running::kernel(Parts::Device { _device: bridge }))
 }
 
-/// Has frames of a device processed on a core (receive packet steering).
+/// Makes a core process the frames of a device (receive packet steering).
 pub(super) fn receive_on(device: &str, core: usize) -> Result<(), Failure> {
-    // Words of 32 CPUs, the highest first.
+    // The file contains words of 32 CPUs, the highest first.
     let mut words = vec![format!("{:08x}", 1u32 << (core % 32))];
     words.extend((0..core / 32).map(|_| "00000000".to_owned()));
     write(
@@ -85,7 +86,8 @@ pub(super) fn receive_on(device: &str, core: usize) -> Result<(), Failure> {
     )
 }
 
-/// Two programs that redirect, each in the receive path of a device, which the kernel runs in a thread of its own on the forwarder's core.
+/// Attaches a redirecting XDP program to each device. The kernel runs each program in its own thread on the
+/// forwarder's core.
 pub(super) fn redirect(bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failure> {
     cables.poll_at_tester()?;
     let redirects = XdpForwarder::between(DEVICES).map_err(|error| {
@@ -100,7 +102,7 @@ pub(super) fn redirect(bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failur
     }))
 }
 
-/// The kernel's thread that polls a device.
+/// Returns the kernel thread that polls a device.
 fn thread_of(device: &str) -> Result<Pid, Failure> {
     let wanted = format!("napi/{device}-");
     let end = Instant::now() + Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What carries frames from one device to the other and back.
+//! Forwarders: programs and kernel functions that carry frames between the two devices.
 
 mod kernel;
 mod openvswitch;
@@ -40,20 +40,20 @@ pub(crate) enum Forwarder {
     Pnet,
 }
 
-/// A forwarder that forwards, until it is dropped.
+/// A running forwarder. Dropping the value stops it.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// The one that forwards first; empty where the kernel alone does.
+    /// The forwarding program comes first. Empty if only the kernel forwards.
     programs: Vec<Program>,
-    /// Frames are forwarded by the kernel, whatever the programs are for.
+    /// True if the kernel forwards the frames.
     in_kernel: bool,
-    /// What is left in the kernel when the programs have ended; taken away after them.
+    /// Kernel objects that remain after the programs. They are removed last.
     #[allow(dead_code, reason = "it is there to be dropped")]
     parts: Option<kernel::Parts>,
 }
 
 impl Forwarder {
-    /// Its name in figures.
+    /// Returns the name of the forwarder in figures.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Forwarder::XoffPacket => "xoff-packet",
@@ -69,7 +69,7 @@ impl Forwarder {
         }
     }
 
-    /// The peer whose figures this one's are divided by: the same devices, driven by the same sockets.
+    /// Returns the peer for ratios: a forwarder with the same devices and the same sockets.
     pub(crate) fn peer(self) -> Option<Forwarder> {
         match self {
             Forwarder::XoffPacket => Some(Forwarder::TestpmdPacket),
@@ -78,7 +78,7 @@ impl Forwarder {
         }
     }
 
-    /// Joins the cables. The error is why it cannot, in words for a note.
+    /// Connects the cables. The error states the reason in words for a note.
     pub(crate) fn start(self, bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failure> {
         match self {
             Forwarder::XoffPacket => Switch::fast("packet", "spin").start(bed, cables),
@@ -96,7 +96,7 @@ impl Forwarder {
 }
 
 impl Running {
-    /// Programs that forward.
+    /// Creates a forwarder of programs.
     fn programs(programs: Vec<Program>) -> Running {
         Running {
             programs,
@@ -105,7 +105,7 @@ impl Running {
         }
     }
 
-    /// Something in the kernel that forwards.
+    /// Creates a forwarder of kernel objects.
     fn kernel(parts: kernel::Parts) -> Running {
         Running {
             programs: Vec::new(),
@@ -114,13 +114,13 @@ impl Running {
         }
     }
 
-    /// Processor time so far, in nanoseconds, of a forwarder that is a program.
+    /// Returns the processor time of the forwarding programs in nanoseconds. `None`: the kernel forwards.
     pub(crate) fn cpu_ns(&self) -> Option<u64> {
         let all = || self.programs.iter().map(Program::cpu_ns).sum();
         (!self.in_kernel).then(all)
     }
 
-    /// Ends the programs and waits for what they leave.
+    /// Stops the programs and waits for their cleanup.
     pub(crate) fn end(&mut self) {
         self.programs.iter_mut().for_each(Program::end);
     }

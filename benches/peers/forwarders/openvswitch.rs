@@ -1,4 +1,4 @@
-//! Open vSwitch, as a learning switch, with a database and a daemon of its own in the bench's folder.
+//! Open vSwitch as a learning switch, with its own database and daemon in the folder of the bench.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -27,7 +27,7 @@ pub(super) fn start(bed: &Bed, datapath: Datapath) -> Result<Running, Failure> {
         return Err("the kernel has no Open vSwitch datapath (module openvswitch)".to_owned());
     }
     let home = bed.folder.path().join("ovs");
-    // Left by the one before.
+    // Remove the files of the previous run.
     let _ = std::fs::remove_dir_all(&home);
     std::fs::create_dir_all(&home).map_err(|error| format!("cannot make {}: {error}", home.display()))?;
     let database = home.join("conf.db");
@@ -87,7 +87,7 @@ pub(super) fn start(bed: &Bed, datapath: Datapath) -> Result<Running, Failure> {
         bed.cores,
     )?;
     switch.wait_until(|_| control_socket.exists())?;
-    // Without --no-wait: until the daemon has done it.
+    // Without `--no-wait`, the command returns when the daemon has applied the change.
     run(Command::new("ovs-vsctl").arg(&control).args([
         "--timeout=10",
         "set",
@@ -119,7 +119,7 @@ pub(super) fn start(bed: &Bed, datapath: Datapath) -> Result<Running, Failure> {
     })
 }
 
-/// Runs a program that ends by itself, and returns what it prints.
+/// Runs a program to its end. Returns its output.
 fn run(command: &mut Command) -> Result<String, Failure> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command

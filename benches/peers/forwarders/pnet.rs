@@ -1,4 +1,4 @@
-//! The simplest forwarder that a Rust program can be: `pnet::datalink`, a frame at a time. It runs in a process of its own.
+//! The simplest forwarder in Rust: `pnet::datalink`, one frame at a time, in its own process.
 
 use pnet::datalink::{self, Channel, Config, DataLinkReceiver, DataLinkSender};
 
@@ -7,7 +7,7 @@ use crate::Failure;
 use crate::bed::{Bed, DEVICES};
 use crate::child::Program;
 
-/// Octets that a frame may have: pnet cuts what is longer.
+/// Size of the buffer for a frame in bytes. `pnet` truncates longer frames.
 const BUFFER_BYTES: usize = 16 * 1024;
 
 pub(super) fn start(bed: &Bed) -> Result<Running, Failure> {
@@ -52,7 +52,7 @@ fn open(device: &str) -> Result<Ends, Failure> {
 fn copy(from: &mut dyn DataLinkReceiver, to: &mut dyn DataLinkSender) {
     loop {
         match from.next() {
-            // A frame that cannot be sent is lost, as a switch without a buffer loses it.
+            // A frame that cannot be sent is lost, as in a switch without a buffer.
             Ok(frame) => drop(to.send_to(frame, None)),
             Err(error) => {
                 eprintln!("receiving: {error}");

@@ -1,4 +1,4 @@
-//! DPDK's testpmd in io mode: frames go from one port to the other untouched, and nothing else is done.
+//! DPDK's testpmd in io mode, which forwards frames unchanged from one port to the other.
 
 use std::process::Command;
 
@@ -13,7 +13,8 @@ pub(super) enum Driver {
     AfXdp,
 }
 
-/// Longest packet that DPDK's AF_XDP driver takes: it knows no frames in pieces, and a veth wants them beyond this MTU.
+/// Longest packet of DPDK's AF_XDP driver. The driver has no multi-buffer support, which a veth needs beyond
+/// this MTU.
 const XDP_MTU_MAX: u32 = 3_400;
 
 pub(super) fn start(bed: &Bed, cables: &Cables<'_>, driver: Driver) -> Result<Running, Failure> {
@@ -26,7 +27,7 @@ pub(super) fn start(bed: &Bed, cables: &Cables<'_>, driver: Driver) -> Result<Ru
             cables.mtu
         ));
     }
-    // Places of the ring, as many as xoff's has, or more; and buffers that hold one each.
+    // The ring has at least as many slots as xoff's ring, and each buffer holds one frame.
     let (place_bytes, places, buffer_bytes) = match cables.mtu {
         0..=1_900 => (2_048, 4_096, 2_304),
         1_901..=7_900 => (8_192, 2_048, 8_448),
@@ -42,9 +43,9 @@ pub(super) fn start(bed: &Bed, cables: &Cables<'_>, driver: Driver) -> Result<Ru
     let core = bed.cores.forwarder;
     let change = |command: &mut Command| {
         command
-            // Lines come when they are printed, not when a buffer is full.
+            // Each line of output is written at once and not when a buffer is full.
             .args(["-oL", "dpdk-testpmd"])
-            // What it leaves there goes with the folder.
+            // The files in this folder are removed with it.
             .env("RUNTIME_DIRECTORY", bed.folder.path())
             .arg(format!("--lcores=0@{core},1@{core}"))
             .args([

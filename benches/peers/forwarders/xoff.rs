@@ -1,4 +1,4 @@
-//! xoff, with the configuration that its users have: classes, PFC, ECN and buffers of the preset `roce-lossless`.
+//! xoff with a typical configuration: classes, PFC, ECN and buffers of the preset `roce-lossless`.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,27 +12,29 @@ use crate::Failure;
 use crate::bed::{Bed, Cables, DEVICES};
 use crate::child::Program;
 
-/// What the host may stall (the default of `switch run`).
+/// Longest permitted stall of the machine (the default of `switch run`).
 pub(crate) const REACTION_BUDGET: Picos = Picos::from_micros(20_000);
 const PORTS: [&str; 2] = ["Ethernet0", "Ethernet4"];
 
-/// How a switch is run.
+/// Options of a switch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Switch<'a> {
     /// `packet` or `xdp`.
     pub(crate) backend: &'a str,
     /// `spin` or `adaptive`.
     pub(crate) idle: &'a str,
-    /// The core of the switch's worker, and of each I/O worker. Empty: one worker, which the kernel places on the forwarder's core.
+    /// The core of the switch's worker, and of each I/O worker. Empty: one worker, which the kernel places on
+    /// the forwarder's core.
     pub(crate) cores: &'a [usize],
     /// Model speed of both ports in Mb/s.
     pub(crate) speed_mbps: u32,
-    /// Has the priority group of the lossless class take some 15 KiB before it says XOFF, instead of megabytes.
+    /// Has the priority group of the lossless class take some 15 KiB before it says XOFF, instead of
+    /// megabytes.
     pub(crate) small_group: bool,
 }
 
 impl Switch<'_> {
-    /// So fast that no frame of a veth waits for the model.
+    /// Returns options with a model speed at which no frame of a veth waits.
     pub(crate) fn fast<'a>(backend: &'a str, idle: &'a str) -> Switch<'a> {
         Switch {
             backend,
@@ -43,14 +45,14 @@ impl Switch<'_> {
         }
     }
 
-    /// Starts it between the forwarder's devices.
+    /// Starts the switch between the forwarder's devices.
     pub(crate) fn start(&self, bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failure> {
         let config = bed.folder.path().join("config_db.json");
         let text = self.configuration(cables.mtu)?.to_string();
         std::fs::write(&config, text)
             .map_err(|error| format!("cannot write {}: {error}", config.display()))?;
         let report = report(bed);
-        // Left by the one before.
+        // Remove the report of the previous run.
         let _ = std::fs::remove_file(&report);
         let (workers, pin) = match self.cores {
             [] => (1, "none".to_owned()),
@@ -107,7 +109,7 @@ impl Switch<'_> {
     }
 }
 
-/// Where a switch leaves its report when it ends.
+/// Returns the path of the report that the switch writes at its end.
 pub(crate) fn report(bed: &Bed) -> PathBuf {
     bed.folder.path().join("report.json")
 }
