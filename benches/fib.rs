@@ -15,7 +15,7 @@ use xoff_dataplane::{InterfaceId, NextHopId};
 const FLOWS: usize = 64;
 
 /// Returns the next number of an xorshift64 sequence.
-fn draw(state: &mut u64) -> u64 {
+fn next_random(state: &mut u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
     *state ^= *state << 17;
@@ -24,7 +24,7 @@ fn draw(state: &mut u64) -> u64 {
 
 /// Returns a default route and `count` networks. The networks are /24 in 10/8 or, beyond 50 000, in all of
 /// IPv4 unicast, and /64 in one /48 or, beyond, /48 in 2000::/3. Each route has four of 64 next hops.
-fn routes(v4: bool, count: usize) -> Vec<Route> {
+fn random_routes(v4: bool, count: usize) -> Vec<Route> {
     let path = |number: u64| RoutePath {
         next_hop: NextHop {
             interface: InterfaceId(number as u16),
@@ -36,12 +36,12 @@ fn routes(v4: bool, count: usize) -> Vec<Route> {
     let mut prefixes = vec![if v4 { "0.0.0.0/0" } else { "::/0" }.parse::<IpNet>().unwrap()];
     while prefixes.len() <= count {
         let missing = count + 1 - prefixes.len();
-        prefixes.extend((0..missing).map(|_| prefix(v4, count > 50_000, draw(&mut state))));
+        prefixes.extend((0..missing).map(|_| random_prefix(v4, count > 50_000, next_random(&mut state))));
         prefixes.sort();
         prefixes.dedup();
     }
     let target = |state: &mut u64| {
-        let first = draw(state) >> 20;
+        let first = next_random(state) >> 20;
         RouteTarget::Via((0..4).map(|n| path((first + n) % 64)).collect())
     };
     prefixes
@@ -54,7 +54,7 @@ fn routes(v4: bool, count: usize) -> Vec<Route> {
         .collect()
 }
 
-fn prefix(v4: bool, wide: bool, drawn: u64) -> IpNet {
+fn random_prefix(v4: bool, wide: bool, drawn: u64) -> IpNet {
     let (address, len): (IpAddr, u8) = match (v4, wide) {
         (true, false) => (
             IpAddr::from((0x0a00_0000 | (drawn as u32) >> 8).to_be_bytes()),
@@ -74,16 +74,18 @@ fn prefix(v4: bool, wide: bool, drawn: u64) -> IpNet {
 }
 
 /// Returns addresses in 64 of the routes without the default route.
-fn destinations(routes: &[Route]) -> Vec<u128> {
+fn route_destinations(routes: &[Route]) -> Vec<u128> {
     let mut state = 0x9e37_79b9_7f4a_7c15;
-    let of = |_| match routes[1 + draw(&mut state) as usize % (routes.len() - 1)].prefix {
-        IpNet::V4(net) => u128::from(net.network().to_bits() | draw(&mut state) as u32 >> net.prefix_len()),
-        IpNet::V6(net) => net.network().to_bits() | u128::from(draw(&mut state)) >> 1,
+    let of = |_| match routes[1 + next_random(&mut state) as usize % (routes.len() - 1)].prefix {
+        IpNet::V4(net) => {
+            u128::from(net.network().to_bits() | next_random(&mut state) as u32 >> net.prefix_len())
+        }
+        IpNet::V6(net) => net.network().to_bits() | u128::from(next_random(&mut state)) >> 1,
     };
     (0..FLOWS).map(of).collect()
 }
 
-fn look_up(fib: &Fib, v4: bool, destinations: &[u128]) -> usize {
+fn look_up_all(fib: &Fib, v4: bool, destinations: &[u128]) -> usize {
     let found = |address: &&u128| match v4 {
         true => fib.lookup_v4(black_box(**address as u32)).is_some(),
         false => fib.lookup_v6(black_box(**address)).is_some(),
@@ -92,7 +94,7 @@ fn look_up(fib: &Fib, v4: bool, destinations: &[u128]) -> usize {
 }
 
 /// Selects next hops as a packet does: route lookup, then the member of the group.
-fn choose(fib: &Fib, table: &PathTable, destinations: &[u128]) -> u32 {
+fn select_members(fib: &Fib, table: &PathTable, destinations: &[u128]) -> u32 {
     let next_hop = |address: &u128| match fib.lookup_v4(black_box(*address as u32)) {
         Some(FibEntry::Group(group)) => table.select(group, seeded_hash(black_box(*address as u32), 7)),
         Some(FibEntry::NextHop(id)) => Some(id),
@@ -109,18 +111,18 @@ fn lookup(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(FLOWS as u64));
     for (v4, family) in [(true, "v4"), (false, "v6")] {
         for count in [1_000, 100_000] {
-            let routes = routes(v4, count);
-            let destinations = destinations(&routes);
+            let routes = random_routes(v4, count);
+            let destinations = route_destinations(&routes);
             let fib = Fib::build(routes).unwrap();
             println!("{family}, {count} routes: {} octets", fib.lookup_memory_bytes());
-            assert_eq!(look_up(&fib, v4, &destinations), FLOWS);
+            assert_eq!(look_up_all(&fib, v4, &destinations), FLOWS);
             group.bench_function(format!("{family}, {count} routes"), |bencher| {
-                bencher.iter(|| look_up(&fib, v4, &destinations))
+                bencher.iter(|| look_up_all(&fib, v4, &destinations))
             });
             if v4 && count == 1_000 {
                 let table = PathTable::new(&fib, None, |_| true);
                 group.bench_function("v4, 1000 routes, and a member of the group", |bencher| {
-                    bencher.iter(|| choose(&fib, &table, &destinations))
+                    bencher.iter(|| select_members(&fib, &table, &destinations))
                 });
             }
         }
@@ -132,7 +134,7 @@ fn build(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("generation");
     group.sample_size(20);
     for (v4, family) in [(true, "v4"), (false, "v6")] {
-        let routes = routes(v4, 100_000);
+        let routes = random_routes(v4, 100_000);
         let fib = Fib::build(routes.iter().cloned()).unwrap();
         group.bench_function(format!("first, {family}, 100000 routes"), |bencher| {
             bencher.iter_batched(

@@ -11,7 +11,7 @@ use xoff_wire::parse::parse;
 /// A link so fast that it is always free, so that only the host is measured.
 const LINK: LinkTiming = LinkTiming::ethernet(1_600_000);
 
-fn sender(frame_len: u32) -> Host {
+fn sending_host(frame_len: u32) -> Host {
     let mut config = HostConfig::new("h1", [2, 0, 0, 0, 0, 1], LINK);
     config.ipv4 = Some(Ipv4Addr::new(10, 0, 0, 1));
     let flow = FlowConfig::lossless(0, Ipv4Addr::new(10, 0, 0, 2).into(), Some([2, 0, 0, 0, 0, 2]));
@@ -21,7 +21,7 @@ fn sender(frame_len: u32) -> Host {
     host
 }
 
-fn receiver() -> Host {
+fn receiving_host() -> Host {
     let mut config = HostConfig::new("h2", [2, 0, 0, 0, 0, 2], LINK);
     config.ipv4 = Some(Ipv4Addr::new(10, 0, 0, 2));
     Host::new(&config).expect("a valid configuration")
@@ -31,7 +31,7 @@ fn frames(c: &mut Criterion) {
     let mut group = c.benchmark_group("host");
     group.throughput(Throughput::Elements(1));
     for frame_len in [98, 1_082, 4_154] {
-        let mut host = sender(frame_len);
+        let mut host = sending_host(frame_len);
         let mut buf = vec![0; host.frame_len_max()];
         let mut now = Picos::from_millis(1);
         group.bench_function(format!("transmit {frame_len}"), |bench| {
@@ -41,7 +41,7 @@ fn frames(c: &mut Criterion) {
             });
         });
 
-        let (mut from, mut to) = (sender(frame_len), receiver());
+        let (mut from, mut to) = (sending_host(frame_len), receiving_host());
         let mut now = Picos::from_millis(1);
         // Each iteration needs new frames, because repeated ones are duplicates. Only their reception is
         // measured.

@@ -22,7 +22,7 @@ use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen, MachineMeter, R
 use xoff_telemetry::allowed_cpus;
 
 /// Number of frames, or turns of the null loop, between two reads of the clock.
-const PORTION: u64 = 20_000;
+const WORK_PORTION: u64 = 20_000;
 /// Steps of a turn of the null loop. Each step depends on the previous one, so that a turn takes about as
 /// long as a frame.
 const NULL_STEPS: u32 = 72;
@@ -30,7 +30,7 @@ const NULL_STEPS: u32 = 72;
 type Failure = String;
 /// The name of a measurement and its function, which returns nanoseconds per frame or per turn of the null
 /// loop.
-type Turn<'a> = (&'a str, &'a dyn Fn() -> Result<f64, Failure>);
+type Measurement<'a> = (&'a str, &'a dyn Fn() -> Result<f64, Failure>);
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -74,7 +74,7 @@ fn run(arguments: &Arguments, span: Duration) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     let meter = MachineMeter::start();
-    let turns: [Turn<'_>; 4] = [
+    let turns: [Measurement<'_>; 4] = [
         ("switch/alone", &|| switches(&[first], span)),
         ("switch/together", &|| switches(&[first, second], span)),
         ("null/alone", &|| null_loops(&[first], span)),
@@ -119,16 +119,16 @@ fn run(arguments: &Arguments, span: Duration) -> Result<ExitCode, Failure> {
 fn switches(cores: &[usize], span: Duration) -> Result<f64, Failure> {
     let start = Barrier::new(cores.len());
     let work = |core: usize| -> Result<f64, Failure> {
-        let placed = pin(core);
+        let placed = pin_to_core(core);
         let mut load = Mesh::new(Shape {
             way: Way::Ecmp,
             ports: 8,
             flows: 64,
             frame_bytes: 1_082,
         });
-        load.run(PORTION);
+        load.run(WORK_PORTION);
         start.wait();
-        let each_ns = time(span, || load.run(PORTION));
+        let each_ns = measure_time(span, || load.run(WORK_PORTION));
         placed?;
         load.check()?;
         Ok(each_ns)
@@ -224,21 +224,21 @@ impl Drop for NullLoop {
 
 /// Runs the null loop in its process.
 fn null_loop(core: usize, span: Duration) -> Result<(), Failure> {
-    pin(core)?;
+    pin_to_core(core)?;
     println!("ready");
     std::io::stdout().flush().map_err(|error| error.to_string())?;
     let mut nothing = Vec::new();
     let _ = std::io::stdin().read_to_end(&mut nothing);
     let mut state = 1_u64;
-    let each_ns = time(span, || {
-        for _ in 0..PORTION {
+    let each_ns = measure_time(span, || {
+        for _ in 0..WORK_PORTION {
             for _ in 0..NULL_STEPS {
                 // Multiplication and rotation: four cycles in registers, which no compiler can combine over
                 // several steps.
                 state = state.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
             }
         }
-        PORTION
+        WORK_PORTION
     });
     std::hint::black_box(state);
     println!("{each_ns}");
@@ -246,7 +246,7 @@ fn null_loop(core: usize, span: Duration) -> Result<(), Failure> {
 }
 
 /// Runs portions of work until the time is over. Returns the nanoseconds per piece of work.
-fn time(span: Duration, mut portion: impl FnMut() -> u64) -> f64 {
+fn measure_time(span: Duration, mut portion: impl FnMut() -> u64) -> f64 {
     let began = Instant::now();
     let mut pieces = 0;
     while began.elapsed() < span {
@@ -256,7 +256,7 @@ fn time(span: Duration, mut portion: impl FnMut() -> u64) -> f64 {
 }
 
 /// Binds the calling thread to a core.
-fn pin(core: usize) -> Result<(), Failure> {
+fn pin_to_core(core: usize) -> Result<(), Failure> {
     let mut set = CpuSet::new();
     set.set(core)
         .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))

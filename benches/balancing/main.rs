@@ -13,13 +13,13 @@ use core_bench::{Balanced, BalancingCase, balancing_cases};
 use xoff_measure::frame_cost::{BURST, Load};
 
 /// Number of passes over all schemes.
-const PASSES: usize = 8;
+const PASS_COUNT: usize = 8;
 /// Number of pairs of rounds in a pass.
-const PAIRS: usize = 400;
+const PAIRS_PER_PASS: usize = 400;
 /// A pair counts if its hash round takes at most this multiple of the time of the fastest hash rounds.
-const SLOWER: f64 = 1.1;
+const SLOW_HASH_RATIO: f64 = 1.1;
 /// Share of the hash rounds that count as the fastest ones.
-const FASTEST: f64 = 0.05;
+const FASTEST_SHARE: f64 = 0.05;
 /// Number of bursts of a round.
 const BURSTS: usize = 32;
 
@@ -29,13 +29,13 @@ fn main() {
         return;
     }
     let cases = balancing_cases();
-    let mut found: Vec<Vec<Pair>> = vec![Vec::new(); cases.len()];
-    for pass in 0..PASSES {
-        eprintln!("pass {} of {PASSES}", pass + 1);
+    let mut found: Vec<Vec<RoundPair>> = vec![Vec::new(); cases.len()];
+    for pass in 0..PASS_COUNT {
+        eprintln!("pass {} of {PASS_COUNT}", pass + 1);
         let mut hash: Option<&BalancingCase> = None;
         for (case, found) in cases.iter().zip(&mut found) {
             match hash {
-                Some(hash) if case.scheme.is_some() => found.extend(pairs(hash, case)),
+                Some(hash) if case.scheme.is_some() => found.extend(measure_pairs(hash, case)),
                 _ => hash = Some(case),
             }
         }
@@ -49,7 +49,7 @@ fn main() {
             continue;
         }
         let all = pairs.len();
-        let limit = SLOWER * quantile(&mut pairs, FASTEST, |pair| pair.hash_ns);
+        let limit = SLOW_HASH_RATIO * quantile(&mut pairs, FASTEST_SHARE, |pair| pair.hash_ns);
         pairs.retain(|pair| pair.hash_ns <= limit);
         let of_hash = quantile(&mut pairs, 0.5, |pair| pair.hash_ns);
         let adds = [0.5, 0.25, 0.75].map(|part| quantile(&mut pairs, part, |pair| pair.adds_ns));
@@ -66,18 +66,18 @@ fn main() {
 
 /// Two consecutive rounds.
 #[derive(Clone, Copy, Debug)]
-struct Pair {
+struct RoundPair {
     hash_ns: f64,
     adds_ns: f64,
 }
 
-fn pairs(hash: &BalancingCase, case: &BalancingCase) -> Vec<Pair> {
+fn measure_pairs(hash: &BalancingCase, case: &BalancingCase) -> Vec<RoundPair> {
     let mut beside = Balanced::new(None, hash.queue_pairs);
     let mut load = Balanced::new(case.scheme.clone(), case.queue_pairs);
-    let pairs = (0..PAIRS).map(|_| {
-        let hash_ns = round(&mut beside);
-        let adds_ns = round(&mut load) - hash_ns;
-        Pair { hash_ns, adds_ns }
+    let pairs = (0..PAIRS_PER_PASS).map(|_| {
+        let hash_ns = measure_round(&mut beside);
+        let adds_ns = measure_round(&mut load) - hash_ns;
+        RoundPair { hash_ns, adds_ns }
     });
     let pairs = pairs.collect();
     load.check().expect(case.name);
@@ -85,7 +85,7 @@ fn pairs(hash: &BalancingCase, case: &BalancingCase) -> Vec<Pair> {
 }
 
 /// Measures one round. Returns nanoseconds per frame.
-fn round(load: &mut Balanced) -> f64 {
+fn measure_round(load: &mut Balanced) -> f64 {
     let start = Instant::now();
     for _ in 0..BURSTS {
         black_box(&mut *load).burst();
@@ -93,7 +93,7 @@ fn round(load: &mut Balanced) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / (BURSTS * BURST) as f64
 }
 
-fn quantile(pairs: &mut [Pair], part: f64, of: fn(&Pair) -> f64) -> f64 {
+fn quantile(pairs: &mut [RoundPair], part: f64, of: fn(&RoundPair) -> f64) -> f64 {
     pairs.sort_by(|a, b| of(a).total_cmp(&of(b)));
     of(&pairs[(part * (pairs.len() - 1) as f64) as usize])
 }

@@ -13,7 +13,7 @@ use xoff_telemetry::allowed_cpus;
 use crate::Failure;
 
 /// The forwarder's devices, in the namespace of this process.
-pub(crate) const DEVICES: [&str; 2] = ["f0", "f1"];
+pub(crate) const FORWARDER_DEVICES: [&str; 2] = ["f0", "f1"];
 /// The tester's ends of the cables, in their own namespaces.
 const TESTER: [&str; 2] = ["g0", "s1"];
 /// Addresses of the tester's ends, for pings.
@@ -21,7 +21,7 @@ pub(crate) const ADDRESSES: [[u8; 4]; 2] = [[10, 77, 0, 1], [10, 77, 0, 2]];
 
 /// Use of the cores.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cores {
+pub(crate) struct CoreAssignment {
     /// Generator, the softirqs that its frames cause, and this program.
     pub(crate) tester: usize,
     /// Whoever forwards.
@@ -30,19 +30,19 @@ pub(crate) struct Cores {
 
 /// Namespaces of the tester. This process is in the namespace between them.
 #[derive(Debug)]
-pub(crate) struct Bed {
+pub(crate) struct TestBed {
     namespaces: [Netns; 2],
-    pub(crate) cores: Cores,
-    /// Cores beyond those two.
+    pub(crate) cores: CoreAssignment,
+    /// CoreAssignment beyond those two.
     pub(crate) spare_cores: Vec<usize>,
     /// Files of this run; removed with this value.
     pub(crate) folder: tempfile::TempDir,
 }
 
-impl Bed {
+impl TestBed {
     /// Moves this process, which has only one thread, into its own network namespace with a matching view of
     /// /sys.
-    pub(crate) fn enter() -> Result<Bed, Failure> {
+    pub(crate) fn enter() -> Result<TestBed, Failure> {
         let flags = CloneFlags::CLONE_NEWNET | CloneFlags::CLONE_NEWNS;
         let entered = if nix::unistd::geteuid().is_root() {
             unshare(flags).map_err(|errno| errno.to_string())
@@ -66,10 +66,10 @@ impl Bed {
         let (&[tester, forwarder], spare_cores) = allowed.split_first_chunk().ok_or(
             "a forwarder and a generator take a core each, and this process may use one only (`taskset -p $$`)",
         )?;
-        let cores = Cores { tester, forwarder };
+        let cores = CoreAssignment { tester, forwarder };
         pin(&[cores.tester])?;
         let netns = || Netns::create().map_err(|error| error.to_string());
-        Ok(Bed {
+        Ok(TestBed {
             namespaces: [netns()?, netns()?],
             cores,
             spare_cores: spare_cores.to_vec(),
@@ -82,7 +82,7 @@ impl Bed {
         let cables = Cables { bed: self, mtu };
         for (n, netns) in self.namespaces.iter().enumerate() {
             let plugged = || -> net::Result<()> {
-                add_veth(DEVICES[n], TESTER[n], Some(netns), mtu)?;
+                add_veth(FORWARDER_DEVICES[n], TESTER[n], Some(netns), mtu)?;
                 netns.run(|| add_address(TESTER[n], ADDRESSES[n].into(), 24))?
             };
             plugged().map_err(|error| error.to_string())?;
@@ -126,7 +126,7 @@ impl Bed {
 /// The cables between tester and forwarder. Dropping the value removes them.
 #[derive(Debug)]
 pub(crate) struct Cables<'a> {
-    bed: &'a Bed,
+    bed: &'a TestBed,
     pub(crate) mtu: u32,
 }
 
@@ -160,7 +160,7 @@ impl Cables<'_> {
 
     /// Makes the forwarder's devices poll, so that they receive frames of the kernel's generator.
     pub(crate) fn poll_at_forwarder(&self) -> Result<(), Failure> {
-        for device in DEVICES {
+        for device in FORWARDER_DEVICES {
             let offloads = ethtool::Offloads {
                 gro: true,
                 ..ethtool::Offloads::OFF
@@ -173,7 +173,7 @@ impl Cables<'_> {
 
 impl Drop for Cables<'_> {
     fn drop(&mut self) {
-        for device in DEVICES {
+        for device in FORWARDER_DEVICES {
             // The kernel removes the other end as well. A missing cable is no error.
             let _ = delete_link(device);
         }

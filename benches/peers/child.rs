@@ -11,10 +11,10 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::Failure;
-use crate::bed::{Cores, pin};
+use crate::bed::{CoreAssignment, pin};
 
 /// Maximum time of a program to start and to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns true if a program is installed.
 pub(crate) fn is_installed(program: &str) -> bool {
@@ -37,7 +37,7 @@ impl Program {
         program: impl AsRef<OsStr>,
         change: impl FnOnce(&mut Command),
         output: &Path,
-        cores: Cores,
+        cores: CoreAssignment,
     ) -> Result<Program, Failure> {
         Program::start_on(&[cores.forwarder], program, change, output, cores)
     }
@@ -48,7 +48,7 @@ impl Program {
         program: impl AsRef<OsStr>,
         change: impl FnOnce(&mut Command),
         output: &Path,
-        cores: Cores,
+        cores: CoreAssignment,
     ) -> Result<Program, Failure> {
         let name = program.as_ref().to_string_lossy().into_owned();
         let file = File::create(output).and_then(|file| Ok((file.try_clone()?, file)));
@@ -77,7 +77,7 @@ impl Program {
 
     /// Waits until `ready` accepts the output of the program.
     pub(crate) fn wait_until(&mut self, ready: impl Fn(&str) -> bool) -> Result<(), Failure> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let text = self.text();
             if ready(&text) {
@@ -94,7 +94,7 @@ impl Program {
                 let last: Vec<&str> = last.into_iter().rev().map(str::trim).collect();
                 return Err(match ended {
                     Some(status) => format!("it ended ({status}): {}", last.join("; ")),
-                    None => format!("it was not ready within {PATIENCE:?}: {}", last.join("; ")),
+                    None => format!("it was not ready within {TIMEOUT:?}: {}", last.join("; ")),
                 });
             }
             std::thread::sleep(Duration::from_millis(1));

@@ -9,7 +9,7 @@ use xoff_config::build_preset;
 use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_ports::net::{add_veth, delete_link};
 
-use crate::bed::{Bed, up};
+use crate::bed::{TestBed, up};
 use crate::child::Program;
 use crate::forwarders::REACTION_BUDGET;
 use crate::{Failure, Run};
@@ -63,7 +63,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
 }
 
 #[derive(Debug)]
-struct Taken {
+struct StartFootprint {
     /// Time from the start of the program to its `ready` line.
     start_ms: f64,
     /// Time from SIGINT to the end of the program.
@@ -75,7 +75,7 @@ struct Taken {
     shared_mib: f64,
 }
 
-fn start(bed: &Bed, config: &Path, cables: &Cables, backend: &str) -> Result<Taken, Failure> {
+fn start(bed: &TestBed, config: &Path, cables: &Cables, backend: &str) -> Result<StartFootprint, Failure> {
     let change = |command: &mut Command| {
         command
             .args(["switch", "run", "--workers", "1", "--config"])
@@ -100,7 +100,7 @@ fn start(bed: &Bed, config: &Path, cables: &Cables, backend: &str) -> Result<Tak
     let (own_mib, shared_mib) = (memory_mib("RssAnon:")?, memory_mib("RssShmem:")?);
     let ending = Instant::now();
     switch.end();
-    Ok(Taken {
+    Ok(StartFootprint {
         start_ms,
         end_ms: ending.elapsed().as_secs_f64() * 1e3,
         own_mib,

@@ -33,10 +33,10 @@ use clap::{Parser, Subcommand};
 use xoff_measure::result::{BenchResult, MachineMeter, ResultFormat, TaintLimits};
 use xoff_measure::traffic::SendMethod;
 
-use bed::Bed;
+use bed::TestBed;
 use forwarders::Forwarder;
-use measure::{Plan, measure};
-use results::Rounds;
+use measure::{MeasurementPlan, measure};
+use results::RoundResults;
 
 /// The reason why a measurement failed.
 pub(crate) type Failure = String;
@@ -47,8 +47,8 @@ pub(crate) type Failure = String;
 struct Arguments {
     /// What of xoff alone is measured; without it, all forwarders are.
     #[command(subcommand)]
-    alone: Option<Alone>,
-    /// Rounds; in each everything has its turn once.
+    alone: Option<XoffMeasurement>,
+    /// RoundResults; in each everything has its turn once.
     #[arg(long, global = true, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
     /// Lengths of frames, without FCS.
@@ -81,7 +81,7 @@ struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, Subcommand)]
-enum Alone {
+enum XoffMeasurement {
     /// Processor time of a switch without traffic, and the loss-free rate of an adaptive one beside one that
     /// spins
     Idle,
@@ -120,7 +120,7 @@ fn refused(failure: &str) -> ExitCode {
 /// The common state of all measurements.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
-    pub(crate) bed: &'a Bed,
+    pub(crate) bed: &'a TestBed,
     pub(crate) rounds: u32,
     pub(crate) seconds: f64,
     /// Set by SIGINT and SIGTERM.
@@ -146,7 +146,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if !(0.2..=60.0).contains(&arguments.seconds) {
         return Err("--seconds: a trial takes 0.2 to 60 seconds".to_owned());
     }
-    let bed = Bed::enter()?;
+    let bed = TestBed::enter()?;
     let run = Run {
         bed: &bed,
         rounds: arguments.rounds,
@@ -157,10 +157,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut result = BenchResult::new("peers", "forwarders between two veths", 0);
     match arguments.alone {
         None => peers(&run, arguments, &mut result)?,
-        Some(Alone::Idle) => idle::measure(&run, &mut result)?,
-        Some(Alone::Workers) => workers::measure(&run, &mut result)?,
-        Some(Alone::Reaction) => reaction::measure(&run, &mut result)?,
-        Some(Alone::Footprint) => footprint::measure(&run, &mut result)?,
+        Some(XoffMeasurement::Idle) => idle::measure(&run, &mut result)?,
+        Some(XoffMeasurement::Workers) => workers::measure(&run, &mut result)?,
+        Some(XoffMeasurement::Reaction) => reaction::measure(&run, &mut result)?,
+        Some(XoffMeasurement::Footprint) => footprint::measure(&run, &mut result)?,
     }
     if run.is_interrupted() {
         return Ok(ExitCode::from(130));
@@ -182,7 +182,7 @@ fn peers(run: &Run<'_>, arguments: &Arguments, result: &mut BenchResult) -> Resu
         [] => clap::ValueEnum::value_variants().to_vec(),
         only => only.to_vec(),
     };
-    let plan = Plan {
+    let plan = MeasurementPlan {
         seconds: run.seconds,
         pings: arguments.pings,
         method: if arguments.live {
@@ -191,7 +191,7 @@ fn peers(run: &Run<'_>, arguments: &Arguments, result: &mut BenchResult) -> Resu
             SendMethod::PacketSocket
         },
     };
-    let mut rounds = Rounds::default();
+    let mut rounds = RoundResults::default();
     for round in 0..run.rounds {
         for &frame_bytes in &arguments.sizes {
             // Each forwarder is first in some round, so that a drift of the machine affects all of them.

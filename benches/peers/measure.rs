@@ -5,9 +5,9 @@ use std::time::Duration;
 use xoff_measure::traffic::{SendMethod, SendRate, Tester, TesterResult, TrafficProfile, TrialConfig};
 
 use crate::Failure;
-use crate::bed::Bed;
+use crate::bed::TestBed;
 use crate::forwarders::Forwarder;
-use crate::ping::{Asker, round_trip};
+use crate::ping::{WaitMethod, round_trip};
 use crate::soaker::Soaker;
 
 /// Frames per second that every forwarder carries, for a check that it forwards.
@@ -21,7 +21,7 @@ const SATURATED_LOSS_MIN: f64 = 0.02;
 
 /// Durations and numbers of repetitions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct MeasurementPlan {
     pub(crate) seconds: f64,
     pub(crate) pings: u16,
     pub(crate) method: SendMethod,
@@ -29,7 +29,7 @@ pub(crate) struct Plan {
 
 /// The results of one round of one forwarder with frames of one length.
 #[derive(Clone, Debug)]
-pub(crate) struct Measured {
+pub(crate) struct ForwarderMeasurement {
     /// Frames a second that it forwards when it is given all that the generator has.
     pub(crate) rate_fps: f64,
     /// Frames a second that the generator offered meanwhile.
@@ -51,7 +51,7 @@ pub(crate) struct Measured {
     pub(crate) ping_awake_ns: Option<f64>,
 }
 
-impl Measured {
+impl ForwarderMeasurement {
     /// Returns true if the forwarder was busy during the whole measurement of its cost.
     pub(crate) fn was_saturated(&self) -> bool {
         self.cpu_loss >= SATURATED_LOSS_MIN
@@ -73,11 +73,11 @@ pub(crate) fn mtu_for(frame_bytes: u32) -> u32 {
 
 /// Starts a forwarder and measures it. The error states why it cannot be measured.
 pub(crate) fn measure(
-    bed: &Bed,
+    bed: &TestBed,
     forwarder: Forwarder,
     frame_bytes: u32,
-    plan: Plan,
-) -> Result<Measured, Failure> {
+    plan: MeasurementPlan,
+) -> Result<ForwarderMeasurement, Failure> {
     let cables = bed.plug(mtu_for(frame_bytes))?;
     let running = forwarder.start(bed, &cables)?;
     if plan.method == SendMethod::KernelFrames {
@@ -106,8 +106,8 @@ pub(crate) fn measure(
         ..flood
     };
     let at_half = run(&mut tester, &half, || 0)?;
-    let ping = |asker| round_trip(bed, plan.pings, Duration::from_millis(2), asker);
-    Ok(Measured {
+    let ping = |method| round_trip(bed, plan.pings, Duration::from_millis(2), method);
+    Ok(ForwarderMeasurement {
         rate_fps,
         offered_fps: saturated.sending.rate_fps(),
         cpu_ns: under_share.window.observed as f64 / under_share.window.frames.max(1) as f64,
@@ -115,13 +115,13 @@ pub(crate) fn measure(
         latency_ns: QUANTILES.map(|(_, q)| at_half.latency_ns.value_at_quantile(q) as f64),
         samples: at_half.latency_ns.len(),
         half_loss: loss(&at_half),
-        ping_ns: ping(Asker::Sleeps)?,
-        ping_awake_ns: ping(Asker::Looks)?,
+        ping_ns: ping(WaitMethod::Sleeps)?,
+        ping_awake_ns: ping(WaitMethod::Polls)?,
     })
 }
 
 /// Checks that frames pass after bridges have learnt the addresses.
-pub(crate) fn forwards(tester: &mut Tester, bed: &Bed) -> Result<(), Failure> {
+pub(crate) fn forwards(tester: &mut Tester, bed: &TestBed) -> Result<(), Failure> {
     let trial = TrialConfig {
         core: Some(bed.cores.tester),
         ..TrialConfig::new(SendRate::Paced(FIRST_FPS), Duration::from_millis(100))

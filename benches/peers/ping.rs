@@ -10,41 +10,41 @@ use nix::sys::socket::{
 use nix::sys::time::TimeVal;
 
 use crate::Failure;
-use crate::bed::{ADDRESSES, Bed};
+use crate::bed::{ADDRESSES, TestBed};
 
 /// Bytes of an ICMP echo with its header, as in ping(8).
 const ECHO_BYTES: usize = 64;
 const ECHO_REQUEST: u8 = 8;
 const IPV4_HEADER_BYTES: usize = 20;
 /// An echo counts as lost after this time.
-const PATIENCE: Duration = Duration::from_millis(500);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The waiting method of the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
+pub(crate) enum WaitMethod {
     /// The receiver sleeps, like ping(8). The round trip includes the wake-up time of the core.
     Sleeps,
     /// The receiver polls. The round trip consists of forwarding and of kernel time at both ends.
-    Looks,
+    Polls,
 }
 
 /// Returns the median round trip in nanoseconds of `count` pings with the interval `pause`. Lost pings are
 /// not counted. The first ping, which resolves the link address, is not counted either.
 pub(crate) fn round_trip(
-    bed: &Bed,
+    bed: &TestBed,
     count: u16,
     pause: Duration,
-    asker: Asker,
+    method: WaitMethod,
 ) -> Result<Option<f64>, Failure> {
     let mut trips = match count {
         0 => Vec::new(),
-        count => round_trips(bed, count, pause, asker)?,
+        count => round_trips(bed, count, pause, method)?,
     };
     trips.sort_unstable();
     Ok(trips.get(trips.len() / 2).map(|&trip| trip as f64))
 }
 
-fn round_trips(bed: &Bed, count: u16, pause: Duration, asker: Asker) -> Result<Vec<u64>, Failure> {
+fn round_trips(bed: &TestBed, count: u16, pause: Duration, method: WaitMethod) -> Result<Vec<u64>, Failure> {
     let ping = || -> nix::Result<Vec<u64>> {
         let socket = socket(
             AddressFamily::Inet,
@@ -55,7 +55,7 @@ fn round_trips(bed: &Bed, count: u16, pause: Duration, asker: Asker) -> Result<V
         setsockopt(
             &socket,
             ReceiveTimeout,
-            &TimeVal::new(0, PATIENCE.as_micros() as i64),
+            &TimeVal::new(0, TIMEOUT.as_micros() as i64),
         )?;
         let [a, b, c, d] = ADDRESSES[1];
         let to = SockaddrIn::new(a, b, c, d, 0);
@@ -64,7 +64,7 @@ fn round_trips(bed: &Bed, count: u16, pause: Duration, asker: Asker) -> Result<V
             let echo = echo(sequence);
             let began = Instant::now();
             sendto(socket.as_raw_fd(), &echo, &to, MsgFlags::empty())?;
-            if answered(socket.as_raw_fd(), sequence, began, asker) && sequence > 0 {
+            if answered(socket.as_raw_fd(), sequence, began, method) && sequence > 0 {
                 trips.push(began.elapsed().as_nanos() as u64);
             }
             std::thread::sleep(pause);
@@ -78,13 +78,13 @@ fn round_trips(bed: &Bed, count: u16, pause: Duration, asker: Asker) -> Result<V
 }
 
 /// Waits for the reply. Returns false if the reply is late.
-fn answered(socket: i32, sequence: u16, began: Instant, asker: Asker) -> bool {
+fn answered(socket: i32, sequence: u16, began: Instant, method: WaitMethod) -> bool {
     let mut packet = [0; IPV4_HEADER_BYTES + ECHO_BYTES];
-    let flags = match asker {
-        Asker::Sleeps => MsgFlags::empty(),
-        Asker::Looks => MsgFlags::MSG_DONTWAIT,
+    let flags = match method {
+        WaitMethod::Sleeps => MsgFlags::empty(),
+        WaitMethod::Polls => MsgFlags::MSG_DONTWAIT,
     };
-    while began.elapsed() < PATIENCE {
+    while began.elapsed() < TIMEOUT {
         let len = recv(socket, &mut packet, flags).unwrap_or(0);
         // A reply (type 0) with the right number, after an IP header without options.
         if len == packet.len()

@@ -20,7 +20,7 @@ use xoff_runtime::workers::clock::monotonic_ns;
 use xoff_wire::mac_control::FRAME_LEN;
 use xoff_wire::{MacControl, Pfc};
 
-use crate::bed::{Bed, DEVICES};
+use crate::bed::{FORWARDER_DEVICES, TestBed};
 use crate::forwarders::Switch;
 use crate::measure::{forwards, mtu_for};
 use crate::{Failure, Run};
@@ -40,7 +40,7 @@ const FILL_MAX: usize = 256;
 /// All frames in flight have arrived after this time.
 const SETTLE_NS: u64 = 400_000;
 /// A longer reaction time counts as no reaction.
-const PATIENCE_NS: u64 = 100_000_000;
+const REACTION_TIMEOUT_NS: u64 = 100_000_000;
 /// Interval of repeated pauses.
 const REFRESH_NS: u64 = 1_000_000;
 /// Number of frames of the stream before and after a pause. A switch that passes all frames after the pause
@@ -56,7 +56,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
     for backend in ["packet", "xdp"] {
         for idle in ["spin", "adaptive"] {
             for (load, fps) in [("idle", 0.0), ("loaded", LOAD_FPS)] {
-                let mut figures = Figures::default();
+                let mut figures = ReactionQuantiles::default();
                 for round in 0..run.rounds {
                     if let Err(why) = figures.take(run, backend, idle, fps) {
                         let subject = format!("reaction/{backend}/{idle}/{load}");
@@ -79,9 +79,9 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
 
 /// Quantiles of `xoff`, `pause` and `delay` of each round.
 #[derive(Debug, Default)]
-struct Figures([[Vec<f64>; QUANTILES.len()]; 3]);
+struct ReactionQuantiles([[Vec<f64>; QUANTILES.len()]; 3]);
 
-impl Figures {
+impl ReactionQuantiles {
     fn take(&mut self, run: &Run<'_>, backend: &str, idle: &str, load_fps: f64) -> Result<(), Failure> {
         let cables = run.bed.plug(mtu_for(FRAME_BYTES))?;
         let cable = delays(run, &mut cable_tester(run.bed)?, load_fps)?;
@@ -98,7 +98,7 @@ impl Figures {
         forwards(&mut tester, run.bed)?;
         let through = delays(run, &mut tester, load_fps)?;
         drop(tester);
-        let mut hands = Hands::new(run.bed, load_fps)?;
+        let mut hands = ReactionProbe::new(run.bed, load_fps)?;
         let repetitions = (run.seconds * REPETITIONS_PER_SECOND) as u32;
         let xoff = hands.xoff(repetitions)?;
         let pause = hands.pause(repetitions)?;
@@ -127,11 +127,11 @@ impl Figures {
 }
 
 /// Opens a tester at both ends of the first cable, without a forwarder.
-fn cable_tester(bed: &Bed) -> Result<Tester, Failure> {
+fn cable_tester(bed: &TestBed) -> Result<Tester, Failure> {
     let [from, _] = bed.ends()?;
     let to = TesterInterface {
         netns: Netns::current().map_err(|error| error.to_string())?,
-        device: DEVICES[0].to_owned(),
+        device: FORWARDER_DEVICES[0].to_owned(),
     };
     Tester::open(from, &to, &TrafficProfile::new(FRAME_BYTES)).map_err(|failure| failure.to_string())
 }
@@ -155,7 +155,7 @@ fn delays(run: &Run<'_>, tester: &mut Tester, load_fps: f64) -> Result<Histogram
 
 /// Senders at both ends, a listener for pauses at one end and a listener for data at the other.
 #[derive(Debug)]
-struct Hands {
+struct ReactionProbe {
     source: FrameSender,
     sink: FrameSender,
     /// PFC frames that reach the source, and when.
@@ -171,8 +171,8 @@ struct Hands {
     loaded: u64,
 }
 
-impl Hands {
-    fn new(bed: &Bed, load_fps: f64) -> Result<Hands, Failure> {
+impl ReactionProbe {
+    fn new(bed: &TestBed, load_fps: f64) -> Result<ReactionProbe, Failure> {
         let frame = |dscp| {
             let mut traffic = TrafficProfile::new(FRAME_BYTES);
             (traffic.dscp, traffic.flows) = (dscp, 1);
@@ -181,11 +181,11 @@ impl Hands {
                 .map_err(|failure| failure.to_string())?;
             frames.into_iter().next().ok_or_else(|| "no frame".to_owned())
         };
-        let mut hands = Hands {
+        let mut hands = ReactionProbe {
             source: bed.at(0, FrameSender::open)?,
             sink: bed.at(1, FrameSender::open)?,
-            pauses: bed.at(0, |device| FrameListener::open(device, &mac_control_alone()))?,
-            data: bed.at(1, |device| FrameListener::open(device, &class_alone()))?,
+            pauses: bed.at(0, |device| FrameListener::open(device, &mac_control_filter()))?,
+            data: bed.at(1, |device| FrameListener::open(device, &class_filter()))?,
             lossless: frame(DSCP)?,
             load: frame(0)?,
             load_fps,
@@ -193,7 +193,7 @@ impl Hands {
             loaded: 0,
         };
         let hello = TrafficProfile::new(FRAME_BYTES).learning_frame();
-        hands.sink.send(&[&hello]).map_err(told)?;
+        hands.sink.send(&[&hello]).map_err(to_failure)?;
         hands.wait(SETTLE_NS)?;
         Ok(hands)
     }
@@ -208,7 +208,7 @@ impl Hands {
                 if due > self.loaded {
                     // A late load is not made up for, because a burst would be another load.
                     self.loaded = due;
-                    self.source.send(&[&self.load]).map_err(told)?;
+                    self.source.send(&[&self.load]).map_err(to_failure)?;
                 }
             }
             if now_ns >= end_ns {
@@ -226,7 +226,7 @@ impl Hands {
         };
         pfc.quanta[CLASS] = quanta;
         let frame: [u8; FRAME_LEN] = MacControl::Pfc(pfc).to_frame([0x02, 0x58, 0x4f, 0x10, 0, 3]);
-        self.sink.send(&[&frame]).map(drop).map_err(told)
+        self.sink.send(&[&frame]).map(drop).map_err(to_failure)
     }
 
     /// Returns the time of the next unread XOFF.
@@ -243,7 +243,7 @@ impl Hands {
     }
 
     fn send_lossless(&mut self) -> Result<(), Failure> {
-        let sent = self.source.send(&[&self.lossless]).map_err(told)?;
+        let sent = self.source.send(&[&self.lossless]).map_err(to_failure)?;
         match sent.sent {
             1 => Ok(()),
             _ => Err("the source's interface takes no frame".to_owned()),
@@ -299,7 +299,7 @@ impl Hands {
                 times.saturating_record(at_ns.saturating_sub(began_ns));
             }
         }
-        enough(times, repetitions)
+        require_results(times, repetitions)
     }
 
     /// Returns the time of the XOFF, if one arrives. The sink's port stays paused meanwhile.
@@ -311,7 +311,7 @@ impl Hands {
                 return Ok(Some(at_ns));
             }
             let now_ns = monotonic_ns();
-            if now_ns - began_ns > PATIENCE_NS {
+            if now_ns - began_ns > REACTION_TIMEOUT_NS {
                 return Ok(None);
             }
             if now_ns > refresh_ns {
@@ -359,11 +359,11 @@ impl Hands {
 }
 
 /// Checks that at least half of the repetitions gave a result.
-fn enough(times: Histogram<u64>, repetitions: u32) -> Result<Histogram<u64>, Failure> {
+fn require_results(times: Histogram<u64>, repetitions: u32) -> Result<Histogram<u64>, Failure> {
     match times.len() >= u64::from(repetitions / 2).max(1) {
         true => Ok(times),
         false => Err(format!(
-            "only {} of {repetitions} repetitions told a time",
+            "only {} of {repetitions} repetitions gave a time",
             times.len()
         )),
     }
@@ -373,7 +373,7 @@ fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 1_000_000_000, 3).expect("bounds and digits are constant and valid")
 }
 
-fn told(error: io::Error) -> Failure {
+fn to_failure(error: io::Error) -> Failure {
     format!("cannot send: {error}")
 }
 
@@ -383,29 +383,29 @@ const AND: u16 = 0x54;
 const JEQ: u16 = 0x15;
 const RETURN: u16 = 0x06;
 
-fn step(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
+fn filter_instruction(code: u16, jt: u8, jf: u8, k: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt, jf, k }
 }
 
 /// Returns a socket filter for frames with ethertype 0x8808.
-fn mac_control_alone() -> [libc::sock_filter; 4] {
+fn mac_control_filter() -> [libc::sock_filter; 4] {
     [
-        step(LOAD_H, 0, 0, 12),
-        step(JEQ, 0, 1, 0x8808),
-        step(RETURN, 0, 0, 64),
-        step(RETURN, 0, 0, 0),
+        filter_instruction(LOAD_H, 0, 0, 12),
+        filter_instruction(JEQ, 0, 1, 0x8808),
+        filter_instruction(RETURN, 0, 0, 64),
+        filter_instruction(RETURN, 0, 0, 0),
     ]
 }
 
 /// Returns a socket filter for IPv4 packets with the DSCP of the lossless class.
-fn class_alone() -> [libc::sock_filter; 7] {
+fn class_filter() -> [libc::sock_filter; 7] {
     [
-        step(LOAD_H, 0, 0, 12),
-        step(JEQ, 0, 4, 0x0800),
-        step(LOAD_B, 0, 0, 15),
-        step(AND, 0, 0, 0xfc),
-        step(JEQ, 0, 1, u32::from(DSCP) << 2),
-        step(RETURN, 0, 0, 64),
-        step(RETURN, 0, 0, 0),
+        filter_instruction(LOAD_H, 0, 0, 12),
+        filter_instruction(JEQ, 0, 4, 0x0800),
+        filter_instruction(LOAD_B, 0, 0, 15),
+        filter_instruction(AND, 0, 0, 0xfc),
+        filter_instruction(JEQ, 0, 1, u32::from(DSCP) << 2),
+        filter_instruction(RETURN, 0, 0, 64),
+        filter_instruction(RETURN, 0, 0, 0),
     ]
 }

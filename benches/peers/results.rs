@@ -5,19 +5,25 @@ use std::collections::BTreeMap;
 use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
 
 use crate::forwarders::Forwarder;
-use crate::measure::{Measured, QUANTILES};
+use crate::measure::{ForwarderMeasurement, QUANTILES};
 
 /// All rounds.
 #[derive(Debug, Default)]
-pub(crate) struct Rounds {
+pub(crate) struct RoundResults {
     /// By frame length, forwarder and round.
-    measured: BTreeMap<(u32, Forwarder), BTreeMap<u32, Measured>>,
+    measured: BTreeMap<(u32, Forwarder), BTreeMap<u32, ForwarderMeasurement>>,
     /// By frame length and forwarder: why it could not be measured, and in how many rounds.
     skipped: BTreeMap<(u32, Forwarder), (String, u32)>,
 }
 
-impl Rounds {
-    pub(crate) fn add(&mut self, frame_bytes: u32, forwarder: Forwarder, round: u32, measured: Measured) {
+impl RoundResults {
+    pub(crate) fn add(
+        &mut self,
+        frame_bytes: u32,
+        forwarder: Forwarder,
+        round: u32,
+        measured: ForwarderMeasurement,
+    ) {
         self.measured
             .entry((frame_bytes, forwarder))
             .or_default()
@@ -52,13 +58,13 @@ impl Rounds {
 }
 
 /// A figure of a turn, if it was measured.
-type Reading = fn(&Measured) -> Option<f64>;
+type FigureOfRound = fn(&ForwarderMeasurement) -> Option<f64>;
 
 /// Names and values of the round trips.
-const PINGS: [(&str, Reading); 2] = [("ping", |m| m.ping_ns), ("ping_awake", |m| m.ping_awake_ns)];
+const PINGS: [(&str, FigureOfRound); 2] = [("ping", |m| m.ping_ns), ("ping_awake", |m| m.ping_awake_ns)];
 
-fn figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Measured>) {
-    let mut add = |name: &str, unit: &str, better, of: &dyn Fn(&Measured) -> Option<f64>| {
+fn figures(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, ForwarderMeasurement>) {
+    let mut add = |name: &str, unit: &str, better, of: &dyn Fn(&ForwarderMeasurement) -> Option<f64>| {
         let samples: Vec<f64> = rounds.values().filter_map(of).collect();
         if !samples.is_empty() {
             result
@@ -83,10 +89,10 @@ fn ratios(
     result: &mut BenchResult,
     path: &str,
     peer: &str,
-    rounds: &BTreeMap<u32, Measured>,
-    of_peer: &BTreeMap<u32, Measured>,
+    rounds: &BTreeMap<u32, ForwarderMeasurement>,
+    of_peer: &BTreeMap<u32, ForwarderMeasurement>,
 ) {
-    let mut add = |name: &str, better, of: &dyn Fn(&Measured) -> f64| {
+    let mut add = |name: &str, better, of: &dyn Fn(&ForwarderMeasurement) -> f64| {
         let pairs = rounds
             .iter()
             .filter_map(|(round, own)| Some((own, of_peer.get(round)?)));
@@ -115,7 +121,7 @@ fn ratios(
 }
 
 /// Adds notes about the conditions of the rounds.
-fn notes(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, Measured>) {
+fn notes(result: &mut BenchResult, path: &str, rounds: &BTreeMap<u32, ForwarderMeasurement>) {
     let idle = rounds.values().filter(|m| !m.was_saturated()).count();
     if idle > 0 {
         result.notes.push(format!(

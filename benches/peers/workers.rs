@@ -7,7 +7,7 @@ use serde_json::Value;
 use xoff_measure::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_measure::traffic::{SendRate, TrafficProfile, TrialConfig};
 
-use crate::bed::DEVICES;
+use crate::bed::FORWARDER_DEVICES;
 use crate::forwarders::{Switch, report};
 use crate::measure::{forwards, mtu_for};
 use crate::{Failure, Run};
@@ -22,10 +22,10 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
             "two cores: the I/O workers share that of the generator, so rates say nothing; the switch's worker has the other to itself".to_owned(),
         );
     }
-    if run.bed.spare_cores.len() > DEVICES.len() {
+    if run.bed.spare_cores.len() > FORWARDER_DEVICES.len() {
         result.notes.push(format!(
             "no more than {} I/O workers: each owns a port at least",
-            DEVICES.len()
+            FORWARDER_DEVICES.len()
         ));
     }
     for (backend, idle) in [
@@ -34,7 +34,7 @@ pub(crate) fn measure(run: &Run<'_>, result: &mut BenchResult) -> Result<(), Fai
         ("xdp", "spin"),
         ("xdp", "adaptive"),
     ] {
-        for io_workers in 0..=DEVICES.len() {
+        for io_workers in 0..=FORWARDER_DEVICES.len() {
             measure_one(run, backend, idle, io_workers, result);
             if run.is_interrupted() {
                 return Ok(());

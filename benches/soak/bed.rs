@@ -19,24 +19,24 @@ const HEADROOM_BYTES_PER_MBPS: u64 = 25_000 / 8;
 /// Interval of memory samples.
 const STEP: Duration = Duration::from_secs(1);
 /// Additional time of a lab to start, drain and end.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The folder of the files of runs.
 #[derive(Debug)]
-pub(crate) struct Bed {
+pub(crate) struct TestBed {
     folder: TempDir,
     frame: u32,
 }
 
 /// The results of a run.
 #[derive(Debug)]
-pub(crate) struct Run {
+pub(crate) struct SoakRun {
     /// `xoff.report/1`.
     pub(crate) report: Value,
     pub(crate) memory: Memory,
 }
 
-impl Run {
+impl SoakRun {
     /// Returns true if a disturbance outside the model can have changed the result.
     pub(crate) fn is_tainted(&self) -> bool {
         self.report["verdict"] != "clean"
@@ -56,14 +56,14 @@ impl Run {
     }
 }
 
-impl Bed {
-    pub(crate) fn new(frame: u32) -> Result<Bed, Failure> {
+impl TestBed {
+    pub(crate) fn new(frame: u32) -> Result<TestBed, Failure> {
         let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
-        Ok(Bed { folder, frame })
+        Ok(TestBed { folder, frame })
     }
 
     /// Runs the lab for `time` at links of `speed` Mb/s.
-    pub(crate) fn run(&self, speed: u32, time: Duration) -> Result<Run, Failure> {
+    pub(crate) fn run(&self, speed: u32, time: Duration) -> Result<SoakRun, Failure> {
         let lab = self.folder.path().join("soak.xoff.yml");
         let report = self.folder.path().join("report.json");
         let _ = fs::remove_file(&report);
@@ -75,7 +75,7 @@ impl Bed {
             format!("the lab has left no report: {error}; run it by hand, `xoff doctor` says more")
         })?;
         let report = serde_json::from_str(&text).map_err(|error| format!("not a report: {error}"))?;
-        Ok(Run { report, memory })
+        Ok(SoakRun { report, memory })
     }
 }
 
@@ -90,7 +90,7 @@ fn watch(lab: &Path, report: &Path, time: Duration) -> Result<Memory, Failure> {
     let mut child = command
         .spawn()
         .map_err(|error| format!("cannot start xoff: {error}"))?;
-    let end = Instant::now() + time + PATIENCE;
+    let end = Instant::now() + time + TIMEOUT;
     let mut memory = Memory::default();
     loop {
         match child.try_wait() {

@@ -19,9 +19,9 @@ use std::time::Duration;
 use clap::Parser;
 use serde_json::json;
 
-use bed::{Bed, Run};
+use bed::{SoakRun, TestBed};
 use memory::Memory;
-use verdict::Finding;
+use verdict::Condition;
 
 /// The reason why the bench failed.
 pub(crate) type Failure = String;
@@ -83,7 +83,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let bed = Bed::new(arguments.frame)?;
+    let bed = TestBed::new(arguments.frame)?;
     let speed = match arguments.speed {
         Some(speed) => speed,
         None => search(&bed, seconds(arguments.trial_seconds)?)? * arguments.percent / 100,
@@ -96,7 +96,7 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
         let text = json!({
             "schema": "xoff-soak/1",
             "speed_mbps": speed,
-            "findings": findings.iter().map(Finding::json).collect::<Vec<_>>(),
+            "findings": findings.iter().map(Condition::json).collect::<Vec<_>>(),
             "memory_kib": run.memory.samples_kib(),
             "report": run.report,
         });
@@ -114,7 +114,7 @@ fn seconds(seconds: f64) -> Result<Duration, Failure> {
 }
 
 /// Returns the speed of the fastest links without loss.
-fn search(bed: &Bed, trial: Duration) -> Result<u32, Failure> {
+fn search(bed: &TestBed, trial: Duration) -> Result<u32, Failure> {
     let (mut good, mut bad) = (0, SPEEDS_MBPS.1 + 1);
     let mut speed = 1_000;
     while good == 0 || (bad - good) * 100 > bad * WIDTH_PERCENT {
@@ -137,7 +137,7 @@ fn search(bed: &Bed, trial: Duration) -> Result<u32, Failure> {
     Ok(good)
 }
 
-fn carries(bed: &Bed, speed: u32, trial: Duration) -> Result<bool, Failure> {
+fn carries(bed: &TestBed, speed: u32, trial: Duration) -> Result<bool, Failure> {
     for _ in 0..TRIES {
         let run = bed.run(speed, trial)?;
         let full = verdict::is_full(&run);
@@ -157,7 +157,7 @@ fn carries(bed: &Bed, speed: u32, trial: Duration) -> Result<bool, Failure> {
     Ok(false)
 }
 
-fn print(speed: u32, run: &Run, findings: &[Finding]) {
+fn print(speed: u32, run: &SoakRun, findings: &[Condition]) {
     println!("{speed} Mb/s, link {:.2} % busy", 100.0 * run.utilisation());
     for finding in findings {
         let word = if finding.kept { "ok" } else { "FAIL" };

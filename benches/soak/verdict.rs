@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use xoff_dataplane::drops::DropReason;
 
-use crate::bed::Run;
+use crate::bed::SoakRun;
 
 /// A link counts as full at this utilisation.
 const FULL: f64 = 0.99;
@@ -26,15 +26,15 @@ const GROWTH_KIB: u64 = 1_024;
 
 /// A condition of the run and its result.
 #[derive(Debug)]
-pub(crate) struct Finding {
+pub(crate) struct Condition {
     pub(crate) what: &'static str,
     pub(crate) kept: bool,
     pub(crate) figures: String,
 }
 
-impl Finding {
-    fn new(what: &'static str, kept: bool, figures: String) -> Finding {
-        Finding { what, kept, figures }
+impl Condition {
+    fn new(what: &'static str, kept: bool, figures: String) -> Condition {
+        Condition { what, kept, figures }
     }
 
     pub(crate) fn json(&self) -> Value {
@@ -43,11 +43,11 @@ impl Finding {
 }
 
 /// Returns true if the link to the receiver stayed full and no frame was lost.
-pub(crate) fn is_full(run: &Run) -> bool {
+pub(crate) fn is_full(run: &SoakRun) -> bool {
     run.utilisation() >= FULL && buffer_drops(run) == 0 && number(&run.report["totals"]["lost_frames"]) == 0
 }
 
-pub(crate) fn findings(run: &Run) -> Vec<Finding> {
+pub(crate) fn findings(run: &SoakRun) -> Vec<Condition> {
     let totals = &run.report["totals"];
     let (sent, received, lost) = (
         number(&totals["sent_frames"]),
@@ -60,37 +60,37 @@ pub(crate) fn findings(run: &Run) -> Vec<Finding> {
     let all = sum(run, |port| number(&port["rx_packets"]));
     let classes = sum(run, |port| array(&port["rx_class_packets"]));
     let mut findings = vec![
-        Finding::new(
+        Condition::new(
             "sources were held back by PFC",
             pauses > 0,
             format!("{pauses} PFC frames"),
         ),
-        Finding::new(
+        Condition::new(
             "the buffer dropped no lossless frame",
             buffer_drops(run) == 0,
             format!("{} of {rx}", buffer_drops(run)),
         ),
-        Finding::new(
+        Condition::new(
             "every other loss lies where the ledger says why",
             lost == 0 || ledger.iter().any(|entry| entry.contains(LOSS)),
             format!("{lost} lost; {} entries {}", ledger.len(), ledger.join("; ")),
         ),
-        Finding::new(
+        Condition::new(
             "what hosts sent has reached the switch, or is counted as lost",
             rx <= sent && sent - rx <= lost,
             format!("{rx} of {sent}"),
         ),
-        Finding::new(
+        Condition::new(
             "what came into the switch went out, or is counted as dropped",
             rx == tx + dropped,
             format!("{rx} = {tx} + {dropped}"),
         ),
-        Finding::new(
+        Condition::new(
             "what went out has arrived, or is counted as lost",
             received <= tx && tx - received <= lost,
             format!("{received} of {tx}"),
         ),
-        Finding::new(
+        Condition::new(
             "classes are all that came",
             classes == all,
             format!("{classes} = {all}"),
@@ -99,13 +99,13 @@ pub(crate) fn findings(run: &Run) -> Vec<Finding> {
     if let Some((first, second)) = run.memory.halves_kib() {
         let flat = second <= first + GROWTH_KIB.max((first as f64 * GROWTH) as u64);
         let figures = format!("{first} KiB in the first half, {second} KiB in the second");
-        findings.push(Finding::new("memory is flat", flat, figures));
+        findings.push(Condition::new("memory is flat", flat, figures));
     }
     findings
 }
 
 /// Returns the entries of the taint ledger with their seconds.
-fn ledger(run: &Run) -> Vec<String> {
+fn ledger(run: &SoakRun) -> Vec<String> {
     let taints = run.report["taints"].as_array().into_iter().flatten();
     let entry = |taint: &Value| {
         let second = number(&taint["since_ns"]) / 1_000_000_000;
@@ -115,7 +115,7 @@ fn ledger(run: &Run) -> Vec<String> {
 }
 
 /// Frames of the lossless class that the switch received, sent and dropped.
-fn lossless(run: &Run) -> (u64, u64, u64) {
+fn lossless(run: &SoakRun) -> (u64, u64, u64) {
     let of_class = |port: &Value, field: &str| number(&port[field][LOSSLESS]);
     let dropped = |port: &Value| {
         let reasons = port["drops_by_class"].as_object();
@@ -130,14 +130,14 @@ fn lossless(run: &Run) -> (u64, u64, u64) {
     )
 }
 
-fn buffer_drops(run: &Run) -> u64 {
+fn buffer_drops(run: &SoakRun) -> u64 {
     sum(run, |port| {
         let of = |reason: &DropReason| number(&port["drops"][reason.name()]);
         BY_BUFFER.iter().map(of).sum()
     })
 }
 
-fn sum(run: &Run, of: impl Fn(&Value) -> u64) -> u64 {
+fn sum(run: &SoakRun, of: impl Fn(&Value) -> u64) -> u64 {
     let ports = run.report["switches"][0]["ports"].as_array();
     ports.map_or(0, |ports| ports.iter().map(of).sum())
 }

@@ -10,7 +10,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::Failure;
-use crate::guest::mortal;
+use crate::guest::command_ending_with_parent;
 
 const TAPS: [&str; 2] = ["tap1", "tap2"];
 /// An MTU above those of the guests, the same for both forwarders.
@@ -79,7 +79,7 @@ pub(crate) enum Forwarder {
 
 /// A running forwarder.
 #[derive(Debug)]
-pub(crate) enum Attached {
+pub(crate) enum RunningForwarder {
     Bridge,
     Xoff { child: Child, report: PathBuf },
 }
@@ -92,7 +92,12 @@ impl Forwarder {
         }
     }
 
-    pub(crate) fn attach(self, folder: &Path, mtu: u32, more: &[String]) -> Result<Attached, Failure> {
+    pub(crate) fn attach(
+        self,
+        folder: &Path,
+        mtu: u32,
+        more: &[String],
+    ) -> Result<RunningForwarder, Failure> {
         match self {
             Forwarder::Bridge => {
                 ip("link add br0 type bridge")?;
@@ -100,14 +105,14 @@ impl Forwarder {
                     ip(&format!("link set dev {tap} master br0"))?;
                 }
                 ip("link set dev br0 up")?;
-                Ok(Attached::Bridge)
+                Ok(RunningForwarder::Bridge)
             }
             Forwarder::Xoff => start_xoff(folder, mtu, more),
         }
     }
 }
 
-fn start_xoff(folder: &Path, mtu: u32, more: &[String]) -> Result<Attached, Failure> {
+fn start_xoff(folder: &Path, mtu: u32, more: &[String]) -> Result<RunningForwarder, Failure> {
     // The model speed is far above the speed of a guest, so that no burst of a message waits. The bridge has
     // no such limit. At 10 Gb/s, 64 KiB wait 53 us at ingress and again at egress.
     let port = json!({ "mtu": mtu.to_string(), "speed": "400000" });
@@ -116,7 +121,7 @@ fn start_xoff(folder: &Path, mtu: u32, more: &[String]) -> Result<Attached, Fail
     std::fs::write(&config, text).map_err(|error| format!("cannot write {}: {error}", config.display()))?;
     let report = folder.join("report.json");
     let _ = std::fs::remove_file(&report);
-    let mut command = mortal(env!("CARGO_BIN_EXE_xoff"));
+    let mut command = command_ending_with_parent(env!("CARGO_BIN_EXE_xoff"));
     command
         .args(["switch", "run", "--config"])
         .arg(&config)
@@ -135,15 +140,15 @@ fn start_xoff(folder: &Path, mtu: u32, more: &[String]) -> Result<Attached, Fail
         std::thread::spawn(move || std::io::copy(&mut output, &mut std::io::sink()));
     }
     match first.starts_with("ready:") {
-        true => Ok(Attached::Xoff { child, report }),
+        true => Ok(RunningForwarder::Xoff { child, report }),
         false => Err(format!("xoff does not start: {first}")),
     }
 }
 
-impl Attached {
+impl RunningForwarder {
     /// Returns the processor time of xoff. The kernel does not count the processor time of a bridge.
     pub(crate) fn cpu_time(&self) -> Duration {
-        let Attached::Xoff { child, .. } = self else {
+        let RunningForwarder::Xoff { child, .. } = self else {
             return Duration::ZERO;
         };
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
@@ -161,8 +166,8 @@ impl Attached {
     /// Stops the forwarder. Returns the problems of its run.
     pub(crate) fn detach(self) -> Result<Vec<String>, Failure> {
         match self {
-            Attached::Bridge => ip("link del dev br0").map(|_| Vec::new()),
-            Attached::Xoff { mut child, report } => {
+            RunningForwarder::Bridge => ip("link del dev br0").map(|_| Vec::new()),
+            RunningForwarder::Xoff { mut child, report } => {
                 let _ = kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT);
                 child
                     .wait()

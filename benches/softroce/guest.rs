@@ -11,9 +11,9 @@ use crate::Failure;
 
 /// Maximum time from the start of QEMU to the first answer of a guest. An emulated processor on a busy
 /// machine is slow.
-const BOOT_PATIENCE: Duration = Duration::from_secs(120);
+const BOOT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Maximum time of a command that measures nothing.
-const COMMAND_PATIENCE: Duration = Duration::from_secs(30);
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The files of a guest.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
 }
 
 /// Returns a command whose process ends with this process in every case.
-pub(crate) fn mortal(program: impl AsRef<std::ffi::OsStr>) -> Command {
+pub(crate) fn command_ending_with_parent(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command
         .args(["--pdeathsig", "KILL"])
@@ -84,7 +84,7 @@ impl Guest {
         let words = format!(
             "console=ttyS0 quiet panic=-1 xoff.name=guest{number} xoff.ip=10.0.0.{number}/24 xoff.ip6=fd00::{number}/64"
         );
-        let mut command = mortal(&image.qemu);
+        let mut command = command_ending_with_parent(&image.qemu);
         command
             .args([
                 "-accel",
@@ -146,13 +146,13 @@ impl Guest {
     }
 
     pub(crate) fn wait_until_ready(&mut self) -> Result<(), Failure> {
-        let end = Instant::now() + BOOT_PATIENCE;
+        let end = Instant::now() + BOOT_TIMEOUT;
         while !self.console().contains("xoff: ready") {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(self.failure(format!("QEMU ended with {status}")));
             }
             if Instant::now() > end {
-                return Err(self.failure(format!("not ready within {BOOT_PATIENCE:?}")));
+                return Err(self.failure(format!("not ready within {BOOT_TIMEOUT:?}")));
             }
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -172,7 +172,7 @@ impl Guest {
 
     /// Runs a short command. Returns its output.
     pub(crate) fn run(&mut self, command: &str) -> Result<String, Failure> {
-        self.run_for(command, COMMAND_PATIENCE)
+        self.run_for(command, COMMAND_TIMEOUT)
     }
 
     pub(crate) fn run_for(&mut self, command: &str, limit: Duration) -> Result<String, Failure> {

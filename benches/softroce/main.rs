@@ -21,7 +21,7 @@ use xoff_ports::net;
 
 use forwarders::{Forwarder, Taps};
 use guest::{Guest, Image};
-use measure::{Measured, Outcome, PROGRAMS, Program};
+use measure::{PROGRAMS, Program, ProgramResult, TurnResult};
 use results::Results;
 
 /// Number of attempts of a turn without a result. A program that hangs still counts as a failure, as do drops
@@ -112,7 +112,7 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
     };
     entered.map_err(|why| format!("cannot make a network namespace: {why}; `xoff doctor` says more"))?;
     let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
-    let mut bed = Bed::boot(&image, folder.path())?;
+    let mut bed = TestBed::boot(&image, folder.path())?;
     let mut results = Results::default();
     for &mtu in &arguments.mtus {
         bed.set_mtu(mtu)?;
@@ -125,13 +125,13 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
                     _ => [Forwarder::Xoff, Forwarder::Bridge],
                 };
                 for forwarder in order {
-                    let turn = Turn {
+                    let turn = BenchTurn {
                         arguments,
                         mtu,
                         program,
                         forwarder,
                     };
-                    turn.take_until_done(&mut bed, round, &mut results)?;
+                    turn.run_until_result(&mut bed, round, &mut results)?;
                 }
             }
         }
@@ -145,7 +145,7 @@ fn run(arguments: &Arguments) -> Result<bool, Failure> {
 }
 
 /// Both guests, ready for commands, and their taps.
-struct Bed<'a> {
+struct TestBed<'a> {
     image: &'a Image,
     folder: &'a Path,
     /// Server and client.
@@ -153,15 +153,15 @@ struct Bed<'a> {
     taps: Taps,
 }
 
-impl<'a> Bed<'a> {
-    fn boot(image: &'a Image, folder: &'a Path) -> Result<Bed<'a>, Failure> {
+impl<'a> TestBed<'a> {
+    fn boot(image: &'a Image, folder: &'a Path) -> Result<TestBed<'a>, Failure> {
         eprintln!("guests boot");
         let mut guests = [Guest::start(image, folder, 1)?, Guest::start(image, folder, 2)?];
         let taps = Taps::prepare()?;
         for guest in &mut guests {
             guest.wait_until_ready()?;
         }
-        Ok(Bed {
+        Ok(TestBed {
             image,
             folder,
             guests,
@@ -174,31 +174,36 @@ impl<'a> Bed<'a> {
     }
 
     /// Replaces guests whose network hangs.
-    fn boot_anew(&mut self, mtu: u32) -> Result<(), Failure> {
+    fn reboot_guests(&mut self, mtu: u32) -> Result<(), Failure> {
         self.guests.iter_mut().for_each(Guest::end);
-        *self = Bed::boot(self.image, self.folder)?;
+        *self = TestBed::boot(self.image, self.folder)?;
         self.set_mtu(mtu)
     }
 }
 
 /// One program through one forwarder.
-struct Turn<'a> {
+struct BenchTurn<'a> {
     arguments: &'a Arguments,
     mtu: u32,
     program: Program,
     forwarder: Forwarder,
 }
 
-impl Turn<'_> {
-    fn take_until_done(&self, bed: &mut Bed<'_>, round: u32, results: &mut Results) -> Result<(), Failure> {
+impl BenchTurn<'_> {
+    fn run_until_result(
+        &self,
+        bed: &mut TestBed<'_>,
+        round: u32,
+        results: &mut Results,
+    ) -> Result<(), Failure> {
         for _ in 0..TRIES {
             let (outcome, measured) = self.take(bed)?;
             eprintln!("round {} {measured}", round + 1);
             results.add(measured);
             match outcome {
-                Outcome::Rate(_) => return Ok(()),
-                Outcome::NoClock => {}
-                Outcome::StoodStill => bed.boot_anew(self.mtu)?,
+                ProgramResult::Rate(_) => return Ok(()),
+                ProgramResult::NoClock => {}
+                ProgramResult::Hung => bed.reboot_guests(self.mtu)?,
             }
         }
         let (program, forwarder) = (self.program.name(), self.forwarder.name());
@@ -207,7 +212,7 @@ impl Turn<'_> {
         ))
     }
 
-    fn take(&self, bed: &mut Bed<'_>) -> Result<(Outcome, Measured), Failure> {
+    fn take(&self, bed: &mut TestBed<'_>) -> Result<(ProgramResult, TurnResult), Failure> {
         let attached = self
             .forwarder
             .attach(bed.folder, self.mtu, &self.arguments.xoff)?;
@@ -220,17 +225,17 @@ impl Turn<'_> {
             .program
             .run(server, client, self.mtu, self.arguments.messages)?;
         let cores = (attached.cpu_time() - cpu_before).as_secs_f64() / began.elapsed().as_secs_f64();
-        let mut measured = Measured::new(self.program, self.forwarder, self.mtu, outcome.rate());
+        let mut measured = TurnResult::new(self.program, self.forwarder, self.mtu, outcome.rate());
         for (guest, before) in [&mut *server, &mut *client].into_iter().zip(stacks_before) {
             measured.add_counters(guest.name(), &before, &guest.counters()?);
         }
         measured.cores = outcome.rate().map(|_| cores);
         match outcome {
-            Outcome::Rate(_) => {}
-            Outcome::NoClock => measured
+            ProgramResult::Rate(_) => {}
+            ProgramResult::NoClock => measured
                 .remarks
                 .push("could not measure its guest's clock; taken again".to_owned()),
-            Outcome::StoodStill => measured
+            ProgramResult::Hung => measured
                 .problems
                 .push("stood still; the guests were started anew".to_owned()),
         }

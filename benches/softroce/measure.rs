@@ -8,11 +8,11 @@ use crate::forwarders::Forwarder;
 use crate::guest::Guest;
 
 /// Maximum time of one run of a program, several times its duration on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PROGRAM_TIMEOUT: Duration = Duration::from_secs(90);
 /// Number of round trips of one run of rping.
 const PINGS: u32 = 100;
 /// Counters of missing or reordered frames.
-const GAPS: [&str; 5] = [
+const GAP_COUNTERS: [&str; 5] = [
     "out_of_seq_request",
     "rcvd_seq_err",
     "packet_seq_err",
@@ -20,7 +20,7 @@ const GAPS: [&str; 5] = [
     "send_err",
 ];
 /// Counters of timeouts. On an emulated processor, a stack can time out without a loss.
-const IMPATIENCE: [&str; 2] = ["completer_retry_err", "duplicate_request"];
+const TIMEOUT_COUNTERS: [&str; 2] = ["completer_retry_err", "duplicate_request"];
 
 pub(crate) const PROGRAMS: [Program; 4] = [
     Program::Bandwidth("ib_send_bw"),
@@ -64,31 +64,31 @@ impl Program {
         client: &mut Guest,
         mtu: u32,
         messages: u32,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<ProgramResult, Failure> {
         match self {
             Program::Bandwidth(name) => bandwidth(name, server, client, mtu, messages),
-            Program::Rping => rping(server, client).map(Outcome::Rate),
+            Program::Rping => rping(server, client).map(ProgramResult::Rate),
         }
     }
 }
 
 /// The result of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Outcome {
+pub(crate) enum ProgramResult {
     /// Bytes or rounds a second.
     Rate(f64),
     /// All was transferred, but perftest, which first measures how fast its processor's clock runs, could not
     /// make sense of that: it was taken off the processor meanwhile. It prints a rate of 0.00 then.
     NoClock,
     /// Nothing: it did not come to its end.
-    StoodStill,
+    Hung,
 }
 
-impl Outcome {
+impl ProgramResult {
     pub(crate) fn rate(self) -> Option<f64> {
         match self {
-            Outcome::Rate(rate) => Some(rate),
-            Outcome::NoClock | Outcome::StoodStill => None,
+            ProgramResult::Rate(rate) => Some(rate),
+            ProgramResult::NoClock | ProgramResult::Hung => None,
         }
     }
 }
@@ -99,7 +99,7 @@ fn bandwidth(
     client: &mut Guest,
     mtu: u32,
     messages: u32,
-) -> Result<Outcome, Failure> {
+) -> Result<ProgramResult, Failure> {
     const PORT: u32 = 18515;
     let path_mtu = path_mtu(mtu);
     let command = format!("roce {name} -m {path_mtu} -s 65536 -n {messages} -p {PORT}");
@@ -107,8 +107,8 @@ fn bandwidth(
     server.run(&format!(
         "i=0; until netstat -ltn | grep -q :{PORT}; do i=$((i+1)); [ $i -lt 100 ] || exit 1; sleep 0.1; done"
     ))?;
-    let Some(text) = client.run_within(&format!("{command} 10.0.0.1"), PATIENCE)? else {
-        return Ok(Outcome::StoodStill);
+    let Some(text) = client.run_within(&format!("{command} 10.0.0.1"), PROGRAM_TIMEOUT)? else {
+        return Ok(ProgramResult::Hung);
     };
     // The server still has to end its side of the last exchange.
     server.run(&format!(
@@ -121,8 +121,8 @@ fn bandwidth(
         .find(|fields| fields.len() >= 4 && fields[0] == "65536")
         .and_then(|fields| fields[3].parse().ok());
     match rate {
-        Some(rate) if rate > 0.0 => Ok(Outcome::Rate(rate)),
-        Some(_) if text.contains("Correlation coefficient") => Ok(Outcome::NoClock),
+        Some(rate) if rate > 0.0 => Ok(ProgramResult::Rate(rate)),
+        Some(_) if text.contains("Correlation coefficient") => Ok(ProgramResult::NoClock),
         _ => Err(format!("{name} printed no result:\n{text}")),
     }
 }
@@ -141,7 +141,7 @@ fn rping(server: &mut Guest, client: &mut Guest) -> Result<f64, Failure> {
         "sleep 0.5; t() {{ cut -d ' ' -f 1 /proc/uptime; }}; a=$(t); rping -c -a 10.0.0.1 -C {PINGS} -S 4096; r=$?; \
          echo times $a $(t); exit $r"
     );
-    let text = client.run_for(&command, PATIENCE)?;
+    let text = client.run_for(&command, PROGRAM_TIMEOUT)?;
     server.run("i=0; while pidof rping >/dev/null; do i=$((i+1)); [ $i -lt 50 ] || { killall rping; exit 0; }; sleep 0.1; done")?;
     let seconds = text.lines().find_map(|line| {
         let mut times = line.strip_prefix("times ")?.split(' ').map(str::parse::<f64>);
@@ -156,7 +156,7 @@ fn rping(server: &mut Guest, client: &mut Guest) -> Result<f64, Failure> {
 
 /// The result of one program through one forwarder.
 #[derive(Debug)]
-pub(crate) struct Measured {
+pub(crate) struct TurnResult {
     pub(crate) program: Program,
     pub(crate) forwarder: Forwarder,
     pub(crate) mtu: u32,
@@ -170,9 +170,9 @@ pub(crate) struct Measured {
     pub(crate) remarks: Vec<String>,
 }
 
-impl Measured {
-    pub(crate) fn new(program: Program, forwarder: Forwarder, mtu: u32, value: Option<f64>) -> Measured {
-        Measured {
+impl TurnResult {
+    pub(crate) fn new(program: Program, forwarder: Forwarder, mtu: u32, value: Option<f64>) -> TurnResult {
+        TurnResult {
             program,
             forwarder,
             mtu,
@@ -196,8 +196,8 @@ impl Measured {
                 .filter(|more| *more > 0)
         };
         let told = |name: &&str| Some(format!("{guest}: {name} {}", grown(name)?));
-        self.problems.extend(GAPS.iter().filter_map(told));
-        self.remarks.extend(IMPATIENCE.iter().filter_map(told));
+        self.problems.extend(GAP_COUNTERS.iter().filter_map(told));
+        self.remarks.extend(TIMEOUT_COUNTERS.iter().filter_map(told));
     }
 
     /// Returns program, forwarder and MTU for messages.
@@ -211,7 +211,7 @@ impl Measured {
     }
 }
 
-impl std::fmt::Display for Measured {
+impl std::fmt::Display for TurnResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (name, unit, through) = (self.program.name(), self.program.unit(), self.forwarder.name());
         write!(f, "MTU {} {name:12} {through:6} ", self.mtu)?;

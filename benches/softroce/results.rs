@@ -5,14 +5,14 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use crate::forwarders::Forwarder;
-use crate::measure::{Measured, PROGRAMS, Program};
+use crate::measure::{PROGRAMS, Program, TurnResult};
 
 /// All results.
 #[derive(Debug, Default)]
-pub(crate) struct Results(Vec<Measured>);
+pub(crate) struct Results(Vec<TurnResult>);
 
 /// Medians of one program at one MTU through both forwarders.
-struct Row {
+struct ResultRow {
     program: Program,
     mtu: u32,
     bridge: f64,
@@ -20,7 +20,7 @@ struct Row {
     cores: f64,
 }
 
-impl Row {
+impl ResultRow {
     fn ratio(&self) -> f64 {
         self.xoff / self.bridge
     }
@@ -31,7 +31,7 @@ impl Row {
 }
 
 impl Results {
-    pub(crate) fn add(&mut self, measured: Measured) {
+    pub(crate) fn add(&mut self, measured: TurnResult) {
         self.0.push(measured);
     }
 
@@ -41,8 +41,8 @@ impl Results {
         mtus
     }
 
-    fn of(&self, forwarder: Forwarder, mtu: u32, program: Program) -> impl Iterator<Item = &Measured> {
-        let same = move |m: &&Measured| m.forwarder == forwarder && m.mtu == mtu && m.program == program;
+    fn of(&self, forwarder: Forwarder, mtu: u32, program: Program) -> impl Iterator<Item = &TurnResult> {
+        let same = move |m: &&TurnResult| m.forwarder == forwarder && m.mtu == mtu && m.program == program;
         self.0.iter().filter(same)
     }
 
@@ -50,7 +50,7 @@ impl Results {
         self.of(forwarder, mtu, program).filter_map(|m| m.value).collect()
     }
 
-    fn rows(&self) -> Vec<Row> {
+    fn rows(&self) -> Vec<ResultRow> {
         let cores = |mtu, program| {
             self.of(Forwarder::Xoff, mtu, program)
                 .filter_map(|m| m.cores)
@@ -58,7 +58,7 @@ impl Results {
         };
         // A program that did not run has no median.
         let row = |mtu, program| {
-            Some(Row {
+            Some(ResultRow {
                 program,
                 mtu,
                 bridge: median(self.values(Forwarder::Bridge, mtu, program))?,
@@ -127,7 +127,7 @@ impl Results {
     }
 
     pub(crate) fn json(&self, demanded: f64) -> Value {
-        let of_row = |row: &Row| {
+        let of_row = |row: &ResultRow| {
             json!({
                 "program": row.program.name(), "unit": row.program.unit(), "mtu": row.mtu,
                 "bridge": row.bridge, "xoff": row.xoff, "ratio": row.ratio(), "xoff_cores": row.cores,

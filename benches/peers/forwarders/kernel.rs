@@ -9,15 +9,15 @@ use nix::unistd::Pid;
 use xoff_ports::net::delete_link;
 use xoff_ports::tester::XdpForwarder;
 
-use super::Running;
+use super::RunningForwarder;
 use crate::Failure;
-use crate::bed::{Bed, Cables, DEVICES, pin_process, up, write};
+use crate::bed::{Cables, FORWARDER_DEVICES, TestBed, pin_process, up, write};
 
 const BRIDGE: &str = "br0";
 
 /// Kernel objects of a forwarder. Dropping the value removes them.
 #[derive(Debug)]
-pub(crate) enum Parts {
+pub(crate) enum KernelObjects {
     Device { _device: Device },
     Redirects { _redirects: XdpForwarder },
 }
@@ -50,7 +50,7 @@ fn ip(words: &[&str]) -> Result<(), Failure> {
 }
 
 /// Starts a bridge with its fastest settings: no netfilter and no spanning tree.
-pub(super) fn bridge(bed: &Bed) -> Result<Running, Failure> {
+pub(super) fn bridge(bed: &TestBed) -> Result<RunningForwarder, Failure> {
     ip(&[
         "link",
         "add",
@@ -67,12 +67,14 @@ pub(super) fn bridge(bed: &Bed) -> Result<Running, Failure> {
         // Without this file, the bridge does not call netfilter.
         let _ = write(format!("/proc/sys/net/bridge/bridge-nf-call-{file}"), "0");
     }
-    for device in DEVICES {
+    for device in FORWARDER_DEVICES {
         ip(&["link", "set", "dev", device, "master", BRIDGE])?;
         receive_on(device, bed.cores.forwarder)?;
     }
     up(BRIDGE)?;
-    Ok(Running::kernel(Parts::Device { _device: bridge }))
+    Ok(RunningForwarder::kernel(KernelObjects::Device {
+        _device: bridge,
+    }))
 }
 
 /// Makes a core process the frames of a device (receive packet steering).
@@ -88,16 +90,16 @@ pub(super) fn receive_on(device: &str, core: usize) -> Result<(), Failure> {
 
 /// Attaches a redirecting XDP program to each device. The kernel runs each program in its own thread on the
 /// forwarder's core.
-pub(super) fn redirect(bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failure> {
+pub(super) fn redirect(bed: &TestBed, cables: &Cables<'_>) -> Result<RunningForwarder, Failure> {
     cables.poll_at_tester()?;
-    let redirects = XdpForwarder::between(DEVICES).map_err(|error| {
+    let redirects = XdpForwarder::between(FORWARDER_DEVICES).map_err(|error| {
         format!("XDP programs cannot be attached: {error}; it takes root outside of any user namespace")
     })?;
-    for device in DEVICES {
+    for device in FORWARDER_DEVICES {
         write(format!("/sys/class/net/{device}/threaded"), "1")?;
         pin_process(thread_of(device)?, &[bed.cores.forwarder])?;
     }
-    Ok(Running::kernel(Parts::Redirects {
+    Ok(RunningForwarder::kernel(KernelObjects::Redirects {
         _redirects: redirects,
     }))
 }

@@ -9,7 +9,7 @@ mod xoff;
 use clap::ValueEnum;
 
 use crate::Failure;
-use crate::bed::{Bed, Cables};
+use crate::bed::{Cables, TestBed};
 use crate::child::Program;
 
 pub(crate) use pnet::forward as forward_by_pnet;
@@ -42,14 +42,14 @@ pub(crate) enum Forwarder {
 
 /// A running forwarder. Dropping the value stops it.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningForwarder {
     /// The forwarding program comes first. Empty if only the kernel forwards.
     programs: Vec<Program>,
     /// True if the kernel forwards the frames.
     in_kernel: bool,
     /// Kernel objects that remain after the programs. They are removed last.
     #[allow(dead_code, reason = "it is there to be dropped")]
-    parts: Option<kernel::Parts>,
+    parts: Option<kernel::KernelObjects>,
 }
 
 impl Forwarder {
@@ -79,7 +79,7 @@ impl Forwarder {
     }
 
     /// Connects the cables. The error states the reason in words for a note.
-    pub(crate) fn start(self, bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failure> {
+    pub(crate) fn start(self, bed: &TestBed, cables: &Cables<'_>) -> Result<RunningForwarder, Failure> {
         match self {
             Forwarder::XoffPacket => Switch::fast("packet", "spin").start(bed, cables),
             Forwarder::XoffXdp => Switch::fast("xdp", "spin").start(bed, cables),
@@ -95,10 +95,10 @@ impl Forwarder {
     }
 }
 
-impl Running {
+impl RunningForwarder {
     /// Creates a forwarder of programs.
-    fn programs(programs: Vec<Program>) -> Running {
-        Running {
+    fn programs(programs: Vec<Program>) -> RunningForwarder {
+        RunningForwarder {
             programs,
             in_kernel: false,
             parts: None,
@@ -106,8 +106,8 @@ impl Running {
     }
 
     /// Creates a forwarder of kernel objects.
-    fn kernel(parts: kernel::Parts) -> Running {
-        Running {
+    fn kernel(parts: kernel::KernelObjects) -> RunningForwarder {
+        RunningForwarder {
             programs: Vec::new(),
             in_kernel: true,
             parts: Some(parts),

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Running, kernel};
+use super::{RunningForwarder, kernel};
 use crate::Failure;
-use crate::bed::{Bed, DEVICES};
+use crate::bed::{FORWARDER_DEVICES, TestBed};
 use crate::child::{Program, is_installed};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) enum Datapath {
     Kernel,
 }
 
-pub(super) fn start(bed: &Bed, datapath: Datapath) -> Result<Running, Failure> {
+pub(super) fn start(bed: &TestBed, datapath: Datapath) -> Result<RunningForwarder, Failure> {
     for program in ["ovsdb-tool", "ovsdb-server", "ovs-vswitchd", "ovs-vsctl"] {
         if !is_installed(program) {
             return Err(format!(
@@ -66,7 +66,7 @@ pub(super) fn start(bed: &Bed, datapath: Datapath) -> Result<Running, Failure> {
         Datapath::Kernel => ("system", "system"),
     };
     vsctl(&format!("add-br ovs0 -- set bridge ovs0 datapath_type={kind}"))?;
-    for device in DEVICES {
+    for device in FORWARDER_DEVICES {
         vsctl(&format!(
             "add-port ovs0 {device} -- set interface {device} type={device_type}"
         ))?;
@@ -95,7 +95,7 @@ pub(super) fn start(bed: &Bed, datapath: Datapath) -> Result<Running, Failure> {
         "ovs0",
         "fail_mode=standalone",
     ]))?;
-    for device in DEVICES {
+    for device in FORWARDER_DEVICES {
         let error = run(Command::new("ovs-vsctl").arg(&control).args([
             "--timeout=10",
             "get",
@@ -110,12 +110,12 @@ pub(super) fn start(bed: &Bed, datapath: Datapath) -> Result<Running, Failure> {
             ));
         }
     }
-    Ok(Running {
-        parts: Some(kernel::Parts::Device {
+    Ok(RunningForwarder {
+        parts: Some(kernel::KernelObjects::Device {
             _device: kernel::Device("ovs0"),
         }),
         in_kernel: datapath == Datapath::Kernel,
-        ..Running::programs(vec![switch, server])
+        ..RunningForwarder::programs(vec![switch, server])
     })
 }
 

@@ -2,26 +2,26 @@
 
 use pnet::datalink::{self, Channel, Config, DataLinkReceiver, DataLinkSender};
 
-use super::Running;
+use super::RunningForwarder;
 use crate::Failure;
-use crate::bed::{Bed, DEVICES};
+use crate::bed::{FORWARDER_DEVICES, TestBed};
 use crate::child::Program;
 
 /// Size of the buffer for a frame in bytes. `pnet` truncates longer frames.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-pub(super) fn start(bed: &Bed) -> Result<Running, Failure> {
+pub(super) fn start(bed: &TestBed) -> Result<RunningForwarder, Failure> {
     let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let output = bed.folder.path().join("pnet.txt");
     let mut program = Program::start(own, |command| _ = command.arg("--pnet-loop"), &output, bed.cores)?;
     program.wait_for("ready")?;
-    Ok(Running::programs(vec![program]))
+    Ok(RunningForwarder::programs(vec![program]))
 }
 
 /// Forwards until the process is ended.
 pub(crate) fn forward() -> Result<(), Failure> {
     let [(mut to_first, mut from_first), (mut to_second, mut from_second)] =
-        [open(DEVICES[0])?, open(DEVICES[1])?];
+        [open(FORWARDER_DEVICES[0])?, open(FORWARDER_DEVICES[1])?];
     println!("ready");
     std::thread::scope(|scope| {
         scope.spawn(move || copy(&mut *from_second, &mut *to_first));

@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use super::Running;
+use super::RunningForwarder;
 use crate::Failure;
-use crate::bed::{Bed, Cables, DEVICES};
+use crate::bed::{Cables, FORWARDER_DEVICES, TestBed};
 use crate::child::{Program, is_installed};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) enum Driver {
 /// this MTU.
 const XDP_MTU_MAX: u32 = 3_400;
 
-pub(super) fn start(bed: &Bed, cables: &Cables<'_>, driver: Driver) -> Result<Running, Failure> {
+pub(super) fn start(bed: &TestBed, cables: &Cables<'_>, driver: Driver) -> Result<RunningForwarder, Failure> {
     if !is_installed("dpdk-testpmd") {
         return Err("dpdk-testpmd is not installed (`apt-get install dpdk-dev`)".to_owned());
     }
@@ -34,10 +34,10 @@ pub(super) fn start(bed: &Bed, cables: &Cables<'_>, driver: Driver) -> Result<Ru
         _ => (16_384, 1_024, 16_640),
     };
     let device = |n: usize| match driver {
-        Driver::AfXdp => format!("net_af_xdp{n},iface={}", DEVICES[n]),
+        Driver::AfXdp => format!("net_af_xdp{n},iface={}", FORWARDER_DEVICES[n]),
         Driver::AfPacket => format!(
             "net_af_packet{n},iface={},blocksz=65536,framesz={place_bytes},framecnt={places}",
-            DEVICES[n]
+            FORWARDER_DEVICES[n]
         ),
     };
     let core = bed.cores.forwarder;
@@ -71,5 +71,5 @@ pub(super) fn start(bed: &Bed, cables: &Cables<'_>, driver: Driver) -> Result<Ru
     let output = bed.folder.path().join("testpmd.txt");
     let mut program = Program::start("stdbuf", change, &output, bed.cores)?;
     program.wait_for("Press enter to exit")?;
-    Ok(Running::programs(vec![program]))
+    Ok(RunningForwarder::programs(vec![program]))
 }

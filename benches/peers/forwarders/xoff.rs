@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use xoff_config::build_preset;
 use xoff_units::Picos;
 
-use super::Running;
+use super::RunningForwarder;
 use crate::Failure;
-use crate::bed::{Bed, Cables, DEVICES};
+use crate::bed::{Cables, FORWARDER_DEVICES, TestBed};
 use crate::child::Program;
 
 /// Longest permitted stall of the machine (the default of `switch run`).
@@ -46,7 +46,7 @@ impl Switch<'_> {
     }
 
     /// Starts the switch between the forwarder's devices.
-    pub(crate) fn start(&self, bed: &Bed, cables: &Cables<'_>) -> Result<Running, Failure> {
+    pub(crate) fn start(&self, bed: &TestBed, cables: &Cables<'_>) -> Result<RunningForwarder, Failure> {
         let config = bed.folder.path().join("config_db.json");
         let text = self.configuration(cables.mtu)?.to_string();
         std::fs::write(&config, text)
@@ -72,7 +72,7 @@ impl Switch<'_> {
                     "--report",
                 ])
                 .arg(&report);
-            for (port, device) in PORTS.iter().zip(DEVICES) {
+            for (port, device) in PORTS.iter().zip(FORWARDER_DEVICES) {
                 command.args(["--port", &format!("{port}={device},backend={}", self.backend)]);
             }
         };
@@ -83,7 +83,7 @@ impl Switch<'_> {
         };
         let mut program = Program::start_on(allowed, env!("CARGO_BIN_EXE_xoff"), change, &output, bed.cores)?;
         program.wait_for("ready:")?;
-        Ok(Running::programs(vec![program]))
+        Ok(RunningForwarder::programs(vec![program]))
     }
 
     fn configuration(&self, mtu: u32) -> Result<Value, Failure> {
@@ -110,7 +110,7 @@ impl Switch<'_> {
 }
 
 /// Returns the path of the report that the switch writes at its end.
-pub(crate) fn report(bed: &Bed) -> PathBuf {
+pub(crate) fn report(bed: &TestBed) -> PathBuf {
     bed.folder.path().join("report.json")
 }
 

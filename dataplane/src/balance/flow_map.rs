@@ -258,7 +258,7 @@ mod tests {
 
     /// Compares the map with a `BTreeMap` after a random sequence of insertions and removals.
     #[test]
-    fn behaves_like_a_btree_map() {
+    fn flow_map_results_equal_a_btree_map() {
         let mut map = FlowMap::new(100);
         let mut model = BTreeMap::new();
         let mut state = 7u64;

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn strict_goes_first_and_the_higher_number_before_the_lower() {
+    fn strict_queues_are_served_first_from_highest_to_lowest() {
         let mut queues = [dwrr(1); PRIORITIES];
         queues[5].schedule = SchedulingMode::Strict;
         queues[6].schedule = SchedulingMode::Strict;

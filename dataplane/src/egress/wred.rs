@@ -55,7 +55,7 @@ mod tests {
     };
 
     #[test]
-    fn probability_is_zero_linear_one() {
+    fn the_marking_probability_is_zero_then_linear_then_one() {
         let mut marker = WredMarker::new(7, 0);
         assert!((0..1_000).all(|_| !marker.decide_mark_or_drop(&WRED, 1_000)));
         assert!((0..1_000).all(|_| marker.decide_mark_or_drop(&WRED, 2_001)));
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_thresholds_are_a_step() {
+    fn equal_thresholds_mark_all_frames_above_them() {
         let step = WredProfile {
             max_bytes: 1_000,
             ..WRED
