@@ -8,21 +8,22 @@ use xoff_dataplane::FrameHandle;
 
 use super::{Arena, PortDrops, PortFrame, SlotSource};
 
-/// A port backend of your own, for [`Port::Custom`](super::Port::Custom).
+/// A port backend that the caller implements, for [`Port::Custom`](super::Port::Custom).
 ///
-/// The backend runs in the worker thread that owns the port, and never blocks. The built-in backends have variants of their
-/// own in [`Port`](super::Port), so their calls are static. A custom backend costs one virtual call for each burst.
+/// The backend runs in the worker thread that owns the port, and never blocks. The built-in backends have
+/// variants of their own in [`Port`](super::Port), so their calls are static. A custom backend costs one
+/// virtual call for each burst.
 ///
 /// `examples/port_backend.rs` implements a backend that carries frames in UDP datagrams.
 pub trait PortBackend: fmt::Debug + Send {
     /// Appends up to `max` received frames to `out` and returns their number. Returns 0 if no frame waits.
     ///
-    /// [`SlotSource::store_frame`] copies a frame into a slot. Without a free slot, the backend keeps the frame or drops and
-    /// counts it.
+    /// [`SlotSource::store_frame`] copies a frame into a slot. Without a free slot, the backend keeps the
+    /// frame or drops and counts it.
     ///
     /// # Errors
-    /// An error for which [`is_device_removed`](super::is_device_removed) is true closes the port. The worker retries after
-    /// other errors.
+    /// An error for which [`is_device_removed`](super::is_device_removed) is true closes the port. The worker
+    /// retries after other errors.
     fn receive(
         &mut self,
         slots: &mut dyn SlotSource,
@@ -30,14 +31,16 @@ pub trait PortBackend: fmt::Debug + Send {
         out: &mut Vec<PortFrame>,
     ) -> io::Result<usize>;
 
-    /// Sends frames from the front of `frames`. Returns the number of frames that are sent, or dropped and counted. The caller
-    /// keeps the slots and offers the other frames again later. [`Arena::segments`] returns the bytes of a frame.
+    /// Sends frames from the front of `frames`. Returns the number of frames that are sent, or dropped and
+    /// counted. The caller keeps the slots and passes the other frames again later. [`Arena::segments`]
+    /// returns the bytes of a frame.
     ///
     /// # Errors
-    /// As for [`receive`](PortBackend::receive).
+    /// Returns the same errors as [`receive`](PortBackend::receive).
     fn transmit(&mut self, arena: &Arena, frames: &[FrameHandle]) -> io::Result<usize>;
 
-    /// Returns the descriptor to poll for received frames. With `None`, the worker polls the port every 100 us.
+    /// Returns the descriptor to poll for received frames. With `None`, the worker polls the port every 100
+    /// us.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 
     /// Returns whether the link is up. Called about 20 times per second.

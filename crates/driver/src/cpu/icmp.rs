@@ -138,7 +138,7 @@ pub(super) fn build_error(
     punt: &PuntedBytes<'_>,
     addresses: &InterfaceAddresses,
 ) -> Result<Vec<u8>, Suppression> {
-    let l3 = punt.l3();
+    let l3 = punt.layer3_bytes();
     let destination = match l3.first().ok_or(Suppression::Malformed)? >> 4 {
         4 => IpAddr::V4(check_ipv4(punt, l3, addresses)?),
         6 => IpAddr::V6(check_ipv6(error, punt, l3)?),

@@ -3,11 +3,11 @@
 //! The stack answers echo requests, reassembles IPv4 fragments and sends long replies in fragments. It resets
 //! TCP connections and refuses all other packets. The stack has these limits:
 //!
-//! - IPv6 fragments are ignored, because smoltcp 0.14 can neither reassemble nor fragment IPv6 packets. Echo requests over
-//!   IPv6 are therefore answered up to the MTU.
+//! - IPv6 fragments are ignored, because smoltcp 0.14 can neither reassemble nor fragment IPv6 packets. Echo
+//!   requests over IPv6 are therefore answered up to the MTU.
 //! - Replies have DSCP 0, whatever the DSCP of the request is.
-//! - smoltcp does not quote a packet unchanged. [`super::icmp`] therefore builds the errors, except for packets that
-//!   arrived in fragments and for unknown IPv6 headers.
+//! - smoltcp does not quote a packet unchanged. [`super::icmp`] therefore builds the errors, except for
+//!   packets that arrived in fragments and for unknown IPv6 headers.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -80,7 +80,7 @@ impl Endpoint {
         addresses: &InterfaceAddresses,
         packets: &mut Vec<Vec<u8>>,
     ) -> LocalResult {
-        let l3 = punt.l3();
+        let l3 = punt.layer3_bytes();
         let mtu = punt
             .interface
             .and_then(|id| addresses.interface(id))

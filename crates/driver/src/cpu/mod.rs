@@ -10,10 +10,11 @@
 //! deadlines. The only state between calls is IPv4 fragments of incomplete packets. The data plane limits the
 //! rate of punts and resolves the neighbours of forwarded packets.
 //!
-//! - `neighbour` answers ARP and neighbour discovery. An interface answers only for its own addresses, so a loopback
-//!   address is reachable through routing. Linux answers ARP for any address of the machine on any interface.
-//! - `local` passes packets for the switch to a smoltcp stack without sockets. The stack answers echo requests. It refuses
-//!   UDP with "port unreachable" and TCP with a reset.
+//! - `neighbour` answers ARP and neighbour discovery. An interface answers only for its own addresses, so a
+//!   loopback address is reachable through routing. Linux answers ARP for any address of the machine on any
+//!   interface.
+//! - `local` passes packets for the switch to a smoltcp stack without sockets. The stack answers echo
+//!   requests. It refuses UDP with "port unreachable" and TCP with a reset.
 //! - `icmp` builds errors by RFC 1812 4.3 and RFC 4443 2.4. It counts suppressed errors by rule.
 
 mod addresses;
@@ -58,7 +59,7 @@ pub struct PuntedBytes<'a> {
 
 impl<'a> PuntedBytes<'a> {
     /// Returns the bytes from the layer-3 header on, or an empty slice without such a header.
-    fn l3(&self) -> &'a [u8] {
+    fn layer3_bytes(&self) -> &'a [u8] {
         self.bytes.get(usize::from(self.l3_offset)..).unwrap_or_default()
     }
 
@@ -170,7 +171,7 @@ impl CpuStack {
         let reply = self.addresses.interface(interface).and_then(|own| {
             let is_arp = punt.ethertype() == Some(ETHERTYPE_ARP);
             let bytes = match is_arp {
-                true => neighbour::answer_arp_request(own, punt.l3()),
+                true => neighbour::answer_arp_request(own, punt.layer3_bytes()),
                 false => neighbour::answer_solicitation(own, punt),
             };
             Some((is_arp, bytes?))

@@ -63,7 +63,7 @@ fn is_valid_sender(own: &CpuInterface, sender: Ipv4Addr) -> bool {
 
 /// Builds the advertisement in reply to a solicitation for an address of `own` (RFC 4861 7.1.1 and 7.2.4).
 pub(super) fn answer_solicitation(own: &CpuInterface, punt: &PuntedBytes<'_>) -> Option<Vec<u8>> {
-    let packet = Ipv6Packet::new_checked(punt.l3()).ok()?;
+    let packet = Ipv6Packet::new_checked(punt.layer3_bytes()).ok()?;
     let (source, to) = (packet.src_addr(), packet.dst_addr());
     if packet.version() != 6
         || packet.next_header() != IpProtocol::Icmpv6
