@@ -116,7 +116,7 @@ fn invalid_arguments_are_reported_before_a_bench_runs() {
         (
             &["tune-buffers", "--pattern", "incast:8", "--ports", "8"],
             2,
-            "takes 9 ports",
+            "needs 9 ports",
         ),
         (&["tune-buffers", "--frame-size", "9216"], 2, "no RoCEv2 packet"),
         (

@@ -378,7 +378,7 @@ fn invalid_comparisons_are_refused_with_a_reason() {
                 "transports.default.mtu=512",
             ][..],
             2,
-            "what is compared",
+            "is the compared field",
         ),
         (&["--by", "transports.default.mtu=1"][..], 4, "mtu"),
         (

@@ -268,7 +268,7 @@ fn set_replaces_a_value_of_the_lab_file() {
     assert_contains(
         &err,
         &[
-            "nothing at \"transports.default.congestoin\"",
+            "no value at \"transports.default.congestoin\"",
             "where: --set transports.default.congestoin, lab.yml:7",
             "fix: the most similar path is transports.default.congestion",
         ],
@@ -341,7 +341,7 @@ fn parts_of_a_sweep_merge_to_the_complete_sweep() {
     assert_contains(&merge(&["part1.json", "part1.json"], 4).1, &["two of the files"]);
     assert_contains(
         &merge(&["lab.yml"], 4).1,
-        &["no part of a sweep", "where: lab.yml"],
+        &["not a part of a sweep", "where: lab.yml"],
     );
 }
 

@@ -120,7 +120,7 @@ impl ComparedFigure {
                     interval(low, high)
                 )
             }
-            Verdict::BetterWhen => format!("B is {size:.1} % {less}{}{p}", interval(-high, -low)),
+            Verdict::Better => format!("B is {size:.1} % {less}{}{p}", interval(-high, -low)),
             Verdict::Equal if self.exact && size == 0.0 => "the same".to_owned(),
             Verdict::Equal => format!("equal within {within:.1} %{}{p}", interval(low, high)),
             Verdict::NotWorse => format!("B is not {more} by the gate{}{p}", interval(low, high)),
@@ -146,7 +146,7 @@ impl ComparedFigure {
         let said = match self.verdict {
             Verdict::Worse => format!("B is {more}"),
             Verdict::WorseWithinGate => format!("B is {more}, less than the gate"),
-            Verdict::BetterWhen => format!("B is {less}"),
+            Verdict::Better => format!("B is {less}"),
             Verdict::Equal | Verdict::NotWorse => format!("B is not {more} by the gate"),
             Verdict::NoDifference => "no difference shown".to_owned(),
             Verdict::Undecided => "undecided".to_owned(),
@@ -338,7 +338,7 @@ mod tests {
             better.line(Some(3.0)),
             "ndr/loss: B is better: from 72.07 to 0 percent"
         );
-        assert_eq!(better.verdict, Verdict::BetterWhen);
+        assert_eq!(better.verdict, Verdict::Better);
         assert_eq!(loss(0.0, 0.0).line(Some(3.0)), "ndr/loss: the same");
         let twentyfold = loss(1.0, 20.0);
         assert_eq!(twentyfold.line(Some(3.0)), "ndr/loss: B is 1900.0 % worse");

@@ -67,7 +67,7 @@ pub enum Verdict {
     /// No worse by the gate, and perhaps better.
     NotWorse,
     /// Better.
-    BetterWhen,
+    Better,
     /// Without a gate: no difference shown.
     NoDifference,
     /// The interval is too wide, or holds the gate.
@@ -81,7 +81,7 @@ impl Verdict {
         let Some(gate) = gate else {
             return match (worse, better) {
                 (true, _) => Verdict::Worse,
-                (_, true) => Verdict::BetterWhen,
+                (_, true) => Verdict::Better,
                 _ if shift.low.is_finite() => Verdict::NoDifference,
                 _ => Verdict::Undecided,
             };
@@ -93,7 +93,7 @@ impl Verdict {
             return Verdict::Undecided;
         }
         match (worse, better) {
-            (_, true) => Verdict::BetterWhen,
+            (_, true) => Verdict::Better,
             (true, _) => Verdict::WorseWithinGate,
             _ if shift.low > -gate => Verdict::Equal,
             _ => Verdict::NotWorse,
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(verdict(0.001, 0.02, 0.029), Verdict::WorseWithinGate);
         assert_eq!(verdict(0.001, 0.029, 0.05), Verdict::Undecided);
         assert_eq!(verdict(-0.001, 0.05, 0.1), Verdict::Undecided);
-        assert_eq!(verdict(-0.2, -0.1, -0.01), Verdict::BetterWhen);
+        assert_eq!(verdict(-0.2, -0.1, -0.01), Verdict::Better);
     }
 
     #[test]
