@@ -1,5 +1,6 @@
 //! `xoff lab`: converts the arguments of the command line and calls `xoff-lab`.
 
+use std::io::stdout;
 use std::process::ExitCode;
 
 use nix::unistd::geteuid;
@@ -32,7 +33,7 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
         LabCommand::Compare(arguments) => compare(*arguments),
         LabCommand::Merge(arguments) => {
             check_paths([("--report", &arguments.report), ("--csv", &arguments.csv)])?;
-            xoff_lab::merge_sweep(&MergeArgs {
+            let merge = MergeArgs {
                 parts: arguments.parts,
                 report: arguments.report,
                 csv: arguments.csv,
@@ -41,22 +42,31 @@ pub(super) fn run(command: LabCommand) -> Result<ExitCode, Failure> {
                 } else {
                     OutputFormat::Table
                 },
-            })
+            };
+            xoff_lab::merge_sweep(&merge, &mut stdout())
         }
         LabCommand::Check(arguments) => check(arguments),
         LabCommand::Up(arguments) => {
             let pcap = lab_pcap(&arguments.pcap, arguments.pcap_snaplen)?;
             let options = lab_options(&arguments.running, arguments.seed, arguments.backend);
-            Ok(xoff_lab::bring_up_lab(&LabUpArgs {
+            let up = LabUpArgs {
                 file: arguments.file,
                 options,
                 pcap,
-            }))
+            };
+            xoff_lab::bring_up_lab(&up, &mut stdout())
         }
-        LabCommand::Down { name } => Ok(xoff_lab::take_down_lab(&name)),
+        LabCommand::Down { name } => {
+            xoff_lab::take_down_lab(&name)?;
+            output::print(&format!("lab {name} is down\n"))?;
+            Ok(Exit::Ok.into())
+        }
         LabCommand::Exec { name, node, command } => xoff_lab::exec_in_host(&name, &node, &command),
         LabCommand::Import(arguments) => import(&arguments),
-        LabCommand::Ls { json: false } => Ok(xoff_lab::list_labs()),
+        LabCommand::Ls { json: false } => {
+            output::print(&xoff_lab::list_labs()?)?;
+            Ok(Exit::Ok.into())
+        }
         LabCommand::Ls { json: true } => {
             let labs = list_running_labs()?
                 .into_iter()
@@ -90,12 +100,13 @@ fn run_real(arguments: LabRun) -> Result<ExitCode, Failure> {
         until_ns: until.map(|until| until.as_nanos()),
         ..lab_options(&arguments.running, arguments.seed, arguments.backend)
     };
-    Ok(xoff_lab::run_lab(&LabRunArgs {
+    let run = LabRunArgs {
         file: arguments.file,
         field_values: set.into_iter().map(single_value).collect(),
         options,
         pcap: lab_pcap(&arguments.pcap, arguments.pcap_snaplen)?,
-    }))
+    };
+    xoff_lab::run_lab(&run, &mut stdout())
 }
 
 /// Converts a setting with one value.
@@ -142,10 +153,11 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
     let several = sweep.set.iter().any(|setting| setting.values.len() > 1);
     if sweep.seeds.is_none() && sweep.shard.is_none() && sweep.csv.is_none() && !several {
         let run = virtual_run_arguments(arguments)?;
-        return xoff_lab::run_virtual(&VirtualRunArgs {
+        let run = VirtualRunArgs {
             field_values: sweep.set.into_iter().map(single_value).collect(),
             ..run
-        });
+        };
+        return xoff_lab::run_virtual(&run, &mut stdout());
     }
     let more = &arguments.in_virtual_time;
     for (given, option) in [
@@ -177,6 +189,7 @@ fn run_virtual(mut arguments: LabRun) -> Result<ExitCode, Failure> {
             csv: sweep.csv,
         },
         &*signals::watch_stop_signals()?,
+        &mut stdout(),
     )
 }
 
@@ -215,7 +228,7 @@ fn compare(arguments: LabCompare) -> Result<ExitCode, Failure> {
         csv: arguments.csv,
         plots: arguments.plots,
     };
-    xoff_lab::run_compare(&compare, &*signals::watch_stop_signals()?)
+    xoff_lab::run_compare(&compare, &*signals::watch_stop_signals()?, &mut stdout())
 }
 
 /// Runs `xoff lab check`.
@@ -228,7 +241,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         }
         output::check_report_path("--report", path)?;
     }
-    xoff_lab::check_labs(&CheckArgs {
+    let check = CheckArgs {
         files: arguments.files,
         virtual_time: arguments.virtual_time,
         seed: arguments.seed,
@@ -236,7 +249,8 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
         jobs: arguments.jobs.map(usize::from),
         format: arguments.format.into(),
         report: arguments.report,
-    })
+    };
+    xoff_lab::check_labs(&check, &mut stdout())
 }
 
 fn virtual_run_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {

@@ -8,6 +8,7 @@ mod config;
 mod doctor;
 mod host;
 mod lab;
+mod logger;
 mod output;
 mod replay;
 mod show;
@@ -21,6 +22,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches};
 use serde_json::json;
 
 pub(crate) use args::*;
+pub(crate) use logger::install_logger;
 pub(crate) use values::{PcapArgument, PortArgument, SendArgument};
 use xoff_telemetry::failure::Failure;
 

@@ -282,7 +282,7 @@ impl RecordWriter {
                 // A broken pipe is no error: the reader, such as `head`, has read enough.
                 if error.kind() != io::ErrorKind::BrokenPipe {
                     let note = format!("the recording {} ends early: {error}", path.display());
-                    eprintln!("warning: {note}");
+                    log::warn!("{note}");
                     notes.push(note);
                 }
             }

@@ -1,7 +1,7 @@
 //! The commands `lab run`, `lab up`, `lab down` and `lab ls`.
 
 use std::fs::File;
-use std::io::{IsTerminal, Read, Seek, Write};
+use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::ExitStatusExt;
@@ -36,61 +36,68 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// process writes its report.
 const DOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Starts a lab, runs its workload with a progress bar, and removes the lab (`xoff lab run FILE`).
-pub fn run_lab(arguments: &LabRunArgs) -> ExitCode {
+/// Starts a lab, runs its workload with a progress bar, and removes the lab (`xoff lab run FILE`). The texts
+/// of the lab, such as its report, go to `out`.
+///
+/// # Errors
+/// Fails if the lab is invalid or if this machine cannot run it.
+pub fn run_lab(arguments: &LabRunArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let LabRunArgs {
         file,
         field_values,
         options,
         pcap,
     } = arguments;
-    exit_code_of(
-        load_and_start(file, field_values, options, pcap, LabRunMode::Run).and_then(LabHandle::wait_for_end),
-    )
+    load_and_start(file, field_values, options, pcap, LabRunMode::Run)?.wait_for_end(out)
 }
 
-/// Starts a lab that continues to run after the command (`xoff lab up FILE`).
-pub fn bring_up_lab(arguments: &LabUpArgs) -> ExitCode {
+/// Starts a lab that continues to run after the command (`xoff lab up FILE`). The texts of the lab go to
+/// `out`.
+///
+/// # Errors
+/// Fails if the lab is invalid or if this machine cannot run it.
+pub fn bring_up_lab(arguments: &LabUpArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let LabUpArgs { file, options, pcap } = arguments;
-    exit_code_of(
-        load_and_start(file, &[], options, pcap, LabRunMode::Up).and_then(LabHandle::wait_until_ready),
-    )
+    load_and_start(file, &[], options, pcap, LabRunMode::Up)?.wait_until_ready(out)
 }
 
-/// Stops a running lab and waits for its end (`xoff lab down NAME`).
-pub fn take_down_lab(name: &str) -> ExitCode {
-    exit_code_of(stop_lab(name).map(|()| {
-        println!("lab {name} is down");
-        ExitCode::SUCCESS
-    }))
-}
-
-/// Lists the running labs of this network namespace (`xoff lab ls`).
-pub fn list_labs() -> ExitCode {
-    let list = || -> Result<ExitCode, Failure> {
-        let mut table = comfy_table::Table::new();
-        table
-            .load_style(comfy_table::TableStyle::new())
-            .set_header(["NAME", "USER", "PROCESS"]);
-        for lab in running_labs().map_err(registry::unreadable_registry)? {
-            let process =
-                registry::find_launcher_pid(&lab).map_or_else(|_| "?".to_owned(), |pid| pid.to_string());
-            let user = nix::unistd::User::from_uid(Uid::from_raw(lab.uid)).ok().flatten();
-            let user = user.map_or_else(|| lab.uid.to_string(), |user| user.name);
-            table.add_row([lab.name, user, process]);
+/// Stops a running lab with SIGTERM and waits for its end (`xoff lab down NAME`). A lab that does not end is
+/// killed.
+///
+/// # Errors
+/// Fails if no lab has this name or if the lab cannot be stopped.
+pub fn take_down_lab(name: &str) -> Result<(), Failure> {
+    let lab = &registry::find_lab(name)?;
+    let launcher = Pid::from_raw(registry::find_launcher_pid(lab)?);
+    send_signal(launcher, Signal::SIGTERM, name)?;
+    if !wait_until_gone(lab, DOWN_TIMEOUT)? {
+        // The end of the launcher ends the init process of the lab and all other processes.
+        send_signal(launcher, Signal::SIGKILL, name)?;
+        if !wait_until_gone(lab, DOWN_TIMEOUT)? {
+            return Err(Failure::environment(format!("lab \"{name}\" does not end"))
+                .because("a process of the lab cannot be killed"));
         }
-        println!("{}", table.trim_fmt());
-        Ok(ExitCode::SUCCESS)
-    };
-    exit_code_of(list())
+    }
+    Ok(())
 }
 
-/// Returns the exit code of a command, and prints its failure.
-fn exit_code_of(result: Result<ExitCode, Failure>) -> ExitCode {
-    result.unwrap_or_else(|failure| {
-        eprintln!("{failure}");
-        failure.exit.into()
-    })
+/// Returns the table of the running labs of this network namespace (`xoff lab ls`).
+///
+/// # Errors
+/// Fails if the list of sockets cannot be read.
+pub fn list_labs() -> Result<String, Failure> {
+    let mut table = comfy_table::Table::new();
+    table
+        .load_style(comfy_table::TableStyle::new())
+        .set_header(["NAME", "USER", "PROCESS"]);
+    for lab in running_labs().map_err(registry::unreadable_registry)? {
+        let process =
+            registry::find_launcher_pid(&lab).map_or_else(|_| "?".to_owned(), |pid| pid.to_string());
+        let user = nix::unistd::User::from_uid(Uid::from_raw(lab.uid)).ok().flatten();
+        let user = user.map_or_else(|| lab.uid.to_string(), |user| user.name);
+        table.add_row([lab.name, user, process]);
+    }
+    Ok(format!("{}\n", table.trim_fmt()))
 }
 
 /// A started lab in the process of its command line.
@@ -125,7 +132,7 @@ pub(super) fn run_and_report(plan: LabPlan, options: &LabOptions) -> Result<Repo
     let name = plan.name.clone();
     let result = start_lab(plan, &options, &LabRecordings::default(), LabRunMode::Run).and_then(|mut lab| {
         lab.is_quiet = true;
-        lab.wait_for_end()
+        lab.wait_for_end(&mut std::io::sink())
     });
     let text = std::fs::read_to_string(&path);
     // A file that cannot be removed stays in the folder of temporary files.
@@ -277,7 +284,7 @@ impl LabHandle {
     }
 
     /// Shows progress until the end of the lab, and returns its exit code.
-    fn wait_for_end(mut self) -> Result<ExitCode, Failure> {
+    fn wait_for_end(mut self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
         let bar = ProgressBar::new(0).with_style(progress_bar_style());
         bar.set_message(self.name.clone());
         if self.is_quiet {
@@ -292,7 +299,7 @@ impl LabHandle {
                     bar.set_position(done_ns);
                 }
                 LabEvent::Status(StatusMessage::Print { .. }) if self.is_quiet => {}
-                LabEvent::Status(StatusMessage::Print { text }) => bar.suspend(|| print_line(&text)),
+                LabEvent::Status(StatusMessage::Print { text }) => bar.suspend(|| write_line(out, &text)),
                 LabEvent::Interrupted if interrupted => self.lifeline = None,
                 LabEvent::Interrupted => {
                     interrupted = true;
@@ -312,17 +319,17 @@ impl LabHandle {
     }
 
     /// Waits until the lab is ready, and lets it run without the command line.
-    fn wait_until_ready(mut self) -> Result<ExitCode, Failure> {
+    fn wait_until_ready(mut self, out: &mut dyn Write) -> Result<ExitCode, Failure> {
         let mut interrupted = false;
         loop {
             match self.next_event() {
                 LabEvent::Status(StatusMessage::Ready) if !interrupted => {
                     self.send_request(DETACH_REQUEST);
                     let name = &self.name;
-                    println!("lab {name} is up; `xoff lab down {name}` stops it");
+                    write_line(out, &format!("lab {name} is up; `xoff lab down {name}` stops it"));
                     return Ok(ExitCode::SUCCESS);
                 }
-                LabEvent::Status(StatusMessage::Print { text }) => print_line(&text),
+                LabEvent::Status(StatusMessage::Print { text }) => write_line(out, &text),
                 LabEvent::Status(_) => {}
                 LabEvent::Interrupted => {
                     interrupted = true;
@@ -351,14 +358,14 @@ impl LabHandle {
             .map(|lifeline| lifeline.write_all(&[request]));
     }
 
-    /// Waits for the end of the launcher, after all other processes of the lab have ended. Prints the log,
+    /// Waits for the end of the launcher, after all other processes of the lab have ended. Logs their output,
     /// restores external devices if the launcher was killed, and returns the exit code.
     fn reap_launcher(&mut self) -> ExitCode {
         let status = self.launcher.wait();
         if let Some(log) = &mut self.log {
             let mut text = String::new();
-            if log.rewind().is_ok() && log.read_to_string(&mut text).is_ok() {
-                eprint!("{text}");
+            if log.rewind().is_ok() && log.read_to_string(&mut text).is_ok() && !text.is_empty() {
+                log::error!("{}", text.trim_end());
             }
         }
         match status.as_ref().map(|status| (status.code(), status.signal())) {
@@ -369,7 +376,7 @@ impl LabHandle {
                     "the launcher of the lab was killed by signal {}",
                     signal.unwrap_or(0)
                 );
-                eprintln!(
+                log::error!(
                     "{}",
                     Failure::environment(what).fix("the lab has been removed: start it again")
                 );
@@ -386,13 +393,9 @@ fn progress_bar_style() -> ProgressStyle {
         .unwrap_or_else(|_| ProgressStyle::default_bar())
 }
 
-fn print_line(text: &str) {
-    let mut out = std::io::stdout().lock();
-    // A closed standard output, as with `| head`, must not stop the lab.
-    let _ = writeln!(out, "{}", text.trim_end());
-    if out.is_terminal() {
-        let _ = out.flush();
-    }
+fn write_line(out: &mut dyn Write, text: &str) {
+    // A closed output, as with `| head`, must not stop the lab.
+    let _ = writeln!(out, "{}", text.trim_end()).and_then(|()| out.flush());
 }
 
 /// Returns the absolute path of the report file and checks that the file can be written.
@@ -421,22 +424,6 @@ fn writable_report_path(path: &Path) -> Result<std::path::PathBuf, Failure> {
                 .fix("create the folder, or choose another folder"),
         ),
     }
-}
-
-/// Stops a lab with SIGTERM. If it does not end, it is killed.
-fn stop_lab(name: &str) -> Result<(), Failure> {
-    let lab = &registry::find_lab(name)?;
-    let launcher = Pid::from_raw(registry::find_launcher_pid(lab)?);
-    send_signal(launcher, Signal::SIGTERM, name)?;
-    if !wait_until_gone(lab, DOWN_TIMEOUT)? {
-        // The end of the launcher ends the init process of the lab and all other processes.
-        send_signal(launcher, Signal::SIGKILL, name)?;
-        if !wait_until_gone(lab, DOWN_TIMEOUT)? {
-            return Err(Failure::environment(format!("lab \"{name}\" does not end"))
-                .because("a process of the lab cannot be killed"));
-        }
-    }
-    Ok(())
 }
 
 /// Sends a signal to a process of a lab. The kernel checks the permission. A process that has ended is no

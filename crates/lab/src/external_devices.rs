@@ -108,7 +108,7 @@ impl BorrowedDevice {
         prepare().map_err(|error| device_failure(&self.name, &error))
     }
 
-    /// Restores the settings of the device and prints failures.
+    /// Restores the settings of the device and logs failures.
     pub(super) fn restore(&self) {
         match net::read_link(&self.name) {
             Ok(facts) if facts.index == self.index => {}
@@ -129,7 +129,7 @@ impl BorrowedDevice {
             ));
         }
         for error in results.into_iter().filter_map(Result::err) {
-            eprintln!("{}", device_failure(&self.name, &error));
+            log::error!("{}", device_failure(&self.name, &error));
         }
     }
 }

@@ -96,7 +96,7 @@ fn watch_switch(switch: Pid, lifeline: &File, children: &File) -> SwitchEnd {
                 "the switch process did not stop within {} s and was killed",
                 STOP_TIMEOUT.as_secs()
             );
-            eprintln!("{}", Failure::environment(what));
+            log::error!("{}", Failure::environment(what));
             return SwitchEnd::StopTimeout;
         }
         let timeout_ms = timeout.map(|left| (left.as_millis() as u16).saturating_add(1));
@@ -129,7 +129,7 @@ fn reap_children(switch: Pid) -> Option<SwitchEnd> {
                 let failure = Failure::environment(format!("the switch process was killed by {signal}"))
                     .because("a user killed it, or the machine ran out of memory (see `dmesg`)")
                     .fix("the lab has been removed: start it again");
-                eprintln!("{failure}");
+                log::error!("{failure}");
                 return Some(SwitchEnd::Killed);
             }
             Ok(WaitStatus::StillAlive) | Err(_) => return None,

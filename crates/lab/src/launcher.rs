@@ -154,7 +154,7 @@ fn wait_for_init(mut init: Child) -> ExitCode {
                     "the init process of the lab was killed by signal {}",
                     signal.unwrap_or(0)
                 );
-                eprintln!(
+                log::error!(
                     "{}",
                     Failure::environment(what).fix("the lab has been removed: start it again")
                 );

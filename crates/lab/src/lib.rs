@@ -109,7 +109,7 @@ pub fn run_inner_process(arguments: impl IntoIterator<Item = OsString>) -> Optio
         },
     };
     Some(result.unwrap_or_else(|failure| {
-        eprintln!("{failure}");
+        log::error!("{failure}");
         failure.exit.into()
     }))
 }

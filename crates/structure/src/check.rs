@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use crate::cycles;
 use crate::dependencies;
 use crate::finding::Finding;
+use crate::printing;
 use crate::style;
 use crate::terms;
 use crate::workspace::Workspace;
@@ -29,11 +30,13 @@ pub enum Check {
     Layers,
     /// Dependencies on clap.
     Clap,
+    /// Macros that print in libraries.
+    Printing,
 }
 
 impl Check {
     /// Every check, in the order of the report.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::ModuleCycles,
         Self::FileCycles,
         Self::Terms,
@@ -41,6 +44,7 @@ impl Check {
         Self::Lines,
         Self::Layers,
         Self::Clap,
+        Self::Printing,
     ];
 
     /// Returns the rule that the check enforces.
@@ -53,6 +57,7 @@ impl Check {
             Self::Lines => "comment lines and Markdown lines have at most 120 characters",
             Self::Layers => "the data plane depends on units and wire only, and no crate depends on xoff",
             Self::Clap => "only xoff and tools depend on clap",
+            Self::Printing => "only xoff and tools print to standard output and standard error",
         }
     }
 
@@ -75,6 +80,7 @@ impl Check {
             Self::Lines => style::long_lines(&workspace)?,
             Self::Layers => dependencies::layer_findings(&workspace),
             Self::Clap => dependencies::clap_findings(&workspace),
+            Self::Printing => printing::printing_macros(&workspace)?,
         };
         findings.sort();
         findings.dedup();

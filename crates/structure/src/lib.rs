@@ -22,6 +22,7 @@ mod imports;
 pub mod lines;
 pub mod markdown;
 mod names;
+pub mod printing;
 mod references;
 mod resolve;
 pub mod source;

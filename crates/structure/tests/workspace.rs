@@ -19,6 +19,11 @@ fn production_crates_depend_in_one_direction() {
 }
 
 #[test]
+fn libraries_do_not_print() {
+    assert_clean(Check::Printing);
+}
+
+#[test]
 fn the_table_of_allowed_terms_is_short() {
     let path = repository_root().join("crates/structure/allowed-terms.txt");
     let allowed = terms::read_allowed_terms(&path).expect("the table can be read");

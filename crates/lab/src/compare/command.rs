@@ -1,5 +1,6 @@
 //! Runs a comparison: arguments, execution of all runs, and output.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use super::super::sweep::{
     FieldSetting, Parameter, PoolResult, RunFigures, create_progress_bar, run_in_parallel, with_run_options,
 };
-use super::super::virtual_run::{OutputFormat, print_to_stdout};
+use super::super::virtual_run::{OutputFormat, write_result_text};
 use super::figures::set_percent_of_one_switch;
 use super::plots;
 use super::report::{COMPARE_SCHEMA, CompareReport, ComparisonRun};
@@ -46,13 +47,17 @@ pub struct CompareArgs {
 /// The figures of a run, and its timeline if it was recorded.
 type RunWithTimeline = (ComparisonRun, Option<RunTimeline>);
 
-/// Runs a comparison, prints the table and writes the requested files. The comparison ends early if `stop`
-/// becomes true.
+/// Runs a comparison, writes the table to `out` and writes the requested files. The comparison ends early if
+/// `stop` becomes true.
 ///
 /// # Errors
 /// Fails before the first run if the lab or a scheme is invalid. Fails if a run cannot be set up or a file
 /// cannot be written.
-pub fn run_compare(arguments: &CompareArgs, stop: &AtomicBool) -> Result<ExitCode, Failure> {
+pub fn run_compare(
+    arguments: &CompareArgs,
+    stop: &AtomicBool,
+    out: &mut dyn Write,
+) -> Result<ExitCode, Failure> {
     let CompareArgs {
         file,
         seeds,
@@ -88,7 +93,7 @@ pub fn run_compare(arguments: &CompareArgs, stop: &AtomicBool) -> Result<ExitCod
     let runs = match pooled {
         PoolResult::Done(runs) => runs,
         PoolResult::Interrupted(done) => {
-            eprintln!("interrupted after {done} of {count} runs; no file was written");
+            log::error!("interrupted after {done} of {count} runs; no file was written");
             return Ok(Exit::Interrupted.into());
         }
     };
@@ -101,7 +106,7 @@ pub fn run_compare(arguments: &CompareArgs, stop: &AtomicBool) -> Result<ExitCod
         report.warnings.extend(variant_warnings(variant, runs));
     }
     report.runs = runs;
-    print_and_write(arguments, &report, timelines)
+    print_and_write(arguments, &report, timelines, out)
 }
 
 /// Runs one variant with one seed. If the lab on one switch cannot be set up, the result is a failed run and
@@ -182,18 +187,21 @@ fn report_without_runs(arguments: &CompareArgs, text: &str, variants: &[LabVaria
     }
 }
 
-/// Prints the report, writes the requested files, and returns the exit code.
+/// Writes the report to `out`, writes the requested files, and returns the exit code.
 fn print_and_write(
     arguments: &CompareArgs,
     report: &CompareReport,
     timelines: Vec<Option<RunTimeline>>,
+    out: &mut dyn Write,
 ) -> Result<ExitCode, Failure> {
     match arguments.format {
-        OutputFormat::Json => print_to_stdout(&report.to_json())?,
-        OutputFormat::Table | OutputFormat::Nccl => print_to_stdout(&table::render_comparison(report))?,
+        OutputFormat::Json => write_result_text(out, &report.to_json())?,
+        OutputFormat::Table | OutputFormat::Nccl => {
+            write_result_text(out, &table::render_comparison(report))?
+        }
     }
     for warning in &report.warnings {
-        eprintln!("warning: {warning}");
+        log::warn!("{warning}");
     }
     if let Some(path) = &arguments.json {
         xoff_telemetry::write_result_file("--json", path, &report.to_json())?;

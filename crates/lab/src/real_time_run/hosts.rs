@@ -57,7 +57,7 @@ pub(super) fn start_model_hosts(
     let jobs = create_jobs(&lab.plan, fabric, lab.options.seed, &mut job_hosts)?;
     let signal_warnings = signals::check_congestion_signals(&lab.plan, fabric, jobs.workload())?;
     for warning in &signal_warnings {
-        eprintln!("warning: {warning}");
+        log::warn!("{warning}");
     }
     let options = HostThreadOptions {
         name: "xoff-hosts".to_owned(),

@@ -78,7 +78,7 @@ pub(super) fn run_lab(lab: Lab) -> ExitCode {
     let result = start_lab(lab).and_then(RealTimeRun::run);
     result
         .unwrap_or_else(|failure| {
-            eprintln!("{failure}");
+            log::error!("{failure}");
             failure.exit
         })
         .into()
@@ -103,10 +103,10 @@ fn start_lab(lab: Lab) -> Result<RealTimeRun, Failure> {
     let mut setups = resolve_switch_setups(&lab.plan, lab.options.seed, &options)?;
     let configs: Vec<_> = setups.iter().map(|setup| &setup.loaded.resolved.config).collect();
     for note in lab_notes(&lab.plan, &setups) {
-        eprintln!("note: {note}");
+        log::info!("{note}");
     }
     for warning in reordering::reordering_warnings(&lab.plan, &configs) {
-        eprintln!("warning: {warning}");
+        log::warn!("{warning}");
     }
     let fabric = fabric_plan_of(&lab.plan, &lab.options, &setups)?;
     // A session prints the warnings of its configuration. The notes above contain them already.
@@ -140,10 +140,10 @@ impl RealTimeRun {
     /// Runs the workload and writes the report.
     fn run(mut self) -> Result<Exit, Failure> {
         for note in self.sessions.iter().flat_map(|s| &s.notes) {
-            eprintln!("note: {note}");
+            log::info!("{note}");
         }
         if let (LabRunMode::Up, [first, _, ..]) = (self.lab.mode, self.lab.plan.switches.as_slice()) {
-            eprintln!("note: the control socket of the lab belongs to {}", first.name);
+            log::info!("the control socket of the lab belongs to {}", first.name);
         }
         // The first switch serves the control socket of the lab.
         let server = match (self.lab.take_listener(), self.sessions.first()) {
@@ -310,7 +310,7 @@ impl RealTimeRun {
         self.early_end.is_some()
     }
 
-    /// Prints the ends of virtual machines.
+    /// Logs the ends of virtual machines.
     ///
     /// # Errors
     /// Fails if a thread of a switch or of the hosts has died.
@@ -318,8 +318,8 @@ impl RealTimeRun {
         for GuestExit { is_orderly, failure } in self.guests.iter_mut().filter_map(Guest::poll_exit) {
             // The lab continues without the virtual machine.
             match is_orderly {
-                true => eprintln!("note: {}; {}", failure.what, failure.why.unwrap_or_default()),
-                false => eprintln!("{failure}"),
+                true => log::info!("{}; {}", failure.what, failure.why.unwrap_or_default()),
+                false => log::error!("{failure}"),
             }
         }
         self.check_threads()
@@ -343,7 +343,7 @@ impl RealTimeRun {
         self.sessions.iter().for_each(|session| session.request_stop());
         let finished: Vec<StoppedSwitch> = self.sessions.iter().map(|session| session.stop()).collect();
         for note in finished.iter().flat_map(|finished| &finished.notes) {
-            eprintln!("note: {note}");
+            log::info!("{note}");
         }
         let snapshots: Vec<_> = finished.into_iter().filter_map(|f| f.snapshot).collect();
         let (outcomes, job_run) = hosts.unzip();
@@ -354,7 +354,7 @@ impl RealTimeRun {
             outcome
                 .notes
                 .iter()
-                .for_each(|note| eprintln!("note: {}: {note}", outcome.results.name));
+                .for_each(|note| log::info!("{}: {note}", outcome.results.name));
         }
         let mut environment = Environment::read();
         environment.steal_percent = self.steal.percent();

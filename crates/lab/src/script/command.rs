@@ -1,5 +1,6 @@
 //! The command `xoff lab check FILE... --virtual`.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -8,6 +9,7 @@ use super::super::options::LabOptions;
 use super::super::plan::{ActionPlan, LabPlan, TimeMode};
 use super::super::resolve::load_lab;
 use super::super::sweep::{PoolResult, run_in_parallel};
+use super::super::virtual_run::write_result_text;
 use super::format;
 use super::run::ScriptRun;
 use super::verdict::LabCheckResult;
@@ -47,11 +49,11 @@ pub struct CheckArgs {
     pub report: Option<PathBuf>,
 }
 
-/// Runs the scripts of labs and prints the results.
+/// Runs the scripts of labs and writes the results to `out`.
 ///
 /// # Errors
 /// A lab file is invalid, or its script is missing or has no condition. All labs are read before the first lab runs.
-pub fn check_labs(arguments: &CheckArgs) -> Result<ExitCode, Failure> {
+pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let plans = arguments
         .files
         .iter()
@@ -73,34 +75,32 @@ pub fn check_labs(arguments: &CheckArgs) -> Result<ExitCode, Failure> {
     else {
         return Ok(Exit::Interrupted.into());
     };
-    print_notes(&labs);
-    print!(
-        "{}",
-        match arguments.format {
-            CheckFormat::Tap => format::format_tap(&labs),
-            CheckFormat::Junit => format::format_junit(&labs),
-            CheckFormat::Json => format::format_json(&labs),
-            CheckFormat::Table => format::format_table(&labs),
-        }
-    );
+    log_notes(&labs);
+    let text = match arguments.format {
+        CheckFormat::Tap => format::format_tap(&labs),
+        CheckFormat::Junit => format::format_junit(&labs),
+        CheckFormat::Json => format::format_json(&labs),
+        CheckFormat::Table => format::format_table(&labs),
+    };
+    write_result_text(out, &text)?;
     Ok(match labs.iter().all(LabCheckResult::passed) {
         true => Exit::Ok.into(),
         false => Exit::CheckFailed.into(),
     })
 }
 
-/// Prints notes and warnings on standard error. With several labs, each line begins with the name of its file.
-fn print_notes(labs: &[LabCheckResult]) {
+/// Logs the notes and warnings of labs. With several labs, each line starts with the name of the lab file.
+fn log_notes(labs: &[LabCheckResult]) {
     for lab in labs {
         let prefix = match labs {
             [_] => String::new(),
             _ => format!("{}: ", lab.file),
         };
         for note in &lab.notes {
-            eprintln!("note: {prefix}{note}");
+            log::info!("{prefix}{note}");
         }
         for warning in &lab.warnings {
-            eprintln!("warning: {prefix}{warning}");
+            log::warn!("{prefix}{warning}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The command `xoff lab run FILE --virtual --seeds ... --set ...`.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::super::plan::TimeMode;
-use super::super::virtual_run::{FinishedRun, OutputFormat, VirtualRunArgs, print_to_stdout, run_to_end};
+use super::super::virtual_run::{FinishedRun, OutputFormat, VirtualRunArgs, run_to_end, write_result_text};
 use super::pool::{PoolResult, run_in_parallel};
 use super::report::{Parameter, RunFigures, SWEEP_SCHEMA, Shard, SweepReport};
 use super::setting::{self, FieldSetting, FieldValue};
@@ -37,13 +37,13 @@ pub struct SweepArgs {
     pub csv: Option<PathBuf>,
 }
 
-/// Runs a sweep, prints its table and writes the requested files. The sweep ends early if `stop` becomes
-/// true.
+/// Runs a sweep, writes its table to `out` and writes the requested files. The sweep ends early if `stop`
+/// becomes true.
 ///
 /// # Errors
 /// Fails before the first run if the lab or a value is invalid. Fails if a run cannot be set up or a file
 /// cannot be written.
-pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool) -> Result<ExitCode, Failure> {
+pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let file = &arguments.run.file;
     let text = setting::read_lab_file(file)?;
     let combinations = setting_combinations(&arguments.settings, arguments.seeds.len())?;
@@ -93,24 +93,26 @@ pub fn run_sweep(arguments: &SweepArgs, stop: &AtomicBool) -> Result<ExitCode, F
             arguments.run.format,
             &arguments.report,
             &arguments.csv,
+            out,
         ),
         PoolResult::Interrupted(done) => {
-            eprintln!("interrupted after {done} of {count} runs; no file was written");
+            log::error!("interrupted after {done} of {count} runs; no file was written");
             Ok(Exit::Interrupted.into())
         }
     }
 }
 
-/// Prints the report of a sweep, writes the requested files, and returns the exit code.
+/// Writes the report of a sweep to `out`, writes the requested files, and returns the exit code.
 pub(super) fn print_and_write(
     sweep: &SweepReport,
     format: OutputFormat,
     report_file: &Option<PathBuf>,
     csv: &Option<PathBuf>,
+    out: &mut dyn Write,
 ) -> Result<ExitCode, Failure> {
     match format {
-        OutputFormat::Json => print_to_stdout(&sweep.to_json())?,
-        OutputFormat::Table | OutputFormat::Nccl => print_to_stdout(&table::render_sweep(sweep))?,
+        OutputFormat::Json => write_result_text(out, &sweep.to_json())?,
+        OutputFormat::Table | OutputFormat::Nccl => write_result_text(out, &table::render_sweep(sweep))?,
     }
     if let Some(path) = report_file {
         xoff_telemetry::write_report_file(path, &sweep.to_json())?;

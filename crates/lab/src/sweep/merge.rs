@@ -1,5 +1,6 @@
 //! The command `xoff lab merge`: merges the parts of a sweep into one report.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,12 +25,12 @@ pub struct MergeArgs {
     pub format: OutputFormat,
 }
 
-/// Merges the parts of a sweep, prints the table and writes the requested files.
+/// Merges the parts of a sweep, writes the table to `out` and writes the requested files.
 ///
 /// # Errors
 /// Fails if a file is not part of a sweep, if the parts belong to different sweeps, or if a part is missing
 /// or given twice.
-pub fn merge_sweep(arguments: &MergeArgs) -> Result<ExitCode, Failure> {
+pub fn merge_sweep(arguments: &MergeArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let parts = arguments
         .parts
         .iter()
@@ -40,6 +41,7 @@ pub fn merge_sweep(arguments: &MergeArgs) -> Result<ExitCode, Failure> {
         arguments.format,
         &arguments.report,
         &arguments.csv,
+        out,
     )
 }
 

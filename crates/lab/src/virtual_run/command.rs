@@ -1,7 +1,7 @@
 //! The command `xoff lab run FILE --virtual`.
 
 use std::fs::File;
-use std::io::{BufWriter, IsTerminal};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -52,7 +52,7 @@ pub struct VirtualRunArgs {
     pub series_interval: Picos,
     /// Fields of the lab file to change, with their new values.
     pub field_values: Vec<FieldValue>,
-    /// OutputFormat of the printed result.
+    /// Format of the printed result.
     pub format: OutputFormat,
     /// File of the results of collectives in the JSON format of nccl-tests. `None`: no file.
     pub nccl_json: Option<PathBuf>,
@@ -69,11 +69,11 @@ pub struct VirtualRunArgs {
 /// The observers of a run: the event log and the recordings of links.
 type RunObservers = (Option<EventLog<BufWriter<File>>>, Vec<LinkRecording>);
 
-/// Runs a lab in virtual time, prints the result and writes the requested files.
+/// Runs a lab in virtual time, writes the result to `out` and writes the requested files.
 ///
 /// # Errors
 /// Fails if the lab is invalid or a file cannot be written.
-pub fn run_virtual(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
+pub fn run_virtual(arguments: &VirtualRunArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let plan = load_with_values(&arguments.file, &arguments.field_values, TimeMode::Virtual)?;
     if let Some(folder) = &arguments.plots {
         plot::create_folder("--plots", folder)?;
@@ -88,7 +88,7 @@ pub fn run_virtual(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
         OutputFormat::Json => report.to_json(),
         OutputFormat::Nccl => output::format_nccl_tables(&lab, &report),
     };
-    output::print_to_stdout(&text)?;
+    output::write_result_text(out, &text)?;
     if let Some(path) = &arguments.report {
         report.write(path)?;
     }
@@ -102,7 +102,7 @@ pub fn run_virtual(arguments: &VirtualRunArgs) -> Result<ExitCode, Failure> {
     // The tables of nccl-tests have no place for failures.
     if arguments.format == OutputFormat::Nccl {
         for failure in &report.failures {
-            eprintln!("failed: {failure}");
+            log::error!("failed: {failure}");
         }
     }
     Ok(report.exit().into())
@@ -134,10 +134,10 @@ pub(crate) fn run_to_end(mut plan: LabPlan, arguments: &VirtualRunArgs) -> Resul
     let mut lab = VirtualLab::new(plan, options)?;
     if !arguments.quiet {
         for note in &lab.notes {
-            eprintln!("note: {note}");
+            log::info!("{note}");
         }
         for warning in lab.warnings() {
-            eprintln!("warning: {warning}");
+            log::warn!("{warning}");
         }
     }
     if arguments.format == OutputFormat::Nccl || arguments.nccl_json.is_some() {

@@ -16,7 +16,7 @@ pub(super) use command::{FinishedRun, run_to_end};
 pub use links::{LinkBalanceReport, LinkReport};
 pub(super) use links::{LinkTraffic, link_reports};
 pub use output::OutputFormat;
-pub(super) use output::print_to_stdout;
+pub(super) use output::write_result_text;
 pub use report::{DeadlockReport, HostReport, ReorderedConnectionReport, VirtualReport};
 pub(super) use virtual_lab::fabric_plan_of;
 pub use virtual_lab::{VirtualLab, switch_configuration, switch_configurations};

@@ -1,6 +1,6 @@
 //! Printed results of runs in virtual time: output formats, and the tables and JSON of nccl-tests.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -92,12 +92,11 @@ fn format_collectives<T>(
     formatted
 }
 
-/// Writes a text to standard output. A closed pipe is no error.
+/// Writes the text of a result to the output of a command. A closed pipe is no error.
 ///
 /// # Errors
 /// Fails if the text cannot be written.
-pub(crate) fn print_to_stdout(text: &str) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
+pub(crate) fn write_result_text(out: &mut dyn Write, text: &str) -> Result<(), Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Failure::environment("the result cannot be written")

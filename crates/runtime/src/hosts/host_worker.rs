@@ -74,7 +74,7 @@ impl<A: Application> HostWorker<A> {
     pub(super) fn run(mut self) -> (Vec<HostRunResult>, A) {
         set_exact_timers();
         if let Err(refused) = bind_to_core(self.options.core) {
-            eprintln!("warning: {refused}");
+            log::warn!("{refused}");
         }
         loop {
             let times = self.read_clocks();

@@ -100,7 +100,7 @@ fn try_open_device(
     match opened {
         Ok(opened) => {
             last_errors.remove(&port);
-            opened.notes.iter().for_each(|note| eprintln!("note: {note}"));
+            opened.notes.iter().for_each(|note| log::info!("{note}"));
             let device = Box::new(opened.port);
             owner.send(OpenedDevice { port, device }).is_ok()
         }
@@ -108,8 +108,8 @@ fn try_open_device(
         Err(error) => {
             let message = error.to_string();
             if last_errors.get(&port) != Some(&message) {
-                eprintln!(
-                    "warning: the device is back, and {} stays down: {message}",
+                log::warn!(
+                    "the device is back, and {} stays down: {message}",
                     attached_port.spec.name
                 );
                 last_errors.insert(port, message);

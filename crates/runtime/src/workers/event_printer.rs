@@ -1,5 +1,4 @@
-//! The event printer writes a line to standard error for each event of a switch, as soon as the event
-//! happens.
+//! The event printer logs a line for each event of a switch, as soon as the event happens.
 
 use crossbeam_channel::Receiver;
 use xoff_dataplane::SwitchEvent;
@@ -9,6 +8,9 @@ use xoff_telemetry::EventReport;
 
 /// Largest number of events that wait for a slow terminal.
 pub(crate) const EVENTS_WAITING_MAX: usize = 1_024;
+
+/// Target of the log records of switch events. Each record has level `info` and a complete line as its text.
+pub const EVENT_LOG_TARGET: &str = "xoff_runtime::switch_events";
 
 /// The names of a switch and its ports. They do not change while the switch runs.
 #[derive(Debug)]
@@ -26,10 +28,11 @@ impl SwitchNames {
     }
 }
 
-/// Prints events until the switch worker has ended.
+/// Logs events until the switch worker has ended.
 pub(crate) fn print_events(names: &SwitchNames, events: &Receiver<SwitchEvent>) {
     for event in events {
-        eprintln!(
+        log::info!(
+            target: EVENT_LOG_TARGET,
             "{}",
             EventReport::new(&event, &names.ports).log_line(&names.switch)
         );

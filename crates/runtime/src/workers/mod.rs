@@ -22,6 +22,7 @@ mod switch_thread;
 mod switch_worker;
 
 pub use device_watcher::AttachedPort;
+pub use event_printer::EVENT_LOG_TARGET;
 pub use idle::IdleMode;
 pub(crate) use idle::sleep_on;
 pub use ledger::TaintLedger;

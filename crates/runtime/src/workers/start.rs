@@ -467,7 +467,7 @@ fn spawn_thread<T: Send + 'static>(
     let body = move || {
         set_exact_timers();
         if let Err(refused) = bind_to_core(core) {
-            eprintln!("warning: {refused}");
+            log::warn!("{refused}");
         }
         body()
     };

@@ -308,7 +308,7 @@ impl SwitchWorker {
                         })
                 }
                 // Each note appears once per port and cause. No journal keeps notes for the report.
-                PortEvent::Note(note) => eprintln!("warning: {note}"),
+                PortEvent::Note(note) => log::warn!("{note}"),
                 PortEvent::Opened { port, backend } => {
                     self.facts[port.index()].backend = Some(backend.to_owned());
                 }

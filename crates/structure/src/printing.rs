@@ -1,0 +1,60 @@
+//! Macros that print in production code of the libraries.
+
+use proc_macro2::{TokenStream, TokenTree};
+
+use crate::finding::Finding;
+use crate::workspace::Workspace;
+
+/// Name of the package of the program. Only its code may print.
+const PROGRAM: &str = "xoff";
+
+/// Macros that write to standard output or standard error.
+const PRINTING_MACROS: [&str; 4] = ["print", "println", "eprint", "eprintln"];
+
+/// Returns a finding for each printing macro in production code of the libraries.
+pub fn printing_macros(workspace: &Workspace) -> Result<Vec<Finding>, String> {
+    let mut findings = Vec::new();
+    let libraries = workspace
+        .members
+        .iter()
+        .filter(|member| member.name != PROGRAM && !member.is_tool());
+    for member in libraries {
+        let sources = workspace.read_sources(member)?;
+        for (path, source) in sources.production_files() {
+            let stream: TokenStream = source
+                .text
+                .parse()
+                .map_err(|error: proc_macro2::LexError| format!("{}: {error}", path.display()))?;
+            let mut calls = Vec::new();
+            add_printing_calls(stream, &mut calls);
+            for (line, name) in calls.into_iter().filter(|(line, _)| !source.is_test_line(*line)) {
+                findings.push(Finding {
+                    file: path.clone(),
+                    line,
+                    kind: "macro",
+                    message: format!("`{name}!` prints; use `log`, or write to an output of the caller"),
+                });
+            }
+        }
+    }
+    Ok(findings)
+}
+
+/// Adds the line and the name of each printing macro in a stream, including calls in arguments of macros.
+fn add_printing_calls(stream: TokenStream, calls: &mut Vec<(usize, String)>) {
+    let mut previous = None;
+    for tree in stream {
+        match tree {
+            TokenTree::Punct(punct) if punct.as_char() == '!' => calls.extend(previous.take()),
+            TokenTree::Ident(ident) => {
+                let name = ident.to_string();
+                let is_printing = PRINTING_MACROS.contains(&name.as_str());
+                previous = is_printing.then(|| (ident.span().start().line, name));
+                continue;
+            }
+            TokenTree::Group(group) => add_printing_calls(group.stream(), calls),
+            _ => {}
+        }
+        previous = None;
+    }
+}
