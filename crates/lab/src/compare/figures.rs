@@ -2,99 +2,23 @@
 
 use super::super::sweep::{FigureColumn, RunFigures, round_to_six_decimals};
 use crate::report::Report;
-use xoff_telemetry::{
-    format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands,
-};
 
 /// The figures in the order of the columns of the table. `docs/compare.md` defines them.
 pub(super) const KPIS: [FigureColumn; 14] = [
-    FigureColumn {
-        title: "Busbw GB/s",
-        name: "bus_bandwidth_gbytes_per_s",
-        value: |_, job| job?.bus_bandwidth_gbytes_per_s,
-        format: format_gbytes_per_second,
-    },
-    FigureColumn {
-        title: "Goodput",
-        name: "goodput_bps",
-        value: |run, _| (run.totals.sent_frames > 0).then_some(run.goodput_bps as f64),
-        format: |bps| format_bit_rate(bps as u64),
-    },
-    FigureColumn {
-        title: "% of one switch",
-        name: "percent_of_one_switch",
-        value: |run, job| match job {
-            Some(job) => job.percent_of_one_switch,
-            None => run.percent_of_one_switch,
-        },
-        format: |percent| format!("{percent:.1}"),
-    },
-    FigureColumn {
-        title: "JCT",
-        name: "jct_ns",
-        value: |_, job| job?.jct_ns.map(|ns| ns as f64),
-        format: |ns| format_nanos(ns as u64),
-    },
-    FigureColumn {
-        title: "JCT ratio",
-        name: "jct_ratio",
-        value: |_, job| job?.jct_ratio,
-        format: |ratio| format!("{ratio:.3}"),
-    },
-    FigureColumn {
-        title: "P99.9 slowdown",
-        name: "slowdown_p999",
-        value: |_, job| job?.slowdown_p999,
-        format: |slowdown| format!("{slowdown:.2}"),
-    },
-    FigureColumn {
-        title: "P99.9 message",
-        name: "message_latency_p999_ns",
-        value: |_, job| job?.message_latency_p999_ns.map(|ns| ns as f64),
-        format: |ns| format_nanos(ns as u64),
-    },
-    FigureColumn {
-        title: "P99.9 frame",
-        name: "frame_latency_p999_ns",
-        value: |run, _| run.frame_latency_p999_ns.map(|ns| ns as f64),
-        format: |ns| format_nanos(ns as u64),
-    },
-    FigureColumn {
-        title: "Max/mean",
-        name: "link_max_mean_ratio",
-        value: |run, _| run.link_max_mean_ratio,
-        format: |ratio| format!("{ratio:.2}"),
-    },
-    FigureColumn {
-        title: "Jain",
-        name: "link_jain_index",
-        value: |run, _| run.link_jain_index,
-        format: |index| format!("{index:.3}"),
-    },
-    FigureColumn {
-        title: "Paused",
-        name: "pausing_ns",
-        value: |run, _| Some(run.totals.pausing_ns as f64),
-        format: |ns| format_nanos(ns as u64),
-    },
-    FigureColumn {
-        title: "ECN-marked",
-        name: "ecn_marked_ratio",
-        value: |run, _| ratio_to_data_packets(run, run.totals.ce_marked_packets),
-        format: |ratio| format_percent(Some(ratio)),
-    },
-    FigureColumn {
-        title: "Reordered",
-        name: "out_of_order_ratio",
-        value: |run, _| ratio_to_data_packets(run, run.totals.out_of_order_packets),
-        format: |ratio| format_percent(Some(ratio)),
-    },
-    FigureColumn {
-        title: "Drops",
-        name: "dropped_frames",
-        value: |run, _| Some(run.totals.dropped_frames as f64),
-        format: |frames| group_thousands(frames as u64),
-    },
+    FigureColumn::BUS_BANDWIDTH,
+    FigureColumn::GOODPUT,
+    FigureColumn::PERCENT_OF_ONE_SWITCH,
+    FigureColumn::JCT,
+    FigureColumn::JCT_RATIO,
+    FigureColumn::SLOWDOWN_P999,
+    FigureColumn::MESSAGE_LATENCY_P999,
+    FigureColumn::FRAME_LATENCY_P999,
+    FigureColumn::LINK_MAX_MEAN_RATIO,
+    FigureColumn::LINK_JAIN_INDEX,
+    FigureColumn::PAUSING_TIME,
+    FigureColumn::ECN_MARKED_RATIO,
+    FigureColumn::OUT_OF_ORDER_RATIO,
+    FigureColumn::DROPPED_FRAMES,
 ];
 
 /// A named figure of a run or of one of its jobs.
@@ -131,12 +55,6 @@ pub fn figures_of_report(report: &Report) -> Vec<NamedFigure> {
         }
     }
     figures
-}
-
-/// Returns the ratio of `packets` to all data packets that arrived at hosts.
-fn ratio_to_data_packets(run: &RunFigures, packets: u64) -> Option<f64> {
-    let all = run.totals.data_packets;
-    (all > 0).then(|| round_to_six_decimals(packets as f64 / all as f64))
 }
 
 /// Sets the percentages of a run and of its jobs relative to the run on one switch.
@@ -199,13 +117,5 @@ mod tests {
         let mut open_loop = run_figures(90, None, None);
         set_percent_of_one_switch(&mut open_loop, &run_figures(100, None, None));
         assert_eq!(open_loop.percent_of_one_switch, Some(90.0));
-    }
-
-    #[test]
-    fn ratios_are_relative_to_data_packets() {
-        let mut figures = RunFigures::default();
-        assert_eq!(ratio_to_data_packets(&figures, 5), None);
-        figures.totals.data_packets = 200;
-        assert_eq!(ratio_to_data_packets(&figures, 5), Some(0.025));
     }
 }

@@ -29,7 +29,7 @@ pub(super) fn format_job_tables(results: &WorkloadResults) -> String {
         "Kind",
         "JCT",
         "Roofline",
-        "Ratio",
+        "JCT ratio",
         "Iterations",
         "Min",
         "Avg",

@@ -1,6 +1,9 @@
 //! Columns of result tables, and the median and the range of a figure over several runs.
 
-use super::report::{JobFigures, RunFigures};
+use super::report::{JobFigures, RunFigures, round_to_six_decimals};
+use xoff_telemetry::{
+    format_bit_rate, format_gbytes_per_second, format_nanos, format_percent, group_thousands,
+};
 
 /// A column of a result table: one figure of a run or of one of its jobs.
 pub(crate) struct FigureColumn {
@@ -12,6 +15,159 @@ pub(crate) struct FigureColumn {
     pub(crate) value: fn(&RunFigures, Option<&JobFigures>) -> Option<f64>,
     /// Formats a value for tables.
     pub(crate) format: fn(f64) -> String,
+}
+
+/// All figures of result tables. A table selects the figures that it shows.
+impl FigureColumn {
+    /// Job completion time.
+    pub(crate) const JCT: Self = Self {
+        title: "JCT",
+        name: "jct_ns",
+        value: |_, job| job?.jct_ns.map(|ns| ns as f64),
+        format: |ns| format_nanos(ns as u64),
+    };
+    /// Job completion time divided by the roofline of the job.
+    pub(crate) const JCT_RATIO: Self = Self {
+        title: "JCT ratio",
+        name: "jct_ratio",
+        value: |_, job| job?.jct_ratio,
+        format: |ratio| format!("{ratio:.3}"),
+    };
+    /// Bus bandwidth of a collective.
+    pub(crate) const BUS_BANDWIDTH: Self = Self {
+        title: "Busbw GB/s",
+        name: "bus_bandwidth_gbytes_per_s",
+        value: |_, job| job?.bus_bandwidth_gbytes_per_s,
+        format: format_gbytes_per_second,
+    };
+    /// Bus bandwidth, job completion time or goodput relative to the run on one switch.
+    pub(crate) const PERCENT_OF_ONE_SWITCH: Self = Self {
+        title: "% of one switch",
+        name: "percent_of_one_switch",
+        value: |run, job| match job {
+            Some(job) => job.percent_of_one_switch,
+            None => run.percent_of_one_switch,
+        },
+        format: |percent| format!("{percent:.1}"),
+    };
+    /// 99th percentile of the slowdown of the flows of a job.
+    pub(crate) const SLOWDOWN_P99: Self = Self {
+        title: "p99 slowdown",
+        name: "slowdown_p99",
+        value: |_, job| job?.slowdown_p99,
+        format: |slowdown| format!("{slowdown:.2}"),
+    };
+    /// 99.9th percentile of the slowdown of the flows of a job.
+    pub(crate) const SLOWDOWN_P999: Self = Self {
+        title: "P99.9 slowdown",
+        name: "slowdown_p999",
+        value: |_, job| job?.slowdown_p999,
+        format: |slowdown| format!("{slowdown:.2}"),
+    };
+    /// Jain's index of the throughputs of the flows of a job.
+    pub(crate) const FLOW_JAIN_INDEX: Self = Self {
+        title: "Jain",
+        name: "jain_index",
+        value: |_, job| job?.jain_index,
+        format: |index| format!("{index:.3}"),
+    };
+    /// 99.9th percentile of the latency of the messages of a collective.
+    pub(crate) const MESSAGE_LATENCY_P999: Self = Self {
+        title: "P99.9 message",
+        name: "message_latency_p999_ns",
+        value: |_, job| job?.message_latency_p999_ns.map(|ns| ns as f64),
+        format: |ns| format_nanos(ns as u64),
+    };
+    /// 99.9th percentile of the latency of the frames of open-loop flows.
+    pub(crate) const FRAME_LATENCY_P999: Self = Self {
+        title: "P99.9 frame",
+        name: "frame_latency_p999_ns",
+        value: |run, _| run.frame_latency_p999_ns.map(|ns| ns as f64),
+        format: |ns| format_nanos(ns as u64),
+    };
+    /// Payload per second of all open-loop flows.
+    pub(crate) const GOODPUT: Self = Self {
+        title: "Goodput",
+        name: "goodput_bps",
+        value: |run, _| (run.totals.sent_frames > 0).then_some(run.goodput_bps as f64),
+        format: |bps| format_bit_rate(bps as u64),
+    };
+    /// Frames of open-loop flows that no host received.
+    pub(crate) const LOST_FRAMES: Self = Self {
+        title: "Lost",
+        name: "lost_frames",
+        value: |run, _| (run.totals.sent_frames > 0).then_some(run.totals.lost_frames as f64),
+        format: |frames| group_thousands(frames as u64),
+    };
+    /// Model time of the run.
+    pub(crate) const MODEL_TIME: Self = Self {
+        title: "Model time",
+        name: "model_time_ns",
+        value: |run, _| Some(run.model_time_ns as f64),
+        format: |ns| format_nanos(ns as u64),
+    };
+    /// Largest load of a link between switches divided by the mean load.
+    pub(crate) const LINK_MAX_MEAN_RATIO: Self = Self {
+        title: "Max/mean",
+        name: "link_max_mean_ratio",
+        value: |run, _| run.link_max_mean_ratio,
+        format: |ratio| format!("{ratio:.2}"),
+    };
+    /// Jain's index of the loads of the links between switches.
+    pub(crate) const LINK_JAIN_INDEX: Self = Self {
+        title: "Jain",
+        name: "link_jain_index",
+        value: |run, _| run.link_jain_index,
+        format: |index| format!("{index:.3}"),
+    };
+    /// Time for which switches paused their peers, summed over ports and priorities.
+    pub(crate) const PAUSING_TIME: Self = Self {
+        title: "Paused",
+        name: "pausing_ns",
+        value: |run, _| Some(run.totals.pausing_ns as f64),
+        format: |ns| format_nanos(ns as u64),
+    };
+    /// Frames that the switches dropped.
+    pub(crate) const DROPPED_FRAMES: Self = Self {
+        title: "Drops",
+        name: "dropped_frames",
+        value: |run, _| Some(run.totals.dropped_frames as f64),
+        format: |frames| group_thousands(frames as u64),
+    };
+    /// PFC frames that the switches sent.
+    pub(crate) const PFC_FRAMES: Self = Self {
+        title: "PFC frames",
+        name: "pfc_tx_frames",
+        value: |run, _| Some(run.totals.pfc_tx_frames as f64),
+        format: |frames| group_thousands(frames as u64),
+    };
+    /// Frames that the switches marked CE.
+    pub(crate) const MARKED_FRAMES: Self = Self {
+        title: "Marked",
+        name: "ecn_marked_frames",
+        value: |run, _| Some(run.totals.ecn_marked_frames as f64),
+        format: |frames| group_thousands(frames as u64),
+    };
+    /// Share of the data packets that arrived marked CE.
+    pub(crate) const ECN_MARKED_RATIO: Self = Self {
+        title: "ECN-marked",
+        name: "ecn_marked_ratio",
+        value: |run, _| ratio_to_data_packets(run, run.totals.ce_marked_packets),
+        format: |ratio| format_percent(Some(ratio)),
+    };
+    /// Share of the data packets that arrived out of order.
+    pub(crate) const OUT_OF_ORDER_RATIO: Self = Self {
+        title: "Reordered",
+        name: "out_of_order_ratio",
+        value: |run, _| ratio_to_data_packets(run, run.totals.out_of_order_packets),
+        format: |ratio| format_percent(Some(ratio)),
+    };
+}
+
+/// Returns the ratio of `packets` to all data packets that arrived at hosts.
+fn ratio_to_data_packets(run: &RunFigures, packets: u64) -> Option<f64> {
+    let all = run.totals.data_packets;
+    (all > 0).then(|| round_to_six_decimals(packets as f64 / all as f64))
 }
 
 /// Returns the smallest value, the median and the largest value. The median of an even number of values is
@@ -43,5 +199,18 @@ pub(crate) fn csv_field(text: &str) -> String {
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
         false => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_are_relative_to_data_packets() {
+        let mut figures = RunFigures::default();
+        assert_eq!(ratio_to_data_packets(&figures, 5), None);
+        figures.totals.data_packets = 200;
+        assert_eq!(ratio_to_data_packets(&figures, 5), Some(0.025));
     }
 }

@@ -6,79 +6,24 @@ use std::fmt::Write as _;
 
 use super::figure_column::{FigureColumn, csv_field, format_median_and_range, min_median_max};
 use super::report::{JobFigures, RunFigures, SweepReport};
-use xoff_telemetry::{format_bit_rate, format_nanos, group_thousands, simple_table};
+use xoff_telemetry::{group_thousands, simple_table};
 
 /// Largest number of printed failures.
 const FAILURES_SHOWN_MAX: usize = 8;
 
 /// The figures of the table, in the order of its columns.
 const COLUMNS: [FigureColumn; 11] = [
-    FigureColumn {
-        title: "JCT",
-        name: "jct_ns",
-        value: |_, job| job?.jct_ns.map(|ns| ns as f64),
-        format: |ns| format_nanos(ns as u64),
-    },
-    FigureColumn {
-        title: "Over roofline",
-        name: "jct_ratio",
-        value: |_, job| job?.jct_ratio,
-        format: |ratio| format!("{ratio:.3}"),
-    },
-    FigureColumn {
-        title: "Busbw GB/s",
-        name: "bus_bandwidth_gbytes_per_s",
-        value: |_, job| job?.bus_bandwidth_gbytes_per_s,
-        format: |bandwidth| format!("{bandwidth:.2}"),
-    },
-    FigureColumn {
-        title: "p99 slowdown",
-        name: "slowdown_p99",
-        value: |_, job| job?.slowdown_p99,
-        format: |slowdown| format!("{slowdown:.2}"),
-    },
-    FigureColumn {
-        title: "Jain",
-        name: "jain_index",
-        value: |_, job| job?.jain_index,
-        format: |index| format!("{index:.3}"),
-    },
-    FigureColumn {
-        title: "Goodput",
-        name: "goodput_bps",
-        value: |run, _| (run.totals.sent_frames > 0).then_some(run.goodput_bps as f64),
-        format: |bps| format_bit_rate(bps as u64),
-    },
-    FigureColumn {
-        title: "Lost",
-        name: "lost_frames",
-        value: |run, _| (run.totals.sent_frames > 0).then_some(run.totals.lost_frames as f64),
-        format: |frames| group_thousands(frames as u64),
-    },
-    FigureColumn {
-        title: "Model time",
-        name: "model_time_ns",
-        value: |run, _| Some(run.model_time_ns as f64),
-        format: |ns| format_nanos(ns as u64),
-    },
-    FigureColumn {
-        title: "Drops",
-        name: "dropped_frames",
-        value: |run, _| Some(run.totals.dropped_frames as f64),
-        format: |frames| group_thousands(frames as u64),
-    },
-    FigureColumn {
-        title: "PFC frames",
-        name: "pfc_tx_frames",
-        value: |run, _| Some(run.totals.pfc_tx_frames as f64),
-        format: |frames| group_thousands(frames as u64),
-    },
-    FigureColumn {
-        title: "Marked",
-        name: "ecn_marked_frames",
-        value: |run, _| Some(run.totals.ecn_marked_frames as f64),
-        format: |frames| group_thousands(frames as u64),
-    },
+    FigureColumn::JCT,
+    FigureColumn::JCT_RATIO,
+    FigureColumn::BUS_BANDWIDTH,
+    FigureColumn::SLOWDOWN_P99,
+    FigureColumn::FLOW_JAIN_INDEX,
+    FigureColumn::GOODPUT,
+    FigureColumn::LOST_FRAMES,
+    FigureColumn::MODEL_TIME,
+    FigureColumn::DROPPED_FRAMES,
+    FigureColumn::PFC_FRAMES,
+    FigureColumn::MARKED_FRAMES,
 ];
 
 /// A row of the table: the runs of one combination of values and the index of one job.
