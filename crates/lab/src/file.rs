@@ -1,7 +1,7 @@
 //! The fields of a lab file, `*.xoff.yml`. Its structure is similar to a topology file of containerlab.
 //!
-//! serde checks the structure of the file. The module `resolve` checks names and values. A field that can have an
-//! invalid value is a [`Spanned`] value, which contains its location in the file.
+//! serde checks the structure of the file. The module `resolve` checks names and values. A field that can
+//! have an invalid value is a [`Spanned`] value, which contains its location in the file.
 
 mod jobs;
 mod script;
@@ -24,8 +24,8 @@ pub(super) use tree::{YamlTree, deserialize_tree};
 /// The maximum number of parser events from YAML aliases. Thousands of switches can share a configuration.
 const ALIAS_EVENTS_MAX: usize = 8_000_000;
 
-/// Parses a YAML document. The number of nodes is limited by the length of the text, because a list of flows can be
-/// long. The number of events from aliases is limited separately.
+/// Parses a YAML document. The number of nodes is limited by the length of the text, because a list of flows
+/// can be long. The number of events from aliases is limited separately.
 pub(super) fn from_yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
     let default = serde_saphyr::Budget::default();
     let options = serde_saphyr::options! {
@@ -383,7 +383,8 @@ impl<'de> Deserialize<'de> for ConfigSource {
     }
 }
 
-/// Converts scalars to strings. All scalars of a `config_db.json` are strings, but YAML parses `3` as a number.
+/// Converts scalars to strings. All scalars of a `config_db.json` are strings, but YAML parses `3` as a
+/// number.
 fn to_config_db_value(value: Value) -> Value {
     match value {
         Value::Bool(flag) => Value::String(flag.to_string()),

@@ -69,7 +69,7 @@ pub use problem::{Problem, Problems};
 pub use real_time_run::RealTimeReport;
 pub use registry::{RunningLab, lab_socket_address, running_labs};
 pub use resolve::{load_lab, parse_lab};
-pub use script::{Check, CheckArgs, CheckFormat, LabCheckResult, check_labs};
+pub use script::{CheckArgs, CheckFormat, CheckResult, LabCheckResult, check_labs};
 pub use status::StatusPipe;
 pub use sweep::{
     FieldSetting, FieldValue, JobFigures, MergeArgs, Parameter, RUNS_MAX, RunFigures, SWEEP_SCHEMA, Seeds,

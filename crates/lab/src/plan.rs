@@ -44,16 +44,19 @@ pub struct LabPlan {
     pub hosts: Vec<HostPlan>,
     /// The links. A switch port has at most one link, and a host has exactly one link.
     pub links: Vec<LinkPlan>,
-    /// The transports of jobs. [`JobSpec::transport`](xoff_workload::JobSpec::transport) is an index of this list.
+    /// The transports of jobs. [`JobSpec::transport`](xoff_workload::JobSpec::transport) is an index of this
+    /// list.
     pub transports: Vec<TransportPlan>,
-    /// Whether the queue pairs of jobs are announced to the switches before their first packet, with a path for each.
+    /// Whether the queue pairs of jobs are announced to the switches before their first packet, with a path
+    /// for each.
     #[serde(default)]
     pub announce: bool,
     /// The traffic of the hosts.
     pub workload: WorkloadPlan,
     /// The steps of the script. Empty without a script.
     pub script: ScriptPlan,
-    /// Settings of the input without effect, such as unused columns of a flow list. They are printed before a run.
+    /// Settings of the input without effect, such as unused columns of a flow list. They are printed before a
+    /// run.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -200,7 +203,8 @@ pub struct NicPlan {
 /// One link of a lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkPlan {
-    /// The name of the link, unique in the lab. The default consists of the two ends, `h1:eth0--sw1:Ethernet0`.
+    /// The name of the link, unique in the lab. The default consists of the two ends,
+    /// `h1:eth0--sw1:Ethernet0`.
     pub name: String,
     /// The index of the switch in [`LabPlan::switches`].
     pub switch: usize,
@@ -249,8 +253,8 @@ impl LinkPlan {
 /// The traffic of a lab and its duration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadPlan {
-    /// The time in which the flows send, in nanoseconds of model time. With 0, no flow sends and jobs run until they
-    /// are finished.
+    /// The time in which the flows send, in nanoseconds of model time. With 0, no flow sends and jobs run
+    /// until they are finished.
     pub duration_ns: u64,
     /// The time after the duration for frames in flight, in nanoseconds of model time.
     pub drain_ns: u64,

@@ -158,7 +158,8 @@ impl SignalCheck<'_> {
         }
     }
 
-    /// Returns the number of switches on a shortest path of a flow, and whether one of them may mark its packets.
+    /// Returns the number of switches on a shortest path of a flow, and whether one of them may mark its
+    /// packets.
     fn shortest_path(&mut self, connection: &Connection, dscp: u8) -> (u32, bool) {
         let topology = &self.topology;
         let ports = self
@@ -170,7 +171,7 @@ impl SignalCheck<'_> {
             .entry((connection.dst, dscp))
             .or_insert_with(|| topology.shortest_paths_to(connection.dst, ports));
         (
-            topology.hops(paths, connection.src),
+            topology.hop_count(paths, connection.src),
             topology.may_be_marked(paths, connection.src),
         )
     }
@@ -318,7 +319,8 @@ impl SignalCheck<'_> {
         )
     }
 
-    /// Returns a warning if one acknowledgement covers several packets, and the congestion control needs one for each.
+    /// Returns a warning if one acknowledgement covers several packets, and the congestion control needs one
+    /// for each.
     fn acknowledgement_interval_warning(
         &self,
         transport: usize,

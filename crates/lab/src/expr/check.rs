@@ -94,8 +94,8 @@ pub(super) fn require_same_dimension(
     if left == right {
         return Ok(());
     }
-    let what = format!("{left} and {right} do not go together");
-    let fix = "give the number a unit, such as 10us, 64K or 40Gbps; names end in theirs";
+    let what = format!("{left} and {right} cannot be compared or added");
+    let fix = "give the number a unit, such as 10us, 64K or 40Gbps; a name ends in its unit";
     Err(ExpressionError::new(offset, what, fix))
 }
 
@@ -112,8 +112,8 @@ pub(super) fn check_call(
         Function::Count if arguments.iter().any(is_condition) != arguments.iter().all(is_condition) => {
             return Err(ExpressionError::new(
                 first.offset,
-                "count has numbers and conditions",
-                "count one or the other",
+                "count has both numbers and conditions",
+                "count either numbers or conditions",
             ));
         }
         Function::Count => (ValueType::Number(PLAIN), false),

@@ -15,14 +15,14 @@ pub struct CounterDescription {
 pub type CounterTable = &'static [CounterDescription];
 
 /// Creates an entry of a table.
-const fn counter(name: &'static str, meaning: &'static str) -> CounterDescription {
+const fn describe(name: &'static str, meaning: &'static str) -> CounterDescription {
     CounterDescription { name, meaning }
 }
 
 /// Counters of the whole run, without a prefix.
 pub const RUN_COUNTERS: CounterTable = &[
-    counter("now_ns", "model time since the start of the workload"),
-    counter(
+    describe("now_ns", "model time since the start of the workload"),
+    describe(
         "deadlock",
         "1 during a deadlock (a circle of ports that pause each other), else 0",
     ),
@@ -30,60 +30,60 @@ pub const RUN_COUNTERS: CounterTable = &[
 
 /// Counters with the prefix `link.NAME.`, for both directions of a link.
 pub const LINK_COUNTERS: CounterTable = &[
-    counter(
+    describe(
         "lost_frames",
         "frames lost because the link went down or because of a fault",
     ),
-    counter("up", "1 while the link is up, else 0"),
+    describe("up", "1 while the link is up, else 0"),
 ];
 
 /// Counters with the prefix `SWITCH.`, as sums over the ports of a switch.
 pub const SWITCH_COUNTERS: CounterTable = &[
-    counter("rx_packets", "frames received"),
-    counter("rx_bytes", "bytes received"),
-    counter("tx_packets", "frames sent"),
-    counter("tx_bytes", "bytes sent"),
-    counter("dropped_packets", "frames dropped, for all reasons"),
-    counter("trim_packets", "packets trimmed because a queue was full"),
-    counter("tx_trim_packets", "trimmed packets sent"),
-    counter(
+    describe("rx_packets", "frames received"),
+    describe("rx_bytes", "bytes received"),
+    describe("tx_packets", "frames sent"),
+    describe("tx_bytes", "bytes sent"),
+    describe("dropped_packets", "frames dropped, for all reasons"),
+    describe("trim_packets", "packets trimmed because a queue was full"),
+    describe("tx_trim_packets", "trimmed packets sent"),
+    describe(
         "dropped_trim_packets",
         "trimmed packets dropped because the queue was full or flushed",
     ),
-    counter("ecn_marked_packets", "frames marked CE"),
-    counter("pfc_rx_frames", "PFC frames received"),
-    counter("pfc_tx_frames", "PFC frames sent"),
-    counter("pause_rx_frames", "802.3x PAUSE frames received"),
-    counter("pause_tx_frames", "802.3x PAUSE frames sent"),
-    counter("link_quality_rx_frames", "link quality messages received"),
-    counter("link_quality_tx_frames", "link quality messages sent"),
-    counter("buffered_cells", "cells in use by priority groups now"),
-    counter("storms_detected", "PFC storms that the watchdog detected"),
-    counter("storms_restored", "PFC storms that the watchdog restored"),
-    counter(
+    describe("ecn_marked_packets", "frames marked CE"),
+    describe("pfc_rx_frames", "PFC frames received"),
+    describe("pfc_tx_frames", "PFC frames sent"),
+    describe("pause_rx_frames", "802.3x PAUSE frames received"),
+    describe("pause_tx_frames", "802.3x PAUSE frames sent"),
+    describe("link_quality_rx_frames", "link quality messages received"),
+    describe("link_quality_tx_frames", "link quality messages sent"),
+    describe("buffered_cells", "cells in use by priority groups now"),
+    describe("storms_detected", "PFC storms that the watchdog detected"),
+    describe("storms_restored", "PFC storms that the watchdog restored"),
+    describe(
         "lb_flows",
         "flows in the tables of the load-balancing schemes now",
     ),
-    counter(
+    describe(
         "lb_overflow_packets",
         "packets hashed because the flow table was full",
     ),
-    counter("lb_new_flows", "new flows placed on a member"),
-    counter("lb_idle_moves", "flow moves after an idle time"),
-    counter(
+    describe("lb_new_flows", "new flows placed on a member"),
+    describe("lb_idle_moves", "flow moves after an idle time"),
+    describe(
         "lb_quality_moves",
         "flow moves to a path with a better quality, without an idle time",
     ),
-    counter(
+    describe(
         "lb_link_down_moves",
         "flow moves because the link of the member went down",
     ),
-    counter(
+    describe(
         "lb_link_up_moves",
         "flow moves because the link of a member came up",
     ),
-    counter("lb_announced_flows", "flows placed before their first packet"),
-    counter(
+    describe("lb_announced_flows", "flows placed before their first packet"),
+    describe(
         "lb_promoted_flows",
         "flows counted as data flows after their first data",
     ),
@@ -91,16 +91,16 @@ pub const SWITCH_COUNTERS: CounterTable = &[
 
 /// Counters with the prefix `SWITCH.pool.NAME.`, for a buffer pool.
 pub const POOL_COUNTERS: CounterTable = &[
-    counter("current_cells", "shared cells in use"),
-    counter(
+    describe("current_cells", "shared cells in use"),
+    describe(
         "watermark_cells",
         "maximum of `current_cells` since the last clear",
     ),
-    counter(
+    describe(
         "headroom_current_cells",
         "headroom cells in use by the priority groups",
     ),
-    counter(
+    describe(
         "headroom_watermark_cells",
         "maximum of `headroom_current_cells` since the last clear",
     ),
@@ -108,43 +108,43 @@ pub const POOL_COUNTERS: CounterTable = &[
 
 /// Counters with the prefix `SWITCH.PORT.`, for a port.
 pub const PORT_COUNTERS: CounterTable = &[
-    counter("rx_packets", "frames received"),
-    counter("rx_bytes", "bytes received"),
-    counter("tx_packets", "frames sent"),
-    counter("tx_bytes", "bytes sent"),
-    counter("dropped_packets", "frames dropped at the port, for all reasons"),
-    counter("trim_packets", "packets trimmed because a queue was full"),
-    counter("tx_trim_packets", "trimmed packets sent"),
-    counter(
+    describe("rx_packets", "frames received"),
+    describe("rx_bytes", "bytes received"),
+    describe("tx_packets", "frames sent"),
+    describe("tx_bytes", "bytes sent"),
+    describe("dropped_packets", "frames dropped at the port, for all reasons"),
+    describe("trim_packets", "packets trimmed because a queue was full"),
+    describe("tx_trim_packets", "trimmed packets sent"),
+    describe(
         "dropped_trim_packets",
         "trimmed packets dropped because the queue was full or flushed",
     ),
-    counter("ecn_marked_packets", "frames marked CE"),
-    counter("pfc_rx_frames", "PFC frames received"),
-    counter("pfc_tx_frames", "PFC frames sent"),
-    counter("pause_rx_frames", "802.3x PAUSE frames received"),
-    counter("pause_tx_frames", "802.3x PAUSE frames sent"),
-    counter("link_quality_rx_frames", "link quality messages received"),
-    counter("link_quality_tx_frames", "link quality messages sent"),
-    counter(
+    describe("ecn_marked_packets", "frames marked CE"),
+    describe("pfc_rx_frames", "PFC frames received"),
+    describe("pfc_tx_frames", "PFC frames sent"),
+    describe("pause_rx_frames", "802.3x PAUSE frames received"),
+    describe("pause_tx_frames", "802.3x PAUSE frames sent"),
+    describe("link_quality_rx_frames", "link quality messages received"),
+    describe("link_quality_tx_frames", "link quality messages sent"),
+    describe(
         "global_paused_ns",
         "time that the peer paused the port by 802.3x PAUSE",
     ),
-    counter(
+    describe(
         "storms_detected",
         "PFC storms that the watchdog detected at the port",
     ),
-    counter("storms_restored", "PFC storms that the watchdog restored"),
-    counter(
+    describe("storms_restored", "PFC storms that the watchdog restored"),
+    describe(
         "tx_utilisation_percent",
         "share of the time between the first and the last departure in which the link was busy",
     ),
-    counter("up", "1 while the link is up, else 0"),
-    counter(
+    describe("up", "1 while the link is up, else 0"),
+    describe(
         "lb_band",
         "quality band of the link now, 7 (best) to 0, if a load-balancing scheme measures it",
     ),
-    counter(
+    describe(
         "lb_load_permille",
         "load of the link that decides the band, 0 (idle) to 1000",
     ),
@@ -152,26 +152,26 @@ pub const PORT_COUNTERS: CounterTable = &[
 
 /// Counters with the prefix `SWITCH.PORT.pgN.`, for a priority group.
 pub const PRIORITY_GROUP_COUNTERS: CounterTable = &[
-    counter("packets", "frames accepted"),
-    counter("bytes", "bytes accepted"),
-    counter(
+    describe("packets", "frames accepted"),
+    describe("bytes", "bytes accepted"),
+    describe(
         "dropped_packets",
         "frames dropped at the buffer limit or by the watchdog",
     ),
-    counter("xoff_transitions", "changes from XON to XOFF"),
-    counter("xoff", "1 while in XOFF, else 0"),
-    counter("current_cells", "cells in use"),
-    counter(
+    describe("xoff_transitions", "changes from XON to XOFF"),
+    describe("xoff", "1 while in XOFF, else 0"),
+    describe("current_cells", "cells in use"),
+    describe(
         "watermark_cells",
         "maximum of `current_cells` since the last clear",
     ),
-    counter("shared_current_cells", "shared cells in use"),
-    counter(
+    describe("shared_current_cells", "shared cells in use"),
+    describe(
         "shared_watermark_cells",
         "maximum of `shared_current_cells` since the last clear",
     ),
-    counter("headroom_current_cells", "headroom cells in use"),
-    counter(
+    describe("headroom_current_cells", "headroom cells in use"),
+    describe(
         "headroom_watermark_cells",
         "maximum of `headroom_current_cells` since the last clear",
     ),
@@ -179,48 +179,48 @@ pub const PRIORITY_GROUP_COUNTERS: CounterTable = &[
 
 /// Counters with the prefix `SWITCH.PORT.queueN.`, for an egress queue.
 pub const QUEUE_COUNTERS: CounterTable = &[
-    counter("packets", "frames sent"),
-    counter("bytes", "bytes sent"),
-    counter(
+    describe("packets", "frames sent"),
+    describe("bytes", "bytes sent"),
+    describe(
         "dropped_packets",
         "frames dropped at the queue limit, by WRED or by the watchdog, trimmed packets included",
     ),
-    counter("dropped_bytes", "bytes of `dropped_packets`"),
-    counter("trim_packets", "packets trimmed because the queue was full"),
-    counter(
+    describe("dropped_bytes", "bytes of `dropped_packets`"),
+    describe("trim_packets", "packets trimmed because the queue was full"),
+    describe(
         "tx_trim_packets",
         "packets trimmed at this queue and sent through another queue",
     ),
-    counter(
+    describe(
         "dropped_trim_packets",
         "packets trimmed at this queue and dropped afterwards",
     ),
-    counter(
+    describe(
         "wred_dropped_packets",
         "frames of `dropped_packets` that WRED dropped",
     ),
-    counter("ecn_marked_packets", "frames marked CE"),
-    counter("current_cells", "cells in use"),
-    counter(
+    describe("ecn_marked_packets", "frames marked CE"),
+    describe("current_cells", "cells in use"),
+    describe(
         "watermark_cells",
         "maximum of `current_cells` since the last clear",
     ),
-    counter("storms_detected", "PFC storms that the watchdog detected"),
-    counter("storms_restored", "PFC storms that the watchdog restored"),
-    counter(
+    describe("storms_detected", "PFC storms that the watchdog detected"),
+    describe("storms_restored", "PFC storms that the watchdog restored"),
+    describe(
         "stormed",
         "1 during a storm or while the big red switch is on, else 0",
     ),
-    counter("storm_tx_packets", "frames sent during storms"),
-    counter(
+    describe("storm_tx_packets", "frames sent during storms"),
+    describe(
         "storm_tx_dropped_packets",
         "frames for the queue dropped during storms, including frames that waited at the detection",
     ),
-    counter(
+    describe(
         "storm_rx_packets",
         "frames accepted during storms in the priority group of the queue",
     ),
-    counter(
+    describe(
         "storm_rx_dropped_packets",
         "frames dropped during storms in the priority group of the queue",
     ),
@@ -228,70 +228,71 @@ pub const QUEUE_COUNTERS: CounterTable = &[
 
 /// Counters with the prefix `SWITCH.PORT.pfcN.`, for PFC of one priority at a port.
 pub const PORT_PFC_COUNTERS: CounterTable = &[
-    counter("tx", "PFC frames sent with this class enabled, XON included"),
-    counter("rx", "PFC frames received with this class enabled, XON included"),
-    counter("on2off_rx", "pauses received while the class was not paused"),
-    counter("paused_ns", "time that the peer paused this class of the port"),
-    counter("pausing_ns", "time that the port paused this class of the peer"),
-    counter("paused", "1 while the peer pauses the class, else 0"),
-    counter(
+    describe("tx", "PFC frames sent with this class enabled, XON included"),
+    describe("rx", "PFC frames received with this class enabled, XON included"),
+    describe("on2off_rx", "pauses received while the class was not paused"),
+    describe("paused_ns", "time that the peer paused this class of the port"),
+    describe("pausing_ns", "time that the port paused this class of the peer"),
+    describe("paused", "1 while the peer pauses the class, else 0"),
+    describe(
         "recent_pause_ns",
         "duration of the latest pause, or the time so far of a pause in progress",
     ),
 ];
 
-/// Counters with the prefix `HOST.`. The names from `out_of_sequence` on are those of the `hw_counters` of Linux.
+/// Counters with the prefix `HOST.`. The names from `out_of_sequence` on are those of the `hw_counters` of
+/// Linux.
 pub const HOST_COUNTERS: CounterTable = &[
-    counter("tx_packets", "RDMA packets sent by queue pairs"),
-    counter("tx_bytes", "payload of the RDMA packets sent"),
-    counter("rx_packets", "RDMA packets received by queue pairs"),
-    counter("rx_bytes", "payload of the RDMA packets received"),
-    counter(
+    describe("tx_packets", "RDMA packets sent by queue pairs"),
+    describe("tx_bytes", "payload of the RDMA packets sent"),
+    describe("rx_packets", "RDMA packets received by queue pairs"),
+    describe("rx_bytes", "payload of the RDMA packets received"),
+    describe(
         "rx_data_packets",
         "RDMA packets received with data: SEND, WRITE and READ responses",
     ),
-    counter("retransmitted_packets", "RDMA packets sent again"),
-    counter("nic_tx_frames", "frames of all kinds sent, except pauses"),
-    counter("nic_tx_bytes", "bytes of the frames sent"),
-    counter(
+    describe("retransmitted_packets", "RDMA packets sent again"),
+    describe("nic_tx_frames", "frames of all kinds sent, except pauses"),
+    describe("nic_tx_bytes", "bytes of the frames sent"),
+    describe(
         "nic_tx_dropped_frames",
         "frames not sent because 64 frames of the host waited for the link, injected frames and pauses included",
     ),
-    counter(
+    describe(
         "nic_dropped_frames",
         "frames dropped because the receive buffer was full",
     ),
-    counter("icrc_errors", "packets with a wrong ICRC"),
-    counter(
+    describe("icrc_errors", "packets with a wrong ICRC"),
+    describe(
         "rx_control_frames",
         "MAC control frames received: PFC, 802.3x PAUSE and others",
     ),
-    counter(
+    describe(
         "rx_irregular_control_frames",
         "MAC control frames received with a wrong address, opcode, length, pause time of a disabled class or padding",
     ),
-    counter("trimmed_packets", "trimmed packets received and dropped"),
-    counter("out_of_sequence", "packets received after a gap"),
-    counter("packet_seq_err", "NAKs for a gap received"),
-    counter("duplicate_request", "duplicate requests received"),
-    counter("rnr_nak_retry_err", "RNR NAKs received"),
-    counter("out_of_buffer", "SENDs received without a receive entry"),
-    counter("local_ack_timeout_err", "local ACK timeouts"),
-    counter("implied_nak_seq_err", "gaps in READ responses"),
-    counter("rx_write_requests", "WRITE requests received"),
-    counter("rx_read_requests", "READ requests received"),
-    counter(
+    describe("trimmed_packets", "trimmed packets received and dropped"),
+    describe("out_of_sequence", "packets received after a gap"),
+    describe("packet_seq_err", "NAKs for a gap received"),
+    describe("duplicate_request", "duplicate requests received"),
+    describe("rnr_nak_retry_err", "RNR NAKs received"),
+    describe("out_of_buffer", "SENDs received without a receive entry"),
+    describe("local_ack_timeout_err", "local ACK timeouts"),
+    describe("implied_nak_seq_err", "gaps in READ responses"),
+    describe("rx_write_requests", "WRITE requests received"),
+    describe("rx_read_requests", "READ requests received"),
+    describe(
         "rp_cnp_handled",
         "CNPs received that reduced the rate of a queue pair",
     ),
-    counter("rp_cnp_ignored", "CNPs received without an effect"),
-    counter("np_cnp_sent", "CNPs sent"),
-    counter("np_ecn_marked_roce_packets", "RDMA packets received with CE"),
-    counter(
+    describe("rp_cnp_ignored", "CNPs received without an effect"),
+    describe("np_cnp_sent", "CNPs sent"),
+    describe("np_ecn_marked_roce_packets", "RDMA packets received with CE"),
+    describe(
         "req_transport_retries_exceeded",
         "queue pairs that failed after too many timeouts",
     ),
-    counter(
+    describe(
         "req_rnr_retries_exceeded",
         "queue pairs that failed after too many RNR NAKs",
     ),
@@ -299,118 +300,119 @@ pub const HOST_COUNTERS: CounterTable = &[
 
 /// Counters with the prefix `HOST.dscpN.`, for IP packets with one DSCP that arrived since the last clear.
 pub const ARRIVAL_COUNTERS: CounterTable = &[
-    counter("rx_frames", "packets received"),
-    counter("rx_bytes", "bytes received, without FCS"),
-    counter("ce_frames", "packets with CE"),
-    counter("ttl_min", "smallest TTL or hop limit"),
-    counter("ttl_max", "largest TTL or hop limit"),
-    counter("len_min_bytes", "length of the shortest frame, without FCS"),
-    counter("len_max_bytes", "length of the longest frame, without FCS"),
+    describe("rx_frames", "packets received"),
+    describe("rx_bytes", "bytes received, without FCS"),
+    describe("ce_frames", "packets with CE"),
+    describe("ttl_min", "smallest TTL or hop limit"),
+    describe("ttl_max", "largest TTL or hop limit"),
+    describe("len_min_bytes", "length of the shortest frame, without FCS"),
+    describe("len_max_bytes", "length of the longest frame, without FCS"),
 ];
 
 /// Counters with the prefix `HOST.pfcN.`, for PFC of one priority at a host.
 pub const HOST_PFC_COUNTERS: CounterTable = &[
-    counter("rx", "PFC frames received with this class enabled"),
-    counter("tx", "PFC frames sent with this class enabled"),
-    counter("paused_ns", "time that this class was paused"),
+    describe("rx", "PFC frames received with this class enabled"),
+    describe("tx", "PFC frames sent with this class enabled"),
+    describe("paused_ns", "time that this class was paused"),
 ];
 
-/// Counters with the prefix `flow.NAME.` for all senders of a flow group or `send` step, or `flow.NAME.SENDER.` for one
-/// sender.
+/// Counters with the prefix `flow.NAME.` for all senders of a flow group or `send` step, or
+/// `flow.NAME.SENDER.` for one sender.
 pub const FLOW_COUNTERS: CounterTable = &[
-    counter("sent_frames", "frames sent"),
-    counter("received_frames", "frames received"),
-    counter(
+    describe("sent_frames", "frames sent"),
+    describe("received_frames", "frames received"),
+    describe(
         "lost_frames",
         "frames sent and not received, including frames in flight",
     ),
-    counter("reordered_frames", "frames received after a later frame"),
-    counter("duplicate_frames", "frames received twice"),
-    counter("icrc_errors", "frames with a wrong ICRC"),
-    counter("ce_marked_frames", "frames received with CE"),
-    counter(
+    describe("reordered_frames", "frames received after a later frame"),
+    describe("duplicate_frames", "frames received twice"),
+    describe("icrc_errors", "frames with a wrong ICRC"),
+    describe("ce_marked_frames", "frames received with CE"),
+    describe(
         "goodput_bps",
         "payload divided by the time from the first to the last arrival; for a group, the sum of its senders",
     ),
-    counter(
+    describe(
         "latency_p50_ns",
         "median latency; for a group, the largest of its senders",
     ),
-    counter("latency_p99_ns", "99th percentile of the latency"),
-    counter("latency_p999_ns", "99.9th percentile of the latency"),
-    counter("latency_max_ns", "largest latency"),
+    describe("latency_p99_ns", "99th percentile of the latency"),
+    describe("latency_p999_ns", "99.9th percentile of the latency"),
+    describe("latency_max_ns", "largest latency"),
 ];
 
 /// Counters with the prefix `job.NAME.`. `docs/workloads.md` defines the values.
 pub const JOB_COUNTERS: CounterTable = &[
-    counter("done", "1 when the job is done, else 0"),
-    counter("posted_messages", "messages posted"),
-    counter("received_messages", "messages received"),
-    counter("posted_bytes", "payload of the posted messages"),
-    counter("received_bytes", "payload of the received messages"),
-    counter("failed_messages", "messages of failed queue pairs"),
-    counter("jct_ns", "job completion time of a finished job"),
-    counter(
+    describe("done", "1 when the job is done, else 0"),
+    describe("posted_messages", "messages posted"),
+    describe("received_messages", "messages received"),
+    describe("posted_bytes", "payload of the posted messages"),
+    describe("received_bytes", "payload of the received messages"),
+    describe("failed_messages", "messages of failed queue pairs"),
+    describe("jct_ns", "job completion time of a finished job"),
+    describe(
         "roofline_ns",
         "lower bound of the job completion time from the links of the hosts",
     ),
-    counter("jct_ratio", "job completion time divided by the roofline"),
-    counter("iteration_avg_ns", "mean time of the measured iterations"),
-    counter("iteration_max_ns", "longest time of a measured iteration"),
-    counter(
+    describe("jct_ratio", "job completion time divided by the roofline"),
+    describe("iteration_avg_ns", "mean time of the measured iterations"),
+    describe("iteration_max_ns", "longest time of a measured iteration"),
+    describe(
         "bus_bandwidth_bps",
         "bus bandwidth of a collective at its largest size, as defined by nccl-tests",
     ),
-    counter("completion_avg_ns", "mean flow completion time"),
-    counter("completion_p50_ns", "median flow completion time"),
-    counter("completion_p99_ns", "99th percentile of the flow completion time"),
-    counter("completion_max_ns", "largest flow completion time"),
-    counter("slowdown_avg", "mean [slowdown](workloads.md#slowdown)"),
-    counter("slowdown_p50", "median slowdown"),
-    counter("slowdown_p99", "99th percentile of the slowdown"),
-    counter(
+    describe("completion_avg_ns", "mean flow completion time"),
+    describe("completion_p50_ns", "median flow completion time"),
+    describe("completion_p99_ns", "99th percentile of the flow completion time"),
+    describe("completion_max_ns", "largest flow completion time"),
+    describe("slowdown_avg", "mean [slowdown](workloads.md#slowdown)"),
+    describe("slowdown_p50", "median slowdown"),
+    describe("slowdown_p99", "99th percentile of the slowdown"),
+    describe(
         "jain_index",
         "Jain's fairness index of the throughputs; 1 is equal throughput",
     ),
-    counter("completed_flows", "finished flows"),
+    describe("completed_flows", "finished flows"),
 ];
 
 /// Counters with the prefix `job.NAME.SENDER.`, for jobs that consist of flows.
 pub const JOB_SENDER_COUNTERS: CounterTable = &[
-    counter("received_bytes", "payload of completely received messages"),
-    counter("completed_flows", "finished flows"),
-    counter("completion_max_ns", "largest flow completion time"),
-    counter(
+    describe("received_bytes", "payload of completely received messages"),
+    describe("completed_flows", "finished flows"),
+    describe("completion_max_ns", "largest flow completion time"),
+    describe(
         "throughput_bps",
         "payload divided by the sum of the flow completion times",
     ),
 ];
 
-/// Events for `first()` and `last()`. The prefix `SWITCH.`, `SWITCH.PORT.` or `HOST.` restricts an event to one object.
+/// Events for `first()` and `last()`. The prefix `SWITCH.`, `SWITCH.PORT.` or `HOST.` restricts an event to
+/// one object.
 pub const EVENTS: CounterTable = &[
-    counter(
+    describe(
         "ce",
         "a switch marks a frame CE; at a host, a frame with CE arrives",
     ),
-    counter(
+    describe(
         "xoff",
         "a switch sends an XOFF frame; with a host name, the host sends one",
     ),
-    counter(
+    describe(
         "xon",
         "a switch sends an XON frame; with a host name, the host sends one",
     ),
-    counter("drop", "a switch, a link or a NIC drops a frame"),
-    counter("storm", "the watchdog of a switch detects a PFC storm"),
-    counter(
+    describe("drop", "a switch, a link or a NIC drops a frame"),
+    describe("storm", "the watchdog of a switch detects a PFC storm"),
+    describe(
         "storm_restored",
         "the watchdog of a switch restores a queue after a PFC storm",
     ),
-    counter("cnp", "a host sends a CNP"),
-    counter("nak", "a host sends a NAK"),
-    counter("retransmission", "a host sends a packet again"),
-    counter("timeout", "a local ACK timeout expires at a host"),
-    counter(
+    describe("cnp", "a host sends a CNP"),
+    describe("nak", "a host sends a NAK"),
+    describe("retransmission", "a host sends a packet again"),
+    describe("timeout", "a local ACK timeout expires at a host"),
+    describe(
         "rx",
         "an IP packet arrives at a host; `HOST.dscpN.rx` and `HOST.dscpN.ce` are the events of one DSCP",
     ),
@@ -421,10 +423,10 @@ pub const DROP_COUNTERS: CounterTable = &DROPS_BY_REASON;
 
 /// The table behind [`DROP_COUNTERS`].
 const DROPS_BY_REASON: [CounterDescription; DropReason::COUNT] = {
-    let mut counters = [counter("", ""); DropReason::COUNT];
+    let mut counters = [describe("", ""); DropReason::COUNT];
     let mut index = 0;
     while index < DropReason::COUNT {
-        counters[index] = counter(DropReason::ALL[index].name(), DropReason::ALL[index].describe());
+        counters[index] = describe(DropReason::ALL[index].name(), DropReason::ALL[index].describe());
         index += 1;
     }
     counters

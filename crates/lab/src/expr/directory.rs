@@ -1,7 +1,7 @@
 //! The names of a lab: switches, ports, hosts, flows, jobs and links with their counters.
 //!
-//! A name consists of parts with points between them. The first part is a node, `flow`, `job` or `link`. The last
-//! part is a counter. A star stands for any characters within one part.
+//! A name consists of parts with points between them. The first part is a node, `flow`, `job` or `link`. The
+//! last part is a counter. A star stands for any characters within one part.
 
 use std::collections::HashMap;
 
@@ -49,8 +49,8 @@ pub enum CounterOwner {
     Link(usize),
     /// The prefix `SWITCH.pool` without a pool. It has no counters.
     Pools(usize),
-    /// A buffer pool of a switch. The pools are known after the configuration of the switch, so any name is valid
-    /// here.
+    /// A buffer pool of a switch. The pools are known after the configuration of the switch, so any name is
+    /// valid here.
     Pool(usize, String),
     /// A port of a switch.
     Port(usize, usize),
@@ -60,7 +60,8 @@ pub enum CounterOwner {
     Queue(usize, usize, u8),
     /// PFC of one priority at a port.
     PortPfc(usize, usize, u8),
-    /// The drops of a port. The counter is a reason, [`DropReason::name`](xoff_dataplane::drops::DropReason::name).
+    /// The drops of a port. The counter is a reason,
+    /// [`DropReason::name`](xoff_dataplane::drops::DropReason::name).
     Drops(usize, usize),
     /// A host.
     Host(usize),
@@ -81,8 +82,8 @@ pub struct CounterReference {
     pub owner: CounterOwner,
     /// The name of the counter in the tables of `docs/script.md`.
     pub counter: &'static str,
-    /// The divisor that converts the counter to the unit of the name. It is 1000 for a counter in nanoseconds and
-    /// a name in microseconds.
+    /// The divisor that converts the counter to the unit of the name. It is 1000 for a counter in nanoseconds
+    /// and a name in microseconds.
     pub divisor: f64,
 }
 
@@ -104,7 +105,8 @@ struct NameLevel {
 impl NameDirectory {
     /// Creates a directory without links.
     ///
-    /// `switches` contains each switch with its ports. `flows` and `jobs` contain the indices of the sending hosts.
+    /// `switches` contains each switch with its ports. `flows` and `jobs` contain the indices of the sending
+    /// hosts.
     pub fn new(
         switches: Vec<(String, Vec<String>)>,
         hosts: Vec<String>,

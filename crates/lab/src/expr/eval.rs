@@ -1,14 +1,14 @@
 //! Evaluation of conditions.
 //!
-//! Evaluation uses only sums, products and comparisons of doubles, so the result is the same on every machine. A
-//! condition that depends on a missing value is undecided (three-valued logic). An event that has not happened is
-//! later than all events that have happened.
+//! Evaluation uses only sums, products and comparisons of doubles, so the result is the same on every
+//! machine. A condition that depends on a missing value is undecided (three-valued logic). An event that has
+//! not happened is later than all events that have happened.
 
 use super::syntax::{ArithmeticOperator, ComparisonOperator, Function, SyntaxNode};
 use super::{Occurrence, UnknownName, ValueSource};
 
 /// The relative difference up to which two numbers with fractions are equal.
-const ROUNDING: f64 = 1e-9;
+const RELATIVE_TOLERANCE: f64 = 1e-9;
 
 /// The value of a part of an expression. `None` is a missing number or an undecided condition.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,8 +53,8 @@ impl ExpressionValue {
         }
     }
 
-    /// Combines two values. Two lists are combined member by member. A single value is combined with each member
-    /// of a list.
+    /// Combines two values. Two lists are combined member by member. A single value is combined with each
+    /// member of a list.
     fn combine(
         self,
         other: ExpressionValue,
@@ -116,7 +116,7 @@ fn evaluate(node: &SyntaxNode, values: &dyn ValueSource) -> Result<ExpressionVal
             let mut left = evaluate(first, values)?;
             for (operator, right) in rest {
                 left = left.combine(evaluate(right, values)?, &|a, b| {
-                    ExpressionValue::Number(calculate(*operator, a.as_number(), b.as_number()))
+                    ExpressionValue::Number(apply_operator(*operator, a.as_number(), b.as_number()))
                 });
             }
             left
@@ -130,7 +130,7 @@ fn evaluate(node: &SyntaxNode, values: &dyn ValueSource) -> Result<ExpressionVal
                     ExpressionValue::Condition(compare(*operator, a.as_number(), b.as_number()))
                 });
                 holds = holds.combine(comparison, &|a, b| {
-                    ExpressionValue::Condition(and(a.as_condition(), b.as_condition()))
+                    ExpressionValue::Condition(and_three_valued(a.as_condition(), b.as_condition()))
                 });
                 left = right;
             }
@@ -138,8 +138,8 @@ fn evaluate(node: &SyntaxNode, values: &dyn ValueSource) -> Result<ExpressionVal
         }
         SyntaxNode::Not(inner) => evaluate(inner, values)?
             .map(&|value| ExpressionValue::Condition(value.as_condition().map(|holds| !holds))),
-        SyntaxNode::And(conditions) => evaluate_junction(conditions, values, true, and)?,
-        SyntaxNode::Or(conditions) => evaluate_junction(conditions, values, false, or)?,
+        SyntaxNode::And(conditions) => evaluate_junction(conditions, values, true, and_three_valued)?,
+        SyntaxNode::Or(conditions) => evaluate_junction(conditions, values, false, or_three_valued)?,
         SyntaxNode::Call(function, arguments) => {
             let mut argument_values = Vec::new();
             for argument in arguments {
@@ -160,7 +160,8 @@ fn read_scaled_value(
     Ok(ExpressionValue::Number(value.map(|value| value * scale)))
 }
 
-/// Returns the time of the first or last of several events, in picoseconds. Returns infinity if none has happened.
+/// Returns the time of the first or last of several events, in picoseconds. Returns infinity if none has
+/// happened.
 fn read_event_time(
     values: &dyn ValueSource,
     occurrence: Occurrence,
@@ -178,7 +179,7 @@ fn read_event_time(
 }
 
 /// Applies an operator. An undefined result, such as 0 / 0, is a missing value.
-fn calculate(operator: ArithmeticOperator, left: Option<f64>, right: Option<f64>) -> Option<f64> {
+fn apply_operator(operator: ArithmeticOperator, left: Option<f64>, right: Option<f64>) -> Option<f64> {
     Some(operator.apply(left?, right?)).filter(|result| !result.is_nan())
 }
 
@@ -199,13 +200,14 @@ fn compare(operator: ComparisonOperator, left: Option<f64>, right: Option<f64>) 
     })
 }
 
-/// Compares two numbers. Whole numbers are counters and must be equal exactly. Other numbers may differ by rounding.
+/// Compares two numbers. Whole numbers are counters and must be equal exactly. Other numbers may differ by
+/// rounding.
 fn is_equal(left: f64, right: f64) -> bool {
     let is_whole = left.fract() == 0.0 && right.fract() == 0.0;
-    left == right || (!is_whole && (left - right).abs() <= ROUNDING * left.abs().max(right.abs()))
+    left == right || (!is_whole && (left - right).abs() <= RELATIVE_TOLERANCE * left.abs().max(right.abs()))
 }
 
-fn and(left: Option<bool>, right: Option<bool>) -> Option<bool> {
+fn and_three_valued(left: Option<bool>, right: Option<bool>) -> Option<bool> {
     match (left, right) {
         (Some(false), _) | (_, Some(false)) => Some(false),
         (Some(true), Some(true)) => Some(true),
@@ -213,7 +215,7 @@ fn and(left: Option<bool>, right: Option<bool>) -> Option<bool> {
     }
 }
 
-fn or(left: Option<bool>, right: Option<bool>) -> Option<bool> {
+fn or_three_valued(left: Option<bool>, right: Option<bool>) -> Option<bool> {
     match (left, right) {
         (Some(true), _) | (_, Some(true)) => Some(true),
         (Some(false), Some(false)) => Some(false),
@@ -254,8 +256,8 @@ fn call_function(function: Function, arguments: Vec<ExpressionValue>) -> Express
     let conditions = || members.iter().map(ExpressionValue::as_condition);
     let numbers: Vec<f64> = members.iter().filter_map(ExpressionValue::as_number).collect();
     match function {
-        Function::All => ExpressionValue::Condition(conditions().fold(Some(true), and)),
-        Function::Any => ExpressionValue::Condition(conditions().fold(Some(false), or)),
+        Function::All => ExpressionValue::Condition(conditions().fold(Some(true), and_three_valued)),
+        Function::Any => ExpressionValue::Condition(conditions().fold(Some(false), or_three_valued)),
         Function::Count => {
             let holding = conditions().filter(|condition| *condition == Some(true)).count();
             ExpressionValue::Number(Some((holding + numbers.len()) as f64))

@@ -73,7 +73,7 @@ pub(super) fn tokenize(
             }
             (Token::Sign(if sign == "=" { "==" } else { sign }), sign.len())
         } else {
-            let what = format!("there is no use for {next:?}");
+            let what = format!("unexpected character {next:?}");
             return Err(ExpressionError::new(
                 offset,
                 what,
@@ -112,7 +112,7 @@ fn read_number(
     let Some(value) = value else {
         return Err(ExpressionError::new(
             offset,
-            "this is no number",
+            "this is not a number",
             "write it as 12, 1.5 or 3e6",
         ));
     };
@@ -167,8 +167,8 @@ fn unit_len(text: &str) -> usize {
 
 /// Reads a name or a keyword at an offset.
 ///
-/// A name consists of parts with points between them. A part contains letters, digits and `_`. In a check, a part can
-/// also contain `-` and `*`, or is quoted with `'`.
+/// A name consists of parts with points between them. A part contains letters, digits and `_`. In a check, a
+/// part can also contain `-` and `*`, or is quoted with `'`.
 fn read_name(
     text: &str,
     offset: usize,
@@ -217,7 +217,8 @@ fn read_name(
 
 /// Returns the length of the part of a name at the beginning of a text.
 ///
-/// `-` belongs to a name only between two other characters of the name, so `a - b` and `a -b` are differences.
+/// `-` belongs to a name only between two other characters of the name, so `a - b` and `a -b` are
+/// differences.
 fn name_part_len(text: &str, is_check: bool) -> usize {
     let is_inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || (is_check && c == '*');
     let mut len = 0;

@@ -1,4 +1,5 @@
-//! Expressions of scripts: conditions over counters, watermarks, latencies and times, and formulas in `$(...)`.
+//! Expressions of scripts: conditions over counters, watermarks, latencies and times, and formulas in
+//! `$(...)`.
 //!
 //! ```text
 //! sw1.Ethernet0.pg3.headroom_watermark_cells <= 24
@@ -6,12 +7,13 @@
 //! job.train.jct_us == 1.31ms within 5 %
 //! ```
 //!
-//! `docs/script.md` contains the grammar. The parser checks the types of a condition: a time cannot be compared
-//! with a number of bytes, and a condition cannot be added to a number. Evaluation therefore fails only for a
-//! name that the [`ValueSource`] does not know. The same values give the same result on every machine.
+//! `docs/script.md` contains the grammar. The parser checks the types of a condition: a time cannot be
+//! compared with a number of bytes, and a condition cannot be added to a number. Evaluation therefore fails
+//! only for a name that the [`ValueSource`] does not know. The same values give the same result on every
+//! machine.
 //!
-//! The last part of a name states its unit (`_ns`, `_us`, `_bytes`, `_bps`). Inside an expression, times are in
-//! picoseconds and amounts of data are in bytes.
+//! The last part of a name states its unit (`_ns`, `_us`, `_bytes`, `_bps`). Inside an expression, times are
+//! in picoseconds and amounts of data are in bytes.
 
 mod check;
 pub mod counters;
@@ -39,22 +41,22 @@ pub const CONDITION_LEN_MAX: usize = 4096;
 
 /// The values of the names in an expression.
 pub trait ValueSource {
-    /// Returns the value of a name, in the unit of the name. Returns `None` if the value does not exist yet, such as
-    /// the latency of a flow before its first packet arrives.
+    /// Returns the value of a name, in the unit of the name. Returns `None` if the value does not exist yet,
+    /// such as the latency of a flow before its first packet arrives.
     ///
     /// # Errors
     /// The name is unknown.
     fn value(&self, path: &str) -> Result<Option<f64>, UnknownName>;
 
-    /// Returns all names that match a pattern with stars. Patterns that differ only in the last part give the same
-    /// order.
+    /// Returns all names that match a pattern with stars. Patterns that differ only in the last part give the
+    /// same order.
     ///
     /// # Errors
     /// No name matches the pattern.
     fn matching_names(&self, pattern: &str) -> Result<Vec<String>, UnknownName>;
 
-    /// Returns the time of the first or last event of a name, in picoseconds. Returns `None` if no such event has
-    /// happened.
+    /// Returns the time of the first or last event of a name, in picoseconds. Returns `None` if no such event
+    /// has happened.
     ///
     /// # Errors
     /// The name is unknown.
@@ -167,8 +169,8 @@ impl Expression {
 
     /// Returns each name in the condition with its value, for the message of a failed check.
     ///
-    /// A value is in the unit of its name, and the time of an event is in picoseconds. A pattern is replaced by the
-    /// names that match it.
+    /// A value is in the unit of its name, and the time of an event is in picoseconds. A pattern is replaced
+    /// by the names that match it.
     ///
     /// # Errors
     /// A name is unknown.

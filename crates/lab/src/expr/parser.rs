@@ -49,7 +49,7 @@ fn parse_condition(text: &str) -> Result<SyntaxNode, ExpressionError> {
     }
     let root = parse_all_tokens(text, ExpressionLanguage::Check)?;
     if root.is_list {
-        let what = "there are many conditions, one for each name that the star means";
+        let what = "there are several conditions, one for each name that matches the star";
         let fix = "write all(...), any(...) or count(...) around it";
         return Err(ExpressionError::new(root.offset, what, fix));
     }
@@ -66,7 +66,7 @@ fn parse_all_tokens(text: &str, language: ExpressionLanguage) -> ParseResult {
     let root = parser.parse_or()?;
     match parser.token() {
         Token::End => Ok(root),
-        _ => Err(parser.unexpected_token("the expression is over here")),
+        _ => Err(parser.unexpected_token("the expression ends here")),
     }
 }
 
@@ -111,7 +111,7 @@ impl Parser {
         };
         let fix = match self.language {
             ExpressionLanguage::Check => {
-                "spaces around - and * tell them from parts of names; docs/script.md has the grammar"
+                "put spaces around - and *, or they are parts of names; docs/script.md has the grammar"
             }
             ExpressionLanguage::Formula => {
                 "write names, numbers, + - * / // % ( ), min(), max(), floor(), ceil()"
@@ -202,7 +202,7 @@ impl Parser {
             let within_offset = self.offset();
             if self.take_keyword("within") {
                 if operator != ComparisonOperator::Equal {
-                    let what = "`within` goes with ==";
+                    let what = "`within` needs ==";
                     return Err(ExpressionError::new(
                         within_offset,
                         what,
@@ -335,7 +335,7 @@ impl Parser {
                 offset,
             )),
             Token::Name(name) if self.take_sign("(") => self.parse_call(&name, offset),
-            Token::Name(path) => Ok(self.new_name(path, offset)),
+            Token::Name(path) => Ok(self.new_name_node(path, offset)),
             _ => {
                 let inner = self.parse_nested(Self::parse_or)?;
                 self.take_closing_bracket()?;
@@ -345,7 +345,7 @@ impl Parser {
     }
 
     /// Returns the node of a name. In a check, the end of the name states the unit.
-    fn new_name(&self, path: String, offset: usize) -> TypedNode {
+    fn new_name_node(&self, path: String, offset: usize) -> TypedNode {
         let (scale, dimension) = match self.language {
             ExpressionLanguage::Check => unit::name_unit(&path),
             ExpressionLanguage::Formula => (1.0, PLAIN),

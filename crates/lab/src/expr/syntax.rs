@@ -60,7 +60,8 @@ pub(crate) enum Function {
 }
 
 impl Function {
-    /// Returns whether the function has exactly one argument. Such a function is applied to each member of a list.
+    /// Returns whether the function has exactly one argument. Such a function is applied to each member of a
+    /// list.
     pub(super) fn is_unary(self) -> bool {
         matches!(self, Function::Abs | Function::Floor | Function::Ceil)
     }

@@ -1,7 +1,8 @@
 //! YAML trees with locations, and a deserializer that reads values from such a tree.
 //!
-//! The steps of a script are stored as trees, because `$(...)` has a value only after the expansion of `repeat`. The
-//! fields of a step are parsed after the expansion. Error messages still contain the locations in the file.
+//! The steps of a script are stored as trees, because `$(...)` has a value only after the expansion of
+//! `repeat`. The fields of a step are parsed after the expansion. Error messages still contain the locations
+//! in the file.
 
 use std::fmt;
 
@@ -13,8 +14,8 @@ use serde_saphyr::{Location, Spanned};
 
 /// The name of the newtype struct by which [`Spanned`] requests a value with its location.
 const SPANNED: &str = "__yaml_spanned";
-/// The first key of a mapping that [`Spanned`] accepts as a value with its location. A test checks that locations are
-/// preserved.
+/// The first key of a mapping that [`Spanned`] accepts as a value with its location. A test checks that
+/// locations are preserved.
 const SPANNED_MARKER: &str = "__serde_saphyr_private_spanned";
 
 /// A YAML value.

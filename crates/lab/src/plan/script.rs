@@ -33,8 +33,8 @@ impl ScriptPlan {
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepPlan {
-    /// The model time of the step in nanoseconds. `None` means the end of the previous step. The times of steps never
-    /// decrease.
+    /// The model time of the step in nanoseconds. `None` means the end of the previous step. The times of
+    /// steps never decrease.
     pub at_ns: Option<u64>,
     /// The name of the step in results.
     pub name: Option<String>,
@@ -108,7 +108,8 @@ pub struct SendPlan {
     pub flow: FlowPlan,
     /// The number of frames.
     pub frames: u64,
-    /// The ECN field: 0 is Not-ECT, 1 is ECT(1), 2 is ECT(0) and 3 is CE. It overrides [`FlowPlan::ecn_capable`].
+    /// The ECN field: 0 is Not-ECT, 1 is ECT(1), 2 is ECT(0) and 3 is CE. It overrides
+    /// [`FlowPlan::ecn_capable`].
     pub ecn: u8,
     /// The PCP and the VLAN ID of the 802.1Q tag. `None` means untagged frames.
     pub tag: Option<(u8, u16)>,

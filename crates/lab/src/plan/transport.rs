@@ -25,7 +25,8 @@ pub struct TransportPlan {
     pub dscp: [u8; 3],
     /// The UDP source port of all queue pairs. `None` means that the numbers of a queue pair decide its port.
     pub source_port: Option<u16>,
-    /// The rule that changes the UDP source port with each packet. `None` means that the port does not change.
+    /// The rule that changes the UDP source port with each packet. `None` means that the port does not
+    /// change.
     pub entropy: Option<Entropy>,
     /// Whether switches may mark the packets.
     pub ecn_capable: bool,
@@ -38,8 +39,8 @@ pub struct TransportPlan {
 impl TransportPlan {
     /// Creates a transport with the default options.
     ///
-    /// The defaults are RC, ECN-capable packets with DSCP 26, CNPs with DSCP 48, no congestion control, one queue pair and
-    /// the values of [`QpConfig::new`].
+    /// The defaults are RC, ECN-capable packets with DSCP 26, CNPs with DSCP 48, no congestion control, one
+    /// queue pair and the values of [`QpConfig::new`].
     pub fn new(name: impl Into<String>) -> TransportPlan {
         TransportPlan {
             name: name.into(),

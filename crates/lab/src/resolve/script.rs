@@ -18,8 +18,8 @@ use formula::ConstantScope;
 /// The keys of a step that select its action.
 const ACTION_KEYS: &str = "send, inject, start, stop, block, unblock, pause, link, fault, heal, configure, clear, wait, expect, let, repeat";
 
-/// All conditions of a script with their locations. Their names are checked after the last step, because a later
-/// `send` can define a name.
+/// All conditions of a script with their locations. Their names are checked after the last step, because a
+/// later `send` can define a name.
 #[derive(Default)]
 struct ScriptConditions(Vec<(Location, Expression)>);
 
@@ -55,7 +55,8 @@ impl LabResolver<'_> {
         self.check_condition_names(&conditions, plan);
     }
 
-    /// Returns the time of a step with `at`. The time must not be before `latest_ns`, the time of an earlier step.
+    /// Returns the time of a step with `at`. The time must not be before `latest_ns`, the time of an earlier
+    /// step.
     fn resolve_step_time(&mut self, step: &StepFields, latest_ns: &mut u64) -> Option<u64> {
         let at = step.at.as_ref()?;
         let at_ns = self.parse_quantity(Some(at), 0, units::parse_duration_ns, units::DURATION);

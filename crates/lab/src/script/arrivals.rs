@@ -119,7 +119,7 @@ impl HostArrivals {
             _ => {
                 if frame.prefix.get(12..14) == Some(&ETHERTYPE_MAC_CONTROL.to_be_bytes()) {
                     self.control_frames += 1;
-                    self.irregular_control_frames += u64::from(!self.is_regular(frame));
+                    self.irregular_control_frames += u64::from(!self.is_regular_control_frame(frame));
                 }
                 return false;
             }
@@ -133,9 +133,9 @@ impl HostArrivals {
 
     /// Returns whether a MAC control frame conforms to IEEE 802.3 annexes 31B and 31D.
     ///
-    /// The frame must be a PAUSE or PFC frame of minimum length with the standard destination address, the address of the
-    /// port as source, zero padding, and no pause time for a disabled class.
-    fn is_regular(&self, frame: &FrameView<'_>) -> bool {
+    /// The frame must be a PAUSE or PFC frame of minimum length with the standard destination address, the
+    /// address of the port as source, zero padding, and no pause time for a disabled class.
+    fn is_regular_control_frame(&self, frame: &FrameView<'_>) -> bool {
         let Ok(control) = MacControl::parse(frame.prefix) else {
             return false;
         };

@@ -52,7 +52,8 @@ pub struct CheckArgs {
 /// Runs the scripts of labs and writes the results to `out`.
 ///
 /// # Errors
-/// A lab file is invalid, or its script is missing or has no condition. All labs are read before the first lab runs.
+/// A lab file is invalid, or its script is missing or has no condition. All labs are read before the first
+/// lab runs.
 pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode, Failure> {
     let plans = arguments
         .files
@@ -83,7 +84,7 @@ pub fn check_labs(arguments: &CheckArgs, out: &mut dyn Write) -> Result<ExitCode
         CheckFormat::Table => format::format_table(&labs),
     };
     write_result_text(out, &text)?;
-    Ok(match labs.iter().all(LabCheckResult::passed) {
+    Ok(match labs.iter().all(LabCheckResult::has_passed) {
         true => Exit::Ok.into(),
         false => Exit::CheckFailed.into(),
     })

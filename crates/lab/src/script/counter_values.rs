@@ -111,19 +111,19 @@ fn run_value(lab: &VirtualLab, counter: &str) -> Option<f64> {
     }
 }
 
-fn switch_of(lab: &VirtualLab, switch: usize) -> &Switch {
+fn fabric_switch(lab: &VirtualLab, switch: usize) -> &Switch {
     lab.simulation.fabric.switch(switch)
 }
 
 fn port_counters(lab: &VirtualLab, switch: usize, port: PortId) -> PortCounters {
-    switch_of(lab, switch).port_counters(lab.simulation.fabric.now(), port)
+    fabric_switch(lab, switch).port_counters(lab.simulation.fabric.now(), port)
 }
 
 fn switch_value(lab: &VirtualLab, switch: usize, counter: &str) -> Option<f64> {
-    let ports = (0..switch_of(lab, switch).port_count() as u16).map(PortId);
+    let ports = (0..fabric_switch(lab, switch).port_count() as u16).map(PortId);
     if counter == "buffered_cells" {
         let groups = ports.flat_map(|port| (0..PRIORITIES as u8).map(move |n| PgId::new(port, n)));
-        let cells = groups.map(|pg| u64::from(switch_of(lab, switch).pg_buffers(pg).total.current_cells));
+        let cells = groups.map(|pg| u64::from(fabric_switch(lab, switch).pg_buffers(pg).total.current_cells));
         return Some(cells.sum::<u64>() as f64);
     }
     if counter.starts_with("lb_") {
@@ -134,7 +134,7 @@ fn switch_value(lab: &VirtualLab, switch: usize, counter: &str) -> Option<f64> {
 
 /// Returns a counter of load balancing as the sum over all groups of a switch.
 fn load_balancing_value(lab: &VirtualLab, switch: usize, counter: &str) -> Option<f64> {
-    let groups = switch_of(lab, switch).balanced_groups(lab.simulation.fabric.now());
+    let groups = fabric_switch(lab, switch).balanced_groups(lab.simulation.fabric.now());
     let tables = || groups.iter().filter_map(|group| group.table);
     let moves = |reason: MoveReason| {
         groups
@@ -158,7 +158,7 @@ fn load_balancing_value(lab: &VirtualLab, switch: usize, counter: &str) -> Optio
 
 /// Returns the path quality of a port as a group member. Returns `None` if no scheme measures it.
 fn path_quality_value(lab: &VirtualLab, switch: usize, port: PortId, counter: &str) -> Option<f64> {
-    let groups = switch_of(lab, switch).balanced_groups(lab.simulation.fabric.now());
+    let groups = fabric_switch(lab, switch).balanced_groups(lab.simulation.fabric.now());
     let mut members = groups.iter().flat_map(|group| &group.members);
     let quality = members.find(|member| member.member.ports == [port])?.quality;
     match counter {
@@ -174,7 +174,7 @@ fn pool_value(lab: &VirtualLab, switch: usize, pool: &str, counter: &str) -> Opt
         .pools
         .iter()
         .position(|configured| configured.name == pool)?;
-    let buffers = switch_of(lab, switch).pool_buffers(index);
+    let buffers = fabric_switch(lab, switch).pool_buffers(index);
     match counter.strip_prefix("headroom_") {
         Some(counter) => occupancy_value(buffers.headroom, counter),
         None => occupancy_value(buffers.shared, counter),
@@ -191,14 +191,14 @@ fn occupancy_value(occupancy: Occupancy, counter: &str) -> Option<f64> {
 
 fn port_value(lab: &VirtualLab, switch: usize, port: PortId, counter: &str) -> Option<f64> {
     if counter == "up" {
-        return Some(f64::from(u8::from(switch_of(lab, switch).is_up(port))));
+        return Some(f64::from(u8::from(fabric_switch(lab, switch).is_up(port))));
     }
     if counter.starts_with("lb_") {
         return path_quality_value(lab, switch, port, counter);
     }
     if counter.starts_with("storms_") {
         let queues = (0..PRIORITIES as u8).map(|n| QueueId::new(port, n));
-        let stats = queues.filter_map(|queue| switch_of(lab, switch).watchdog_stats(queue));
+        let stats = queues.filter_map(|queue| fabric_switch(lab, switch).watchdog_stats(queue));
         return stats.map(|stats| watchdog_value(&stats, counter)).sum();
     }
     let counters = port_counters(lab, switch, port);
@@ -227,9 +227,15 @@ fn port_value(lab: &VirtualLab, switch: usize, port: PortId, counter: &str) -> O
     } as f64)
 }
 
-fn priority_group_value(lab: &VirtualLab, switch: usize, port: PortId, n: u8, counter: &str) -> Option<f64> {
-    let buffers = switch_of(lab, switch).pg_buffers(PgId::new(port, n));
-    let counters = &port_counters(lab, switch, port).pgs[usize::from(n)];
+fn priority_group_value(
+    lab: &VirtualLab,
+    switch: usize,
+    port: PortId,
+    index: u8,
+    counter: &str,
+) -> Option<f64> {
+    let buffers = fabric_switch(lab, switch).pg_buffers(PgId::new(port, index));
+    let counters = &port_counters(lab, switch, port).pgs[usize::from(index)];
     Some(match counter {
         "packets" => counters.packets,
         "bytes" => counters.bytes,
@@ -260,13 +266,13 @@ fn watchdog_value(stats: &WatchdogStats, counter: &str) -> Option<f64> {
     } as f64)
 }
 
-fn queue_value(lab: &VirtualLab, switch: usize, port: PortId, n: u8, counter: &str) -> Option<f64> {
+fn queue_value(lab: &VirtualLab, switch: usize, port: PortId, index: u8, counter: &str) -> Option<f64> {
     if counter.starts_with("storm") {
         // The counters of a queue without a watchdog are 0.
-        let stats = switch_of(lab, switch).watchdog_stats(QueueId::new(port, n));
+        let stats = fabric_switch(lab, switch).watchdog_stats(QueueId::new(port, index));
         return watchdog_value(&stats.unwrap_or_default(), counter);
     }
-    let counters = &port_counters(lab, switch, port).queues[usize::from(n)];
+    let counters = &port_counters(lab, switch, port).queues[usize::from(index)];
     Some(match counter {
         "packets" => counters.packets,
         "bytes" => counters.bytes,
@@ -279,25 +285,27 @@ fn queue_value(lab: &VirtualLab, switch: usize, port: PortId, n: u8, counter: &s
         "ecn_marked_packets" => counters.wred_ecn_marked_packets,
         _ => {
             return occupancy_value(
-                switch_of(lab, switch).queue_buffers(QueueId::new(port, n)).total,
+                fabric_switch(lab, switch)
+                    .queue_buffers(QueueId::new(port, index))
+                    .total,
                 counter,
             );
         }
     } as f64)
 }
 
-fn pfc_value(lab: &VirtualLab, switch: usize, port: PortId, n: u8, counter: &str) -> Option<f64> {
+fn pfc_value(lab: &VirtualLab, switch: usize, port: PortId, index: u8, counter: &str) -> Option<f64> {
     let counters = port_counters(lab, switch, port);
-    let class = usize::from(n);
+    let class = usize::from(index);
     Some(match counter {
         "tx" => counters.pfc_tx[class] as f64,
         "rx" => counters.pfc_rx[class] as f64,
         "on2off_rx" => counters.pfc_on2off_rx[class] as f64,
         "paused_ns" => counters.rx_pause_ps[class] as f64 / 1e3,
         "pausing_ns" => counters.tx_pause_ps[class] as f64 / 1e3,
-        "paused" => f64::from(switch_of(lab, switch).paused_priorities(port) >> n & 1),
+        "paused" => f64::from(fabric_switch(lab, switch).paused_priorities(port) >> index & 1),
         "recent_pause_ns" => {
-            let history = switch_of(lab, switch).pause_history(lab.simulation.fabric.now(), port);
+            let history = fabric_switch(lab, switch).pause_history(lab.simulation.fabric.now(), port);
             history[class].recent_pause_ps as f64 / 1e3
         }
         _ => return None,
@@ -334,16 +342,16 @@ fn host_value(lab: &VirtualLab, host_index: usize, counter: &str) -> Option<f64>
 fn flow_value(lab: &VirtualLab, flows: &[FlowIdentity], counter: &str) -> Option<f64> {
     let each: Vec<f64> = flows
         .iter()
-        .filter_map(|ids| of_flow(lab, *ids, counter))
+        .filter_map(|ids| sender_value(lab, *ids, counter))
         .collect();
-    // Latencies of a group are those of its slowest sender.
+    // The latency of a group is the largest latency of its senders.
     match counter.starts_with("latency") {
         true => each.into_iter().reduce(f64::max),
         false => (!flows.is_empty()).then(|| each.iter().sum()),
     }
 }
 
-fn of_flow(lab: &VirtualLab, ids: FlowIdentity, counter: &str) -> Option<f64> {
+fn sender_value(lab: &VirtualLab, ids: FlowIdentity, counter: &str) -> Option<f64> {
     let fabric = &lab.simulation.fabric;
     let sent: Option<SentFlow> = fabric.host(ids.hosts.0).sent_flow(ids.id);
     let sent_frames = sent.map_or(0, |sent| sent.sent_frames);
@@ -372,7 +380,8 @@ fn of_flow(lab: &VirtualLab, ids: FlowIdentity, counter: &str) -> Option<f64> {
     } as f64)
 }
 
-/// Returns a value of a job that needs no calculation of its results. `wait: {until: ...}` reads such values often.
+/// Returns a value of a job that needs no calculation of its results. `wait: {until: ...}` reads such values
+/// often.
 fn running_job_value(lab: &VirtualLab, job: usize, sender: Option<usize>, counter: &str) -> Option<f64> {
     let jobs = &lab.simulation.jobs;
     match (sender, counter) {

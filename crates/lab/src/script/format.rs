@@ -4,13 +4,13 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::verdict::{Check, LabCheckResult};
+use super::verdict::{CheckResult, LabCheckResult};
 
 /// The name and version of the JSON format.
 const SCHEMA: &str = "xoff.lab-check/1";
 
-/// Formats results as TAP version 14 (testanything.org): one line for each condition, and a YAML block for each failed
-/// condition.
+/// Formats results as TAP version 14 (testanything.org): one line for each condition, and a YAML block for
+/// each failed condition.
 pub(super) fn format_tap(labs: &[LabCheckResult]) -> String {
     let mut text = "TAP version 14\n".to_owned();
     let mut number = 0;
@@ -24,7 +24,7 @@ pub(super) fn format_tap(labs: &[LabCheckResult]) -> String {
             number += 1;
             let _ = writeln!(
                 text,
-                "not ok {number} - {}: the script comes to its end",
+                "not ok {number} - {}: the script completes",
                 escape_tap(&lab.lab)
             );
             let _ = writeln!(text, "  ---\n  reason: {}\n  ...", quote_json(reason));
@@ -34,7 +34,7 @@ pub(super) fn format_tap(labs: &[LabCheckResult]) -> String {
     text
 }
 
-fn write_tap_line(text: &mut String, number: usize, check: &Check) {
+fn write_tap_line(text: &mut String, number: usize, check: &CheckResult) {
     let verdict = if check.passed { "ok" } else { "not ok" };
     let _ = writeln!(text, "{verdict} {number} - {}", escape_tap(&check.title()));
     if check.passed {
@@ -121,7 +121,7 @@ pub(super) fn format_junit(labs: &[LabCheckResult]) -> String {
         if let Some(reason) = &lab.aborted {
             let _ = writeln!(
                 text,
-                "    <testcase classname=\"{}\" name=\"the script comes to its end\">\n      <error message=\"{}\"/>\n    </testcase>",
+                "    <testcase classname=\"{}\" name=\"the script completes\">\n      <error message=\"{}\"/>\n    </testcase>",
                 escape_xml(&lab.lab),
                 escape_xml(reason)
             );
@@ -132,7 +132,7 @@ pub(super) fn format_junit(labs: &[LabCheckResult]) -> String {
     text
 }
 
-fn describe_failure(check: &Check) -> String {
+fn describe_failure(check: &CheckResult) -> String {
     let mut text = format!(
         "{} at {}",
         check.source,
@@ -172,7 +172,7 @@ pub(super) fn format_table(labs: &[LabCheckResult]) -> String {
         held_count += passed;
         rows.push(vec![
             lab_file_stem(&lab.file),
-            if lab.passed() { "pass" } else { "FAIL" }.to_owned(),
+            if lab.has_passed() { "pass" } else { "FAIL" }.to_owned(),
             format!("{passed}/{}", lab.checks.len()),
             xoff_telemetry::format_nanos(lab.model_time_ns),
         ]);
@@ -187,13 +187,13 @@ pub(super) fn format_table(labs: &[LabCheckResult]) -> String {
         if let Some(reason) = &lab.aborted {
             let _ = writeln!(
                 failures,
-                "\n{}: the script does not come to its end\n  {reason}",
+                "\n{}: the script does not complete\n  {reason}",
                 lab.file
             );
         }
     }
     let mut text = xoff_telemetry::simple_table(&["Test", "Result", "Checks", "Model time"], 2, rows);
-    let failed = labs.iter().filter(|lab| !lab.passed()).count();
+    let failed = labs.iter().filter(|lab| !lab.has_passed()).count();
     let _ = writeln!(
         text,
         "\n{} tests: {} passed, {failed} failed; {held_count} of {check_count} checks held",
@@ -222,7 +222,7 @@ struct CheckDocument<'a> {
 pub(super) fn format_json(labs: &[LabCheckResult]) -> String {
     let document = CheckDocument {
         schema: SCHEMA,
-        passed: labs.iter().all(LabCheckResult::passed),
+        passed: labs.iter().all(LabCheckResult::has_passed),
         labs,
     };
     let mut text = serde_json::to_string_pretty(&document).unwrap_or_default();
@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     fn sample_result() -> LabCheckResult {
-        let check_result = |condition: &str, passed: bool| Check {
+        let check_result = |condition: &str, passed: bool| CheckResult {
             name: None,
             condition: condition.to_owned(),
             source: "x.xoff.yml:7".to_owned(),
@@ -288,10 +288,7 @@ not ok 2 - sw1.rx_packets > 3
             ..sample_result()
         };
         let text = format_tap(&[sample_result(), aborted]);
-        assert!(
-            text.contains("not ok 5 - x: the script comes to its end"),
-            "{text}"
-        );
+        assert!(text.contains("not ok 5 - x: the script completes"), "{text}");
         assert!(text.ends_with("1..5\n"), "{text}");
     }
 

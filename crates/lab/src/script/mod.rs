@@ -1,8 +1,8 @@
 //! Scripts of labs: they run in virtual time and check conditions. `docs/script.md` describes the language.
 //!
-//! The conditions of a script are evaluated between two events. [`values`] reads the counters of switches, hosts and
-//! flows directly. [`events`] is an observer that records the first and the last time of events, because no counter
-//! contains these times.
+//! The conditions of a script are evaluated between two events. [`values`] reads the counters of switches,
+//! hosts and flows directly. [`events`] is an observer that records the first and the last time of events,
+//! because no counter contains these times.
 
 mod arrivals;
 mod command;
@@ -18,4 +18,4 @@ mod values;
 mod verdict;
 
 pub use command::{CheckArgs, CheckFormat, check_labs};
-pub use verdict::{Check, LabCheckResult};
+pub use verdict::{CheckResult, LabCheckResult};

@@ -48,7 +48,8 @@ pub(super) fn build_pause_frame(pause: &PausePlan) -> MacControl {
 }
 
 impl RepeatedFrames {
-    /// Adds the pauses of a `pause` step after its first frame. Earlier pauses of the same host and class end.
+    /// Adds the pauses of a `pause` step after its first frame. Earlier pauses of the same host and class
+    /// end.
     pub(super) fn add_pause(&mut self, now: Picos, pause: &PausePlan) {
         self.0.retain(|repeated| {
             let is_replaced = match (&repeated.frame, pause.classes) {
@@ -71,8 +72,8 @@ impl RepeatedFrames {
         });
     }
 
-    /// Adds the frames of an `inject` step after its first frame. Without an interval in the step, one frame follows every
-    /// `frame_time`, the time that a frame occupies the link.
+    /// Adds the frames of an `inject` step after its first frame. Without an interval in the step, one frame
+    /// follows every `frame_time`, the time that a frame occupies the link.
     pub(super) fn add_injected_frames(&mut self, now: Picos, inject: &InjectPlan, frame_time: Picos) {
         let interval = inject.every_ns.map_or(frame_time, Picos::from_nanos);
         self.0.push(RepeatedFrame {

@@ -11,7 +11,7 @@ use super::super::virtual_run::VirtualLab;
 use super::events::EventRecorder;
 use super::repeated_frames::RepeatedFrames;
 use super::values::{CounterBaseline, LabValues, ScriptNames};
-use super::verdict::{Check, LabCheckResult};
+use super::verdict::{CheckResult, LabCheckResult};
 use crate::report::Report;
 use xoff_fabric::{SIMULTANEOUS_EVENTS_MAX, SimulationEnd};
 use xoff_telemetry::failure::Failure;
@@ -33,7 +33,7 @@ pub(super) struct ScriptRun {
     flows_until: Picos,
     /// The number and the sender of each automatically started flow.
     automatic_flows: Vec<(u32, usize)>,
-    checks: Vec<Check>,
+    checks: Vec<CheckResult>,
     /// The number of `send` steps so far.
     pub(super) send_count: usize,
 }
@@ -59,7 +59,8 @@ impl ScriptRun {
         let names = ScriptNames::new(&lab).map_err(|unknown| unknown_name_failure(&unknown, &lab_name))?;
         let mut events = EventRecorder::new(&lab.simulation.fabric);
         lab.resolve_addresses(&mut events)?;
-        // Address resolution of the hosts is not part of the run. The first frame of the workload is the first event.
+        // Address resolution of the hosts is not part of the run. The first frame of the workload is the
+        // first event.
         events.clear();
         let baseline = CounterBaseline::new(&lab, &names);
         lab.start_workload(&mut events);
@@ -135,7 +136,7 @@ impl ScriptRun {
         match &step.action {
             ActionPlan::Wait { ns } => {
                 let to = self.lab.elapsed().saturating_add(Picos::from_nanos(*ns));
-                return Ok(self.advance(to));
+                return Ok(self.advance_to(to));
             }
             ActionPlan::WaitUntil {
                 condition,
@@ -162,10 +163,10 @@ impl ScriptRun {
     /// Advances model time to the time of a step. A time in the past is a failed check.
     fn advance_to_step(&mut self, step: &StepPlan, at: Picos) -> Result<(), AbortReason> {
         if at >= self.lab.elapsed() {
-            return self.advance(at);
+            return self.advance_to(at);
         }
         let condition = format!("at {}", xoff_telemetry::format_nanos(at.as_nanos()));
-        self.checks.push(Check {
+        self.checks.push(CheckResult {
             name: step.name.clone(),
             condition,
             source: step.source.clone(),
@@ -192,7 +193,7 @@ impl ScriptRun {
             if holds == Some(true) || now >= deadline {
                 break holds;
             }
-            if let Err(reason) = self.advance(now.saturating_add(interval).min(deadline)) {
+            if let Err(reason) = self.advance_to(now.saturating_add(interval).min(deadline)) {
                 return Ok(Err(reason));
             }
         };
@@ -211,11 +212,11 @@ impl ScriptRun {
     }
 
     /// Advances model time to `to`, which is relative to the start of the workload.
-    fn advance(&mut self, to: Picos) -> Result<(), AbortReason> {
+    fn advance_to(&mut self, to: Picos) -> Result<(), AbortReason> {
         let to = self.lab.workload_start.saturating_add(to);
         loop {
             let next = to.min(self.repeated_frames.next_time()).min(self.flows_until);
-            self.run_to(next)?;
+            self.run_fabric_to(next)?;
             let now = self.lab.simulation.fabric.now();
             for (host, frame) in self.repeated_frames.take_due_frames(now) {
                 // The first frame was sent, so the length is valid. A full queue is not an error.
@@ -232,9 +233,9 @@ impl ScriptRun {
         }
     }
 
-    /// Advances model time to `at`, on the clock of the fabric. Finished jobs and a standstill do not end the run, because
-    /// a later step can start jobs or unblock frames.
-    fn run_to(&mut self, at: Picos) -> Result<(), AbortReason> {
+    /// Advances model time to `at`, on the clock of the fabric. Finished jobs and a standstill do not end the
+    /// run, because a later step can start jobs or unblock frames.
+    fn run_fabric_to(&mut self, at: Picos) -> Result<(), AbortReason> {
         let elapsed = at.since(self.lab.workload_start);
         loop {
             match self.lab.run(elapsed, false, &mut self.events) {
@@ -290,7 +291,7 @@ impl ScriptRun {
             false => condition.values_of_names(&current as &dyn ValueSource),
         };
         let values = failed_values.map_err(|unknown| unknown_name_failure(&unknown, &self.lab.plan.name))?;
-        self.checks.push(Check {
+        self.checks.push(CheckResult {
             name: step.name.clone(),
             condition: text,
             source: step.source.clone(),

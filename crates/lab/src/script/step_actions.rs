@@ -91,8 +91,8 @@ impl ScriptRun {
         fabric.change_host(host, &mut self.events, change)
     }
 
-    /// Lets a host send a frame. If the transmit queue of the host is full, the frame is dropped and counted in
-    /// `nic_tx_dropped_frames`.
+    /// Lets a host send a frame. If the transmit queue of the host is full, the frame is dropped and counted
+    /// in `nic_tx_dropped_frames`.
     ///
     /// # Errors
     /// The length of the frame is invalid.
@@ -165,8 +165,8 @@ impl ScriptRun {
         );
     }
 
-    /// Sets a link up or down. Frames on the link and in its queues are lost; they are recorded as `drop` events here,
-    /// because the observer does not see them.
+    /// Sets a link up or down. Frames on the link and in its queues are lost; they are recorded as `drop`
+    /// events here, because the observer does not see them.
     fn set_link_state(&mut self, link: usize, up: bool) {
         let ends = self.lab.fabric_plan.links[link].ends;
         let dropped_before = self.dropped_frames(ends);

@@ -75,7 +75,8 @@ fn every_name_has_a_value_after_the_run() {
     ] {
         for name in values.matching_names(pattern).expect(pattern) {
             let value = values.value(&name).expect("a name of the lab");
-            // Ports without sent frames have no utilisation, collectives have no flows, and lists of messages have no bus bandwidth.
+            // Ports without sent frames have no utilisation, collectives have no flows, and lists of messages
+            // have no bus bandwidth.
             let may_be_missing = name.ends_with("tx_utilisation_percent")
                 // No load-balancing scheme measures path quality.
                 || name.ends_with(".lb_band")
@@ -224,7 +225,8 @@ script:
 #[test]
 fn injected_frames_of_any_length_arrive_and_are_counted() {
     let frame = "frame: [\"02:58:4f:46:00:02\", \"02:58:4f:46:00:01\", \"88b5 0000\"]";
-    // The minimum length, a length above the default of a host without flows, and the maximum length of the link.
+    // The minimum length, a length above the default of a host without flows, and the maximum length of the
+    // link.
     for size in [60, 1_600, 9_230] {
         let script = run_two_host_lab(
             "{PORT: {Ethernet0: {mtu: 9216}}}",
@@ -286,7 +288,8 @@ fn run_lab(text: &str) -> ScriptRun {
 
 #[test]
 fn a_port_responds_to_pauses_after_its_response_time() {
-    // 394 quanta at 100 Gb/s are 2017 ns. The port sends 16 frames of 1514 bytes in this time, with PFC and with 802.3x.
+    // 394 quanta at 100 Gb/s are 2017 ns. The port sends 16 frames of 1514 bytes in this time, with PFC and
+    // with 802.3x.
     for (config, pause) in [
         ("{preset: roce-lossless}", "class: 3"),
         ("{XOFF_PORT: {Ethernet4: {flow_control: rx}}}", "global: true"),
@@ -446,8 +449,8 @@ script:
                 script.lab.report().exit(),
             )
         };
-        // Frames of 998 bytes and the first frames of 1014 bytes fit in the MTU with an Ethernet header of 14 bytes. Frames of
-        // 1082 bytes do not fit.
+        // Frames of 998 bytes and the first frames of 1014 bytes fit in the MTU with an Ethernet header of 14
+        // bytes. Frames of 1082 bytes do not fit.
         assert_eq!(lost(998), (0.0, 0.0, Exit::Ok), "{config}");
         let (frames, drops, exit) = lost(1082);
         assert!(frames > 0.0, "{config}");

@@ -91,8 +91,8 @@ fn step_conditions(action: &ActionPlan) -> &[super::super::expr::Expression] {
     }
 }
 
-/// Returns the port of each index in the directory. The directory lists ports in the order of the links, and a switch in
-/// the order of its configuration.
+/// Returns the port of each index in the directory. The directory lists ports in the order of the links, and
+/// a switch in the order of its configuration.
 fn directory_ports(lab: &VirtualLab, directory: &NameDirectory, switch: usize) -> Vec<PortId> {
     let configured = &lab.fabric_plan.switches[switch].ports;
     let names = directory
@@ -123,7 +123,8 @@ fn flows_by_name(plan: &LabPlan) -> Vec<Vec<FlowIdentity>> {
     groups.into_iter().map(|(_, group)| group).collect()
 }
 
-/// Returns whether `clear: counters` sets a counter to zero. States, watermarks, rates and results are not cleared.
+/// Returns whether `clear: counters` sets a counter to zero. States, watermarks, rates and results are not
+/// cleared.
 fn is_clearable(reference: &CounterReference) -> bool {
     let counter = reference.counter;
     match reference.owner {

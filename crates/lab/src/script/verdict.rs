@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// The result of one condition of a script.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Check {
+pub struct CheckResult {
     /// The name of the step, if the step has one.
     pub name: Option<String>,
     /// The text of the condition.
@@ -17,8 +17,8 @@ pub struct Check {
     pub passed: bool,
     /// The reason of a failure other than a false condition, such as a missing value.
     pub reason: Option<String>,
-    /// The names in a failed condition and their values. Counters are in the unit of their name, and times of events are
-    /// in picoseconds. A missing value is `None`.
+    /// The names in a failed condition and their values. Counters are in the unit of their name, and times of
+    /// events are in picoseconds. A missing value is `None`.
     pub values: Vec<(String, Option<f64>)>,
 }
 
@@ -38,14 +38,14 @@ pub struct LabCheckResult {
     /// Probable mistakes, such as congestion control that gets no signal.
     pub warnings: Vec<String>,
     /// The results of the conditions, in the order of evaluation.
-    pub checks: Vec<Check>,
+    pub checks: Vec<CheckResult>,
     /// The reason why the script stopped before its last step, if it did.
     pub aborted: Option<String>,
 }
 
 impl LabCheckResult {
     /// Returns whether all steps ran and all conditions held.
-    pub fn passed(&self) -> bool {
+    pub fn has_passed(&self) -> bool {
         self.aborted.is_none() && self.checks.iter().all(|check| check.passed)
     }
 
@@ -55,7 +55,7 @@ impl LabCheckResult {
     }
 }
 
-impl Check {
+impl CheckResult {
     /// Returns the name of the step, if there is one, and the condition.
     pub fn title(&self) -> String {
         match &self.name {

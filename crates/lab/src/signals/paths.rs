@@ -131,7 +131,7 @@ impl FabricTopology<'_> {
     }
 
     /// Returns the number of switches on the shortest paths from a host.
-    pub(super) fn hops(&self, paths: &ShortestPaths, src: u32) -> u32 {
+    pub(super) fn hop_count(&self, paths: &ShortestPaths, src: u32) -> u32 {
         self.access_switch(src).map_or(0, |switch| paths.hops[switch])
     }
 
@@ -147,7 +147,8 @@ impl FabricTopology<'_> {
     }
 }
 
-/// Returns the traffic classes that packets with a DSCP can have in a switch, from the maps of all ingress ports.
+/// Returns the traffic classes that packets with a DSCP can have in a switch, from the maps of all ingress
+/// ports.
 fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
     let mut classes = BTreeSet::new();
     for port in &switch.ports {
@@ -168,7 +169,8 @@ fn traffic_classes(switch: &SwitchConfig, dscp: u8) -> BTreeSet<u8> {
         .collect()
 }
 
-/// Returns whether an egress queue of one of the classes marks packets before the buffer of the switch is full.
+/// Returns whether an egress queue of one of the classes marks packets before the buffer of the switch is
+/// full.
 fn queue_may_mark(port: &PortConfig, classes: &BTreeSet<u8>, buffer_bytes: u64) -> bool {
     let marks = |wred: &WredProfile| {
         let threshold_bytes = match wred.max_probability {

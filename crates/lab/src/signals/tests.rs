@@ -170,8 +170,8 @@ fn a_fabric_without_marking_queues_fails() {
     assert!(message.contains("no queue of a switch marks"), "{message}");
 }
 
-/// Returns the warnings of a lab with two switches. Only the first switch marks packets. Host `a` is connected to the
-/// first switch, and hosts `b` and `z` are connected to the second switch.
+/// Returns the warnings of a lab with two switches. Only the first switch marks packets. Host `a` is
+/// connected to the first switch, and hosts `b` and `z` are connected to the second switch.
 fn half_marking_lab_warnings(flows: &str) -> Result<Vec<String>, Failure> {
     let text = format!(
         "name: x\ntopology:\n  nodes:\n    s1: {{kind: switch, config: {{preset: roce-lossless}}}}\n    \

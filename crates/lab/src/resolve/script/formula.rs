@@ -69,8 +69,8 @@ impl ConstantScope {
 /// An error of a formula: its text and a way to correct it.
 pub(super) type FormulaError = (String, String);
 
-/// Replaces every `$(...)` in a text by its value. A text that consists of one `$(...)` becomes the value itself, such
-/// as a number.
+/// Replaces every `$(...)` in a text by its value. A text that consists of one `$(...)` becomes the value
+/// itself, such as a number.
 ///
 /// # Errors
 /// A formula is invalid or does not end.
@@ -125,7 +125,7 @@ pub(super) fn evaluate(text: &str, scope: &ConstantScope) -> Result<Constant, Fo
 
 fn evaluate_node(node: &SyntaxNode, scope: &ConstantScope) -> Result<Constant, FormulaError> {
     let number = match node {
-        SyntaxNode::Name { path, .. } => return look_up(path, scope),
+        SyntaxNode::Name { path, .. } => return look_up_constant(path, scope),
         SyntaxNode::Number(number) => *number,
         SyntaxNode::Negate(inner) => -evaluate_number(inner, scope)?,
         SyntaxNode::Arithmetic(first, rest) => {
@@ -160,7 +160,7 @@ fn evaluate_number(node: &SyntaxNode, scope: &ConstantScope) -> Result<f64, Form
     match evaluate_node(node, scope)? {
         Constant::Number(number) => Ok(number),
         other => Err((
-            format!("\"{other}\" is no number"),
+            format!("\"{other}\" is not a number"),
             "calculate with numbers only".to_owned(),
         )),
     }
@@ -170,13 +170,13 @@ fn check_magnitude(number: f64) -> Result<f64, FormulaError> {
     match number.is_finite() && number.abs() <= MAGNITUDE_MAX {
         true => Ok(number),
         false => Err((
-            "this is no number of up to 2^53".to_owned(),
+            "the result is not a number of up to 2^53".to_owned(),
             "divide by something other than 0, or use smaller numbers".to_owned(),
         )),
     }
 }
 
-fn look_up(path: &str, scope: &ConstantScope) -> Result<Constant, FormulaError> {
+fn look_up_constant(path: &str, scope: &ConstantScope) -> Result<Constant, FormulaError> {
     let unknown = |known: String| (format!("nothing is called \"{path}\""), known);
     let mut parts = path.split('.');
     let name = parts.next().unwrap_or_default();
@@ -250,17 +250,17 @@ mod tests {
             ("$(row.x)", "\"row.x\""),
             ("$(trig.x)", "\"trig.x\""),
             ("$(1 / 0)", "2^53"),
-            ("$(port + 1)", "no number"),
+            ("$(port + 1)", "not a number"),
             ("$(1 +)", "missing at the end"),
-            ("$(1 2)", "over here at \"2\""),
+            ("$(1 2)", "ends here at \"2\""),
             ("$((1)", "does not end"),
             ("$(max(1)", "does not end"),
             ("$(sqrt(4))", "function \"sqrt\""),
-            ("$(1x)", "over here at \"x\""),
+            ("$(1x)", "ends here at \"x\""),
             ("$(trig", "does not end"),
             ("$(1 < 2)", "a condition"),
             ("$(first(trig))", "events"),
-            ("$(trig + 2us)", "over here"),
+            ("$(trig + 2us)", "ends here"),
         ] {
             let (said, _) = substitute(text, &new_scope()).expect_err(text);
             assert!(said.contains(what), "{text}: {said}");
