@@ -76,9 +76,9 @@ pub struct UnknownName {
 /// The first or the last event of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Occurrence {
-    /// `first(EVENT)`.
+    /// The first event, `first(EVENT)`.
     First,
-    /// `last(EVENT)`.
+    /// The last event, `last(EVENT)`.
     Last,
 }
 
