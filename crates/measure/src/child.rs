@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Interval between two checks whether the program has ended or the run was interrupted. No figure depends on
-/// this interval, because the programs measure themselves.
+/// Polling interval while a program runs. Each poll checks whether the program has ended and whether the run
+/// was interrupted. No figure depends on this interval, because the programs measure their own time.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Output and exit status of a program.

@@ -10,7 +10,7 @@ use super::ndr::{
 use super::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// A device under test, the settings of its benchmarks and the result that collects the figures.
+/// A device under test with the settings of its benchmarks. The benchmarks add their figures to the result.
 #[derive(Debug)]
 pub struct BenchmarkSuite<'a, D> {
     /// The device under test.
@@ -218,8 +218,8 @@ impl<'a, D: Dut> BenchmarkSuite<'a, D> {
         outcome.sum_over_streams(StreamResult::lost_frames) == 0 && !paused
     }
 
-    /// Finds the longest burst without loss, in frames per sender. The second value is true if even the
-    /// largest permitted burst had no loss.
+    /// Finds the longest burst without loss, in frames per sender. The second value is true if the largest
+    /// permitted burst had no loss.
     ///
     /// # Errors
     /// See [`Dut::run`].

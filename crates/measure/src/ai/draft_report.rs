@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use crate::result::{BenchFigure, BenchResult};
 use xoff_telemetry::Environment;
 
-/// Smallest coefficient of variation, in percent, of a figure that is not repeatable by the rules of the
-/// draft.
+/// Limit of the coefficient of variation in percent. By the rules of the draft, a figure is repeatable if its
+/// coefficient of variation is below this limit.
 pub const CV_MAX_PERCENT: f64 = 5.0;
 
 /// The texts of a report that do not come from its figures.
@@ -33,7 +33,7 @@ pub fn coefficient_of_variation_percent(figure: &BenchFigure) -> Option<f64> {
     Some((squares / (count - 1.0)).sqrt() * 100.0 / mean.abs())
 }
 
-/// Renders the report in Markdown. Facts that only the operator knows are marked `TO BE FILLED IN`.
+/// Renders the report in Markdown. The operator must complete the places marked `TO BE FILLED IN`.
 pub fn render_report(
     setup: &ReportSetup,
     result: &BenchResult,

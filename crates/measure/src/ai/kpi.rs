@@ -1,4 +1,5 @@
-//! The KPIs of a run: the figures of comparisons, and further KPIs of the AI-fabric draft.
+//! The KPIs of a run. Some of them are also figures of `xoff lab compare`, and the AI-fabric draft defines
+//! the others.
 
 use crate::result::BetterWhen::{self, Bigger, Smaller};
 use xoff_lab::plot::RunTimeline;
@@ -20,8 +21,8 @@ pub struct Kpi {
     pub value: f64,
 }
 
-/// The figures of comparisons (docs/compare.md) that are also KPIs. Each entry has the name in comparisons,
-/// the name of the KPI, the unit and the better direction.
+/// The KPIs that are also figures of comparisons (docs/compare.md). Each entry has the name of the figure,
+/// the name of the KPI, its unit, and whether a larger or a smaller value is better.
 const COMPARISON_KPIS: &[(&str, &str, &str, BetterWhen)] = &[
     ("bus_bandwidth_gbytes_per_s", "bus_bandwidth", "GB/s", Bigger),
     ("goodput_bps", "goodput", "bit/s", Bigger),
@@ -137,7 +138,8 @@ fn switch_kpis(report: &Report) -> Vec<Kpi> {
     all
 }
 
-/// Returns the 95th percentile over time of the bytes queued at the fullest switch port.
+/// Finds the longest queue of all switch ports at each time, in bytes. Returns the 95th percentile of these
+/// values.
 fn queue_depth_p95(watched: &RunTimeline) -> Option<Kpi> {
     let ports = watched.timeline.ports();
     let bins = ports.iter().map(|port| port.queued_bytes.len()).max()?;

@@ -76,8 +76,8 @@ impl FabricShape {
         }
     }
 
-    /// Returns the hosts in rank order. Neighbours are at different leaves, so that every step of a ring
-    /// crosses the spines.
+    /// Returns the hosts in rank order. Hosts with consecutive ranks are at different leaves, so every step
+    /// of a ring collective crosses a spine.
     fn hosts_in_rank_order(self) -> Vec<String> {
         let (leaves, hosts) = match self {
             FabricShape::LeafSpine(leaves, _, hosts) => (leaves, hosts),

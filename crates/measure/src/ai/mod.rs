@@ -1,8 +1,8 @@
 //! `xoff bench ai`: measures the KPIs of the AI-fabric benchmarking draft for collectives, in virtual time.
 //!
-//! A [`BenchLab`] is a lab of the user, or a lab that is generated for a fabric and a collective
-//! ([`LabSettings`]). Each lab runs once for each seed. Each KPI ([`kpis_of_run`]) becomes a figure with one
-//! sample per seed.
+//! A [`BenchLab`] is either a lab of the user or a generated lab. [`LabSettings`] select the fabric and the
+//! collective of a generated lab. Each lab runs once for each seed. Each KPI ([`kpis_of_run`]) becomes a
+//! figure with one sample per seed.
 
 mod draft_report;
 mod kpi;

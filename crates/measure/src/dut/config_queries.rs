@@ -1,5 +1,5 @@
-//! Properties of a switch configuration that a tester needs: lossless traffic classes, priorities that pause
-//! them, and the number of frames that the buffer can hold.
+//! Properties of a switch configuration that a tester needs: the lossless traffic classes, the priorities
+//! whose pause stops each class, and the number of frames that fit in the buffer.
 
 use xoff_dataplane::config::{NO_PROFILE, SwitchConfig};
 use xoff_dataplane::ids::PRIORITIES;
@@ -11,8 +11,8 @@ const FRAMES_OUTSIDE_CELLS: u64 = 4_096;
 /// Largest number of frame slots that a switch is given.
 const FRAME_SLOTS_MAX: u64 = 1 << 22;
 
-/// Returns the number of frames that the configured buffer can hold. With this number of frame slots, only
-/// the buffer configuration causes drops.
+/// Returns the largest number of frames that the configured buffer can hold. If the switch has this many
+/// frame slots, every drop has its cause in the buffer configuration.
 pub(super) fn frame_capacity(config: &SwitchConfig) -> u64 {
     let pools: u64 = config
         .pools
@@ -30,8 +30,8 @@ pub(super) fn frame_capacity(config: &SwitchConfig) -> u64 {
         .clamp(config.frames_max as u64, FRAME_SLOTS_MAX)
 }
 
-/// Returns a bit mask of priorities. A pause of one of these priorities stops frames of the traffic class
-/// that are sent into the port.
+/// Returns a bit mask of priorities. If the port pauses one of these priorities, its sender stops sending
+/// frames of the traffic class.
 pub(super) fn pausing_priorities(config: &SwitchConfig, port: usize, class: u8) -> u8 {
     let port = &config.ports[port];
     if port.pfc.generates_global_pause() {
@@ -43,8 +43,8 @@ pub(super) fn pausing_priorities(config: &SwitchConfig, port: usize, class: u8) 
         .fold(0, |mask, n| mask | 1 << n)
 }
 
-/// Returns whether a traffic class is lossless at a port: its frames have headroom, and the port pauses their
-/// senders.
+/// Returns whether a traffic class is lossless at a port. A lossless class has headroom, and the port sends
+/// PFC frames for it.
 pub(super) fn is_lossless(config: &SwitchConfig, port: usize, class: u8) -> bool {
     let port_config = &config.ports[port];
     let profile = port_config.pgs[usize::from(port_config.classify.tc_to_pg[usize::from(class)])];

@@ -9,8 +9,8 @@ use super::trial_result::TrialResult;
 /// A port of the tester.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TesterPort {
-    /// Name of the device's port at the other end of the link. In real time, this is the name of the tester's
-    /// own network interface.
+    /// Name of the port of the device under test. In real time, the tester does not know this name and uses
+    /// the name of its own network interface.
     pub name: String,
     /// Speed and framing of the link.
     pub link: LinkTiming,
@@ -23,8 +23,8 @@ pub trait Dut {
     /// The tester's ports.
     fn ports(&self) -> &[TesterPort];
 
-    /// Returns whether the offered traffic class is lossless and its senders honour pauses. The benches count
-    /// the paused time of a lossless class as they count the loss of other classes.
+    /// Returns whether the offered traffic class is lossless and its senders honour pauses. For such a class,
+    /// the benches evaluate paused time instead of lost frames.
     fn is_lossless(&self) -> bool;
 
     /// Restarts the device with empty address tables. Returns false if the device cannot be restarted.
@@ -36,8 +36,8 @@ pub trait Dut {
     /// Checks that the tester can send the streams of a trial.
     ///
     /// # Errors
-    /// A rate above a port's line rate, frames longer than a port accepts, or streams that this tester cannot
-    /// send.
+    /// A rate is above the line rate of a port, a frame is longer than a port accepts, or this tester cannot
+    /// send the streams.
     fn check(&self, trial: &Trial) -> Result<(), Failure>;
 
     /// Sends the streams of a trial, waits until the device is empty, and returns the measured results.

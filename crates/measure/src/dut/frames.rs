@@ -27,8 +27,8 @@ pub(crate) fn numbered_station_mac(port: u16, number: u32) -> [u8; 6] {
     [2, a, b, c, high, low]
 }
 
-/// Returns the traffic classes that frame headers can select at a port. Each class comes with a DSCP or PCP
-/// that maps to it.
+/// Returns the traffic classes that frame headers can select at a port. Each entry has a class and a DSCP or
+/// PCP that the port maps to this class.
 pub fn reachable_classes(port: &PortConfig) -> Vec<(u8, u8)> {
     let map: &[u8] = match port.classify.trust {
         TrustMode::Dscp => &port.classify.dscp_to_tc,
@@ -42,8 +42,8 @@ pub fn reachable_classes(port: &PortConfig) -> Vec<(u8, u8)> {
     (0..TRAFFIC_CLASSES as u8).filter_map(code).collect()
 }
 
-/// Returns a copy of a configuration for tests. Only the listed ports are up, and they form one bridge. LAGs,
-/// VLANs, routing and watchdogs are removed, so that nothing redirects or stops the frames of the tester.
+/// Returns a copy of a configuration for tests. Only the listed ports are up, and they form one bridge. The
+/// copy has no LAGs, VLANs, routes or watchdogs, because these can redirect or stop the frames of the tester.
 pub(crate) fn isolated_switch_config(config: &SwitchConfig, ports: &[usize]) -> SwitchConfig {
     let mut isolated = SwitchConfig {
         fdb_ageing: Picos::NEVER,
@@ -121,7 +121,7 @@ pub(crate) fn learning_frame(source: [u8; 6]) -> Vec<u8> {
     frame
 }
 
-/// Returns the time of preamble and start delimiter, which precede the first bit of a frame.
+/// Returns the transmission time of the preamble and the start delimiter of a frame.
 pub(crate) fn preamble_duration(link: &LinkTiming) -> Picos {
     link.duration(link.overhead_bytes - link.gap_bytes.min(link.overhead_bytes))
 }

@@ -1,5 +1,5 @@
-//! A device under test (DUT) between the ports of a tester. The tester offers streams of frames and measures
-//! what the device forwards.
+//! A device under test (DUT) between the ports of a tester. The tester sends streams of frames and measures
+//! the frames that the device forwards.
 //!
 //! The benches use a device through the trait [`Dut`]. [`VirtualDut`] runs xoff's data plane in virtual time,
 //! so its results are exact and repeatable. [`RealDut`] measures a device between network interfaces of this

@@ -20,14 +20,16 @@ const SAMPLE_EVERY_NS: u64 = 100_000;
 const CALIBRATION_TIME: Picos = Picos::from_millis(500);
 /// Largest load that is offered, as a share of the calibrated rate.
 const USABLE_RATE_SHARE: f64 = 0.9;
-/// Largest share of frames that the generator may send too late. A trial with a larger share is tainted.
+/// Largest share of frames that the generator may send too late. If the share of a trial is larger, the
+/// result is marked as tainted, which means that it proves nothing.
 const LATE_FRAMES_SHARE_MAX: f64 = 0.01;
 /// Bytes of the Ethernet header and FCS, which the MTU does not include.
 const HEADER_AND_FCS_BYTES: u32 = 18;
 /// Speeds of network interfaces in Mb/s.
 const SPEED_RANGE_MBPS: std::ops::RangeInclusive<u32> = 10..=800_000;
 
-/// A device under test that forwards between network interfaces of this machine as a bridge does.
+/// A device under test that is connected to network interfaces of this machine and forwards between them like
+/// a bridge.
 ///
 /// A thread sends RoCEv2 frames from a packet socket at a constant rate. The receiving interface counts them.
 /// Senders do not honour pauses, and the order of frames is not checked.
@@ -43,7 +45,7 @@ impl RealDut {
     /// Opens interfaces of the calling thread's network namespace. `speed_mbps` is the speed of their links.
     ///
     /// # Errors
-    /// An interface that is missing or down, or a network namespace that cannot be opened.
+    /// An interface is missing or down, or a network namespace cannot be opened.
     pub fn open(
         devices: &[String],
         speed_mbps: u32,
@@ -80,8 +82,8 @@ impl RealDut {
         })
     }
 
-    /// Measures how fast the generator can send these streams. Returns the usable share of the line rate, at
-    /// most 1, and the rate of the slowest stream in frames per second.
+    /// Measures how fast the generator can send these streams. Returns two values: the share of the line rate
+    /// that the generator can reach, at most 1, and the rate of the slowest stream in frames per second.
     ///
     /// # Errors
     /// See [`Dut::run`].

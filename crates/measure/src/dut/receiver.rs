@@ -1,4 +1,4 @@
-//! The receiving side of a tester: counts, order, losses and latencies of the frames of a stream.
+//! The receiving side of a tester. It measures the number, order, loss and latency of the frames of a stream.
 
 use xoff_units::Picos;
 

@@ -1,5 +1,5 @@
-//! The sending side of a tester port. Streams are sent one frame at a time at their rates, and pauses stop
-//! them.
+//! The sending side of a tester port. The port sends one frame at a time. Each stream has its own rate, and
+//! received pauses stop streams.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use xoff_wire::parse::{ParsedHeaders, parse_prefix};
 use super::frames::{FrameHeader, numbered_station_mac};
 use super::traffic::{StreamDestination, TrafficStream};
 
-/// Due times are counted in femtoseconds, so that rates stay exact over millions of frames.
+/// Send times are computed in femtoseconds, so that rates stay exact over millions of frames.
 const FEMTOS_PER_PICO: u128 = 1_000;
 
 /// Header bytes of a stream's frames, for one frame length and one flow.
@@ -62,7 +62,8 @@ impl HeaderSettings<'_> {
 pub(super) struct StreamSender {
     pub(super) stream: TrafficStream,
     pub(super) templates: Vec<FrameTemplate>,
-    /// Link time of each frame length in picoseconds, and the interval to the next frame in femtoseconds.
+    /// Two times of each frame length: the transmission time on the link in picoseconds, and the interval to
+    /// the next frame in femtoseconds.
     spans: Vec<(Picos, u128)>,
     lengths: usize,
     /// Number of different headers, which the frames use in turn.
@@ -146,7 +147,8 @@ impl StreamSender {
         self.is_over |= self.stream.frames == Some(self.sent);
     }
 
-    /// Ends the stream if its time is over at `now`. Frames that were due and not sent count as withheld.
+    /// Ends the stream if its duration is over at `now`. Frames that should have been sent before the end,
+    /// and were not, are counted as withheld.
     fn close_if_over(&mut self, now: Picos) {
         if self.is_over || now < self.until {
             return;
@@ -167,8 +169,8 @@ impl StreamSender {
         self.is_over
     }
 
-    /// Returns the number of frames to send according to rate and duration. The number is final when the
-    /// stream is over.
+    /// Returns the number of frames that the rate and the duration require: the sent frames plus the withheld
+    /// frames. The number is final when the stream is over.
     pub(super) fn wanted_frames(&self) -> u64 {
         self.sent + self.withheld
     }

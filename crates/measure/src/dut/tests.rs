@@ -15,8 +15,8 @@ use xoff_telemetry::failure::Exit;
 pub(crate) const CELL_BYTES: u64 = 208;
 const MILLISECOND: Picos = Picos::from_millis(1);
 
-/// Returns a switch with ports of one speed. Its pools have `cells` cells. Class 3 is lossless with private
-/// headroom, and class 0 is lossy.
+/// Returns a switch whose ports have the same speed. Each pool has `cells` cells. Class 3 is lossless with
+/// private headroom, and class 0 is lossy.
 pub(crate) fn switch_config(port_count: usize, speed_mbps: u32, cells: u64) -> SwitchConfig {
     let names: Vec<String> = (0..port_count)
         .map(|port| format!("Ethernet{}", port * 4))

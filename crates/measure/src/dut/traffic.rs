@@ -9,8 +9,8 @@ use xoff_telemetry::failure::Failure;
 
 /// Permitted frame lengths in bytes, with FCS.
 const FRAME_BYTES_RANGE: std::ops::RangeInclusive<u32> = 64..=9_234;
-/// The IMIX of CSIT as frame length in bytes and number of frames: 28 of 64, 16 of 570 and 4 of 1518 bytes,
-/// spread evenly.
+/// The IMIX of CSIT as pairs of frame length and number of frames: 28 frames of 64 bytes, 16 of 570 bytes and
+/// 4 of 1518 bytes. The lengths are spread evenly over the sequence.
 const IMIX: [(u32, usize); 3] = [(64, 28), (570, 16), (1_518, 4)];
 const IMIX_FRAMES: usize = 48;
 
@@ -53,8 +53,8 @@ impl FrameSize {
         self.lengths().into_iter().max().unwrap_or(0)
     }
 
-    /// Returns the number of shortest frames that arrive while one longest frame leaves, rounded up. A
-    /// backlog varies by this number without overload.
+    /// Returns the number of shortest frames that have the transmission time of one longest frame, rounded
+    /// up. While one longest frame leaves, the backlog can grow by this number of frames without overload.
     pub fn backlog_variation_frames(self) -> u64 {
         let link = LinkTiming::ethernet(1_000);
         let shortest = self.lengths().into_iter().min().unwrap_or(1);
@@ -174,8 +174,8 @@ pub struct Trial {
     pub streams: Vec<TrafficStream>,
     /// Sending time. A longer stream is cut off.
     pub duration: Picos,
-    /// Number that selects the random phases of streams below the line rate. With `None`, all streams start
-    /// at the same time.
+    /// Seed of the random start times of streams below the line rate. With `None`, all streams start at the
+    /// same time.
     pub phases: Option<u64>,
 }
 
@@ -224,7 +224,7 @@ impl TrafficPattern {
         }
     }
 
-    /// Returns the streams of the pattern. Every sender has this share of its line rate.
+    /// Returns the streams of the pattern. Every sender sends at `load` times its line rate.
     pub fn streams(
         self,
         port_count: usize,
@@ -247,7 +247,7 @@ const SHARE_ROUNDING_ERROR: f64 = 1e-9;
 /// Checks that a tester with this number of ports can send the streams of a trial.
 ///
 /// # Errors
-/// An unknown port, a stream from a port to itself, or a rate above the line rate.
+/// A stream has an unknown port, goes from a port to the same port, or has a rate above the line rate.
 pub(super) fn check_streams(
     trial: &Trial,
     port_count: usize,

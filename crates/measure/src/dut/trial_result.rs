@@ -5,8 +5,8 @@ use std::fmt;
 use hdrhistogram::Histogram;
 use xoff_units::Picos;
 
-/// Significant decimal digits of a latency in the histogram. The smallest and the largest latency are kept
-/// exactly.
+/// Significant decimal digits of a latency in the histogram. The smallest and the largest latency are stored
+/// without rounding.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
 /// Histogram of frame latencies. A latency is the time from the first bit sent to the last bit received,
@@ -78,8 +78,8 @@ impl LatencyHistogram {
         self.sum as f64 / self.count().max(1) as f64 / 1e3
     }
 
-    /// Returns a quantile in nanoseconds, or 0 if there is no latency. The value has three significant digits
-    /// and is limited to the exact smallest and largest latency.
+    /// Returns a quantile in nanoseconds, or 0 without latencies. The value has three significant digits. It
+    /// is never below the smallest or above the largest latency.
     pub fn quantile_ns(&self, quantile: f64) -> f64 {
         match self.count() {
             0 => 0.0,
@@ -124,8 +124,8 @@ pub struct StreamResult {
     pub expected: u64,
     /// Frames that arrived at the intended port.
     pub received: u64,
-    /// Frames of `received` that arrived in a window as long as the sending time. The window starts when the
-    /// first frame can have passed both cables.
+    /// Number of received frames that arrived within the receive window. The window is as long as the sending
+    /// time. It starts at the earliest time at which the first frame can arrive over both cables.
     pub received_in_time: u64,
     /// Frames that arrived after a later frame of the same stream (RFC 4737, Type-P-Reordered).
     pub reordered: u64,
@@ -147,7 +147,7 @@ impl StreamResult {
 /// The pauses that a port of the tester received from the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortResult {
-    /// Time within the sending time of the trial for which the port's traffic class was paused.
+    /// Part of the sending time in which the port's traffic class was paused.
     pub paused: Picos,
     /// PFC frames that pause a priority, and 802.3x PAUSE frames.
     pub xoff_frames: u64,
@@ -168,14 +168,14 @@ pub struct Backlog {
     pub frames_at_end: u64,
     /// Frames that arrived at the device in the second half of the trial.
     pub entered_in_second_half: u64,
-    /// Number of frames by which the two counts can differ without overload, because of the sending order of
-    /// the streams.
+    /// Difference of the two counts that is possible without overload, in frames. The order in which the
+    /// streams send causes this difference.
     pub noise_frames: u64,
 }
 
 impl Backlog {
-    /// Returns the share of the frames of the second half that stayed in the device, 0 to 1. A longer trial
-    /// would lose these frames or pause their senders.
+    /// Returns the growth of the backlog in the second half of the trial, as a share of the frames that
+    /// entered in this half, 0 to 1. A longer trial would lose frames or pause senders.
     pub fn growth_share(&self) -> f64 {
         let grown = self
             .frames_at_end
@@ -226,8 +226,8 @@ impl TrialResult {
         wanted.saturating_sub(self.sum_over_streams(|s| s.sent)) as f64 / wanted.max(1) as f64
     }
 
-    /// Returns the shortfall of the trial, 0 to 1. The shortfall is the largest of three shares: lost frames,
-    /// growth of the backlog and, for a lossless class, paused time.
+    /// Returns the shortfall of the trial, 0 to 1: the largest of the share of lost frames, the growth of the
+    /// backlog and, for a lossless class, the share of paused time.
     pub fn shortfall(&self, is_lossless: bool) -> f64 {
         let growth = self.backlog.map_or(0.0, |backlog| backlog.growth_share());
         let paused = if is_lossless { self.paused_ratio() } else { 0.0 };

@@ -27,8 +27,8 @@ pub struct LoadLatency {
     pub tainted: Vec<String>,
 }
 
-/// Measures latencies at several loads. `loss_free_share` is the loss-free share of the line rate, and
-/// `percents` are percentages of it.
+/// Measures latencies at several loads. `loss_free_share` is the highest share of the line rate without loss.
+/// `percents` are the loads in percent of this share.
 ///
 /// # Errors
 /// The errors of [`Dut::run`], or no frame was received.

@@ -16,14 +16,15 @@ const PDR_LOSS_RATIO: f64 = 0.005;
 /// Exceed ratio and width of both goals, as in CSIT.
 const EXCEED_RATIO: f64 = 0.5;
 const RELATIVE_WIDTH: f64 = 0.005;
-/// Smallest number of frames of a trial in virtual time at the line rate of one port.
+/// Smallest duration of a trial in virtual time, as the number of frames that one port sends at line rate.
 const MIN_FRAMES_PER_TRIAL: u64 = 10_000;
-/// Smallest number of frames for each stream and port. With this number, the growth of the backlog reveals a
-/// rate that is too high by a fifth of the width.
+/// Smallest number of frames for each stream and port. With this number, a trial detects a rate that is too
+/// high by a fifth of the goal's width, because the backlog grows.
 const MIN_FRAMES_PER_STREAM_AND_PORT: u64 = 2_000;
-/// Number of trials at a load in virtual time. Each trial has other random phases of the streams.
+/// Number of trials at a load in virtual time. The streams start at different random times in each trial.
 const TRIALS_PER_LOAD: u64 = 3;
-/// Smallest number of frames of each stream at the largest load. A rate needs at least two frames.
+/// Smallest number of frames of each stream at the largest load. A stream with fewer than two frames has no
+/// rate.
 const MIN_FRAMES_PER_STREAM: f64 = 2.0;
 
 /// TrialDurations of the trials of a search.
@@ -45,8 +46,8 @@ impl TrialDurations {
         sum: Picos::from_millis(21_000),
     };
 
-    /// Returns durations for a device in virtual time: three trials of equal duration, long enough to show a
-    /// growing backlog.
+    /// Returns durations for a device in virtual time. Each load has three trials of equal duration, which
+    /// are long enough to show a growing backlog.
     pub fn for_virtual_time(dut: &impl Dut, pattern: TrafficPattern, size: FrameSize) -> TrialDurations {
         let trial = virtual_trial_duration(dut, pattern, size);
         TrialDurations {
@@ -99,8 +100,8 @@ pub struct OfferedTraffic {
 }
 
 impl OfferedTraffic {
-    /// Creates a trial in which every sender has this share of its line rate. `phase_number` selects the random
-    /// phases of the streams.
+    /// Creates a trial in which every sender has this share of its line rate. `phase_number` is the seed of
+    /// the random start times of the streams.
     pub fn trial_at_load(&self, port_count: usize, load: f64, duration: Picos, phase_number: u64) -> Trial {
         let mut streams = self.pattern.streams(port_count, self.size, load, duration);
         for stream in &mut streams {
@@ -134,7 +135,8 @@ pub struct MeasuredRates {
     pub bounds: Vec<LoadBounds>,
     /// Forwarding rate at the largest load in frames per second (the MRR of CSIT).
     pub at_max_fps: f64,
-    /// Largest share of time for which a sender was paused at the largest load, 0 to 1.
+    /// Paused time of the sender that was paused longest at the largest load, as a share of the sending time,
+    /// 0 to 1.
     pub paused_at_max: f64,
     /// Number of trials.
     pub trials: u64,
@@ -144,7 +146,7 @@ pub struct MeasuredRates {
     pub tainted: Vec<String>,
 }
 
-/// Checks that the tester can offer the trials of a search. Each stream must send enough frames to have a
+/// Checks that the tester can send the trials of a search. Each stream must send enough frames to have a
 /// rate.
 ///
 /// # Errors
@@ -235,8 +237,8 @@ pub fn find_rates(
     })
 }
 
-/// Finds the highest load for each goal. Unlike [`find_rates`], this function lets the caller create the
-/// trials: `make_trial` receives a load, a duration and a number that selects random phases.
+/// Finds the highest load for each goal, like [`find_rates`], with trials that the caller creates.
+/// `make_trial` receives a load, a duration and the seed of the random start times.
 ///
 /// # Errors
 /// See [`check_trials`] and [`Dut::run`].

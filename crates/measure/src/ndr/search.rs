@@ -1,5 +1,6 @@
 //! Searches for the highest load that meets a goal, by the rules of MLRsearch (draft-ietf-bmwg-mlrsearch).
-//! Several goals share trials of several durations. All trials at a load decide whether it meets a goal.
+//! Several goals share trials of several durations. A load meets a goal if all trials at this load together
+//! satisfy the conditions of the goal.
 
 use std::collections::BTreeMap;
 
@@ -50,8 +51,8 @@ pub struct LoadBounds {
 pub const LOAD_MAX: f64 = 1.0;
 /// Smallest load that the search tries.
 pub const LOAD_MIN: f64 = 0.0005;
-/// Factor on the goal's width. The search narrows the bounds to slightly less than the width, so that
-/// rounding errors do not matter.
+/// Factor by which the search reduces the goal's width. With a slightly smaller width, rounding errors do not
+/// matter.
 const WIDTH_MARGIN: f64 = 0.99;
 
 #[derive(Clone, Copy, Debug)]
@@ -67,7 +68,8 @@ enum LoadClass {
     Undecided,
 }
 
-/// All trials so far by load. The bit patterns of positive floats have the same order as the floats.
+/// All trials so far, sorted by load. The key is the bit pattern of the load, because the bit patterns of
+/// positive floats have the same order as the floats.
 #[derive(Debug, Default)]
 struct TrialRecords(BTreeMap<u64, Vec<TrialRecord>>);
 
@@ -76,7 +78,7 @@ impl TrialRecords {
         self.0.get(&load.to_bits()).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the highest load that meets the goal and the lowest load that does not. Loads above the lowest
+    /// Returns the highest load that meets the goal and the lowest load that fails it. Loads above the lowest
     /// failed load are ignored.
     fn load_bounds(&self, goal: &SearchGoal) -> (Option<f64>, Option<f64>) {
         let mut lower = None;
@@ -92,9 +94,9 @@ impl TrialRecords {
     }
 }
 
-/// Classifies a load by the rules of the draft. Good short trials permit a share of bad short trials, and
-/// only the bad trials beyond this share count. The class is undecided while trials that are not yet measured
-/// can change it.
+/// Classifies a load by the rules of the draft. A number of bad short trials is tolerated in proportion to
+/// the good short trials, and only further bad trials count against the load. The class is undecided as long
+/// as the missing trials can change it.
 fn classify_load(goal: &SearchGoal, records: &[TrialRecord]) -> LoadClass {
     let seconds = |is_full: bool, is_good: bool| -> f64 {
         let matches = |record: &&TrialRecord| {
@@ -120,8 +122,8 @@ fn classify_load(goal: &SearchGoal, records: &[TrialRecord]) -> LoadClass {
     }
 }
 
-/// Finds the highest load up to `load_max` for each goal. `measure` runs a trial at a load. The result of the
-/// first trial, at the largest load, is discarded.
+/// Finds the highest load up to `load_max` for each goal. `measure` runs a trial at a load. The first trial
+/// is a warm-up at the largest load, and its result is discarded.
 ///
 /// # Errors
 /// The errors of `measure`.
@@ -156,8 +158,8 @@ pub fn search_loads(
     Ok(found)
 }
 
-/// Returns a list of goals that ends with the given goal. Each goal has twice the trial duration and half the
-/// width of the goal before it.
+/// Returns a list of goals that ends with the given goal. From each goal to the next, the trial duration
+/// doubles and the width is halved.
 fn intermediate_goals(goal: &SearchGoal) -> Vec<SearchGoal> {
     let mut goals = vec![*goal];
     while let Some(last) = goals.last().copied().filter(|last| last.full > goal.initial) {

@@ -10,8 +10,8 @@ use xoff_lab::ns3::{CongestionMode, PauseEvent, Scenario, flow_paths};
 
 /// Largest relative difference of a completion time without DCQCN.
 pub const COMPLETION_BOUND: f64 = 0.005;
-/// Largest relative difference of a completion time with DCQCN. The rates of DCQCN depend on the first packet
-/// that is marked.
+/// Largest relative difference of a completion time with DCQCN. This bound is larger, because the rates of
+/// DCQCN depend on which packet is marked first.
 pub const COMPLETION_BOUND_DCQCN: f64 = 0.05;
 /// Permitted relative difference of the number of transitions to paused.
 pub const PAUSE_SHARE_BOUND: f64 = 0.1;
@@ -66,9 +66,11 @@ pub struct FlowComparison {
     pub bytes: u64,
     /// Start time.
     pub start_ns: u64,
-    /// Time in the reference from the start to the last acknowledgement, or none if unknown.
+    /// Completion time in the reference, from the start of the flow to its last acknowledgement. `None` if
+    /// the reference does not contain it.
     pub reference_ns: Option<u64>,
-    /// Time in xoff from the start to the last acknowledgement, or none if the flow did not end.
+    /// Completion time in xoff, from the start of the flow to its last acknowledgement. `None` if the flow
+    /// did not end.
     pub xoff_ns: Option<u64>,
     /// `(xoff - reference) / reference`.
     pub difference: Option<f64>,
@@ -117,8 +119,9 @@ pub struct EthernetComparison {
 }
 
 impl ScenarioComparison {
-    /// Compares a run with the results of its folder. `ethernet` is a second run with the frame lengths of
-    /// Ethernet. This run is compared with a prediction from the reference.
+    /// Compares a run with the reference results in the folder of its scenario. `ethernet` is a second run of
+    /// the scenario with the frame lengths of Ethernet. The second run is compared with a prediction that is
+    /// computed from the reference.
     pub(super) fn new(
         scenario: &Scenario,
         outcome: &OracleRunResult,
@@ -159,7 +162,7 @@ impl ScenarioComparison {
         self.completions_hold && self.pauses_hold
     }
 
-    /// Returns the largest relative difference of a completion time, or none if a flow did not end.
+    /// Returns the largest relative difference of a completion time. Returns `None` if a flow did not end.
     pub fn largest_difference(&self) -> Option<f64> {
         self.flows
             .iter()
@@ -169,8 +172,8 @@ impl ScenarioComparison {
 }
 
 /// Returns whether the completion times are within the bound. Usually, every flow must be within the bound.
-/// If marks are random or the congestion control differs from that of the model, every flow must end and the
-/// median difference must be within the bound.
+/// The rule is weaker if ECN marks are random or the congestion control differs from the model: every flow
+/// must end, and the median difference must be within the bound.
 fn are_completions_within_bound(scenario: &Scenario, flows: &[FlowComparison], bound: f64) -> bool {
     let random = |marking: &xoff_lab::ns3::EcnThresholds| marking.min_bytes != marking.max_bytes;
     let by_median = scenario.parameters.can_mark() && scenario.parameters.marking.iter().any(random)
@@ -255,9 +258,10 @@ fn compare_pauses(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<PauseCo
         .collect()
 }
 
-/// Compares flows with a prediction for the frame lengths of Ethernet. The prediction keeps the link delays
-/// and scales the rest of the reference's completion time. The factor is the ratio of a packet's transmission
-/// times on the slowest link, with Ethernet's length and with the model's length.
+/// Compares flows with a prediction for the frame lengths of Ethernet. The prediction is `delays + (reference
+/// - delays) * factor`. `delays` is the sum of the link delays, and `reference` is the completion time in the
+/// reference. `factor` is the transmission time of an Ethernet frame on the slowest link, divided by the time
+/// of a frame of the model.
 fn compare_ethernet(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<EthernetComparison> {
     let paths = flow_paths(&scenario.topology, &scenario.flows);
     let flows = scenario.flows.iter().zip(&outcome.completions_ns).zip(paths);
@@ -296,8 +300,8 @@ fn compare_ethernet(scenario: &Scenario, outcome: &OracleRunResult) -> Vec<Ether
         .collect()
 }
 
-/// Runs a scenario with the frame lengths of the model and, if possible, with those of Ethernet. Compares the
-/// results with the reference.
+/// Runs a scenario with the frame lengths of the model. If possible, also runs the scenario with the frame
+/// lengths of Ethernet. Compares the results with the reference.
 ///
 /// # Errors
 /// The scenario does not form a valid fabric.

@@ -1,9 +1,11 @@
-//! The congestion controls and windows of the model in its arithmetic (`rdma-hw.cc`). Rates are whole bits
-//! per second, rounded down. Telemetry is rounded as in the model's header (`int-header.h`).
+//! The congestion controls and send windows of the HPCC model of ns-3, with the same arithmetic
+//! (`rdma-hw.cc`). Rates are whole bits per second, rounded down. Telemetry values are rounded like the
+//! fields of the model's header (`int-header.h`).
 //!
 //! The congestion controls of `xoff-rdma` follow the papers on HPCC, TIMELY and DCTCP. The controls in this
-//! module follow the model, which differs in three points. The window is proportional to the rate. The rate
-//! of a round trip is compared with the flow's own rate. Telemetry has units of 128 and 80 bytes.
+//! module follow the model, which differs from the papers in three points. The send window is proportional to
+//! the rate. The rate that is measured over a round trip is compared with the flow's own rate. Telemetry
+//! counts in units of 128 and 80 bytes.
 
 use xoff_units::Picos;
 

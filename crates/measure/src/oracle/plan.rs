@@ -26,7 +26,7 @@ pub(super) const MODEL_ACK_BYTES: u32 = 60;
 const MODEL_PFC_BYTES: u32 = 43;
 /// Bytes of a PFC frame on Ethernet, with FCS.
 const ETHERNET_PFC_BYTES: u32 = 64;
-/// Largest number of frame slots of one switch. The slots are allocated at the start.
+/// Largest number of frame slots of one switch. A switch allocates all its slots when it starts.
 const FRAME_SLOTS_MAX: u64 = 1 << 22;
 /// MTU of ports and routed interfaces.
 const MTU_BYTES: u32 = 9_216;
@@ -41,8 +41,8 @@ const FIRST_NEIGHBOUR_ADDRESS: u32 = 0x0a30_0000;
 /// The lengths of frames and the overhead of links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameLengths {
-    /// The model's lengths: 48 bytes of headers, no preamble, FCS or gap, and times rounded down to
-    /// nanoseconds.
+    /// The frame lengths of the model. A frame has 48 bytes of headers and no preamble, FCS or gap. Times are
+    /// rounded down to nanoseconds.
     Model,
     /// The lengths of RoCEv2 frames on Ethernet.
     Ethernet,
@@ -95,7 +95,8 @@ pub(super) fn flow_addresses(flow: usize) -> [Ipv4Addr; 2] {
     [FIRST_DATA_ADDRESS, FIRST_ACK_ADDRESS].map(|base| Ipv4Addr::from_bits(base + flow as u32))
 }
 
-/// Returns the MAC address of a node's interface, counted from 1. Interface 0 gives the address of the node.
+/// Returns the MAC address of an interface of a node. Interfaces are numbered from 1. For interface 0,
+/// returns the address of the node itself.
 pub(super) fn interface_mac(node: u32, interface: u32) -> [u8; 6] {
     let ([.., a, b], [.., c, d]) = (node.to_be_bytes(), interface.to_be_bytes());
     [0x02, 0x58, a, b, c, d]
@@ -238,9 +239,9 @@ impl FabricBuilder<'_> {
         Ok(config)
     }
 
-    /// Returns the number of frame slots of a switch. A switch has slots for as many of the shortest frames
-    /// as the buffer holds. If the buffer has no limit (see `mmu::hpcc`), the number covers all packets of
-    /// all flows and their acknowledgements.
+    /// Returns the number of frame slots of a switch. A switch has one slot for each shortest frame that fits
+    /// in the buffer. If the buffer has no limit (see `mmu::hpcc`), the switch has one slot for each packet
+    /// and each acknowledgement of all flows.
     fn frame_capacity(&self, profiles: &[BufferProfile]) -> usize {
         let set_aside: u64 = profiles.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
         let buffer = u64::from(self.parameters().buffer_bytes);
@@ -299,8 +300,8 @@ impl FabricBuilder<'_> {
         })
     }
 
-    /// Returns the routing of a switch: an interface for each port, its peer as a neighbour, and a route for
-    /// each direction of each flow that passes the switch.
+    /// Returns the routing of a switch. Each port has an interface and a neighbour entry for its peer. Each
+    /// flow through the switch has one route for data and one for acknowledgements.
     fn routing_config(&self, node: u32) -> Result<RoutingConfig, FibError> {
         let topology = self.topology();
         let links = &topology.nodes[node as usize].links;

@@ -314,8 +314,8 @@ impl ScenarioRun<'_> {
     }
 }
 
-/// Returns the latest end of a run. The end is a multiple of the reference's time, or the stop time of the
-/// model.
+/// Returns the time at which a run ends even if flows are incomplete. The time is a multiple of the duration
+/// of the reference. Without reference times, it is the stop time of the model.
 fn latest_end(scenario: &Scenario, first_start_ns: u64) -> Picos {
     let references = scenario
         .flows

@@ -31,10 +31,9 @@ pub struct FramePlacement {
     pub expected: PlacementUtilisation,
     /// Measured utilisation.
     pub found: PlacementUtilisation,
-    /// Largest relative deviation of a measured rate of a queue pair from its calculated rate.
+    /// Largest relative deviation of the measured rate of a queue pair from the calculated rate.
     pub deviation: f64,
-    /// Number of queue pairs that used another uplink than the switch alone selected, or more than
-    /// one uplink.
+    /// Number of queue pairs that did not use only the uplink that `LeafSwitch` has selected.
     pub astray: usize,
 }
 
@@ -78,7 +77,7 @@ impl Observer for UplinkObserver {
     }
 }
 
-/// Runs the placement of each seed as frames. All hosts send at full speed, and PFC is enabled.
+/// Runs the placement of each seed with real frames. All hosts send at full speed, and PFC is enabled.
 ///
 /// # Errors
 /// The configuration is invalid, the switch forwards packets elsewhere, or the run is interrupted.

@@ -104,7 +104,7 @@ impl LeafSwitch {
         }
     }
 
-    /// Returns the uplink of each queue pair in the placement of a seed, host by host.
+    /// Returns the uplink of each queue pair in the placement of a seed. Queue pairs are ordered by host.
     ///
     /// # Errors
     /// A packet leaves through no uplink.

@@ -1,12 +1,12 @@
 //! Max-min fair rates, computed by progressive filling.
 
-/// Returns the max-min fair rate of each flow. The rate of a flow can be increased only by reducing
-/// a flow that has no higher rate. `flows` holds the links of each flow, as indices into
-/// `capacities`. The demand of all flows is unlimited.
+/// Returns the max-min fair rate of each flow. Max-min fair means that no flow can get more unless a flow
+/// with the same or a lower rate gets less. `flows` holds the links of each flow, as indices into
+/// `capacities`. Every flow has unlimited demand.
 ///
-/// All rates increase together until a link is full. The flows of this link keep their rate, and
-/// the other flows continue. Each round fills at least one link, so there are at most as many
-/// rounds as links.
+/// The algorithm raises all rates together until a link is full. The flows of this link then keep their rate,
+/// and the next round raises the rates of the other flows. Each round fills at least one link, so the number
+/// of rounds is at most the number of links.
 pub fn max_min_rates<const LINKS: usize>(capacities: &[f64], flows: &[[usize; LINKS]]) -> Vec<f64> {
     let mut left = capacities.to_vec();
     let mut open = vec![0_u32; capacities.len()];

@@ -1,14 +1,14 @@
-//! Utilisation of the uplinks of a leaf switch with ECMP: the hash selects an uplink for each queue
-//! pair, and max-min sharing gives the rates.
+//! Computes the utilisation of the uplinks of a leaf switch with ECMP. The hash selects an uplink for each
+//! queue pair, and the queue pairs share the links max-min fairly.
 //!
-//! Each host of a leaf sends to one host behind another leaf through `k` queue pairs. The uplinks
-//! together are as fast as the hosts together. A switch with the configuration of a lab receives
-//! the first packet of each queue pair and selects an uplink ([`LeafSwitch`]). [`max_min_rates`]
-//! divides the links.
+//! Each host of a leaf sends to one host behind another leaf through `k` queue pairs. The total speed of the
+//! uplinks equals the total speed of the hosts. [`LeafSwitch`] is a switch with the configuration of a lab:
+//! it receives the first packet of each queue pair and selects an uplink. [`max_min_rates`] computes the
+//! rates of the queue pairs.
 //!
-//! The mean figures of many seeds ([`MeanUtilisation`]) are compared with random placements and
-//! with a published table. [`run_frames`] runs the same placements as frames in virtual time.
-//! docs/ecmp.md has the definitions and results.
+//! The mean figures of many seeds ([`MeanUtilisation`]) are compared with random placements and with a
+//! published table. [`run_frames`] runs the same placements with frames in virtual time. docs/ecmp.md has the
+//! definitions and results.
 
 mod frame_runs;
 mod leaf_switch;

@@ -26,8 +26,8 @@ const SPEED_MAX_MBPS: u64 = 1_600_000;
 /// range.
 const VARIED_ADDRESS_BASE: u32 = 0x0a80_0000;
 
-/// The number of hosts and uplinks of a leaf switch. The uplinks together are as fast as the hosts
-/// together.
+/// The number of hosts and uplinks of a leaf switch. The total speed of the uplinks equals the total speed of
+/// the hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafShape {
     /// Number of hosts.
@@ -122,8 +122,8 @@ pub struct PlacementParameters {
     pub vary: SeedInput,
     /// Numbering of queue pairs.
     pub numbering: QueuePairNumbering,
-    /// UDP source port of all queue pairs. With `None`, the port of each queue pair follows from
-    /// its numbers.
+    /// UDP source port of all queue pairs. With `None`, the UDP source port of each queue pair is computed
+    /// from its queue pair numbers.
     pub source_port: Option<u16>,
     /// Load-balancing scheme of all switches, by its name in a lab file. `None` means ECMP.
     pub load_balancing: Option<String>,
@@ -212,8 +212,8 @@ impl PlacementLab {
         (hosts, uplinks)
     }
 
-    /// Returns the numbers of both ends of a queue pair in the placement of a seed. `pair` is the
-    /// index of the queue pair, host by host.
+    /// Returns the queue pair numbers of both ends of a queue pair in the placement of a seed. `pair` is the
+    /// index of the queue pair when queue pairs are ordered by host.
     pub fn queue_pair_numbers(&self, pair: usize, seed: u64) -> (u32, u32) {
         let queue_pairs = u64::from(self.setting.queue_pairs);
         let all = u64::from(self.setting.shape.hosts) * queue_pairs;

@@ -129,12 +129,13 @@ pub struct FramePlacementRow {
     pub arithmetic: MeanUtilisation,
     /// Measured figures.
     pub found: MeanUtilisation,
-    /// Largest relative deviation of a measured rate of a queue pair from its calculated rate.
+    /// Largest relative deviation of the measured rate of a queue pair from the calculated rate.
     pub deviation: f64,
     /// Number of queue pairs that used another uplink than the switch alone selected.
     pub astray: usize,
-    /// Whether the rates must agree. This holds for one queue pair per host without congestion
-    /// control, because a pause of a host then delays no other queue pair.
+    /// Whether the measured rates must agree with the calculated rates. The rates must agree with one queue
+    /// pair per host and without congestion control. With more queue pairs per host, a pause for one queue
+    /// pair also delays the others.
     pub compared: bool,
     /// Whether no queue pair used another uplink and the compared rates agree.
     pub holds: bool,

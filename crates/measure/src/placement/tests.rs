@@ -26,7 +26,7 @@ fn max_min_rates_match_hand_calculated_values() {
     assert_eq!(max_min_rates::<1>(&[1.0], &[]), [0.0; 0]);
 }
 
-/// Rates are max-min fair if each flow uses a full link on which no flow has a higher rate.
+/// Checks that rates are max-min fair: each flow uses a full link on which no other flow has a higher rate.
 #[test]
 fn max_min_rates_give_every_flow_a_bottleneck() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);

@@ -15,8 +15,8 @@ pub struct PlacementUtilisation {
 }
 
 impl PlacementUtilisation {
-    /// Computes the utilisation from the rates of the queue pairs, host by host, as shares of the
-    /// speed of a host link. The hosts together can fill the uplinks.
+    /// Computes the utilisation from the rates of the queue pairs. Queue pairs are ordered by host, and a
+    /// rate of 1 is the speed of a host link. All hosts together can fill the uplinks.
     pub fn of_rates(rates: &[f64], queue_pairs: usize) -> PlacementUtilisation {
         let hosts = rates
             .chunks(queue_pairs.max(1))
@@ -28,8 +28,8 @@ impl PlacementUtilisation {
     }
 }
 
-/// Computes the max-min rates of the queue pairs and the resulting utilisation. `uplinks` is the
-/// uplink of each queue pair, host by host. Rates are shares of the speed of a host link.
+/// Computes the max-min rates of the queue pairs and the resulting utilisation. `uplinks` holds the uplink of
+/// each queue pair, ordered by host. A rate of 1 is the speed of a host link.
 pub fn compute_rates(setting: &PlacementParameters, uplinks: &[u16]) -> (Vec<f64>, PlacementUtilisation) {
     let (hosts, queue_pairs) = (usize::from(setting.shape.hosts), usize::from(setting.queue_pairs));
     let mut capacities = vec![1.0; hosts];

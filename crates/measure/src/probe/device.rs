@@ -8,7 +8,8 @@ pub enum HoldMethod {
     /// The tester pauses all priorities of the egress port with PFC frames. The switch needs no
     /// extra function for this method.
     Pause,
-    /// The switch blocks its egress port, like SONiC's tests do with a scheduler of 1 byte/s.
+    /// The switch blocks its egress port. The tests of SONiC use the same method, with a scheduler of 1
+    /// byte/s.
     Block,
 }
 
@@ -19,15 +20,15 @@ pub struct DeviceOutput {
     pub xoff: u8,
     /// Bit *n*: the switch sent XON for priority *n* to the sending port.
     pub xon: u8,
-    /// Numbers of the frames that left the switch complete, at any egress port, in the order of
-    /// arrival. Trimmed frames are not complete.
+    /// Numbers of the complete frames that left the switch at any egress port, in the order of arrival.
+    /// Trimmed frames are left out.
     pub arrived: Vec<u32>,
 }
 
 /// A switch between the ports of a tester. One port sends, and one or more ports receive.
 ///
-/// The tester does not honour the pauses that it receives. An implementation makes sure that the
-/// switch knows the receiving stations and forwards no other traffic.
+/// The tester does not honour the pauses that it receives. Implementations must ensure two conditions: the
+/// switch has learned the receiving stations, and no other traffic passes the switch.
 pub trait ProbeDevice {
     /// Returns the number of receiving ports.
     fn egress_count(&self) -> usize;
@@ -35,22 +36,22 @@ pub trait ProbeDevice {
     /// Returns the length of a frame from destination address to FCS, in bytes.
     fn frame_bytes(&self) -> u32;
 
-    /// Sends frames back to back to the station at a receiving port. The frames are numbered from 0
-    /// since the last [`ProbeDevice::reset_numbering`].
+    /// Sends frames back to back to the station at a receiving port. Frame numbers start at 0 after
+    /// [`ProbeDevice::reset_numbering`] and continue from call to call.
     ///
     /// # Errors
     /// The tester cannot send.
     fn send_frames(&mut self, egress: usize, frames: u32) -> Result<(), Failure>;
 
-    /// Holds the frames for a receiving port in the switch, or releases them. The hold lasts until
-    /// it is released.
+    /// Holds the frames for a receiving port in the switch, or releases them. Held frames stay in the switch
+    /// until a call releases them.
     ///
     /// # Errors
     /// The device does not support this method.
     fn set_hold(&mut self, egress: usize, method: HoldMethod, is_held: bool) -> Result<(), Failure>;
 
-    /// Waits until the switch is idle: all frames that can leave have left, and all answers have
-    /// arrived.
+    /// Waits until the switch is idle. An idle switch has sent all frames that are not held, and the tester
+    /// has received all PFC frames.
     ///
     /// # Errors
     /// The switch does not become idle.

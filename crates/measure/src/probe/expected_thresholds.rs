@@ -1,10 +1,10 @@
-//! The thresholds that follow from a configuration, for one class that has the switch to itself.
+//! Computes the thresholds that a configuration should give. The frames of one traffic class are the only
+//! traffic.
 //!
-//! This module does not use the memory management unit that it checks. The cells of a frame are
-//! charged one after the other: to reserved space, to shared space while the shared use is below
-//! its limit, then to headroom. A frame is dropped if one of its cells does not fit. A priority
-//! group enters XOFF when its reserved space is full and its shared use has reached the limit, or
-//! when it uses headroom.
+//! This module does not use the code of the memory management unit that the probe checks. The cells of a
+//! frame are charged one by one. A cell uses reserved space first, then shared space up to the shared limit,
+//! then headroom. If one cell does not fit, the frame is dropped. A priority group enters XOFF if it uses
+//! headroom. It also enters XOFF if its reserved space is full and its shared use has reached the limit.
 
 use xoff_dataplane::config::{BufferThreshold, PortProfile, SwitchConfig};
 
@@ -21,12 +21,12 @@ pub struct ExpectedThresholds {
     pub drop: Option<u32>,
 }
 
-/// A priority group or queue that has its pool to itself. All sizes are in cells.
+/// A priority group or queue that is the only user of its pool. All sizes are in cells.
 #[derive(Clone, Copy, Debug)]
 struct PoolUser {
     pool: i64,
     threshold: SharedLimit,
-    /// The limit of the whole port, if there is one. The port has no other user.
+    /// The shared limit of the port, if the port has one. The port has no other user.
     port: Option<SharedLimit>,
     reserved_max: i64,
     headroom_max: i64,
@@ -64,8 +64,8 @@ impl SharedLimit {
 }
 
 impl PoolUser {
-    /// Creates the user for a profile at a port. The port may have its own limit for the pool of
-    /// the profile.
+    /// Creates the priority group or queue for a profile at a port. The port may have its own limit for the
+    /// pool of the profile.
     fn new(config: &SwitchConfig, port: usize, profile: u16) -> Option<PoolUser> {
         let profile = config.profiles.get(usize::from(profile))?;
         let of_pool = |listed: &&PortProfile| {
@@ -142,8 +142,8 @@ impl PoolUser {
         true
     }
 
-    /// Returns the number of cells in use at or below which the group leaves XOFF. `xon` and
-    /// `offset` are in cells.
+    /// Returns the XON level in cells. The group leaves XOFF when its use is at or below this level. `xon`
+    /// and `offset` are in cells.
     fn xon_level_cells(&self, xon: i64, offset: i64) -> i64 {
         if offset == 0 {
             return xon;
@@ -160,9 +160,9 @@ impl PoolUser {
     }
 }
 
-/// Computes the thresholds for frames that pass from one port to another, given by their indices.
-/// `frame_bytes` includes the FCS, and `frames_max` limits the number of frames. Returns `None` for
-/// threshold rules that only simulators have.
+/// Computes the thresholds for frames from port `ingress` to port `egress`. `frame_bytes` includes the FCS,
+/// and `frames_max` limits the number of frames. Returns `None` for threshold rules that exist only in
+/// simulators.
 pub fn expected_thresholds(
     config: &SwitchConfig,
     ingress: usize,

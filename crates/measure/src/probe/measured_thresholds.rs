@@ -15,17 +15,18 @@ pub struct ProbeOptions {
     pub verifications: u32,
 }
 
-/// The measured thresholds, in frames of one length. `None` means that the event does not occur.
+/// The measured thresholds, counted in frames of one length. `None` means that the event did not occur.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MeasuredThresholds {
     /// Number of the frame that causes XOFF, counted from 1.
     pub xoff: Option<u32>,
-    /// Number of frames that must leave, after exactly `xoff` frames were sent, before XON is sent.
+    /// Number of frames that must leave before the switch sends XON. Exactly `xoff` frames were sent before,
+    /// so the switch is in XOFF.
     pub xon: Option<u32>,
     /// Number of the first dropped frame, counted from 1.
     pub drop: Option<u32>,
-    /// Largest number of frames that left a held port in one filling. The thresholds do not include
-    /// these frames.
+    /// Largest number of leaked frames in one filling of the buffer. Leaked frames leave a port although the
+    /// port is held. The thresholds do not include them.
     pub leaked: u32,
     /// The method that held the frames.
     pub hold: Option<HoldMethod>,
@@ -34,7 +35,8 @@ pub struct MeasuredThresholds {
 }
 
 impl MeasuredThresholds {
-    /// Returns the number of frames that fit between XOFF and the first drop: the usable headroom.
+    /// Returns the usable headroom: the number of frames that fit in the buffer between XOFF and the first
+    /// drop.
     pub fn headroom(&self) -> Option<u32> {
         Some(self.drop? - self.xoff? - 1)
     }
@@ -78,7 +80,7 @@ pub fn measure_thresholds(
     })
 }
 
-/// Finds a method that holds frames of this class. Prefers pauses, because they need no support by
+/// Finds a method that holds frames of this class. Prefers PFC pauses, because they need no extra function in
 /// the switch.
 fn find_hold_method(device: &mut impl ProbeDevice) -> Result<HoldMethod, Failure> {
     for how in [HoldMethod::Pause, HoldMethod::Block] {
@@ -123,8 +125,8 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
         self.set_hold_all(true)
     }
 
-    /// Ends a filling: releases all ports and waits until the switch is empty. Returns the output
-    /// of the switch.
+    /// Ends a filling of the buffer: releases all ports and waits until the switch is empty. Returns the
+    /// output of the switch.
     fn end_filling(&mut self) -> Result<DeviceOutput, Failure> {
         self.set_hold_all(false)?;
         self.device.wait_until_idle()?;
@@ -167,8 +169,8 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
         }
     }
 
-    /// Sends frames one by one from the lower end of a range until XOFF comes. Returns the number
-    /// of sent frames and the number of leaked frames.
+    /// Sends frames one by one until XOFF arrives, starting at the lower end of a range. Returns the number
+    /// of sent frames and the number of leaked frames. Leaked frames leave a port although the port is held.
     fn find_xoff_frame(&mut self, range: FrameRange) -> Result<(u32, u32), Failure> {
         self.begin_filling()?;
         let mut leaked = match range.lower {
@@ -187,7 +189,7 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
         Err(unstable_answer_error(range.upper))
     }
 
-    /// Fills the switch with a burst and single frames. Returns the number of the first lost frame,
+    /// Fills the switch with a burst and then with single frames. Returns the number of the first lost frame,
     /// counted from 1.
     fn find_first_lost(&mut self, burst: u32, singles: u32) -> Result<Option<u32>, Failure> {
         self.begin_filling()?;
@@ -225,8 +227,8 @@ impl<D: ProbeDevice> ThresholdProbe<'_, D> {
         Ok(point)
     }
 
-    /// Returns whether XON is sent when `leaving` of `xoff` frames leave. These frames use another
-    /// egress port, and only that port is released.
+    /// Sends `xoff_frames` frames to two held egress ports, and `leaving` of these frames to the second port.
+    /// Returns whether the switch sends XON after only the second port is released.
     fn causes_xon(&mut self, xoff_frames: u32, leaving: u32) -> Result<bool, Failure> {
         self.begin_filling()?;
         if leaving < xoff_frames {

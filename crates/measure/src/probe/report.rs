@@ -45,7 +45,8 @@ pub struct ClassThresholds {
     pub class: u8,
     /// Method that held the frames, `pause` or `block`.
     pub hold: &'static str,
-    /// Largest number of frames that left a held port. The thresholds do not include these frames.
+    /// Largest number of leaked frames. Leaked frames leave a port although the port is held. The thresholds
+    /// do not include them.
     pub leaked_frames: u32,
     /// Number of times that the buffer was filled.
     pub fillings: u32,
@@ -64,7 +65,7 @@ pub struct ThresholdResult {
     pub cells: Option<u64>,
     /// Threshold in bytes of frames including the FCS.
     pub bytes: Option<u64>,
-    /// Threshold that follows from the configuration, in cells. Null means that the event does not
+    /// Expected threshold in cells, computed from the configuration. Null means that the event does not
     /// occur.
     pub expected_cells: Option<u64>,
     /// Whether the threshold was compared with a configuration.

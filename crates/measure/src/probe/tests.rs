@@ -1,5 +1,5 @@
-//! Tests that the probe finds the published thresholds of chips and the thresholds of random
-//! configurations, to the cell.
+//! Tests that the probe measures thresholds exactly, to one cell. The tests use published thresholds of chips
+//! and random configurations.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -19,8 +19,8 @@ const FRAMES_MAX: u32 = 1 << 13;
 /// More frames than any threshold of the chips.
 const CHIP_FRAMES_MAX: u32 = 1 << 17;
 
-/// Builds a switch with three ports. Class 3 is lossless with profile 0 for its priority group and
-/// profile 1 for its queue. Class 0 is lossy with profiles 2 and 3.
+/// Builds a switch with three ports. Class 3 is lossless: its priority group has profile 0, and its queue has
+/// profile 1. Class 0 is lossy: its priority group has profile 2, and its queue has profile 3.
 fn three_port_switch() -> SwitchConfig {
     let text = r#"{"PORT": {"Ethernet0": {"speed": "100000"}, "Ethernet4": {"speed": "100000"}, "Ethernet8": {"speed": "100000"}},
         "DSCP_TO_TC_MAP": {"M": {"0": "0", "26": "3"}}, "TC_TO_PRIORITY_GROUP_MAP": {"M": {"0": "0", "3": "3"}},
@@ -87,7 +87,7 @@ fn expected_class(config: &SwitchConfig, class: u8, frame_bytes: u32, frames_max
     expected_thresholds(config, 0, 1, class, frame_bytes, frames_max).expect("a rule of chips")
 }
 
-/// Uses the rows of the chip table of the data plane that fill one priority group.
+/// Tests the rows of the data plane's chip table in which frames fill one priority group.
 #[test]
 fn probe_finds_the_published_thresholds_of_chips() {
     let table = include_str!("../../../../dataplane/tests/data/chip-mmu.json");
@@ -234,8 +234,8 @@ fn class_that_cannot_be_probed_is_an_error() {
     assert_eq!(lost.exit, Exit::Inconclusive);
 }
 
-/// A simulated switch with given thresholds. It leaks the first frames, and its XOFF threshold may
-/// vary.
+/// A simulated switch with given thresholds. It sends its first frames although the port is held, and its
+/// XOFF threshold may vary.
 struct SimulatedSwitch {
     xoff: u32,
     drop: u32,

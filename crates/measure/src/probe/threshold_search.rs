@@ -1,5 +1,5 @@
-//! The search for the smallest number of frames that causes an event. The search doubles, halves
-//! and bisects the number, and repeats each measurement.
+//! Searches for the smallest number of frames that causes an event. The search first doubles or halves the
+//! number, then bisects the range. Each measurement is repeated.
 
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -29,8 +29,8 @@ pub(super) struct FrameRange {
 }
 
 impl ThresholdSearch {
-    /// Finds a range of at most 5 % around the threshold. Returns `None` if the event does not
-    /// occur with `frames_max` frames.
+    /// Finds a range that contains the threshold and has a width of at most 5 %. Returns `None` if the event
+    /// does not occur with `frames_max` frames.
     pub(super) fn find_range(
         &mut self,
         mut happens: impl FnMut(u32) -> Result<bool, Failure>,

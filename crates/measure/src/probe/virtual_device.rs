@@ -65,7 +65,7 @@ impl VirtualProbeDevice {
     /// includes the FCS and is at least 64.
     ///
     /// # Errors
-    /// No frame header selects the class, or the frame exceeds the MTU of a port.
+    /// No DSCP or PCP maps to the class, or the frame exceeds the MTU of a port.
     pub fn new(
         config: &SwitchConfig,
         ingress: usize,
@@ -141,8 +141,7 @@ impl VirtualProbeDevice {
         Ok(device)
     }
 
-    /// Brings the links up. The receiving stations each send a frame, so that the switch learns
-    /// their addresses.
+    /// Brings the links up. Each receiving station then sends a frame, so that the switch learns its address.
     fn bring_up_links(&mut self) -> Result<(), Failure> {
         let ports: Vec<PortId> = self.egresses.iter().map(|egress| egress.port).collect();
         let all: Vec<PortId> = ports.iter().copied().chain([self.ingress]).collect();

@@ -43,8 +43,8 @@ impl CaptureDestination {
 
 type CaptureWriter = Writer<Box<dyn Write>>;
 
-/// Writes the frames that leave the switch to a capture file. A second file is optional and
-/// receives the dropped frames.
+/// Writes the frames that leave the switch to a capture file. An optional second file receives the dropped
+/// frames.
 pub struct ReplayCaptureFiles {
     sent: CaptureWriter,
     lost: Option<CaptureWriter>,
@@ -64,9 +64,9 @@ impl std::fmt::Debug for ReplayCaptureFiles {
 }
 
 impl ReplayCaptureFiles {
-    /// Creates the files with one interface for each port of the switch. Model time starts at
-    /// `first_ns`, in nanoseconds since 1970, so that the output can be compared with the input
-    /// frame by frame. Without `first_ns` it starts at 1970.
+    /// Creates the files with one interface for each port of the switch. `first_ns` is the time stamp of
+    /// model time 0, in nanoseconds since 1970. With the first time stamp of the input as `first_ns`, a user
+    /// can compare output and input frame by frame. Without `first_ns`, time stamps start at 1970.
     ///
     /// # Errors
     /// The destination that cannot be written, with the error.

@@ -1,4 +1,4 @@
-//! Counts what happens to the received frames, from the forwarding results and the drop counters of
+//! Counts forwarded and dropped frames. The counts come from the forwarding results and the drop counters of
 //! the switch.
 
 use std::collections::{BTreeMap, HashSet};
@@ -67,8 +67,8 @@ impl DropTracker {
         }
     }
 
-    /// Records the dropped copies of a flooded frame. The forwarding result of a flooded frame does
-    /// not report them.
+    /// Records the dropped copies of a flooded frame. The forwarding result of a flooded frame does not
+    /// contain its dropped copies.
     fn record_copy_drops(&mut self, at: Picos, arrival: &ReceivedFrame, switch: &Switch) {
         let mut lost = Vec::new();
         self.for_each_new_copy_drop(at, switch, |port, reason| lost.push((port, reason)));

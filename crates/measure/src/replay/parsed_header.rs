@@ -16,10 +16,9 @@ pub struct ParsedHeader {
     pub parsed: ParsedHeaders,
     /// Destination and source address, or `None` if the capture does not contain them.
     pub addresses: Option<(Mac, Mac)>,
-    /// Bytes that complete the headers when the capture contains only a part of them. The switch
-    /// reads them after the captured bytes. They hold the rest of the VLAN tags and an unknown
-    /// ethertype, or the rest of an IP header. All their bytes are 0, except the length fields and
-    /// the ethertype.
+    /// Bytes that complete the headers if the capture contains only a part of the headers. The switch reads
+    /// these bytes after the captured bytes. They are either the rest of the VLAN tags and an unknown
+    /// ethertype, or the rest of an IP header. All bytes are 0, except the length fields and the ethertype.
     pub completion: Vec<u8>,
     /// The capture does not contain the bytes that select the traffic class.
     pub lacks_class: bool,
@@ -45,8 +44,8 @@ impl ParsedHeader {
         header
     }
 
-    /// Returns whether bridges do not forward the frame, such as flow control, spanning tree or
-    /// LLDP. Switches send such frames too, so their sender is not necessarily a station.
+    /// Returns true for frames that bridges never forward, such as flow control, spanning tree or LLDP.
+    /// Switches send such frames too, so the sender may be a switch instead of a station.
     pub fn is_link_local(&self) -> bool {
         let reserved = |mac: Mac| mac[..5] == [0x01, 0x80, 0xc2, 0, 0] && mac[5] & 0xf0 == 0;
         self.parsed.payload == Payload::MacControl || self.addresses.is_some_and(|(to, _)| reserved(to))
@@ -105,9 +104,9 @@ impl ParsedHeader {
     }
 }
 
-/// Returns the bytes that are missing after the captured ones, up to the end of the ethertype. A
-/// tag without its captured identifier becomes a priority tag (VLAN 0). The ethertype is one that
-/// the switch does not know, even if its first byte was captured.
+/// Returns the missing bytes from the end of the captured bytes to the end of the ethertype. If the VLAN
+/// identifier of a tag was not captured, the tag becomes a priority tag (VLAN 0). The completed ethertype is
+/// always unknown to the switch, even if its first byte was captured.
 fn link_header_completion(stored: &[u8]) -> Vec<u8> {
     let mut at = ADDRESSES_LEN;
     for _ in 0..=TAGS_MAX {

@@ -30,7 +30,8 @@ const CE: u8 = 3;
 /// The rule for the times at which frames are offered to the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayPace {
-    /// At the times of the capture, faster by a factor with this numerator and denominator.
+    /// At the times of the capture, divided by a speed factor. The fields are the numerator and the
+    /// denominator of the factor.
     Captured(u64, u64),
     /// All at time 0. Each port then receives its frames at the speed of its link.
     BackToBack,
@@ -92,7 +93,7 @@ pub enum ReplayError {
     Read(ReadError),
     /// The output cannot be written.
     Write(io::Error),
-    /// A frame arrives after the end of model time. The fields are its number and the days since
+    /// A frame arrives after the end of model time. The fields are the number of the frame and the days since
     /// the first frame.
     TooLate(u64, u64),
 }
@@ -122,8 +123,8 @@ pub struct FrameTally {
     pub held: u64,
     /// Frames that the switch created and sent, without flow control.
     pub own: u64,
-    /// Frames whose stamp was before that of an earlier frame. They arrived together with the
-    /// earlier frame.
+    /// Frames with a smaller time stamp than a previous frame of the capture. Such a frame arrives at the
+    /// same time as the previous frame.
     pub disordered: u64,
     /// Gaps over an hour between two stamps, which were cut to a second.
     pub gaps_cut: u64,
@@ -199,7 +200,8 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
         }
     }
 
-    /// Adds the stations to the forwarding database, as if each station had already sent a frame.
+    /// Adds the stations to the forwarding database. The switch then forwards as if each station had already
+    /// sent a frame.
     pub fn learn_stations(&mut self, survey: &CaptureSurvey) {
         let mut learnt = BTreeSet::new();
         for observation in &survey.observations {
@@ -248,8 +250,8 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
         self.switch.next_event().into_iter().chain(arrival).min()
     }
 
-    /// Handles all events at the time of the next event. Returns false if no event is left. At the
-    /// same time, deadlines of the switch come before arrivals, and arrivals are in port order.
+    /// Handles all events at the time of the next event. Returns false if no event is left. Deadlines of the
+    /// switch are handled before arrivals, and arrivals are handled in port order.
     fn handle_next_events(&mut self) -> bool {
         let Some(now) = self.next_event_time() else {
             return false;
@@ -282,7 +284,8 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
             .count_arrival(at, &arrival, &verdict, self.switch.switch());
     }
 
-    /// Returns the next frame of the capture that has an ingress port, and this port.
+    /// Returns the next frame of the capture that has an ingress port, together with the port. Frames without
+    /// an ingress port are skipped.
     fn read_frame(
         &mut self,
         reader: &mut Reader<impl Read>,
@@ -400,8 +403,8 @@ impl<'a, S: FrameSink> ReplayRun<'a, S> {
         result
     }
 
-    /// Passes the frames that waited for a next hop without success to the sink. No forwarding
-    /// result reports them, but the switch has released them.
+    /// Passes frames to the sink whose next hop could not be resolved. The switch releases such frames
+    /// without a forwarding result.
     fn write_unresolved_drops(&mut self) -> io::Result<()> {
         for frame in self.drops.newly_held.drain(..) {
             let number = self.switch.store().origin(frame).map(|origin| origin.number);
@@ -493,8 +496,7 @@ fn ecn_bits(parsed: &ParsedHeaders) -> u8 {
     }
 }
 
-/// Returns the traffic class and the priority group that the switch assigns to a frame at a port
-/// with these maps.
+/// Returns the traffic class and the priority group that a port with these maps assigns to a frame.
 fn classify(maps: &ClassMaps, parsed: &ParsedHeaders) -> (u8, u8) {
     let by_tag = || {
         parsed

@@ -17,8 +17,8 @@ use xoff_telemetry::{
 /// Name and version of the report format.
 pub const REPLAY_SCHEMA: &str = "xoff.replay/1";
 
-/// The report of a replay. It contains no data of the machine and no wall time, so the same input
-/// gives the same report.
+/// The report of a replay. The same input gives the same report, because the report contains no wall time and
+/// no data of the machine.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct ReplayReport {
     /// Schema of the report, [`REPLAY_SCHEMA`].
@@ -46,15 +46,15 @@ pub struct CaptureSummary {
     pub frames: u64,
     /// Number of frames that were captured in part.
     pub partial: u64,
-    /// The first time stamp in nanoseconds since 1970, or `None` if no frame has one. Model time
-    /// starts there.
+    /// The first time stamp in nanoseconds since 1970. Model time 0 is this time. `None` if no frame has a
+    /// time stamp.
     pub first_ns: Option<i64>,
-    /// Number of frames that are too short in the capture to show their traffic class. The switch
-    /// treats them as frames without IP.
+    /// Number of frames whose captured part is too short to contain the traffic class. The switch treats
+    /// these frames as frames without IP.
     pub without_class: u64,
     /// Number of addresses that send frames.
     pub stations: usize,
-    /// Number of stations behind each port, in the order of the ports of the switch.
+    /// Number of stations behind each port, in port order.
     pub stations_by_port: Vec<usize>,
     /// `sender` or `interface`: the rule that selected the ingress ports.
     pub ports_by: String,
@@ -66,8 +66,8 @@ pub struct CaptureSummary {
 pub struct FrameSums {
     /// Frames of the capture that were offered to the switch.
     pub offered: u64,
-    /// Frames of the capture that were not offered, by [`SkipReason::name`]. With `offered`, these
-    /// are all frames of the capture.
+    /// Number of skipped frames of the capture for each [`SkipReason::name`]. The sum of these numbers and
+    /// `offered` is the number of frames in the capture.
     pub skipped: BTreeMap<String, u64>,
     /// Flow control frames among the offered frames. The switch does not forward them.
     pub control: u64,
@@ -91,8 +91,8 @@ pub struct FrameSums {
     pub marked: u64,
     /// PFC frames that the switch sent.
     pub pfc_sent: u64,
-    /// Frames whose stamp was before that of an earlier frame. They arrived together with the
-    /// earlier frame.
+    /// Frames with a smaller time stamp than a previous frame of the capture. Such a frame arrives at the
+    /// same time as the previous frame.
     pub disordered: u64,
     /// Gaps over an hour between two stamps, which were cut to a second.
     pub gaps_cut: u64,

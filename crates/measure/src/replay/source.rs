@@ -16,13 +16,13 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 pub enum CaptureSource {
     /// A regular file. Each pass opens it again.
     File(PathBuf),
-    /// The bytes of a pipe or of another file that can be read only once.
+    /// The content of a pipe, or of another file that can be read only once.
     Memory(Arc<[u8]>),
 }
 
 impl CaptureSource {
-    /// Opens the capture at a path. The path `-` means standard input. A file that is not a regular
-    /// file is read to its end and kept in memory.
+    /// Opens the capture at a path. The path `-` means standard input. If the file is not a regular file, its
+    /// whole content is read and kept in memory.
     ///
     /// # Errors
     /// The capture cannot be opened or read.

@@ -29,8 +29,8 @@ pub struct FrameOrigin {
 struct FrameSlot {
     /// The bytes of the frame in its current form, followed by the completion.
     stored: Vec<u8>,
-    /// Number of bytes at the end of `stored` that complete the headers. They were not captured and
-    /// are never written to a file.
+    /// Number of bytes at the end of `stored` that were added to complete the headers. These bytes were not
+    /// captured and are never written to a file.
     completion: u32,
     /// Number of bytes of the frame beyond `stored`.
     beyond: u32,
@@ -42,8 +42,8 @@ struct FrameSlot {
 /// A frame store without a size limit. The frame table of the switch and the links limit the number
 /// of frames.
 ///
-/// A released frame can be read until [`CaptureStore::reclaim_released`], so that a dropped frame can still
-/// be written.
+/// A released frame stays readable until [`CaptureStore::reclaim_released`], so that the replay can still
+/// write a dropped frame to a file.
 #[derive(Debug, Default)]
 pub struct CaptureStore {
     slots: Vec<FrameSlot>,
@@ -75,8 +75,8 @@ impl CaptureStore {
         &slot.stored[..slot.stored.len() - slot.completion as usize]
     }
 
-    /// Returns the captured frame that a frame comes from, or `None` if the switch created it. The
-    /// frame may already be released.
+    /// Returns the captured frame from which a frame was made. Returns `None` if the switch created the
+    /// frame. The frame may already be released.
     pub fn origin(&self, frame: FrameHandle) -> Option<&FrameOrigin> {
         self.slots[frame.0 as usize].origin.as_ref()
     }

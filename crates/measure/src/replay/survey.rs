@@ -21,11 +21,12 @@ pub(super) fn is_group(mac: Mac) -> bool {
 pub struct StationObservation {
     /// The observed station.
     pub station: Mac,
-    /// The sender of the frame. It is the station itself, or a station that sent to it.
+    /// The sender of the frame: the observed station, or another station that sent a frame to the observed
+    /// station.
     pub sender: Mac,
     /// Index of the interface that captured the frame.
     pub interface: usize,
-    /// The frame left through the interface, so its sender is not connected to this interface.
+    /// The frame is outbound at the interface, so its sender is not connected to this interface.
     pub outbound: bool,
     /// The outer VLAN tag of the frame.
     pub tag: Option<VlanTag>,
@@ -55,7 +56,7 @@ pub struct CaptureSurvey {
     pub conversations: HashMap<(Mac, Mac), u64>,
     /// Number of frames that were captured in part.
     pub partial: u64,
-    /// Number of frames that are too short in the capture to show their traffic class.
+    /// Number of frames whose captured part is too short to contain the traffic class.
     pub without_class: u64,
     /// The reason why the capture ends early.
     pub read_error: Option<ReadError>,

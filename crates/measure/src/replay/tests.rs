@@ -66,8 +66,7 @@ fn survey_capture(file: &[u8]) -> CaptureSurvey {
     CaptureSurvey::read(Cursor::new(file)).unwrap()
 }
 
-/// Records the sent frames as (port, frame number) and the dropped frames as (port, reason, frame
-/// number).
+/// Records each sent frame as (port, frame number) and each dropped frame as (port, reason, frame number).
 #[derive(Default)]
 struct RecordedFrames {
     sent: Vec<(u16, u64)>,

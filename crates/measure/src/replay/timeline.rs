@@ -4,13 +4,13 @@ use xoff_units::Picos;
 
 use super::replay_run::ReplayPace;
 
-/// Longest gap between two frames that is kept, in nanoseconds. A longer gap separates two captures
-/// in one file.
+/// Longest gap between two frames that the replay keeps, in nanoseconds. A longer gap means that one file
+/// contains two captures, and the replay shortens the gap.
 const GAP_NS_MAX: i128 = 3_600_000_000_000;
 /// Gap that replaces a longer one, in nanoseconds.
 const CUT_GAP_NS: u128 = 1_000_000_000;
-/// Latest arrival time. The second half of model time remains for the events after the last
-/// arrival.
+/// Latest arrival time. Arrivals use only the first half of model time, so time remains for the events after
+/// the last arrival.
 const ARRIVAL_MAX: Picos = Picos(u64::MAX / 2);
 
 /// The error that a frame arrives after the end of model time.
@@ -32,7 +32,7 @@ pub(super) struct Timeline {
     latest: Picos,
     /// Number of frames whose stamp is at most an hour before an earlier stamp.
     pub(super) disordered: u64,
-    /// Number of gaps that were shortened. The stamps may go forwards or backwards across a gap.
+    /// Number of shortened gaps between frames. The time stamps may jump forwards or backwards at a gap.
     pub(super) gaps_cut: u64,
 }
 
@@ -49,8 +49,8 @@ impl Timeline {
         }
     }
 
-    /// Returns the arrival time of the next frame. A frame arrives together with the frame before
-    /// if it has no stamp or a stamp that is before an earlier one.
+    /// Returns the arrival time of the next frame. A frame without a time stamp arrives at the same time as
+    /// the previous frame. The same rule applies to a frame whose time stamp is smaller than a previous one.
     pub(super) fn next_arrival(&mut self, stamp_ns: Option<i64>) -> Result<Picos, BeyondModelTime> {
         let ReplayPace::Captured(faster, by) = self.pace else {
             return Ok(Picos::ZERO);

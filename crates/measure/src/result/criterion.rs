@@ -1,4 +1,4 @@
-//! Export of a result in the format of criterion, for `critcmp` and `cargo bench -- --baseline`.
+//! Exports a result in the format of criterion, for `critcmp` and `cargo bench -- --baseline`.
 //!
 //! Criterion stores only times in nanoseconds per iteration. A rate in frames per second becomes
 //! the time of one frame. The files are those of criterion 0.3 to 0.8: `benchmark.json`,

@@ -25,8 +25,8 @@ impl BetterWhen {
 /// A measured quantity with all its samples.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct BenchFigure {
-    /// Name of the figure, with the general part first, such as `ndr/1082/rate`. The same bench
-    /// always uses the same names.
+    /// Name of the figure, such as `ndr/1082/rate`. The most general part comes first. A bench uses the same
+    /// names in every run.
     pub name: String,
     /// Unit, such as `frames/s`, `ns`, `percent` or `bytes`.
     pub unit: String,
@@ -41,9 +41,9 @@ pub struct BenchFigure {
 pub struct MedianInterval {
     /// Median: the middle sample, or the mean of the two middle samples.
     pub median: f64,
-    /// Lower bound of the 95 % confidence interval of the median. The interval uses order
-    /// statistics (binomial distribution) and assumes no distribution of the samples. With fewer
-    /// than six samples, the bounds are the smallest and the largest sample.
+    /// Lower bound of the 95 % confidence interval of the median. The interval is computed from order
+    /// statistics (binomial distribution), so the samples may have any distribution. With fewer than six
+    /// samples, the bounds are the smallest and the largest sample.
     pub low: f64,
     /// Upper bound of the confidence interval.
     pub high: f64,
@@ -79,8 +79,8 @@ impl BenchFigure {
     }
 }
 
-/// Returns the largest number of samples that can be left out at each end, such that the remaining
-/// range contains the median with a probability of 95 %.
+/// Returns the number of samples to leave out at each end of the sorted samples. It is the largest number for
+/// which the remaining range contains the median with a probability of at least 95 %.
 fn interval_rank(sample_count: usize) -> usize {
     // P(fewer than k of n samples lie below the median) = sum of C(n, i) / 2^n for i < k; at most 2.5 % at either end.
     let mut term = 0.5f64.powi(sample_count as i32);

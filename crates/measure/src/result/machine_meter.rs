@@ -7,14 +7,15 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 use xoff_telemetry::{Environment, StealMeter};
 
-/// First words of the taint that reports a frequency governor. This taint affects figures, but not
-/// an alternating comparison.
+/// First words of the taint message about a frequency governor. A governor can change figures, but not a
+/// comparison whose two sides run alternately.
 pub const GOVERNOR_TAINT_PREFIX: &str = "the frequency governor is";
 
-/// Limits of the disturbance by others. A run beyond these limits is tainted.
+/// Limits of the CPU time that other programs and virtual machines may take. A run beyond these limits is
+/// marked as tainted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaintLimits {
-    /// Share of CPU time that the hypervisor gave to others (steal), in percent.
+    /// Steal in percent: the share of CPU time that the hypervisor gave to other virtual machines.
     pub steal_percent: f64,
     /// CPU time of programs outside the bench, in percent of one CPU.
     pub others_percent: f64,
@@ -49,14 +50,13 @@ impl MachineMeter {
         }
     }
 
-    /// Returns the machine and the taints since the start. A child process counts as part of the
-    /// bench after it has ended and been waited for.
+    /// Returns the machine and the taints since the start. A taint is a fact that can have changed a figure.
+    /// The CPU time of a child process counts as CPU time of the bench after the process was waited for.
     pub fn finish(&self, limits: &TaintLimits) -> (Environment, Vec<String>) {
         self.finish_with(limits, self.steal.percent())
     }
 
-    /// Like [`MachineMeter::finish`], but with a steal share that the caller measured during the
-    /// relevant times.
+    /// Same as [`MachineMeter::finish`], but the caller passes the steal share in percent.
     pub fn finish_with(
         &self,
         limits: &TaintLimits,
@@ -114,9 +114,8 @@ fn own_cpu_seconds() -> f64 {
     of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN)
 }
 
-/// Returns the CPU time of all programs of the machine in seconds: user, nice and system of
-/// proc_stat(5). Interrupt time is left out, because the kernel forwards frames of the bench in
-/// interrupts.
+/// Returns the CPU time of all programs of the machine in seconds: user, nice and system of proc_stat(5).
+/// Interrupt time is not included, because the kernel forwards frames of the bench in interrupts.
 fn busy_cpu_seconds() -> Option<f64> {
     let stat = fs::read_to_string("/proc/stat").ok()?;
     let columns = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;

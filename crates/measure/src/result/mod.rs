@@ -1,8 +1,9 @@
-//! The result of a bench: figures with their samples, the machine they depend on, and taints.
+//! The result of a bench: the figures with their samples, the machine on which the bench ran, and taints. A
+//! taint is a fact that can have changed a figure.
 //!
-//! All benches share this format. The code that writes, plots and compares results uses only the
-//! names of the figures. A new measurement calls [`BenchFigure::new`] and gets tables, JSON, CSV,
-//! other formats and `xoff bench compare`.
+//! All benches share this format. The code that writes, plots and compares results works with any figure
+//! names. A new measurement only calls [`BenchFigure::new`]. All output formats and `xoff bench compare` then
+//! work without further code.
 
 mod criterion;
 mod figure;
@@ -33,12 +34,13 @@ pub struct BenchResult {
     pub subject: String,
     /// Seed of random decisions.
     pub seed: u64,
-    /// The machine. Null for a bench in virtual time, which does not depend on a machine.
+    /// The machine on which the bench ran. Null for a bench in virtual time, because its results do not
+    /// depend on the machine.
     pub environment: Option<Environment>,
     /// Facts that can have changed a figure. A tainted figure must not decide a comparison.
     pub tainted: Vec<String>,
-    /// Notes that concern no figure, such as a peer that is not installed or a size that was left
-    /// out.
+    /// Notes about the run that change no figure. Examples are a program for comparison that is not
+    /// installed, and a frame size that was left out.
     pub notes: Vec<String>,
     /// Figures in the order of measurement.
     pub figures: Vec<BenchFigure>,

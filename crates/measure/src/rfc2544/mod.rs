@@ -1,6 +1,6 @@
 //! `xoff bench rfc2544`: the benchmarks of RFC 2544 clause 26. The back-to-back benchmark follows RFC 9004.
 //!
-//! A lossless class whose senders honour pauses loses nothing. For such a class, each benchmark counts the
+//! A lossless class loses no frames if its senders honour pauses. For such a class, each benchmark counts
 //! paused time as loss.
 
 use crate::choice::named_choices;
@@ -154,8 +154,8 @@ fn measure_loss_curve<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize
     Ok(())
 }
 
-/// Measures the longest burst without loss. The buffer time of the burst is corrected for frames that left
-/// meanwhile (RFC 9004 clause 6).
+/// Measures the longest burst without loss. The buffer time is corrected for the frames that leave the device
+/// during the burst (RFC 9004 clause 6).
 fn measure_back_to_back<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     let pairs = suite.pattern.sender_receiver_loads(ports);

@@ -90,7 +90,7 @@ pub fn check_test(test: Rfc2889Test, port_count: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Measures one benchmark for all frame sizes. The address cache is measured with one size.
+/// Measures one benchmark for all frame sizes. The benchmark of the address cache uses only one frame size.
 ///
 /// # Errors
 /// See [`Dut::run`] and [`check_test`].
@@ -117,8 +117,8 @@ pub fn run_test<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, test: Rfc2889Test) ->
     Ok(())
 }
 
-/// Measures the throughput of a pattern, and loss and forwarding rate at the largest load (RFC 2285 clause
-/// 3.6.2).
+/// Measures three values of a pattern: its throughput, and the loss and the forwarding rate at the largest
+/// load (RFC 2285 clause 3.6.2).
 fn measure_forwarding<D: Dut>(
     suite: &mut BenchmarkSuite<'_, D>,
     size: FrameSize,
@@ -200,8 +200,8 @@ fn measure_broadcast<D: Dut>(suite: &mut BenchmarkSuite<'_, D>, size: FrameSize)
     Ok(())
 }
 
-/// Measures how many station addresses the device can store. The device floods frames to an unknown station
-/// of the second port, so such frames also arrive at the third port.
+/// Measures how many station addresses the device can store. If the device does not know a station of the
+/// second port, it floods the frames to this station. The third port detects the flooded frames.
 fn measure_address_cache<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failure> {
     let (mut known, mut next) = (0, 1_024);
     let mut is_limited = false;

@@ -1,6 +1,7 @@
 //! `xoff bench rfc8239`: the data-centre benchmarks of RFC 8239. RFC 8238 defines their terms.
 //!
-//! For a lossless class whose senders honour pauses, a buffer is full when the device sends the first pause.
+//! The buffer of a lossless class counts as full when the device sends the first pause, if the senders honour
+//! pauses.
 
 use crate::choice::named_choices;
 use xoff_units::Picos;
@@ -13,9 +14,10 @@ use xoff_telemetry::failure::Failure;
 
 /// Load of the line-rate benchmark, which allows for clock differences (RFC 8239 clause 2.2).
 const LINE_RATE_LOAD: f64 = 0.9998;
-/// Over-subscription of a port as a share of the line rate (RFC 8239 clause 3.2).
+/// Excess load of an over-subscribed port as a share of the line rate (RFC 8239 clause 3.2).
 const EXCESS_SHARE: f64 = 0.01;
-/// Duration of the first over-subscription in frames at line rate. Each further trial is twice as long.
+/// Duration of the first over-subscription trial, as the number of frames at line rate. Each further trial is
+/// twice as long.
 const EXCESS_FRAMES: u64 = 1 << 14;
 /// Duration of the longest over-subscription in frames at line rate.
 const EXCESS_FRAMES_MAX: u64 = 1 << 25;
@@ -116,8 +118,9 @@ fn measure_line_rate<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Fa
 }
 
 /// Measures the buffer by the procedures of clause 3.2. Procedure A is measured for each frame size.
-/// Procedures B, C and D use the frame size with the largest result of A. B over-subscribes each port in
-/// turn, C two ports at the same time, and D one port from all other ports.
+/// Procedures B, C and D use the frame size with the largest result of A. Procedure B over-subscribes one
+/// port after the other. Procedure C over-subscribes two ports at the same time. Procedure D over-subscribes
+/// one port from all other ports.
 fn measure_buffer<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     let mut best: Option<(f64, FrameSize)> = None;
@@ -197,7 +200,8 @@ fn measure_over_subscribed_ports<D: Dut>(
 }
 
 /// Returns the excess bytes that the buffer absorbs before the first loss or pause. The excess frames arrive
-/// at `excess_fps`. Without a loss or pause, all excess bytes are returned and a note is added to the result.
+/// at `excess_fps`. If no frame is lost and no pause is sent, the function returns all excess bytes and adds
+/// a note to the result.
 fn measure_absorbed_bytes<D: Dut>(
     suite: &mut BenchmarkSuite<'_, D>,
     size: FrameSize,
@@ -226,7 +230,8 @@ fn measure_absorbed_bytes<D: Dut>(
     }
 }
 
-/// Returns the time of the first loss or, for a lossless device, of the first pause if it is earlier.
+/// Returns the time of the first lost frame. For a lossless device, returns the time of the first pause if
+/// the pause is earlier.
 fn first_loss_or_pause(outcome: &TrialResult, is_lossless: bool) -> Option<Picos> {
     let lost = outcome
         .streams
@@ -240,8 +245,8 @@ fn first_loss_or_pause(outcome: &TrialResult, is_lossless: bool) -> Option<Picos
     lost.chain(paused).min()
 }
 
-/// Measures the longest simultaneous bursts by the procedure of clause 4.2. The number of receivers increases
-/// from one while it is below the number of senders.
+/// Measures the longest simultaneous bursts by the procedure of clause 4.2. The first trial has one receiver.
+/// Each further trial has one more, as long as there are fewer receivers than senders.
 fn measure_microburst<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> Result<(), Failure> {
     let ports = suite.dut.ports().len();
     for size in suite.sizes.clone() {
@@ -285,7 +290,8 @@ fn measure_head_of_line_blocking<D: Dut>(suite: &mut BenchmarkSuite<'_, D>) -> R
     Ok(())
 }
 
-/// Results of the flow to a port that is not over-subscribed, with one sample for each group of ports.
+/// Results of the victim flow, which goes to a port that is not over-subscribed. Each group of ports gives
+/// one sample.
 #[derive(Debug, Default)]
 pub(crate) struct VictimFlow {
     lost: Vec<f64>,

@@ -7,7 +7,8 @@ use super::super::{rfc2544, rfc2889, rfc8239};
 use super::*;
 use xoff_telemetry::failure::Exit;
 
-/// Limit in cells of a queue or a priority group of the test switch. A frame of 64 bytes occupies one cell.
+/// Size limit of each queue and each priority group of the test switch, in cells. A frame of 64 bytes
+/// occupies one cell.
 const LIMIT: f64 = 1_000.0;
 
 fn run_suite(

@@ -11,7 +11,7 @@ use xoff_telemetry::failure::Failure;
 const DATA_QP: u32 = 0x00_50_00;
 /// Destination queue pair of samples, the frames whose latency is measured.
 const SAMPLE_QP: u32 = 0x00_50_01;
-/// Offsets of queue pair and packet sequence number of the BTH in an untagged IPv4 frame.
+/// Offsets of two BTH fields in an untagged IPv4 frame: the queue pair and the packet sequence number.
 const QP_OFFSET: usize = 47;
 const PSN_OFFSET: usize = 51;
 /// Bytes of Ethernet, IPv4, UDP, BTH and ICRC.
@@ -20,7 +20,7 @@ const HEADERS_BYTES: usize = 14 + 20 + 8 + 12 + 4;
 const FIRST_SOURCE_PORT: u16 = 0xc000;
 
 /// Settings of the generator's frames. The frames are RoCEv2 SEND ONLY packets over IPv4. All frames of a
-/// flow have the ICRC of its first frame, because switches do not check the ICRC.
+/// flow carry the ICRC of the first frame of the flow, because switches do not check the ICRC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrafficProfile {
     /// Frame length in bytes without FCS, 60 to 9216.
@@ -31,7 +31,7 @@ pub struct TrafficProfile {
     pub dscp: u8,
     /// MAC address of the generator.
     pub src_mac: [u8; 6],
-    /// Destination MAC address. It must differ from the address of the sink's interface, because the kernel
+    /// Destination MAC address. It must differ from the address of the sink's interface. Otherwise the kernel
     /// of the sink would answer the frames.
     pub dst_mac: [u8; 6],
     /// IPv4 source address.
@@ -106,7 +106,8 @@ impl TrafficProfile {
         Ok(FlowFrame { bytes })
     }
 
-    /// Returns a frame that the sink sends so that bridges learn the location of the destination.
+    /// Returns a frame for the sink to send. Bridges learn from this frame behind which port the destination
+    /// is.
     pub fn learning_frame(&self) -> Vec<u8> {
         let mut bytes = vec![0; 60];
         bytes[0..6].copy_from_slice(&self.src_mac);
@@ -158,8 +159,8 @@ pub(super) fn sample_number(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Returns a classic BPF program that drops the counted frames of the generator. These frames are RoCEv2
-/// packets over IPv4 to the data queue pair. Samples and frames of other senders pass.
+/// Returns a classic BPF program that drops the counted frames of the generator: RoCEv2 packets over IPv4 to
+/// the data queue pair. Sample frames and frames of other senders pass the filter.
 pub(super) fn sample_filter() -> [libc::sock_filter; 11] {
     const LOAD_B: u16 = 0x30;
     const LOAD_H: u16 = 0x28;
@@ -193,7 +194,7 @@ pub(super) fn sample_filter() -> [libc::sock_filter; 11] {
 mod tests {
     use super::*;
 
-    /// Runs the filter on a frame and returns its result. The interpreter knows only the instructions that
+    /// Runs the filter on a frame and returns its result. The interpreter supports only the instructions that
     /// the filter uses.
     fn run_filter(bytes: &[u8]) -> u32 {
         let program = sample_filter();

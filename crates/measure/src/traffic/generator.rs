@@ -13,8 +13,8 @@ use xoff_telemetry::failure::Failure;
 pub enum SendRate {
     /// As fast as possible.
     Saturate,
-    /// Frames per second, at equal intervals. A generator that is late catches up in bursts of at most 32
-    /// frames.
+    /// A constant rate in frames per second. If the generator is late, it catches up with bursts of at most
+    /// 32 frames.
     Paced(f64),
 }
 
@@ -50,7 +50,8 @@ impl SendResult {
 pub(super) struct Generator {
     pub(super) sender: FrameSender,
     pub(super) frames: Vec<FlowFrame>,
-    /// Number of frames sent so far. The number selects the flow and the sequence number of the next frame.
+    /// Number of frames sent so far. The generator computes the flow and the sequence number of the next
+    /// frame from this number.
     sequence: u64,
 }
 
@@ -63,8 +64,8 @@ impl Generator {
         }
     }
 
-    /// Sends until the time is over or `stop` is set. The first frame of a burst becomes a sample if the last
-    /// sample is at least `sample_every_ns` old. With `None`, no samples are sent.
+    /// Sends until the time is over or `stop` is set. The first frame of a burst is a sample if the previous
+    /// sample is at least `sample_every_ns` old. With `None`, the generator sends no samples.
     pub(super) fn send_frames(
         &mut self,
         rate: SendRate,
@@ -140,7 +141,7 @@ impl Generator {
     }
 }
 
-/// Lets the kernel build and send frames until the time is over or `stop` is set.
+/// Makes the kernel build and send frames until the time is over or `stop` is set.
 pub(super) fn send_live_frames(
     frames: &mut KernelFrameSender,
     duration: Duration,

@@ -1,10 +1,10 @@
-//! Test traffic through a real device: a generator at one interface, a sink at another, and trials between
-//! them.
+//! Test traffic through a real device. A generator sends at one interface, and a sink receives at another
+//! interface.
 //!
 //! The generator sends prebuilt RoCEv2 frames from a packet socket, or the kernel builds the frames itself.
 //! The sink reads the frame counter of its interface. The kernel drops the counted frames, so the sink uses
-//! almost no processor time. Two kinds of frames also reach a packet socket: samples, whose latency is
-//! measured, and frames of other senders, which are subtracted from the count.
+//! almost no processor time. A packet socket of the sink receives two kinds of frames: samples, whose latency
+//! is measured, and frames of other senders. The frames of other senders are subtracted from the count.
 
 mod frames;
 mod generator;

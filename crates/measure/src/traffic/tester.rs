@@ -38,8 +38,8 @@ pub enum SendMethod {
     /// From a packet socket that bypasses the queueing discipline.
     #[default]
     PacketSocket,
-    /// The kernel builds XDP frames ([`KernelFrameSender`]). With this method, a trial sends as fast as possible,
-    /// without samples, and only to an interface that polls.
+    /// The kernel builds XDP frames ([`KernelFrameSender`]). This method sends as fast as possible and sends
+    /// no samples. The receiving interface must poll.
     KernelFrames,
 }
 
@@ -77,12 +77,12 @@ impl TrialConfig {
 pub struct TesterResult {
     /// What the generator sent.
     pub sending: SendResult,
-    /// All frames that arrived, including frames in flight at the end of the sending time.
+    /// Number of frames that arrived, including frames that were in flight at the end of the sending time.
     pub arrivals: Arrivals,
     /// Frames that arrived in the last four fifths of the sending time.
     pub window: SteadyWindow,
-    /// Latency of the samples in nanoseconds. A latency is measured from just before the send system call to
-    /// the time stamp of the sink's kernel.
+    /// Latency of the samples in nanoseconds. A latency starts just before the system call that sends the
+    /// frame, and ends with the time stamp of the kernel at the sink.
     pub latency_ns: Histogram<u64>,
 }
 
@@ -145,7 +145,7 @@ impl Tester {
         })
     }
 
-    /// Sends a frame from the sink, so that bridges learn the location of the destination.
+    /// Sends a frame from the sink, so that bridges learn behind which port the destination is.
     ///
     /// # Errors
     /// The interface is down or was removed.
@@ -156,7 +156,7 @@ impl Tester {
             .map_err(|error| Failure::environment("the sink cannot send").because(error))
     }
 
-    /// Sends the frames of a trial, counts the arrivals and waits for frames in flight.
+    /// Sends the frames of a trial and waits for frames in flight. Counts the frames that arrive.
     ///
     /// # Errors
     /// The kernel refuses to send or to build frames.
@@ -164,9 +164,9 @@ impl Tester {
         self.run_trial_observing(trial, || 0)
     }
 
-    /// Runs a trial like [`run_trial`](Tester::run_trial) and also calls `observe` for a number that never
-    /// falls, such as the processor time of a forwarding program. The result contains the increase of the
-    /// number.
+    /// Runs a trial like [`run_trial`](Tester::run_trial) and also observes a counter, such as the processor
+    /// time of a forwarding program. `observe` returns the value of the counter. The result contains the
+    /// increase of the counter during the trial.
     ///
     /// # Errors
     /// See [`run_trial`](Tester::run_trial).

@@ -1,17 +1,18 @@
-//! The headroom of the worst phase by a formula. The result of the search is compared with it.
+//! Calculates the headroom of the worst phase with a formula. The report compares the result of the search
+//! with this value.
 
 use xoff_dataplane::{LinkTiming, Picos};
 
 use super::traffic_pattern::TrafficParameters;
 use crate::tune::TuningTarget;
 
-/// Returns the largest number of headroom cells that a priority group uses while none of its frames
-/// leaves.
+/// Returns the largest number of headroom cells that a priority group can use if no frame of the group leaves
+/// the switch.
 ///
-/// The sender is never idle. XOFF is due when the last bit of a frame has arrived, and all cells of
-/// this frame but one may already be headroom. XOFF waits for the frame that the port has just
-/// started to send. Then the transmission of XOFF, the cable and the response of the sender take
-/// time. All frames that the sender starts before the end of this time use headroom.
+/// The formula assumes that the sender is never idle. The last bit of a frame causes XOFF. In the worst case,
+/// only one cell of this frame is not headroom. XOFF waits until the port has sent the frame that it has just
+/// started. Then the XOFF frame is transmitted, passes the cable, and takes effect after the response time of
+/// the sender. All frames that the sender starts before this time use headroom.
 pub fn headroom_cells(subject: &TuningTarget, traffic: &TrafficParameters) -> u32 {
     let frame = traffic.frame_bytes.div_ceil(subject.config.cell_bytes);
     frame - 1 + frames_after_xoff(&subject.link_timing(), traffic) * frame

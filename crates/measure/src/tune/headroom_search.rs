@@ -71,8 +71,8 @@ pub struct TuningResult {
     pub smallest: CandidateTrial,
     /// Results with one cell of headroom less.
     pub below: CandidateTrial,
-    /// Headroom in cells of nearby candidates, and whether they lost frames. They show that more
-    /// headroom does not lose more frames.
+    /// Results of candidates with slightly more or less headroom: the headroom in cells, and whether frames
+    /// were lost. These results show that more headroom does not lose more frames.
     pub neighbours: Vec<(u32, bool)>,
     /// Headroom of the worst phase by the formula, in cells.
     pub closed_form_cells: u32,
@@ -82,8 +82,8 @@ pub struct TuningResult {
 /// receives status messages.
 ///
 /// # Errors
-/// A pattern has too many senders, a buffer does not fill, results contradict each other, or the
-/// search is interrupted.
+/// A pattern has too many senders, a buffer does not fill, two results contradict each other, or the search
+/// is interrupted.
 pub fn search_headroom(
     plan: &TuningPlan,
     stop: &AtomicBool,
@@ -205,8 +205,8 @@ fn check_sender_counts(plan: &TuningPlan) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the order of the phases. Phases that use more headroom come first, so that a loss is
-/// found early.
+/// Returns the order in which phases run. Phases that use more headroom come first, so that the search finds
+/// a loss early.
 fn order_by_headroom(trial: &CandidateTrial) -> Vec<usize> {
     let mut order: Vec<usize> = (0..trial.seen.len()).collect();
     order.sort_by_key(|number| (u32::MAX - trial.seen[*number].headroom_cells, *number));
@@ -245,8 +245,8 @@ struct PhaseRunner<'a> {
 }
 
 impl<'a> PhaseRunner<'a> {
-    /// Creates a runner. It sets the times of the own frames for this candidate. They do not depend
-    /// on the headroom.
+    /// Creates a runner. Also computes when the own frame of each phase is sent. The own frame is a frame to
+    /// the sender that delays XOFF. Its time does not depend on the headroom.
     fn new(
         plan: &'a TuningPlan,
         all: Vec<TrafficPhase>,
@@ -290,8 +290,8 @@ impl<'a> PhaseRunner<'a> {
         into_complete(run_in_parallel(count, self.plan.jobs, work, self.stop, |_| ())?)
     }
 
-    /// Bisects the smallest headroom from `least` to `most` cells without loss, starting at a
-    /// guess. Returns `None` if `most` loses frames.
+    /// Finds the smallest headroom without loss by bisection between `least` and `most` cells. The search
+    /// starts at a guess. Returns `None` if `most` loses frames.
     fn find_smallest(
         &self,
         least: u32,
@@ -303,8 +303,8 @@ impl<'a> PhaseRunner<'a> {
     }
 }
 
-/// Bisects the smallest number from `least` to `most` that does not lose frames. Returns `None` if
-/// `most` loses frames.
+/// Finds the smallest number between `least` and `most` that does not lose frames, by bisection. Returns
+/// `None` if `most` loses frames.
 fn bisect_smallest(
     least: u32,
     most: u32,

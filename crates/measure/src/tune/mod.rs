@@ -1,15 +1,14 @@
 //! `xoff bench tune-buffers`: finds and verifies the smallest lossless buffers for a traffic
 //! pattern, in virtual time.
 //!
-//! Headroom holds the frames that arrive after XOFF is due. The worst case depends on the phase of
-//! the traffic: whether the port has just started to send a frame of its own when XOFF is due, how
-//! much of the frame that causes XOFF exceeds the limit, and when the senders start.
-//! [`build_phases`] creates these phases, and [`run_phase`] runs one phase on a switch between
-//! model hosts.
+//! Headroom holds the frames that arrive after XOFF is due. The worst case depends on three conditions:
+//! whether the port has just started to send another frame, how much of the frame that causes XOFF exceeds
+//! the limit, and when the senders start. A phase is one combination of these conditions. [`build_phases`]
+//! creates the phases, and [`run_phase`] runs one phase on a switch between model hosts.
 //!
-//! [`search_headroom`] bisects the headroom in cells and verifies the result: it loses no frame in
-//! any phase, and one cell less loses frames. [`headroom_cells`] calculates the same value with a
-//! formula.
+//! [`search_headroom`] finds the smallest headroom in cells by bisection. It verifies that no phase loses a
+//! frame with this headroom, and that frames are lost with one cell less. [`headroom_cells`] calculates the
+//! same value with a formula.
 
 mod bench_result;
 mod closed_form;

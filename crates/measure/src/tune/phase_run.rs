@@ -38,14 +38,14 @@ pub struct TrafficPhase {
     pub pattern: TrafficPattern,
     /// Start time of each sender.
     pub begins: Vec<Picos>,
-    /// Cells of the shared pool that other users hold. They decide how much of the frame that
-    /// causes XOFF is headroom.
+    /// Number of cells of the shared pool that other users hold. This number decides how much of the frame
+    /// that causes XOFF is stored in headroom.
     pub others_cells: u32,
-    /// Transmission time of the own frame that has already passed when XOFF is due, or `None`
-    /// without such a frame.
+    /// Time for which the switch has already transmitted the own frame when XOFF is due. The own frame delays
+    /// XOFF. `None` without an own frame.
     pub own_frame_elapsed: Option<Picos>,
-    /// Time at which the receiver sends the own frame, from the start of the senders.
-    /// [`set_own_frame_time`] sets it.
+    /// Time at which the receiver sends the own frame, relative to the start of the senders.
+    /// [`set_own_frame_time`] sets this time.
     pub own_frame_at: Option<Picos>,
 }
 
@@ -60,7 +60,7 @@ pub struct PhaseResult {
     pub headroom_cells: u32,
     /// Largest number of shared cells that a priority group used.
     pub shared_cells: u32,
-    /// Time of the first XOFF to the watched sender, from the start of the senders.
+    /// Time of the first XOFF to the watched sender, relative to the start of the senders.
     pub first_xoff: Picos,
     /// Used share of the receiver's link after the first XOFF.
     pub utilisation: f64,
@@ -81,9 +81,9 @@ pub struct PhaseDrop {
     pub refusal: Option<BufferRefusal>,
 }
 
-/// Sets the time at which the own frame is sent, so that its transmission has just started when
-/// XOFF is due. This time does not depend on the headroom, because a group uses headroom only after
-/// XOFF.
+/// Sets the time at which the receiver sends the own frame. The switch then has just started to transmit the
+/// own frame when XOFF is due. The time does not depend on the headroom, because a group uses headroom only
+/// after XOFF.
 ///
 /// # Errors
 /// The buffer does not fill.
@@ -138,7 +138,8 @@ struct PhaseRun<'a> {
     watch: RunObserver,
     began: Picos,
     xon_offset_bytes: u64,
-    /// Time of the first XOFF, and the bytes and packets sent to the receiver until then.
+    /// Time of the first XOFF. Also contains the bytes and packets that were sent to the receiver before this
+    /// time.
     before: (Picos, u64, u64),
 }
 
@@ -207,8 +208,8 @@ impl<'a> PhaseRun<'a> {
         Ok(self.watch.first_xoff.unwrap_or_default())
     }
 
-    /// Runs a standstill until all frames in flight have arrived, or an incast for several cycles
-    /// of XOFF and XON.
+    /// Runs a phase. A standstill ends when all frames in flight have arrived. An incast ends after several
+    /// cycles of XOFF and XON.
     fn run_to_end(&mut self) -> Result<(), Failure> {
         let senders = self.phase.pattern.senders() as u64;
         let traffic = self.traffic;
@@ -360,7 +361,7 @@ impl Observer for RunObserver {
     }
 }
 
-/// Builds a plan with the receiver and the senders, each at one port of the target.
+/// Builds a plan with one receiver and several senders. Each host is connected to one port of the target.
 fn fabric_plan(
     subject: &TuningTarget,
     traffic: &TrafficParameters,
@@ -402,8 +403,8 @@ fn fabric_plan(
     }
 }
 
-/// Builds the flow of a sender. It uses SENDs, because all frames of a SEND message have the same
-/// length.
+/// Builds the flow of a sender. The flow consists of SEND messages, because all frames of a SEND message have
+/// the same length.
 fn sender_flow(
     subject: &TuningTarget,
     traffic: &TrafficParameters,

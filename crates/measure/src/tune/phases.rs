@@ -8,8 +8,8 @@ use super::phase_run::TrafficPhase;
 use super::traffic_pattern::{TrafficParameters, TrafficPattern};
 use super::tuning_target::TuningTarget;
 
-/// Largest number of alignments of the frame that causes XOFF. Frames of more cells are examined in
-/// larger steps.
+/// Largest number of alignments that are tested for the frame that causes XOFF. If the frame has more cells,
+/// the steps between alignments are larger.
 const ALIGNMENTS_MAX: u32 = 40;
 
 /// Senders start this much later than the transmission time of the own frame.
@@ -17,11 +17,13 @@ const SENDER_LEAD: Picos = Picos::from_micros(1);
 
 /// Creates all phases of these patterns. The time of the own frame that delays XOFF is not set yet.
 ///
-/// - Alignments: other users hold 0 cells up to the size of a frame, so a different part of the
-///   frame that causes XOFF is headroom. All senders start at the same time or at equal distances
-///   within a frame. The own frame has just started.
-/// - Seeds: senders start at random times within two frames, and other users hold a random number
-///   of cells. The own frame has just started, or a random part of it has already left.
+/// - Alignments: other users hold from 0 cells up to the cells of a frame, so the part of the frame that is
+///   stored in headroom varies. All senders start at the same time, or at equal intervals within the time of
+///   a frame. When XOFF is due, the switch has just started to send the own frame, which is a frame to the
+///   sender that delays XOFF.
+/// - Seeds: senders start at random times within the time of two frames, and other users hold a random number
+///   of cells. When XOFF is due, the switch has just started to send the frame that delays XOFF, or has sent
+///   a random part of this frame.
 pub fn build_phases(
     subject: &TuningTarget,
     traffic: &TrafficParameters,

@@ -9,8 +9,8 @@ use xoff_lab::plan::TimeMode;
 use xoff_lab::{parse_lab, switch_configuration};
 use xoff_telemetry::failure::Failure;
 
-/// Returns the configuration of a switch with this preset. It has `ports` ports of one speed in
-/// Mb/s, each with a cable of this delay.
+/// Returns the configuration of a switch with this preset. The switch has `ports` ports. All ports have the
+/// same speed in Mb/s and the same cable delay.
 ///
 /// # Errors
 /// There is no such preset.

@@ -1,4 +1,5 @@
-//! Variants of the found profile with other values of the shared limit and of `xon_offset`.
+//! Variants of the profile that the search has found. They have other values of the shared limit and of
+//! `xon_offset`.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -27,8 +28,7 @@ pub struct ProfileVariant {
     pub seen: Vec<PhaseResult>,
 }
 
-/// Runs variants of a profile through incast phases. Returns an empty list if no phase is an
-/// incast.
+/// Runs variants of a profile in incast phases. Returns an empty list if no phase is an incast.
 ///
 /// # Errors
 /// The run is interrupted, or a buffer does not fill.

@@ -8,7 +8,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 
 use xoff_host::FlowConfig;
 
-/// Largest number of senders. A switch with 512 ports has room for them and one receiver.
+/// Largest number of senders. A switch with 512 ports can connect this number of senders and one receiver.
 pub const SENDERS_MAX: u16 = 511;
 /// Longest cable, in metres.
 pub const CABLE_MAX_M: u32 = 100_000;
@@ -92,9 +92,8 @@ impl TrafficParameters {
             .div_ceil(1_000)
     }
 
-    /// Returns the length of the shortest RoCEv2 frame over IPv4 with at least this length,
-    /// including FCS. The payload is padded to four bytes. Returns `None` if there is no such
-    /// frame.
+    /// Rounds a frame length up to the length of a RoCEv2 frame over IPv4. Lengths include the FCS. The
+    /// payload is padded to four bytes. Returns `None` if there is no such frame.
     pub fn valid_frame_bytes(min_bytes: u32, is_tagged: bool) -> Option<u32> {
         let (shortest, longest) = FlowConfig::frame_len_range(false, is_tagged);
         let (shortest, longest) = (shortest + 4, longest + 4);

@@ -1,4 +1,4 @@
-//! The tuned object: a switch, one of its lossless classes, and the buffer profile of this class.
+//! The target of the tuning: a switch, one of its lossless classes, and the buffer profile of this class.
 
 use serde_json::{Map, Value, json};
 use xoff_dataplane::config::{
@@ -131,7 +131,8 @@ impl TuningTarget {
         self.config.ports[self.ports[0]].link
     }
 
-    /// Returns the length of the largest frame of the ports in bytes: MTU, Ethernet header and FCS.
+    /// Returns the length of the largest frame of the ports in bytes, which is the sum of MTU, Ethernet
+    /// header and FCS.
     pub fn frame_bytes_max(&self) -> u32 {
         self.config.ports[self.ports[0]].mtu + 18
     }
@@ -184,8 +185,8 @@ impl TuningTarget {
             .sum()
     }
 
-    /// Returns the size of the shared headroom pool for a candidate in bytes, or 0 if there is
-    /// none. Its oversubscription stays the same.
+    /// Returns the size of the shared headroom pool for a candidate in bytes, or 0 without such a pool. The
+    /// ratio of the groups' headroom to the size of the pool stays the same.
     fn headroom_pool_bytes(&self, candidate: &BufferCandidate) -> u64 {
         let (pool, before) = (
             self.pool().xoff_bytes,
@@ -228,8 +229,8 @@ impl TuningTarget {
         }
     }
 
-    /// Returns the pool and the profile of a candidate as tables of config_db.json. They form a
-    /// layer over the configuration.
+    /// Returns the pool and the profile of a candidate as tables of config_db.json. The tables are a layer
+    /// over the configuration.
     pub fn config_layer(&self, candidate: &BufferCandidate) -> Value {
         let (profile, pool) = (self.profile_of(candidate), self.pool());
         let text = |bytes: u64| Value::String(bytes.to_string());
@@ -276,11 +277,11 @@ impl TuningTarget {
 pub struct BufferMemory {
     /// Headroom of one priority group.
     pub group: u64,
-    /// Headroom of all priority groups of the pool: the size of the shared headroom pool, or the
-    /// sum of private headroom.
+    /// Headroom of all priority groups of the pool in bytes. With a shared headroom pool, the value is the
+    /// size of the pool. Otherwise the value is the sum of the private headroom.
     pub headroom: u64,
-    /// Sum of the headroom, the reserved space of the groups with the profile, and the shared part
-    /// of the pool.
+    /// Sum of three sizes: the headroom, the reserved space of the groups with the profile, and the shared
+    /// part of the pool.
     pub total: u64,
 }
 

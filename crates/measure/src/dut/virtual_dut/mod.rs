@@ -24,8 +24,8 @@ use super::trial_result::{LatencyHistogram, PortResult};
 use crate::replay::{CaptureStore, FrameOrigin};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Number of low bits of a frame number that count the frames of a stream. The high bits are the index of the
-/// stream.
+/// Width in bits of the frame counter in a frame number. The counter is in the low bits, and the index of the
+/// stream is in the high bits.
 const FRAME_NUMBER_BITS: u32 = 40;
 /// Number of a frame that belongs to no stream.
 const NO_STREAM: u64 = u64::MAX;
@@ -73,7 +73,8 @@ struct TrialState {
 /// A switch in virtual time with a tester at some of its ports.
 ///
 /// The switch has the buffers, traffic classes and PFC settings of its configuration. Its ports form one
-/// bridge, and its watchdog is off. One switch is used for all trials and is emptied after each trial.
+/// bridge, and its watchdog is off. All trials use the same switch, which is empty at the start of each
+/// trial.
 #[derive(Debug)]
 pub struct VirtualDut {
     config: SwitchConfig,
@@ -85,7 +86,7 @@ pub struct VirtualDut {
     /// Index of the tester port at each switch port.
     tester_port_at: Vec<Option<usize>>,
     options: VirtualDutOptions,
-    /// DSCP or PCP of the traffic class at each tester port. The flag tells whether the frames are tagged.
+    /// DSCP or PCP of the traffic class at each tester port. The flag is true if the frames carry a VLAN tag.
     class_codes: Vec<(u8, bool)>,
     is_lossless: bool,
     trial: TrialState,
@@ -152,7 +153,8 @@ impl VirtualDut {
         Ok(this)
     }
 
-    /// Brings the links up and sends a frame from each station, so that the switch learns their locations.
+    /// Brings the links up and sends a frame from each station, so that the switch learns the ports of the
+    /// stations.
     fn connect(&mut self) -> Result<(), Failure> {
         let ports = self.options.ports.clone();
         for &port in &ports {

@@ -12,8 +12,8 @@ use super::super::trial_result::{Backlog, LatencyHistogram, PortResult, TrialRes
 use super::{TesterEvent, TrialState, VirtualDut};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Longest time between the last frame and an empty switch. A switch that needs more time is assumed never to
-/// become empty.
+/// Longest time that the switch may need to become empty after the last frame. If the switch needs more time,
+/// the trial assumes that it never becomes empty.
 const DRAIN_TIME_MAX: Picos = Picos::from_millis(10_000);
 /// Largest number of frames of a trial. More frames would take hours.
 const FRAMES_PER_TRIAL_MAX: f64 = 2e9;
@@ -46,7 +46,7 @@ impl VirtualDut {
             .fix("look for a shaper (SCHEDULER pir) that is too slow, or for a PFC deadlock"))
     }
 
-    /// Runs until no pause stops a port of the tester, so that the next trial starts without pauses.
+    /// Runs until the switch pauses no port of the tester, so that the next trial starts without pauses.
     fn wait_until_unpaused(&mut self) -> Result<(), Failure> {
         loop {
             let now = self.switch.now();
@@ -70,8 +70,8 @@ impl VirtualDut {
         Ok(())
     }
 
-    /// Returns the number of frames in the switch at `at`. Frames on the cables are not counted. On a long
-    /// cable, they would hide the growth of the backlog.
+    /// Returns the number of frames in the switch at `at`. Frames on the cables are not counted, because many
+    /// frames on a long cable would hide the growth of the backlog.
     fn occupancy_at(&mut self, at: Picos) -> Result<SwitchOccupancy, Failure> {
         self.advance_to(at)?;
         Ok(SwitchOccupancy {
@@ -183,8 +183,8 @@ impl VirtualDut {
         }
     }
 
-    /// Runs until every stream has sent its last frame. A burst has no end time and ends only with its last
-    /// frame.
+    /// Runs until every stream has sent its last frame. A burst has no end time: it ends after a given number
+    /// of frames.
     fn send_remaining_frames(&mut self) -> Result<(), Failure> {
         let latest = self.switch.now().saturating_add(DRAIN_TIME_MAX);
         self.run_until(latest, |this| {

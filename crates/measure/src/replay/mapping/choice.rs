@@ -17,16 +17,16 @@ use xoff_telemetry::failure::Failure;
 struct MappingLoss {
     /// Frames that have an ingress port.
     offered: u64,
-    /// Frames that are not forwarded because of the mapping. Their destination is behind their
-    /// ingress port, or they are left out as outbound although their sender has no inbound frame.
+    /// Number of frames that are not forwarded because of the mapping. A frame is lost if its destination is
+    /// behind its ingress port. An outbound frame is lost if its sender has no inbound frame.
     lost: u64,
 }
 
 impl PortMapping {
-    /// Maps the stations of a capture to the ports of a configuration. If the options allow both
-    /// mappings and the capture has frames of several interfaces, the mapping that loses fewer
-    /// frames is selected. If both lose the same number, the mapping by interface is selected.
-    /// `read` opens the capture again to count these frames.
+    /// Maps the stations of a capture to the ports of a configuration. The options may allow two mappings: by
+    /// sender and by interface. If both are possible and the capture has frames of several interfaces, the
+    /// mapping with fewer lost frames is selected. The mapping by interface is selected if the numbers are
+    /// equal. To count lost frames, the function opens the capture again with `read`.
     ///
     /// # Errors
     /// The configuration has too few ports, an option names an interface that is not in the

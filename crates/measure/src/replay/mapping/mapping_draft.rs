@@ -33,7 +33,8 @@ impl<'a> MappingDraft<'a> {
         }
     }
 
-    /// Returns whether ports can be added. A configuration without ports gets as many as needed.
+    /// Returns whether the mapping may add ports. If the configuration has no ports, the mapping adds as many
+    /// as needed.
     fn can_add_ports(&self) -> bool {
         self.configured.names.is_empty()
     }
@@ -135,8 +136,8 @@ impl<'a> MappingDraft<'a> {
         Ok(())
     }
 
-    /// Assigns each station to the port that exchanges the fewest frames with it. Among equal
-    /// ports, it selects the port with the fewest stations.
+    /// Assigns each station to the port whose stations exchange the fewest frames with it. If several ports
+    /// have the same number of frames, the port with the fewest stations is selected.
     fn assign_shared_ports(&mut self, stations: impl Iterator<Item = Mac>) {
         let mut peers: HashMap<Mac, Vec<(Mac, u64)>> = HashMap::new();
         for (&(a, b), &frames) in &self.survey.conversations {
@@ -168,7 +169,7 @@ impl<'a> MappingDraft<'a> {
         }
     }
 
-    /// Assigns a port to each station that never sends, as long as ports are unused.
+    /// Assigns an unused port to each station that never sends, until no unused port is left.
     pub(super) fn assign_silent_stations(&mut self) {
         for &mac in &self.survey.silent_stations {
             if Some(mac) == self.configured.router || self.stations.contains_key(&mac) {
@@ -181,8 +182,8 @@ impl<'a> MappingDraft<'a> {
         }
     }
 
-    /// Assigns a port to each interface with frames. It prefers the port with the name of the
-    /// interface, as in recordings of xoff, and otherwise takes an unused port.
+    /// Assigns a port to each interface with frames. If a port has the name of the interface, as in
+    /// recordings of xoff, the interface gets this port. Otherwise the interface gets an unused port.
     pub(super) fn assign_interfaces(&mut self) -> Result<(), Failure> {
         let used = |number: &usize| {
             self.survey.frames_by_interface[*number] > 0 && !self.interfaces.contains_key(number)

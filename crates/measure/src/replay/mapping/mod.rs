@@ -18,15 +18,16 @@ use xoff_telemetry::failure::Failure;
 pub enum FrameSource {
     /// A station with this MAC address.
     Station(Mac),
-    /// All frames that were captured on an interface, given by its name or its number in the file.
+    /// All frames that were captured on an interface. The text is the name of the interface or its number in
+    /// the file.
     Interface(String),
 }
 
 /// The rule that selects ports for stations and interfaces that no option names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MappingMode {
-    /// The rule of the two below that loses fewer frames. If the frames of the file belong to one
-    /// interface: by sender.
+    /// Selects the rule with fewer lost frames: by sender or by interface. If the file has frames of only one
+    /// interface, the rule is by sender.
     #[default]
     Auto,
     /// Each sender has its own port.
@@ -52,7 +53,7 @@ pub struct ConfiguredPorts {
     /// Names of all ports. If the list is empty, the switch gets as many ports as the capture
     /// needs.
     pub names: Vec<String>,
-    /// Names of the ports with `admin_status` down. They are used only if an option names them.
+    /// Names of the ports with `admin_status` down. The mapping uses such a port only if an option names it.
     pub down: BTreeSet<String>,
     /// MAC address of the switch itself. It is not behind a port.
     pub router: Option<Mac>,
@@ -63,8 +64,8 @@ pub struct ConfiguredPorts {
 pub enum SkipReason {
     /// The frame left through its interface, so it is a result of forwarding.
     Outbound,
-    /// A switch sent the frame. Its source is the MAC address of this switch, or it is a frame that
-    /// bridges do not forward from a device that sends no other frames.
+    /// A switch sent the frame. The reader detects two cases. The source is the MAC address of this switch,
+    /// or the frame is of a kind that bridges do not forward and its sender sends no other frames.
     FromSwitch,
     /// The capture does not contain the addresses of the frame.
     NoAddress,
@@ -86,7 +87,8 @@ impl SkipReason {
         }
     }
 
-    /// Returns a clause that explains the reason with this name. It follows a number of frames.
+    /// Returns the explanation of the reason with this name, such as "left out because they are outbound".
+    /// The text follows a number of frames.
     pub fn explanation_of(name: &str) -> &'static str {
         match name {
             "outbound" => "left out because they are outbound",
@@ -110,7 +112,7 @@ pub struct PortMapping {
     /// Ingress port of all other frames.
     default_port: Option<PortId>,
     by_interface: bool,
-    /// Each interface with frames has the name of its port, as in a recording of xoff.
+    /// Each interface with frames has the same name as a port, as in a recording of xoff.
     interfaces_are_named: bool,
 }
 
@@ -173,8 +175,8 @@ impl PortMapping {
         }
     }
 
-    /// Returns the port of the observed station and the ingress port of the observed frame, or
-    /// `None` if one of them is unknown.
+    /// Returns two ports: the port of the observed station and the ingress port of the observed frame.
+    /// Returns `None` if one of the ports is unknown.
     pub fn ports_of_observation(&self, observation: &StationObservation) -> Option<(PortId, PortId)> {
         let of = |mac: Mac| {
             let by_interface = || self.interfaces.get(&observation.interface).copied();
