@@ -29,7 +29,8 @@ pub const NEXT_HOPS_MAX: usize = 1 << 16;
 pub const GROUPS_MAX: usize = 1 << 12;
 /// Largest number of next hops of a route.
 pub const MEMBERS_MAX: usize = 512;
-/// Largest sum of the weights of a group in lowest terms: 64 members of weight 256.
+/// Largest sum of the weights of a group, after division by their greatest common divisor. The value is 64
+/// members times weight 256.
 pub const WEIGHT_SUM_MAX: u32 = 1 << 14;
 
 /// A neighbouring router.
@@ -57,8 +58,8 @@ pub enum RouteTarget {
     Local,
     /// The network is connected to this interface. Every destination is its own next hop.
     Connected(InterfaceId),
-    /// One or more routers. Their order has no meaning, and the weights of equal next hops are added. IPv4
-    /// prefixes may have IPv6 next hops (RFC 8950). IPv6 prefixes may not have IPv4 next hops.
+    /// One or more routers in any order. If a next hop occurs twice, its weights are added. IPv4 prefixes may
+    /// have IPv6 next hops (RFC 8950). IPv6 prefixes may not have IPv4 next hops.
     Via(Vec<RoutePath>),
     /// Packets are dropped and counted.
     Blackhole,
@@ -78,10 +79,11 @@ pub struct Route {
 /// Data of a route for load balancing. Routes with different tags do not share a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouteTag {
-    /// Site of the destinations: all destinations behind one leaf of a fabric form a site. 0 means no site.
+    /// Number of the site to which the route leads. A site consists of all destinations behind one leaf of a
+    /// fabric. 0 means that the route has no site.
     pub site: u16,
-    /// Scheme of the group: an index into [`crate::config::BalancingConfig::schemes`]. `None` selects the
-    /// scheme of the members or of the switch.
+    /// Scheme of the group: an index into [`crate::config::BalancingConfig::schemes`]. With `None`, the group
+    /// uses the scheme of its members or the default scheme of the switch.
     pub scheme: Option<u16>,
 }
 
@@ -103,7 +105,7 @@ pub enum FibEntry {
 /// A group of equal-cost next hops.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextHopGroup {
-    /// At least two members with their weights in lowest terms, in the order of next hop ids.
+    /// At least two members, in the order of next hop ids. Their weights have no common divisor.
     pub members: Vec<(NextHopId, u16)>,
     /// Tag of the routes of the group.
     pub tag: RouteTag,
@@ -113,12 +115,13 @@ pub struct NextHopGroup {
 
 /// One generation of routes.
 ///
-/// The ids of next hops and groups are valid in one generation only. Next hops are sorted, so equal routes
-/// give equal ids in any order of insertion.
+/// The ids of next hops and groups are valid in one generation only. Next hops are sorted. The ids therefore
+/// do not depend on the order in which routes were inserted.
 ///
-/// Routes with equal sets of next hops share a group. An exception concerns routes whose flows were in
-/// different groups before. With resilient hashing ([`PathTable`](crate::route::PathTable)) the buckets of a group depend on
-/// its history. A route must not join a group whose buckets would move flows unnecessarily.
+/// Routes with equal sets of next hops share a group. Routes whose flows were in different groups before are
+/// an exception. With resilient hashing ([`PathTable`](crate::route::PathTable)) the buckets of a group
+/// depend on its history. A route therefore must not join a group if the buckets of this group would move
+/// flows of the route unnecessarily.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fib {
     /// Sorted by address and length, IPv4 first. Host bits are zero.
@@ -139,7 +142,8 @@ impl Fib {
         build::build(&Fib::default(), routes.into_iter().collect())
     }
 
-    /// Builds the next generation. Its groups refer to the groups of this generation that had the same flows.
+    /// Builds the next generation of the FIB. Each group of the next generation refers to the group of this
+    /// generation that had the same flows.
     pub fn build_successor(&self, routes: impl IntoIterator<Item = Route>) -> Result<Fib, FibError> {
         build::build(self, routes.into_iter().collect())
     }
@@ -176,7 +180,8 @@ impl Fib {
         FibLeaf(self.v6.find([(destination >> 64) as u64, destination as u64]))
     }
 
-    /// All routes with their look-up results, sorted by address and length, IPv4 first. Host bits are zero.
+    /// Returns all routes with their look-up results. IPv4 routes come first, and routes are sorted by
+    /// address and prefix length. Host bits are zero.
     pub fn routes(&self) -> impl ExactSizeIterator<Item = (&Route, FibEntry)> {
         self.routes.iter().zip(self.entries.iter().copied())
     }

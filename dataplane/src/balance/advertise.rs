@@ -1,35 +1,36 @@
 //! Builds the link quality messages that a switch sends to its neighbours.
 //!
-//! The switch advertises one entry for each site of its routes ([`crate::route::RouteTag::site`]). These
-//! rules give the entry:
+//! The switch advertises one entry for each site of its routes ([`crate::route::RouteTag::site`]). The
+//! following rules define the load and the capacity in the entry:
 //!
 //! - The **paths** to a site are the next hops of all routes with this site.
 //! - The load of a path is the larger of two values: the load of the local link, and the load that the next
-//!   switch advertises for the site. The busiest link of the path counts, across all tiers. A next switch
-//!   that advertised nothing counts as idle.
+//!   switch advertises for the site. The result is the load of the busiest link of the path, across all
+//!   tiers. If the next switch advertised nothing, its load counts as zero.
 //! - The advertised load is the load of the **best** path if the groups of these routes select by load.
 //!   Otherwise the advertised load is the **mean** weighted by capacity, because a static hash cannot avoid
 //!   busy paths.
 //! - The capacity of a path is the lower of the local link speed and the capacity that the next switch
-//!   advertises. The advertised capacity is the sum over all paths. The sum is too high if two paths share a
-//!   link further on.
-//! - A path does not count while its link is down or its next switch advertises that it has no path. Capacity
-//!   0 means that no path is left.
+//!   advertises. The advertised capacity is the sum over all paths. If two paths share a link beyond the next
+//!   switch, the sum is too high.
+//! - A path is ignored while its link is down, or while its next switch advertises that it has no path.
+//!   Capacity 0 means that no path is left.
 //! - A neighbour that is itself a next hop to a site receives no entry for the site. This neighbour is
 //!   nearer to the site and sends no packets for the site to this switch.
 //!
-//! The last rule makes messages follow the routes. Routes have no loops, so messages have no loops
-//! either.
+//! Because of the last rule, load messages travel along the routes, in the opposite direction of the packets.
+//! Routes have no loops, so messages cannot loop.
 //!
-//! The switch sends loads in every interval while any path is busy. It sends one more message after all paths
-//! have become idle, and then none. An idle switch therefore has no pending timer.
+//! The switch sends loads in every interval while any path is busy. When all paths have become idle, the
+//! switch sends one more message and then stops. An idle switch therefore has no pending timer.
 //!
-//! A switch advertises immediately that a site became unreachable or reachable, and repeats this in the next
-//! three intervals. It repeats the entry when a packet arrives for an unreachable site. A site that never had
-//! a path is not advertised before such a packet arrives, so links that come up one by one cause no messages.
+//! When a site becomes unreachable or reachable, the switch advertises the change immediately and again in
+//! each of the next three intervals. The switch also repeats the entry when a packet arrives for an
+//! unreachable site. A site that never had a path is first advertised when such a packet arrives. Links that
+//! come up one by one therefore cause no messages.
 //!
-//! The interval is longer than configured on slow links, because messages use at most 1/64 of the
-//! time of a link.
+//! Load messages use at most 1/64 of the bandwidth of a link. On slow links, the interval is therefore longer
+//! than configured.
 
 use super::config::{AdvertiseConfig, BalancerSetup};
 use super::load::PortLoads;
@@ -60,7 +61,7 @@ struct SitePath {
 /// Reachability of a site in the messages so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum AdvertisedState {
-    /// No message had an entry for the site, and the site never had a path.
+    /// The site has never had a path and has never been advertised.
     NotAdvertised,
     Reachable,
     Unreachable,
@@ -93,7 +94,8 @@ impl AdvertisedSite {
         }
     }
 
-    /// Updates load and capacity from the paths. Returns true if the site became reachable or unreachable.
+    /// Computes the load and the capacity of the site from its paths. Returns true if the site became
+    /// reachable or unreachable.
     fn update_from_paths(
         &mut self,
         now: Picos,
@@ -296,8 +298,8 @@ impl Advertiser {
         self.has_receivers && self.config.as_ref().is_some_and(|config| config.loads)
     }
 
-    /// Returns true if the next departure must wake the advertiser: loads are advertised, and no timer is
-    /// pending.
+    /// Returns true if loads are advertised and no timer is pending. In this case, the next departure must
+    /// wake the advertiser.
     #[inline]
     pub(crate) fn needs_wake(&self) -> bool {
         self.is_asleep
@@ -309,7 +311,8 @@ impl Advertiser {
         now.saturating_add(self.interval)
     }
 
-    /// Repeats all unreachable sites because a link to a neighbour came up. Returns true if such sites exist.
+    /// Advertises all unreachable sites again after a link to a neighbour came up. Returns true if at least
+    /// one site is unreachable.
     pub(crate) fn repeat_unreachable_sites(&mut self) -> bool {
         let missing = self
             .sites
@@ -318,8 +321,8 @@ impl Advertiser {
         missing.map(|site| site.repeats = STATE_REPEATS).count() > 0
     }
 
-    /// Repeats unreachable sites because a packet arrived without a path. Returns the time of the next
-    /// message, or [`Picos::NEVER`] if no neighbour receives messages.
+    /// Advertises all unreachable sites again after a packet arrived for a destination without a path.
+    /// Returns the time of the next message, or [`Picos::NEVER`] if no neighbour receives messages.
     pub(crate) fn handle_packet_without_path(&mut self, now: Picos) -> Picos {
         let mut any = false;
         for site in self.sites.iter_mut().filter(|site| site.capacity_mbps == 0) {
@@ -352,7 +355,7 @@ impl Advertiser {
     }
 
     /// Returns the next action. The caller calls this function when a timer expires or when reachability
-    /// changed (`state_changed`). All sites must have been updated just before.
+    /// changed (`state_changed`). The caller must update all sites before this call.
     pub(crate) fn next_action(&mut self, now: Picos, state_changed: bool) -> AdvertiserAction {
         let nothing = AdvertiserAction {
             send: false,

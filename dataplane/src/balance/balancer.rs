@@ -27,10 +27,11 @@ pub(crate) enum MemberSelector {
     Scheme(Box<BalancingGroup>),
 }
 
-/// Random stream that gives the first member of a switch without a site. Streams of groups have smaller
-/// numbers.
+/// Number of the random stream that selects the first member of a switch without a site. The random streams
+/// of groups have smaller numbers.
 const PLACEMENT_STREAM: u64 = 1 << 33;
-/// Separates the hash of a detour from other uses of the flow hash. The value consists of digits of pi.
+/// This constant is mixed into the flow hash when a flow takes a detour. The detour is then independent of
+/// other uses of the flow hash. The value consists of digits of pi.
 const DETOUR_HASH_SEED: u64 = 0xa409_3822_299f_31d0;
 
 const FIVE_TUPLE_HASH: MemberSelector = MemberSelector::Hash(HashFields::FiveTuple);
@@ -55,10 +56,10 @@ pub(crate) struct LoadBalancer {
     loads: PortLoads,
     log: MoveLog,
     placements: FlowPlacements,
-    /// One selector for each next-hop group of the current routes. A group beyond the end is hashed by the
-    /// five-tuple.
+    /// One selector for each next-hop group of the current routes. A group without an entry in this list uses
+    /// five-tuple hashing.
     next_hops: Vec<MemberSelector>,
-    /// One selector for each LAG. A LAG beyond the end is hashed by the five-tuple.
+    /// One selector for each LAG. A LAG without an entry in this list uses five-tuple hashing.
     lags: Vec<MemberSelector>,
     /// A group has a scheme, or the switch advertises loads to its neighbours.
     measures_load: bool,
@@ -66,11 +67,13 @@ pub(crate) struct LoadBalancer {
     remote: RemotePaths,
     /// State that this switch advertises.
     advertiser: Advertiser,
-    /// Hashed groups with next hops that cannot reach the site, in the order of group numbers.
+    /// Groups with static hashing that have a next hop without a path to the site, in the order of group
+    /// numbers.
     detours: Vec<DetourGroup>,
 }
 
-/// The next hops of a hashed group that reach the site. Each next hop is listed as often as its weight.
+/// The next hops of a group with static hashing that have a path to the site. A next hop of weight 3 is
+/// listed three times.
 #[derive(Debug)]
 struct DetourGroup {
     group: GroupId,
@@ -303,8 +306,8 @@ impl LoadBalancer {
         self.update_detours(fib);
     }
 
-    /// The next hop of a flow in a hashed group. The result differs from `chosen` only if `chosen` has no
-    /// path to the site. All other flows keep their next hop.
+    /// Returns the next hop of a flow in a group with static hashing. The result is `chosen` if this next hop
+    /// has a path to the site, and another next hop otherwise.
     #[inline]
     pub(crate) fn detour_next_hop(&self, group: GroupId, hash: u32, chosen: NextHopId) -> NextHopId {
         match self.detours.is_empty() {
@@ -428,7 +431,8 @@ impl LoadBalancer {
         found.is_some()
     }
 
-    /// Gives groups the new index of their scheme. Groups end if their scheme was removed.
+    /// Updates the index of the scheme in each group after the list of schemes changed. Groups whose scheme
+    /// was removed are deleted.
     fn renumber_schemes(&mut self, next: &[SchemeConfig]) {
         let mut ended = Vec::new();
         for selector in self.next_hops.iter_mut().chain(&mut self.lags) {
@@ -509,8 +513,9 @@ impl LoadBalancer {
         MemberSelector::Scheme(group)
     }
 
-    /// The scheme of a group. The scheme of the route comes first, the scheme of a member second, the default
-    /// of the switch last. If members give the scheme, members without a scheme carry no traffic.
+    /// Returns the scheme of a group. The scheme of the route has precedence over the scheme of the members,
+    /// and both have precedence over the default scheme of the switch. If the scheme comes from the members,
+    /// members without a scheme carry no traffic.
     fn select_scheme(&self, tag: RouteTag, members: &mut [MemberState]) -> Option<u16> {
         if tag.scheme.is_some() {
             return tag.scheme;
@@ -552,7 +557,7 @@ fn own_site(fib: &Fib) -> Option<u16> {
     sites.filter(|site| *site > 0).min()
 }
 
-/// Removes the group at an index from the list, if the group has a scheme.
+/// Removes the group at this index of the list and returns it. Returns `None` if the group has no scheme.
 fn take_group(selectors: &mut [MemberSelector], index: usize) -> Option<Box<BalancingGroup>> {
     match core::mem::replace(selectors.get_mut(index)?, FIVE_TUPLE_HASH) {
         MemberSelector::Scheme(group) => Some(group),
@@ -560,7 +565,8 @@ fn take_group(selectors: &mut [MemberSelector], index: usize) -> Option<Box<Bala
     }
 }
 
-/// The new member index of each member of group `old`, in group `new` of the next routes.
+/// Returns the new index of each member of group `old`. The new index refers to group `new` of the next
+/// routes.
 fn member_renumbering(previous: &Fib, old: GroupId, next: &Fib, new: GroupId) -> Vec<Option<u16>> {
     let members = &next.groups()[new.index()].members;
     let place = |hop: NextHop| {

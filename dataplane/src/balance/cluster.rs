@@ -6,35 +6,39 @@
 //! destination queue pair of the base transport header. The switch learns a flow from its first packet or
 //! from an announcement. The flow is placed on a member of its group and stays there.
 //!
-//! Each group leads to one *site*: the destinations behind one leaf ([`crate::route::RouteTag::site`]). A new
-//! flow goes to the member with the lowest rank. The rank compares these values in order:
+//! Each group leads to one *site*. A site consists of the destinations behind one leaf
+//! ([`crate::route::RouteTag::site`]). A new flow goes to the member with the lowest rank. The rank compares
+//! these values in order:
 //!
 //! 1. The flows to this site on the member's port, including the new flow, divided by the capacity of the
 //!    member.
-//! 2. The flows to all sites on this port, computed in the same way. This rule balances the uplinks.
+//! 2. The flows to all sites on this port, including the new flow, divided by the capacity of the member.
+//!    This rule balances the uplinks.
 //! 3. The flows of this group on the member. This rule matters when two members share a port.
-//! 4. The distance from member `(start + site) mod members` in ascending order. The start is the site of the
-//!    switch, or a number from its seed if no route has a site. Leaves that send the same number of flows to
-//!    a site therefore start at different spines. Remainders then do not meet on one downlink to the site.
+//! 4. The distance of the member from member `(start + site) mod members`, counted in ascending order.
+//!    `start` is the site number of the switch. If no route has a site, `start` is derived from the seed of
+//!    the switch. Leaves that send flows to the same site therefore start at different spines, and their
+//!    surplus flows use different downlinks to the site.
 //!
 //! The capacity is the speed of the member, or its weight if the routes have unequal weights.
 //!
 //! *Heavy* flows have carried data. *Light* flows have carried only acknowledgements, CNPs, READ and atomic
-//! requests or management datagrams. The two kinds are counted separately by the same rules, so
-//! acknowledgements do not influence the placement of data. A light flow that carries data becomes heavy. It
-//! then selects a member again if no reordering results. Requests and responses of a queue pair have no
-//! mutual order, so a flow of acknowledgements may move at its first request.
+//! requests or management datagrams. Heavy and light flows are counted separately by the same rules, so
+//! acknowledgements do not influence the placement of data. When a light flow first carries data, the flow
+//! becomes heavy. The flow then selects a member again if the move cannot reorder packets. Requests and
+//! responses of a queue pair have no mutual order, so a flow of acknowledgements may move at its first
+//! request.
 //!
-//! A flow is *quiescent* after it was silent for [`FLOWLET_GAP`] while its member has empty queues. All its
-//! packets have then arrived. Flows only move in this state, and only if rule 1 or rule 2 improves. These
-//! moves restore the balance after links came up or flows ended.
+//! A flow is *quiescent* if it has sent nothing for [`FLOWLET_GAP`] and the queues of its member are empty.
+//! All packets of the flow have then arrived. Only quiescent flows move, and only if the new member is better
+//! by rule 1 or rule 2. These moves restore the balance after links came up or flows ended.
 //!
-//! A flow is removed after the idle time of the scheme. A scan of the table, one pass per idle time, finds
-//! such flows. Announced flows stay in the table until they are withdrawn. Pinned flows stay on their member
-//! while the member is up.
+//! A flow is removed after the idle time of the scheme. A scan finds these flows and passes over the whole
+//! table once per idle time. Announced flows stay in the table until the announcement is withdrawn. Pinned
+//! flows stay on their member while the member is up.
 //!
-//! All flows of a failed member lose their place in one step. Each of them is placed by the rules above when
-//! its next packet arrives. No other flow moves.
+//! When a member fails, all its flows lose their place in one step. Each of these flows is placed on a new
+//! member when its next packet arrives. Flows of other members do not move.
 //!
 //! # Guarantees
 //!
@@ -42,37 +46,37 @@
 //!
 //! - **Per site, arrivals only:** the numbers of flows of two members differ by at most 1. A flow goes to a
 //!   member with the fewest flows, so a difference of 2 cannot arise.
-//! - **Per link, arrivals only:** the numbers differ at most by the number of sites, as the sum over the
-//!   sites. They differ by at most 1 if each site has at most one flow, or if each site has a multiple of `n`
-//!   flows. The worst case exists: one flow to each of many sites, then a second flow to each site whose
-//!   first flow is on the same link.
+//! - **Per link, arrivals only:** the numbers of flows on two links differ by at most the number of sites,
+//!   because each site contributes at most 1. The numbers differ by at most 1 if each site has at most one
+//!   flow, or if each site has a multiple of `n` flows. The worst case can occur: one flow to each of many
+//!   sites, and then a second flow to each site whose first flow is on one particular link.
 //! - **After departures and failures,** when every flow has been quiescent once: the numbers differ by at
 //!   most 1 per site and per link. Suppose that link `a` has two flows more than link `b`. Then some site has
 //!   more flows on `a` than on `b`. Rule 1 moves a flow if the site's difference is 2 or more. Rule 2 moves a
 //!   flow if the difference is 1. Each move reduces the sum of squares of the site counts, or keeps it and
 //!   reduces the sum of squares of the link counts. Moves therefore come to an end.
 //! - **Downlinks of the spines:** the numbers of flows on the links to a site differ at most by the number of
-//!   leaves that send to the site. They are equal if each of `n` leaves with different starts modulo `n`
-//!   sends the same number of flows, and rules 1 to 3 leave the selection to rule 4. Announced placement
-//!   (`src/fabric/placement.rs`) achieves a difference of 1 for every pattern.
-//! - **Order:** only a failure can reorder the packets of a flow, if all packets sent [`FLOWLET_GAP`] ago
-//!   have arrived. A pause on a later link can delay packets for longer.
+//!   leaves that send to the site. The numbers are equal under two conditions: each of `n` leaves with
+//!   different starts modulo `n` sends the same number of flows, and rules 1 to 3 give equal ranks. Announced
+//!   placement (`src/fabric/placement.rs`) achieves a difference of 1 for every pattern.
+//! - **Order:** if every packet arrives within [`FLOWLET_GAP`], only a failure can reorder the packets of a
+//!   flow. A pause on a later link can delay packets for longer than this gap.
 //!
-//! For unequal capacities, "differ by at most 1" means: no move of a flow would leave its new member with a
-//! lower load than the present load of its old member.
+//! If the capacities differ, "differ by at most 1" has the following meaning. After any move of one flow, the
+//! load of its new member would be at least as high as the present load of its old member.
 
 use super::flow_map::FlowMap;
 use super::packet::QueuePair;
 use crate::ids::PortId;
 use xoff_units::Picos;
 
-/// Idle time after which all earlier packets of a flow are assumed to have arrived. The value is SAI's
-/// default idle time of flowlets.
+/// After this idle time, all earlier packets of a flow are assumed to have arrived. The value is the default
+/// flowlet idle time of SAI.
 pub(super) const FLOWLET_GAP: Picos = Picos::from_micros(256);
 
 /// Largest number of entries that the aging scan checks for one packet.
 const AGING_STEPS_MAX: u64 = 256;
-/// Number of entries that the aging scan checks when a packet finds the table full.
+/// Number of entries that the aging scan checks when the table is full and a packet of a new flow arrives.
 const AGING_STEPS_WHEN_FULL: u64 = 8;
 
 /// Marks a member without a port.
@@ -92,7 +96,7 @@ pub(super) enum MessageClass {
 }
 
 impl MessageClass {
-    /// The class that follows from the opcode. Extended connections (XRC) use the opcodes of reliable
+    /// Returns the class of a packet with this opcode. Extended connections (XRC) use the opcodes of reliable
     /// connections. Unknown services count as data.
     #[inline]
     pub(super) fn of(pair: &QueuePair) -> MessageClass {
@@ -179,21 +183,23 @@ pub(super) struct MemberSlot {
     pub(super) member: Option<u16>,
     /// True while the member carries traffic.
     pub(super) live: bool,
-    /// Count of joins after which the slot was opened. Larger values joined later, when the group already had
-    /// flows.
+    /// Value of the group's join counter when the slot was opened. The counter counts the members that joined
+    /// while the group already had flows. The member with the larger value joined later.
     pub(super) join_count: u32,
     idle: Picos,
     row: u32,
     port: u16,
-    /// Flows in the table that were placed here, even if the member has failed since.
+    /// Number of flows in the table that were placed on this member. Flows stay in this number after the
+    /// member fails.
     flows: u32,
     counts: FlowCounts,
 }
 
-/// Key of the groups whose flows are counted together on a port: groups of the same kind to the same site.
+/// Key of a set of groups. Groups of the same kind that lead to the same site have the same key, and their
+/// flows on a port are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FlowCountKey {
-    /// True for LAGs. Flows that a next-hop group assigns to a LAG are counted separately.
+    /// True if the groups are LAGs. Flows in LAGs are counted separately from flows in next-hop groups.
     pub(super) lag: bool,
     pub(super) site: u16,
 }
@@ -217,8 +223,8 @@ pub(super) struct MemberRank {
 }
 
 impl MemberRank {
-    /// Returns true if this member would have fewer flows than `other` by rule 1, or by rule 2 if rule 1 is
-    /// equal.
+    /// Returns true if this member is better than `other` by rule 1. If both are equal by rule 1, rule 2
+    /// decides.
     pub(super) fn has_fewer_flows_than(&self, other: &MemberRank) -> bool {
         self.compare(other, 2).is_lt()
     }
@@ -289,8 +295,8 @@ impl FlowPlacements {
         self.start
     }
 
-    /// Registers a group and returns its number. The table is shared and has the capacity of the group with
-    /// the largest `flows_max`.
+    /// Registers a group and returns its number. All groups share one flow table. Its capacity is the largest
+    /// `flows_max` of all groups.
     pub(super) fn register_group(&mut self, flows_max: u32, idle: Picos) -> u32 {
         self.groups += 1;
         if self.flows.flows_max() < flows_max as usize {
@@ -380,8 +386,8 @@ impl FlowPlacements {
         self.adjust_counts(slot, counts, true);
     }
 
-    /// Closes the slot of a member that carries no traffic any more. `member` is its index, if it is still in
-    /// the group.
+    /// Closes the slot of a member that carries no more traffic. `member` is the index of the member, or
+    /// `None` if the member is no longer in the group.
     pub(super) fn close_slot(&mut self, slot: u32, member: Option<u16>) {
         let counts = self.slots[slot as usize].counts;
         self.adjust_counts(slot, counts, false);
@@ -529,7 +535,7 @@ impl FlowPlacements {
         }
     }
 
-    /// Runs the aging scan if it is due. The scan checks a limited number of entries.
+    /// Runs the aging scan if it is due. One run checks a limited number of entries.
     #[inline]
     pub(super) fn age_flows(&mut self, now: Picos) {
         if now >= self.aging_due {

@@ -11,10 +11,10 @@ use xoff_units::{LinkTiming, Picos};
 /// Load balancing of a switch. Default: static hashing of the five-tuple everywhere.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BalancingConfig {
-    /// The configured schemes. Other fields refer to a scheme by its index in this list.
+    /// The configured load balancing schemes. Other fields refer to a scheme by its index in this list.
     pub schemes: Vec<SchemeConfig>,
-    /// Scheme of the load balancing groups for which neither the route, [`BalancingConfig::lags`] nor the
-    /// members name a scheme. `None`: static hashing.
+    /// Default scheme of load balancing groups. The default applies if the route, the entry in
+    /// [`BalancingConfig::lags`] and the members all name no scheme. `None` means static hashing.
     pub default_scheme: Option<u16>,
     /// Scheme of each LAG of [`crate::config::SwitchConfig::lags`]. A LAG without an entry uses the scheme of
     /// its members, or the default scheme.
@@ -30,10 +30,11 @@ pub struct BalancingConfig {
     pub exempt: Vec<AclTable>,
     /// Link quality messages to neighbouring switches. `None`: the switch sends none.
     pub advertise: Option<AdvertiseConfig>,
-    /// Largest number of queue pairs for which received reordering is counted. 0: reordering is not counted.
+    /// Largest number of queue pairs for which the switch counts packets that arrive out of order. 0 disables
+    /// the counters.
     pub reordering_flows: u32,
-    /// Largest number of flow moves that are kept with their reasons. 0: flow moves are only counted. See
-    /// [`crate::Switch::flow_moves`].
+    /// Largest number of flow moves that are stored with their reasons. With 0, the switch counts flow moves
+    /// but stores none. See [`crate::Switch::flow_moves`].
     pub moves_kept: u32,
 }
 
@@ -44,7 +45,7 @@ pub enum HashFields {
     #[default]
     FiveTuple,
     /// The five-tuple and the destination queue pair of RoCEv2 (E-ECMP). Queue pairs between two addresses
-    /// spread over the members even if their UDP source ports are equal.
+    /// therefore use different members even if their UDP source ports are equal.
     FiveTupleQp,
     /// The five-tuple, with the same hash for both directions of a flow.
     Symmetric,
@@ -59,17 +60,17 @@ pub struct SchemeConfig {
     pub hash: HashFields,
     /// How the scheme selects a member.
     pub kind: SchemeKind,
-    /// Size of the flow table of a group, if the scheme has one: a power of two, 256 to 32 768 (Juniper:
-    /// flowset size). Flows that share an entry share their path.
+    /// Number of entries in the flow table of a group, for schemes with a flow table. The number is a power
+    /// of two from 256 to 32 768 (Juniper: flowset size). Flows that share an entry use the same path.
     pub flowset_entries: u32,
-    /// Quality at which a scheme may select alternate members ([`NextHopBalancing::alternate`]). Bands count
-    /// from the best (0) to the worst (7). Alternate members are used if the best primary band has reached
-    /// this threshold and the best alternate member is better by more than [`SchemeConfig::alternate_cost`]
-    /// bands (SAI `ARS_ATTR_PRIMARY_PATH_QUALITY_THRESHOLD`).
+    /// Quality band from which a scheme may select alternate members ([`NextHopBalancing::alternate`]). Bands
+    /// are numbered from 0 (best) to 7 (worst). A scheme uses alternate members under two conditions: all
+    /// primary members are in this band or a worse one, and the best alternate member is better by more than
+    /// [`SchemeConfig::alternate_cost`] bands (SAI `ARS_ATTR_PRIMARY_PATH_QUALITY_THRESHOLD`).
     ///
-    /// The default 16 uses alternate members only if no primary member is up. The value 0 uses them whenever
-    /// they are better. Schemes that do not select by quality use alternate members only if no primary member
-    /// is up.
+    /// With the default 16, alternate members are used only if no primary member is up. With 0, alternate
+    /// members are used whenever they are better. Schemes that do not compare qualities ignore this value and
+    /// use alternate members only if no primary member is up.
     pub primary_threshold: u8,
     /// Number of bands by which an alternate member must be better (SAI `ARS_ATTR_ALTERNATE_PATH_COST`).
     pub alternate_cost: u8,
@@ -110,12 +111,14 @@ impl SchemeConfig {
 /// How a load balancing group selects a member.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SchemeKind {
-    /// By the hash alone, weighted. The group is resilient if the routing configuration says so.
+    /// The flow hash selects the member, in proportion to the weights. Hashing is resilient if the routing
+    /// configuration enables it.
     Hash,
-    /// Flowlet switching: a flow selects a new member after it was idle for `idle`. Other flows stay.
+    /// Flowlet switching: a flow selects a new member when it sends again after an idle time of at least
+    /// `idle`. All other flows keep their members.
     Flowlet {
-        /// Idle time after which all earlier packets have arrived, whatever path they used. 0: every packet
-        /// selects.
+        /// Idle time after which all earlier packets of a flow have arrived, on any path. With 0, every
+        /// packet selects a new member.
         idle: Picos,
         /// How a flowlet selects its member.
         pick: MemberSelection,
@@ -134,16 +137,16 @@ pub enum SchemeKind {
     },
     /// Packets use the members in turn, in proportion to the weights.
     RoundRobin,
-    /// DRILL: every packet uses the shortest queue among some random members and the best members remembered
-    /// from before.
+    /// DRILL: the switch compares the queues of a few random members and of the best members of earlier
+    /// packets. Each packet uses the member with the shortest queue.
     Drill {
         /// Number of random members, `d`.
         samples: u8,
         /// Number of remembered members, `m`.
         memory: u8,
     },
-    /// The switch learns queue pairs and spreads them evenly over the members, per destination site. See
-    /// `balance/cluster.rs`.
+    /// The switch learns queue pairs. For each destination site, it distributes the queue pairs evenly over
+    /// the members. See `balance/cluster.rs`.
     Cluster {
         /// Largest number of learnt queue pairs. Further flows are hashed.
         flows_max: u32,
@@ -161,13 +164,15 @@ pub enum MemberSelection {
     Random,
     /// At random among the members whose own link has the best quality band.
     Quality,
-    /// As [`MemberSelection::Quality`], with the path quality that other switches advertise for the packet's
-    /// site (GLB).
+    /// Like [`MemberSelection::Quality`], but also uses the path quality that other switches advertise for
+    /// the packet's site (GLB).
     Global {
-        /// Share of the advertised quality in percent. The rest is the quality of the own link.
+        /// Weight of the advertised quality in percent. The quality of the local link has the remaining
+        /// weight.
         remote_percent: u8,
     },
-    /// The member with the lowest path utilisation, the larger of own and advertised utilisation (CONGA).
+    /// Selects the member with the lowest path utilisation (CONGA). The path utilisation is the larger of the
+    /// local and the advertised utilisation.
     PathLoad,
 }
 
@@ -176,7 +181,7 @@ pub enum MemberSelection {
 pub struct RebalanceRule {
     /// Smallest improvement in quality bands, 1 to 7.
     pub quality_delta: u8,
-    /// Probability that a packet moves its flow when it finds such an improvement, in units of 2^-32.
+    /// Probability that a packet moves its flow to the better member, in units of 2^-32.
     pub probability: u32,
 }
 
@@ -185,7 +190,7 @@ pub struct RebalanceRule {
 pub struct PortBalancing {
     /// Scheme of the groups that use this port, if their route names none.
     pub scheme: Option<u16>,
-    /// Speed in Mb/s against which the load is measured. 0: the speed of the port.
+    /// Link speed in Mb/s to which the load refers. 0 means the speed of the port.
     pub scale_mbps: u32,
     /// True if the port is an alternate member of its LAG (`ARS_PORTCHANNELS`).
     pub alternate_in_lag: bool,
@@ -202,9 +207,9 @@ pub struct NextHopBalancing {
     pub alternate: bool,
 }
 
-/// How the load of a port is measured (`ARS_PROFILE`, SAI `saiarsprofile.h`). Each measure is scaled between
-/// its limits to 0 to 1 000. The weighted mean is the load of the port. The load selects a quality band, 7
-/// (best) to 0.
+/// How the load of a port is measured (`ARS_PROFILE`, SAI `saiarsprofile.h`). Each measure is mapped to a
+/// value from 0 (lower limit) to 1 000 (upper limit). The weighted mean of these values is the load of the
+/// port. The load determines the quality band, from 7 (best) to 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadConfig {
     /// Time between samples.
@@ -213,9 +218,10 @@ pub struct LoadConfig {
     pub exponent: u8,
     /// True if a sample below the average replaces the average (SAI `PORT_LOAD_CURRENT`).
     pub instant_drop: bool,
-    /// Average of the bytes sent in an interval, in permille of what the port can send.
+    /// Average of the bytes sent in an interval, in permille of the bytes that the port can send in this
+    /// time.
     pub past: LoadMeasure,
-    /// Average of the queued bytes, in permille of what the port can send in an interval.
+    /// Average of the queued bytes, in permille of the bytes that the port can send in an interval.
     pub future: LoadMeasure,
     /// Bytes queued now, in permille of what the port can send in an interval.
     pub current: LoadMeasure,
@@ -224,8 +230,8 @@ pub struct LoadConfig {
 /// Weight and limits of one measure of a port's load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadMeasure {
-    /// Weight relative to the other measures. 0 ignores the measure. If all weights are 0, every port is in
-    /// the best band.
+    /// Weight of this measure relative to the other measures. With weight 0, the measure is ignored. If all
+    /// weights are 0, every port is in the best band.
     pub weight: u32,
     /// Values up to this limit count as 0.
     pub min_permille: u32,
@@ -264,7 +270,7 @@ pub struct AdvertiseConfig {
     pub loads: bool,
 }
 
-/// A scheme that the caller implements. Two values are equal if one is a clone of the other.
+/// A scheme that the caller implements. Two values of this type are equal if one is a clone of the other.
 #[derive(Clone)]
 pub struct CustomScheme(Arc<dyn Fn() -> Box<dyn PathChoice> + Send + Sync>);
 

@@ -1,4 +1,4 @@
-//! A flow table in which each flow has an entry of its own, or no entry.
+//! A flow table in which flows never share an entry. A flow that finds no free entry has none.
 
 use super::FlowTableUse;
 use super::flowset::{
@@ -6,14 +6,15 @@ use super::flowset::{
 };
 use xoff_units::Picos;
 
-/// Entries of a set. One set fills one cache line. A flow may use either of two sets, so the table is nearly
-/// full before a flow finds no free entry.
+/// Number of entries in a set. One set fills one cache line. Each flow may use either of two sets. A flow
+/// therefore finds a free entry until the table is nearly full.
 const SET_ENTRIES: usize = 8;
 
-/// Times of the last use have a unit of 2^30 ps (1.07 ms) and 16 bits. They wrap around after 70 s.
+/// The time of the last use is a 16-bit number in units of 2^30 ps (1.07 ms). The number wraps around after
+/// 70 s.
 const LAST_USE_SHIFT: u32 = 30;
 
-/// Idle time in units of 1.07 ms after which another flow may take the entry of a flow: 1 s.
+/// Idle time after which another flow may take the entry of a flow. The value is 1 s, in units of 1.07 ms.
 const EVICT_AFTER: u16 = 931;
 
 /// Flow table with a hash as key. Flows with equal hashes share an entry.
@@ -96,7 +97,7 @@ impl ExactFlowTable {
     }
 
     /// Finds the entry of a flow in a set. The search starts at a position that the hash selects. Most flows
-    /// are at this position, so the time of a look-up does not depend on the order in which flows arrived.
+    /// are stored at this position, so a look-up takes the same time for early and late flows.
     #[inline]
     fn find_in_set(&self, set: usize, hash: u32) -> Option<usize> {
         set_entries(set, hash).find(|&at| {
@@ -105,8 +106,8 @@ impl ExactFlowTable {
         })
     }
 
-    /// Finds a free entry. An empty entry of the emptier set is preferred, then the entry of a flow that was
-    /// idle for long enough.
+    /// Finds a free entry. The first choice is an empty entry in the set with more empty entries. The second
+    /// choice is the entry of a flow that was idle for long enough.
     #[cold]
     fn find_free_entry(&self, hash: u32, [first, second]: [usize; 2], now: Picos) -> Option<usize> {
         let empty = |set: usize| set_entries(set, hash).filter(|&at| self.entries[at] as u16 == EMPTY);

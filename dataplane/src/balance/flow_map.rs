@@ -1,17 +1,18 @@
 //! A hash map from flow keys to flow state. Memory is allocated once, and few flows use few pages.
 
-/// Keys are hashes. This factor (digits of the golden ratio) removes the structure that is left in them.
+/// Keys are hashes. Multiplication by this factor (digits of the golden ratio) removes regular patterns that
+/// remain in the keys.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Slots of a bucket. One bucket fills one cache line.
 const BUCKET_SLOTS: usize = 16;
 
-/// Average number of flows per bucket that opens the next bucket. A bucket that was not split yet has up to
-/// twice the average. The low value makes full buckets very rare.
+/// If the average number of flows per bucket reaches this value, the map opens another bucket. A bucket that
+/// was not split yet may hold up to twice the average. The value is low, so full buckets are very rare.
 const FLOWS_PER_BUCKET: usize = 4;
 
-/// Low bits of a slot that store the number of a flow's entry, counted from 1. The upper bits store a part of
-/// the hash.
+/// Number of low bits in a slot that store the entry number of a flow, counted from 1. The upper bits of the
+/// slot store a part of the hash.
 const ENTRY_BITS: u32 = 24;
 
 /// Marks an empty slot or the end of the free list.
@@ -20,9 +21,9 @@ const NONE: u32 = 0;
 /// A hash map with a fixed capacity.
 ///
 /// The map uses linear hashing (Litwin 1980). It opens buckets one by one as flows arrive. Each new bucket
-/// takes a part of the flows of an existing bucket. The state of flows is stored separately, in the order of
-/// arrival. A thousand flows therefore use a few pages of a map with space for a million flows. Nothing is
-/// allocated after the start, and no insertion waits for a rehash.
+/// takes a part of the flows of an existing bucket. The state of the flows is stored in a separate array, in
+/// the order of arrival. A map with space for a million flows therefore uses only a few memory pages for the
+/// first thousand flows. Nothing is allocated after the start, and no insertion waits for a rehash.
 ///
 /// A flow may be in either of two buckets. An insertion fails if both buckets are full, which is very rare.
 /// An empty map contains only zeros, so the kernel provides memory only for the parts in use.
@@ -33,7 +34,8 @@ pub(super) struct FlowMap {
     buckets: u32,
     /// The next power of two of `buckets`, minus one.
     mask: u32,
-    /// Key and value. Key 0 marks a free entry, whose first value is the slot value of the next free entry.
+    /// Each entry has three words: the key and two words of flow state. Free entries have key 0 and form a
+    /// linked list. The second word of a free entry refers to the next free entry.
     entries: Vec<[u64; 3]>,
     /// Head of the free list. [`NONE`] means that the first untouched entry is next.
     free: u32,
@@ -65,8 +67,8 @@ impl KeyHash {
         (self.0 >> 20) as usize % BUCKET_SLOTS
     }
 
-    /// The part of the hash that a slot stores. A different tag rejects most other flows without reading
-    /// their entry.
+    /// Returns the tag: the part of the hash that a slot stores. A look-up compares the tags first and
+    /// thereby skips most other flows without reading their entries.
     #[inline]
     fn slot_tag(self) -> u32 {
         self.0 as u32 >> ENTRY_BITS

@@ -8,19 +8,20 @@ pub(super) const ENTRIES_MIN: u32 = 256;
 /// Largest number of entries of a flow table.
 pub(super) const ENTRIES_MAX: u32 = 32_768;
 
-/// Low bits of an entry that store the member. Values from [`LOST`] on have special meanings.
+/// Number of low bits of an entry that store the member. Member values of [`LOST`] and above have special
+/// meanings.
 const MEMBER_BITS: u32 = 16;
-/// Flag of a member that is not usable at present. The next packet of the flow selects a new member unless
-/// the old one has recovered.
+/// This flag marks a flow whose member is not usable at present. If the member has not recovered when the
+/// next packet of the flow arrives, the flow selects a new member.
 pub(super) const LOST: u16 = 0x8000;
 /// The member was removed and has no index any more.
 pub(super) const REMOVED: u16 = 0xfffe;
 /// The entry was never used.
 pub(super) const EMPTY: u16 = 0xffff;
 
-/// Times have a unit of 8 ps and 48 bits. They wrap around after 37 minutes, and whole nanoseconds are
-/// exact. A flow that was idle for a multiple of 37 minutes counts as active and keeps its member. This is
-/// harmless.
+/// Times are 48-bit numbers in units of 8 ps, so whole nanoseconds are exact. The numbers wrap around after
+/// 37 minutes. A flow that was idle for a multiple of 37 minutes therefore looks active and keeps its member,
+/// which is harmless.
 const TIME_BITS: u32 = 64 - MEMBER_BITS;
 /// Shift from picoseconds to the time unit of an entry.
 const TIME_SHIFT: u32 = 3;
@@ -36,8 +37,8 @@ pub(super) enum FlowState {
     Lost(Option<u16>),
 }
 
-/// A table with the high bits of the flow hash as index. Flows that share an entry count as one flow. The
-/// number of entries is a power of two, and each entry has 8 bytes.
+/// A flow table that is indexed by the high bits of the flow hash. Flows that share an entry are treated as
+/// one flow. The number of entries is a power of two, and each entry has 8 bytes.
 #[derive(Debug)]
 pub(super) struct FlowSet {
     /// Each entry has a time and a member.
@@ -93,7 +94,8 @@ impl FlowSet {
         }
     }
 
-    /// Use of the table. A flow counts if it was idle for at most `idle` at the time of the latest look-up.
+    /// Returns the number of used entries. An entry is in use if its flow was idle for at most `idle` at the
+    /// time of the latest look-up.
     pub(super) fn usage(&self, idle: Picos) -> FlowTableUse {
         let awake = |entry: &&u64| **entry as u16 != EMPTY && entry_age(**entry, self.latest) <= idle;
         FlowTableUse {
@@ -115,7 +117,7 @@ pub(super) fn decode_flow_state(member: u16, age: impl FnOnce() -> Picos) -> Flo
     }
 }
 
-/// The member bits of an entry after members received new indices. `old` is neither [`EMPTY`] nor
+/// Returns the member bits of an entry after the members received new indices. `old` is neither [`EMPTY`] nor
 /// [`REMOVED`].
 pub(super) fn renumber_member_bits(
     old: u16,

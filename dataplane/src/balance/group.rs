@@ -36,7 +36,7 @@ pub enum GroupKey {
 pub struct FlowMove {
     /// Model time of the move.
     pub at: Picos,
-    /// The group. The number is that of the routes at the time of the move.
+    /// The group of the flow, with its number in the routes at the time of the move.
     pub group: GroupKey,
     /// Hash of the flow.
     pub flow: u32,
@@ -198,8 +198,8 @@ impl BalancingGroup {
         Some(member)
     }
 
-    /// Fast path: selects the member for most packets without building [`Paths`]. Returns `None` if the
-    /// scheme needs the full path.
+    /// Fast path: selects the member without building [`Paths`]. Returns `None` if the scheme needs [`Paths`]
+    /// for this packet.
     #[inline(always)]
     fn choose_fast(
         &mut self,
@@ -331,9 +331,9 @@ impl BalancingGroup {
         self.scheme.members_changed(renumbered, &mut paths);
     }
 
-    /// The eligible members whose links are up. Members whose neighbour cannot reach the site are left out,
-    /// unless no other member remains. Schemes without a quality comparison use alternate members only if no
-    /// primary member is usable.
+    /// Returns the eligible members whose links are up. Members whose neighbour cannot reach the site are
+    /// left out if other members remain. If the scheme does not compare qualities, alternate members are
+    /// returned only if no primary member is usable.
     fn find_usable_members(&self, live: &[bool], remote: &RemotePaths) -> Vec<u16> {
         let mut usable = self.find_reachable_members(live, remote);
         let alternate = |member: &u16| self.members[usize::from(*member)].alternate;
@@ -467,13 +467,15 @@ pub enum AnnounceResult {
     Placed {
         /// Index of the member in its group.
         member: u16,
-        /// Egress port of the member, or the first port of a LAG. `None` if the port is not known.
+        /// The egress port of the member. For a LAG, the value is the first port. The value is `None` if the
+        /// port is not known.
         port: Option<PortId>,
     },
-    /// The flow table is full, or no member is usable. The hash selects the member of the flow. The switch
-    /// drops the packets if no member is usable.
+    /// The flow was not placed because the flow table is full or no member is usable. If the table is full,
+    /// the hash selects the member. If no member is usable, the switch drops the packets.
     Rejected,
-    /// The destination is not behind a group, or the scheme of the group does not place queue pairs.
+    /// The flow was not placed. The route to the destination has no group, or the scheme of the group does
+    /// not place queue pairs.
     NotSupported,
 }
 

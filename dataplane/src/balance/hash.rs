@@ -5,8 +5,8 @@ use crate::balance::config::HashFields;
 use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_TCP, PROTOCOL_UDP};
 
-/// The hash of a packet's flow, without a seed. `l3` starts at the layer-3 header. The five-tuple hash
-/// replaces a hash whose fields the packet does not have.
+/// Returns the hash of a packet's flow, without a seed. `l3` starts at the layer-3 header. If the packet
+/// lacks the fields of the requested hash, the result is the five-tuple hash.
 #[inline]
 pub(crate) fn flow_hash(fields: HashFields, parsed: &ParsedHeaders, l3: &[u8]) -> u32 {
     match fields {
@@ -26,7 +26,8 @@ fn fold_to_u32(a: u64, b: u64) -> u32 {
     hash as u32 ^ (hash >> 32) as u32
 }
 
-/// A hash that is equal for both directions of a flow. The lower endpoint comes first.
+/// Returns a hash that is equal for both directions of a flow. For this purpose, the lower of the two
+/// endpoints is hashed first.
 fn symmetric_flow_hash(payload: Payload, l3: &[u8]) -> Option<u32> {
     let (source, destination, protocol, ports) = match payload {
         Payload::Ipv4 => {
@@ -79,12 +80,12 @@ fn address_bits(bytes: &[u8]) -> u128 {
         .fold(0, |address, octet| address << 8 | u128::from(*octet))
 }
 
-/// Mixes the hash of a flow with the seed of a switch. Switches with different seeds select independently.
-/// With equal seeds, each tier of a fabric would receive flows that the previous tier already sorted (hash
-/// polarisation).
+/// Mixes the hash of a flow with the seed of a switch. Switches with different seeds distribute flows
+/// independently. If all seeds were equal, each tier of a fabric would receive only flows with similar hashes
+/// from the previous tier (hash polarisation).
 ///
-/// The function is one step of splitmix64 (Steele, Lea and Flood 2014). The hash selects the position in the
-/// sequence, and the seed selects its start.
+/// The function is one step of the generator splitmix64 (Steele, Lea and Flood 2014). The seed selects the
+/// start of the sequence, and the hash selects the position in the sequence.
 #[inline]
 pub fn seeded_hash(hash: u32, seed: u64) -> u32 {
     let mut mixed = seed.wrapping_add(u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15));

@@ -1,4 +1,5 @@
-//! Load of ports: averages over sampling intervals. The first reader after the end of an interval closes it.
+//! Measures the load of ports as averages over sampling intervals. No timer ends an interval. The first
+//! access after the end of an interval updates the averages.
 
 use super::config::{BalancerSetup, LoadConfig, LoadMeasure};
 use xoff_units::Picos;
@@ -12,7 +13,8 @@ const FULL_LOAD: u32 = 1_000;
 /// Averages have a unit of 2^-16 permille.
 const FRACTION_BITS: u32 = 16;
 
-/// Divisor of the sampling interval that gives the wait of one quality band; see [`PortLoads::band_cost_ps`].
+/// The sampling interval divided by this number is the wait of one quality band. See
+/// [`PortLoads::band_cost_ps`].
 const BAND_COST_PART: u64 = 128;
 
 /// Value of one flow that was placed just now.
@@ -60,8 +62,8 @@ pub struct PortLoads {
     paused_tcs: u16,
 }
 
-/// Timing of a port, as the decision for a packet needs it. These values are stored apart from the averages,
-/// so that the values of many ports share a cache line.
+/// Times of a port that are needed to select the member for a packet. They are stored apart from the
+/// averages, so that one cache line holds the times of many ports.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortTiming {
     /// End of the transmission of the frame on the link.
@@ -142,8 +144,8 @@ struct PortMeter {
     future: u32,
     /// Part of the load that these two averages give.
     averaged: u64,
-    /// Flows that were placed on the port recently. This value decays at the rate at which the averages
-    /// adapt.
+    /// Number of flows that were recently placed on the port. The number decays at the same rate as the
+    /// averages adapt.
     placed: u32,
 }
 
@@ -259,9 +261,9 @@ impl PortLoads {
         self.paused_tcs >> (tc % 16) & 1 != 0
     }
 
-    /// Time in picoseconds until a frame that is queued now would start to leave, without pauses. The time
-    /// covers the frame on the link and `queued_bytes`. A switch queues less than 2^32 bytes, so the result
-    /// is below 2^56.
+    /// Returns the time in picoseconds until a frame that is queued now starts to leave. The time includes
+    /// the rest of the frame on the link and `queued_bytes`, but no pauses. A switch queues less than 2^32
+    /// bytes, so the result is below 2^56.
     #[inline]
     pub(super) fn port_wait_ps(&self, now: Picos, port: usize, queued_bytes: u64) -> u64 {
         self.port_timings[port].port_wait_ps(now, queued_bytes)
@@ -279,9 +281,9 @@ impl PortLoads {
         self.port_timings[port].wait_ps(now, queued_bytes)
     }
 
-    /// Time at which the averages of a port change next. `queued_bytes` is the number of bytes in its queues.
-    /// A load that includes the present queue length is never valid for a later time, and the result is then
-    /// zero.
+    /// Returns the time at which the averages of a port change next. `queued_bytes` is the number of bytes in
+    /// the queues of the port. If the load includes the present queue length, the load changes with every
+    /// packet and the result is zero.
     pub(super) fn averages_valid_until(&mut self, now: Picos, port: usize, queued_bytes: u64) -> Picos {
         self.close_ended_intervals(now, port, queued_bytes);
         match self.current.weight {
@@ -290,12 +292,13 @@ impl PortLoads {
         }
     }
 
-    /// Wait in picoseconds that one band of averaged load is worth to per-packet schemes: 1/128 of the
-    /// sampling interval. An interval of 16 us gives 125 ns, or 1.5 KB at 100 Gb/s.
+    /// Per-packet schemes add the queue wait and the averaged load. This function returns the wait in
+    /// picoseconds that equals one quality band of averaged load: 1/128 of the sampling interval. An interval
+    /// of 16 us gives 125 ns, which is the wait for 1.5 KB at 100 Gb/s.
     ///
-    /// The value is small because averages are old and all packets read the same ones. Packets that follow
-    /// only the averages would all take the same member until the next sample. The averages therefore decide
-    /// between nearly equal queues only.
+    /// The weight of the averages is small because they change only once per sampling interval. If packets
+    /// followed only the averages, all packets would use the same member until the next sample. The averages
+    /// therefore matter only between queues of nearly equal length.
     #[inline]
     pub(crate) fn band_cost_ps(&self) -> u64 {
         self.band_cost_ps
@@ -354,8 +357,8 @@ impl PortLoads {
         }
     }
 
-    /// Closes all ended intervals. The sent bytes belong to the oldest of them. Every departure closes ended
-    /// intervals, so the port sent nothing in the later ones.
+    /// Updates the averages for all sampling intervals that have ended. Every departure does this first, so
+    /// all bytes sent since the last update belong to the oldest of these intervals.
     #[cold]
     fn sample_and_close(&mut self, now: Picos, port: usize, queued_bytes: u64) {
         let (exponent, instant_drop) = (self.exponent, self.instant_drop);

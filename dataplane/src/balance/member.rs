@@ -12,8 +12,8 @@ const UNKNOWN_LOAD: u32 = 500;
 /// A member of a load balancing group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Egress ports: one port, or the ports of a LAG. An empty list means that the member is in a VLAN and
-    /// its load is not known.
+    /// The egress port of the member, or all ports of a LAG. The list is empty if the member is in a VLAN. In
+    /// this case, the load of the member is not known.
     pub ports: Vec<PortId>,
     /// Weight relative to the other members, at least 1.
     pub weight: u16,
@@ -85,8 +85,8 @@ impl Member {
         }
     }
 
-    /// The larger of utilisation and backlog, in permille. A paused link sends nothing but is not free, so
-    /// the backlog must count.
+    /// The larger of utilisation and backlog, in permille. A paused link sends nothing, so its utilisation is
+    /// low although the link is not free. The backlog corrects this.
     #[inline]
     pub(super) fn demand_permille(&self, now: Picos, loads: &mut PortLoads, frames: &FrameTable) -> u32 {
         let waits = self.backlog_permille(loads, frames);

@@ -1,27 +1,26 @@
 //! Compares the members of a group for a packet.
 //!
-//! Two rankings exist. Lower values are better. Members whose link is paused by the peer (PFC) come last in
-//! both.
+//! Members are ranked in one of two ways, once for flows and once for single packets. The lowest rank is the
+//! best. In both rankings, members whose link is paused by the peer (PFC) come last.
 //!
 //! | ranking for | first key | second key |
 //! |---|---|---|
 //! | a flow | sampled quality band plus placement penalty | present wait |
 //! | a packet | present wait, plus 1/128 of the sampling interval for each band below the best band | |
 //!
-//! The *wait* is the time that the link needs for the frame on the link and for all queued frames. The wait
-//! is relative to the link speed and includes the frame that was sent just before. Averages lack this
-//! information, because all packets of a sampling interval read the same averages. A flow keeps its member
-//! for a long time, so the averages decide for flows. The wait separates members of the same band, such as
-//! idle links when many flows start.
+//! The *wait* is the time that the link needs for the frame on the link and for all queued frames. Unlike the
+//! averages, the wait changes with every packet. The averages are constant during a sampling interval. A flow
+//! keeps its member for a long time, so the averages select the member of a flow. If several members are in
+//! the same band, the wait decides. An example is a group of idle links when many flows start.
 //!
 //! The *placement penalty* spreads flows that start within a few sampling intervals. Without the penalty, all
 //! these flows would select the member that was best in the last interval. A host that starts a step of a
 //! collective starts all its flows in the same microsecond.
 //!
-//! The penalty of a member is its share of the recent placements on the group's links, in units of 1/8. A
-//! group with fewer than 8 recent placements counts as a group with 8. The penalty is larger for a member
-//! that is slower than the mean. Flows that start together are thus spread in proportion to the free capacity
-//! of the members. Recent placements decay at the same rate as the averages adapt.
+//! The penalty of a member is its share of the recent placements on the group's links, in units of 1/8. The
+//! share is computed with at least 8 placements. The penalty is larger for a member that is slower than the
+//! mean. Flows that start together are thus spread in proportion to the free capacity of the members. Recent
+//! placements decay at the same rate as the averages adapt.
 //!
 //! Waits are scaled by the weights of the members if the weights differ.
 //!
@@ -58,7 +57,8 @@ pub(super) enum Granularity {
 pub(super) struct MemberOrder {
     pick: MemberSelection,
     granularity: Granularity,
-    /// Primary members are left for alternate ones from this level on. Level 0 is the best band.
+    /// Alternate members may be selected if the best primary member has this level or a worse one. Level 0 is
+    /// the best band.
     threshold: u8,
     /// An alternate member must be better by more than this number of bands.
     cost: u8,
@@ -95,8 +95,8 @@ impl MemberOrder {
         self.best_member_by_role(packet, paths)
     }
 
-    /// The level of a member as [`MemberOrder::best_member`] used it: 0 (best band) to 7, plus 32 if the link
-    /// is paused.
+    /// Returns the level of a member from the last call of [`MemberOrder::best_member`]. The level is 0 (best
+    /// band) to 7, plus 32 if the link is paused.
     #[inline]
     pub(super) fn level(&self, packet: &Packet<'_>, member: u16, paths: &Paths<'_>) -> u8 {
         let held = if paths.is_paused(packet, member) {
@@ -123,7 +123,7 @@ impl MemberOrder {
         member == best || (role(member) == role(best) && level(member) == level(best))
     }
 
-    /// Records that a flow was placed on a member, or continues there after a gap.
+    /// Records that a flow was placed on a member, or that a flow continues on its member after a gap.
     pub(super) fn record_placement(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) {
         let ports = &paths.members[usize::from(member)].ports;
         for port in ports {
@@ -160,9 +160,9 @@ impl MemberOrder {
         }
     }
 
-    /// Updates the quality of all usable members. Scores for packets stay valid until the sampling interval
-    /// of one port ends, so remote loads are at most one sampling interval old. Scores for flows are computed
-    /// for every flow. They include the latest remote load and the placements just before.
+    /// Updates the quality of all usable members. Packet scores stay valid until the sampling interval of any
+    /// port ends, so their remote loads are at most one sampling interval old. Flow scores are computed again
+    /// for every flow and include the latest remote loads and placements.
     #[cold]
     fn update_scores(&self, packet: &Packet<'_>, paths: &mut Paths<'_>) {
         for (member, score) in (0..).zip(&mut paths.scores.entries) {
@@ -215,8 +215,8 @@ impl MemberOrder {
         }
     }
 
-    /// The member of the lowest rank among the members with the given role. At least one member must have
-    /// this role.
+    /// Returns the member with the lowest rank among the primary or the alternate members. At least one
+    /// member must have the requested role.
     fn lowest_ranked_member(
         &self,
         packet: &Packet<'_>,
@@ -240,8 +240,8 @@ impl MemberOrder {
     }
 }
 
-/// End of validity of the qualities of all usable members. Members in VLANs have no ports, so their quality
-/// has no end of validity.
+/// Returns the time until which the qualities of all usable members are valid. Members in VLANs have no
+/// ports, so their quality does not expire.
 fn scores_valid_until(packet: &Packet<'_>, paths: &mut Paths<'_>) -> Picos {
     let mut until = Picos::NEVER;
     for member in paths.usable {
@@ -253,8 +253,8 @@ fn scores_valid_until(packet: &Packet<'_>, paths: &mut Paths<'_>) -> Picos {
     if until == Picos::NEVER { Picos::ZERO } else { until }
 }
 
-/// Recent placements on the links of a member, in units of 1/[`PLACEMENT_UNIT`]. The ports of a LAG are
-/// summed up.
+/// Returns the number of recent placements on the links of a member, in units of 1/[`PLACEMENT_UNIT`]. For a
+/// LAG, the result is the sum over its ports.
 fn recent_placements(
     packet: &Packet<'_>,
     member: &Member,
@@ -267,7 +267,8 @@ fn recent_placements(
         .sum()
 }
 
-/// The level of a load of 0 to 1000: the quality band counted from the best band, 0.
+/// Returns the level of a load from 0 to 1000. The level is the number of the quality band, where the best
+/// band has number 0.
 #[inline]
 fn level_of_load(load: u32) -> u8 {
     BANDS - 1 - super::load::Quality::from_load(load).band

@@ -10,8 +10,8 @@ use xoff_units::Picos;
 /// A rank above the rank of every usable member.
 pub(super) const UNUSABLE_RANK: u64 = 1 << 63;
 
-/// Packet base of a member that is not usable. Packet ranks need space below 2^48, because their base is only
-/// the wait time of a few quality bands.
+/// Base of the packet rank of a member that is not usable. Packet ranks must be below 2^48. The base of a
+/// usable member is much smaller than this value, because it is a wait of a few quality bands.
 const UNUSABLE_PACKET_BASE: u64 = 1 << 46;
 
 /// Fractional bits of the factor that scales waits by weight.
@@ -25,15 +25,15 @@ const NOT_SINGLE_PORT: u16 = u16::MAX;
 /// Score of a member relative to the other members of its group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MemberScore {
-    /// First part of the rank. This value is constant during a sampling interval. [`UNUSABLE_RANK`] excludes
+    /// The part of the rank that is constant during a sampling interval. The value [`UNUSABLE_RANK`] excludes
     /// the member.
     base: u64,
-    /// First part of the packet rank, with the member's index in the low 16 bits.
+    /// The constant part of the packet rank, combined with the member's index in the low 16 bits.
     packet_base: u64,
     /// Relative probability of the member if several members are equally good.
     pub(super) share: u32,
-    /// Factor for waits in units of 2^-8: the largest weight of the group divided by the weight of the
-    /// member.
+    /// The wait of the member is multiplied by this factor, in units of 2^-8. The factor is the largest
+    /// weight of the group divided by the weight of the member.
     wait_scale: u32,
     /// The port of a member with exactly one port, otherwise [`NOT_SINGLE_PORT`].
     port: u16,
@@ -85,8 +85,8 @@ pub(super) struct MemberScores {
 }
 
 impl MemberScores {
-    /// Replaces the members. Shares are the weights if they differ, otherwise the speeds if all speeds are
-    /// known.
+    /// Replaces the members. The share of a member is its weight if the weights differ. If all weights are
+    /// equal, the share is the speed of the member, provided that all speeds are known.
     pub(super) fn set_members(&mut self, members: &[Member]) {
         let weight = |member: &Member| u32::from(member.weight.max(1));
         let most = members.iter().map(weight).max().unwrap_or(1);
@@ -139,7 +139,8 @@ impl MemberScores {
         loads.wait_ps(now, port, frames.port_queued_bytes(port))
     }
 
-    /// The wait of a member's only port in picoseconds. `None` if the member has no port or several ports.
+    /// Returns the wait of the member's port in picoseconds. Returns `None` if the member does not have
+    /// exactly one port.
     #[inline]
     pub(super) fn port_wait_ps(
         &self,
@@ -153,13 +154,13 @@ impl MemberScores {
             .then(|| loads.wait_ps(now, port, frames.port_queued_bytes(port)))
     }
 
-    /// Selects a member for a packet, as [`MemberScores::best_member`] does. Packet ranks are small enough to
-    /// share a 64-bit value with other fields.
+    /// Selects a member for a packet by the same rule as [`MemberScores::best_member`]. Packet ranks are so
+    /// small that the rank, some random bits and the member index fit into 64 bits.
     ///
-    /// Ranks are nearly random, so a branch on them would often be mispredicted. The rank, eight random bits
-    /// and the member's index are therefore combined into one value, and the smallest value is selected. The
-    /// random bits decide between equal ranks. In one of 256 draws of two members the random bits are equal
-    /// too, and the first member is selected.
+    /// A comparison of ranks is hard to predict for the CPU. The function therefore combines the rank, eight
+    /// random bits and the member's index into one value, and selects the smallest value without a branch.
+    /// The random bits decide between members of equal rank. If the random bits are also equal (1 of 256
+    /// cases for two members), the first member is selected.
     #[inline]
     pub(super) fn best_for_packet(
         &mut self,
@@ -188,8 +189,8 @@ impl MemberScores {
         (least & 0xff) as u16
     }
 
-    /// Selects the member of the lowest rank if all members are uniform. The rank is the base plus the wait
-    /// of the port. Equal members are selected at random, in proportion to their shares.
+    /// Selects the member of the lowest rank in a group of uniform members. The rank is the base plus the
+    /// wait of the port. Members of equal rank are selected at random, in proportion to their shares.
     pub(super) fn best_member(
         &mut self,
         now: Picos,

@@ -17,12 +17,13 @@
 //! Static hashing by the five-tuple has no scheme object. The router computes it
 //! ([`crate::route::PathTable`]).
 //!
-//! A scheme from outside xoff implements [`PathChoice`], as `examples/load_balancer.rs` does. Built-in schemes
-//! implement the same trait. The switch calls them through an enum, so a packet needs no indirect call.
+//! A scheme from outside xoff implements [`PathChoice`], as `examples/load_balancer.rs` does. Built-in
+//! schemes implement the same trait. The switch calls built-in schemes through an enum, so they need no
+//! indirect call.
 //!
-//! [`PortLoads`] samples the quality of ports without timers. A departure adds bytes to its port's sum, and
-//! the first reader after the end of a sampling interval closes the interval. An idle switch therefore has no
-//! timer, and runs are reproducible on every machine.
+//! [`PortLoads`] samples the quality of ports without timers. Each departing frame adds its bytes to the sum
+//! of its port. The first access after the end of a sampling interval computes the averages. An idle switch
+//! therefore needs no timer, and runs are reproducible on every machine.
 //!
 //! Switches send link quality messages to their neighbours. `advertise.rs` builds these messages, and
 //! `remote.rs` stores the received ones. A member is not usable while its neighbour advertises that it has no
@@ -66,18 +67,18 @@ pub(crate) use reorder::ReorderTracker;
 pub use reorder::{ReorderCounts, ReorderingView, StreamView};
 pub(crate) use scheme::cluster::QueuePairAnnouncement;
 
-/// Selects the member for each packet of one group. Each group has its own value.
+/// Selects the member for each packet of a group. Each group has its own instance of the scheme.
 ///
 /// An implementation uses only its arguments, and takes random numbers only from [`Paths::random`]. Runs are
 /// then reproducible.
 pub trait PathChoice: core::fmt::Debug + Send {
     /// Returns the member for a packet. The member must be one of [`Paths::usable`], which is never empty
-    /// here. The first usable member replaces any other choice.
+    /// here. If the result is not usable, the switch uses the first usable member.
     fn choose(&mut self, packet: &Packet<'_>, paths: &mut Paths<'_>) -> MemberChoice;
 
-    /// Is called after a change of the members or of the usable members. `renumbered[old]` is the new index
-    /// of a member, or `None` if the member was removed. Flows of the remaining members must keep their
-    /// member.
+    /// The switch calls this method after the members or the usable members have changed. `renumbered[old]`
+    /// is the new index of a member, or `None` if the member was removed. Flows of the remaining members must
+    /// keep their member.
     fn members_changed(&mut self, renumbered: &[Option<u16>], paths: &mut Paths<'_>);
 
     /// Size and use of the flow table, if the scheme has a table.
@@ -96,7 +97,8 @@ pub struct MemberChoice {
 }
 
 impl MemberChoice {
-    /// The member of a flow that does not move, or of a packet that belongs to no flow.
+    /// Creates the choice for a packet whose flow stays on its member. Schemes that know no flows also return
+    /// this choice.
     #[inline]
     pub const fn unchanged(member: u16) -> MemberChoice {
         MemberChoice { member, placed: None }
@@ -119,6 +121,7 @@ pub struct FlowTableUse {
     pub flows: u32,
     /// Largest number of flows in the table.
     pub flows_max: u32,
-    /// Packets of flows that found no free entry. The hash selected the member for them.
+    /// Number of packets whose flow found no free entry in the flow table. The hash selected the member for
+    /// these packets.
     pub overflow_packets: u64,
 }

@@ -28,8 +28,8 @@ pub struct Packet<'a> {
 /// Fields of a RoCEv2 packet that identify its queue pair and its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueuePair {
-    /// Hash of both IP addresses and the destination queue pair, without a seed. Each queue pair has its own
-    /// key, and so has each direction.
+    /// Hash of both IP addresses and the destination queue pair, without a seed. The two directions of a
+    /// connection have different keys.
     pub key: u64,
     /// Number of the destination queue pair, 24 bits.
     pub destination_qp: u32,
@@ -46,8 +46,8 @@ const ROCE_PORT: [u8; 2] = 4791u16.to_be_bytes();
 const UDP_LEN: usize = 8;
 
 impl Packet<'_> {
-    /// Parses the queue pair of a RoCEv2 packet. Returns `None` for other packets and if the base transport
-    /// header is not stored.
+    /// Parses the queue pair of a RoCEv2 packet. Returns `None` for other packets, and for packets whose base
+    /// transport header is not stored.
     #[inline]
     pub fn queue_pair(&self) -> Option<QueuePair> {
         queue_pair(self.payload, self.l3)

@@ -37,8 +37,8 @@ impl Paths<'_> {
         self.members
     }
 
-    /// Indices of the members that are up and eligible, in ascending order. The list is never empty when a
-    /// scheme selects.
+    /// Returns the indices of the members that are up and eligible, in ascending order. The list has at least
+    /// one member when a scheme is called.
     #[inline]
     pub fn usable(&self) -> &[u16] {
         self.usable
@@ -85,15 +85,15 @@ impl Paths<'_> {
             && self.members[usize::from(member)].is_paused(packet.tc, self.loads)
     }
 
-    /// Time in picoseconds until a packet that arrives now would start to leave through a member, without
-    /// pauses. The time covers the frame on the link and the queued frames. The result is the mean for a LAG,
-    /// and at most a quarter of a second.
+    /// Returns the time in picoseconds until a packet that arrives now starts to leave through a member. The
+    /// time includes the frame on the link and the queued frames, but no pauses. For a LAG, the result is the
+    /// mean of its links. The result is at most a quarter of a second.
     #[inline]
     pub fn wait_ps(&self, packet: &Packet<'_>, member: u16) -> u64 {
         self.members[usize::from(member)].wait_ps(packet.now, self.loads, self.frames)
     }
 
-    /// The wait of a member, scaled by weight. A smaller weight gives a longer wait.
+    /// Returns the wait of a member, scaled by its weight. A smaller weight gives a longer wait.
     #[inline]
     pub(super) fn scaled_wait_ps(&self, packet: &Packet<'_>, member: u16) -> u64 {
         let of_port = self
@@ -132,24 +132,24 @@ impl Paths<'_> {
         self.members[usize::from(member)].backlog_permille(self.loads, self.frames)
     }
 
-    /// Load of the path beyond a member to the packet's site, as its neighbour advertises it. The range is 0
-    /// to 1000, as for [`Quality::load`]. `None` if the neighbour advertised nothing or the value has
-    /// expired.
+    /// Returns the load that the neighbour behind a member advertises for the path to the packet's site. The
+    /// range is 0 to 1000, as for [`Quality::load`]. Returns `None` if the neighbour advertised no load or
+    /// the load has expired.
     #[inline]
     pub fn remote_load(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
         Some(u32::from(self.remote_path_load(packet, member)?.load))
     }
 
-    /// Utilisation of the path beyond a member, as its neighbour advertises it. The unit is that of
+    /// Returns the utilisation that the neighbour behind a member advertises for its path, in permille as for
     /// [`Paths::utilisation_permille`].
     #[inline]
     pub fn remote_utilisation(&self, packet: &Packet<'_>, member: u16) -> Option<u32> {
         Some(u32::from(self.remote_path_load(packet, member)?.utilisation))
     }
 
-    /// Quality of a member's whole path. The remote load has a share of `remote_percent` (at most 100), and
-    /// the load of the local link has the remaining share. If the remote load is not known, only the local
-    /// link counts.
+    /// Returns the quality of the whole path of a member, as the weighted mean of the remote load and the
+    /// load of the local link. The weight of the remote load is `remote_percent` (at most 100). If the remote
+    /// load is not known, only the load of the local link is used.
     #[inline]
     pub fn path_quality(&mut self, packet: &Packet<'_>, member: u16, remote_percent: u8) -> Quality {
         let own = self.quality(packet, member);

@@ -2,11 +2,12 @@
 //!
 //! An entry of a message ([`xoff_wire::link_quality`]) has two parts with different validity:
 //!
-//! - The **load** is valid for the time that the message states. After this time only the load of the local
-//!   link counts. A load of zero is valid until the next message, because a neighbour with idle paths sends
-//!   no messages.
+//! - The **load** is valid for the time that the message states. After this time, the switch uses only the
+//!   load of the local link. A load of zero is valid until the next message, because a neighbour with idle
+//!   paths sends no messages.
 //! - **No path** is valid until the neighbour advertises a path again, or until the link to the neighbour
-//!   goes down. Members behind such a neighbour carry no traffic, unless this is true of all members.
+//!   goes down. Members behind such a neighbour carry no traffic. If no other members exist, the group uses
+//!   them.
 //!
 //! A lost message therefore only makes a selection worse for one or two intervals.
 
@@ -18,8 +19,8 @@ use xoff_wire::link_quality::{LinkQuality, PathLoad, SiteEntry};
 /// Row of a port that receives no messages.
 const NO_ROW: u16 = u16::MAX;
 
-/// A sequence number less than this distance behind is a late message. A larger distance means that the
-/// sender restarted.
+/// A message whose sequence number is behind the latest one by less than this distance has arrived late. A
+/// larger distance means that the sender has restarted.
 const LATE_SEQUENCE_MAX: u32 = 8;
 
 /// Index of a site among the sites of the current routes.
@@ -41,7 +42,7 @@ impl SiteIndex {
 pub struct RemoteAdvertisement {
     /// Number of the site.
     pub site: u16,
-    /// Load of the neighbour's path. `None` if no load was advertised or the load has expired.
+    /// Load of the neighbour's path. The value is `None` if no load was advertised or the load has expired.
     pub load: Option<PathLoad>,
     /// Capacity of the neighbour's path in Mb/s. 0 means that the neighbour has no path.
     pub capacity_mbps: u32,
@@ -110,7 +111,7 @@ impl RemotePaths {
         }
     }
 
-    /// Sets the sites of the routes in ascending order. The states of remaining sites are kept.
+    /// Sets the sites of the routes, in ascending order. Sites that existed before keep their state.
     pub(super) fn set_sites(&mut self, sites: Vec<u16>) {
         if sites == self.sites {
             return;
@@ -193,7 +194,8 @@ impl RemotePaths {
         reached != reaches
     }
 
-    /// Removes the states of a port whose link went down. Returns true if one of them was unreachable.
+    /// Removes the states of a port whose link went down. Returns true if a site was unreachable through this
+    /// port.
     pub(crate) fn clear_port(&mut self, port: PortId) -> bool {
         let Some(row) = self.row_of_port(port) else {
             return false;
@@ -217,8 +219,8 @@ impl RemotePaths {
             || self.paths_on(ports, site).any(RemotePathState::reaches)
     }
 
-    /// Load of the neighbour's path to a site, or `None` if the load is not known. All ports of a LAG lead to
-    /// the same neighbour, and the highest load of these ports counts.
+    /// Returns the load of the neighbour's path to a site, or `None` if the load is not known. All ports of a
+    /// LAG lead to the same neighbour. The result is the highest load of these ports.
     #[inline]
     pub(super) fn load(&self, now: Picos, ports: &[PortId], site: SiteIndex) -> Option<PathLoad> {
         let known = self.paths_on(ports, site).filter(|path| now < path.until);
@@ -257,7 +259,7 @@ impl RemotePaths {
         (row != NO_ROW).then_some(usize::from(row))
     }
 
-    /// The states of these ports for a site. A port without messages gives the empty state.
+    /// Returns the states of these ports for a site. A port that received no messages has the empty state.
     #[inline]
     fn paths_on(&self, ports: &[PortId], site: SiteIndex) -> impl Iterator<Item = &RemotePathState> {
         ports.iter().map(move |port| match self.row_of_port(*port) {

@@ -1,7 +1,7 @@
 //! Counts packets of queue pairs that arrive out of order.
 //!
-//! Requests and responses of a queue pair have separate packet sequence numbers (PSN) and no mutual order.
-//! Each of the two is a *stream*. The switch stores the highest received PSN of a stream (24-bit serial
+//! Requests and responses of a queue pair have separate packet sequence numbers (PSN). The switch treats them
+//! as two independent *streams*. The switch stores the highest received PSN of a stream (24-bit serial
 //! arithmetic) and a bitmap of the 512 numbers below it.
 //!
 //! | PSN of the packet | the packet counts as |
@@ -14,8 +14,8 @@
 //! | more than 512 below | repeated. The bitmap does not cover these numbers |
 //! | more than 65536 below | in order: another connection uses the queue pair number |
 //!
-//! A packet that was lost before this switch and is repeated alone (selective repeat) counts as out of order,
-//! because a switch cannot distinguish the two cases.
+//! If a packet was lost before this switch and selective repeat sends only this packet again, the switch
+//! counts the packet as out of order. A switch cannot distinguish the two cases.
 //!
 //! Datagrams, CNPs and NAKs are not counted. Datagrams have the numbers of many senders, CNPs have no number,
 //! and a NAK has the number of the missing packet.
@@ -35,7 +35,7 @@ const BITMAP_PACKETS: u32 = 512;
 /// A number this far below the highest one belongs to a new connection.
 const RESTART_DISTANCE: u32 = 1 << 16;
 
-/// Idle time after which another stream may take the entry of a stream, if the table is full.
+/// If the table is full, a new stream may take the entry of a stream that was idle for this time.
 const EVICT_AFTER: Picos = Picos::from_millis(1_000);
 
 /// Streams that are checked for eviction when a new stream finds the table full.
@@ -82,7 +82,8 @@ pub struct ReorderingView {
     pub streams: Vec<StreamView>,
 }
 
-/// Late packets of a stream. The next packet decides whether they are out of order or repeated.
+/// Number of late packets of a stream. The next packet shows whether these packets are out of order or
+/// repeated.
 #[derive(Clone, Copy, Debug, Default)]
 struct LatePackets {
     packets: u32,
@@ -101,7 +102,8 @@ struct PacketStream {
     responses: bool,
     seen: Picos,
     highest: u32,
-    /// A bit for each number of the window, at the position of the number modulo the window.
+    /// A bitmap with one bit for each sequence number of the window. The bit of number `n` has position `n`
+    /// modulo the window size.
     received: [u64; (BITMAP_PACKETS / 64) as usize],
     late: LatePackets,
     counts: ReorderCounts,
@@ -126,7 +128,7 @@ impl PacketStream {
         self.received[(bit / 64) as usize] & 1 << (bit % 64) != 0
     }
 
-    /// Moves the window to a higher number. `distance` is the distance to the present highest number.
+    /// Moves the window up by `distance` sequence numbers.
     fn advance_window(&mut self, psn: u32, distance: u32) {
         if distance >= BITMAP_PACKETS {
             self.received = [0; (BITMAP_PACKETS / 64) as usize];

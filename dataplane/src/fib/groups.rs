@@ -7,8 +7,8 @@
 //! | several next hops | next hops without a common one | any group with these members: every flow moves |
 //! | one next hop, none, or a new route | several next hops | any group with these members |
 //!
-//! The last case moves no flow unnecessarily. All flows had one next hop or none before. In any group of the
-//! new members, that next hop keeps exactly its share.
+//! The last case moves no flow unnecessarily. Before the change, all flows of the route had the same next hop
+//! or none. In any group with the new members, this next hop keeps exactly its share of the flows.
 
 use hashbrown::HashTable;
 
@@ -16,7 +16,8 @@ use super::lineage::{Lineage, LineageIndex, path_set_hash};
 use super::path_sets::{PathSets, next_hop_id};
 use super::{Fib, FibEntry, GROUPS_MAX, NextHop, NextHopGroup, Route, RoutePath};
 
-/// The lineage of each route's group, for routes with several next hops and a previous group.
+/// Returns the lineage of each route's group. A route has a lineage if it has several next hops and had a
+/// group before.
 pub(super) fn group_lineages(previous: &Fib, routes: &[Route], sets: &PathSets) -> Vec<Option<Lineage>> {
     let before: Vec<_> = previous
         .groups
@@ -129,8 +130,8 @@ impl GroupAssignment {
         Ok(groups)
     }
 
-    /// Returns the group with this set and lineage, and adds it if necessary. Returns `None` if the limit is
-    /// reached.
+    /// Returns the group with this set and lineage. If the group does not exist, it is added. Returns `None`
+    /// if the limit is reached.
     fn find_or_add_group(&mut self, set: u32, lineage: Lineage) -> Option<u32> {
         let list = &self.list;
         let found = self.by_hash.find(lineage.own_hash, |&group| {

@@ -2,9 +2,9 @@
 //!
 //! With resilient hashing, the buckets of a group depend on its members and on the buckets of its
 //! predecessor. The identity of a group is therefore a hash of its members and of the identity of its
-//! predecessor. Routes with equal histories have equal hashes and share a group. The changes may happen in
-//! different generations, for example when a routing daemon reports a failure in batches. A hash stays valid
-//! if a generation is skipped.
+//! predecessor. Routes with equal histories have equal hashes and share a group. Their changes may happen in
+//! different generations, for example when a routing daemon reports a failure in batches. The hashes remain
+//! valid if a generation is skipped.
 //!
 //! A collision of hashes only moves flows unnecessarily.
 
@@ -13,7 +13,7 @@ use std::net::IpAddr;
 use super::{Fib, RoutePath, RouteTag};
 use crate::ids::GroupId;
 
-/// Hash of a group, and hash of its predecessor before the last change of the members.
+/// The hash of a group, and the hash that the group had before the last change of its members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lineage {
     pub(super) own_hash: u64,
@@ -52,7 +52,8 @@ impl LineageIndex {
         LineageIndex(hashes)
     }
 
-    /// The group of this generation whose flows the group `heir` of the generation `next` takes over.
+    /// Returns the predecessor of group `heir` of the generation `next`. The predecessor is the group of this
+    /// generation whose flows use `heir` from now on.
     pub(crate) fn predecessor_of_group(&self, next: &Fib, heir: GroupId) -> Option<GroupId> {
         self.predecessor_of_lineage(next.lineages[heir.index()])
     }
@@ -73,7 +74,7 @@ impl LineageIndex {
     }
 }
 
-/// Hash of a sorted set of next hops and a tag. An empty tag does not change the hash.
+/// Returns the hash of a sorted set of next hops and a tag. An empty tag does not change the hash.
 pub(super) fn path_set_hash(paths: &[RoutePath], tag: RouteTag) -> u64 {
     let said = u64::from(tag.site) << 32 | tag.scheme.map_or(0, |scheme| u64::from(scheme) + 1) << 48;
     paths.iter().fold(paths.len() as u64 ^ said, |name, path| {

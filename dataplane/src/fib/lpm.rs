@@ -3,12 +3,13 @@
 //! A look-up follows *slots* of 32 bits. A slot is one of three kinds:
 //!
 //! - a leaf with the result,
-//! - a *branch*, where the next 1 to 16 bits of the address select one of 2^width consecutive slots,
-//! - a *skip*, where the next bits must have a given value. Otherwise, the best shorter match is the result.
+//! - a *branch*: the next 1 to 16 bits of the address select one of 2^width consecutive slots,
+//! - a *skip*: the next bits of the address are compared with a given value. If they differ, the best shorter
+//!   match is the result.
 //!
-//! Leaves are pushed down: each slot contains the best match of its whole range, so a look-up never goes
-//! back. The slot that leads to a branch also contains its width. A branch therefore costs one dependent
-//! load.
+//! Leaves are pushed down: each slot contains the best match for its whole address range, so a look-up never
+//! returns to an earlier slot. A slot that leads to a branch also contains the width of the branch. A branch
+//! therefore costs one dependent memory load.
 //!
 //! The width of a branch depends on the number of prefixes below it: at most 4 slots per prefix, 64 in the
 //! first branch, and never more than 2^16 slots. All branches of one depth may have 4096 slots together in
@@ -43,7 +44,7 @@ const SLOTS_PER_PREFIX: usize = 4;
 /// Slots that all branches of one depth may have together in any case.
 const MIN_SLOTS_PER_DEPTH: usize = 4_096;
 
-/// A prefix to be inserted. The address consists of 64-bit words in network order, and host bits are zero.
+/// A prefix to insert. The address consists of 64-bit words in network order, and its host bits are zero.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TriePrefix<const WORDS: usize> {
     pub(super) address: [u64; WORDS],
@@ -55,7 +56,7 @@ pub(super) struct TriePrefix<const WORDS: usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TrieFull;
 
-/// Address bits that all prefixes below have in common, within one word of the address.
+/// Address bits that all prefixes below this slot have in common, within one word of the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SkipNode {
     /// The word without its last `shift` bits.
@@ -122,8 +123,9 @@ impl<const WORDS: usize> LpmTrie<WORDS> {
         size_of_val(&self.slots[..]) + size_of_val(&self.skips[..])
     }
 
-    /// Builds the slot for addresses with equal first `depth` bits. `prefixes` are the prefixes with these
-    /// bits and at least this length. `default_leaf` is the leaf of the longest shorter prefix.
+    /// Builds the slot for all addresses that start with the same `depth` bits. `prefixes` contains the
+    /// prefixes that start with these bits and are at least `depth` bits long. `default_leaf` is the leaf of
+    /// the longest shorter prefix.
     fn build_slot(
         &mut self,
         mut prefixes: &[TriePrefix<WORDS>],
@@ -307,8 +309,8 @@ mod tests {
         assert_eq!(trie.find([address[0] ^ 1, address[1]]), 0);
     }
 
-    /// The table of a leaf switch: networks of hosts and its own addresses in them, other leaves, links to
-    /// spines.
+    /// Builds the routing table of a leaf switch. The table contains the host networks, the switch's own
+    /// addresses in these networks, the other leaves, and the links to the spines.
     #[test]
     fn a_small_table_needs_two_skips_and_three_branches() {
         let hosts = (0..4).flat_map(|n| {

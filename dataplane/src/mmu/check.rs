@@ -6,8 +6,8 @@ use super::user::{PriorityGroup, WAITS_AT_PORT_LIMIT};
 
 impl Mmu {
     /// Checks that the sums of each pool equal the use of its groups and queues. Also checks that every group
-    /// in XOFF is in the list of its pool with the free cells it needs, and that no group needs less than the
-    /// lower bound.
+    /// in XOFF is in the waiter list of its pool, that the list states the correct number of free cells for
+    /// each group, and that this number is not below the lower bound of the pool.
     ///
     /// This method visits every group and queue. It is meant for tests and debug builds.
     ///

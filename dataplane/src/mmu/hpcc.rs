@@ -3,13 +3,14 @@
 //!
 //! The rules differ from those of chips as follows:
 //!
-//! - A frame is charged either to headroom, or to reserved and shared space. It is never divided between
-//!   them. The headroom and reserve of each port are subtracted from the buffer size in advance, as if one
-//!   group of the port used them.
-//! - A frame is refused only if it fits neither into the headroom nor under the limit. This test adds the
-//!   whole frame to the shared use. The test that selects the region adds only the part beyond the reserve.
-//! - A group enters XOFF if headroom is in use or the shared use has reached the limit. The reserve does not
-//!   matter.
+//! - A frame is charged either to headroom, or to reserved and shared space. A frame is never divided between
+//!   these regions. The headroom and reserve of one group per port are subtracted from the buffer size in
+//!   advance.
+//! - A frame is refused only if it does not fit into the headroom and would exceed the limit. The two tests
+//!   differ: the test for refusal adds the whole frame to the shared use, and the test that selects the
+//!   region adds only the part beyond the reserve.
+//! - A group enters XOFF if headroom is in use or the shared use has reached the limit. The use of the
+//!   reserve has no influence.
 //! - A group may leave XOFF only when one of its own frames leaves. Its headroom must be empty, and its
 //!   shared use must be zero or at least the resume offset below the limit.
 //!
@@ -58,14 +59,15 @@ pub(super) fn plan_charge(
     })
 }
 
-/// True if a group in XOFF may resume after one of its own frames has left.
+/// Returns true if a group in XOFF may resume after one of its own frames has left.
 pub(super) fn can_resume(group: &PriorityGroup, free: i64, shift: u8) -> bool {
     let below =
         u64::from(group.shared) + u64::from(group.limits.xon_offset) <= u64::from(shared_limit(free, shift));
     group.headroom == 0 && (group.shared == 0 || below)
 }
 
-/// Cells of a pool that are set aside for headroom and reserve: those of one group with this rule per port.
+/// Returns the number of cells of a pool that are set aside for headroom and reserve. For each port, the
+/// headroom and reserve of one group with this rule are counted.
 pub(super) fn set_aside_cells(config: &SwitchConfig, pool: usize, cell: CellSize) -> i64 {
     let port_cells = |pgs: &[u16]| {
         let mut profiles = pgs

@@ -2,8 +2,8 @@
 //!
 //! A frame occupies `ceil(mac_len / cell)` cells. These cells are charged twice: to the priority group at the
 //! ingress port, and to the queue at the egress port. Each copy of a flooded frame is charged to its own
-//! queue. An arriving frame is first planned and then committed. Planning changes nothing, so that a refusal
-//! on one side leaves the other side unchanged.
+//! queue. An arriving frame is first planned on both sides and then committed. Planning changes nothing. If
+//! one side refuses the frame, the other side is therefore unchanged.
 //!
 //! # Rules
 //!
@@ -16,16 +16,16 @@
 //!   cell puts the group into XOFF. Headroom is available while the group's `xoff` and the shared headroom
 //!   pool have room. If one cell does not fit, the whole frame is refused and nothing is charged. Reserved
 //!   space and headroom are not part of the pool's size.
-//! - **Reserved** is `size`. It is `size - xoff` if the pool has no shared headroom and `size` is at least
-//!   `xoff`.
+//! - **Reserved** space is `size - xoff` if the pool has no shared headroom and `size` is at least `xoff`.
+//!   Otherwise, reserved space is `size`.
 //! - **Limit** (`SAI_BUFFER_PROFILE_ATTR_SHARED_DYNAMIC_TH`, `_STATIC_TH`): see the module `threshold`.
-//! - **Port limit**: a port may have its own threshold for its use of a pool. See the module `port`. A user
-//!   is at its limit if its own limit or the port limit is reached.
+//! - **Port limit**: a port may have a threshold for its own use of a pool. See the module `port`. A group or
+//!   queue is at its limit if its own limit or the port limit is reached.
 //! - **XOFF** is decided on arrival, after charging. A group enters XOFF if headroom is in use, or if
 //!   reserved is full and the shared use has reached the current limit. Only groups that have headroom or
 //!   signal congestion enter XOFF.
-//! - **Release** frees headroom first, then shared, then reserved. Real chips use the same order, so that
-//!   headroom is empty before XON.
+//! - **Release** frees headroom first, then shared, then reserved. Real chips use the same order, so headroom
+//!   is empty before XON is sent.
 //! - **XON** (`SAI_BUFFER_PROFILE_ATTR_XON_TH`, `_XON_OFFSET_TH`): a group leaves XOFF when its headroom is
 //!   empty and its total use is at most `max(xon, reserved + X - xon_offset)`. *X* is the XOFF point: the
 //!   smallest shared use that would put the group into XOFF at this moment. The second term is not used if
@@ -89,8 +89,8 @@ impl Mmu {
     }
 
     /// Applies new thresholds, pools and profiles while frames are in the buffer. Groups and queues keep the
-    /// cells they hold, and the sums of the pools are computed again. Watermarks are kept, those of a pool by
-    /// its name.
+    /// cells they hold, and the sums of the pools are computed again. Watermarks are kept. The watermark of a
+    /// pool is kept if the pool has the same name.
     ///
     /// Groups that leave XOFF are appended to `resumed` in ascending order. No group enters XOFF here,
     /// because XOFF is decided on arrival. Ports that are missing in the new configuration keep their cells
@@ -184,12 +184,12 @@ impl Mmu {
         self.cell.frame_cells(mac_len)
     }
 
-    /// Plans and commits a frame on both sides at once, if only the common rules apply. The group must be
-    /// outside XOFF and must stay outside. No port limit and no simulator rule may apply, and no cell may go
-    /// to headroom.
+    /// Plans and commits a frame on both sides at once, if only the common rules apply. The group must not be
+    /// in XOFF and must not enter XOFF. No port limit and no simulator rule may apply, and no cell may be
+    /// charged to headroom.
     ///
-    /// Returns false if the frame needs the full rules. Nothing was charged in that case. Call
-    /// [`plan_ingress`](Self::plan_ingress) and [`plan_egress`](Self::plan_egress) instead.
+    /// Returns false if the frame needs the full rules. In this case, nothing was charged, and the caller
+    /// must use [`plan_ingress`](Self::plan_ingress) and [`plan_egress`](Self::plan_egress).
     #[inline(always)]
     pub fn try_admit(&mut self, pg: PgId, queue: QueueId, cells: u32) -> bool {
         let group = &mut self.groups[pg.index()];
@@ -260,7 +260,8 @@ impl Mmu {
         })
     }
 
-    /// How many of `wanted` cells a user with `used` shared cells may charge to shared space.
+    /// Returns how many of `wanted` cells a group or queue that holds `used` shared cells may charge to
+    /// shared space.
     #[inline]
     fn available_cells(&self, limits: &UserLimits, used: u32, pool: &BufferPool, wanted: u32) -> u32 {
         match port_limit_of(&self.port_limits, limits) {
@@ -345,7 +346,7 @@ impl Mmu {
         true
     }
 
-    /// Plans where the cells of a frame are charged at its egress queue, without charging them. A lossless
+    /// Plans where the cells of a frame are charged at its egress queue. Nothing is charged yet. A lossless
     /// frame is never refused and may exceed the limit.
     ///
     /// # Errors
@@ -407,8 +408,8 @@ impl Mmu {
         }
     }
 
-    /// The general form of [`Mmu::release_ingress`]: also for groups in XOFF, with a port limit, or with
-    /// fewer shared cells than are released.
+    /// The general form of [`Mmu::release_ingress`]. This method also handles groups in XOFF, groups with a
+    /// port limit, and groups with fewer shared cells than are released.
     #[inline(never)]
     fn release_ingress_in_full(&mut self, pg: PgId, cells: u32, resumed: &mut Vec<PgId>) {
         let first = resumed.len();
@@ -446,8 +447,8 @@ impl Mmu {
         }
     }
 
-    /// As [`resume_waiters`](Self::resume_waiters), for groups with a port limit. Their condition also
-    /// depends on the use of their port, so each group is checked.
+    /// Like [`resume_waiters`](Self::resume_waiters), but for groups with a port limit. Whether such a group
+    /// may resume also depends on the use of its port, so each group is checked.
     fn resume_at_port_limits(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         let (groups, port_limits, pool) = (&mut self.groups, &self.port_limits, &mut self.pools[pool]);
         let free = pool.free;
@@ -464,7 +465,8 @@ impl Mmu {
         resumed[first..].sort_unstable();
     }
 
-    /// Resumes all waiters of a pool that may leave XOFF, and sorts the entries of `resumed` from `first` on.
+    /// Resumes all waiting groups of a pool that may leave XOFF. Sorts the entries of `resumed` that start at
+    /// index `first`.
     fn resume_waiters(&mut self, pool: usize, first: usize, resumed: &mut Vec<PgId>) {
         let pool = &mut self.pools[pool];
         let mut from = 0;

@@ -58,7 +58,7 @@ impl BufferLimit {
 pub struct BufferRefusal {
     /// The limit.
     pub limit: BufferLimit,
-    /// Value of the limit for the last cell of the frame. A dynamic limit falls with each cell.
+    /// The limit when the last cell of the frame is charged. A dynamic limit falls with each cell.
     pub limit_cells: u32,
     /// Cells in use under the limit before the frame.
     pub used_cells: u32,

@@ -6,8 +6,8 @@ use crate::counters::{Occupancy, PoolBuffers};
 /// A priority group in XOFF that waits for free cells of its pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct XonWaiter {
-    /// Free shared cells of the pool with which the group may resume. [`i64::MIN`]: any number. [`i64::MAX`]:
-    /// the group must drain first.
+    /// Number of free shared cells in the pool at which the group may resume. [`i64::MIN`] means that any
+    /// number is sufficient. [`i64::MAX`] means that the group must drain first.
     pub(super) needed: i64,
     /// Index of the group.
     pub(super) group: u16,
@@ -15,24 +15,26 @@ pub(super) struct XonWaiter {
 
 /// The use of a pool by all its groups and queues, and the groups that wait for XON.
 ///
-/// A release only compares the free cells with `lower_bound`. No waiter needs fewer free cells than this
-/// bound. When the bound is reached, the waiters are checked and the bound is computed again. The bound may
-/// be too low but never too high. A waiter that needs less lowers the bound at once. A waiter that needs more
-/// leaves the bound unchanged, which costs at most one unnecessary check.
+/// A *waiter* is a group that waits for XON until the pool has enough free cells. A release only compares the
+/// free cells with `lower_bound`, because no waiter needs fewer free cells than this bound. When the bound is
+/// reached, all waiters are checked and the bound is computed again. The bound may be too low but never too
+/// high. A new waiter that needs fewer cells lowers the bound at once. A waiter whose need grows leaves the
+/// bound unchanged, which costs at most one unnecessary check.
 #[derive(Clone, Debug)]
 pub(super) struct BufferPool {
     pub(super) limits: PoolLimits,
-    /// Free shared cells. Negative if lossless queues exceeded the pool or the pool was made smaller.
+    /// Number of free shared cells. The number is negative if lossless queues exceeded the pool or the pool
+    /// was made smaller.
     pub(super) free: i64,
     /// Headroom cells in use, including private headroom.
     pub(super) headroom: i64,
-    /// Fewest free cells since the last clear. The watermark of the shared space is the size minus this
-    /// number.
+    /// Smallest number of free cells since the last clear. The watermark of the shared space is the size
+    /// minus this number.
     least_free: i64,
     headroom_peak: i64,
     lower_bound: i64,
     waiters: Vec<XonWaiter>,
-    /// Groups in XOFF whose port has a port limit. Each of them is checked at each release.
+    /// Groups in XOFF whose port has a port limit. Every release checks all groups of this list.
     pub(super) waiting_at_port_limit: Vec<u16>,
 }
 

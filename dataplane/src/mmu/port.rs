@@ -3,8 +3,9 @@
 //!
 //! The limit of a port follows from its threshold and the free cells of the pool, as the limit of a group or
 //! queue does. A group or queue is also at its limit when its port is at the port limit. If both thresholds
-//! are dynamic, a group or queue may use `2^n` times the space that the port has left. One group alone
-//! settles at `p * g / (p * g + g + 1)` of the pool, as on chips with two levels.
+//! are dynamic, a group or queue may use `2^n` times the space that is left under the port limit. Let `p` be
+//! the factor of the port and `g` the factor of the group. A group that uses the pool alone settles at `p * g
+//! / (p * g + g + 1)` of the pool, as on chips with two levels.
 //!
 //! Ports without a threshold, or with a threshold that never limits, have no port limit and cost nothing.
 
@@ -37,7 +38,7 @@ impl PortLimit {
         }
     }
 
-    /// True if a user with `used` shared cells is at its own limit or at the port limit.
+    /// Returns true if a group or queue with `used` shared cells is at its own limit or at the port limit.
     pub(super) fn at_limit(self, rule: LimitRule, used: i64, free: i64) -> bool {
         self.used >= self.limit(free)
             || used >= i64::try_from(self.user_limit(rule, free)).unwrap_or(i64::MAX)
@@ -51,8 +52,8 @@ impl PortLimit {
         }
     }
 
-    /// How many of `wanted` cells a user that holds `used` cells may charge. Cells are charged one by one,
-    /// while both limits are not reached and the pool has a free cell.
+    /// Returns how many of `wanted` cells a group or queue that holds `used` cells may charge. Cells are
+    /// charged one by one until one of the two limits is reached or the pool has no free cell.
     pub(super) fn available_cells(self, rule: LimitRule, used: u32, free: i64, wanted: u32) -> u32 {
         let admits = |cell: u32| {
             let cell = i64::from(cell);
@@ -73,7 +74,7 @@ impl PortLimit {
         admitted
     }
 
-    /// The port limit for the last of `wanted` cells, if this limit refuses the cell.
+    /// Returns the port limit at the last of `wanted` cells if the port limit refuses this cell.
     pub(super) fn limit_if_refusing(self, free: i64, wanted: u32) -> Option<i64> {
         let before = i64::from(wanted) - 1;
         let limit = self.limit(free - before);

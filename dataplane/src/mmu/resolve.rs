@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 
 use crate::config::{BufferProfile, BufferThreshold, PoolConfig, PortConfig, SwitchConfig};
 
-/// Sizes are capped at this number of cells, far beyond any chip. Sums of sizes, shifted by the largest
-/// factor, then fit into 64 bits for every configuration.
+/// Sizes are limited to this number of cells, which is much more than any chip has. With this limit, sums of
+/// sizes that are multiplied by the largest factor fit into 64 bits for every configuration.
 const CELLS_MAX: u64 = 1 << 30;
 
 /// Fraction bits of [`CellSize::reciprocal`].
 const RECIPROCAL_BITS: u32 = 63;
 
-/// The size of a buffer cell and its reciprocal, to convert lengths to cells without a division.
+/// The size of a buffer cell and its reciprocal. The reciprocal converts lengths to cells without a division.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CellSize {
     bytes: u32,
@@ -90,12 +90,13 @@ pub(super) struct UserLimits {
     pub(super) lossless: bool,
     /// True if XOFF is signalled, or the group has headroom and XOFF is reported.
     pub(super) tracks_xoff: bool,
-    /// True if only the own limit and the pool decide: no port limit and no simulator rule.
+    /// True if no port limit and no simulator rule applies, so that only the own limit and the pool matter.
     pub(super) uses_common_rules: bool,
 }
 
 impl UserLimits {
-    /// The limits of a group or queue without a profile. Nothing fits. `pool` is the index of the empty pool.
+    /// Returns the limits of a group or queue without a profile. These limits admit no frame. `pool` is the
+    /// index of the empty pool.
     pub(super) const fn none(pool: u16) -> UserLimits {
         UserLimits {
             rule: LimitRule::Static { cells: 0 },

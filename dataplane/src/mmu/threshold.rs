@@ -3,12 +3,14 @@
 //! The rest of the MMU asks a [`LimitRule`] for the limit, for the room under the limit, and for the free
 //! cells that XON needs. The rule of the HPCC simulator also uses other regions. See the module `hpcc`.
 //!
-//! The arithmetic is exact in whole cells. `2^n` is a shift and rounds down, as on chips. The measurements of
-//! Tomahawk and Tomahawk 2 in `tests/data/chip-mmu.json` confirm this to the cell.
+//! The arithmetic is exact in whole cells. The factor `2^n` is implemented as a shift, so results are rounded
+//! down as on chips. The measurements of Tomahawk and Tomahawk 2 in `tests/data/chip-mmu.json` confirm this
+//! to the cell.
 
 use crate::config::BufferThreshold;
 
-/// Fraction bits that make the smallest factor, `2^-8`, a left shift. One shift then covers -8 to 7.
+/// Number of fraction bits. With 8 fraction bits, even the smallest factor `2^-8` is a left shift, so the
+/// same code handles exponents from -8 to 7.
 const FRACTION_BITS: u32 = 8;
 
 /// The rule for the shared limit of one group or queue.
@@ -46,14 +48,14 @@ impl LimitRule {
         }
     }
 
-    /// True for the rule of the HPCC simulator, which has its own code in the MMU.
+    /// Returns true for the rule of the HPCC simulator. The MMU has separate code for this rule.
     #[inline(always)]
     pub(super) fn is_hpcc(self) -> bool {
         matches!(self, LimitRule::Hpcc { .. })
     }
 
-    /// The limit while `free` shared cells of the pool are free. A negative number counts as 0. It occurs
-    /// when lossless queues exceeded the pool or the pool was made smaller.
+    /// Returns the limit while `free` shared cells of the pool are free. `free` is negative if lossless
+    /// queues exceeded the pool or the pool was made smaller. A negative value is treated as 0.
     #[inline(always)]
     pub(super) fn limit(self, free: i64) -> u64 {
         match self {
@@ -73,8 +75,8 @@ impl LimitRule {
         i64::from(last) < free && u64::from(used) + u64::from(last) < self.limit(free - i64::from(last))
     }
 
-    /// How many of `wanted` cells may be charged to shared space. Cells are charged one by one, while the use
-    /// is below the limit of that moment and the pool has a free cell.
+    /// Returns how many of `wanted` cells may be charged to shared space. Cells are charged one by one. For
+    /// each cell, the use must be below the present limit and the pool must have a free cell.
     #[inline(always)]
     pub(super) fn available_cells(self, used: u32, free: i64, wanted: u32) -> u32 {
         if self.fits(used, free, wanted) {
@@ -87,8 +89,8 @@ impl LimitRule {
             .min(i64::from(wanted)) as u32
     }
 
-    /// The smallest number of cells after which no further cell may be charged. Requires `free > 0` and `used
-    /// < limit(free)`.
+    /// Returns the smallest number of cells after which no further cell may be charged. The caller must
+    /// ensure `free > 0` and `used < limit(free)`.
     #[cold]
     fn cells_until_limit(self, used: i64, free: i64) -> i64 {
         match self {
@@ -108,9 +110,10 @@ impl LimitRule {
         }
     }
 
-    /// The fewest free cells of the pool with which a user of `used` shared cells stays below its limit even
-    /// if it held `target_use` cells: `target_use < limit(free - (target_use - used))`. Returns [`i64::MIN`] if any
-    /// number of free cells suffices, and [`i64::MAX`] if none does.
+    /// Returns the smallest number `free` of free cells for which `target_use < limit(free - (target_use -
+    /// used))`. With this many free cells, a group that now holds `used` shared cells would stay below its
+    /// limit with `target_use` cells. Returns [`i64::MIN`] if any number of free cells is sufficient, and
+    /// [`i64::MAX`] if no number is.
     #[inline]
     pub(super) fn needed_free_cells(self, used: u32, target_use: i64) -> i64 {
         let free_at_target = match self {
@@ -133,7 +136,7 @@ fn div_ceil(dividend: i64, divisor: i64) -> i64 {
     dividend.div_euclid(divisor) + i64::from(dividend.rem_euclid(divisor) != 0)
 }
 
-/// The limit of a group's shared use while `free` cells of the buffer are free.
+/// Returns the limit of a group's shared use while `free` cells of the buffer are free.
 #[inline]
 pub(super) fn shared_limit(free: i64, shift: u8) -> u32 {
     // Modulo 2^32, because the simulator subtracts without a check.

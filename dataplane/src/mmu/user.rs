@@ -7,14 +7,16 @@ use super::resolve::UserLimits;
 
 /// `waiter_index` of a group that is not in XOFF.
 pub(super) const NOT_WAITING: u32 = u32::MAX;
-/// `waiter_index` of a group in XOFF that resumes after its own releases only (HPCC's rule).
+/// Value of `waiter_index` for a group in XOFF that resumes only after its own releases (rule of the HPCC
+/// simulator).
 pub(super) const WAITS_FOR_OWN_RELEASE: u32 = u32::MAX - 1;
 
-/// `waiter_index` of a group in XOFF with a port limit. The group is in `waiting_at_port_limit` of its pool.
+/// Value of `waiter_index` for a group in XOFF with a port limit. Such a group is in the list
+/// `waiting_at_port_limit` of its pool.
 pub(super) const WAITS_AT_PORT_LIMIT: u32 = u32::MAX - 2;
 
-/// A priority group. Limits, use and watermarks fill one cache line, so that admission reads this line and
-/// the pool.
+/// A priority group. Its limits, use and watermarks fill one cache line. Admission reads only this cache line
+/// and the pool.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct PriorityGroup {
@@ -25,8 +27,8 @@ pub(super) struct PriorityGroup {
     pub(super) total_peak: u32,
     pub(super) shared_peak: u32,
     pub(super) headroom_peak: u32,
-    /// Position in the waiter list of the pool, or one of the special values above. [`NOT_WAITING`] outside
-    /// XOFF.
+    /// Position of the group in the waiter list of the pool, or a special value. The value is [`NOT_WAITING`]
+    /// if the group is not in XOFF.
     pub(super) waiter_index: u32,
 }
 
@@ -70,14 +72,15 @@ impl PriorityGroup {
         )
     }
 
-    /// True if a cell that meets the limit puts the group into XOFF. This cell is the last one charged to
-    /// shared space. It requires headroom for the following cells.
+    /// True if the group enters XOFF when a cell reaches the limit. This cell is the last cell in shared
+    /// space, and the following cells need headroom.
     #[inline]
     pub(super) fn next_cell_enters_xoff(&self, pool: &BufferPool) -> bool {
         self.limits.headroom > 0 && self.waiter_index == NOT_WAITING && pool.free > 0
     }
 
-    /// The XON rule: the fewest free shared cells of the pool with which this group may resume.
+    /// Returns the smallest number of free shared cells in the pool at which this group may resume (XON
+    /// rule).
     #[inline]
     pub(super) fn needed_free_cells(&self) -> i64 {
         if self.headroom > 0 {
@@ -98,8 +101,8 @@ impl PriorityGroup {
         }
     }
 
-    /// The XON condition is total <= reserved + X - offset, where X is the first shared use in XOFF. The
-    /// shared use total - reserved + offset - 1 must therefore be outside XOFF.
+    /// The XON condition is total <= reserved + X - offset, where X is the smallest shared use that causes
+    /// XOFF. A shared use of total - reserved + offset - 1 must therefore not cause XOFF.
     fn largest_use_outside_xoff(&self) -> i64 {
         let total = self.reserved + self.shared;
         i64::from(total) - i64::from(self.limits.reserved) + i64::from(self.limits.xon_offset) - 1
@@ -122,8 +125,8 @@ impl PriorityGroup {
                     .at_limit(self.limits.rule, target_use, free - more))
     }
 
-    /// Releases cells in the order headroom, shared, reserved. Returns the released headroom and shared
-    /// cells.
+    /// Releases cells in the order headroom, shared, reserved. Returns the numbers of released headroom cells
+    /// and shared cells.
     #[inline(never)]
     pub(super) fn release(&mut self, cells: u32) -> (u32, u32) {
         let headroom = cells.min(self.headroom);
@@ -201,7 +204,8 @@ impl EgressQueue {
     }
 }
 
-/// Describes why `wanted` cells did not fit: the pool, the port limit or the own limit.
+/// Returns the reason why `wanted` cells did not fit: the pool, the port limit or the limit of the group or
+/// queue.
 #[cold]
 pub(super) fn describe_refusal(
     limits: &UserLimits,

@@ -9,9 +9,9 @@ pub(crate) struct Adjacency {
     /// Link addresses of the neighbour and of the interface.
     pub(crate) addresses: LinkAddresses,
     /// Value of [`NeighbourTable::changes`](super::neighbour::NeighbourTable::changes) when the adjacency was
-    /// computed. A different present value makes the adjacency invalid.
+    /// computed. If the table has another value now, the adjacency is invalid.
     pub(super) valid_for: u64,
-    /// MTU of the interface. 0 means that frames must take the full path, because no packet fits in this MTU.
+    /// MTU of the interface. With 0, no packet fits, so all frames take the full path.
     pub(crate) mtu: u32,
     /// Egress port of the interface.
     pub(crate) port: u16,

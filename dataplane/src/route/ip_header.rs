@@ -16,8 +16,8 @@ pub(crate) struct IpHeaderFields {
     pub(crate) ttl: u8,
     /// Length of the packet from its IP header, in bytes.
     pub(crate) len: u32,
-    /// The packet must not be fragmented. The switch reports a packet that exceeds the MTU to its sender.
-    /// Always true for IPv6.
+    /// True if the packet must not be fragmented. If such a packet exceeds the MTU, the switch reports this
+    /// to the sender. The value is always true for IPv6.
     pub(crate) dont_fragment: bool,
 }
 
@@ -46,7 +46,8 @@ pub(crate) enum AddressScope {
     Link(DropReason),
 }
 
-/// Marks the first bytes of IPv4 addresses that need further checks as source or destination.
+/// For each possible first byte of an IPv4 address, this table states whether the address needs further
+/// checks as source or destination.
 const SPECIAL_IPV4_FIRST_BYTES: [bool; 256] = {
     let mut table = [false; 256];
     (table[0], table[127], table[169]) = (true, true, true);
@@ -202,8 +203,8 @@ fn ones_complement_sum(header: &[u8]) -> u16 {
     fold_to_16_bits(words.map(|word| u64::from(u16::from_ne_bytes(*word))).sum())
 }
 
-/// Folds a sum to 16 bits. The byte order does not matter for the comparison with all ones (RFC 1071 section
-/// 2 B).
+/// Folds a checksum to 16 bits. The result is compared with all ones, so the byte order has no influence (RFC
+/// 1071 section 2 B).
 #[inline(always)]
 fn fold_to_16_bits(sum: u64) -> u16 {
     // Both halves are added in the upper half, so the carry of the lower sum is included.

@@ -1,5 +1,5 @@
-//! The neighbour table: link addresses of next hops, their resolution and ageing (RFC 826, RFC 4861 section
-//! 7.3), and the frames that wait for a resolution.
+//! The neighbour table stores the link addresses of next hops. It resolves and ages the addresses (RFC 826,
+//! RFC 4861 section 7.3) and holds the frames that wait for an address.
 
 use core::cmp::Reverse;
 use core::hash::BuildHasherDefault;
@@ -117,8 +117,8 @@ struct Neighbour {
     heard_at: Picos,
     /// Time of the next action, or [`Picos::NEVER`].
     due: Picos,
-    /// Earliest time of this neighbour in the heap of deadlines. At this time the deadline is checked, and
-    /// inserted again if it was postponed.
+    /// Earliest time of this neighbour in the heap of deadlines. At this time, the deadline is checked. If
+    /// the deadline was postponed, it is inserted again with the later time.
     scheduled: Picos,
     /// First frame that waits for this neighbour.
     held_first: u32,
@@ -155,7 +155,8 @@ fn free_slot(next: u32) -> HeldFrameSlot {
 /// Action that a timer requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NeighbourAction {
-    /// Send a request: to the link address if it is known, otherwise to all stations.
+    /// Send a request for the link address. If an address is already known, the request goes to this address.
+    /// Otherwise, the request goes to all stations.
     Solicit(NeighbourId),
     /// Drop the frames that wait for an unreachable neighbour.
     Failed(NeighbourId),
@@ -226,8 +227,8 @@ impl NeighbourTable {
             .map(NeighbourId)
     }
 
-    /// Returns the neighbour with this address, and adds it if necessary. Returns `None` if the table is
-    /// full.
+    /// Returns the neighbour with this address. If the neighbour does not exist, it is added. Returns `None`
+    /// if the table is full.
     pub(crate) fn find_or_add(&mut self, interface: InterfaceId, address: IpAddr) -> Option<NeighbourId> {
         if let Some(found) = self.find(interface, address) {
             return Some(found);
@@ -340,9 +341,9 @@ impl NeighbourTable {
         }
     }
 
-    /// Stores the link address that a neighbour announced. With `known_only`, only an existing entry is
-    /// updated, because nobody asked for the message (RFC 826: merge; RFC 4861 7.2.5). The caller must then
-    /// send the frames that waited.
+    /// Stores the link address that a neighbour announced. If `known_only` is true, no entry is added and
+    /// only an existing entry is updated. This is the rule for messages without a request (RFC 826: merge;
+    /// RFC 4861 7.2.5). After this call, the caller must send the frames that waited for the address.
     pub(crate) fn update_from_message(
         &mut self,
         now: Picos,
@@ -381,7 +382,8 @@ impl NeighbourTable {
         }
     }
 
-    /// Keeps a frame until its neighbour is resolved. Returns the frame if too many frames wait already.
+    /// Keeps a frame until the link address of its neighbour is known. Returns the frame if too many frames
+    /// already wait.
     pub(crate) fn hold_frame(&mut self, id: NeighbourId, frame: HeldFrame) -> Result<(), HeldFrame> {
         let neighbour = &mut self.slots[id.0 as usize];
         let slot = self.free_held_slot;

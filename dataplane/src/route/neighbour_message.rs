@@ -20,8 +20,8 @@ pub(crate) struct NeighbourMessage {
     pub(crate) target: IpAddr,
     /// True for a request, false for an answer.
     pub(crate) is_request: bool,
-    /// The sender announces its address without a request (gratuitous ARP, RFC 5227; unsolicited
-    /// advertisement, RFC 9131).
+    /// The sender announces its address without a request. Examples are gratuitous ARP (RFC 5227) and
+    /// unsolicited advertisements (RFC 9131).
     pub(crate) is_announcement: bool,
 }
 
@@ -106,8 +106,8 @@ impl AddressRequest {
         }
     }
 
-    /// Writes the frame into `bytes`, which are zero and [`AddressRequest::frame_len`] long. A known link
-    /// address gives a unicast request, otherwise the request goes to all stations.
+    /// Writes the frame into `bytes`, which must be zero and have the length [`AddressRequest::frame_len`].
+    /// If the link address is known, the request is unicast. Otherwise, the request goes to all stations.
     pub(crate) fn emit(&self, mac: [u8; 6], known: Option<[u8; 6]>, bytes: &mut [u8]) {
         let own = EthernetAddress(mac);
         let ethernet = |dst_addr: EthernetAddress, ethertype| EthernetRepr {
@@ -154,7 +154,8 @@ impl AddressRequest {
     }
 }
 
-/// Solicited-node multicast address (RFC 4291 2.7.1): ff02::1:ff00:0/104 with the low 24 bits of the address.
+/// Returns the solicited-node multicast address (RFC 4291 2.7.1). The result has the prefix
+/// ff02::1:ff00:0/104 and the low 24 bits of the address.
 fn solicited_node_address(address: Ipv6Addr) -> Ipv6Addr {
     const GROUP: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
     Ipv6Addr::from_bits(GROUP | address.to_bits() & 0x00ff_ffff)

@@ -8,8 +8,9 @@ use apportion::{BucketClaim, assign_buckets};
 use crate::fib::{Fib, LineageIndex, gcd};
 use crate::ids::{GroupId, NextHopId};
 
-/// Default number of buckets of a group with resilient hashing. Shares are exact to one bucket. 32 members
-/// are exact to 0.8 %. With 1024 buckets, the error would be 2.9 % for 31 members.
+/// Default number of buckets of a group with resilient hashing. The share of each member is exact to one
+/// bucket. For 32 members, the error is therefore at most 0.8 %. With 1024 buckets, the error would be 2.9 %
+/// for 31 members.
 pub const RESILIENT_BUCKETS: u16 = 4_096;
 
 /// Position of a group's buckets in [`PathTable::buckets`].
@@ -22,24 +23,26 @@ struct BucketRange {
     size: u32,
 }
 
-/// The member of each bucket of all groups of a [`Fib`]. The bucket of a flow is its hash, scaled to the
-/// number of buckets.
+/// The member of each bucket of all groups of a [`Fib`]. The bucket number of a flow is its hash, scaled to
+/// the number of buckets.
 ///
-/// **Normal hashing** uses as many buckets as the sum of the weights of the usable members in lowest terms.
-/// Shares are exact. A change of the members or of their state may move any flow.
+/// **Normal hashing** divides the weights of the usable members by their greatest common divisor. The number
+/// of buckets is the sum of these weights, so shares are exact. A change of the members or of their state may
+/// move any flow.
 ///
-/// **Resilient hashing** uses a fixed number of buckets. Each bucket has a *home* member. Shares are exact to
-/// one bucket.
+/// **Resilient hashing** uses a fixed number of buckets. Each bucket prefers one member, its *home*. Shares
+/// are exact to one bucket.
 ///
-/// - A member fails: its buckets go to the usable members in proportion to their weights. No other bucket
+/// - If a member fails, its buckets go to the usable members in proportion to their weights. No other bucket
 ///   moves.
-/// - The member recovers: its buckets return. Every bucket is at its home when all members are usable.
-/// - Other members are still down: the recovered member also takes its share of their buckets.
-/// - The route changes: remaining members keep their buckets up to their new share. Only surplus buckets and
-///   the buckets of removed members move.
+/// - If the member recovers, its buckets return. When all members are usable, every bucket is at its home.
+/// - If other members are still down when a member recovers, the recovered member also receives its share of
+///   their buckets.
+/// - If the route changes, remaining members keep their buckets up to their new share. Only surplus buckets
+///   and the buckets of removed members move.
 ///
-/// A group with more members than configured buckets has one bucket per member, regardless of the weights. No
-/// member is then idle, but flows move when the size of the group changes.
+/// A group with more members than configured buckets has one bucket per member, regardless of the weights. In
+/// such a group no member is idle, but flows move when the size of the group changes.
 #[derive(Clone, Debug, Default)]
 pub struct PathTable {
     resilient: Option<u16>,
@@ -53,17 +56,17 @@ pub struct PathTable {
 
 impl PathTable {
     /// Creates the table of a first generation. `resilient_buckets` is
-    /// [`crate::config::RoutingConfig::resilient_buckets`], and 0 counts as 1. `live` returns whether a next
-    /// hop is usable.
+    /// [`crate::config::RoutingConfig::resilient_buckets`], where 0 is treated as 1. `live` returns whether a
+    /// next hop is usable.
     pub fn new(fib: &Fib, resilient_buckets: Option<u16>, live: impl Fn(NextHopId) -> bool) -> PathTable {
         let mut table = PathTable::default();
         table.change_generation(&Fib::default(), fib, resilient_buckets, live);
         table
     }
 
-    /// Changes the table from the generation `previous` to `next`. Flows keep their member if `next` was
-    /// built as a successor of `previous` or of an earlier generation, or has the same groups. Any other
-    /// generation is permitted too.
+    /// Changes the table from the generation `previous` to `next`. `next` may be any generation. Flows keep
+    /// their members if `next` has the same groups, or if `next` was built as a successor of `previous` or of
+    /// an earlier generation.
     pub fn change_generation(
         &mut self,
         previous: &Fib,
@@ -108,7 +111,7 @@ impl PathTable {
         }
     }
 
-    /// Updates the state of next hops. Groups without a changed member stay as they are.
+    /// Updates the state of next hops. Groups without a changed member are not modified.
     pub fn set_live(&mut self, fib: &Fib, live: impl Fn(NextHopId) -> bool) {
         let before = std::mem::replace(&mut self.live, live_next_hops(fib, live));
         if before == self.live {
@@ -129,7 +132,8 @@ impl PathTable {
         }
     }
 
-    /// The member for a flow, by its hash (see [`seeded_hash`](crate::route::seeded_hash)). Returns `None` if no member is usable.
+    /// Returns the member for a flow with this hash (see [`seeded_hash`](crate::route::seeded_hash)). Returns
+    /// `None` if no member is usable.
     #[inline(always)]
     pub fn select(&self, group: GroupId, hash: u32) -> Option<NextHopId> {
         let group_range = self.ranges[group.index()];
@@ -140,8 +144,8 @@ impl PathTable {
         Some(self.buckets[group_range.first as usize + bucket as usize])
     }
 
-    /// The member of each bucket of a group. The list is empty if no member is usable. For `show` commands
-    /// and tests.
+    /// Returns the member of each bucket of a group, for `show` commands and tests. The list is empty if no
+    /// member is usable.
     pub fn buckets(&self, group: GroupId) -> &[NextHopId] {
         let group_range = self.ranges[group.index()];
         &self.buckets[group_range.first as usize..][..group_range.active as usize]
@@ -170,7 +174,8 @@ impl PathTable {
         }
     }
 
-    /// The claims to a group's buckets, scaled to `size` buckets. `renamed` is the new id of each next hop.
+    /// Returns which members claim which buckets of a group, scaled to `size` buckets. `renamed` is the new
+    /// id of each next hop.
     fn bucket_claims(&self, group: GroupId, renamed: &[Option<NextHopId>], size: usize) -> Vec<BucketClaim> {
         let group_range = self.ranges[group.index()];
         let range = group_range.first as usize..(group_range.first + group_range.size) as usize;
@@ -187,8 +192,9 @@ impl PathTable {
         (0..size).map(claim).collect()
     }
 
-    /// Moves buckets to usable homes and distributes the other buckets. A bucket stays at its present usable
-    /// member if the share of the member permits it.
+    /// Moves each bucket to its home (the member that the bucket prefers) if the home is usable, and
+    /// distributes the other buckets. These buckets stay at their present member if it is usable and its
+    /// share permits this.
     fn reassign_buckets(&mut self, group: usize, members: &[(NextHopId, u16)]) {
         let group_range = self.ranges[group];
         let living: Vec<_> = members

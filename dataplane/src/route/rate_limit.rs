@@ -2,7 +2,7 @@
 
 use xoff_units::Picos;
 
-/// A rate limit with a burst. The state is one number (generic cell rate algorithm, ITU-T I.371).
+/// A rate limiter with a burst. Its state is one number (generic cell rate algorithm, ITU-T I.371).
 #[derive(Debug)]
 pub(crate) struct RateLimit {
     interval: Picos,
@@ -12,7 +12,8 @@ pub(crate) struct RateLimit {
 }
 
 impl RateLimit {
-    /// Permits `per_second` events per second and the same number as a burst. 0 permits no event.
+    /// Creates a limiter that permits `per_second` events per second and a burst of the same number. With 0,
+    /// no event is permitted.
     pub(crate) fn new(per_second: u32) -> RateLimit {
         const SECOND: u64 = 1_000_000_000_000;
         RateLimit {

@@ -8,8 +8,8 @@ use super::{Fib, FibError, Route, RouteTag, RouteTarget};
 use crate::config::{InterfaceAttachment, InterfaceConfig};
 use crate::ids::InterfaceId;
 
-/// Source of a route. Among routes to the same prefix with equal distance, the source that is listed first
-/// here wins.
+/// Source of a route. If several routes to a prefix have the same distance, the route of the source that is
+/// listed first here is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RouteSource {
     /// An address of an interface.
@@ -30,12 +30,12 @@ pub const DISTANCE_STATIC: u8 = 1;
 /// The routes to a prefix, by distance and source.
 type PrefixRoutes = BTreeMap<(u8, RouteSource), (RouteTarget, RouteTag)>;
 
-/// All routes of all sources. Each source may have one route per prefix and distance. The route with the
-/// smallest distance is used.
+/// All routes of all sources. Each source may have one route per prefix and distance. For each prefix, the
+/// route with the smallest distance is used.
 ///
-/// A source with several equally good next hops sets one route with these next hops. A source with next hops
-/// of different distances sets one route per distance, such as a `STATIC_ROUTE` with a list of distances. The
-/// route with the larger distance takes over when the other route is removed.
+/// If a source has several next hops of the same distance, it sets one route with all of them. If the
+/// distances differ, as in a `STATIC_ROUTE` with a list of distances, the source sets one route per distance.
+/// When the route with the smaller distance is removed, the other route is used.
 #[derive(Clone, Debug, Default)]
 pub struct Rib {
     routes_of_prefix: BTreeMap<IpNet, PrefixRoutes>,
@@ -49,7 +49,7 @@ impl Rib {
         Rib::default()
     }
 
-    /// Sets a route. It replaces the route of the same source with the same prefix and distance.
+    /// Sets a route. If the source already has a route with this prefix and distance, that route is replaced.
     pub fn set_route(&mut self, source: RouteSource, distance: u8, route: Route) {
         let routes_of_prefix = self.routes_of_prefix.entry(route.prefix.trunc()).or_default();
         routes_of_prefix.insert((distance, source), (route.target, route.tag));
@@ -87,8 +87,8 @@ impl Rib {
     /// | IPv6 link-local addresses | none | they are valid on their link only, which is known before the route look-up (RFC 4291 2.5.6) |
     ///
     /// Networks of a loopback interface are blackhole routes, because no station is behind the interface.
-    /// SONiC differs in one point: in a VLAN it floods directed broadcasts of IPv4 networks up to /30
-    /// (`IntfsOrch::addDirectedBroadcast`). RFC 2644 permits this only on request.
+    /// xoff does not forward directed broadcasts. SONiC floods them in the VLAN for IPv4 networks up to /30
+    /// (`IntfsOrch::addDirectedBroadcast`), which RFC 2644 permits only on request.
     pub fn set_interface(&mut self, interface: InterfaceId, config: &InterfaceConfig) {
         self.remove_interface(interface);
         let routes: Vec<_> = config

@@ -37,7 +37,8 @@ impl OnLinkAdjacency {
     };
 }
 
-/// Cache slot of a station: the high bits of its address multiplied by the golden ratio.
+/// Returns the cache slot of a station. The slot number consists of the high bits of the product of the
+/// address and the golden ratio.
 #[inline(always)]
 fn on_link_slot(address: u32) -> usize {
     (address.wrapping_mul(0x9e37_79b9) >> (u32::BITS - ON_LINK_SLOTS.ilog2())) as usize
@@ -80,8 +81,8 @@ impl RouterInterface {
         near && !self.owns_address(address)
     }
 
-    /// The ARP request or neighbour solicitation for an address. The source is an address of the same network
-    /// if possible, otherwise any address of the same IP version.
+    /// Builds the ARP request or neighbour solicitation for an address. If possible, the source address is in
+    /// the same network. Otherwise, the source is any address of the same IP version.
     pub(crate) fn address_request(&self, target: IpAddr) -> Option<AddressRequest> {
         let family = |own: &&IpNet| own.addr().is_ipv4() == target.is_ipv4();
         let near = self
@@ -128,8 +129,8 @@ pub(crate) struct Router {
     hops: Vec<(InterfaceId, Option<NeighbourId>)>,
     /// Cached adjacency of each next hop.
     adjacencies: Vec<Adjacency>,
-    /// Cached adjacencies of stations that are not next hops of a route. Each hash value has one entry, for
-    /// the latest station.
+    /// Cache of adjacencies of stations that are not next hops of a route. Each hash value has one entry,
+    /// which belongs to the most recent station with this hash.
     on_link: Box<[OnLinkAdjacency; ON_LINK_SLOTS]>,
     pub(crate) neighbours: NeighbourTable,
     hash_seed: u64,
@@ -319,7 +320,8 @@ impl Router {
         self.fib.groups()[group.index()].members[usize::from(member)].0
     }
 
-    /// The interface and neighbour of a next hop. The neighbour is `None` if the neighbour table is full.
+    /// Returns the interface and the neighbour of a next hop. The neighbour is `None` if the neighbour table
+    /// is full.
     #[inline(always)]
     pub(crate) fn neighbour_of_next_hop(&self, id: NextHopId) -> (InterfaceId, Option<NeighbourId>) {
         self.hops[id.index()]

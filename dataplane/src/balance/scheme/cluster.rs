@@ -7,11 +7,12 @@ use crate::balance::{
 use crate::ids::PortId;
 use xoff_units::Picos;
 
-/// A group with evenly placed queue pairs. Packets that are not RoCEv2 are hashed, because their five-tuples
-/// may be short or small flows. Flows that find the table full are hashed too.
+/// A group that distributes queue pairs evenly over its members. The flow hash selects the member for all
+/// packets that are not RoCEv2, because many of their flows are short or small. The hash also selects the
+/// member if the flow table is full.
 #[derive(Debug)]
 pub(crate) struct ClusterScheme {
-    /// Number of the group among the groups of the switch. `None` until the group has members.
+    /// Number of this group in the switch. The value is `None` until the group has members.
     group: Option<u32>,
     flows_max: u32,
     idle: Picos,
@@ -372,7 +373,8 @@ fn placed_choice(member: u16, from: Option<u16>, reason: MoveReason) -> MemberCh
     MemberChoice { member, placed }
 }
 
-/// Capacity of each member: the weight if the routes have unequal weights, otherwise the speed.
+/// Capacity of each member. The capacity is the weight if the routes have unequal weights, and the speed
+/// otherwise.
 fn member_capacities(paths: &Paths<'_>) -> Vec<u64> {
     let members = paths.members();
     let weighted = members.windows(2).any(|pair| pair[0].weight != pair[1].weight);

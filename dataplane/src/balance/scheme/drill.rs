@@ -1,4 +1,5 @@
-//! DRILL: selects the least loaded member of a random sample and of the best members of the previous packet.
+//! DRILL: compares a few random members with the best members of the previous packet, and selects the least
+//! loaded of them.
 
 use crate::balance::load::PortLoads;
 use crate::balance::member_scores::MemberScores;
@@ -35,7 +36,8 @@ impl DrillScheme {
         }
     }
 
-    /// Calls `take` for each sampled member. Samples are distinct if all members have the same probability.
+    /// Calls `take` for each randomly sampled member. If all members have the same probability, no member is
+    /// sampled twice.
     #[inline]
     fn draw_samples(samples: usize, paths: &mut Paths<'_>, mut visit: impl FnMut(u16, &Paths<'_>)) {
         let members = paths.usable().len();
@@ -75,9 +77,9 @@ impl DrillScheme {
         self.samples == 2 && self.memory == 1
     }
 
-    /// Fast version of [`PathChoice::choose`] for the configuration of the paper. All members must be usable
-    /// and have one port. The result is the same for the same random numbers. Returns `None` if the group has
-    /// fewer than three members.
+    /// Fast version of [`PathChoice::choose`] for the configuration of the DRILL paper. All members must be
+    /// usable and have one port. With the same random numbers, both functions select the same member. Returns
+    /// `None` if the group has fewer than three members.
     #[inline]
     pub(crate) fn choose_drill_2_1(
         &mut self,

@@ -8,8 +8,8 @@ use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Pack
 use xoff_units::Picos;
 
 /// Scheme of assigned flows. Each flow has an entry of its own in a table. Another flow may take the entry
-/// after one second without packets. A flow without an entry is hashed. A member that recovers only receives
-/// new flows.
+/// after one second without packets. If a flow has no entry, the flow hash selects its member. A member that
+/// recovers receives only new flows.
 #[derive(Debug)]
 pub(crate) struct FixedScheme {
     table: ExactFlowTable,

@@ -1,5 +1,5 @@
-//! Flowlet switching: a flow may change its member after a gap, when its earlier packets have arrived on any
-//! path.
+//! Flowlet switching: a flow may change its member after a gap. The gap is so long that all earlier packets
+//! of the flow have arrived, on any path.
 
 use crate::balance::config::{MemberSelection, RebalanceRule, SchemeConfig};
 use crate::balance::flowset::{FlowSet, FlowState};
@@ -7,11 +7,13 @@ use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{FlowPlacement, FlowTableUse, MemberChoice, MoveReason, Packet, PathChoice, Paths};
 use xoff_units::Picos;
 
-/// Flowlet scheme of one group. [`MemberSelection::Random`] gives LetFlow, and [`MemberSelection::PathLoad`] gives CONGA. Other
-/// values give the dynamic load balancing (adaptive routing) of switch chips.
+/// Flowlet scheme of one group. With [`MemberSelection::Random`] the scheme is LetFlow, and with
+/// [`MemberSelection::PathLoad`] the scheme is CONGA. With other values, the scheme is the dynamic load
+/// balancing (adaptive routing) of switch chips.
 ///
-/// A flow keeps its member after a gap if no other member has a better band. Random selection draws a new
-/// member after each gap. A member that recovers receives flows as they start or resume after a gap.
+/// After a gap, a flow keeps its member if no other member is in a better quality band. Random selection
+/// draws a new member after each gap. A member that recovers receives flows that start, and flows that
+/// continue after a gap.
 #[derive(Debug)]
 pub(crate) struct FlowletScheme {
     flows: FlowSet,
@@ -56,7 +58,8 @@ impl FlowletScheme {
         member
     }
 
-    /// A better member for a flow that is sending. The probability of a move is limited by the configuration.
+    /// Returns a better member for a flow that is sending. The configuration sets the probability of such a
+    /// move.
     #[inline]
     fn rebalance_flow(&self, packet: &Packet<'_>, member: u16, paths: &mut Paths<'_>) -> Option<u16> {
         let rebalance = self.rebalance?;

@@ -1,11 +1,11 @@
-//! Packet spraying: every packet selects a member at random or by the present state of the links.
+//! Packet spraying: the member is selected for every packet, at random or by the present state of the links.
 
 use crate::balance::config::{MemberSelection, SchemeConfig};
 use crate::balance::member_order::{Granularity, MemberOrder};
 use crate::balance::{MemberChoice, Packet, PathChoice, Paths};
 
-/// Per-packet scheme. Its only state is the state of the queues. Receivers must tolerate reordered packets. A
-/// member that recovers receives packets at once.
+/// Per-packet scheme. The scheme stores no flows and reads only the state of the queues. Receivers must
+/// tolerate reordered packets. A member that recovers receives packets at once.
 #[derive(Debug)]
 pub(crate) struct PerPacketScheme {
     random: bool,

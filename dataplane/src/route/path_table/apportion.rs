@@ -22,7 +22,8 @@ struct MemberShare {
 pub(super) struct BucketClaim {
     /// Home of the bucket. This claim has priority.
     pub(super) home: Option<NextHopId>,
-    /// Present member of the bucket. It keeps the bucket if the home does not take part.
+    /// Present member of the bucket. If the home is not among the members, the present member keeps the
+    /// bucket.
     pub(super) holder: Option<NextHopId>,
 }
 
@@ -30,9 +31,11 @@ pub(super) struct BucketClaim {
 /// bucket, and each member has at least one bucket. `members` is sorted, not empty and not longer than
 /// `claims`.
 ///
-/// A claim is satisfied up to the share of the member. With `home_first`, the claim of a home is satisfied
-/// even one bucket beyond the share. The remaining buckets are assigned in turn. The number of moved buckets
-/// is the smallest that the shares permit.
+/// A bucket can have a *home* (the member that it prefers) and a *holder* (its present member). A member
+/// receives the buckets that it claims as home or holder until it has its share. If `home_first` is true,
+/// every bucket goes to its home, even if the home then exceeds its share by one bucket. The remaining
+/// buckets are assigned to the members in turn. The number of moved buckets is the smallest that the shares
+/// permit.
 pub(super) fn assign_buckets(
     members: &[(NextHopId, u16)],
     claims: &[BucketClaim],
@@ -92,9 +95,9 @@ pub(super) fn assign_buckets(
         .collect()
 }
 
-/// Sets the quota of each member: its exact share, rounded down. Left-over buckets go to members with a
-/// rounding loss. Members that already claim more than their quota come first, then members with the largest
-/// loss.
+/// Sets the quota of each member to its exact share, rounded down. The remaining buckets go to members that
+/// lost a fraction of a bucket by rounding. Members that claim more buckets than their quota come first. The
+/// other members follow in the order of their loss, largest first.
 fn set_quotas(shares: &mut [MemberShare], buckets: usize) {
     let total: u64 = shares.iter().map(|share| share.weight).sum();
     let exact = |share: &MemberShare| share.weight * buckets as u64;
