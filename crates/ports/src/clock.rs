@@ -2,9 +2,9 @@
 
 use nix::time::{ClockId, clock_gettime};
 
-/// Interval after which the difference of the two clocks is measured again. NTP slews a clock by at most 500
-/// µs per second, so a time stamp is wrong by at most 50 µs. The next measurement also detects a step of the
-/// clock.
+/// Interval between two measurements of the difference of the two clocks. NTP slews a clock by at most 500 µs
+/// per second, so a time stamp is wrong by at most 50 µs. If a clock is stepped, the next measurement
+/// corrects the difference.
 const REFRESH_NS: u64 = 100_000_000;
 
 /// Returns the current time of `CLOCK_MONOTONIC` in nanoseconds.
@@ -27,8 +27,8 @@ pub(super) struct StampClock {
 }
 
 impl StampClock {
-    /// Reads the time and measures the clock difference again if the last measurement is too old. Called once
-    /// for each burst.
+    /// Reads the time. If the last measurement is too old, also measures the clock difference again. Called
+    /// once for each burst.
     pub(super) fn update(&mut self) {
         self.now_ns = monotonic_ns();
         if self.measured_ns == 0 || self.now_ns - self.measured_ns > REFRESH_NS {

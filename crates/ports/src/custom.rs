@@ -10,16 +10,17 @@ use super::{Arena, PortDrops, PortFrame, SlotSource};
 
 /// A port backend that the caller implements, for [`Port::Custom`](super::Port::Custom).
 ///
-/// The backend runs in the worker thread that owns the port, and never blocks. The built-in backends have
-/// variants of their own in [`Port`](super::Port), so their calls are static. A custom backend costs one
-/// virtual call for each burst.
+/// The backend runs in the worker thread that owns the port, and never blocks. Each built-in backend is a
+/// variant of [`Port`](super::Port), so its methods are called statically. A custom backend needs one virtual
+/// call for each burst.
 ///
 /// `examples/port_backend.rs` implements a backend that carries frames in UDP datagrams.
 pub trait PortBackend: fmt::Debug + Send {
-    /// Appends up to `max` received frames to `out` and returns their number. Returns 0 if no frame waits.
+    /// Receives up to `max` frames. Appends the frames to `out` and returns their number, which is 0 if no
+    /// frame waits.
     ///
-    /// [`SlotSource::store_frame`] copies a frame into a slot. Without a free slot, the backend keeps the
-    /// frame or drops and counts it.
+    /// [`SlotSource::store_frame`] copies a frame into a slot. If no slot is free, the backend either keeps
+    /// the frame or drops and counts the frame.
     ///
     /// # Errors
     /// An error for which [`is_device_removed`](super::is_device_removed) is true closes the port. The worker
@@ -31,9 +32,9 @@ pub trait PortBackend: fmt::Debug + Send {
         out: &mut Vec<PortFrame>,
     ) -> io::Result<usize>;
 
-    /// Sends frames from the front of `frames`. Returns the number of frames that are sent, or dropped and
-    /// counted. The caller keeps the slots and passes the other frames again later. [`Arena::segments`]
-    /// returns the bytes of a frame.
+    /// Sends frames from the front of `frames`. Returns the number of finished frames, which were either sent
+    /// or dropped and counted. The caller keeps all slots, and passes the remaining frames again later.
+    /// [`Arena::segments`] returns the bytes of a frame.
     ///
     /// # Errors
     /// Returns the same errors as [`receive`](PortBackend::receive).

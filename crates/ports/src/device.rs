@@ -1,4 +1,5 @@
-//! State of a network device while its port is open: existence, link state, MTU and drop counters.
+//! The state of a network device whose port is open. The state includes existence, link state, MTU and drop
+//! counters.
 
 use std::fs::File;
 use std::io;
@@ -14,7 +15,7 @@ pub(super) struct DeviceDrops {
     pub(super) tx: u64,
 }
 
-/// A network device of one namespace. The socket and the file stay in the namespace in which they were
+/// A network device of one namespace. The socket and the file belong to the namespace in which they were
 /// opened, so any thread may use them.
 #[derive(Debug)]
 pub(super) struct Device {
@@ -23,8 +24,8 @@ pub(super) struct Device {
     socket: OwnedFd,
     /// The file `/proc/net/dev` of the namespace. `None` if `/proc` is not mounted.
     statistics: Option<File>,
-    /// Buffer for the text of `statistics`. It is reused because a worker thread reads the file several times
-    /// per second.
+    /// Buffer for the content of the file `statistics`. The buffer is reused because a worker thread reads
+    /// the file several times per second.
     statistics_text: Vec<u8>,
 }
 
@@ -54,7 +55,7 @@ impl Device {
         self.index
     }
 
-    /// Returns whether the device is still in its namespace. Stores its new name if it was renamed.
+    /// Returns whether the device is still in its namespace. If the device was renamed, stores the new name.
     pub(super) fn exists(&mut self) -> bool {
         let mut request = empty_request();
         request.ifr_ifru.ifru_ifindex = self.index as i32;
@@ -83,7 +84,8 @@ impl Device {
                 .is_ok_and(|flags| flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0)
     }
 
-    /// Returns the number of frames that the device dropped instead of sending them, since its creation.
+    /// Returns the number of frames that the device should have sent but dropped, since the device was
+    /// created.
     pub(super) fn tx_dropped(&mut self) -> Option<u64> {
         self.dropped_frames().map(|dropped| dropped.tx)
     }

@@ -1,8 +1,9 @@
 //! Checks and settings of a network device before it becomes a port. The settings are reverted when the port
 //! closes.
 //!
-//! Each setting prevents silent changes or losses of frames. Examples are a bridge that consumes PFC frames,
-//! checksums that no hardware completes, coalesced segments, and a kernel that answers frames for the switch.
+//! Each setting prevents that frames are silently changed or lost. For example, a bridge can consume PFC
+//! frames, checksums can stay incomplete, segments can be coalesced, and the kernel can answer frames for the
+//! switch.
 
 use std::fs;
 
@@ -11,10 +12,11 @@ use crate::net::{self, LinkChange, LinkState, Netns, PeerChange, ethtool};
 use super::device::Device;
 use super::{PortError, PortSpec};
 
-/// Queue length that a tap of another program gets, in frames. The kernel's default is 500 or 1000.
+/// Queue length that the setup gives to a tap of another program, in frames. The kernel's default is 500 or
+/// 1000.
 const TAP_QUEUE_FRAMES: u32 = 10_000;
 
-/// Port MTU, in bytes, from which a frame with its headers may occupy a whole page.
+/// Smallest port MTU in bytes at which a frame with its headers can fill a whole page.
 const SCATTERED_MTU_MIN: u32 = 3_500;
 
 /// Properties of a device and its previous settings. Dropping the value restores these settings.
@@ -22,12 +24,12 @@ const SCATTERED_MTU_MIN: u32 = 3_500;
 pub(super) struct DeviceSetup {
     device: Device,
     netns: Option<Netns>,
-    /// Whether the device has no queueing discipline. The error ENOBUFS then means that the device dropped
-    /// and counted the frame. With a queueing discipline, ENOBUFS means that the device takes the frame
-    /// later.
+    /// Whether the device has no queueing discipline. The flag decides the meaning of the error ENOBUFS.
+    /// Without a queueing discipline, the device has dropped and counted the frame. With a queueing
+    /// discipline, the frame can be sent again later.
     pub(super) has_no_queue: bool,
-    /// Whether received frames have finished checksums. True if the far end is known to complete them, or if
-    /// the device is hardware.
+    /// Whether received frames have finished checksums. The value is true if the device is hardware, or if
+    /// the far end is known to complete checksums.
     pub(super) has_finished_checksums: bool,
     /// Whether the device is a tap. Its far end is a program, usually a virtual machine.
     pub(super) is_tap: bool,
@@ -86,7 +88,8 @@ fn check_device(spec: &PortSpec) -> Result<LinkState, PortError> {
     Ok(link)
 }
 
-/// Turns off IPv6 and ARP of the kernel on the switch's end. IP addresses stay, but `notes` mentions them.
+/// Turns off IPv6 and ARP of the kernel on the switch's end. IP addresses are not removed, and `notes` gets a
+/// message about them.
 fn disable_kernel_protocols(
     spec: &PortSpec,
     link: &LinkState,
@@ -154,8 +157,9 @@ fn has_address(device: &str) -> bool {
 
 /// Turns off the offloads of this end, which coalesce received frames.
 ///
-/// Scatter-gather stays on if the port has a large MTU. A packet socket stores a frame of a page or more in
-/// several pieces. For a device without scatter-gather, the kernel copies these pieces to new memory.
+/// Turns off the offloads of the switch's end. Scatter-gather stays on if the port has a large MTU. A packet
+/// socket stores a frame of a page or more in several pieces. If scatter-gather is off, the kernel copies the
+/// pieces of each frame to new memory.
 fn disable_own_offloads(spec: &PortSpec, setup: &mut DeviceSetup, notes: &mut Vec<String>) {
     let (port, device) = (&spec.name, &spec.device);
     let has_long_frames = spec.mtu >= SCATTERED_MTU_MIN;
@@ -187,8 +191,8 @@ fn disable_own_offloads(spec: &PortSpec, setup: &mut DeviceSetup, notes: &mut Ve
     }
 }
 
-/// Turns off the offloads of the other end of a veth. Otherwise its kernel sends superframes and incomplete
-/// checksums. Returns whether received frames have finished checksums now.
+/// Turns off the offloads of the other end of a veth. With these offloads, the kernel at the other end would
+/// send superframes and incomplete checksums. Returns whether received frames have finished checksums now.
 fn disable_peer_offloads(spec: &PortSpec, link: &LinkState, notes: &mut Vec<String>) -> bool {
     let (port, device) = (&spec.name, &spec.device);
     let peer_netns = net::peer_namespace(link);
@@ -219,8 +223,8 @@ fn disable_peer_offloads(spec: &PortSpec, link: &LinkState, notes: &mut Vec<Stri
     }
 }
 
-/// Makes the far end of a veth write VLAN tags into its frames. Backends need this if they see only the bytes
-/// of a frame.
+/// Makes the far end of a veth write VLAN tags into its frames. Otherwise a tag is only in the metadata of
+/// the frame, which some backends cannot read.
 pub(super) fn enable_inline_vlan_tags(spec: &PortSpec, notes: &mut Vec<String>) {
     let (port, device) = (&spec.name, &spec.device);
     let enable = || -> net::Result<PeerChange> {
@@ -244,11 +248,11 @@ pub(super) fn enable_inline_vlan_tags(spec: &PortSpec, notes: &mut Vec<String>) 
     }
 }
 
-/// Sets the queue length of a tap that another program owns. A tap silently drops frames if its queue is
-/// full.
+/// Sets the queue length of a tap that another program owns. If the queue of a tap is full, the tap silently
+/// drops frames.
 ///
-/// The program decides which checksums and segments its frames have, so the function only adds a note about
-/// them.
+/// The owner of the tap, such as QEMU, decides about checksum and segmentation offloads. The function
+/// therefore only adds a note about these offloads.
 fn configure_foreign_tap(
     spec: &PortSpec,
     link: &LinkState,
@@ -288,8 +292,8 @@ fn configure_foreign_tap(
 }
 
 impl Drop for DeviceSetup {
-    /// Restores the previous settings and ignores errors. A removed device costs one system call, because the
-    /// thread that drops a port also forwards frames.
+    /// Restores the previous settings and ignores errors. The thread that drops a port also forwards frames,
+    /// so only one system call is made if the device was removed.
     fn drop(&mut self) {
         let Some(netns) = self.netns.take() else { return };
         let is_unchanged = self.previous_features.is_none()

@@ -10,7 +10,8 @@ pub struct PortDrops {
     pub by_reason: Vec<(DropReason, u64)>,
     /// Frames that the kernel lost in either direction. They taint the run.
     pub lost: u64,
-    /// Messages for the user. Each message names a problem, its cause and a command that solves it.
+    /// Messages for the user. Each message contains a problem, the cause, and a command that solves the
+    /// problem.
     pub notes: Vec<String>,
 }
 
@@ -35,18 +36,18 @@ impl DropCounts {
     }
 }
 
-/// A counter of the kernel that only grows. Holds the last value that was read.
+/// A counter of the kernel that never decreases. The field is the last value that was read.
 #[derive(Debug)]
 pub(super) struct KernelCounter(Option<u64>);
 
 impl KernelCounter {
-    /// Creates a counter with its current value, or `None` if the value cannot be read.
+    /// Creates a counter with its current value. `value` is `None` if the counter cannot be read.
     pub(super) fn new(value: Option<u64>) -> KernelCounter {
         KernelCounter(value)
     }
     /// Stores the current value and returns its increase since the last reading.
     ///
-    /// A smaller value belongs to a new device. The difference is unknown in this case, so the increase is
+    /// If the value has decreased, the device was replaced and its counter started at 0. The increase is then
     /// the whole new value.
     pub(super) fn update(&mut self, value: Option<u64>) -> u64 {
         let Some(value) = value else { return 0 };

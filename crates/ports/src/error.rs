@@ -46,7 +46,7 @@ pub enum PortError {
         /// The missing capability.
         capability: &'static str,
     },
-    /// The MTU of the device is smaller than the MTU of the port, so the device would refuse long frames.
+    /// The MTU of the device is smaller than the MTU of the port. The device would refuse long frames.
     #[error(
         "port {port}: device '{device}' has MTU {device_mtu}, and the port has MTU {port_mtu}: longer frames would \
          be lost; run `ip link set dev {device} mtu {port_mtu}` (and on its far end), or lower PORT|{port}|mtu"
@@ -146,7 +146,7 @@ impl PortError {
         }
     }
 
-    /// Converts the error of a system call. `capability` is the capability that the call needs.
+    /// Converts the error of a system call. `capability` is the capability that the system call needs.
     pub(super) fn io(
         spec: &PortSpec,
         action: &'static str,

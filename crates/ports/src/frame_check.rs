@@ -1,6 +1,7 @@
 //! Detection of received frames that the switch cannot forward unchanged.
 //!
-//! All backends on network devices use the same rules, so the backend does not change the result of a run.
+//! All backends on network devices use the same rules. The choice of the backend therefore does not change
+//! the result of a run.
 
 use xoff_dataplane::DropReason;
 use xoff_wire::parse::{ParsedHeaders, Payload};
@@ -19,10 +20,11 @@ pub(super) struct CapturedLengths {
     pub(super) stored_len: usize,
 }
 
-/// Returns the reason to drop a frame that cannot leave unchanged, or `None` for a good frame.
+/// Checks whether the switch can forward a frame unchanged. Returns `None` for a good frame, and the drop
+/// reason for any other frame.
 ///
-/// `frame_len_max` is the longest frame of the link in bytes. `is_unfinished` returns whether the sender left
-/// the checksum to hardware.
+/// `frame_len_max` is the longest frame of the link in bytes. `is_unfinished` returns whether the checksum is
+/// unfinished because the sender relies on checksum offload.
 pub(super) fn find_drop_reason(
     lengths: CapturedLengths,
     frame_len_max: u32,
@@ -43,7 +45,7 @@ pub(super) fn find_drop_reason(
 }
 
 /// Returns the message about dropped frames of `device`, with the remedy. `reason` is a result of
-/// [`find_drop_reason`]. `is_tap` says that the far end is a program, usually a virtual machine.
+/// [`find_drop_reason`]. `is_tap` is true if the far end is a program, usually a virtual machine.
 pub(super) fn drop_message(device: &str, is_tap: bool, frame_len_max: u32, reason: DropReason) -> String {
     let defect = match reason {
         DropReason::ChecksumUnfinished => "with a checksum that the sender left to hardware".to_owned(),
@@ -72,11 +74,13 @@ const DESTINATION_OPTIONS: u8 = 60;
 /// Largest number of IPv6 option headers that are skipped to find the transport header.
 const OPTION_HEADERS_MAX: usize = 4;
 
-/// Returns whether the TCP or UDP checksum of a frame is incomplete: a kernel with checksum offload stores
-/// only the sum of the pseudo header. Used by backends that get no such flag from the kernel.
+/// Returns whether the TCP or UDP checksum of a frame is incomplete. With checksum offload, a kernel stores
+/// only the sum of the pseudo header in the checksum field. This function is for backends that get no
+/// checksum flag from the kernel.
 ///
-/// The check cannot see checksums inside a tunnel. A valid checksum field that equals the pseudo-header sum
-/// is reported only if the checksum over the packet is wrong.
+/// The check does not find incomplete checksums inside a tunnel. A correct checksum can equal the
+/// pseudo-header sum by chance. The function therefore also verifies the checksum over the packet before it
+/// reports a frame.
 pub(super) fn has_unfinished_checksum(frame: &[u8], parsed: &ParsedHeaders) -> bool {
     let l3 = frame.get(usize::from(parsed.l3_offset)..).unwrap_or_default();
     let transport = match parsed.payload {
@@ -134,7 +138,8 @@ fn parse_ipv6_transport(l3: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((next, &l3[8..40], rest))
 }
 
-/// Returns the sum of the 16-bit words. A last odd byte counts as the high byte of a word.
+/// Returns the sum of the 16-bit words. If the number of bytes is odd, the last byte counts as the high byte
+/// of a word.
 fn sum_words(bytes: &[u8]) -> u64 {
     let (words, odd) = bytes.as_chunks::<2>();
     let words: u64 = words
@@ -157,8 +162,8 @@ mod tests {
     use super::*;
     use xoff_wire::parse::parse;
 
-    /// Builds a frame with a UDP or TCP packet. `checksum` computes the checksum field from the folded sum of
-    /// the pseudo header and the folded sum of the whole packet.
+    /// Builds a frame with a UDP or TCP packet. `checksum` computes the checksum field from two folded sums:
+    /// the sum of the pseudo header, and the sum of the whole packet.
     fn transport_frame(
         is_ipv6: bool,
         protocol: u8,

@@ -1,10 +1,11 @@
 //! Ports on network devices: backends that receive and send Ethernet frames.
 //!
 //! A [`Port`] receives and transmits bursts of frames. The frames are stored in the slots of an [`Arena`].
-//! [`Port`] is an enum, so calls of a backend are static.
+//! [`Port`] is an enum of all backends, so calls of a backend are static.
 //!
-//! A backend inserts VLAN tags that the kernel removed, parses the headers, and drops and counts frames that
-//! the switch cannot forward unchanged. The switch does all other work on a frame.
+//! A backend inserts the VLAN tags that the kernel removed, and parses the headers. If the switch cannot
+//! forward a frame unchanged, the backend drops and counts the frame. The switch does all other work on a
+//! frame.
 
 pub mod arena;
 mod clock;
@@ -73,7 +74,8 @@ pub enum Backend {
     Tap,
     /// `pnet::datalink`, a simple reference for tests. Loses VLAN tags.
     Pnet,
-    /// AF_XDP in native mode. Suits veth devices, hardware, and taps that another process owns. Needs root.
+    /// AF_XDP in native mode. Works with veth devices, hardware, and taps that another process owns. Needs
+    /// root.
     Xdp,
 }
 
@@ -123,8 +125,8 @@ pub struct PortSpec {
 }
 
 impl PortSpec {
-    /// Returns the number of small slots that the open port keeps for itself. Slots of received frames are
-    /// not included.
+    /// Returns the number of small slots that the open port occupies permanently. Slots of received frames
+    /// are not included.
     pub fn reserved_slots(&self) -> usize {
         match self.backend {
             Backend::Xdp => xdp::reserved_slots(self.mtu),
@@ -138,8 +140,8 @@ impl PortSpec {
 pub struct OpenedPort {
     /// The open port.
     pub port: Port,
-    /// Messages about changed settings and properties of the device. Each message contains the equivalent
-    /// command.
+    /// Messages about changed settings and properties of the device. A message about a setting contains the
+    /// command with the same effect.
     pub notes: Vec<String>,
 }
 
@@ -152,11 +154,11 @@ pub struct PortFrame {
     pub frame_len: u32,
     /// The parsed headers.
     pub parsed: ParsedHeaders,
-    /// Time of reception in nanoseconds of `CLOCK_MONOTONIC`. This is the time stamp of the kernel if the
-    /// backend has one, and the time of the read otherwise.
+    /// Time of reception in nanoseconds of `CLOCK_MONOTONIC`. If the kernel gives the backend a time stamp,
+    /// this is the time stamp. Otherwise it is the time at which the backend read the frame.
     pub received_ns: u64,
-    /// Arrival in model time, if the sender stated it. The time may be in the future. Only in-memory links
-    /// set it.
+    /// Arrival in model time, which may be in the future. Only the sender of an in-memory link sets this
+    /// time.
     pub arrival: Option<Picos>,
 }
 
@@ -193,7 +195,8 @@ macro_rules! with_backend {
 
 impl Port {
     /// Opens a device in the network namespace of the calling thread. Checks that the device does not change
-    /// frames, and adapts its settings. Dropping the port restores the settings.
+    /// frames, and changes the settings of the device if necessary. Dropping the port restores the previous
+    /// settings.
     ///
     /// # Errors
     /// Returns a [`PortError`] with the cause and the remedy.
@@ -241,17 +244,18 @@ impl Port {
         }
     }
 
-    /// Returns whether an in-memory link holds frames to receive. False for ports with a descriptor to poll.
+    /// Returns whether frames wait at the receiving end of an in-memory link. Returns false for all other
+    /// ports, which have a descriptor to poll.
     pub fn has_waiting_frames(&self) -> bool {
         matches!(self, Port::Link(link) if link.has_waiting_frames())
     }
 
-    /// Appends up to `max` received frames to `out` and returns their number. Returns 0 if no frame waits.
-    /// Frames stay in the device if no slots are left.
+    /// Receives up to `max` frames. Appends the frames to `out` and returns their number, which is 0 if no
+    /// frame waits. If no slots are left, frames stay in the device.
     ///
     /// # Errors
     /// If [`is_device_removed`] is true for the error, the device does not exist any more and the port must
-    /// be opened again. A device that is only down returns no frames and no error.
+    /// be opened again. If the device exists but is down, the call returns no frames and no error.
     pub fn receive(
         &mut self,
         slots: &mut impl SlotSource,
@@ -261,11 +265,11 @@ impl Port {
         with_backend!(self, backend => backend.receive(slots, max, out))
     }
 
-    /// Sends frames from the front of `frames`. Returns the number of frames that are sent, or refused by the
-    /// device and counted. The caller keeps the slots of all frames.
+    /// Sends frames from the front of `frames`. Returns the number of finished frames, which were either
+    /// sent, or refused by the device and counted. The caller keeps the slots of all frames.
     ///
-    /// A number smaller than the length of `frames` means that the device is full or down. The caller tries
-    /// the other frames later.
+    /// If the returned number is smaller than the length of `frames`, the device is full or down. The caller
+    /// passes the remaining frames again later.
     ///
     /// # Errors
     /// As for [`Port::receive`].
@@ -292,8 +296,8 @@ impl Port {
         }
     }
 
-    /// Returns the descriptor to poll for frames. `None` for an in-memory link: its other end uses a
-    /// [`ThreadWaker`].
+    /// Returns the descriptor to poll for frames. Returns `None` for an in-memory link, because the other end
+    /// of the link wakes the thread with a [`ThreadWaker`].
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Port::Packet(packet) => Some(packet.fd()),
@@ -305,7 +309,7 @@ impl Port {
         }
     }
 
-    /// Returns the number of small slots that the port keeps for itself. Slots of received frames are not
+    /// Returns the number of small slots that the port occupies permanently. Slots of received frames are not
     /// included.
     pub fn reserved_slots(&self) -> usize {
         match self {
@@ -325,9 +329,9 @@ impl Port {
         with_backend!(self, backend => backend.take_drops())
     }
 
-    /// Stops the port and returns its slots to `slots`. Returns true if the port holds no slot any more.
+    /// Stops the port and gives its slots back to `slots`. Returns true when the port holds no slot any more.
     ///
-    /// The other end of an in-memory link returns its slots when that end is closed or dropped.
+    /// The other end of an in-memory link gives its slots back when the other end is closed or dropped.
     pub fn close(&mut self, slots: &mut impl SlotSource) -> bool {
         match self {
             Port::Link(link) => link.close(slots),
@@ -361,8 +365,8 @@ impl Port {
     }
 }
 
-/// Returns whether an error of a port means that its device does not exist any more. The device was removed
-/// or moved to another namespace. [`Port::open`] succeeds again when a device of this name exists.
+/// Returns whether an error of a port means that the device is gone, because it was removed or moved to
+/// another namespace. [`Port::open`] succeeds again when a device of this name exists.
 pub fn is_device_removed(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),
@@ -370,8 +374,8 @@ pub fn is_device_removed(error: &io::Error) -> bool {
     )
 }
 
-/// Returns the length of the longest frame for an MTU, in bytes. A longer frame is a superframe, or its
-/// sender has a larger MTU.
+/// Returns the length of the longest frame for an MTU, in bytes. A longer frame is either a superframe or a
+/// frame of a sender with a larger MTU.
 fn frame_len_max(mtu: u32) -> u32 {
     mtu + L2_HEADER_BYTES
 }

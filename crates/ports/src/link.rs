@@ -1,11 +1,10 @@
 //! In-memory links: two ports that exchange frames through rings of slot handles.
 //!
-//! Each end posts empty slots of its own arena to the other end, like receive buffers of a network card. The
-//! sender copies each frame to a posted slot and sends the handle of that slot.
+//! The receiver posts empty slots of its own arena to the sender, like the receive buffers of a network card.
+//! The sender copies each frame to a posted slot and sends the handle of this slot to the receiver.
 //!
-//! Each switch therefore keeps its own arena, and its slots never mix with the slots of another switch. A
-//! frame with shared bytes arrives as one complete frame. A receiver that does not take its frames stops the
-//! sender, so no frame is lost.
+//! Slots therefore never move between the arenas of two switches. A frame with shared bytes arrives as one
+//! complete frame. If the receiver does not take its frames, the sender stops, so no frame is lost.
 //!
 //! A link has no descriptor to poll. The sender wakes the receiving thread with a [`ThreadWaker`].
 
@@ -20,8 +19,8 @@ use super::clock::monotonic_ns;
 use super::drop_counts::DropCounts;
 use super::{Arena, PortDrops, PortFrame, SlotClass, SlotSource, ThreadWaker, frame_len_max};
 
-/// Number of small slots for each large slot among the posted slots. Large slots are posted only for a large
-/// MTU.
+/// Number of small slots that an end posts for each large slot. Large slots are posted only if the MTU is
+/// large.
 const SMALL_PER_LARGE: usize = 4;
 
 /// A slot that goes back to its owner, with a frame or empty.
@@ -41,7 +40,7 @@ struct FrameTimes {
     arrival: Option<Picos>,
 }
 
-/// Properties of one end that the other end must know before the first slot is posted.
+/// Properties of one end. The other end must know them before the first slot is posted.
 #[derive(Debug, Default)]
 struct EndProperties {
     /// Arena of the slots of this end.
@@ -218,8 +217,8 @@ impl LinkPort {
         taken
     }
 
-    /// Copies frames to slots that the peer posted and returns the number of frames that are done. Stops if
-    /// no slot is left.
+    /// Copies frames to slots that the peer has posted, until no posted slot is left. Returns the number of
+    /// copied frames.
     fn copy_to_peer_slots(
         &mut self,
         arena: &Arena,
@@ -299,7 +298,8 @@ impl Drop for LinkPort {
     }
 }
 
-/// Creates both sides of the slot rings of one direction, for small and for large slots.
+/// Creates the slot rings of one direction: one ring for small slots and one ring for large slots. Returns
+/// both sides of the rings.
 fn slot_rings(small_slots: usize, large_slots: usize) -> (PostRings, BufferRings) {
     let create_ring = |class, slots_max| {
         let (post, buffer) = RingBuffer::new(slots_max);

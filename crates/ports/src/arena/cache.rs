@@ -14,8 +14,8 @@ impl Sealed for super::ArenaStore {}
 /// A source of empty slots. A switch worker uses an [`ArenaStore`](super::ArenaStore), and an I/O worker uses
 /// a [`SlotCache`].
 ///
-/// The trait is sealed, because backends write to the slots that it returns. Every implementation must
-/// therefore return only slots that no other part of the program holds.
+/// The trait is sealed, because backends write to the returned slots without further checks. Every
+/// implementation returns only slots that no other part of the program holds.
 pub trait SlotSource: Sealed {
     /// Returns the arena of the slots.
     fn arena(&self) -> &Arena;
@@ -34,15 +34,16 @@ pub trait SlotSource: Sealed {
         }
     }
 
-    /// Takes back a slot from [`take_slot`](SlotSource::take_slot), empty or with a frame. The frame must not
-    /// share bytes with another frame.
+    /// Returns a slot to the source. The slot comes from [`take_slot`](SlotSource::take_slot) and is empty or
+    /// has a frame. The frame must not share bytes with another frame.
     ///
     /// # Panics
     /// Panics in debug builds if the slot is already free or may be shared.
     fn return_slot(&mut self, slot: FrameHandle);
 
-    /// Returns the memory of a taken slot after its headroom. [`set_frame`](SlotSource::set_frame) turns the
-    /// first bytes of this memory into the frame.
+    /// Returns the writable memory of a taken slot, which starts after the headroom of the slot. After the
+    /// caller has written a frame to this memory, [`set_frame`](SlotSource::set_frame) sets the length of the
+    /// frame.
     fn frame_space(&mut self, slot: FrameHandle) -> &mut [u8] {
         // SAFETY: the caller has taken the slot and holds its handle. The source gives out unshared slots
         // only, and `&mut self` prevents a second reference from this source.
@@ -66,8 +67,8 @@ pub trait SlotSource: Sealed {
             .set_layout(slot, FrameLayout::unshared(frame_len as u16));
     }
 
-    /// Copies a frame to a new slot. Returns `None` in the same cases as
-    /// [`take_slot`](SlotSource::take_slot).
+    /// Copies a frame to a new slot. Returns `None` if no slot is left or the frame is longer than a large
+    /// slot.
     fn store_frame(&mut self, frame: &[u8]) -> Option<FrameHandle> {
         let slot = self.take_slot(frame.len())?;
         self.frame_space(slot)[..frame.len()].copy_from_slice(frame);
@@ -77,8 +78,8 @@ pub trait SlotSource: Sealed {
 }
 
 /// The empty slots of an I/O worker. The driver moves slots between the switch worker and the cache over a
-/// ring. It adds them with [`return_slot`](SlotSource::return_slot) and removes them with
-/// [`take_slot_of`](SlotSource::take_slot_of).
+/// ring. The driver adds slots to the cache with [`return_slot`](SlotSource::return_slot) and removes slots
+/// with [`take_slot_of`](SlotSource::take_slot_of).
 #[derive(Debug)]
 pub struct SlotCache {
     arena: Arc<Arena>,

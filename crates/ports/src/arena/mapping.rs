@@ -4,7 +4,8 @@ use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 
-/// The smallest page size. The mapping is aligned to it, and larger page sizes are multiples of it.
+/// The smallest page size in bytes. The mapping is aligned to this size. All larger page sizes are multiples
+/// of this size.
 pub(super) const PAGE_BYTES: usize = 4096;
 
 /// Zeroed, page-aligned shared memory with a file descriptor (memfd). Another process can map the same

@@ -1,20 +1,21 @@
 //! The arena: one page-aligned memory mapping that stores all frames of a process in slots.
 //!
-//! Small slots (2 KiB) come first and large slots (16 KiB) follow, so the slot number determines the class.
-//! Each frame starts [`HEADROOM_BYTES`] after the start of its slot and may grow to the front.
+//! Small slots (2 KiB) come first and large slots (16 KiB) follow, so the slot number determines the size
+//! class. Each frame starts [`HEADROOM_BYTES`] after the start of its slot, so headers can be added in front
+//! of the frame.
 //!
 //! # Ownership
 //!
-//! One part of the program holds a [`FrameHandle`] at a time, and only this holder reads and writes the
+//! Only one part of the program holds a [`FrameHandle`] at a time, and only this holder reads and writes the
 //! frame. Handles move between threads only over rings, which order memory accesses. The compiler cannot
-//! check this rule, because `FrameHandle` is `Copy` for the queues of the data plane. Debug builds keep a
-//! state for each slot (`state.rs`) and panic on a double free or a use after free.
+//! check this rule, because `FrameHandle` must be `Copy` for the queues of the data plane. Debug builds keep
+//! a state for each slot (`state.rs`) and panic on a double free or a use after free.
 //!
 //! # Shared bytes
 //!
 //! Frames share bytes only after [`ArenaStore::copy`](store::ArenaStore). This call splits the original frame
-//! into a prefix of its own and a shared rest. No frame can write the rest any more, so shared bytes are
-//! read-only. Only the store keeps the share counts.
+//! into two parts: a prefix that belongs to the frame alone, and a shared rest. The shared rest is read-only.
+//! The store counts how many frames share the rest.
 
 mod cache;
 mod mapping;
@@ -47,14 +48,15 @@ pub const SMALL_FRAME_BYTES: usize = SMALL_SLOT_BYTES - HEADROOM_BYTES;
 /// Longest frame of a large slot in bytes. No port handles longer frames.
 pub const LARGE_FRAME_BYTES: usize = LARGE_SLOT_BYTES - HEADROOM_BYTES;
 
-/// Number of bytes that a switch reads of a frame: the link, network and transport headers.
+/// Number of bytes at the start of a frame that a switch reads: the link, network and transport headers.
 const HEADERS_BYTES: usize = 64;
 
 /// Slot number of a frame without shared bytes.
 const NO_SLOT: u32 = u32::MAX;
 
-/// Position of a frame: `len` bytes at `start` of its own slot, then `rest_len` shared bytes at `rest_start`
-/// of slot `rest_slot`. The rest may be in the frame's own slot.
+/// Position of a frame in the arena. The frame has `len` bytes at offset `start` of its own slot. Then follow
+/// `rest_len` shared bytes at offset `rest_start` of slot `rest_slot`, which may also be the frame's own
+/// slot.
 #[derive(Clone, Copy)]
 struct FrameLayout {
     start: u16,
@@ -87,8 +89,8 @@ pub enum SlotClass {
 }
 
 impl SlotClass {
-    /// Returns the smallest class for a frame of `frame_len` bytes. `None` if it is longer than
-    /// [`LARGE_FRAME_BYTES`].
+    /// Returns the smallest slot class for a frame of `frame_len` bytes. Returns `None` if the frame is
+    /// longer than [`LARGE_FRAME_BYTES`].
     pub const fn for_frame(frame_len: usize) -> Option<SlotClass> {
         if frame_len <= SMALL_FRAME_BYTES {
             Some(SlotClass::Small)
@@ -129,12 +131,12 @@ impl Arena {
     /// Maps an arena of `small_slots` slots of 2 KiB and `large_slots` slots of 16 KiB, at most 2^31 slots
     /// together.
     ///
-    /// The machine provides memory when a slot is used for the first time. The slot that was freed last is
-    /// taken first, so an idle arena uses little memory.
+    /// The kernel allocates the memory of a slot when the slot is used for the first time. A new frame gets
+    /// the slot that was freed last, so an idle arena uses little memory.
     ///
     /// # Errors
-    /// Returns the error of `memfd_create`, `ftruncate` or `mmap`: too little memory or address space, or too
-    /// many open files.
+    /// Returns the error of `memfd_create`, `ftruncate` or `mmap`. Usual causes are too little memory, too
+    /// little address space, or too many open files.
     pub fn new(small_slots: usize, large_slots: usize) -> io::Result<Arc<Arena>> {
         let too_many = || io::Error::new(io::ErrorKind::InvalidInput, "an arena holds at most 2^31 slots");
         let slots = small_slots
@@ -176,8 +178,9 @@ impl Arena {
         }
     }
 
-    /// Returns the bytes of a frame in two parts: the bytes in its own slot, then the bytes that it shares
-    /// with other frames. The second part is often empty. Only the holder of the handle may call this.
+    /// Returns the bytes of a frame in two parts: first the bytes of the frame's own slot, then the bytes
+    /// that the frame shares with other frames. The second part is often empty. Only the holder of the handle
+    /// may call this.
     ///
     /// # Panics
     /// Panics if the handle belongs to another arena. Debug builds also panic if the slot is free.
@@ -196,14 +199,14 @@ impl Arena {
         (self.slot_bytes(own.0, own.1, own.2), rest)
     }
 
-    /// Returns the length of a frame in bytes, with its shared rest. Only the holder of the handle may call
+    /// Returns the length of a frame in bytes, including shared bytes. Only the holder of the handle may call
     /// this.
     pub fn frame_len(&self, frame: FrameHandle) -> usize {
         let layout = self.layout(frame);
         layout.len as usize + layout.rest_len as usize
     }
 
-    /// Prefetches the layout and the headers of a frame. The call has no effect on the program state.
+    /// Prefetches the layout and the headers of a frame into the CPU cache. The call has no other effect.
     #[inline]
     pub fn prefetch_headers(&self, frame: FrameHandle) {
         let layout = &raw const self.layouts[frame.0 as usize];
@@ -229,8 +232,8 @@ impl Arena {
             .slice(0, self.small_slots as usize * SMALL_SLOT_BYTES)
     }
 
-    /// Returns the offset of bytes in [`small_region`](Arena::small_region), or `None` if they are in a large
-    /// slot.
+    /// Returns the offset of `bytes` in [`small_region`](Arena::small_region). Returns `None` if the bytes
+    /// are in a large slot.
     #[inline]
     pub(super) fn offset_in_small_region(&self, bytes: &[u8]) -> Option<u64> {
         let region = self.small_region();
@@ -269,7 +272,7 @@ impl Arena {
     /// Returns the bytes of a frame in its own slot, for writing.
     ///
     /// # Safety
-    /// The caller holds the handle, and no other reference to the prefix exists while the result is in use.
+    /// The caller holds the handle. While the result is in use, no other reference to the prefix exists.
     #[expect(
         clippy::mut_from_ref,
         reason = "the caller borrows the frame by its handle, not the arena; see the safety section"

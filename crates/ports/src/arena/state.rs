@@ -1,4 +1,4 @@
-//! State of each slot in debug builds, to detect double frees and uses after free.
+//! Stores the state of each slot in debug builds. The state reveals a double free or a use after free.
 
 use xoff_dataplane::FrameHandle;
 

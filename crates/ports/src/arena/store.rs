@@ -7,20 +7,23 @@ use xoff_dataplane::{FrameHandle, FrameStore};
 
 use super::{Arena, FrameLayout, NO_SLOT, SlotClass, SlotSource};
 
-/// Bit of a share count. Set after the handle of the slot has been released.
+/// Bit of a share count that marks a released slot: no handle of the slot exists any more.
 const RELEASED: u32 = 1 << 31;
 
-/// Free lists and share counts of an arena. Only one thread uses them, the switch worker.
+/// The free lists and share counts of an arena. Only the switch worker uses them.
 ///
-/// This thread alone copies frames and frees slots with shared bytes. I/O workers return sent frames to it.
+/// Only the switch worker copies frames and frees slots with shared bytes. I/O workers return sent frames to
+/// the switch worker.
 #[derive(Debug)]
 pub struct ArenaStore {
     arena: Arc<Arena>,
-    /// The slot that was freed last is taken first, because its bytes are still in the CPU caches.
+    /// A new frame gets the slot that was freed last, because the bytes of this slot are still in the CPU
+    /// caches.
     small: Vec<FrameHandle>,
     large: Vec<FrameHandle>,
     slots: usize,
-    /// For each slot, the number of copies that share its bytes, and the bit [`RELEASED`].
+    /// Share count of each slot: the number of copies that share the bytes of the slot. The bit [`RELEASED`]
+    /// is set when the slot has no handle.
     shares: Box<[u32]>,
 }
 
@@ -54,9 +57,9 @@ impl ArenaStore {
         (self.small.len(), self.large.len())
     }
 
-    /// Returns the number of slots that are not free: slots of frames, slots with shared bytes of a released
-    /// frame, and empty slots of I/O workers. The number is 0 after all slots were returned. Any other number
-    /// is a leak.
+    /// Returns the number of slots that are not free. These are the slots of frames, the slots of released
+    /// frames whose bytes are still shared, and the empty slots of I/O workers. At the end of a run the
+    /// number is 0, and any other number is a leak.
     pub fn used_slots(&self) -> usize {
         self.slots - self.small.len() - self.large.len()
     }
@@ -148,8 +151,8 @@ impl FrameStore for ArenaStore {
         Some(frame)
     }
 
-    /// If the frame already shares bytes, the copy stores at least as many own bytes as the original. A frame
-    /// therefore never has more than two parts.
+    /// A frame never has more than two parts: own bytes and shared bytes. If the original already shares
+    /// bytes, the copy stores at least as many own bytes as the original.
     fn copy(&mut self, frame: FrameHandle, prefix_len: usize) -> Option<FrameHandle> {
         let mut layout = self.arena.layout(frame);
         let total = layout.len as usize + layout.rest_len as usize;
@@ -210,7 +213,7 @@ impl FrameStore for ArenaStore {
         self.arena.set_layout(frame, layout);
     }
 
-    /// If other frames share the own bytes of this frame, these bytes stay in memory until the last copy is
+    /// If other frames share bytes in the slot of this frame, the slot stays in use until the last copy is
     /// released.
     fn truncate(&mut self, frame: FrameHandle, len: usize) {
         let mut layout = self.arena.layout(frame);

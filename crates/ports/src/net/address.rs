@@ -13,8 +13,8 @@ use super::{Error, Result};
 /// Adds an address to a link of the calling thread's namespace. `prefix` is the prefix length of the subnet.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`], [`Error::Exists`] if the link already has the address, or another refusal
-/// of the kernel.
+/// Returns [`Error::NoSuchLink`] if the link does not exist, [`Error::Exists`] if the link already has the
+/// address, or another error of the kernel.
 pub fn add_address(name: &str, address: IpAddr, prefix: u8) -> Result<()> {
     let index = link_index(name)?;
     let action = format!("give interface '{name}' the address {address}/{prefix}");
@@ -45,8 +45,8 @@ pub fn add_route(destination: IpAddr, prefix: u8, gateway: IpAddr) -> Result<()>
     })
 }
 
-/// Turns on IPv6 of the kernel on a link of the calling thread's namespace. The kernel performs no duplicate
-/// address detection, so addresses are usable at once. It sends no router solicitations.
+/// Turns on IPv6 of the kernel on a link of the calling thread's namespace. Duplicate address detection is
+/// off, so addresses are usable at once. Router solicitations are off too.
 ///
 /// # Errors
 /// Returns an error if `/proc/sys` is read-only or the kernel has no IPv6.

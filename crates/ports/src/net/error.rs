@@ -94,7 +94,8 @@ impl Error {
         }
     }
 
-    /// Returns whether the machine caused the error, not the request: a missing privilege or facility.
+    /// Returns true if the cause of the error is the machine, such as a missing privilege or a missing kernel
+    /// feature. Returns false if the request is wrong.
     pub fn is_environment(&self) -> bool {
         match self {
             Error::NotPermitted { .. } => true,

@@ -1,8 +1,8 @@
 //! Offloads, queues, pause parameters and drivers of devices, through `SIOCETHTOOL` ioctls
 //! (`linux/ethtool.h`).
 //!
-//! The module does not use the generic netlink family of ethtool, because minimal kernels do not contain it.
-//! The ioctls exist in every kernel.
+//! The module uses ioctls, which exist in every kernel. Minimal kernels do not contain the generic netlink
+//! family of ethtool.
 
 use std::os::fd::AsRawFd;
 
@@ -123,8 +123,8 @@ pub struct Features {
     words: Vec<(u32, u32)>,
 }
 
-/// Reads the offloads of a link in the calling thread's namespace. An offload that the device does not know
-/// is off.
+/// Reads the offloads of a link in the calling thread's namespace. If the device does not know an offload,
+/// the offload is reported as off.
 ///
 /// # Errors
 /// Returns [`Error::NoSuchLink`].
@@ -147,7 +147,7 @@ pub fn offloads(name: &str) -> Result<Offloads> {
 }
 
 /// Sets the offloads of a link. Offloads that already have the wanted state are not written. Some devices
-/// cannot turn off receive checksums, and leaving these on is not an error.
+/// cannot turn off receive checksums. This case is not an error.
 ///
 /// # Errors
 /// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if an offload cannot be
@@ -231,11 +231,12 @@ pub fn restore_features(name: &str, features: &Features) -> Result<()> {
     ioctl(name, &mut set, "restore the features")
 }
 
-/// Features with which the kernel passes a VLAN tag to the device as metadata, not as bytes of the frame.
+/// Features for VLAN offload. With these features, the kernel passes a VLAN tag to the device as metadata
+/// instead of bytes of the frame.
 const TAG_INSERTION_FEATURES: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
 
-/// Makes the kernel write VLAN tags into the frames that leave through a link, not into their metadata.
-/// Returns whether a feature had to be changed.
+/// Makes the kernel write the VLAN tags of outgoing frames into the frames instead of their metadata. Returns
+/// whether the function has changed a feature.
 ///
 /// # Errors
 /// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or [`Error::Refused`] if a feature cannot be
@@ -315,8 +316,8 @@ pub struct Channels {
     pub combined: u32,
 }
 
-/// Reads the number of queues of a link. `None` if the driver does not report it, such as the driver of a
-/// tap.
+/// Reads the number of queues of a link. Returns `None` if the driver does not report the number, such as the
+/// driver of a tap.
 ///
 /// # Errors
 /// Returns [`Error::NoSuchLink`].
@@ -350,11 +351,12 @@ pub fn channels(name: &str) -> Result<Option<Channels>> {
     }
 }
 
-/// Largest number of feature words. Kernels of 2026 have 2 or 3 words of 32 features.
+/// Largest number of feature words that the module supports. Kernels of 2026 have 2 or 3 words of 32 features
+/// each.
 const FEATURE_WORDS_MAX: usize = 8;
 
-/// Reads the pause parameters of a link. `None` if the driver has none, such as the driver of a veth or a
-/// tap.
+/// Reads the pause parameters of a link. Returns `None` if the driver has no pause parameters, such as the
+/// driver of a veth or a tap.
 ///
 /// # Errors
 /// Returns [`Error::NoSuchLink`].
@@ -403,7 +405,7 @@ struct RawPauseParameters {
 }
 
 /// Reads the name of a link's driver, such as `veth`, `tun` or `mlx5_core`. The name is empty if the driver
-/// does not report it.
+/// does not report a name.
 ///
 /// # Errors
 /// Returns [`Error::NoSuchLink`].
@@ -460,8 +462,8 @@ fn set_value(name: &str, command: u32, data: u32, setting: &str) -> Result<()> {
     )
 }
 
-/// Sends one ethtool command to the kernel. `T` starts with its command word and has the layout of the
-/// kernel's structure for this command. It has at least as many bytes as the kernel reads and writes.
+/// Sends one ethtool command to the kernel. `T` has the layout of the kernel's structure for this command and
+/// starts with the command word. `T` must be as large as the memory that the kernel reads and writes.
 fn ioctl<T>(name: &str, data: &mut T, action: &str) -> Result<()> {
     check_name(name)?;
     let action = format!("{action} of '{name}'");

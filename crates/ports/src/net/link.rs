@@ -39,7 +39,8 @@ pub struct LinkState {
     pub carrier: bool,
     /// Whether address resolution is off on this link (`arp off`).
     pub no_arp: bool,
-    /// Whether a process asked for all frames, with IFF_PROMISC or a membership of a packet socket.
+    /// Whether the link receives all frames, because a process has set IFF_PROMISC or has a packet socket
+    /// with a promiscuous membership.
     pub promiscuous: bool,
     /// Driver kind, such as `veth`, `tun` or `bridge`. `None` for hardware.
     pub kind: Option<String>,
@@ -47,7 +48,8 @@ pub struct LinkState {
     pub master: Option<String>,
     /// Index of the other end of a veth, in the namespace of that end.
     pub peer_index: Option<u32>,
-    /// Number of the other end's namespace, as seen from this namespace. `None` if it is the same namespace.
+    /// Number of the other end's namespace, as seen from this namespace. `None` if both ends are in the same
+    /// namespace.
     pub peer_netns: Option<i32>,
     /// Whether the owner of a tap may send unfinished checksums and superframes (IFF_VNET_HDR). `None` if
     /// unknown.
@@ -67,8 +69,8 @@ pub struct LinkChange {
     pub mac: Option<[u8; 6]>,
     /// Whether the kernel resolves addresses with ARP and ND.
     pub arp: Option<bool>,
-    /// Whether the link receives all frames (IFF_PROMISC). This flag stays when the process ends. A
-    /// membership of a packet socket does not.
+    /// Whether the link receives all frames (IFF_PROMISC). This flag stays set after the process ends. In
+    /// contrast, a promiscuous membership of a packet socket ends with the process.
     pub promiscuous: Option<bool>,
 }
 
@@ -123,8 +125,8 @@ pub fn read_link(name: &str) -> Result<LinkState> {
 /// Changes settings of a link in the calling thread's namespace.
 ///
 /// # Errors
-/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or another refusal of the kernel, such as an MTU
-/// out of range.
+/// Returns [`Error::NoSuchLink`], [`Error::NotPermitted`], or another error of the kernel, for example if the
+/// MTU is out of range.
 pub fn set_link(name: &str, change: &LinkChange) -> Result<()> {
     let index = link_index(name)?;
     let mut message = LinkUnspec::new_with_index(index);
@@ -187,7 +189,8 @@ pub fn delete_link(name: &str) -> Result<()> {
 }
 
 /// Turns off IPv6 of the kernel on a link of the calling thread's namespace. The kernel then sends no router
-/// solicitations and no MLD reports to the switch. The call succeeds on a kernel without IPv6.
+/// solicitations and no MLD reports to the switch. On a kernel without IPv6, the call succeeds and does
+/// nothing.
 ///
 /// # Errors
 /// Returns an error if `/proc/sys` is read-only or belongs to another user namespace.
@@ -206,8 +209,8 @@ pub fn disable_ipv6(name: &str) -> Result<()> {
     }
 }
 
-/// Returns an error for a name that the kernel refuses (`dev_valid_name`). Without this check, the error
-/// would mention netlink attributes, and a name with '/' would change the directory of a path.
+/// Returns an error for a name that the kernel refuses (`dev_valid_name`). This check gives a better error
+/// message than the kernel. It also prevents that a '/' in the name changes the directory of a path.
 ///
 /// # Errors
 /// Returns [`Error::BadName`].
@@ -242,8 +245,8 @@ fn request_link(name: &str) -> Result<LinkMessage> {
     })
 }
 
-/// Converts a netlink message to the state of a link and the index of its master. The caller looks up the
-/// name of the master.
+/// Converts a netlink message to the state of a link and the index of the link's master. The caller looks up
+/// the name of the master.
 fn parse_link_state(message: &LinkMessage) -> (LinkState, Option<u32>) {
     let flags = message.header.flags;
     let mut master = None;

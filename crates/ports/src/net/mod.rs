@@ -1,8 +1,8 @@
 //! Network configuration of the kernel: namespaces, links and their offloads.
 //!
 //! All functions are synchronous and act on the network namespace of the calling thread. Each call opens a
-//! new netlink socket, because an open socket would belong to the namespace in which it was opened. Use
-//! [`Netns::run`] to act on another namespace.
+//! new netlink socket, because a socket stays in the namespace in which it was opened. Use [`Netns::run`] to
+//! act on another namespace.
 
 mod address;
 mod error;

@@ -1,7 +1,7 @@
 //! Network namespaces that file descriptors keep alive.
 //!
-//! A namespace without a name in the file system exists as long as a descriptor or a process of it exists. It
-//! therefore disappears when the process ends, even after a crash.
+//! The namespace has no name in the file system, so it exists only while a descriptor or a process refers to
+//! it. When this process ends, the namespace disappears, even after a crash.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,7 +26,8 @@ pub struct NetnsId {
 }
 
 impl Netns {
-    /// Creates an empty namespace, whose loopback interface is down. The caller stays in its namespace.
+    /// Creates a new network namespace, whose loopback interface is down. The calling thread stays in its
+    /// present namespace.
     ///
     /// # Errors
     /// Returns [`Error::NotPermitted`] without `CAP_SYS_ADMIN` in the user namespace.
@@ -108,7 +109,7 @@ impl Netns {
             .map_err(|errno| Error::from_errno("enter a network namespace", "", errno as i32))
     }
 
-    /// Runs `function` in the namespace, on a thread of its own, and returns its result.
+    /// Runs `function` on a new thread in the namespace, and returns the result of `function`.
     ///
     /// Sockets that `function` opens stay in this namespace, wherever they are used later.
     ///

@@ -1,4 +1,5 @@
-//! Search for the namespace of a veth's other end, among the namespaces that this process can see.
+//! Finds the namespace that contains the other end of a veth. The search is limited to namespaces that this
+//! process can see.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -15,7 +16,7 @@ use super::{LinkState, Netns, Result};
 /// Returns the namespace of the other end of a veth in the calling thread's namespace.
 ///
 /// The search covers the names of `ip netns` and the processes that this process may inspect. Returns `None`
-/// if the other end is in the same namespace or in a namespace that the search does not find.
+/// if the other end is in the same namespace, or if the search does not find its namespace.
 pub fn peer_namespace(link: &LinkState) -> Option<Netns> {
     let number = link.peer_netns?;
     let named = list_directory("/run/netns").into_iter();
@@ -44,8 +45,8 @@ fn list_directory(directory: &str) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// Returns the number of a namespace in the calling thread's namespace (`ip netns list-id`), or `None`
-/// without a number.
+/// Returns the number by which the calling thread's namespace refers to another namespace (`ip netns
+/// list-id`). Returns `None` if no number is assigned.
 fn netns_number(netns: &Netns) -> Result<Option<i32>> {
     let mut request = NsidMessage::default();
     request

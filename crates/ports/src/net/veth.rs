@@ -10,10 +10,10 @@ use super::netlink::run_request;
 use super::{LinkChange, Netns, Result, disable_ipv6, ethtool, list_links, read_link, set_link};
 
 /// Creates a veth pair. `name` is the switch's end in the calling thread's namespace. `peer` is the host's
-/// end in `peer_netns`, or in the same namespace without `peer_netns`.
+/// end in `peer_netns`. Without `peer_netns`, both ends are in the calling thread's namespace.
 ///
-/// Both ends come up without addresses, with IPv6 and all offloads off. A veth with offloads would deliver
-/// incomplete checksums and frames of 64 KiB. The switch's end does not answer ARP.
+/// Both ends are up and have no addresses. IPv6 and all offloads are off, because a veth with offloads
+/// delivers incomplete checksums and frames of 64 KiB. The switch's end does not answer ARP.
 ///
 /// # Errors
 /// Returns an error if a name exists or is not valid, the MTU is out of range (68 to 65535 bytes), or a
@@ -48,8 +48,8 @@ pub fn add_veth(name: &str, peer: &str, peer_netns: Option<&Netns>, mtu: u32) ->
     })
 }
 
-/// Brings a link up with IPv6 and all offloads off. IPv6 is turned off first. Otherwise the kernel would
-/// already have sent router solicitations.
+/// Brings a link up with IPv6 and all offloads off. IPv6 is turned off before the link comes up, because the
+/// kernel sends router solicitations on a new link.
 fn bring_up(name: &str, arp: bool) -> Result<()> {
     disable_ipv6(name)?;
     ethtool::set_offloads(name, &ethtool::Offloads::OFF)?;
@@ -99,8 +99,9 @@ pub fn disable_peer_offloads(name: &str, peer_namespaces: &[&Netns]) -> Result<P
     })
 }
 
-/// Makes the other end of the veth `name` write VLAN tags into its frames. A receiver without access to
-/// metadata then sees the tags. The other end must be in this namespace or in one of `peer_namespaces`.
+/// Makes the other end of the veth `name` write VLAN tags into its frames. Receivers that cannot read the
+/// metadata of the kernel then see the tags. The other end must be in this namespace or in one of
+/// `peer_namespaces`.
 ///
 /// # Errors
 /// Returns the same errors as [`disable_peer_offloads`].
@@ -108,8 +109,8 @@ pub fn enable_inline_peer_tags(name: &str, peer_namespaces: &[&Netns]) -> Result
     change_peer(name, peer_namespaces, ethtool::enable_inline_vlan_tags)
 }
 
-/// Calls `change` with the name of a veth's other end, in the namespace of that end. `change` returns whether
-/// it changed a setting.
+/// Calls `change` in the namespace of the other end of a veth, with the name of the other end. `change`
+/// returns whether it has changed a setting.
 fn change_peer(
     name: &str,
     peer_namespaces: &[&Netns],
