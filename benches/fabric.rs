@@ -1,9 +1,10 @@
-//! Bench of virtual time: frame-hops per second, and memory per frame in flight.
+//! Frame-hops per second in virtual time, and the largest number of frames in flight.
 //!
 //!     cargo bench --bench fabric [-- --rounds N --model-time 2ms]
 //!
-//! A permutation of 16 hosts over 4 leaves and 4 spines at 100 Gb/s, WRITE with one acknowledgement a frame,
-//! routed, lossless, with WRED. A frame-hop is one frame that arrives over one link.
+//! The lab has 16 hosts that send a permutation over 4 leaf and 4 spine switches at 100 Gb/s. The hosts send RDMA WRITE
+//! messages, and each frame is acknowledged. The switches route with lossless priorities and WRED. A frame-hop is one
+//! frame that arrives over one link.
 
 use std::path::Path;
 use std::time::Instant;
@@ -16,18 +17,18 @@ use xoff_units::Picos;
 
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Rounds; the figure is their median.
+    /// Number of rounds; the figure is their median.
     #[arg(long, default_value_t = 5)]
     rounds: usize,
     /// Model time of a round, in microseconds.
     #[arg(long, default_value_t = 1_000)]
     model_us: u64,
-    /// What cargo adds for `cargo bench`.
+    /// Option that `cargo bench` adds.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
-fn lab() -> VirtualLab {
+fn permutation_lab() -> VirtualLab {
     let plan = parse_lab(
         PERMUTATION_LAB,
         "fabric.xoff.yml",
@@ -40,22 +41,22 @@ fn lab() -> VirtualLab {
 
 fn main() {
     let arguments = Arguments::parse();
-    let model = if arguments.bench { arguments.model_us } else { 50 };
+    let model_us = if arguments.bench { arguments.model_us } else { 50 };
     let mut rates = Vec::new();
     for round in 0..if arguments.bench { arguments.rounds } else { 1 } {
-        let mut lab = lab();
+        let mut lab = permutation_lab();
         lab.start(&mut ()).unwrap_or_else(|failure| panic!("{failure}"));
-        // The queues fill first, because the bench does not measure an idle fabric.
-        lab.run(Picos::from_micros(model / 5), false, &mut ());
+        // The queues fill before the measurement starts.
+        lab.run(Picos::from_micros(model_us / 5), false, &mut ());
         let (hops, events) = (lab.simulation.fabric.frame_hops(), lab.simulation.fabric.events());
-        let begun = Instant::now();
-        lab.run(Picos::from_micros(model + model / 5), false, &mut ());
-        let seconds = begun.elapsed().as_secs_f64();
+        let start = Instant::now();
+        lab.run(Picos::from_micros(model_us + model_us / 5), false, &mut ());
+        let seconds = start.elapsed().as_secs_f64();
         let fabric = &lab.simulation.fabric;
         let hops = (fabric.frame_hops() - hops) as f64;
         rates.push(hops / seconds);
         println!(
-            "round {}: {:.2} million frame-hops a second, {:.0} ns each ({hops:.0} of them), {:.2} events a hop, {} frames under way at most",
+            "round {}: {hops:.0} frame-hops, {:.2} million per second, {:.0} ns each, {:.2} events per hop, at most {} frames in flight",
             round + 1,
             hops / seconds / 1e6,
             seconds * 1e9 / hops,
@@ -65,7 +66,7 @@ fn main() {
     }
     rates.sort_by(f64::total_cmp);
     println!(
-        "median: {:.2} million frame-hops a second",
+        "median: {:.2} million frame-hops per second",
         rates[rates.len() / 2] / 1e6
     );
 }

@@ -1,4 +1,4 @@
-//! Bench of the cost of a frame in a model host: building it with its ICRC, verifying and accounting for it.
+//! The cost of a frame at a model host: building the frame with its ICRC, and receiving it.
 
 use std::hint::black_box;
 use std::net::Ipv4Addr;
@@ -8,7 +8,7 @@ use xoff_dataplane::{LinkTiming, Picos};
 use xoff_host::{FlowConfig, Host, HostConfig};
 use xoff_wire::parse::parse;
 
-/// A link so fast that it is always free, so that only the host is measured.
+/// A link that is fast enough to be always free, so that only the cost of the host is measured.
 const LINK: LinkTiming = LinkTiming::ethernet(1_600_000);
 
 fn sending_host(frame_len: u32) -> Host {
@@ -27,7 +27,7 @@ fn receiving_host() -> Host {
     Host::new(&config).expect("a valid configuration")
 }
 
-fn frames(c: &mut Criterion) {
+fn bench_frames(c: &mut Criterion) {
     let mut group = c.benchmark_group("host");
     group.throughput(Throughput::Elements(1));
     for frame_len in [98, 1_082, 4_154] {
@@ -41,21 +41,21 @@ fn frames(c: &mut Criterion) {
             });
         });
 
-        let (mut from, mut to) = (sending_host(frame_len), receiving_host());
+        let (mut sender, mut receiver) = (sending_host(frame_len), receiving_host());
         let mut now = Picos::from_millis(1);
-        // Each iteration needs new frames, because repeated ones are duplicates. Only their reception is
-        // measured.
-        let mut next = || loop {
+        // The receiver would count a repeated frame as a duplicate, so each iteration uses a new frame. Building the frame
+        // is not measured.
+        let mut build_frame = || loop {
             now += Picos::from_nanos(100);
-            match from.transmit(now, 1, &mut buf) {
+            match sender.transmit(now, 1, &mut buf) {
                 Some(len) if len >= 98 => return buf[..len].to_vec(),
                 _ => {}
             }
         };
         group.bench_function(format!("receive {frame_len}"), |bench| {
             bench.iter_batched(
-                &mut next,
-                |frame| to.receive(Picos::from_millis(2), 2, &frame, &parse(&frame)),
+                &mut build_frame,
+                |frame| receiver.receive(Picos::from_millis(2), 2, &frame, &parse(&frame)),
                 criterion::BatchSize::SmallInput,
             );
         });
@@ -63,5 +63,5 @@ fn frames(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, frames);
+criterion_group!(benches, bench_frames);
 criterion_main!(benches);

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::{Args, ValueEnum};
 use xoff_measure::compare::{
-    Settings, Subject, SubjectCommands, compare, parse_gate_percent, remove_json_options,
+    ComparedSide, ComparisonSettings, SideCommands, compare_sides, parse_gate_percent, remove_json_options,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -68,24 +68,25 @@ Examples:
   core-bench compare old/xoff new/xoff -- bench ndr config_db.json --sizes 64";
 
 pub(crate) fn run(arguments: &CompareArguments) -> Result<Exit, Failure> {
-    let commands = SubjectCommands {
-        of_programs: Some(program_arguments(arguments)?),
-        of_files: None,
+    let commands = SideCommands {
+        program_arguments: Some(program_arguments(arguments)?),
+        bench_arguments: None,
     };
-    let a = Subject::open("A", &arguments.a, &commands)?;
-    let b = Subject::open("B", &arguments.b, &commands)?;
+    let a = ComparedSide::open("A", &arguments.a, &commands)?;
+    let b = ComparedSide::open("B", &arguments.b, &commands)?;
     let is_quick = arguments.gate.is_some() && arguments.arguments.is_empty();
     let pairs_max = arguments.rounds.unwrap_or(if is_quick { 256 } else { 64 });
-    let settings = Settings {
+    let settings = ComparisonSettings {
         gate_percent: arguments.gate,
         pairs_max: pairs_max.into(),
         seed: arguments.seed,
     };
     let stop = AtomicBool::new(false);
-    let comparison = compare([&a, &b], &settings, &stop, |progress| eprintln!("{progress}"))?.concluded();
+    let comparison =
+        compare_sides([&a, &b], &settings, &stop, |progress| eprintln!("{progress}"))?.with_verdict();
     match arguments.json {
         true => println!("{:#}", serde_json::json!(comparison)),
-        false => print!("{}", comparison.render()),
+        false => print!("{}", comparison.to_text()),
     }
     Ok(comparison.exit())
 }

@@ -33,7 +33,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
-        Command::List => list(),
+        Command::List => list_workloads(),
     };
     match result {
         Ok(exit) => ExitCode::from(exit as u8),
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn list() -> Result<Exit, Failure> {
+fn list_workloads() -> Result<Exit, Failure> {
     let workloads = core_bench::built_in_workloads().into_iter();
     let rows = workloads.map(|known| {
         let workload = known.workload;
@@ -52,7 +52,7 @@ fn list() -> Result<Exit, Failure> {
     });
     print!(
         "{}",
-        simple_table(&["Workload", "Per", "What"], 3, rows.collect())
+        simple_table(&["Workload", "Unit", "Description"], 3, rows.collect())
     );
     Ok(Exit::Ok)
 }

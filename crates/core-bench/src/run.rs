@@ -5,7 +5,9 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use core_bench::{GROWTH_MAX_PERCENT, InstructionRecord, select_workloads};
-use xoff_measure::frame_cost::{Workload, count, measure, run_once, sample};
+use xoff_measure::frame_cost::{
+    Workload, count_instructions, measure_frame_ns, measure_time, run_workload_once,
+};
 use xoff_measure::result::{BenchResult, ResultFormat};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::write_result_file;
@@ -68,19 +70,19 @@ Examples:
 pub(crate) fn run(arguments: &RunArguments) -> Result<Exit, Failure> {
     let workloads = select_workloads(&arguments.workload)?;
     if arguments.sample {
-        let nanoseconds = sample(&mut *single(&workloads)?.build()?)?;
+        let nanoseconds = measure_frame_ns(&mut *single(&workloads)?.build()?)?;
         println!("{nanoseconds}");
         return Ok(Exit::Ok);
     }
     if let Some(frames) = arguments.frames {
-        println!("{}", run_once(single(&workloads)?, frames)?);
+        println!("{}", run_workload_once(single(&workloads)?, frames)?);
         return Ok(Exit::Ok);
     }
     // The terminal sends SIGINT to all processes of a measurement, so the default handler is sufficient.
     let stop = AtomicBool::new(false);
     let result = match arguments.instructions {
-        true => count(&workloads, &stop, |progress| eprintln!("{progress}"))?,
-        false => measure(&workloads, arguments.rounds.into(), &stop, |progress| {
+        true => count_instructions(&workloads, &stop, |progress| eprintln!("{progress}"))?,
+        false => measure_time(&workloads, arguments.rounds.into(), &stop, |progress| {
             eprintln!("{progress}")
         })?,
     };

@@ -1,58 +1,61 @@
-//! First in, first out, in a place of fixed size: so cheap that a load costs little beside what it measures.
+//! A first-in first-out queue of fixed capacity. It costs little, so the loads do not distort the measurement.
 
-/// At most `PLACES` items, a power of two; one more overwrites the oldest.
+/// A queue of at most `CAPACITY` items, which must be a power of two. Adding an item to a full ring overwrites the
+/// oldest item.
 #[derive(Debug)]
-pub(super) struct SlotRing<T, const PLACES: usize> {
-    places: Box<[T; PLACES]>,
-    first: usize,
-    end: usize,
+pub(super) struct SlotRing<T, const CAPACITY: usize> {
+    slots: Box<[T; CAPACITY]>,
+    /// Number of items removed so far.
+    removed: usize,
+    /// Number of items added so far.
+    added: usize,
 }
 
-impl<T: Copy, const PLACES: usize> SlotRing<T, PLACES> {
+impl<T: Copy, const CAPACITY: usize> SlotRing<T, CAPACITY> {
     const MASK: usize = {
-        assert!(PLACES.is_power_of_two());
-        PLACES - 1
+        assert!(CAPACITY.is_power_of_two());
+        CAPACITY - 1
     };
 
-    /// Empty; what lies in the places meanwhile.
-    pub(super) fn new(meanwhile: T) -> SlotRing<T, PLACES> {
+    /// Creates an empty ring. `filler` is the initial value of the unused slots.
+    pub(super) fn new(filler: T) -> SlotRing<T, CAPACITY> {
         SlotRing {
-            places: Box::new([meanwhile; PLACES]),
-            first: 0,
-            end: 0,
+            slots: Box::new([filler; CAPACITY]),
+            removed: 0,
+            added: 0,
         }
     }
 
     #[inline]
     pub(super) fn push(&mut self, item: T) {
-        self.places[self.end & Self::MASK] = item;
-        self.end += 1;
-        debug_assert!(self.len() <= PLACES);
+        self.slots[self.added & Self::MASK] = item;
+        self.added += 1;
+        debug_assert!(self.len() <= CAPACITY);
     }
 
     #[inline]
     pub(super) fn pop(&mut self) -> Option<T> {
-        if self.first == self.end {
+        if self.removed == self.added {
             return None;
         }
-        let item = self.places[self.first & Self::MASK];
-        self.first += 1;
+        let item = self.slots[self.removed & Self::MASK];
+        self.removed += 1;
         Some(item)
     }
 
-    /// What comes out after so many others.
+    /// Returns the item with this index, counted from the oldest item.
     #[inline]
-    pub(super) fn peek_mut(&mut self, behind: usize) -> Option<&mut T> {
-        (behind < self.len()).then(|| &mut self.places[(self.first + behind) & Self::MASK])
+    pub(super) fn peek_mut(&mut self, index: usize) -> Option<&mut T> {
+        (index < self.len()).then(|| &mut self.slots[(self.removed + index) & Self::MASK])
     }
 
-    /// The item that comes out next.
+    /// Returns the oldest item.
     pub(super) fn first(&self) -> Option<&T> {
-        (self.len() > 0).then(|| &self.places[self.first & Self::MASK])
+        (self.len() > 0).then(|| &self.slots[self.removed & Self::MASK])
     }
 
     pub(super) fn len(&self) -> usize {
-        self.end - self.first
+        self.added - self.removed
     }
 }
 
@@ -61,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_came_first_goes_first_also_round_the_end() {
+    fn items_leave_in_the_order_of_arrival_when_the_ring_wraps_around() {
         let mut ring: SlotRing<u32, 4> = SlotRing::new(0);
         for n in 0..10 {
             ring.push(2 * n);

@@ -1,5 +1,7 @@
-//! Single stages of a frame's way. Here are those until it is known where a frame goes; those of queues are in `queueing.rs`, and
-//! `worker_ring.rs` has the ring between workers.
+//! Loads that execute single stages of the packet path.
+//!
+//! This file contains parsing, route lookup and next-hop selection. `lookup.rs` contains classification and MAC address
+//! lookup, `queueing.rs` the buffers and queues, and `worker_ring.rs` the ring between worker threads.
 
 mod lookup;
 mod queueing;
@@ -11,144 +13,144 @@ use std::sync::Arc;
 use xoff_dataplane::route::{Fib, FibEntry, PathTable, seeded_hash};
 use xoff_wire::parse::parse;
 
-use crate::{many_to_one, route_table};
-use lookup::{Classifying, MacLookup};
-use queueing::{Admission, Marking, Scheduling};
-use worker_ring::WorkerRing;
-use xoff_measure::frame_cost::BURST;
-use xoff_measure::frame_cost::{Load, run_bursts};
+use crate::{many_to_one_load, route_table};
+use lookup::{ClassificationLoad, MacLookupLoad};
+use queueing::{AdmissionLoad, SchedulerLoad, WredMarkingLoad};
+use worker_ring::WorkerRingLoad;
+use xoff_measure::frame_cost::BURST_FRAMES;
+use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 
-/// A stage that can be asked for by name.
+/// A workload for one stage of the packet path.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Stage {
-    /// `stage-parse`.
+pub(super) struct StageWorkload {
+    /// Name of the workload, such as `stage-parse`.
     pub(super) name: &'static str,
-    /// What it is, in a line.
-    pub(super) about: &'static str,
-    /// Builds its load.
-    pub(super) build: fn() -> Box<dyn Load>,
+    /// Description in one line.
+    pub(super) summary: &'static str,
+    /// Builds the load of the stage.
+    pub(super) build: fn() -> Box<dyn FrameLoad>,
 }
 
-/// All of them, in the order in which a frame comes by.
-pub(super) const STAGES: [Stage; 9] = [
-    Stage {
+/// All stage workloads, in the order in which a frame passes the stages.
+pub(super) const STAGE_WORKLOADS: [StageWorkload; 9] = [
+    StageWorkload {
         name: "stage-ring",
-        about: "a frame goes over the ring from an I/O worker, in bursts",
-        build: || Box::new(WorkerRing::new()),
+        summary: "pass frames through the ring from an I/O worker, in bursts",
+        build: || Box::new(WorkerRingLoad::new()),
     },
-    Stage {
+    StageWorkload {
         name: "stage-parse",
-        about: "headers of a frame are read",
-        build: || Box::new(Parsing::new()),
+        summary: "parse the headers of a frame",
+        build: || Box::new(ParseLoad::new()),
     },
-    Stage {
+    StageWorkload {
         name: "stage-classify",
-        about: "header to traffic class, priority group and queue",
-        build: || Box::new(Classifying::new()),
+        summary: "map headers to traffic class, priority group and queue",
+        build: || Box::new(ClassificationLoad::new()),
     },
-    Stage {
+    StageWorkload {
         name: "stage-mac",
-        about: "a source is learnt, a destination looked up, among 1000 addresses",
-        build: || Box::new(MacLookup::new()),
+        summary: "learn a source and look up a destination among 1000 addresses",
+        build: || Box::new(MacLookupLoad::new()),
     },
-    Stage {
+    StageWorkload {
         name: "stage-route",
-        about: "a route is looked up among 1000",
-        build: || Box::new(RouteLookup::new()),
+        summary: "look up a route among 1000 routes",
+        build: || Box::new(RouteLookupLoad::new()),
     },
-    Stage {
+    StageWorkload {
         name: "stage-path",
-        about: "a next hop of a group is chosen",
-        build: || Box::new(PathChoice::new()),
+        summary: "select a next hop of a group",
+        build: || Box::new(NextHopSelectionLoad::new()),
     },
-    Stage {
+    StageWorkload {
         name: "stage-admit",
-        about: "a frame is charged to its group and queue, another given back",
-        build: || Box::new(Admission::new()),
+        summary: "charge a frame to its priority group and queue, release another frame",
+        build: || Box::new(AdmissionLoad::new()),
     },
-    Stage {
+    StageWorkload {
         name: "stage-schedule",
-        about: "whose turn it is: a strict queue, or DWRR between two",
-        build: || Box::new(Scheduling::new()),
+        summary: "select a queue: one strict queue and two DWRR queues",
+        build: || Box::new(SchedulerLoad::new()),
     },
-    Stage {
+    StageWorkload {
         name: "stage-mark",
-        about: "WRED draws for a frame, every second one is marked as CE",
-        build: || Box::new(Marking::new()),
+        summary: "make a WRED decision for each frame and mark half of the frames",
+        build: || Box::new(WredMarkingLoad::new()),
     },
 ];
 
-/// Routes of the table.
+/// Number of routes in the table.
 const ROUTES: u32 = 1_000;
-/// Destinations and frames that take turns.
+/// Number of destinations or frames that a stage uses in turn.
 const FLOWS: u32 = 64;
 
-/// Reads the headers of 64 frames in turn.
+/// Parses the headers of 64 frames in turn.
 #[derive(Debug)]
-pub(super) struct Parsing {
+pub(super) struct ParseLoad {
     frames: Vec<Vec<u8>>,
 }
 
-impl Parsing {
-    /// Frames of 1082 octets.
-    pub(super) fn new() -> Parsing {
+impl ParseLoad {
+    /// Creates a load with frames of 1082 bytes.
+    pub(super) fn new() -> ParseLoad {
         let frame = |n| {
-            many_to_one::frame(
+            many_to_one_load::build_frame(
                 n as u16 % 4,
                 n,
-                many_to_one::ForwardingMode::Routed { routes: ROUTES },
+                many_to_one_load::ForwardingMode::Routed { routes: ROUTES },
             )
         };
-        Parsing {
+        ParseLoad {
             frames: (0..FLOWS).map(frame).collect(),
         }
     }
 }
 
-impl Load for Parsing {
+impl FrameLoad for ParseLoad {
     fn run(&mut self, frames: u64) -> u64 {
-        let mut at = 0;
+        let mut first = 0;
         run_bursts(frames, || {
-            for frame in &self.frames[at..at + BURST] {
+            for frame in &self.frames[first..first + BURST_FRAMES] {
                 black_box(parse(black_box(frame)));
             }
-            at = (at + BURST) % self.frames.len();
+            first = (first + BURST_FRAMES) % self.frames.len();
         })
     }
 
     fn check(&self) -> Result<(), String> {
         match self.frames.iter().all(|frame| parse(frame).dscp().is_some()) {
             true => Ok(()),
-            false => Err("a frame is no IP".to_owned()),
+            false => Err("a frame is not an IP packet".to_owned()),
         }
     }
 }
 
 /// Looks up the routes of 64 destinations in turn.
 #[derive(Debug)]
-pub(super) struct RouteLookup {
+pub(super) struct RouteLookupLoad {
     fib: Arc<Fib>,
     destinations: Vec<u32>,
 }
 
-impl RouteLookup {
-    /// 1000 routes.
-    pub(super) fn new() -> RouteLookup {
-        RouteLookup {
-            fib: route_table::config(ROUTES).fib,
-            destinations: destinations(),
+impl RouteLookupLoad {
+    /// Creates a load with 1000 routes.
+    pub(super) fn new() -> RouteLookupLoad {
+        RouteLookupLoad {
+            fib: route_table::routing_config(ROUTES).fib,
+            destinations: flow_destinations(),
         }
     }
 }
 
-impl Load for RouteLookup {
+impl FrameLoad for RouteLookupLoad {
     fn run(&mut self, frames: u64) -> u64 {
-        let mut at = 0;
+        let mut first = 0;
         run_bursts(frames, || {
-            for &destination in &self.destinations[at..at + BURST] {
+            for &destination in &self.destinations[first..first + BURST_FRAMES] {
                 black_box(self.fib.lookup_v4(black_box(destination)));
             }
-            at = (at + BURST) % self.destinations.len();
+            first = (first + BURST_FRAMES) % self.destinations.len();
         })
     }
 
@@ -156,7 +158,7 @@ impl Load for RouteLookup {
         match self
             .destinations
             .iter()
-            .all(|&to| self.fib.lookup_v4(to).is_some())
+            .all(|&destination| self.fib.lookup_v4(destination).is_some())
         {
             true => Ok(()),
             false => Err("a destination has no route".to_owned()),
@@ -164,17 +166,18 @@ impl Load for RouteLookup {
     }
 }
 
-/// Chooses among four equal-cost next hops by hash.
+/// Selects one of four equal-cost next hops by a hash.
 #[derive(Debug)]
-pub(super) struct PathChoice {
+pub(super) struct NextHopSelectionLoad {
     table: PathTable,
-    choices: Vec<(xoff_dataplane::GroupId, u32)>,
+    /// Groups and flow hashes for which next hops are selected in turn.
+    selections: Vec<(xoff_dataplane::GroupId, u32)>,
 }
 
-impl PathChoice {
-    /// Groups of 1000 routes.
-    pub(super) fn new() -> PathChoice {
-        let fib = route_table::config(ROUTES).fib;
+impl NextHopSelectionLoad {
+    /// Creates a load with the next-hop groups of 1000 routes.
+    pub(super) fn new() -> NextHopSelectionLoad {
+        let fib = route_table::routing_config(ROUTES).fib;
         let group = |entry| match entry {
             Some(FibEntry::Group(group)) => Some(group),
             _ => None,
@@ -183,40 +186,40 @@ impl PathChoice {
             .filter_map(|n| group(fib.lookup_v4(route_table::first_address(n))))
             .collect();
         let hash = |n: u32| n.wrapping_mul(0x9e37_79b9);
-        PathChoice {
+        NextHopSelectionLoad {
             table: PathTable::new(&fib, None, |_| true),
-            choices: (0..FLOWS)
+            selections: (0..FLOWS)
                 .map(|n| (groups[n as usize * 7 % groups.len()], hash(n)))
                 .collect(),
         }
     }
 }
 
-impl Load for PathChoice {
+impl FrameLoad for NextHopSelectionLoad {
     fn run(&mut self, frames: u64) -> u64 {
-        let mut at = 0;
+        let mut first = 0;
         run_bursts(frames, || {
-            for &(group, hash) in &self.choices[at..at + BURST] {
+            for &(group, hash) in &self.selections[first..first + BURST_FRAMES] {
                 black_box(
                     self.table
                         .select(black_box(group), seeded_hash(black_box(hash), 7)),
                 );
             }
-            at = (at + BURST) % self.choices.len();
+            first = (first + BURST_FRAMES) % self.selections.len();
         })
     }
 
     fn check(&self) -> Result<(), String> {
-        let chosen = |&(group, hash): &_| self.table.select(group, seeded_hash(hash, 7)).is_some();
-        match self.choices.iter().all(chosen) {
+        let has_next_hop = |&(group, hash): &_| self.table.select(group, seeded_hash(hash, 7)).is_some();
+        match self.selections.iter().all(has_next_hop) {
             true => Ok(()),
             false => Err("a group has no next hop".to_owned()),
         }
     }
 }
 
-fn destinations() -> Vec<u32> {
-    let destination = |n: u32| route_table::destination(ROUTES, n as u16 % 4, (n / 4) as u8).to_bits();
+fn flow_destinations() -> Vec<u32> {
+    let destination = |n: u32| route_table::flow_destination(ROUTES, n as u16 % 4, (n / 4) as u8).to_bits();
     (0..FLOWS).map(destination).collect()
 }
 
@@ -225,10 +228,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stages_find_what_they_look_for() {
-        for stage in STAGES {
+    fn every_stage_passes_its_check_after_several_runs() {
+        for stage in STAGE_WORKLOADS {
             let mut load = (stage.build)();
-            // Short runs follow each other, as criterion has them.
+            // Criterion executes several short runs of one load.
             for frames in [100, 20, 50_000] {
                 assert!(load.run(frames) >= frames, "{}", stage.name);
                 load.check().unwrap_or_else(|why| panic!("{}: {why}", stage.name));

@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 
-use xoff_measure::frame_cost::{Load, VirtualLabLoad, Workload};
+use xoff_measure::frame_cost::{FrameLoad, VirtualLabLoad, Workload};
 use xoff_telemetry::failure::Failure;
 
-use crate::balanced::{Balanced, balancing_cases};
-use crate::many_to_one::{ForwardingMode, ManyToOne};
-use crate::mesh::{FEATURES, Features, Mesh, Shape, Way};
-use crate::stages::STAGES;
+use crate::balanced_load::{BalancedLoad, balancing_cases};
+use crate::many_to_one_load::{ForwardingMode, ManyToOneLoad};
+use crate::mesh_load::{FEATURE_VARIANTS, MeshForwarding, MeshLoad, MeshTraffic, SwitchFeatures};
+use crate::stages::STAGE_WORKLOADS;
 
 /// A built-in workload and whether `--workload default` includes it.
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ impl BuiltInWorkload {
     fn new(
         name: &str,
         summary: &str,
-        build: impl Fn() -> Result<Box<dyn Load>, Failure> + Send + Sync + 'static,
+        build: impl Fn() -> Result<Box<dyn FrameLoad>, Failure> + Send + Sync + 'static,
     ) -> BuiltInWorkload {
         let arguments = ["run", "--workload", name].map(OsString::from).to_vec();
         BuiltInWorkload {
@@ -33,32 +33,34 @@ impl BuiltInWorkload {
     }
 }
 
-/// Returns all built-in workloads, in the order of the table of `--list`.
+/// Returns all built-in workloads, in the order of the table of `core-bench list`.
 pub fn built_in_workloads() -> Vec<BuiltInWorkload> {
-    let mut all = meshes();
-    for (name, summary, path) in [
+    let mut all = mesh_workloads();
+    for (name, summary, forwarding) in [
         ("many-to-one", "4 ports to 1, bridged", ForwardingMode::Bridged),
         (
             "many-to-one-1k",
-            "the same by 1000 routes",
+            "as many-to-one, routed with 1000 routes",
             ForwardingMode::Routed { routes: 1_000 },
         ),
         (
             "many-to-one-100k",
-            "the same by 100 000 routes",
+            "as many-to-one, routed with 100 000 routes",
             ForwardingMode::Routed { routes: 100_000 },
         ),
     ] {
-        let mut many_to_one = BuiltInWorkload::new(name, summary, move || Ok(Box::new(ManyToOne::new(path))));
-        many_to_one.is_default = path != ForwardingMode::Routed { routes: 100_000 };
+        let mut many_to_one = BuiltInWorkload::new(name, summary, move || {
+            Ok(Box::new(ManyToOneLoad::new(forwarding)))
+        });
+        many_to_one.is_default = forwarding != ForwardingMode::Routed { routes: 100_000 };
         all.push(many_to_one);
     }
     all.extend(balancing_cases().into_iter().map(|case| {
         let name = format!("lb-{}", case.name.replace(", ", "-").replace(' ', "-"));
         let summary = format!("4 ports to 8 next hops, {} queue pairs", case.queue_pairs);
         let is_default = case.queue_pairs < 10_000;
-        let build = move || -> Result<Box<dyn Load>, Failure> {
-            Ok(Box::new(Balanced::new(case.scheme.clone(), case.queue_pairs)))
+        let build = move || -> Result<Box<dyn FrameLoad>, Failure> {
+            Ok(Box::new(BalancedLoad::new(case.scheme.clone(), case.queue_pairs)))
         };
         BuiltInWorkload {
             is_default,
@@ -66,11 +68,12 @@ pub fn built_in_workloads() -> Vec<BuiltInWorkload> {
         }
     }));
     all.extend(
-        STAGES.map(|stage| BuiltInWorkload::new(stage.name, stage.about, move || Ok((stage.build)()))),
+        STAGE_WORKLOADS
+            .map(|stage| BuiltInWorkload::new(stage.name, stage.summary, move || Ok((stage.build)()))),
     );
     let mut fabric = BuiltInWorkload::new(
         "fabric",
-        "virtual time: 16 hosts, 4 leaves, 4 spines; a frame over a link",
+        "virtual time: 16 hosts, 4 leaf and 4 spine switches, per frame and link",
         || Ok(Box::new(VirtualLabLoad::permutation()?)),
     );
     fabric.workload.unit = "frame-hop";
@@ -78,65 +81,76 @@ pub fn built_in_workloads() -> Vec<BuiltInWorkload> {
     all
 }
 
-/// The whole path by way, by length of frames, by features.
-fn meshes() -> Vec<BuiltInWorkload> {
-    let shape = |way, frame_bytes| Shape {
-        way,
+/// Returns the workloads for the complete packet path, by kind of forwarding, frame length and features.
+fn mesh_workloads() -> Vec<BuiltInWorkload> {
+    let traffic = |forwarding, frame_bytes| MeshTraffic {
+        forwarding,
         ports: 8,
         flows: 64,
         frame_bytes,
     };
-    let large = Shape {
+    let large = MeshTraffic {
         ports: 32,
         flows: 10_000,
-        ..shape(Way::Ecmp, 1_082)
+        ..traffic(MeshForwarding::Ecmp, 1_082)
     };
-    let mesh = |(name, summary, shape)| mesh_workload(name, summary, shape, Features::default());
+    let mesh = |(name, summary, traffic)| mesh_workload(name, summary, traffic, SwitchFeatures::default());
     let mut all: Vec<BuiltInWorkload> = [
         (
             "bridged",
-            "8 ports, 64 flows, by MAC addresses",
-            shape(Way::Bridged, 1_082),
+            "8 ports, 64 flows, bridged by MAC addresses",
+            traffic(MeshForwarding::Bridged, 1_082),
         ),
         (
             "bridged-64",
-            "the same, frames of 64 octets",
-            shape(Way::Bridged, 64),
+            "as bridged, with frames of 64 bytes",
+            traffic(MeshForwarding::Bridged, 64),
         ),
         (
             "bridged-4200",
-            "the same, frames of 4200 octets",
-            shape(Way::Bridged, 4_200),
+            "as bridged, with frames of 4200 bytes",
+            traffic(MeshForwarding::Bridged, 4_200),
         ),
         (
             "routed",
-            "as bridged, by a route for each link",
-            shape(Way::Routed, 1_082),
+            "as bridged, routed with one route for each link",
+            traffic(MeshForwarding::Routed, 1_082),
         ),
         (
             "ecmp",
-            "the same over 4 equal-cost next hops: the budget's load",
-            shape(Way::Ecmp, 1_082),
+            "as routed, over 4 equal-cost next hops; defines the time budget of a frame",
+            traffic(MeshForwarding::Ecmp, 1_082),
         ),
-        ("ecmp-64", "the same, frames of 64 octets", shape(Way::Ecmp, 64)),
+        (
+            "ecmp-64",
+            "as ecmp, with frames of 64 bytes",
+            traffic(MeshForwarding::Ecmp, 64),
+        ),
         (
             "ecmp-4200",
-            "the same, frames of 4200 octets",
-            shape(Way::Ecmp, 4_200),
+            "as ecmp, with frames of 4200 bytes",
+            traffic(MeshForwarding::Ecmp, 4_200),
         ),
         ("ecmp-large", "32 ports, 10 000 flows, 16 next hops", large),
     ]
     .map(mesh)
     .into();
-    all.extend(FEATURES.map(|(name, summary, features)| {
-        let (name, summary) = (format!("ecmp-{name}"), format!("ecmp, {summary}"));
-        mesh_workload(&name, &summary, shape(Way::Ecmp, 1_082), features)
+    all.extend(FEATURE_VARIANTS.map(|(name, summary, features)| {
+        let (name, summary) = (format!("ecmp-{name}"), format!("as ecmp, {summary}"));
+        mesh_workload(&name, &summary, traffic(MeshForwarding::Ecmp, 1_082), features)
     }));
     all
 }
 
-fn mesh_workload(name: &str, summary: &str, shape: Shape, features: Features) -> BuiltInWorkload {
-    BuiltInWorkload::new(name, summary, move || Ok(Box::new(Mesh::with(shape, features))))
+fn mesh_workload(
+    name: &str,
+    summary: &str,
+    traffic: MeshTraffic,
+    features: SwitchFeatures,
+) -> BuiltInWorkload {
+    BuiltInWorkload::new(name, summary, move || {
+        Ok(Box::new(MeshLoad::with_features(traffic, features)))
+    })
 }
 
 /// Returns the workloads with the given names. `default` selects the default set, `all` selects all workloads.

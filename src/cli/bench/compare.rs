@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::super::{output, signals};
 use xoff_measure::compare::{
-    Settings, Subject, SubjectCommands, compare, parse_gate_percent, remove_json_options,
+    ComparedSide, ComparisonSettings, SideCommands, compare_sides, parse_gate_percent, remove_json_options,
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
@@ -73,13 +73,15 @@ Examples:
   xoff bench compare config_db.json tuned.json --gate 1 -- ndr --sizes 64";
 
 pub(super) fn run(options: &BenchCompare) -> Result<Exit, Failure> {
-    let commands = SubjectCommands {
-        of_programs: None,
-        of_files: Some(bench_arguments(options)?),
+    let commands = SideCommands {
+        program_arguments: None,
+        bench_arguments: Some(bench_arguments(options)?),
     };
-    let a = Subject::open("A", &options.a, &commands)?;
-    let b = Subject::open("B", &options.b, &commands)?;
-    if let (Subject::Saved { .. }, Subject::Saved { .. }, [bench, ..]) = (&a, &b, &options.bench[..]) {
+    let a = ComparedSide::open("A", &options.a, &commands)?;
+    let b = ComparedSide::open("B", &options.b, &commands)?;
+    if let (ComparedSide::Saved { .. }, ComparedSide::Saved { .. }, [bench, ..]) =
+        (&a, &b, &options.bench[..])
+    {
         return Err(
             Failure::usage("nothing is measured: both sides are saved results")
                 .at(format!("-- {bench}"))
@@ -88,17 +90,17 @@ pub(super) fn run(options: &BenchCompare) -> Result<Exit, Failure> {
     }
     // A pair of samples of the core takes a tenth of a second. A pair of another benchmark can take minutes.
     let is_quick = options.gate.is_some() && options.bench.is_empty();
-    let settings = Settings {
+    let settings = ComparisonSettings {
         gate_percent: options.gate,
         pairs_max: options.rounds.unwrap_or(if is_quick { 256 } else { 64 }).into(),
         seed: options.seed,
     };
     let stop = signals::watch_stop_signals()?;
-    let comparison = compare([&a, &b], &settings, &stop, output::note)?.concluded();
+    let comparison = compare_sides([&a, &b], &settings, &stop, output::note)?.with_verdict();
     if options.json {
         output::print_json(&comparison)?;
     } else {
-        output::print(&comparison.render())?;
+        output::print(&comparison.to_text())?;
     }
     Ok(comparison.exit())
 }

@@ -6,7 +6,9 @@ use clap::{ArgGroup, Args};
 
 use super::super::{output, signals};
 use super::ResultArguments;
-use xoff_measure::frame_cost::{Workload, count, measure, run_once, sample};
+use xoff_measure::frame_cost::{
+    Workload, count_instructions, measure_frame_ns, measure_time, run_workload_once,
+};
 use xoff_telemetry::failure::{Exit, Failure};
 
 /// `xoff bench core`
@@ -61,21 +63,21 @@ pub(super) fn run(options: &BenchCore) -> Result<Exit, Failure> {
         (None, None) => unreachable!("clap requires one of both"),
     };
     if let Some(frames) = options.frames {
-        output::print(&format!("{}\n", run_once(&workload, frames)?))?;
+        output::print(&format!("{}\n", run_workload_once(&workload, frames)?))?;
         return Ok(Exit::Ok);
     }
     // An invalid file is reported here, before a process is started for each sample.
     let mut load = workload.build()?;
     if options.sample {
-        output::print(&format!("{}\n", sample(&mut *load)?))?;
+        output::print(&format!("{}\n", measure_frame_ns(&mut *load)?))?;
         return Ok(Exit::Ok);
     }
     drop(load);
     let stop = signals::watch_stop_signals()?;
     let workloads = [workload];
     let result = match options.instructions {
-        true => count(&workloads, &stop, output::note)?,
-        false => measure(&workloads, options.rounds.into(), &stop, output::note)?,
+        true => count_instructions(&workloads, &stop, output::note)?,
+        false => measure_time(&workloads, options.rounds.into(), &stop, output::note)?,
     };
     options.result.give(&result)
 }

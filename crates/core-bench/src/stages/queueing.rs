@@ -1,4 +1,4 @@
-//! Stages of a frame's way into its queue and out of it: buffer, turns on the link, marking.
+//! Loads for the stages of a queue: buffer admission, scheduling and ECN marking.
 
 use std::hint::black_box;
 
@@ -10,82 +10,85 @@ use xoff_wire::parse::{Payload, parse};
 use xoff_wire::{Ecn, Ipv4Packet, mark_ce};
 
 use super::FLOWS;
-use crate::many_to_one;
-use xoff_measure::frame_cost::BURST;
-use xoff_measure::frame_cost::{Load, run_bursts};
+use crate::many_to_one_load;
+use xoff_measure::frame_cost::BURST_FRAMES;
+use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 
-/// Where the layer-3 header of an untagged frame lies.
-const L3: usize = 14;
-/// Octets of frames that take turns: what a link carries of three lengths, FCS included.
-const LENGTHS: [u32; 4] = [68, 1_086, 1_086, 4_204];
+/// Offset of the IPv4 header in an untagged frame.
+const IPV4_OFFSET: usize = 14;
+/// Lengths of the frames in bytes, with FCS. The frames use these lengths in turn.
+const FRAME_LENGTHS: [u32; 4] = [68, 1_086, 1_086, 4_204];
 
-/// Charges 32 frames, then gives 32 that came before them back: of 4 ports to 4 others, in two lossless groups.
+/// Charges 32 frames to the buffer, then releases the 32 frames before them.
+///
+/// The frames come from four ports and leave through four other ports, with two lossless priorities.
 #[derive(Debug)]
-pub(super) struct Admission {
+pub(super) struct AdmissionLoad {
     mmu: Mmu,
-    /// Group, queue and octets of frames that take turns.
+    /// Priority group, queue and length in bytes of each frame.
     frames: Vec<(PgId, QueueId, u32)>,
-    /// Of them, the first that comes next; those of the burst before it are in the buffer.
-    at: usize,
+    /// Index of the first frame of the next burst. The frames of the burst before it are in the buffer.
+    next: usize,
     refused: u64,
+    /// Priority groups that have left XOFF.
     resumed: Vec<PgId>,
 }
 
-impl Admission {
-    pub(super) fn new() -> Admission {
+impl AdmissionLoad {
+    pub(super) fn new() -> AdmissionLoad {
         let frame = |n: u32| {
             let (port, class) = (n as u16 % 4, 3 + (n / 4) as u8 % 2);
-            let octets = LENGTHS[n as usize / 8 % LENGTHS.len()];
+            let frame_bytes = FRAME_LENGTHS[n as usize / 8 % FRAME_LENGTHS.len()];
             (
                 PgId::new(PortId(port), class),
                 QueueId::new(PortId(4 + (n / 3) as u16 % 4), class),
-                octets,
+                frame_bytes,
             )
         };
-        let mut new = Admission {
+        let mut new = AdmissionLoad {
             mmu: Mmu::new(&crate::switch_config::switch_config(8)),
             frames: (0..FLOWS).map(frame).collect(),
-            at: 0,
+            next: 0,
             refused: 0,
             resumed: Vec::with_capacity(64),
         };
-        new.admit();
+        new.admit_burst();
         new
     }
 
-    /// A burst comes.
+    /// Charges the next burst to the buffer.
     #[inline(always)]
-    fn admit(&mut self) {
-        for &(pg, queue, octets) in &self.frames[self.at..self.at + BURST] {
-            let cells = self.mmu.frame_cells(black_box(octets));
+    fn admit_burst(&mut self) {
+        for &(pg, queue, frame_bytes) in &self.frames[self.next..self.next + BURST_FRAMES] {
+            let cells = self.mmu.frame_cells(black_box(frame_bytes));
             let admitted = self.mmu.try_admit(black_box(pg), black_box(queue), cells);
             self.refused += u64::from(!admitted);
         }
-        self.at = (self.at + BURST) % self.frames.len();
+        self.next = (self.next + BURST_FRAMES) % self.frames.len();
     }
 
-    /// The burst goes that begins with this frame.
+    /// Releases the burst that starts with the frame `first`.
     #[inline(always)]
-    fn release(&mut self, first: usize) {
-        for &(pg, queue, octets) in &self.frames[first..first + BURST] {
-            let cells = self.mmu.frame_cells(black_box(octets));
+    fn release_burst(&mut self, first: usize) {
+        for &(pg, queue, frame_bytes) in &self.frames[first..first + BURST_FRAMES] {
+            let cells = self.mmu.frame_cells(black_box(frame_bytes));
             self.mmu.release_egress(black_box(queue), cells);
             self.mmu.release_ingress(black_box(pg), cells, &mut self.resumed);
         }
     }
 
-    /// Where the burst begins that is in the buffer between two of them.
-    fn held(&self) -> usize {
-        (self.at + self.frames.len() - BURST) % self.frames.len()
+    /// Returns the index of the first frame of the burst that is in the buffer.
+    fn first_buffered(&self) -> usize {
+        (self.next + self.frames.len() - BURST_FRAMES) % self.frames.len()
     }
 }
 
-impl Load for Admission {
+impl FrameLoad for AdmissionLoad {
     fn run(&mut self, frames: u64) -> u64 {
         run_bursts(frames, || {
-            let before = self.held();
-            self.admit();
-            self.release(before);
+            let before = self.first_buffered();
+            self.admit_burst();
+            self.release_burst(before);
         })
     }
 
@@ -93,14 +96,14 @@ impl Load for Admission {
         self.mmu.assert_consistent();
         if self.refused > 0 || !self.resumed.is_empty() {
             return Err(format!(
-                "{} frames were not plain, {} groups were in XOFF",
+                "{} frames were refused, {} priority groups were in XOFF",
                 self.refused,
                 self.resumed.len()
             ));
         }
-        let held = self.held();
-        let cells = |octets: u32| self.mmu.frame_cells(octets);
-        let expected: u32 = self.frames[held..held + BURST]
+        let first = self.first_buffered();
+        let cells = |frame_bytes: u32| self.mmu.frame_cells(frame_bytes);
+        let expected: u32 = self.frames[first..first + BURST_FRAMES]
             .iter()
             .map(|frame| cells(frame.2))
             .sum();
@@ -109,122 +112,136 @@ impl Load for Admission {
         let found = ((0..64).map(group).sum(), (0..64).map(queue).sum());
         match found == (expected, expected) {
             true => Ok(()),
-            false => Err(format!("groups and queues hold {found:?} cells, not {expected}")),
-        }
-    }
-}
-
-/// The strict queue beside the two that share by DWRR.
-const STRICT: usize = 6;
-/// One turn in so many finds a frame in the strict queue.
-const STRICT_EVERY: usize = 8;
-
-/// Chooses between two DWRR queues that never run empty, whose frames are of three lengths; every eighth turn is a strict queue's.
-#[derive(Debug)]
-pub(super) struct Scheduling {
-    scheduler: Scheduler,
-    /// Queues with frames, turn for turn.
-    candidates: Vec<u8>,
-    /// Octets of frames as they follow each other in every queue, and where each queue stands.
-    octets: Vec<u32>,
-    heads: [usize; 8],
-    at: usize,
-    /// Turns, turns and octets of each queue.
-    turns: u64,
-    chosen: [(u64, u64); 8],
-}
-
-impl Scheduling {
-    pub(super) fn new() -> Scheduling {
-        let queues: [QueueConfig; 8] = std::array::from_fn(|n| {
-            let mut queue = crate::switch_config::port_config(0).queues[n];
-            if n == STRICT {
-                queue.schedule = SchedulingMode::Strict;
-            }
-            queue
-        });
-        let candidates = |n: u32| match (n as usize).is_multiple_of(STRICT_EVERY) {
-            true => 0b1_1000 | 1 << STRICT,
-            false => 0b1_1000,
-        };
-        Scheduling {
-            scheduler: Scheduler::new(&queues),
-            candidates: (0..FLOWS).map(candidates).collect(),
-            octets: (0..FLOWS)
-                .map(|n| LENGTHS[(n * 7 % 23) as usize % LENGTHS.len()])
-                .collect(),
-            heads: std::array::from_fn(|n| 5 * n),
-            at: 0,
-            turns: 0,
-            chosen: [(0, 0); 8],
-        }
-    }
-
-    #[inline(always)]
-    fn turn(&mut self, candidates: u8) {
-        let octets = |n: usize| self.octets[self.heads[n % 8] % FLOWS as usize];
-        if let SchedulerDecision::Queue(n) = self.scheduler.select_queue(Picos::ZERO, candidates, octets) {
-            let n = n % 8;
-            let sent = octets(n);
-            self.scheduler.record_sent(Picos::ZERO, n, sent, n == STRICT);
-            self.heads[n] += 1;
-            self.chosen[n].0 += 1;
-            self.chosen[n].1 += u64::from(sent);
-        }
-    }
-}
-
-impl Load for Scheduling {
-    fn run(&mut self, frames: u64) -> u64 {
-        let count = run_bursts(frames, || {
-            for n in self.at..self.at + BURST {
-                self.turn(black_box(self.candidates[n]));
-            }
-            self.at = (self.at + BURST) % self.candidates.len();
-        });
-        self.turns += count;
-        count
-    }
-
-    fn check(&self) -> Result<(), String> {
-        let (strict, shared) = (self.chosen[STRICT].0, [self.chosen[3], self.chosen[4]]);
-        if strict != self.turns / STRICT_EVERY as u64 {
-            return Err(format!("the strict queue had {strict} of {} turns", self.turns));
-        }
-        if strict + shared[0].0 + shared[1].0 != self.turns {
-            return Err("a turn was nobody's, or another queue's".to_owned());
-        }
-        // Weights 15 and 14; what one has over the other at any time is a few frames.
-        let ratio = shared[0].1 as f64 / shared[1].1.max(1) as f64;
-        match self.turns < 10_000 || (ratio - 15.0 / 14.0).abs() < 0.01 {
-            true => Ok(()),
             false => Err(format!(
-                "octets of the DWRR queues are as {ratio:.3}, not as 15 to 14"
+                "priority groups and queues use {found:?} cells, not {expected}"
             )),
         }
     }
 }
 
-/// Draws for 64 frames in turn that see queues of 1 to 64 frames, and marks those that are hit: every second one.
+/// Index of the queue with strict priority.
+const STRICT_QUEUE: usize = 6;
+/// Number of selections between two frames in the queue with strict priority.
+const STRICT_QUEUE_INTERVAL: usize = 8;
+
+/// Selects between two DWRR queues that are never empty. The frames have three lengths.
+///
+/// At every eighth selection, a queue with strict priority also has a frame.
 #[derive(Debug)]
-pub(super) struct Marking {
+pub(super) struct SchedulerLoad {
+    scheduler: Scheduler,
+    /// Bit mask of the queues with frames, for each selection in turn.
+    candidates: Vec<u8>,
+    /// Lengths in bytes of successive frames, equal for all queues.
+    frame_lengths: Vec<u32>,
+    /// Index of the next frame length of each queue.
+    heads: [usize; 8],
+    next_candidates: usize,
+    /// Number of selections.
+    selections: u64,
+    /// Number of selections and bytes of each queue.
+    sent: [(u64, u64); 8],
+}
+
+impl SchedulerLoad {
+    pub(super) fn new() -> SchedulerLoad {
+        let queues: [QueueConfig; 8] = std::array::from_fn(|n| {
+            let mut queue = crate::switch_config::port_config(0).queues[n];
+            if n == STRICT_QUEUE {
+                queue.schedule = SchedulingMode::Strict;
+            }
+            queue
+        });
+        let candidates = |n: u32| match (n as usize).is_multiple_of(STRICT_QUEUE_INTERVAL) {
+            true => 0b1_1000 | 1 << STRICT_QUEUE,
+            false => 0b1_1000,
+        };
+        SchedulerLoad {
+            scheduler: Scheduler::new(&queues),
+            candidates: (0..FLOWS).map(candidates).collect(),
+            frame_lengths: (0..FLOWS)
+                .map(|n| FRAME_LENGTHS[(n * 7 % 23) as usize % FRAME_LENGTHS.len()])
+                .collect(),
+            heads: std::array::from_fn(|n| 5 * n),
+            next_candidates: 0,
+            selections: 0,
+            sent: [(0, 0); 8],
+        }
+    }
+
+    #[inline(always)]
+    fn select_queue(&mut self, candidates: u8) {
+        let frame_bytes = |n: usize| self.frame_lengths[self.heads[n % 8] % FLOWS as usize];
+        if let SchedulerDecision::Queue(n) = self.scheduler.select_queue(Picos::ZERO, candidates, frame_bytes)
+        {
+            let n = n % 8;
+            let sent_bytes = frame_bytes(n);
+            self.scheduler
+                .record_sent(Picos::ZERO, n, sent_bytes, n == STRICT_QUEUE);
+            self.heads[n] += 1;
+            self.sent[n].0 += 1;
+            self.sent[n].1 += u64::from(sent_bytes);
+        }
+    }
+}
+
+impl FrameLoad for SchedulerLoad {
+    fn run(&mut self, frames: u64) -> u64 {
+        let count = run_bursts(frames, || {
+            for n in self.next_candidates..self.next_candidates + BURST_FRAMES {
+                self.select_queue(black_box(self.candidates[n]));
+            }
+            self.next_candidates = (self.next_candidates + BURST_FRAMES) % self.candidates.len();
+        });
+        self.selections += count;
+        count
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let (strict, dwrr) = (self.sent[STRICT_QUEUE].0, [self.sent[3], self.sent[4]]);
+        if strict != self.selections / STRICT_QUEUE_INTERVAL as u64 {
+            return Err(format!(
+                "the queue with strict priority sent {strict} of {} frames",
+                self.selections
+            ));
+        }
+        if strict + dwrr[0].0 + dwrr[1].0 != self.selections {
+            return Err("a selection returned no queue or another queue".to_owned());
+        }
+        // The weights are 15 and 14. At any time, the sent bytes deviate from that ratio by a few frames.
+        let ratio = dwrr[0].1 as f64 / dwrr[1].1.max(1) as f64;
+        match self.selections < 10_000 || (ratio - 15.0 / 14.0).abs() < 0.01 {
+            true => Ok(()),
+            false => Err(format!(
+                "the bytes of the DWRR queues have the ratio {ratio:.3}, not 15 to 14"
+            )),
+        }
+    }
+}
+
+/// Makes WRED decisions for 64 frames in turn and marks the selected frames, about half of them.
+///
+/// The queue lengths at the decisions are 1 to 64 frames.
+#[derive(Debug)]
+pub(super) struct WredMarkingLoad {
     marker: WredMarker,
     wred: WredProfile,
-    /// Frames, and the octets that wait behind each.
+    /// Each frame with the queue length in bytes at its decision.
     frames: Vec<(Vec<u8>, u64)>,
-    seen: u64,
+    decisions: u64,
     marked: u64,
 }
 
-impl Marking {
-    pub(super) fn new() -> Marking {
+impl WredMarkingLoad {
+    pub(super) fn new() -> WredMarkingLoad {
         let frame = |n: u32| {
-            let way = many_to_one::ForwardingMode::Routed { routes: 1_000 };
-            // Depths in no order that could be learnt.
-            let depth = u64::from(1 + n * 37 % FLOWS);
-            (many_to_one::frame(n as u16 % 4, n, way), depth * 1_086)
+            let forwarding = many_to_one_load::ForwardingMode::Routed { routes: 1_000 };
+            // The order of the queue lengths must not be predictable for the processor.
+            let queued_frames = u64::from(1 + n * 37 % FLOWS);
+            let frame = many_to_one_load::build_frame(n as u16 % 4, n, forwarding);
+            (frame, queued_frames * 1_086)
         };
-        Marking {
+        WredMarkingLoad {
             marker: WredMarker::new(1, 0),
             wred: WredProfile {
                 min_bytes: 0,
@@ -234,43 +251,48 @@ impl Marking {
                 drop: false,
             },
             frames: (0..FLOWS).map(frame).collect(),
-            seen: 0,
+            decisions: 0,
             marked: 0,
         }
     }
 }
 
-impl Load for Marking {
+impl FrameLoad for WredMarkingLoad {
     fn run(&mut self, frames: u64) -> u64 {
-        let mut at = 0;
+        let mut first = 0;
         let count = run_bursts(frames, || {
-            for (frame, behind) in &mut self.frames[at..at + BURST] {
-                // To mark a frame again takes what it took to mark it.
-                if self.marker.decide_mark_or_drop(black_box(&self.wred), *behind) {
-                    self.marked += u64::from(mark_ce(black_box(&mut frame[L3..]), Payload::Ipv4));
+            for (frame, queue_bytes) in &mut self.frames[first..first + BURST_FRAMES] {
+                // Marking a marked frame again costs the same time.
+                if self
+                    .marker
+                    .decide_mark_or_drop(black_box(&self.wred), *queue_bytes)
+                {
+                    self.marked += u64::from(mark_ce(black_box(&mut frame[IPV4_OFFSET..]), Payload::Ipv4));
                 }
             }
-            at = (at + BURST) % self.frames.len();
+            first = (first + BURST_FRAMES) % self.frames.len();
         });
-        self.seen += count;
+        self.decisions += count;
         count
     }
 
     fn check(&self) -> Result<(), String> {
         for (frame, _) in &self.frames {
-            if !parse(frame).is_ecn_capable() || !Ipv4Packet::new_unchecked(&frame[L3..]).verify_checksum() {
-                return Err("a frame's header is not what it was but for CE".to_owned());
+            if !parse(frame).is_ecn_capable()
+                || !Ipv4Packet::new_unchecked(&frame[IPV4_OFFSET..]).verify_checksum()
+            {
+                return Err("marking changed a header field other than ECN".to_owned());
             }
         }
-        let ce = |frame: &[u8]| Ecn::from_tos(parse(frame).tos) == Ecn::Ce;
-        let share = self.marked as f64 / self.seen.max(1) as f64;
-        if self.seen < 10_000 {
+        let is_marked = |frame: &[u8]| Ecn::from_tos(parse(frame).tos) == Ecn::Ce;
+        let share = self.marked as f64 / self.decisions.max(1) as f64;
+        if self.decisions < 10_000 {
             return Ok(());
         }
-        if !self.frames.iter().all(|(frame, _)| ce(frame)) {
+        if !self.frames.iter().all(|(frame, _)| is_marked(frame)) {
             return Err("a frame was never marked".to_owned());
         }
-        // The mean over all depths is 65 / 128; six standard deviations at 10 000 frames are 3 %.
+        // The mean probability over all queue lengths is 65/128. Six standard deviations at 10 000 frames are 3 %.
         match (share - 65.0 / 128.0).abs() < 0.03 {
             true => Ok(()),
             false => Err(format!("{:.1} % were marked, not half", 100.0 * share)),
@@ -283,30 +305,30 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_that_stay_behind_are_found() {
-        let mut load = Admission::new();
+    fn the_check_reports_cells_that_are_not_released() {
+        let mut load = AdmissionLoad::new();
         load.run(64);
         load.frames[0].2 = 9_000;
         assert!(load.check().unwrap_err().contains("cells"));
     }
 
     #[test]
-    fn other_shares_and_turns_are_found() {
-        let mut load = Scheduling::new();
+    fn the_check_reports_wrong_shares_and_selections() {
+        let mut load = SchedulerLoad::new();
         load.run(20_000);
-        load.chosen[3].1 *= 2;
+        load.sent[3].1 *= 2;
         assert!(load.check().unwrap_err().contains("15 to 14"));
-        load.chosen[STRICT].0 += 1;
+        load.sent[STRICT_QUEUE].0 += 1;
         assert!(load.check().unwrap_err().contains("strict"));
     }
 
     #[test]
-    fn other_marks_are_found() {
-        let mut load = Marking::new();
+    fn the_check_reports_wrong_marks() {
+        let mut load = WredMarkingLoad::new();
         load.wred.max_probability /= 2;
         load.run(20_000);
         assert!(load.check().unwrap_err().contains("not half"));
-        load.frames[9].0[L3 + 10] ^= 1;
+        load.frames[9].0[IPV4_OFFSET + 10] ^= 1;
         assert!(load.check().unwrap_err().contains("header"));
     }
 }

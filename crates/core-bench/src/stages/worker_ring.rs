@@ -1,5 +1,6 @@
-//! The ring over which I/O workers hand frames over, both of its ends on one core: what the ring itself takes. What a cache line takes
-//! from one core to another is not in it.
+//! A load for the ring that passes frames from an I/O worker to a switch worker.
+//!
+//! Both ends of the ring are on one core. The measured cost does not include the transfer of cache lines between cores.
 
 use std::hint::black_box;
 
@@ -8,30 +9,30 @@ use xoff_dataplane::{FrameHandle, PortId};
 use xoff_wire::parse::parse;
 
 use super::FLOWS;
-use crate::many_to_one;
-use xoff_measure::frame_cost::BURST;
-use xoff_measure::frame_cost::{Load, run_bursts};
+use crate::many_to_one_load;
+use xoff_measure::frame_cost::BURST_FRAMES;
+use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 use xoff_ports::PortFrame;
 use xoff_runtime::workers::{RING_ENTRIES, ReceivedEntry};
 
-/// Puts 32 frames in and takes them out, as the driver does; 64 in turn.
+/// Writes bursts of 32 frames into the ring and reads them, as the driver does. The bursts use 64 frames in turn.
 #[derive(Debug)]
-pub(super) struct WorkerRing {
+pub(super) struct WorkerRingLoad {
     producer: Producer<ReceivedEntry>,
     consumer: Consumer<ReceivedEntry>,
     frames: Vec<(PortId, PortFrame)>,
-    /// Frames that found no room, or came out where another one should have.
-    astray: u64,
-    put: u64,
-    taken: u64,
+    /// Number of frames that did not fit into the ring or left it in the wrong order.
+    misplaced: u64,
+    written: u64,
+    read: u64,
 }
 
-impl WorkerRing {
-    pub(super) fn new() -> WorkerRing {
+impl WorkerRingLoad {
+    pub(super) fn new() -> WorkerRingLoad {
         let (producer, consumer) = RingBuffer::new(RING_ENTRIES);
         let frame = |n: u32| {
-            let way = many_to_one::ForwardingMode::Routed { routes: 1_000 };
-            let bytes = many_to_one::frame(n as u16 % 4, n, way);
+            let forwarding = many_to_one_load::ForwardingMode::Routed { routes: 1_000 };
+            let bytes = many_to_one_load::build_frame(n as u16 % 4, n, forwarding);
             let received = PortFrame {
                 frame: FrameHandle(n),
                 frame_len: bytes.len() as u32,
@@ -41,63 +42,64 @@ impl WorkerRing {
             };
             (PortId(n as u16 % 4), received)
         };
-        WorkerRing {
+        WorkerRingLoad {
             producer,
             consumer,
             frames: (0..FLOWS).map(frame).collect(),
-            astray: 0,
-            put: 0,
-            taken: 0,
+            misplaced: 0,
+            written: 0,
+            read: 0,
         }
     }
 
+    /// Writes the burst that starts with the frame `first`.
     #[inline(always)]
-    fn put(&mut self, first: usize) {
-        let frames = &self.frames[first..first + BURST];
+    fn write_burst(&mut self, first: usize) {
+        let frames = &self.frames[first..first + BURST_FRAMES];
         let room = self.producer.write_chunk_uninit(frames.len());
         let arrived = frames
             .iter()
             .map(|(port, received)| ReceivedEntry::new(*port, black_box(received)));
         match room.map(|room| room.fill_from_iter(arrived)) {
-            Ok(put) => self.put += put as u64,
-            Err(_) => self.astray += frames.len() as u64,
+            Ok(written) => self.written += written as u64,
+            Err(_) => self.misplaced += frames.len() as u64,
         }
     }
 
-    /// Takes what there is, which should be the frames from the `first` on.
+    /// Reads all frames of the ring. They should be the burst that starts with the frame `first`.
     #[inline(always)]
-    fn take(&mut self, first: usize) {
+    fn read_burst(&mut self, first: usize) {
         let waiting = self.consumer.slots();
         let Ok(frames) = self.consumer.read_chunk(waiting) else {
             return;
         };
         let (early, late) = frames.as_slices();
-        let expected = &self.frames[first..first + BURST];
+        let expected = &self.frames[first..first + BURST_FRAMES];
         for (arrived, expected) in early.iter().chain(late).zip(expected) {
             let received = arrived.received();
-            self.astray += u64::from((arrived.port, received.frame) != (expected.0, expected.1.frame));
+            self.misplaced += u64::from((arrived.port, received.frame) != (expected.0, expected.1.frame));
             black_box(&received);
         }
-        self.taken += frames.len() as u64;
+        self.read += frames.len() as u64;
         frames.commit_all();
     }
 }
 
-impl Load for WorkerRing {
+impl FrameLoad for WorkerRingLoad {
     fn run(&mut self, frames: u64) -> u64 {
-        let mut at = 0;
+        let mut first = 0;
         run_bursts(frames, || {
-            self.put(at);
-            self.take(at);
-            at = (at + BURST) % self.frames.len();
+            self.write_burst(first);
+            self.read_burst(first);
+            first = (first + BURST_FRAMES) % self.frames.len();
         })
     }
 
     fn check(&self) -> Result<(), String> {
-        match (self.astray, self.put - self.taken) {
+        match (self.misplaced, self.written - self.read) {
             (0, 0) => Ok(()),
-            (astray, left) => Err(format!(
-                "{astray} frames went astray, {left} are left in the ring"
+            (misplaced, left) => Err(format!(
+                "{misplaced} frames were refused or out of order, {left} are left in the ring"
             )),
         }
     }
@@ -108,11 +110,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_that_stay_or_come_out_of_turn_are_found() {
-        let mut load = WorkerRing::new();
-        load.put(0);
+    fn the_check_reports_frames_that_stay_in_the_ring_or_are_out_of_order() {
+        let mut load = WorkerRingLoad::new();
+        load.write_burst(0);
         assert!(load.check().unwrap_err().contains("32 are left"));
-        load.take(BURST);
-        assert!(load.check().unwrap_err().contains("32 frames went astray"));
+        load.read_burst(BURST_FRAMES);
+        assert!(load.check().unwrap_err().contains("32 frames were refused"));
     }
 }

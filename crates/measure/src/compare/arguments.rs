@@ -13,8 +13,8 @@ pub fn parse_gate_percent(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Removes options that ask for JSON output from the arguments of a benchmark. The comparison adds `--json` itself, and the
-/// benchmark refuses a repeated option.
+/// Removes options that ask for JSON output from the arguments of a benchmark. The comparison adds `--json` itself, and
+/// the benchmark refuses a repeated option.
 ///
 /// # Errors
 /// The arguments ask for another output format.
@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    fn remove(text: &str) -> Result<String, Failure> {
+    fn remove_from_text(text: &str) -> Result<String, Failure> {
         let arguments: Vec<String> = text.split(' ').map(str::to_owned).collect();
         remove_json_options(&arguments).map(|kept| kept.join(" "))
     }
@@ -61,14 +61,14 @@ mod tests {
             "ndr --format=json --sizes 64",
             "ndr --sizes 64",
         ] {
-            assert_eq!(remove(text).unwrap(), "ndr --sizes 64");
+            assert_eq!(remove_from_text(text).unwrap(), "ndr --sizes 64");
         }
     }
 
     #[test]
     fn other_output_formats_are_refused() {
         for text in ["ndr --format csv", "ndr --format=csv", "ndr --format"] {
-            let failure = remove(text).unwrap_err();
+            let failure = remove_from_text(text).unwrap_err();
             assert_eq!(failure.exit, Exit::Usage);
             assert!(failure.to_string().contains("--format"), "{failure}");
         }

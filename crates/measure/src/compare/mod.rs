@@ -1,22 +1,47 @@
-//! `xoff bench compare`: whether one thing is slower than another.
+//! `xoff bench compare`: tests whether one side of a comparison is slower than the other.
 //!
-//! Two sides that are run take turns, in either order, a process for each sample: whatever the machine does meets both, and memory
-//! lies otherwise each time. A pair gives one difference of logarithms per figure; of loads that take the same every time, a pair in which
-//! the machine was slow does not count (`quiet`). [`statistics`] says what the differences show, [`verdict`] which statement is tested and
-//! when there is enough.
+//! Two sides that can be run are measured in turns. Each sample is a separate process, because the memory layout of a
+//! process changes its speed. A pair consists of one sample of each side, in random order. Each pair gives one
+//! difference of logarithms for each figure. For benchmarks with a constant cost, pairs that were measured while the
+//! machine was slow are left out. [`statistics`] estimates the shift between the sides, and [`verdict`] decides
+//! whether the shift is significant and when enough pairs are measured.
 
 mod arguments;
-mod exact;
-mod quiet;
+mod compared_side;
+mod figure_pairs;
 mod ranks;
 mod report;
 mod saved;
+mod settings;
+mod side_results;
 pub mod statistics;
-mod subject;
 mod turns;
+mod undisturbed_pairs;
 pub mod verdict;
 
+use std::sync::atomic::AtomicBool;
+
+use xoff_telemetry::failure::Failure;
+
 pub use arguments::{parse_gate_percent, remove_json_options};
+pub use compared_side::{ComparedSide, SideCommands};
 pub use report::{COMPARISON_SCHEMA, ComparedFigure, Comparison};
-pub use subject::{Subject, SubjectCommands};
-pub use turns::{Settings, compare};
+pub use settings::ComparisonSettings;
+
+/// Compares side B with side A. Sides that can be run are measured in turns.
+///
+/// # Errors
+/// A side cannot be run, the sides are results of different benchmarks or have no figure in common, or `stop` is set.
+pub fn compare_sides(
+    [a, b]: [&ComparedSide; 2],
+    settings: &ComparisonSettings,
+    stop: &AtomicBool,
+    mut report_progress: impl FnMut(&str),
+) -> Result<Comparison, Failure> {
+    match (a, b) {
+        (ComparedSide::Run { .. }, ComparedSide::Run { .. }) => {
+            turns::compare_in_turns([a, b], settings, stop, &mut report_progress)
+        }
+        _ => saved::compare_with_saved([a, b], settings, stop, &mut report_progress),
+    }
+}

@@ -1,19 +1,21 @@
-//! What the test of two samples takes, without a list of all pairs: that of 20 000 values with as many has 400 million.
+//! Pairwise differences and rank sum distributions of two samples.
+//!
+//! No list of all pairs is built: two samples of 20 000 values have 400 million pairs.
 
-/// The differences of each value of the second sample and each of the first, counted and picked as if they were sorted.
-pub(super) struct Differences {
+/// The differences between each value of the second sample and each value of the first sample, in sorted order.
+pub(super) struct PairwiseDifferences {
     a: Vec<f64>,
     b: Vec<f64>,
 }
 
-impl Differences {
-    pub(super) fn new(a: &[f64], b: &[f64]) -> Differences {
+impl PairwiseDifferences {
+    pub(super) fn new(a: &[f64], b: &[f64]) -> PairwiseDifferences {
         let sorted = |values: &[f64]| {
             let mut sorted = values.to_vec();
             sorted.sort_by(f64::total_cmp);
             sorted
         };
-        Differences {
+        PairwiseDifferences {
             a: sorted(a),
             b: sorted(b),
         }
@@ -23,9 +25,9 @@ impl Differences {
         self.a.len() * self.b.len()
     }
 
-    /// How many are at most this.
-    fn at_most(&self, limit: f64) -> usize {
-        // The larger a value of b is, the larger those of a have to be.
+    /// Returns the number of differences that are at most `limit`.
+    fn count_at_most(&self, limit: f64) -> usize {
+        // Both samples are sorted, so `from` only grows from one value of b to the next.
         let mut from = 0;
         let mut count = 0;
         for b in &self.b {
@@ -37,91 +39,114 @@ impl Differences {
         count
     }
 
-    /// Twice the number of those above nothing, a tie being half of one.
-    pub(super) fn twice_larger(&self) -> usize {
-        let (smaller, not_larger) = (self.at_most(-f64::from_bits(1)), self.at_most(0.0));
+    /// Returns twice the number of differences above 0. A difference of 0 counts half.
+    pub(super) fn twice_count_above_zero(&self) -> usize {
+        let (smaller, not_larger) = (self.count_at_most(-f64::from_bits(1)), self.count_at_most(0.0));
         2 * (self.count() - not_larger) + (not_larger - smaller)
     }
 
-    /// The one that would be at this place: numbers are bisected, all that there are between the least and the largest difference.
-    pub(super) fn nth(&self, place: usize) -> f64 {
+    /// Returns the difference with index `n` in sorted order.
+    ///
+    /// The function bisects the range of `f64` values between the smallest and the largest difference.
+    pub(super) fn nth_smallest(&self, n: usize) -> f64 {
         let ends = (self.a.first(), self.a.last(), self.b.first(), self.b.last());
         let (Some(a_least), Some(a_most), Some(b_least), Some(b_most)) = ends else {
             return 0.0;
         };
-        let (mut low, mut high) = (place_of(b_least - a_most), place_of(b_most - a_least));
+        let (mut low, mut high) = (order_key(b_least - a_most), order_key(b_most - a_least));
         while low < high {
             let middle = low + (high - low) / 2;
-            match self.at_most(number_at(middle)) > place {
+            match self.count_at_most(number_of_order_key(middle)) > n {
                 true => high = middle,
                 false => low = middle + 1,
             }
         }
-        // Adding nothing makes a nothing with a sign one without.
-        number_at(low) + 0.0
+        // Adding 0.0 turns -0.0 into 0.0.
+        number_of_order_key(low) + 0.0
     }
 
     pub(super) fn median(&self) -> f64 {
         match self.count() {
             0 => 0.0,
-            count => (self.nth((count - 1) / 2) + self.nth(count / 2)) / 2.0,
+            count => (self.nth_smallest((count - 1) / 2) + self.nth_smallest(count / 2)) / 2.0,
         }
     }
 }
 
-const SIGN: u64 = 1 << 63;
+/// Returns the number of values that an interval leaves out at each end, so that it misses at most `alpha`.
+pub(super) fn cut_per_tail(distribution: &[f64], alpha: f64) -> usize {
+    let mut tail = 0.0;
+    let within = distribution.iter().take_while(|p| {
+        tail += **p;
+        tail <= alpha / 2.0
+    });
+    within.count()
+}
 
-/// Where a number stands among all of them.
-fn place_of(number: f64) -> u64 {
+const SIGN_BIT: u64 = 1 << 63;
+
+/// Maps a number to an integer key. Keys have the same order as the numbers.
+fn order_key(number: f64) -> u64 {
     let bits = number.to_bits();
-    if bits & SIGN == 0 { bits | SIGN } else { !bits }
+    if bits & SIGN_BIT == 0 {
+        bits | SIGN_BIT
+    } else {
+        !bits
+    }
 }
 
-fn number_at(place: u64) -> f64 {
-    f64::from_bits(if place & SIGN == 0 { !place } else { place & !SIGN })
+/// Returns the number that has this [`order_key`].
+fn number_of_order_key(key: u64) -> f64 {
+    f64::from_bits(if key & SIGN_BIT == 0 {
+        !key
+    } else {
+        key & !SIGN_BIT
+    })
 }
 
-/// Pairs up to which their distribution is counted out: 128 values with 128. Above, that takes seconds and more.
-const COUNTED_OUT: usize = 1 << 14;
+/// Largest number of pairs with an exact distribution: 128 times 128 values. Larger samples would take seconds or more.
+const EXACT_PAIRS_MAX: usize = 1 << 14;
 
-/// In how many pairs the second sample is the larger one, if there is no shift.
-pub(super) enum RankSums {
-    /// The probability of each number.
+/// The distribution of the number of pairs in which the value of the second sample is larger, if there is no shift.
+pub(super) enum RankSumDistribution {
+    /// The probability of each number of pairs.
     Exact(Vec<f64>),
-    /// The normal distribution of this mean and deviation. The true one has thinner tails, so intervals are no shorter than they may be.
+    /// The normal approximation. The true distribution has thinner tails, so intervals are never too short.
     Normal { mean: f64, deviation: f64 },
 }
 
-impl RankSums {
-    pub(super) fn new(first: usize, second: usize) -> RankSums {
-        let pairs = first * second;
-        if pairs <= COUNTED_OUT {
-            return RankSums::Exact(counted_out(first, second));
+impl RankSumDistribution {
+    pub(super) fn new(first_len: usize, second_len: usize) -> RankSumDistribution {
+        let pairs = first_len * second_len;
+        if pairs <= EXACT_PAIRS_MAX {
+            return RankSumDistribution::Exact(exact_distribution(first_len, second_len));
         }
         let pairs = pairs as f64;
-        RankSums::Normal {
+        RankSumDistribution::Normal {
             mean: pairs / 2.0,
-            deviation: (pairs * (first + second + 1) as f64 / 12.0).sqrt(),
+            deviation: (pairs * (first_len + second_len + 1) as f64 / 12.0).sqrt(),
         }
     }
 
-    /// Probability of so many or fewer.
-    pub(super) fn at_most(&self, count: usize) -> f64 {
+    /// Returns the probability that the number of pairs is at most `count`.
+    pub(super) fn probability_at_most(&self, count: usize) -> f64 {
         match self {
-            RankSums::Exact(chances) => chances.iter().take(count + 1).sum(),
-            RankSums::Normal { mean, deviation } => tail((mean - count as f64 - 0.5) / deviation),
+            RankSumDistribution::Exact(probabilities) => probabilities.iter().take(count + 1).sum(),
+            RankSumDistribution::Normal { mean, deviation } => {
+                normal_upper_tail((mean - count as f64 - 0.5) / deviation)
+            }
         }
     }
 
-    /// How many differences are cut off at each end for what an interval may miss.
-    pub(super) fn cut(&self, alpha: f64) -> usize {
+    /// Returns the number of differences that an interval leaves out at each end, so that it misses at most `alpha`.
+    pub(super) fn cut_per_tail(&self, alpha: f64) -> usize {
         match self {
-            RankSums::Exact(chances) => super::statistics::cut(chances, alpha),
-            RankSums::Normal { mean, .. } => {
+            RankSumDistribution::Exact(probabilities) => cut_per_tail(probabilities, alpha),
+            RankSumDistribution::Normal { mean, .. } => {
                 let (mut least, mut most) = (0, *mean as usize);
                 while least < most {
                     let middle = least + (most - least) / 2;
-                    match self.at_most(middle) <= alpha / 2.0 {
+                    match self.probability_at_most(middle) <= alpha / 2.0 {
                         true => least = middle + 1,
                         false => most = middle,
                     }
@@ -132,14 +157,16 @@ impl RankSums {
     }
 }
 
-fn counted_out(first: usize, second: usize) -> Vec<f64> {
-    // The same whichever is the first; with the smaller one inside, what is kept of it is small.
-    let (first, second) = (first.max(second), first.min(second));
-    // f(i, j)[u]: as the largest of all is in the second sample with j / (i + j), and then larger than i.
-    let mut rows: Vec<Vec<f64>> = vec![vec![1.0]; second + 1];
-    for i in 1..=first {
+/// Returns the exact probability of each number of pairs in which the value of the second sample is larger.
+fn exact_distribution(first_len: usize, second_len: usize) -> Vec<f64> {
+    // The distribution is symmetric in the two lengths. The smaller length in the inner loop needs less memory.
+    let (outer_len, inner_len) = (first_len.max(second_len), first_len.min(second_len));
+    // Row j holds the distribution for samples of i and j values. The largest value of all is in the second sample with
+    // probability j / (i + j), and is then larger than all i values of the first sample.
+    let mut rows: Vec<Vec<f64>> = vec![vec![1.0]; inner_len + 1];
+    for i in 1..=outer_len {
         let mut next: Vec<Vec<f64>> = vec![vec![1.0]];
-        for j in 1..=second {
+        for j in 1..=inner_len {
             let share = j as f64 / (i + j) as f64;
             let mut row = vec![0.0; i * j + 1];
             for (u, p) in next[j - 1].iter().enumerate() {
@@ -155,14 +182,14 @@ fn counted_out(first: usize, second: usize) -> Vec<f64> {
     rows.pop().unwrap_or_else(|| vec![1.0])
 }
 
-/// Probability that a normal deviate is above this.
-fn tail(z: f64) -> f64 {
+/// Returns the probability that a standard normal variable is above `z`.
+fn normal_upper_tail(z: f64) -> f64 {
     if z < 0.0 {
-        return 1.0 - tail(-z);
+        return 1.0 - normal_upper_tail(-z);
     }
     let density = (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
     if z > 3.0 {
-        // Laplace's continued fraction, from its end.
+        // Laplace's continued fraction, evaluated from its last term.
         let fraction = (1..=60).rev().fold(z, |below, n| z + f64::from(n) / below);
         return density / fraction;
     }
@@ -182,37 +209,40 @@ mod tests {
 
     use super::*;
 
-    fn drawn(count: usize, seed: u64, steps: f64) -> Vec<f64> {
+    /// Returns random multiples of `1 / steps` between -0.5 and 0.5. Few steps give many ties.
+    fn random_values(count: usize, seed: u64, steps: f64) -> Vec<f64> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let uniform =
             |random: &mut Xoshiro256PlusPlus| (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        // In steps, so that there are ties.
         (0..count)
             .map(|_| (uniform(&mut random) * steps).round() / steps - 0.5)
             .collect()
     }
 
     #[test]
-    fn differences_are_those_of_a_sorted_list() {
+    fn pairwise_differences_equal_a_sorted_list_of_all_differences() {
         for (first, second, steps) in [(1, 1, 8.0), (7, 12, 8.0), (31, 5, 1e9), (40, 40, 3.0)] {
-            let (a, b) = (drawn(first, 1, steps), drawn(second, 2, steps));
+            let (a, b) = (random_values(first, 1, steps), random_values(second, 2, steps));
             let mut list: Vec<f64> = b.iter().flat_map(|b| a.iter().map(move |a| b - a)).collect();
             list.sort_by(f64::total_cmp);
-            let differences = Differences::new(&a, &b);
-            for (place, difference) in list.iter().enumerate() {
+            let differences = PairwiseDifferences::new(&a, &b);
+            for (n, difference) in list.iter().enumerate() {
                 assert_eq!(
-                    differences.nth(place),
+                    differences.nth_smallest(n),
                     *difference,
-                    "{place} of {first} x {second}"
+                    "{n} of {first} x {second}"
                 );
             }
             let twice = |d: &f64| if *d > 0.0 { 2 } else { usize::from(*d == 0.0) };
-            assert_eq!(differences.twice_larger(), list.iter().map(twice).sum::<usize>());
+            assert_eq!(
+                differences.twice_count_above_zero(),
+                list.iter().map(twice).sum::<usize>()
+            );
         }
     }
 
     #[test]
-    fn normal_tails_as_in_tables() {
+    fn normal_tail_probabilities_equal_published_tables() {
         for (z, p) in [
             (0.0, 0.5),
             (1.0, 0.158_655_253_931),
@@ -222,33 +252,40 @@ mod tests {
             (3.290_526_731_492, 0.000_5),
             (6.0, 9.865_876_450e-10),
         ] {
-            assert!((tail(z) / p - 1.0).abs() < 1e-7, "{z}: {} {p}", tail(z));
+            let tail = normal_upper_tail(z);
+            assert!((tail / p - 1.0).abs() < 1e-7, "{z}: {tail} {p}");
         }
-        assert!((tail(-1.0) - 0.841_344_746_069).abs() < 1e-9);
+        assert!((normal_upper_tail(-1.0) - 0.841_344_746_069).abs() < 1e-9);
     }
 
     #[test]
-    fn the_normal_distribution_takes_over_where_it_is_near_and_on_the_safe_side() {
-        let exact = RankSums::Exact(counted_out(100, 100));
-        let normal = RankSums::Normal {
+    fn the_normal_approximation_is_close_and_cuts_no_more_than_the_exact_distribution() {
+        let exact = RankSumDistribution::Exact(exact_distribution(100, 100));
+        let normal = RankSumDistribution::Normal {
             mean: 5_000.0,
             deviation: (10_000.0 * 201.0 / 12.0_f64).sqrt(),
         };
         for alpha in [0.05, 0.001, 0.000_01] {
-            let (exact, normal) = (exact.cut(alpha), normal.cut(alpha));
+            let (exact, normal) = (exact.cut_per_tail(alpha), normal.cut_per_tail(alpha));
             assert!(
                 normal <= exact && 100 * (exact - normal) < exact,
                 "{alpha}: {exact} {normal}"
             );
         }
-        assert!(matches!(RankSums::new(128, 128), RankSums::Exact(_)));
-        assert!(matches!(RankSums::new(129, 128), RankSums::Normal { .. }));
+        assert!(matches!(
+            RankSumDistribution::new(128, 128),
+            RankSumDistribution::Exact(_)
+        ));
+        assert!(matches!(
+            RankSumDistribution::new(129, 128),
+            RankSumDistribution::Normal { .. }
+        ));
     }
 
     #[test]
     fn probabilities_sum_to_one() {
         for (first, second) in [(7, 5), (5, 7), (0, 3), (16_384, 1)] {
-            let sum: f64 = counted_out(first, second).iter().sum();
+            let sum: f64 = exact_distribution(first, second).iter().sum();
             assert!((sum - 1.0).abs() < 1e-9, "{first} {second} {sum}");
         }
     }

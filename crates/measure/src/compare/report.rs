@@ -1,46 +1,50 @@
-//! What is said of a comparison.
+//! The report of a comparison, as text and as JSON.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::exact::has_no_ratio;
-use super::statistics::Shift;
-use super::turns::Settings;
-use super::verdict::{Plan, Verdict};
+use super::figure_pairs::has_zeros_and_positive_values;
+use super::settings::ComparisonSettings;
+use super::statistics::ShiftEstimate;
+use super::verdict::{TestPlan, Verdict};
 use crate::result::{BenchFigure, BetterWhen};
 use xoff_telemetry::Environment;
 use xoff_telemetry::failure::Exit;
 
-/// Version of the JSON.
+/// Schema name and version of the JSON.
 pub const COMPARISON_SCHEMA: &str = "xoff-compare/1";
 
-/// A figure of both sides.
+/// One figure of both sides, and the verdict about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ComparedFigure {
-    /// As the bench calls it.
+    /// Name of the figure, such as `ecmp/time`.
     pub name: String,
-    /// Its unit.
+    /// Unit of the samples.
     pub unit: String,
-    /// Which way it improves.
+    /// Direction in which the figure improves.
     pub better: BetterWhen,
     /// Medians of A and B.
     pub medians: [f64; 2],
-    /// By how many percent B is worse (below nothing: better): a time longer, or a rate smaller by that part of B's own; null where
-    /// one is zero and the other is not.
+    /// Percentage by which B is worse. It is negative if B is better.
+    ///
+    /// For a time, it is the increase relative to A. For a rate, it is the decrease relative to B. The value is `None` if
+    /// one side is 0 and the other is not.
     pub worse_percent: Option<f64>,
-    /// Lower bound; null where there are too few samples for any, or it hangs on a zero.
+    /// Lower bound of the confidence interval of `worse_percent`.
+    ///
+    /// The value is `None` if there are too few samples for an interval, or if the bound depends on a sample of 0.
     pub low_percent: Option<f64>,
-    /// Upper bound.
+    /// Upper bound of the confidence interval of `worse_percent`, `None` as for `low_percent`.
     pub high_percent: Option<f64>,
-    /// Fewer samples than any interval takes.
+    /// There are too few samples for a confidence interval.
     #[serde(skip)]
-    too_few: bool,
-    /// p-value of no difference, for all figures and looks together.
+    has_too_few_samples: bool,
+    /// p-value of the hypothesis that there is no difference, corrected for all figures and evaluations.
     pub p: f64,
-    /// It hangs on no machine, so there is no noise to test against.
+    /// Every run gives the same value, so the figure needs no statistical test.
     pub exact: bool,
-    /// What is said of it.
+    /// Verdict about the figure.
     pub verdict: Verdict,
 }
 
@@ -48,20 +52,20 @@ impl ComparedFigure {
     pub(super) fn new(
         figure: &BenchFigure,
         (a, b): (&[f64], &[f64]),
-        shift: &Shift,
-        plan: &Plan,
-        gate: Option<f64>,
+        shift: &ShiftEstimate,
+        plan: &TestPlan,
+        log_gate: Option<f64>,
     ) -> ComparedFigure {
         let median = |samples: &[f64]| {
             BenchFigure::new("", "", figure.better, samples.to_vec())
                 .spread()
                 .median
         };
-        // Where zeros are, what is beyond ten times can be what stands for a ratio without end, or the mean of that and another.
-        let zeros = has_no_ratio(a, b);
+        // With zeros among the samples, a ratio above 10 can come from the replacement of an infinite ratio.
+        let has_zeros = has_zeros_and_positive_values(a, b);
         let percent = |log: f64| {
-            let told = log.is_finite() && !(zeros && log.abs() > 10_f64.ln());
-            told.then(|| log.exp_m1() * 100.0)
+            let is_meaningful = log.is_finite() && !(has_zeros && log.abs() > 10_f64.ln());
+            is_meaningful.then(|| log.exp_m1() * 100.0)
         };
         ComparedFigure {
             name: figure.name.clone(),
@@ -71,15 +75,15 @@ impl ComparedFigure {
             worse_percent: percent(shift.estimate),
             low_percent: percent(shift.low),
             high_percent: percent(shift.high),
-            too_few: !(shift.low.is_finite() && shift.high.is_finite()),
-            p: plan.adjusted(shift.p),
+            has_too_few_samples: !(shift.low.is_finite() && shift.high.is_finite()),
+            p: plan.adjust_p_value(shift.p),
             exact: shift.low == shift.high && shift.low == shift.estimate,
-            verdict: Verdict::of(shift, gate),
+            verdict: Verdict::of_shift(shift, log_gate),
         }
     }
 
-    /// `slower` and `faster`, as the unit wants it.
-    fn words(&self) -> (&'static str, &'static str) {
+    /// Returns the words for worse and better in the unit of the figure, such as `slower` and `faster`.
+    fn comparative_words(&self) -> (&'static str, &'static str) {
         match (self.better, self.unit.as_str()) {
             (BetterWhen::Smaller, "ns" | "us" | "ms" | "s") => ("slower", "faster"),
             (BetterWhen::Smaller, "instructions") => ("more", "less"),
@@ -88,10 +92,10 @@ impl ComparedFigure {
         }
     }
 
-    /// `ecmp/time: B is 3.1 % slower (2.4 to 3.9), p < 0.001`.
-    fn line(&self, gate: Option<f64>) -> String {
-        if self.too_few {
-            return format!("{}: too few samples to say anything", self.name);
+    /// Returns the line of the text report: `ecmp/time: B is 3.1 % slower (2.4 to 3.9), p < 0.001`.
+    fn format_line(&self, gate_percent: Option<f64>) -> String {
+        if self.has_too_few_samples {
+            return format!("{}: too few samples for a result", self.name);
         }
         let p = match (self.exact, self.p) {
             (true, _) => String::new(),
@@ -100,10 +104,10 @@ impl ComparedFigure {
         };
         let (Some(worse), Some(low), Some(high)) = (self.worse_percent, self.low_percent, self.high_percent)
         else {
-            return format!("{}{p}", self.of_zero());
+            return format!("{}{p}", self.format_line_without_percentage());
         };
         let size = worse.abs();
-        let (more, less) = self.words();
+        let (more, less) = self.comparative_words();
         let interval = |a: f64, b: f64| {
             if self.exact {
                 String::new()
@@ -132,18 +136,18 @@ impl ComparedFigure {
                 )
             }
             Verdict::Undecided => format!(
-                "undecided{}{p}: a gate of {} % is not to be told from that",
+                "undecided{}{p}: the interval contains the gate of {} %",
                 interval(low, high),
-                gate.unwrap_or_default()
+                gate_percent.unwrap_or_default()
             ),
         };
         format!("{}: {text}", self.name)
     }
 
-    /// `ndr/loss: B is worse: from 0 to 72.07 percent`: of nothing there is no percentage.
-    fn of_zero(&self) -> String {
-        let (more, less) = self.words();
-        let said = match self.verdict {
+    /// Returns the line for a change from or to 0: `ndr/loss: B is worse: from 0 to 72.07 percent`.
+    fn format_line_without_percentage(&self) -> String {
+        let (more, less) = self.comparative_words();
+        let verdict = match self.verdict {
             Verdict::Worse => format!("B is {more}"),
             Verdict::WorseWithinGate => format!("B is {more}, less than the gate"),
             Verdict::Better => format!("B is {less}"),
@@ -151,13 +155,13 @@ impl ComparedFigure {
             Verdict::NoDifference => "no difference shown".to_owned(),
             Verdict::Undecided => "undecided".to_owned(),
         };
-        let [from, to] = self.medians.map(amount);
-        format!("{}: {said}: from {from} to {to} {}", self.name, self.unit)
+        let [from, to] = self.medians.map(format_four_digits);
+        format!("{}: {verdict}: from {from} to {to} {}", self.name, self.unit)
     }
 }
 
-/// Four significant digits, and all of a whole number: `72.07`, `0.001234`, `148810`.
-fn amount(value: f64) -> String {
+/// Formats a value with four significant digits. All digits before the decimal point are kept: `0.001234`, `148810`.
+fn format_four_digits(value: f64) -> String {
     let digits = 3 - value.abs().max(1e-300).log10().floor() as i32;
     let text = format!("{value:.*}", digits.clamp(0, 12) as usize);
     match text.contains('.') {
@@ -166,39 +170,40 @@ fn amount(value: f64) -> String {
     }
 }
 
-/// A comparison of B with A.
+/// The result of a comparison of B with A.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
-    /// [`COMPARISON_SCHEMA`].
+    /// Schema of the JSON, always [`COMPARISON_SCHEMA`].
     pub schema: &'static str,
-    /// The bench.
+    /// Name of the benchmark, such as `core`.
     pub bench: String,
-    /// What A is.
+    /// Name of side A, as the user gave it.
     pub a: String,
-    /// What B is.
+    /// Name of side B, as the user gave it.
     pub b: String,
-    /// Percent by which B may be worse.
+    /// Percentage by which B may be worse, or `None` without a gate.
     pub gate_percent: Option<f64>,
-    /// Seed of the order within pairs.
+    /// Seed of the order of the two sides within the pairs.
     pub seed: u64,
-    /// Pairs that were measured in turns; null for what was saved.
+    /// Number of pairs that were measured in turns, or `None` if a side is a saved result.
     pub pairs: Option<usize>,
-    /// The machine; of saved results, that of B.
+    /// The machine of the measurement. If a side is a saved result, this is the machine of B.
     pub environment: Option<Environment>,
-    /// Why nothing may be gated on.
+    /// Reasons why the comparison cannot be relied on. Any reason makes the comparison inconclusive.
     pub tainted: Vec<String>,
-    /// What a reader should know.
+    /// Remarks about figures or pairs that were left out.
     pub notes: Vec<String>,
-    /// The figures that both have.
+    /// The figures that both sides have.
     pub figures: Vec<ComparedFigure>,
-    /// Figures of A that B has not, or in another unit or direction: with a gate, nothing can be said.
+    /// Figures of A that B does not have, or has in another unit or direction. They make a comparison with a gate
+    /// inconclusive.
     pub uncompared: Vec<String>,
     /// `ok`, `worse` or `inconclusive`.
     pub verdict: &'static str,
 }
 
 impl Comparison {
-    pub(super) fn new([a, b]: [&str; 2], bench: &str, settings: &Settings) -> Comparison {
+    pub(super) fn new([a, b]: [&str; 2], bench: &str, settings: &ComparisonSettings) -> Comparison {
         Comparison {
             schema: COMPARISON_SCHEMA,
             bench: bench.to_owned(),
@@ -216,23 +221,23 @@ impl Comparison {
         }
     }
 
-    /// Notes what is not compared: what A alone has, and what is new in B.
-    pub(super) fn leave_out(&mut self, lost: Vec<String>, new: &[String]) {
-        if !lost.is_empty() {
+    /// Adds notes about the figures that cannot be compared.
+    pub(super) fn note_uncompared_figures(&mut self, missing_in_b: Vec<String>, only_in_b: &[String]) {
+        if !missing_in_b.is_empty() {
             self.notes.push(format!(
-                "not in B, or in another unit or direction there: {}",
-                lost.join(", ")
+                "missing in B, or in another unit or direction: {}",
+                missing_in_b.join(", ")
             ));
         }
-        if !new.is_empty() {
-            self.notes.push(format!("only in B: {}", new.join(", ")));
+        if !only_in_b.is_empty() {
+            self.notes.push(format!("only in B: {}", only_in_b.join(", ")));
         }
-        self.uncompared = lost;
+        self.uncompared = missing_in_b;
     }
 
-    /// Fills in the verdict of the whole.
+    /// Sets the verdict of the comparison from its figures and taints.
     #[must_use]
-    pub fn concluded(mut self) -> Comparison {
+    pub fn with_verdict(mut self) -> Comparison {
         self.verdict = match self.exit() {
             Exit::CheckFailed => "worse",
             Exit::Inconclusive => "inconclusive",
@@ -241,27 +246,30 @@ impl Comparison {
         self
     }
 
-    /// 5 if the machine was disturbed; with a gate, 1 if a figure is worse by it, 5 if one is undecided or not in B; else 0.
+    /// Returns the exit code.
+    ///
+    /// The code is 5 if the machine was disturbed. With a gate, it is 1 if a figure is worse by the gate, and 5 if a
+    /// figure is undecided or missing in B. Otherwise it is 0.
     pub fn exit(&self) -> Exit {
         let any = |verdict| self.figures.iter().any(|figure| figure.verdict == verdict);
         if !self.tainted.is_empty() {
             Exit::Inconclusive
         } else if self.gate_percent.is_some() && any(Verdict::Worse) {
             Exit::CheckFailed
-        } else if any(Verdict::Undecided) || self.is_short() {
+        } else if any(Verdict::Undecided) || self.has_figures_without_gate() {
             Exit::Inconclusive
         } else {
             Exit::Ok
         }
     }
 
-    /// What cannot be compared cannot be gated on.
-    fn is_short(&self) -> bool {
+    /// Returns whether the gate cannot be applied to some figures of A.
+    fn has_figures_without_gate(&self) -> bool {
         self.gate_percent.is_some() && !self.uncompared.is_empty()
     }
 
-    /// A line for each figure, and the verdict.
-    pub fn render(&self) -> String {
+    /// Returns the text report: one line for each figure, the notes and taints, and the verdict.
+    pub fn to_text(&self) -> String {
         let mut text = format!("A: {}\nB: {}\n", self.a, self.b);
         if let Some(pairs) = self
             .pairs
@@ -269,13 +277,13 @@ impl Comparison {
         {
             let _ = writeln!(
                 text,
-                "{pairs} pairs in turns, intervals of 99.9 % for all figures together"
+                "{pairs} pairs in turns, confidence level 99.9 % for all figures together"
             );
         }
         for figure in &self.figures {
-            // A tainted comparison shows what was measured, and says nothing of it.
+            // A tainted comparison shows the medians without a verdict.
             if self.tainted.is_empty() {
-                let _ = writeln!(text, "{}", figure.line(self.gate_percent));
+                let _ = writeln!(text, "{}", figure.format_line(self.gate_percent));
             } else {
                 let [a, b] = figure.medians;
                 let _ = writeln!(text, "{}: medians {a:.1} and {b:.1} {}", figure.name, figure.unit);
@@ -289,8 +297,11 @@ impl Comparison {
         }
         let last = match (self.exit(), self.gate_percent) {
             (Exit::CheckFailed, Some(gate)) => format!("worse: by the gate of {gate} % or more"),
-            (Exit::Inconclusive, _) if self.is_short() => {
-                format!("inconclusive: no gate can hold {}", self.uncompared.join(", "))
+            (Exit::Inconclusive, _) if self.has_figures_without_gate() => {
+                format!(
+                    "inconclusive: the gate cannot be applied to {}",
+                    self.uncompared.join(", ")
+                )
             }
             (Exit::Inconclusive, _) => "inconclusive".to_owned(),
             (_, Some(gate)) => format!("ok: not worse by the gate of {gate} %"),
@@ -304,48 +315,51 @@ impl Comparison {
 mod tests {
     use super::*;
 
-    const SETTINGS: Settings = Settings {
+    const SETTINGS: ComparisonSettings = ComparisonSettings {
         gate_percent: Some(3.0),
         pairs_max: 1,
         seed: 1,
     };
 
-    /// A figure without noise.
-    fn loss(a: f64, b: f64) -> ComparedFigure {
+    /// Compares the exact figure `ndr/loss` with the values `a` and `b` in percent.
+    fn compared_loss(a: f64, b: f64) -> ComparedFigure {
         let figure = BenchFigure::new("ndr/loss", "percent", BetterWhen::Smaller, vec![a]);
-        let log = super::super::exact::log_ratio(a, b, BetterWhen::Smaller).unwrap();
-        let shift = Shift {
+        let log = super::super::figure_pairs::log_ratio(a, b, BetterWhen::Smaller).unwrap();
+        let shift = ShiftEstimate {
             estimate: log,
             low: log,
             high: log,
             p: 0.0,
         };
-        let plan = Plan::new(1, true, 1);
-        ComparedFigure::new(&figure, (&[a], &[b]), &shift, &plan, SETTINGS.gate())
+        let plan = TestPlan::new(1, true, 1);
+        ComparedFigure::new(&figure, (&[a], &[b]), &shift, &plan, SETTINGS.log_gate())
     }
 
     #[test]
-    fn of_nothing_there_is_no_percentage() {
-        let worse = loss(0.0, 72.07);
+    fn a_change_from_or_to_zero_has_no_percentage() {
+        let worse = compared_loss(0.0, 72.07);
         assert_eq!(
-            worse.line(Some(3.0)),
+            worse.format_line(Some(3.0)),
             "ndr/loss: B is worse: from 0 to 72.07 percent"
         );
         assert_eq!((worse.worse_percent, worse.low_percent), (None, None));
         assert_eq!(worse.verdict, Verdict::Worse);
-        let better = loss(72.07, 0.0);
+        let better = compared_loss(72.07, 0.0);
         assert_eq!(
-            better.line(Some(3.0)),
+            better.format_line(Some(3.0)),
             "ndr/loss: B is better: from 72.07 to 0 percent"
         );
         assert_eq!(better.verdict, Verdict::Better);
-        assert_eq!(loss(0.0, 0.0).line(Some(3.0)), "ndr/loss: the same");
-        let twentyfold = loss(1.0, 20.0);
-        assert_eq!(twentyfold.line(Some(3.0)), "ndr/loss: B is 1900.0 % worse");
+        assert_eq!(
+            compared_loss(0.0, 0.0).format_line(Some(3.0)),
+            "ndr/loss: the same"
+        );
+        let twentyfold = compared_loss(1.0, 20.0);
+        assert_eq!(twentyfold.format_line(Some(3.0)), "ndr/loss: B is 1900.0 % worse");
     }
 
     #[test]
-    fn amounts_have_four_digits() {
+    fn values_are_formatted_with_four_significant_digits() {
         for (value, text) in [
             (0.0, "0"),
             (72.07, "72.07"),
@@ -354,24 +368,24 @@ mod tests {
             (148_809.52, "148810"),
             (100.0, "100"),
         ] {
-            assert_eq!(amount(value), text);
+            assert_eq!(format_four_digits(value), text);
         }
     }
 
     #[test]
-    fn a_figure_that_is_gone_is_no_figure_within_the_gate() {
+    fn a_figure_that_is_missing_in_b_makes_a_gated_comparison_inconclusive() {
         let mut comparison = Comparison::new(["a", "b"], "ndr", &SETTINGS);
-        comparison.figures = vec![loss(1.0, 1.0)];
-        comparison.leave_out(Vec::new(), &["new".to_owned()]);
+        comparison.figures = vec![compared_loss(1.0, 1.0)];
+        comparison.note_uncompared_figures(Vec::new(), &["new".to_owned()]);
         assert_eq!(comparison.exit(), Exit::Ok);
-        comparison.leave_out(vec!["gone".to_owned()], &[]);
+        comparison.note_uncompared_figures(vec!["gone".to_owned()], &[]);
         assert_eq!(comparison.exit(), Exit::Inconclusive);
         assert!(
             comparison
-                .render()
-                .ends_with("inconclusive: no gate can hold gone\n"),
+                .to_text()
+                .ends_with("inconclusive: the gate cannot be applied to gone\n"),
             "{}",
-            comparison.render()
+            comparison.to_text()
         );
         comparison.gate_percent = None;
         assert_eq!(comparison.exit(), Exit::Ok);

@@ -1,147 +1,151 @@
-//! Machines as noise models: what would be said on them of a program and itself, and of one that is 5 % slower.
+//! Comparisons on simulated machines: a program with itself, and with a program that is 5 % slower.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::{Plan, Verdict};
-use crate::compare::quiet::counted;
-use crate::compare::statistics::paired;
+use super::{TestPlan, Verdict};
+use crate::compare::statistics::signed_rank_test;
+use crate::compare::undisturbed_pairs::select_undisturbed_pairs;
 
-/// The gate of these comparisons.
-const GATE: f64 = 0.03;
+/// The gate of these comparisons, as a logarithm.
+const LOG_GATE: f64 = 0.03;
 
+/// Disturbances of the samples on a simulated machine.
 #[derive(Clone, Copy, Debug)]
-enum Noise {
-    /// Logarithms are normal, with this deviation: memory lies otherwise in each process.
+enum NoiseModel {
+    /// The logarithm of a sample has a normal distribution with this deviation, as memory layout causes it.
     LogNormal(f64),
-    /// One sample in ten takes up to twice as long: others have the cache.
+    /// One sample in ten takes up to twice as long, as if other programs had filled the cache.
     Outliers,
-    /// The machine becomes 20 % slower meanwhile, and a neighbour comes and goes for tens of samples at a time.
+    /// The machine becomes slower by 20 % in 200 samples. Another program runs during every second block of 30 samples.
     Drift,
-    /// Two speeds 6 % apart, drawn for each process.
+    /// Each process has one of two speeds, 6 % apart.
     TwoSpeeds,
-    /// A neighbour on the same core comes and goes, for five samples in the mean; all takes 1.6 times as long meanwhile.
-    Neighbour,
+    /// Another program uses the same core for five samples on average. Samples then take 1.6 times as long.
+    SharedCore,
 }
 
-struct Machine {
+struct SimulatedMachine {
     random: Xoshiro256PlusPlus,
-    noise: Noise,
+    noise: NoiseModel,
     samples: u32,
-    shared: bool,
+    is_core_shared: bool,
 }
 
-impl Machine {
-    fn new(noise: Noise, seed: u64) -> Machine {
-        Machine {
+impl SimulatedMachine {
+    fn new(noise: NoiseModel, seed: u64) -> SimulatedMachine {
+        SimulatedMachine {
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
             noise,
             samples: 0,
-            shared: false,
+            is_core_shared: false,
         }
     }
 
-    fn uniform(&mut self) -> f64 {
+    fn draw_uniform(&mut self) -> f64 {
         (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    fn draw_normal(&mut self) -> f64 {
+        (0..12).map(|_| self.draw_uniform()).sum::<f64>() - 6.0
     }
 
-    /// The logarithm of a sample of a program that takes `cost`.
-    fn sample(&mut self, cost: f64) -> f64 {
+    /// Returns the logarithm of a sample of a program whose undisturbed cost has the logarithm `log_cost`.
+    fn measure_log_cost(&mut self, log_cost: f64) -> f64 {
         self.samples += 1;
-        let (normal, drawn) = (self.normal(), self.uniform());
-        cost + match self.noise {
-            Noise::LogNormal(deviation) => deviation * normal,
-            Noise::Outliers if drawn < 0.1 => drawn * 10.0 * 2_f64.ln(),
-            Noise::Outliers => 0.01 * normal,
-            Noise::Drift => {
-                let neighbour = if self.samples / 30 % 2 == 1 { 0.1 } else { 0.0 };
-                0.2 * f64::from(self.samples) / 200.0 + neighbour + 0.01 * normal
+        let (normal, drawn) = (self.draw_normal(), self.draw_uniform());
+        log_cost
+            + match self.noise {
+                NoiseModel::LogNormal(deviation) => deviation * normal,
+                NoiseModel::Outliers if drawn < 0.1 => drawn * 10.0 * 2_f64.ln(),
+                NoiseModel::Outliers => 0.01 * normal,
+                NoiseModel::Drift => {
+                    let other_program = if self.samples / 30 % 2 == 1 { 0.1 } else { 0.0 };
+                    0.2 * f64::from(self.samples) / 200.0 + other_program + 0.01 * normal
+                }
+                NoiseModel::SharedCore => {
+                    self.is_core_shared ^= drawn < 0.2;
+                    f64::from(u8::from(self.is_core_shared)) * 1.6_f64.ln() + 0.015 * normal
+                }
+                NoiseModel::TwoSpeeds => {
+                    let speed = if drawn < 0.5 { 0.06 } else { 0.0 };
+                    speed + 0.005 * normal
+                }
             }
-            Noise::Neighbour => {
-                self.shared ^= drawn < 0.2;
-                f64::from(u8::from(self.shared)) * 1.6_f64.ln() + 0.015 * normal
-            }
-            Noise::TwoSpeeds => {
-                let speed = if drawn < 0.5 { 0.06 } else { 0.0 };
-                speed + 0.005 * normal
-            }
-        }
     }
 }
 
-/// A whole comparison, pairs in either order, until it is decided or there are no more pairs.
-fn compare(noise: Noise, slower: f64, seed: u64) -> Verdict {
-    let mut machine = Machine::new(noise, seed);
-    let plan = Plan::new(64, true, 1);
+/// Simulates a comparison of up to 64 pairs. The cost of B exceeds that of A by the logarithm `log_slowdown`.
+fn simulate_comparison(noise: NoiseModel, log_slowdown: f64, seed: u64) -> Verdict {
+    let mut machine = SimulatedMachine::new(noise, seed);
+    let plan = TestPlan::new(64, true, 1);
     let (mut a, mut b) = (Vec::new(), Vec::new());
-    let mut said = Verdict::Undecided;
-    for &look in &plan.looks {
-        while a.len() < look {
-            if machine.uniform() < 0.5 {
-                a.push(machine.sample(0.0));
-                b.push(machine.sample(slower));
+    let mut verdict = Verdict::Undecided;
+    for &pairs in &plan.evaluation_pairs {
+        while a.len() < pairs {
+            if machine.draw_uniform() < 0.5 {
+                a.push(machine.measure_log_cost(0.0));
+                b.push(machine.measure_log_cost(log_slowdown));
             } else {
-                b.push(machine.sample(slower));
-                a.push(machine.sample(0.0));
+                b.push(machine.measure_log_cost(log_slowdown));
+                a.push(machine.measure_log_cost(0.0));
             }
         }
-        let pairs = a.iter().zip(&b).zip(counted(&a, &b));
+        let pairs = a.iter().zip(&b).zip(select_undisturbed_pairs(&a, &b));
         let differences: Vec<f64> = pairs
-            .filter_map(|((a, b), counts)| counts.then_some(b - a))
+            .filter_map(|((a, b), is_selected)| is_selected.then_some(b - a))
             .collect();
-        said = Verdict::of(&paired(&differences, plan.alpha()), Some(GATE));
-        if said != Verdict::Undecided {
+        let shift = signed_rank_test(&differences, plan.alpha_per_test());
+        verdict = Verdict::of_shift(&shift, Some(LOG_GATE));
+        if verdict != Verdict::Undecided {
             break;
         }
     }
-    said
+    verdict
 }
 
-fn share(noise: Noise, slower: f64, of: Verdict) -> f64 {
+/// Returns the share of 1000 simulated comparisons that end with `verdict`.
+fn verdict_share(noise: NoiseModel, log_slowdown: f64, verdict: Verdict) -> f64 {
     let runs = 1_000;
-    let said = (0..runs)
-        .filter(|&seed| compare(noise, slower, seed) == of)
+    let count = (0..runs)
+        .filter(|&seed| simulate_comparison(noise, log_slowdown, seed) == verdict)
         .count();
-    said as f64 / f64::from(runs as u32)
+    count as f64 / f64::from(runs as u32)
 }
 
-const MACHINES: [Noise; 6] = [
-    Noise::LogNormal(0.01),
-    Noise::LogNormal(0.04),
-    Noise::Outliers,
-    Noise::Drift,
-    Noise::TwoSpeeds,
-    Noise::Neighbour,
+const NOISE_MODELS: [NoiseModel; 6] = [
+    NoiseModel::LogNormal(0.01),
+    NoiseModel::LogNormal(0.04),
+    NoiseModel::Outliers,
+    NoiseModel::Drift,
+    NoiseModel::TwoSpeeds,
+    NoiseModel::SharedCore,
 ];
 
 #[test]
-fn a_program_beside_itself_never_gates() {
-    for noise in MACHINES.into_iter().chain([Noise::LogNormal(0.2)]) {
-        // What the intervals allow is 1 in 2000; of 20 runs one gates with 1 %.
-        assert!(share(noise, 0.0, Verdict::Worse) <= 0.002, "{noise:?}");
+fn a_program_compared_with_itself_is_never_worse() {
+    for noise in NOISE_MODELS.into_iter().chain([NoiseModel::LogNormal(0.2)]) {
+        // The confidence level permits 1 in 2000 on this side.
+        assert!(verdict_share(noise, 0.0, Verdict::Worse) <= 0.002, "{noise:?}");
     }
 }
 
 #[test]
-fn one_that_is_five_percent_slower_gates_and_is_never_called_equal() {
-    for noise in MACHINES {
-        assert!(share(noise, 0.05, Verdict::Worse) >= 0.95, "{noise:?}");
+fn a_program_that_is_five_percent_slower_is_worse_and_never_equal() {
+    for noise in NOISE_MODELS {
+        assert!(verdict_share(noise, 0.05, Verdict::Worse) >= 0.95, "{noise:?}");
     }
-    for noise in MACHINES.into_iter().chain([Noise::LogNormal(0.2)]) {
-        assert_eq!(share(noise, 0.05, Verdict::Equal), 0.0, "{noise:?}");
+    for noise in NOISE_MODELS.into_iter().chain([NoiseModel::LogNormal(0.2)]) {
+        assert_eq!(verdict_share(noise, 0.05, Verdict::Equal), 0.0, "{noise:?}");
     }
 }
 
 #[test]
-fn on_a_quiet_machine_equal_is_equal() {
-    assert!(share(Noise::LogNormal(0.01), 0.0, Verdict::Equal) >= 0.98);
+fn a_program_compared_with_itself_on_an_undisturbed_machine_is_equal() {
+    assert!(verdict_share(NoiseModel::LogNormal(0.01), 0.0, Verdict::Equal) >= 0.98);
 }
 
 #[test]
-fn on_a_machine_that_is_too_noisy_nothing_is_said() {
-    assert!(share(Noise::LogNormal(0.2), 0.0, Verdict::Undecided) >= 0.95);
+fn a_comparison_on_a_very_noisy_machine_is_undecided() {
+    assert!(verdict_share(NoiseModel::LogNormal(0.2), 0.0, Verdict::Undecided) >= 0.95);
 }

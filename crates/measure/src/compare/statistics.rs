@@ -1,90 +1,99 @@
-//! Tests by ranks: nothing is assumed about the shape of noise, only that it does not prefer a side.
+//! Rank tests. They assume nothing about the distribution of the noise, except that it affects both sides alike.
 //!
-//! Hollander, Wolfe, Chicken, *Nonparametric Statistical Methods*, chapters 3.1 to 3.3 (pairs) and 4.1 to 4.3 (two samples).
-//! Distributions are exact, ties included; that of two samples up to 16 384 pairs of values, and the normal one above.
+//! Source: Hollander, Wolfe, Chicken, *Nonparametric Statistical Methods*, chapters 3.1 to 3.3 (pairs) and 4.1 to 4.3
+//! (two samples). The distribution of signed ranks is exact, also with ties. The distribution for two samples is exact
+//! up to 16 384 pairs of values. Larger samples use the normal approximation.
 
-use super::ranks::{Differences, RankSums};
+use super::ranks::{PairwiseDifferences, RankSumDistribution, cut_per_tail};
 
-/// What a test says of a shift: positive is more of it.
+/// An estimated shift with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shift {
-    /// The estimate of Hodges and Lehmann.
+pub struct ShiftEstimate {
+    /// The Hodges-Lehmann estimate. It is positive if the second sample is larger.
     pub estimate: f64,
-    /// Bounds of its interval, at the level that was asked for; infinite where there are too few samples for that level.
+    /// Lower bound of the confidence interval. It is infinite if there are too few samples for the confidence level.
     pub low: f64,
-    /// The upper bound.
+    /// Upper bound of the confidence interval. It is infinite if there are too few samples for the confidence level.
     pub high: f64,
-    /// Two-sided p-value of no shift.
+    /// Two-sided p-value of the hypothesis that there is no shift.
     pub p: f64,
 }
 
-/// The test of Wilcoxon of signed ranks on differences of pairs; `alpha` is what the interval may miss.
-pub fn paired(differences: &[f64], alpha: f64) -> Shift {
+/// Performs Wilcoxon's signed-rank test on the differences of pairs. The interval misses the true shift with a
+/// probability of at most `alpha`.
+pub fn signed_rank_test(differences: &[f64], alpha: f64) -> ShiftEstimate {
     let mut walsh = Vec::with_capacity(differences.len() * (differences.len() + 1) / 2);
     for (n, a) in differences.iter().enumerate() {
         walsh.extend(differences[n..].iter().map(|b| (a + b) / 2.0));
     }
-    let untied: Vec<u64> = (1..=differences.len() as u64).map(|rank| 2 * rank).collect();
-    let (low, high) = bounds(&mut walsh, &sums(&untied), alpha);
-    Shift {
-        estimate: median(&walsh),
+    let distribution = rank_sum_distribution(differences.len() as u64);
+    let (low, high) = interval_bounds(&mut walsh, &distribution, alpha);
+    ShiftEstimate {
+        estimate: median_of_sorted(&walsh),
         low,
         high,
-        p: signed_rank_p(differences),
+        p: signed_rank_p_value(differences),
     }
 }
 
-/// The test of Mann and Whitney on two samples: the shift from `a` to `b`. Its time and memory are those of sorting them.
-pub fn unpaired(a: &[f64], b: &[f64], alpha: f64) -> Shift {
-    let differences = Differences::new(a, b);
-    let chances = RankSums::new(a.len(), b.len());
-    let (pairs, larger) = (differences.count(), differences.twice_larger());
-    // Rounded towards the middle: with ties the exact distribution is narrower than this one, so p is not too small.
+/// Performs the Mann-Whitney test on two samples and estimates the shift from `a` to `b`.
+///
+/// Time and memory grow as for sorting the samples. No list of all differences is built.
+pub fn rank_sum_test(a: &[f64], b: &[f64], alpha: f64) -> ShiftEstimate {
+    let differences = PairwiseDifferences::new(a, b);
+    let distribution = RankSumDistribution::new(a.len(), b.len());
+    let (pairs, larger) = (differences.count(), differences.twice_count_above_zero());
+    // Rounding towards the middle keeps p large enough: with ties, the true distribution is narrower than this one.
     let extreme = larger.min(2 * pairs - larger).div_ceil(2);
-    let (low, high) = match chances.cut(alpha) {
+    let (low, high) = match distribution.cut_per_tail(alpha) {
         0 => (f64::NEG_INFINITY, f64::INFINITY),
-        cut => (differences.nth(cut - 1), differences.nth(pairs - cut)),
+        cut => (
+            differences.nth_smallest(cut - 1),
+            differences.nth_smallest(pairs - cut),
+        ),
     };
-    Shift {
+    ShiftEstimate {
         estimate: differences.median(),
         low,
         high,
-        p: (2.0 * chances.at_most(extreme)).min(1.0),
+        p: (2.0 * distribution.probability_at_most(extreme)).min(1.0),
     }
 }
 
-fn signed_rank_p(differences: &[f64]) -> f64 {
+/// Returns the two-sided p-value of Wilcoxon's signed-rank test. Differences of 0 are left out.
+fn signed_rank_p_value(differences: &[f64]) -> f64 {
     let mut sorted: Vec<f64> = differences.iter().copied().filter(|d| *d != 0.0).collect();
     sorted.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
-    // Twice the rank, so that the mean of tied ranks is a whole number.
-    let mut doubled = vec![0; sorted.len()];
+    // Doubled ranks are whole numbers, also the mean rank of a tie.
+    let mut doubled_ranks = vec![0; sorted.len()];
     let mut from = 0;
     while from < sorted.len() {
         let tied = sorted[from..]
             .iter()
             .take_while(|d| d.abs() == sorted[from].abs())
             .count();
-        doubled[from..from + tied].fill((2 * from + tied + 1) as u64);
+        doubled_ranks[from..from + tied].fill((2 * from + tied + 1) as u64);
         from += tied;
     }
     let positive: u64 = sorted
         .iter()
-        .zip(&doubled)
+        .zip(&doubled_ranks)
         .filter(|(d, _)| **d > 0.0)
         .map(|(_, rank)| rank)
         .sum();
-    let total: u64 = doubled.iter().sum();
-    two_sided_doubled(&doubled, positive.min(total - positive))
+    let total: u64 = doubled_ranks.iter().sum();
+    two_sided_p_value(&doubled_ranks, positive.min(total - positive))
 }
 
-fn two_sided_doubled(doubled: &[u64], extreme: u64) -> f64 {
-    let odd_or_even = every_sum(doubled);
-    let tail: f64 = odd_or_even[..=extreme as usize].iter().sum();
+/// Returns the probability of a sum of signed ranks that is at least as extreme as `smaller_sum`, on either side.
+fn two_sided_p_value(doubled_ranks: &[u64], smaller_sum: u64) -> f64 {
+    let distribution = subset_sum_distribution(doubled_ranks);
+    let tail: f64 = distribution[..=smaller_sum as usize].iter().sum();
     (2.0 * tail).min(1.0)
 }
 
-/// Probability of each sum when each of these numbers is in it with one half.
-fn every_sum(numbers: &[u64]) -> Vec<f64> {
+/// Returns the probability of each sum of a random subset. Each number is in the subset with probability 1/2.
+fn subset_sum_distribution(numbers: &[u64]) -> Vec<f64> {
     let total: u64 = numbers.iter().sum();
     let mut probability = vec![0.0; total as usize + 1];
     probability[0] = 1.0;
@@ -105,32 +114,22 @@ fn every_sum(numbers: &[u64]) -> Vec<f64> {
     probability
 }
 
-/// As [`every_sum`] of doubled ranks without ties, by the sum of the ranks themselves.
-fn sums(doubled: &[u64]) -> Vec<f64> {
-    let ranks: Vec<u64> = doubled.iter().map(|rank| rank / 2).collect();
-    every_sum(&ranks)
+/// Returns the probability of each sum of positive ranks among the untied ranks 1 to `rank_max`.
+fn rank_sum_distribution(rank_max: u64) -> Vec<f64> {
+    let ranks: Vec<u64> = (1..=rank_max).collect();
+    subset_sum_distribution(&ranks)
 }
 
-/// The values left when as many are cut off at each end as the distribution allows for `alpha`. Sorts them.
-fn bounds(values: &mut [f64], distribution: &[f64], alpha: f64) -> (f64, f64) {
+/// Sorts the values and returns the smallest and largest value that the interval for `alpha` keeps.
+fn interval_bounds(values: &mut [f64], distribution: &[f64], alpha: f64) -> (f64, f64) {
     values.sort_by(f64::total_cmp);
-    match cut(distribution, alpha) {
+    match cut_per_tail(distribution, alpha) {
         0 => (f64::NEG_INFINITY, f64::INFINITY),
         cut => (values[cut - 1], values[values.len() - cut]),
     }
 }
 
-/// How many values are cut off at each end.
-pub(super) fn cut(distribution: &[f64], alpha: f64) -> usize {
-    let mut tail = 0.0;
-    let within = distribution.iter().take_while(|p| {
-        tail += **p;
-        tail <= alpha / 2.0
-    });
-    within.count()
-}
-
-fn median(sorted: &[f64]) -> f64 {
+fn median_of_sorted(sorted: &[f64]) -> f64 {
     match sorted.len() {
         0 => 0.0,
         count => (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0,
@@ -141,7 +140,7 @@ fn median(sorted: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
-    fn close(a: f64, b: f64) {
+    fn assert_close(a: f64, b: f64) {
         assert!((a - b).abs() < 1e-9, "{a} {b}");
     }
 
@@ -150,14 +149,14 @@ mod tests {
         clippy::approx_constant,
         reason = "a measured value that happens to be near pi"
     )]
-    fn signed_ranks_as_in_the_textbook() {
-        // Hollander and Wolfe, table 3.1 (depression scale factor IV): T+ = 5 of n = 9; one-sided p = 0.0195 = 10 / 512.
+    fn the_signed_rank_test_gives_the_values_of_the_textbook() {
+        // Hollander and Wolfe, table 3.1 (depression scale factor IV): n = 9, T+ = 5, one-sided p = 0.0195 = 10 / 512.
         let before = [1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30];
         let after = [0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29];
         let differences: Vec<f64> = before.iter().zip(after).map(|(x, y)| y - x).collect();
-        let shift = paired(&differences, 0.04);
-        close(shift.p, 2.0 * 10.0 / 512.0);
-        // The book's estimate, and its interval of 96.1 %.
+        let shift = signed_rank_test(&differences, 0.04);
+        assert_close(shift.p, 2.0 * 10.0 / 512.0);
+        // The estimate of the book and its interval for 96.1 %.
         assert!((shift.estimate + 0.46).abs() < 1e-3, "{shift:?}");
         assert!(
             (shift.low + 0.786).abs() < 1e-3 && (shift.high + 0.010).abs() < 1e-3,
@@ -166,48 +165,48 @@ mod tests {
     }
 
     #[test]
-    fn all_on_one_side_is_as_unlikely_as_it_can_be() {
+    fn the_p_value_is_smallest_if_all_differences_have_one_sign() {
         let differences: Vec<f64> = (1..=10).map(f64::from).collect();
-        close(paired(&differences, 0.05).p, 2.0 / 1_024.0);
+        assert_close(signed_rank_test(&differences, 0.05).p, 2.0 / 1_024.0);
         let (a, b): (Vec<f64>, Vec<f64>) =
             ((0..5).map(f64::from).collect(), (10..15).map(f64::from).collect());
-        close(unpaired(&a, &b, 0.05).p, 2.0 / 252.0);
-        assert_eq!(unpaired(&a, &b, 0.05).estimate, 10.0);
+        assert_close(rank_sum_test(&a, &b, 0.05).p, 2.0 / 252.0);
+        assert_eq!(rank_sum_test(&a, &b, 0.05).estimate, 10.0);
     }
 
     #[test]
-    fn equal_values_are_no_difference() {
-        let shift = paired(&[0.0; 20], 0.01);
+    fn equal_values_have_no_shift() {
+        let shift = signed_rank_test(&[0.0; 20], 0.01);
         assert_eq!(
             (shift.estimate, shift.low, shift.high, shift.p),
             (0.0, 0.0, 0.0, 1.0)
         );
-        let shift = unpaired(&[3.0; 8], &[3.0; 8], 0.01);
+        let shift = rank_sum_test(&[3.0; 8], &[3.0; 8], 0.01);
         assert_eq!((shift.estimate, shift.p), (0.0, 1.0));
     }
 
     #[test]
     fn ties_have_their_exact_distribution() {
         // |d| = 1, 1, 2: doubled ranks 3, 3, 6; sums 0 3 3 6 6 9 9 12: P(sum <= 3) = 3 / 8.
-        close(signed_rank_p(&[-1.0, 1.0, 2.0]), 6.0 / 8.0);
+        assert_close(signed_rank_p_value(&[-1.0, 1.0, 2.0]), 6.0 / 8.0);
     }
 
     #[test]
     fn too_few_samples_have_no_interval() {
-        assert_eq!(paired(&[1.0, 2.0], 0.01).low, f64::NEG_INFINITY);
-        assert_eq!(unpaired(&[1.0], &[2.0], 0.01).high, f64::INFINITY);
+        assert_eq!(signed_rank_test(&[1.0, 2.0], 0.01).low, f64::NEG_INFINITY);
+        assert_eq!(rank_sum_test(&[1.0], &[2.0], 0.01).high, f64::INFINITY);
     }
 
     #[test]
-    fn many_samples_take_no_list_of_all_pairs() {
-        // 400 million pairs; the second is a hundredth above the first, and far wider than that.
+    fn the_rank_sum_test_of_20_000_values_builds_no_list_of_all_pairs() {
+        // 400 million pairs. The second sample is shifted by 0.01, and both samples have a width of 1.
         let values = |from: f64| {
             (0..20_000)
                 .map(|n| from + f64::from(n) / 20_000.0)
                 .collect::<Vec<f64>>()
         };
         let begun = std::time::Instant::now();
-        let shift = unpaired(&values(0.0), &values(0.01), 0.001);
+        let shift = rank_sum_test(&values(0.0), &values(0.01), 0.001);
         assert!(
             begun.elapsed() < std::time::Duration::from_secs(10),
             "{:?}",
@@ -218,12 +217,12 @@ mod tests {
             shift.low > -0.001 && shift.high < 0.021 && shift.low < 0.01 && shift.high > 0.01,
             "{shift:?}"
         );
-        // B is larger in 50.995 % of the pairs, with a deviation of 0.289 %: z = 3.45.
+        // B is larger in 50.995 % of the pairs. The standard deviation is 0.289 %, so z = 3.45.
         assert!(shift.p > 0.000_2 && shift.p < 0.002, "{shift:?}");
     }
 
     #[test]
     fn probabilities_sum_to_one() {
-        close(every_sum(&[1, 2, 3, 4, 5, 6]).iter().sum(), 1.0);
+        assert_close(subset_sum_distribution(&[1, 2, 3, 4, 5, 6]).iter().sum(), 1.0);
     }
 }

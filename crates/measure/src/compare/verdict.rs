@@ -1,84 +1,85 @@
-//! What is said of a figure, and when there is enough to say it.
+//! The verdict about a figure, and the plan of the evaluations that decide it.
 //!
-//! **What is tested.** A figure's shift is that of the logarithm, positive where B is worse: 0.03 is 3 % slower. Its interval holds
-//! for all figures and all looks at the data together with 99.9 % ([`Plan::alpha`]), so that to look several times, at several
-//! figures, does not find differences that are none.
+//! The shift of a figure is a difference of logarithms. It is positive if B is worse: 0.03 means 3 % slower. The
+//! confidence level of 99.9 % holds for all figures and all evaluations together ([`TestPlan::alpha_per_test`]).
+//! Several evaluations of several figures therefore do not report differences that do not exist.
 //!
-//! - *worse than the gate*: the interval is above nothing, and the estimate is at the gate or above;
-//! - *within the gate*: the whole interval is below the gate; *equal* if it is above minus the gate, too;
-//! - anything else is *undecided*, and more pairs are measured while there may be more.
+//! - *worse*: the interval is above 0, and the estimate reaches the gate.
+//! - *within the gate*: the whole interval is below the gate. The figure is *equal* if the interval is also above minus
+//!   the gate.
+//! - *undecided*: all other cases. More pairs are measured until the largest number of pairs is reached.
 
 use serde::Serialize;
 
-use super::statistics::Shift;
+use super::statistics::ShiftEstimate;
 
-/// What the intervals of all figures and looks together may miss.
+/// Probability that any interval of all figures and evaluations misses the true shift.
 const ALPHA: f64 = 0.001;
-/// Pairs at the first look; each further one is at twice as many.
-pub const FIRST_LOOK: usize = 16;
+/// Smallest number of pairs at the first of several evaluations. Each further evaluation has twice as many pairs.
+pub const FIRST_EVALUATION_PAIRS_MIN: usize = 16;
 
-/// When is looked at how many figures.
+/// The numbers of pairs at which a comparison is evaluated, and the number of compared figures.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
-    /// Pairs at each look.
-    pub looks: Vec<usize>,
-    /// Figures that are compared.
+pub struct TestPlan {
+    /// Number of measured pairs at each evaluation.
+    pub evaluation_pairs: Vec<usize>,
+    /// Number of compared figures.
     pub figures: usize,
 }
 
-impl Plan {
-    /// At most so many pairs. Without a gate there is nothing to stop for: one look, at the end.
-    pub fn new(pairs_max: usize, gate: bool, figures: usize) -> Plan {
-        let mut looks = vec![pairs_max.max(1)];
-        while gate && looks[0] / 2 >= FIRST_LOOK {
-            looks.insert(0, looks[0] / 2);
+impl TestPlan {
+    /// Creates a plan for at most `pairs_max` pairs. A comparison without a gate is evaluated once, after all pairs.
+    pub fn new(pairs_max: usize, has_gate: bool, figures: usize) -> TestPlan {
+        let mut evaluation_pairs = vec![pairs_max.max(1)];
+        while has_gate && evaluation_pairs[0] / 2 >= FIRST_EVALUATION_PAIRS_MIN {
+            evaluation_pairs.insert(0, evaluation_pairs[0] / 2);
         }
-        Plan {
-            looks,
+        TestPlan {
+            evaluation_pairs,
             figures: figures.max(1),
         }
     }
 
-    /// What one interval may miss.
-    pub fn alpha(&self) -> f64 {
-        ALPHA / self.tests()
+    /// Returns the probability that one interval misses the true shift (Bonferroni correction).
+    pub fn alpha_per_test(&self) -> f64 {
+        ALPHA / self.test_count()
     }
 
-    /// A p-value that holds for all figures and looks together.
-    pub fn adjusted(&self, p: f64) -> f64 {
-        (p * self.tests()).min(1.0)
+    /// Returns the p-value of one test, corrected for all figures and evaluations.
+    pub fn adjust_p_value(&self, p: f64) -> f64 {
+        (p * self.test_count()).min(1.0)
     }
 
-    fn tests(&self) -> f64 {
-        (self.looks.len() * self.figures) as f64
+    fn test_count(&self) -> f64 {
+        (self.evaluation_pairs.len() * self.figures) as f64
     }
 }
 
-/// What is said of a figure of B, seen from A.
+/// The result of the comparison for one figure of B relative to A.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Worse, and by the gate if there is one.
+    /// B is significantly worse. With a gate, the estimate also reaches the gate.
     Worse,
-    /// Worse, by less than the gate.
+    /// B is significantly worse, but by less than the gate.
     WorseWithinGate,
-    /// The whole interval is inside the gate.
+    /// The whole interval is between minus the gate and the gate.
     Equal,
-    /// No worse by the gate, and perhaps better.
+    /// B is not worse by the gate. B may be better.
     NotWorse,
-    /// Better.
+    /// B is significantly better.
     Better,
-    /// Without a gate: no difference shown.
+    /// The comparison has no gate and shows no significant difference.
     NoDifference,
-    /// The interval is too wide, or holds the gate.
+    /// The interval contains the gate, or there are too few samples for an interval.
     Undecided,
 }
 
 impl Verdict {
-    /// The verdict of a shift of logarithms; `gate` is a logarithm, too.
-    pub fn of(shift: &Shift, gate: Option<f64>) -> Verdict {
+    /// Returns the verdict about a shift. The shift and `log_gate` are logarithms of the ratio of B to A.
+    pub fn of_shift(shift: &ShiftEstimate, log_gate: Option<f64>) -> Verdict {
         let (worse, better) = (shift.low > 0.0, shift.high < 0.0);
-        let Some(gate) = gate else {
+        let Some(log_gate) = log_gate else {
             return match (worse, better) {
                 (true, _) => Verdict::Worse,
                 (_, true) => Verdict::Better,
@@ -86,16 +87,16 @@ impl Verdict {
                 _ => Verdict::Undecided,
             };
         };
-        if worse && shift.estimate >= gate {
+        if worse && shift.estimate >= log_gate {
             return Verdict::Worse;
         }
-        if shift.high >= gate {
+        if shift.high >= log_gate {
             return Verdict::Undecided;
         }
         match (worse, better) {
             (_, true) => Verdict::Better,
             (true, _) => Verdict::WorseWithinGate,
-            _ if shift.low > -gate => Verdict::Equal,
+            _ if shift.low > -log_gate => Verdict::Equal,
             _ => Verdict::NotWorse,
         }
     }
@@ -109,38 +110,44 @@ mod simulation;
 mod tests {
     use super::*;
 
-    fn verdict(low: f64, estimate: f64, high: f64) -> Verdict {
-        let shift = Shift {
+    fn verdict_at_three_percent(low: f64, estimate: f64, high: f64) -> Verdict {
+        let shift = ShiftEstimate {
             estimate,
             low,
             high,
             p: 0.5,
         };
-        Verdict::of(&shift, Some(0.03))
+        Verdict::of_shift(&shift, Some(0.03))
     }
 
     #[test]
-    fn equal_is_said_only_of_what_lies_inside_the_gate() {
-        assert_eq!(verdict(-0.02, 0.0, 0.02), Verdict::Equal);
-        assert_eq!(verdict(-0.02, 0.0, 0.031), Verdict::Undecided);
-        assert_eq!(verdict(-0.04, -0.01, 0.01), Verdict::NotWorse);
-        assert_eq!(verdict(f64::NEG_INFINITY, 0.0, f64::INFINITY), Verdict::Undecided);
+    fn a_figure_is_equal_only_if_its_interval_is_inside_the_gate() {
+        assert_eq!(verdict_at_three_percent(-0.02, 0.0, 0.02), Verdict::Equal);
+        assert_eq!(verdict_at_three_percent(-0.02, 0.0, 0.031), Verdict::Undecided);
+        assert_eq!(verdict_at_three_percent(-0.04, -0.01, 0.01), Verdict::NotWorse);
+        assert_eq!(
+            verdict_at_three_percent(f64::NEG_INFINITY, 0.0, f64::INFINITY),
+            Verdict::Undecided
+        );
     }
 
     #[test]
-    fn a_gate_takes_significance_and_size() {
-        assert_eq!(verdict(0.001, 0.03, 0.06), Verdict::Worse);
-        assert_eq!(verdict(0.001, 0.02, 0.029), Verdict::WorseWithinGate);
-        assert_eq!(verdict(0.001, 0.029, 0.05), Verdict::Undecided);
-        assert_eq!(verdict(-0.001, 0.05, 0.1), Verdict::Undecided);
-        assert_eq!(verdict(-0.2, -0.1, -0.01), Verdict::Better);
+    fn worse_needs_a_significant_shift_that_reaches_the_gate() {
+        assert_eq!(verdict_at_three_percent(0.001, 0.03, 0.06), Verdict::Worse);
+        assert_eq!(
+            verdict_at_three_percent(0.001, 0.02, 0.029),
+            Verdict::WorseWithinGate
+        );
+        assert_eq!(verdict_at_three_percent(0.001, 0.029, 0.05), Verdict::Undecided);
+        assert_eq!(verdict_at_three_percent(-0.001, 0.05, 0.1), Verdict::Undecided);
+        assert_eq!(verdict_at_three_percent(-0.2, -0.1, -0.01), Verdict::Better);
     }
 
     #[test]
-    fn looks_double_and_share_what_may_be_missed() {
-        assert_eq!(Plan::new(64, true, 2).looks, [16, 32, 64]);
-        assert_eq!(Plan::new(64, false, 2).looks, [64]);
-        assert_eq!(Plan::new(5, true, 1).looks, [5]);
-        assert!((Plan::new(64, true, 2).adjusted(0.01) - 0.06).abs() < 1e-12);
+    fn the_pairs_double_from_one_evaluation_to_the_next_and_p_values_are_corrected() {
+        assert_eq!(TestPlan::new(64, true, 2).evaluation_pairs, [16, 32, 64]);
+        assert_eq!(TestPlan::new(64, false, 2).evaluation_pairs, [64]);
+        assert_eq!(TestPlan::new(5, true, 1).evaluation_pairs, [5]);
+        assert!((TestPlan::new(64, true, 2).adjust_p_value(0.01) - 0.06).abs() < 1e-12);
     }
 }

@@ -1,4 +1,4 @@
-//! A configuration of the user's: every port sends to the next one, as the configuration bridges or routes.
+//! The load of `xoff bench core --config`: every port of a configured switch sends to the next port.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,111 +11,113 @@ use xoff_dataplane::{ForwardingResult, FrameHandle, FrameStore, InterfaceId, Pic
 use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
-use super::{BURST, FrameHeaders, Load, roce_frame, run_bursts};
+use super::{BURST_FRAMES, FrameHeaders, FrameLoad, roce_frame, run_bursts};
 use xoff_config::{ResolveOptions, load};
 use xoff_telemetry::failure::Failure;
 
-/// Octets of a frame without FCS.
+/// Length of a frame in bytes, without FCS.
 const FRAME_BYTES: usize = 1_082;
 
-/// A frame's way: it comes in there, and begins so.
+/// A frame and the port that receives it.
 #[derive(Clone, Debug)]
-struct Flow {
+struct PortFlow {
     ingress: PortId,
     frame: Vec<u8>,
 }
 
-/// A switch of this configuration. A burst comes in, and all of it leaves.
+/// A configured switch that receives bursts of frames. All frames of a burst leave before the next burst arrives.
 #[derive(Debug)]
-pub struct ConfiguredSwitch {
+pub struct ConfiguredSwitchLoad {
     switch: VirtualSwitch<VecStore>,
-    /// Frames to arrive.
-    idle: VecDeque<(usize, FrameHandle)>,
-    flows: Vec<Flow>,
-    /// The flow of each slot.
-    of_slot: Vec<Option<(usize, FrameHeaders)>>,
+    /// Frames that arrive next, each with the index of its flow.
+    waiting: VecDeque<(usize, FrameHandle)>,
+    flows: Vec<PortFlow>,
+    /// Flow index and original headers of the frame in each frame slot.
+    slot_flows: Vec<Option<(usize, FrameHeaders)>>,
     ports: u16,
 }
 
-impl ConfiguredSwitch {
-    /// Reads a `config_db.json`.
+impl ConfiguredSwitchLoad {
+    /// Reads a `config_db.json` and builds the switch.
     ///
     /// # Errors
-    /// It is invalid, or forwards nothing between its ports.
-    pub fn read(path: &Path) -> Result<ConfiguredSwitch, Failure> {
-        let place = path.display().to_string();
+    /// The file is unreadable or invalid, or the switch forwards nothing between its ports.
+    pub fn read(path: &Path) -> Result<ConfiguredSwitchLoad, Failure> {
+        let location = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::configuration("the configuration cannot be read")
-                .at(&place)
+                .at(&location)
                 .because(error)
                 .fix("give a readable config_db.json")
         })?;
-        let loaded = load(&[(&place, &text)], &ResolveOptions::default())
+        let loaded = load(&[(&location, &text)], &ResolveOptions::default())
             .map_err(|problems| Failure::configuration(problems.to_string()))?;
-        ConfiguredSwitch::new(loaded.resolved.config).ok_or_else(|| {
+        ConfiguredSwitchLoad::new(loaded.resolved.config).ok_or_else(|| {
             Failure::configuration("the configuration forwards nothing between its ports")
-                .at(place)
-                .because("no port reaches the next one: untagged, by MAC addresses or from one IPv4 subnet to the other")
+                .at(location)
+                .because("no port can send untagged frames to the next port, by bridging or by IPv4 routing")
                 .fix("give a configuration with two ports in one VLAN, or with IPv4 addresses")
         })
     }
 
-    fn new(mut config: SwitchConfig) -> Option<ConfiguredSwitch> {
+    fn new(mut config: SwitchConfig) -> Option<ConfiguredSwitchLoad> {
         let ports = config.ports.len() as u16;
-        let homes: Vec<Option<Home>> = (0..ports).map(|port| home(&config, port)).collect();
+        let subnets: Vec<Option<RoutedSubnet>> =
+            (0..ports).map(|port| routed_subnet(&config, port)).collect();
         config
             .routing
             .neighbours
-            .extend(homes.iter().enumerate().filter_map(|(port, home)| {
-                home.as_ref().map(|home| StaticNeighbour {
-                    interface: home.interface,
-                    address: IpAddr::V4(home.host),
+            .extend(subnets.iter().enumerate().filter_map(|(port, subnet)| {
+                subnet.as_ref().map(|subnet| StaticNeighbour {
+                    interface: subnet.interface,
+                    address: IpAddr::V4(subnet.host),
                     mac: host_mac(port as u16),
                 })
             }));
-        let mut new = ConfiguredSwitch {
-            switch: VirtualSwitch::new(&config, VecStore::new(8 * BURST + 4 * usize::from(ports))),
-            idle: VecDeque::with_capacity(2 * BURST),
+        let mut new = ConfiguredSwitchLoad {
+            switch: VirtualSwitch::new(&config, VecStore::new(8 * BURST_FRAMES + 4 * usize::from(ports))),
+            waiting: VecDeque::with_capacity(2 * BURST_FRAMES),
             flows: Vec::new(),
-            of_slot: Vec::new(),
+            slot_flows: Vec::new(),
             ports,
         };
         new.switch.keep_punts();
         new.switch.set_links_up();
-        new.settle();
-        new.learn();
-        for flow in candidates(&config, &homes) {
-            new.keep_if_forwarded(flow);
+        new.drain_switch();
+        new.learn_hosts();
+        for flow in candidate_flows(&config, &subnets) {
+            new.add_flow_if_forwarded(flow);
         }
-        new.fill()
+        new.with_waiting_frames()
     }
 
-    /// Every host is heard once.
-    fn learn(&mut self) {
+    /// Sends one broadcast frame from every host, so that the switch learns its address.
+    fn learn_hosts(&mut self) {
         for port in 0..self.ports {
             let mut frame = [0; 60];
             frame[..6].fill(0xff);
             frame[6..12].copy_from_slice(&host_mac(port));
             if let Some(handle) = self.switch.store_mut().insert(&frame) {
                 self.receive(PortId(port), handle);
-                self.settle();
+                self.drain_switch();
             }
         }
     }
 
-    fn keep_if_forwarded(&mut self, flow: Flow) {
+    /// Sends the frame of a flow once, and adds the flow if one copy leaves the switch.
+    fn add_flow_if_forwarded(&mut self, flow: PortFlow) {
         let Some(handle) = self.switch.store_mut().insert(&flow.frame) else {
             return;
         };
-        let before = self.sent();
+        let before = self.sent_frames();
         let forwarded = self.receive(flow.ingress, handle) == ForwardingResult::Forwarded { copies: 1 };
-        self.settle();
-        if forwarded && self.sent() > before {
+        self.drain_switch();
+        if forwarded && self.sent_frames() > before {
             self.flows.push(flow);
         }
     }
 
-    fn sent(&self) -> u64 {
+    fn sent_frames(&self) -> u64 {
         let counters = |port| {
             self.switch
                 .switch()
@@ -132,16 +134,17 @@ impl ConfiguredSwitch {
             .sum()
     }
 
-    fn fill(mut self) -> Option<ConfiguredSwitch> {
-        for n in 0..2 * BURST {
-            let at = n % self.flows.len().max(1);
-            let flow = self.flows.get(at)?;
+    /// Creates the frames of two bursts. Returns `None` if there is no flow or no frame slot.
+    fn with_waiting_frames(mut self) -> Option<ConfiguredSwitchLoad> {
+        for n in 0..2 * BURST_FRAMES {
+            let index = n % self.flows.len().max(1);
+            let flow = self.flows.get(index)?;
             let handle = self.switch.store_mut().insert(&flow.frame)?;
             let header = *flow.frame.first_chunk()?;
-            self.of_slot
-                .resize(self.of_slot.len().max(handle.0 as usize + 1), None);
-            self.of_slot[handle.0 as usize] = Some((at, header));
-            self.idle.push_back((at, handle));
+            self.slot_flows
+                .resize(self.slot_flows.len().max(handle.0 as usize + 1), None);
+            self.slot_flows[handle.0 as usize] = Some((index, header));
+            self.waiting.push_back((index, handle));
         }
         Some(self)
     }
@@ -157,28 +160,28 @@ impl ConfiguredSwitch {
         self.switch.receive(ingress, &arrival)
     }
 
-    fn burst(&mut self) {
-        for _ in 0..BURST {
-            let Some((flow, handle)) = self.idle.pop_front() else {
+    fn run_burst(&mut self) {
+        for _ in 0..BURST_FRAMES {
+            let Some((flow, handle)) = self.waiting.pop_front() else {
                 break;
             };
             self.receive(self.flows[flow].ingress, handle);
         }
-        self.collect();
-        // All frames return but those that were lost. Deadlines after the last departure, such as polls, stay pending.
+        self.collect_departures();
+        // All frames except lost ones return. Deadlines after the last departure, such as polls, stay pending.
         while self.switch.switch().queued_frames() > 0 && self.switch.step(Picos::NEVER) == Step::Deadline {
-            self.collect();
+            self.collect_departures();
         }
     }
 
-    /// Queues the frames that have left to arrive again.
-    fn collect(&mut self) {
-        let (of_slot, idle) = (&self.of_slot, &mut self.idle);
+    /// Restores the headers of frames that have left, so that the frames can arrive again.
+    fn collect_departures(&mut self) {
+        let (slot_flows, waiting) = (&self.slot_flows, &mut self.waiting);
         self.switch.take_departures(|departure, store| {
-            match of_slot.get(departure.frame.0 as usize).copied().flatten() {
+            match slot_flows.get(departure.frame.0 as usize).copied().flatten() {
                 Some((flow, header)) => {
                     store.prefix_mut(departure.frame)[..header.len()].copy_from_slice(&header);
-                    idle.push_back((flow, departure.frame));
+                    waiting.push_back((flow, departure.frame));
                 }
                 None => store.release(departure.frame),
             }
@@ -186,66 +189,69 @@ impl ConfiguredSwitch {
         self.switch.take_punts(|punt, store| store.release(punt.frame));
     }
 
-    /// Lets all frames in flight leave before the load begins.
-    fn settle(&mut self) {
-        self.collect();
+    /// Advances model time by 1 ms, so that all frames in the switch leave.
+    fn drain_switch(&mut self) {
+        self.collect_departures();
         let end = self.switch.now().saturating_add(Picos::from_millis(1));
         while self.switch.step(end) == Step::Deadline {
-            self.collect();
+            self.collect_departures();
         }
         self.switch.advance_to(end);
     }
 }
 
-impl Load for ConfiguredSwitch {
+impl FrameLoad for ConfiguredSwitchLoad {
     fn run(&mut self, frames: u64) -> u64 {
-        run_bursts(frames, || self.burst())
+        run_bursts(frames, || self.run_burst())
     }
 
     fn check(&self) -> Result<(), String> {
         self.switch.switch().assert_consistent();
-        match self.idle.len() < 2 * BURST {
+        match self.waiting.len() < 2 * BURST_FRAMES {
             true => Err(format!(
-                "its buffers do not hold a burst of {BURST} frames: {} of {} were lost",
-                2 * BURST - self.idle.len(),
-                2 * BURST
+                "the buffers of the switch do not hold a burst of {BURST_FRAMES} frames: {} of {} were lost",
+                2 * BURST_FRAMES - self.waiting.len(),
+                2 * BURST_FRAMES
             )),
             false => Ok(()),
         }
     }
 }
 
-/// What is behind a routed port.
+/// The router interface of a port, and a host in its subnet.
 #[derive(Clone, Debug)]
-struct Home {
+struct RoutedSubnet {
     interface: InterfaceId,
-    router: [u8; 6],
+    router_mac: [u8; 6],
     host: Ipv4Addr,
 }
 
-/// The interface of a port that routes, and the first address of its subnet that is not its own.
-fn home(config: &SwitchConfig, port: u16) -> Option<Home> {
+/// Returns the subnet of a routed port. The host has the first address that is not the address of the interface.
+fn routed_subnet(config: &SwitchConfig, port: u16) -> Option<RoutedSubnet> {
     let mut interfaces = config.routing.interfaces.iter().enumerate();
-    let (at, interface) =
+    let (index, interface) =
         interfaces.find(|(_, interface)| interface.attachment == InterfaceAttachment::Port(port))?;
     interface.addresses.iter().find_map(|address| match address {
-        IpNet::V4(net) => net.hosts().find(|host| *host != net.addr()).map(|host| Home {
-            interface: InterfaceId(at as u16),
-            router: interface.mac,
-            host,
-        }),
+        IpNet::V4(net) => net
+            .hosts()
+            .find(|host| *host != net.addr())
+            .map(|host| RoutedSubnet {
+                interface: InterfaceId(index as u16),
+                router_mac: interface.mac,
+                host,
+            }),
         IpNet::V6(_) => None,
     })
 }
 
-/// From each port to the next one, a flow for each of two classes.
-fn candidates(config: &SwitchConfig, homes: &[Option<Home>]) -> Vec<Flow> {
-    let ports = homes.len();
+/// Returns the flows from each port to the next port: one with DSCP 0, and one in the first lossless traffic class.
+fn candidate_flows(config: &SwitchConfig, subnets: &[Option<RoutedSubnet>]) -> Vec<PortFlow> {
+    let ports = subnets.len();
     let mut flows = Vec::with_capacity(2 * ports);
     for port in 0..ports {
         let next = (port + 1) % ports;
-        let (to, src, dst) = match (&homes[port], &homes[next]) {
-            (Some(here), Some(there)) => (here.router, here.host, there.host),
+        let (destination_mac, src, dst) = match (&subnets[port], &subnets[next]) {
+            (Some(here), Some(there)) => (here.router_mac, here.host, there.host),
             _ => (
                 host_mac(next as u16),
                 Ipv4Addr::new(10, 0, port as u8, 1),
@@ -262,13 +268,13 @@ fn candidates(config: &SwitchConfig, homes: &[Option<Home>]) -> Vec<Flow> {
             let frame = roce_frame(
                 FRAME_BYTES,
                 host_mac(port as u16),
-                to,
+                destination_mac,
                 src,
                 dst,
                 dscp,
                 port as u32,
             );
-            flows.push(Flow {
+            flows.push(PortFlow {
                 ingress: PortId(port as u16),
                 frame,
             });
@@ -287,19 +293,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bridge_and_a_router_forward_and_a_lone_port_does_not() {
+    fn a_bridge_and_a_router_forward_frames_and_a_switch_with_one_port_is_refused() {
         let testbeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbeds");
-        // A bridge of five ports, two classes each; a router of two, of which the second reaches nobody by the next port, with two more in a VLAN.
-        for (name, flows) in [("incast.config_db.json", 10), ("routed/config_db.json", 3)] {
-            let mut load = ConfiguredSwitch::read(&testbeds.join(name))
+        // The first file is a bridge of five ports with two classes each. The second file has two routed ports, of which
+        // one cannot reach the next port, and two ports in a VLAN.
+        for (name, flows_min) in [("incast.config_db.json", 10), ("routed/config_db.json", 3)] {
+            let mut load = ConfiguredSwitchLoad::read(&testbeds.join(name))
                 .unwrap_or_else(|failure| panic!("{name}: {failure}"));
-            assert!(load.flows.len() >= flows, "{name}: {} flows", load.flows.len());
+            assert!(
+                load.flows.len() >= flows_min,
+                "{name}: {} flows",
+                load.flows.len()
+            );
             assert_eq!(load.run(10_000), 10_016);
             load.check().unwrap_or_else(|why| panic!("{name}: {why}"));
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("config_db.json");
         std::fs::write(&path, r#"{"PORT": {"Ethernet0": {"speed": "100000"}}}"#).unwrap();
-        assert_eq!(ConfiguredSwitch::read(&path).unwrap_err().exit as u8, 4);
+        assert_eq!(ConfiguredSwitchLoad::read(&path).unwrap_err().exit as u8, 4);
     }
 }

@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use xoff_wire::{Addresses, Aeth, BthFields, Extension, FlowHeaders, Opcode, Reth, RocePacket, Syndrome};
 
-/// Frames of one burst.
-pub const BURST: usize = 32;
+/// Number of frames in one burst.
+pub const BURST_FRAMES: usize = 32;
 
 /// Ethernet, IPv4 and UDP headers of a frame. Only these bytes differ between flows or change when the switch forwards a frame.
 pub type FrameHeaders = [u8; 42];

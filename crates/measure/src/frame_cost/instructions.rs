@@ -1,8 +1,8 @@
-//! Instructions a frame, counted by valgrind: the same on a busy machine, and in every run.
+//! Instructions per frame, counted by valgrind. The counts are equal in every run, also on a busy machine.
 //!
-//! A workload is run twice, with so many frames and with more; what the second takes longer is theirs alone, whatever start-up
-//! takes. Valgrind shows programs a processor of its own making, so which variants of `memcpy` the C library chooses does not hang
-//! on the machine, except that one without AVX2 has other ones; those are switched off.
+//! A workload is run twice with different numbers of frames. The difference between the runs excludes the instructions
+//! of the start-up. Valgrind emulates a processor, but its features depend on AVX2 of the real processor. The C library
+//! selects variants of functions such as `memcpy` by these features, so the variants for AVX2 and later are disabled.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,56 +11,61 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use super::Workload;
-use super::sample::wrong;
+use super::sample::load_failure;
 use crate::child;
 use crate::result::{BenchFigure, BenchResult, BetterWhen};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{Environment, allowed_cpus};
 
-/// Frames of the first run, and by how many the second has more: whole bursts.
-const FRAMES: u64 = 8_192;
-const MORE: u64 = 40_960;
+/// Number of frames in the first run, a multiple of the burst length.
+const FIRST_RUN_FRAMES: u64 = 8_192;
+/// Number of frames that the second run sends more than the first run.
+const ADDED_FRAMES: u64 = 40_960;
 
-/// Variants that the C library has for some processors only; names of glibc 2.33 and of before.
-const TUNABLES: &str =
+/// Setting of `GLIBC_TUNABLES` that disables processor-specific functions, with the names of glibc 2.33 and of older
+/// versions.
+const GLIBC_TUNABLES: &str =
     "glibc.cpu.hwcaps=-AVX2,-AVX2_Usable,-AVX512F,-AVX512VL,-AVX512BW,-EVEX,-ERMS,-FSRM,-RTM";
 
-/// What a run under valgrind does: puts frames through, and returns how many.
+/// Builds the load of a workload, sends frames once, and returns the number sent. Processes under valgrind call this
+/// function.
 ///
 /// # Errors
-/// The load cannot be built, or was not what it should have been.
-pub fn run_once(workload: &Workload, frames: u64) -> Result<u64, Failure> {
+/// The load cannot be built, or its traffic was not as intended.
+pub fn run_workload_once(workload: &Workload, frames: u64) -> Result<u64, Failure> {
     let mut load = workload.build()?;
     let count = load.run(frames);
-    load.check().map_err(wrong)?;
+    load.check().map_err(load_failure)?;
     Ok(count)
 }
 
-/// Counts the instructions of a frame of each workload, a run on each processor at a time.
+/// Counts the instructions per frame of each workload. One workload runs on each allowed processor at a time.
 ///
 /// # Errors
-/// There is no valgrind; a run fails; an interruption.
-pub fn count(
+/// Valgrind is not installed, a run fails, or `stop` is set.
+pub fn count_instructions(
     workloads: &[Workload],
     stop: &AtomicBool,
-    told: impl Fn(&str) + Sync,
+    report_progress: impl Fn(&str) + Sync,
 ) -> Result<BenchResult, Failure> {
     let program = std::env::current_exe()
-        .map_err(|error| Failure::environment("cannot find the program itself").because(error))?;
-    let runner = Runner { program, stop };
-    runner.version()?;
+        .map_err(|error| Failure::environment("the path of this program is unknown").because(error))?;
+    let valgrind = ValgrindRunner { program, stop };
+    valgrind.check_installed()?;
     let next = AtomicUsize::new(0);
-    let found = Mutex::new(vec![None; workloads.len()]);
+    let counts = Mutex::new(vec![None; workloads.len()]);
     thread::scope(|scope| {
         for _ in 0..allowed_cpus().len().clamp(1, workloads.len().max(1)) {
             scope.spawn(|| {
                 loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(workload) = workloads.get(at) else { break };
-                    told(&workload.name);
-                    let counted = runner.per_frame(workload);
-                    let failed = counted.is_err();
-                    found.lock().unwrap_or_else(|error| error.into_inner())[at] = Some(counted);
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(workload) = workloads.get(index) else {
+                        break;
+                    };
+                    report_progress(&workload.name);
+                    let count = valgrind.count_per_frame(workload);
+                    let failed = count.is_err();
+                    counts.lock().unwrap_or_else(|error| error.into_inner())[index] = Some(count);
                     if failed {
                         next.store(workloads.len(), Ordering::Relaxed);
                     }
@@ -68,35 +73,36 @@ pub fn count(
             });
         }
     });
-    let found = found.into_inner().unwrap_or_else(|error| error.into_inner());
+    let counts = counts.into_inner().unwrap_or_else(|error| error.into_inner());
     let mut result = BenchResult::new("core", &format!("xoff {}", env!("CARGO_PKG_VERSION")), 1);
     result.environment = Some(Environment::read());
-    for (workload, counted) in workloads.iter().zip(found) {
-        // Those after a failure were not begun; the failure is returned.
-        let Some(counted) = counted else { continue };
+    for (workload, count) in workloads.iter().zip(counts) {
+        // After a failure, the remaining workloads are not started. The loop then returns the failure.
+        let Some(count) = count else { continue };
         let name = format!("{}/instructions", workload.name);
         result.figures.push(BenchFigure::new(
             name,
             "instructions",
             BetterWhen::Smaller,
-            vec![counted?],
+            vec![count?],
         ));
     }
     Ok(result)
 }
 
-struct Runner<'a> {
+/// Runs workloads of `program` under valgrind.
+struct ValgrindRunner<'a> {
     program: PathBuf,
     stop: &'a AtomicBool,
 }
 
-impl Runner<'_> {
-    fn version(&self) -> Result<(), Failure> {
+impl ValgrindRunner<'_> {
+    fn check_installed(&self) -> Result<(), Failure> {
         child::run_program(Command::new("valgrind").arg("--version"), self.stop)
             .map(|_| ())
             .map_err(|failure| match failure.exit {
                 Exit::Environment => {
-                    Failure::environment("instructions are counted by valgrind, which is not there")
+                    Failure::environment("valgrind is not installed, and instruction counts need it")
                         .because(failure.why.unwrap_or_default())
                         .fix("apt-get install valgrind")
                 }
@@ -104,14 +110,14 @@ impl Runner<'_> {
             })
     }
 
-    fn per_frame(&self, workload: &Workload) -> Result<f64, Failure> {
-        let (few, few_frames) = self.counted(workload, FRAMES)?;
-        let (many, many_frames) = self.counted(workload, FRAMES + MORE)?;
+    fn count_per_frame(&self, workload: &Workload) -> Result<f64, Failure> {
+        let (few, few_frames) = self.count_run(workload, FIRST_RUN_FRAMES)?;
+        let (many, many_frames) = self.count_run(workload, FIRST_RUN_FRAMES + ADDED_FRAMES)?;
         Ok((many - few) as f64 / (many_frames - few_frames).max(1) as f64)
     }
 
-    /// Instructions of a whole run, and its frames.
-    fn counted(&self, workload: &Workload, frames: u64) -> Result<(u64, u64), Failure> {
+    /// Returns the instructions of one process and the number of frames that it sent.
+    fn count_run(&self, workload: &Workload, frames: u64) -> Result<(u64, u64), Failure> {
         let mut command = Command::new("valgrind");
         command
             .args([
@@ -122,21 +128,21 @@ impl Runner<'_> {
             .arg(&self.program)
             .args(&workload.arguments)
             .args(["--frames", &frames.to_string()])
-            .env("GLIBC_TUNABLES", TUNABLES);
+            .env("GLIBC_TUNABLES", GLIBC_TUNABLES);
         let printed = child::run_program(&mut command, self.stop)?;
         let frames = printed.stdout.trim().parse::<u64>().ok();
-        match (printed.status.success(), instructions(&printed.stderr), frames) {
+        match (printed.status.success(), parse_count(&printed.stderr), frames) {
             (true, Some(instructions), Some(frames)) => Ok((instructions, frames)),
-            _ => Err(Failure::environment("valgrind counted nothing")
+            _ => Err(Failure::environment("valgrind printed no instruction count")
                 .at(format!("workload {}", workload.name))
                 .because(printed.stderr.trim())),
         }
     }
 }
 
-/// The number behind `I refs:` (valgrind 3.2 and later) in what cachegrind prints.
-fn instructions(printed: &str) -> Option<u64> {
-    let line = printed
+/// Returns the number after `I refs:` in the output of cachegrind (valgrind 3.2 and later).
+fn parse_count(output: &str) -> Option<u64> {
+    let line = output
         .lines()
         .find(|line| line.contains("I refs:") || line.contains("I   refs:"))?;
     let digits: String = line
@@ -155,16 +161,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_is_read_from_what_cachegrind_prints() {
+    fn the_count_is_parsed_from_the_output_of_cachegrind() {
         let printed = "==1== Cachegrind\n==1== \n==1== I   refs:      1,234,567\n";
-        assert_eq!(instructions(printed), Some(1_234_567));
-        assert_eq!(instructions("==7== I refs:  89\n"), Some(89));
-        assert_eq!(instructions("valgrind: failed"), None);
+        assert_eq!(parse_count(printed), Some(1_234_567));
+        assert_eq!(parse_count("==7== I refs:  89\n"), Some(89));
+        assert_eq!(parse_count("valgrind: failed"), None);
     }
 
     #[test]
-    fn a_run_returns_the_frames_of_whole_bursts() {
+    fn a_run_sends_whole_bursts_and_returns_their_frames() {
         let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testbeds/incast.config_db.json");
-        assert_eq!(run_once(&Workload::of_configuration(&config), 100).unwrap(), 128);
+        assert_eq!(
+            run_workload_once(&Workload::of_configuration(&config), 100).unwrap(),
+            128
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! Nanoseconds a frame: a process for each sample.
+//! Processor time per frame. Each sample is a separate process.
 //!
-//! Where a process has its memory changes what the same program takes by a few percent, for the whole of its life. So rounds within
-//! one process say how quiet the machine is, not how fast the program; a sample here is one process, and workloads take turns.
+//! The memory layout of a process changes its speed by a few percent while the process runs. Several rounds in one
+//! process therefore do not show the speed of the program. Each sample is one process, and the workloads take turns.
 
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
@@ -9,77 +9,78 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-use super::{Load, Workload};
+use super::{FrameLoad, Workload};
 use crate::child::{self, ProgramOutput};
 use crate::result::{BenchFigure, BenchResult, BetterWhen, MachineMeter, TaintLimits};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Least time of a round: a reading of the clock and an interrupt are a few parts in ten thousand of it.
-const ROUND: Duration = Duration::from_millis(5);
-/// Rounds of a sample. What disturbs a round makes it longer, so the sample is its lower quartile.
+/// Shortest processor time of a round. One clock reading or interrupt adds less than 0.1 %.
+const ROUND_TIME_MIN: Duration = Duration::from_millis(5);
+/// Number of rounds in a sample. Disturbances make rounds longer, so the sample is the lower quartile of the rounds.
 const ROUNDS: usize = 7;
 
-/// What one frame takes of this thread's processor time, in nanoseconds.
+/// Measures the processor time per frame of this thread, in nanoseconds.
 ///
 /// # Errors
-/// The load was not what it should have been (exit code 1), or ends before it can be measured.
-pub fn sample(load: &mut dyn Load) -> Result<f64, Failure> {
+/// The traffic of the load was not as intended (exit code 1), or ended before the measurement.
+pub fn measure_frame_ns(load: &mut dyn FrameLoad) -> Result<f64, Failure> {
     let mut frames = 1_024;
-    // Also the time in which caches and branch predictors learn.
-    while timed(load, frames)?.0 < ROUND {
+    // These runs also warm up caches and branch predictors.
+    while time_frames(load, frames)?.0 < ROUND_TIME_MIN {
         frames *= 2;
     }
     let mut rounds = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
-        let (time, count) = timed(load, frames)?;
+        let (time, count) = time_frames(load, frames)?;
         rounds.push(time.as_secs_f64() * 1e9 / count as f64);
     }
-    load.check().map_err(wrong)?;
+    load.check().map_err(load_failure)?;
     rounds.sort_by(f64::total_cmp);
     Ok(rounds[ROUNDS / 4])
 }
 
-fn timed(load: &mut dyn Load, frames: u64) -> Result<(Duration, u64), Failure> {
-    let begun = processor_time()?;
+/// Sends `frames` frames. Returns the processor time and the number of frames sent.
+fn time_frames(load: &mut dyn FrameLoad, frames: u64) -> Result<(Duration, u64), Failure> {
+    let start = thread_processor_time()?;
     let count = load.run(frames);
-    let time = processor_time()?.saturating_sub(begun);
+    let time = thread_processor_time()?.saturating_sub(start);
     if count < frames {
         return Err(
-            wrong(format!("its traffic ended after {count} of {frames} frames"))
-                .fix("give a lab whose jobs send for longer"),
+            load_failure(format!("the traffic ended after {count} of {frames} frames"))
+                .fix("give a lab whose jobs send for a longer time"),
         );
     }
     Ok((time, count))
 }
 
-pub(super) fn wrong(why: String) -> Failure {
-    Failure::new(Exit::CheckFailed, "the load was not what is to be measured").because(why)
+pub(super) fn load_failure(why: String) -> Failure {
+    Failure::new(Exit::CheckFailed, "the traffic of the load was not as intended").because(why)
 }
 
-fn processor_time() -> Result<Duration, Failure> {
+fn thread_processor_time() -> Result<Duration, Failure> {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
         .map(Duration::from)
-        .map_err(|error| Failure::environment("no clock of processor time").because(error))
+        .map_err(|error| Failure::environment("the processor time cannot be read").because(error))
 }
 
-/// Measures these workloads in turns, `rounds` processes each.
+/// Measures the processor time per frame of the workloads in turns, with `rounds` processes for each workload.
 ///
 /// # Errors
-/// A process that fails; an interruption.
-pub fn measure(
+/// A process fails, or `stop` is set.
+pub fn measure_time(
     workloads: &[Workload],
     rounds: usize,
     stop: &AtomicBool,
-    mut told: impl FnMut(&str),
+    mut report_progress: impl FnMut(&str),
 ) -> Result<BenchResult, Failure> {
     let mut samples = vec![Vec::with_capacity(rounds); workloads.len()];
     let meter = MachineMeter::start();
     for round in 0..rounds {
-        told(&format!("round {} of {rounds}", round + 1));
+        report_progress(&format!("round {} of {rounds}", round + 1));
         for n in 0..workloads.len() {
-            // The order is another one each round, so that no workload always follows the same one.
-            let at = (n + round) % workloads.len();
-            samples[at].push(of_process(&workloads[at], stop)?);
+            // Each round starts with another workload.
+            let index = (n + round) % workloads.len();
+            samples[index].push(measure_in_process(&workloads[index], stop)?);
         }
     }
     let (environment, tainted) = meter.finish(&TaintLimits::default());
@@ -87,7 +88,7 @@ pub fn measure(
     result.environment = Some(environment);
     result.tainted = tainted;
     if cfg!(debug_assertions) {
-        let why = "a build for debugging (`cargo build --release`)";
+        let why = "a debug build (`cargo build --release` builds the program for measurements)";
         result.tainted.push(why.to_owned());
     }
     result.figures = workloads
@@ -100,20 +101,21 @@ pub fn measure(
     Ok(result)
 }
 
-/// The sample of a process of its own.
-fn of_process(workload: &Workload, stop: &AtomicBool) -> Result<f64, Failure> {
-    // Not by its path: a build may put another program there meanwhile.
+/// Measures one sample in a new process.
+fn measure_in_process(workload: &Workload, stop: &AtomicBool) -> Result<f64, Failure> {
+    // The path of the program is not used, because a build may replace the file during the measurement.
     let mut command = Command::new("/proc/self/exe");
     command.args(&workload.arguments).arg("--sample");
     let printed = child::run_program(&mut command, stop)?;
     match printed.stdout.trim().parse() {
         Ok(nanos) if printed.status.success() => Ok(nanos),
-        _ => Err(failed(workload, &printed)),
+        _ => Err(process_failure(workload, &printed)),
     }
 }
 
-/// What that process has ended with is what this one ends with: a file may have been changed since the first sample.
-fn failed(workload: &Workload, printed: &ProgramOutput) -> Failure {
+/// Returns the failure for a process that exited with an error. Known exit codes are kept: the user may have changed the
+/// file since the first sample.
+fn process_failure(workload: &Workload, printed: &ProgramOutput) -> Failure {
     let exit = match printed.status.code() {
         Some(1) => Exit::CheckFailed,
         Some(2) => Exit::Usage,
@@ -122,7 +124,7 @@ fn failed(workload: &Workload, printed: &ProgramOutput) -> Failure {
         _ => Exit::Environment,
     };
     let why = match printed.stderr.trim() {
-        "" => format!("its process printed no error ({})", printed.status),
+        "" => format!("the process printed no error ({})", printed.status),
         error => error.to_owned(),
     };
     Failure::new(exit, "a workload could not be measured")
@@ -135,14 +137,14 @@ mod tests {
     use super::super::VirtualLabLoad;
     use super::*;
 
-    /// Takes what it is told to take.
-    struct Ends(u64);
+    /// A load that ends after this number of frames.
+    struct LimitedLoad(u64);
 
-    impl Load for Ends {
+    impl FrameLoad for LimitedLoad {
         fn run(&mut self, frames: u64) -> u64 {
-            let done = frames.min(self.0);
-            self.0 -= done;
-            done
+            let sent = frames.min(self.0);
+            self.0 -= sent;
+            sent
         }
         fn check(&self) -> Result<(), String> {
             Ok(())
@@ -150,27 +152,27 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_ends_is_told() {
-        let failure = sample(&mut Ends(5_000)).unwrap_err();
+    fn a_load_that_ends_before_the_measurement_is_an_error() {
+        let failure = measure_frame_ns(&mut LimitedLoad(5_000)).unwrap_err();
         assert_eq!(failure.exit, Exit::CheckFailed);
         assert!(failure.to_string().contains("ended"), "{failure}");
     }
 
     #[test]
     fn a_process_that_fails_keeps_its_exit_code() {
-        let ends = |script: &str| {
+        let failure_of = |script: &str| {
             let printed =
                 child::run_program(Command::new("sh").args(["-c", script]), &AtomicBool::new(false)).unwrap();
-            failed(
+            process_failure(
                 &Workload::of_configuration(std::path::Path::new("c.json")),
                 &printed,
             )
         };
-        let wrong = ends("echo a speed of -5 >&2; exit 4");
-        assert_eq!(wrong.exit, Exit::Configuration);
-        assert!(wrong.to_string().contains("a speed of -5"), "{wrong}");
-        assert_eq!(ends("exit 1").exit, Exit::CheckFailed);
-        let killed = ends("kill -9 $$");
+        let invalid = failure_of("echo a speed of -5 >&2; exit 4");
+        assert_eq!(invalid.exit, Exit::Configuration);
+        assert!(invalid.to_string().contains("a speed of -5"), "{invalid}");
+        assert_eq!(failure_of("exit 1").exit, Exit::CheckFailed);
+        let killed = failure_of("kill -9 $$");
         assert_eq!(killed.exit, Exit::Environment);
         assert!(killed.to_string().contains("signal"), "{killed}");
     }
@@ -178,6 +180,6 @@ mod tests {
     #[test]
     fn a_sample_is_a_positive_time() {
         let mut load = VirtualLabLoad::permutation().unwrap();
-        assert!(sample(&mut load).unwrap() > 0.0);
+        assert!(measure_frame_ns(&mut load).unwrap() > 0.0);
     }
 }

@@ -1,16 +1,19 @@
-//! Virtual time: what a frame-hop costs. A frame-hop is one frame that arrives over one link.
+//! The load of `xoff bench core --lab`: a lab in virtual time. Its unit is the frame-hop, one frame that arrives over one
+//! link.
 
 use std::fmt;
 use std::path::Path;
 
 use xoff_units::Picos;
 
-use super::Load;
+use super::FrameLoad;
 use xoff_lab::plan::TimeMode;
 use xoff_lab::{LabOptions, VirtualLab, parse_lab};
 use xoff_telemetry::failure::Failure;
 
-/// A permutation of 16 hosts over 4 leaves and 4 spines at 100 Gb/s, WRITE with one acknowledgement a frame, routed, lossless, with
+/// A lab file in which 16 hosts send a permutation over 4 leaf and 4 spine switches at 100 Gb/s.
+///
+/// Each host sends RDMA WRITE messages, and each frame is acknowledged. The switches route with lossless priorities and
 /// WRED.
 pub const PERMUTATION_LAB: &str = "
 name: permutation
@@ -22,60 +25,61 @@ workload:
     - {name: permutation, kind: permutation, hosts: all, bytes: 1G}
 ";
 
-/// Model time between two looks at how many frame-hops there were.
-const STEP: Picos = Picos::from_micros(1);
-/// Model time until queues have filled: a fabric at rest is not what is measured.
-const FILLING: Picos = Picos::from_micros(50);
+/// Model time between two checks of the number of frame-hops.
+const CHECK_INTERVAL: Picos = Picos::from_micros(1);
+/// Model time before the measurement, in which the queues fill.
+const FILL_TIME: Picos = Picos::from_micros(50);
 
-/// A lab in virtual time.
+/// A lab that runs in virtual time.
 pub struct VirtualLabLoad {
     lab: VirtualLab,
     now: Picos,
 }
 
 impl VirtualLabLoad {
-    /// The permutation of 16 hosts.
+    /// Starts the lab [`PERMUTATION_LAB`].
     ///
     /// # Errors
-    /// None are expected: the lab is our own.
+    /// None are expected, because the lab file is constant.
     pub fn permutation() -> Result<VirtualLabLoad, Failure> {
-        VirtualLabLoad::of_text(PERMUTATION_LAB, "permutation.xoff.yml", Path::new(""))
+        VirtualLabLoad::start_lab(PERMUTATION_LAB, "permutation.xoff.yml", Path::new(""))
     }
 
-    /// A lab file.
+    /// Reads a lab file and starts the lab.
     ///
     /// # Errors
-    /// It cannot be read, or is wrong, or cannot run in virtual time.
+    /// The lab file is unreadable or invalid, or the lab cannot run in virtual time.
     pub fn read(path: &Path) -> Result<VirtualLabLoad, Failure> {
-        let place = path.display().to_string();
+        let location = path.display().to_string();
         let text = std::fs::read_to_string(path).map_err(|error| {
             Failure::configuration("the lab file cannot be read")
-                .at(&place)
+                .at(&location)
                 .because(error)
                 .fix("give a readable lab file (docs/lab.md)")
         })?;
-        VirtualLabLoad::of_text(&text, &place, path.parent().unwrap_or(Path::new("")))
+        VirtualLabLoad::start_lab(&text, &location, path.parent().unwrap_or(Path::new("")))
     }
 
-    fn of_text(text: &str, place: &str, folder: &Path) -> Result<VirtualLabLoad, Failure> {
-        let plan = parse_lab(text, place, folder, TimeMode::Virtual)
+    /// Starts a lab and runs it until the queues are filled. `folder` is the base of relative paths in the lab file.
+    fn start_lab(lab_file: &str, location: &str, folder: &Path) -> Result<VirtualLabLoad, Failure> {
+        let plan = parse_lab(lab_file, location, folder, TimeMode::Virtual)
             .map_err(|problems| Failure::configuration(problems.to_string()))?;
         let mut lab = VirtualLab::new(plan, LabOptions::default())?;
         lab.start(&mut ())?;
-        lab.run(FILLING, false, &mut ());
-        Ok(VirtualLabLoad { lab, now: FILLING })
+        lab.run(FILL_TIME, false, &mut ());
+        Ok(VirtualLabLoad { lab, now: FILL_TIME })
     }
 }
 
-impl Load for VirtualLabLoad {
-    /// Frame-hops; fewer than asked for where the lab's traffic comes to its end.
+impl FrameLoad for VirtualLabLoad {
+    /// Runs the lab and returns the number of frame-hops. It is below `frames` if the traffic of the lab ends.
     fn run(&mut self, frames: u64) -> u64 {
         let hops = |lab: &VirtualLab| lab.simulation.fabric.frame_hops();
         let before = hops(&self.lab);
         let mut idle = 0;
         while hops(&self.lab) - before < frames && idle < 1_000 {
             let so_far = hops(&self.lab);
-            self.now = self.now.saturating_add(STEP);
+            self.now = self.now.saturating_add(CHECK_INTERVAL);
             self.lab.run(self.now, false, &mut ());
             idle = if hops(&self.lab) == so_far { idle + 1 } else { 0 };
         }
@@ -84,7 +88,7 @@ impl Load for VirtualLabLoad {
 
     fn check(&self) -> Result<(), String> {
         match self.lab.simulation.fabric.frame_hops() {
-            0 => Err("no frame went over a link".to_owned()),
+            0 => Err("no frame passed a link".to_owned()),
             _ => Ok(()),
         }
     }
@@ -103,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_fabric_hands_frames_on() {
+    fn the_permutation_lab_sends_frames_over_links() {
         let mut fabric = VirtualLabLoad::permutation().unwrap();
         assert!(fabric.run(2_000) >= 2_000);
         fabric.check().unwrap();

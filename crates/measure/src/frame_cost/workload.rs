@@ -1,4 +1,4 @@
-//! Loads, and workloads that build them.
+//! Workloads: named loads that another process can build again.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,32 +7,11 @@ use std::sync::Arc;
 
 use xoff_telemetry::failure::Failure;
 
-use super::{BURST, ConfiguredSwitch, VirtualLabLoad};
+use super::{ConfiguredSwitchLoad, FrameLoad, VirtualLabLoad};
 
-/// A source of frames that can send through the data plane for as long as it is asked to.
-pub trait Load {
-    /// Sends at least `frames` frames and returns the number sent.
-    ///
-    /// The number is below `frames` only if the traffic of the load has an end, such as the jobs of a lab.
-    fn run(&mut self, frames: u64) -> u64;
+type BuildLoad = dyn Fn() -> Result<Box<dyn FrameLoad>, Failure> + Send + Sync;
 
-    /// Checks that the traffic was as intended: no frame was lost, and every link was used.
-    ///
-    /// # Errors
-    /// A description of the deviation.
-    fn check(&self) -> Result<(), String>;
-}
-
-/// Runs `burst` often enough to send at least `frames` frames, [`BURST`] at a time. Returns the number of frames sent.
-pub fn run_bursts(frames: u64, mut burst: impl FnMut()) -> u64 {
-    let bursts = frames.div_ceil(BURST as u64);
-    (0..bursts).for_each(|_| burst());
-    bursts * BURST as u64
-}
-
-type BuildLoad = dyn Fn() -> Result<Box<dyn Load>, Failure> + Send + Sync;
-
-/// A load that can be built again in another process.
+/// A named load that another process can build again.
 #[derive(Clone)]
 pub struct Workload {
     /// Name, such as `ecmp`. It is the first part of the names of its figures.
@@ -52,7 +31,7 @@ impl Workload {
         name: &str,
         summary: &str,
         arguments: Vec<OsString>,
-        build: impl Fn() -> Result<Box<dyn Load>, Failure> + Send + Sync + 'static,
+        build: impl Fn() -> Result<Box<dyn FrameLoad>, Failure> + Send + Sync + 'static,
     ) -> Workload {
         Workload {
             name: name.to_owned(),
@@ -63,18 +42,18 @@ impl Workload {
         }
     }
 
-    /// A switch with the configuration `path` (`config_db.json`), for `xoff bench core --config`.
+    /// Creates the workload of `xoff bench core --config`: a switch with the configuration `path` (`config_db.json`).
     pub fn of_configuration(path: &Path) -> Workload {
         let file = path.to_owned();
         Workload::new(
             "config",
             "each port sends to the next port",
             file_arguments("--config", path),
-            move || Ok(Box::new(ConfiguredSwitch::read(&file)?)),
+            move || Ok(Box::new(ConfiguredSwitchLoad::read(&file)?)),
         )
     }
 
-    /// The lab file `path` in virtual time, for `xoff bench core --lab`.
+    /// Creates the workload of `xoff bench core --lab`: the lab file `path` in virtual time.
     pub fn of_lab(path: &Path) -> Workload {
         let file = path.to_owned();
         let mut workload = Workload::new(
@@ -91,7 +70,7 @@ impl Workload {
     ///
     /// # Errors
     /// The configuration or lab file is unreadable or invalid.
-    pub fn build(&self) -> Result<Box<dyn Load>, Failure> {
+    pub fn build(&self) -> Result<Box<dyn FrameLoad>, Failure> {
         (self.build)()
     }
 }

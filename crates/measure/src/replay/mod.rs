@@ -11,8 +11,10 @@
 
 mod capture_files;
 mod drop_tracker;
+mod mac_address;
 mod mapping;
 mod parsed_header;
+mod replay_pace;
 mod replay_run;
 mod report;
 mod source;
@@ -21,15 +23,15 @@ mod survey;
 mod timeline;
 
 pub use capture_files::{CaptureDestination, ReplayCaptureFiles};
+pub use mac_address::Mac;
 pub use mapping::{ConfiguredPorts, FrameSource, MappingMode, MappingOptions, PortMapping, SkipReason};
 pub use parsed_header::ParsedHeader;
-pub use replay_run::{
-    DroppedFrame, FrameSink, FrameTally, ReplayError, ReplayPace, ReplayResult, ReplayRun, SentFrame,
-};
+pub use replay_pace::ReplayPace;
+pub use replay_run::{DroppedFrame, FrameSink, FrameTally, ReplayError, ReplayResult, ReplayRun, SentFrame};
 pub use report::{CaptureSummary, FrameSums, REPLAY_SCHEMA, ReplayReport};
 pub use source::CaptureSource;
 pub use store::{CaptureStore, FrameOrigin};
-pub use survey::{CaptureSurvey, Mac, StationObservation};
+pub use survey::{CaptureSurvey, StationObservation};
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use xoff_wire::parse::{ParsedHeaders, Payload, TAGS_MAX, parse_prefix};
 use xoff_wire::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, IPV4_LEN, IPV6_LEN, vlan};
 
-use super::survey::Mac;
+use super::mac_address::Mac;
 use xoff_capture::CapturedFrame;
 
 /// Offset of the first VLAN tag, or of the ethertype of an untagged frame, in bytes.

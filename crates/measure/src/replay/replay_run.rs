@@ -14,6 +14,7 @@ use xoff_wire::parse::{ParsedHeaders, Payload, parse_prefix};
 use super::drop_tracker::{DropTracker, ForwardingCounts, PendingDrop};
 use super::mapping::{PortMapping, SkipReason};
 use super::parsed_header::ParsedHeader;
+use super::replay_pace::ReplayPace;
 use super::store::{CaptureStore, FrameOrigin};
 use super::survey::CaptureSurvey;
 use super::timeline::{BeyondModelTime, Timeline};
@@ -26,16 +27,6 @@ use xoff_telemetry::SwitchSnapshot;
 const DRAIN_TIME_MAX: Picos = Picos::from_millis(60_000);
 /// ECN value of Congestion Experienced (RFC 3168).
 const CE: u8 = 3;
-
-/// The rule for the times at which frames are offered to the switch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplayPace {
-    /// At the times of the capture, divided by a speed factor. The fields are the numerator and the
-    /// denominator of the factor.
-    Captured(u64, u64),
-    /// All at time 0. Each port then receives its frames at the speed of its link.
-    BackToBack,
-}
 
 /// A frame that leaves the switch.
 #[derive(Clone, Copy, Debug)]

@@ -5,16 +5,9 @@ use std::io::Read;
 
 use xoff_wire::parse::VlanTag;
 
+use super::mac_address::{Mac, is_group_address};
 use super::parsed_header::ParsedHeader;
 use xoff_capture::{CapturedFrame, Direction, Interface, ReadError, Reader, UnusableReason};
-
-/// A MAC address.
-pub type Mac = [u8; 6];
-
-/// Returns whether the address is a multicast or broadcast address.
-pub(super) fn is_group(mac: Mac) -> bool {
-    mac[0] & 1 != 0
-}
 
 /// The first frame of a capture that shows a station in a VLAN, as sender or as destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,13 +108,13 @@ impl CaptureSurvey {
             return;
         };
         self.without_class += u64::from(header.lacks_class);
-        if is_group(from) || header.is_link_local() {
+        if is_group_address(from) || header.is_link_local() {
             return;
         }
         if seen.senders.insert(from) {
             self.senders.push(from);
         }
-        if !is_group(to) {
+        if !is_group_address(to) {
             if seen.receivers.insert(to) {
                 self.silent_stations.push(to);
             }
@@ -130,7 +123,7 @@ impl CaptureSurvey {
                 .entry((from.min(to), from.max(to)))
                 .or_default() += 1;
         }
-        for station in [from, to].into_iter().filter(|mac| !is_group(*mac)) {
+        for station in [from, to].into_iter().filter(|mac| !is_group_address(*mac)) {
             let observation = StationObservation {
                 station,
                 sender: from,

@@ -2,7 +2,7 @@
 
 use xoff_units::Picos;
 
-use super::replay_run::ReplayPace;
+use super::replay_pace::ReplayPace;
 
 /// Longest gap between two frames that the replay keeps, in nanoseconds. A longer gap means that one file
 /// contains two captures, and the replay shortens the gap.

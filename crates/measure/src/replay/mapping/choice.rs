@@ -7,8 +7,9 @@ use xoff_dataplane::PortId;
 use xoff_wire::parse::VlanTag;
 
 use super::{ConfiguredPorts, MappingMode, MappingOptions, PortMapping, SkipReason};
+use crate::replay::mac_address::{Mac, is_group_address};
 use crate::replay::parsed_header::ParsedHeader;
-use crate::replay::survey::{CaptureSurvey, Mac, is_group};
+use crate::replay::survey::CaptureSurvey;
 use xoff_capture::{ReadError, Reader};
 use xoff_telemetry::failure::Failure;
 
@@ -99,7 +100,7 @@ impl PortMapping {
             };
             let vid = header.parsed.tag.map(VlanTag::vid);
             match port {
-                Ok(port) if to != from && !is_group(from) => {
+                Ok(port) if to != from && !is_group_address(from) => {
                     learnt.insert((vid, from), port);
                     effect.lost += u64::from(learnt.get(&(vid, to)) == Some(&port));
                 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use xoff_dataplane::PortId;
 
 use super::{ConfiguredPorts, FrameSource, MappingOptions, PortMapping};
-use crate::replay::survey::{CaptureSurvey, Mac};
+use crate::replay::mac_address::Mac;
+use crate::replay::survey::CaptureSurvey;
 use xoff_config::{PORTS_MAX, natural_order};
 use xoff_telemetry::failure::Failure;
 

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use xoff_dataplane::PortId;
 
 use self::mapping_draft::MappingDraft;
+use super::mac_address::{Mac, is_group_address};
 use super::parsed_header::ParsedHeader;
-use super::survey::{CaptureSurvey, Mac, StationObservation, is_group};
+use super::survey::{CaptureSurvey, StationObservation};
 use xoff_capture::{CapturedFrame, Direction, UnusableReason};
 use xoff_telemetry::failure::Failure;
 
@@ -170,7 +171,7 @@ impl PortMapping {
             (None, None) => Err(SkipReason::NoAddress),
             // No station has a group address as its source. The switch drops the frame and counts
             // it.
-            (None, Some(mac)) if is_group(mac) => Ok(PortId(0)),
+            (None, Some(mac)) if is_group_address(mac) => Ok(PortId(0)),
             (None, Some(_)) => Err(SkipReason::FromSwitch),
         }
     }

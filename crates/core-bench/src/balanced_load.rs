@@ -1,4 +1,6 @@
-//! Path choice by scheme: four ports send to a prefix behind eight equal-cost next hops, each at a port of its own; 1 000 queue pairs.
+//! A load for load-balancing schemes: four ports send to a route with eight equal-cost next hops at eight ports.
+//!
+//! Most cases have 1000 queue pairs.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,28 +17,28 @@ use xoff_dataplane::{ForwardingResult, FrameHandle, FrameStore, InterfaceId, Pic
 use xoff_driver::{Step, VirtualSwitch};
 use xoff_wire::parse::parse;
 
-use super::many_to_one::REWRITTEN;
+use super::many_to_one_load::REWRITTEN_BYTES;
 use crate::frames::write_of_queue_pair;
 use crate::route_table::{ROUTER_MAC, router_interface};
 use crate::switch_config::switch_config;
-use xoff_measure::frame_cost::BURST;
-use xoff_measure::frame_cost::{Load, run_bursts};
+use xoff_measure::frame_cost::BURST_FRAMES;
+use xoff_measure::frame_cost::{FrameLoad, run_bursts};
 
-/// A scheme that is measured: what it is called, what it is, entries of its flow table, queue pairs that send.
+/// A load-balancing scheme to measure, with the number of queue pairs that send.
 #[derive(Clone, Debug)]
 pub struct BalancingCase {
-    /// What it is called.
+    /// Name of the case, such as `flowlet, path load`.
     pub name: &'static str,
-    /// `None` is the router's hash.
+    /// FrameLoad-balancing scheme, or `None` for the static ECMP hash.
     pub scheme: Option<SchemeConfig>,
-    /// Queue pairs that send.
+    /// Number of queue pairs that send.
     pub queue_pairs: u32,
 }
 
-/// Queue pairs of most cases.
+/// Number of queue pairs in most cases.
 const QUEUE_PAIRS: u32 = 1_000;
 
-/// The router's hash, and all schemes.
+/// Returns the cases to measure: the static ECMP hash and all load-balancing schemes.
 pub fn balancing_cases() -> Vec<BalancingCase> {
     let flowlet = |pick| SchemeKind::Flowlet {
         idle: Picos::from_micros(64),
@@ -122,39 +124,44 @@ pub fn balancing_cases() -> Vec<BalancingCase> {
     ]
 }
 
+/// Number of sending ports.
 const SENDERS: u16 = 4;
-/// Members of the group.
+/// Number of members of the load balancing group.
 const MEMBERS: u16 = 8;
 const PORTS: u16 = SENDERS + MEMBERS;
-/// Frames that wait when a burst arrives, over all members.
-const STANDING: usize = 256;
-/// Time of a burst: 32 frames of 1 082 octets at four times 100 Gb/s, half of what the members could send.
-const PERIOD: Picos = Picos::from_nanos(708);
+/// Number of frames in the queues of all members when a burst arrives.
+const QUEUED_FRAMES: usize = 256;
+/// Time between two bursts of 32 frames of 1082 bytes. Four ports of 100 Gb/s can send a burst in this time, which is
+/// half of the capacity of the members.
+const BURST_INTERVAL: Picos = Picos::from_nanos(708);
 
-/// A switch under steady load. Frames go round: which one arrives is independent of what left when.
+/// A load through a load balancing group. The order of the departures does not change which queue pair sends next.
 #[derive(Debug)]
-pub struct Balanced {
+pub struct BalancedLoad {
     switch: VirtualSwitch<VecStore>,
-    /// Slots, to be written with the next queue pair's headers.
-    idle: VecDeque<FrameHandle>,
-    /// The headers of each queue pair's frames.
+    /// Frames outside the switch. Each one gets the headers of the next queue pair before it arrives.
+    waiting: VecDeque<FrameHandle>,
+    /// One frame of each queue pair.
     frames: Vec<Vec<u8>>,
-    next: usize,
+    next_queue_pair: usize,
 }
 
-impl Balanced {
-    /// With so many queue pairs; `scheme`: `None` is the router's hash.
-    pub fn new(scheme: Option<SchemeConfig>, queue_pairs: u32) -> Balanced {
-        let mut new = Balanced {
-            switch: VirtualSwitch::new(&balancing_config(scheme), VecStore::new(STANDING + 4 * BURST)),
-            idle: VecDeque::with_capacity(STANDING + 4 * BURST),
-            frames: (0..queue_pairs).map(frame).collect(),
-            next: 0,
+impl BalancedLoad {
+    /// Creates a load with `queue_pairs` queue pairs. `None` as `scheme` selects the static ECMP hash.
+    pub fn new(scheme: Option<SchemeConfig>, queue_pairs: u32) -> BalancedLoad {
+        let mut new = BalancedLoad {
+            switch: VirtualSwitch::new(
+                &balancing_config(scheme),
+                VecStore::new(QUEUED_FRAMES + 4 * BURST_FRAMES),
+            ),
+            waiting: VecDeque::with_capacity(QUEUED_FRAMES + 4 * BURST_FRAMES),
+            frames: (0..queue_pairs).map(build_frame).collect(),
+            next_queue_pair: 0,
         };
         new.switch.keep_punts();
         new.switch.set_links_up();
-        new.run_until(Picos::from_micros(100)); // the questions about next hops
-        let slots: Vec<_> = (0..STANDING + BURST)
+        new.run_until(Picos::from_micros(100)); // The switch sends ARP requests for its next hops.
+        let slots: Vec<_> = (0..QUEUED_FRAMES + BURST_FRAMES)
             .map(|n| {
                 new.switch
                     .store_mut()
@@ -162,21 +169,22 @@ impl Balanced {
                     .expect("a slot")
             })
             .collect();
-        new.idle.extend(slots);
-        (0..2_000).for_each(|_| new.burst());
+        new.waiting.extend(slots);
+        (0..2_000).for_each(|_| new.run_burst());
         new
     }
 
-    /// A burst arrives, and what is due leaves.
-    pub fn burst(&mut self) {
-        for _ in 0..BURST {
-            let Some(handle) = self.idle.pop_front() else {
+    /// Receives one burst of frames, and sends frames until the time of the next burst.
+    pub fn run_burst(&mut self) {
+        for _ in 0..BURST_FRAMES {
+            let Some(handle) = self.waiting.pop_front() else {
                 break;
             };
-            // Neighbouring packets are of different queue pairs, and all of them come equally often.
-            self.next = (self.next + 389) % self.frames.len();
-            let frame = &self.frames[self.next];
-            self.switch.store_mut().prefix_mut(handle)[..HEADERS].copy_from_slice(&frame[..HEADERS]);
+            // Successive frames belong to different queue pairs, and each queue pair sends equally often.
+            self.next_queue_pair = (self.next_queue_pair + 389) % self.frames.len();
+            let frame = &self.frames[self.next_queue_pair];
+            self.switch.store_mut().prefix_mut(handle)[..HEADER_BYTES]
+                .copy_from_slice(&frame[..HEADER_BYTES]);
             let bytes = self.switch.store().prefix(handle);
             let arrival = ReceivedFrame {
                 frame: handle,
@@ -184,12 +192,12 @@ impl Balanced {
                 parsed: parse(bytes),
                 received_at: self.switch.now(),
             };
-            let port = PortId(self.next as u16 % SENDERS);
+            let port = PortId(self.next_queue_pair as u16 % SENDERS);
             let verdict = self.switch.receive(port, &arrival);
             debug_assert_eq!(verdict, ForwardingResult::Forwarded { copies: 1 });
             self.take_departures();
         }
-        let until = self.switch.now().saturating_add(PERIOD);
+        let until = self.switch.now().saturating_add(BURST_INTERVAL);
         self.run_until(until);
     }
 
@@ -201,15 +209,15 @@ impl Balanced {
     }
 
     fn take_departures(&mut self) {
-        let idle = &mut self.idle;
+        let waiting = &mut self.waiting;
         self.switch
-            .take_departures(|departure, _| idle.push_back(departure.frame));
+            .take_departures(|departure, _| waiting.push_back(departure.frame));
     }
 }
 
-impl Load for Balanced {
+impl FrameLoad for BalancedLoad {
     fn run(&mut self, frames: u64) -> u64 {
-        run_bursts(frames, || self.burst())
+        run_bursts(frames, || self.run_burst())
     }
 
     fn check(&self) -> Result<(), String> {
@@ -224,16 +232,16 @@ impl Load for Balanced {
         }
         let sent = |port: u16| -> u64 { counters(port).queues.iter().map(|queue| queue.packets).sum() };
         match (SENDERS..PORTS).find(|&port| sent(port) == 0) {
-            Some(port) => Err(format!("port {port} sent nothing")),
+            Some(port) => Err(format!("port {port} sent no frame")),
             None => Ok(()),
         }
     }
 }
 
-/// Octets that differ from frame to frame or are changed by forwarding.
-const HEADERS: usize = REWRITTEN + 64;
+/// Number of bytes at the start of a frame that differ between queue pairs or that forwarding changes.
+const HEADER_BYTES: usize = REWRITTEN_BYTES + 64;
 
-fn frame(queue_pair: u32) -> Vec<u8> {
+fn build_frame(queue_pair: u32) -> Vec<u8> {
     let sender = queue_pair as u16 % SENDERS;
     let host = (queue_pair / 4 % 200) as u8;
     write_of_queue_pair(

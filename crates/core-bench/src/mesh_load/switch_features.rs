@@ -1,4 +1,4 @@
-//! The switch that a mesh goes through: its routes, and what it does with frames beside sending them on.
+//! The features, configuration and routes of the switch of a [`super::MeshLoad`].
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -11,79 +11,81 @@ use xoff_dataplane::config::{
 use xoff_dataplane::route::{Fib, NextHop, Route, RoutePath, RouteTag, RouteTarget};
 use xoff_dataplane::{InterfaceId, Picos};
 
-use super::{Shape, Way, station_mac};
+use super::{MeshForwarding, MeshTraffic, station_mac};
 use crate::route_table::router_interface;
 
-/// What a switch does with frames beside sending them on. The default is what the budget of a frame is about.
+/// SwitchFeatures of the switch of a [`super::MeshLoad`]. The default features are those of the workload `ecmp`, which defines
+/// the time budget of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Features {
-    /// WRED draws for each frame, and marks some.
+pub struct SwitchFeatures {
+    /// WRED decides for each frame and marks some frames.
     pub wred: bool,
-    /// Both classes are lossless: headroom, XOFF and XON, PFC.
+    /// Both priorities are lossless, with headroom and PFC.
     pub lossless: bool,
-    /// Both queues share a link by DWRR; otherwise the higher one goes first.
+    /// DWRR schedules the two queues of a link. Otherwise, the queues have strict priority.
     pub dwrr: bool,
-    /// From the last bit of a frame to the earliest start of its departure. Less than a frame waits at its link.
+    /// Time from the last bit of a frame to the earliest start of its departure. It must be shorter than the time for
+    /// which a frame is queued.
     pub pipeline_latency: Picos,
-    /// The PFC watchdog watches both queues of each port.
+    /// The PFC watchdog observes both queues of each port.
     pub watchdog: bool,
 }
 
-impl Default for Features {
-    fn default() -> Features {
-        Features::BUDGET
+impl Default for SwitchFeatures {
+    fn default() -> SwitchFeatures {
+        SwitchFeatures::BUDGET_FEATURES
     }
 }
 
-/// Feature sets that differ from the budget's in one thing each: the last part of the load's name, what is different, and the set.
-pub const FEATURES: [(&str, &str, Features); 5] = [
+/// Variants of the default features that differ in one feature each: suffix of the workload name, description, features.
+pub const FEATURE_VARIANTS: [(&str, &str, SwitchFeatures); 5] = [
     (
         "no-wred",
         "without WRED",
-        Features {
+        SwitchFeatures {
             wred: false,
-            ..Features::BUDGET
+            ..SwitchFeatures::BUDGET_FEATURES
         },
     ),
     (
         "no-pfc",
         "without PFC, no class lossless",
-        Features {
+        SwitchFeatures {
             lossless: false,
-            ..Features::BUDGET
+            ..SwitchFeatures::BUDGET_FEATURES
         },
     ),
     (
         "strict",
         "strict priority instead of DWRR",
-        Features {
+        SwitchFeatures {
             dwrr: false,
-            ..Features::BUDGET
+            ..SwitchFeatures::BUDGET_FEATURES
         },
     ),
     (
         "pipeline",
         "a pipeline of 600 ns",
-        Features {
+        SwitchFeatures {
             pipeline_latency: Picos::from_nanos(600),
-            ..Features::BUDGET
+            ..SwitchFeatures::BUDGET_FEATURES
         },
     ),
     (
         "watchdog",
         "the PFC watchdog on",
-        Features {
+        SwitchFeatures {
             watchdog: true,
-            ..Features::BUDGET
+            ..SwitchFeatures::BUDGET_FEATURES
         },
     ),
 ];
 
-/// The queues of the two classes, as a watchdog has them.
-const QUEUES: u8 = 0b1_1000;
+/// Bit mask of the queues that the watchdog observes: queues 3 and 4.
+const WATCHED_QUEUES: u8 = 0b1_1000;
 
-impl Features {
-    const BUDGET: Features = Features {
+impl SwitchFeatures {
+    const BUDGET_FEATURES: SwitchFeatures = SwitchFeatures {
         wred: true,
         lossless: true,
         dwrr: true,
@@ -91,8 +93,8 @@ impl Features {
         watchdog: false,
     };
 
-    /// Changes what is different from the budget's switch.
-    fn configure(&self, config: &mut SwitchConfig) {
+    /// Changes the configuration where the features differ from the default features.
+    fn apply_to(&self, config: &mut SwitchConfig) {
         config.pipeline_latency = self.pipeline_latency;
         if !self.lossless {
             config.pools.iter_mut().for_each(|pool| pool.xoff_bytes = 0);
@@ -106,7 +108,7 @@ impl Features {
             }
             if self.watchdog {
                 port.watchdog = Some(PortWatchdog {
-                    queues: QUEUES,
+                    queues: WATCHED_QUEUES,
                     action: WatchdogAction::Drop,
                     detection: Picos::from_millis(200),
                     restoration: Some(Picos::from_millis(400)),
@@ -125,28 +127,28 @@ impl Features {
     }
 }
 
-/// A switch for this shape.
-pub(super) fn config(shape: &Shape, features: &Features) -> SwitchConfig {
-    let mut config = crate::switch_config::switch_config(shape.ports);
+/// Returns the switch configuration for this traffic and these features.
+pub(super) fn mesh_switch_config(traffic: &MeshTraffic, features: &SwitchFeatures) -> SwitchConfig {
+    let mut config = crate::switch_config::switch_config(traffic.ports);
     for port in &mut config.ports {
         for queue in &mut port.queues {
-            // A queue holds half of what stands at a link, so there is a draw for each frame.
+            // Each queue holds half of the queued frames of a link, so WRED makes a decision for each frame.
             queue.wred = queue.wred.map(|wred| WredProfile {
-                min_bytes: 2 * shape.frame_bytes as u64,
-                max_bytes: 200 * shape.frame_bytes as u64,
+                min_bytes: 2 * traffic.frame_bytes as u64,
+                max_bytes: 200 * traffic.frame_bytes as u64,
                 ..wred
             });
         }
     }
-    features.configure(&mut config);
-    if shape.way != Way::Bridged {
+    features.apply_to(&mut config);
+    if traffic.forwarding != MeshForwarding::Bridged {
         config.bridging = BridgingConfig::Vlans(Vec::new());
-        config.routing = routing(shape);
+        config.routing = mesh_routing(traffic);
     }
     config
 }
 
-fn routing(shape: &Shape) -> RoutingConfig {
+fn mesh_routing(traffic: &MeshTraffic) -> RoutingConfig {
     let hop = |n: u16| NextHop {
         interface: InterfaceId(n),
         address: IpAddr::V4(Ipv4Addr::new(10, 1, n as u8, 9)),
@@ -162,16 +164,16 @@ fn routing(shape: &Shape) -> RoutingConfig {
         target: RouteTarget::Via(paths),
         tag: RouteTag::default(),
     };
-    let members = shape.ports / 2..shape.ports;
-    let routes: Vec<Route> = match shape.way {
-        Way::Ecmp => vec![route(0, 8, members.clone().map(path).collect())],
+    let members = traffic.ports / 2..traffic.ports;
+    let routes: Vec<Route> = match traffic.forwarding {
+        MeshForwarding::Ecmp => vec![route(0, 8, members.clone().map(path).collect())],
         _ => members
             .clone()
             .map(|n| route(n as u8, 16, vec![path(n)]))
             .collect(),
     };
     RoutingConfig {
-        interfaces: (0..shape.ports).map(router_interface).collect(),
+        interfaces: (0..traffic.ports).map(router_interface).collect(),
         fib: Arc::new(Fib::build(routes).expect("routes")),
         hash_seed: 1,
         neighbours: members
@@ -192,18 +194,18 @@ mod tests {
 
     use super::*;
 
-    const SHAPE: Shape = Shape {
-        way: Way::Ecmp,
+    const TRAFFIC: MeshTraffic = MeshTraffic {
+        forwarding: MeshForwarding::Ecmp,
         ports: 8,
         flows: 64,
         frame_bytes: 1_082,
     };
 
     #[test]
-    fn a_feature_set_differs_from_the_budget_in_its_one_thing() {
-        let budget = config(&SHAPE, &Features::default());
-        for (name, _, features) in FEATURES {
-            let config = config(&SHAPE, &features);
+    fn each_feature_variant_changes_only_its_feature() {
+        let budget = mesh_switch_config(&TRAFFIC, &SwitchFeatures::default());
+        for (name, _, features) in FEATURE_VARIANTS {
+            let config = mesh_switch_config(&TRAFFIC, &features);
             let (port, queue) = (&config.ports[0], &config.ports[0].queues[3]);
             assert_ne!(config, budget, "{name}");
             assert_eq!(queue.wred.is_none(), name == "no-wred", "{name}");
