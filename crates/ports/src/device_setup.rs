@@ -1,7 +1,7 @@
 //! Checks and settings of a network device before it becomes a port. The settings are reverted when the port
 //! closes.
 //!
-//! Each setting prevents that frames are silently changed or lost. For example, a bridge can consume PFC
+//! The settings protect frames against silent changes and losses. Without them, a bridge can consume PFC
 //! frames, checksums can stay incomplete, segments can be coalesced, and the kernel can answer frames for the
 //! switch.
 

@@ -1,7 +1,8 @@
 //! Backend on `pnet::datalink`, a simple reference for tests of the fast backends.
 //!
-//! It uses one system call and one more copy for each frame. It cannot read the metadata of the kernel: it
-//! loses the VLAN tags that the kernel removed, and it accepts frames with unfinished checksums.
+//! The backend uses one system call and one additional copy for each frame. It cannot read the metadata of
+//! the kernel. It therefore loses the VLAN tags that the kernel removes, and accepts frames with unfinished
+//! checksums.
 
 use std::fmt;
 use std::io;
@@ -155,7 +156,8 @@ impl PnetPort {
         Ok(frames.len())
     }
 
-    /// Reads the pending error of the socket. pnet reports such an error only as "unexpected poll event".
+    /// Reads the pending error of the socket. The error message of pnet, "unexpected poll event", does not
+    /// contain the cause.
     fn check_socket_error(&mut self, error: io::Error) -> io::Result<()> {
         let cause = socket::take_error(&self.socket)?;
         if !self.device.exists() {
@@ -192,7 +194,7 @@ impl PnetPort {
     }
 }
 
-/// Returns whether no frame waits, or no space to write is free, at the moment.
+/// Returns whether an error only means "try again": no frame waits, or no space to write is free.
 fn is_retryable(error: &io::Error) -> bool {
     use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
     matches!(error.kind(), TimedOut | WouldBlock | Interrupted)

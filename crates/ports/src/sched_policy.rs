@@ -1,20 +1,23 @@
-//! Scheduling policy of a thread: preempt another thread on wake-up, or wait for its time slice.
+//! Selects the scheduling policy of a thread. On wake-up, the thread either preempts the running thread, or
+//! waits for the end of the running thread's time slice.
 
 /// Time slice of a thread under `SCHED_BATCH`, in nanoseconds. 0.1 ms is the shortest slice that the kernel
-/// accepts. A thread with a short slice runs next as soon as the slice of the other thread is over. Linux
+/// accepts. When the running thread's slice is over, the kernel prefers a thread with a short slice. Linux
 /// 6.12 and later use this value.
 const SLICE_NS: u64 = 100_000;
 
 /// Scheduling policy of the calling thread: `SCHED_OTHER` (the default) or `SCHED_BATCH` (`sched(7)`).
 ///
 /// Under `SCHED_OTHER`, a thread that wakes up on a busy core preempts the running thread. If all cores are
-/// busy, this splits the bursts of a sender: the first frame of a burst wakes the receiving thread, which
-/// preempts the sender, forwards one frame and sleeps again. The next frame wakes it again.
+/// busy, this behaviour splits the bursts of a sender. The first frame of a burst wakes the receiving thread.
+/// The receiving thread preempts the sender, forwards one frame and sleeps again. The next frame wakes the
+/// receiving thread again.
 ///
 /// Under `SCHED_BATCH`, the woken thread waits until the running thread sleeps or its time slice is over. The
-/// burst then stays together. On a free core the thread runs at once under both policies.
+/// burst then stays together. If the core is free, the woken thread runs at once under both policies.
 ///
-/// A thread with a policy that the user selected keeps this policy. The nice value never changes.
+/// If the user has selected a policy for a thread, the thread keeps this policy. The nice value never
+/// changes.
 #[derive(Default)]
 pub struct SchedPolicy {
     is_batch: bool,
@@ -23,8 +26,8 @@ pub struct SchedPolicy {
 }
 
 impl SchedPolicy {
-    /// Selects `SCHED_BATCH` (true) or the previous policy (false). Every call must come from the same
-    /// thread.
+    /// Selects `SCHED_BATCH` if the argument is true, and the previous policy otherwise. Every call must come
+    /// from the same thread.
     pub fn set_batch(&mut self, is_batch: bool) {
         if std::mem::replace(&mut self.is_batch, is_batch) == is_batch {
             return;
@@ -50,8 +53,8 @@ impl std::fmt::Debug for SchedPolicy {
     }
 }
 
-/// Sets the scheduling attributes of the calling thread and returns whether the kernel accepted them. After a
-/// refusal the thread keeps its attributes and is only slower.
+/// Sets the scheduling attributes of the calling thread. Returns whether the kernel accepted them. If the
+/// kernel refuses, the thread keeps its previous attributes and is only slower.
 fn set_thread_attributes(attributes: &libc::sched_attr) -> bool {
     // SAFETY: `attributes` is a `sched_attr` with the `size` that the kernel has set, and it outlives the
     // call. The kernel only reads it.

@@ -4,13 +4,15 @@ use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Send buffer of a socket in bytes: the data that a device with a queue may hold before a send must wait.
+/// Size of the send buffer of a socket in bytes. A device with a queue can hold this amount of data before
+/// the next send must wait.
 const SEND_BUFFER_BYTES: libc::c_int = 8 * 1024 * 1024;
-/// Receive buffer of a socket in bytes. The kernel's default holds 256 small frames, or 24 frames of 4 KiB.
+/// Size of the receive buffer of a socket in bytes. The kernel's default size holds only 256 small frames, or
+/// 24 frames of 4 KiB.
 const RECEIVE_BUFFER_BYTES: libc::c_int = 32 * 1024 * 1024;
 
-/// Opens a packet socket without a protocol. With a protocol, the socket would receive from all interfaces
-/// until it is bound.
+/// Opens a packet socket without a protocol. With a protocol, the socket would receive the frames of all
+/// interfaces until it is bound to one interface.
 pub(super) fn open_packet_socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: the call passes no memory.
@@ -24,7 +26,7 @@ pub(super) fn open_packet_socket() -> io::Result<OwnedFd> {
 /// `TPACKET_V2` of `linux/if_packet.h`.
 const TPACKET_V2: libc::c_int = 1;
 
-/// Sets the options of a receive socket, except for the ring. Must be called before the socket is bound.
+/// Sets all options of a receive socket except the receive ring. Must be called before the socket is bound.
 pub(super) fn configure_receiver(socket: &OwnedFd) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_VERSION, &TPACKET_V2)?;
     // Frames that this machine sends must not return as received frames.
@@ -32,8 +34,8 @@ pub(super) fn configure_receiver(socket: &OwnedFd) -> io::Result<()> {
     enlarge_send_buffer(socket)
 }
 
-/// Opens a packet socket that only sends. The caller binds it to a device without a protocol. `bypass_qdisc`
-/// skips the queueing discipline of the device.
+/// Opens a packet socket that only sends. The caller binds the socket to a device, without a protocol.
+/// `bypass_qdisc` skips the queueing discipline of the device.
 pub(super) fn open_send_socket(bypass_qdisc: bool) -> io::Result<OwnedFd> {
     let socket = open_packet_socket()?;
     enlarge_send_buffer(&socket)?;
@@ -51,7 +53,7 @@ pub(super) fn enlarge_send_buffer(socket: &OwnedFd) -> io::Result<()> {
         .or_else(|_| set_option(socket, libc::SOL_SOCKET, libc::SO_SNDBUF, &SEND_BUFFER_BYTES))
 }
 
-/// Sets the options of a receive socket without a ring: a large receive buffer instead.
+/// Sets the options of a receive socket that has a large receive buffer instead of a ring.
 pub(super) fn configure_without_ring(socket: &OwnedFd) -> io::Result<()> {
     set_option(socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1)?;
     set_option(
@@ -73,7 +75,7 @@ pub(super) fn set_receive_ring(
     set_ring(socket, libc::PACKET_RX_RING, block_bytes, frame_bytes, bytes)
 }
 
-/// Adds a transmit ring to the socket. Each frame of the ring follows a `virtio_net_hdr`.
+/// Adds a transmit ring to the socket. In the ring, a `virtio_net_hdr` precedes each frame.
 pub(super) fn set_send_ring(
     socket: &OwnedFd,
     block_bytes: usize,
@@ -200,7 +202,8 @@ pub(super) fn get_option<T>(
     Ok(value)
 }
 
-/// Converts the return value of a system call: 0 is success, and other values set `errno`.
+/// Converts the return value of a system call to a result. 0 means success. For any other value, the error is
+/// in `errno`.
 pub(super) fn check_result(return_value: libc::c_int) -> io::Result<()> {
     match return_value {
         0 => Ok(()),

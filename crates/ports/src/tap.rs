@@ -1,11 +1,11 @@
 //! Backend on a tap that xoff owns, opened through `/dev/net/tun`.
 //!
-//! The tap has no packet information and no vnet header. The kernel therefore completes checksums and
-//! segments before a frame reaches the backend, and VLAN tags stay in the frame.
+//! The tap has no packet information and no vnet header. The kernel therefore completes the checksum and the
+//! segmentation of a frame before the backend reads the frame. VLAN tags stay in the frame.
 //!
-//! The network device of the tap is the far end of the port. It belongs to the kernel or to the namespace to
-//! which it was moved, so the backend turns off no features of it. The tap exists as long as the port, unless
-//! it is persistent.
+//! The network device of the tap is the far end of the port. The kernel or another namespace uses this
+//! device, so the backend does not turn off its features. The tap is removed with the port, unless the tap is
+//! persistent.
 
 use std::ffi::c_ulong;
 use std::fs::{File, OpenOptions};
@@ -24,7 +24,8 @@ use super::device::Device;
 use super::drop_counts::{DropCounts, KernelCounter};
 use super::{Arena, OpenedPort, Port, PortDrops, PortError, PortFrame, PortSpec, SlotSource, frame_len_max};
 
-/// Queue length of the tap in frames. With the kernel's default of 1000, a tap silently drops later frames.
+/// Queue length of the tap in frames. The kernel's default is 1000 frames, and a tap silently drops frames if
+/// its queue is full.
 const QUEUE_LEN_FRAMES: u32 = 10_000;
 
 /// A tap that xoff owns.
@@ -37,8 +38,8 @@ pub struct TapPort {
     frame_len_max: u32,
     drops: DropCounts,
     tx_dropped: KernelCounter,
-    /// Buffer for the part of a frame that does not fit in a small slot. The front of the buffer has space
-    /// for the part in the slot.
+    /// Buffer for the end of a frame that does not fit in a small slot. The front of the buffer has space for
+    /// the first part of the frame, which is read into the slot.
     overflow: Box<[u8]>,
 }
 
@@ -144,8 +145,8 @@ impl TapPort {
         self.file.read_vectored(&mut buffers)
     }
 
-    /// Stores the frame from `slot` and `overflow` in one slot and returns this slot. Returns `None` if no
-    /// large slot is free.
+    /// Returns one slot with the complete frame, whose bytes are in `slot` and `overflow`. Returns `None` if
+    /// no large slot is free.
     fn join_overflow(
         &mut self,
         slots: &mut impl SlotSource,
@@ -183,8 +184,9 @@ impl TapPort {
         Ok(frames.len())
     }
 
-    /// Finds the network device again after it was moved to another namespace. This needs CAP_SYS_ADMIN over
-    /// the namespace. Without it, the device counts as down and losses are not visible.
+    /// Finds the network device again after it was moved to another namespace. The search needs CAP_SYS_ADMIN
+    /// over this namespace. Without this capability, the device counts as down and its losses are not
+    /// visible.
     fn follow_device(&mut self) -> Option<()> {
         if self.device.exists() {
             return Some(());
@@ -236,12 +238,13 @@ impl TapPort {
     }
 }
 
-/// Creates a tap that exists without an owner, for a program such as QEMU to open. The tap is up and has the
-/// MTU of `spec`. A tap that QEMU creates would have the default MTU. The tap is removed with its namespace.
+/// Creates a tap that exists without an owner. A program such as QEMU can then open the tap. The tap is up
+/// and has the MTU of `spec`, while a tap that QEMU creates has the default MTU. The tap is removed with its
+/// namespace.
 ///
 /// # Errors
-/// Returns an error if `/dev/net/tun` or the privilege is missing, or if a link of this name exists that is
-/// not a tap.
+/// Returns an error if `/dev/net/tun` or the privilege is missing. Also returns an error if another kind of
+/// link has this name.
 pub fn create_persistent_tap(spec: &PortSpec) -> Result<(), PortError> {
     let io = |error| PortError::io(spec, "make a persistent tap", "cap_net_admin", error);
     let file = open_tun_device(spec)?;

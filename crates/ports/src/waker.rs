@@ -9,7 +9,8 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 
 /// Wakes one thread that sleeps in `ppoll(2)`. Clones wake the same thread.
 ///
-/// [`ThreadWaker::wake`] makes a system call only if the thread sleeps. Otherwise the call reads one word.
+/// [`ThreadWaker::wake`] makes a system call only if the thread sleeps. If the thread is awake, the call only
+/// reads one word.
 #[derive(Clone, Debug)]
 pub struct ThreadWaker(Arc<WakerState>);
 
@@ -32,7 +33,7 @@ impl ThreadWaker {
         })))
     }
 
-    /// Wakes the thread if it sleeps. The caller has queued the work for the thread before.
+    /// Wakes the thread if it sleeps. The caller must queue the work for the thread before this call.
     pub fn wake(&self) {
         // Pairs with the fence in `prepare_sleep`. Either the thread sees the queued work before it sleeps,
         // or this call sees that the thread sleeps.
@@ -43,8 +44,8 @@ impl ThreadWaker {
         }
     }
 
-    /// Announces that the thread is about to sleep. The thread must check for work once more after this call.
-    /// Then it polls [`ThreadWaker::fd`].
+    /// Announces that the thread is about to sleep. After this call, the thread must check once more for
+    /// work. If there is none, the thread polls [`ThreadWaker::fd`].
     pub fn prepare_sleep(&self) {
         self.0.is_asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);

@@ -210,7 +210,7 @@ pub fn disable_ipv6(name: &str) -> Result<()> {
 }
 
 /// Returns an error for a name that the kernel refuses (`dev_valid_name`). This check gives a better error
-/// message than the kernel. It also prevents that a '/' in the name changes the directory of a path.
+/// message than the kernel. It also rejects a '/' in the name, which would change the directory of a path.
 ///
 /// # Errors
 /// Returns [`Error::BadName`].

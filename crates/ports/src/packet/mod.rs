@@ -1,13 +1,13 @@
 //! Backend on AF_PACKET with two TPACKET_V2 rings, one to receive and one to transmit.
 //!
-//! The backend reads the receive ring in place. It makes no system call while frames wait, and it copies each
-//! frame once, from the ring to a slot of the arena. The kernel removes VLAN tags before a packet socket sees
-//! the frame, and the copy inserts them again. The backend does not use TPACKET_V3, because V3 delays a
-//! single frame until the timeout of its block.
+//! The backend makes no system call while frames wait in the receive ring. It copies each frame once, from
+//! the ring to a slot of the arena. The kernel removes VLAN tags before a packet socket sees the frame, and
+//! the copy inserts the tags again. The backend does not use TPACKET_V3, because V3 holds back a single frame
+//! until the timeout of its block.
 //!
-//! The transmit ring belongs to a second socket, whose frames have a vnet header. The header asks the kernel
-//! to copy the whole frame. Otherwise the kernel would share the pages of the ring with the device, and a
-//! veth would copy them to new pages.
+//! The transmit ring belongs to a second socket, whose frames have a vnet header. The vnet header makes the
+//! kernel copy the whole frame. Without this header, the kernel would share the pages of the ring with the
+//! device, and a veth would have to copy these pages.
 
 pub(super) mod receive_ring;
 mod ring_frame;
@@ -35,14 +35,16 @@ use ring_frame::{FrameAction, choose_action, copy_with_tag};
 use send_ring::SendRing;
 use transmitter::Transmitter;
 
-/// Number of empty readings of the ring between two checks that the device exists. The check is a system
-/// call, and a reading is not.
+/// The backend checks that the device exists after this number of readings that found an empty ring. The
+/// check is not made after each reading, because it needs a system call.
 const EMPTY_READS_PER_CHECK: u32 = 64;
 
-/// Number of frames in a reading from which more frames are expected, so that the ring is prefetched.
+/// If a reading returns at least this number of frames, the backend expects more frames and prefetches the
+/// ring.
 const PREFETCH_FRAMES_MIN: usize = 2;
-/// Distance of the prefetched frame from the next frame of the ring. A frame takes about a third of the time
-/// that a cache line needs to arrive. A frame of usual length occupies 17 lines.
+/// Prefetch distance in frames: the prefetched frame is this number of frames after the next frame. The
+/// processing of a frame takes about a third of the time that the CPU needs to load a cache line. A frame of
+/// usual length occupies 17 cache lines.
 const PREFETCH_DISTANCE: usize = 6;
 
 /// A network device with an AF_PACKET socket.
@@ -198,8 +200,8 @@ impl PacketPort {
         Ok(taken)
     }
 
-    /// Checks now and then that the device exists. Without frames, a removed device looks the same as an idle
-    /// one.
+    /// Checks from time to time that the device exists. The check is necessary because a removed device looks
+    /// like an idle device: neither has frames.
     fn check_device_exists(&mut self) -> io::Result<()> {
         self.empty_reads += 1;
         if self.empty_reads < EMPTY_READS_PER_CHECK {

@@ -13,16 +13,17 @@ use crate::{prefetch, socket};
 const SMALL_MTU: u32 = 1900;
 const SMALL_FRAME_BYTES: usize = 2 * 1024;
 const LARGE_FRAME_BYTES: usize = 16 * 1024;
-/// Size of a ring of 4096 small frames, in bytes. It holds the frames of 4 ms at the highest rate of a veth
-/// sender. At the speeds of a lab it holds frames of a much longer time.
+/// Size of a ring of 4096 small frames, in bytes. At the highest rate of a veth sender, the ring is full
+/// after 4 ms. At the lower rates of a lab, filling the ring takes much longer.
 const SMALL_RING_BYTES: usize = 8 * 1024 * 1024;
 /// Size of a ring of 1024 large frames, in bytes.
 const LARGE_RING_BYTES: usize = 16 * 1024 * 1024;
-/// The smallest ring in bytes. A smaller ring would overflow during an ordinary stall of the machine.
+/// The smallest ring in bytes. A smaller ring would overflow when the machine stalls for a usual time.
 const RING_BYTES_MIN: usize = 1024 * 1024;
-/// Number of bytes of a ring entry that are prefetched first: the ring header and the headers of the frame.
+/// Number of bytes at the start of a ring entry that are prefetched first. They contain the ring header and
+/// the headers of the frame.
 const PREFETCH_BYTES: usize = 192;
-/// Offset of a frame in its ring entry in bytes. The actual offset may be slightly larger.
+/// Smallest offset of a frame in its ring entry in bytes. The actual offset may be slightly larger.
 const FRAME_OFFSET: usize = 96;
 /// Size of one allocation of the kernel, in bytes: a multiple of the page size and of both frame sizes.
 const BLOCK_BYTES: usize = 64 * 1024;
@@ -44,12 +45,14 @@ unsafe impl Send for ReceiveRing {}
 /// A frame in the receive ring.
 pub(crate) struct RingFrame<'a> {
     pub(crate) header: &'a libc::tpacket2_hdr,
-    /// The frame from its destination address on. A VLAN tag that the kernel removed is missing.
+    /// The bytes of the frame, starting with the destination address. If the kernel has removed a VLAN tag,
+    /// the tag is missing.
     pub(crate) bytes: &'a [u8],
 }
 
 impl ReceiveRing {
-    /// Adds a receive ring to the socket, for the frames of an MTU. The ring is smaller if memory is short.
+    /// Adds a receive ring to the socket, for the frames of an MTU. If the kernel has too little memory, the
+    /// ring is smaller.
     pub(crate) fn new(socket: &OwnedFd, mtu: u32) -> io::Result<ReceiveRing> {
         let (frame_bytes, wanted_bytes) = match mtu {
             ..=SMALL_MTU => (SMALL_FRAME_BYTES, SMALL_RING_BYTES),
@@ -124,8 +127,8 @@ impl ReceiveRing {
     }
 
     /// Prefetches the status, the headers and `frame_len` bytes of the entry that is `distance` entries after
-    /// the next one. The caller prefetches only entries that the kernel has filled. Otherwise the kernel
-    /// would wait for the cache line.
+    /// the next one. The caller must prefetch only entries that the kernel has already filled. If the kernel
+    /// still writes an entry, a prefetch would take the cache line away from the kernel.
     #[inline]
     pub(crate) fn prefetch(&self, distance: usize, frame_len: usize) {
         let index = (self.next + distance) % self.frames;

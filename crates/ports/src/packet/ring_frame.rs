@@ -1,5 +1,4 @@
-//! Treatment of a frame in the receive ring: the decision by its ring header, and the insertion of its VLAN
-//! tag.
+//! Decides what to do with a frame in the receive ring, and inserts the VLAN tag that the kernel has removed.
 
 use xoff_dataplane::DropReason;
 
@@ -21,8 +20,8 @@ pub(super) enum FrameAction {
     Drop(DropReason),
 }
 
-/// Returns the treatment of a frame. The ring stores `stored_len` bytes of the frame. `frame_len_max` is the
-/// longest frame of the link in bytes.
+/// Returns what to do with a frame, by its ring header. The ring contains `stored_len` bytes of the frame.
+/// `frame_len_max` is the length of the longest frame of the link in bytes.
 pub(super) fn choose_action(
     header: &libc::tpacket2_hdr,
     stored_len: usize,
@@ -44,8 +43,8 @@ pub(super) fn choose_action(
     }
 }
 
-/// Returns the VLAN tag that the kernel removed. The status flag decides, because a priority tag with VID 0
-/// and PCP 0 has the value 0.
+/// Returns the VLAN tag that the kernel removed. The function looks at the status flag instead of the tag
+/// value, because a priority tag with VID 0 and PCP 0 has the value 0.
 fn removed_tag(header: &libc::tpacket2_hdr) -> Option<[u8; TAG_BYTES]> {
     if header.tp_status & libc::TP_STATUS_VLAN_VALID == 0 {
         return None;
@@ -58,8 +57,8 @@ fn removed_tag(header: &libc::tpacket2_hdr) -> Option<[u8; TAG_BYTES]> {
     Some([a, b, c, d])
 }
 
-/// Copies a frame from the ring to `output` and inserts its tag after the MAC addresses. The length of
-/// `output` is the `frame_len` of [`choose_action`].
+/// Copies a frame from the ring to `output` and inserts the VLAN tag after the MAC addresses. `output` has
+/// the length `frame_len` that [`choose_action`] has returned.
 pub(super) fn copy_with_tag(stored: &[u8], tag: Option<[u8; TAG_BYTES]>, output: &mut [u8]) {
     match tag {
         None => output.copy_from_slice(&stored[..output.len()]),

@@ -1,7 +1,7 @@
 //! A socket with a transmit ring (`Documentation/networking/packet_mmap.rst`).
 //!
-//! Each frame is copied to memory that the kernel shares. One system call sends all frames, without the work
-//! of `sendmmsg(2)` for each message.
+//! Each frame is copied to memory that the kernel also maps. One system call then sends all frames. This
+//! avoids the cost per message of `sendmmsg(2)`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -12,10 +12,12 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use super::send_slots::SendSlots;
 use crate::{BURST_FRAMES, socket};
 
-/// Longest frame of a small slot in bytes: a frame of MTU 1900 with all possible headers.
+/// Length of the longest frame of a small slot in bytes. This is a frame of MTU 1900 with all possible
+/// headers.
 const SMALL_FRAME_BYTES: usize = 1_922;
 const SMALL_SLOT_BYTES: usize = 2 * 1024;
-/// Two bursts. The second burst is written while a device with a queue still holds the first one.
+/// Number of slots: two bursts. The backend can write the second burst while a device with a queue still
+/// holds the first burst.
 const SMALL_SLOTS: usize = 2 * BURST_FRAMES;
 const LARGE_SLOT_BYTES: usize = 16 * 1024;
 const LARGE_SLOTS: usize = BURST_FRAMES;
@@ -74,7 +76,8 @@ impl SendRing {
         Ok(ring)
     }
 
-    /// Appends a frame with two segments. Returns false if the frame is too long or no slot is free.
+    /// Appends a frame that consists of two segments. Returns false if the frame is too long or no slot is
+    /// free.
     #[inline]
     pub(crate) fn push_frame(&mut self, segments: (&[u8], &[u8])) -> bool {
         self.slots.push_frame(segments)
@@ -85,7 +88,7 @@ impl SendRing {
         self.slots.pending_frames()
     }
 
-    /// Sends the appended frames. Frames that the device does not accept are removed from the ring.
+    /// Sends the appended frames. If the device does not accept a frame, the frame is removed from the ring.
     pub(crate) fn send(&mut self) -> SendResult {
         // SAFETY: the call passes no memory. The kernel reads the ring, and no thread writes it during the
         // call.

@@ -1,24 +1,26 @@
 //! Slots of a transmit ring: memory from which the kernel sends.
 //!
-//! The kernel reads the slots in order and stops at the first slot without a frame, so frames are stored in
-//! consecutive slots. The status of a slot is the only information about the progress of the kernel.
+//! The kernel reads the slots in order and stops at the first slot without a frame. Frames are therefore
+//! stored in consecutive slots. The only information about the progress of the kernel is the status of each
+//! slot.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Offset of a packet in its slot, after the ring header (`TPACKET2_HDRLEN - sizeof(struct sockaddr_ll)`).
+/// Offset of a packet in its slot, in bytes. The packet follows the ring header (`TPACKET2_HDRLEN -
+/// sizeof(struct sockaddr_ll)`).
 const PACKET_OFFSET: usize = size_of::<libc::tpacket2_hdr>().next_multiple_of(libc::TPACKET_ALIGNMENT);
 /// Length of the header before each frame of a socket with `PACKET_VNET_HDR` (`struct virtio_net_hdr`).
 const VNET_HEADER_BYTES: usize = 10;
-/// Offset of the member `hdr_len`: the number of bytes that the kernel copies. It would share the rest of the
-/// frame, and a veth copies shared bytes again.
+/// Offset of the member `hdr_len` of the vnet header. `hdr_len` is the number of bytes that the kernel
+/// copies. The kernel would share all further bytes, and a veth copies shared bytes again.
 const VNET_HDR_LEN_OFFSET: usize = 2;
 const FRAME_OFFSET: usize = PACKET_OFFSET + VNET_HEADER_BYTES;
 
-/// Status bits of a slot that is not free: it waits for a call, is in flight, or has a format that the kernel
-/// cannot read.
+/// Status bits of a slot that is not free. The frame of such a slot waits for a system call, is in flight, or
+/// has a format that the kernel cannot read.
 const OCCUPIED: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_SENDING | libc::TP_STATUS_WRONG_FORMAT;
-/// Status bits of a slot that the kernel has not sent, or has sent only in part.
+/// Status bits of a slot whose frame the kernel has not sent, or not completely.
 const UNSENT: u32 = libc::TP_STATUS_SEND_REQUEST | libc::TP_STATUS_WRONG_FORMAT;
 
 /// The slots of a transmit ring and the range of pending frames.
@@ -44,7 +46,7 @@ impl SendSlots {
     ///
     /// # Safety
     /// `base` points to `count * slot_bytes` zero bytes. Every slot is aligned for a `tpacket2_hdr`. The
-    /// memory lives as long as the value, and only the kernel uses it besides this value.
+    /// memory stays valid as long as the value exists. Only the kernel and this value use the memory.
     pub(super) unsafe fn new(base: NonNull<u8>, slot_bytes: usize, count: usize) -> SendSlots {
         SendSlots {
             base,
@@ -62,8 +64,8 @@ impl SendSlots {
         (self.slot_bytes - FRAME_OFFSET).min(u16::MAX as usize)
     }
 
-    /// Appends a frame with two segments. Returns false if the frame is too long or the next slot is not
-    /// free.
+    /// Appends a frame that consists of two segments. Returns false if the frame is too long or the next slot
+    /// is not free.
     #[inline]
     pub(super) fn push_frame(&mut self, segments: (&[u8], &[u8])) -> bool {
         let (own, rest) = segments;
@@ -103,8 +105,8 @@ impl SendSlots {
         self.pending_frames
     }
 
-    /// Returns the total length of the pending frames. A system call that sends all frames returns this
-    /// value.
+    /// Returns the total length of the pending frames. The system call returns the same value if it has sent
+    /// all frames.
     pub(super) fn pending_bytes(&self) -> usize {
         self.pending_bytes
     }
@@ -116,8 +118,8 @@ impl SendSlots {
         sent_frames
     }
 
-    /// Marks the frames that the last call has sent and removes the others. Returns the number of sent
-    /// frames.
+    /// Frees the slots of all pending frames after a system call. Returns the number of frames that the call
+    /// has sent. The remaining frames are removed without being sent.
     #[cold]
     pub(super) fn complete_sent(&mut self) -> usize {
         let is_unsent = |n: &usize| self.status(self.slot_index(*n)).load(Ordering::Acquire) & UNSENT != 0;
@@ -180,7 +182,8 @@ mod tests {
             unsafe { AtomicU32::from_ptr(self.memory.add(index * SLOT_BYTES).cast::<u32>().as_ptr()) }
         }
 
-        /// Sends up to `max` frames. Sets the status of the next frame, if one waits, to `final_status`.
+        /// Sends up to `max` frames. If another frame waits after these frames, sets the status of this frame
+        /// to `final_status`.
         fn send(&mut self, max: usize, final_status: u32) -> Vec<Vec<u8>> {
             let mut frames = Vec::new();
             while self.status(self.head).load(Ordering::Acquire) == libc::TP_STATUS_SEND_REQUEST {

@@ -25,7 +25,7 @@ pub(crate) struct Transmitter {
 unsafe impl Send for Transmitter {}
 
 impl Transmitter {
-    /// Creates a transmitter for a device of an MTU. Without a ring, all frames are sent with `sendmmsg`.
+    /// Creates a transmitter for a device with this MTU. Without a ring, all frames are sent with `sendmmsg`.
     pub(crate) fn new(ring: Option<SendRing>, mtu: u32) -> Transmitter {
         let segment = libc::iovec {
             iov_base: std::ptr::null_mut(),
@@ -43,14 +43,15 @@ impl Transmitter {
         transmitter
     }
 
-    /// Sets the current MTU of the device, in bytes. The kernel does not check the MTU of frames in the ring.
-    /// Longer frames are sent with `sendmmsg`, which knows the exact limit of the device.
+    /// Sets the current MTU of the device, in bytes. The kernel does not compare frames in the ring with the
+    /// MTU. Frames above the MTU are therefore sent with `sendmmsg`, which checks the exact limit of the
+    /// device.
     pub(crate) fn set_mtu(&mut self, mtu: u32) {
         self.ring_frame_len_max = (mtu + ETHERNET_HEADER_BYTES) as usize;
     }
 
-    /// Sends frames from the front of `frames`, at most [`BURST_FRAMES`]. Without an error, at least one
-    /// frame is sent. The error belongs to the first frame that was not sent. `socket` is bound to the
+    /// Sends up to [`BURST_FRAMES`] frames from the front of `frames`. If no error is returned, at least one
+    /// frame was sent. An error belongs to the first frame that was not sent. `socket` is bound to the
     /// device.
     pub(crate) fn send<'a>(
         &mut self,

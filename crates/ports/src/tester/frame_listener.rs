@@ -10,8 +10,8 @@ use crate::socket;
 /// A captured frame.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturedFrame<'a> {
-    /// The first bytes of the frame, as many as the filter accepts. A VLAN tag that the kernel removed is
-    /// missing.
+    /// The first bytes of the frame. The filter decides how many bytes. If the kernel has removed a VLAN tag,
+    /// the tag is missing.
     pub bytes: &'a [u8],
     /// Length of the frame in bytes, without FCS.
     pub frame_len: u32,
@@ -19,7 +19,7 @@ pub struct CapturedFrame<'a> {
     pub captured_ns: u64,
 }
 
-/// Receives the frames of a device that a filter accepts. The kernel discards all other frames.
+/// Receives frames of a device with a filter. The kernel discards all frames that the filter does not accept.
 #[derive(Debug)]
 pub struct FrameListener {
     ring: ReceiveRing,
@@ -34,7 +34,7 @@ impl FrameListener {
     ///
     /// # Errors
     /// Returns an error if the device does not exist, the capability is missing, the kernel refuses the
-    /// filter, or memory for the ring is short.
+    /// filter, or the kernel has too little memory for the ring.
     pub fn open(device: &str, filter: &[libc::sock_filter]) -> io::Result<FrameListener> {
         let index = nix::net::if_::if_nametoindex(device)?;
         let socket = socket::open_packet_socket()?;

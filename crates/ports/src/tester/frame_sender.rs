@@ -16,7 +16,8 @@ pub const SEND_BURST_FRAMES: usize = BURST_FRAMES;
 pub struct SendCounts {
     /// Frames that the device accepted.
     pub sent: usize,
-    /// Frames that were lost, because the device or the device behind it had no space.
+    /// Number of lost frames. A frame is lost if the device, or the device at the other end of the link, has
+    /// no space.
     pub lost: usize,
 }
 
@@ -51,8 +52,8 @@ impl FrameSender {
     /// later.
     ///
     /// # Errors
-    /// Returns an error if the device refuses the first frame for good. The frame is longer than the device's
-    /// MTU, or the device is removed or down.
+    /// Returns an error if the device cannot send the first frame, now or later: the frame is longer than the
+    /// device's MTU, or the device is removed or down.
     pub fn send(&mut self, frames: &[&[u8]]) -> io::Result<SendCounts> {
         let frames = &frames[..frames.len().min(SEND_BURST_FRAMES)];
         let mut counts = SendCounts::default();

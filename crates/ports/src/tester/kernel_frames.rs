@@ -1,7 +1,7 @@
 //! Frames that the kernel builds itself, and a forwarder that consists only of XDP programs.
 //!
-//! Both need CAP_BPF and CAP_NET_ADMIN outside user namespaces. The far end of the veth must poll, which
-//! means that it has an XDP program or GRO. A veth delivers redirected frames only to such a far end.
+//! Both need CAP_BPF and CAP_NET_ADMIN outside user namespaces. A veth delivers redirected frames only if its
+//! far end polls. The far end polls if it has an XDP program or GRO.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,8 +11,8 @@ use crate::xdp::bpf::{self, Instruction, instruction, load_map_address};
 /// Offsets of the start and the end of the frame in `struct xdp_md`.
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
-/// Offset of the UDP source port in an untagged IPv4 frame, and the shortest frame with such a port, in
-/// bytes.
+/// Two values in bytes: the offset of the UDP source port in an untagged IPv4 frame, and the length of the
+/// shortest frame that contains this port.
 const UDP_SOURCE_PORT: i16 = 34;
 const HEADERS_BYTES: i32 = 42;
 const FIRST_SOURCE_PORT: i32 = 0xc000;
@@ -42,7 +42,7 @@ fn redirect_program(device_index: u32) -> [Instruction; 4] {
 }
 
 /// Returns a program that counts frames, writes the UDP source port and redirects the frame. The port number
-/// wraps after `flows` values. `flows` is a power of two.
+/// starts again after `flows` values. `flows` is a power of two.
 fn generator_program(counter: &OwnedFd, flows: u32, device_index: u32) -> Vec<Instruction> {
     let [low, high] = load_map_address(4, counter.as_raw_fd(), true);
     let mut program = vec![
@@ -93,7 +93,7 @@ impl KernelFrameSender {
         })
     }
 
-    /// Sends `count` frames. Frames are lost if the far end has no space for them.
+    /// Sends `count` frames. If the far end of the device has no space, frames are lost.
     ///
     /// # Errors
     /// Returns an error if the frame is longer than a page or the kernel cannot send live frames.

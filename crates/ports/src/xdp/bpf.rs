@@ -1,8 +1,8 @@
 //! The XDP program of a port and its maps, through `bpf(2)` without libbpf and without a compiler.
 //!
 //! The program passes each frame of queue 0 to the socket of the port. It drops and counts the frames of
-//! other queues, and all frames before the socket is set. No frame is lost silently, and the network stack of
-//! the kernel sees none.
+//! other queues, and all frames that arrive before the socket is set. No frame is lost without being counted,
+//! and the network stack of the kernel receives no frames.
 
 use std::io;
 use std::mem::size_of;
@@ -68,8 +68,8 @@ pub(crate) const fn instruction(
     }
 }
 
-/// Builds the instructions that load the address of a map to a register. `is_value` selects the address of
-/// the first value of an array map.
+/// Builds the instructions that load the address of a map into a register. If `is_value` is true, they load
+/// the address of the first value of an array map instead.
 pub(crate) const fn load_map_address(register: u8, map: RawFd, is_value: bool) -> [Instruction; 2] {
     const LD_IMM64: u8 = 0x18;
     const PSEUDO_MAP_FD: u8 = 1;

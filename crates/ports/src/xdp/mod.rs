@@ -1,15 +1,15 @@
 //! Backend on AF_XDP in native copy mode. The small slots of the arena are the memory of the socket.
 //!
-//! The kernel copies a received frame to an empty slot, [`HEADROOM_BYTES`] after its start. Frames of the
-//! arena have this position as well, so the backend does not copy the frame again. A frame in several slots
-//! is copied to one large slot.
+//! The kernel copies a received frame to an empty slot, [`HEADROOM_BYTES`] after its start. All frames of the
+//! arena start at this offset, so the backend does not copy the frame again. If a frame occupies several
+//! slots, the backend copies it to one large slot.
 //!
-//! The port holds as many slots as its receive ring has entries. It passes a received slot on only in
-//! exchange for an empty one. Frames therefore wait in the kernel while slots are short.
+//! The port holds as many slots as its receive ring has entries. To deliver a slot with a received frame, the
+//! port needs an empty slot as replacement. If no slot is empty, received frames wait in the kernel.
 //!
-//! The kernel reports no metadata of a frame. VLAN tags must be in the frame. The state of the far end or
-//! [`has_unfinished_checksum`] decides whether a checksum is finished. Time stamps are the times of the
-//! reads.
+//! The kernel gives the backend no metadata of a frame. VLAN tags must be in the frame itself. The backend
+//! decides by the state of the far end, or with [`has_unfinished_checksum`], whether a checksum is finished.
+//! The time stamp of a frame is the time at which the backend reads the frame.
 //!
 //! [`HEADROOM_BYTES`]: xoff_dataplane::frame::HEADROOM_BYTES
 
@@ -51,8 +51,8 @@ const ETHERNET_BYTES: usize = 14;
 /// Shortest tagged frame in bytes that a packet socket receives. The kernel discards shorter tagged frames.
 const TAGGED_BYTES_MIN: usize = 20;
 
-/// Returns the number of slots that a port of this MTU keeps: slots to receive into, and slots for copies of
-/// frames that cannot be sent from their own slot.
+/// Returns the number of slots that a port with this MTU occupies permanently. These are the slots for
+/// received frames, and the slots for copies of frames that cannot be sent from their own slot.
 pub(super) fn reserved_slots(mtu: u32) -> usize {
     let slots_per_frame = (frame_len_max(mtu) as usize).div_ceil(SMALL_FRAME_BYTES);
     socket::RECEIVE_ENTRIES as usize + 2 * BURST_FRAMES * slots_per_frame
@@ -63,16 +63,17 @@ pub(super) fn reserved_slots(mtu: u32) -> usize {
 pub struct XdpPort {
     spec: PortSpec,
     device: Device,
-    /// Rings of the socket. `None` until the arena is known. Declared before the socket, because the pages of
-    /// the rings belong to it.
+    /// Rings of the socket. `None` until the arena is known. The field is declared before the socket, so that
+    /// the rings are unmapped before the socket is closed.
     active: Option<ActiveSocket>,
     program: bpf::PortProgram,
-    /// Attachment of the program. Closing it detaches the program. `None` after the port was closed.
+    /// Descriptor of the attached program. The program is detached when the descriptor is closed. `None`
+    /// after the port was closed.
     link: Option<OwnedFd>,
     socket: Option<OwnedFd>,
     /// Packet socket that makes the device accept frames to any destination address.
     promiscuous: OwnedFd,
-    /// Whether the kernel copies a sent frame at once, so that a frame can be sent from its own slot.
+    /// Whether the kernel copies a frame during the send call. If so, a frame can be sent from its own slot.
     can_send_in_place: bool,
     device_mtu: u32,
     frame_len_max: u32,
@@ -82,7 +83,8 @@ pub struct XdpPort {
     has_warned_of_truncated_tags: bool,
     notes: Vec<String>,
     empty_reads: u32,
-    /// Declared last, so that the device settings are restored after program and socket are closed.
+    /// The field is declared last, so that the device settings are restored after the program and the socket
+    /// are closed.
     setup: DeviceSetup,
 }
 
@@ -92,7 +94,8 @@ struct ActiveSocket {
     fill: Producer<u64>,
     receive: Consumer<libc::xdp_desc>,
     transmitter: Transmitter,
-    /// Slots to receive into: slots in one of the rings, or between the two rings.
+    /// Slots for received frames. Each of these slots is in one of the two rings, or the kernel has taken it
+    /// from one ring and not yet written it to the other.
     posted: SlotSet,
     /// Number of slots that the transmitter needs for copies.
     copy_slots: usize,
@@ -107,7 +110,8 @@ struct ActiveSocket {
 struct LossCounters {
     tx_dropped: KernelCounter,
     rx_dropped: KernelCounter,
-    /// Frames for which the socket had no space. `None` if the device counts these frames too.
+    /// Counter of the frames for which the socket had no space. `None` if the device also counts these
+    /// frames.
     socket: Option<KernelCounter>,
     missed: KernelCounter,
     invalid: KernelCounter,
@@ -211,8 +215,8 @@ impl XdpPort {
         }
     }
 
-    /// Checks now and then that the device exists. Without frames, a removed device looks the same as an idle
-    /// one.
+    /// Checks from time to time that the device exists. The check is necessary because a removed device looks
+    /// like an idle device: neither has frames.
     fn check_device_exists(&mut self) -> io::Result<()> {
         self.empty_reads += 1;
         if self.empty_reads < EMPTY_READS_PER_CHECK {
@@ -402,8 +406,8 @@ impl ActiveSocket {
         ReceiveResult::Dropped(reason)
     }
 
-    /// Returns a slot with the complete frame, which the port does not own any more. Returns `None` if no
-    /// slot is free.
+    /// Returns a slot with the complete frame. The caller then owns the slot. Returns `None` if no slot is
+    /// free.
     fn take_frame(&mut self, waiting: WaitingFrame, slots: &mut impl SlotSource) -> Option<FrameHandle> {
         let replacement = match waiting.descriptors {
             1 => slots.take_slot_of(SlotClass::Small),
@@ -425,7 +429,8 @@ impl ActiveSocket {
         Some(frame)
     }
 
-    /// Copies a frame to one slot. Used for a frame in several slots, and for a slot without a replacement.
+    /// Copies a frame to one slot. Used if the frame occupies several slots, or if no empty slot can replace
+    /// the frame's slot.
     fn copy_to_one_slot(
         &mut self,
         waiting: WaitingFrame,
@@ -461,15 +466,15 @@ impl ActiveSocket {
     }
 }
 
-/// Returns whether the data of a descriptor starts at the position of a frame in its slot and fits in the
-/// slot.
+/// Returns whether the data of a descriptor has the layout of a frame in a slot: it starts after the headroom
+/// and fits in the slot.
 fn is_at_frame_offset(descriptor: &libc::xdp_desc) -> bool {
     descriptor.addr % SMALL_SLOT_BYTES as u64 == HEADROOM_BYTES as u64
         && descriptor.len as usize <= SMALL_FRAME_BYTES
 }
 
-/// Returns whether a frame starts with a VLAN tag whose content is cut off. The receive path of the kernel
-/// discards such a frame before a packet socket sees it.
+/// Returns whether the VLAN tag of a frame is truncated. The receive path of the kernel discards such a frame
+/// before a packet socket can receive it.
 fn has_truncated_tag(frame: &[u8]) -> bool {
     frame.len() < TAGGED_BYTES_MIN && matches!(frame.get(12..14), Some([0x81, 0x00] | [0x88, 0xa8]))
 }

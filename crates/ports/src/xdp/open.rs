@@ -1,4 +1,4 @@
-//! Opening of a device with AF_XDP: the requirements, and the errors if a requirement is not met.
+//! Opens a device with AF_XDP. Checks the requirements and explains which one is not met.
 
 use std::io;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::net::ethtool;
 use crate::socket::{enable_promiscuous_mode, open_packet_socket};
 use crate::{Arena, OpenedPort, Port, PortError, PortSpec, frame_len_max};
 
-/// Drivers whose devices get copies of sent frames from the kernel. A slot is then free as soon as its frame
+/// Drivers for which the kernel copies each sent frame. The slot of a frame is then free as soon as the frame
 /// is sent.
 const COPYING_DRIVERS: [&str; 2] = ["veth", "tun"];
 /// Capabilities that loading a program needs, in the initial user namespace.
@@ -93,8 +93,8 @@ impl XdpPort {
     }
 }
 
-/// Returns an error if the device has several receive queues. A socket receives from one queue and would miss
-/// the frames of the others.
+/// Returns an error if the device has several receive queues. A socket receives from only one queue and would
+/// miss the frames of the other queues.
 fn check_single_queue(spec: &PortSpec) -> Result<(), PortError> {
     let channels = ethtool::channels(&spec.device).map_err(|error| PortError::net(spec, error))?;
     let Some(channels) = channels.filter(|channels| channels.rx > 1) else {
@@ -158,8 +158,8 @@ fn program_error(spec: &PortSpec, error: io::Error) -> PortError {
     }
 }
 
-/// Explains why a program cannot be attached. Each driver defines the meaning of its error numbers. The
-/// explanations follow the veth driver (`drivers/net/veth.c`).
+/// Explains why a program cannot be attached. The meaning of an error number depends on the driver. The
+/// explanations are those of the veth driver (`drivers/net/veth.c`).
 fn attach_error(spec: &PortSpec, driver: &str, error: io::Error) -> PortError {
     let device = &spec.device;
     let mtu_error = |why: &str| {

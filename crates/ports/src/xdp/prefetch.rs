@@ -4,20 +4,22 @@ use super::ActiveSocket;
 use crate::arena::SMALL_SLOT_BYTES;
 use crate::prefetch::{prefetch, prefetch_for_copy};
 
-/// Distance of the frame whose payload is prefetched from the next frame. A frame takes about a fifth of the
-/// time that a cache line needs to arrive. A frame of usual length occupies 17 lines.
+/// Prefetch distance of payloads: the prefetched frame is this number of frames after the next frame. The
+/// processing of a frame takes about a fifth of the time that the CPU needs to load a cache line. A frame of
+/// usual length occupies 17 cache lines.
 const PAYLOAD_DISTANCE: u32 = 8;
-/// Distance of the frame whose headers are prefetched. The headers are read first, and they arrive after all
-/// lines that were requested earlier, so they need a larger distance.
+/// Prefetch distance of headers, in frames. It is larger than the distance of payloads for two reasons.
+/// Headers are read before the payload, and the CPU loads them only after all cache lines that were requested
+/// earlier.
 const HEADERS_DISTANCE: u32 = 16;
-/// Distance of the prefetched descriptor. It contains the address of a frame, so it is needed before the
-/// frame. A cache line holds four descriptors.
+/// Prefetch distance of descriptors, in frames. A descriptor contains the address of its frame, so the
+/// descriptor must be loaded first. A cache line holds four descriptors.
 const DESCRIPTORS_DISTANCE: u32 = 24;
 /// Number of bytes that a switch reads of most frames.
 const HEADERS_BYTES: usize = 64;
 
 impl ActiveSocket {
-    /// Prefetches parts of later frames, as far as the kernel is known to have written them.
+    /// Prefetches parts of later frames. Only frames that the kernel has certainly written are prefetched.
     #[inline]
     pub(super) fn prefetch_later_frames(&self) {
         prefetch(self.receive.entry_address(DESCRIPTORS_DISTANCE).cast(), 1);
@@ -40,8 +42,8 @@ impl ActiveSocket {
         }
     }
 
-    /// Prefetches the payload of the frame that is `distance` frames after the next one. The kernel copies
-    /// the payload on this core when the frame is sent, and would wait for each cache line.
+    /// Prefetches the payload of the frame that is `distance` frames after the next frame. The kernel later
+    /// copies the payload on this core. Without prefetch, the copy would wait for each cache line.
     #[inline]
     fn prefetch_payload(&self, distance: u32) {
         if let Some(descriptor) = self.receive.peek_known(distance) {
@@ -53,7 +55,8 @@ impl ActiveSocket {
         }
     }
 
-    /// Returns the address of a frame from its descriptor, without a check that the address is in the arena.
+    /// Returns the address of a frame from its descriptor. The function does not check that the address is in
+    /// the arena.
     #[inline]
     fn frame_address(&self, descriptor: &libc::xdp_desc) -> *const u8 {
         let region = self.arena.small_region().cast::<u8>();

@@ -148,7 +148,8 @@ impl<T: Copy> Producer<T> {
         self.next
     }
 
-    /// Reads the position of the consumer: the index of the first entry that it has not consumed.
+    /// Reads the position of the consumer, which is the index of the first entry that the consumer has not
+    /// consumed.
     pub(super) fn read_consumed(&mut self) -> u32 {
         // Acquire: the consumer has read the entries before this side writes them again.
         self.consumed = self.ring.consumer().load(Ordering::Acquire);
@@ -164,8 +165,8 @@ impl<T: Copy> Producer<T> {
     /// Replaces a published entry.
     ///
     /// # Safety
-    /// The consumer does not read the ring now. The kernel reads the transmit ring only in system calls on
-    /// its socket.
+    /// The consumer does not read the ring during this call. For example, the kernel reads the transmit ring
+    /// only in system calls on its socket.
     pub(super) unsafe fn replace_entry(&mut self, index: u32, entry: T) {
         // SAFETY: the entry is in the ring, and the caller guarantees that the consumer does not read it.
         unsafe { self.ring.entry_address(index).write(entry) }
@@ -201,7 +202,8 @@ impl<T: Copy> Consumer<T> {
         }
     }
 
-    /// Returns the entry that is `distance` entries after the next one, if the producer has published it.
+    /// Returns the entry that is `distance` entries after the next entry. Returns `None` if the producer has
+    /// not published this entry.
     pub(super) fn peek(&mut self, distance: u32) -> Option<T> {
         if self.produced.wrapping_sub(self.next) <= distance {
             // Acquire: the entries and the frames that they describe are written before this index is read.
@@ -224,8 +226,8 @@ impl<T: Copy> Consumer<T> {
         Some(unsafe { self.ring.entry_address(self.next.wrapping_add(distance)).read() })
     }
 
-    /// Returns the address of the entry that is `distance` entries after the next one. The entry may be
-    /// unwritten.
+    /// Returns the address of the entry that is `distance` entries after the next entry. The producer may not
+    /// have written this entry yet.
     #[inline]
     pub(super) fn entry_address(&self, distance: u32) -> *const T {
         self.ring.entry_address(self.next.wrapping_add(distance)).as_ptr()

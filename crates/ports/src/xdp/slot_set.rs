@@ -29,8 +29,8 @@ impl SlotSet {
         self.count += 1;
     }
 
-    /// Removes a slot and returns whether it was in the set. Accepts any number, because the number comes
-    /// from the kernel.
+    /// Removes a slot from the set. Returns whether the slot was in the set. Accepts any number, because the
+    /// number comes from the kernel.
     pub(super) fn remove(&mut self, slot: FrameHandle) -> bool {
         let (word, bit) = word_and_bit(slot);
         match self.words.get_mut(word) {

@@ -9,14 +9,16 @@ use crate::Arena;
 use crate::arena::SMALL_SLOT_BYTES;
 use crate::socket::{check_result, enlarge_send_buffer, get_option, set_option};
 
-/// Number of received frames that wait in the socket. This is the traffic of 4 ms at the highest rate of a
-/// veth sender. At the speeds of a lab the time is much longer.
+/// Number of received frames that can wait in the socket. At the highest rate of a veth sender, this number
+/// of frames arrives in 4 ms. At the lower rates of a lab, it takes much longer.
 ///
-/// The kernel fills slots in turn, so it reuses the memory of a slot after this number of frames. Twice as
-/// many slots would no longer fit in the last-level cache of a virtual machine (`benches/README.md`).
+/// The kernel fills the slots in turn, so it reuses a slot after this number of frames. With twice as many
+/// slots, the memory of the slots would not fit in the last-level cache of a virtual machine
+/// (`benches/README.md`).
 pub(super) const RECEIVE_ENTRIES: u32 = 2_048;
-/// Number of empty slots in the fill ring. The kernel publishes a received frame a moment before it releases
-/// the entry of its slot. For this moment the ring needs more entries than slots are posted.
+/// Number of empty slots in the fill ring. The kernel publishes a received frame shortly before it releases
+/// the fill ring entry of the frame's slot. The ring therefore needs more entries than there are posted
+/// slots.
 const FILL_ENTRIES: u32 = 2 * RECEIVE_ENTRIES;
 /// Number of descriptors in the transmit ring, more than any burst needs.
 pub(super) const TRANSMIT_ENTRIES: u32 = 1_024;
@@ -98,7 +100,7 @@ pub(super) fn create_rings(socket: &OwnedFd) -> io::Result<Rings> {
     })
 }
 
-/// Binds the socket to queue 0 of a device, in copy mode, with frames in several slots.
+/// Binds the socket to queue 0 of a device. The socket uses copy mode, and a frame may occupy several slots.
 pub(super) fn bind_to_first_queue(socket: &OwnedFd, device_index: u32) -> io::Result<()> {
     let address = libc::sockaddr_xdp {
         sxdp_family: libc::AF_XDP as u16,
@@ -112,7 +114,7 @@ pub(super) fn bind_to_first_queue(socket: &OwnedFd, device_index: u32) -> io::Re
     check_result(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len) })
 }
 
-/// Makes the kernel send the frames of the transmit ring, at most 32 descriptors in one call.
+/// Makes the kernel send the frames of the transmit ring. One call sends at most 32 descriptors.
 pub(super) fn start_transmission(socket: &OwnedFd) -> io::Result<()> {
     // SAFETY: the call passes no memory.
     let sent = unsafe {

@@ -1,12 +1,13 @@
 //! Sending of bursts from the arena with descriptors.
 //!
-//! The kernel reads the transmit ring only in system calls on the socket. In copy mode, the kernel has copied
-//! a frame when it reports the descriptors as consumed. Descriptors therefore point directly to the slots of
-//! the frames, which stay with the caller. Drivers that take frames without a linear part are an exception:
-//! for these drivers, the backend copies every frame to a slot of its own.
+//! The kernel reads the transmit ring only in system calls on the socket. In copy mode, the kernel copies a
+//! frame before it reports the frame's descriptors as consumed. Descriptors therefore point directly to the
+//! slots of the frames, and the caller keeps these slots. Some drivers take frames without a linear part,
+//! which the kernel does not copy. For these drivers, the backend copies every frame to a slot of its own.
 //!
-//! [`Transmitter::send`] withdraws the descriptors that the kernel has not consumed when the call ends. It
-//! makes them invalid, and the kernel skips invalid descriptors. The caller may then reuse the slots.
+//! Before [`Transmitter::send`] returns, it withdraws all descriptors that the kernel has not consumed. A
+//! withdrawn descriptor is invalid, and the kernel skips invalid descriptors. The caller may then reuse the
+//! slots.
 
 use std::fmt;
 use std::io;
@@ -20,7 +21,7 @@ use super::socket;
 use crate::arena::{SMALL_FRAME_BYTES, SMALL_SLOT_BYTES};
 use crate::{Arena, BURST_FRAMES};
 
-/// A descriptor that the kernel skips, because its address is beyond the memory of the socket.
+/// An invalid descriptor. The kernel skips it, because its address is beyond the memory of the socket.
 const INVALID_DESCRIPTOR: libc::xdp_desc = libc::xdp_desc {
     addr: u64::MAX,
     len: SMALL_SLOT_BYTES as u32,
@@ -40,7 +41,8 @@ struct SubmittedFrame {
 pub(super) struct Transmitter {
     ring: Producer<libc::xdp_desc>,
     completion: Consumer<u64>,
-    /// Whether the kernel copies a frame at once, so that descriptors may point to the slots of the caller.
+    /// Whether the kernel copies a frame during the send call. If so, descriptors may point to the slots of
+    /// the caller.
     can_send_in_place: bool,
     /// Slots of the transmitter for copies of frames.
     copy_slots: Vec<FrameHandle>,
@@ -49,10 +51,12 @@ pub(super) struct Transmitter {
     /// Index of the first entry of the last submission.
     submission_start: u32,
     submitted: Vec<SubmittedFrame>,
-    /// Largest number of frames in a submission. The number is small after the device has accepted no frame.
+    /// Largest number of frames in one system call. If the device has accepted no frame in the last call, the
+    /// number is small.
     window: usize,
     is_withdrawing: bool,
-    /// Slots of withdrawn descriptors. The list may also contain slots of the caller, which are ignored.
+    /// Slots of withdrawn descriptors. The list may also contain slots of the caller, which the transmitter
+    /// ignores.
     withdrawn_slots: Vec<FrameHandle>,
     /// Number of descriptors withdrawn since the creation of the transmitter.
     pub(super) withdrawn_descriptors: u64,
@@ -107,9 +111,9 @@ impl Transmitter {
         self.copy_slots
     }
 
-    /// Sends frames from the front of `frames`. `refuses` returns whether the device would refuse a frame,
-    /// from its first bytes and its length. An error is returned together with the counts of the frames
-    /// before it.
+    /// Sends frames from the front of `frames`. `refuses` takes the first bytes and the length of a frame,
+    /// and returns whether the device would refuse the frame. After an error, the result contains the error
+    /// and the counts of the frames that were sent before.
     pub(super) fn send(
         &mut self,
         socket: &OwnedFd,
@@ -170,7 +174,7 @@ impl Transmitter {
         self.ring.publish();
     }
 
-    /// Writes the descriptors of a frame. Returns false if the ring or the slots are full.
+    /// Writes the descriptors of a frame. Returns false if the ring is full or no slot is free.
     fn write_descriptors(&mut self, arena: &Arena, mut frame: UnsentSegments<'_>) -> bool {
         if self.can_send_in_place
             && frame.rest.is_empty()
@@ -232,8 +236,8 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Makes the descriptors of the submitted frames from `first` on invalid. The kernel has not consumed
-    /// them.
+    /// Makes the descriptors of the submitted frames invalid, starting with the frame `first`. The kernel has
+    /// not consumed these descriptors.
     fn withdraw_frames(&mut self, first: usize) {
         let mut index = match first {
             0 => self.submission_start,
@@ -324,8 +328,8 @@ struct UnsentSegments<'a> {
 }
 
 impl UnsentSegments<'_> {
-    /// Copies the next bytes to `output` and returns their number. The copied bytes are removed from the
-    /// segments.
+    /// Copies the next bytes of the segments to `output`. Returns the number of copied bytes, which are
+    /// removed from the segments.
     fn copy_next(&mut self, output: &mut [u8]) -> usize {
         let mut filled = 0;
         for segment in [&mut self.own, &mut self.rest] {
