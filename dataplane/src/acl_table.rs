@@ -12,8 +12,8 @@ pub struct AclTable {
     pub rules: Vec<AclRule>,
 }
 
-/// A rule (`ACL_RULE`). It matches packets that meet all its conditions. A rule without conditions matches
-/// every IP packet.
+/// A rule (`ACL_RULE`). A rule matches a packet that meets all its conditions. A rule without conditions
+/// matches every IP packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AclRule {
     /// Source prefix (`SRC_IP`, `SRC_IPV6`).
@@ -28,7 +28,7 @@ pub struct AclRule {
     pub destination_ports: Option<(u16, u16)>,
     /// DSCP of the received packet (`DSCP`).
     pub dscp: Option<u8>,
-    /// True if the rule exempts the packet, as `PACKET_ACTION` `DISABLE_TRIM` does. False protects the packet
-    /// from later rules, as `FORWARD` does.
+    /// True if the rule exempts the packet, for example with `PACKET_ACTION` `DISABLE_TRIM`. False means that
+    /// the packet is not exempt, and that later rules of the table are not tested (`FORWARD`).
     pub exempts: bool,
 }

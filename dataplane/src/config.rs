@@ -1,7 +1,7 @@
 //! Configuration of a switch, with all names resolved to indices.
 //!
 //! The `xoff` program reads SONiC's `config_db.json`, checks ranges and references, and builds a
-//! [`SwitchConfig`]. The switch relies on these checks, but no value makes it panic.
+//! [`SwitchConfig`]. The switch relies on these checks. An invalid value does not make the switch panic.
 
 mod defaults;
 mod routing;
@@ -23,7 +23,8 @@ use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 use xoff_units::{LinkTiming, Picos};
 use xoff_wire::parse::ParsedHeaders;
 
-/// Configuration of a whole switch. One value is one generation. The switch applies all of it or nothing.
+/// Configuration of a whole switch. Each value of this type is one generation. The switch applies a
+/// generation completely or not at all.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchConfig {
     /// Host name, used in reports.
@@ -34,7 +35,8 @@ pub struct SwitchConfig {
     pub seed: u64,
     /// Size of a buffer cell in bytes (SAI `SHARED_BUFFER_CELL_SIZE`), 1 to 16384.
     pub cell_bytes: u32,
-    /// Time from the arrival of a frame's last bit to the earliest start of its transmission.
+    /// Pipeline latency: the shortest time from the arrival of a frame's last bit to the start of its
+    /// transmission.
     pub pipeline_latency: Picos,
     /// Where the switch decides about ECN marks and WRED drops.
     pub mark_point: MarkPoint,
@@ -51,7 +53,7 @@ pub struct SwitchConfig {
     pub pools: Vec<PoolConfig>,
     /// Buffer profiles. Each profile belongs to one pool.
     pub profiles: Vec<BufferProfile>,
-    /// Limits of whole ports in buffer pools. At most one entry for each port and pool.
+    /// Limits of whole ports in buffer pools. The list has at most one entry for each port and pool.
     pub port_profiles: Vec<PortProfile>,
     /// Link aggregation groups.
     pub lags: Vec<LagConfig>,
@@ -88,15 +90,15 @@ pub struct LagConfig {
     pub admin_up: bool,
     /// Number of members that must be up for the LAG to be up (`min_links`), at least 1.
     pub min_links: u16,
-    /// Port indices of the members. A port is a member of one LAG at most.
+    /// Port indices of the members. A port is a member of at most one LAG.
     pub members: Vec<u16>,
 }
 
 /// Where the switch reads the queue length that decides about ECN marks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MarkPoint {
-    /// When a frame leaves, from the bytes that remain behind it. Real chips do this (SONiC's
-    /// `test_dequeue_ecn`).
+    /// The mark is decided when a frame leaves, by the number of bytes that remain in the queue. Real chips
+    /// do this (SONiC's `test_dequeue_ecn`).
     #[default]
     Dequeue,
     /// When a frame arrives, from the bytes that wait in front of it.
@@ -137,8 +139,8 @@ pub enum TaggingMode {
     Tagged,
     /// Frames leave without a tag. Untagged frames arrive in this VLAN.
     Untagged,
-    /// Frames leave with VLAN id 0 and their priority. Untagged and priority-tagged frames arrive in this
-    /// VLAN.
+    /// Frames of this VLAN leave with VLAN id 0 and their priority. Untagged and priority-tagged frames that
+    /// arrive belong to this VLAN.
     PriorityTagged,
 }
 
@@ -163,7 +165,8 @@ pub struct PortConfig {
     pub pfc: PfcConfig,
     /// PFC watchdog of the port. `None`: the watchdog does not watch the port.
     pub watchdog: Option<PortWatchdog>,
-    /// DSCP of trimmed packets for each traffic class (`tc_to_dscp_map`). `None`: the map has no such class.
+    /// DSCP of trimmed packets for each traffic class (`tc_to_dscp_map`). The value is `None` if the map has
+    /// no entry for the class.
     pub tc_to_dscp: [Option<u8>; TRAFFIC_CLASSES],
     /// Buffer profile of each priority group: an index into [`SwitchConfig::profiles`], or [`NO_PROFILE`].
     pub pgs: [u16; PRIORITIES],
@@ -176,7 +179,8 @@ pub struct PortConfig {
 /// The header field that selects the traffic class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustMode {
-    /// DSCP for IP frames. Other frames use the 802.1p priority of their tag, or class 0 without a tag.
+    /// IP frames are classified by their DSCP. Other frames are classified by the 802.1p priority of their
+    /// tag, and have class 0 without a tag.
     Dscp,
     /// 802.1p priority of the tag. Untagged frames have class 0.
     Pcp,
@@ -199,7 +203,7 @@ pub struct ClassMaps {
 }
 
 impl ClassMaps {
-    /// The traffic class, 0 to 15, of a frame that arrives at a port with these maps.
+    /// Returns the traffic class (0 to 15) of a frame that arrives at a port with these maps.
     #[inline(always)]
     pub fn traffic_class(&self, parsed: &ParsedHeaders) -> u8 {
         let by_tag = |maps: &ClassMaps| match parsed.tag {
@@ -213,13 +217,13 @@ impl ClassMaps {
         tc % TRAFFIC_CLASSES as u8
     }
 
-    /// The priority group, 0 to 7, of a traffic class (0 to 15) at an ingress port with these maps.
+    /// Returns the priority group (0 to 7) of a traffic class (0 to 15) at an ingress port with these maps.
     #[inline(always)]
     pub fn priority_group(&self, tc: u8) -> u8 {
         self.tc_to_pg[usize::from(tc)] % PRIORITIES as u8
     }
 
-    /// The queue, 0 to 7, of a traffic class (0 to 15) at an egress port with these maps.
+    /// Returns the queue (0 to 7) of a traffic class (0 to 15) at an egress port with these maps.
     #[inline(always)]
     pub fn queue(&self, tc: u8) -> usize {
         usize::from(self.tc_to_queue[usize::from(tc)]) % PRIORITIES
@@ -231,7 +235,8 @@ impl ClassMaps {
 pub struct PfcConfig {
     /// Bit *n*: the port sends and honours PFC for priority *n* (`PORT_QOS_MAP.pfc_enable`).
     pub enabled: u8,
-    /// Asymmetric PFC (`PORT.pfc_asym`): honour pauses of all priorities, send PFC only for the enabled ones.
+    /// Asymmetric PFC (`PORT.pfc_asym`): the port honours pauses of all priorities, but sends PFC only for
+    /// the enabled priorities.
     pub asymmetric: bool,
     /// Pause quanta in an XOFF frame, 1 to 65535.
     pub pause_quanta: u16,
@@ -243,10 +248,10 @@ pub struct PfcConfig {
     pub priority_to_pg: [u8; PRIORITIES],
     /// How long a pause lasts.
     pub pauses: PauseModel,
-    /// Response time: from the arrival of a PFC or 802.3x pause to its effect, in pause quanta, 0 to 65535.
-    /// IEEE 802.3 31B.3.7 allows at most [`response_quanta_max`](crate::pfc::response_quanta_max).
+    /// Response time in pause quanta (0 to 65535): the time from the arrival of a PFC or 802.3x pause to its
+    /// effect. IEEE 802.3 31B.3.7 allows at most [`response_quanta_max`](crate::pfc::response_quanta_max).
     pub response_quanta: u16,
-    /// 802.3x PAUSE of the whole port. It has no effect while any priority has PFC.
+    /// 802.3x PAUSE of the whole port. This setting has no effect while any priority has PFC.
     pub global: GlobalPause,
 }
 
@@ -262,15 +267,16 @@ pub struct GlobalPause {
 /// How long a pause lasts, and when pause frames are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PauseModel {
-    /// IEEE 802.1Q: a pause lasts its quanta, and the port repeats it while XOFF continues. One frame carries
-    /// all priorities. The port builds the frame when the link is free, from the state at that moment.
+    /// The model of IEEE 802.1Q. A pause lasts for its quanta, and the port repeats the pause frame while
+    /// XOFF continues. One frame carries all priorities. The port builds the frame when the link is free,
+    /// from the state at that moment.
     #[default]
     Timed,
     /// The model of the ns-3 RDMA simulators, for comparisons with them. A pause lasts until the resume and
-    /// is not repeated. Each change of each priority is a frame of its own, sent in order even if a later
-    /// change reverses it.
+    /// is not repeated. The port sends a separate frame for each change of each priority, in order. A frame
+    /// is also sent if a later change has already reversed the change.
     UntilResumed {
-        /// Length in bytes that such a frame occupies on the link, with FCS. The simulators use 43 bytes.
+        /// Number of bytes that a pause frame occupies on the link, with FCS. The simulators use 43 bytes.
         frame_bytes: u32,
     },
 }
@@ -306,7 +312,7 @@ pub struct PoolConfig {
     pub side: PoolSide,
     /// Shared space in bytes, rounded down to whole cells.
     pub size_bytes: u64,
-    /// Size of the shared headroom pool in bytes. 0: each priority group has private headroom.
+    /// Size of the shared headroom pool in bytes. With 0, each priority group has private headroom.
     pub xoff_bytes: u64,
 }
 
@@ -319,7 +325,8 @@ pub enum PoolSide {
     Egress,
 }
 
-/// Profile index of a priority group or queue without a buffer (profile `NULL`). It admits no frames.
+/// Profile index of a priority group or queue without a buffer (profile `NULL`). Such a group or queue admits
+/// no frames.
 pub const NO_PROFILE: u16 = u16::MAX;
 
 /// A buffer profile (`BUFFER_PROFILE`). Sizes in bytes are rounded down to whole cells.
@@ -329,8 +336,8 @@ pub struct BufferProfile {
     pub name: String,
     /// Index into [`SwitchConfig::pools`].
     pub pool: u16,
-    /// Reserved bytes. If the pool has no shared headroom and `size >= xoff`, this size contains the private
-    /// headroom, and only `size - xoff` is reserved.
+    /// Number of reserved bytes. If the pool has no shared headroom and `size >= xoff`, this size includes
+    /// the private headroom. In this case, only `size - xoff` is reserved.
     pub size_bytes: u64,
     /// Limit of the shared use.
     pub threshold: BufferThreshold,
@@ -338,16 +345,17 @@ pub struct BufferProfile {
     pub xoff_bytes: u64,
     /// Total use in bytes at which the priority group leaves XOFF.
     pub xon_bytes: u64,
-    /// The group leaves XOFF when its use is this many bytes below the XOFF point. 0: not used.
+    /// The group leaves XOFF when its use is this many bytes below the use at which XOFF begins. With 0, this
+    /// rule is not applied.
     pub xon_offset_bytes: u64,
     /// True if frames are trimmed when a queue of this profile is full (`packet_discard_action`). The switch
     /// must have trimming configured as well.
     pub trim: bool,
 }
 
-/// An entry of `BUFFER_PORT_INGRESS_PROFILE_LIST` or `BUFFER_PORT_EGRESS_PROFILE_LIST`. The pool and
-/// threshold of the profile limit what all priority groups, or all queues, of the port use of that pool
-/// together.
+/// An entry of `BUFFER_PORT_INGRESS_PROFILE_LIST` or `BUFFER_PORT_EGRESS_PROFILE_LIST`. The threshold of the
+/// profile limits the total use of the profile's pool by all priority groups of the port (ingress list) or by
+/// all queues of the port (egress list).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortProfile {
     /// Index of the port.
@@ -356,20 +364,21 @@ pub struct PortProfile {
     pub profile: u16,
 }
 
-/// How much of the shared space of a pool one priority group or queue may use.
+/// Limit for the use of a pool's shared space by one priority group or queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BufferThreshold {
-    /// `2^n` times the free shared cells at that moment, rounded down. The exponent is -8 to 7.
+    /// The limit is `2^n` times the number of currently free shared cells, rounded down. The exponent `n` is
+    /// -8 to 7.
     Dynamic(i8),
     /// A fixed number of bytes. 0 means no limit, as in SAI.
     Static(u64),
-    /// The rule of the HPCC simulator, for comparisons with it: see the module `mmu`. The profile's
-    /// `size_bytes` is the reserve, `xoff_bytes` the headroom and `xon_offset_bytes` the resume offset. The
-    /// size of the pool is the whole buffer. The rule applies to priority groups. A queue with this rule has
-    /// no limit.
+    /// The rule of the HPCC simulator, for comparisons with this simulator. See the module `mmu`. The
+    /// profile's `size_bytes` is the reserve, `xoff_bytes` the headroom and `xon_offset_bytes` the resume
+    /// offset. The size of the pool is the whole buffer. The rule applies to priority groups. A queue with
+    /// this rule has no limit.
     Hpcc {
-        /// The limit is the free shared bytes shifted right by this number, 0 to 31. The value 3 is one
-        /// eighth.
+        /// The limit is the number of free shared bytes, shifted right by this number (0 to 31). With 3, the
+        /// limit is one eighth of the free bytes.
         shift: u8,
     },
 }

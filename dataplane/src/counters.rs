@@ -1,4 +1,5 @@
-//! The counters of a switch. One thread writes them, and readers get a copy between bursts.
+//! The counters of a switch. One thread writes the counters. Other threads read a copy, which is made between
+//! bursts.
 
 use crate::drops::DropReason;
 use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
@@ -12,8 +13,8 @@ pub struct PgCounters {
     pub bytes: u64,
     /// Frames dropped for lack of cells or by the PFC watchdog.
     pub dropped_packets: u64,
-    /// The frames of `dropped_packets` that the PFC watchdog dropped because of a storm at a queue of the
-    /// port.
+    /// Number of frames that the PFC watchdog dropped because of a storm at a queue of the port.
+    /// `dropped_packets` includes these frames.
     pub watchdog_dropped_packets: u64,
     /// How often the group entered XOFF.
     pub xoff_transitions: u64,
@@ -26,23 +27,24 @@ pub struct QueueCounters {
     pub packets: u64,
     /// Sent bytes (`mac_len`).
     pub bytes: u64,
-    /// Frames dropped at this queue: at its limit, early by WRED, or by the PFC watchdog. A trimmed frame
-    /// counts as dropped at the queue that refused it, as in SAI
+    /// Number of frames that were dropped at this queue because of its limit, by WRED, or by the PFC
+    /// watchdog. A trimmed frame is counted as dropped at the queue that refused the frame, as in SAI
     /// (`SAI_BUFFER_PROFILE_PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`). Frames that waited when the link
-    /// went down are counted in [`PortCounters::drops`] only.
+    /// went down are counted only in [`PortCounters::drops`].
     pub dropped_packets: u64,
     /// Bytes of `dropped_packets` (`mac_len`).
     pub dropped_bytes: u64,
-    /// The frames of `dropped_packets` that the PFC watchdog dropped: the frames that waited when a storm was
-    /// detected, and the frames that arrived during the storm.
+    /// Number of frames that the PFC watchdog dropped. The watchdog drops the frames that wait when a storm
+    /// is detected and the frames that arrive during the storm. `dropped_packets` includes these frames.
     pub watchdog_dropped_packets: u64,
     /// `TRIM_PACKETS`: frames that were trimmed because this queue was full. The port does not count them as
     /// drops ([`PortCounters::drops`]) unless the trimmed frame was dropped as well.
     pub trim_packets: u64,
-    /// `TX_TRIM_PACKETS`: frames that this queue refused and that any queue of the port sent trimmed.
+    /// `TX_TRIM_PACKETS`: frames that this queue refused, and that were then trimmed and sent by any queue of
+    /// the port.
     pub tx_trim_packets: u64,
-    /// `DROPPED_TRIM_PACKETS`: frames that this queue refused and that were dropped after trimming, because
-    /// the second queue was full or was flushed.
+    /// `DROPPED_TRIM_PACKETS`: frames that this queue refused, and that were dropped after trimming. The
+    /// reason is that the second queue was full or was flushed.
     pub dropped_trim_packets: u64,
     /// The frames of `dropped_packets` that WRED dropped.
     pub wred_dropped_packets: u64,
@@ -60,7 +62,8 @@ impl QueueCounters {
     }
 }
 
-/// Totals of trimmed frames. `trimmed` is `sent` plus `dropped` plus the trimmed frames that still wait.
+/// Totals of trimmed frames. `trimmed` is the sum of `sent`, `dropped` and the number of trimmed frames that
+/// still wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrimCounters {
     /// `TRIM_PACKETS`: trimmed frames.
@@ -84,11 +87,11 @@ pub struct PortCounters {
     pub tx_packets: u64,
     /// Sent bytes (`mac_len`).
     pub tx_bytes: u64,
-    /// Time that frames occupied the link since the first data frame, in picoseconds. PFC frames are
-    /// included. The utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.
+    /// Time for which frames occupied the link since the first data frame, in picoseconds. The time of PFC
+    /// frames is included. The utilisation is `tx_busy_ps / (tx_last_ps - tx_first_ps)`.
     pub tx_busy_ps: u64,
-    /// Model time at which the first data frame started, in picoseconds. `u64::MAX` before the first data
-    /// frame.
+    /// Model time in picoseconds at which the first data frame started. The value is `u64::MAX` if no data
+    /// frame was sent.
     pub tx_first_ps: u64,
     /// Model time at which the last data frame ended, in picoseconds.
     pub tx_last_ps: u64,
@@ -134,8 +137,8 @@ pub struct PortCounters {
     pub link_quality_tx: u64,
     /// Received and accepted link quality messages.
     pub link_quality_rx: u64,
-    /// Dropped frames by reason and traffic class. Ingress reasons are counted at the ingress port, and
-    /// egress reasons at the egress port.
+    /// Number of dropped frames for each reason and traffic class. Drops for ingress reasons are counted at
+    /// the ingress port, and drops for egress reasons at the egress port.
     pub drops: [[u64; TRAFFIC_CLASSES]; DropReason::COUNT],
 }
 

@@ -2,8 +2,8 @@
 
 macro_rules! drop_reasons {
     ($($variant:ident = $name:literal, $doc:literal;)*) => {
-        /// Why the switch dropped a frame. A name is SAI's in-drop reason or statistic if SAI has one. Other
-        /// names are from sFlow (`discarded_packet`) or start with `XOFF_`.
+        /// Reason for which the switch dropped a frame. If SAI has an in-drop reason or statistic for the
+        /// case, the name is from SAI. Other names are from sFlow (`discarded_packet`) or start with `XOFF_`.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[repr(u8)]
         pub enum DropReason { $(#[doc = $doc] $variant,)* }

@@ -11,11 +11,12 @@ pub struct FrameHandle(pub u32);
 /// Bytes reserved in front of every frame, so that headers can be added.
 pub const HEADROOM_BYTES: usize = 256;
 
-/// Access to stored frames. The switch does not own the memory: a driver stores frames in an arena, an AF_XDP
-/// umem or a memfd, with [`HEADROOM_BYTES`] in front of each frame.
+/// Access to stored frames. The driver owns the memory: it stores frames in an arena, an AF_XDP umem or a
+/// memfd, with [`HEADROOM_BYTES`] of free space in front of each frame.
 ///
-/// A frame consists of a *stored prefix* that can be read and edited, and a rest that is only forwarded. In
-/// real time, the prefix is the whole frame. A flooded copy has its own prefix and shares the rest.
+/// A frame consists of a *stored prefix* and a rest. The switch reads and edits only the prefix. In real
+/// time, the prefix is the whole frame. Each copy of a flooded frame has its own prefix, and all copies share
+/// the rest.
 pub trait FrameStore {
     /// The stored prefix, from the first byte of the Ethernet header.
     fn prefix(&self, frame: FrameHandle) -> &[u8];
@@ -33,17 +34,18 @@ pub trait FrameStore {
     /// Allocates a frame of `len` zero bytes. Returns `None` if the store is full.
     fn allocate(&mut self, len: usize) -> Option<FrameHandle>;
 
-    /// Copies a frame. The copy stores its own first `prefix_len` bytes and shares the rest by reference
-    /// count. Returns `None` if the store is full.
+    /// Copies a frame. The copy stores its own first `prefix_len` bytes and shares the remaining bytes, which
+    /// are reference counted. Returns `None` if the store is full.
     fn copy(&mut self, frame: FrameHandle, prefix_len: usize) -> Option<FrameHandle>;
 
-    /// Adds `len` zero bytes in front of the frame. All additions together are at most [`HEADROOM_BYTES`].
+    /// Adds `len` zero bytes in front of the frame. The sum of all additions to a frame is at most
+    /// [`HEADROOM_BYTES`].
     fn push_front(&mut self, frame: FrameHandle, len: usize);
 
     /// Removes `len` bytes from the front of the frame.
     fn pull_front(&mut self, frame: FrameHandle, len: usize);
 
-    /// Truncates the frame to its first `len` bytes. Copies that share its bytes are not changed.
+    /// Truncates the frame to its first `len` bytes. Copies that share bytes with the frame are not changed.
     fn truncate(&mut self, frame: FrameHandle, len: usize);
 
     /// Releases the slot of the frame.
@@ -59,7 +61,7 @@ pub struct ReceivedFrame {
     pub frame_len: u32,
     /// The parsed headers.
     pub parsed: ParsedHeaders,
-    /// Time at which the port backend received the frame, from a kernel time stamp if available. The switch
-    /// does not use this time for decisions.
+    /// Time at which the port backend received the frame. The time is a kernel time stamp if one is
+    /// available. The switch does not use this time for decisions.
     pub received_at: Picos,
 }

@@ -16,8 +16,8 @@ impl PortId {
     }
 }
 
-/// A port or a LAG for bridging and routing (SAI: a bridge port). Port *n* has number *n*, and the LAGs
-/// follow the ports.
+/// A logical port: a port or a LAG, as bridging and routing use it (SAI: bridge port). Port *n* has number
+/// *n*. The numbers of LAGs start after the last port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LogicalPort(pub u16);
 
@@ -94,6 +94,6 @@ impl GroupId {
     }
 }
 
-/// A timer of the switch. The driver passes the timer of each due deadline to [`crate::Switch::expire`].
+/// A timer of the switch. When a deadline is due, the driver passes its timer to [`crate::Switch::expire`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TimerId(pub u32);

@@ -4,8 +4,8 @@ use crate::config::{LagConfig, SwitchConfig};
 use crate::ids::{LogicalPort, PortId};
 use crate::route::seeded_hash;
 
-/// Separates the hash from that of equal-cost routes. With the same hash, a switch that selected a next hop
-/// would use only one member.
+/// Seed that makes the LAG hash different from the hash of equal-cost routes. If both hashes were the same,
+/// all flows that select one next hop would also select the same member of its LAG.
 const LAG_SEED: u64 = 0x6c61_672d_6d65_6d62;
 
 /// State of a LAG.
@@ -18,7 +18,8 @@ struct LagState {
     active: Vec<PortId>,
 }
 
-/// All LAGs, and the logical port of every port. The logical port of a member is its LAG.
+/// Stores all LAGs and the logical port of every port. If a port is a member of a LAG, its logical port is
+/// the LAG.
 #[derive(Debug)]
 pub(crate) struct LagTable {
     logical: Vec<LogicalPort>,
@@ -64,8 +65,8 @@ impl LagTable {
         LogicalPort(self.logical.len() as u16 + lag)
     }
 
-    /// The egress port of a flow that leaves through a logical port. `None` if the LAG is down. A port gives
-    /// itself, regardless of its state.
+    /// Returns the egress port of a flow that leaves through a logical port. If the logical port is a single
+    /// port, the result is this port, regardless of its state. Returns `None` if the LAG is down.
     #[inline]
     pub(crate) fn select_member(&self, logical: LogicalPort, flow_hash: u32) -> Option<PortId> {
         match logical.index().checked_sub(self.logical.len()) {

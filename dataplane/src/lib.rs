@@ -21,8 +21,8 @@
 //!
 //! # Example
 //!
-//! A switch with two ports of 100 Gb/s receives a frame on port 0. The destination is unknown, so the switch
-//! floods the frame to port 1 and starts the transmission at once.
+//! A switch with two ports of 100 Gb/s receives a frame on port 0. The destination address is unknown, so the
+//! switch floods the frame to port 1 and starts the transmission immediately.
 //!
 //! ```
 //! use xoff_dataplane::config::*;

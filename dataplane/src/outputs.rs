@@ -7,17 +7,17 @@ use crate::ids::{InterfaceId, PortId, QueueId, TimerId};
 use crate::mmu::BufferRefusal;
 use xoff_units::Picos;
 
-/// Collects the results of calls into the switch. A call only appends. The driver drains deadlines, punts and
-/// events before the next call. Transmits may accumulate over several calls.
+/// Collects the results of calls into the switch. Each call only appends results. Before the next call, the
+/// driver must drain `deadlines`, `punts` and `events`. `transmits` may collect the results of several calls.
 ///
 /// The frames in `transmits` and `punts` belong to the driver. The driver releases their slots when the
 /// backend has sent or read them.
 #[derive(Debug, Default)]
 pub struct Outputs {
-    /// Frames whose transmission starts. The frames of one port are in the order of their start times.
+    /// Frames whose transmission starts. For each port, the frames are in the order of their start times.
     pub transmits: Vec<Transmit>,
-    /// Deadlines for [`crate::Switch::expire`]. A later deadline of the same timer does not cancel an earlier
-    /// one.
+    /// Deadlines for [`crate::Switch::expire`]. If a timer has several deadlines, all of them are due. A
+    /// later deadline does not cancel an earlier deadline.
     pub deadlines: Vec<Deadline>,
     /// Frames for the CPU port.
     pub punts: Vec<PuntedFrame>,
@@ -29,7 +29,7 @@ pub struct Outputs {
 const EVENTS: usize = 16;
 
 impl Outputs {
-    /// Allocates room for the results of `burst` frames, so that later calls do not allocate.
+    /// Allocates memory for the results of `burst` frames, so that later calls do not allocate.
     pub fn with_capacity(burst: usize) -> Outputs {
         Outputs {
             transmits: Vec::with_capacity(burst),
@@ -58,7 +58,8 @@ pub enum SwitchEventKind {
         queue: QueueId,
         /// The configured action for this storm.
         action: WatchdogAction,
-        /// How long the queue was paused. The time without progress counts if it is shorter.
+        /// Time for which the queue was paused without progress. This time is shorter than the pause if the
+        /// queue still sent frames at first.
         paused: Picos,
     },
     /// A storm is over.
@@ -80,7 +81,8 @@ pub struct Transmit {
     pub port: PortId,
     /// The frame to send.
     pub frame: FrameHandle,
-    /// Model time of the first bit on the link. The buffer cells are free from this time on.
+    /// Model time at which the first bit is on the link. The buffer cells of the frame are free from this
+    /// time on.
     pub start: Picos,
     /// Model time at which the link is free again, after preamble, frame, FCS and interframe gap.
     pub end: Picos,
@@ -91,7 +93,8 @@ pub struct Transmit {
 /// A request of the switch to be called at time `at` with `timer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Deadline {
-    /// Model time of the call. It is not earlier than the time of the call that requested it.
+    /// Model time of the next call for this deadline. The time is not earlier than the time of the call that
+    /// requested the deadline.
     pub at: Picos,
     /// The timer to pass to [`crate::Switch::expire`].
     pub timer: TimerId,
@@ -112,8 +115,8 @@ pub struct PuntedFrame {
     pub l3_offset: u8,
 }
 
-/// Why the CPU receives a frame. For the last four reasons, the frame was dropped and counted, and the CPU
-/// sends an ICMP error to its sender according to RFC 1812 and RFC 4443.
+/// Reason for which the CPU receives a frame. For the last four reasons, the switch has dropped and counted
+/// the frame. The CPU then sends an ICMP error to the sender of the frame (RFC 1812 and RFC 4443).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PuntReason {
     /// The destination is a reserved group address, such as those of LLDP and LACP.
@@ -143,10 +146,11 @@ pub enum ForwardingResult {
         /// Number of queued copies. It is 1 for a unicast frame.
         copies: u16,
     },
-    /// A MAC control frame or a link quality message. The switch processed, counted and released it.
+    /// The frame was a MAC control frame or a link quality message. The switch has processed, counted and
+    /// released the frame.
     Control,
-    /// The frame is for the switch itself. It is in [`Outputs::punts`], or the switch has processed and
-    /// released it.
+    /// The frame is for the switch itself. The frame is in [`Outputs::punts`], or the switch has processed
+    /// and released the frame.
     Punted,
     /// The frame waits until its next hop is resolved.
     Held,
@@ -154,13 +158,14 @@ pub enum ForwardingResult {
     Dropped(DroppedFrame),
 }
 
-/// A dropped frame: the reason, the port that counts it, and the buffer limit that refused it.
+/// A dropped frame, with the reason, the port that counts the drop, and the buffer limit that refused the
+/// frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DroppedFrame {
     /// The reason of the drop.
     pub reason: DropReason,
-    /// The port that counts the drop: the ingress port for ingress reasons, the egress port for egress
-    /// reasons.
+    /// The port that counts the drop. This is the ingress port for ingress reasons and the egress port for
+    /// egress reasons.
     pub port: PortId,
     /// Traffic class of the frame.
     pub tc: u8,

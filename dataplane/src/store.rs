@@ -4,12 +4,12 @@ use crate::frame::{FrameHandle, FrameStore, HEADROOM_BYTES};
 
 /// Bytes of a large slot, without the headroom in front of the frame.
 const SLOT_BYTES: usize = 10_240;
-/// Bytes of a small slot, without the headroom. Two small slots fit in a page with their headroom, which
-/// saves TLB entries.
+/// Number of bytes in a small slot, without the headroom. Two small slots with their headroom fit into one
+/// memory page, so fewer TLB entries are needed.
 const SMALL_SLOT_BYTES: usize = 2_048 - HEADROOM_BYTES - LINE_BYTES;
 const NONE: u32 = u32::MAX;
-/// Size of a cache line in bytes. A frame begins at the start of a cache line, so that one line holds its
-/// headers.
+/// Size of a cache line in bytes. A frame begins at the start of a cache line, so that one cache line holds
+/// all headers of the frame.
 const LINE_BYTES: usize = 64;
 
 /// The memory of one frame. Positions are byte offsets in `bytes`.
@@ -21,8 +21,8 @@ struct FrameSlot {
     first: u32,
     start: u32,
     end: u32,
-    /// Number of bytes at the front that may still be edited. All bytes may be edited until the frame is
-    /// shared.
+    /// Number of bytes at the start of the frame that may still be edited. If the frame is not shared, all
+    /// bytes may be edited.
     editable: u32,
 }
 
@@ -86,8 +86,8 @@ impl FrameSlot {
     }
 }
 
-/// Stores frames in vectors. A slot is allocated on first use, and again when a longer frame needs it. The
-/// most recently released slot is used first.
+/// Stores frames in vectors. The memory of a slot is allocated when the slot is first used, and allocated
+/// again if a longer frame needs more space. The most recently released slot is used first.
 #[derive(Clone, Debug)]
 pub struct VecStore {
     slots: Vec<FrameSlot>,
@@ -135,7 +135,8 @@ impl VecStore {
         whole
     }
 
-    /// Number of slots in use. A shared rest counts until its last user is released.
+    /// Returns the number of slots in use. Bytes that several copies share occupy a slot until the last copy
+    /// is released.
     pub fn in_use(&self) -> usize {
         self.in_use
     }

@@ -37,8 +37,8 @@ struct FdbEntry {
     seen_at: Picos,
 }
 
-/// MAC addresses learnt per VLAN. An entry older than the ageing time counts as unknown. It is removed when
-/// the table is full.
+/// Table of the MAC addresses that were learnt in each VLAN. An entry older than the ageing time is treated
+/// as unknown. The entry is removed when the table is full.
 #[derive(Debug)]
 pub struct Fdb {
     entries: HashMap<u64, FdbEntry, BuildHasherDefault<DeterministicHasher>>,
@@ -49,8 +49,8 @@ pub struct Fdb {
 }
 
 impl Fdb {
-    /// Creates an empty database for `entries_max` addresses. An entry is valid for less than `ageing` after
-    /// the last frame from its address.
+    /// Creates an empty table for `entries_max` addresses. An entry expires when no frame from its address
+    /// has arrived for the time `ageing`.
     pub fn new(entries_max: usize, ageing: Picos) -> Fdb {
         // Twice the capacity, so that slots of removed entries are reclaimed without a reallocation.
         let entries = HashMap::with_capacity_and_hasher(2 * entries_max, BuildHasherDefault::default());

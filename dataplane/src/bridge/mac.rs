@@ -1,14 +1,14 @@
 //! MAC addresses as integers, for fast comparison, classification and hashing.
 
-/// A MAC address in the low 48 bits. The first byte is the highest one.
+/// A MAC address, stored in the low 48 bits. The first byte of the address is the most significant byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MacAddress(pub(crate) u64);
 
 impl MacAddress {
     pub(crate) const BITS: u64 = (1 << 48) - 1;
 
-    /// Reads destination and source of a frame. Returns `None` if the frame is shorter than an Ethernet
-    /// header.
+    /// Reads the destination and source addresses of a frame. Returns `None` if the frame is shorter than an
+    /// Ethernet header.
     #[inline]
     pub fn destination_and_source(frame: &[u8]) -> Option<(MacAddress, MacAddress)> {
         let &[a, b, c, d, e, f, g, h, i, j, k, l, _, _] = frame.first_chunk::<14>()?;
@@ -29,7 +29,8 @@ impl MacAddress {
         self.0 & 1 << 40 != 0
     }
 
-    /// Returns true for 01-80-C2-00-00-00 to -0F, which a bridge does not forward (IEEE 802.1Q table 8-1).
+    /// Returns true for the addresses 01-80-C2-00-00-00 to 01-80-C2-00-00-0F. A bridge does not forward
+    /// frames to these addresses (IEEE 802.1Q table 8-1).
     #[inline]
     pub(crate) const fn is_reserved(self) -> bool {
         self.0 & !0x0f == 0x0180_c200_0000

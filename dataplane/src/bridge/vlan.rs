@@ -1,4 +1,5 @@
-//! VLAN membership: the VLAN of a received frame, its permitted egress ports and its egress tag.
+//! VLAN membership. This module determines the VLAN of a received frame, the permitted egress ports and the
+//! tag at egress.
 
 use crate::config::{BridgingConfig, InterfaceAttachment, SwitchConfig, TaggingMode, VlanConfig};
 use crate::ids::LogicalPort;
@@ -31,10 +32,11 @@ struct PortVlans {
 /// VLAN membership of all ports and LAGs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct VlanTable {
-    /// No VLAN is configured. All ports that are not routed form one bridge, which ignores tags.
+    /// No VLAN is configured. All ports that are not routed form one bridge. This bridge ignores tags.
     transparent: bool,
     ports: Vec<PortVlans>,
-    /// Ports of each VLAN, sorted by VLAN id. Id 0 has all ports of the transparent bridge.
+    /// Ports of each VLAN, sorted by VLAN id. The entry with id 0 contains all ports of the transparent
+    /// bridge.
     members: Vec<(u16, Vec<LogicalPort>)>,
 }
 
@@ -82,8 +84,8 @@ impl VlanTable {
         self.members.sort_unstable_by_key(|(id, _)| *id);
     }
 
-    /// The VLAN of a frame that arrives on `port`, or 0 in the transparent bridge. `None` if the port is not
-    /// a member.
+    /// Returns the VLAN of a frame that arrives on `port`. The result is 0 in the transparent bridge, and
+    /// `None` if the port is not a member of the VLAN.
     #[inline]
     pub(crate) fn ingress_vlan(&self, port: LogicalPort, tag: Option<VlanTag>) -> Option<u16> {
         if self.transparent {
@@ -92,7 +94,8 @@ impl VlanTable {
         self.ports[port.index()].ingress_vlan(tag)
     }
 
-    /// Returns true if the port treats a tag as a VLAN tag: both have the same TPID.
+    /// Returns true if the port treats this tag as a VLAN tag, because the port and the tag have the same
+    /// TPID.
     #[inline]
     pub(crate) fn recognises_tag(&self, port: LogicalPort, tag: Option<VlanTag>) -> bool {
         tag.is_some_and(|tag| tag.tpid == self.ports[port.index()].tpid)
@@ -112,8 +115,8 @@ impl VlanTable {
         }
     }
 
-    /// The tag change of a frame of `vlan` that arrived on `from` with `tag` and leaves through `to`. `None`
-    /// if `to` is not a member of the VLAN.
+    /// Returns how the tag of a frame of `vlan` must change. The frame arrived on `from` with `tag` and
+    /// leaves through `to`. Returns `None` if `to` is not a member of the VLAN.
     #[inline]
     pub(crate) fn egress_tag_action(
         &self,
@@ -128,7 +131,8 @@ impl VlanTable {
         self.ports[from.index()].tag_action_towards(&self.ports[to.index()], vlan, tag)
     }
 
-    /// The tag change of a routed packet that arrived on `from` with `tag` and leaves through a routed port.
+    /// Returns how the tag of a routed packet must change. The packet arrived on `from` with `tag` and leaves
+    /// through a routed port.
     #[inline]
     pub(crate) fn routed_port_egress(&self, from: LogicalPort, tag: Option<VlanTag>) -> VlanTagAction {
         match tag.filter(|tag| tag.tpid == self.ports[from.index()].tpid) {
@@ -137,14 +141,14 @@ impl VlanTable {
         }
     }
 
-    /// The tag change of an untagged frame of the switch itself that leaves through `to` in `vlan`. `None` if
-    /// `to` is not a member of the VLAN.
+    /// Returns how the tag of an untagged frame from the switch itself must change. The frame leaves through
+    /// `to` in `vlan`. Returns `None` if `to` is not a member of the VLAN.
     pub(crate) fn originated_frame_egress(&self, to: LogicalPort, vlan: u16) -> Option<VlanTagAction> {
         self.egress_tag_action(to, to, vlan, None)
     }
 }
 
-/// The ports of the transparent bridge: ports and LAGs that are not routed, without members of LAGs.
+/// Returns the ports of the transparent bridge: all LAGs and single ports that are not routed.
 fn transparent_bridge_ports(config: &SwitchConfig) -> Vec<LogicalPort> {
     let ports = config.ports.len();
     let logical = |attachment: &InterfaceAttachment| match *attachment {

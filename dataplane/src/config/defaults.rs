@@ -12,9 +12,9 @@ use crate::ids::{PRIORITIES, TRAFFIC_CLASSES};
 impl SwitchConfig {
     /// Creates a transparent bridge of these ports, without buffer pools and profiles.
     ///
-    /// The defaults: seed 1, cells of 256 bytes, no pipeline latency, marks at dequeue, MAC addresses that age
-    /// out after 600 s, and room for 1024 MAC addresses and 16 384 frames. Load balancing, routing and the PFC
-    /// watchdog are off.
+    /// Returns the default configuration: seed 1, cells of 256 bytes, no pipeline latency, and ECN marks at
+    /// dequeue. MAC addresses age out after 600 s. The tables have room for 1024 MAC addresses and 16 384
+    /// frames. Load balancing, routing and the PFC watchdog are off.
     pub fn new(name: impl Into<String>, mac: [u8; 6], ports: Vec<PortConfig>) -> SwitchConfig {
         SwitchConfig {
             name: name.into(),
@@ -43,8 +43,8 @@ impl SwitchConfig {
 impl PortConfig {
     /// Creates a port that is up, with an MTU of 9100 bytes, TPID 0x8100, the default maps and without PFC.
     ///
-    /// All priority groups have buffer profile 0 and all queues have buffer profile 1, which belong to an
-    /// ingress and an egress pool.
+    /// All priority groups have buffer profile 0 of an ingress pool. All queues have buffer profile 1 of an
+    /// egress pool.
     pub fn new(name: impl Into<String>, mac: [u8; 6], link: LinkTiming) -> PortConfig {
         PortConfig {
             name: name.into(),
@@ -65,8 +65,8 @@ impl PortConfig {
 }
 
 impl Default for ClassMaps {
-    /// Trusts the DSCP. Every frame has traffic class 0. Traffic class *n* below 8 uses queue *n* and priority
-    /// group *n*, and the others use queue 0 and priority group 0.
+    /// Trusts the DSCP. Every frame has traffic class 0. Traffic classes *n* below 8 use queue *n* and
+    /// priority group *n*. Traffic classes from 8 on use queue 0 and priority group 0.
     fn default() -> ClassMaps {
         let same_number = |n: usize| if n < PRIORITIES { n as u8 } else { 0 };
         ClassMaps {

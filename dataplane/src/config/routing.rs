@@ -16,10 +16,10 @@ pub struct RoutingConfig {
     /// All routes, prepared for lookup. Local and connected routes of the interfaces are included.
     pub fib: Arc<Fib>,
     /// Seed of the hash that selects equal-cost next hops and LAG members. Switches with the same seed select
-    /// alike (hash polarisation).
+    /// the same member for a flow (hash polarisation).
     pub hash_seed: u64,
     /// Number of buckets of a resilient group. A change of members moves only the flows of affected buckets.
-    /// `None`: plain hashing, so that a change may move any flow.
+    /// With `None`, hashing is not resilient, and a change may move any flow.
     pub resilient_buckets: Option<u16>,
     /// Largest number of neighbours, including static ones.
     pub neighbours_max: usize,

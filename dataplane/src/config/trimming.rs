@@ -6,7 +6,7 @@ use crate::acl_table::AclTable;
 /// [`super::BufferProfile::trim`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrimmingConfig {
-    /// Bytes that remain of a trimmed frame, without FCS (`size`). Shorter frames are not trimmed.
+    /// Length of a trimmed frame in bytes, without FCS (`size`). Shorter frames are not trimmed.
     pub size_bytes: u32,
     /// DSCP of trimmed packets (`dscp_value`, `tc_value`).
     pub dscp: TrimDscp,
@@ -21,8 +21,8 @@ pub struct TrimmingConfig {
 pub enum TrimDscp {
     /// Symmetric: the same DSCP, 0 to 63, on all ports.
     Fixed(u8),
-    /// Asymmetric: the DSCP that [`super::PortConfig::tc_to_dscp`] of the egress port gives for this traffic
-    /// class. A port without an entry for the class does not trim.
+    /// Asymmetric DSCP: the map [`super::PortConfig::tc_to_dscp`] of the egress port gives the DSCP for this
+    /// traffic class. A port whose map has no entry for the class does not trim.
     FromTc(u8),
 }
 
@@ -31,6 +31,6 @@ pub enum TrimDscp {
 pub enum TrimQueue {
     /// A fixed queue, 0 to 7.
     Fixed(u8),
-    /// The queue of the new DSCP according to the maps of the egress port (`dynamic`).
+    /// The maps of the egress port give the queue for the new DSCP (`dynamic`).
     Dynamic,
 }

@@ -24,12 +24,12 @@ impl Default for WatchdogConfig {
     }
 }
 
-/// The rule for a paused queue that is empty. A queue with waiting frames is in a storm under every rule
-/// after it was paused for the detection time and sent nothing.
+/// The rule for storm detection at empty queues. If frames wait in the queue, all rules are the same: a storm
+/// is detected after the queue was paused for the detection time and sent nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchdogRule {
-    /// The queue was paused at both ends of every poll interval and XOFF frames kept arriving (Broadcom).
-    /// Waiting frames are not required.
+    /// A storm is also detected at an empty queue (Broadcom). The queue must be paused at the start and the
+    /// end of every poll interval, and XOFF frames must keep arriving.
     #[default]
     Broadcom,
     /// An empty queue is never in a storm (Nvidia).
@@ -42,14 +42,16 @@ pub enum WatchdogRule {
 /// Watchdog settings of a port (`PFC_WD|<port>`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortWatchdog {
-    /// Bit *n*: queue *n* is watched. These are the queues that a pause of a priority in `pfcwd_sw_enable`
-    /// stops.
+    /// Bit mask of the watched queues. Bit *n* stands for queue *n*. A queue is watched if a pause of a
+    /// priority in `pfcwd_sw_enable` stops the queue.
     pub queues: u8,
     /// Action during a storm.
     pub action: WatchdogAction,
-    /// How long a queue must be paused without progress, 100 ms to 5 s in SONiC's tables.
+    /// Detection time: a storm is detected when a queue was paused without progress for this time. SONiC's
+    /// tables permit 100 ms to 5 s.
     pub detection: Picos,
-    /// How long no XOFF may arrive before a storm ends. `None`: the storm does not end.
+    /// Restoration time: a storm ends when no XOFF has arrived for this time. With `None`, the storm does not
+    /// end.
     pub restoration: Option<Picos>,
     /// True if the start and length of the latest pause are recorded (`pfc_stat_history`).
     pub history: bool,
@@ -58,8 +60,8 @@ pub struct PortWatchdog {
 /// Action during a storm (`PFC_WD.action`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WatchdogAction {
-    /// Drop the frames that wait in the queue, arrive for it, or are received in its priority groups at the
-    /// port.
+    /// Drop the frames that wait in the queue and the frames that arrive for the queue. Also drop the frames
+    /// that the port receives in the priority groups of the queue.
     #[default]
     Drop,
     /// Forward: the queue ignores pauses.

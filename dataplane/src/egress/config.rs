@@ -42,7 +42,7 @@ pub struct WredProfile {
     pub min_bytes: u64,
     /// Queue length in bytes at which the probability is `max_probability`. Above this length it is one.
     pub max_bytes: u64,
-    /// Probability in units of 2^-32: 5 % is `0.05 * 2^32`, and 2^32 is always.
+    /// Probability in units of 2^-32. For example, 5 % is `0.05 * 2^32`, and 100 % is 2^32.
     pub max_probability: u64,
     /// True if ECN-capable frames are marked CE.
     pub ecn: bool,

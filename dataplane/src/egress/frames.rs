@@ -1,4 +1,5 @@
-//! Frames in the switch: a table of fixed capacity, with queues as linked lists in the table.
+//! The frames in the switch are stored in a table of fixed capacity. Each queue is a linked list in this
+//! table.
 
 use crate::frame::FrameHandle;
 use crate::ids::{PgId, PortId};
@@ -14,15 +15,16 @@ const NO_FRAME: u32 = u32::MAX;
 pub(crate) enum IngressCharge {
     /// The cells of one frame, charged to its priority group.
     Own { pg: PgId, cells: u32 },
-    /// The cells of a flooded frame: an entry of [`SharedCharges`], released with the last copy.
+    /// The frame is a copy of a flooded frame. An entry of [`SharedCharges`] records the cells, which are
+    /// released with the last copy.
     Shared(u32),
     /// No cells: a frame that the switch itself sends.
     None,
 }
 
-/// A frame, or one copy of a flooded frame, that waits in an egress queue. The entry fills half a cache line,
-/// because the tables of a large fabric exceed the caches. A frame has fewer than 2^16 bytes and cells: the
-/// longest frame has 9 KiB, and a cell has at least one byte.
+/// A frame, or one copy of a flooded frame, that waits in an egress queue. The tables of a large fabric do
+/// not fit into the caches, so the entry is only half a cache line long. A frame has fewer than 2^16 bytes
+/// and fewer than 2^16 cells: the longest frame has 9 KiB, and a cell has at least one byte.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(crate) struct QueuedFrame {
@@ -30,8 +32,8 @@ pub(crate) struct QueuedFrame {
     pub(crate) ready_at: Picos,
     pub(crate) frame: FrameHandle,
     mac_len: u16,
-    /// `mac_len` of the next frame in the queue. The scheduler needs this length, and the next frame may no
-    /// longer be in the caches.
+    /// Copy of `mac_len` of the next frame in the queue. The scheduler needs this length, and the entry of
+    /// the next frame is often not in the caches.
     next_len: u16,
     /// The priority group, or the index of the shared charge.
     charge_index: u32,
@@ -46,8 +48,8 @@ pub(crate) struct QueuedFrame {
     pub(crate) payload: Payload,
 }
 
-/// Bits of `flags`: the [`ChargeKind`] in the lowest two bits, ECN-capable, trimmed, and the queue that
-/// refused the frame before trimming.
+/// Bits of `flags`. The lowest two bits contain the [`ChargeKind`]. The next bits state whether the frame is
+/// ECN-capable, whether it was trimmed, and which queue refused the frame before trimming.
 const CHARGE_KIND_MASK: u8 = 3;
 const FLAG_ECN_CAPABLE: u8 = 4;
 const FLAG_TRIMMED: u8 = 8;
@@ -63,8 +65,8 @@ impl ChargeKind {
 }
 
 impl QueuedFrame {
-    /// Creates a frame that occupies `cells` cells of its queue and may leave at once. The caller sets the
-    /// class and the layer 3 header.
+    /// Creates a frame that occupies `cells` cells of its queue and may leave immediately. The caller sets
+    /// the class and the layer 3 header.
     #[inline(always)]
     pub(crate) fn new(frame: FrameHandle, mac_len: u32, cells: u32, charge: IngressCharge) -> QueuedFrame {
         let (charge_kind, charge_index, charged_cells) = match charge {
@@ -107,7 +109,7 @@ impl QueuedFrame {
         self.flags & FLAG_ECN_CAPABLE != 0
     }
 
-    /// The queue that refused the frame before trimming. `None` for frames that were not trimmed.
+    /// Returns the queue that refused the frame before trimming. Returns `None` if the frame was not trimmed.
     #[inline(always)]
     pub(crate) fn trimmed_for_queue(&self) -> Option<usize> {
         (self.flags & FLAG_TRIMMED != 0).then_some(usize::from(self.flags >> TRIMMED_FOR_SHIFT & 7))
@@ -181,7 +183,8 @@ pub(crate) struct DequeuedFrame<'a> {
     pub(crate) remaining_at_port: u64,
 }
 
-/// All frames in the switch, in the lists of their queues. Nothing is allocated after [`FrameTable::new`].
+/// Table of all frames in the switch. Each frame is in the list of its queue. No memory is allocated after
+/// [`FrameTable::new`].
 #[derive(Debug)]
 pub(crate) struct FrameTable {
     frames: Vec<QueuedFrame>,
@@ -190,7 +193,8 @@ pub(crate) struct FrameTable {
     free: u32,
     in_use: usize,
     shared: SharedCharges,
-    /// Bytes in all queues of each port, in one array, so that load balancing can compare ports.
+    /// Number of bytes in all queues of each port. The numbers are in one array, so that load balancing can
+    /// compare ports quickly.
     port_bytes: Vec<u64>,
 }
 
@@ -299,7 +303,8 @@ impl FrameTable {
         &self.port_bytes
     }
 
-    /// The priority groups of the frames in a queue, from its head. Frames without a charge are skipped.
+    /// Returns the priority group of each frame in a queue, from its head. Frames that are not charged to a
+    /// group are skipped.
     pub(crate) fn priority_groups_in(&self, fifo: &FrameQueue) -> impl Iterator<Item = PgId> + '_ {
         let first = Some(fifo.head).filter(|index| *index != NO_FRAME);
         let indices = core::iter::successors(first, |index| {
@@ -368,7 +373,8 @@ impl SharedCharges {
         IngressCharge::Shared(index)
     }
 
-    /// Removes one copy from a charge. Returns the cells to release after the last copy.
+    /// Removes one copy of a flooded frame from its charge. After the last copy, the result is the number of
+    /// cells to release.
     #[inline(always)]
     pub(crate) fn release_charge(&mut self, charge: IngressCharge) -> Option<(PgId, u32)> {
         match charge {

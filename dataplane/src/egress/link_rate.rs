@@ -2,8 +2,9 @@
 
 use xoff_units::{LinkTiming, Picos};
 
-/// A [`LinkTiming`] with the time of one byte. At all Ethernet speeds, this time is a whole number of
-/// picoseconds, and a departure multiplies instead of dividing.
+/// A [`LinkTiming`] that also stores the transmission time of one byte. At all Ethernet speeds, this time is
+/// a whole number of picoseconds. The time of a frame is therefore computed by a multiplication instead of a
+/// division.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkRate {
     timing: LinkTiming,

@@ -8,8 +8,9 @@ use crate::bits::set_bits;
 use crate::ids::PRIORITIES;
 use xoff_units::Picos;
 
-/// Bytes for each turn of the DWRR queue with the smallest weight. Other queues get more in proportion to
-/// their weights. The quantum is about one frame, so that shares are even over short times too.
+/// DWRR quantum: the number of bytes that the queue with the smallest weight may send in each turn. Other
+/// queues may send more, in proportion to their weights. The quantum is about one frame long, so that shares
+/// are also correct over short times.
 const QUANTUM_BYTES: u32 = 1_536;
 
 /// The decision of the scheduler.
@@ -73,9 +74,9 @@ impl Scheduler {
         }
     }
 
-    /// Selects one of the queues in `candidates` (bit *n*: queue *n* has a frame that may leave). `head_len`
-    /// returns the length of the first frame of a queue. If a DWRR queue is selected, its deficit is reduced
-    /// at once.
+    /// Selects one of the queues in `candidates`. Bit *n* of this mask is set if queue *n* has a frame that
+    /// may leave. `head_len` returns the length of the first frame of a queue. If a DWRR queue is selected,
+    /// its deficit is reduced at once.
     #[inline(always)]
     pub fn select_queue(
         &mut self,
@@ -113,7 +114,8 @@ impl Scheduler {
         }
     }
 
-    /// Records that a frame of `bytes` bytes of queue `queue` has started. `emptied`: the queue is empty now.
+    /// Records that the transmission of a frame of `bytes` bytes from queue `queue` has started. `emptied` is
+    /// true if the queue is now empty.
     #[inline(always)]
     pub fn record_sent(&mut self, now: Picos, queue: usize, bytes: u32, emptied: bool) {
         if self.shaped_queues & 1 << queue != 0 {
@@ -124,7 +126,8 @@ impl Scheduler {
         }
     }
 
-    /// Records a frame that passed through an otherwise empty port: queue `queue` was selected and emptied.
+    /// Records a frame that was sent by an otherwise empty port. The result is the same as if queue `queue`
+    /// had been selected and emptied.
     #[inline(always)]
     pub(crate) fn record_pass_through(&mut self, queue: usize) {
         if self.strict_queues & 1 << queue == 0 {
@@ -172,7 +175,8 @@ impl Scheduler {
     }
 }
 
-/// The lowest set bit above `after`, cyclically. Returns `after` if no other bit is set.
+/// Returns the lowest set bit above bit `after`. The search continues with bit 0 after the highest bit.
+/// Returns `after` if no other bit is set.
 fn next_set_bit(mask: u8, after: usize) -> usize {
     let above = mask.rotate_right(after as u32 + 1);
     (after + 1 + above.trailing_zeros() as usize) % PRIORITIES

@@ -1,4 +1,5 @@
-//! Peak rate limit: a token bucket, stored as one time value (generic cell rate algorithm).
+//! Limits the peak rate of a queue or port. The limiter is a token bucket that is stored as one time value
+//! (generic cell rate algorithm).
 
 use crate::egress::config::ShaperConfig;
 use xoff_units::Picos;

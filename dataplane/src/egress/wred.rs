@@ -5,7 +5,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::config::WredProfile;
 
-/// Random decisions of WRED. Each port has its own random stream (xoshiro256++), independent of other ports.
+/// Makes the random decisions of WRED. Each port has its own random stream (xoshiro256++).
 #[derive(Clone, Debug)]
 pub struct WredMarker {
     random: Xoshiro256PlusPlus,
@@ -22,8 +22,8 @@ impl WredMarker {
     }
 
     /// Decides whether to mark or drop a frame when `queued_bytes` bytes wait. The probability is zero up to
-    /// the minimum, rises linearly to its maximum, and is one above. A random number is only drawn between
-    /// the thresholds.
+    /// the minimum threshold, then rises linearly, and is one above the maximum threshold. A random number is
+    /// drawn only between the two thresholds.
     #[inline(always)]
     pub fn decide_mark_or_drop(&mut self, wred: &WredProfile, queued_bytes: u64) -> bool {
         if queued_bytes <= wred.min_bytes {
@@ -33,8 +33,9 @@ impl WredMarker {
     }
 }
 
-/// True if `draw` is below `max_probability * depth / span`, in units of 2^-32. The comparison is multiplied
-/// out, because a 128-bit division costs more than the rest of a departure.
+/// Returns true if `draw` is below `max_probability * depth / span`, in units of 2^-32. The function
+/// multiplies both sides by `span`, because a 128-bit division would cost more than all other steps of a
+/// departure.
 #[inline]
 fn is_below_probability(wred: &WredProfile, queued_bytes: u64, draw: u32) -> bool {
     let depth = u128::from(queued_bytes - wred.min_bytes);

@@ -1,5 +1,5 @@
-//! The sender of pauses: decides when a port sends XOFF, repeats it, and sends XON. A pause is for a set of
-//! priorities (PFC) or, if no priority has PFC, for the [`WHOLE_PORT`] (802.3x).
+//! The sender of pauses decides when a port sends XOFF, repeats XOFF, and sends XON. A PFC pause applies to a
+//! set of priorities. If no priority has PFC, an 802.3x pause applies to the [`WHOLE_PORT`].
 
 use std::collections::VecDeque;
 
@@ -9,28 +9,30 @@ use crate::ids::PRIORITIES;
 use xoff_units::Picos;
 use xoff_wire::mac_control::{MacControl, Pfc};
 
-/// The bit for an 802.3x PAUSE of the whole port, next to the eight priorities.
+/// Bit for an 802.3x PAUSE of the whole port. The lower eight bits of the mask stand for the priorities.
 pub(crate) const WHOLE_PORT: u16 = 1 << PRIORITIES;
 /// Number of pausable subjects: eight priorities and the whole port.
 const SUBJECT_COUNT: usize = PRIORITIES + 1;
 
 /// Decides which pause frames a port sends to its peer. A frame is built when the link is free, from the
-/// state at that moment. A change that is reversed before that time causes no frame.
+/// state at that moment. If a change is reversed before the link is free, no frame is sent for the change.
 #[derive(Clone, Debug)]
 #[repr(C)] // what each departure reads comes first
 pub(crate) struct PauseGenerator {
     /// Priorities in XOFF, and [`WHOLE_PORT`] if the port uses PAUSE.
     xoff: u16,
-    /// Priorities for which an XOFF frame must be sent: new XOFF states, or a refresh.
+    /// Priorities for which an XOFF frame must be sent, because they entered XOFF or because a refresh is
+    /// due.
     pending_xoff: u16,
     /// Priorities for which an XON frame must be sent.
     pending_xon: u16,
     /// Priorities whose last frame to the peer was XOFF.
     last_sent_xoff: u16,
-    /// True if each change is a frame of its own. `pending_xoff` is then nonzero while `changes` has entries.
+    /// True if the port sends a separate frame for each change. In this mode, `pending_xoff` is nonzero while
+    /// `changes` has entries.
     in_order: bool,
-    /// The changes to send: priority, and true for XOFF. XOFF and XON alternate for each priority, so the
-    /// list stays short.
+    /// The changes to send. Each entry consists of the priority and a flag that is true for XOFF. XOFF and
+    /// XON alternate for each priority, so the list stays short.
     changes: VecDeque<(u8, bool)>,
     refresh: Picos,
     refresh_at: Picos,
@@ -151,8 +153,8 @@ impl PauseGenerator {
     }
 
     /// Returns the frame to send now. An XOFF frame carries all priorities in XOFF and refreshes all of them.
-    /// An XON frame carries the priorities that resume. PFC precedes PAUSE. Both are pending only after a
-    /// change of the configuration.
+    /// An XON frame carries the priorities that resume. If PFC and PAUSE frames are both pending, the PFC
+    /// frame is sent first. This happens only after a change of the configuration.
     pub(crate) fn next_frame(&mut self, now: Picos) -> Option<MacControl> {
         if self.in_order {
             return self.next_frame_in_order();

@@ -6,11 +6,12 @@ use crate::bits::set_bits;
 use crate::ids::PRIORITIES;
 use xoff_units::{LinkTiming, Picos};
 
-/// Largest number of pause frames that wait for the response time. If more arrive, the oldest takes effect
-/// early.
+/// Largest number of pause frames that wait for the response time. If more frames arrive, the oldest frame
+/// takes effect before its response time has passed.
 const PENDING_PAUSES_MAX: usize = 256;
 
-/// The longest response time to a pause at a speed in Mb/s, in pause quanta (IEEE 802.3 31B.3.7).
+/// Returns the longest permitted response time to a pause, in pause quanta, for a link speed in Mb/s (IEEE
+/// 802.3 31B.3.7).
 pub const fn response_quanta_max(speed_mbps: u32) -> u16 {
     match speed_mbps {
         0..=9_999 => 2,
@@ -39,11 +40,12 @@ struct PendingPause {
 /// Pause timers of one port. Switch ports and hosts use it.
 ///
 /// IEEE 802.1Q: a new pause time replaces the running timer, and zero resumes the priority at once. When the
-/// timer expires, the priority resumes. A priority whose enable bit is clear is not changed. A frame in
-/// transmission is completed by the transmitter.
+/// timer expires, the priority resumes. A priority whose enable bit is clear is not changed. If a frame is
+/// already in transmission, the transmitter completes the frame.
 ///
-/// With a response time ([`PauseReceiver::set_response_time`]), a pause frame takes effect that long after its
-/// arrival. A resume is delayed by the same time, so the pause keeps its length.
+/// With a response time ([`PauseReceiver::set_response_time`]), a pause frame takes effect when this time has
+/// passed since its arrival. A resume is delayed by the same time, so the length of the pause does not
+/// change.
 #[derive(Clone, Debug, Default)]
 pub struct PauseReceiver {
     paused_until: [Picos; PRIORITIES],
@@ -61,8 +63,8 @@ pub struct PauseReceiver {
     pending: VecDeque<PendingPause>,
 }
 
-/// Pause statistics of one priority (`pfc_stat_history`). They are always kept. The option only controls
-/// output.
+/// Pause statistics of one priority (`pfc_stat_history`). The statistics are always collected. The option
+/// only controls whether they are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PauseHistory {
     /// How often the running priority was paused.
@@ -81,14 +83,14 @@ impl PauseReceiver {
         PauseReceiver::default()
     }
 
-    /// Selects the pause model of simulators: the next pauses last until they are resumed, whatever their
-    /// quanta.
+    /// Selects the pause model of simulators. Later pauses last until they are resumed, and their quanta are
+    /// ignored.
     pub fn set_until_resumed(&mut self, until_resumed: bool) {
         self.until_resumed = until_resumed;
     }
 
-    /// Sets the response time, from the arrival of a pause frame to its effect, for frames that arrive later.
-    /// Zero: no delay.
+    /// Sets the response time: the time from the arrival of a pause frame to its effect. The new value
+    /// applies to frames that arrive later. Zero means no delay.
     pub fn set_response_time(&mut self, response: Picos) {
         self.response = response;
         if response != Picos::ZERO {
@@ -150,7 +152,8 @@ impl PauseReceiver {
         }
     }
 
-    /// Bit *n*: priority *n* is paused, as of the last call of `receive` or `expire`.
+    /// Returns the bit mask of the paused priorities at the last call of `receive` or `expire`. Bit *n*
+    /// stands for priority *n*.
     pub fn paused_priorities(&self) -> u8 {
         self.paused
     }
@@ -179,7 +182,8 @@ impl PauseReceiver {
         }
     }
 
-    /// Time of the next change: a pause takes effect or ends. [`Picos::NEVER`] if no change is due.
+    /// Returns the time at which the next pause takes effect or ends. Returns [`Picos::NEVER`] if no change
+    /// is due.
     #[inline]
     pub fn next_change(&self) -> Picos {
         match self.pending.front() {
@@ -199,8 +203,8 @@ impl PauseReceiver {
             .unwrap_or(Picos::NEVER)
     }
 
-    /// Resumes every priority outside `honoured` and discards its pending pauses. Called when PFC is disabled
-    /// or the link goes down.
+    /// Resumes every priority outside `honoured` and discards its pending pauses. The caller uses this method
+    /// when PFC is disabled or the link goes down.
     pub fn release_priorities(&mut self, now: Picos, honoured: u8) {
         self.pending.iter_mut().for_each(|pause| pause.enable &= honoured);
         for priority in set_bits(self.paused & !honoured) {
@@ -208,7 +212,8 @@ impl PauseReceiver {
         }
     }
 
-    /// Time for which each priority was paused until `now`, in picoseconds, including the current pause.
+    /// Returns the total time for which each priority was paused until `now`, in picoseconds. The current
+    /// pause is included.
     pub fn paused_ps(&self, now: Picos) -> [u64; PRIORITIES] {
         let mut total = self.paused_ps;
         for priority in set_bits(self.paused) {
@@ -230,8 +235,8 @@ impl PauseReceiver {
         self.paused_since[priority]
     }
 
-    /// Arrival time of the latest XOFF of a priority. Returns [`Picos::NEVER`] during a pause that lasts
-    /// until its resume, because such a pause is not repeated.
+    /// Returns the arrival time of the latest XOFF of a priority. Returns [`Picos::NEVER`] during a pause
+    /// that lasts until its resume, because such a pause is not repeated.
     pub fn last_xoff_at(&self, priority: usize) -> Picos {
         let lasts_until_resumed =
             self.paused & (1 << priority) != 0 && self.paused_until[priority] == Picos::NEVER;

@@ -16,8 +16,8 @@ struct AclFields {
     ports: Option<(u16, u16)>,
 }
 
-/// True if a rule of these tables exempts a packet that arrived on `port`. In each table, the first matching
-/// rule decides. `l3` is the stored part of the packet from the IP header on.
+/// Returns true if a rule of these tables exempts a packet that arrived on `port`. In each table, only the
+/// first matching rule applies. `l3` is the stored part of the packet, starting at the IP header.
 pub(super) fn is_exempt_packet(tables: &[AclTable], port: u16, l3: &[u8], payload: Payload) -> bool {
     let decides = |table: &AclTable| {
         let hit = |rule: &&AclRule| rule_matches(rule, l3, payload);
@@ -26,7 +26,8 @@ pub(super) fn is_exempt_packet(tables: &[AclTable], port: u16, l3: &[u8], payloa
     tables.iter().any(decides)
 }
 
-/// True if `rule` matches an IP packet. `l3` starts at the IP header. Other packets match no rule.
+/// Returns true if `rule` matches an IP packet. `l3` starts at the IP header. Packets that are not IP match
+/// no rule.
 fn rule_matches(rule: &AclRule, l3: &[u8], payload: Payload) -> bool {
     let Some(packet) = parse_acl_fields(l3, payload) else {
         return false;

@@ -44,8 +44,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Charges a frame at ingress and egress. Returns whether the priority group entered XOFF, and the
-    /// charged ingress cells. A trimmed frame is charged for fewer cells.
+    /// Charges a frame at ingress and egress. Returns whether the priority group entered XOFF, and the number
+    /// of charged ingress cells. A trimmed frame is charged for fewer cells than the original frame.
     fn charge_frame<S: FrameStore>(
         &mut self,
         context: &FrameContext,
@@ -64,7 +64,8 @@ impl Switch {
         Ok((self.mmu.commit_ingress(context.pg, plan), cells))
     }
 
-    /// Plans the egress cells of a frame. The frame is trimmed if only the trimmed frame fits.
+    /// Plans the egress cells of a frame. If the whole frame does not fit but a trimmed frame does, the frame
+    /// is trimmed.
     pub(super) fn plan_egress<S: FrameStore>(
         &mut self,
         context: &FrameContext,
@@ -168,7 +169,8 @@ impl Switch {
         })
     }
 
-    /// Applies the watchdog and WRED on arrival. Returns whether to mark the frame, or a drop.
+    /// Applies the watchdog and WRED to an arriving frame. The result states whether the frame must be marked
+    /// or dropped.
     #[inline(never)]
     fn apply_arrival_rules(
         &mut self,

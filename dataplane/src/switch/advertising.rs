@@ -51,8 +51,8 @@ impl Switch {
         }
     }
 
-    /// Repeats the advertisement of a missing path after a packet arrived that has no path. The rate is
-    /// limited to that of load advertisements.
+    /// Advertises again that a path is missing, after a packet without a path arrived. The rate is limited to
+    /// the rate of load advertisements.
     #[cold]
     pub(super) fn readvertise_missing_path(&mut self, now: Picos, outputs: &mut Outputs) {
         let at = self.balance.advertiser_mut().handle_packet_without_path(now);
@@ -84,7 +84,8 @@ impl Switch {
         }
     }
 
-    /// Queues link quality messages at a port, ahead of data. The MTU limits the entries of a message.
+    /// Queues link quality messages at a port, ahead of data frames. The MTU limits the number of entries in
+    /// a message.
     fn queue_link_quality_messages<S: FrameStore>(&mut self, port: PortId, store: &mut S) {
         let most = link_quality::max_entries_for_mtu(self.ports[port.index()].mtu as usize);
         let entries = self.balance.advertiser().entries(port).count();
@@ -104,7 +105,8 @@ impl Switch {
         }
     }
 
-    /// Builds a message with `count` entries from `first` on. `None`: no frame slot is free.
+    /// Builds a message with `count` entries, starting at entry `first`. Returns `None` if no frame slot is
+    /// free.
     fn build_link_quality_message<S: FrameStore>(
         &mut self,
         port: PortId,

@@ -1,4 +1,5 @@
-//! Load balancing of packets: passes the state of ports and links to groups, and asks them for members.
+//! Load balancing of packets. The switch passes the state of ports and links to the groups, and the groups
+//! select members.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -30,7 +31,8 @@ fn lookup_context<'a>(context: &'a FrameContext, l3: &'a [u8]) -> LookupContext<
 }
 
 impl Switch {
-    /// Selects the next hop of a packet in a load balancing group. `None`: no next hop is reachable.
+    /// Selects the next hop of a packet in a load balancing group. Returns `None` if no next hop is
+    /// reachable.
     pub(super) fn next_hop_in(
         &mut self,
         context: &FrameContext,
@@ -42,8 +44,8 @@ impl Switch {
         })
     }
 
-    /// As [`Switch::next_hop_in`], for a packet that arrived at port `from`. The context is only built if a
-    /// scheme needs it.
+    /// Like [`Switch::next_hop_in`], but for a packet that arrived at port `from`. The context of the packet
+    /// is built only if a scheme needs the context.
     #[inline(always)]
     pub(super) fn select_group_member<'a>(
         &mut self,
@@ -81,7 +83,8 @@ impl Switch {
         self.hash_or_detour(group, hash)
     }
 
-    /// Selects the port for a packet that leaves by the port or LAG `to`. `None`: the LAG is down.
+    /// Selects the port for a packet that leaves through the port or LAG `to`. Returns `None` if the LAG is
+    /// down.
     #[inline(always)]
     pub(super) fn select_lag_port<S: FrameStore>(
         &mut self,
@@ -118,7 +121,8 @@ impl Switch {
         }
     }
 
-    /// True if an ACL rule excludes the packet from load balancing. Such a packet is hashed.
+    /// Returns true if an ACL rule excludes the packet from load balancing. The flow hash then selects the
+    /// member.
     #[inline]
     fn is_exempt(&self, from: PortId, payload: Payload, l3: &[u8]) -> bool {
         let tables = &self.balance.config().exempt;
@@ -174,7 +178,8 @@ impl Switch {
         self.balance.set_lags(lags, &self.frames);
     }
 
-    /// The member state of a next hop: its ports, speed, scheme, and whether it is up.
+    /// Returns the member state of a next hop: its ports, its speed, its scheme, and whether the next hop is
+    /// up.
     fn member_state(&self, hop: NextHop) -> MemberState {
         let interface = self.router.interfaces().get(hop.interface.index());
         let ports = match interface.map(|interface| interface.attachment) {
@@ -216,12 +221,14 @@ impl Switch {
         }
     }
 
-    /// Next hop groups, then LAGs, that have their own scheme. The quality is that at `now`.
+    /// Returns all groups that have a scheme. Next-hop groups come first, then LAGs. The quality of members
+    /// is computed for the time `now`.
     pub fn balanced_groups(&self, now: Picos) -> Vec<GroupView<'_>> {
         self.balance.group_views(now, &self.frames)
     }
 
-    /// Received reordering per queue pair and in total. `None`: the configuration does not count reordering
+    /// Returns the number of packets received out of order, for each queue pair and in total. Returns `None`
+    /// if the configuration does not enable these counters
     /// ([`crate::config::BalancingConfig::reordering_flows`]).
     pub fn reordering(&self) -> Option<ReorderingView> {
         self.reordering.as_ref().map(|reordering| reordering.view())
@@ -237,7 +244,7 @@ impl Switch {
         }
     }
 
-    /// Takes a new configuration. Counts are kept if the number of counted queue pairs is the same.
+    /// Applies a new configuration. The counts are kept if the number of counted queue pairs does not change.
     pub(super) fn configure_reordering(&mut self, config: &SwitchConfig) {
         let streams_max = self.reordering.as_ref().map_or(0, |known| known.streams_max());
         if streams_max != config.balancing.reordering_flows {
@@ -269,15 +276,16 @@ pub struct FlowAnnouncement {
     pub destination_qp: u32,
     /// True if the flow will carry data. False for acknowledgements and small requests.
     pub data: bool,
-    /// The egress port to use. `None`, or a port that is not in the group: the switch selects.
+    /// The egress port to use. If the value is `None` or a port outside the group, the switch selects the
+    /// port.
     pub via: Option<PortId>,
 }
 
 impl Switch {
     /// Places a flow before its first packet, if its destination uses cluster load balancing
-    /// ([`crate::config::SchemeKind::Cluster`]). The placement remains until it is withdrawn, however long
-    /// the flow is idle. The flow stays on `via` while that port is up. A flow that already sends keeps its
-    /// placement.
+    /// ([`crate::config::SchemeKind::Cluster`]). The placement remains until it is withdrawn, even if the
+    /// flow is idle for a long time. The flow stays on port `via` while the port is up. A flow that already
+    /// sends keeps its present placement.
     pub fn announce_flow(&mut self, now: Picos, flow: &FlowAnnouncement) -> AnnounceResult {
         let key = queue_pair_key(flow.source, flow.destination, flow.destination_qp);
         match (key, self.router.fib.lookup(flow.destination)) {

@@ -1,5 +1,5 @@
-//! Received MAC control frames. A port honours PFC, or PAUSE if no priority has PFC. Other frames are
-//! dropped.
+//! Handles received MAC control frames. A port honours PFC frames, or PAUSE frames if no priority has PFC.
+//! Other MAC control frames are dropped.
 
 use super::Switch;
 use super::timers::TimerKind;
@@ -66,8 +66,8 @@ impl Switch {
         }
     }
 
-    /// Drops a control frame or link quality message and counts it as a received frame of class 0, so that
-    /// received frames equal sent plus dropped frames.
+    /// Drops a MAC control frame or a link quality message. The frame is also counted as a received frame of
+    /// class 0, so that the number of received frames equals the number of sent and dropped frames.
     pub(super) fn drop_control_frame(
         &mut self,
         port: PortId,

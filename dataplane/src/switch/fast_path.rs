@@ -2,9 +2,9 @@
 //!
 //! Nearly all frames are untagged IP frames with known addresses, one egress port and space under every
 //! limit. The fast path handles only such frames. All other frames go to [`Switch::receive_on_full_path`].
-//! Before the fast path has decided, it changes nothing, with two exceptions. It learns the source address,
-//! which may be repeated. It also selects a next hop, which must not be repeated. The full path therefore
-//! continues with this next hop, see [`PartialDecision`]. Both paths call the same rules, and
+//! The fast path changes nothing until it has accepted a frame, with two exceptions. It learns the source
+//! address, and it selects a next hop. The selection must not happen twice, so the full path continues with
+//! the same next hop, see [`PartialDecision`]. Both paths call the same functions for the rules, and
 //! `tests/fast_path.rs` compares their results.
 
 use super::Switch;
@@ -44,7 +44,7 @@ struct BridgedTo {
     vlan: u16,
 }
 
-/// What the fast path had decided when it gave a frame to the full path.
+/// The decisions that the fast path had already made when it passed a frame to the full path.
 pub(super) enum PartialDecision {
     /// Nothing.
     Nothing,
@@ -58,7 +58,7 @@ enum Admitted {
     Queued,
     /// The frame is queued, and the link is free.
     QueuedLinkFree,
-    /// The frame is not queued, because the port is idle and can send it at once.
+    /// The frame is not queued, because the port is idle and can send the frame immediately.
     PortIdle(QueueId, QueuedFrame),
     /// The frame was not admitted and needs the full path.
     NeedsFullPath,
@@ -172,8 +172,8 @@ impl Switch {
         }
     }
 
-    /// Checks the port and the addresses of a frame, and classifies it. `None`: the frame needs the full
-    /// path.
+    /// Checks the port and the addresses of a frame, and classifies the frame. Returns `None` if the frame
+    /// needs the full path.
     #[inline(always)]
     fn classify_on_fast_path(
         &self,
@@ -298,8 +298,8 @@ impl Switch {
         })
     }
 
-    /// Charges, counts and queues a frame whose egress port is known. Changes nothing if the full path is
-    /// needed.
+    /// Charges, counts and queues a frame whose egress port is known. If the frame needs the full path, this
+    /// function changes nothing.
     #[inline(always)]
     fn admit_on_fast_path(
         &mut self,

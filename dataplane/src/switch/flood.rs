@@ -63,7 +63,7 @@ impl Switch {
     }
 
     /// Plans and charges the egress targets of a flooded frame and makes its copies. The last target uses the
-    /// frame itself. Drops are counted, except the last one, which is returned.
+    /// frame itself. Drops are counted here, except for the last drop, which is returned to the caller.
     fn plan_flood_targets<S: FrameStore>(
         &mut self,
         context: &FrameContext,
@@ -105,7 +105,8 @@ impl Switch {
         refused
     }
 
-    /// Makes a copy for every target but the last. A target without a free slot is dropped and counted.
+    /// Makes a copy for every target except the last target. If no slot is free for a copy, the copy is
+    /// dropped and counted.
     fn copy_to_targets<S: FrameStore>(
         &mut self,
         context: &FrameContext,

@@ -14,7 +14,8 @@ use xoff_wire::LinkQuality;
 use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::rewrite::LinkAddresses;
 
-/// Bytes that a flooded copy stores for itself. They hold all headers that the switch may edit, with tags.
+/// Number of bytes that each copy of a flooded frame stores for itself. These bytes contain all headers that
+/// the switch may edit, including tags.
 pub const FLOOD_PREFIX_BYTES: usize = 128;
 
 /// A received frame and what the switch has decided about it.
@@ -25,7 +26,8 @@ pub(super) struct FrameContext<'a> {
     /// The ingress port, or its LAG.
     pub(super) logical: LogicalPort,
     pub(super) pg: PgId,
-    /// The VLAN in which the frame is forwarded. `None`: the frame is routed to a port without VLAN.
+    /// The VLAN in which the frame is forwarded. The value is `None` if the frame is routed to a port without
+    /// a VLAN.
     pub(super) vlan: Option<u16>,
     /// The ingress router interface, if the frame was addressed to the router.
     pub(super) interface: Option<InterfaceId>,
@@ -110,7 +112,8 @@ impl FrameContext<'_> {
 /// Where a frame is forwarded.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ForwardingDecision {
-    /// To one port or LAG, [`FrameContext::to`]. The port is not stored here, so that this enum stays small.
+    /// The frame leaves through one port or LAG, which is [`FrameContext::to`]. The port is not stored here,
+    /// so that this enum stays small.
     Unicast,
     /// To every other port of its VLAN.
     Flood,
@@ -241,8 +244,8 @@ impl Switch {
         ForwardingResult::Dropped(drop)
     }
 
-    /// Drops a frame at its ingress port. If an ICMP error is due, the CPU gets the frame, within the rate
-    /// limit.
+    /// Drops a frame at its ingress port. If an ICMP error is required and the rate limit permits it, the
+    /// frame is sent to the CPU.
     #[cold]
     pub(super) fn drop_and_report<S: FrameStore>(
         &mut self,
@@ -266,7 +269,8 @@ impl Switch {
         self.discard_frame(drop, context.frame, store)
     }
 
-    /// Decides where the frame goes, from its addresses and its VLAN, and learns the source address.
+    /// Determines the egress ports of the frame from its addresses and its VLAN. Also learns the source
+    /// address.
     fn decide_forwarding<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,

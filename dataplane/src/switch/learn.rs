@@ -7,8 +7,8 @@ use xoff_units::Picos;
 use xoff_wire::parse::VlanTag;
 
 impl Switch {
-    /// Learns that `station` is at `port`, as if a frame from it had arrived there. The VLAN is the one of a
-    /// frame with tag `tag` at port `seen_on`. Returns false if no such VLAN exists.
+    /// Learns that `station` is at `port`, as if a frame from this station had arrived at the port. The VLAN
+    /// is the VLAN of a frame with tag `tag` at port `seen_on`. Returns false if no such VLAN exists.
     pub fn learn_address(
         &mut self,
         now: Picos,

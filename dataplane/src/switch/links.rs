@@ -9,7 +9,7 @@ use crate::outputs::{DroppedFrame, Outputs};
 use xoff_units::Picos;
 
 impl Switch {
-    /// Sets the link state of a port. Frames that wait on a port that goes down are dropped.
+    /// Sets the link state of a port. If the link goes down, the frames that wait at the port are dropped.
     pub fn set_link<S: FrameStore>(
         &mut self,
         now: Picos,

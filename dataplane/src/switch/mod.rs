@@ -52,7 +52,7 @@ use watchdog::Watchdog;
 use xoff_units::Picos;
 
 /// A switch. The caller calls one method with the current model time, drains the [`Outputs`], and then calls
-/// the next method. The time must not be earlier than that of the previous call.
+/// the next method. The time must not be earlier than the time of the previous call.
 #[derive(Debug)]
 pub struct Switch {
     name: String,
@@ -159,9 +159,9 @@ impl Switch {
         switch
     }
 
-    /// Makes `config` the current generation. Queued frames stay in their queues, and their buffer use counts
-    /// against the new limits. Learnt addresses are kept unless the VLANs change. Table sizes and the seed do
-    /// not change.
+    /// Makes `config` the current generation. Queued frames stay in their queues, and their buffer use is
+    /// compared with the new limits. Learnt addresses are kept unless the VLANs change. Table sizes and the
+    /// seed do not change.
     ///
     /// # Errors
     /// Returns an error, and changes nothing, if the ports or the cell size differ.
@@ -251,7 +251,8 @@ impl Switch {
     }
 
     /// Blocks or unblocks one queue of a port. The other queues share the link as if the blocked queue were
-    /// empty. A queue sends only if neither this method nor [`Switch::set_tx_enabled`] blocks it.
+    /// empty. [`Switch::set_tx_enabled`] blocks all queues of a port. A queue sends only if both methods
+    /// permit it.
     pub fn set_queue_enabled<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -289,8 +290,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Restarts the measurement of utilisation and transmit deficit on all ports. Use it after an initial
-    /// phase, such as neighbour resolution. Other counters are not changed.
+    /// Restarts the measurement of utilisation and transmit deficit on all ports. Call this method after an
+    /// initial phase, such as neighbour resolution. Other counters are not changed.
     pub fn restart_utilisation(&mut self) {
         for port in &mut self.ports {
             port.counters.restart_utilisation();
@@ -298,8 +299,8 @@ impl Switch {
         }
     }
 
-    /// Keeps the link of a port idle from `from` to `until`, after the driver was too late to catch up. The
-    /// time counts as transmit deficit if frames waited.
+    /// Keeps the link of a port idle from `from` to `until`. The driver calls this method when it is too late
+    /// to catch up. If frames waited, the time is added to the transmit deficit.
     pub fn keep_link_idle(&mut self, port: PortId, from: Picos, until: Picos) {
         let state = &mut self.ports[port.index()];
         if state.has_frames_to_send() {
@@ -308,9 +309,10 @@ impl Switch {
         state.free_at = state.free_at.max(until);
     }
 
-    /// Selects when a link becomes free: when its transmit deadline is passed to [`Switch::expire`], or when
-    /// the time of that deadline has come. The two differ for a frame that arrives at exactly this time. A
-    /// driver that reproduces the event order of a simulator selects the deadline.
+    /// Selects when a link becomes free. If `by_deadline` is true, the link is free when the driver passes
+    /// its transmit deadline to [`Switch::expire`]. If false, the link is free when the time of this deadline
+    /// is reached. The results differ for a frame that arrives at exactly this time. A driver that reproduces
+    /// the event order of a simulator uses true.
     pub fn set_links_free_by_deadline(&mut self, by_deadline: bool) {
         for port in &mut self.ports {
             port.frees_by_deadline = by_deadline;
@@ -342,8 +344,8 @@ impl Switch {
         self.protocols_attached = attached;
     }
 
-    /// Makes `fib` the current generation of routes. Returns the previous generation, so that the caller
-    /// frees its memory.
+    /// Makes `fib` the current generation of routes. Returns the previous generation, so that the caller can
+    /// free its memory later.
     pub fn set_fib<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -370,7 +372,7 @@ impl Switch {
         self.ports.len()
     }
 
-    /// True if the link of a port is up and the port is administratively up.
+    /// Returns true if the link of a port is up and the port is administratively up.
     pub fn is_up(&self, port: PortId) -> bool {
         self.ports[port.index()].up
     }
@@ -395,8 +397,8 @@ impl Switch {
         }
     }
 
-    /// The priority groups whose frames wait in a queue, in the order of their first frames. This method
-    /// visits every frame of the queue.
+    /// Returns the priority groups whose frames wait in a queue. The group of the first frame comes first.
+    /// This method visits every frame of the queue.
     pub fn priority_groups_in(&self, queue: QueueId) -> Vec<PgId> {
         let mut groups = Vec::new();
         let fifo = &self.ports[queue.port().index()].fifos[usize::from(queue.number())];
@@ -468,7 +470,8 @@ impl Switch {
         self.mmu.clear_watermarks();
     }
 
-    /// Learnt addresses as (VLAN, address, port or LAG, age), sorted. VLAN 0 is the transparent bridge.
+    /// Returns the learnt addresses in sorted order. Each entry is a tuple of VLAN, address, port or LAG, and
+    /// age. VLAN 0 is the transparent bridge.
     pub fn fdb_entries(&self, now: Picos) -> Vec<(u16, [u8; 6], LogicalPort, Picos)> {
         self.fdb.entries(now)
     }
@@ -483,12 +486,13 @@ impl Switch {
         &self.router.fib
     }
 
-    /// True if a router interface is up: its port or LAG, or a member of its VLAN, is up.
+    /// Returns true if a router interface is up. The interface is up if its port or LAG is up, or if a member
+    /// of its VLAN is up.
     pub fn is_interface_up(&self, interface: InterfaceId) -> bool {
         self.router.interface(interface).up
     }
 
-    /// True if enough members of a LAG are up. `lag` is an index in the configuration.
+    /// Returns true if enough members of a LAG are up. `lag` is the index of the LAG in the configuration.
     pub fn is_lag_up(&self, lag: usize) -> bool {
         self.lags.is_lag_up(lag)
     }
@@ -498,15 +502,15 @@ impl Switch {
         self.router.neighbours.held_frames()
     }
 
-    /// The port whose transmissions a timer drives. `None` for other timers. A late driver uses it to limit
-    /// how much a port catches up at once.
+    /// Returns the port of a transmit timer. Returns `None` for other timers. A driver that is late uses this
+    /// port to limit how many frames the port sends at once to catch up.
     pub fn port_of_transmit_timer(&self, timer: TimerId) -> Option<PortId> {
         let port = timers::port_of_transmit_timer(timer).filter(|port| *port < self.ports.len());
         port.map(|port| PortId(port as u16))
     }
 
-    /// The ports at whose queues the latest received frame was marked. This happens with
-    /// [`MarkPoint::Enqueue`] only. For frames marked at departure, see [`Transmit`](crate::Transmit).
+    /// Returns the ports at whose queues the latest received frame was marked. Arriving frames are marked
+    /// only with [`MarkPoint::Enqueue`]. For frames marked at departure, see [`Transmit`](crate::Transmit).
     pub fn marked_on_arrival(&self) -> &[PortId] {
         &self.marked_on_arrival
     }

@@ -151,8 +151,8 @@ impl Switch {
         }
     }
 
-    /// Removes the neighbours of an interface that was removed or is down, and drops the frames that wait for
-    /// them.
+    /// Removes the neighbours of an interface that was removed or is down. Also drops the frames that wait
+    /// for these neighbours.
     pub(super) fn remove_neighbours<S: FrameStore>(
         &mut self,
         now: Picos,

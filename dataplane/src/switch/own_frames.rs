@@ -1,4 +1,5 @@
-//! Frames that the switch itself sends: from the CPU port, and solicitations of the router.
+//! Frames that the switch itself sends. These are frames from the CPU port, and the router's neighbour
+//! solicitations.
 
 use super::Switch;
 use super::admission::edit_tag;
@@ -55,8 +56,8 @@ impl Switch {
         Ok(())
     }
 
-    /// Sends an untagged Ethernet frame by a router interface: by its port, by a member of its LAG, or by the
-    /// ports of its VLAN that lead to the destination.
+    /// Sends an untagged Ethernet frame through a router interface. The frame leaves through the port of the
+    /// interface, through a member of its LAG, or through the ports of its VLAN that lead to the destination.
     ///
     /// # Errors
     /// Returns the frame if no such port is up.
@@ -137,11 +138,13 @@ impl Switch {
         self.inject_frame(now, port, OWN_FRAMES_QUEUE, frame, store, outputs)
     }
 
-    /// Routes a packet of the switch. `frame` begins with an untagged Ethernet header with its ethertype.
-    /// This method sets the MAC addresses. A link-local destination is reached by `interface`.
+    /// Routes a packet from the switch itself. `frame` begins with an untagged Ethernet header whose
+    /// ethertype is set. This method sets the MAC addresses. If the destination is a link-local address, the
+    /// packet leaves through `interface`.
     ///
     /// # Errors
-    /// Returns the frame if no route exists, the packet is too long, or it is addressed to the switch itself.
+    /// Returns the frame in three cases: no route exists, the packet is too long, or the destination is the
+    /// switch itself.
     pub fn originate_packet<S: FrameStore>(
         &mut self,
         now: Picos,

@@ -1,4 +1,5 @@
-//! Updates pauses in both directions after changes of XOFF states, received pauses, or the configuration.
+//! Updates the sent and the received pauses of a port. Updates are needed when XOFF states, received pauses
+//! or the configuration change.
 
 use super::Switch;
 use super::port::Port;
@@ -9,7 +10,7 @@ use crate::pfc::PauseHistory;
 use xoff_units::Picos;
 
 impl Port {
-    /// Updates the watchdog's view of paused queues. Returns the queues whose pause began or ended.
+    /// Informs the watchdog about the paused queues. Returns the queues whose pause began or ended.
     fn update_paused_queues_for_watchdog(&mut self, now: Picos) -> u8 {
         let (receiver, map, counters) = (&self.receiver, &self.pfc.priority_to_queue, &self.counters);
         let paused = receiver.paused_priorities();
@@ -52,8 +53,8 @@ impl Switch {
         self.apply_pause_changes(now, port, outputs);
     }
 
-    /// Priorities that the peer must pause, from the XOFF states of the port's groups. A group whose frames
-    /// the watchdog drops does not pause the peer.
+    /// Returns the priorities that the peer must pause, based on the XOFF states of the port's priority
+    /// groups. If the watchdog drops the frames of a group, this group does not pause the peer.
     pub(super) fn xoff_subjects(&self, port: PortId) -> u16 {
         let state = &self.ports[port.index()];
         set_bits(!state.dropping_groups)
@@ -65,7 +66,8 @@ impl Switch {
 
 /// Pause states, for use between two calls.
 impl Switch {
-    /// Bit *n*: the peer pauses priority *n* of this port, with PFC or with 802.3x PAUSE.
+    /// Returns a bit mask. Bit *n* is set if the peer pauses priority *n* of this port, with PFC or with
+    /// 802.3x PAUSE.
     pub fn paused_priorities(&self, port: PortId) -> u8 {
         let state = &self.ports[port.index()];
         match state.whole_port.paused_priorities() {
@@ -74,8 +76,8 @@ impl Switch {
         }
     }
 
-    /// Returns the priorities that signal XOFF of priority group `pg`, and the priorities that pause queue
-    /// `queue`, as bit masks. A PAUSE of the whole port counts as all priorities.
+    /// Returns two bit masks: the priorities that signal XOFF of priority group `pg`, and the priorities that
+    /// pause queue `queue`. For PAUSE of the whole port, the mask contains all priorities.
     pub fn pause_maps(&self, port: PortId, pg: u8, queue: u8) -> (u8, u8) {
         let state = &self.ports[port.index()];
         let stops = match state.pfc.honours_global_pause() {

@@ -27,21 +27,21 @@ pub(crate) const CONTROL_FRAMES_MAX: usize = 64;
 pub(crate) struct IngressBinding {
     /// The port, or the LAG of which it is a member.
     pub(crate) logical: LogicalPort,
-    /// The router interface of the port or LAG. `None`: the port or LAG is bridged.
+    /// The router interface of the port or LAG. The value is `None` if the port or LAG is bridged.
     pub(crate) interface: Option<InterfaceId>,
     /// MAC address of that interface.
     pub(crate) mac: MacAddress,
 }
 
-/// State of a port. The fields that nearly every frame uses come first, so that the caches hold them for many
-/// ports.
+/// State of a port. The fields that nearly every frame uses come first, so that the caches can hold these
+/// fields for many ports.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Port {
     /// Time of the earliest requested transmit deadline. [`Picos::NEVER`]: none is requested.
     pub(crate) transmit_due: Picos,
-    /// Time at which the link is free. With `frees_by_deadline`, it is [`Picos::NEVER`] until the deadline
-    /// expires.
+    /// Time at which the link is free. If `frees_by_deadline` is true, the value is [`Picos::NEVER`] until
+    /// the deadline expires.
     pub(crate) free_at: Picos,
     /// With `frees_by_deadline`: end of the current transmission.
     pub(crate) occupied_until: Picos,
@@ -70,7 +70,8 @@ pub(crate) struct Port {
     pub(crate) dropping_queues: u8,
     /// Queues with rules on arrival: the watchdog drops, or WRED drops or marks.
     pub(crate) arrival_rule_queues: u8,
-    /// The same for frames of lossless groups: WRED marks on arrival, or the watchdog drops.
+    /// Queues with rules on arrival for frames of lossless groups: WRED marks on arrival, or the watchdog
+    /// drops.
     pub(crate) arrival_rule_queues_lossless: u8,
     pub(crate) link: LinkRate,
     /// Updated with LAGs and router interfaces. See [`Switch::bind_ports`](super::Switch::bind_ports).
@@ -204,8 +205,8 @@ impl Port {
         self.arrival_rule_queues_lossless = self.mark_on_arrival_queues | self.dropping_queues;
     }
 
-    /// Why a frame is dropped on arrival, whatever its content. The first `l3_offset` bytes do not count
-    /// against the MTU.
+    /// Returns the reason for which a frame is dropped on arrival, independent of its content. The MTU does
+    /// not include the first `l3_offset` bytes of the frame.
     #[inline(always)]
     pub(crate) fn ingress_drop_reason(&self, frame_len: u32, l3_offset: u8) -> Option<DropReason> {
         if !self.up || self.lag_down {
@@ -262,7 +263,7 @@ impl Port {
         self.receiver.next_change().min(self.whole_port.next_change())
     }
 
-    /// Ends received pauses that the port no longer honours. If the peer is gone, all pauses end.
+    /// Ends received pauses that the port no longer honours. If the link to the peer is down, all pauses end.
     pub(crate) fn release_pauses(&mut self, now: Picos, gone: bool) {
         let (honoured, global) = match gone {
             true => (0, 0),
@@ -293,8 +294,8 @@ impl Port {
         }
     }
 
-    /// True if a new frame for `queue` would leave at once: the link is free, nothing waits, and nothing
-    /// blocks it.
+    /// Returns true if a new frame for `queue` would leave immediately. This is the case if the link is free,
+    /// no frame waits, and the queue is not blocked.
     #[inline(always)]
     pub(crate) fn is_idle(&self, now: Picos, queue: usize) -> bool {
         self.free_at <= now
@@ -328,8 +329,8 @@ impl Port {
         }
     }
 
-    /// True if the port cannot start a transmission: the port is down or the link is busy. For a busy link
-    /// with waiting frames, a deadline is requested.
+    /// Returns true if the port cannot start a transmission, because the port is down or the link is busy. If
+    /// the link is busy and frames wait, a deadline is requested.
     #[inline(always)]
     pub(crate) fn cannot_transmit(&mut self, now: Picos, id: PortId, outputs: &mut Outputs) -> bool {
         !self.up || self.is_link_busy(now, id, outputs)
@@ -374,13 +375,14 @@ impl Port {
         counters.tx_busy_ps += duration.0 + core::mem::take(&mut self.control_busy_ps);
     }
 
-    /// Time for which a MAC control frame occupies the link. This time counts as busy only when a data frame
-    /// follows, because the utilisation is measured between the first and the last data frame.
+    /// Returns the time for which a MAC control frame occupies the link. The utilisation is measured from the
+    /// first to the last data frame. The returned time is therefore added to the busy time only when a data
+    /// frame follows.
     pub(crate) fn control_duration(&mut self, frame_len: u32) -> Picos {
         self.add_control_busy_time(self.link.mac_len(frame_len))
     }
 
-    /// As [`Port::control_duration`], for a PFC or PAUSE frame.
+    /// Like [`Port::control_duration`], but for a PFC or PAUSE frame.
     pub(crate) fn pause_duration(&mut self) -> Picos {
         match self.pfc.pauses {
             PauseModel::Timed => self.control_duration(mac_control::FRAME_LEN as u32),

@@ -17,7 +17,7 @@ use xoff_wire::rewrite::LinkAddresses;
 use xoff_wire::{ETHERNET_LEN, ETHERTYPE_ARP, ETHERTYPE_IPV4, ETHERTYPE_IPV6, vlan::TAG_LEN};
 
 impl Switch {
-    /// True if a frame on a routed port or LAG is addressed to the router's MAC address `own`.
+    /// Returns true if a frame on a routed port or LAG is addressed to the router's MAC address `own`.
     pub(super) fn is_addressed_to_router(
         &self,
         context: &FrameContext,
@@ -98,7 +98,8 @@ impl Switch {
         self.forward_to_next_hop(context, packet, hop)
     }
 
-    /// Forwards a packet whose next hop has been selected. `None`: no next hop is reachable.
+    /// Forwards a packet whose next hop has been selected. The next hop is `None` if no next hop is
+    /// reachable.
     pub(super) fn forward_to_selected_hop<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
@@ -121,8 +122,8 @@ impl Switch {
         self.forward_by_neighbour(context, packet, egress, neighbour)
     }
 
-    /// Handles a packet without a next hop: its destination is on a connected network, is the switch, or has
-    /// no route.
+    /// Handles a packet without a next hop. The destination is in a connected network, is the switch itself,
+    /// or has no route.
     fn route_without_next_hop<S: FrameStore>(
         &mut self,
         context: &mut FrameContext,
@@ -214,7 +215,8 @@ impl Switch {
         }
     }
 
-    /// Handles frames to the router that are not IP: ARP, and frames with a malformed IP header.
+    /// Handles frames to the router that are not valid IP packets. These are ARP frames and frames with a
+    /// malformed IP header.
     #[cold]
     fn handle_non_ip<S: FrameStore>(
         &mut self,
@@ -271,8 +273,8 @@ impl Switch {
         }
     }
 
-    /// Handles ARP and neighbour discovery for the router: learns from the message and passes questions to
-    /// the CPU.
+    /// Handles ARP and neighbour discovery messages for the router. The router learns addresses from the
+    /// message, and requests are passed to the CPU.
     fn handle_neighbour_message(
         &mut self,
         context: &mut FrameContext,
@@ -296,8 +298,8 @@ impl Switch {
         }
     }
 
-    /// Reads a group frame in a VLAN with a router interface. The frame is flooded as well. If it asks for an
-    /// address of the router, the CPU gets a copy.
+    /// Handles a frame with a group address in a VLAN that has a router interface. The frame is also flooded.
+    /// If the frame is a request for an address of the router, the CPU receives a copy.
     #[cold]
     pub(super) fn learn_from_group_frame<S: FrameStore>(
         &mut self,
@@ -324,8 +326,8 @@ impl Switch {
         }
     }
 
-    /// Learns from ARP and neighbour discovery. Returns true if the message asks for an address of the
-    /// router.
+    /// Learns addresses from ARP and neighbour discovery messages. Returns true if the message is a request
+    /// for an address of the router.
     fn learn_neighbour(
         &mut self,
         context: &FrameContext,

@@ -26,12 +26,13 @@ pub(crate) enum TimerOwner {
     LinkQuality,
 }
 
-/// Timer ids of a port. A power of two avoids a division. The first id is the transmit timer.
+/// Number of timer ids of each port. The number is a power of two, which avoids a division. The first id of a
+/// port is its transmit timer.
 const IDS_PER_PORT: u32 = 4;
 
-/// The transmit timer of a port: the link becomes free, or a shaper permits a frame. Its time is
-/// [`Port::transmit_due`](super::port::Port::transmit_due), in the cache lines that a transmission reads
-/// anyway.
+/// Returns the transmit timer of a port. This timer expires when the link becomes free or when a shaper
+/// permits a frame. Its time is stored in [`Port::transmit_due`](super::port::Port::transmit_due), in a cache
+/// line that every transmission reads.
 #[inline(always)]
 pub(crate) fn transmit_timer(port: PortId) -> TimerId {
     TimerId(u32::from(port.0) * IDS_PER_PORT)
@@ -49,8 +50,8 @@ pub(crate) fn port_of_transmit_timer(timer: TimerId) -> Option<usize> {
 /// Number of timers of the switch itself. Their ids follow those of the ports.
 const SWITCH_TIMERS: usize = 3;
 
-/// The earliest requested deadline of each timer. A deadline cannot be cancelled. If it is no longer needed,
-/// its expiry does nothing or requests a later deadline.
+/// The earliest requested deadline of each timer. A deadline cannot be cancelled. If a deadline is no longer
+/// needed, its expiry does nothing or requests a later deadline.
 #[derive(Debug)]
 pub(crate) struct Timers {
     /// Requested times: those of the ports, then neighbours, watchdog and link quality.
@@ -101,7 +102,8 @@ impl Timers {
         }
     }
 
-    /// Handles an expired deadline and returns its owner. `None`: the deadline was replaced by a later one.
+    /// Handles an expired deadline and returns the owner of its timer. Returns `None` if a later deadline has
+    /// replaced this deadline.
     pub(crate) fn take_expired(&mut self, now: Picos, timer: TimerId) -> Option<TimerOwner> {
         let requested_at = self.requested_at.get_mut(timer.0 as usize)?;
         if *requested_at > now {

@@ -16,12 +16,12 @@ use xoff_wire::mac_control;
 use xoff_wire::parse::Payload;
 use xoff_wire::rewrite;
 
-/// Delay before a pause frame is tried again for which no frame slot was free.
+/// If no frame slot is free for a pause frame, the switch tries again after this delay.
 const NO_SLOT_RETRY: Picos = Picos::from_micros(10);
 
 impl Switch {
-    /// Handles an expired deadline. `now` may be later than the requested time. The delay counts as transmit
-    /// deficit if a frame could have left in that time.
+    /// Handles an expired deadline. `now` may be later than the requested time. If a frame could have left
+    /// during this delay, the delay is added to the transmit deficit.
     #[inline(never)] // one body for every driver, with the whole of a departure in it
     pub fn expire<S: FrameStore>(
         &mut self,
@@ -98,7 +98,7 @@ impl Switch {
         }
     }
 
-    /// Starts the next transmission of a port if its link is free. Otherwise requests a deadline for the end
+    /// Starts the next transmission of a port if its link is free. Otherwise, requests a deadline for the end
     /// of the current transmission.
     #[inline(always)]
     pub(super) fn try_transmit<S: FrameStore>(
@@ -115,7 +115,7 @@ impl Switch {
     }
 
     /// Starts the next transmission of a port with a free link. The transmission was due at `due`. The time
-    /// since then, as far as the link was free, counts as transmit deficit.
+    /// since `due` during which the link was free is added to the transmit deficit.
     #[inline(never)]
     fn transmit_next<S: FrameStore>(
         &mut self,
@@ -149,8 +149,8 @@ impl Switch {
         self.transmit_next(now, port, due, store, outputs);
     }
 
-    /// Sends a frame that was just charged and finds its port [idle](Port::is_idle). The result is the same
-    /// as queueing and dequeueing it.
+    /// Sends a frame that was just charged, if its port is [idle](Port::is_idle). The result is the same as
+    /// if the frame were queued and dequeued.
     #[inline(never)]
     pub(super) fn transmit_unqueued<S: FrameStore>(
         &mut self,
@@ -190,7 +190,7 @@ impl Switch {
         }
     }
 
-    /// Borrows the state that a transmission of a port needs. `None`: the port does not exist.
+    /// Borrows the state that a transmission of a port needs. Returns `None` if the port does not exist.
     #[inline(always)]
     fn transmitter(&mut self, port: usize) -> Option<PortTransmitter<'_>> {
         Some(PortTransmitter {
@@ -205,8 +205,8 @@ impl Switch {
         })
     }
 
-    /// As [`Switch::try_transmit`], for MAC control frames only. Called where only the link can hold up data
-    /// frames, so that transmissions do not nest.
+    /// Like [`Switch::try_transmit`], but for MAC control frames only. Callers use this method where data
+    /// frames can wait only for the link, so that transmissions do not nest.
     pub(super) fn try_transmit_control<S: FrameStore>(
         &mut self,
         now: Picos,
@@ -453,7 +453,8 @@ impl LinkFrame {
     }
 }
 
-/// Selects a queue among `candidates`: its first frame has passed the pipeline, and its shaper permits it.
+/// Selects a queue among `candidates`. The first frame of the queue has passed the pipeline, and the shaper
+/// of the queue permits a transmission.
 #[inline(always)]
 fn select_queue(
     state: &mut Port,
@@ -488,7 +489,8 @@ fn select_queue(
     }
 }
 
-/// Occupies the link with a frame from `now` on. `more`: another frame could leave after it.
+/// Occupies the link with a frame from `now` on. `more` is true if another frame could leave after this
+/// frame.
 #[inline(always)]
 fn occupy_link(
     state: &mut Port,

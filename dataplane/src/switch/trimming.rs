@@ -1,15 +1,17 @@
-//! Packet trimming: a packet for a full queue is truncated and sent by another queue.
+//! Packet trimming: if the queue of a packet is full, the packet is truncated and sent through another queue.
 //!
 //! The rules follow SAI (`SAI_SWITCH_ATTR_PACKET_TRIM_*` and
 //! `SAI_BUFFER_PROFILE_PACKET_ADMISSION_FAIL_ACTION_DROP_AND_TRIM`):
-//! - A packet is trimmed only if its queue has no room and the profile of the queue trims. Early drops and
-//!   drops of the priority group do not trim.
-//! - Only IP packets longer than `size` are trimmed. Other packets have no DSCP that tells the receiver.
-//! - The trimmed packet is charged by its own length at ingress and egress. It keeps its traffic class in the
-//!   counters and is subject to the limits of its new queue. If that queue is full, the packet is dropped for
-//!   `DROPPED_TRIM`.
-//! - IPv4 total length and checksum, or IPv6 payload length, are updated. Lengths and checksums of upper
-//!   layers are not, so that the receiver can see the original length. The ICRC of RoCE is removed.
+//! - A packet is trimmed only if its queue has no space and the profile of the queue enables trimming.
+//!   Packets that WRED or the priority group drops are not trimmed.
+//! - Only IP packets longer than `size` are trimmed. Other packets have no DSCP that could inform the
+//!   receiver.
+//! - The trimmed packet is charged by its trimmed length at ingress and egress. Counters show the packet in
+//!   its old traffic class. The limits of the new queue apply. If the new queue is full, the packet is
+//!   dropped with the reason `DROPPED_TRIM`.
+//! - The switch updates the IPv4 total length and checksum, or the IPv6 payload length. Lengths and checksums
+//!   of upper layers are not changed, so that the receiver can see the original length. The ICRC of RoCE is
+//!   removed.
 
 use super::Switch;
 use super::acl;
@@ -88,8 +90,8 @@ impl TrimmingRules {
 }
 
 impl Switch {
-    /// Trims a packet whose queue is full, if it may be trimmed and the trimmed packet fits into its new
-    /// queue.
+    /// Trims a packet whose queue is full. The packet must be eligible for trimming, and the trimmed packet
+    /// must fit into its new queue.
     ///
     /// # Errors
     /// Returns the drop otherwise.
@@ -146,7 +148,8 @@ impl Switch {
         }
     }
 
-    /// True if the packet is longer than the trimmed size and its IP header fits into the trimmed packet.
+    /// Returns true if the packet is longer than the trimmed size and its IP header fits into the trimmed
+    /// packet.
     fn can_trim(&self, context: &FrameContext, target: &EgressTarget, l3: &[u8]) -> bool {
         let tag = TAG_LEN as u32;
         let edited = |len: u32| match target.edit {

@@ -325,8 +325,8 @@ impl Switch {
         }
     }
 
-    /// Watchdog statistics of a queue. `None` if the queue is not watched and has no counts. Counts remain
-    /// when a queue is no longer watched.
+    /// Returns the watchdog statistics of a queue, or `None` if the queue is not watched and has no counts.
+    /// Counts remain when a queue is no longer watched.
     pub fn watchdog_stats(&self, queue: QueueId) -> Option<WatchdogStats> {
         let n = usize::from(queue.number());
         let state = &self.ports[queue.port().index()];
@@ -345,8 +345,9 @@ impl Switch {
         self.ports[port.index()].watchdog.stormed_queues()
     }
 
-    /// Clears the watchdog statistics of all queues. A current storm continues and still counts as detected,
-    /// so that detected minus restored remains the number of current storms.
+    /// Clears the watchdog statistics of all queues. A current storm continues and is still counted as
+    /// detected. The difference of detected and restored storms is therefore always the number of current
+    /// storms.
     pub fn clear_watchdog_stats(&mut self) {
         for state in &mut self.ports {
             for n in 0..PRIORITIES {

@@ -99,8 +99,8 @@ impl PortMonitor {
         self.paused
     }
 
-    /// Sets the queues that the peer pauses. `since` returns the start of the oldest pause of a queue, and
-    /// `sent` the number of frames sent from a queue. Returns the queues whose pause began, ended, or was
+    /// Sets the queues that the peer pauses. `since` returns the start of the oldest pause of a queue. `sent`
+    /// returns the number of frames sent from a queue. Returns the queues whose pause began, ended, or was
     /// replaced by a new one.
     pub(crate) fn update_paused(
         &mut self,

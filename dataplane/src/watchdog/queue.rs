@@ -16,7 +16,8 @@ pub(crate) struct QueueSample {
     pub(crate) has_waiting_frames: bool,
     /// Total number of frames sent from the queue.
     pub(crate) sent: u64,
-    /// Arrival time of the latest XOFF. [`Picos::NEVER`] during a pause that lasts until its resume.
+    /// Arrival time of the latest XOFF. The value is [`Picos::NEVER`] during a pause that lasts until its
+    /// resume.
     pub(crate) last_xoff_at: Picos,
 }
 
@@ -27,17 +28,19 @@ pub(crate) struct QueueMonitor {
     paused_since: Option<Picos>,
     /// Pauses before this time do not count.
     counts_since: Picos,
-    /// End of the latest poll interval in which the pause continued without XOFF frames. For an empty queue,
-    /// the pause counts from here.
+    /// End of the latest poll interval in which the pause continued but no XOFF frame arrived. If the queue
+    /// is empty, the watchdog measures the pause from this time.
     xoff_missing_since: Picos,
     /// Start of the first pause in the current poll interval.
     first_pause_in_interval: Option<Picos>,
     /// Time paused in the current poll interval until `counted_until`, in picoseconds.
     paused_ps: u64,
     counted_until: Picos,
-    /// Frames sent at the start of the current interval, or at the first pause in it.
+    /// Number of frames that the queue had sent at the start of the current interval. If the queue was first
+    /// paused during the interval, the number refers to the start of this pause.
     sent: u64,
-    /// Start of the sequence of intervals in which the queue was mostly paused and sent nothing.
+    /// Start of the current sequence of poll intervals in which the queue was paused for most of the time and
+    /// sent nothing.
     mostly_paused_since: Option<Picos>,
 }
 
@@ -90,7 +93,8 @@ impl QueueMonitor {
         }
     }
 
-    /// Time for which the queue was paused without progress. `None` if the rule excludes a storm.
+    /// Returns the time for which the queue was paused without progress. Returns `None` if the rule excludes
+    /// a storm.
     pub(crate) fn paused_without_progress(&self, sample: &QueueSample, rule: WatchdogRule) -> Option<Picos> {
         let from = match (sample.has_waiting_frames, rule) {
             (true, _) => self.paused_since,

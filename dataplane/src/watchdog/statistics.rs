@@ -12,7 +12,7 @@ pub enum WatchdogStatus {
     Operational,
     /// A storm was detected and is not restored yet.
     Stormed,
-    /// The big red switch makes the queue drop all frames. SONiC shows this state as stormed.
+    /// The queue drops all frames because the big red switch is on. SONiC shows this state as stormed.
     BigRedSwitch,
 }
 
@@ -58,8 +58,8 @@ pub struct WatchdogStats {
     pub status: WatchdogStatus,
     /// Detected storms (`DEADLOCK_DETECTED`).
     pub storms_detected: u64,
-    /// Storms that are over (`DEADLOCK_RESTORED`). During a storm, this number is one less than the detected
-    /// storms.
+    /// Number of storms that have ended (`DEADLOCK_RESTORED`). During a storm, this number is one less than
+    /// the number of detected storms.
     pub storms_restored: u64,
     /// Frames during all storms.
     pub total: StormCounters,
@@ -71,7 +71,7 @@ pub struct WatchdogStats {
     pub restored_at: Option<Picos>,
 }
 
-/// The statistics of a queue, and the counter values from which the current storm is counted.
+/// The statistics of a queue, and the values of its counters at the start of the current storm.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StormAccount {
     stats: WatchdogStats,
