@@ -1,4 +1,5 @@
-//! xoff in real time: worker threads that own switches, ports and model hosts, and the session of a running switch.
+//! Runs xoff in real time. The crate contains the worker threads that own switches, ports and model hosts,
+//! and the session of a running switch.
 #![forbid(unsafe_code)]
 
 pub mod control;

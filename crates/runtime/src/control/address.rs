@@ -16,7 +16,8 @@ use xoff_telemetry::failure::Failure;
 pub enum ControlAddress {
     /// A socket file (`--api PATH`).
     Path(PathBuf),
-    /// An address of any kind, such as the abstract name of a lab. An abstract name leaves no file behind.
+    /// A Unix socket address: a path, or an abstract name such as that of a lab. A socket with an abstract
+    /// name has no file.
     Socket(SocketAddr),
 }
 
@@ -64,15 +65,16 @@ pub(super) fn is_trusted_peer(stream: &UnixStream) -> bool {
         .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == nix::unistd::geteuid().as_raw())
 }
 
-/// A listening control socket. A socket file that was created here is removed when the listener is dropped.
+/// A listening control socket. If the listener has created a socket file, the file is removed when the
+/// listener is dropped.
 #[derive(Debug)]
 pub struct ControlListener {
     socket: UnixListener,
     file: Option<SocketFile>,
 }
 
-/// A socket file that this process created. The inode identifies the file, so a file of a later process is
-/// not removed.
+/// A socket file that this process has created. The inode identifies the file. If another process has
+/// replaced the file, the new file is not removed.
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
@@ -104,7 +106,7 @@ impl ControlListener {
     /// Binds `address`. A socket file without a listener is replaced.
     ///
     /// # Errors
-    /// An active socket or another file has this path, or the path cannot be written.
+    /// The path belongs to an active socket or to another file, or the path cannot be written.
     pub fn bind(address: &ControlAddress) -> Result<ControlListener, Failure> {
         let failure = |error: io::Error| bind_failure(address, &error);
         let socket_address = address.socket_address().map_err(failure)?;

@@ -84,8 +84,8 @@ impl Client {
     /// Applies a configuration. With `dry_run`, only reports the changes.
     ///
     /// # Errors
-    /// See [`Client::ping`]. An invalid configuration is refused as a whole. A configuration that loses
-    /// lossless frames is refused without `force`.
+    /// See [`Client::ping`]. If the configuration is invalid, no part of it is applied. If the change loses
+    /// lossless frames, it is refused without `force`.
     pub fn apply_config(
         &mut self,
         config: Value,

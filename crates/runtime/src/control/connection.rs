@@ -7,10 +7,10 @@ use std::time::Instant;
 
 use super::protocol::{REQUEST_BYTES_MAX, bad_request, response_line};
 
-/// Largest number of bytes that are read from a client in one serve_turn, so that a fast client does not delay
-/// others.
+/// Largest number of bytes that the server reads from a client in one turn. The limit keeps a fast client
+/// from delaying the other clients.
 const READ_BYTES_MAX: usize = 64 << 10;
-/// Largest number of requests of a client that are answered in one serve_turn.
+/// Largest number of requests of a client that the server answers in one turn.
 const REQUESTS_PER_TURN: usize = 8;
 
 /// A client with its unanswered input and unsent output.
@@ -53,18 +53,19 @@ impl Connection {
         self.stream.as_fd()
     }
 
-    /// Returns whether the client has not read all its responses. No request is read from it until then.
+    /// Returns whether the client has unread responses. The server reads no further request from such a
+    /// client.
     pub(super) fn has_unsent_output(&self) -> bool {
         self.written < self.output.len()
     }
 
-    /// Returns whether a complete request is in memory, so that the next turn need not wait for the socket.
+    /// Returns whether a complete request is in memory. The next turn then does not wait for the socket.
     pub(super) fn has_request(&self) -> bool {
         !self.has_unsent_output() && self.input[self.searched..].contains(&b'\n')
     }
 
-    /// Reads requests, answers them with `answer`, and writes responses, as far as this is possible without
-    /// waiting.
+    /// Reads requests, answers them with `answer`, and writes responses. The function returns as soon as the
+    /// socket would block.
     pub(super) fn serve_turn(&mut self, answer: impl Fn(&[u8]) -> Vec<u8>) -> ConnectionState {
         if self.write_output() == ConnectionState::Closed {
             return ConnectionState::Closed;
@@ -110,8 +111,9 @@ impl Connection {
         ConnectionState::Open
     }
 
-    /// Removes the next request from the input, without its line end. The last request may lack a line end. A
-    /// request above the size limit is returned incomplete, so that memory stays bounded.
+    /// Removes the next request from the input and returns it without its line end. The last request may have
+    /// no line end. If a request exceeds the size limit, only its first part is returned, so that memory
+    /// stays bounded.
     fn take_request(&mut self) -> Option<Vec<u8>> {
         if let Some(at) = self.input[self.searched..].iter().position(|&byte| byte == b'\n') {
             let rest = self.input.split_off(self.searched + at + 1);
@@ -129,8 +131,8 @@ impl Connection {
         Some(std::mem::take(&mut self.input))
     }
 
-    /// Answers a request above the size limit. The start of the next request is unknown, so no more input is
-    /// read.
+    /// Answers a request that exceeds the size limit. The server then reads no more input, because it does
+    /// not know where the next request starts.
     fn refuse_long_request(&mut self) {
         let reason = format!("at most {REQUEST_BYTES_MAX} bytes are read");
         self.output = response_line(None, Err(bad_request("the request is too long", reason)));

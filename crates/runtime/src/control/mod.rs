@@ -43,12 +43,12 @@ pub trait ControlTarget: Send + Sync {
     /// Returns the current configuration in the form of `config_db.json`.
     fn config(&self) -> Value;
 
-    /// Applies `config` as the new generation, as a whole or not at all. With `dry_run`, only reports the
-    /// changes. A change that loses lossless frames needs `force`.
+    /// Replaces the configuration of the switch by `config`, completely or not at all. With `dry_run`, only
+    /// reports the changes. A change that loses lossless frames needs `force`.
     ///
     /// # Errors
-    /// The configuration is invalid, or lossless frames would be lost. The switch keeps its present
-    /// generation.
+    /// The configuration is invalid, or lossless frames would be lost. In both cases the switch keeps its
+    /// present configuration.
     fn apply_config(&self, config: Value, dry_run: bool, force: bool) -> Result<ConfigApplyReply, Failure>;
 
     /// Returns a snapshot with the watermarks of a kind.
@@ -60,8 +60,8 @@ pub trait ControlTarget: Send + Sync {
     /// Resets watermarks to the present use.
     fn clear_watermarks(&self, kind: WatermarkKind, part: WatermarkPart);
 
-    /// Runs the tasks that are due. Returns the time until the next task. Called at that time and for each
-    /// request.
+    /// Runs the tasks that are due. Returns the time until the next task. The server calls this method when a
+    /// task is due, and for each request.
     fn run_due_tasks(&self) -> Option<Duration> {
         None
     }
@@ -78,7 +78,7 @@ pub trait ControlTarget: Send + Sync {
     /// Returns the taints of the run so far.
     fn taints(&self) -> Vec<Taint>;
 
-    /// Sends a MAC control frame from a port ahead of its queues. `frame` has no FCS.
+    /// Sends a MAC control frame from a port. The frame is sent before all queued frames. `frame` has no FCS.
     ///
     /// # Errors
     /// The port is unknown, the frame is not a MAC control frame, or the switch does not support this
@@ -137,8 +137,8 @@ pub trait ControlTarget: Send + Sync {
         Err(unsupported("clear a watchdog's statistics"))
     }
 
-    /// Returns the PFC counters at their last clear. They are subtracted from the counters that a client
-    /// gets. Empty if the counters were never cleared.
+    /// Returns the values that the PFC counters had when they were last cleared. A client gets the difference
+    /// between the counters and these values. The result is empty if the counters were never cleared.
     fn pfc_base(&self) -> Vec<PfcPort> {
         Vec::new()
     }

@@ -14,17 +14,19 @@ pub struct PfcPort {
     pub priorities: Vec<u8>,
     /// Whether the port honours pauses of every priority (`pfc_asym`).
     pub asymmetric: bool,
-    /// Received PFC frames with the enable bit of the priority, including XON frames, since the last clear.
+    /// Number of received PFC frames in which the enable bit of the priority is set, since the last clear.
+    /// XON frames are included.
     pub rx: [u64; PRIORITIES],
-    /// Sent PFC frames with the enable bit of the priority, including XON frames, since the last clear.
+    /// Number of sent PFC frames in which the enable bit of the priority is set, since the last clear. XON
+    /// frames are included.
     pub tx: [u64; PRIORITIES],
     /// History of received pauses of each priority. Null unless `PFC_WD` sets `pfc_stat_history` for the
-    /// port. Transitions and total times count since the last clear.
+    /// port. Transitions and total times are counted from the last clear.
     pub history: Option<[PauseHistoryReport; PRIORITIES]>,
 }
 
-/// Returns the present counters of all ports as a baseline for [`pfc_ports_since`]. The baseline includes the
-/// pause history of every port.
+/// Returns the present PFC counters and pause histories of all ports. [`pfc_ports_since`] subtracts these
+/// values from later counters.
 pub(super) fn pfc_baseline(snapshot: &SwitchSnapshot) -> Vec<PfcPort> {
     SwitchReport::new(snapshot)
         .ports

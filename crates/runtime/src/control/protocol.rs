@@ -9,7 +9,8 @@ use xoff_telemetry::failure::{Exit, Failure};
 
 /// Version of the protocol. A server answers only requests of its own version.
 pub const VERSION: u64 = 1;
-/// Longest request in bytes, including the line end. The configuration of the largest switch fits.
+/// Length of the longest request in bytes, including the line end. The configuration of the largest switch
+/// fits in a request.
 pub const REQUEST_BYTES_MAX: usize = 4 << 20;
 /// Name and version of the JSON form of [`CountersReply`].
 pub const COUNTERS_SCHEMA: &str = "xoff.counters/1";
@@ -50,8 +51,8 @@ pub enum Operation {
         #[serde(default)]
         part: WatermarkPart,
     },
-    /// Returns the buffer tables of `config_db.json`. With `running`, they include computed fields. Result:
-    /// an object of tables.
+    /// Returns the buffer tables of `config_db.json`. With `running`, the tables include computed fields.
+    /// Result: an object of tables.
     Buffers {
         /// Whether to include computed fields and the profiles in use.
         #[serde(default)]
@@ -160,7 +161,8 @@ pub struct ConfigApplyReply {
     /// Losses that the change causes at the present buffer use, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<String>,
-    /// Load balancing groups whose flows are assigned again, one line for each change of scheme.
+    /// Load balancing groups whose flows are assigned to members again, because the scheme has changed. Each
+    /// pair of an old and a new scheme has one line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moves: Vec<String>,
 }
@@ -186,7 +188,7 @@ pub enum ErrorCode {
     Unavailable,
 }
 
-/// An error in a response_line.
+/// The error of a response.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub struct ErrorReply {
     /// The kind of the error, for programs.
@@ -243,7 +245,7 @@ impl From<ErrorReply> for Failure {
     }
 }
 
-/// The id of a request, and the parsed request or the error to answer with.
+/// The id of a request, and the result of parsing it: the request, or the error for the response.
 pub(super) type ParsedRequest = (Option<Value>, Result<Operation, ErrorReply>);
 
 /// Parses one line of a client.

@@ -25,7 +25,8 @@ use xoff_telemetry::{EventReport, LoadBalancingReport, SwitchReport, SwitchSnaps
 pub const CLIENTS_MAX: usize = 32;
 /// Time without a transfer after which a client is closed.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// Pause after a failed `accept`, so that a lack of descriptors does not cause a busy loop.
+/// Wait time after a failed `accept`. Without this wait, the server would use a whole core when no
+/// descriptors are left.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// A running server. Dropping it stops the thread, closes all clients and removes the socket file.

@@ -114,7 +114,8 @@ pub struct PortStatus {
     pub speed_mbps: u32,
     /// `PORT.mtu`.
     pub mtu: u32,
-    /// `trunk` for a member of a VLAN, the name of the LAG for a member of a LAG, otherwise `routed`.
+    /// `trunk` if the port is a member of a VLAN, the name of the LAG if the port is a member of a LAG, and
+    /// otherwise `routed`.
     pub vlan: String,
     /// `PORT.admin_status`.
     pub admin_up: bool,

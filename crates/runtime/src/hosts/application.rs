@@ -7,18 +7,19 @@ use xoff_units::Picos;
 use super::attachment::AttachedHostState;
 use xoff_host::Host;
 
-/// A program on the hosts of a thread that posts work requests and processes completions. The thread calls it
-/// after the hosts have received frames and before they send. Each call must be short.
+/// A program on the model hosts of a thread. It posts work requests and processes completions. In each turn,
+/// the thread calls the application after the hosts have received frames and before they send. Each call must
+/// be short.
 pub trait Application: fmt::Debug + Send + 'static {
     /// Starts the workload.
     fn start(&mut self, hosts: &mut HostAccess<'_>);
 
-    /// Processes events after the start. Called when hosts have received frames, and at the time of
-    /// [`Application::next_start`].
+    /// Processes completions and posts work requests. Called when hosts have received frames, and at the time
+    /// of [`Application::next_start`].
     fn serve(&mut self, hosts: &mut HostAccess<'_>);
 
-    /// Returns the next model time at which the application has work. [`Picos::NEVER`] means that it only
-    /// waits for frames.
+    /// Returns the next model time at which the application has work. [`Picos::NEVER`] means that the
+    /// application only waits for frames.
     fn next_start(&self) -> Picos;
 
     /// Returns whether the application has no more work.
@@ -67,7 +68,8 @@ impl HostAccess<'_> {
         &self.attachments[index].host
     }
 
-    /// Returns a host for changes. Frames that the host then may send leave in the same turn.
+    /// Returns mutable access to a host. If the change allows the host to send frames, they are sent in the
+    /// same turn.
     ///
     /// # Panics
     /// As [`HostAccess::host`].

@@ -100,7 +100,7 @@ impl AttachedHostState {
         total
     }
 
-    /// Sends the frames that are due. Returns the number of frames that the device took.
+    /// Sends the frames that are due. Returns the number of frames that the device has accepted.
     pub(super) fn transmit(
         &mut self,
         times: &TurnTimes,
@@ -129,8 +129,8 @@ impl AttachedHostState {
         total
     }
 
-    /// Builds the frames that the NIC may send now, unless earlier frames wait for the device. Returns the
-    /// number of waiting frames.
+    /// Builds the frames that the NIC may send now. Does nothing if earlier frames still wait for the device.
+    /// Returns the number of waiting frames.
     fn build_frames(&mut self, times: &TurnTimes, store: &mut ArenaStore) -> usize {
         if self.has_unsent_frames() {
             return 0;
@@ -157,7 +157,8 @@ impl AttachedHostState {
         self.unsent_frames.len()
     }
 
-    /// Reads the losses of the device. Each loss taints the run, because it happened outside the model.
+    /// Reads the loss counters of the device. Each loss marks the run as tainted, because the model has no
+    /// such loss.
     pub(super) fn check_losses(&mut self, times: &TurnTimes, ledger: &TaintLedger) {
         if !self.is_usable() {
             return;
@@ -191,7 +192,7 @@ impl AttachedHostState {
         self.error = Some(cause);
     }
 
-    /// Ends the host and returns its results. Frames that the device did not take are released.
+    /// Ends the host and returns its results. Frames that the device has not accepted are released.
     pub(super) fn finish(
         mut self,
         times: &TurnTimes,

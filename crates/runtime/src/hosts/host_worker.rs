@@ -22,8 +22,8 @@ use xoff_ports::ArenaStore;
 const CHECK_INTERVAL_NS: u64 = 50_000_000;
 /// Longest time between two clock readings that can be compared.
 const CLOCKS_APART_NS_MAX: u64 = 20_000;
-/// Change of the difference between the two wall clocks that counts as a step, in nanoseconds. A smaller
-/// change is slewing.
+/// Smallest step of the real-time clock that is detected, in nanoseconds. The difference between the two wall
+/// clocks changes by this amount. A smaller change is regarded as slewing.
 const CLOCK_STEP_NS: u64 = 1_000_000;
 /// Longest sleep of a thread with a port that has no wake-up descriptor.
 const POLLED_SLEEP_MAX: Duration = Duration::from_micros(100);
@@ -98,8 +98,8 @@ impl<A: Application> HostWorker<A> {
         }
     }
 
-    /// Reads the clocks of a turn. Taints the run if the real-time clock was set, because latencies are then
-    /// wrong.
+    /// Reads the clocks of a turn. If the real-time clock was set, marks the run as tainted, because
+    /// latencies are then wrong.
     fn read_clocks(&mut self) -> TurnTimes {
         let (before, real, after) = (monotonic_ns(), realtime_ns(), monotonic_ns());
         let reading_ns = after - before;
@@ -172,8 +172,8 @@ impl<A: Application> HostWorker<A> {
             .sum()
     }
 
-    /// Calls the application if completions exist or its start time has come. Returns whether the start time
-    /// had come.
+    /// Calls the application if completions exist, or if its next start time is reached. Returns whether the
+    /// start time is reached.
     fn serve_application(&mut self, times: &TurnTimes) -> bool {
         if self.phase == ThreadPhase::Ready {
             return false;

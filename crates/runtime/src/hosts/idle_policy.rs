@@ -1,22 +1,24 @@
 //! Idle policy of the thread that drives model hosts.
 //!
-//! The NIC of a host catches up on up to 32 frames after a late call. A thread that wakes up every few frames
-//! therefore sends the same frames at the same model times as a thread that never sleeps. The bursts need
-//! fewer system calls and leave the core to the switch meanwhile. If 32 frames take less time than a sleep
-//! and its wake-up delay, the thread does not sleep.
+//! After a late call, the NIC of a host catches up on up to 32 frames. A thread that wakes up only once in
+//! several frames therefore sends the same frames at the same model times as a thread that never sleeps.
+//! Sleeping reduces the number of system calls, and the switch can use the core meanwhile. If 32 frames take
+//! less time than a sleep and its wake-up delay, the thread does not sleep.
 
 use std::time::Duration;
 
 use crate::workers::IdleMode;
 
-/// With traffic, the thread pauses for this fraction of the time that a NIC can catch up.
+/// With traffic, the thread sleeps for this fraction of the catch-up time. The catch-up time is the longest
+/// delay after which a NIC still sends all frames at their model times.
 const PAUSE_DIVISOR: u64 = 6;
 /// Shortest pause in nanoseconds. A shorter pause does not pay for the system call.
 const PAUSE_NS_MIN: u64 = 50_000;
-/// Longest pause in nanoseconds. A longer pause would delay the processing of PFC frames in dilated runs.
+/// Longest sleep with traffic, in nanoseconds. A longer sleep would delay the processing of PFC frames in
+/// dilated runs.
 const PAUSE_NS_MAX: u64 = 500_000;
-/// Wake-up delay in nanoseconds that the NIC must be able to catch up. Virtual machines usually wake up 50 to
-/// 100 us late.
+/// Assumed wake-up delay in nanoseconds. The thread sleeps only if the NIC can catch up after such a delay.
+/// Virtual machines usually wake up 50 to 100 us late.
 const WAKE_DELAY_NS: u64 = 150_000;
 /// Longest sleep without traffic in nanoseconds. Device losses and commands are checked after it.
 const SLEEP_NS_MAX: u64 = 10_000_000;
@@ -41,7 +43,8 @@ pub(super) struct HostIdlePolicy {
 }
 
 impl HostIdlePolicy {
-    /// Creates the policy. `catch_up_ns` is the wall time that the fastest host can catch up.
+    /// Creates the policy. `catch_up_ns` is the longest delay in wall time after which the fastest host can
+    /// still catch up.
     pub(super) fn new(idle: IdleMode, catch_up_ns: u64) -> HostIdlePolicy {
         let fits = catch_up_ns >= PAUSE_NS_MIN + WAKE_DELAY_NS;
         let pause_ns = fits.then(|| (catch_up_ns / PAUSE_DIVISOR).clamp(PAUSE_NS_MIN, PAUSE_NS_MAX));
@@ -51,8 +54,8 @@ impl HostIdlePolicy {
         }
     }
 
-    /// Returns the action after a turn with or without traffic. The next deadline is `remaining_ns` of wall
-    /// time away.
+    /// Returns the action after a turn. The arguments are whether the turn had traffic, and the wall time
+    /// until the next deadline (`remaining_ns`).
     pub(super) fn next_action(&self, has_traffic: bool, remaining_ns: u64) -> HostIdleAction {
         match (has_traffic, self.pause_ns) {
             _ if self.is_spinning => HostIdleAction::Poll,

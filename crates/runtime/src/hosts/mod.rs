@@ -1,9 +1,9 @@
 //! Model hosts in real time. One thread moves the frames of several hosts between the hosts and their
 //! devices.
 //!
-//! The thread needs no network namespace of its own, because each [`Port`] was opened in the namespace of its
-//! device. Hosts and switches of a run share the model time of one [`ModelClock`]. The NIC of a host decides
-//! by model time alone when a frame leaves.
+//! The thread runs in any network namespace, because each [`Port`] was opened in the namespace of its device.
+//! All hosts and switches of a run use the same [`ModelClock`]. The NIC of a host decides only by model time
+//! when it sends a frame.
 
 mod application;
 mod attachment;
@@ -64,9 +64,11 @@ pub struct HostRunResult {
     pub queue_pairs: Counters,
     /// Name of the device.
     pub device: String,
-    /// Frames that the kernel lost on the device, or that the port backend dropped. Each loss taints the run.
+    /// Number of frames that the kernel lost on the device, or that the port backend dropped. Each loss marks
+    /// the run as tainted.
     pub lost_frames: u64,
-    /// Frames that the NIC had sent and the device never took. They taint the run.
+    /// Number of frames that the NIC has sent in the model, and that the device has never accepted. Such
+    /// frames mark the run as tainted.
     pub not_taken: u64,
     /// Notes about the device.
     pub notes: Vec<String>,
@@ -81,8 +83,8 @@ pub struct HostProgress {
     pub sent_frames: u64,
     /// Frames of flows that the hosts have received.
     pub received_frames: u64,
-    /// Time of the last received frame or the last timed start of the application, in nanoseconds of
-    /// `CLOCK_MONOTONIC`. 0 means never.
+    /// Time of the last activity in nanoseconds of `CLOCK_MONOTONIC`, or 0 if there was none. An activity is
+    /// a received frame or a timed start of the application.
     pub last_arrival_ns: u64,
     /// Whether a flow has frames left to send.
     pub is_sending: bool,
@@ -131,8 +133,8 @@ pub struct RunningHosts<A = ()> {
     thread: Option<JoinHandle<(Vec<HostRunResult>, A)>>,
 }
 
-/// Starts a thread for these hosts. The hosts announce themselves and receive at once. They send after
-/// [`RunningHosts::start_sending`].
+/// Starts a thread for these hosts. The hosts announce their addresses and start to receive at once. They
+/// send only after [`RunningHosts::start_sending`].
 ///
 /// # Errors
 /// The kernel refuses memory or a thread.
@@ -205,7 +207,7 @@ impl<A> RunningHosts<A> {
         self.advance_and_wait(ThreadPhase::Draining);
     }
 
-    /// Asks for a phase, and returns when the thread has reached it or after one second.
+    /// Asks the thread to enter a phase. Returns when the thread has entered the phase, or after one second.
     fn advance_and_wait(&self, phase: ThreadPhase) {
         self.request_phase(phase);
         for _ in 0..1_000 {
@@ -261,8 +263,8 @@ impl<A> Drop for RunningHosts<A> {
     }
 }
 
-/// Stops all flows and waits until no frame has arrived for `quiet`, at most for `limit`. Both are wall time.
-/// Returns whether this was reached. `cancel` ends the wait early.
+/// Stops all flows and waits until no frame has arrived for the time `quiet`. Returns true in this case.
+/// Returns false after the time `limit`, or if `cancel` is set. Both times are wall time.
 pub fn drain_hosts<A>(
     running: &[&RunningHosts<A>],
     quiet: Duration,

@@ -1,5 +1,5 @@
-//! A model host on any network device. It is a RoCEv2 traffic source and sink for a hardware switch or the
-//! lab of another tool.
+//! A model host on any network device. It sends and receives RoCEv2 traffic, for example to test a hardware
+//! switch or the lab of another tool.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +24,8 @@ use xoff_telemetry::{FlowReport, Taint};
 
 /// Address of a host without a configured address.
 pub const DEFAULT_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// Fill levels of the receive buffer in percent at which a NIC sends XOFF and XON. The space above the XOFF
-/// level is for frames in flight.
+/// Fill levels of the receive buffer in percent: at the first level the NIC sends XOFF, and at the second
+/// level XON. The space above the XOFF level is for frames in flight.
 const XOFF_PERCENT: u32 = 50;
 const XON_PERCENT: u32 = 25;
 /// Time without arrivals after which no more frames are expected.
@@ -50,8 +50,8 @@ pub struct HostRunSpec {
     pub speed_mbps: u32,
     /// Flows to send. The host always receives.
     pub flows: Vec<SendFlowSpec>,
-    /// Wall time to send, or to receive for a host without flows. `None` means until a stop request, or until
-    /// every flow has sent its frames.
+    /// Wall time for which the host runs. A host with flows sends, and a host without flows only receives.
+    /// With `None`, the host runs until a stop request, or until every flow has sent its frames.
     pub duration: Option<Duration>,
     /// Response time of the NIC to a pause in nanoseconds of model time. `None` means two quanta.
     pub response_ns: Option<u64>,
@@ -71,7 +71,8 @@ pub struct HostRunSpec {
 }
 
 impl HostRunSpec {
-    /// Specification of a host that only receives, at 1 Gb/s and until a stop request.
+    /// Returns the specification of a host with a speed of 1 Gb/s. The host only receives, until a stop
+    /// request.
     pub fn new(device: impl Into<String>) -> HostRunSpec {
         HostRunSpec {
             device: device.into(),
@@ -97,8 +98,8 @@ impl HostRunSpec {
 pub struct SendFlowSpec {
     /// Destination address.
     pub dst_ip: IpAddr,
-    /// MAC address of the receiver or of the next hop. `None` means address resolution by ARP or neighbour
-    /// discovery.
+    /// MAC address of the receiver or of the next hop. With `None`, the host resolves the address by ARP or
+    /// neighbour discovery.
     pub dst_mac: Option<[u8; 6]>,
     /// Queue of the NIC and PFC priority, 0 to 7.
     pub class: u8,
@@ -121,8 +122,8 @@ pub struct SendFlowSpec {
 pub struct HostSummary {
     /// Results of the host.
     pub outcome: HostRunResult,
-    /// Received flows of other model hosts, in the form of a report. The receiver knows only frames up to the
-    /// last received frame, so `sent_frames` and `lost_frames` end there.
+    /// Received flows of other model hosts, in the form of a report. The receiver does not know about frames
+    /// after the last received frame, so `sent_frames` and `lost_frames` do not include them.
     pub received: Vec<FlowReport>,
     /// Notes about the device, such as settings that were repaired.
     pub notes: Vec<String>,
@@ -203,8 +204,8 @@ pub enum HostRunError {
 }
 
 /// Runs a host on a device of the calling thread's network namespace. The run ends when its time is over,
-/// when its flows have sent their frames, or when `stop` is set. `ready` is called with notes about the
-/// device as soon as the host receives and announces itself. `progress` is called during the run.
+/// when its flows have sent their frames, or when `stop` is set. As soon as the host can receive, `ready` is
+/// called with notes about the device. `progress` is called during the run.
 ///
 /// # Errors
 /// See [`HostRunError`]. An error of the device during the run is part of the summary.
@@ -382,7 +383,7 @@ fn flow_config(id: u32, flow: &SendFlowSpec) -> Result<FlowConfig, HostRunError>
     config.with_frame_len(flow.frame_len).ok_or(refused)
 }
 
-/// Bytes of an Ethernet header. An MTU does not include them, nor the 4 bytes of a VLAN tag.
+/// Length of an Ethernet header in bytes. An MTU includes neither this header nor the 4 bytes of a VLAN tag.
 const ETHERNET_LEN: u32 = 14;
 
 /// Checks that the frames of all flows fit the MTU of the device.
@@ -408,7 +409,8 @@ fn check_mtu(config: &HostConfig, device: &str, mtu: u32) -> Result<(), HostRunE
     Ok(())
 }
 
-/// Returns a token that no earlier run had, derived from the time in nanoseconds and the process id.
+/// Returns a token that differs from the tokens of earlier runs. The token is computed from the time in
+/// nanoseconds and the process id.
 fn create_unique_token() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     (now.as_nanos() as u64).rotate_left(16) ^ u64::from(std::process::id())

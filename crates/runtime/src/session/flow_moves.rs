@@ -1,4 +1,5 @@
-//! Flow moves caused by a new configuration: the flows of each load balancing group whose scheme changes.
+//! Describes the flow moves that a new configuration causes. If the scheme of a load balancing group changes,
+//! the flows of the group can move.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,8 @@ use ipnet::IpNet;
 use xoff_dataplane::config::{HashFields, InterfaceAttachment, SchemeConfig, SchemeKind, SwitchConfig};
 use xoff_dataplane::route::{NextHop, Route, RouteTarget};
 
-/// Returns group_scheme line for each pair of an old and a new scheme between which groups change.
+/// Returns one line for each pair of an old and a new scheme. The line lists the groups that change from the
+/// old scheme to the new scheme.
 pub(super) fn describe_flow_moves(old: &SwitchConfig, new: &SwitchConfig) -> Vec<String> {
     let old_schemes: BTreeMap<IpNet, SchemeConfig> = route_schemes(old).collect();
     let mut changes: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
@@ -65,8 +67,9 @@ fn route_schemes(config: &SwitchConfig) -> impl Iterator<Item = (IpNet, SchemeCo
         })
 }
 
-/// Returns the scheme of a route by the rule of `dataplane/src/balance/table.rs`: the scheme of the route,
-/// then of a member, then the default.
+/// Returns the load-balancing scheme of a route. The first scheme that is set applies, in this order: the
+/// scheme of the route, the scheme of a member, the default. `dataplane/src/balance/table.rs` has the same
+/// rule.
 fn route_scheme(config: &SwitchConfig, route: &Route) -> SchemeConfig {
     let RouteTarget::Via(paths) = &route.target else {
         return default_scheme();

@@ -134,7 +134,8 @@ impl Generation {
         }
     }
 
-    /// Returns when the route to a prefix got its present target. `None` if the route is not in use.
+    /// Returns the time at which the route to a prefix got its present target. Returns `None` if the route is
+    /// not in use.
     pub(super) fn installed_at(&self, prefix: IpNet) -> Option<Instant> {
         self.installation_times.get(&prefix).copied()
     }

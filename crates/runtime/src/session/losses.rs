@@ -1,9 +1,11 @@
-//! Prediction of the frame losses that a configuration change causes at the present use of the buffer.
+//! Predicts the frame losses that a configuration change causes. The prediction depends on the present use of
+//! the buffer.
 //!
-//! Frames keep their charge after a change. A change therefore loses lossless frames only if later frames
+//! Frames in the buffer stay there after a change of buffer sizes. Lossless frames are lost if later frames
 //! find no space: a pool or headroom becomes smaller than its use, or a priority group with frames becomes
-//! lossy. A port that goes down loses the frames in its queues. A watchdog action `drop` loses the frames in
-//! stormed queues. Later frames can also exceed a smaller MTU or belong to a VLAN that the port has left.
+//! lossy. If a port goes down, the frames in its queues are lost. If the watchdog gets the action `drop`, the
+//! frames in queues with a detected storm are lost. Later frames are lost if they exceed a smaller MTU, or
+//! belong to a VLAN that the port has left.
 
 use xoff_dataplane::config::{
     BridgingConfig, BufferProfile, PoolSide, PortConfig, SwitchConfig, TrustMode, WatchdogAction,
@@ -21,13 +23,15 @@ fn buffer_profile<'a>(
     config.profiles.get(usize::from(port.pgs[group]))
 }
 
-/// Returns whether a priority group is lossless: it has headroom, and a PFC priority signals its XOFF state.
+/// Returns whether a priority group is lossless. A lossless group has headroom, and the port sends PFC frames
+/// for its XOFF state.
 fn is_lossless(config: &SwitchConfig, port: &PortConfig, group: usize) -> bool {
     buffer_profile(config, port, group).is_some_and(|profile| profile.xoff_bytes > 0)
         && port.pfc.signals_priority_group(group as u8)
 }
 
-/// Returns one line for each loss that the change from `old` to `new` causes at the buffer use of `snapshot`.
+/// Returns one line for each loss that the change from `old` to `new` causes. `snapshot` is the present use
+/// of the buffer.
 pub(super) fn predict_losses(
     old: &SwitchConfig,
     new: &SwitchConfig,
@@ -137,8 +141,8 @@ impl PortChange<'_> {
         cells * self.cell_bytes
     }
 
-    /// The watchdog drops waiting frames: the big red switch in every watched queue, the new action `drop` in
-    /// stormed queues.
+    /// Reports the waiting frames that the watchdog drops. The big red switch drops the frames of every
+    /// watched queue. A new action `drop` drops the frames of queues with a detected storm.
     fn check_watchdog(&self, old: &SwitchConfig, snapshot: &SwitchSnapshot, losses: &mut Vec<String>) {
         let Some(watchdog) = self.after.watchdog else {
             return;
@@ -184,8 +188,8 @@ impl PortChange<'_> {
         }
     }
 
-    /// The port leaves its last VLAN while its lossless priority groups have frames. Later frames have no
-    /// destination.
+    /// Reports a port that leaves its last VLAN while its lossless priority groups have frames. Later frames
+    /// then have no destination.
     fn check_vlans(&self, index: usize, old: &SwitchConfig, losses: &mut Vec<String>) {
         let held = self.lossless_bytes(old);
         if held > 0 && is_bridged(old, index) && !is_bridged(self.new, index) {
@@ -197,7 +201,8 @@ impl PortChange<'_> {
         }
     }
 
-    /// A lossless priority group with frames becomes lossy, or its headroom becomes smaller than its use.
+    /// Reports a lossless priority group with frames that becomes lossy, or whose headroom becomes smaller
+    /// than its use.
     fn check_priority_group(&self, group: usize, losses: &mut Vec<String>) {
         let held = &self.held.pgs[group];
         if held.total.current_cells == 0 {

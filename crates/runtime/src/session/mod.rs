@@ -1,5 +1,5 @@
-//! The session of a running switch_session: its configuration, watermarks and replies on the control socket. `xoff
-//! switch_session run` and labs use it.
+//! The session of a running switch. It keeps the configuration and the watermarks, and answers the requests
+//! of the control socket. `xoff switch run` and labs use a session for each switch.
 
 mod flow_moves;
 mod generation;

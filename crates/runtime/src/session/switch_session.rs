@@ -1,4 +1,5 @@
-//! The session of a running switch: it connects the configuration, the devices and the control socket.
+//! The session of a running switch. It connects the switch with its configuration, its devices and its
+//! control socket.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -103,7 +104,8 @@ impl SwitchSession {
         Ok(sessions.pop().expect("one switch was started"))
     }
 
-    /// Starts switches that can be connected by links in memory. The options set the number of threads.
+    /// Starts several switches. Links in memory can connect the switches. The options set the number of
+    /// threads.
     ///
     /// # Errors
     /// As [`SwitchSession::start`].
@@ -154,7 +156,8 @@ impl SwitchSession {
         }
     }
 
-    /// Asks the switch to stop and does not wait. The switches of a lab stop at the same time.
+    /// Asks the switch to stop and returns without waiting, so that all switches of a lab can stop at the
+    /// same time.
     pub fn request_stop(&self) {
         if let Some(running) = lock(&self.running).as_ref() {
             running.request_stop();

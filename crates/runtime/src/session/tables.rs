@@ -99,8 +99,8 @@ pub(super) fn list_neighbours(config: &SwitchConfig, entries: Vec<NeighbourEntry
     entries.into_iter().filter_map(neighbour).collect()
 }
 
-/// Returns the routes of an address family, sorted by prefix and distance. Static routes that are not in use
-/// are included.
+/// Returns the routes of an address family, sorted by prefix and distance. The result includes static routes
+/// that are not in use.
 pub(super) fn list_routes(
     current: &Generation,
     links: &LinkStates,

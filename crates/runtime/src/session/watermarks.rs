@@ -1,8 +1,9 @@
 //! The three maxima that SONiC keeps of each watermark: user, persistent and periodic.
 //!
-//! The data plane keeps one peak of each gauge since the last read-and-clear. Each clear of a watermark first
-//! adds the peaks of the data plane to all three maxima and then resets the selected maximum. The packet path
-//! needs no extra work, and no peak is lost.
+//! The data plane keeps one peak value of each gauge since the last read-and-clear. The session keeps three
+//! maxima for each gauge. To clear a watermark, the session first updates all three maxima with the peak of
+//! the data plane, then resets the selected maximum. The packet path needs no extra work, and no peak is
+//! lost.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,8 +22,8 @@ const KINDS: [WatermarkKind; 3] = [
     WatermarkKind::Periodic,
 ];
 
-/// The gauge of a peak. A port and a number identify a priority group or a queue. A pool is identified by its
-/// name, which stays the same in a new configuration.
+/// Identifies the gauge of a peak value. A priority group or queue is identified by its port and number. A
+/// pool is identified by its name, because the name stays the same in a new configuration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum GaugeKey {
     Numbered {
@@ -89,7 +90,8 @@ impl Watermarks {
         });
     }
 
-    /// Adds the peaks of a cleared snapshot to all maxima, and resets a part of one kind.
+    /// Updates all maxima with the peaks of a snapshot that was read and cleared. Then resets a part of the
+    /// maxima of one kind.
     pub(super) fn clear(
         &mut self,
         mut cleared_snapshot: SwitchSnapshot,
@@ -158,7 +160,7 @@ mod tests {
     use super::*;
     use xoff_telemetry::samples::sample_snapshot;
 
-    /// Returns the snapshot of a switch whose priority group 3 of port 0 and first pool have this use and
+    /// Returns the snapshot of a switch. Priority group 3 of port 0 and the first pool have the given use and
     /// peak.
     fn snapshot_with_use(current_cells: u32, peak_cells: u32) -> SwitchSnapshot {
         let mut snapshot = sample_snapshot();
@@ -178,7 +180,8 @@ mod tests {
         snapshot
     }
 
-    /// Returns the watermarks of each kind: shared use and headroom of priority group 3, and use of the pool.
+    /// Returns three watermarks of each kind: the shared use of priority group 3, the headroom of priority
+    /// group 3, and the use of the pool.
     fn shown_peaks(watermarks: &Watermarks, now: u32, peak: u32) -> [(u32, u32, u32); 3] {
         KINDS.map(|kind| {
             let mut snapshot = snapshot_with_use(now, peak);

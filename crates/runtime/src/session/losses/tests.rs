@@ -2,7 +2,8 @@ use super::*;
 use xoff_config::{ResolveOptions, load};
 use xoff_telemetry::samples::sample_snapshot;
 
-/// Two ports. Priority group 3 is lossless, its pool has 1 MB, and the headroom pool has 100 kB.
+/// A configuration with two ports. Priority group 3 is lossless, its pool has 1 MB, and the headroom pool has
+/// 100 kB.
 const TEXT: &str = r#"{"PORT": {"Ethernet0": {"admin_status": "up"}, "Ethernet4": {"admin_status": "up"}},
     "BUFFER_POOL": {"in": {"type": "ingress", "mode": "dynamic", "size": "1000000", "xoff": "100000"}},
     "BUFFER_PROFILE": {"lossless": {"pool": "in", "size": "0", "dynamic_th": "0", "xoff": "50000", "xon_offset": "2048"},
@@ -18,7 +19,8 @@ fn load_config(text: &str) -> SwitchConfig {
     loaded.resolved.config
 }
 
-/// Returns the losses of text replacements while priority group 3 of Ethernet0 uses these cells of 256 bytes.
+/// Applies text replacements to the configuration and returns the predicted losses. Priority group 3 of
+/// Ethernet0 uses the given numbers of cells, which have 256 bytes.
 fn losses_of_change(shared_cells: u32, headroom_cells: u32, replacements: &[(&str, &str)]) -> Vec<String> {
     let mut text = TEXT.to_owned();
     for (from, to) in replacements {
@@ -135,8 +137,8 @@ fn shutdown_of_a_port_with_queued_frames_is_a_loss() {
     );
 }
 
-/// Returns the losses of a text replacement while queue 3 and priority group 3 of Ethernet0 use 100 cells of
-/// 256 bytes.
+/// Applies a text replacement to the configuration and returns the predicted losses. Queue 3 and priority
+/// group 3 of Ethernet0 use 100 cells of 256 bytes.
 fn losses_of_change_while_queued(from: &str, to: &str) -> Vec<String> {
     let mut now = sample_snapshot();
     now.ports[0].queues = Default::default();
