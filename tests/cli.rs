@@ -106,7 +106,7 @@ fn an_invalid_port_exits_with_2_and_shows_the_syntax() {
     let run = |port: &str, words: &[&str]| {
         assert_refused(&["switch", "run", "--config", "x", "--port", port], 2, words);
     };
-    run("Ethernet0", &["no '='", "Ethernet0=veth0"]);
+    run("Ethernet0", &["'=' is missing", "Ethernet0=veth0"]);
     run("swp1=veth0", &["ports are named Ethernet0"]);
     run("Ethernet0=", &["1 to 15 bytes"]);
     run(

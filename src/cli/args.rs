@@ -17,13 +17,13 @@ pub(crate) use lab::*;
 
 const EXAMPLES: &str = "\
 Examples:
-  xoff lab run testbeds/incast.xoff.yml          four senders overload one receiver; nothing is lost
-  xoff doctor                                    what this machine can do, and how to fix problems
+  xoff lab run testbeds/incast.xoff.yml          four senders overload one receiver without loss
+  xoff doctor                                    check this machine and print fixes of problems
   xoff switch run --config sw.json --port Ethernet0=veth0 --port Ethernet4=veth1 --api /tmp/sw.sock
   xoff replay in.pcap --preset roce-lossless --out out.pcapng
                                                  send a capture through a switch in virtual time
-  xoff show counters --api /tmp/sw.sock          counters, watermarks and pause states of that switch
-  xoff show ip route --api /tmp/sw.sock          its routes; also arp, ndp, mac, interfaces
+  xoff show counters --api /tmp/sw.sock          counters, watermarks and pause states of the switch
+  xoff show ip route --api /tmp/sw.sock          routes of the switch; also arp, ndp, mac, interfaces
 
 Exit codes:
   0 ok   1 check failed   2 usage   3 missing requirement   4 invalid configuration
@@ -31,8 +31,8 @@ Exit codes:
 
 /// A lossless-Ethernet switch in software.
 ///
-/// It forwards real frames between network devices like a switch chip of an RDMA fabric, with a shared
-/// buffer, priority flow control (PFC) in both directions, and ECN marking.
+/// xoff forwards real frames between network devices like a switch chip of an RDMA fabric. The switch has a
+/// shared buffer, priority flow control (PFC) in both directions, and ECN marking.
 #[derive(Debug, Parser)]
 #[command(name = "xoff", version, after_help = EXAMPLES, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -68,11 +68,10 @@ pub(crate) enum Command {
     /// Clear counters and watermarks of a running switch
     #[command(subcommand)]
     Clear(super::clear::ClearCommand),
-    /// Measure switches: rates, latency, buffers, cost of a frame; compare results, and compare xoff with
-    /// published results
+    /// Measure rates, latency, buffers and frame cost of switches, and compare results
     #[command(subcommand)]
     Bench(super::bench::BenchCommand),
-    /// Check what this machine can do, and print the command that fixes each problem
+    /// Check whether this machine can run xoff, and print the command that fixes each problem
     #[command(after_help = "Exit code 0 if the incast lab can run here, 3 if not.")]
     Doctor(DoctorArguments),
     /// A part of `doctor` that needs its own process
@@ -97,12 +96,11 @@ pub(crate) enum ProbeKind {
 pub(crate) enum SwitchCommand {
     /// Forward frames between network devices until interrupted
     #[command(after_help = "\
-Prints a line that begins with `ready` as soon as it forwards. SIGINT and SIGTERM stop it: it writes the report and
-exits with 0, or with 5 if the run is tainted.
+Prints a line that begins with `ready` when the switch forwards. SIGINT and SIGTERM stop the switch. It then writes
+the report and exits with code 0, or with 5 if the run is tainted.
 
-Without VLANs and without interfaces of ports or LAGs, the ports form one bridge. A file that contains only {} is a
-working switch.
-Ports of the file without --port are down.
+Without VLANs and router interfaces, the ports form one bridge. A file that contains only {} is a valid
+configuration. Ports of the file without --port are down.
 
 Example:
   ip link add veth0 type veth peer name veth0h && ip link set veth0 up && ip link set veth0h up
@@ -115,22 +113,21 @@ Example:
 /// `xoff switch run`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SwitchRun {
-    /// Configuration in the form of SONiC's config_db.json; {} is enough. Repeated files are layers over the
-    /// earlier ones
+    /// Configuration in the form of SONiC's config_db.json; {} is enough. Repeat the option to add layers
     ///
-    /// A layer is a JSON merge patch (RFC 7386): its fields replace those of the layers below, and null removes a field,
-    /// an entry or a table.
+    /// A layer is a JSON merge patch (RFC 7386). Its fields replace the fields of the layers below, and null
+    /// removes a field, an entry or a table.
     #[arg(long, value_name = "FILE", required = true)]
     pub config: Vec<PathBuf>,
     /// Options for reading the files.
     #[command(flatten)]
     pub configuration: ConfigurationInput,
-    /// A port and the network device behind it; once for each port
+    /// A port and its network device. Repeat the option for each port
     ///
-    /// Ports named here are up, at 1 Gb/s unless the file says otherwise. The backend moves the frames:
+    /// These ports are up, at 1 Gb/s unless the file has another speed. The backend moves the frames:
     /// `packet` (an AF_PACKET ring, for any device), `xdp` (AF_XDP in native mode, as root), `tap` (a tap
-    /// device that xoff creates and owns), `pnet` (slow and simple, for comparisons), or `auto`, which
-    /// selects one.
+    /// device that xoff creates and owns), `pnet` (slow and simple, for comparisons), or `auto` (the best
+    /// backend for the device).
     #[arg(
         long = "port",
         value_name = "Ethernet0=DEV[,backend=auto|packet|tap|pnet|xdp]",
@@ -140,13 +137,14 @@ pub(crate) struct SwitchRun {
     /// Worker threads and dilation.
     #[command(flatten)]
     pub running: RunningArguments,
-    /// How a worker waits for frames: `adaptive` sleeps, `spin` keeps its core busy and reacts sooner
+    /// Waiting for frames: `adaptive` sleeps, `spin` keeps the core busy and reacts sooner
     #[arg(long, value_enum, default_value_t = IdleModeChoice::Adaptive)]
     pub idle: IdleModeChoice,
-    /// Record the frames of a port, or of all ports, as pcapng; once for each file (docs/capture.md)
+    /// Record the frames of a port, or of all ports, as pcapng. Repeat the option for each file
+    /// (docs/capture.md)
     ///
-    /// A recording has both directions and includes flow control frames. `-` is standard output; all other
-    /// output then goes to standard error.
+    /// A recording has the received and the sent frames, including flow control frames. `-` is standard output;
+    /// all other output then goes to standard error.
     #[arg(long, value_name = "[Ethernet0=]FILE")]
     pub pcap: Vec<PcapArgument>,
     /// Record only the first N bytes of each frame [default: all]
@@ -166,15 +164,17 @@ pub(crate) struct SwitchRun {
 /// Options of all commands that run a switch.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RunningArguments {
-    /// Number of threads that move frames, 1 to 64. With more than one, the first thread only switches
-    /// (default: depends on the number of cores)
+    /// Number of worker threads, 1 to 64. With several threads, the first one only switches and the others
+    /// receive and send [default: depends on the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub workers: Option<u16>,
-    /// Cores of the workers: `auto` (one core each if there are enough, released while other processes keep
-    /// it busy), `none`, or a list such as 0,1 or 2-5
+    /// Cores of the worker threads: `auto`, `none`, or a list such as 0,1 or 2-5
+    ///
+    /// `auto` pins each worker thread to its own core if the machine has enough cores. A worker leaves its core
+    /// while other processes keep the core busy.
     #[arg(long, value_name = "auto|none|LIST", default_value = "auto", value_parser = parse_pinning)]
     pub pin: CorePinning,
-    /// Run model time N times slower than the wall clock, 1 to 10000, so that a slow machine keeps up
+    /// Run model time N times slower than wall time, 1 to 10000, so that a slow machine can keep up
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub dilate: u32,
 }
@@ -231,8 +231,8 @@ impl From<BackendChoice> for xoff_ports::Backend {
 pub(crate) enum HostCommand {
     /// Send or receive RoCEv2 frames on a network device
     #[command(after_help = "\
-A flow is an open-loop stream of RDMA WRITE frames with sequence numbers and a correct ICRC. The receiver checks loss,
-order, ICRC and latency of every flow from any sender.
+A flow is an open-loop stream of RDMA WRITE frames with sequence numbers and a correct ICRC. The receiver checks the
+loss, order, ICRC and latency of all flows.
 
 Examples:
   xoff host run --dev eth1 --ip 10.0.0.2 --receive --lossless --duration 30s
@@ -248,7 +248,7 @@ pub(crate) struct HostRun {
     /// The network device
     #[arg(long, value_name = "DEV")]
     pub dev: String,
-    /// Send a flow to this address; once for each flow
+    /// Send a flow to this address. Repeat the option for each flow
     ///
     /// Fields, with defaults in parentheses:
     ///   rate=    a share of the link such as 40%, or bits per second such as 500m (100%)
@@ -279,10 +279,10 @@ pub(crate) struct HostRun {
     /// Duration, such as 20s. Without this option, the host runs until interrupted
     #[arg(long, value_name = "TIME", value_parser = parse_wall_time)]
     pub duration: Option<std::time::Duration>,
-    /// Time from the arrival of a pause to its effect, such as 1us [default: 2 quanta]
+    /// Response time from the arrival of a pause to its effect, such as 1us [default: 2 quanta]
     #[arg(long, value_name = "TIME", value_parser = parse_wall_time)]
     pub pfc_response: Option<std::time::Duration>,
-    /// Turn PFC off and honour 802.3x pauses instead, which stop all classes
+    /// Turn PFC off and honour 802.3x PAUSE, which stops all classes
     #[arg(long)]
     pub no_pfc: bool,
     /// Size in bytes of a receive buffer that drains at link speed and sends PFC frames [default: none]
@@ -291,8 +291,7 @@ pub(crate) struct HostRun {
     /// Port backend
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
-    /// Run model time N times slower than the wall clock, 1 to 10000. All hosts and switches need the same
-    /// value
+    /// Run model time N times slower than wall time, 1 to 10000. All hosts and switches need the same value
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub dilate: u32,
     /// Write the report here as JSON (docs/report.md)
@@ -303,11 +302,11 @@ pub(crate) struct HostRun {
 /// `xoff config`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Check configuration files without a switch or its devices
+    /// Check configuration files without a running switch
     #[command(after_help = "\
-Each file is a separate configuration, or with --layers a layer over the files before it. Prints its errors, or its
-notes: settings without effect, and settings that are probably mistakes. At most 20 errors of a file are
-printed. --format json prints all.
+Each file is a separate configuration. With --layers, each file is a layer over the files before it. Prints the
+errors of each file, or notes about settings without effect and probable mistakes. At most 20 errors of a file are
+printed. --format json prints all errors.
 
 Exit codes: 0 every file is valid, 2 usage, 4 a file is not valid or cannot be read.
 
@@ -316,11 +315,11 @@ Examples:
   xoff config check config_db.json --asic asic0 --format json
   xoff config check config_db.json changes.json --layers")]
     Check(ConfigCheck),
-    /// Replace the configuration of a running switch by a file, as a whole or not at all
+    /// Replace the configuration of a running switch with a file
     #[command(after_help = "\
-Prints the changes. An invalid file is refused with all its errors, and the switch keeps its configuration.
-A change is also refused if it loses lossless frames: a new pool or headroom is smaller than its use, or a group
-with frames is no longer lossless. --dry-run reports such losses, --force applies the change.
+Prints the changes. An invalid file is refused with all its errors, and the switch keeps its configuration. A change
+is also refused if it loses lossless frames. Frames are lost if a new pool or headroom is smaller than its use, or
+if a priority group with frames is no longer lossless. --dry-run reports the losses, and --force applies the change.
 
 Example:
   xoff config apply sw.json --dry-run --api /tmp/sw.sock")]
@@ -352,14 +351,15 @@ pub(crate) struct ConfigCheck {
     /// Configurations in the form of SONiC's config_db.json
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Check the files as layers of one configuration, in order. Each file is a JSON merge patch (RFC 7386)
-    /// of the files before it
+    /// Check the files as layers of one configuration, in order. Each file is a JSON merge patch (RFC 7386) for
+    /// the files before it
     #[arg(long)]
     pub layers: bool,
-    /// A port that is up even if the file does not name it, like --port of `switch run`; once for each port
+    /// A port that is up even if the file does not name it, as with --port of `switch run`. Repeat the option
+    /// for each port
     #[arg(long = "port", value_name = "Ethernet0")]
     pub ports: Vec<String>,
-    /// How the files are read.
+    /// Options for reading the files.
     #[command(flatten)]
     pub configuration: ConfigurationInput,
     /// Output format
@@ -381,10 +381,10 @@ pub(crate) enum ConfigCheckFormat {
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct TargetArguments {
-    /// The control socket of `xoff switch run --api PATH`
+    /// Control socket of the switch, from `xoff switch run --api PATH`
     #[arg(long, value_name = "PATH")]
     pub api: Option<PathBuf>,
-    /// The name of a running lab, as listed by `xoff lab ls`
+    /// Name of a running lab, as listed by `xoff lab ls`
     #[arg(long, value_name = "NAME")]
     pub lab: Option<String>,
 }
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn help_texts_end_without_a_stop_and_fit_the_terminal() {
-        fn check(command: &clap::Command) {
+        fn check_about_texts(command: &clap::Command) {
             for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
                 let about = sub.get_about().map(ToString::to_string).unwrap_or_default();
                 assert!(
@@ -418,9 +418,9 @@ mod tests {
                     "{}: {about:?}",
                     sub.get_name()
                 );
-                check(sub);
+                check_about_texts(sub);
             }
         }
-        check(&Arguments::command());
+        check_about_texts(&Arguments::command());
     }
 }

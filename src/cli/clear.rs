@@ -38,7 +38,7 @@ pub(crate) enum ClearPfc {
 pub(super) fn run(command: &ClearCommand) -> Result<Exit, Failure> {
     match command {
         ClearCommand::Pfcwd(ClearPfcwd::Stats(target)) => connect(target)?.clear_watchdog()?,
-        ClearCommand::Watermarks(command) => return super::show::clear(command),
+        ClearCommand::Watermarks(command) => return super::show::clear_watermarks(command),
         ClearCommand::Pfc(ClearPfc::Counters(target)) => connect(target)?.clear_pfc()?,
     }
     Ok(Exit::Ok)

@@ -78,7 +78,7 @@ fn host_run_spec(arguments: &HostRun) -> HostRunSpec {
 
 fn send_flow_spec(argument: &SendArgument) -> SendFlowSpec {
     SendFlowSpec {
-        dst_ip: argument.to,
+        dst_ip: argument.destination,
         dst_mac: argument.mac,
         class: argument.class,
         dscp: argument.dscp,

@@ -255,7 +255,7 @@ fn check(arguments: LabCheck) -> Result<ExitCode, Failure> {
 
 fn virtual_run_arguments(arguments: LabRun) -> Result<VirtualRunArgs, Failure> {
     values::check_pcap_files(&arguments.pcap)?;
-    let link = |recording: PcapArgument| match recording.place {
+    let link = |recording: PcapArgument| match recording.location {
         Some(link) => Ok((link, recording.file)),
         None => Err(Failure::usage("in virtual time a recording needs a link")
             .at(format!("--pcap {}", recording.file.display()))
@@ -309,7 +309,7 @@ fn lab_options(running: &RunningArguments, seed: u64, backend: BackendChoice) ->
 
 fn lab_pcap(recordings: &[PcapArgument], snaplen: Option<u32>) -> Result<LabRecordings, Failure> {
     values::check_pcap_files(recordings)?;
-    let file = |recording: &PcapArgument| (recording.place.clone(), recording.file.clone());
+    let file = |recording: &PcapArgument| (recording.location.clone(), recording.file.clone());
     Ok(LabRecordings {
         files: recordings.iter().map(file).collect(),
         snaplen: snaplen.unwrap_or(0),

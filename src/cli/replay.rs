@@ -1,4 +1,4 @@
-//! `xoff replay`: sends the frames of a capture through a switch and writes the departures to another
+//! `xoff replay`: sends the frames of a capture through a switch and writes the sent frames to another
 //! capture.
 
 use std::path::{Path, PathBuf};
@@ -18,24 +18,24 @@ use xoff_measure::replay::{
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// MTU of ports without an MTU in the configuration, so that all captured frames pass.
-const MTU: &str = "9216";
+/// MTU in bytes of ports without an MTU in the configuration. It is large, so that captured frames fit.
+const DEFAULT_MTU: &str = "9216";
 /// The MAC address that `--port` accepts although no station can have it.
 const ZERO_MAC: &str = "00:00:00:00:00:00";
 /// Speed in Mb/s of ports without a speed in the command line or in the configuration.
-const SPEED_MBPS: u32 = 1_000;
+const DEFAULT_SPEED_MBPS: u32 = 1_000;
 
 pub(super) const HELP: &str = "\
-Every frame of the capture arrives at the port of its sender, at the time of its time stamp, no faster
-than the link of the port carries it. Departures are written with their time, their class, and a
-comment with the number of the captured frame and the ECN mark. The same input gives the same
-output, byte for byte.
+Every frame of the capture arrives at the port of its sender, at the time of its time stamp. If the link of
+the port is too slow, the frame arrives later. The output has the time and the class of each sent frame,
+and a comment with the number of the captured frame and the ECN mark. The same input gives the same output,
+byte for byte.
 
-Port mapping: each sender has its own port, in the order of the first frames, followed by a port for
-each station that never sends. A capture of several interfaces has a port for each interface (frames that
-left by an interface are not replayed), unless this loses frames. --port, --ingress and --map override
-this. The switch knows the ports of all stations from the start, so each frame leaves once. With
---no-learn, it learns from the frames and floods until then. See docs/replay.md.
+Port mapping: each sender has its own port, in the order of the first frames. The ports of stations that
+never send follow. A capture of several interfaces has a port for each interface, unless this loses frames.
+Frames that an interface sent are then not replayed. --port, --ingress and --map override the mapping. The
+switch knows the ports of all stations from the start and does not flood. With --no-learn, the switch
+floods until it has learned the stations. See docs/replay.md.
 
 Exit codes: 0 ok, 2 usage, 3 a file cannot be read or written, 4 invalid configuration,
 5 the capture is damaged or truncated (earlier frames are replayed), or frames were stuck.
@@ -56,12 +56,11 @@ pub(crate) struct ReplayArguments {
     /// Write the frames that leave the switch here as pcapng; `-` is standard output
     #[arg(long, short = 'w', value_name = "FILE")]
     pub out: PathBuf,
-    /// Write the dropped frames here as pcapng, each with reason, place and limit
+    /// Write the dropped frames here as pcapng, each with its drop reason, its port or queue, and the limit
     #[arg(long, value_name = "FILE")]
     pub drops: Option<PathBuf>,
-    /// Configuration in the form of SONiC's config_db.json, a layer over the preset. Repeated files are
-    /// layers over the earlier ones, in which null removes a value (RFC 7386) [default: all ports form one
-    /// bridge]
+    /// Configuration in the form of SONiC's config_db.json, a layer over the preset. Repeat the option to add
+    /// layers; null removes a value (RFC 7386) [default: all ports form one bridge]
     #[arg(long, value_name = "FILE")]
     pub config: Vec<PathBuf>,
     /// Options for reading the configuration.
@@ -70,23 +69,23 @@ pub(crate) struct ReplayArguments {
     /// A built-in configuration: roce-lossless or roce-lossy
     #[arg(long, value_name = "NAME")]
     pub preset: Option<String>,
-    /// The stations of a port: MAC addresses, or interfaces of the capture by name or number; once for each
-    /// port
+    /// The stations of a port: MAC addresses, or interfaces of the capture by name or number. Repeat the option
+    /// for each port
     #[arg(long = "port", value_name = "Ethernet0=MAC|INTERFACE[,...]")]
     pub ports: Vec<PortStations>,
     /// The port for frames that no --port assigns
     #[arg(long, value_name = "PORT")]
     pub ingress: Option<String>,
-    /// The mapping of frames to ports if no --port assigns them
+    /// Mapping of frames to ports if no --port assigns them
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = MapChoice::Auto, conflicts_with = "ingress")]
     pub map: MapChoice,
     /// Speed of ports without a speed in the configuration, such as 100g [default: 1g]
     #[arg(long, value_name = "SPEED", value_parser = values::parse_speed_mbps)]
     pub speed: Option<u32>,
-    /// Offer the frames N times as fast as they were captured, such as 10 or 0.5
-    #[arg(long, value_name = "N", value_parser = parse_factor, default_value = "1", conflicts_with = "back_to_back")]
+    /// Send the frames N times as fast as they were captured, such as 10 or 0.5
+    #[arg(long, value_name = "N", value_parser = parse_multiplier, default_value = "1", conflicts_with = "back_to_back")]
     pub multiplier: (u64, u64),
-    /// Offer the frames at link speed and ignore their time stamps (keeps the capture in memory)
+    /// Send the frames at link speed and ignore their time stamps (keeps the capture in memory)
     #[arg(long)]
     pub back_to_back: bool,
     /// Start with an empty MAC table: the switch floods until it has learned the stations
@@ -106,12 +105,12 @@ pub(crate) struct ReplayArguments {
 /// The values of `--map`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum MapChoice {
-    /// The mapping that loses fewer frames; the sender for a capture of one interface.
+    /// By sender for a capture of one interface, otherwise the mapping that loses fewer frames.
     #[default]
     Auto,
-    /// The MAC address of the sender.
+    /// By the MAC address of the sender.
     Mac,
-    /// The interface of the capture.
+    /// By the interface of the capture.
     Interface,
 }
 
@@ -130,8 +129,8 @@ impl From<MapChoice> for MappingMode {
 pub(crate) struct PortStations {
     /// The port.
     pub port: String,
-    /// The stations behind the port.
-    pub behind: Vec<FrameSource>,
+    /// The stations or interfaces of the capture whose frames arrive at the port.
+    pub sources: Vec<FrameSource>,
 }
 
 impl FromStr for PortStations {
@@ -142,38 +141,41 @@ impl FromStr for PortStations {
             "write PORT=MAC or PORT=INTERFACE, such as Ethernet0=02:00:00:00:00:01 or Ethernet0=eth1";
         let (port, rest) = text
             .split_once('=')
-            .ok_or_else(|| format!("no '=' in it; {FORM}"))?;
+            .ok_or_else(|| format!("'=' is missing; {FORM}"))?;
         values::check_port_name(port).map_err(|why| format!("{why}; {FORM}"))?;
-        let behind = |word: &str| match values::parse_mac(word) {
+        let source = |word: &str| match values::parse_mac(word) {
             Ok(mac) => Ok(FrameSource::Station(mac)),
             // No station has this address, but devices send PFC frames with it.
             Err(_) if word == ZERO_MAC => Ok(FrameSource::Station([0; 6])),
-            Err(_) if word.is_empty() => Err(format!("nothing behind '='; {FORM}")),
+            Err(_) if word.is_empty() => Err(format!("no station is given after '='; {FORM}")),
             Err(why) if word.matches(':').count() == 5 => Err(why),
             Err(_) => Ok(FrameSource::Interface(word.to_owned())),
         };
         Ok(PortStations {
             port: port.to_owned(),
-            behind: rest.split(',').map(behind).collect::<Result<_, _>>()?,
+            sources: rest.split(',').map(source).collect::<Result<_, _>>()?,
         })
     }
 }
 
-/// Parses a positive decimal number to numerator and denominator, with up to six digits on each side of the
-/// point.
-fn parse_factor(text: &str) -> Result<(u64, u64), String> {
+/// Parses a decimal number above 0 and up to 1000000, with up to six digits after the point. Returns its
+/// numerator and denominator.
+fn parse_multiplier(text: &str) -> Result<(u64, u64), String> {
     let wrong =
         || format!("'{text}' is no factor; write a number above 0 and up to 1000000, such as 10 or 0.5");
-    let (whole, places) = text.split_once('.').unwrap_or((text, ""));
-    let digits =
-        |text: &str, most: usize| text.len() <= most && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(whole, 7) || !digits(places, 6) || whole.is_empty() {
+    let (integer, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let are_digits = |text: &str, count_max: usize| {
+        text.len() <= count_max && text.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    if !are_digits(integer, 7) || !are_digits(fraction, 6) || integer.is_empty() {
         return Err(wrong());
     }
-    let by = 10_u64.pow(places.len() as u32);
-    let number = format!("{whole}{places}").parse::<u64>().map_err(|_| wrong())?;
-    match number {
-        1.. if number <= 1_000_000 * by => Ok((number, by)),
+    let denominator = 10_u64.pow(fraction.len() as u32);
+    let numerator = format!("{integer}{fraction}")
+        .parse::<u64>()
+        .map_err(|_| wrong())?;
+    match numerator {
+        1.. if numerator <= 1_000_000 * denominator => Ok((numerator, denominator)),
         _ => Err(wrong()),
     }
 }
@@ -186,18 +188,18 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     let source = CaptureSource::open(&arguments.input).map_err(unreadable)?;
     let survey = source.read().and_then(CaptureSurvey::read).map_err(unreadable)?;
     let layers = args::read_layers(&arguments.config)?;
-    let configured = configured_ports(&layers, arguments.configuration.asic.as_deref())?;
+    let configured = read_configured_ports(&layers, arguments.configuration.asic.as_deref())?;
     let read = || source.read().and_then(Reader::new).map_err(unreadable);
     let mapping = PortMapping::choose(&survey, &mapping_options(arguments), &configured, read)?;
-    note_ports_down(&configured, &mapping);
-    let loaded = load_for_mapping(arguments, layers, &mapping)?;
+    print_notes_about_down_ports(&configured, &mapping);
+    let loaded = load_config_for_mapping(arguments, layers, &mapping)?;
     for warning in &loaded.resolved.warnings {
         output::note(&format!("note: {warning}"));
     }
     let config = loaded.resolved.config;
-    let to = CaptureDestination::of(&arguments.out);
+    let destination = CaptureDestination::of(&arguments.out);
     let drops = arguments.drops.as_deref().map(CaptureDestination::of);
-    let mut files = ReplayCaptureFiles::create(&config, survey.first_ns, &file, &to, drops.as_ref())
+    let mut files = ReplayCaptureFiles::create(&config, survey.first_ns, &file, &destination, drops.as_ref())
         .map_err(|(place, error)| write_failure(&place, &error))?;
     let pace = match arguments.back_to_back {
         true => ReplayPace::BackToBack,
@@ -211,11 +213,13 @@ pub(super) fn run(arguments: &ReplayArguments) -> Result<Exit, Failure> {
     let mut reader = read()?;
     let result = replay
         .run(&mut reader)
-        .map_err(|error| replay_failure(error, &file, &to))?;
-    files.finish().map_err(|error| write_failure(&to, &error))?;
+        .map_err(|error| replay_failure(error, &file, &destination))?;
+    files
+        .finish()
+        .map_err(|error| write_failure(&destination, &error))?;
     let report = ReplayReport::new(&file, seed, &survey, &mapping, &result);
     print_warnings(&report, arguments);
-    print_result(&report, arguments, &to)?;
+    print_result(&report, arguments, &destination)?;
     Ok(report.exit())
 }
 
@@ -233,7 +237,7 @@ fn check_output_files(arguments: &ReplayArguments) -> Result<(), Failure> {
         if let Some((other, _)) = seen.iter().find(same) {
             return Err(Failure::usage(format!("{option} is the same file as {other}"))
                 .at(format!("{option} {}", path.display()))
-                .fix("give it a name of its own"));
+                .fix("give it its own name"));
         }
         seen.push((option, path));
     }
@@ -243,6 +247,7 @@ fn check_output_files(arguments: &ReplayArguments) -> Result<(), Failure> {
     }
 }
 
+/// Returns whether two paths name the same regular file.
 fn is_same_file(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let dash = Path::new("-");
@@ -261,13 +266,16 @@ fn is_same_file(a: &Path, b: &Path) -> bool {
     }
 }
 
-/// Returns the ports of a configuration and the MAC address of its router.
-fn configured_ports(layers: &[(String, String)], asic: Option<&str>) -> Result<ConfiguredPorts, Failure> {
+/// Reads the ports of a configuration and the MAC address of its router.
+fn read_configured_ports(
+    layers: &[(String, String)],
+    asic: Option<&str>,
+) -> Result<ConfiguredPorts, Failure> {
     let Some((place, _)) = layers.last() else {
         return Ok(ConfiguredPorts::default());
     };
     let db = parse_layers(&args::borrow_layers(layers), asic)
-        .map_err(|problems| invalid_configuration(place, &problems))?;
+        .map_err(|problems| invalid_config_failure(place, &problems))?;
     let router = db.get("DEVICE_METADATA", "localhost", "mac");
     let router = router.and_then(|mac| values::parse_mac(&mac).ok());
     let names: Vec<String> = db.keys("PORT").map(str::to_owned).collect();
@@ -282,47 +290,47 @@ fn configured_ports(layers: &[(String, String)], asic: Option<&str>) -> Result<C
     })
 }
 
-/// Prints a note for each port that drops all frames because it is configured down.
-fn note_ports_down(configured: &ConfiguredPorts, mapping: &PortMapping) {
+/// Prints a note for each port that drops all frames of the capture because it is configured down.
+fn print_notes_about_down_ports(configured: &ConfiguredPorts, mapping: &PortMapping) {
     for port in mapping
         .ports_in_use()
         .into_iter()
         .filter(|port| configured.down.contains(*port))
     {
         output::note(&format!(
-            "note: {port}: frames of the capture come in on it, but PORT sets admin_status down"
+            "note: frames of the capture arrive at {port}, but PORT sets its admin_status to down"
         ));
     }
 }
 
 fn mapping_options(arguments: &ReplayArguments) -> MappingOptions {
-    let each = |argument: &PortStations| {
+    let sources_with_port = |argument: &PortStations| {
         let port = argument.port.clone();
         argument
-            .behind
+            .sources
             .clone()
             .into_iter()
-            .map(move |behind| (port.clone(), behind))
+            .map(move |source| (port.clone(), source))
     };
     MappingOptions {
-        ports: arguments.ports.iter().flat_map(each).collect(),
+        ports: arguments.ports.iter().flat_map(sources_with_port).collect(),
         ingress: arguments.ingress.clone(),
         mode: arguments.map.into(),
     }
 }
 
-/// Resolves the configuration for the ports of the mapping.
-fn load_for_mapping(
+/// Loads the configuration for the ports of the mapping. `file_layers` go over the command line and the preset.
+fn load_config_for_mapping(
     arguments: &ReplayArguments,
-    written: Vec<(String, String)>,
+    file_layers: Vec<(String, String)>,
     mapping: &PortMapping,
 ) -> Result<LoadedConfig, Failure> {
-    let speed_mbps = arguments.speed.unwrap_or(SPEED_MBPS);
+    let speed_mbps = arguments.speed.unwrap_or(DEFAULT_SPEED_MBPS);
     let mut ports = serde_json::Map::new();
     for port in &mapping.ports {
         ports.insert(
             port.clone(),
-            json!({ "speed": speed_mbps.to_string(), "mtu": MTU }),
+            json!({ "speed": speed_mbps.to_string(), "mtu": DEFAULT_MTU }),
         );
     }
     let mut layers = vec![(
@@ -339,7 +347,7 @@ fn load_for_mapping(
             .map_err(|unknown| Failure::usage(unknown.to_string()).at(format!("--preset {name}")))?;
         layers.push((format!("preset {name}"), preset.to_json()));
     }
-    layers.extend(written);
+    layers.extend(file_layers);
     let layers = args::borrow_layers(&layers);
     let resolve = arguments.configuration.apply_to(ResolveOptions {
         ports: mapping.ports.clone(),
@@ -349,7 +357,7 @@ fn load_for_mapping(
         ..ResolveOptions::default()
     })?;
     let place = layers.last().map_or("", |(place, _)| *place);
-    let loaded = load(&layers, &resolve).map_err(|problems| invalid_configuration(place, &problems))?;
+    let loaded = load(&layers, &resolve).map_err(|problems| invalid_config_failure(place, &problems))?;
     let names = loaded.resolved.config.ports.iter().map(|port| &port.name);
     if !names.eq(&mapping.ports) {
         return Err(
@@ -359,27 +367,27 @@ fn load_for_mapping(
     Ok(loaded)
 }
 
-fn invalid_configuration(place: &str, problems: &xoff_config::Problems) -> Failure {
+fn invalid_config_failure(place: &str, problems: &xoff_config::Problems) -> Failure {
     Failure::configuration("the configuration is invalid")
         .at(place)
         .because_of_errors(problems, problems.as_slice())
 }
 
-fn replay_failure(error: ReplayError, file: &str, to: &CaptureDestination) -> Failure {
+fn replay_failure(error: ReplayError, capture: &str, destination: &CaptureDestination) -> Failure {
     match error {
-        ReplayError::Read(error) => error.to_failure(file),
-        ReplayError::Write(error) => write_failure(to, &error),
+        ReplayError::Read(error) => error.to_failure(capture),
+        ReplayError::Write(error) => write_failure(destination, &error),
         ReplayError::TooLate(frame, days) => Failure::environment(format!(
-            "frame {frame} arrives {days} days after the first one, with gaps over an hour cut"
+            "frame {frame} arrives {days} days after the first frame, without the gaps of more than an hour"
         ))
-        .at(file)
+        .at(capture)
         .because("model time ends after 106 days")
-        .fix("offer the frames faster with --multiplier, or regardless of their stamps with --back-to-back"),
+        .fix("send the frames faster with --multiplier, or ignore their time stamps with --back-to-back"),
     }
 }
 
-fn write_failure(place: &CaptureDestination, error: &std::io::Error) -> Failure {
-    let place = match place {
+fn write_failure(destination: &CaptureDestination, error: &std::io::Error) -> Failure {
+    let place = match destination {
         CaptureDestination::File(path) => path.display().to_string(),
         CaptureDestination::Output => "standard output".to_owned(),
     };
@@ -389,14 +397,14 @@ fn write_failure(place: &CaptureDestination, error: &std::io::Error) -> Failure 
         .fix("choose an existing folder with write permission and free space")
 }
 
-/// Prints notes about skipped frames, except those that were skipped because of their sender.
-fn note_skipped_frames(report: &ReplayReport) {
-    let of_reader = |reason: &str| !matches!(reason, "outbound" | "of_a_switch");
+/// Prints notes about skipped frames, except frames that were skipped because of their sender.
+fn print_notes_about_skipped_frames(report: &ReplayReport) {
+    let is_unreadable = |reason: &str| !matches!(reason, "outbound" | "of_a_switch");
     for (reason, count) in report
         .frames
         .skipped
         .iter()
-        .filter(|(reason, _)| of_reader(reason))
+        .filter(|(reason, _)| is_unreadable(reason))
     {
         let name = &report.capture.file;
         output::note(&format!(
@@ -410,36 +418,36 @@ fn note_skipped_frames(report: &ReplayReport) {
 fn print_warnings(report: &ReplayReport, arguments: &ReplayArguments) {
     let name = report.capture.file.as_str();
     if report.capture.frames == 0 && report.taints.is_empty() {
-        output::note(&format!("note: no frame is in {name}"));
+        output::note(&format!("note: {name} has no frames"));
     }
     for taint in &report.taints {
         output::note(&format!("warning: {name}: {taint}"));
     }
-    note_skipped_frames(report);
+    print_notes_about_skipped_frames(report);
     if report.frames.gaps_cut > 0 {
         output::note(&format!(
-            "note: {} gaps of more than an hour between the stamps of {name} were cut to 1 s of model time",
+            "note: {} gaps of more than an hour between time stamps of {name} were shortened to 1 s of model time",
             report.frames.gaps_cut
         ));
     }
     if report.capture.without_class > 0 {
         output::note(&format!(
-            "note: {} frames of {name} are too short to tell their traffic class, and count as frames without IP; \
-             capture with a longer snap length, `tcpdump -s 64`",
+            "note: {} frames of {name} were cut before their DSCP, and are classified as frames without IP; \
+             capture with a longer snap length, such as `tcpdump -s 64`",
             report.capture.without_class
         ));
     }
     if report.frames.same_port > 0 {
         output::note(&format!(
-            "note: {} frames were dropped since their sender and receiver are behind one port, with ports by {} \
-             (L2_LOOPBACK_FILTER); --map and --port map them otherwise",
+            "note: {} frames were dropped because their sender and receiver are behind the same port \
+             (L2_LOOPBACK_FILTER); ports are mapped by {}, and --map and --port change the mapping",
             report.frames.same_port, report.capture.ports_by
         ));
     }
     if report.frames.disordered > 0 && !arguments.back_to_back {
         output::note(&format!(
-            "note: {} frames of {name} are stamped before an earlier one and arrived as soon as they could; \
-             `reordercap` of Wireshark sorts a capture",
+            "note: {} frames of {name} have an earlier time stamp than a frame before them, and arrived without \
+             delay; `reordercap` of Wireshark sorts a capture",
             report.frames.disordered
         ));
     }
@@ -451,8 +459,8 @@ fn print_warnings(report: &ReplayReport, arguments: &ReplayArguments) {
         .sum();
     if too_long > 0 {
         output::note(
-            "note: frames longer than the MTU were captured before a NIC segmented them, if the MTU is right; capture on the \
-             wire, or with `ethtool -K DEV tso off gso off gro off`",
+            "note: frames longer than the MTU were dropped. If the MTU is right, they were captured before the NIC \
+             segmented them; capture on the link, or turn off offloads: `ethtool -K DEV tso off gso off gro off`",
         );
     }
 }
@@ -461,7 +469,7 @@ fn print_warnings(report: &ReplayReport, arguments: &ReplayArguments) {
 fn print_result(
     report: &ReplayReport,
     arguments: &ReplayArguments,
-    to: &CaptureDestination,
+    destination: &CaptureDestination,
 ) -> Result<(), Failure> {
     if let Some(path) = &arguments.report {
         xoff_telemetry::write_report_file(path, &report.to_json())?;
@@ -470,7 +478,7 @@ fn print_result(
         true => report.to_json(),
         false => report.render(),
     };
-    match to {
+    match destination {
         CaptureDestination::File(_) => output::print(&text),
         CaptureDestination::Output => {
             output::note(text.trim_end());

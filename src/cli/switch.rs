@@ -96,7 +96,9 @@ fn check_pcap(arguments: &SwitchRun) -> Result<(), Failure> {
     values::check_pcap_files(&arguments.pcap)?;
     let ports: Vec<&str> = arguments.ports.iter().map(|port| port.name.as_str()).collect();
     for recording in &arguments.pcap {
-        let Some(place) = &recording.place else { continue };
+        let Some(place) = &recording.location else {
+            continue;
+        };
         if !ports.contains(&place.as_str()) {
             return Err(Failure::usage(format!("no frame passes {place:?}"))
                 .at(format!("--pcap {place}={}", recording.file.display()))
@@ -109,7 +111,7 @@ fn check_pcap(arguments: &SwitchRun) -> Result<(), Failure> {
 
 fn pcap_options(arguments: &SwitchRun) -> PcapOptions {
     let request = |recording: &super::PcapArgument| PcapRequest {
-        port: recording.place.clone(),
+        port: recording.location.clone(),
         file: recording.file.clone(),
     };
     PcapOptions {

@@ -40,7 +40,7 @@ impl FromStr for PortArgument {
         const FORM: &str = "write PORT=DEVICE, such as Ethernet0=veth0 or Ethernet0=veth0,backend=packet";
         let (name, rest) = text
             .split_once('=')
-            .ok_or_else(|| format!("no '=' in it; {FORM}"))?;
+            .ok_or_else(|| format!("'=' is missing; {FORM}"))?;
         check_port_name(name).map_err(|why| format!("{why}; {FORM}"))?;
         let mut fields = rest.split(',');
         let device = fields.next().unwrap_or_default();
@@ -69,7 +69,7 @@ impl FromStr for PortArgument {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PcapArgument {
     /// Port, switch, or switch and port, as written. None means every port.
-    pub place: Option<String>,
+    pub location: Option<String>,
     /// Output file. `-` is standard output.
     pub file: PathBuf,
 }
@@ -79,15 +79,15 @@ impl FromStr for PcapArgument {
 
     fn from_str(text: &str) -> Result<PcapArgument, String> {
         // Text before the first '=' is a port or switch if it has the form of one. `./a=b.pcapng` is a file.
-        let (place, file) = match text.split_once('=') {
-            Some((place, file)) if !place.contains(['/', '.']) => (Some(place), file),
+        let (location, file) = match text.split_once('=') {
+            Some((location, file)) if !location.contains(['/', '.']) => (Some(location), file),
             _ => (None, text),
         };
-        if place == Some("") || file.is_empty() {
+        if location == Some("") || file.is_empty() {
             return Err("write FILE or PORT=FILE, such as all.pcapng or Ethernet0=e0.pcapng".to_owned());
         }
         Ok(PcapArgument {
-            place: place.map(str::to_owned),
+            location: location.map(str::to_owned),
             file: PathBuf::from(file),
         })
     }
@@ -103,7 +103,7 @@ pub(super) fn check_pcap_files(recordings: &[PcapArgument]) -> Result<(), Failur
         if recordings[..index].iter().any(|other| same(&other)) {
             return Err(Failure::usage("two recordings in one file")
                 .at(format!("--pcap {}", recording.file.display()))
-                .fix("give each a file of its own; without a port, one file holds all ports"));
+                .fix("give each recording its own file; a recording without a port has the frames of all ports"));
         }
     }
     Ok(())
@@ -112,22 +112,23 @@ pub(super) fn check_pcap_files(recordings: &[PcapArgument]) -> Result<(), Failur
 /// Checks that a port has a name of SONiC's form.
 pub(super) fn check_port_name(name: &str) -> Result<(), String> {
     match name.strip_prefix("Ethernet") {
-        Some(digits) if is_number(digits) => Ok(()),
+        Some(digits) if is_short_decimal(digits) => Ok(()),
         _ => Err(format!(
-            "the port's name is '{name}', but ports are named Ethernet0, Ethernet4, ..."
+            "'{name}' is no port name; ports are named Ethernet0, Ethernet4, ..."
         )),
     }
 }
 
-fn is_number(digits: &str) -> bool {
-    !digits.is_empty() && digits.len() <= 5 && digits.bytes().all(|byte| byte.is_ascii_digit())
+/// Returns whether a text is a decimal number of one to five digits.
+fn is_short_decimal(text: &str) -> bool {
+    (1..=5).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Checks a device name by the rule of the kernel (`dev_valid_name`).
 fn check_device_name(name: &str) -> Result<(), String> {
     if name.is_empty() || name.len() > DEVICE_NAME_MAX || name == "." || name == ".." {
         return Err(format!(
-            "the device's name is '{name}', but names have 1 to {DEVICE_NAME_MAX} bytes"
+            "'{name}' is no device name; device names have 1 to {DEVICE_NAME_MAX} bytes"
         ));
     }
     if name
@@ -135,7 +136,7 @@ fn check_device_name(name: &str) -> Result<(), String> {
         .any(|byte| byte == b'/' || byte == b':' || byte.is_ascii_whitespace() || byte == 0)
     {
         return Err(format!(
-            "the device's name is '{name}', but names have no '/', ':' and blanks"
+            "'{name}' is no device name; device names have no '/', ':' or blanks"
         ));
     }
     Ok(())
@@ -161,8 +162,8 @@ pub(super) fn check_ports(ports: &[PortArgument]) -> Result<(), Failure> {
                 return Err(
                     Failure::usage(format!("two ports on one device, {}", port.device))
                         .at(place)
-                        .because("a device is one link, and a link has one port at each end")
-                        .fix("give each port a device of its own"),
+                        .because("a device is one end of a link, and a link has one port at each end")
+                        .fix("give each port its own device"),
                 );
             }
         }
@@ -179,7 +180,7 @@ pub(super) fn parse_pinning(text: &str) -> Result<CorePinning, String> {
     }
     let wrong = || format!("'{text}' is no list of cores; write auto, none, or numbers such as 0,1 or 2-5");
     let number = |digits: &str| {
-        let cpu = if is_number(digits) {
+        let cpu = if is_short_decimal(digits) {
             digits.parse::<usize>().ok()
         } else {
             None
@@ -187,8 +188,8 @@ pub(super) fn parse_pinning(text: &str) -> Result<CorePinning, String> {
         cpu.filter(|&cpu| cpu < CPUS_MAX).ok_or_else(wrong)
     };
     let mut cores = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
+    for entry in text.split(',') {
+        let (first, last) = entry.split_once('-').unwrap_or((entry, entry));
         let range = number(first)?..=number(last)?;
         if range.is_empty() {
             return Err(wrong());
@@ -197,7 +198,7 @@ pub(super) fn parse_pinning(text: &str) -> Result<CorePinning, String> {
     }
     let different: BTreeSet<usize> = cores.iter().copied().collect();
     if different.len() < cores.len() {
-        return Err("a core is named twice; give each worker a core of its own, or --pin none".to_owned());
+        return Err("a core is named twice; give each worker its own core, or use --pin none".to_owned());
     }
     Ok(CorePinning::List(cores))
 }
@@ -206,7 +207,7 @@ pub(super) fn parse_pinning(text: &str) -> Result<CorePinning, String> {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SendArgument {
     /// Destination address of the flow.
-    pub to: IpAddr,
+    pub destination: IpAddr,
     /// MAC address of the receiver. None means address resolution.
     pub mac: Option<[u8; 6]>,
     /// Queue of the NIC and PFC priority, 0 to 7.
@@ -231,11 +232,11 @@ impl FromStr for SendArgument {
     fn from_str(text: &str) -> Result<SendArgument, String> {
         let mut fields = text.split(',');
         let address = fields.next().unwrap_or_default();
-        let to = address.parse::<IpAddr>().map_err(|_| {
+        let destination = address.parse::<IpAddr>().map_err(|_| {
             format!("'{address}' is no IP address; write ADDRESS[,field=value...], such as 10.0.0.2,rate=40%")
         })?;
         let mut flow = SendArgument {
-            to,
+            destination,
             mac: None,
             class: 3,
             dscp: 0,
@@ -270,34 +271,35 @@ impl FromStr for SendArgument {
                 }
             }
         }
-        // DSCP 26 is the usual value of RoCE for class 3. The other classes use the class selectors of RFC
-        // 2474.
+        // DSCP 26 is the usual value of RoCE for class 3. The other classes use class selectors (RFC 2474).
         flow.dscp = dscp.unwrap_or(if flow.class == 3 { 26 } else { flow.class * 8 });
         flow.ecn = ecn.unwrap_or(flow.class == 3);
         Ok(flow)
     }
 }
 
-fn parse_in_range(key: &str, value: &str, from: u64, to: u64) -> Result<u64, String> {
-    let wrong = || format!("{key} is '{value}', allowed is {from} to {to}");
+/// Parses an integer from `min` to `max`.
+fn parse_in_range(field: &str, value: &str, min: u64, max: u64) -> Result<u64, String> {
+    let wrong = || format!("{field} is '{value}', but must be {min} to {max}");
     value
         .parse()
         .ok()
-        .filter(|number| (from..=to).contains(number))
+        .filter(|number| (min..=max).contains(number))
         .ok_or_else(wrong)
 }
 
+/// Parses the field `ecn=`.
 fn parse_on_off(value: &str) -> Result<bool, String> {
     match value {
         "on" => Ok(true),
         "off" => Ok(false),
-        _ => Err(format!("ecn is '{value}', allowed is on or off")),
+        _ => Err(format!("ecn is '{value}', but must be on or off")),
     }
 }
 
 /// Parses the rate of a flow.
 fn parse_rate(text: &str) -> Result<RatePlan, String> {
-    units::parse_rate(text).ok_or_else(|| format!("rate is '{text}', allowed is {}", units::RATE))
+    units::parse_rate(text).ok_or_else(|| format!("rate is '{text}', but must be {}", units::RATE))
 }
 
 /// Parses a link speed such as `1g` to Mb/s.
@@ -323,7 +325,7 @@ pub(super) fn parse_mac(text: &str) -> Result<[u8; 6], String> {
     units::parse_mac(text).ok_or_else(|| format!("'{text}' is not {}", units::MAC))
 }
 
-/// Parses names of load-balancing schemes to values of their field of a lab file.
+/// Parses a comma-separated list of load-balancing schemes, as values of the field `load_balancing` of a lab.
 pub(super) fn parse_schemes(text: &str) -> Result<FieldSetting, String> {
     let setting: Result<FieldSetting, String> = format!("{LOAD_BALANCING}={text}").parse();
     let names: Vec<&str> = text.split(',').map(str::trim).collect();
@@ -355,8 +357,8 @@ mod tests {
 
     #[test]
     fn errors_of_port_arguments_have_the_reason_and_the_form() {
-        for (text, what) in [
-            ("Ethernet0", "no '='"),
+        for (text, reason) in [
+            ("Ethernet0", "'=' is missing"),
             ("eth0=veth0", "ports are named Ethernet0"),
             ("Ethernet=veth0", "ports are named"),
             ("Ethernet-1=veth0", "ports are named"),
@@ -369,7 +371,7 @@ mod tests {
             ("Ethernet0=veth0,backend=tap,backend=tap", "twice"),
         ] {
             let message = text.parse::<PortArgument>().unwrap_err();
-            assert!(message.contains(what), "{text}: {message}");
+            assert!(message.contains(reason), "{text}: {message}");
         }
     }
 
@@ -438,7 +440,7 @@ mod tests {
 
     #[test]
     fn errors_of_flow_arguments_name_the_field() {
-        for (text, what) in [
+        for (text, reason) in [
             ("nowhere", "no IP address"),
             ("10.0.0.2,class=8", "0 to 7"),
             ("10.0.0.2,dscp=64", "0 to 63"),
@@ -453,7 +455,7 @@ mod tests {
             ("10.0.0.2,class=1,class=2", "twice"),
         ] {
             let message = text.parse::<SendArgument>().unwrap_err();
-            assert!(message.contains(what), "{text}: {message}");
+            assert!(message.contains(reason), "{text}: {message}");
         }
     }
 

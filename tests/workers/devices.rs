@@ -209,7 +209,7 @@ fn check_refused_devices() -> Result<Completion, Failed> {
         (
             &[(0, "v0"), (1, "v0")],
             2,
-            &["Ethernet0=v0", "Ethernet4=v0", "device of its own"],
+            &["Ethernet0=v0", "Ethernet4=v0", "its own device"],
         ),
     ];
     for (ports, code, words) in cases {

@@ -13,14 +13,14 @@ use xoff_telemetry::failure::Failure;
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Configuration input")]
 pub(crate) struct ConfigurationInput {
-    /// Read the part of this ASIC, such as asic0, from a file for several ASICs. On a VOQ chassis, this ASIC
-    /// owns the queues
+    /// The ASIC, such as asic0, whose configuration is read from a file of a multi-ASIC device. On a VOQ
+    /// chassis, this ASIC owns the queues
     #[arg(long, value_name = "NAME")]
     pub asic: Option<String>,
     /// Create lossless buffer profiles from this file, as SONiC's buffermgrd does in the traditional buffer model
     ///
     /// The file is the pg_profile_lookup.ini of the SKU. Its columns are speed, cable, size, xon, xoff,
-    /// threshold and, optionally, xon_offset. Entries of the configuration are kept.
+    /// threshold and, optionally, xon_offset. Profiles of the configuration are kept.
     #[arg(long, value_name = "FILE")]
     pub pg_profiles: Option<PathBuf>,
 }
@@ -48,14 +48,14 @@ pub(in crate::cli) fn read_layers(paths: &[PathBuf]) -> Result<Vec<(String, Stri
             Failure::configuration("the configuration cannot be read")
                 .at(format!("--config {place}"))
                 .because(error)
-                .fix("give a readable file; {} in it is a working switch")
+                .fix("give a readable file; {} is a valid configuration")
         })?;
         Ok((place, text))
     };
     paths.iter().map(read).collect()
 }
 
-/// Borrows layers in the form that the functions of the configuration need.
+/// Returns layers of `(source, text)` as borrowed strings.
 pub(in crate::cli) fn borrow_layers(layers: &[(String, String)]) -> Vec<(&str, &str)> {
     let layers = layers.iter();
     layers

@@ -12,12 +12,12 @@ use xoff_lab::{CheckFormat, EVENTS_MAX_DEFAULT, FieldSetting, OutputFormat, Seed
 /// `xoff lab`
 #[derive(Debug, Subcommand)]
 pub(crate) enum LabCommand {
-    /// Bring a lab up, run its workload, print the result, and take the lab down
+    /// Start a lab, run its workload, print the result, and stop the lab
     #[command(after_help = "\
-The result is a table. --report saves it as JSON. Root is not needed: without it, the lab runs in a user
-namespace. Nothing is left behind in any case.
+Prints the result as a table. --report saves the result as JSON. Without root, the lab runs in a user namespace.
+All namespaces and devices of the lab are removed at the end, also after an error.
 
-Exit codes: 0 all lossless flows are complete, 1 a lossless flow is not, 5 the run is tainted and proves nothing.
+Exit codes: 0 all lossless flows are complete, 1 a lossless flow is not complete, 5 the run is tainted.
 
 Examples:
   xoff lab run testbeds/incast.xoff.yml
@@ -26,8 +26,9 @@ Examples:
     Run(Box<LabRun>),
     /// Run a lab with several load-balancing schemes, and with its hosts on one non-blocking switch
     #[command(after_help = "\
-Prints a row for each scheme: bus bandwidth, percent of the same job on one non-blocking switch, completion time, tail latency,
-balance of links, pauses, marks, reordering, drops (docs/compare.md). Warns if a scheme reorders packets and the hosts cannot handle it.
+Prints a row for each scheme: bus bandwidth, percentage of the bus bandwidth on one non-blocking switch, completion
+time, tail latency, balance of links, pauses, ECN marks, reordering and drops (docs/compare.md). Prints a warning if
+a scheme reorders packets and the hosts require packets in order.
 
 Exit codes: 0 every run met the conditions of its lab, 1 a run did not, 2 usage, 3 missing requirement, 4 the lab or a scheme
 is invalid, 5 a run in real time is tainted.
@@ -37,16 +38,17 @@ Examples:
   xoff lab compare FILE --virtual --lb ecmp,drill --json compare.json --csv compare.csv --plots plots/
   xoff lab compare FILE --virtual --by transports.default.congestion=none,dcqcn")]
     Compare(Box<LabCompare>),
-    /// Merge the parts of a sweep from `lab run --shard`, and print their table
+    /// Merge the partial reports of a sweep from `lab run --shard`, and print the table of the sweep
     #[command(after_help = "\
-Exit codes: 0 every run met the conditions of its lab, 1 a run did not, 2 a part is missing, 4 a file is not a part.
+Exit codes: 0 every run met the conditions of its lab, 1 a run did not, 2 a part of the sweep is missing, 4 a file is
+not a partial report.
 
 Example:
   xoff lab merge part-*.json --report sweep.json --csv sweep.csv")]
     Merge(LabMerge),
     /// Run the scripts of labs and print their checks
     #[command(after_help = "\
-Prints a result for each check of the script, as TAP. The run has no requirements of the machine.
+Prints the result of each check of the script, as TAP. Every machine gives the same results.
 
 Exit codes: 0 all checks hold, 1 a check does not hold, 4 a lab or its script is invalid.
 
@@ -54,14 +56,14 @@ Examples:
   xoff lab check testbeds/checks/*.xoff.yml --virtual
   xoff lab check my.xoff.yml --virtual --format junit > my.xml")]
     Check(LabCheck),
-    /// Bring a lab up and leave it running
+    /// Start a lab and keep it running
     Up(LabUp),
-    /// Take a running lab down
+    /// Stop a running lab
     Down {
         /// Name of the lab, as listed by `xoff lab ls`
         name: String,
     },
-    /// Run a command in a plain host of a running lab; the exit code is that of the command
+    /// Run a command in a plain host of a running lab, and exit with the exit code of the command
     #[command(after_help = "\
 Example:
   xoff lab exec plain h1 -- ping -c 3 10.0.0.2")]
@@ -83,8 +85,8 @@ Example:
     },
     /// Create a lab file from the input files of another simulator
     #[command(after_help = "\
-The lab file goes to standard output. Notes on standard error and at the top of the lab file list the input that has no equivalent
-(docs/import.md).
+Prints the lab file to standard output. Notes on standard error and at the top of the lab file list settings of the
+input without an equivalent in a lab file (docs/import.md).
 
 Exit codes: 0 the lab file is written, 2 usage, 3 it cannot be written, 4 an input file is missing or invalid.
 
@@ -118,13 +120,14 @@ pub(crate) struct LabRun {
     /// Port backend between switches and hosts: `packet` (veth), `tap`, `pnet`, `xdp` or `auto`
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
-    /// Record the frames of a switch's port, or of all its ports, as pcapng; once for each file (docs/capture.md)
+    /// Record the frames of a port of a switch, or of all ports, as pcapng. Repeat the option for each file
+    /// (docs/capture.md)
     #[arg(long, value_name = "[SWITCH[:PORT]=]FILE")]
     pub pcap: Vec<PcapArgument>,
     /// Record only the first N bytes of each frame [default: all]
     #[arg(long, value_name = "N", requires = "pcap", value_parser = clap::value_parser!(u32).range(14..=262_144))]
     pub pcap_snaplen: Option<u32>,
-    /// Run in virtual time: no namespaces, no wall clock, the same bytes for the same seed
+    /// Run in virtual time, without namespaces and without a clock. The same seed gives the same report
     /// (docs/virtual-time.md)
     #[arg(long = "virtual", conflicts_with_all = ["dilate", "workers", "pin", "backend", "pcap_snaplen"])]
     pub virtual_time: bool,
@@ -136,8 +139,8 @@ pub(crate) struct LabRun {
 /// `xoff lab import`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LabImport {
-    /// A folder with config.txt, topology.txt and flow.txt of the HPCC model, or a configuration that names
-    /// these files
+    /// A folder with config.txt, topology.txt and flow.txt of the ns-3 HPCC model, or a configuration file of
+    /// this model
     #[arg(long, value_name = "PATH", required = true)]
     pub ns3: PathBuf,
     /// Write the lab file here [default: standard output]
@@ -152,22 +155,22 @@ pub(crate) struct LabCompare {
     /// The lab file in YAML: nodes, links and workload
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Load-balancing schemes, such as ecmp,flowlet,per-packet. Each one replaces
+    /// Load-balancing schemes to compare, such as ecmp,flowlet,per-packet. A scheme replaces
     /// topology.defaults.load_balancing
     #[arg(long, value_name = "A,B,...", value_parser = values::parse_schemes)]
     pub lb: Option<FieldSetting>,
-    /// Compare the values of another field of the lab file
+    /// Compare values of another field of the lab file
     #[arg(long, value_name = "PATH=V1,V2,...")]
     pub by: Option<FieldSetting>,
-    /// Run in virtual time: no namespaces, no wall clock, the same bytes for the same seed
+    /// Run in virtual time, without namespaces and without a clock. The same seed gives the same report
     /// (docs/virtual-time.md)
     #[arg(long = "virtual", conflicts_with_all = ["dilate", "workers", "pin", "backend"])]
     pub virtual_time: bool,
     /// Run once for each seed, such as 1..=32 or 1,2,5
     #[arg(long, value_name = "LIST", default_value = "0")]
     pub seeds: Seeds,
-    /// Replace a value of the lab file. Several values give a comparison for each; several options multiply
-    /// (docs/sweeps.md)
+    /// Replace a value of the lab file. Several values give a comparison for each value, and several options
+    /// give one for each combination (docs/sweeps.md)
     #[arg(long, value_name = "PATH=V1[,V2...]")]
     pub set: Vec<FieldSetting>,
     /// Write all results here as JSON (docs/compare.md)
@@ -224,7 +227,7 @@ pub(crate) struct LabCheck {
     /// Abort a lab after this number of events
     #[arg(long, value_name = "N", default_value_t = EVENTS_MAX_DEFAULT, value_parser = clap::value_parser!(u64).range(1..))]
     pub events_max: u64,
-    /// Number of labs that run in parallel (default: one on each core)
+    /// Number of labs that run in parallel [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
     /// Output format
@@ -304,7 +307,8 @@ pub(crate) struct SweepArguments {
     #[arg(long, value_name = "LIST", requires = "virtual_time",
           conflicts_with_all = ["seed", "events", "pcap", "series", "plots", "nccl_json"])]
     pub seeds: Option<Seeds>,
-    /// Replace a value of the lab file. Several values give a run for each; several options multiply
+    /// Replace a value of the lab file. Several values give a run for each value, and several options give one
+    /// for each combination
     ///
     /// PATH has keys and list positions, such as transports.t1.congestion or workload.jobs.0.bytes. The
     /// `name` of a list element can replace its position.
@@ -313,7 +317,7 @@ pub(crate) struct SweepArguments {
     /// Number of parallel runs of a sweep [default: the number of cores]
     #[arg(long, value_name = "N", requires = "virtual_time", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Run only part I of N parts of a sweep, from 1; `xoff lab merge` merges their reports
+    /// Run only part I of N parts of a sweep, counted from 1. `xoff lab merge` merges the reports of the parts
     #[arg(long, value_name = "I/N", requires_all = ["virtual_time", "report"])]
     pub shard: Option<Shard>,
     /// Write the table of a sweep here as CSV
@@ -375,7 +379,8 @@ pub(crate) struct LabUp {
     /// Port backend between switches and hosts
     #[arg(long, value_enum, default_value_t = BackendChoice::Auto)]
     pub backend: BackendChoice,
-    /// Record the frames of a switch's port, or of all its ports, as pcapng; once for each file (docs/capture.md)
+    /// Record the frames of a port of a switch, or of all ports, as pcapng. Repeat the option for each file
+    /// (docs/capture.md)
     #[arg(long, value_name = "[SWITCH[:PORT]=]FILE")]
     pub pcap: Vec<PcapArgument>,
     /// Record only the first N bytes of each frame [default: all]

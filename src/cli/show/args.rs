@@ -12,7 +12,7 @@ use super::buffer_args::{ShowBuffer, ShowGroups, ShowPool, ShowQueues};
 pub(crate) enum ShowCommand {
     /// Counters, watermarks and pause states
     #[command(after_help = "\
-Tables in SONiC's layout; with --json all of it, under SAI's names (docs/report.md).
+Prints tables in SONiC's layout. --json prints all counters under their SAI names (docs/report.md).
 
 Examples:
   xoff show counters --api /tmp/sw.sock
@@ -24,28 +24,28 @@ Examples:
     Arp(ShowTable),
     /// IPv6 neighbours
     Ndp(ShowTable),
-    /// IPv4: routes and interfaces
+    /// IPv4 routes and interfaces
     #[command(subcommand)]
     Ip(ShowIp),
-    /// IPv6: routes and interfaces
+    /// IPv6 routes and interfaces
     #[command(subcommand)]
     Ipv6(ShowIp),
     /// Ports and LAGs
     #[command(subcommand)]
     Interfaces(ShowInterfaces),
-    /// Priority groups: watermarks and drops
+    /// Watermarks and drops of priority groups
     #[command(subcommand)]
     PriorityGroup(ShowGroups),
-    /// Queues: counters and watermarks
+    /// Counters and watermarks of queues
     #[command(subcommand)]
     Queue(ShowQueues),
     /// Watermarks of the shared space of buffer pools
     #[command(subcommand, name = "buffer_pool")]
     BufferPool(ShowPool),
-    /// Shared headroom pools: watermarks
+    /// Watermarks of shared headroom pools
     #[command(subcommand)]
     HeadroomPool(ShowPool),
-    /// Pools and profiles, as written or as completed
+    /// Buffer pools and profiles, as written or with computed fields
     #[command(subcommand)]
     Buffer(ShowBuffer),
     /// Priority flow control
@@ -54,9 +54,9 @@ Examples:
     /// The PFC watchdog
     #[command(subcommand)]
     Pfcwd(ShowPfcwd),
-    /// Load balancing: groups, quality and share of members, flow moves
+    /// Load balancing groups, their members, and flow moves
     #[command(after_help = "\
-Groups are the sets of equal-cost next hops, and LAGs; docs/load-balancing.md says what the columns are.
+A load balancing group is a set of equal-cost next hops or a LAG. docs/load-balancing.md describes the columns.
 
 Examples:
   xoff show load-balancing --lab spray
@@ -73,7 +73,7 @@ Examples:
 pub(crate) enum ShowPfc {
     /// PFC frames of each port and priority since `xoff clear pfc counters`
     Counters(ShowPfcCounters),
-    /// Whether each port honours pauses of every priority
+    /// Asymmetric PFC of each port: the port then honours pauses of every priority
     Asymmetric(ShowPorts),
     /// Lossless priorities of each port
     Priority(ShowPorts),
@@ -91,7 +91,7 @@ pub(crate) enum ShowPfcwd {
 /// `xoff show pfc counters`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowPfcCounters {
-    /// History of received pauses of ports whose PFC_WD has pfc_stat_history, in model time
+    /// Show the history of received pauses, in model time, of ports with pfc_stat_history in PFC_WD
     #[arg(long)]
     pub history: bool,
     /// The switch and the output format.
@@ -110,13 +110,13 @@ pub(crate) struct ShowPfcwdStats {
     pub check_storm: bool,
     /// The ports, the switch and the output format.
     #[command(flatten)]
-    pub of: ShowPorts,
+    pub selection: ShowPorts,
 }
 
 /// Options of a table of ports.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowPorts {
-    /// Only these ports
+    /// Show only these ports
     #[arg(value_name = "PORT")]
     pub ports: Vec<String>,
     /// The switch and the output format.
@@ -188,7 +188,7 @@ pub(crate) struct ShowLoadBalancing {
     /// Read a report of a run (`lab run --report FILE`) instead of a running switch
     #[arg(long, value_name = "FILE", group = "TargetArguments")]
     pub report: Option<PathBuf>,
-    /// Only this switch of the report
+    /// Show only this switch of the report
     #[arg(long, value_name = "NAME", requires = "report")]
     pub switch: Option<String>,
 }
@@ -201,17 +201,17 @@ pub(crate) enum LoadBalancingPart {
     Groups,
     /// The latest flow placements and moves, oldest first
     Moves,
-    /// Packets out of order, and the queue pairs with most of them
+    /// Packets out of order, and the queue pairs with the most packets out of order
     Reordering,
 }
 
 /// `xoff show mac`
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowMac {
-    /// Only addresses of this port or LAG
+    /// Show only addresses of this port or LAG
     #[arg(short, long, value_name = "PORT")]
     pub port: Option<String>,
-    /// Only addresses of this VLAN
+    /// Show only addresses of this VLAN
     #[arg(short, long, value_name = "ID")]
     pub vlan: Option<u16>,
     /// The switch and the output format.

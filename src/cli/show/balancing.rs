@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::tabulate::{Text, tabulate};
+use super::tabulate::{TextAlignment, tabulate};
 use super::{LoadBalancingPart, ShowLoadBalancing, connect, print};
 use xoff_lab::report::Report;
 use xoff_telemetry::failure::{Exit, Failure};
@@ -16,7 +16,8 @@ use xoff_telemetry::{
 /// Text of a value that is not counted or measured.
 const NONE: &str = "-";
 
-pub(super) fn balancing(options: &ShowLoadBalancing) -> Result<Exit, Failure> {
+/// Runs `show load-balancing`.
+pub(super) fn show_load_balancing(options: &ShowLoadBalancing) -> Result<Exit, Failure> {
     if let Some(path) = &options.report {
         return print_switches_of_report(options, path);
     }
@@ -37,7 +38,7 @@ fn print_switches_of_report(options: &ShowLoadBalancing, path: &Path) -> Result<
     let wrong = |what: String| Failure::usage(what).at(format!("--report {}", path.display()));
     let text = fs::read_to_string(path).map_err(|error| wrong(format!("cannot read the report: {error}")))?;
     let report: Report = serde_json::from_str(&text).map_err(|error| {
-        wrong(format!("this is no report of a run: {error}"))
+        wrong(format!("the file is no report of a run: {error}"))
             .fix("write one with `xoff lab run --report FILE`")
     })?;
     let chosen = |name: &str| options.switch.as_ref().is_none_or(|switch| switch == name);
@@ -58,9 +59,8 @@ fn print_switches_of_report(options: &ShowLoadBalancing, path: &Path) -> Result<
             .iter()
             .map(|switch| switch.name.as_str())
             .collect();
-        return Err(
-            wrong(format!("the report has no switch {switch}")).fix(format!("it has {}", names.join(", ")))
-        );
+        return Err(wrong(format!("the report has no switch {switch}"))
+            .fix(format!("name one of: {}", names.join(", "))));
     }
     let json = options.table.json;
     match options.part {
@@ -103,30 +103,33 @@ fn print_for_each_switch<T: serde::Serialize>(
         tables.collect::<Vec<_>>().join("\n")
     })
 }
+
+/// Returns a headline and a table of members for each group.
 fn groups_table(groups: &[GroupReport]) -> String {
     let mut text = String::new();
-    for (at, group) in groups.iter().enumerate() {
-        if at > 0 {
+    for (index, group) in groups.iter().enumerate() {
+        if index > 0 {
             text.push('\n');
         }
-        text.push_str(&headline(group));
-        let all = group.packets();
-        let rows: Vec<Vec<String>> = group.members.iter().map(|member| row(member, all)).collect();
+        text.push_str(&group_headline(group));
+        let packets = group.packets();
+        let row = |member| member_row(member, packets);
+        let rows: Vec<Vec<String>> = group.members.iter().map(row).collect();
         let header = [
             "Member", "Next hop", "State", "Weight", "Mb/s", "Band", "Load", "Packets", "Share", "TX bytes",
         ];
-        text.push_str(&tabulate(&header, &rows, Text::Left));
+        text.push_str(&tabulate(&header, &rows, TextAlignment::Left));
     }
     if groups.is_empty() {
         text.push_str(
-            "There is nothing to choose: no route has several next hops, no LAG several members.\n",
+            "The switch has no load balancing groups: no route has several next hops, and no LAG has several members.\n",
         );
     }
     text
 }
 
 /// Returns a line with the settings of a group, and a line with its moves.
-fn headline(group: &GroupReport) -> String {
+fn group_headline(group: &GroupReport) -> String {
     let mut text = group.name.clone();
     if group.routes > 1 {
         let _ = write!(text, " and {} more", group.routes - 1);
@@ -138,7 +141,7 @@ fn headline(group: &GroupReport) -> String {
     if let Some(table) = group.table {
         let _ = write!(text, ", {} of {} flows", table.flows, table.flows_max);
         if table.overflow_packets > 0 {
-            let _ = write!(text, " ({} packets found no place)", table.overflow_packets);
+            let _ = write!(text, " ({} packets found the table full)", table.overflow_packets);
         }
     }
     if let (Some(ratio), Some(index)) = (group.max_mean_ratio, group.jain_index) {
@@ -159,10 +162,12 @@ fn headline(group: &GroupReport) -> String {
     text
 }
 
-fn row(member: &MemberReport, all: Option<u64>) -> Vec<String> {
+fn member_row(member: &MemberReport, group_packets: Option<u64>) -> Vec<String> {
     let number = |number: Option<u64>| number.map_or_else(|| NONE.to_owned(), |number| number.to_string());
-    let share = match (member.packets, all) {
-        (Some(packets), Some(all)) if all > 0 => format!("{:.1}%", packets as f64 * 100.0 / all as f64),
+    let share = match (member.packets, group_packets) {
+        (Some(packets), Some(total)) if total > 0 => {
+            format!("{:.1}%", packets as f64 * 100.0 / total as f64)
+        }
         _ => NONE.to_owned(),
     };
     let state = match (member.usable, member.alternate) {
@@ -191,17 +196,26 @@ fn row(member: &MemberReport, all: Option<u64>) -> Vec<String> {
     ]
 }
 
+/// Returns a line with totals and a table of the streams with packets out of order.
 fn reordering_text(reordering: Option<&ReorderingReport>) -> String {
-    let Some(all) = reordering else {
-        return "Nobody counts: set `reordering_flows` of XOFF_LB|global to the number of queue pairs to be watched.\n"
+    let Some(totals) = reordering else {
+        return "Reordering is not counted. Set `reordering_flows` of XOFF_LB|global to the number of queue pairs to track.\n"
             .to_owned();
     };
     let mut text = format!(
         "{} of {} packets out of order, by {} at most; {} repeated; {} streams known",
-        all.out_of_order_packets, all.packets, all.extent_max, all.repeated_packets, all.streams
+        totals.out_of_order_packets,
+        totals.packets,
+        totals.extent_max,
+        totals.repeated_packets,
+        totals.streams
     );
-    if all.untracked_packets > 0 {
-        let _ = write!(text, " ({} packets found no place)", all.untracked_packets);
+    if totals.untracked_packets > 0 {
+        let _ = write!(
+            text,
+            " ({} packets found the table full)",
+            totals.untracked_packets
+        );
     }
     text.push('\n');
     let row = |stream: &ReorderedStream| {
@@ -216,19 +230,19 @@ fn reordering_text(reordering: Option<&ReorderingReport>) -> String {
             stream.repeated_packets.to_string(),
         ]
     };
-    let rows: Vec<Vec<String>> = all.reordered.iter().map(row).collect();
+    let rows: Vec<Vec<String>> = totals.reordered.iter().map(row).collect();
     if !rows.is_empty() {
         let header = [
             "Source",
             "Destination",
             "QP",
-            "What",
+            "Packet kind",
             "Packets",
             "Out of order",
             "By at most",
             "Repeated",
         ];
-        text.push_str(&tabulate(&header, &rows, Text::Left));
+        text.push_str(&tabulate(&header, &rows, TextAlignment::Left));
     }
     text
 }
@@ -248,7 +262,7 @@ fn moves_table(moves: &[FlowMoveReport]) -> String {
     tabulate(
         &["Time (s)", "Group", "Flow", "Reason", "From", "To"],
         &rows,
-        Text::Left,
+        TextAlignment::Left,
     )
 }
 
@@ -300,7 +314,7 @@ mod tests {
         assert_eq!(
             groups_table(&[flowlets, hashed]),
             "\
-10.0.1.0/24 and 2 more: flowlet, site 2, 12 of 4096 flows (7 packets found no place), max/mean 1.000, Jain 1.000
+10.0.1.0/24 and 2 more: flowlet, site 2, 12 of 4096 flows (7 packets found the table full), max/mean 1.000, Jain 1.000
 flows placed or moved: idle 4, new 12
 Member     Next hop    State      Weight    Mb/s    Band  Load      Packets  Share      TX bytes
 ---------  ----------  -------  --------  ------  ------  ------  ---------  -------  ----------
@@ -313,7 +327,7 @@ Member     Next hop    State      Weight    Mb/s  Band    Load    Packets    Sha
 Ethernet0  172.16.0.1  used            1  100000  -       -       -          -              1000
 "
         );
-        assert!(groups_table(&[]).starts_with("There is nothing to choose"));
+        assert!(groups_table(&[]).starts_with("The switch has no load balancing groups"));
     }
 
     #[test]

@@ -5,19 +5,21 @@ use serde_json::Value;
 use super::{ShowBuffer, connect, print};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Tables of named objects, and what `mmuconfig` calls one.
-const OBJECTS: &[(&str, &str)] = &[("BUFFER_POOL", "Pool"), ("BUFFER_PROFILE", "Profile")];
+/// Tables of named objects, and the title of an object in `mmuconfig`.
+const OBJECT_TABLES: &[(&str, &str)] = &[("BUFFER_POOL", "Pool"), ("BUFFER_PROFILE", "Profile")];
 
-pub(super) fn buffer(command: &ShowBuffer) -> Result<Exit, Failure> {
-    let (options, running) = match command {
+/// Runs `show buffer`.
+pub(super) fn show_buffer(command: &ShowBuffer) -> Result<Exit, Failure> {
+    let (options, with_computed_fields) = match command {
         ShowBuffer::Configuration(options) => (options, false),
         ShowBuffer::Information(options) => (options, true),
     };
-    let tables = connect(&options.target)?.buffers(running)?;
-    print(options.json, &tables, describe)
+    let tables = connect(&options.target)?.buffers(with_computed_fields)?;
+    print(options.json, &tables, buffer_tables)
 }
 
-fn describe(tables: &Value) -> String {
+/// Returns the text of `mmuconfig` for tables of the configuration.
+fn buffer_tables(tables: &Value) -> String {
     let entries = |name: &str| tables[name].as_object().into_iter().flatten();
     let mut text = String::new();
     for name in ["DEFAULT_LOSSLESS_BUFFER_PARAMETER", "LOSSLESS_TRAFFIC_PATTERN"] {
@@ -26,26 +28,26 @@ fn describe(tables: &Value) -> String {
                 "LOSSLESS_TRAFFIC_PATTERN" => "Lossless traffic pattern:\n",
                 _ => "",
             };
-            text.push_str(&format!("{title}{}\n", plain(fields)));
+            text.push_str(&format!("{title}{}\n", field_table(fields)));
         }
     }
-    for (table, title) in OBJECTS {
+    for (table, title) in OBJECT_TABLES {
         for (name, fields) in entries(table) {
-            text.push_str(&format!("{title}: {name}\n{}\n", plain(fields)));
+            text.push_str(&format!("{title}: {name}\n{}\n", field_table(fields)));
         }
     }
     text
 }
 
-/// Names and values without a header between two dashed lines, as `tabulate` prints it.
-fn plain(fields: &Value) -> String {
+/// Returns the names and values of fields between two dashed lines, in the format of Python's `tabulate`.
+fn field_table(fields: &Value) -> String {
     let rows: Vec<(&str, &str)> = fields
         .as_object()
         .into_iter()
         .flatten()
         .map(|(name, value)| (name.as_str(), value.as_str().unwrap_or_default()))
         .collect();
-    let width = |of: fn(&(&str, &str)) -> usize| rows.iter().map(of).max().unwrap_or(0);
+    let width = |length: fn(&(&str, &str)) -> usize| rows.iter().map(length).max().unwrap_or(0);
     let (names, values) = (width(|row| row.0.len()), width(|row| row.1.len()));
     let line = format!("{}  {}\n", "-".repeat(names), "-".repeat(values));
     let mut text = line.clone();
@@ -60,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pool_and_a_profile() {
+    fn pools_and_profiles_have_the_layout_of_mmuconfig() {
         let tables = serde_json::json!({
             "BUFFER_POOL": {"in": {"mode": "dynamic", "size": "1000", "type": "ingress"}},
             "BUFFER_PROFILE": {"p": {"pool": "in", "dynamic_th": "-1"}},
@@ -80,6 +82,6 @@ dynamic_th  -1
 ----------  --
 
 ";
-        assert_eq!(describe(&tables), expected);
+        assert_eq!(buffer_tables(&tables), expected);
     }
 }

@@ -8,9 +8,9 @@ use super::args::{ShowPorts, ShowTable};
 /// `xoff show priority-group`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowGroups {
-    /// Largest use of each group since the last clear of the user watermark
+    /// Largest use of each priority group since the last clear of the user watermark
     Watermark(ShowGroupWatermark),
-    /// Largest use of each group since the last clear of the persistent watermark
+    /// Largest use of each priority group since the last clear of the persistent watermark
     PersistentWatermark(ShowGroupWatermark),
     /// Dropped frames
     #[command(subcommand)]
@@ -20,12 +20,13 @@ pub(crate) enum ShowGroups {
 /// `xoff show priority-group drop`
 #[derive(Debug, Subcommand)]
 pub(crate) enum ShowDrop {
-    /// Dropped frames of each group
+    /// Dropped frames of each priority group
     Counters(ShowTable),
 }
 
 impl ShowDrop {
-    pub(in crate::cli) fn table(&self) -> &ShowTable {
+    /// Returns the switch and the output format.
+    pub(in crate::cli) fn table_options(&self) -> &ShowTable {
         let ShowDrop::Counters(table) = self;
         table
     }
@@ -45,13 +46,13 @@ pub(crate) enum GroupPart {
 pub(crate) enum QueuePart {
     /// Queues of unicast frames, which also carry copies of flooded frames
     Unicast,
-    /// Queues of multicast frames (none exist)
+    /// Queues of multicast frames (xoff has none)
     Multicast,
     /// All queues
     All,
 }
 
-/// Watermarks of priority groups.
+/// Options of a table of watermarks of priority groups.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowGroupWatermark {
     /// Region of the group
@@ -61,7 +62,7 @@ pub(crate) struct ShowGroupWatermark {
     pub options: ShowWatermark,
 }
 
-/// Watermarks of queues.
+/// Options of a table of watermarks of queues.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowQueueWatermark {
     /// Kind of queues
@@ -71,10 +72,10 @@ pub(crate) struct ShowQueueWatermark {
     pub options: ShowWatermark,
 }
 
-/// Options of watermarks.
+/// Options of all tables of watermarks.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ShowWatermark {
-    /// Show the periodic watermark of the present telemetry interval instead
+    /// Show the periodic watermark of the current telemetry interval
     /// (`WATERMARK_TABLE|TELEMETRY_INTERVAL`, 120 s)
     #[arg(long)]
     pub periodic: bool,
@@ -97,7 +98,7 @@ pub(crate) struct ShowQueueCounters {
     pub nonzero: bool,
     /// The ports, the switch and the output format.
     #[command(flatten)]
-    pub of: ShowPorts,
+    pub selection: ShowPorts,
 }
 
 /// `xoff show queue`
@@ -105,8 +106,8 @@ pub(crate) struct ShowQueueCounters {
 pub(crate) enum ShowQueues {
     /// Frames and bytes that each queue sent and dropped
     #[command(after_help = "\
-A table for each port, as SONiC's queuestat prints it. --json prints queuestat's form: an object of ports, each an
-object of queues.
+Prints a table for each port in the layout of SONiC's queuestat. --json prints the JSON of queuestat: an object for
+each port, with an object for each queue.
 
 Examples:
   xoff show queue counters --api /tmp/sw.sock

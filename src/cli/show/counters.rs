@@ -1,4 +1,4 @@
-//! `show counters`: all counters, in tables with SONiC's layout.
+//! `show counters`: all counters of a switch, in tables with SONiC's layout.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,8 @@ use xoff_telemetry::{
     format_nanos, format_percent, group_thousands, simple_table,
 };
 
-pub(super) fn counters(options: &ShowCounters) -> Result<Exit, Failure> {
+/// Runs `show counters`.
+pub(super) fn show_counters(options: &ShowCounters) -> Result<Exit, Failure> {
     let mut client = connect(&options.target)?;
     let counters = client.counters()?;
     let taints = client.taints()?;
@@ -21,13 +22,13 @@ pub(super) fn counters(options: &ShowCounters) -> Result<Exit, Failure> {
     if options.json {
         output::print_json(&counters)?;
     } else {
-        output::print(&tables(&counters, &taints))?;
+        output::print(&counter_tables(&counters, &taints))?;
     }
     Ok(Exit::Ok)
 }
 
-/// Returns all tables, each with the title that SONiC's commands print.
-fn tables(counters: &CountersReply, taints: &[Taint]) -> String {
+/// Returns all tables, with the titles of SONiC's commands.
+fn counter_tables(counters: &CountersReply, taints: &[Taint]) -> String {
     let switch = &counters.switch;
     let mut text = format!(
         "switch {}, model time {}, cells of {} bytes\n",
@@ -45,49 +46,51 @@ fn tables(counters: &CountersReply, taints: &[Taint]) -> String {
     }
     let ports = &switch.ports;
     let sections = [
-        ("", interfaces(ports)),
+        ("", interface_table(ports)),
         (
             "",
-            by_eight(ports, "Port Rx", "PFC", |port| port.pfc_rx.map(group_thousands)),
+            eight_column_table(ports, "Port Rx", "PFC", |port| port.pfc_rx.map(group_thousands)),
         ),
         (
             "",
-            by_eight(ports, "Port Tx", "PFC", |port| port.pfc_tx.map(group_thousands)),
+            eight_column_table(ports, "Port Tx", "PFC", |port| port.pfc_tx.map(group_thousands)),
         ),
         (
-            "Time the peer held the port's priority paused:",
-            by_eight(ports, "Port", "PFC", |port| port.paused_ns.map(time)),
+            "Time that the peer paused each priority of the port:",
+            eight_column_table(ports, "Port", "PFC", |port| port.paused_ns.map(pause_time_cell)),
         ),
         (
-            "Pause states now (P: paused by the peer, X: priority group in XOFF):",
-            by_eight(ports, "Port", "PFC", states),
+            "Current pause states (P: paused by the peer, X: priority group in XOFF):",
+            eight_column_table(ports, "Port", "PFC", pause_state_cells),
         ),
-        ("", queues(ports)),
-        ("", trims(ports)),
+        ("", queue_table(ports)),
+        ("", trimming_table(ports)),
         (
             "Ingress shared pool occupancy per PG (watermark, bytes):",
-            by_eight(ports, "Port", "PG", |port| {
-                groups(port, |pg| pg.shared_watermark_bytes)
+            eight_column_table(ports, "Port", "PG", |port| {
+                group_cells(port, |pg| pg.shared_watermark_bytes)
             }),
         ),
         (
             "Ingress headroom per PG (watermark, bytes):",
-            by_eight(ports, "Port", "PG", |port| {
-                groups(port, |pg| pg.headroom_watermark_bytes)
+            eight_column_table(ports, "Port", "PG", |port| {
+                group_cells(port, |pg| pg.headroom_watermark_bytes)
             }),
         ),
         (
             "Ingress PG dropped packets:",
-            by_eight(ports, "Port", "PG", |port| groups(port, |pg| pg.dropped_packets)),
+            eight_column_table(ports, "Port", "PG", |port| {
+                group_cells(port, |pg| pg.dropped_packets)
+            }),
         ),
         (
             "Egress shared pool occupancy per queue (watermark, bytes):",
-            by_eight(ports, "Port", "UC", |port| {
-                array(&port.queues, |queue| queue.shared_watermark_bytes)
+            eight_column_table(ports, "Port", "UC", |port| {
+                count_cells(&port.queues, |queue| queue.shared_watermark_bytes)
             }),
         ),
-        ("", pools(switch)),
-        ("", drops(ports)),
+        ("", pool_table(switch)),
+        ("", drop_table(ports)),
     ];
     for (title, table) in sections.into_iter().filter(|(_, table)| !table.is_empty()) {
         text.push('\n');
@@ -100,7 +103,7 @@ fn tables(counters: &CountersReply, taints: &[Taint]) -> String {
 }
 
 /// Returns the table of `show interfaces counters` with additional columns for device, speed and lost time.
-fn interfaces(ports: &[PortReport]) -> String {
+fn interface_table(ports: &[PortReport]) -> String {
     let header = [
         "IFACE",
         "STATE",
@@ -137,49 +140,51 @@ fn interfaces(ports: &[PortReport]) -> String {
 }
 
 /// Returns a table with a row for each port and eight columns of priorities, groups or queues.
-fn by_eight(
+fn eight_column_table(
     ports: &[PortReport],
-    corner: &str,
-    prefix: &str,
+    first_title: &str,
+    title_prefix: &str,
     cells: impl Fn(&PortReport) -> [String; 8],
 ) -> String {
-    let columns: Vec<String> = (0..8).map(|number| format!("{prefix}{number}")).collect();
-    let header: Vec<&str> = std::iter::once(corner)
+    let columns: Vec<String> = (0..8).map(|number| format!("{title_prefix}{number}")).collect();
+    let header: Vec<&str> = std::iter::once(first_title)
         .chain(columns.iter().map(String::as_str))
         .collect();
     let row = |port: &PortReport| std::iter::once(port.name.clone()).chain(cells(port)).collect();
     simple_table(&header, 1, ports.iter().map(row).collect())
 }
 
-fn time(ns: u64) -> String {
+fn pause_time_cell(ns: u64) -> String {
     if ns == 0 { "0".to_owned() } else { format_nanos(ns) }
 }
 
-fn states(port: &PortReport) -> [String; 8] {
-    std::array::from_fn(|at| match (port.paused_now[at], port.xoff_now[at]) {
-        (true, true) => "P X".to_owned(),
-        (true, false) => "P".to_owned(),
-        (false, true) => "X".to_owned(),
-        (false, false) => "-".to_owned(),
-    })
+fn pause_state_cells(port: &PortReport) -> [String; 8] {
+    std::array::from_fn(
+        |priority| match (port.paused_now[priority], port.xoff_now[priority]) {
+            (true, true) => "P X".to_owned(),
+            (true, false) => "P".to_owned(),
+            (false, true) => "X".to_owned(),
+            (false, false) => "-".to_owned(),
+        },
+    )
 }
 
-fn groups(port: &PortReport, value: impl Fn(&PriorityGroupReport) -> u64) -> [String; 8] {
-    array(&port.priority_groups, value)
+fn group_cells(port: &PortReport, count: impl Fn(&PriorityGroupReport) -> u64) -> [String; 8] {
+    count_cells(&port.priority_groups, count)
 }
 
-/// Returns eight cells. A value that a server of another version does not send is a dash.
-fn array<T>(items: &[T], value: impl Fn(&T) -> u64) -> [String; 8] {
-    std::array::from_fn(|at| {
+/// Returns a cell for each of eight items. The cell of a missing item is a dash.
+fn count_cells<T>(items: &[T], count: impl Fn(&T) -> u64) -> [String; 8] {
+    std::array::from_fn(|index| {
         items
-            .get(at)
-            .map_or_else(|| "-".to_owned(), |item| group_thousands(value(item)))
+            .get(index)
+            .map_or_else(|| "-".to_owned(), |item| group_thousands(count(item)))
     })
 }
 
-/// Returns the tables of `show queue counters` and `show queue wredcounters` in one. Queues without frames
-/// are omitted.
-fn queues(ports: &[PortReport]) -> String {
+/// Returns the columns of `show queue counters` and `show queue wredcounters` in one table. Queues without
+/// frames are omitted.
+fn queue_table(ports: &[PortReport]) -> String {
     let header = [
         "Port",
         "TxQ",
@@ -216,7 +221,7 @@ fn queues(ports: &[PortReport]) -> String {
 }
 
 /// Returns the table of `show queue counters --trim`. Queues without trimmed packets are omitted.
-fn trims(ports: &[PortReport]) -> String {
+fn trimming_table(ports: &[PortReport]) -> String {
     let header = ["Port", "TxQ", "Trim/pkts", "TrimSent/pkts", "TrimDrop/pkts"];
     let counts = |queue: &QueueReport| {
         [
@@ -241,8 +246,8 @@ fn trims(ports: &[PortReport]) -> String {
     }
 }
 
-/// Returns the tables of `show buffer_pool watermark` and `show headroom-pool watermark`.
-fn pools(switch: &SwitchReport) -> String {
+/// Returns the columns of `show buffer_pool watermark` and `show headroom-pool watermark` in one table.
+fn pool_table(switch: &SwitchReport) -> String {
     let header = [
         "Pool",
         "Bytes now",
@@ -262,7 +267,8 @@ fn pools(switch: &SwitchReport) -> String {
     simple_table(&header, 1, rows.collect())
 }
 
-fn drops(ports: &[PortReport]) -> String {
+/// Returns a row for each port and drop reason.
+fn drop_table(ports: &[PortReport]) -> String {
     let mut rows = Vec::new();
     for port in ports {
         for (reason, classes) in &port.drops_by_class {
@@ -290,12 +296,12 @@ mod tests {
     use xoff_telemetry::samples::sample_snapshot;
 
     #[test]
-    fn the_tables_of_a_switch() {
+    fn tables_of_a_switch_have_the_recorded_text() {
         let counters = CountersReply {
             schema: COUNTERS_SCHEMA.to_owned(),
             switch: SwitchReport::new(&sample_snapshot()),
         };
-        let text = tables(
+        let text = counter_tables(
             &counters,
             &[Taint {
                 since_ns: 5_000_000,
@@ -305,7 +311,7 @@ mod tests {
         let expected = include_str!("counters.txt");
         assert!(
             text == expected,
-            "the tables changed; if that is wanted, this is src/cli/show/counters.txt:\n{text}"
+            "the tables changed; if the change is intended, write this text to src/cli/show/counters.txt:\n{text}"
         );
     }
 }

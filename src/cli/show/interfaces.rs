@@ -5,25 +5,29 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::tabulate::{Text, tabulate};
+use super::tabulate::{TextAlignment, tabulate};
 use super::{ShowInterfaceCounters, ShowTable, connect, print};
 use xoff_runtime::control::{AddressFamily, CountersReply, Interfaces, LagStatus};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, group_thousands};
 
-const NOTHING: &str = "N/A";
+/// Text of SONiC's tables for a missing value.
+const NOT_AVAILABLE: &str = "N/A";
 
-pub(super) fn status(options: &ShowTable) -> Result<Exit, Failure> {
+/// Runs `show interfaces status`.
+pub(super) fn show_status(options: &ShowTable) -> Result<Exit, Failure> {
     let interfaces = connect(&options.target)?.interfaces()?;
     print(options.json, &interfaces, status_table)
 }
 
-pub(super) fn portchannel(options: &ShowTable) -> Result<Exit, Failure> {
+/// Runs `show interfaces portchannel`.
+pub(super) fn show_portchannels(options: &ShowTable) -> Result<Exit, Failure> {
     let interfaces = connect(&options.target)?.interfaces()?;
     print(options.json, &interfaces.lags, |lags| portchannel_table(lags))
 }
 
-pub(super) fn addresses(family: AddressFamily, options: &ShowTable) -> Result<Exit, Failure> {
+/// Runs `show ip interfaces` or `show ipv6 interfaces`.
+pub(super) fn show_addresses(family: AddressFamily, options: &ShowTable) -> Result<Exit, Failure> {
     let mut interfaces = connect(&options.target)?.interfaces()?.router_interfaces;
     let of_family = |address: &String| {
         let address = address
@@ -41,22 +45,23 @@ pub(super) fn addresses(family: AddressFamily, options: &ShowTable) -> Result<Ex
     })
 }
 
-pub(super) fn counters(options: &ShowInterfaceCounters) -> Result<Exit, Failure> {
+/// Runs `show interfaces counters`: reads the counters twice, with the period of the rates in between.
+pub(super) fn show_counters(options: &ShowInterfaceCounters) -> Result<Exit, Failure> {
     let mut client = connect(&options.table.target)?;
     let interfaces = client.interfaces()?;
     let before = client.counters()?;
     std::thread::sleep(Duration::from_secs(options.period));
     let after = client.counters()?;
-    let lines = port_lines(&interfaces, &before, &after);
-    print(options.table.json, &lines, |lines| counters_table(lines))
+    let rows = port_counter_rows(&interfaces, &before, &after);
+    print(options.table.json, &rows, |rows| counters_table(rows))
 }
 
-fn up(up: bool) -> String {
-    if up { "up" } else { "down" }.to_owned()
+fn format_link_state(is_up: bool) -> String {
+    if is_up { "up" } else { "down" }.to_owned()
 }
 
 /// Formats a speed like `intfutil`: `100M`, `1G`, `2.5G`.
-fn speed(mbps: u32) -> String {
+fn format_speed(mbps: u32) -> String {
     match mbps {
         ..1_000 => format!("{mbps}M"),
         _ if mbps % 1_000 >= 100 => format!("{:.1}G", f64::from(mbps) / 1_000.0),
@@ -66,35 +71,35 @@ fn speed(mbps: u32) -> String {
 
 /// Returns the table of `intfutil -c status`.
 fn status_table(interfaces: &Interfaces) -> String {
-    let nothing = || NOTHING.to_owned();
+    let not_available = || NOT_AVAILABLE.to_owned();
     let ports = interfaces.ports.iter().map(|port| {
         vec![
             port.name.clone(),
-            port.lanes.clone().unwrap_or_else(nothing),
-            speed(port.speed_mbps),
+            port.lanes.clone().unwrap_or_else(not_available),
+            format_speed(port.speed_mbps),
             port.mtu.to_string(),
-            nothing(),
-            port.alias.clone().unwrap_or_else(nothing),
+            not_available(),
+            port.alias.clone().unwrap_or_else(not_available),
             port.vlan.clone(),
-            up(port.oper_up),
-            up(port.admin_up),
-            nothing(),
+            format_link_state(port.oper_up),
+            format_link_state(port.admin_up),
+            not_available(),
             if port.pfc_asym { "on" } else { "off" }.to_owned(),
         ]
     });
     let lags = interfaces.lags.iter().map(|lag| {
         vec![
             lag.name.clone(),
-            nothing(),
-            speed(lag.speed_mbps),
-            lag.mtu.map_or_else(nothing, |mtu| mtu.to_string()),
-            nothing(),
-            nothing(),
+            not_available(),
+            format_speed(lag.speed_mbps),
+            lag.mtu.map_or_else(not_available, |mtu| mtu.to_string()),
+            not_available(),
+            not_available(),
             lag.vlan.clone(),
-            up(lag.oper_up),
-            up(lag.admin_up),
-            nothing(),
-            nothing(),
+            format_link_state(lag.oper_up),
+            format_link_state(lag.admin_up),
+            not_available(),
+            not_available(),
         ]
     });
     let header = [
@@ -110,10 +115,14 @@ fn status_table(interfaces: &Interfaces) -> String {
         "Type",
         "Asym PFC",
     ];
-    tabulate(&header, &ports.chain(lags).collect::<Vec<_>>(), Text::Right)
+    tabulate(
+        &header,
+        &ports.chain(lags).collect::<Vec<_>>(),
+        TextAlignment::Right,
+    )
 }
 
-/// Returns the table of `teamshow` without LACP, because the members are static.
+/// Returns the table of `teamshow` for static members, without states of LACP.
 fn portchannel_table(lags: &[LagStatus]) -> String {
     let row = |lag: &LagStatus| {
         let state = if lag.oper_up { "Up" } else { "Dw" };
@@ -130,14 +139,18 @@ fn portchannel_table(lags: &[LagStatus]) -> String {
             lag.name.clone(),
             format!("Static(A)({state})"),
             if members.is_empty() {
-                NOTHING.to_owned()
+                NOT_AVAILABLE.to_owned()
             } else {
                 members.join(" ")
             },
         ]
     };
     let rows: Vec<Vec<String>> = lags.iter().map(row).collect();
-    let table = tabulate(&["No.", "Team Dev", "Protocol", "Ports"], &rows, Text::Left);
+    let table = tabulate(
+        &["No.", "Team Dev", "Protocol", "Ports"],
+        &rows,
+        TextAlignment::Left,
+    );
     format!(
         "Flags: A - active, I - inactive, Up - up, Dw - Down, N/A - not available,
        S - selected, D - deselected, * - not synced
@@ -149,22 +162,19 @@ fn portchannel_table(lags: &[LagStatus]) -> String {
 fn address_table(family: AddressFamily, interfaces: &[xoff_runtime::control::RouterInterface]) -> String {
     let mut rows = Vec::new();
     for interface in interfaces {
-        for (at, address) in interface.addresses.iter().enumerate() {
-            let (name, state) = match at {
-                0 => (
-                    interface.name.clone(),
-                    format!("{}/{}", up(interface.admin_up), up(interface.oper_up)),
-                ),
+        let states = [interface.admin_up, interface.oper_up].map(format_link_state);
+        for (index, address) in interface.addresses.iter().enumerate() {
+            let (name, state) = match index {
+                0 => (interface.name.clone(), states.join("/")),
                 _ => (String::new(), String::new()),
             };
-            let nothing = || NOTHING.to_owned();
             rows.push(vec![
                 name,
                 String::new(),
                 address.clone(),
                 state,
-                nothing(),
-                nothing(),
+                NOT_AVAILABLE.to_owned(),
+                NOT_AVAILABLE.to_owned(),
             ]);
         }
     }
@@ -180,12 +190,12 @@ fn address_table(family: AddressFamily, interfaces: &[xoff_runtime::control::Rou
         "BGP Neighbor",
         "Neighbor IP",
     ];
-    tabulate(&header, &rows, Text::Left)
+    tabulate(&header, &rows, TextAlignment::Left)
 }
 
-/// A line of `show interfaces counters`. Rates are in model time.
+/// A row of `show interfaces counters`. Rates are in model time.
 #[derive(Clone, Debug, Serialize, PartialEq)]
-struct PortLine {
+struct PortCounterRow {
     name: String,
     /// `U`, `D`, or `X` for administratively down.
     state: &'static str,
@@ -204,16 +214,16 @@ struct PortLine {
 }
 
 /// Drop reasons of damaged received frames.
-const RX_ERR: &[&str] = &[
+const RX_ERROR_REASONS: &[&str] = &[
     "XOFF_TRUNCATED",
     "XOFF_CHECKSUM_UNFINISHED",
     "XOFF_MAC_CONTROL_UNKNOWN",
     "XOFF_LINK_QUALITY_MALFORMED",
 ];
 /// Drop reasons of frames that exceed the MTU.
-const RX_OVR: &[&str] = &["XOFF_OVERSIZED", "EXCEEDS_L2_MTU"];
-/// Drop reasons of frames at the queues of the port.
-const TX_DRP: &[&str] = &[
+const RX_OVERSIZE_REASONS: &[&str] = &["XOFF_OVERSIZED", "EXCEEDS_L2_MTU"];
+/// Drop reasons of frames at the egress queues of the port.
+const TX_DROP_REASONS: &[&str] = &[
     "QUEUE_DROPPED_PACKETS",
     "QUEUE_WRED_DROPPED_PACKETS",
     "L3_EGRESS_LINK_DOWN",
@@ -221,15 +231,20 @@ const TX_DRP: &[&str] = &[
     "XOFF_QUEUE_FLUSHED",
     "XOFF_PFC_WD_TX",
 ];
-/// Drop reasons of frames that the device did not take.
-const TX_ERR: &[&str] = &["XOFF_BACKEND_REFUSED"];
+/// Drop reasons of frames that the device refused.
+const TX_ERROR_REASONS: &[&str] = &["XOFF_BACKEND_REFUSED"];
 
-fn port_lines(interfaces: &Interfaces, before: &CountersReply, after: &CountersReply) -> Vec<PortLine> {
+/// Returns a row for each port, with rates between two readings of the counters.
+fn port_counter_rows(
+    interfaces: &Interfaces,
+    before: &CountersReply,
+    after: &CountersReply,
+) -> Vec<PortCounterRow> {
     let span_ns = after
         .switch
         .model_time_ns
         .saturating_sub(before.switch.model_time_ns);
-    let line = |port: &PortReport| {
+    let row = |port: &PortReport| {
         let earlier = before.switch.ports.iter().find(|other| other.name == port.name);
         let configured = interfaces.ports.iter().find(|other| other.name == port.name);
         let per_second = |bytes: u64, earlier: Option<u64>| match span_ns {
@@ -239,15 +254,18 @@ fn port_lines(interfaces: &Interfaces, before: &CountersReply, after: &CountersR
         let rx = per_second(port.rx_bytes, earlier.map(|port| port.rx_bytes));
         let tx = per_second(port.tx_bytes, earlier.map(|port| port.tx_bytes));
         let capacity = f64::from(port.speed_mbps) * 125_000.0;
-        let of = |reasons: &[&str]| -> u64 {
+        let dropped = |reasons: &[&str]| -> u64 {
             let counts = port
                 .drops
                 .iter()
                 .filter(|(name, _)| reasons.contains(&name.as_str()));
             counts.map(|(_, frames)| frames).sum()
         };
-        let elsewhere = of(RX_ERR) + of(RX_OVR) + of(TX_DRP) + of(TX_ERR);
-        PortLine {
+        let in_other_columns = dropped(RX_ERROR_REASONS)
+            + dropped(RX_OVERSIZE_REASONS)
+            + dropped(TX_DROP_REASONS)
+            + dropped(TX_ERROR_REASONS);
+        PortCounterRow {
             name: port.name.clone(),
             state: match (port.up, configured.is_some_and(|port| !port.admin_up)) {
                 (true, _) => "U",
@@ -257,57 +275,61 @@ fn port_lines(interfaces: &Interfaces, before: &CountersReply, after: &CountersR
             rx_ok: port.rx_packets,
             rx_bytes_per_second: rx,
             rx_utilisation: rx / capacity,
-            rx_err: of(RX_ERR),
-            rx_drp: port.dropped().saturating_sub(elsewhere),
-            rx_ovr: of(RX_OVR),
+            rx_err: dropped(RX_ERROR_REASONS),
+            rx_drp: port.dropped().saturating_sub(in_other_columns),
+            rx_ovr: dropped(RX_OVERSIZE_REASONS),
             tx_ok: port.tx_packets,
             tx_bytes_per_second: tx,
             tx_utilisation: tx / capacity,
-            tx_err: of(TX_ERR),
-            tx_drp: of(TX_DRP),
+            tx_err: dropped(TX_ERROR_REASONS),
+            tx_drp: dropped(TX_DROP_REASONS),
             tx_ovr: 0,
         }
     };
-    after.switch.ports.iter().map(line).collect()
+    after.switch.ports.iter().map(row).collect()
 }
 
-/// Formats bytes per second like `portstat`.
-fn byte_rate(rate: f64) -> String {
-    if rate > 10_000_000.0 {
-        format!("{:.2} MB/s", rate / 1e6)
-    } else if rate > 10_000.0 {
-        format!("{:.2} KB/s", rate / 1e3)
+/// Formats a rate like `portstat`, with units of 1000 bytes.
+fn format_byte_rate(bytes_per_second: f64) -> String {
+    if bytes_per_second > 10_000_000.0 {
+        format!("{:.2} MB/s", bytes_per_second / 1e6)
+    } else if bytes_per_second > 10_000.0 {
+        format!("{:.2} KB/s", bytes_per_second / 1e3)
     } else {
-        format!("{rate:.2} B/s")
+        format!("{bytes_per_second:.2} B/s")
     }
 }
 
 /// Returns the table of `portstat`.
-fn counters_table(lines: &[PortLine]) -> String {
+fn counters_table(rows: &[PortCounterRow]) -> String {
     let percent = |ratio: f64| format!("{:.2}%", ratio * 100.0);
-    let row = |line: &PortLine| {
+    let cells = |row: &PortCounterRow| {
         vec![
-            line.name.clone(),
-            line.state.to_owned(),
-            group_thousands(line.rx_ok),
-            byte_rate(line.rx_bytes_per_second),
-            percent(line.rx_utilisation),
-            group_thousands(line.rx_err),
-            group_thousands(line.rx_drp),
-            group_thousands(line.rx_ovr),
-            group_thousands(line.tx_ok),
-            byte_rate(line.tx_bytes_per_second),
-            percent(line.tx_utilisation),
-            group_thousands(line.tx_err),
-            group_thousands(line.tx_drp),
-            group_thousands(line.tx_ovr),
+            row.name.clone(),
+            row.state.to_owned(),
+            group_thousands(row.rx_ok),
+            format_byte_rate(row.rx_bytes_per_second),
+            percent(row.rx_utilisation),
+            group_thousands(row.rx_err),
+            group_thousands(row.rx_drp),
+            group_thousands(row.rx_ovr),
+            group_thousands(row.tx_ok),
+            format_byte_rate(row.tx_bytes_per_second),
+            percent(row.tx_utilisation),
+            group_thousands(row.tx_err),
+            group_thousands(row.tx_drp),
+            group_thousands(row.tx_ovr),
         ]
     };
     let header = [
         "IFACE", "STATE", "RX_OK", "RX_BPS", "RX_UTIL", "RX_ERR", "RX_DRP", "RX_OVR", "TX_OK", "TX_BPS",
         "TX_UTIL", "TX_ERR", "TX_DRP", "TX_OVR",
     ];
-    tabulate(&header, &lines.iter().map(row).collect::<Vec<_>>(), Text::Right)
+    tabulate(
+        &header,
+        &rows.iter().map(cells).collect::<Vec<_>>(),
+        TextAlignment::Right,
+    )
 }
 
 #[cfg(test)]

@@ -31,64 +31,65 @@ pub(super) fn connect(target: &TargetArguments) -> Result<Client, Failure> {
     match (&target.api, &target.lab) {
         (Some(path), _) => Client::connect(&ControlAddress::Path(path.clone())),
         (None, Some(name)) => Client::connect(&super::lab::control_address(name)?),
-        (None, None) => Err(Failure::usage("which switch?").fix("give --api PATH or --lab NAME")),
+        (None, None) => Err(Failure::usage("no switch is named").fix("give --api PATH or --lab NAME")),
     }
 }
 
+/// Runs a command of `xoff show`.
 pub(super) fn run(command: &ShowCommand) -> Result<Exit, Failure> {
     match command {
-        ShowCommand::Counters(options) => counters::counters(options),
-        ShowCommand::Mac(options) => neighbours::mac(options),
-        ShowCommand::Arp(options) => neighbours::arp(options),
-        ShowCommand::Ndp(options) => neighbours::ndp(options),
-        ShowCommand::Ip(command) => ip(AddressFamily::Ipv4, command),
-        ShowCommand::Ipv6(command) => ip(AddressFamily::Ipv6, command),
-        ShowCommand::SwitchTrimming(ShowSwitchTrimming::Global(options)) => trimming::global(options),
+        ShowCommand::Counters(options) => counters::show_counters(options),
+        ShowCommand::Mac(options) => neighbours::show_mac(options),
+        ShowCommand::Arp(options) => neighbours::show_arp(options),
+        ShowCommand::Ndp(options) => neighbours::show_ndp(options),
+        ShowCommand::Ip(command) => show_ip(AddressFamily::Ipv4, command),
+        ShowCommand::Ipv6(command) => show_ip(AddressFamily::Ipv6, command),
+        ShowCommand::SwitchTrimming(ShowSwitchTrimming::Global(options)) => trimming::show_global(options),
         ShowCommand::Interfaces(command) => match command {
-            ShowInterfaces::Status(options) => interfaces::status(options),
-            ShowInterfaces::Counters(options) => interfaces::counters(options),
-            ShowInterfaces::Portchannel(options) => interfaces::portchannel(options),
+            ShowInterfaces::Status(options) => interfaces::show_status(options),
+            ShowInterfaces::Counters(options) => interfaces::show_counters(options),
+            ShowInterfaces::Portchannel(options) => interfaces::show_portchannels(options),
         },
-        ShowCommand::LoadBalancing(options) => balancing::balancing(options),
-        ShowCommand::PriorityGroup(command) => watermarks::groups(command),
-        ShowCommand::Queue(command) => watermarks::queues(command),
-        ShowCommand::BufferPool(command) => watermarks::pools(command, false),
-        ShowCommand::HeadroomPool(command) => watermarks::pools(command, true),
-        ShowCommand::Buffer(command) => buffer::buffer(command),
+        ShowCommand::LoadBalancing(options) => balancing::show_load_balancing(options),
+        ShowCommand::PriorityGroup(command) => watermarks::show_priority_groups(command),
+        ShowCommand::Queue(command) => watermarks::show_queues(command),
+        ShowCommand::BufferPool(command) => watermarks::show_pools(command, false),
+        ShowCommand::HeadroomPool(command) => watermarks::show_pools(command, true),
+        ShowCommand::Buffer(command) => buffer::show_buffer(command),
         ShowCommand::Pfc(command) => match command {
-            ShowPfc::Counters(options) => pfc::counters(options),
-            ShowPfc::Asymmetric(options) => pfc::asymmetric(options),
-            ShowPfc::Priority(options) => pfc::priority(options),
+            ShowPfc::Counters(options) => pfc::show_counters(options),
+            ShowPfc::Asymmetric(options) => pfc::show_asymmetric(options),
+            ShowPfc::Priority(options) => pfc::show_priority(options),
         },
         ShowCommand::Pfcwd(command) => match command {
-            ShowPfcwd::Config(options) => pfcwd::config(options),
-            ShowPfcwd::Stats(options) => pfcwd::stats(options),
+            ShowPfcwd::Config(options) => pfcwd::show_config(options),
+            ShowPfcwd::Stats(options) => pfcwd::show_stats(options),
         },
     }
 }
 
-/// Clears watermarks.
-pub(super) fn clear(command: &ClearWatermarks) -> Result<Exit, Failure> {
-    watermarks::clear(command)
+/// Runs a command of `xoff clear` for watermarks.
+pub(super) fn clear_watermarks(command: &ClearWatermarks) -> Result<Exit, Failure> {
+    watermarks::clear_watermarks(command)
 }
 
-fn ip(family: AddressFamily, command: &ShowIp) -> Result<Exit, Failure> {
+fn show_ip(family: AddressFamily, command: &ShowIp) -> Result<Exit, Failure> {
     match command {
-        ShowIp::Route(options) => routes::routes(family, options),
-        ShowIp::Interfaces(options) => interfaces::addresses(family, options),
+        ShowIp::Route(options) => routes::show_routes(family, options),
+        ShowIp::Interfaces(options) => interfaces::show_addresses(family, options),
     }
 }
 
-/// Prints a value as JSON or as the text of `table`.
+/// Prints a reply of the switch as JSON or as the text of `table`.
 fn print<T: serde::Serialize>(
-    json: bool,
-    what: &T,
+    as_json: bool,
+    reply: &T,
     table: impl FnOnce(&T) -> String,
 ) -> Result<Exit, Failure> {
-    if json {
-        output::print_json(what)?;
+    if as_json {
+        output::print_json(reply)?;
     } else {
-        output::print(&table(what))?;
+        output::print(&table(reply))?;
     }
     Ok(Exit::Ok)
 }

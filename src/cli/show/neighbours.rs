@@ -1,12 +1,13 @@
 //! `show mac`, `show arp`, `show ndp`.
 
-use super::tabulate::{Text, tabulate};
+use super::tabulate::{TextAlignment, tabulate};
 use super::{ShowMac, ShowTable, connect, print};
 use xoff_config::natural_order;
 use xoff_runtime::control::{AddressFamily, MacEntry, Neighbour};
 use xoff_telemetry::failure::{Exit, Failure};
 
-pub(super) fn mac(options: &ShowMac) -> Result<Exit, Failure> {
+/// Runs `show mac`.
+pub(super) fn show_mac(options: &ShowMac) -> Result<Exit, Failure> {
     let mut entries = connect(&options.table.target)?.mac_table()?;
     let wanted = |entry: &MacEntry| {
         options.port.as_ref().is_none_or(|port| *port == entry.port)
@@ -16,17 +17,19 @@ pub(super) fn mac(options: &ShowMac) -> Result<Exit, Failure> {
     print(options.table.json, &entries, |entries| mac_table(entries))
 }
 
-pub(super) fn arp(options: &ShowTable) -> Result<Exit, Failure> {
-    let entries = neighbours(options, AddressFamily::Ipv4)?;
+/// Runs `show arp`.
+pub(super) fn show_arp(options: &ShowTable) -> Result<Exit, Failure> {
+    let entries = read_neighbours(options, AddressFamily::Ipv4)?;
     print(options.json, &entries, |entries| neighbour_table(entries, false))
 }
 
-pub(super) fn ndp(options: &ShowTable) -> Result<Exit, Failure> {
-    let entries = neighbours(options, AddressFamily::Ipv6)?;
+/// Runs `show ndp`.
+pub(super) fn show_ndp(options: &ShowTable) -> Result<Exit, Failure> {
+    let entries = read_neighbours(options, AddressFamily::Ipv6)?;
     print(options.json, &entries, |entries| neighbour_table(entries, true))
 }
 
-fn neighbours(options: &ShowTable, family: AddressFamily) -> Result<Vec<Neighbour>, Failure> {
+fn read_neighbours(options: &ShowTable, family: AddressFamily) -> Result<Vec<Neighbour>, Failure> {
     let mut entries = connect(&options.target)?.neighbours()?;
     entries.retain(|entry| family.contains(entry.address));
     Ok(entries)
@@ -34,9 +37,9 @@ fn neighbours(options: &ShowTable, family: AddressFamily) -> Result<Vec<Neighbou
 
 /// Returns the table of `fdbshow`. Without VLANs, the VLAN column is empty.
 fn mac_table(entries: &[MacEntry]) -> String {
-    let row = |(at, entry): (usize, &MacEntry)| {
+    let row = |(index, entry): (usize, &MacEntry)| {
         vec![
-            (at + 1).to_string(),
+            (index + 1).to_string(),
             match entry.vlan {
                 0 => "-".to_owned(),
                 vlan => vlan.to_string(),
@@ -52,25 +55,29 @@ fn mac_table(entries: &[MacEntry]) -> String {
         ]
     };
     let rows: Vec<Vec<String>> = entries.iter().enumerate().map(row).collect();
-    let table = tabulate(&["No.", "Vlan", "MacAddress", "Port", "Type"], &rows, Text::Left);
+    let table = tabulate(
+        &["No.", "Vlan", "MacAddress", "Port", "Type"],
+        &rows,
+        TextAlignment::Left,
+    );
     format!("{table}Total number of entries {}\n", rows.len())
 }
 
-/// Returns the table of `nbrshow`, including its trailing blank. Only neighbours with a known MAC address are
-/// listed.
+/// Returns the table of `nbrshow`, including the trailing blank of its last line. Only neighbours with a known
+/// MAC address are listed.
 fn neighbour_table(entries: &[Neighbour], with_status: bool) -> String {
     let row = |entry: &Neighbour| {
         let mac = entry.mac.clone()?;
-        let (place, vlan) = match entry.vlan {
+        let (interface, vlan) = match entry.vlan {
             None => (entry.interface.clone(), "-".to_owned()),
             Some(id) => (
                 entry.port.clone().unwrap_or_else(|| "-".to_owned()),
                 id.to_string(),
             ),
         };
-        let mut row = vec![entry.address.to_string(), mac, place, vlan];
+        let mut row = vec![entry.address.to_string(), mac, interface, vlan];
         if with_status {
-            row.push(status(&entry.state));
+            row.push(linux_neighbour_state(&entry.state));
         }
         Some(row)
     };
@@ -78,12 +85,12 @@ fn neighbour_table(entries: &[Neighbour], with_status: bool) -> String {
     rows.sort_by(|a, b| natural_order(&a[0], &b[0]));
     let header = ["Address", "MacAddress", "Iface", "Vlan", "Status"];
     let header = if with_status { &header[..] } else { &header[..4] };
-    let table = tabulate(header, &rows, Text::Left);
+    let table = tabulate(header, &rows, TextAlignment::Left);
     format!("{table}Total number of entries {} \n", rows.len())
 }
 
 /// Returns the Linux name of a neighbour state.
-fn status(state: &str) -> String {
+fn linux_neighbour_state(state: &str) -> String {
     match state {
         "static" => "PERMANENT".to_owned(),
         state => state.to_uppercase(),
@@ -108,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn macs() {
+    fn mac_addresses_have_the_layout_of_fdbshow() {
         let entry = |vlan, mac: &str, port: &str| MacEntry {
             vlan,
             mac: mac.to_owned(),
@@ -130,7 +137,7 @@ Total number of entries 2
     }
 
     #[test]
-    fn arp_and_ndp() {
+    fn neighbours_have_the_layout_of_nbrshow() {
         let entries = [
             neighbour("192.168.0.2", Some("24:8a:07:4c:f5:0a"), "Vlan1000", Some(1000)),
             neighbour("10.0.0.57", Some("52:54:00:87:8f:2c"), "PortChannel0001", None),

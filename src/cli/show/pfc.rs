@@ -1,12 +1,13 @@
 //! `show pfc`.
 
-use super::tabulate::{Text, tabulate};
+use super::tabulate::{TextAlignment, tabulate};
 use super::{ShowPfcCounters, ShowPorts, ShowTable, connect, print};
 use xoff_runtime::control::PfcPort;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{group_thousands, simple_table};
 
-pub(super) fn counters(options: &ShowPfcCounters) -> Result<Exit, Failure> {
+/// Runs `show pfc counters`.
+pub(super) fn show_counters(options: &ShowPfcCounters) -> Result<Exit, Failure> {
     let ports = connect(&options.table.target)?.pfc()?;
     print(options.table.json, &ports, |ports| match options.history {
         true => history_table(ports),
@@ -14,18 +15,20 @@ pub(super) fn counters(options: &ShowPfcCounters) -> Result<Exit, Failure> {
     })
 }
 
-pub(super) fn asymmetric(options: &ShowPorts) -> Result<Exit, Failure> {
-    let ports = ports(options)?;
+/// Runs `show pfc asymmetric`.
+pub(super) fn show_asymmetric(options: &ShowPorts) -> Result<Exit, Failure> {
+    let ports = read_selected_ports(options)?;
     print(options.table.json, &ports, |ports| {
         let cell = |port: &PfcPort| if port.asymmetric { "on" } else { "off" }.to_owned();
-        by_port(ports, "Asymmetric", cell)
+        two_column_table(ports, "Asymmetric", cell)
     })
 }
 
-pub(super) fn priority(options: &ShowPorts) -> Result<Exit, Failure> {
-    let ports = ports(options)?;
+/// Runs `show pfc priority`.
+pub(super) fn show_priority(options: &ShowPorts) -> Result<Exit, Failure> {
+    let ports = read_selected_ports(options)?;
     print(options.table.json, &ports, |ports| {
-        by_port(ports, "Lossless priorities", |port| {
+        two_column_table(ports, "Lossless priorities", |port| {
             match port.priorities.as_slice() {
                 [] => "N/A".to_owned(),
                 some => some.iter().map(u8::to_string).collect::<Vec<_>>().join(","),
@@ -34,37 +37,43 @@ pub(super) fn priority(options: &ShowPorts) -> Result<Exit, Failure> {
     })
 }
 
-/// Returns the named ports, or all ports.
-fn ports(options: &ShowPorts) -> Result<Vec<PfcPort>, Failure> {
+/// Reads the state of the named ports, or of all ports.
+fn read_selected_ports(options: &ShowPorts) -> Result<Vec<PfcPort>, Failure> {
     let ShowTable { target, .. } = &options.table;
     let mut ports = connect(target)?.pfc()?;
-    check_names(&options.ports, ports.iter().map(|port| port.name.as_str()))?;
+    check_port_names(&options.ports, ports.iter().map(|port| port.name.as_str()))?;
     ports.retain(|port| options.ports.is_empty() || options.ports.contains(&port.name));
     Ok(ports)
 }
 
 /// Refuses names of ports that the switch does not have.
-pub(super) fn check_names<'a>(asked: &[String], known: impl Iterator<Item = &'a str>) -> Result<(), Failure> {
-    let known: Vec<&str> = known.collect();
-    match asked.iter().find(|name| !known.contains(&name.as_str())) {
-        Some(name) => Err(Failure::usage(format!("the switch has no such port {name:?}"))
-            .fix(format!("its ports are {}", known.join(", ")))),
+pub(super) fn check_port_names<'a>(
+    names: &[String],
+    switch_ports: impl Iterator<Item = &'a str>,
+) -> Result<(), Failure> {
+    let switch_ports: Vec<&str> = switch_ports.collect();
+    match names.iter().find(|name| !switch_ports.contains(&name.as_str())) {
+        Some(name) => Err(Failure::usage(format!("the switch has no port {name:?}"))
+            .fix(format!("name one of: {}", switch_ports.join(", ")))),
         None => Ok(()),
     }
 }
 
-/// Returns the table of `pfc show` between empty lines.
-fn by_port(ports: &[PfcPort], title: &str, cell: impl Fn(&PfcPort) -> String) -> String {
+/// Returns the table of `pfc show` between empty lines: port and one value.
+fn two_column_table(ports: &[PfcPort], title: &str, cell: impl Fn(&PfcPort) -> String) -> String {
     let row = |port: &PfcPort| vec![port.name.clone(), cell(port)];
     let rows: Vec<Vec<String>> = ports.iter().map(row).collect();
-    format!("\n{}\n", tabulate(&["Interface", title], &rows, Text::Left))
+    format!(
+        "\n{}\n",
+        tabulate(&["Interface", title], &rows, TextAlignment::Left)
+    )
 }
 
 /// Returns the tables of `pfcstat`: received frames, then sent frames.
 fn counter_tables(ports: &[PfcPort]) -> String {
-    let table = |corner: &str, counts: fn(&PfcPort) -> &[u64; 8]| {
+    let table = |first_title: &str, counts: fn(&PfcPort) -> &[u64; 8]| {
         let columns: Vec<String> = (0..8).map(|n| format!("PFC{n}")).collect();
-        let header: Vec<&str> = std::iter::once(corner)
+        let header: Vec<&str> = std::iter::once(first_title)
             .chain(columns.iter().map(String::as_str))
             .collect();
         let row = |port: &PfcPort| {
@@ -72,7 +81,7 @@ fn counter_tables(ports: &[PfcPort]) -> String {
             std::iter::once(port.name.clone()).chain(cells).collect()
         };
         let rows: Vec<Vec<String>> = ports.iter().map(row).collect();
-        tabulate(&header, &rows, Text::Right)
+        tabulate(&header, &rows, TextAlignment::Right)
     };
     format!(
         "{}\n{}\n",
@@ -81,7 +90,7 @@ fn counter_tables(ports: &[PfcPort]) -> String {
     )
 }
 
-/// Returns the table of `pfcstat --history`. Times are model times, while SONiC prints dates.
+/// Returns the table of `pfcstat --history`. xoff prints model time where SONiC prints a date.
 fn history_table(ports: &[PfcPort]) -> String {
     let header = [
         "Port",
@@ -142,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_in_two_tables() {
+    fn counters_are_printed_in_a_table_for_each_direction() {
         let expected = "  Port Rx    PFC0    PFC1    PFC2    PFC3    PFC4    PFC5    PFC6    PFC7
 ---------  ------  ------  ------  ------  ------  ------  ------  ------
 Ethernet0       0       0       0  12,345       0       0       0       0
@@ -158,8 +167,8 @@ Ethernet4       0       0       0       0       0       0       0       0
     }
 
     #[test]
-    fn priorities_between_empty_lines() {
-        let table = by_port(&ports(), "Asymmetric", |port| port.asymmetric.to_string());
+    fn tables_of_pfc_show_are_between_empty_lines() {
+        let table = two_column_table(&ports(), "Asymmetric", |port| port.asymmetric.to_string());
         let expected = "
 Interface    Asymmetric
 -----------  ------------
@@ -171,7 +180,7 @@ Ethernet4    false
     }
 
     #[test]
-    fn history_of_the_ports_that_keep_it() {
+    fn only_ports_with_a_history_are_listed() {
         let text = history_table(&ports());
         assert_eq!(text.lines().count(), 2 + 8, "{text}");
         let row = text.lines().find(|line| line.contains("PFC3")).expect("a row");
@@ -185,8 +194,8 @@ Ethernet4    false
     #[test]
     fn unknown_ports_are_refused() {
         let names = || ["Ethernet0", "Ethernet4"].into_iter();
-        assert!(check_names(&["Ethernet4".to_owned()], names()).is_ok());
-        let failure = check_names(&["Ethernet8".to_owned()], names()).expect_err("no such port");
+        assert!(check_port_names(&["Ethernet4".to_owned()], names()).is_ok());
+        let failure = check_port_names(&["Ethernet8".to_owned()], names()).expect_err("no such port");
         assert_eq!(failure.exit, Exit::Usage);
     }
 }

@@ -2,19 +2,21 @@
 
 use std::fmt::Write as _;
 
-use super::pfc::check_names;
-use super::tabulate::{Text, tabulate};
+use super::pfc::check_port_names;
+use super::tabulate::{TextAlignment, tabulate};
 use super::{ShowPfcwdStats, ShowPorts, connect, print};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{WatchdogPort, WatchdogQueue, WatchdogReport};
 
-pub(super) fn config(options: &ShowPorts) -> Result<Exit, Failure> {
-    print(options.table.json, &watchdog(options)?, config_table)
+/// Runs `show pfcwd config`.
+pub(super) fn show_config(options: &ShowPorts) -> Result<Exit, Failure> {
+    print(options.table.json, &read_watchdog(options)?, config_table)
 }
 
-pub(super) fn stats(options: &ShowPfcwdStats) -> Result<Exit, Failure> {
-    let watchdog = watchdog(&options.of)?;
-    print(options.of.table.json, &watchdog, |watchdog| {
+/// Runs `show pfcwd stats`.
+pub(super) fn show_stats(options: &ShowPfcwdStats) -> Result<Exit, Failure> {
+    let watchdog = read_watchdog(&options.selection)?;
+    print(options.selection.table.json, &watchdog, |watchdog| {
         stats_table(&watchdog.queues, options.empty)
     })?;
     let stormed = watchdog.queues.iter().any(WatchdogQueue::is_stormed);
@@ -24,13 +26,13 @@ pub(super) fn stats(options: &ShowPfcwdStats) -> Result<Exit, Failure> {
     })
 }
 
-/// Returns the state of the watchdog for the named ports.
-fn watchdog(options: &ShowPorts) -> Result<WatchdogReport, Failure> {
+/// Reads the state of the watchdog for the named ports, or for all ports.
+fn read_watchdog(options: &ShowPorts) -> Result<WatchdogReport, Failure> {
     let mut client = connect(&options.table.target)?;
     let mut watchdog = client.watchdog()?.unwrap_or_default();
     if !options.ports.is_empty() {
         let known = client.pfc()?;
-        check_names(&options.ports, known.iter().map(|port| port.name.as_str()))?;
+        check_port_names(&options.ports, known.iter().map(|port| port.name.as_str()))?;
         watchdog.ports.retain(|port| options.ports.contains(&port.port));
         watchdog
             .queues
@@ -72,12 +74,12 @@ fn config_table(watchdog: &WatchdogReport) -> String {
     };
     let rows: Vec<Vec<String>> = watchdog.ports.iter().map(row).collect();
     let header = ["PORT", "ACTION", "DETECTION TIME", "RESTORATION TIME", "HISTORY"];
-    text.push_str(&tabulate(&header, &rows, Text::Right));
+    text.push_str(&tabulate(&header, &rows, TextAlignment::Right));
     text
 }
 
-/// Returns the table of `pfcwd show stats`: queues with counters, or with `empty` all watched queues.
-fn stats_table(queues: &[WatchdogQueue], empty: bool) -> String {
+/// Returns the table of `pfcwd show stats`. Queues without storms are listed only with `include_empty`.
+fn stats_table(queues: &[WatchdogQueue], include_empty: bool) -> String {
     let header = [
         "QUEUE",
         "STATUS",
@@ -96,12 +98,12 @@ fn stats_table(queues: &[WatchdogQueue], empty: bool) -> String {
             pair(queue.tx_packets_last, queue.tx_dropped_packets_last),
             pair(queue.rx_packets_last, queue.rx_dropped_packets_last),
         ];
-        let shown = empty || queue.is_stormed() || pairs.iter().any(|pair| pair != "0/0");
+        let shown = include_empty || queue.is_stormed() || pairs.iter().any(|pair| pair != "0/0");
         let name = format!("{}:{}", queue.port, queue.queue);
         shown.then(|| [name, queue.status.clone()].into_iter().chain(pairs).collect())
     };
     let rows: Vec<Vec<String>> = queues.iter().filter_map(row).collect();
-    tabulate(&header, &rows, Text::Right)
+    tabulate(&header, &rows, TextAlignment::Right)
 }
 
 #[cfg(test)]
@@ -142,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn configuration() {
+    fn settings_have_the_layout_of_pfcwd_show_config() {
         let expected = "Changed polling interval to 200ms
      PORT    ACTION    DETECTION TIME    RESTORATION TIME    HISTORY
 ---------  --------  ----------------  ------------------  ---------
@@ -158,7 +160,7 @@ Ethernet4      drop               400                 N/A    disable
     }
 
     #[test]
-    fn statistics_of_queues_that_have_some() {
+    fn queues_without_storms_are_omitted_by_default() {
         let expected = "      QUEUE    STATUS    STORM DETECTED/RESTORED    TX OK/DROP    RX OK/DROP    TX LAST OK/DROP    RX LAST OK/DROP
 -----------  --------  -------------------------  ------------  ------------  -----------------  -----------------
 Ethernet0:3   stormed                        2/1      1000/200           0/0                0/0              0/100

@@ -2,97 +2,102 @@
 
 use serde_json::{Map, Value, json};
 
-use super::pfc::check_names;
-use super::tabulate::{Text, tabulate};
+use super::pfc::check_port_names;
+use super::tabulate::{TextAlignment, tabulate};
 use super::{ShowQueueCounters, connect, print};
 use xoff_config::natural_order;
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, QueueReport};
 
-/// A counter with the title of its column, its JSON name and its value.
-struct Counter {
+/// A counter of a queue: the title of its column, its JSON name, and the function that reads its value.
+struct QueueCounter {
     title: &'static str,
     name: &'static str,
     value: fn(&QueueReport) -> u64,
 }
 
-const GENERIC: [Counter; 4] = [
-    Counter {
+/// Counters of `queuestat` without options.
+const TRAFFIC_COUNTERS: [QueueCounter; 4] = [
+    QueueCounter {
         title: "Counter/pkts",
         name: "totalpacket",
         value: |queue| queue.packets,
     },
-    Counter {
+    QueueCounter {
         title: "Counter/bytes",
         name: "totalbytes",
         value: |queue| queue.bytes,
     },
-    Counter {
+    QueueCounter {
         title: "Drop/pkts",
         name: "droppacket",
         value: |queue| queue.dropped_packets,
     },
-    Counter {
+    QueueCounter {
         title: "Drop/bytes",
         name: "dropbytes",
         value: |queue| queue.dropped_bytes,
     },
 ];
 
-const TRIMMING: [Counter; 3] = [
-    Counter {
+/// Counters of `queuestat --trim`.
+const TRIMMING_COUNTERS: [QueueCounter; 3] = [
+    QueueCounter {
         title: "Trim/pkts",
         name: "trimpacket",
         value: |queue| queue.trim_packets,
     },
-    Counter {
+    QueueCounter {
         title: "TrimSent/pkts",
         name: "trimsentpacket",
         value: |queue| queue.tx_trim_packets,
     },
-    Counter {
+    QueueCounter {
         title: "TrimDrop/pkts",
         name: "trimdroppacket",
         value: |queue| queue.dropped_trim_packets,
     },
 ];
 
-pub(super) fn counters(options: &ShowQueueCounters) -> Result<Exit, Failure> {
-    let table = &options.of.table;
-    let asked = &options.of.ports;
+/// Runs `show queue counters`.
+pub(super) fn show_counters(options: &ShowQueueCounters) -> Result<Exit, Failure> {
+    let table = &options.selection.table;
+    let names = &options.selection.ports;
     let mut ports = connect(&table.target)?.counters()?.switch.ports;
-    check_names(asked, ports.iter().map(|port| port.name.as_str()))?;
-    ports.retain(|port| asked.is_empty() || asked.contains(&port.name));
+    check_port_names(names, ports.iter().map(|port| port.name.as_str()))?;
+    ports.retain(|port| names.is_empty() || names.contains(&port.name));
     ports.sort_by(|a, b| natural_order(&a.name, &b.name));
-    let counters = shown_counters(options.all, options.trim);
-    let json = json_of(&ports, &counters, options.nonzero);
-    print(table.json, &json, |_| tables(&ports, &counters, options.nonzero))
+    let counters = select_counters(options.all, options.trim);
+    let json = queues_json(&ports, &counters, options.nonzero);
+    print(table.json, &json, |_| {
+        queue_tables(&ports, &counters, options.nonzero)
+    })
 }
 
-fn shown_counters(all: bool, trim: bool) -> Vec<&'static Counter> {
-    match (all, trim) {
-        (true, _) => GENERIC.iter().chain(&TRIMMING).collect(),
-        (false, true) => TRIMMING.iter().collect(),
-        (false, false) => GENERIC.iter().collect(),
+fn select_counters(all: bool, only_trimming: bool) -> Vec<&'static QueueCounter> {
+    match (all, only_trimming) {
+        (true, _) => TRAFFIC_COUNTERS.iter().chain(&TRIMMING_COUNTERS).collect(),
+        (false, true) => TRIMMING_COUNTERS.iter().collect(),
+        (false, false) => TRAFFIC_COUNTERS.iter().collect(),
     }
 }
 
-/// Returns the queues of a port with their names, such as `UC3`, and the values of the counters.
-fn rows<'a>(
+/// Returns the name of each queue of a port, such as `UC3`, and the values of the counters.
+fn queue_values<'a>(
     port: &'a PortReport,
-    counters: &'a [&Counter],
-    nonzero: bool,
+    counters: &'a [&QueueCounter],
+    only_nonzero: bool,
 ) -> impl Iterator<Item = (String, Vec<u64>)> + 'a {
     let queues = port.queues.iter().enumerate();
     let rows = queues.map(|(number, queue)| {
         let values: Vec<u64> = counters.iter().map(|counter| (counter.value)(queue)).collect();
         (format!("UC{number}"), values)
     });
-    rows.filter(move |(_, values)| !nonzero || values.iter().any(|value| *value > 0))
+    rows.filter(move |(_, values)| !only_nonzero || values.iter().any(|value| *value > 0))
 }
 
-/// Returns a table for each port with a row, followed by an empty line.
-fn tables(ports: &[PortReport], counters: &[&Counter], nonzero: bool) -> String {
+/// Returns a table for each port that has rows. An empty line follows each table.
+fn queue_tables(ports: &[PortReport], counters: &[&QueueCounter], only_nonzero: bool) -> String {
     let titles = counters.iter().map(|counter| counter.title);
     let header: Vec<&str> = ["Port", "TxQ"].into_iter().chain(titles).collect();
     let mut text = String::new();
@@ -101,24 +106,24 @@ fn tables(ports: &[PortReport], counters: &[&Counter], nonzero: bool) -> String 
             let values = values.iter().map(u64::to_string);
             [port.name.clone(), queue].into_iter().chain(values).collect()
         };
-        let rows: Vec<Vec<String>> = rows(port, counters, nonzero).map(row).collect();
+        let rows: Vec<Vec<String>> = queue_values(port, counters, only_nonzero).map(row).collect();
         if !rows.is_empty() {
-            text.push_str(&tabulate(&header, &rows, Text::Right));
+            text.push_str(&tabulate(&header, &rows, TextAlignment::Right));
             text.push('\n');
         }
     }
     text
 }
 
-/// Returns the JSON form of `queuestat`, with numbers as strings.
-fn json_of(ports: &[PortReport], counters: &[&Counter], nonzero: bool) -> Value {
+/// Returns the JSON of `queuestat`. Its numbers are strings.
+fn queues_json(ports: &[PortReport], counters: &[&QueueCounter], only_nonzero: bool) -> Value {
     let queue_object = |values: &[u64]| -> Value {
         let named = counters.iter().zip(values);
         let fields = named.map(|(counter, value)| (counter.name.to_owned(), json!(value.to_string())));
         Value::Object(fields.collect())
     };
     let port_object = |port: &PortReport| -> Value {
-        let queues = rows(port, counters, nonzero);
+        let queues = queue_values(port, counters, only_nonzero);
         Value::Object(
             queues
                 .map(|(queue, values)| (queue, queue_object(&values)))
@@ -154,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_for_each_port() {
+    fn each_port_has_a_table() {
         let expected = "     Port    TxQ    Counter/pkts    Counter/bytes    Drop/pkts    Drop/bytes
 ---------  -----  --------------  ---------------  -----------  ------------
 Ethernet0    UC0               0                0            0             0
@@ -162,16 +167,19 @@ Ethernet0    UC1            1234          1335188           39         42198
 Ethernet0    UC2               0                0            0             0
 
 ";
-        let generic = shown_counters(false, false);
+        let traffic = select_counters(false, false);
         let ports = [port("Ethernet0"), port("Ethernet4")];
-        assert_eq!(tables(&ports[..1], &generic, false), expected);
+        assert_eq!(queue_tables(&ports[..1], &traffic, false), expected);
         let second = expected.replace("Ethernet0", "Ethernet4");
-        assert_eq!(tables(&ports, &generic, false), format!("{expected}{second}"));
+        assert_eq!(
+            queue_tables(&ports, &traffic, false),
+            format!("{expected}{second}")
+        );
     }
 
     #[test]
-    fn queues_of_zeros_are_left_out() {
-        let text = tables(&[port("Ethernet0")], &shown_counters(true, false), true);
+    fn queues_without_counts_are_omitted_with_nonzero() {
+        let text = queue_tables(&[port("Ethernet0")], &select_counters(true, false), true);
         assert!(
             text.lines()
                 .next()
@@ -182,7 +190,7 @@ Ethernet0    UC2               0                0            0             0
             2,
             "{text}"
         );
-        let trims = tables(&[port("Ethernet0")], &shown_counters(false, true), true);
+        let trims = queue_tables(&[port("Ethernet0")], &select_counters(false, true), true);
         assert_eq!(
             trims.lines().filter(|line| line.contains("UC")).count(),
             1,
@@ -192,12 +200,12 @@ Ethernet0    UC2               0                0            0             0
             queues: vec![QueueReport::default(); 8],
             ..port("Ethernet0")
         };
-        assert_eq!(tables(&[idle], &shown_counters(false, false), true), "");
+        assert_eq!(queue_tables(&[idle], &select_counters(false, false), true), "");
     }
 
     #[test]
     fn json_has_the_form_of_queuestat() {
-        let json = json_of(&[port("Ethernet0")], &shown_counters(false, false), true);
+        let json = queues_json(&[port("Ethernet0")], &select_counters(false, false), true);
         let expected = json!({"Ethernet0": {"UC1": {
             "totalpacket": "1234", "totalbytes": "1335188", "droppacket": "39", "dropbytes": "42198"
         }}});

@@ -1,4 +1,4 @@
-//! `show ip route`, `show ipv6 route`, as FRR prints them.
+//! `show ip route` and `show ipv6 route`, in the format of FRR.
 
 use std::fmt::Write as _;
 
@@ -27,26 +27,26 @@ Codes: K - kernel route, C - connected, L - local, S - static,
 IPv6 unicast VRF default:
 ";
 
-pub(super) fn routes(family: AddressFamily, options: &ShowTable) -> Result<Exit, Failure> {
+/// Runs `show ip route` or `show ipv6 route`.
+pub(super) fn show_routes(family: AddressFamily, options: &ShowTable) -> Result<Exit, Failure> {
     let routes = connect(&options.target)?.routes(family)?;
-    print(options.json, &routes, |routes| listing(family, routes))
+    print(options.json, &routes, |routes| list_routes(family, routes))
 }
 
-fn listing(family: AddressFamily, routes: &[RouteEntry]) -> String {
+fn list_routes(family: AddressFamily, routes: &[RouteEntry]) -> String {
     let mut text = match family {
         AddressFamily::Ipv4 => LEGEND_IPV4,
         AddressFamily::Ipv6 => LEGEND_IPV6,
     }
     .to_owned();
     for route in routes {
-        lines(&mut text, route);
+        append_route_lines(&mut text, route);
     }
     text
 }
 
-/// Appends a line for each next hop of a route. Routes that follow implicitly from an interface address, such
-/// as the drop of broadcasts, are omitted.
-fn lines(text: &mut String, route: &RouteEntry) {
+/// Appends a line for each next hop of a route. Blackhole routes are listed only if they are static.
+fn append_route_lines(text: &mut String, route: &RouteEntry) {
     let (code, distance) = match route.protocol.as_str() {
         "local" => ('L', String::new()),
         "connected" => ('C', String::new()),
@@ -54,17 +54,18 @@ fn lines(text: &mut String, route: &RouteEntry) {
     };
     let selected = if route.selected { '>' } else { ' ' };
     let start = format!("{code}{selected}{{}} {}{distance}", route.prefix);
-    let age = age(route.age_s);
+    let age = format_age(route.age_s);
     if route.blackhole && code == 'S' {
         let star = if route.selected { "*" } else { " " };
         let start = start.replace("{}", star);
         let _ = writeln!(text, "{start} unreachable (blackhole), weight 1, {age}");
     }
-    for (at, hop) in route.next_hops.iter().enumerate() {
+    for (index, hop) in route.next_hops.iter().enumerate() {
         let star = if route.selected && hop.active { "*" } else { " " };
-        let start = match at {
+        let start = match index {
             0 => start.replace("{}", star),
-            // Further next hops are aligned below the first one, whose start is one character shorter.
+            // Further next hops are aligned below the first one. `{}` in `start` is one character longer than
+            // the star that replaces it.
             _ => format!("  {star}{:width$}", "", width = start.chars().count() - 4),
         };
         let _ = writeln!(
@@ -85,7 +86,7 @@ fn next_hop_text(hop: &RouteHop) -> String {
 }
 
 /// Formats an age like FRR: `00:12:34`, `1d02h03m`, `01w2d03h`.
-fn age(seconds: u64) -> String {
+fn format_age(seconds: u64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
     match days {
         0 => format!("{hours:02}:{:02}:{:02}", minutes % 60, seconds % 60),
@@ -129,7 +130,7 @@ mod tests {
             active: false,
             ..hop(Some("10.0.0.5"), "Ethernet8")
         };
-        let behind = RouteEntry {
+        let not_selected = RouteEntry {
             selected: false,
             ..route(
                 "10.3.0.0/16",
@@ -148,7 +149,7 @@ mod tests {
                 1,
                 vec![hop(Some("10.0.0.1"), "Ethernet0"), weighted, down],
             ),
-            behind,
+            not_selected,
             route("192.168.0.255/32", "connected", 0, vec![]),
             route("198.18.0.0/15", "static", 1, vec![]),
         ];
@@ -164,18 +165,18 @@ S   10.3.0.0/16 [10/0] via 10.0.0.1, Ethernet0, weight 1, 00:00:12
 S>* 198.18.0.0/15 [1/0] unreachable (blackhole), weight 1, 00:00:12
 "
         );
-        assert_eq!(listing(AddressFamily::Ipv4, &routes), expected);
+        assert_eq!(list_routes(AddressFamily::Ipv4, &routes), expected);
     }
 
     #[test]
-    fn ages() {
+    fn ages_have_the_format_of_frr() {
         for (seconds, text) in [
             (0, "00:00:00"),
             (86_399, "23:59:59"),
             (86_400 + 7_380, "1d02h03m"),
             (9 * 86_400 + 10_800, "01w2d03h"),
         ] {
-            assert_eq!(age(seconds), text);
+            assert_eq!(format_age(seconds), text);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 /// Alignment of text columns. Columns with only numbers are aligned right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Text {
+pub(super) enum TextAlignment {
     Left,
     Right,
 }
@@ -11,15 +11,19 @@ pub(super) enum Text {
 const HEADER_PADDING: usize = 2;
 
 /// Returns a table with a header, a dashed line, and two blanks between columns.
-pub(super) fn tabulate(header: &[&str], rows: &[Vec<String>], text: Text) -> String {
+pub(super) fn tabulate(header: &[&str], rows: &[Vec<String>], text_alignment: TextAlignment) -> String {
     let column = |at: usize| rows.iter().filter_map(move |row| row.get(at));
-    let columns: Vec<(usize, Text)> = header
+    let columns: Vec<(usize, TextAlignment)> = header
         .iter()
         .enumerate()
         .map(|(at, name)| {
             let widest = column(at).map(|cell| cell.chars().count()).max().unwrap_or(0);
             let numbers = !rows.is_empty() && column(at).all(|cell| is_number(cell));
-            let align = if numbers { Text::Right } else { text };
+            let align = if numbers {
+                TextAlignment::Right
+            } else {
+                text_alignment
+            };
             (widest.max(name.chars().count() + HEADER_PADDING), align)
         })
         .collect();
@@ -27,8 +31,8 @@ pub(super) fn tabulate(header: &[&str], rows: &[Vec<String>], text: Text) -> Str
         let cells: Vec<String> = cells
             .zip(&columns)
             .map(|(cell, (width, align))| match align {
-                Text::Left => format!("{cell:<width$}"),
-                Text::Right => format!("{cell:>width$}"),
+                TextAlignment::Left => format!("{cell:<width$}"),
+                TextAlignment::Right => format!("{cell:>width$}"),
             })
             .collect();
         format!("{}\n", cells.join("  ").trim_end())
@@ -58,7 +62,7 @@ mod tests {
 
     /// Output of SONiC's `fdbshow`.
     #[test]
-    fn numbers_to_the_right_and_text_to_the_left() {
+    fn numbers_are_aligned_right_and_text_is_aligned_left() {
         let rows = rows(&[
             &["1", "1000", "7C:FE:90:80:9F:05", "Ethernet20", "Dynamic"],
             &["2", "1000", "7C:FE:90:80:9F:01", "Ethernet4", "Dynamic"],
@@ -69,12 +73,12 @@ mod tests {
     2    1000  7C:FE:90:80:9F:01  Ethernet4   Dynamic
 ";
         let header = ["No.", "Vlan", "MacAddress", "Port", "Type"];
-        assert_eq!(tabulate(&header, &rows, Text::Left), expected);
+        assert_eq!(tabulate(&header, &rows, TextAlignment::Left), expected);
     }
 
     /// Output of SONiC's `portstat`, cut down.
     #[test]
-    fn everything_to_the_right() {
+    fn text_can_be_aligned_right() {
         let rows = rows(&[&["Ethernet0", "D", "8"], &["Ethernet4", "N/A", "1,000"]]);
         let expected = "    IFACE    STATE    RX_OK
 ---------  -------  -------
@@ -82,7 +86,7 @@ Ethernet0        D        8
 Ethernet4      N/A    1,000
 ";
         assert_eq!(
-            tabulate(&["IFACE", "STATE", "RX_OK"], &rows, Text::Right),
+            tabulate(&["IFACE", "STATE", "RX_OK"], &rows, TextAlignment::Right),
             expected
         );
     }
@@ -90,7 +94,7 @@ Ethernet4      N/A    1,000
     #[test]
     fn an_empty_table_is_its_header() {
         assert_eq!(
-            tabulate(&["No.", "Vlan"], &[], Text::Left),
+            tabulate(&["No.", "Vlan"], &[], TextAlignment::Left),
             "No.    Vlan\n-----  ------\n"
         );
     }

@@ -10,19 +10,20 @@ use xoff_telemetry::failure::{Exit, Failure};
 /// Text of SONiC's table for a field without a value.
 const NOT_SET: &str = "N/A";
 
-pub(super) fn global(options: &ShowTable) -> Result<Exit, Failure> {
+/// Runs `show switch-trimming global`.
+pub(super) fn show_global(options: &ShowTable) -> Result<Exit, Failure> {
     let config = connect(&options.target)?.config()?;
     let entry = config
         .pointer("/SWITCH_TRIMMING/GLOBAL")
         .and_then(Value::as_object);
-    print(options.json, &fields(entry), |fields| match entry {
-        Some(_) => table(fields),
+    print(options.json, &trimming_fields(entry), |fields| match entry {
+        Some(_) => trimming_table(fields),
         None => "No configuration is present in CONFIG DB\n".to_owned(),
     })
 }
 
-/// Returns the four fields of SONiC's JSON. Empty without a configuration.
-fn fields(entry: Option<&Map<String, Value>>) -> Map<String, Value> {
+/// Returns the four fields of SONiC's JSON, or an empty map without a configuration.
+fn trimming_fields(entry: Option<&Map<String, Value>>) -> Map<String, Value> {
     let Some(entry) = entry else {
         return Map::new();
     };
@@ -36,8 +37,8 @@ fn fields(entry: Option<&Map<String, Value>>) -> Map<String, Value> {
         .collect()
 }
 
-/// Returns a grid of two columns.
-fn table(fields: &Map<String, Value>) -> String {
+/// Returns SONiC's table: a grid with names and values.
+fn trimming_table(fields: &Map<String, Value>) -> String {
     let value = |name: &str| fields.get(name).and_then(Value::as_str).unwrap_or(NOT_SET);
     let rows = [
         ("Configuration", "Value"),
@@ -50,9 +51,9 @@ fn table(fields: &Map<String, Value>) -> String {
     let (left, right) = (width(|row| row.0.len()), width(|row| row.1.len()));
     let line = |fill: &str| format!("+{}+{}+\n", fill.repeat(left + 2), fill.repeat(right + 2));
     let mut text = line("-");
-    for (at, (name, value)) in rows.into_iter().enumerate() {
+    for (index, (name, value)) in rows.into_iter().enumerate() {
         let _ = writeln!(text, "| {name:<left$} | {value:<right$} |");
-        text.push_str(&line(if at == 0 { "=" } else { "-" }));
+        text.push_str(&line(if index == 0 { "=" } else { "-" }));
     }
     text
 }
@@ -64,9 +65,9 @@ mod tests {
     #[test]
     fn table_has_four_fields_and_marks_missing_values() {
         let entry = serde_json::json!({"size": "128", "dscp_value": "from-tc", "queue_index": "6"});
-        let fields = fields(entry.as_object());
+        let fields = trimming_fields(entry.as_object());
         assert_eq!(
-            table(&fields),
+            trimming_table(&fields),
             "\
 +-----------------------------+---------+
 | Configuration               | Value   |
@@ -85,6 +86,6 @@ mod tests {
             Value::from(fields).to_string(),
             r#"{"size":"128","dscp_value":"from-tc","tc_value":"N/A","queue_index":"6"}"#
         );
-        assert!(super::fields(None).is_empty());
+        assert!(trimming_fields(None).is_empty());
     }
 }

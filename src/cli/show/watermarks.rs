@@ -1,75 +1,82 @@
-//! `show priority-group | queue | buffer_pool | headroom-pool` and `clear` of the same, in the layouts of SONiC's
+//! `show` and `clear` for `priority-group`, `queue`, `buffer_pool` and `headroom-pool`, in the layouts of SONiC's
 //! `watermarkstat` and `pg-drop`.
 
 use super::buffer_args::{
     ClearGroups, ClearPool, ClearQueues, ClearWatermarks, GroupPart, QueuePart, ShowGroups, ShowPool,
     ShowQueues, ShowWatermark,
 };
-use super::tabulate::{Text, tabulate};
+use super::tabulate::{TextAlignment, tabulate};
 use super::{connect, print};
 use xoff_runtime::control::{CountersReply, WatermarkKind, WatermarkPart};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{PortReport, SwitchReport};
 
-/// Message of SONiC for a missing kind of queues.
-const NO_MULTICAST: &str = "Object map from the COUNTERS_DB is empty because the multicast queues are not configured in the \
+/// Message of SONiC for switches without multicast queues.
+const NO_MULTICAST_QUEUES: &str = "Object map from the COUNTERS_DB is empty because the multicast queues are not configured in the \
                             CONFIG_DB!\n";
 
 impl ShowWatermark {
-    fn kind(&self, asked: WatermarkKind) -> WatermarkKind {
+    /// Returns the kind of the command, or the periodic watermark with `--periodic`.
+    fn kind_or_periodic(&self, kind: WatermarkKind) -> WatermarkKind {
         if self.periodic {
             WatermarkKind::Periodic
         } else {
-            asked
+            kind
         }
     }
 }
 
-pub(super) fn groups(command: &ShowGroups) -> Result<Exit, Failure> {
+/// Runs `show priority-group`.
+pub(super) fn show_priority_groups(command: &ShowGroups) -> Result<Exit, Failure> {
     let (part, options, kind) = match command {
         ShowGroups::Watermark(watermark) => (watermark.part, &watermark.options, WatermarkKind::User),
         ShowGroups::PersistentWatermark(watermark) => {
             (watermark.part, &watermark.options, WatermarkKind::Persistent)
         }
         ShowGroups::Drop(drops) => {
-            let table = drops.table();
+            let table = drops.table_options();
             let counters = connect(&table.target)?.counters()?;
-            return print(table.json, &counters, |counters| drops_table(&counters.switch));
+            return print(table.json, &counters, |counters| {
+                group_drops_table(&counters.switch)
+            });
         }
     };
-    show(options, kind, |switch| groups_table(switch, part))
+    show_watermarks(options, kind, |switch| groups_table(switch, part))
 }
 
-pub(super) fn queues(command: &ShowQueues) -> Result<Exit, Failure> {
+/// Runs `show queue`.
+pub(super) fn show_queues(command: &ShowQueues) -> Result<Exit, Failure> {
     let (watermark, kind) = match command {
-        ShowQueues::Counters(options) => return super::queues::counters(options),
+        ShowQueues::Counters(options) => return super::queues::show_counters(options),
         ShowQueues::Watermark(watermark) => (watermark, WatermarkKind::User),
         ShowQueues::PersistentWatermark(watermark) => (watermark, WatermarkKind::Persistent),
     };
-    show(&watermark.options, kind, |switch| {
+    show_watermarks(&watermark.options, kind, |switch| {
         queues_table(switch, watermark.part)
     })
 }
 
-pub(super) fn pools(command: &ShowPool, headroom: bool) -> Result<Exit, Failure> {
+/// Runs `show buffer_pool`, or `show headroom-pool` with `headroom`.
+pub(super) fn show_pools(command: &ShowPool, headroom: bool) -> Result<Exit, Failure> {
     let (options, kind) = match command {
         ShowPool::Watermark(options) => (options, WatermarkKind::User),
         ShowPool::PersistentWatermark(options) => (options, WatermarkKind::Persistent),
     };
-    show(options, kind, |switch| pools_table(switch, headroom))
+    show_watermarks(options, kind, |switch| pools_table(switch, headroom))
 }
 
-fn show(
+fn show_watermarks(
     options: &ShowWatermark,
     kind: WatermarkKind,
     table: impl FnOnce(&SwitchReport) -> String,
 ) -> Result<Exit, Failure> {
-    let counters: CountersReply = connect(&options.table.target)?.watermarks(options.kind(kind))?;
+    let counters: CountersReply =
+        connect(&options.table.target)?.watermarks(options.kind_or_periodic(kind))?;
     print(options.table.json, &counters, |counters| table(&counters.switch))
 }
 
-/// Clears the named watermarks.
-pub(super) fn clear(command: &ClearWatermarks) -> Result<Exit, Failure> {
+/// Clears the watermarks of a command.
+pub(super) fn clear_watermarks(command: &ClearWatermarks) -> Result<Exit, Failure> {
     let group = |part: GroupPart| match part {
         GroupPart::Shared => WatermarkPart::PriorityGroupShared,
         GroupPart::Headroom => WatermarkPart::PriorityGroupHeadroom,
@@ -79,28 +86,34 @@ pub(super) fn clear(command: &ClearWatermarks) -> Result<Exit, Failure> {
         ClearPool::PersistentWatermark(target) => (WatermarkKind::Persistent, part, target.clone()),
     };
     let (kind, part, target) = match command {
-        ClearWatermarks::PriorityGroup(ClearGroups::Watermark(it)) => {
-            (WatermarkKind::User, group(it.part), it.target.clone())
+        ClearWatermarks::PriorityGroup(ClearGroups::Watermark(clear)) => {
+            (WatermarkKind::User, group(clear.part), clear.target.clone())
         }
-        ClearWatermarks::PriorityGroup(ClearGroups::PersistentWatermark(it)) => {
-            (WatermarkKind::Persistent, group(it.part), it.target.clone())
+        ClearWatermarks::PriorityGroup(ClearGroups::PersistentWatermark(clear)) => {
+            (WatermarkKind::Persistent, group(clear.part), clear.target.clone())
         }
-        ClearWatermarks::Queue(ClearQueues::Watermark(it)) => {
-            (WatermarkKind::User, WatermarkPart::Queue, it.target.clone())
+        ClearWatermarks::Queue(ClearQueues::Watermark(clear)) => {
+            (WatermarkKind::User, WatermarkPart::Queue, clear.target.clone())
         }
-        ClearWatermarks::Queue(ClearQueues::PersistentWatermark(it)) => {
-            (WatermarkKind::Persistent, WatermarkPart::Queue, it.target.clone())
-        }
-        ClearWatermarks::BufferPool(it) => pool(it, WatermarkPart::Pool),
-        ClearWatermarks::HeadroomPool(it) => pool(it, WatermarkPart::HeadroomPool),
+        ClearWatermarks::Queue(ClearQueues::PersistentWatermark(clear)) => (
+            WatermarkKind::Persistent,
+            WatermarkPart::Queue,
+            clear.target.clone(),
+        ),
+        ClearWatermarks::BufferPool(clear) => pool(clear, WatermarkPart::Pool),
+        ClearWatermarks::HeadroomPool(clear) => pool(clear, WatermarkPart::HeadroomPool),
     };
     connect(&target)?.clear_watermarks(kind, part)?;
     Ok(Exit::Ok)
 }
 
-/// Returns a table with a row for each port and eight columns.
-fn by_eight(ports: &[PortReport], prefix: &str, value: impl Fn(&PortReport, usize) -> Option<u64>) -> String {
-    let columns: Vec<String> = (0..8).map(|number| format!("{prefix}{number}")).collect();
+/// Returns a table with a row for each port and a column for each of eight priority groups or queues.
+fn eight_column_table(
+    ports: &[PortReport],
+    title_prefix: &str,
+    value: impl Fn(&PortReport, usize) -> Option<u64>,
+) -> String {
+    let columns: Vec<String> = (0..8).map(|number| format!("{title_prefix}{number}")).collect();
     let header: Vec<&str> = std::iter::once("Port")
         .chain(columns.iter().map(String::as_str))
         .collect();
@@ -111,20 +124,20 @@ fn by_eight(ports: &[PortReport], prefix: &str, value: impl Fn(&PortReport, usiz
             .collect()
     };
     let rows: Vec<Vec<String>> = ports.iter().map(row).collect();
-    tabulate(&header, &rows, Text::Right)
+    tabulate(&header, &rows, TextAlignment::Right)
 }
 
 fn groups_table(switch: &SwitchReport, part: GroupPart) -> String {
     let (title, table) = match part {
         GroupPart::Shared => (
             "Ingress shared pool occupancy per PG:",
-            by_eight(&switch.ports, "PG", |port, n| {
+            eight_column_table(&switch.ports, "PG", |port, n| {
                 Some(port.priority_groups.get(n)?.shared_watermark_bytes)
             }),
         ),
         GroupPart::Headroom => (
             "Ingress headroom per PG:",
-            by_eight(&switch.ports, "PG", |port, n| {
+            eight_column_table(&switch.ports, "PG", |port, n| {
                 Some(port.priority_groups.get(n)?.headroom_watermark_bytes)
             }),
         ),
@@ -132,8 +145,8 @@ fn groups_table(switch: &SwitchReport, part: GroupPart) -> String {
     format!("{title}\n{table}")
 }
 
-fn drops_table(switch: &SwitchReport) -> String {
-    let table = by_eight(&switch.ports, "PG", |port, n| {
+fn group_drops_table(switch: &SwitchReport) -> String {
+    let table = eight_column_table(&switch.ports, "PG", |port, n| {
         Some(port.priority_groups.get(n)?.dropped_packets)
     });
     format!("Ingress PG dropped packets:\n{table}")
@@ -144,9 +157,9 @@ fn queues_table(switch: &SwitchReport, part: QueuePart) -> String {
         QueuePart::Unicast => ("unicast queue", "UC"),
         QueuePart::All => ("all queues", "ALL"),
         // Copies of a flooded frame use the queues of their class, as on chips without multicast queues.
-        QueuePart::Multicast => return NO_MULTICAST.to_owned(),
+        QueuePart::Multicast => return NO_MULTICAST_QUEUES.to_owned(),
     };
-    let table = by_eight(&switch.ports, prefix, |port, n| {
+    let table = eight_column_table(&switch.ports, prefix, |port, n| {
         Some(port.queues.get(n)?.shared_watermark_bytes)
     });
     format!("Egress shared pool occupancy per {title}:\n{table}")
@@ -171,7 +184,10 @@ fn pools_table(switch: &SwitchReport, headroom: bool) -> String {
             vec![pool.name.clone(), bytes.to_string()]
         })
         .collect();
-    format!("{title}\n{}", tabulate(&["Pool", "Bytes"], &rows, Text::Right))
+    format!(
+        "{title}\n{}",
+        tabulate(&["Pool", "Bytes"], &rows, TextAlignment::Right)
+    )
 }
 
 #[cfg(test)]
@@ -180,7 +196,7 @@ mod tests {
     use xoff_telemetry::samples::sample_snapshot;
 
     #[test]
-    fn layouts_are_sonics() {
+    fn tables_have_the_layout_of_watermarkstat() {
         let mut snapshot = sample_snapshot();
         snapshot.ports[0].pgs[3].shared.peak_cells = 12;
         snapshot.ports[0].pgs[4].headroom.peak_cells = 3;
@@ -197,7 +213,7 @@ Ethernet4      0      0      0      0      0      0      0      0
         let headroom = groups_table(&switch, GroupPart::Headroom);
         assert!(headroom.starts_with("Ingress headroom per PG:\n"), "{headroom}");
         assert!(headroom.contains("    768"), "{headroom}");
-        assert!(drops_table(&switch).starts_with("Ingress PG dropped packets:\n     Port    PG0"));
+        assert!(group_drops_table(&switch).starts_with("Ingress PG dropped packets:\n     Port    PG0"));
         let queues = queues_table(&switch, QueuePart::Unicast);
         assert!(
             queues.starts_with("Egress shared pool occupancy per unicast queue:\n     Port    UC0"),

@@ -59,7 +59,7 @@ fn interfaces() -> Interfaces {
 }
 
 #[test]
-fn ports_and_lags() {
+fn status_lists_ports_and_lags() {
     let expected = "      Interface    Lanes    Speed    MTU    FEC    Alias             Vlan    Oper    Admin    Type    Asym PFC
 ---------------  -------  -------  -----  -----  -------  ---------------  ------  -------  ------  ----------
       Ethernet0      1,2      25G   9100    N/A     etp1           routed      up       up     N/A         off
@@ -72,7 +72,7 @@ PortChannel0001      N/A      50G   9100    N/A      N/A           routed      u
 }
 
 #[test]
-fn lags_and_their_members() {
+fn portchannels_are_listed_with_their_members() {
     let expected = "Flags: A - active, I - inactive, Up - up, Dw - Down, N/A - not available,
        S - selected, D - deselected, * - not synced
   No.  Team Dev         Protocol       Ports
@@ -84,7 +84,7 @@ fn lags_and_their_members() {
 }
 
 #[test]
-fn addresses_of_interfaces() {
+fn each_address_of_an_interface_has_a_row() {
     let expected = "Interface    Master    IPv4 address/mask    Admin/Oper    BGP Neighbor    Neighbor IP
 -----------  --------  -------------------  ------------  --------------  -------------
 Ethernet0              10.0.0.0/31          up/up         N/A             N/A
@@ -98,7 +98,7 @@ Vlan100                192.168.100.1/24     up/down       N/A             N/A
 }
 
 #[test]
-fn counters_and_rates() {
+fn counters_have_rates_and_utilisation_of_the_period() {
     let before = CountersReply {
         schema: COUNTERS_SCHEMA.to_owned(),
         switch: SwitchReport::new(&sample_snapshot()),
@@ -114,19 +114,19 @@ fn counters_and_rates() {
         ("EXCEEDS_L2_MTU", 4),
     ];
     after.switch.ports[0].drops = drops.iter().map(|(name, n)| ((*name).to_owned(), *n)).collect();
-    let lines = port_lines(&interfaces(), &before, &after);
+    let rows = port_counter_rows(&interfaces(), &before, &after);
     let expected = "    IFACE    STATE    RX_OK      RX_BPS    RX_UTIL    RX_ERR    RX_DRP    RX_OVR    TX_OK      TX_BPS    TX_UTIL    TX_ERR    TX_DRP    TX_OVR
 ---------  -------  -------  ----------  ---------  --------  --------  --------  -------  ----------  ---------  --------  --------  --------
 Ethernet0        U    1,200  62.50 MB/s     50.00%     1,000         2         4    1,000  20.48 KB/s      0.02%         0         3         0
 Ethernet4        X        0    0.00 B/s      0.00%         0         0         0        0    0.00 B/s      0.00%         0         0         0
 ";
-    assert_eq!(counters_table(&lines), expected);
+    assert_eq!(counters_table(&rows), expected);
 }
 
 #[test]
-fn speeds_and_rates() {
-    let speeds: Vec<String> = [100, 1_000, 2_500, 10_000, 400_000].map(speed).to_vec();
+fn speeds_and_rates_have_the_units_of_sonic() {
+    let speeds: Vec<String> = [100, 1_000, 2_500, 10_000, 400_000].map(format_speed).to_vec();
     assert_eq!(speeds, ["100M", "1G", "2.5G", "10G", "400G"]);
-    assert_eq!(byte_rate(10_000.0), "10000.00 B/s");
-    assert_eq!(byte_rate(13_370_000.0), "13.37 MB/s");
+    assert_eq!(format_byte_rate(10_000.0), "10000.00 B/s");
+    assert_eq!(format_byte_rate(13_370_000.0), "13.37 MB/s");
 }
