@@ -18,8 +18,8 @@ fn read_clock_ns(clock: ClockId) -> u64 {
     clock_gettime(clock).map_or(0, |t| t.tv_sec() as u64 * 1_000_000_000 + t.tv_nsec() as u64)
 }
 
-/// Conversion between wall time and model time. Model time starts at zero and runs `dilation` times slower
-/// than wall time.
+/// Converts between wall time and model time. Model time starts at zero and runs `dilation` times slower than
+/// wall time.
 #[derive(Clone, Copy, Debug)]
 pub struct ModelClock {
     epoch_ns: u64,
@@ -44,7 +44,7 @@ impl ModelClock {
         })
     }
 
-    /// Returns how much wall time a span of model time takes, in nanoseconds, rounded down.
+    /// Converts a duration in model time to a duration in wall time, in nanoseconds, rounded down.
     pub fn wall_span_ns(&self, span: Picos) -> u64 {
         (span.0 / 1_000).saturating_mul(self.dilation)
     }

@@ -11,8 +11,8 @@ use super::switch_worker::SwitchWorker;
 use xoff_ports::SlotSource;
 use xoff_telemetry::SwitchSnapshot;
 
-/// A function that reads the state of the switch at a model time. No frame moves while it runs, so it must be
-/// short.
+/// A function that reads the state of the switch at a model time. The switch forwards no frames while the
+/// function runs, so the function must be short.
 pub(crate) struct Inspection(pub(crate) Box<InspectFn>);
 
 type InspectFn = dyn FnOnce(&Switch, Picos) + Send;
@@ -23,7 +23,8 @@ impl fmt::Debug for Inspection {
     }
 }
 
-/// A command to a running switch. A command with a `Sender` gets its reply over this channel.
+/// A command to a running switch. If the command has a `Sender`, the switch sends the reply over this
+/// channel.
 #[derive(Debug)]
 pub(crate) enum Command {
     Snapshot(Sender<SwitchSnapshot>),

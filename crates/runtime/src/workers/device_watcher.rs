@@ -1,5 +1,5 @@
-//! The device watcher opens devices that were missing at the start or have vanished. It has a thread of its
-//! own, because opening a device takes milliseconds in the kernel.
+//! The device watcher opens devices that were missing at the start or have been removed since. It has its own
+//! thread, because the kernel needs milliseconds to open a device.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub struct AttachedPort {
     pub id: PortId,
     /// Device and backend.
     pub spec: PortSpec,
-    /// The network namespace of the device. `None` is the namespace of the thread that starts the switch.
+    /// The network namespace of the device. `None` means the namespace of the thread that starts the switch.
     pub netns: Option<Arc<Netns>>,
     /// The one-way delay of the link in model time.
     pub delay: Picos,
@@ -55,8 +55,8 @@ pub(crate) struct OpenedDevice {
     pub(crate) device: Box<Port>,
 }
 
-/// Opens missing devices until every [`PortSet`](super::port_set::PortSet) is gone. `arena` has the frame
-/// slots of the ports.
+/// Opens missing devices. Returns when every [`PortSet`](super::port_set::PortSet) is dropped. `arena`
+/// contains the frame slots of the ports.
 pub(crate) fn watch_devices(
     attached: BTreeMap<PortId, AttachedPort>,
     owners: BTreeMap<PortId, Sender<OpenedDevice>>,

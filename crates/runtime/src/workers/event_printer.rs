@@ -9,7 +9,7 @@ use xoff_telemetry::EventReport;
 /// Largest number of events that wait for a slow terminal.
 pub(crate) const EVENTS_WAITING_MAX: usize = 1_024;
 
-/// Target of the log records of switch events. Each record has level `info` and a complete line as its text.
+/// Log target of switch events. Each log record has level `info`, and its text is the complete line to print.
 pub const EVENT_LOG_TARGET: &str = "xoff_runtime::switch_events";
 
 /// The names of a switch and its ports. They do not change while the switch runs.

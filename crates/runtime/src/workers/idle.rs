@@ -13,38 +13,38 @@ use xoff_ports::SchedPolicy;
 /// How a worker thread waits for work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum IdleMode {
-    /// The thread polls for 50 us after the last work and then sleeps until a frame or a deadline. An idle
-    /// thread needs almost no CPU time.
+    /// The thread polls for 50 us after its last work. Then it sleeps until a frame arrives or a deadline is
+    /// due. An idle thread needs almost no CPU time.
     #[default]
     Adaptive,
     /// The thread never sleeps. It reacts fastest and needs a core of its own.
     Spin,
 }
 
-/// Time in nanoseconds that an adaptive worker polls after the last work. A sleep and a wake-up cost about as
-/// much, so a longer time would not pay.
+/// Time in nanoseconds for which an adaptive worker polls after its last work. A sleep with its wake-up costs
+/// about the same CPU time, so longer polling would cost more than it saves.
 const POLL_NS: u64 = 50_000;
-/// Shortest time to a deadline for which a worker sleeps, in nanoseconds. A virtual machine can wake up this
-/// much too late.
+/// Shortest time to a deadline for which a worker sleeps, in nanoseconds. The wake-up of a thread in a
+/// virtual machine can be late by this time.
 const SLEEP_NS_MIN: u64 = 80_000;
-/// Time before a deadline at which a sleeping worker wakes up, in nanoseconds. The worker polls for the rest.
+/// A sleeping worker wakes up this time before a deadline, in nanoseconds. It then polls until the deadline.
 const WAKE_EARLY_NS: u64 = 40_000;
 /// Longest sleep in nanoseconds. Link states and losses are checked after it.
 const SLEEP_NS_MAX: u64 = 100_000_000;
 
 /// Time between two checks for preemptions of the thread, in nanoseconds.
 const PREEMPTION_CHECK_NS: u64 = 10_000_000;
-/// Preemptions since the last check from which a core counts as crowded. There must also be at least one per
-/// [`PREEMPTION_CHECK_NS`].
+/// Smallest number of preemptions since the last check for which a core counts as crowded. There must also be
+/// at least one preemption per [`PREEMPTION_CHECK_NS`].
 const PREEMPTIONS_MIN: u64 = 2;
-/// Time in nanoseconds that a core counts as crowded after a check. Polling on a crowded core would delay the
-/// threads that send frames to this worker.
+/// Time in nanoseconds for which a core counts as crowded after a check. On a crowded core, a polling worker
+/// would delay the threads that send frames to this worker.
 const CROWDED_HOLD_NS: u64 = 1_000_000_000;
-/// Work since the last idle time above which frames arrive too fast to wait for other threads. One frame
-/// counts as up to three units of work. A receive ring holds 1024 jumbo frames (`ports/packet/ring.rs`) and
-/// more small frames.
+/// Largest amount of work without an idle time for which the worker still waits for other threads. Above this
+/// limit, frames arrive so fast that a receive ring could overflow during the wait. One frame counts as up to
+/// three units of work. A receive ring holds at least 1024 frames.
 const BACKLOG_FRAMES_MAX: usize = 3 * 512;
-/// Time in nanoseconds that a worker does not wait for other threads after such a backlog.
+/// After such a backlog, the worker does not wait for other threads for this time, in nanoseconds.
 const BACKLOG_HOLD_NS: u64 = 1_000_000_000;
 
 /// The next action of a worker without work.
@@ -52,14 +52,15 @@ const BACKLOG_HOLD_NS: u64 = 1_000_000_000;
 pub(crate) enum IdleAction {
     /// Polls again after yielding the core to other ready threads.
     Yield,
-    /// Polls again without yielding the core. The next deadline is sooner than another thread would return
-    /// the core, because a time slice lasts milliseconds.
+    /// Polls again without yielding the core. Another thread would use the core for milliseconds, and the
+    /// next deadline is due earlier.
     KeepCore,
     /// Sleeps until a frame arrives, or for this time.
     Sleep(Duration),
 }
 
-/// The idle state of one thread: the time of the last work, and whether other threads compete for the core.
+/// The idle state of one thread. It contains the time of the last work, and whether other threads compete for
+/// the core.
 #[derive(Debug)]
 pub(crate) struct IdlePolicy {
     idle: IdleMode,
@@ -139,14 +140,14 @@ impl IdlePolicy {
         now_ns < self.crowded_until_ns
     }
 
-    /// Sets the scheduling policy of the calling thread. A thread that wakes up on a crowded core waits for
-    /// other threads, unless frames arrive too fast.
+    /// Sets the scheduling policy of the calling thread. With the policy for crowded cores, a thread that
+    /// wakes up waits for other threads. This policy is not used while frames arrive too fast.
     pub(crate) fn update_sched_policy(&mut self, now_ns: u64) {
         self.courtesy.set_batch(self.may_use_batch_policy(now_ns));
     }
 
-    /// Returns whether the thread may wait for other threads. The wait lasts milliseconds, and the receive
-    /// rings of its ports have to hold all frames that arrive meanwhile.
+    /// Returns whether the thread may wait for other threads. The wait lasts milliseconds. Meanwhile, all
+    /// arriving frames must fit in the receive rings of the ports.
     fn may_use_batch_policy(&self, now_ns: u64) -> bool {
         self.idle == IdleMode::Adaptive && self.is_crowded(now_ns) && now_ns >= self.backlog_until_ns
     }
@@ -163,13 +164,14 @@ impl IdlePolicy {
     }
 }
 
-/// Returns how often another thread preempted the calling thread, or 0 if the kernel does not report it.
+/// Returns the number of times that another thread has preempted the calling thread. Returns 0 if the kernel
+/// does not report the number.
 fn count_preemptions() -> u64 {
     getrusage(UsageWho::RUSAGE_THREAD).map_or(0, |usage| usage.involuntary_context_switches().unsigned_abs())
 }
 
-/// Sleeps until the bell rings, one of `fds` is readable, or `limit` is over. Returns whether the bell has
-/// rung.
+/// Sleeps until another thread rings the bell, one of `fds` is readable, or the time `limit` is over. Returns
+/// whether the bell was rung.
 pub(crate) fn sleep_on<'a>(
     fds: impl Iterator<Item = BorrowedFd<'a>>,
     bell: Option<BorrowedFd<'a>>,

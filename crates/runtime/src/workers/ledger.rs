@@ -1,4 +1,5 @@
-//! The taint ledger: facts outside the model that can have changed the result of a run.
+//! The taint ledger. A taint is a fact outside the model that can have changed the result of a run, such as
+//! frames that the kernel lost.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -20,7 +21,7 @@ impl TaintLedger {
     }
 
     /// Adds a cause with its model time in nanoseconds. Two causes are equal if their texts before the first
-    /// parenthesis are equal. An equal cause keeps its first time.
+    /// parenthesis are equal. If an equal cause exists, the ledger keeps the earlier time.
     pub fn add_taint(&self, since_ns: u64, cause: String) {
         let mut taints = self.lock();
         let kind = |text: &str| text.split('(').next().unwrap_or_default().to_owned();

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 /// How threads are pinned to cores.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CorePinning {
-    /// Each thread has its own core if there are enough cores, otherwise no thread is pinned. A thread leaves
-    /// its core while other processes keep the core busy.
+    /// Each thread has its own core if there are enough cores. Otherwise no thread is pinned. While other
+    /// processes keep a core busy, the pinned thread may use other cores.
     #[default]
     Auto,
     /// No thread is pinned.
@@ -17,8 +17,8 @@ pub enum CorePinning {
     List(Vec<usize>),
 }
 
-/// Selects a core for each thread from the `allowed` cores. `None` stands for a thread that is not pinned.
-/// Also returns a note for the user if threads stay unpinned against the setting.
+/// Selects a core for each thread from the `allowed` cores. `None` means that the thread is not pinned. If
+/// the setting asks for pinning and threads cannot be pinned, also returns a note for the user.
 pub fn assign_cores(
     pin: &CorePinning,
     threads: usize,
@@ -75,8 +75,8 @@ pub fn bind_to_core(core: Option<usize>) -> Result<(), String> {
 /// The core of a thread under [`CorePinning::Auto`]. The thread is pinned to the core while no other thread
 /// competes for it.
 ///
-/// Guests or hosts can keep every core busy. A pinned thread would then wait for its time slice even if
-/// another core became free. The thread is therefore released until its core is no longer crowded.
+/// Virtual machines or other programs can keep every core busy. A pinned thread would then wait for its time
+/// slice even if another core is free. The thread is therefore unpinned while its core is crowded.
 #[derive(Clone, Debug)]
 pub struct CoreBinding {
     core: usize,
@@ -85,8 +85,8 @@ pub struct CoreBinding {
 }
 
 impl CoreBinding {
-    /// Creates the binding of a thread that is pinned to `core`, one of the `allowed` cores. Returns `None`
-    /// if the thread keeps its core in any case, because the user chose the core or no other core is allowed.
+    /// Creates the binding of a thread to `core`, which is one of the `allowed` cores. Returns `None` if the
+    /// thread must never leave its core, because the user has selected the core or no other core is allowed.
     pub fn new(pin: &CorePinning, core: Option<usize>, allowed: &[usize]) -> Option<CoreBinding> {
         let core = core.filter(|_| *pin == CorePinning::Auto && allowed.len() > 1)?;
         Some(CoreBinding {
@@ -96,7 +96,7 @@ impl CoreBinding {
         })
     }
 
-    /// Pins the calling thread to its core, or releases it if the core is crowded.
+    /// Pins the calling thread to its core. If the core is crowded, unpins the thread instead.
     pub fn update(&mut self, is_crowded: bool) {
         if self.is_bound != is_crowded {
             return;
@@ -113,7 +113,8 @@ impl CoreBinding {
     }
 }
 
-/// Asks the kernel for the most exact wake-ups. The default timer slack is 50 us.
+/// Sets the timer slack of the thread to its minimum, so that wake-ups are exact. The default timer slack is
+/// 50 us.
 pub fn set_exact_timers() {
     // A refusal is no error: wake-ups are only a little later.
     let _ = nix::sys::prctl::set_timerslack(1);

@@ -36,8 +36,8 @@ enum IoCommand {
     AddSlot(FrameHandle),
 }
 
-/// The switch worker's handle of an I/O worker. Ring indices are updated once per burst, because each update
-/// moves a cache line from one core to the other.
+/// The handle with which the switch worker uses an I/O worker. The indices of the rings are updated once per
+/// burst, because each update moves a cache line from one core to the other.
 #[derive(Debug)]
 pub(crate) struct IoWorkerHandle {
     received: Consumer<ReceivedEntry>,
@@ -61,7 +61,8 @@ pub(crate) struct IoWorker {
     slots: SlotCache,
     received: Producer<ReceivedEntry>,
     done: Producer<FrameHandle>,
-    /// Frames that the devices have sent and that are not yet in the ring. Empty between bursts.
+    /// Frames that the devices have sent, before they are written to the ring. The list is empty between
+    /// bursts.
     sent_frames: Vec<FrameHandle>,
     events: Sender<PortEvent>,
     commands: Consumer<IoCommand>,
@@ -72,7 +73,8 @@ pub(crate) struct IoWorker {
 }
 
 /// Creates an I/O worker for `ports` and its handle for the switch worker. The ports hold up to `held` small
-/// slots in the kernel. The I/O worker gets these slots at once, in addition to its stock.
+/// slots in the kernel. The I/O worker gets this number of slots at once, in addition to its stock of empty
+/// slots.
 pub(crate) fn create_io_worker(
     mut ports: PortSet,
     store: &mut ArenaStore,
@@ -123,7 +125,7 @@ pub(crate) fn create_io_worker(
 }
 
 impl IoWorkerHandle {
-    /// Processes sent frames, events and received frames of the I/O worker. PortFrame frames are taken only
+    /// Processes sent frames, events and received frames of the I/O worker. Received frames are taken only
     /// while the sink has room. Returns the number of entries.
     pub(crate) fn drain_received(
         &mut self,
@@ -187,8 +189,8 @@ impl IoWorkerHandle {
         !self.received.is_empty() || !self.done.is_empty() || !self.events.is_empty()
     }
 
-    /// Queues a frame for the next [`IoWorkerHandle::flush_commands`]. Returns the frame if the ring has no
-    /// room.
+    /// Queues a frame for the next [`IoWorkerHandle::flush_commands`]. If the ring has no room, returns the
+    /// frame to the caller.
     pub(crate) fn queue_transmit(
         &mut self,
         index: u16,
@@ -202,8 +204,8 @@ impl IoWorkerHandle {
         Ok(())
     }
 
-    /// Sends the queued messages, refills the I/O worker's stock of empty slots, and wakes the I/O worker if
-    /// there is a message for it.
+    /// Sends the queued messages to the I/O worker and refills its stock of empty slots. If there is a
+    /// message, also wakes the I/O worker.
     pub(crate) fn flush_commands(&mut self, store: &mut ArenaStore) {
         // The known number of free entries may be out of date. It is read again only when it is low.
         if self.free_commands <= RING_ENTRIES / 2 {
@@ -235,8 +237,8 @@ impl IoWorkerHandle {
         self.bell.wake();
     }
 
-    /// Waits for the end of an I/O worker that was asked to stop. Processes its last events and releases its
-    /// last frames.
+    /// Waits until an I/O worker that was asked to stop has ended. Processes the last events of the I/O
+    /// worker and releases its last frames.
     pub(crate) fn close(&mut self, store: &mut ArenaStore, events: &mut Vec<PortEvent>) {
         self.bell.wake();
         loop {
@@ -310,8 +312,8 @@ impl IoWorker {
             .receive(&mut self.slots, &mut ReceivedRing(&mut self.received))
     }
 
-    /// Sends waiting frames to the devices and returns sent frames to the switch worker. Waits if the ring
-    /// has no room, because the switch worker empties it as long as it runs.
+    /// Sends waiting frames to the devices and returns sent frames to the switch worker. If the ring has no
+    /// room, the function waits. The wait ends because the running switch worker empties the ring.
     fn flush_ports(&mut self) -> usize {
         let sent_frames = &mut self.sent_frames;
         let flushed = self
@@ -330,7 +332,8 @@ impl IoWorker {
         flushed
     }
 
-    /// Sends the events of the ports to the switch worker. They are lost if the switch worker has ended.
+    /// Sends the events of the ports to the switch worker. If the switch worker has ended, the events are
+    /// lost.
     fn report_events(&mut self) {
         for event in self.ports.poll_events() {
             let _ = self.events.send(event);
@@ -359,7 +362,8 @@ impl IoWorker {
     }
 }
 
-/// The sink of received frames at an I/O worker. The caller has checked that the ring has room.
+/// The sink of received frames at an I/O worker. The caller must check before each frame that the ring has
+/// room.
 struct ReceivedRing<'a>(&'a mut Producer<ReceivedEntry>);
 
 impl FrameSink for ReceivedRing<'_> {
@@ -385,8 +389,8 @@ pub(crate) enum PortIo {
 }
 
 impl PortIo {
-    /// Returns the descriptors that wake the switch worker when a frame arrives. I/O workers ring its bell
-    /// instead.
+    /// Returns the descriptors that wake the switch worker when a frame arrives. If I/O workers own the
+    /// ports, there are none, because an I/O worker wakes the switch worker with its bell.
     pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let own = match self {
             PortIo::Direct(ports) => Some(ports.fds()),
@@ -426,7 +430,8 @@ mod tests {
     use crate::workers::clock::ModelClock;
     use xoff_ports::Arena;
 
-    /// Empties the command ring. Returns the numbers of frames and of slots, and releases the slots.
+    /// Empties the command ring and releases the slots in it. Returns two numbers: the frames and the slots
+    /// that were in the ring.
     fn empty_command_ring(worker: &mut IoWorker, store: &mut ArenaStore) -> (usize, usize) {
         let (mut frames, mut slots) = (0, 0);
         while let Ok(entry) = worker.commands.pop() {

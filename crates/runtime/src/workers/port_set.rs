@@ -1,5 +1,5 @@
 //! The ports of one worker thread. They receive and send frames in bursts, and report link changes, losses
-//! and vanished devices.
+//! and removed devices.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,7 +14,8 @@ use xoff_ports::{Arena, Port, PortFrame, SlotSource, ThreadWaker, is_device_remo
 
 /// Largest number of frames that a port receives or sends at once.
 pub(crate) const BURST_FRAMES: usize = 64;
-/// Largest number of frames that wait for a device. More frames are dropped and taint the run.
+/// Largest number of frames that wait for a device. Further frames are dropped, and the run is marked as
+/// tainted.
 const DEVICE_QUEUE_MAX: usize = 4_096;
 
 /// An event at a port.
@@ -55,14 +56,14 @@ struct OwnedPort {
     refused_frames: u64,
 }
 
-/// Frames of a port whose transmission has started in the model and that the device has not taken yet.
+/// Frames that the model has started to transmit at a port, and that the device has not accepted yet.
 #[derive(Debug)]
 struct TransmitQueue {
     frames: VecDeque<FrameHandle>,
     /// The due time of each frame.
     dues: VecDeque<Picos>,
-    /// Whether frames wait here until they are due. This is the case for a link with a delay whose receiver
-    /// does not get the arrival time.
+    /// Whether frames wait here until their due time. Frames wait if the link has a delay and the receiver
+    /// cannot get the arrival time from the sender.
     is_delayed: bool,
 }
 
@@ -85,8 +86,8 @@ impl TransmitQueue {
         self.dues.front().copied().filter(|_| self.is_delayed)
     }
 
-    /// Returns the next frames that may be sent and their due times. The slices have up to a burst of frames
-    /// that are adjacent in memory. They are empty only if no frame may be sent.
+    /// Returns the next frames that may be sent, and their due times. The slices contain at most one burst.
+    /// They are shorter if the frames are not adjacent in memory, and empty only if no frame may be sent.
     fn next_burst(&self, clock: ModelClock) -> (&[FrameHandle], &[Picos]) {
         let (frames, dues) = (self.frames.as_slices().0, self.dues.as_slices().0);
         let mut count = BURST_FRAMES.min(frames.len()).min(dues.len());
@@ -104,7 +105,7 @@ impl TransmitQueue {
     }
 }
 
-/// Some ports of a switch, and the channels to the device watcher that opens their devices.
+/// Some ports of a switch. Channels connect the ports with the device watcher, which opens their devices.
 #[derive(Debug)]
 pub(crate) struct PortSet {
     ports: Vec<OwnedPort>,
@@ -177,7 +178,8 @@ impl PortSet {
         }
     }
 
-    /// Returns whether frames have arrived over a link in memory. Such a link has no descriptor.
+    /// Returns whether frames have arrived over a link in memory. A separate check is necessary, because such
+    /// a link has no descriptor to poll.
     pub(crate) fn has_input(&self) -> bool {
         self.ports
             .iter()
@@ -219,13 +221,14 @@ impl PortSet {
         total
     }
 
-    /// Queues a frame for the port with an index of this set. `due` is the time to pass the frame to the
-    /// device. For a link in memory it is the arrival time at the receiver.
+    /// Queues a frame for the port with this index in the set. For a device, `due` is the time at which the
+    /// frame is passed to the device. For a link in memory, `due` is the arrival time at the receiver.
     pub(crate) fn queue_frame(&mut self, index: usize, frame: FrameHandle, due: Picos) {
         self.ports[index].transmit_queue.push(frame, due);
     }
 
-    /// Passes waiting frames to the devices and each sent frame to `done`. Returns the number of sent frames.
+    /// Passes waiting frames to the devices. Calls `done` for each sent frame. Returns the number of sent
+    /// frames.
     pub(crate) fn flush(&mut self, arena: &Arena, mut done: impl FnMut(FrameHandle)) -> usize {
         let mut total = 0;
         for index in 0..self.ports.len() {
@@ -282,8 +285,8 @@ impl PortSet {
         self.ports.into_iter().filter_map(|owned| owned.port)
     }
 
-    /// Checks links, losses and newly opened devices, and returns their events. Called about twenty times a
-    /// second.
+    /// Checks for link changes, losses and newly opened devices. Returns the resulting events. Called about
+    /// twenty times per second.
     pub(crate) fn poll_events(&mut self) -> Vec<PortEvent> {
         while let Ok(OpenedDevice { port: id, device }) = self.opened.try_recv() {
             if let Some(owned) = self.ports.iter_mut().find(|p| p.id == id) {
@@ -320,8 +323,8 @@ impl PortSet {
         events
     }
 
-    /// Handles an error of a port's device. The device watcher reopens a vanished device. Other errors are
-    /// temporary.
+    /// Handles an error of a port's device. If the device was removed, the device watcher opens it again
+    /// later. All other errors are temporary.
     fn handle_failure(&mut self, index: usize, error: &io::Error) {
         if !is_device_removed(error) {
             return;

@@ -5,11 +5,12 @@ use xoff_wire::parse::ParsedHeaders;
 
 use xoff_ports::PortFrame;
 
-/// Entries of each ring between two workers. One million frames per second fill a ring in about 8 ms.
+/// Number of entries of each ring between two workers. At one million frames per second, a ring is full after
+/// about 8 ms.
 pub const RING_ENTRIES: usize = 8_192;
 
-/// A received frame on its way from an I/O worker to the switch worker. The entry is small because each cache
-/// line of it moves from one core to another.
+/// A received frame that an I/O worker passes to the switch worker. The entry is small, because its cache
+/// lines move from one core to another.
 #[derive(Clone, Copy, Debug)]
 pub struct ReceivedEntry {
     pub(super) received_ns: u64,

@@ -19,8 +19,8 @@ use xoff_telemetry::{SwitchSnapshot, Taint};
 /// Longest wait for a reply of the switch worker.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The handle of a thread that drives one or more switches. The last owner of the handle waits for the end of
-/// the thread.
+/// The handle of a thread that runs one or more switches. When the last owner drops the handle, it waits for
+/// the end of the thread.
 #[derive(Debug)]
 pub(super) struct SwitchThreadHandle(Mutex<Option<JoinHandle<()>>>);
 
@@ -66,8 +66,8 @@ pub struct RunningSwitch {
     bell: ThreadWaker,
     ledger: TaintLedger,
     stop: Arc<AtomicBool>,
-    /// Delivers the result of the switch worker at its end. The channel closes without a result if the worker
-    /// dies.
+    /// Receives the result of the switch worker when it ends. If the worker dies, the channel closes without
+    /// a result.
     result: Receiver<WorkerResult>,
     /// `None` after the stop.
     thread: Option<Arc<SwitchThreadHandle>>,
@@ -93,7 +93,7 @@ pub struct StoppedSwitch {
     pub taints: Vec<Taint>,
     /// Notes about the recordings of the switch.
     pub notes: Vec<String>,
-    /// The switch's ends of links in memory. These links stay up until this value is dropped.
+    /// The ends of links in memory that belong to this switch. The links stay up until this value is dropped.
     pub(crate) _retained_ports: Option<RetainedPorts>,
 }
 
@@ -127,8 +127,9 @@ impl RunningSwitch {
         answer.recv_timeout(REPLY_TIMEOUT).ok()
     }
 
-    /// Calls `read` with the switch and returns its result. `None` if the switch worker has ended. No frame
-    /// moves during the call, so `read` must be short. Convert the result to text elsewhere.
+    /// Calls `read` with the switch and returns the result of `read`. Returns `None` if the switch worker has
+    /// ended. The switch forwards no frames during the call, so `read` must be short. Conversions to text
+    /// should follow after the call.
     pub fn inspect<R: Send + 'static>(
         &self,
         read: impl FnOnce(&Switch, Picos) -> R + Send + 'static,

@@ -29,19 +29,19 @@ use xoff_driver::snapshot::PortFacts;
 use xoff_ports::{Arena, ArenaStore, OpenedPort, Port, PortError, ThreadWaker};
 use xoff_telemetry::allowed_cpus;
 
-/// Frame slots per port in addition to the frames in the switch: frames on links, in device queues and in the
-/// stocks of I/O workers.
+/// Additional frame slots per port. They are for frames on links and in device queues, and for the stocks of
+/// I/O workers.
 const SPARE_SLOTS_PER_PORT: usize = 2 * IN_FLIGHT_FRAMES_MAX;
-/// Shortest frame in bytes that needs a large_slots slot. It occupies at least this many bytes of the switch
-/// buffer.
+/// Length in bytes of the shortest frame that needs a large slot. Such a frame occupies at least this number
+/// of bytes of the switch buffer.
 const LARGE_FRAME_BYTES_MIN: u64 = 1_793;
 
 /// Options of the worker threads of one or more switches.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
-    /// Number of worker threads, 1 or more. One switch uses one thread for itself and the helper_threads for its
-    /// ports. Several switches share this number of threads, and each thread also moves the frames of the
-    /// ports of its switches.
+    /// Number of worker threads, 1 or more. A single switch uses one thread for the switch and the other
+    /// threads for its ports. Several switches share the threads, and each thread also moves the frames of
+    /// the ports of its switches.
     pub workers: usize,
     /// The cores of the threads. The first core belongs to the switch worker.
     pub pin: CorePinning,
@@ -57,7 +57,7 @@ pub struct WorkerOptions {
     /// The frames to record.
     pub pcap: PcapOptions,
     /// Wall time of model time zero in nanoseconds of `CLOCK_MONOTONIC`. `None` is the time of the start.
-    /// Hosts and switches with the same value share their model time.
+    /// Hosts and switches with the same value have the same model time.
     pub epoch_ns: Option<u64>,
 }
 
@@ -100,17 +100,17 @@ pub enum StartError {
 pub struct SwitchSetup {
     /// The configuration of the switch.
     pub config: SwitchConfig,
-    /// The ports of the switch. A device that was opened before is passed with its port.
+    /// The ports of the switch. If a device is already open, it is passed together with its port.
     pub attached: Vec<(AttachedPort, Option<OpenedPort>)>,
     /// The frames to record.
     pub pcap: PcapOptions,
 }
 
-/// Opens the ports of a switch and starts its threads. A port without a device starts down and comes up when
-/// the device appears.
+/// Opens the ports of a switch and starts its threads. If a device is missing, its port is down and comes up
+/// when the device appears.
 ///
 /// # Errors
-/// A device exists and cannot be used, the kernel refuses memory or descriptors, or no device exists.
+/// An existing device cannot be used, no device exists at all, or the kernel refuses memory or descriptors.
 pub fn start_switch(
     config: SwitchConfig,
     attached: Vec<(AttachedPort, Option<OpenedPort>)>,
@@ -126,8 +126,8 @@ pub fn start_switch(
     Ok(running.pop().expect("one was started"))
 }
 
-/// Starts switches that can be connected by links in memory. The first switch gets the notes about all
-/// threads.
+/// Starts several switches. Links in memory can connect the switches. The first switch gets the notes about
+/// all threads.
 ///
 /// # Errors
 /// As [`start_switch`].
@@ -201,7 +201,7 @@ fn system_error(what: &'static str) -> impl Fn(io::Error) -> StartError {
     move |source| StartError::System { what, source }
 }
 
-/// Opens the ports of a switch, starts the helper threads, and creates the switch worker.
+/// Opens the ports of a switch, starts its other threads, and creates the switch worker.
 fn prepare_switch(
     setup: SwitchSetup,
     context: &StartContext<'_>,
@@ -300,7 +300,8 @@ fn prepare_switch(
     Ok((worker, parts))
 }
 
-/// Returns the access of the switch worker to its ports. Starts the threads of I/O workers if there are any.
+/// Returns the object with which the switch worker uses its ports. If the switch has I/O workers, starts
+/// their threads.
 fn start_port_io(
     mut distribution: PortDistribution,
     store: &mut ArenaStore,
@@ -351,8 +352,8 @@ type RecordingEnds = (Option<Recorder>, Option<JoinHandle<Vec<String>>>);
 /// All ports, and each port's open device if there is one.
 type OpenPorts = (Vec<AttachedPort>, Vec<(PortId, Option<Port>)>);
 
-/// Opens the devices that exist and are not yet open. The device watcher opens missing devices later. Fails
-/// if no device exists.
+/// Opens all existing devices that are not open yet. The device watcher opens missing devices later. Fails if
+/// no device exists.
 fn open_ports(
     attached: Vec<(AttachedPort, Option<OpenedPort>)>,
     facts: &mut [PortFacts],
@@ -385,7 +386,8 @@ fn open_ports(
     }
 }
 
-/// Allocates the frame slots of a switch. `held_slots` is the number of small slots that ports hold.
+/// Allocates the frame slots of a switch. `held_slots` is the number of small slots that the ports occupy
+/// permanently.
 fn allocate_arena(config: &SwitchConfig, held_slots: usize) -> io::Result<Arc<Arena>> {
     let spare = config.ports.len() * SPARE_SLOTS_PER_PORT;
     let buffer_bytes: u64 = config.pools.iter().map(|p| p.size_bytes + p.xoff_bytes).sum();
@@ -457,7 +459,8 @@ impl PortDistribution {
     }
 }
 
-/// Starts a thread with exact timers that runs `body`, pinned to `core` if there is one.
+/// Starts a thread that runs `body` with exact timers. If `core` is not `None`, the thread is pinned to this
+/// core.
 fn spawn_thread<T: Send + 'static>(
     name: &str,
     core: Option<usize>,

@@ -49,8 +49,8 @@ impl SwitchThread {
         }
     }
 
-    /// Waits for work. The thread polls again, yields its core, or sleeps until a frame, a command or the
-    /// next deadline.
+    /// Waits for work. Depending on the idle policy, the thread polls again, yields its core, or sleeps until
+    /// a frame or a command arrives or the next deadline is due.
     fn wait_for_work(&mut self) {
         let deadline_ns = self.workers.iter().filter_map(SwitchWorker::next_event_ns).min();
         let blocked = self.workers.iter().any(SwitchWorker::has_waiting_departures);

@@ -1,5 +1,5 @@
-//! The switch worker: it owns a switch and drives it by wall time. A
-//! [`SwitchThread`](super::switch_thread::SwitchThread) is its thread.
+//! The switch worker owns a switch. It processes the events of the switch when wall time reaches them. The
+//! worker runs in a [`SwitchThread`](super::switch_thread::SwitchThread).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,25 +23,26 @@ use xoff_driver::snapshot::PortFacts;
 use xoff_ports::{Arena, ArenaStore, Port, PortFrame, SlotSource};
 use xoff_telemetry::SwitchSnapshot;
 
-/// Largest change of the difference between the two wall clocks from one check to the next, in nanoseconds. A
-/// larger change is a step of the real-time clock.
+/// Limit for the detection of a step of the real-time clock, in nanoseconds. The worker compares the two wall
+/// clocks from check to check. If their difference changes by more than this limit, the real-time clock was
+/// set.
 const CLOCK_STEP_NS: u64 = 50_000_000;
 
 /// The link of a port and the worker that owns the port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PortLink {
-    /// The I/O worker of the port and the index of the port there. The I/O worker is 0 if the switch worker
-    /// owns the port. `None` without a device.
+    /// The number of the port's I/O worker, and the index of the port at this I/O worker. If the switch
+    /// worker owns the port, the number is 0. `None` if the port has no device.
     pub(crate) location: Option<(usize, u16)>,
     /// The one-way delay of the link.
     pub(crate) delay: Picos,
-    /// Whether the far end is a switch of this process, which gets the received_frame time of each frame.
+    /// Whether the far end is a switch of this process. Such a switch gets the arrival time of each frame.
     pub(crate) is_in_memory: bool,
 }
 
 impl PortLink {
-    /// Returns when a frame is to be passed to the device. For a link in memory, returns when its last bit
-    /// arrives.
+    /// Returns the time at which a frame must be passed to the device. For a link in memory, returns the time
+    /// at which the last bit of the frame arrives.
     #[inline]
     fn due_time(&self, transmit: &Transmit, link: &LinkTiming) -> Picos {
         match self.is_in_memory {
@@ -51,8 +52,7 @@ impl PortLink {
     }
 }
 
-/// The result of a switch worker. The far ends of links in memory go down when this value is dropped, not
-/// before.
+/// The result of a switch worker. While this value exists, the far ends of links in memory stay up.
 #[derive(Debug)]
 pub(crate) struct WorkerResult {
     pub(crate) snapshot: SwitchSnapshot,
@@ -75,7 +75,8 @@ pub(crate) struct SwitchWorker {
     pub(crate) clock: ModelClock,
     pub(crate) ledger: TaintLedger,
     pub(crate) commands: Receiver<Command>,
-    /// Largest delay of a frame or a deadline, in nanoseconds of wall time. A larger delay taints the run.
+    /// Largest permitted delay of a frame or a deadline, in nanoseconds of wall time. After a larger delay,
+    /// the run is marked as tainted.
     pub(crate) stall_ns: u64,
     pub(crate) config: SwitchConfig,
     pub(crate) facts: Vec<PortFacts>,
@@ -84,13 +85,13 @@ pub(crate) struct SwitchWorker {
     pub(crate) stop: Arc<AtomicBool>,
     /// Channel for the result of the worker.
     pub(crate) result: Sender<WorkerResult>,
-    /// Wall time of the last check of clocks and slots, and the difference between the wall clocks at that
-    /// time.
+    /// Wall time of the last check of clocks and slots. `clock_difference_ns` is the difference between the
+    /// two wall clocks at this time.
     pub(crate) last_check_ns: u64,
     pub(crate) clock_difference_ns: u64,
     /// Frames whose transmission has started and that no device or ring has taken yet.
     pub(crate) departures: VecDeque<Transmit>,
-    /// Frames that the devices have sent and whose slots are not yet free. Empty between bursts.
+    /// Frames that the devices have sent and whose slots are not free yet. The list is empty between bursts.
     pub(crate) sent_frames: Vec<FrameHandle>,
     pub(crate) events: Vec<PortEvent>,
     /// Records frames if a recording was requested.
@@ -99,7 +100,7 @@ pub(crate) struct SwitchWorker {
     pub(crate) event_printer: Sender<SwitchEvent>,
     /// Number of journal events that were sent to the event printer.
     pub(crate) printed_events: usize,
-    /// Wall time of the thread's turns with work, and whether the last turn had work.
+    /// Wall time that the thread has spent in turns with work. `was_busy` is true if the last turn had work.
     pub(crate) busy_ns: u64,
     pub(crate) was_busy: bool,
 }
@@ -332,8 +333,8 @@ impl SwitchWorker {
         self.departures.len() - first_departure
     }
 
-    /// Sends new events to the event printer without waiting. An event that finds no room is still in the
-    /// report.
+    /// Sends new events to the event printer without waiting. If the channel is full, the event is not
+    /// printed, but the report still contains it.
     #[inline]
     fn print_events(&mut self) {
         let entries = self.engine.journal().entries();
@@ -343,7 +344,8 @@ impl SwitchWorker {
         self.printed_events = entries.len();
     }
 
-    /// Passes departures to the devices or the I/O workers. Returns the number of sent frames.
+    /// Passes frames that leave the switch to the devices or the I/O workers. Returns the number of these
+    /// frames.
     fn send_departures(&mut self) -> usize {
         let mut work = 0;
         match &mut self.io {
@@ -415,8 +417,8 @@ impl SwitchWorker {
         }
     }
 
-    /// Taints the run if frames were dropped for lack of a frame slot or of an entry in the frame table. Both
-    /// are limits of this program.
+    /// Marks the run as tainted if frames were dropped because no frame slot or no entry of the frame table
+    /// was free. Both limits come from this program and not from the modelled switch.
     fn check_slots(&self) {
         let frames = self.engine.switch().dropped_frames_for(DropReason::NoBufferSpace);
         if frames > 0 {
@@ -427,7 +429,7 @@ impl SwitchWorker {
         }
     }
 
-    /// Taints the run if the real-time clock was set. Kernel time stamps are then wrong.
+    /// Marks the run as tainted if the real-time clock was set, because kernel time stamps are then wrong.
     fn check_clocks(&mut self) {
         let monotonic = monotonic_ns();
         let now = realtime_ns().wrapping_sub(monotonic);
