@@ -1,7 +1,8 @@
 //! Converts `load_balancing` of a lab file into configuration layers of the switches.
 //!
-//! The layer of `topology.defaults.load_balancing` is below the configuration of each switch, so the
-//! configuration can override it. The layer of `load_balancing` of a node is above the configuration.
+//! A switch merges its configuration from layers, and a higher layer overrides the lower layers. The scheme
+//! in `topology.defaults` is a layer below the configuration of each switch. The scheme of a single node is a
+//! layer above its configuration.
 
 use serde_json::json;
 
@@ -20,7 +21,8 @@ pub(super) fn scheme_layer(scheme: &str, source: String) -> ConfigLayer {
 
 const SCHEMES_TABLE: &str = "XOFF_LB_SCHEME";
 
-/// Returns whether a scheme is built in or defined by the configuration of the switch.
+/// Returns whether a load-balancing scheme exists: a built-in scheme, or a scheme that the switch
+/// configuration defines.
 pub(super) fn has_scheme(switch: &SwitchPlan, scheme: &str) -> bool {
     built_in_scheme(scheme).is_some()
         || merged_config(switch)
@@ -61,7 +63,7 @@ pub(super) fn scheme_names(switch: &SwitchPlan) -> Vec<String> {
 
 /// Enables link quality messages on all switches if the scheme of at least one switch uses them.
 ///
-/// A path crosses several switches, so the load of a path is known only if all switches send messages.
+/// The load of a path is known only if every switch on the path sends these messages.
 pub(super) fn enable_link_quality_messages(switches: &mut [SwitchPlan], source: &str) {
     let uses_remote_load = |switch: &SwitchPlan| {
         let scheme = configured_scheme(switch);

@@ -8,8 +8,9 @@ use super::switch_process::HostAttachment;
 use xoff_ports::net::{self, LinkChange, Netns, ethtool};
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Creates a network namespace for each host and, unless the lab uses taps, a veth pair for each link to a
-/// host. The switch ends stay in the namespace of the calling thread, with the names of [`device_name`].
+/// Creates a network namespace for each host. Unless the lab uses taps, it also creates a veth pair for each
+/// link to a host. The switch end of a veth pair stays in the namespace of the calling thread, with the name
+/// from [`device_name`].
 ///
 /// # Errors
 /// Fails if the kernel rejects a namespace or a device.
@@ -39,8 +40,8 @@ pub(super) fn build_cabling(plan: &LabPlan, options: &LabOptions) -> Result<Vec<
 }
 
 /// Moves the network device of a tap into the namespace of its host. The device gets the interface name and
-/// the MAC address of the host and the MTU of the link, without offloads and IPv6 messages. The switch calls
-/// this before the host opens its end.
+/// MAC address of the host and the MTU of the link. Its offloads and IPv6 are disabled. The switch calls this
+/// function before the host opens the device.
 ///
 /// # Errors
 /// Fails if the tap is not in the namespace of the calling thread, or if the kernel rejects a setting.
@@ -73,8 +74,8 @@ pub fn move_tap_to_host(
 }
 
 /// Configures the loopback interface, the addresses and the routes of a plain host in its namespace. The
-/// interface of the host is already up without offloads, so that frames leave with complete checksums and no
-/// longer than the MTU.
+/// interface of the host is already up, and its offloads are disabled. The kernel therefore sends frames with
+/// complete checksums, and no frame is longer than the MTU.
 fn configure_plain_host(host: &HostPlan) -> net::Result<()> {
     let Some(plain) = host.as_plain() else {
         return Ok(());
@@ -102,8 +103,9 @@ fn host_link_settings(host: &HostPlan) -> LinkChange {
     }
 }
 
-/// Returns the device name of the switch end of a link in the namespace of the lab. With one switch, it is
-/// the name of the port if the kernel accepts this name.
+/// Returns the device name of the switch end of a link, in the namespace of the lab. In a lab with one
+/// switch, the device has the name of the port if the kernel accepts this name. Otherwise the name is `p` and
+/// the link number.
 pub(super) fn device_name(plan: &LabPlan, link: usize) -> String {
     let port = &plan.links[link].port;
     if plan.switches.len() == 1 && net::check_name(port).is_ok() {

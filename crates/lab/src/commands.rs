@@ -32,12 +32,12 @@ use super::sweep::{FieldValue, load_with_values};
 use crate::report::Report;
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Time that `lab down` waits for the end of a lab after each of its signals. In this time, the switch
-/// process writes its report.
+/// Time that `lab down` waits after SIGTERM, and again after SIGKILL, for the end of a lab. The switch
+/// process writes its report in this time.
 const DOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Starts a lab, runs its workload with a progress bar, and removes the lab (`xoff lab run FILE`). The texts
-/// of the lab, such as its report, go to `out`.
+/// Starts a lab, runs its workload with a progress bar, and removes the lab (`xoff lab run FILE`). The output
+/// of the lab, such as its report, is written to `out`.
 ///
 /// # Errors
 /// Fails if the lab is invalid or if this machine cannot run it.
@@ -51,8 +51,8 @@ pub fn run_lab(arguments: &LabRunArgs, out: &mut dyn Write) -> Result<ExitCode, 
     load_and_start(file, field_values, options, pcap, LabRunMode::Run)?.wait_for_end(out)
 }
 
-/// Starts a lab that continues to run after the command (`xoff lab up FILE`). The texts of the lab go to
-/// `out`.
+/// Starts a lab that continues to run after the end of the command (`xoff lab up FILE`). The output of the
+/// lab is written to `out`.
 ///
 /// # Errors
 /// Fails if the lab is invalid or if this machine cannot run it.
@@ -61,8 +61,8 @@ pub fn bring_up_lab(arguments: &LabUpArgs, out: &mut dyn Write) -> Result<ExitCo
     load_and_start(file, &[], options, pcap, LabRunMode::Up)?.wait_until_ready(out)
 }
 
-/// Stops a running lab with SIGTERM and waits for its end (`xoff lab down NAME`). A lab that does not end is
-/// killed.
+/// Stops a running lab with SIGTERM and waits for its end (`xoff lab down NAME`). If the lab does not end in
+/// time, it is killed.
 ///
 /// # Errors
 /// Fails if no lab has this name or if the lab cannot be stopped.
@@ -105,13 +105,14 @@ pub fn list_labs() -> Result<String, Failure> {
 struct LabHandle {
     name: String,
     launcher: Child,
-    /// Write end of the lifeline pipe to the launcher. `None` after the command line has closed it.
+    /// Write end of the pipe to the launcher. If this end closes, the launcher stops the lab. `None` after
+    /// the command line has closed the pipe.
     lifeline: Option<File>,
     status: StatusReader,
     signals: File,
     borrowed: Vec<BorrowedDevice>,
-    /// Memory file with the output of the processes of `lab up`. `None` for `lab run`, which uses the
-    /// terminal.
+    /// The output of the lab processes of `lab up`, in a memory file. `None` for `lab run`, whose processes
+    /// write to the terminal.
     log: Option<File>,
     /// Whether to print no progress and no status messages.
     is_quiet: bool,
@@ -120,7 +121,7 @@ struct LabHandle {
 /// Runs a lab like [`run_lab`] without output, and returns its report.
 ///
 /// # Errors
-/// Fails if the lab is invalid, if this machine cannot run it, or on an interrupt.
+/// Fails if the lab is invalid, if this machine cannot run the lab, or if the user interrupts the run.
 pub(super) fn run_and_report(plan: LabPlan, options: &LabOptions) -> Result<Report, Failure> {
     static RUN_COUNT: AtomicU32 = AtomicU32::new(0);
     let number = RUN_COUNT.fetch_add(1, Ordering::Relaxed);
@@ -358,8 +359,9 @@ impl LabHandle {
             .map(|lifeline| lifeline.write_all(&[request]));
     }
 
-    /// Waits for the end of the launcher, after all other processes of the lab have ended. Logs their output,
-    /// restores external devices if the launcher was killed, and returns the exit code.
+    /// Waits for the end of the launcher, which is the last process of the lab, and returns its exit code.
+    /// Logs the output of the lab processes of `lab up`. If the launcher was killed, this function restores
+    /// the external devices.
     fn reap_launcher(&mut self) -> ExitCode {
         let status = self.launcher.wait();
         if let Some(log) = &mut self.log {
@@ -426,8 +428,8 @@ fn writable_report_path(path: &Path) -> Result<std::path::PathBuf, Failure> {
     }
 }
 
-/// Sends a signal to a process of a lab. The kernel checks the permission. A process that has ended is no
-/// error.
+/// Sends a signal to a process of a lab. The kernel checks the permission of the user. The call succeeds if
+/// the process has already ended.
 fn send_signal(process: Pid, signal: Signal, lab_name: &str) -> Result<(), Failure> {
     match kill(process, signal) {
         Ok(()) | Err(nix::errno::Errno::ESRCH) => Ok(()),

@@ -1,6 +1,7 @@
 //! Resolves the configuration of the switches of a lab.
 //!
-//! The lowest layer contains the speeds of the links of the lab. The layers of the lab file are above it.
+//! A configuration is merged from layers, and a higher layer overrides the lower layers. The lowest layer
+//! contains the link speeds of the lab. The layers from the lab file are above this layer.
 
 use std::sync::Arc;
 
@@ -20,12 +21,13 @@ pub struct SwitchSetup {
     pub loaded: LoadedConfig,
     /// The options of the resolution. Later generations are resolved with the same options.
     pub resolve: ResolveOptions,
-    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]. The speed is 0 for a link
-    /// that is not connected to this switch.
+    /// Speed of each link of the lab in Mb/s, in the order of [`LabPlan::links`]. A link that is not
+    /// connected to this switch has speed 0.
     pub speeds_mbps: Vec<u32>,
 }
 
-/// Resolves the configurations of all switches of a lab in real time. `driver` are the options of the driver.
+/// Resolves the configurations of all switches for a run in real time. `driver` contains the options of the
+/// worker threads.
 ///
 /// # Errors
 /// Returns the same errors as [`resolve_switch_setup`].
@@ -43,18 +45,20 @@ pub(super) fn resolve_switch_setups(
         .collect()
 }
 
-/// Returns the seed of one switch. Different seeds give the switches different hashes and random ECN marks.
+/// Returns the seed of one switch. Each switch gets a different seed, so the switches have different hash
+/// functions and mark different packets.
 pub fn switch_seed(seed: u64, switch: usize) -> u64 {
     seed.wrapping_add((switch as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
 }
 
 /// Resolves the configuration of the switch with index `switch` in the plan.
 ///
-/// The switch has a port for each of its links. The speed of a link is taken from the lab file, otherwise
-/// from the configuration. The default is 1 Gb/s. `reaction_budget` is in model time.
+/// The switch has one port for each of its links. The lab file sets the speed of a link. If it does not, the
+/// switch configuration sets the speed, with a default of 1 Gb/s. `reaction_budget` is in model time.
 ///
 /// # Errors
-/// Returns all errors of the configuration, and ports with different speeds in lab file and configuration.
+/// Returns all errors of the configuration. A port whose speed differs between lab file and configuration is
+/// an error, too.
 pub fn resolve_switch_setup(
     plan: &LabPlan,
     switch: usize,
@@ -125,7 +129,7 @@ pub fn resolve_switch_setup(
     })
 }
 
-/// Returns the lowest layer of a configuration: the speeds of the links in the `PORT` table.
+/// Returns the lowest layer of a configuration, which sets the link speeds in the `PORT` table.
 fn link_speed_layer(links: &[(&str, &LinkPlan)]) -> Value {
     let with_speed = links.iter().filter_map(|(port, link)| {
         Some((
@@ -140,7 +144,8 @@ fn link_speed_layer(links: &[(&str, &LinkPlan)]) -> Value {
     }
 }
 
-/// Returns the speed of a link, or an error if lab file and configuration have different speeds.
+/// Returns the speed of a link. Returns an error if the lab file and the switch configuration set different
+/// speeds.
 fn link_speed_mbps(loaded: &LoadedConfig, name: &str, link: &LinkPlan) -> Result<u32, Failure> {
     let mut ports = loaded.resolved.config.ports.iter();
     let configured = ports
@@ -177,7 +182,8 @@ mod tests {
         resolve_switch_setup(&plan, 0, 7, BUDGET)
     }
 
-    /// In the traditional buffer model, a switch takes its lossless profile from the lookup file of the lab.
+    /// In the traditional buffer model of SONiC, a switch reads its lossless profile from the lookup file
+    /// (`pg_profiles`).
     #[test]
     fn lossless_profiles_are_read_from_the_lookup_file() {
         let lab = |key: &str| {
@@ -241,8 +247,8 @@ topology:
         assert_eq!(setup.speeds_mbps, [25_000]);
     }
 
-    /// In YAML, `null`, `~` and an empty value are null. A null value removes a field or table of a lower
-    /// layer.
+    /// YAML has three forms of null: `null`, `~` and an empty value. A null value deletes a field or table
+    /// that a lower layer has set.
     #[test]
     fn null_removes_fields_and_tables_of_lower_layers() {
         let base = "{PORT: {Ethernet4: {speed: 25000, mtu: 9100}}, VLAN: {Vlan10: {}}}";

@@ -1,7 +1,8 @@
 //! The command `lab exec`: runs a command in a plain host of a running lab.
 //!
-//! A plain host has a placeholder process in the namespaces of the host. The command searches it only among
-//! the descendants of the launcher of the lab, so that no other process can imitate it.
+//! Each plain host has a placeholder process that holds the namespaces of the host. The command searches for
+//! this process only among the descendants of the lab's launcher. A process outside the lab therefore cannot
+//! pose as a plain host.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -17,8 +18,8 @@ use super::inner_process::{InnerProcess, process_title};
 use super::registry::{self, RunningLab};
 use xoff_telemetry::failure::Failure;
 
-/// Runs a command in a plain host of a running lab, with the terminal of this process (`xoff lab exec`).
-/// Returns the exit code of the command.
+/// Runs a command in a plain host of a running lab and returns its exit code (`xoff lab exec`). The command
+/// uses the terminal of this process.
 ///
 /// # Errors
 /// Fails if the lab, the host or the command does not exist, or if the user may not enter the namespaces of
@@ -74,7 +75,8 @@ fn find_host_process(lab: &RunningLab, host_name: &str) -> Result<i32, Failure> 
     .fix("a model host runs no programs; use the console of a virtual machine (`console` in the lab file)"))
 }
 
-/// Returns the name of the plain host of a placeholder process. Returns `None` for other processes.
+/// Returns the name of the plain host to which a placeholder process belongs. Returns `None` for other
+/// processes.
 fn host_name_of(process: i32, title: &str) -> Option<String> {
     let line = fs::read(format!("/proc/{process}/cmdline")).ok()?;
     let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
@@ -112,8 +114,8 @@ fn descendants_of(ancestor: i32) -> Vec<i32> {
     found
 }
 
-/// Moves this single-threaded process into the user and network namespaces of another process. Its child
-/// processes also get the PID namespace, so that they end with the lab.
+/// Moves this single-threaded process into the user and network namespaces of another process. Later child
+/// processes of this process are also in the PID namespace, so they end with the lab.
 fn enter_namespaces(process: i32) -> std::io::Result<()> {
     let own = fs::read_link("/proc/self/ns/user")?;
     let open = |kind: &str| File::open(format!("/proc/{process}/ns/{kind}"));

@@ -1,7 +1,8 @@
-//! External devices of a lab: changes their settings for the run and restores the settings at the end.
+//! Changes the settings of external devices for a run of a lab, and restores the settings at the end.
 //!
-//! The settings are recorded before any change and passed to all processes of the lab. The last remaining
-//! process can therefore restore the devices. A second restore has no effect.
+//! The original settings are recorded before any change and passed to all processes of the lab. If the
+//! launcher is killed, another process can therefore restore the devices. Restoring the settings twice has no
+//! further effect.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,12 +14,14 @@ use xoff_telemetry::failure::Failure;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct BorrowedDevice {
     name: String,
-    /// Index of the interface. It identifies the device if another one gets the same name.
+    /// Interface index of the device. After a rename, another device can have the same name, but not the same
+    /// index.
     index: u32,
     features: Features,
     pause: Option<PauseParameters>,
     up: bool,
-    /// Whether the device is the peer of the port in a veth pair. Only its offloads are changed.
+    /// Whether the device is the other end of a veth pair whose first end is the port. The lab changes only
+    /// the offloads of such a device.
     is_peer: bool,
 }
 
@@ -73,8 +76,8 @@ fn record_device(name: &str, is_peer: bool) -> Result<BorrowedDevice, Failure> {
 }
 
 impl BorrowedDevice {
-    /// Prepares the device as a switch port: link up, offloads off and 802.3x PAUSE off. The socket of the
-    /// port sets promiscuous mode, which ends with the socket.
+    /// Prepares the device as a switch port: sets the link up and disables offloads and 802.3x PAUSE. The
+    /// socket of the port sets promiscuous mode later, and the mode ends when the socket closes.
     ///
     /// # Errors
     /// Fails if the kernel rejects a setting.

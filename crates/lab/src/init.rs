@@ -1,5 +1,6 @@
 //! The init process of a lab: PID 1 of its PID namespace. It creates the namespaces of the hosts and the
-//! cables, and starts the switch process. When it ends, the kernel kills all other processes of the lab.
+//! network devices between hosts and switches. Then it starts the switch process. When the init process ends,
+//! the kernel kills all other processes of the namespace.
 
 use std::fs::File;
 use std::io::Read;
@@ -117,8 +118,8 @@ fn watch_switch(switch: Pid, lifeline: &File, children: &File) -> SwitchEnd {
     }
 }
 
-/// Reaps all ended child processes, including orphans of the switch process. Returns the end of the switch
-/// process if it was among them.
+/// Reaps all ended child processes, including orphans of the switch process. If the switch process has ended,
+/// returns how it ended.
 fn reap_children(switch: Pid) -> Option<SwitchEnd> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {

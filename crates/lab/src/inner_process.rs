@@ -1,9 +1,10 @@
-//! Starts the inner processes of a lab and passes the plan and file descriptors to them.
+//! Starts the inner processes of a lab. Each inner process gets the plan of the lab and inherits file
+//! descriptors.
 //!
-//! An inner process executes this program again. A plain fork is not safe in a program with threads. The
-//! command line names the inherited file descriptors and their numbers, and the process opens them again
-//! through `/proc/self/fd`. A socket cannot be opened in this way. The only inherited socket is the listener
-//! of the control socket, and it is the standard input of all inner processes.
+//! An inner process executes this program again, because a plain fork is not safe in a program with threads.
+//! Its arguments contain the name and number of each inherited file descriptor. The process opens these
+//! descriptors again through `/proc/self/fd`. Sockets cannot be opened in this way. The only inherited
+//! socket, the listener of the control socket, is therefore the standard input of all inner processes.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -24,8 +25,8 @@ use xoff_telemetry::failure::Failure;
 
 /// Byte in a lifeline pipe: stop the lab in good order.
 pub(super) const STOP_REQUEST: u8 = b'q';
-/// Byte in a lifeline pipe: the writer exits, and the lab continues. Without this byte, the end of the pipe
-/// kills the lab.
+/// Byte in a lifeline pipe, the pipe through which a process watches its parent. The byte means that the
+/// parent exits and the lab continues. If the pipe closes without this byte, the lab is killed.
 pub(super) const DETACH_REQUEST: u8 = b'k';
 
 /// A kind of inner process of a lab.
@@ -37,8 +38,8 @@ pub(super) enum InnerProcess {
     Init,
     /// The process of the switches and model hosts.
     Switch,
-    /// The placeholder process of a plain host. `xoff lab exec` finds the namespaces of the host by this
-    /// process.
+    /// The placeholder process of a plain host. `xoff lab exec` enters the namespaces of this process to run
+    /// a command in the host.
     PlainHost,
 }
 
@@ -87,8 +88,8 @@ pub(super) struct LabSpec {
 }
 
 impl LabSpec {
-    /// Writes the description into a memory file that inner processes inherit. A command line would be too
-    /// short for a large lab.
+    /// Writes the description to a memory file that inner processes inherit. The description of a large lab
+    /// is too long for a command line.
     pub(super) fn write_to_memory_file(&self) -> io::Result<OwnedFd> {
         let memory = memfd_create(c"xoff-lab", MFdFlags::MFD_CLOEXEC)?;
         let mut file = File::from(memory);
@@ -116,7 +117,8 @@ impl InheritedFds {
         }
     }
 
-    /// Opens an inherited descriptor as a file that is closed on exec, and closes the inherited number.
+    /// Opens an inherited descriptor again as a file that is closed on exec. The inherited descriptor is then
+    /// closed.
     ///
     /// # Errors
     /// Fails if the descriptor was not inherited or cannot be opened.
@@ -148,7 +150,8 @@ impl InheritedFds {
         self.open(name, OpenOptions::new().write(true))
     }
 
-    /// Reads the description of the lab. Also returns its file for the next inner process.
+    /// Reads the description of the lab. Returns the description and its file, which the next inner process
+    /// inherits.
     pub(super) fn read_lab_spec(&self) -> Result<(LabSpec, File), Failure> {
         let file = self.open_reader("spec")?;
         let spec = serde_json::from_reader(io::BufReader::new(&file)).map_err(|error| {
@@ -159,7 +162,7 @@ impl InheritedFds {
     }
 }
 
-/// Starts an inner process. The process inherits the descriptors `fds` by name, and `stdio` as standard
+/// Starts an inner process. The process inherits the named descriptors `fds`. `stdio` contains its standard
 /// input, output and error.
 ///
 /// # Errors
@@ -206,7 +209,8 @@ pub(super) fn create_pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
         .map_err(|errno| Failure::environment("cannot create a pipe").because(errno))
 }
 
-/// Returns a pipe that gets a byte for each of the signals, so that one `poll` waits for signals and files.
+/// Returns a pipe that receives a byte for each of the given signals. One `poll` call can then wait for
+/// signals and files.
 pub(super) fn signal_pipe(signals: &[i32]) -> Result<File, Failure> {
     let (read, write) = create_pipe()?;
     let failure = |error: io::Error| Failure::environment("cannot watch signals").because(error);
@@ -217,8 +221,8 @@ pub(super) fn signal_pipe(signals: &[i32]) -> Result<File, Failure> {
     Ok(File::from(read))
 }
 
-/// Waits until one of the files is readable or has ended, for at most `timeout_ms` milliseconds. `None`: no
-/// limit. Returns for each file whether it is ready.
+/// Waits until at least one file is readable or has ended. Returns for each file whether it is ready. The
+/// wait ends after `timeout_ms` milliseconds, and `None` means no time limit.
 pub(super) fn wait_until_readable<const N: usize>(
     files: [Option<BorrowedFd<'_>>; N],
     timeout_ms: Option<u16>,

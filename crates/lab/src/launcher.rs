@@ -1,9 +1,9 @@
 //! The launcher process of a lab. It enters the namespaces, starts the init process, and restores external
 //! devices at the end.
 //!
-//! The launcher is the only process of the lab outside the PID namespace that outlives the command line. `lab
-//! down` therefore sends its signals to the launcher. It has a single thread, because only such a process can
-//! enter a user namespace.
+//! The launcher runs outside the PID namespace of the lab and continues after the end of the command line.
+//! `lab down` therefore sends its signals to the launcher. The launcher has a single thread, because only
+//! such a process can enter a user namespace.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -110,8 +110,7 @@ fn enter_namespaces() -> Result<(), Failure> {
     }
 }
 
-/// Forwards requests of the command line and signals to the init process, until all processes below have
-/// ended.
+/// Forwards signals and requests of the command line to the init process until all its processes have ended.
 fn forward_requests(parent_lifeline: File, init_lifeline: File, alive: &File, signals: &File) {
     let mut parent_lifeline = Some(parent_lifeline);
     let mut init_lifeline = Some(init_lifeline);

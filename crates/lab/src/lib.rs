@@ -1,4 +1,4 @@
-//! Labs: switches and hosts that a lab file describes, in real time and in virtual time.
+//! Runs labs in real time and in virtual time. A lab file describes the switches, hosts and links of a lab.
 //!
 //! A lab in real time is a tree of processes of this program:
 //!
@@ -10,10 +10,10 @@
 //!               └ host, sh, qemu   plain hosts, their commands, virtual machines
 //! ```
 //!
-//! A lab leaves no files: open descriptors hold its namespaces, and its sockets are abstract. Each process
-//! watches its parent through a pipe, and the kernel kills all processes of the PID namespace with the init
-//! process. If one process of the lab is killed, also with SIGKILL, all others end, and the kernel removes
-//! namespaces and devices.
+//! A lab leaves no files. Open file descriptors keep its namespaces alive, and its sockets are abstract Unix
+//! sockets. Each process watches its parent process through a pipe. When the init process ends, the kernel
+//! kills all processes of the PID namespace. If any process of the lab is killed, even by SIGKILL, the other
+//! processes therefore end too, and the kernel removes the namespaces and devices.
 
 mod balancing;
 mod cabling;
@@ -87,11 +87,11 @@ use inner_process::{InheritedFds, InnerProcess};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Runs an inner process of a lab if the command line names one. `arguments` are without the program name.
-/// Returns `None` for all other commands.
+/// Runs an inner process of a lab if the first argument is the name of such a process. Returns `None` for all
+/// other commands. `arguments` does not contain the program name.
 ///
-/// `main` calls this first, before it starts threads: only a process with a single thread can enter a user
-/// namespace.
+/// `main` calls this function before it starts any threads, because only a process with a single thread can
+/// enter a user namespace.
 pub fn run_inner_process(arguments: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut arguments = arguments
         .into_iter()

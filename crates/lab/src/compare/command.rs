@@ -109,8 +109,8 @@ pub fn run_compare(
     print_and_write(arguments, &report, timelines, out)
 }
 
-/// Runs one variant with one seed. If the lab on one switch cannot be set up, the result is a failed run and
-/// the comparison continues.
+/// Runs one variant of the lab with one seed. If the reference lab with a single switch cannot be set up, the
+/// function returns a failed run, and the comparison continues.
 fn run_variant(
     run_mode: &RunMode,
     variant: &LabVariant,
@@ -146,7 +146,8 @@ fn run_variant(
     Ok((run, timeline))
 }
 
-/// Sets the percentages of each run relative to the run on one switch with the same seed.
+/// Computes the percentages of each run. The reference (100 %) is the run with a single switch and the same
+/// seed.
 fn set_percentages(variants: &[LabVariant], runs: &mut [ComparisonRun], seed_count: usize) {
     for (index, variant) in variants.iter().enumerate() {
         let Some(one_switch) = variant.one_switch else {
@@ -159,7 +160,8 @@ fn set_percentages(variants: &[LabVariant], runs: &mut [ComparisonRun], seed_cou
     }
 }
 
-/// Creates the report with its options, without rows and runs. `text` is the lab file.
+/// Creates a report that contains only the options of the comparison. Rows and runs are added later. `text`
+/// is the content of the lab file.
 fn report_without_runs(arguments: &CompareArgs, text: &str, variants: &[LabVariant]) -> CompareReport {
     let parameter = |setting: FieldSetting| Parameter {
         path: setting.path,

@@ -57,7 +57,7 @@ pub fn figures_of_report(report: &Report) -> Vec<NamedFigure> {
     figures
 }
 
-/// Sets the percentages of a run and of its jobs relative to the run on one switch.
+/// Computes the percentages of a run and of its jobs. The reference (100 %) is the run with a single switch.
 pub(super) fn set_percent_of_one_switch(run: &mut RunFigures, one_switch: &RunFigures) {
     let percent = |part: f64, whole: f64| (whole > 0.0).then(|| round_to_six_decimals(100.0 * part / whole));
     run.percent_of_one_switch = percent(run.goodput_bps as f64, one_switch.goodput_bps as f64);

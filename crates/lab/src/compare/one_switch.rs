@@ -1,4 +1,4 @@
-//! The reference of a comparison: a lab with the same hosts on one non-blocking switch.
+//! Builds the reference lab of a comparison, which has the same hosts on one non-blocking switch.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,11 @@ const SWITCH_NAME: &str = "one-switch";
 /// Tables about routes to other switches. The single switch does not need them.
 const FABRIC_TABLES: [&str; 3] = ["STATIC_ROUTE", "XOFF_ROUTE", "NEIGH"];
 
-/// Returns the lab with all hosts on one switch. Each host keeps its link, its address and its part in the
-/// workload. Links between switches are removed. The configuration of the switch combines the configurations
-/// of all switches with hosts. Settings of the whole switch come from the first of them, and settings of a
-/// port from the switch that had the host. A lab with only one switch is returned unchanged.
+/// Moves all hosts of a lab to one switch and returns the new lab. Each host keeps its link, its address and
+/// its part in the workload. Links between switches are removed. The configuration of the new switch is
+/// merged from the configurations of all switches with hosts. Settings of a port come from the switch that
+/// had this port. Settings of the whole switch come from the first switch with a host. A lab with only one
+/// switch is returned unchanged.
 ///
 /// # Errors
 /// Fails if the addresses of the hosts are not possible on one switch.
@@ -85,11 +86,12 @@ pub(super) fn one_switch_lab(plan: &LabPlan) -> Result<LabPlan, Failure> {
     Ok(one)
 }
 
-/// The new names of the ports of a switch by their old names. `None`: the port of a removed link.
+/// The new port name for each old port name of a switch. The value is `None` if the link of the port was
+/// removed.
 type PortRenames = HashMap<String, Option<String>>;
 
-/// Merges the layers at one index of all switches into one layer. `written_layers` has the layers of each
-/// switch with hosts.
+/// Merges layer number `layer_index` of all switches into one layer. `written_layers` contains the
+/// configuration layers of each switch with hosts.
 fn merge_layers(
     plan: &LabPlan,
     layer_index: usize,
@@ -117,7 +119,8 @@ fn merge_layers(
     }
 }
 
-/// Returns the tables of the selected ASIC of a multi-ASIC file. For other files, it returns all tables.
+/// Returns the tables of the selected ASIC if the file describes several ASICs. Otherwise returns all tables
+/// of the file.
 fn asic_tables(mut config: Map<String, Value>, asic: Option<&str>) -> Map<String, Value> {
     match asic.and_then(|asic| config.remove(asic)) {
         Some(Value::Object(tables)) => tables,
@@ -166,7 +169,7 @@ fn rename_ports_in_key(key: &str, ports: &PortRenames) -> Option<String> {
     Some(parts?.join("|"))
 }
 
-/// Renames the ports in a value of a table and removes them from arrays if they no longer exist.
+/// Renames the ports in a value of a table. Ports of removed links are deleted from arrays.
 fn rename_ports_in_value(value: Value, ports: &PortRenames) -> Value {
     match value {
         Value::String(text) => Value::String(rename_port_list(&text, ports).unwrap_or(text)),
@@ -191,8 +194,8 @@ fn rename_ports_in_value(value: Value, ports: &PortRenames) -> Value {
     }
 }
 
-/// Renames the ports of a comma-separated list and omits removed ports. Returns `None` if the text is not a
-/// list of ports.
+/// Renames the ports of a comma-separated list and drops the ports of removed links. Returns `None` if the
+/// text is not a list of ports.
 fn rename_port_list(text: &str, ports: &PortRenames) -> Option<String> {
     let new_names: Option<Vec<&Option<String>>> =
         text.split(',').map(|port| ports.get(port.trim())).collect();

@@ -12,8 +12,8 @@ use xoff_telemetry::failure::Failure;
 
 pub(super) use plot::create_folder;
 
-/// Writes `jct.svg`, `links.svg`, and for each scheme `SCHEME-queues.svg` and `SCHEME-pauses.svg`. The
-/// timelines are those of the runs with the first seed.
+/// Writes the plots `jct.svg` and `links.svg`, and for each scheme the plots `SCHEME-queues.svg` and
+/// `SCHEME-pauses.svg`. All plots over time show the run with the first seed.
 ///
 /// # Errors
 /// Fails if a file cannot be written.

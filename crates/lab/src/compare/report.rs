@@ -9,8 +9,8 @@ use super::super::sweep::{Parameter, RunFigures};
 /// Name and version of the format. The number changes if a field is removed or changes its meaning.
 pub const COMPARE_SCHEMA: &str = "xoff.compare/1";
 
-/// The report of a comparison. In virtual time, it does not depend on the machine or on the order in which
-/// runs end.
+/// The report of a comparison. In virtual time, the report does not depend on the machine or on the order in
+/// which runs end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CompareReport {
     /// The value of [`COMPARE_SCHEMA`].
@@ -33,8 +33,8 @@ pub struct CompareReport {
     pub seeds: Vec<u64>,
     /// Warnings about settings that limit the comparison.
     pub warnings: Vec<String>,
-    /// One entry for each scheme, combination of values and job, and for the run on one switch. The entries
-    /// have the order of the table.
+    /// The rows of the table. Each combination of `--set` values and job has one row for each scheme and one
+    /// row for the lab with a single switch.
     pub rows: Vec<ComparisonRow>,
     /// One entry for each run, in the order of the run numbers.
     pub runs: Vec<ComparisonRun>,
@@ -45,7 +45,8 @@ pub struct CompareReport {
 pub struct ComparisonRow {
     /// The load-balancing scheme or the compared value. `None`: the lab on one switch.
     pub scheme: Option<String>,
-    /// For a lab on one switch that has only one of the compared values: this value. `None` otherwise.
+    /// The compared value in a lab with a single switch, if the compared field also changes this lab. `None`
+    /// for all other labs.
     pub one_switch_for: Option<String>,
     /// The value of each parameter.
     pub values: Vec<String>,
@@ -62,7 +63,7 @@ pub struct ComparisonRow {
 /// Median and range of a figure over all seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MedianAndRange {
-    /// The median. For an even number of values, it is the lower one of the two middle values.
+    /// The median. For an even number of values, the median is the lower of the two middle values.
     pub median: f64,
     /// The smallest value.
     pub min: f64,
@@ -75,7 +76,8 @@ pub struct MedianAndRange {
 pub struct ComparisonRun {
     /// The load-balancing scheme or the compared value. `None`: the lab on one switch.
     pub scheme: Option<String>,
-    /// For a lab on one switch that has only one of the compared values: this value. `None` otherwise.
+    /// The compared value in a lab with a single switch, if the compared field also changes this lab. `None`
+    /// for all other labs.
     pub one_switch_for: Option<String>,
     /// Whether the run is tainted.
     pub tainted: bool,

@@ -13,12 +13,15 @@ use xoff_telemetry::failure::Failure;
 pub enum RunMode {
     /// Runs in virtual time. Several runs can execute at the same time.
     Virtual {
-        /// Arguments of each run. The seed, the field values and the files in it are not used.
+        /// Arguments of each run. The comparison ignores the seed, the field values and the output files in
+        /// these arguments.
         run: Box<VirtualRunArgs>,
-        /// Number of runs at the same time. `None`: the number of CPUs that the process may use.
+        /// Number of runs that execute at the same time. `None` means the number of CPUs that the process may
+        /// use.
         jobs: Option<usize>,
     },
-    /// Runs in real time, one after the other. The seed and the report file in the options are not used.
+    /// Runs in real time, one after the other. The comparison ignores the seed and the report file in these
+    /// options.
     RealTime(Box<LabOptions>),
 }
 
@@ -40,8 +43,8 @@ impl RunMode {
         }
     }
 
-    /// Runs a plan with a seed. Returns the report, and the timeline if `records_timeline` is set and the run
-    /// is in virtual time.
+    /// Runs a plan with a seed and returns the report. In virtual time with `records_timeline`, it also
+    /// returns the timeline.
     ///
     /// # Errors
     /// Fails if the lab cannot be set up.

@@ -11,7 +11,7 @@ use xoff_telemetry::{group_thousands, simple_table};
 /// Largest number of printed failures.
 const FAILURES_SHOWN_MAX: usize = 8;
 
-/// Returns the rows of one variant from its runs: one row for each job, or one row without a job.
+/// Builds the rows of one variant from its runs. Each job has a row. A lab without jobs has one row.
 pub(super) fn comparison_rows(runs: &[ComparisonRun]) -> Vec<ComparisonRow> {
     let Some(first) = runs.first() else {
         return Vec::new();
@@ -40,7 +40,7 @@ pub(super) fn comparison_rows(runs: &[ComparisonRun]) -> Vec<ComparisonRow> {
         .collect()
 }
 
-/// Returns median and range of each figure over the runs of a variant. `job_name` selects the job.
+/// Returns the median and the range of each figure over the runs of a variant. `job_name` selects the job.
 fn figures_over_seeds(
     runs: &[ComparisonRun],
     job_name: Option<&str>,
@@ -60,8 +60,8 @@ fn figures_over_seeds(
         .collect()
 }
 
-/// Formats the table for a terminal: the median, and [smallest, largest] if the values differ. Columns
-/// without a value are omitted.
+/// Formats the table for a terminal. A cell shows the median. If the values differ, it also shows the range
+/// as `[smallest, largest]`. Columns without a value are omitted.
 pub(super) fn render_comparison(report: &CompareReport) -> String {
     let jobs = report.rows.iter().filter_map(|row| row.job.as_ref());
     let has_several_jobs = jobs.collect::<std::collections::BTreeSet<_>>().len() > 1;
@@ -146,8 +146,8 @@ fn format_failures(report: &CompareReport) -> String {
     text
 }
 
-/// Formats the rows as CSV. Each figure has three columns: median, smallest and largest value. The scheme of
-/// the lab on one switch is empty.
+/// Formats the rows as CSV. Each figure has three columns: median, smallest and largest value. In the rows of
+/// the lab with a single switch, the scheme is empty.
 pub(super) fn format_csv(report: &CompareReport) -> String {
     let mut header: Vec<String> = report
         .parameters

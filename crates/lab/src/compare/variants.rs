@@ -15,7 +15,8 @@ pub const LOAD_BALANCING: &str = "topology.defaults.load_balancing";
 /// The field of the lab file that differs between the rows of a comparison.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ComparedField {
-    /// The load-balancing scheme. The values are names of schemes. The lab file need not have this field.
+    /// The load-balancing scheme. The values are names of schemes. If the lab file does not have the field,
+    /// the comparison adds the field.
     LoadBalancing(Vec<String>),
     /// Another field. The lab file must have this field.
     Field(FieldSetting),
@@ -45,7 +46,8 @@ pub(super) struct LabVariant {
     pub(super) values: Vec<String>,
     /// The plan of the variant.
     pub(super) plan: LabPlan,
-    /// For a lab on one switch that has only one of the compared values: this value.
+    /// The compared value in a lab with a single switch, if the compared field also changes this lab. `None`
+    /// for all other labs.
     pub(super) one_switch_for: Option<String>,
     /// Index of the variant on one switch, the reference of this variant.
     pub(super) one_switch: Option<usize>,
@@ -97,8 +99,9 @@ pub(super) fn build_variants(
     Ok(comparison)
 }
 
-/// Adds the variants of one combination of values: one for each compared value, followed by the lab on one
-/// switch. If the single switch depends on the compared field, there are several labs on one switch.
+/// Adds the variants of one combination of `--set` values. Each compared value has one variant, and the lab
+/// with a single switch follows. If the compared field also changes the lab with a single switch, this lab is
+/// added once for each value.
 fn add_combination(
     comparison: &mut LabVariants,
     file: &Path,

@@ -70,7 +70,8 @@ impl TypedNode {
     }
 }
 
-/// Returns the dimension of the result of an operator. `offset` is the offset of the right operand.
+/// Returns the dimension of the result of an operator, such as time or bytes. `offset` is the position of the
+/// right operand, for the error message.
 pub(super) fn arithmetic_dimension(
     operator: ArithmeticOperator,
     left: Dimension,
@@ -99,7 +100,8 @@ pub(super) fn require_same_dimension(
     Err(ExpressionError::new(offset, what, fix))
 }
 
-/// Returns the syntax node of a function call with its type. `offset` is the offset of the function name.
+/// Checks the arguments of a function call and returns its syntax node with the type of the result. `offset`
+/// is the position of the function name.
 pub(super) fn check_call(
     function: Function,
     arguments: Vec<TypedNode>,

@@ -240,8 +240,8 @@ pub const PORT_PFC_COUNTERS: CounterTable = &[
     ),
 ];
 
-/// Counters with the prefix `HOST.`. The names from `out_of_sequence` on are those of the `hw_counters` of
-/// Linux.
+/// Counters with the prefix `HOST.`. The counter `out_of_sequence` and all counters after it have the names
+/// of the Linux `hw_counters`.
 pub const HOST_COUNTERS: CounterTable = &[
     describe("tx_packets", "RDMA packets sent by queue pairs"),
     describe("tx_bytes", "payload of the RDMA packets sent"),
@@ -298,7 +298,8 @@ pub const HOST_COUNTERS: CounterTable = &[
     ),
 ];
 
-/// Counters with the prefix `HOST.dscpN.`, for IP packets with one DSCP that arrived since the last clear.
+/// Counters with the prefix `HOST.dscpN.`, for IP packets with DSCP N that have arrived since the last
+/// `clear` step.
 pub const ARRIVAL_COUNTERS: CounterTable = &[
     describe("rx_frames", "packets received"),
     describe("rx_bytes", "bytes received, without FCS"),
@@ -316,8 +317,8 @@ pub const HOST_PFC_COUNTERS: CounterTable = &[
     describe("paused_ns", "time that this class was paused"),
 ];
 
-/// Counters with the prefix `flow.NAME.` for all senders of a flow group or `send` step, or
-/// `flow.NAME.SENDER.` for one sender.
+/// Counters of a flow group or of a `send` step. The prefix `flow.NAME.` means all senders, and the prefix
+/// `flow.NAME.SENDER.` means one sender.
 pub const FLOW_COUNTERS: CounterTable = &[
     describe("sent_frames", "frames sent"),
     describe("received_frames", "frames received"),
@@ -387,8 +388,8 @@ pub const JOB_SENDER_COUNTERS: CounterTable = &[
     ),
 ];
 
-/// Events for `first()` and `last()`. The prefix `SWITCH.`, `SWITCH.PORT.` or `HOST.` restricts an event to
-/// one object.
+/// Events for `first()` and `last()`. Without a prefix, an event can happen anywhere in the lab. The prefix
+/// `SWITCH.`, `SWITCH.PORT.` or `HOST.` selects one switch, port or host.
 pub const EVENTS: CounterTable = &[
     describe(
         "ce",

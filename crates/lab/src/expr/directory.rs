@@ -1,7 +1,9 @@
-//! The names of a lab: switches, ports, hosts, flows, jobs and links with their counters.
+//! The names that a condition can contain: the counters of switches, ports, hosts, flows, jobs and links of a
+//! lab.
 //!
-//! A name consists of parts with points between them. The first part is a node, `flow`, `job` or `link`. The
-//! last part is a counter. A star stands for any characters within one part.
+//! A name consists of parts that are separated by dots, for example `sw1.Ethernet0.tx_bytes`. The first part
+//! is the name of a switch or host, or the word `flow`, `job` or `link`. The last part is a counter. A `*`
+//! matches any characters within one part.
 
 use std::collections::HashMap;
 
@@ -10,7 +12,8 @@ use super::{UnknownName, unit};
 
 /// The maximum number of names in an error message.
 const LISTED_NAMES_MAX: usize = 24;
-/// The index of a flow, job or link for a name that ends after the word `flow`, `job` or `link`.
+/// The index in a [`CounterOwner`] for the word `flow`, `job` or `link` alone, before the name of a flow, job
+/// or link follows.
 const NO_INDEX: usize = usize::MAX;
 /// The number of PFC priorities, queues and priority groups of a port.
 const PRIORITIES: u8 = 8;
@@ -38,7 +41,8 @@ enum NodeIndex {
     Host(usize),
 }
 
-/// The object that a counter or an event belongs to. Numbers are indices of the lab.
+/// The object to which a counter or an event belongs. Switches, ports, hosts, flows, jobs and links are
+/// stored as indices.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CounterOwner {
     /// The whole run, such as for `now_ns`.
@@ -49,8 +53,8 @@ pub enum CounterOwner {
     Link(usize),
     /// The prefix `SWITCH.pool` without a pool. It has no counters.
     Pools(usize),
-    /// A buffer pool of a switch. The pools are known after the configuration of the switch, so any name is
-    /// valid here.
+    /// A buffer pool of a switch, by name. Any pool name is valid here, because the configuration that
+    /// defines the pools is loaded later.
     Pool(usize, String),
     /// A port of a switch.
     Port(usize, usize),
@@ -69,7 +73,8 @@ pub enum CounterOwner {
     HostPfc(usize, u8),
     /// The packets with one DSCP that arrived at a host.
     Arrivals(usize, u8),
-    /// A group of flows or a `send` step with a name, and one sender or all senders.
+    /// A flow group or a named `send` step. The second index selects one sender, and `None` means all
+    /// senders.
     Flow(usize, Option<usize>),
     /// A job, and one sender or all senders.
     Job(usize, Option<usize>),
@@ -82,15 +87,15 @@ pub struct CounterReference {
     pub owner: CounterOwner,
     /// The name of the counter in the tables of `docs/script.md`.
     pub counter: &'static str,
-    /// The divisor that converts the counter to the unit of the name. It is 1000 for a counter in nanoseconds
-    /// and a name in microseconds.
+    /// The divisor that converts the value of the counter to the unit of the name. For example, the divisor
+    /// is 1000 if the counter is in nanoseconds and the name ends in `_us`.
     pub divisor: f64,
 }
 
 /// An event that a name refers to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EventReference {
-    /// The place of the event: the whole run, a switch, a port or a host.
+    /// The object at which the event happens: the whole lab, a switch, a port or a host.
     pub owner: CounterOwner,
     /// The name of the event in the table of `docs/script.md`.
     pub event: &'static str,
@@ -105,8 +110,8 @@ struct NameLevel {
 impl NameDirectory {
     /// Creates a directory without links.
     ///
-    /// `switches` contains each switch with its ports. `flows` and `jobs` contain the indices of the sending
-    /// hosts.
+    /// `switches` contains the name of each switch and the names of its ports. `flows` and `jobs` contain the
+    /// name of each flow or job and the indices of its senders in `hosts`.
     pub fn new(
         switches: Vec<(String, Vec<String>)>,
         hosts: Vec<String>,
@@ -153,7 +158,8 @@ impl NameDirectory {
     /// Finds the counter of a name.
     ///
     /// # Errors
-    /// The name is unknown. The error names the unknown part and the names that exist instead.
+    /// The name is unknown. The error contains the unknown part of the name and the valid names at this
+    /// position.
     pub fn find_counter(&self, path: &str) -> Result<CounterReference, UnknownName> {
         let parts: Vec<&str> = path.split('.').collect();
         let (last, parents) = parts.split_last().unwrap_or((&"", &[]));
@@ -203,10 +209,11 @@ impl NameDirectory {
         Ok(names)
     }
 
-    /// Finds the event of a name, such as `ce` for the whole lab, `sw1.ce`, `sw1.Ethernet0.ce` or `h1.cnp`.
+    /// Finds the event of a name. For example, `ce` is an ECN mark anywhere in the lab, `sw1.ce` a mark at a
+    /// switch, and `sw1.Ethernet0.ce` a mark at a port.
     ///
     /// # Errors
-    /// The event is unknown, or the object before it is unknown or has no events.
+    /// The event is unknown, the object in its prefix is unknown, or this kind of object has no events.
     pub fn find_event(&self, path: &str) -> Result<EventReference, UnknownName> {
         let parts: Vec<&str> = path.split('.').collect();
         let (last, parents) = parts.split_last().unwrap_or((&"", &[]));
@@ -243,7 +250,8 @@ impl NameDirectory {
         Ok(owner)
     }
 
-    /// Returns a counter of an owner. A counter in nanoseconds is also found under other units of time.
+    /// Returns the counter of an object by name. A counter in nanoseconds, such as `paused_ns`, can also be
+    /// read in another unit, such as `paused_us`.
     fn counter_of(&self, owner: CounterOwner, name: &str) -> Option<CounterReference> {
         let counters = counters_of(&owner);
         let reference = |counter: &'static str, divisor| CounterReference {
@@ -262,7 +270,8 @@ impl NameDirectory {
         (dimension == unit::TIME).then(|| reference(counter.name, scale / 1e3))
     }
 
-    /// Returns a child by name. Nodes are looked up in the map, because a lab can have many.
+    /// Returns a child object by name. Switches and hosts are found through a map, because a lab can have
+    /// thousands of them.
     fn child_of(&self, owner: &CounterOwner, part: &str) -> Option<CounterOwner> {
         match *owner {
             CounterOwner::Run => match (part, self.nodes.get(part)) {
@@ -409,7 +418,8 @@ fn counters_of(owner: &CounterOwner) -> CounterTable {
     }
 }
 
-/// Returns the error for a part that is not one of `names`. It suggests a similar name or lists the names.
+/// Returns the error for a part of a name that is not one of `names`. The error suggests a similar name or
+/// lists the valid names.
 fn unknown_part(
     path: &str,
     part: &str,

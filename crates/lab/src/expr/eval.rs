@@ -1,8 +1,8 @@
 //! Evaluation of conditions.
 //!
 //! Evaluation uses only sums, products and comparisons of doubles, so the result is the same on every
-//! machine. A condition that depends on a missing value is undecided (three-valued logic). An event that has
-//! not happened is later than all events that have happened.
+//! machine. Conditions use three-valued logic: a condition that depends on a missing value is undecided. The
+//! time of an event that has not happened is infinity.
 
 use super::syntax::{ArithmeticOperator, ComparisonOperator, Function, SyntaxNode};
 use super::{Occurrence, UnknownName, ValueSource};
@@ -10,7 +10,8 @@ use super::{Occurrence, UnknownName, ValueSource};
 /// The relative difference up to which two numbers with fractions are equal.
 const RELATIVE_TOLERANCE: f64 = 1e-9;
 
-/// The value of a part of an expression. `None` is a missing number or an undecided condition.
+/// The value of a part of an expression. `None` means that the number is missing or that the condition is
+/// undecided.
 #[derive(Clone, Debug, PartialEq)]
 enum ExpressionValue {
     Number(Option<f64>),
@@ -34,7 +35,7 @@ impl ExpressionValue {
         }
     }
 
-    /// Returns the members of a list. A single value is a list with one member.
+    /// Returns the members of a list. For a single value, it returns a list with this value.
     fn into_members(self) -> Vec<ExpressionValue> {
         match self {
             ExpressionValue::List(members) => members,
@@ -53,8 +54,8 @@ impl ExpressionValue {
         }
     }
 
-    /// Combines two values. Two lists are combined member by member. A single value is combined with each
-    /// member of a list.
+    /// Applies an operator to two values. For two lists, it is applied member by member. For a list and a
+    /// single value, it is applied to each member and the single value.
     fn combine(
         self,
         other: ExpressionValue,
@@ -160,8 +161,8 @@ fn read_scaled_value(
     Ok(ExpressionValue::Number(value.map(|value| value * scale)))
 }
 
-/// Returns the time of the first or last of several events, in picoseconds. Returns infinity if none has
-/// happened.
+/// Returns the time of the first or the last of several events, in picoseconds. Returns infinity if none of
+/// the events has happened.
 fn read_event_time(
     values: &dyn ValueSource,
     occurrence: Occurrence,
@@ -178,7 +179,8 @@ fn read_event_time(
     Ok(time.unwrap_or(f64::INFINITY))
 }
 
-/// Applies an operator. An undefined result, such as 0 / 0, is a missing value.
+/// Applies an arithmetic operator to two numbers. Returns a missing value if the result is undefined, as in 0
+/// / 0.
 fn apply_operator(operator: ArithmeticOperator, left: Option<f64>, right: Option<f64>) -> Option<f64> {
     Some(operator.apply(left?, right?)).filter(|result| !result.is_nan())
 }
@@ -200,8 +202,8 @@ fn compare(operator: ComparisonOperator, left: Option<f64>, right: Option<f64>) 
     })
 }
 
-/// Compares two numbers. Whole numbers are counters and must be equal exactly. Other numbers may differ by
-/// rounding.
+/// Compares two numbers. Two whole numbers must be exactly equal, because counters are whole numbers. Numbers
+/// with fractions may differ by a rounding error.
 fn is_equal(left: f64, right: f64) -> bool {
     let is_whole = left.fract() == 0.0 && right.fract() == 0.0;
     left == right || (!is_whole && (left - right).abs() <= RELATIVE_TOLERANCE * left.abs().max(right.abs()))
@@ -240,7 +242,8 @@ fn evaluate_junction(
     Ok(result)
 }
 
-/// Applies a function. Missing numbers are ignored. The result is missing if all numbers are missing.
+/// Applies a function to its arguments. Missing arguments are ignored. If all arguments are missing, the
+/// result is missing.
 fn call_function(function: Function, arguments: Vec<ExpressionValue>) -> ExpressionValue {
     if function.is_unary() {
         let argument = arguments

@@ -14,7 +14,8 @@ const SIGNS: [&str; 16] = [
 pub(super) enum ExpressionLanguage {
     /// A condition. Numbers and names have units. Names can contain `-`, `*` and quotes.
     Check,
-    /// The text inside `$(...)`. It has no units and no keywords. `-`, `*` and `%` are always operators.
+    /// A formula, the text inside `$(...)`. A formula has no units and no keywords. The characters `-`, `*`
+    /// and `%` are always operators.
     Formula,
 }
 
@@ -90,7 +91,8 @@ pub(super) fn tokenize(
     Ok(tokens)
 }
 
-/// Reads a number at an offset. In a check, a unit can follow directly or after spaces.
+/// Reads a number at an offset of the text. In a condition, a unit such as `us` can follow the number, with
+/// or without a space.
 fn read_number(
     text: &str,
     offset: usize,
@@ -147,7 +149,8 @@ fn digits_end(text: &str, start: usize) -> usize {
     start + text[start..].bytes().take_while(u8::is_ascii_digit).count()
 }
 
-/// Returns the length of a unit: `%`, or letters with an optional `/s` after a number of bits.
+/// Returns the length of the unit at the start of a text. A unit is `%` or a word such as `us`, `KiB` or
+/// `Gb`. A unit of bits can end in `/s`, as in `Gb/s`.
 fn unit_len(text: &str) -> usize {
     if text.starts_with('%') {
         return 1;
@@ -167,8 +170,8 @@ fn unit_len(text: &str) -> usize {
 
 /// Reads a name or a keyword at an offset.
 ///
-/// A name consists of parts with points between them. A part contains letters, digits and `_`. In a check, a
-/// part can also contain `-` and `*`, or is quoted with `'`.
+/// A name consists of parts that are separated by dots. A part contains letters, digits and `_`. In a
+/// condition, a part can also contain `-` and `*`, or it is enclosed in single quotes.
 fn read_name(
     text: &str,
     offset: usize,
@@ -215,10 +218,10 @@ fn read_name(
     }
 }
 
-/// Returns the length of the part of a name at the beginning of a text.
+/// Returns the length of the first part of a name, at the start of a text.
 ///
-/// `-` belongs to a name only between two other characters of the name, so `a - b` and `a -b` are
-/// differences.
+/// A `-` belongs to the name only if characters of the name surround it. For example, `a-b` is a name, and `a
+/// - b` and `a -b` are differences.
 fn name_part_len(text: &str, is_check: bool) -> usize {
     let is_inside = |c: char| c.is_ascii_alphanumeric() || c == '_' || (is_check && c == '*');
     let mut len = 0;

@@ -7,13 +7,13 @@
 //! job.train.jct_us == 1.31ms within 5 %
 //! ```
 //!
-//! `docs/script.md` contains the grammar. The parser checks the types of a condition: a time cannot be
-//! compared with a number of bytes, and a condition cannot be added to a number. Evaluation therefore fails
-//! only for a name that the [`ValueSource`] does not know. The same values give the same result on every
+//! `docs/script.md` contains the grammar. The parser checks the types of a condition. For example, a time
+//! cannot be compared with a number of bytes, and a condition cannot be added to a number. After this check,
+//! evaluation fails only if the [`ValueSource`] does not know a name. The result is the same on every
 //! machine.
 //!
-//! The last part of a name states its unit (`_ns`, `_us`, `_bytes`, `_bps`). Inside an expression, times are
-//! in picoseconds and amounts of data are in bytes.
+//! A name ends in its unit, for example `_ns`, `_us`, `_bytes` or `_bps`. The evaluation converts all times
+//! to picoseconds and all amounts of data to bytes.
 
 mod check;
 pub mod counters;
@@ -41,22 +41,22 @@ pub const CONDITION_LEN_MAX: usize = 4096;
 
 /// The values of the names in an expression.
 pub trait ValueSource {
-    /// Returns the value of a name, in the unit of the name. Returns `None` if the value does not exist yet,
-    /// such as the latency of a flow before its first packet arrives.
+    /// Returns the value of a name, in the unit of the name. Returns `None` if the value does not exist yet.
+    /// For example, a flow has no latency before its first packet arrives.
     ///
     /// # Errors
     /// The name is unknown.
     fn value(&self, path: &str) -> Result<Option<f64>, UnknownName>;
 
-    /// Returns all names that match a pattern with stars. Patterns that differ only in the last part give the
-    /// same order.
+    /// Returns all names that match a pattern with `*`. Two patterns that differ only in the counter return
+    /// the objects in the same order.
     ///
     /// # Errors
     /// No name matches the pattern.
     fn matching_names(&self, pattern: &str) -> Result<Vec<String>, UnknownName>;
 
-    /// Returns the time of the first or last event of a name, in picoseconds. Returns `None` if no such event
-    /// has happened.
+    /// Returns the time of the first or the last event with this name, in picoseconds. Returns `None` if no
+    /// such event has happened.
     ///
     /// # Errors
     /// The name is unknown.
@@ -88,7 +88,7 @@ pub enum Occurrence {
 pub struct ExpressionError {
     /// The offset of the error in the text, in bytes.
     pub offset: usize,
-    /// The beginning of the text at the offset. Empty at the end of the text.
+    /// The text from the offset on, shortened for the message. Empty if the error is at the end of the text.
     pub rest: String,
     /// A description of the error.
     pub what: String,
@@ -152,7 +152,7 @@ impl Expression {
         })
     }
 
-    /// Returns whether the condition holds. Returns `None` if the result depends on a missing value.
+    /// Returns whether the condition is true. Returns `None` if the result depends on a missing value.
     ///
     /// # Errors
     /// A name is unknown.
@@ -169,8 +169,8 @@ impl Expression {
 
     /// Returns each name in the condition with its value, for the message of a failed check.
     ///
-    /// A value is in the unit of its name, and the time of an event is in picoseconds. A pattern is replaced
-    /// by the names that match it.
+    /// Each value is in the unit of its name. Times of events are in picoseconds. For a pattern, the result
+    /// has all names that match the pattern.
     ///
     /// # Errors
     /// A name is unknown.

@@ -26,7 +26,7 @@ const FUNCTIONS: [(&str, Function); 10] = [
 
 type ParseResult = Result<TypedNode, ExpressionError>;
 
-/// Parses a whole text: a condition of a check, or a number of a formula.
+/// Parses a complete text. A check contains a condition, and a formula contains a number.
 pub(super) fn parse(text: &str, language: ExpressionLanguage) -> Result<SyntaxNode, ExpressionError> {
     let root = match language {
         ExpressionLanguage::Check => parse_condition(text),
@@ -103,7 +103,8 @@ impl Parser {
         is_next
     }
 
-    /// Returns the error for the next token. `expected` says which token or rule fits here.
+    /// Returns the error for an unexpected next token. `expected` describes the tokens that are valid at this
+    /// position.
     fn unexpected_token(&self, expected: &str) -> ExpressionError {
         let what = match self.token() {
             Token::End => format!("something is missing at the end: {expected}"),
@@ -218,7 +219,8 @@ impl Parser {
         Ok(TypedNode::new_condition(node, is_list, offset))
     }
 
-    /// Parses the right side of a comparison. Sets `is_list` if the right side is a list.
+    /// Parses the right side of a comparison. Sets `is_list` if the right side contains a pattern and has
+    /// several values.
     fn parse_right_side(
         &mut self,
         dimension: Dimension,
@@ -250,7 +252,8 @@ impl Parser {
         Some(operator)
     }
 
-    /// Parses the number after `within`: a share of the right side, or an amount of its dimension.
+    /// Parses the tolerance after `within`. The tolerance is a percentage of the right side, such as `5 %`,
+    /// or an amount, such as `2us`.
     fn parse_tolerance(&mut self, right_dimension: Dimension) -> Result<ComparisonOperator, ExpressionError> {
         let offset = self.offset();
         let Token::Number {
@@ -344,7 +347,7 @@ impl Parser {
         }
     }
 
-    /// Returns the node of a name. In a check, the end of the name states the unit.
+    /// Returns the syntax node of a name. In a condition, the name ends in its unit.
     fn new_name_node(&self, path: String, offset: usize) -> TypedNode {
         let (scale, dimension) = match self.language {
             ExpressionLanguage::Check => unit::name_unit(&path),
@@ -395,7 +398,7 @@ impl Parser {
         check::check_call(function, arguments, offset)
     }
 
-    /// Parses the events in the brackets of `first` or `last`, up to the closing bracket.
+    /// Parses the list of events inside `first(...)` or `last(...)`, including the closing bracket.
     fn parse_event_names(&mut self) -> Result<Vec<String>, ExpressionError> {
         let mut events = Vec::new();
         loop {

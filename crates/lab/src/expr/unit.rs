@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// The dimension of a number: its powers of time and of data. Bytes divided by a time are a rate.
+/// The dimension of a number, as exponents of time and of data. For example, a rate is data divided by time
+/// and has exponents -1 and 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dimension {
     time: i8,
@@ -49,7 +50,8 @@ impl fmt::Display for Dimension {
     }
 }
 
-/// Returns the factor to base units and the dimension of a unit after a number.
+/// Returns the dimension of a unit and the factor that converts the unit to base units, for a number such as
+/// `10us`.
 pub(super) fn number_unit(unit: &str) -> Option<(f64, Dimension)> {
     Some(match unit {
         "%" => (0.01, PLAIN),
@@ -79,7 +81,8 @@ pub(super) fn number_unit(unit: &str) -> Option<(f64, Dimension)> {
 pub(super) const UNITS: &str =
     "ps, ns, us, ms, s, min; B, kB, MB, GB, K, M, G (of 1024); bps, kbps, Mbps, Gbps, Tbps; %";
 
-/// Returns the factor to base units and the dimension of a name, from the end of the name.
+/// Returns the dimension of a name and the factor that converts its value to base units. The end of the name,
+/// such as `_us`, is its unit.
 pub(super) fn name_unit(path: &str) -> (f64, Dimension) {
     let last = path.rsplit('.').next().unwrap_or(path);
     // The unit can be the whole last part: `queue3.bytes` is an amount of data like `tx_bytes`.
