@@ -14,7 +14,8 @@ pub struct BuiltInScheme {
     pub summary: &'static str,
     /// Fields of `XOFF_LB_SCHEME` that this scheme reads.
     pub(crate) fields: &'static [&'static str],
-    /// Whether packets of one flow can take different paths without an idle time between them.
+    /// Whether successive packets of one flow can take different paths, even without an idle time between the
+    /// packets.
     pub sprays_packets: bool,
     /// Whether the scheme uses the load that other switches advertise.
     pub uses_remote_load: bool,
@@ -32,14 +33,14 @@ impl BuiltInScheme {
     }
 }
 
-/// Default idle time of quality-based flowlets. The value exceeds half the round-trip time of a two-tier
-/// fabric with short queues. Vendors document values from 16 to 256 us.
+/// Default idle time of the flowlet schemes that select members by path quality. The value exceeds half the
+/// round-trip time of a two-tier fabric with short queues. Vendors document values from 16 to 256 us.
 const FLOWLET_IDLE_TIME: Picos = Picos::from_micros(64);
 /// Default idle time of LetFlow and CONGA, as in the simulator of ConWeave.
 const LETFLOW_IDLE_TIME: Picos = Picos::from_micros(100);
 /// Default size of the flow table of a group. This is the largest flow table that Juniper documents.
 const FLOWSET_ENTRIES: u32 = 4_096;
-/// Default idle time after which a group of a cluster scheme may forget a queue pair.
+/// Default idle time after which a cluster scheme may remove a queue pair from its flow table.
 const CLUSTER_IDLE_TIME: Picos = Picos::from_millis(100);
 /// Default number of queue pairs in a group of a cluster scheme.
 const CLUSTER_FLOWS_MAX: u32 = 131_072;

@@ -1,4 +1,5 @@
-//! Checks of the conditions that the data plane expects of a [`SwitchConfig`] and does not check itself.
+//! Checks of a [`SwitchConfig`] before the data plane uses it. The data plane assumes that these conditions
+//! hold.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +9,8 @@ use xoff_dataplane::config::{
 };
 use xoff_dataplane::ids::PRIORITIES;
 
-/// Largest number of ports of a switch. The identifiers of eight priority groups and queues for each port
-/// have 16 bits.
+/// Largest number of ports of a switch. Each port has eight priority groups and eight queues, and the
+/// identifiers of groups and queues have 16 bits.
 pub const PORTS_MAX: usize = 1_024;
 
 /// Returns a description of the first condition that does not hold.
@@ -66,7 +67,8 @@ pub(crate) fn find_violation(config: &SwitchConfig) -> Option<String> {
         .or_else(|| find_route_violation(config))
 }
 
-/// The pool side of a profile, or `None` if the profile or its pool does not exist.
+/// Returns the side (ingress or egress) of a profile's pool, or `None` if the profile or the pool does not
+/// exist.
 fn pool_side_of_profile(config: &SwitchConfig, profile: u16) -> Option<PoolSide> {
     let profile = config.profiles.get(usize::from(profile))?;
     Some(config.pools.get(usize::from(profile.pool))?.side)
@@ -168,8 +170,8 @@ fn find_lag_violation(config: &SwitchConfig) -> Option<String> {
     Some(format!("LAG {name}"))
 }
 
-/// Every interface has an existing port, LAG or VLAN, and no two interfaces share one. A routed port or LAG
-/// is not a member of a VLAN.
+/// Every interface has an existing port, LAG or VLAN. Two interfaces never have the same port, LAG or VLAN. A
+/// routed port or LAG is not a member of a VLAN.
 fn find_interface_violation(config: &SwitchConfig) -> Option<String> {
     let vlans = match &config.bridging {
         BridgingConfig::Transparent => &[][..],

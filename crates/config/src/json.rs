@@ -1,7 +1,7 @@
 //! A JSON parser that keeps the order of names and duplicate names.
 //!
-//! `serde_json::Value` silently keeps only the last of two equal names. A user must see an error for the
-//! duplicate, so this module reads the text with its own visitor.
+//! If an object contains a name twice, `serde_json::Value` silently keeps only the last value. A user must
+//! see an error for a duplicate name, so this module reads the text with its own visitor.
 
 use std::fmt;
 

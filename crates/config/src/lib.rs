@@ -45,7 +45,7 @@
 //!
 //! # Defaults
 //!
-//! The empty configuration `{}` and some ports on the command line are a working switch.
+//! A switch works with the empty configuration `{}` if the command line names its ports.
 //!
 //! | setting | default | source |
 //! |---|---|---|

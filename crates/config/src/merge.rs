@@ -29,8 +29,8 @@ fn apply_removals(removals: &LayerRemovals, lower: &mut ConfigDb) {
     }
 }
 
-/// Splits ranges of `entries` that overlap `key`, and returns the keys that `key` covers. For example,
-/// `Ethernet0|3-4` covers `Ethernet0|3`.
+/// Splits all ranges in `entries` that overlap the range of `key`. Returns the keys of `entries` that lie
+/// within the range of `key`. For example, `Ethernet0|3` lies within `Ethernet0|3-4`.
 fn split_covered_keys(
     table: &NaturalName,
     entries: &mut TableEntries,
@@ -46,8 +46,8 @@ fn split_covered_keys(
 
 /// Merges layers in order. Each layer is a JSON merge patch (RFC 7386) of the layers below it.
 ///
-/// A field keeps its value unless a later layer has the same field. A `null` removes a field, an entry or a
-/// table. A `null` for a missing object changes nothing. A list is replaced as a whole.
+/// A field keeps its value unless a later layer has the same field. The value `null` removes a field, an
+/// entry or a table. If the object does not exist, `null` changes nothing. A list is replaced as a whole.
 ///
 /// Two rules extend the RFC:
 /// - `dynamic_th` in a later layer removes `static_th` of an earlier layer, and the reverse.

@@ -1,7 +1,7 @@
 //! Configuration files of devices with several ASICs.
 //!
-//! Such a device has one configuration for its host and one for each ASIC. The tools of SONiC write all of
-//! them into one file, with an extra level above the tables:
+//! A device with several ASICs has one configuration for its host and one configuration for each ASIC. The
+//! tools of SONiC write all of them into one file, with an extra level above the tables:
 //!
 //! ```json
 //! {"localhost": {"DEVICE_METADATA": {}}, "asic0": {"PORT": {}}, "asic1": {"PORT": {}}}
@@ -26,8 +26,8 @@ pub(super) struct SelectedTables {
 /// Returns the tables of the part `asic` if the file has several parts, and all tables of any other file.
 ///
 /// # Errors
-/// The file has several parts, and `asic` is missing or names no part. Or the file has tables outside its
-/// parts.
+/// Returns an error in two cases. Either the file has several parts, and `asic` is missing or names no part.
+/// Or the file has tables outside its parts.
 pub(super) fn select_asic_part(
     top: Vec<(String, JsonValue)>,
     asic: Option<&str>,

@@ -34,13 +34,14 @@ fn preset_names() -> String {
         .join(", ")
 }
 
-/// Shortest reaction time of a link: the round trip of a cable of 300 m and the response of the peer, about
-/// 4 us.
+/// Smallest reaction time for which a preset computes headroom, about 4 us. It covers the round trip over a
+/// cable of 300 m and the response time of the peer.
 const REACTION_TIME_MIN: Picos = Picos::from_micros(4);
 const PORT_MTU: u64 = 9_100;
 /// Largest frame in bytes.
 const FRAME_BYTES_MAX: u64 = 9_216;
-/// A frame of 1 KiB or more occupies at most 25 % more cell space than its length.
+/// Cell space of a frame of 1 KiB or more, in percent of its length. The last cell of a frame can be partly
+/// empty.
 const CELL_ROUNDING_PERCENT: u64 = 125;
 const MEBIBYTE: u64 = 1 << 20;
 /// Smallest share of the shared pool for a congested priority group.
@@ -48,9 +49,9 @@ const SHARED_GROUP_BYTES_MIN: u64 = 256 << 10;
 
 /// Creates the configuration of a preset for ports with these speeds in Mb/s.
 ///
-/// `reaction_budget` is the longest stall of the host in model time, and zero in virtual time. The headroom
-/// of a lossless priority group holds the data that its port can receive during the budget, rounded up to
-/// cells. The shared pool has room for a quarter of this headroom for each port.
+/// `reaction_budget` is the longest expected stall of the host in model time. In virtual time, it is zero.
+/// The headroom of a lossless priority group holds the data that its port can receive during this time,
+/// rounded up to cells. The shared pool has room for a quarter of this headroom for each port.
 ///
 /// # Errors
 /// The preset does not exist.

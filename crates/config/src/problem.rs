@@ -25,7 +25,8 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// Creates an error at a field. Empty names stand for the entry, the table or the file as a whole.
+    /// Creates an error for a field. If the name of the field, entry or table is empty, the error is for the
+    /// whole entry, table or file.
     pub(crate) fn at_field(table: &str, key: &str, field: &str, why: impl Into<String>) -> Problem {
         Problem {
             table: table.to_owned(),
@@ -83,7 +84,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All errors of a configuration, sorted and without duplicates. As an error value, the list is never empty.
+/// All errors of a configuration, sorted and without duplicates. If a function returns `Err` with this type,
+/// the list contains at least one error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problems(Vec<Problem>);
 
@@ -129,7 +131,8 @@ impl Problems {
 
 /// Writes a line for each of the first 20 errors, and the number of the remaining errors.
 ///
-/// Errors that differ only in their keys share a line. An example are the users of a missing profile.
+/// Errors that differ only in their keys share a line. For example, all priority groups with the same missing
+/// profile share one line.
 impl fmt::Display for Problems {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let groups = self.group_by_keys();

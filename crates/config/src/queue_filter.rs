@@ -12,7 +12,7 @@ const CHASSIS_TABLES: [&str; 2] = ["BUFFER_QUEUE", "QUEUE"];
 /// The last queue of a port.
 const QUEUE_LAST: u8 = 7;
 
-/// The names of this line card and of its ASIC. A missing name matches all keys.
+/// The host name of this line card and the name of its ASIC. If a name is `None`, every name matches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LineCard {
     host: Option<String>,
@@ -83,8 +83,9 @@ impl ChassisKeyFilter {
         }
     }
 
-    /// Returns `PORT|RANGE` of a key `HOST|ASIC|PORT|RANGE` of this line card and ASIC, and `None` for a
-    /// key of another ASIC. All other keys are returned unchanged.
+    /// Shortens a key `HOST|ASIC|PORT|RANGE` to `PORT|RANGE` if the key belongs to this line card and ASIC.
+    /// Returns `None` if the key belongs to another line card or ASIC. Returns keys of any other form
+    /// unchanged.
     pub(super) fn local_key(&mut self, table: &str, key: String) -> Option<String> {
         let parts: Vec<&str> = key.split('|').collect();
         let [host, asic, port, range] = parts[..] else {

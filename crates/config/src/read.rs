@@ -14,7 +14,7 @@ use super::schema::{self, KeyPart, TableFields, TableSchema, ValueKind};
 /// Parses the text of a `config_db.json`. Messages use `source` as the name of the text, such as a path.
 ///
 /// # Errors
-/// The structure, a name or a value is not valid. All errors of the text are returned.
+/// Returns all errors of the text: an invalid structure, and invalid names and values.
 pub fn parse(text: &str, source: &str) -> Result<ConfigDb, Problems> {
     parse_asic_part(text, source, None)
 }
@@ -22,7 +22,8 @@ pub fn parse(text: &str, source: &str) -> Result<ConfigDb, Problems> {
 /// Parses the part `asic` of a file that configures several ASICs. Other files are parsed as with [`parse`].
 ///
 /// # Errors
-/// As for [`parse`]. In addition, the file has several parts and `asic` selects none of them.
+/// Returns an error in the same cases as [`parse`], and also if the file has several parts and `asic` selects
+/// no part.
 pub fn parse_asic_part(text: &str, source: &str, asic: Option<&str>) -> Result<ConfigDb, Problems> {
     parse_layers(&[(source, text)], asic)
 }
@@ -240,7 +241,8 @@ impl LayerReader<'_> {
         }
     }
 
-    /// Registers the removal of an entry. Its key must be valid. The lower layers need not have the entry.
+    /// Registers the removal of an entry. Its key must be valid. The entry need not exist in the lower
+    /// layers.
     fn read_entry_removal(&mut self, table: &str, table_schema: Option<&'static TableSchema>, key: &str) {
         for key in split_port_list(table_schema, key) {
             let Some(key) = self.queues.supported_key(table, table_schema, &key) else {

@@ -24,9 +24,10 @@ pub(crate) type ObjectKey = (String, String);
 pub(crate) struct FoundErrors {
     /// Invalid names and invalid values.
     pub(crate) values: Vec<Problem>,
-    /// Missing fields, invalid references and contradictions within one entry. No other entry can cause them.
+    /// Missing fields, invalid references and contradictions within one entry. Errors in other entries cannot
+    /// cause such an error.
     pub(crate) own: Vec<Problem>,
-    /// Contradictions between entries. Each of them can be the consequence of an error in another entry.
+    /// Contradictions between entries. Such an error can be the consequence of an error in another entry.
     pub(crate) derived: Vec<Problem>,
 }
 
@@ -36,7 +37,8 @@ impl FoundErrors {
     }
 }
 
-/// For a table, the tables and fields that can cause its errors without a reference in a key or a field.
+/// Hidden dependencies of tables. An error in one of these tables or fields can cause an error in the table,
+/// although no key or field of the table refers to it.
 ///
 /// An empty field name stands for all fields of the table.
 const TABLE_DEPENDENCIES: &[(&str, &[(&str, &str)])] = &[
@@ -89,8 +91,8 @@ const BUFFER_MODEL: &[(&str, &str)] = &[
 ///
 /// - A reference to an entry that was refused is not an error.
 /// - A missing field is not an error if its value was refused.
-/// - A derived error is removed if its entry has another error. It is also removed if an entry has an error
-///   that its entry refers to, directly or through other entries.
+/// - A derived error is removed if its entry has another error. It is also removed if its entry refers to an
+///   entry with an error, directly or through other entries.
 ///
 /// `found` has the errors of all layers. `refused` lists the objects that are missing in `db` because of
 /// these errors.
@@ -270,7 +272,7 @@ impl ReferenceGraph<'_> {
         reached
     }
 
-    /// Whether one of these objects, or a table that one of them depends on, has an error.
+    /// Whether one of these objects has an error, or a table on which one of these objects depends.
     fn contains_broken(&self, reached: &BTreeSet<ObjectKey>) -> bool {
         let is_broken =
             |object: &ObjectKey| self.broken.contains(object) || self.broken_tables.contains(&object.0);
@@ -311,8 +313,7 @@ fn objects_in_field(table: &TableSchema, field: &str, value: &str) -> Vec<Object
     }
 }
 
-/// Reason for refusing a table that neither SONiC nor xoff has.
-/// The text of a problem with an unknown table.
+/// Text of the error about a table that neither SONiC nor xoff has.
 pub(crate) const NO_SUCH_TABLE: &str = "no such table";
 
 /// Returns the similar table name that the message of a refused table suggests.

@@ -161,8 +161,8 @@ impl Requester {
         }
     }
 
-    /// Handles an acknowledgement of requests behind a missing READ response. The response is requested
-    /// is_retransmission after the tolerated reordering time.
+    /// Handles an acknowledgement of requests behind a missing READ response. The response is requested again
+    /// after the tolerated reordering time.
     fn on_ack_after_gap(&mut self, env: &mut QpContext<'_>, acked_end: u64) {
         if !env.config.reorders() {
             self.on_implied_nak(env);
@@ -202,19 +202,19 @@ impl Requester {
         }
         let tolerated = env.config.out_of_order;
         let tolerated = tolerated.filter(|_| self.held_responses.has_later_data(self.unacked));
-        // The reordering time starts is_retransmission for the gap that is now the oldest.
+        // The reordering time starts again for the gap that is now the oldest.
         self.held_responses.gap_deadline =
             tolerated.map_or(Picos::NEVER, |time| env.now.saturating_add(time));
     }
 
-    /// Requests a missing READ response is_retransmission after the tolerated reordering time.
+    /// Requests a missing READ response again after the tolerated reordering time.
     pub(super) fn request_missing_responses(&mut self, env: &mut QpContext<'_>) {
         self.held_responses.gap_deadline = Picos::NEVER;
         self.on_implied_nak(env);
     }
 
-    /// Handles an answer that arrives before an expected READ response, an implied NAK (IBTA 9.7.3.3).
-    /// Repeats the READ once.
+    /// Handles an implied NAK (IBTA 9.7.3.3): the answer to a later request arrives before an expected READ
+    /// response. Repeats the READ once.
     fn on_implied_nak(&mut self, env: &mut QpContext<'_>) {
         if self.read_gap {
             return;

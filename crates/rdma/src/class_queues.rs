@@ -11,13 +11,15 @@ use super::unpaced::UnpacedPacket;
 /// Number of NIC classes.
 pub(super) const CLASS_COUNT: usize = 8;
 
-/// Transmission queue of one NIC class. Unpaced packets such as acknowledgements and CNPs leave first. Queue
-/// pairs with data follow in the order of their departure times, and in arrival order for equal times.
+/// Transmission queue of one NIC class. Unpaced packets, such as acknowledgements and CNPs, leave first.
+/// Queue pairs with data follow in the order of their departure times. If departure times are equal, the
+/// queue pair that was queued first sends first.
 #[derive(Debug, Default)]
 struct ClassQueue {
     unpaced: VecDeque<(Picos, UnpacedPacket)>,
-    /// Departure time, arrival order and queue pair index. Three 64-bit fields, because the heap copies
-    /// entries in large pieces right after it has written them.
+    /// Waiting queue pairs: departure time, order of arrival and queue pair index. All three fields have 64
+    /// bits, because the heap copies an entry in large pieces right after writing it, and narrow writes would
+    /// stall the copy.
     waiting: BinaryHeap<Reverse<(Picos, u64, u64)>>,
     order: u64,
     round: Option<RoundRobin>,
@@ -41,8 +43,8 @@ impl ClassQueue {
         self.order += 1;
     }
 
-    /// Moves a queued queue pair to another time, or removes the queue pair at [`Picos::NEVER`]. Only for
-    /// round robin.
+    /// Changes the departure time of a waiting queue pair. With [`Picos::NEVER`], the queue pair is removed.
+    /// Only for round robin.
     fn move_departure(&mut self, due: Picos, qp: u32) {
         let Some(round) = &mut self.round else {
             debug_assert!(false, "only queue pairs that take turns are moved");
@@ -117,8 +119,9 @@ impl ClassQueue {
     }
 }
 
-/// Transmission queues of all classes. The earliest departure times are stored in an array because they are
-/// read far more often than they change, and reading eight queues would touch sixteen cache lines.
+/// Transmission queues of all classes. The earliest departure times are also stored in one array, because
+/// they are read far more often than they change. Reading the times from the eight queues would touch sixteen
+/// cache lines.
 #[derive(Debug)]
 pub(super) struct ClassQueues {
     queues: [ClassQueue; CLASS_COUNT],
@@ -182,8 +185,8 @@ impl ClassQueues {
     }
 
     /// Sets the time at which the rate of a queue pair permits its next packet, or [`Picos::NEVER`] without
-    /// data. Only for round robin. `has_new_rate` tells that congestion control has computed a rate, and
-    /// `is_active` that the queue pair has an incomplete message.
+    /// data. Only for round robin. `has_new_rate` is true if congestion control has computed a new rate.
+    /// `is_active` is true if the queue pair has an incomplete message.
     pub(super) fn set_next_available(
         &mut self,
         class: u8,
@@ -253,9 +256,9 @@ impl ClassQueues {
     }
 }
 
-/// Timers of the queue pairs, one each. A timer that moves to a later time keeps its entry and is checked
-/// when the entry is due. The acknowledgement of a packet moves the timeout of its queue pair, and therefore
-/// costs nothing here.
+/// The timers of the queue pairs, one timer for each queue pair. If a timer moves to a later time, its entry
+/// in the heap does not change. When the old entry is due, the timer is compared with the current deadline.
+/// Each acknowledgement moves a timeout to a later time, so acknowledgements need no heap operation.
 #[derive(Debug, Default)]
 pub(super) struct QpTimers {
     heap: BinaryHeap<Reverse<(Picos, u32)>>,

@@ -11,8 +11,8 @@ use super::pacing::Pacing;
 pub const MTU_MIN: u32 = 64;
 /// Largest path MTU of a queue pair, in payload bytes.
 pub const MTU_MAX: u32 = 8192;
-/// Largest retry count of InfiniBand. As `rnr_retry` it means retry without limit (IBTA 9.7.5.2.8). As
-/// `retry_cnt` it means seven retries.
+/// Largest retry count of InfiniBand. The value 7 means seven retries for `retry_cnt`, and retries without
+/// limit for `rnr_retry` (IBTA 9.7.5.2.8).
 pub const RETRY_MAX: u8 = 7;
 
 /// Index of a queue pair in its endpoint, in the order of creation, from 0.
@@ -52,11 +52,11 @@ pub enum ReceiveQueue {
     /// A receive entry is always available.
     #[default]
     Unlimited,
-    /// The host adds entries with [`Endpoint::post_receives`](super::Endpoint::post_receives). A SEND without
-    /// an entry gets an RNR NAK.
+    /// The host adds entries with [`Endpoint::post_receives`](super::Endpoint::post_receives). If a SEND
+    /// arrives when the queue is empty, it gets an RNR NAK.
     Posted,
-    /// A receive queue that is full at the start. The application reposts one entry every `interval_ps`
-    /// picoseconds while the queue is not full. A SEND without an entry gets an RNR NAK.
+    /// The receive queue is full at the start. While it is not full, the application adds one entry every
+    /// `interval_ps` picoseconds. If a SEND arrives when the queue is empty, it gets an RNR NAK.
     Reposted {
         /// Number of entries of a full queue, 1 or more.
         depth: u32,
@@ -75,7 +75,7 @@ pub struct QpConfig {
     /// Transport service. Default RC.
     pub transport: Transport,
     /// Payload of a full packet, [`MTU_MIN`] to [`MTU_MAX`] bytes. InfiniBand defines 256, 512, 1024, 2048
-    /// and 4096; simulators use other values too. Both ends must agree. Default 1024.
+    /// and 4096. Simulators also use other values. Both ends must use the same value. Default 1024.
     pub mtu: u32,
     /// PSN of the first request of this queue pair, 24 bits.
     pub first_psn: u32,
@@ -98,15 +98,15 @@ pub struct QpConfig {
     /// Loss recovery of an RC queue pair. Default go-back-N.
     pub recovery: Recovery,
     /// Tolerated reordering time. The receiver stores packets after a gap and sends a NAK only when the gap
-    /// has lasted this long. Used with packet spraying, also with go-back-N. Go-back-zero ignores this field.
-    /// Default `None`.
+    /// has lasted this long. Set this field for packet spraying. It works with selective repeat and
+    /// go-back-N. Go-back-zero ignores it. Default `None`.
     #[serde(with = "xoff_units::serde_picos::option")]
     pub out_of_order: Option<Picos>,
     /// Size of the receiver's reorder window in packets, 1 to 65 536. Used with `SelectiveRepeat` and
     /// `out_of_order`. The sender then has at most this number of packets in flight. Default 1024.
     pub reorder_window_packets: u32,
-    /// Code of the local ACK timeout, 0 to 31. The timeout is 4.096 us times 2^code, and 0 disables it (IBTA
-    /// 9.7.6.1.3). Default 14, which is 67 ms.
+    /// Code of the local ACK timeout, 0 to 31. The timeout is 4.096 us times 2^code. The code 0 disables the
+    /// timeout (IBTA 9.7.6.1.3). Default 14, which is 67 ms.
     pub ack_timeout: u8,
     /// Number of retries without progress before the queue pair fails. Hardware supports 0 to [`RETRY_MAX`],
     /// and xoff accepts larger values too. Default 7.

@@ -50,11 +50,12 @@ pub struct Counters {
     pub req_remote_errors: u64,
     /// Requests rejected as malformed, or as out of place in their message.
     pub resp_invalid_requests: u64,
-    /// Packets discarded because they do not fit their queue pair. Examples are another transport service, an
-    /// unknown opcode, an acknowledgement of an unsent packet, and a response of the wrong length.
+    /// Number of packets that were discarded because their queue pair cannot process them. Examples are a
+    /// packet of another transport service, an unknown opcode, an acknowledgement of an unsent packet, and a
+    /// response of the wrong length.
     pub rx_discarded: u64,
-    /// Packets for a queue pair that does not exist. Only the counters of an endpoint have a value other than
-    /// 0.
+    /// Number of packets for a queue pair that does not exist. Always 0 in the counters of a queue pair. Only
+    /// an endpoint counts such packets.
     pub rx_unknown_qp: u64,
 }
 
@@ -90,8 +91,8 @@ counter_names! {
 }
 
 impl Counters {
-    /// Returns the packets that arrived after a gap: data packets at the responder and READ responses at the
-    /// requester.
+    /// Returns the number of packets that arrived after a gap: data packets at the responder plus READ
+    /// responses at the requester.
     pub fn out_of_order_packets(&self) -> u64 {
         self.out_of_sequence + self.implied_nak_seq_err
     }

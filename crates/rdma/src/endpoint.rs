@@ -81,8 +81,8 @@ impl Endpoint {
         self.shared.classes.enable_round_robin();
     }
 
-    /// Announces that a frame arrives or a message is posted at `now`. Only needed with [round
-    /// robin](Endpoint::enable_round_robin). Must be called before the endpoint processes the event.
+    /// Announces an event at `now`: a frame arrives or a message is posted. Must be called before the
+    /// endpoint processes the event. Only needed with [round robin](Endpoint::enable_round_robin).
     pub fn begin_event(&mut self, now: Picos) {
         self.shared.classes.begin_event(now);
     }
@@ -93,7 +93,7 @@ impl Endpoint {
         self.shared.classes.end_event(now);
     }
 
-    /// Announces that a packet starts to leave and that the link is free again at `free`. Only needed with
+    /// Announces that the transmission of a packet starts. The link is free again at `free`. Only needed with
     /// [round robin](Endpoint::enable_round_robin).
     pub fn set_link_free_at(&mut self, free: Picos) {
         self.shared.classes.on_packet_sent(free);
@@ -167,8 +167,8 @@ impl Endpoint {
     /// Takes the next packet of a class. The packet starts to leave at `now`.
     ///
     /// Returns `None` before the time in [`earliest_departures`](Endpoint::earliest_departures). In rare
-    /// cases the result is `None` after that time too, because an acknowledgement has made a retransmission
-    /// unnecessary.
+    /// cases, an acknowledgement has made a retransmission unnecessary. The result is then `None` even after
+    /// this time.
     #[inline]
     pub fn pop_packet(&mut self, now: Picos, class: u8) -> Option<OutgoingPacket> {
         if usize::from(class) >= CLASS_COUNT {
@@ -213,8 +213,9 @@ impl Endpoint {
         }
     }
 
-    /// Returns the time of the next call of [`advance`](Endpoint::advance), or [`Picos::NEVER`]. The time can
-    /// be too early: a timer that was moved to a later time stays at its old time until then.
+    /// Returns the time of the next call of [`advance`](Endpoint::advance), or [`Picos::NEVER`]. If a timer
+    /// was moved to a later time, the returned time can still be the old time of this timer. A call of
+    /// `advance` at the old time is harmless.
     pub fn next_deadline(&self) -> Picos {
         self.shared.timers.next()
     }
@@ -232,9 +233,9 @@ impl Endpoint {
 
     /// Returns whether no completion can occur before `until`.
     ///
-    /// The answer takes timers and packets sent before `until` into account. It also allows for arriving
-    /// packets that answer earlier packets and for which [`Packet::completes_nothing`] is true. The result
-    /// `false` means that a completion is possible, not that one will occur.
+    /// The result `true` is valid if all packets that arrive before `until` answer earlier packets and
+    /// satisfy [`Packet::completes_nothing`]. It includes all timers, and packets that are sent before
+    /// `until`. The result `false` means that a completion is possible, but it need not occur.
     #[inline]
     pub fn completes_nothing_before(&self, until: Picos) -> bool {
         self.shared.completing_qps == 0 && self.shared.timers.next() >= until

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use xoff_units::Picos;
 
-/// READ responses and acknowledgements that arrived after a missing READ response. Only used if
-/// [`QpConfig::reorders`](super::config::QpConfig::reorders) is true. Allocates no memory until the first
-/// gap.
+/// READ responses and acknowledgements that arrived before an earlier READ response. Only used if
+/// [`QpConfig::reorders`](super::config::QpConfig::reorders) is true. Allocates no memory before the first
+/// missing response.
 #[derive(Debug)]
 pub(super) struct HeldResponses {
     /// Sequence number of the first element of `held`.

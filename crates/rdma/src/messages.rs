@@ -86,8 +86,8 @@ impl Message {
         }
     }
 
-    /// Returns the extension header of a packet. Addresses are offsets in the message. A READ that is
-    /// repeated from the middle requests the remaining bytes.
+    /// Returns the extension header of a packet. Addresses are offsets in the message. If a READ is repeated
+    /// from the middle, it requests only the remaining bytes.
     pub(super) fn header(
         &self,
         sequence: u64,
@@ -163,8 +163,8 @@ impl MessageQueue {
         self.queue.pop_front()
     }
 
-    /// Returns the index of the message that contains a sequence number. Without such a message, returns the
-    /// number of messages.
+    /// Returns the index of the message that contains a sequence number. If no message contains the number,
+    /// returns the number of messages.
     pub(super) fn index_of(&self, sequence: u64) -> usize {
         match self.queue.front() {
             Some(front) if sequence < front.end() => 0,

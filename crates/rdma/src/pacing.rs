@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use xoff_units::{Picos, ns3_nanos};
 
-/// Bits of a byte times the picoseconds of a second. A packet has fewer than 2^18 bytes, so the product stays
-/// below 2^61.
+/// Bits per byte times picoseconds per second. A packet has fewer than 2^18 bytes, so its length times this
+/// constant is below 2^61.
 const BIT_PICOS: u64 = 8_000_000_000_000;
 
 /// Arithmetic of the interval between two packets.
@@ -13,11 +13,11 @@ pub enum Pacing {
     /// Bits divided by rate, rounded down to picoseconds.
     #[default]
     Exact,
-    /// The arithmetic of ns-3, for comparisons with ns-3: seconds in floating point, rounded down to
-    /// nanoseconds ([`ns3_nanos`]).
+    /// The arithmetic of ns-3: seconds in floating point, rounded down to nanoseconds ([`ns3_nanos`]). Used
+    /// for comparisons with ns-3.
     Ns3,
-    /// As [`Pacing::Ns3`]. A change of the rate also moves the departure of the next packet to the time that
-    /// the new rate gives (`RdmaHw::ChangeRate` of the HPCC model).
+    /// The same arithmetic as [`Pacing::Ns3`]. If the rate changes, the departure time of the next packet is
+    /// also computed again with the new rate (`RdmaHw::ChangeRate` of the HPCC model).
     Ns3Retimed,
 }
 
@@ -35,7 +35,8 @@ impl Pacing {
     }
 }
 
-/// The last interval. The next packet nearly always has the same length and rate, so the division is skipped.
+/// The last interval with its packet length and rate. The next packet nearly always has the same length and
+/// rate, so the stored interval saves a division.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PacingInterval {
     bytes: u32,
@@ -57,7 +58,8 @@ impl PacingInterval {
         self.interval
     }
 
-    /// Returns the interval of the last packet at its own rate and at `rate_bps`, and stores the second one.
+    /// Returns two intervals after the last packet: the interval at the rate of the packet, and the interval
+    /// at `rate_bps`. Stores the interval at `rate_bps`.
     pub(super) fn change_rate(&mut self, pacing: Pacing, rate_bps: u64) -> (Picos, Picos) {
         let before = self.interval;
         (before, self.interval(pacing, self.bytes, rate_bps))

@@ -24,10 +24,10 @@ pub struct Packet {
 }
 
 impl Packet {
-    /// Returns whether the arrival of this packet completes nothing.
+    /// Returns whether the arrival of this packet cannot complete a message.
     ///
-    /// This is true for RC data packets that do not end a message, for positive acknowledgements and for
-    /// CNPs. The endpoint must satisfy
+    /// The result is true for RC data packets that do not end a message, for positive acknowledgements and
+    /// for CNPs. It is only valid if the endpoint satisfies
     /// [`completes_nothing_before`](super::Endpoint::completes_nothing_before).
     #[inline]
     pub fn completes_nothing(&self) -> bool {

@@ -28,14 +28,15 @@ pub(super) struct QueuePair {
     pace: PacingInterval,
     /// Earliest time of the next data packet.
     due: Picos,
-    /// The queue pair is is_queued in its data class.
+    /// The queue pair is in the transmission queue of its data class.
     is_queued: bool,
-    /// The departure time is computed again after every event, because the endpoint uses round robin or the
-    /// pacing of ns-3.
+    /// The departure time is computed again after every event. This is necessary if the endpoint uses round
+    /// robin or the pacing of ns-3.
     pub(super) updates_departure: bool,
     /// Number of acknowledged packets when the departure time was last computed.
     acked_at_update: u64,
-    /// The next data packet is a READ response if one is waiting. Requests and responses alternate.
+    /// If a READ response is waiting, the next data packet is a READ response. Requests and responses
+    /// alternate.
     response_next: bool,
     /// Time at which the timer of this queue pair fires.
     pub(super) armed: Picos,
@@ -177,7 +178,7 @@ impl QueuePair {
         }
     }
 
-    /// Updates the pacing and the congestion controller after a packet has been selected at a rate.
+    /// Updates the pacing and the congestion controller after a packet has been selected for sending.
     #[inline(always)]
     fn account_packet(
         &mut self,
@@ -301,8 +302,8 @@ impl QueuePair {
     /// Updates [`EndpointState::completing_qps`].
     ///
     /// An acknowledgement completes a message whose last packet has been sent. Without acknowledgements, a
-    /// message completes when its last packet leaves. With reordering, any data packet can complete a message
-    /// that waits behind a gap.
+    /// message completes when its last packet leaves. With reordering, later packets can be stored behind a
+    /// gap. Any data packet can then fill the gap and complete a message.
     #[inline]
     pub(super) fn update_completing(&mut self, shared: &mut EndpointState) {
         let is_completing = self.config.transport != Transport::Rc

@@ -11,12 +11,13 @@ pub(super) enum ReorderSlot {
     Empty,
     /// The packet has arrived.
     Held(RequestPacket),
-    /// The sequence number belongs to a READ request in an earlier slot. A READ uses one number for each
-    /// response.
+    /// The slot is covered by a READ request in an earlier slot. A READ request uses one sequence number for
+    /// each of its response packets.
     Covered,
 }
 
-/// Packets from the oldest missing one on. The window is empty and uses no memory while no packet is missing.
+/// Slots for packets, starting with the oldest missing packet. While no packet is missing, the window is
+/// empty and uses no memory.
 #[derive(Debug, Default)]
 pub(super) struct ReorderWindow {
     slots: VecDeque<ReorderSlot>,
@@ -38,9 +39,9 @@ impl ReorderWindow {
             .is_none_or(|slot| *slot == ReorderSlot::Empty)
     }
 
-    /// Stores a packet at distance `ahead` from the oldest missing one. The packet uses `sequence_count`
-    /// sequence sequence_count, of which the window keeps the first `slots_max`. Returns `false` if the
-    /// packet has arrived before.
+    /// Stores a packet whose sequence number is `ahead` after the oldest missing packet. The packet uses
+    /// `sequence_count` sequence numbers. The window has at most `slots_max` slots, so numbers beyond the
+    /// window are not stored. Returns `false` if the packet has arrived before.
     pub(super) fn store(
         &mut self,
         ahead: usize,

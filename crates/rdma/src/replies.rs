@@ -71,7 +71,7 @@ impl ReplyQueue {
         self.marked |= arrival.ce && env.config.feedback == CongestionFeedback::AckEcho;
     }
 
-    /// Sends a CNP for a marked data packet, unless the CNP interval has not passed.
+    /// Sends a CNP for a marked data packet if the CNP interval has passed since the previous CNP.
     pub(super) fn on_ecn_mark(&mut self, env: &mut QpContext<'_>) {
         env.counters.np_ecn_marked_roce_packets += 1;
         let CongestionFeedback::Cnp { interval } = env.config.feedback else {
@@ -179,8 +179,8 @@ impl ReplyQueue {
         true
     }
 
-    /// Answers a repeated READ, or the rest of one. Discards later READs, because the requester repeats these
-    /// as well.
+    /// Answers a repeated READ request. The request can cover the whole READ or only its remaining bytes.
+    /// Later READs are discarded, because the requester repeats them as well.
     pub(super) fn restart_read(&mut self, mtu: u32, first: u64, bytes: u32) {
         while self.reads.back().is_some_and(|read| read.end > first) {
             self.reads.pop_back();

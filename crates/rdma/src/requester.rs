@@ -15,16 +15,16 @@ use super::state::QpContext;
 use super::telemetry::Telemetry;
 use super::work::{CompletionKind, FailReason, MESSAGE_BYTES_MAX, PostError, Verb, WorkRequest};
 
-/// Limit of outstanding packets, and of responses to one READ. Both together stay within half of the PSN
-/// space.
+/// Largest number of outstanding packets, and largest number of responses to one READ. The sum of both
+/// numbers is at most half of the PSN space.
 pub(super) const OUTSTANDING_MAX: u32 = 1 << 22;
 
 /// Departure time of one packet, for the measurement of the round-trip time.
 #[derive(Clone, Copy, Debug)]
 struct Departure {
     sequence: u64,
-    /// [`Picos::NEVER`] for a retransmitted packet: its acknowledgement could belong to either copy (Karn,
-    /// SIGCOMM 1987).
+    /// [`Picos::NEVER`] for a retransmitted packet, because its acknowledgement could belong to the first or
+    /// to the second copy (Karn, SIGCOMM 1987).
     at: Picos,
 }
 
@@ -50,14 +50,14 @@ pub(super) struct Requester {
     departures: VecDeque<Departure>,
     /// Packets to retransmit out of order (selective repeat).
     pub(super) repeats: BTreeSet<u64>,
-    /// Value of `next` at the last timeout (selective repeat). Below this number, the first unacknowledged
-    /// packet is sent again after every acknowledgement.
+    /// Value of `next` at the last timeout (selective repeat). Until all packets before this sequence number
+    /// are acknowledged, every acknowledgement causes a retransmission of the first unacknowledged packet.
     pub(super) recover: u64,
     /// The responder owes an acknowledgement of all packets before this sequence number.
     answered_to: u64,
     /// Number of outstanding READ requests.
     reads: u32,
-    /// A missing READ response has been requested is_retransmission.
+    /// A missing READ response has been requested again.
     pub(super) read_gap: bool,
     pub(super) held_responses: HeldResponses,
     pub(super) retries_left: u8,
@@ -128,7 +128,8 @@ impl Requester {
                 && (self.window_has_room(config, congestion) || self.needs_window_probe(config))
     }
 
-    /// Returns whether a next new packet exists and the limits that do not depend on a window permit it.
+    /// Returns whether a new packet exists and may be sent if the windows permit it. Checks the limits of
+    /// outstanding packets and READs, but not the windows.
     fn may_start_next(&self, config: &QpConfig) -> bool {
         self.messages.get(self.cursor).is_some_and(|message| {
             self.next - self.unacked < u64::from(OUTSTANDING_MAX)
@@ -137,7 +138,7 @@ impl Requester {
     }
 
     /// Returns whether fewer packets and bytes are in flight than the windows permit. Always true for UC and
-    /// UD: without acknowledgements a full window would never open is_retransmission.
+    /// UD. These services have no acknowledgements, so a full window would never open again.
     fn window_has_room(&self, config: &QpConfig, congestion: &dyn CongestionControl) -> bool {
         if config.transport != Transport::Rc {
             return true;
@@ -155,11 +156,11 @@ impl Requester {
         self.next - self.unacked < u64::from(packets_max) && self.inflight_bytes() < bytes_max
     }
 
-    /// Returns whether one packet beyond a full window has to request an acknowledgement.
+    /// Returns whether the requester must send one packet beyond a full window to request an acknowledgement.
     ///
-    /// This happens when the responder owes no acknowledgement and the window has shrunk below the data in
-    /// flight. A window of constant size needs no probe, because the packet that fills a window requests an
-    /// acknowledgement in [`next_packet`](Requester::next_packet).
+    /// This is necessary if the window has shrunk below the data in flight and the responder owes no
+    /// acknowledgement. With a window of constant size it is not necessary, because the packet that fills the
+    /// window requests an acknowledgement in [`next_packet`](Requester::next_packet).
     fn needs_window_probe(&self, config: &QpConfig) -> bool {
         config.ack_every > 1 && self.next > self.unacked && !self.awaits_acknowledgement()
     }
@@ -300,8 +301,8 @@ impl Requester {
         env.push_completion(CompletionKind::Acked { id: message.id });
     }
 
-    /// Acknowledges all packets before `acked_end`, but stops at a READ whose responses are missing. Returns
-    /// whether such a READ was found.
+    /// Acknowledges all packets before `acked_end`. If the responses of a READ are missing, the function
+    /// stops at this READ and returns `true`.
     #[inline]
     pub(super) fn acknowledge_before(&mut self, env: &mut QpContext<'_>, acked_end: u64) -> bool {
         let before = self.unacked;
@@ -402,7 +403,7 @@ impl Requester {
         self.recover = 0;
         self.reads = 0;
         self.answered_to = self.answered_to.min(sequence);
-        // The timeout starts when the packet is sent is_retransmission.
+        // The timeout starts when the packet is sent again.
         self.deadline = Picos::NEVER;
     }
 

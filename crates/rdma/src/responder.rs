@@ -13,7 +13,7 @@ use super::sequence::PsnNumbering;
 use super::state::QpContext;
 use super::work::{ArrivalInfo, CompletionKind, Verb};
 
-/// A message of which at least one packet, but not the last one, has arrived.
+/// A message that has arrived only partly: at least one packet has arrived, but the last packet is missing.
 #[derive(Clone, Copy, Debug)]
 struct PartialMessage {
     first: u64,
@@ -44,11 +44,13 @@ pub(super) struct Responder {
     pub(super) receive_entries: u64,
     /// Start of the current interval of [`ReceiveQueue::Reposted`].
     reposting_since: Picos,
-    /// A NAK for the gap at `expected` has been sent. The responder sends no other until the gap is filled.
+    /// A NAK for the gap at `expected` has been sent. The responder sends no further NAK until the gap is
+    /// filled.
     has_sent_nak: bool,
     pub(super) failed: bool,
     window: ReorderWindow,
-    /// With a reorder window: every missing packet before this sequence number has been reported by a NAK.
+    /// With a reorder window, the responder has sent a NAK for every missing packet before this sequence
+    /// number.
     reported_before: u64,
     /// Time at which a tolerated gap is reported.
     pub(super) gap_deadline: Picos,
@@ -283,8 +285,8 @@ impl Responder {
         }
     }
 
-    /// Processes a request that has arrived before. A READ is answered again, and all others are acknowledged
-    /// again.
+    /// Processes a request that has arrived before. A READ is answered again, and any other request is
+    /// acknowledged again.
     fn on_duplicate(
         &mut self,
         env: &mut QpContext<'_>,
@@ -394,8 +396,8 @@ impl Responder {
         }
     }
 
-    /// Processes a UC request. A gap discards the message that contains it, and all packets up to the next
-    /// first packet.
+    /// Processes a UC request. If a packet is missing, its whole message is discarded. All packets are then
+    /// discarded until the first packet of another message arrives.
     fn on_uc_request(&mut self, env: &mut QpContext<'_>, sequence: u64, request: RequestPacket) {
         if sequence < self.expected {
             env.counters.duplicate_request += 1;

@@ -2,10 +2,10 @@
 //! (`QbbNetDevice::DequeueAndTransmit`, `RdmaEgressQueue::GetNextQindex`).
 //!
 //! The ns-3 NIC polls its queue pairs at certain events: a frame arrives, a message is posted, its link
-//! becomes free, or its timer fires. If the poll finds no packet, the NIC starts the timer. The timer fires
-//! when the rate of the first queue pair with data permits the next packet, even if the window of that queue
-//! pair is full. The NIC starts no timer if this time has passed or if the timer is running. A queue pair
-//! that may send can therefore wait for the next event.
+//! becomes free, or its timer fires. If the poll finds no packet, the NIC starts the timer. For each queue
+//! pair with data, the rate permits the next packet at a certain time. The timer fires at the earliest of
+//! these times, even if the window of this queue pair is full. The NIC starts no timer if this time has
+//! passed or if the timer is running. A queue pair that may send can therefore wait for the next event.
 
 use std::collections::BTreeSet;
 
@@ -16,16 +16,17 @@ use xoff_units::Picos;
 pub(super) struct RoundRobin {
     /// Indices of the queue pairs that may send.
     ready: BTreeSet<u32>,
-    /// Indices of the queue pairs with messages, and of those without messages that the NIC has not removed
-    /// yet.
+    /// Indices of all queue pairs that the NIC polls. A queue pair without messages stays in the list until
+    /// the NIC removes it at a poll.
     group: Vec<u32>,
     /// Queue pairs of `group` without messages.
     finished: BTreeSet<u32>,
-    /// Position in `group` of the last selected queue pair. Removals do not change the position, as in ns-3,
-    /// so it can later refer to another queue pair.
+    /// Position in `group` of the last selected queue pair. As in ns-3, the position does not change when a
+    /// queue pair is removed, so the position can later refer to another queue pair.
     last: usize,
-    /// Departure time of each queue pair, or [`Picos::NEVER`] if it is not queued. An entry of the waiting
-    /// heap with another time is obsolete. The first entry of the heap is never obsolete.
+    /// Departure time of each queue pair, or [`Picos::NEVER`] if the queue pair is not queued. If an entry in
+    /// the heap of waiting queue pairs has a different time, the entry is obsolete. The first entry of the
+    /// heap is never obsolete.
     due: Vec<Picos>,
     /// Queue pairs with data, ordered by the time at which their rate permits the next packet.
     with_data: BTreeSet<(Picos, u32)>,
@@ -71,7 +72,8 @@ impl RoundRobin {
         }
     }
 
-    /// Takes the next queue pair that may send, in cyclic order after the last one.
+    /// Takes the next queue pair that may send. The search starts after the last selected queue pair and
+    /// wraps around at the end.
     pub(super) fn pop_next(&mut self) -> Option<u32> {
         let last = match self.group.len() {
             0 => 0,
@@ -111,15 +113,16 @@ impl RoundRobin {
         }
     }
 
-    /// Moves a running timer to `available` if that is earlier. Called when the rate of a queue pair has been
-    /// computed (`QbbNetDevice::UpdateNextAvail`).
+    /// If the timer is running and `available` is earlier, moves the timer to `available`. Called when
+    /// congestion control has computed a rate (`QbbNetDevice::UpdateNextAvail`).
     pub(super) fn advance_timer(&mut self, now: Picos, available: Picos) {
         if self.timer > now && available < self.timer {
             self.timer = available.max(now);
         }
     }
 
-    /// Returns the time at which the NIC finds a packet or polls again. `due` is the earliest departure time.
+    /// Returns the time of the next poll. If the last poll finds a packet, this is the time of the last poll.
+    /// `due` is the earliest departure time.
     pub(super) fn next_poll(&self, due: Picos) -> Picos {
         match self.has_ready() || due <= self.poll_at {
             true => self.poll_at,
@@ -136,7 +139,8 @@ impl RoundRobin {
         (*first > self.poll_at).then_some(*first)
     }
 
-    /// Takes account of a poll at `now`. If `now` is after the last poll, the timer has fired.
+    /// Processes a poll at `now`. If `now` is after the last poll, the cause of the poll was the timer, and
+    /// the timer stops.
     pub(super) fn on_poll(&mut self, now: Picos) {
         if now > self.poll_at {
             self.remove_finished(|_| true);
@@ -146,7 +150,8 @@ impl RoundRobin {
         }
     }
 
-    /// Starts an event at `now`. If a poll before `now` found no packet, that poll is processed first.
+    /// Starts an event at `now`. If an earlier poll found no packet, its effects are applied first: the timer
+    /// starts, and queue pairs without messages are removed.
     pub(super) fn begin_event(&mut self, now: Picos) {
         // A frame that arrives when the link becomes free was in flight before the departing packet, so it is
         // processed first.
@@ -164,7 +169,7 @@ impl RoundRobin {
         }
     }
 
-    /// Records that a packet leaves. The NIC polls when the link is free again at `free`.
+    /// Records that a packet leaves. The NIC polls again at `link_free`, when the link is free.
     pub(super) fn on_packet_sent(&mut self, link_free: Picos) {
         self.poll_at = link_free;
         self.awaits_link = true;
@@ -184,8 +189,9 @@ fn time_entry(times: &mut Vec<Picos>, qp: u32) -> &mut Picos {
 mod tests {
     use super::*;
 
-    /// The window of queue pair 1 is full, and queue pair 2 may send at 20. The poll at 10 starts a timer for
-    /// 20, unless queue pair 1 has an earlier time.
+    /// The window of queue pair 1 is full, and queue pair 2 may send at time 20. The poll at time 10 starts a
+    /// timer for time 20. If the rate of queue pair 1 permits a packet earlier, the timer uses this earlier
+    /// time.
     #[test]
     fn the_timer_starts_unless_the_time_of_a_blocked_queue_pair_has_passed() {
         let mut round = RoundRobin::default();

@@ -1,8 +1,10 @@
-//! Packet sequence numbers. A packet carries 24 bits; xoff computes with 64 bits, which never wrap.
+//! Packet sequence numbers. A packet carries 24 bits of the number. xoff computes with 64 bits, so its
+//! numbers never wrap.
 
 use xoff_wire::bth::MASK_24;
 
-/// Half of the PSN space. A PSN less than this distance ahead is new, and all others are old (IBTA 9.7.1).
+/// Half of the PSN space. A PSN is new if it is less than this distance ahead of the expected PSN. Otherwise
+/// it is old (IBTA 9.7.1).
 const HALF_PSN_SPACE: u32 = 1 << 23;
 
 /// Sequence numbers of one direction. Sequence number 0 corresponds to the first PSN.

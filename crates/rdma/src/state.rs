@@ -21,7 +21,7 @@ pub(super) struct EndpointState {
     // Boxes, because acknowledgements carry telemetry in a box.
     #[allow(clippy::vec_box)]
     pub(super) spare: Vec<Box<Telemetry>>,
-    /// Local ACK timeouts of all queue pairs. The sums are kept here because they are read often.
+    /// Number of local ACK timeouts of all queue pairs. The sum is stored here because it is read often.
     pub(super) timeouts: u64,
     /// Retransmitted packets of all queue pairs.
     pub(super) retransmitted_packets: u64,
@@ -30,7 +30,7 @@ pub(super) struct EndpointState {
 }
 
 impl EndpointState {
-    /// Copies the telemetry of a packet for its acknowledgement. Reuses a spare box if there is one.
+    /// Copies the telemetry of a packet for its acknowledgement. Reuses a spare box if a spare box exists.
     pub(super) fn echo_telemetry(&mut self, telemetry: &Telemetry) -> Box<Telemetry> {
         let mut echo = match self.spare.pop() {
             Some(mut spare) => {

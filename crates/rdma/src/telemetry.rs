@@ -9,8 +9,8 @@ pub const HOPS_MAX: usize = 16;
 /// Size of the telemetry in a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TelemetryFormat {
-    /// Number of hop records for which a packet has space, 1 to [`HOPS_MAX`]. On a longer path the first hops
-    /// are recorded.
+    /// Number of hop records for which a packet has space, 1 to [`HOPS_MAX`]. If a path has more hops, only
+    /// the first hops are recorded.
     pub hops_max: u8,
     /// Bytes that telemetry adds to a data packet and to its acknowledgement, on every link and in every
     /// buffer. The sender reserves the space, so the size does not depend on the number of recorded hops.
@@ -71,7 +71,7 @@ impl Telemetry {
         }
     }
 
-    /// Adds a hop record. Has no effect in an echo, or when the space is full.
+    /// Adds a hop record. Has no effect if the telemetry is an echo or if its space is full.
     pub fn push(&mut self, hop: HopTelemetry) {
         if !self.is_echo && self.len < self.format.hops_max {
             self.hops[usize::from(self.len)] = hop;

@@ -14,8 +14,8 @@ const BECN: u32 = 1 << 25;
 
 /// A packet that leaves as soon as its NIC class may send.
 ///
-/// All fields are 32 or 64 bits wide. A packet is often written and read at once, and a wide read after
-/// narrow writes would stall.
+/// All fields are 32 or 64 bits wide. A packet is often read right after it was written, and a wide read
+/// after narrow writes would stall the processor.
 #[derive(Debug)]
 pub(super) struct UnpacedPacket {
     pub(super) qp: QpIndex,

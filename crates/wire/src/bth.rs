@@ -46,7 +46,7 @@ pub enum Transport {
 
 macro_rules! opcodes {
     ($($code:literal $variant:ident $name:literal [$($extension:ident),*];)*) => {
-        /// The opcode of a packet. Every RC, UC and UD operation and CNP has a constant.
+        /// The opcode of a packet. There is a constant for every RC, UC and UD operation and for CNP.
         #[derive(Clone, Copy, PartialEq, Eq, Hash)]
         pub struct Opcode(u8);
 
@@ -329,8 +329,8 @@ impl<T: AsRef<[u8]>> fmt::Display for Bth<T> {
     }
 }
 
-/// The fields of a base transport header that a sender chooses. The pad count follows from the payload
-/// length, and the version is always 0.
+/// The fields of a base transport header that a sender sets freely. The pad count is computed from the
+/// payload length, and the version is always 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BthFields {
     /// The operation of the packet.

@@ -27,7 +27,8 @@ pub enum Error {
         /// The version field of the IP header.
         found: u8,
     },
-    /// A length field is shorter than its own header or longer than the bytes present.
+    /// The value of a length field is less than the length of its header, or greater than the number of bytes
+    /// present.
     Length {
         /// The header that contains the length field.
         header: &'static str,

@@ -61,7 +61,7 @@ pub struct SiteEntry {
     pub capacity_mbps: u32,
 }
 
-/// Load of a path. It is the load of the busiest link of the path.
+/// Load of a path, which is the load of its busiest link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathLoad {
     /// Load of the path, 0 (idle) to 1 000. The quality bands derive from it.
@@ -100,7 +100,8 @@ pub enum LinkQualityError {
     Length(u16),
     /// An entry has site number 0.
     SiteZero,
-    /// Load or utilisation is above 1 000 and not 65 535, or only one of the two is measured.
+    /// The load or the utilisation is above 1 000 and is not 65 535 (not measured). Or only one of the two
+    /// values is measured.
     Load {
         /// Number of the site.
         site: u16,

@@ -35,8 +35,8 @@ mod field {
 /// The parameters of a PFC frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pfc {
-    /// Class-enable vector. Bit *n* makes `quanta[n]` valid. The frame does not change a priority whose bit
-    /// is clear, so a clear bit does not resume the priority.
+    /// Class-enable vector. Bit *n* makes `quanta[n]` valid. If the bit of a priority is clear, the frame has
+    /// no effect on the priority. It does not resume the priority either.
     pub enable: u8,
     /// Pause time of each priority in quanta of 512 bit times of the port. The value 0 resumes the priority.
     pub quanta: [u16; PRIORITIES],

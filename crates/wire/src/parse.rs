@@ -72,8 +72,8 @@ pub fn parse(frame: &[u8]) -> ParsedHeaders {
     parse_prefix(frame, frame.len())
 }
 
-/// Reads the headers of a frame of which only the first bytes are stored. `frame_len` is the length of the
-/// whole frame, and length fields are compared with it. The function otherwise works as [`parse`].
+/// Reads the headers of a frame like [`parse`], but only the first bytes of the frame need to be stored.
+/// `frame_len` is the length of the whole frame. Length fields are compared with `frame_len`.
 #[inline(always)] // into what takes the result: a copy of it would wait for its fields
 pub fn parse_prefix(prefix: &[u8], frame_len: usize) -> ParsedHeaders {
     // The struct is built in one place from values in registers.
@@ -92,8 +92,8 @@ type PackedHeaders = (Payload, u32, u8, u8, u32);
 
 /// Packs a tag into one word. The value 0 means no tag, because no TPID is 0.
 ///
-/// An `Option<VlanTag>` would be written to memory in halves and read as a whole. Such a read waits until
-/// both halves are stored.
+/// An `Option<VlanTag>` would be written to memory in two halves and then read as a whole. The processor
+/// delays such a read until both halves are stored.
 const fn pack_tag(tag: Option<VlanTag>) -> u32 {
     match tag {
         Some(VlanTag { tpid, tci }) => (tpid as u32) << 16 | tci as u32,

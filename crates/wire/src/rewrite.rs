@@ -1,5 +1,5 @@
-//! Changes of header fields in place. The IPv4 header checksum is updated incrementally (RFC 1624), so a
-//! checksum that was wrong stays wrong. The ICRC does not cover the fields that these functions change.
+//! Changes of header fields in place. The IPv4 header checksum is updated incrementally (RFC 1624). If the
+//! checksum was wrong before, it stays wrong. The ICRC does not cover the fields that these functions change.
 
 use super::read_be16;
 use crate::parse::Payload;
@@ -92,8 +92,9 @@ fn replace_tos(l3: &mut [u8], payload: Payload, old: u8, new: u8) {
     l3[v4::CHECKSUM].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Destination and source MAC address in the byte order of a frame. They are stored as two words, so one
-/// frame takes two stores. Bytes stored one by one would delay a later read of a whole word.
+/// Destination and source MAC address in the byte order of a frame. They are stored as two words, so that a
+/// rewrite needs only two stores. If the bytes were stored one by one, a later read of a whole word would be
+/// delayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkAddresses {
     first: u64,

@@ -107,10 +107,10 @@ impl Iterator for VlanTags<'_> {
     }
 }
 
-/// Writes `tag` as the outermost tag of a frame. The caller has added [`TAG_LEN`] bytes at the front of the
-/// frame, for example with `Store::push_front` of the switch. This function moves the MAC addresses to the
-/// front and writes the tag after them. Returns false and changes nothing if the frame is shorter than an
-/// Ethernet header with the new bytes.
+/// Writes `tag` as the outermost tag of a frame. Before the call, the caller must add [`TAG_LEN`] bytes at
+/// the front of the frame, for example with `Store::push_front` of the switch. This function moves the MAC
+/// addresses to the front and writes the tag after them. Returns false and changes nothing if the frame is
+/// shorter than an Ethernet header plus the new bytes.
 pub fn write_outer_tag(frame: &mut [u8], tag: VlanTag) -> bool {
     if frame.len() < TAG_LEN + ETHERNET_LEN {
         return false;

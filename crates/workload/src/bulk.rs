@@ -1,5 +1,5 @@
-//! Bulk-synchronous jobs. A job is a number of iterations of a pattern. An iteration begins when the previous
-//! one is over at all ranks.
+//! Bulk-synchronous jobs. A job repeats a pattern for a number of iterations. An iteration begins when the
+//! previous iteration has ended at all ranks.
 
 use xoff_units::Picos;
 
@@ -104,8 +104,8 @@ impl BulkJob {
         bulk
     }
 
-    /// Makes a job. Edges between the same two ranks share a connection. Such edges exist in double binary
-    /// trees.
+    /// Creates a job. All edges from one rank to another share a connection. Only double binary trees have
+    /// several edges between the same two ranks.
     fn new(
         pattern: Pattern,
         hosts: &[u32],

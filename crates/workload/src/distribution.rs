@@ -6,8 +6,8 @@ use thiserror::Error;
 /// A cumulative distribution of flow sizes, linear between its points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SizeDistribution {
-    /// Size in bytes, and the percentage of flows that are not larger. Both values never decrease. The last
-    /// percentage is 100.
+    /// Points of the distribution: a size in bytes, and the percentage of flows with at most this size. Both
+    /// values never decrease from point to point. The last percentage is 100.
     points: Vec<(f64, f64)>,
 }
 
@@ -15,16 +15,17 @@ pub struct SizeDistribution {
 #[derive(Clone, Debug, PartialEq, Error)]
 #[error("line {line}: {problem}")]
 pub struct DistributionError {
-    /// Line number, starting at 1. It is the last line if the end of the text is wrong.
+    /// Line number, starting at 1. If the text ends too early, this is the last line.
     pub line: usize,
     /// Description of the problem.
     pub problem: String,
 }
 
 impl SizeDistribution {
-    /// Parses lines of the form `bytes percent`, such as HPCC's `WebSearch_distribution.txt`. Both columns
-    /// must not decrease, and the last percentage must be 100. Empty lines and text after a `#` are ignored.
-    /// If the first percentage is above 0, that share of the flows has the first size.
+    /// Parses lines of the form `bytes percent`, such as HPCC's `WebSearch_distribution.txt`. `percent` is
+    /// the share of flows with at most `bytes` bytes. The values in both columns must not decrease, and the
+    /// last percentage must be 100. Empty lines and text after a `#` are ignored. If the first percentage is
+    /// above 0, this share of the flows has the first size.
     ///
     /// # Errors
     ///

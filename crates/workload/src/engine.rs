@@ -27,8 +27,8 @@ pub(super) struct Job {
     pub(super) spec: JobSpec,
     pub(super) runner: JobRunner,
     pub(super) counts: JobCounts,
-    /// Whether the job posts no more messages. A background job stops when all other jobs are over.
-    /// `stop_job` stops any job.
+    /// Whether the job is stopped and posts no more messages. A background job stops when all other jobs have
+    /// ended. `stop_job` stops any job.
     pub(super) stopped: bool,
     /// Whether the job waits for [`Workload::start_job`].
     held: bool,
@@ -47,7 +47,8 @@ impl Job {
 ///
 /// The driver calls [`Workload::start`] once. It then calls [`Workload::advance`] at the time
 /// [`Workload::next_start`], and [`Workload::received`] and [`Workload::acknowledged`] for each message. Each
-/// call appends the messages to post now to `out`. The time must not decrease from call to call.
+/// call appends to `out` the messages that the driver must post now. The time must not decrease from call to
+/// call.
 #[derive(Debug)]
 pub struct Workload {
     pub(super) jobs: Vec<Job>,
@@ -170,7 +171,7 @@ impl Workload {
         self.jobs.get(job).map_or(Verb::default(), |job| job.spec.verb)
     }
 
-    /// Starts all jobs that are not held. Each job starts at its start time after `now`. A second call has no
+    /// Starts all jobs that are not held. The start time of each job counts from `now`. A second call has no
     /// effect.
     pub fn start(&mut self, now: Picos, out: &mut Vec<MessagePost>) {
         if std::mem::replace(&mut self.started, true) {
@@ -198,8 +199,8 @@ impl Workload {
         });
     }
 
-    /// Holds a job: the job does not start with the other jobs, but at [`Workload::start_job`]. Must be
-    /// called before [`Workload::start`].
+    /// Holds a job. The job then starts only when [`Workload::start_job`] is called, and not with the other
+    /// jobs. Must be called before [`Workload::start`].
     pub fn hold_job(&mut self, job: usize) {
         if let Some(job) = self.jobs.get_mut(job).filter(|_| !self.started) {
             job.held = true;
@@ -264,7 +265,8 @@ impl Workload {
         }
     }
 
-    /// Reports that the receiver has a whole message. A second report of the same message has no effect.
+    /// Reports that the receiver has received all bytes of a message. A second report of the same message has
+    /// no effect.
     pub fn received(&mut self, now: Picos, message: MessageId, out: &mut Vec<MessagePost>) {
         let Some(under_way) = self.queues.messages.get_mut(message) else {
             return;
@@ -290,8 +292,8 @@ impl Workload {
         self.remove_if_complete(now, message, copy, out);
     }
 
-    /// Reports that the sender has the last acknowledgement of a message. A second report of the same message
-    /// has no effect.
+    /// Reports that the sender has received the last acknowledgement of a message. A second report of the
+    /// same message has no effect.
     pub fn acknowledged(&mut self, now: Picos, message: MessageId, out: &mut Vec<MessagePost>) {
         let Some(under_way) = self.queues.messages.get_mut(message) else {
             return;
@@ -314,8 +316,8 @@ impl Workload {
             && self.jobs.iter().all(|job| job.stopped || job.is_over())
     }
 
-    /// Describes why a run has not ended: the jobs that are not over and the first messages that they wait
-    /// for.
+    /// Describes why a run has not ended. The text names the unfinished jobs and the first messages for which
+    /// they wait.
     pub fn pending_description(&self) -> String {
         let mut text = String::new();
         for (index, job) in self.jobs.iter().enumerate() {
@@ -389,7 +391,7 @@ impl Workload {
         });
     }
 
-    /// Passes an event to a job that is not stopped, and checks whether the job is over afterwards.
+    /// Passes an event to a job that is not stopped. Then checks whether the job has ended.
     fn handle_event(
         &mut self,
         index: usize,

@@ -12,9 +12,9 @@ pub enum FlowListFormat {
     /// no host has the name.
     Csv,
     /// The number of flows, followed by `src dst priority dst_port bytes start_s` of each flow. `src` and
-    /// `dst` are node numbers. HPCC's `traffic_gen.py` writes this format. It is read as in the ns-3 model of
-    /// HPCC (`third.cc`, `ReadFlowInput`): words between white space, and as many flows as announced. Text
-    /// after these flows is ignored.
+    /// `dst` are node numbers. HPCC's `traffic_gen.py` writes this format. xoff reads it like the ns-3 model
+    /// of HPCC (`third.cc`, `ReadFlowInput`): words are separated by white space, and the first word is the
+    /// number of flows. Text after the last flow is ignored.
     Ns3,
 }
 
@@ -29,10 +29,10 @@ pub struct ListedFlow {
     pub bytes: u64,
     /// Start time, counted from the start of the job.
     pub start: Picos,
-    /// Priority 0 to 7, if the format has one. The job ignores it, because its transport sets the traffic
-    /// class.
+    /// Priority 0 to 7, if the format contains a priority. The job ignores it, because the transport of the
+    /// job sets the traffic class.
     pub priority: Option<u8>,
-    /// Destination port, if the format has one. RoCEv2 uses a fixed port, so the job ignores it.
+    /// Destination port, if the format contains a port. The job ignores it, because RoCEv2 uses a fixed port.
     pub dst_port: Option<u16>,
 }
 
@@ -85,9 +85,9 @@ impl Field<'_> {
         }
     }
 
-    /// Parses a decimal number in units of `10^digits` picoseconds. A number without an exponent is parsed as
-    /// an integer, because a float loses nanoseconds of large start times. A number with an exponent is
-    /// parsed as a float.
+    /// Parses a decimal number in units of `10^digits` picoseconds. A number without an exponent is parsed
+    /// with integer arithmetic, because a float is too imprecise for large start times. A number with an
+    /// exponent is parsed as a float.
     fn parse_time(&self, digits: usize) -> Result<Picos, FlowListError> {
         let (whole, fraction) = self.text.split_once('.').unwrap_or((self.text, ""));
         let all_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -112,8 +112,8 @@ impl Field<'_> {
     }
 }
 
-/// Parses a flow list. `host` returns the index of a host by its name or number, or the reason why it does
-/// not exist. Empty lines and lines that begin with `#` are ignored.
+/// Parses a flow list. `host` returns the index of the host with a name or number, or the reason why no such
+/// host exists. Empty lines and lines that begin with `#` are ignored.
 ///
 /// # Errors
 ///

@@ -44,7 +44,8 @@ fn ns3_start_times_keep_nanoseconds() {
     assert_eq!(flows[1].start, Picos(9_000_000_123_456_789_000));
 }
 
-/// `third.cc` reads with `>>`: words in any layout, as many flows as announced, nothing after them.
+/// `third.cc` reads with `>>`. Words can be separated by any white space. The first word is the number of
+/// flows, and later text is ignored.
 #[test]
 fn ns3_lists_end_at_the_announced_count() {
     let flow = |text: &str| parse(text, FlowListFormat::Ns3).unwrap();

@@ -112,8 +112,8 @@ impl JobContext<'_> {
         });
     }
 
-    /// Calls the job with `tag` at the time `at`. A time that is not later than now is handled in the same
-    /// call.
+    /// Calls the job with `tag` at the time `at`. If `at` is not later than the current time, the job is
+    /// called immediately.
     pub(super) fn call_at(&mut self, at: Picos, tag: TransferTag) {
         if at <= self.now {
             self.queues.ready.push_back((self.job, tag));

@@ -22,7 +22,8 @@ pub struct LatencyQuantiles {
     pub max: u64,
 }
 
-/// Histogram of the message latencies of a job. Its memory grows with their range and not with their number.
+/// Histogram of the message latencies of a job. Its memory depends on the range of the latencies and not on
+/// their number.
 #[derive(Debug, Default)]
 pub(super) struct LatencyHistogram(Option<Histogram<u64>>);
 

@@ -1,18 +1,18 @@
 //! Workloads of a lab: flows, permutations, incasts, collectives, random arrivals and replays, and their
 //! results.
 //!
-//! A [`Workload`] does no I/O and reads no clock. It returns the messages to post ([`MessagePost`]). The
-//! driver reports when the receiver has a whole message ([`Workload::received`]) and when the sender has its
-//! last acknowledgement ([`Workload::acknowledged`]). The driver decides how the bytes move. The same
-//! [`WorkloadSpec`] and seed give the same messages.
+//! A [`Workload`] does no I/O and reads no clock. It returns the messages that the driver must post
+//! ([`MessagePost`]). The driver moves the bytes. It reports when the receiver has received a whole message
+//! ([`Workload::received`]) and when the sender has received the last acknowledgement of a message
+//! ([`Workload::acknowledged`]). The same [`WorkloadSpec`] and seed give the same messages.
 //!
-//! A collective creates a step when the data of the step is available, and forgets the step when it is
+//! A collective creates a step when the data of the step is available. It deletes the step when the data is
 //! delivered. The workload keeps one record per flow and one record per iteration.
 //!
 //! # Examples
 //!
-//! Start a ring AllReduce of 4 MB over four hosts. Every host first sends a chunk of a quarter to its
-//! neighbour:
+//! This example starts a ring AllReduce of 4 MB over four hosts. Each host first sends a quarter of the data
+//! to its neighbour:
 //!
 //! ```
 //! use xoff_units::Picos;

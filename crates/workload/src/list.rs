@@ -8,7 +8,8 @@ use super::job_context::{ConnectionBuilder, JobContext};
 use super::messages::TransferTag;
 use super::spec::{FlowSpec, Repeat};
 
-/// Edge of the timer tag for the next flow. The tag of a repetition has the index of its flow instead.
+/// Value of `edge` in the timer tag for the start of the next flow. In the timer tag for a repetition, `edge`
+/// is the index of the flow.
 const NEXT_FLOW: u32 = u32::MAX;
 
 /// A job of flows.
@@ -20,7 +21,7 @@ pub(super) struct FlowListJob {
     pub(super) connections: Vec<u32>,
     /// Number of flows that have begun.
     begun_flows: usize,
-    /// Number of messages that are not complete, including those of flows that have not begun.
+    /// Number of incomplete messages, including the messages of flows that have not started.
     incomplete_messages: u64,
     total_messages: u64,
     start: Picos,

@@ -2,8 +2,8 @@
 
 use xoff_units::Picos;
 
-/// Identifier of a message, unique in a run. The lower 32 bits are the slot, which is reused after the
-/// message is received and acknowledged.
+/// Identifier of a message, unique in a run. The lower 32 bits are the slot of the message. When the message
+/// is received and acknowledged, another message can use the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u64);
 

@@ -1,8 +1,9 @@
 //! Output in the formats of nccl-tests: the table and the JSON format of version 2 (`src/util.cu` of
 //! nccl-tests).
 //!
-//! xoff has one measurement per size, and both the out-of-place and the in-place columns show it. The network
-//! does not distinguish the two. xoff does not compute data, so `#wrong` is `N/A`, as with `-c 0`.
+//! xoff measures each size once. The out-of-place and the in-place columns show the same measurement, because
+//! the network does not distinguish the two cases. xoff does not compute data, so `#wrong` is `N/A`, as with
+//! `-c 0`.
 
 use std::fmt::Write;
 
@@ -253,7 +254,8 @@ fn size_result_json(collective: &CollectiveResults, size: &SizeResults) -> Value
     })
 }
 
-/// Number of elements of one rank, as nccl-tests counts them. For AllReduce it is the whole array.
+/// Number of elements of one rank, as nccl-tests counts them. For AllReduce, this is the number of elements
+/// of the whole array.
 fn element_count(collective: &CollectiveResults, size: &SizeResults) -> u64 {
     let all = size.bytes / ELEMENT_BYTES;
     if collective.operation == "all_reduce" {
@@ -297,7 +299,7 @@ fn size_range(collective: &CollectiveResults) -> (u64, u64) {
     (bytes().min().unwrap_or(0), bytes().max().unwrap_or(0))
 }
 
-/// Factor between the first and the second size, for the header. The value is 1 for a single size.
+/// Second size divided by the first size, for the header. The value is 1 if there is only one size.
 fn step_factor(collective: &CollectiveResults) -> u64 {
     match collective.sizes.as_slice() {
         [first, second, ..] if first.bytes > 0 => (second.bytes / first.bytes).max(1),
@@ -305,8 +307,8 @@ fn step_factor(collective: &CollectiveResults) -> u64 {
     }
 }
 
-/// Formats a number as `getFloatStr` of nccl-tests: two decimals, fewer decimals if they do not fit, then
-/// powers of ten.
+/// Formats a number as `getFloatStr` of nccl-tests does. The number has two decimals. If it does not fit, it
+/// has fewer decimals or a power of ten.
 fn format_float(value: f64, width: usize) -> String {
     let mut power = 0;
     let mut bound = 1.0;

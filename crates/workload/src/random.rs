@@ -31,9 +31,9 @@ impl RandomStream {
         (self.random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    /// A random number with an exponential distribution of the given mean. The method of von Neumann counts
-    /// falling runs of uniform numbers: the length of a run is odd with probability `exp(-u)`. It needs only
-    /// comparisons.
+    /// A random number with an exponential distribution of the given mean. The method of von Neumann draws
+    /// uniform numbers until a number is larger than the previous number. If the first number is `u`, the
+    /// length of this falling run is odd with probability `exp(-u)`. The method needs only comparisons.
     pub(super) fn exponential(&mut self, mean: u64) -> u64 {
         for whole in 0_u64.. {
             let first = self.random.next_u64();
@@ -54,7 +54,7 @@ impl RandomStream {
     }
 
     /// A random permutation of `0..count` in which no number stays at its position. All such permutations are
-    /// equally likely. A single number stays at its position.
+    /// equally likely. If `count` is 1, the number stays at its position.
     pub(super) fn derangement(&mut self, count: usize) -> Vec<u32> {
         let mut order: Vec<u32> = (0..count as u32).collect();
         // A shuffle is a derangement with probability 1/e for any count.

@@ -14,7 +14,7 @@ use xoff_units::{jain_index, max_mean_ratio};
 
 use super::summary::DistributionSummary;
 
-/// Upper limits of the size bins in bytes. One more bin has all larger flows.
+/// Upper limits of the size bins in bytes. An additional bin contains all larger flows.
 const SIZE_BIN_LIMITS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// The results of all jobs. Times are driver times in nanoseconds, rounded down. Durations are computed
@@ -23,7 +23,8 @@ const SIZE_BIN_LIMITS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000
 pub struct WorkloadResults {
     /// One entry for each job of the specification.
     pub jobs: Vec<JobResults>,
-    /// Every message of jobs other than collectives, in the order of posting within a job.
+    /// All messages of all jobs except collectives. The messages of a job are in the order in which they were
+    /// posted.
     pub flows: Vec<FlowResult>,
 }
 
@@ -39,10 +40,11 @@ pub struct JobResults {
     pub finished: bool,
     /// Start time of the job.
     pub start_ns: u64,
-    /// Job completion time: from the start to the reception of the last message, or to the end of the last
-    /// iteration. `None` if the job is not finished.
+    /// Job completion time: from the start of the job to the reception of its last message. For a job with
+    /// iterations, to the end of the last iteration. `None` if the job is not finished.
     pub jct_ns: Option<u64>,
-    /// Lower bound of `jct_ns`: the time that the links of the hosts need for the data, and the compute gaps.
+    /// Lower bound of `jct_ns`: the time that the links of the hosts need for the data, plus the compute
+    /// gaps.
     pub roofline_ns: u64,
     /// `jct_ns` divided by `roofline_ns`.
     pub jct_ratio: Option<f64>,
@@ -80,7 +82,7 @@ pub struct IterationResult {
     pub time_ns: u64,
     /// Time from there until the first receiving rank had all its data.
     pub first_rank_ns: u64,
-    /// The rank that was last to have all its data. Ranks are positions in the list of hosts.
+    /// The rank that was the last to receive all its data. Ranks are positions in the list of hosts.
     pub slowest_rank: u32,
 }
 
@@ -136,14 +138,17 @@ pub struct FlowResult {
     pub bytes: u64,
     /// Time at which the message was due.
     pub start_ns: u64,
-    /// Flow completion time: from the start to complete reception. `None` if the message was not received.
+    /// Flow completion time: from the start of the message until all its bytes are received. `None` if the
+    /// message was not received.
     pub completion_ns: Option<u64>,
     /// Time from the start to the last acknowledgement at the sender.
     pub sender_completion_ns: Option<u64>,
-    /// The least possible flow completion time, without other traffic, window and congestion control. It is
-    /// the least value over all paths and queue pairs of the message. `None` if the driver does not know it.
+    /// The least possible flow completion time, without other traffic, window and congestion control. If the
+    /// message can use several paths or queue pairs, this is the smallest time over all of them. `None` if
+    /// the driver does not know the time.
     pub ideal_ns: Option<u64>,
-    /// Flow completion time divided by the least possible time. `None` if one of the two is unknown.
+    /// Flow completion time divided by the least possible flow completion time. `None` if either time is
+    /// unknown.
     pub slowdown: Option<f64>,
 }
 

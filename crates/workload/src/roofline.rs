@@ -1,4 +1,5 @@
-//! Rooflines: lower bounds of completion times in a network that is limited only by the links of the hosts.
+//! Rooflines: lower bounds of completion times. A roofline assumes that only the links of the hosts limit the
+//! network.
 
 use xoff_units::Picos;
 
@@ -66,9 +67,9 @@ impl Workload {
         loads.busiest_link_time(framing)
     }
 
-    /// Roofline of a list of flows, counted from the start of the job. It is the larger of two bounds: the
-    /// first start plus the time of the busiest NIC, and the start of any message plus its own transmission
-    /// time.
+    /// Roofline of a list of flows, counted from the start of the job. It is the larger of two bounds. The
+    /// first bound is the earliest start plus the time that the busiest NIC needs for its data. The second
+    /// bound is the maximum of `start + transmission time` over all messages.
     pub(super) fn list_roofline(&self, list: &FlowListJob, framing: Framing) -> Picos {
         let mut loads = HostLoads::new(self);
         let mut latest = Picos::ZERO;

@@ -34,7 +34,7 @@ pub struct JobSpec {
     /// The kind and the traffic of the job.
     pub kind: JobKind,
     /// Index of the transport options in the driver (traffic class, DSCP, congestion control). The workload
-    /// only passes it on.
+    /// does not use the index itself.
     pub transport: usize,
     /// Queue pairs of each connection, at least 1 (`NCCL_IB_QPS_PER_CONNECTION`).
     pub qps_per_connection: u16,
@@ -42,16 +42,16 @@ pub struct JobSpec {
     pub spread: MessageSpread,
     /// The RDMA operation of the messages.
     pub verb: Verb,
-    /// Whether the job is background traffic. It posts no more messages when all other jobs are over. If a
-    /// run has only background jobs, they run to their end.
+    /// Whether the job is background traffic. A background job posts no more messages when all other jobs
+    /// have ended. If a run has only background jobs, all of them run to their end.
     pub background: bool,
     /// Payload and length of a full frame. Rooflines depend on it.
     pub framing: Framing,
 }
 
 impl JobSpec {
-    /// Makes a job that starts at once, with transport 0, one queue pair per connection, WRITE and no
-    /// framing.
+    /// Creates a job that starts immediately, with transport 0, one queue pair per connection, RDMA WRITE
+    /// messages and no framing.
     pub fn new(name: impl Into<String>, kind: JobKind) -> JobSpec {
         JobSpec {
             name: name.into(),
@@ -153,7 +153,7 @@ impl FlowSpec {
     }
 }
 
-/// Whether more messages follow the first one. Each message counts as a flow in the results.
+/// Whether further messages follow the first message. Each message counts as a flow in the results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Repeat {
     /// The flow has one message.
@@ -177,8 +177,8 @@ pub enum Repeat {
     },
 }
 
-/// Every host sends to one other host. The seed decides which one. An iteration is over when all hosts have
-/// received their message.
+/// Every host sends a message to one other host, which the seed selects. An iteration ends when all hosts
+/// have received their message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Permutation {
     /// At least two hosts, all different.
@@ -192,7 +192,7 @@ pub struct Permutation {
     pub gap: Picos,
 }
 
-/// All senders send to one receiver at the same time. An iteration is over when the receiver has all
+/// All senders send to one receiver at the same time. An iteration ends when the receiver has received all
 /// messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incast {
@@ -217,8 +217,8 @@ pub struct Collective {
     /// Host of each rank. Each GPU has one NIC. At least two hosts, all different. Rank `r` is GPU `r %
     /// gpus_per_node` of node `r / gpus_per_node`.
     pub ranks: Vec<u32>,
-    /// GPUs per node, at least 1 and a divisor of the number of ranks. At least two nodes are needed. Data
-    /// between the GPUs of a node moves over NVLink and not over the network.
+    /// Number of GPUs per node. It must be at least 1 and divide the number of ranks. A job needs at least
+    /// two nodes. Data between the GPUs of a node moves over NVLink and not over the network.
     pub gpus_per_node: u32,
     /// Sizes in bytes, as defined by nccl-tests. The size is the whole array, also for AllGather and
     /// ReduceScatter. For AllToAll it is the data that one rank sends, including the part for itself. A size
@@ -231,8 +231,9 @@ pub struct Collective {
     /// Time of computation before each iteration. No data is sent in this time.
     #[serde(with = "xoff_units::serde_picos")]
     pub compute_gap: Picos,
-    /// Largest slice of a ring or tree step in bytes, at least 1. A slice is forwarded as soon as it has
-    /// arrived (pipelining). `None` forwards whole chunks. NCCL uses 512 KiB (buffers of 4 MiB, 8 steps).
+    /// Largest slice of a ring or tree step in bytes, at least 1. A rank forwards a slice as soon as the
+    /// slice has arrived (pipelining). With `None`, a rank forwards whole chunks. NCCL uses 512 KiB (buffers
+    /// of 4 MiB, 8 steps).
     pub slice_bytes: Option<u64>,
     /// NVLink rate of a GPU in bits per second. `None` means that transfers inside a node take no time.
     pub nvlink_bps: Option<u64>,
@@ -267,12 +268,12 @@ pub enum Algorithm {
     RingAllGather,
     /// ReduceScatter over a ring, `n-1` steps.
     RingReduceScatter,
-    /// Every rank sends a different part to every rank. All parts are sent at once, beginning with the next
-    /// rank.
+    /// Every rank sends a different part to every other rank. All parts are posted at the same time, in the
+    /// order of ranks, beginning with the next rank.
     AllToAll {
-        /// Whether data first moves inside the node to the GPU of the destination's rail (PXN of NCCL). That
-        /// GPU combines the messages to one GPU of another node, so the network carries traffic only within
-        /// rails.
+        /// Whether data first moves inside the node to the GPU of the destination's rail (PXN of NCCL). This
+        /// GPU combines all messages to one GPU of another node into one message. The network then carries
+        /// traffic only within rails.
         rail_aligned: bool,
     },
 }
@@ -306,7 +307,7 @@ pub struct Poisson {
     pub endpoints: Endpoints,
     /// Distribution of the flow sizes.
     pub sizes: SizeDistribution,
-    /// Offered load: payload that a source sends divided by its line rate, above 0. The value 1 is 100 %.
+    /// Offered load, above 0: the payload rate of a source divided by its line rate. The value 1 is 100 %.
     /// Headers do not count, as in the generator of HPCC.
     pub load: f64,
     /// Latest start of a flow, counted from the start of the job. One of `until` and `flows_max` must be set.
@@ -321,7 +322,7 @@ pub struct Poisson {
 /// Sources and destinations of random flows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Endpoints {
-    /// Pairs of source and destination. A source with several pairs selects one of them at random for each
+    /// Pairs of source and destination. If a source has several pairs, it selects a random pair for each
     /// flow.
     Pairs(Vec<(u32, u32)>),
     /// Each source selects one of the other destinations at random for each flow.

@@ -11,8 +11,8 @@ pub(crate) struct Asic {
     pub(crate) pipeline_latency_bytes: u64,
     /// Bytes that are in flight in MAC and PHY, in tenths of a byte.
     pub(crate) mac_phy_delay_tenth_bytes: u64,
-    /// Bytes that a peer sends before it reacts, in tenths of a byte. Used at speeds without a value in
-    /// IEEE 802.3.
+    /// Bytes that a peer still sends after it has received XOFF, in tenths of a byte. Used only at speeds for
+    /// which IEEE 802.3 has no value.
     pub(crate) peer_response_tenth_bytes: u64,
     /// Whether `peer_response_tenth_bytes` replaces the values of IEEE 802.3 at every speed.
     pub(crate) own_peer_response: bool,
@@ -22,7 +22,7 @@ pub(crate) struct Asic {
     pub(crate) xoff_extra_bytes: u64,
 }
 
-/// A chip with the common MAC, PHY and peer delays. The pipeline latency is in KiB.
+/// Returns the constants of a chip with the usual MAC, PHY and peer delays. The pipeline latency is in KiB.
 const fn common_asic(name: &'static str, cell_bytes: u32, latency_kib: u64) -> Asic {
     Asic {
         name,
@@ -45,9 +45,9 @@ const fn tiled_asic(name: &'static str) -> Asic {
     }
 }
 
-/// A chip of which SONiC publishes only the cell size. Its latencies are those of SONiC's virtual switch.
-/// Only the dynamic buffer model uses these latencies, and SONiC does not support this model on these
-/// chips.
+/// Returns the constants of a chip for which SONiC publishes only the cell size. Its latencies are those of
+/// SONiC's virtual switch. Only the dynamic buffer model uses these latencies, and SONiC does not support
+/// this model on these chips.
 const fn asic_with_cell_size(name: &'static str, cell_bytes: u32) -> Asic {
     common_asic(name, cell_bytes, 18)
 }

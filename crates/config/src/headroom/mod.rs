@@ -17,7 +17,8 @@ pub(crate) use asic::{ASIC_NAMES, Asic};
 const STEP_BYTES: u128 = 1_024;
 /// Length of the smallest Ethernet frame with its FCS.
 const FRAME_MIN_BYTES: u128 = 64;
-/// Added to private headroom if a low share of small packets puts it far below the worst case.
+/// Number of bytes that are added to private headroom if the share of small packets is low. Without this
+/// addition, the headroom would be far below the worst case.
 const COMPENSATION_BYTES: u128 = 2 * 1_024;
 
 /// A port, its cable and its traffic: the inputs of the formula.
@@ -109,7 +110,8 @@ pub(crate) fn compute_headroom(asic: &Asic, link: &LinkParameters) -> HeadroomSi
     }
 }
 
-/// Bytes that arrive after the decision to send XOFF if all cells are full, multiplied by [`DENOMINATOR`].
+/// Number of bytes that arrive after the decision to send XOFF, multiplied by [`DENOMINATOR`]. The number
+/// assumes that every cell is completely filled.
 fn scaled_response_bytes(asic: &Asic, link: &LinkParameters) -> u128 {
     let speed = u128::from(link.speed_mbps);
     // Both directions at 198 000 km/s: 2 m x Mb/s x 1e9 / 198e6 / 8000 bytes.
@@ -135,8 +137,8 @@ fn scaled_response_bytes(asic: &Asic, link: &LinkParameters) -> u128 {
 
 /// The largest ratio of occupied cell space to packet length, rounded up.
 ///
-/// In a large cell, the smallest packet is the worst case. In a small cell, it is a packet that exceeds one
-/// cell by one byte.
+/// With large cells, the worst case is the smallest packet. With small cells, the worst case is a packet that
+/// is one byte longer than a cell.
 fn worst_case_cell_factor(cell_bytes: u32) -> u128 {
     let cell = u128::from(cell_bytes.max(1));
     if cell > 2 * FRAME_MIN_BYTES {

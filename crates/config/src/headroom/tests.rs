@@ -51,7 +51,7 @@ fn headroom_matches_reference_values() {
     assert_eq!(profile_sizes("vs", &shared), (18_432, 147_456, 18_432));
 }
 
-/// The formula in floating point gives the same results, except for values on a rounding step.
+/// The formula in floating point gives the same results, except for values that are close to a rounding step.
 #[test]
 fn integer_formula_equals_floating_point_formula() {
     let mut compared = 0;
@@ -152,8 +152,8 @@ fn headroom_in_floats(asic: &Asic, link: &LinkParameters) -> HeadroomSizes {
     }
 }
 
-/// Half of all packets are small, so they carry only 5.9 % of the bytes. The result includes the
-/// compensation.
+/// Half of all packets are small, and the small packets contain only 5.9 % of the bytes. The result includes
+/// `COMPENSATION_BYTES`.
 #[test]
 fn fewer_small_packets_need_less_headroom() {
     let half = LinkParameters {

@@ -29,8 +29,8 @@ pub(super) enum AclExemption {
 impl AclExemption {
     const ALL: [AclExemption; 2] = [AclExemption::Trim, AclExemption::Ars];
 
-    /// The `PACKET_ACTION` of exempting rules. SONiC's ARS design uses a field of this name, and its test
-    /// plan an action.
+    /// The `PACKET_ACTION` of rules that exempt packets. SONiC's ARS design uses this name for a field, and
+    /// SONiC's ARS test plan uses it for an action.
     const fn action(self) -> &'static str {
         match self {
             AclExemption::Trim => "DISABLE_TRIM",
@@ -71,7 +71,8 @@ pub(super) fn has_effect(context: &ResolveContext<'_>, table: &str, key: &str) -
     }
 }
 
-/// Whether some ACL tables have an effect, so that entries of this table can differ in their effect.
+/// Whether at least one ACL table has an effect. If so, a note about unused entries must name each entry by
+/// itself.
 pub(super) fn has_mixed_effect(context: &ResolveContext<'_>, table: &str) -> bool {
     let mut lists = context.db.keys(TABLE);
     matches!(table, TABLE | RULE | TYPE) && lists.any(|list| has_effect(context, TABLE, list))

@@ -108,8 +108,8 @@ fn warn_marking_above_xoff(context: &mut ResolveContext<'_>, config: &SwitchConf
 
 /// Warns about lossless queues with a limit below the XOFF threshold.
 ///
-/// The switch never drops lossless frames at egress and ignores this limit. A chip that enforces the limit
-/// drops frames before PFC pauses the senders.
+/// xoff never drops lossless frames at egress, so it ignores this limit. A chip that enforces the limit would
+/// drop frames before PFC pauses the senders.
 fn warn_limits_of_lossless_queues(
     context: &mut ResolveContext<'_>,
     config: &SwitchConfig,
@@ -153,8 +153,8 @@ pub(crate) fn bytes_in_time_span(span: Picos, speed_mbps: u32) -> u64 {
     u64::try_from((u128::from(span.0) * u128::from(speed_mbps)).div_ceil(8_000_000)).unwrap_or(u64::MAX)
 }
 
-/// Warns about headroom that is too small for the reaction budget. A stalled host sends and honours pauses
-/// late, and its links carry frames meanwhile.
+/// Warns about headroom that is too small for the reaction budget. While the host is stalled, it neither
+/// sends nor honours pauses, but frames continue to arrive over its links.
 fn warn_small_headroom(context: &mut ResolveContext<'_>, config: &SwitchConfig) {
     let budget = context.options.reaction_budget;
     let mut pool_need = vec![0u64; config.pools.len()];

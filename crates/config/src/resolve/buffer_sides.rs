@@ -7,8 +7,9 @@ use crate::problem::Problem;
 
 /// The indices of an object on the ingress side and on the egress side.
 ///
-/// A pool of type `both` (`SAI_BUFFER_POOL_TYPE_BOTH`) has both. A frame occupies its memory once, but is
-/// charged to a priority group and to a queue. Each side therefore counts all frames in the pool.
+/// A pool of type `both` (`SAI_BUFFER_POOL_TYPE_BOTH`) has an index on each side. A frame occupies the memory
+/// of the pool only once, but is charged to a priority group and to a queue. Each side therefore counts all
+/// frames in the pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SideIndices {
     pub(super) ingress: Option<u16>,

@@ -147,8 +147,8 @@ impl ResolvedBuffers {
         profile
     }
 
-    /// Returns the profile without a limit, for priority groups or queues that are bound to a profile of
-    /// the other side.
+    /// Returns the index of a profile without a limit. Priority groups with an egress profile and queues with
+    /// an ingress profile use this profile.
     fn unlimited_profile(&mut self, side: PoolSide) -> u16 {
         let (slot, name) = match side {
             PoolSide::Ingress => (0, "unlimited_ingress"),
@@ -178,8 +178,8 @@ impl ResolvedBuffers {
         profile
     }
 
-    /// Number of cells in all egress pools without reserved space, limited to [`FRAMES_RANGE`]. A frame
-    /// occupies at least one cell.
+    /// Number of cells in all egress pools, without reserved space and limited to [`FRAMES_RANGE`]. A frame
+    /// occupies at least one cell, so the switch can hold at most this number of frames.
     pub(super) fn count_egress_cells(&self) -> u64 {
         let egress = self.pools.iter().filter(|pool| pool.side == PoolSide::Egress);
         let cells = egress.fold(0_u64, |cells, pool| {

@@ -45,7 +45,7 @@ pub(super) fn resolve_class_maps(context: &mut ResolveContext<'_>, port: &str) -
     }
 }
 
-/// Reads a map table as an array. `default` gives the values without a map or an entry.
+/// Reads a map table as an array. `default` gives the value of each number that is not in the map.
 pub(super) fn read_map<const N: usize>(
     context: &ResolveContext<'_>,
     table: &str,

@@ -27,7 +27,8 @@ pub(super) struct ResolveContext<'a> {
     /// For each port, a mask of the priority groups for which a note has already reported missing headroom.
     pub(super) noted_groups: BTreeMap<String, u8>,
     findings: FoundErrors,
-    /// Locations by table and text of a warning. A file often repeats the same entry for each port.
+    /// The locations of each warning, by table and text of the warning. A file often has the same entry for
+    /// each port, so one warning can have many locations.
     warnings: BTreeMap<(String, String), Vec<String>>,
     /// Tables and fields without an effect, by the reason. The field is empty if the whole table has no
     /// effect.

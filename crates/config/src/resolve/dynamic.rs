@@ -5,10 +5,10 @@
 //! model. Explicit values take precedence over computed values: a profile of the same name, and `size` or
 //! `xoff` of a pool.
 //!
-//! - A priority group with profile `NULL` gets the profile `pg_lossless_<speed>_<cable>_profile`. The name
-//!   contains `_mtu<mtu>` if the MTU of the port is not 9100, and `_th<n>` if the threshold is not the
-//!   default. It contains `_8lane` if a port with eight lanes needs other sizes than other ports of its
-//!   speed.
+//! - A priority group with profile `NULL` gets the profile `pg_lossless_<speed>_<cable>_profile`. If the MTU
+//!   of the port is not 9100, the name contains `_mtu<mtu>`. If the threshold is not the default, the name
+//!   contains `_th<n>`. If a port has eight lanes and needs other sizes than other ports of its speed, the
+//!   name contains `_8lane`.
 //! - A priority group whose profile has `headroom_type` `dynamic` gets the same profile, with the
 //!   `dynamic_th` of its own profile.
 //! - Lossless priority groups of a port with a cable of `0m` have no buffer.

@@ -102,8 +102,8 @@ fn resolve_global_pause(context: &mut ResolveContext<'_>, name: &str, pfc_enable
     }
 }
 
-/// Returns the time between two XOFF frames: half the pause time, or less if a stall of the host could let
-/// the sender resume.
+/// Returns the time between two XOFF frames: half the pause time. The interval is shorter if the pause could
+/// otherwise expire at the sender while the host is stalled.
 fn resolve_refresh_interval(
     context: &mut ResolveContext<'_>,
     name: &str,

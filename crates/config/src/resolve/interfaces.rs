@@ -81,7 +81,8 @@ pub(super) struct InterfaceParents<'a> {
     pub(super) bridging: &'a BridgingConfig,
 }
 
-/// Whether a table defines an interface of a port or LAG. Old files have only the keys with addresses.
+/// Whether a table defines an interface of a port or LAG. In old files, an interface can have only keys with
+/// an address and no key without an address.
 pub(super) fn is_interface(db: &ConfigDb, table: &str, name: &str) -> bool {
     let mut keys = db.keys(table);
     keys.any(|key| key == name || key.split_once('|').is_some_and(|(owner, _)| owner == name))
@@ -143,8 +144,9 @@ pub(super) fn resolve_interfaces(
 
 /// Orders interfaces by their number.
 ///
-/// New interfaces are numbered by name. Interfaces of a running switch keep their numbers, so that
-/// neighbours and flows stay valid. The last interfaces fill numbers that have become free.
+/// New interfaces are numbered in the order of their names. Interfaces of a running switch keep their
+/// numbers, so that neighbours and flows stay valid. If numbers have become free, the interfaces with the
+/// highest numbers move to the free numbers.
 fn order_by_number(
     sorted: impl Iterator<Item = InterfaceConfig>,
     running: &[String],
@@ -309,7 +311,7 @@ fn add_addresses<'a>(context: &mut ResolveContext<'a>, draft: &mut InterfaceDraf
     }
 }
 
-/// Checks that networks of different interfaces do not overlap, so that each destination has one interface.
+/// Checks that networks of different interfaces do not overlap. Each destination then has a unique interface.
 fn check_networks_are_disjoint(context: &mut ResolveContext<'_>, drafts: &[InterfaceDraft<'_>]) {
     let mut all: Vec<(IpNet, &str, &InterfaceDraft<'_>)> = Vec::new();
     for draft in drafts {

@@ -57,8 +57,8 @@ const LOCALHOST: &str = "localhost";
 const FDB_AGEING_S: u64 = 600;
 /// Default number of MAC addresses.
 const FDB_ENTRIES: u64 = 65_536;
-/// Limits of the computed number of frames. A frame slot has 2 KiB of memory, and a frame occupies an
-/// egress cell.
+/// Limits of the computed number of frame slots. A frame slot has 2 KiB of memory, and a frame occupies at
+/// least one cell of an egress pool.
 const FRAMES_RANGE: std::ops::RangeInclusive<u64> = 1_024..=131_072;
 
 /// The kind of links that are attached to the ports of a switch.
@@ -96,12 +96,12 @@ pub struct ResolveOptions {
     pub hostname: Option<String>,
     /// Seed of all random decisions if `XOFF_SWITCH|localhost seed` is missing.
     pub seed: u64,
-    /// Longest stall of the host in model time, and zero in virtual time. It determines the refresh
-    /// interval of PFC and is compared with the headroom.
+    /// Longest expected stall of the host in model time. In virtual time, it is zero. It determines the
+    /// interval at which XOFF is repeated. A warning reports headroom that is too small for it.
     pub reaction_budget: Picos,
-    /// MTU of the links in bytes, by the name of the port. A port uses this MTU if `PORT.mtu` is larger.
-    /// Longer packets are dropped in both directions with the reason `EXCEEDS_L2_MTU`, or `EXCEEDS_L3_MTU`
-    /// if they are routed.
+    /// MTU of the links in bytes, by the name of the port. If `PORT.mtu` is larger, the port uses this MTU
+    /// instead. Longer packets are dropped in both directions with the reason `EXCEEDS_L2_MTU`. Routed
+    /// packets have the reason `EXCEEDS_L3_MTU`.
     pub link_mtus: std::collections::BTreeMap<String, u32>,
     /// Names of the router interfaces of a running switch by number. Interfaces that remain keep their
     /// numbers.
@@ -122,8 +122,9 @@ pub struct ResolvedConfig {
     pub rib: Rib,
     /// The static routes by prefix and distance.
     pub static_routes: Vec<StaticRoute>,
-    /// Entries and fields of buffers that the file does not contain. The dynamic buffer model computes
-    /// them, and the traditional model takes them from [`ResolveOptions::pg_profiles`].
+    /// Buffer entries and fields that the file does not contain. In the dynamic buffer model, xoff computes
+    /// these entries and fields. In the traditional model, xoff takes them from
+    /// [`ResolveOptions::pg_profiles`].
     pub generated: ConfigDb,
     /// Notes about settings without an effect, and warnings, one line each.
     pub warnings: Vec<String>,
@@ -169,7 +170,8 @@ pub fn resolve(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig
         .map_err(|found| remove_consequences(db, &RefusedObjects::default(), found))
 }
 
-/// Resolves a configuration. In case of an error, the result includes the consequences of other errors.
+/// Resolves a configuration. If the configuration has errors, the result also contains errors that are only
+/// consequences of other errors.
 fn resolve_with_consequences(db: &ConfigDb, options: &ResolveOptions) -> Result<ResolvedConfig, FoundErrors> {
     let mut completion_context = ResolveContext::new(db, options);
     let completed = match buffer_model::is_dynamic_model_selected(db) {

@@ -103,7 +103,8 @@ fn resolve_threshold(context: &mut ResolveContext<'_>, profile: &str) -> BufferT
     }
 }
 
-/// The reserved bytes of a priority group or queue. With private headroom, the size includes the headroom.
+/// The reserved bytes of a priority group or queue. If the profile has private headroom, its `size` includes
+/// the headroom, which is not counted here.
 fn reserved_bytes(pool: &PoolConfig, profile: &BufferProfile) -> u64 {
     match pool.xoff_bytes == 0 && profile.size_bytes >= profile.xoff_bytes {
         true => profile.size_bytes - profile.xoff_bytes,

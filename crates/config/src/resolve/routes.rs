@@ -387,8 +387,8 @@ fn find_next_hop_interface(
     Ok(interface)
 }
 
-/// Groups items by distance. Only the routes with the lowest distance are used, because no event makes
-/// others active.
+/// Groups items by distance. Only the routes with the lowest distance are used. A route with a higher
+/// distance would need an event that removes the better routes, and no such event exists.
 fn group_by_distance(
     context: &mut ResolveContext<'_>,
     entry: &RouteEntry<'_>,

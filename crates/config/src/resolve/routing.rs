@@ -70,7 +70,8 @@ pub(super) fn resolve_routing(
 
 /// Derives the default of `hash_seed` from the seed and the base MAC address.
 ///
-/// All switches of a lab have the same seed. The MAC address gives each switch a different hash.
+/// All switches of a lab have the same seed. The hash also includes the MAC address of the switch, so that
+/// switches hash differently.
 pub fn hash_seed(seed: u64, mac: [u8; 6]) -> u64 {
     let bytes = seed.to_be_bytes().into_iter().chain(mac);
     super::ports::fnv1a_hash(&bytes.collect::<Vec<_>>())
@@ -100,8 +101,8 @@ fn build_rib(interfaces: &Interfaces, statics: &[StaticRoute], balancing: &Resol
     rib
 }
 
-/// Computes the first generation of the forwarding table. A limit of the table is an error of the whole
-/// table.
+/// Computes the first generation of the forwarding table. If the table exceeds a limit, the error belongs to
+/// the whole table and not to an entry.
 fn build_first_fib(context: &mut ResolveContext<'_>, rib: &Rib) -> Fib {
     rib.next_generation(&Fib::default()).unwrap_or_else(|error| {
         context.report_derived(Problem::at_field("STATIC_ROUTE", "", "", error.to_string()));
@@ -109,8 +110,8 @@ fn build_first_fib(context: &mut ResolveContext<'_>, rib: &Rib) -> Fib {
     })
 }
 
-/// Warns about lists of hash fields with other fields than the five-tuple. RoCEv2 lists can also contain
-/// the destination queue pair.
+/// Warns about hash field lists that are not the five-tuple. A list for RoCEv2 can also contain the
+/// destination queue pair.
 fn warn_unsupported_hash_fields(context: &mut ResolveContext<'_>) {
     for field in schema::HASH_FIELD_NAMES {
         let Some(list) = context.db.get(HASH_TABLE, "GLOBAL", field) else {

@@ -55,7 +55,8 @@ impl MissingPriorityGroups {
     }
 }
 
-/// Formats a bit mask as in keys of `BUFFER_PG`: `3-4` for consecutive numbers, and `6` for a single number.
+/// Formats a bit mask like the keys of `BUFFER_PG`: `3-4` for consecutive numbers, and `6` for a single
+/// number.
 fn format_group_ranges(groups: u8) -> Vec<String> {
     let mut runs: Vec<(u8, u8)> = Vec::new();
     for number in (0..8).filter(|number| groups & (1 << number) != 0) {
@@ -194,8 +195,8 @@ fn find_missing_groups(context: &mut ResolveContext<'_>) -> Vec<MissingPriorityG
     missing
 }
 
-/// Adds the priority groups whose `BUFFER_PG` entry `buffermgrd` replaces. It sets the profile of all keys
-/// that it generates (`BufferMgr::doSpeedUpdateTask`).
+/// Adds the priority groups whose existing `BUFFER_PG` entry gets a new profile. `buffermgrd` sets the
+/// profile of each key that it generates, even if the key exists (`BufferMgr::doSpeedUpdateTask`).
 fn add_replaced_groups(context: &ResolveContext<'_>, groups: &mut MissingPriorityGroups, lossless: u8) {
     let lookup = context.options.pg_profiles.as_ref();
     if lookup.is_none_or(|lookup| lookup.find_row(groups.speed_mbps, &groups.cable).is_none()) {
@@ -317,7 +318,8 @@ fn note_replaced_profile(
     context.warn_port(&groups.port, text);
 }
 
-/// Notes existing profiles that are kept because their `BUFFER_PG` key differs from the generated key.
+/// Adds a note about existing profiles that are kept because their `BUFFER_PG` key differs from the generated
+/// key.
 fn note_kept_profiles(
     context: &mut ResolveContext<'_>,
     groups: &MissingPriorityGroups,

@@ -11,7 +11,8 @@ const TABLE: &str = "SWITCH_TRIMMING";
 const GLOBAL: &str = "GLOBAL";
 const PROFILE: &str = "BUFFER_PROFILE";
 const ACTION: &str = "packet_discard_action";
-/// Length of the Ethernet header and one tag, by which a frame exceeds its packet.
+/// Difference between the length of a frame and the length of its IP packet: the Ethernet header and one VLAN
+/// tag.
 const HEADERS_BYTES: u32 = 18;
 
 /// Whether a profile selects trimming.

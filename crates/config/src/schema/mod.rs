@@ -1,7 +1,8 @@
 //! The schema: all tables with their keys, fields and values, as data. Each file describes a group of tables.
 //!
-//! The parser, the checks, the notes about fields without an effect and the suggestions for misspelt names
-//! use the schema. Only rules that concern several fields are code, in the module `resolve`.
+//! The schema is used by the parser, the checks, the notes about fields without an effect, and the
+//! suggestions for misspelt names. Only rules that concern several fields are code. These rules are in the
+//! module `resolve`.
 
 mod ars;
 mod balancing;
@@ -114,12 +115,13 @@ pub(crate) enum KeyPart {
 pub(crate) enum TableFields {
     /// Fields with fixed names.
     Named(&'static [FieldSchema]),
-    /// A map from numbers to numbers. Names of fields are numbers up to the limit of `from`, and values are
+    /// A map from numbers to numbers. The field names are numbers up to the limit of `from`. The values are
     /// numbers up to the limit of `to`.
     Map {
         from: (&'static str, u64),
         to: (&'static str, u64),
-        /// Largest value with an effect. The parser drops fields with larger values with a note.
+        /// Largest value that has an effect. If a field has a larger value, the parser ignores the field and
+        /// adds a note.
         used_max: u64,
     },
     /// One field for each port, with values of this kind.
@@ -164,7 +166,8 @@ pub(crate) enum FieldEffect {
     Label,
     /// The field has no effect in xoff, for this reason. A note lists it.
     None(&'static str),
-    /// The switch always behaves as with this value. Other values have no effect, for this reason.
+    /// The only supported value. The switch always behaves as with this value. Other values have no effect,
+    /// and the text gives the reason.
     Fixed(&'static str, &'static str),
 }
 
@@ -217,8 +220,8 @@ pub(crate) enum ValueKind {
     Any,
 }
 
-/// Larger sizes are reduced to this number of bytes. This is a thousand times the buffer of chips with
-/// packet memory (HBM), and sums of thousands of sizes fit into 64 bits.
+/// Largest size of a buffer in bytes. Larger sizes are reduced to this value. It is a thousand times the
+/// buffer of chips with HBM, and the sum of thousands of such sizes fits into 64 bits.
 pub(crate) const BYTES_MAX: u64 = 1 << 48;
 
 impl ValueKind {
@@ -324,8 +327,8 @@ impl TableSchema {
         }
     }
 
-    /// Whether SONiC has this field but the schema does not. A field of another key form of the table does
-    /// not count.
+    /// Whether SONiC has this field and the schema does not contain it. The result is `false` if the field
+    /// belongs to another key form of the same table.
     pub(crate) fn has_ignored_field(&self, name: &str) -> bool {
         let mut forms = all_tables().filter(|table| table.name == self.name);
         sonic_names::has_sonic_field(self.name, name) && forms.all(|form| form.find_field(name).is_none())

@@ -1,8 +1,9 @@
 //! Tables of router interfaces, static routes, neighbours and hash fields.
 //!
 //! The fields are those of SONiC's YANG models `sonic-interface`, `sonic-vlan`, `sonic-portchannel`,
-//! `sonic-loopback-interface`, `sonic-static-route`, `sonic-neigh` and `sonic-hash`. The model has no
-//! `mac_addr` for `INTERFACE`, but SONiC's interface manager accepts it there, as for VLANs and LAGs.
+//! `sonic-loopback-interface`, `sonic-static-route`, `sonic-neigh` and `sonic-hash`. The YANG model has no
+//! field `mac_addr` in `INTERFACE`, but SONiC's interface manager accepts the field for ports, VLANs and
+//! LAGs.
 
 use super::{FieldSchema, KeyPart, TableSchema, ValueKind};
 

@@ -2,15 +2,15 @@
 
 use xoff_units::Picos;
 
-/// Below this value, alpha is treated as zero. `1 - alpha / 2` and `(1 - g) * alpha + g` then equal 1 and `g`
-/// in double precision, for each `g` in its range.
+/// Below this value, alpha is treated as zero. In double precision, `1 - alpha / 2` is then equal to 1, and
+/// `(1 - g) * alpha + g` is equal to `g`, for each `g` in its range.
 const NEGLIGIBLE: f64 = 1e-30;
 
 /// Alpha of DCQCN. An update once per interval sets `alpha = (1 - g) * alpha`, plus `g` if congestion was
 /// reported since the last update.
 ///
-/// Alpha is only read at notifications and rate cuts. The updates since the last read are computed at the
-/// next one.
+/// Alpha is only read at notifications and rate cuts. Each read first computes all updates that have become
+/// due since the previous read.
 #[derive(Clone, Debug)]
 pub(super) struct AlphaEstimator {
     value: f64,

@@ -85,8 +85,8 @@ impl FromStr for Algorithm {
 pub struct CongestionConfig {
     /// Selected algorithm.
     pub algorithm: Algorithm,
-    /// Parameters by name. `preset` selects a named parameter set, which the other entries change. The
-    /// default is the first preset of the algorithm.
+    /// Parameters by name. The entry `preset` selects a named parameter set. The default is the first preset
+    /// of the algorithm. All other entries override single parameters of the preset.
     pub parameters: BTreeMap<String, ParameterValue>,
 }
 

@@ -1,13 +1,14 @@
 //! DCQCN as network cards implement it. Notifications set flags, and two periodic checks read them.
 //!
-//! [`Dcqcn`](super::Dcqcn) is the published algorithm, which differs in two points. In this module, alpha and
-//! the rate have their own periods, which start at the first notification. Several notifications in one
-//! period therefore count once. Only a timer increases the rate; there is no byte counter. The arithmetic
-//! equals that of the public HPCC model for ns-3 (`CC_MODE 1`) bit for bit. That model follows ConnectX.
+//! [`Dcqcn`](super::Dcqcn) is the published algorithm. This module differs in two points. First, alpha and
+//! the rate are updated periodically, and both periods start at the first notification. Several notifications
+//! in one period count as one notification. Second, only a timer increases the rate. There is no byte
+//! counter. All results equal those of the public HPCC model for ns-3 (`CC_MODE 1`) bit for bit. The HPCC
+//! model follows ConnectX.
 //!
-//! The ns-3 model has one event per microsecond and queue pair. This module only sets a deadline when the
-//! rate can change: for the rate check after a notification, and for the increase timer until the rate
-//! reaches the line rate.
+//! The ns-3 model has one event per microsecond and queue pair. This module sets a deadline only if the rate
+//! can change. The rate check has a deadline only after a notification. The increase timer has a deadline
+//! only until the rate reaches the line rate.
 
 use xoff_units::Picos;
 
@@ -16,7 +17,8 @@ use super::parameters::{FieldRef, ParameterField, ParameterSet, Preset};
 use super::rate::RateBounds;
 use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 
-/// Delay of the rate check after the update of alpha at the same time, as in the ns-3 model.
+/// Delay of the rate check if the rate check and the update of alpha are due at the same time, as in the ns-3
+/// model.
 const CHECK_DELAY: Picos = Picos::from_nanos(1);
 
 /// Parameters of [`DcqcnNic`]. Parentheses contain the names of NVIDIA's firmware and of the ns-3 model.
@@ -30,8 +32,8 @@ pub struct DcqcnNicParameters {
     pub initial_alpha: f64,
     /// Period of the rate check, 100 ns to 100 ms (`RATE_REDUCE_MONITOR_PERIOD`, `RATE_DECREASE_INTERVAL`).
     pub decrease_interval_ns: u64,
-    /// Smallest factor of a rate cut, 0 to 0.99 (`RPG_MIN_DEC_FAC`). Alpha is at most 1, so a value up to 0.5
-    /// has no effect.
+    /// Smallest factor by which a cut multiplies the rate, 0 to 0.99 (`RPG_MIN_DEC_FAC`). Without this limit,
+    /// the factor is `1 - alpha / 2`, at least 0.5. Values up to 0.5 therefore have no effect.
     pub min_decrease_factor: f64,
     /// Period of the increases after a cut, 1 us to 1 s (`RPG_TIME_RESET`, `RP_TIMER`).
     pub increase_interval_ns: u64,
@@ -46,8 +48,8 @@ pub struct DcqcnNicParameters {
     pub rate_hai_bps: u64,
     /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s (`RPG_MIN_RATE`, `MIN_RATE`).
     pub min_rate_bps: u64,
-    /// Factor of the rate at the first notification, before the first cut, 0.001 to 1
-    /// (`RATE_TO_SET_ON_FIRST_CNP`, where 0 means factor 1).
+    /// Factor by which the first notification multiplies the rate, 0.001 to 1 (`RATE_TO_SET_ON_FIRST_CNP`,
+    /// where 0 means factor 1). The first cut follows later.
     pub first_cnp_rate: f64,
     /// Whether each cut sets the target rate to the previous rate (`CLAMP_TGT_RATE`). Otherwise only the
     /// first cut after an increase does so (`CLAMP_TGT_RATE_AFTER_TIME_INC`).
@@ -79,8 +81,9 @@ impl DcqcnNicParameters {
 
     /// Returns the values of the HPCC model, `run.py --cc dcqcn`.
     ///
-    /// The increases are 1/5000 and 1/500 of the line rate. The lowest rate is 1 Gb/s as in the model. Links
-    /// below 25 Gb/s, which the model does not cover, use 1/25 of their rate.
+    /// The additive increase is 1/5000 of the line rate, and the hyper increase is 1/500. The lowest rate is
+    /// 1 Gb/s as in the model. The model does not cover links below 25 Gb/s. For these links, the lowest rate
+    /// is 1/25 of the line rate.
     pub fn hpcc_ns3(line_rate_bps: u64) -> DcqcnNicParameters {
         DcqcnNicParameters {
             g: 1.0 / 256.0,
@@ -94,8 +97,8 @@ impl DcqcnNicParameters {
 
     /// Returns the values of the ConWeave model, `run.py`.
     ///
-    /// The increases are 1/2500 and 1/1000 of the line rate. The lowest rate is 100 Mb/s, or 1/250 of a line
-    /// rate below 25 Gb/s. A NAK causes a cut.
+    /// The additive increase is 1/2500 of the line rate, and the hyper increase is 1/1000. The lowest rate is
+    /// 100 Mb/s. For line rates below 25 Gb/s, it is 1/250 of the line rate. A NAK causes a cut.
     pub fn conweave_ns3(line_rate_bps: u64) -> DcqcnNicParameters {
         DcqcnNicParameters {
             rate_ai_bps: line_rate_bps / 2_500,
@@ -205,16 +208,17 @@ impl DcqcnNic {
 
     /// Sets the delay of a notification on its last link. Default 0.
     ///
-    /// The delay matters for a notification that arrives at the time of an alpha update or a rate check. The
-    /// ns-3 model runs simultaneous events in the order in which they were scheduled. If the delay is longer
-    /// than the period, the notification was scheduled first, and the check takes it into account.
+    /// The delay matters only if a notification arrives exactly at the time of an alpha update or a rate
+    /// check. The ns-3 model runs simultaneous events in the order in which they were scheduled. If the delay
+    /// is longer than the period, the arrival of the notification was scheduled before the check. The check
+    /// then uses the notification.
     #[must_use]
     pub fn with_notification_delay(mut self, delay: Picos) -> DcqcnNic {
         self.notification_delay = delay;
         self
     }
 
-    /// Returns the time up to which the events of a period precede a notification that arrives at `now`.
+    /// Returns the latest time whose periodic event runs before a notification that arrives at `now`.
     fn events_done_until(&self, now: Picos, period_ns: u64) -> Picos {
         match self.notification_delay > Picos::from_nanos(period_ns) {
             true => Picos(now.0.saturating_sub(1)),

@@ -12,8 +12,8 @@ use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 pub struct DcqcnParameters {
     /// Weight of an alpha update, 0.0001 to 1 (g).
     pub g: f64,
-    /// Time without a notification after which alpha decreases, 100 ns to 100 ms (K). Alpha decreases again
-    /// after each further such time.
+    /// Period of alpha updates, 100 ns to 100 ms (K). Alpha decreases once for each period without a
+    /// notification.
     pub alpha_interval_ns: u64,
     /// Period of the increase timer, 1 us to 1 s (T).
     pub increase_interval_ns: u64,
@@ -94,8 +94,8 @@ impl ParameterSet for DcqcnParameters {
 
 /// DCQCN as published. Each notification cuts the rate. A timer and a byte counter increase the rate.
 ///
-/// The responder limits the rate of notifications; the paper uses one per 50 us. A marked acknowledgement
-/// counts as a notification.
+/// The responder limits the rate of notifications. The paper uses one notification per 50 us. A marked
+/// acknowledgement counts as a notification.
 #[derive(Clone, Debug)]
 pub struct Dcqcn {
     parameters: DcqcnParameters,
@@ -141,8 +141,8 @@ impl Dcqcn {
         }
     }
 
-    /// Applies one increase of the timer or of the byte counter. The earlier increases determine the phase.
-    /// The first `fast_recovery_times` increases of each kind are fast recovery.
+    /// Increases the rate once, for the timer or for the byte counter. The number of earlier increases
+    /// determines the phase. The first `fast_recovery_times` increases of each kind are fast recovery.
     fn increase_rate(&mut self) {
         let before = (self.rate_bps, self.target_bps);
         let threshold = self.parameters.fast_recovery_times;

@@ -9,17 +9,17 @@ use super::{Ack, CongestionControl, CongestionSignal, ControllerContext};
 /// Parameters of [`Dctcp`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct DctcpParameters {
-    /// Weight of the last window's share of marks in alpha, 0.0001 to 1. RFC 8257 section 4.2 uses 1/16.
+    /// Weight of the latest sample in the average alpha, 0.0001 to 1. The sample is the share of marked bytes
+    /// in the last window. RFC 8257 section 4.2 uses 1/16.
     pub g: f64,
     /// Initial alpha, 0 to 1. RFC 8257 section 3.3 uses 1.
     pub initial_alpha: f64,
     /// Growth of the window per round trip without marks, in packets, 0.001 to 1000. RFC 8257 uses 1.
     pub increase_packets: f64,
-    /// Initial window in payload bytes, 1 to 2^40. Default: the bytes that the link sends in a round trip of
-    /// an idle network. A flow then starts at line rate, as RDMA does.
+    /// Initial window in payload bytes, 1 to 2^40. The default is line rate x round-trip time of an idle
+    /// network. With the default, a flow starts at line rate, as RDMA does.
     pub initial_window_bytes: Option<u64>,
-    /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s. The window does not fall below the bytes of a round
-    /// trip at this rate.
+    /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s. The smallest window is this rate x round-trip time.
     pub min_rate_bps: u64,
 }
 
@@ -59,11 +59,12 @@ impl ParameterSet for DctcpParameters {
     }];
 }
 
-/// DCTCP: at most once per round trip, the window falls by half of the share of marked bytes.
+/// DCTCP: at most once per round trip, the window is multiplied by `1 - alpha / 2`, where alpha is the
+/// average share of marked bytes.
 ///
 /// DCTCP expects switches that mark above one queue length, and acknowledgements that echo each mark. The
-/// rate is `window / base_rtt`, limited to the line rate. With a window below one packet, the packets have
-/// gaps.
+/// rate is `window / base_rtt`, limited to the line rate. If the window is smaller than one packet, the rate
+/// leaves gaps between packets.
 #[derive(Clone, Debug)]
 pub struct Dctcp {
     parameters: DctcpParameters,

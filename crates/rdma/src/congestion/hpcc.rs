@@ -22,7 +22,8 @@ pub struct HpccParameters {
     /// Lowest rate in bits per second, 1 kb/s to 1 Tb/s.
     pub min_rate_bps: u64,
     /// Number of hop records for which a packet has space, 1 to [`HOPS_MAX`]. Each record adds 8 bytes to a
-    /// data packet and to its acknowledgement. Queues at later hops are not seen.
+    /// data packet and to its acknowledgement. If a path has more hops, HPCC ignores the queues of the later
+    /// hops.
     pub telemetry_hops: u64,
 }
 
@@ -40,7 +41,7 @@ impl HpccParameters {
     }
 
     /// Returns the values of the HPCC model, `run.py --cc hp`. The additive increase is 1/2500 of the line
-    /// rate, and every round trip has a multiplicative change.
+    /// rate. There are no round trips with additive increase only.
     pub fn hpcc_ns3(context: &ControllerContext) -> HpccParameters {
         HpccParameters {
             max_stage: 0,
@@ -79,8 +80,8 @@ impl ParameterSet for HpccParameters {
     ];
 }
 
-/// HPCC: each acknowledgement sets the window, computed from a reference window. The reference window changes
-/// once per round trip.
+/// HPCC: each acknowledgement computes the window from a reference window. The reference window changes once
+/// per round trip.
 ///
 /// HPCC needs switches that write telemetry. Without telemetry the controller stays at line rate.
 #[derive(Clone, Debug)]
@@ -90,8 +91,7 @@ pub struct Hpcc {
     base_rtt: Picos,
     window: f64,
     reference: f64,
-    /// Averaged utilisation of the busiest link: its rate divided by its speed, plus its queue divided by the
-    /// bandwidth-delay product.
+    /// Averaged utilisation of the busiest link: `rate / speed + queue / (speed * T)`.
     utilisation: f64,
     /// Number of round trips in a row with additive increase only.
     stage: u64,
@@ -124,8 +124,8 @@ impl Hpcc {
         }
     }
 
-    /// Adds the utilisation of the busiest hop since the previous acknowledgement to the average. Returns
-    /// `false` if the two packets used different paths and cannot be compared.
+    /// Computes the utilisation of the busiest hop since the previous acknowledgement and adds it to the
+    /// average. Returns `false` if the packets of both acknowledgements used different paths.
     fn update_utilisation(&mut self, last: &Telemetry, telemetry: &Telemetry) -> bool {
         let is_same_path = last.hops().len() == telemetry.hops().len()
             && last
@@ -150,8 +150,8 @@ impl Hpcc {
         true
     }
 
-    /// Computes the window from the utilisation. With `update_reference` the reference window takes the same
-    /// value.
+    /// Computes the window from the utilisation. If `update_reference` is true, the reference window is set
+    /// to the same value.
     fn update_window(&mut self, update_reference: bool) {
         let load = self.utilisation / self.parameters.eta;
         let multiply = load >= 1.0 || self.stage >= self.parameters.max_stage;

@@ -86,7 +86,7 @@ impl CongestionSignal {
 pub struct ControllerContext {
     /// Speed of the host's link in bits per second.
     pub line_rate_bps: u64,
-    /// Round-trip time of an idle network. A few microseconds if the network is not known.
+    /// Round-trip time of an idle network. If the network is not known, use a few microseconds.
     pub base_rtt: Picos,
     /// Length of a full data packet in bytes, with headers and without telemetry.
     pub packet_bytes: u32,
@@ -95,7 +95,7 @@ pub struct ControllerContext {
 }
 
 impl ControllerContext {
-    /// A host at 100 Gb/s, used to read properties that do not depend on the host.
+    /// A host at 100 Gb/s. It is used where a host is required but the result does not depend on it.
     const NOMINAL_HOST: ControllerContext = ControllerContext {
         line_rate_bps: 100_000_000_000,
         base_rtt: Picos::from_micros(10),
@@ -131,8 +131,8 @@ pub struct Ack<'a> {
 /// decreases.
 ///
 /// A run with the same seed must give the same result. A controller therefore reads no clock and shares no
-/// state. It uses only `+`, `-`, `*`, `/`, square roots and comparisons of floating-point numbers, which are
-/// equal on every machine.
+/// state. For floating-point numbers it uses only `+`, `-`, `*`, `/`, square roots and comparisons. The
+/// results of these operations are equal on every machine.
 pub trait CongestionControl: fmt::Debug + Send {
     /// Returns the name of the algorithm, as in lab files.
     fn name(&self) -> &'static str;
@@ -140,8 +140,8 @@ pub trait CongestionControl: fmt::Debug + Send {
     /// Returns the current rate in bits per second. The rate counts whole packets with their headers.
     fn rate_bps(&self) -> u64;
 
-    /// Returns the window in payload bytes, or `None` without a limit. A packet may be sent while less is in
-    /// flight.
+    /// Returns the window in payload bytes, or `None` without a limit. A packet may be sent while fewer bytes
+    /// than the window are in flight.
     fn window_bytes(&self) -> Option<u64> {
         None
     }
@@ -155,7 +155,7 @@ pub trait CongestionControl: fmt::Debug + Send {
     }
 
     /// Returns the format of the telemetry that data packets collect, or `None`. Called once, when the queue
-    /// pair is created. Telemetry bytes count on links, in buffers and in pacing.
+    /// pair is created. Telemetry bytes make packets longer on links, in buffers and in pacing.
     fn telemetry_format(&self) -> Option<TelemetryFormat> {
         None
     }

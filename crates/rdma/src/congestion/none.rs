@@ -7,8 +7,8 @@ use super::{CongestionControl, CongestionSignal, ControllerContext};
 /// Parameters of [`ConstantRate`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ConstantRateParameters {
-    /// Rate in bits per second, 1 Mb/s to 1.6 Tb/s. The rate is limited to the line rate, which is also the
-    /// default.
+    /// Rate in bits per second, 1 Mb/s to 1.6 Tb/s. The rate is limited to the line rate. The default is the
+    /// line rate.
     pub rate_bps: Option<u64>,
     /// Window in payload bytes, 1 to 2^40. Default: none. A window of `line rate * round trip` limits a flow
     /// to the data that an idle network can hold (the BDP cap of IRN, SIGCOMM 2018).

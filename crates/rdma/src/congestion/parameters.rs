@@ -280,7 +280,8 @@ pub(super) struct PresetOverrides<P: ParameterSet> {
 }
 
 impl<P: ParameterSet> PresetOverrides<P> {
-    /// Parses names and values. The name `preset` selects the preset to which the other values apply.
+    /// Parses parameters by name. The entry `preset` selects a preset. All other entries override single
+    /// parameters of the preset.
     pub(super) fn parse(
         values: &BTreeMap<String, ParameterValue>,
     ) -> Result<PresetOverrides<P>, ParameterError> {
@@ -340,7 +341,8 @@ impl<P: ParameterSet> PresetOverrides<P> {
     }
 }
 
-/// Host properties for checks before a host exists. No range or condition depends on the host.
+/// Host properties for checks before a host exists. The values do not matter, because no range or condition
+/// depends on the host.
 const NOMINAL_HOST: ControllerContext = ControllerContext {
     line_rate_bps: 100_000_000_000,
     base_rtt: xoff_units::Picos::from_micros(10),

@@ -12,8 +12,8 @@ pub(super) struct RateBounds {
 }
 
 impl RateBounds {
-    /// Creates bounds from `min_bps` to the line rate. A larger `min_bps` is lowered to the line rate, and 0
-    /// becomes 1.
+    /// Creates the bounds `min_bps` and line rate. If `min_bps` is above the line rate, the line rate is used
+    /// instead. If `min_bps` is 0, it becomes 1.
     pub(super) fn new(min_bps: u64, context: &ControllerContext) -> RateBounds {
         // A thousand times the fastest link, so that sums cannot overflow.
         let line_bps = context.line_rate_bps.clamp(1, 1_000_000_000_000_000);
@@ -35,7 +35,8 @@ pub(super) fn bytes_at_rate(rate_bps: u64, time: Picos) -> f64 {
     rate_bps as f64 * time.0 as f64 / 8e12
 }
 
-/// Returns the rate in bits per second that sends `bytes` in a time. A time of 0 counts as 1 ps.
+/// Returns the rate in bits per second at which `bytes` bytes take the given time. A time of 0 counts as 1
+/// ps.
 pub(super) fn rate_for_bytes(bytes: f64, time: Picos) -> f64 {
     bytes * 8e12 / time.0.max(1) as f64
 }

@@ -23,8 +23,8 @@ pub struct SwiftParameters {
     pub scaling_range_ns: u64,
     /// Window in packets at which the maximum is added, 0.001 to 1000 (fs_min_cwnd).
     pub scaling_min_packets: f64,
-    /// Window in packets above which nothing is added, 0.001 to 100 000 (fs_max_cwnd). Must be above
-    /// `scaling_min_packets`.
+    /// Window in packets, 0.001 to 100 000 (fs_max_cwnd). For larger windows, nothing is added to the target.
+    /// Must be above `scaling_min_packets`.
     pub scaling_max_packets: f64,
     /// Number of timeouts in a row that reset the window to its minimum, 1 to 100 (RETX_RESET_THRESHOLD).
     pub timeouts_to_reset: u64,
@@ -35,8 +35,8 @@ pub struct SwiftParameters {
 }
 
 impl SwiftParameters {
-    /// Returns the values of htsim (Broadcom/csg-htsim, `swift.cpp`) with a target of 20 us. The smallest
-    /// window there is 10 bytes, with packets of 1500 bytes.
+    /// Returns the values of htsim (Broadcom/csg-htsim, `swift.cpp`) with a target of 20 us. In htsim, the
+    /// smallest window is 10 bytes, with packets of 1500 bytes.
     pub fn htsim() -> SwiftParameters {
         SwiftParameters {
             base_target_ns: 20_000,
@@ -125,8 +125,8 @@ impl ParameterSet for SwiftParameters {
 
 /// Swift: a window that keeps the round-trip time at a target.
 ///
-/// The target is higher for flows with small windows, so that many flows can share a link. With a window
-/// below one packet, the packets have gaps.
+/// The target is higher for flows with small windows, so that many flows can share a link. If the window is
+/// smaller than one packet, the queue pair leaves gaps between packets.
 #[derive(Clone, Debug)]
 pub struct Swift {
     parameters: SwiftParameters,

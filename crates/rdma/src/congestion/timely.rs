@@ -22,7 +22,8 @@ pub struct TimelyParameters {
     pub min_rtt_ns: u64,
     /// Step of an increase in bits per second, 0 to 1 Tb/s (delta).
     pub rate_ai_bps: u64,
-    /// Step after `hyper_after` increases in a row, in bits per second, 0 to 1 Tb/s (N delta).
+    /// Step of the rate after more than `hyper_after` increases in a row, in bits per second, 0 to 1 Tb/s (N
+    /// delta).
     pub rate_hai_bps: u64,
     /// Number of increases in a row before hyperactive increase, 1 to 1000 (N).
     pub hyper_after: u64,
@@ -48,8 +49,8 @@ impl TimelyParameters {
 
     /// Returns the values of the HPCC model, `run.py --cc timely`.
     ///
-    /// The increases are 1/1000 and 1/200 of the line rate. The lowest rate is 1 Gb/s as in the model, or
-    /// 1/25 of a line rate below 25 Gb/s.
+    /// The additive increase is 1/1000 of the line rate, and the hyper increase is 1/200. The lowest rate is
+    /// 1 Gb/s as in the model. For line rates below 25 Gb/s, it is 1/25 of the line rate.
     pub fn hpcc_ns3(line_rate_bps: u64) -> TimelyParameters {
         TimelyParameters {
             rate_ai_bps: line_rate_bps / 1_000,
@@ -106,14 +107,14 @@ impl ParameterSet for TimelyParameters {
 /// TIMELY: once per round trip, the rate follows the gradient of the round-trip time, as in the HPCC model
 /// for ns-3.
 ///
-/// TIMELY limits the queue. The division of the link among flows has no unique steady state (Zhu et al.,
-/// CoNEXT 2016).
+/// TIMELY limits the queue, but flows need not converge to equal shares of a link (Zhu et al., CoNEXT 2016).
 #[derive(Clone, Debug)]
 pub struct Timely {
     parameters: TimelyParameters,
     bounds: RateBounds,
     rate_bps: u64,
-    /// Last round-trip time, and the byte position at which the next update is due. `None` at the start.
+    /// The last round-trip time, and the position in the byte stream whose acknowledgement causes the next
+    /// update. `None` at the start.
     last: Option<(Picos, u64)>,
     /// Averaged difference of round-trip times in picoseconds.
     rtt_diff: f64,

@@ -1,7 +1,8 @@
 //! The flow hash. It multiplies and folds 64-bit words in the manner of wyhash.
 //!
 //! The hash must not change between machines or releases, because the path of a flow and the meaning of a
-//! seed depend on it. A test with recorded values guards it. The constants are the first digits of pi.
+//! seed depend on the hash. A test compares the hash with recorded values. The constants are the first digits
+//! of pi.
 
 use crate::{ETHERNET_LEN, IPV4_LEN, IPV6_LEN};
 
@@ -9,8 +10,8 @@ const K0: u64 = 0x243f_6a88_85a3_08d3;
 const K1: u64 = 0x1319_8a2e_0370_7344;
 const K2: u64 = 0xa409_3822_299f_31d0;
 
-/// Multiplies and combines both halves of the product. Every bit of the product depends on every bit of both
-/// factors.
+/// Multiplies two numbers and combines the upper and the lower half of the product. Every bit of the result
+/// can depend on every bit of both factors.
 fn multiply_fold(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64

@@ -274,8 +274,8 @@ fn a_stored_prefix_is_read_like_the_whole_frame() {
     );
 }
 
-/// Flows of a lab differ in one field by small steps. Over eight paths, no path gets more than a quarter
-/// above its share.
+/// The flows of a lab often differ in one field by small steps. If such flows use eight paths, no path gets
+/// more than 125 % of its share.
 #[test]
 fn flows_spread_over_paths() {
     type Change = fn(&mut [u8], u16);

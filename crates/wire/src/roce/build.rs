@@ -214,7 +214,8 @@ impl fmt::Display for BuildError {
 
 impl core::error::Error for BuildError {}
 
-/// Rounds up to a multiple of four. A length that would overflow saturates, and a later check refuses it.
+/// Rounds up to a multiple of four. If the length would overflow, the result saturates. A later check refuses
+/// such a length.
 const fn round_up_to_four(payload_len: usize) -> usize {
     payload_len.saturating_add(3) & !3
 }
@@ -275,8 +276,9 @@ impl RocePacket<'_> {
     }
 
     /// Writes only the headers, for a frame whose payload is not stored. Returns the number of bytes written.
-    /// The IP length fields announce a frame of `frame_len` bytes. This is usually [`RocePacket::frame_len`],
-    /// but a simulator may use shorter frames. The UDP length always follows from `payload_len`.
+    /// The IP length fields have the values for a frame of `frame_len` bytes. `frame_len` is usually
+    /// [`RocePacket::frame_len`], but a simulator may use shorter frames. The UDP length always follows from
+    /// `payload_len`.
     ///
     /// # Errors
     ///

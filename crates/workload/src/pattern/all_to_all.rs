@@ -3,8 +3,8 @@
 use super::{Edge, RankLayout, Transfer};
 use crate::split::part_len;
 
-/// Every rank sends to all other ranks at once. Each rank begins with the next rank, so different ranks begin
-/// with different receivers.
+/// Every rank sends to all other ranks at once. Rank `r` first sends to rank `r + 1`, so different ranks
+/// begin with different receivers.
 #[derive(Clone, Debug)]
 pub(in super::super) struct DirectAllToAll {
     shape: RankLayout,
@@ -57,18 +57,19 @@ impl DirectAllToAll {
     }
 }
 
-/// Rail-aligned AllToAll (PXN of NCCL 2.12). Data first moves inside the node to the GPU of the destination's
-/// rail. That GPU sends one message to the GPU of the same rail in each other node.
+/// Rail-aligned AllToAll (PXN of NCCL 2.12). Data first moves inside the node to the GPU on the rail of the
+/// destination. This GPU sends one message to the GPU of the same rail in every other node.
 ///
-/// Each rank `r` has two kinds of edges. The first `gpus - 1` edges lead to the other GPUs of its node,
-/// sorted by distance. Each of them carries one transfer for every node, and the transfer for its own node is
-/// last. The other `nodes - 1` edges lead to the same rail in other nodes, sorted by distance.
+/// Each rank `r` has two kinds of edges. The first `gpus - 1` edges lead to the other GPUs of the same node,
+/// sorted by distance. Each of these edges carries one transfer for every node. The last transfer is for the
+/// own node. The other `nodes - 1` edges lead to the GPUs of the same rail in other nodes, sorted by
+/// distance.
 #[derive(Clone, Debug)]
 pub(in super::super) struct RailAlignedAllToAll {
     shape: RankLayout,
     edges: Vec<Edge>,
-    /// Number of GPUs of the node whose part has not arrived. The entry of rank `r` for the node at distance
-    /// `d` has the index `r * nodes + d`.
+    /// Number of GPUs whose part of a message has not arrived. The entry of rank `r` for the message to the
+    /// node at distance `d` has the index `r * nodes + d`.
     missing: Vec<u32>,
     bytes: u64,
 }
@@ -129,7 +130,7 @@ impl RailAlignedAllToAll {
         }
     }
 
-    /// Sends the message to a node when the last GPU of this node has delivered its part.
+    /// Sends the message to another node when all GPUs of the sending node have delivered their parts.
     pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
         let Some(&Edge { to, network, .. }) = self.edges.get(edge as usize) else {
             return;
@@ -164,7 +165,8 @@ impl RailAlignedAllToAll {
         self.shape.gpus - 1 + self.nodes() - 1
     }
 
-    /// The transfer of a GPU to another GPU of its node: the part for the node at distance `sequence + 1`.
+    /// Returns the transfer from one GPU to another GPU of the same node. It carries the part for the node at
+    /// distance `sequence + 1`.
     fn local_transfer(&self, edge: u32, sequence: u32) -> Transfer {
         let RankLayout { ranks, gpus } = self.shape;
         let to = self.edges[edge as usize].to;
@@ -176,7 +178,8 @@ impl RailAlignedAllToAll {
         }
     }
 
-    /// The transfer of a NIC to the node at a distance, for all GPUs of its own node.
+    /// Returns the transfer from a NIC to the node at a distance. It carries the data of all GPUs of the
+    /// sending node.
     fn remote_transfer(&self, rank: u32, distance: u32) -> Transfer {
         let edge = rank * self.edges_per_rank() + self.shape.gpus - 1 + distance - 1;
         Transfer {

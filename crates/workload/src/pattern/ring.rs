@@ -2,8 +2,8 @@
 //!
 //! With several GPUs per node, each rail has its own ring, and each ring carries an equal part of every
 //! chunk. Ring `c` enters a node at GPU `c`, visits all GPUs of the node, and leaves through the NIC of GPU
-//! `c`. A ring therefore never changes its rail (`NCCL_CROSS_NIC=0`), and each NIC sends to one peer and
-//! receives from one peer.
+//! `c`. A ring therefore stays on one rail (`NCCL_CROSS_NIC=0`). Each NIC sends to one peer and receives from
+//! one peer.
 
 use super::arrived::ArrivedSequences;
 use super::{Edge, RankLayout, Transfer};
@@ -78,7 +78,8 @@ impl RingPattern {
         }
     }
 
-    /// A slice of step `k` releases the same slice of step `k + 1`. Slices are released in order.
+    /// When a slice of step `k` has arrived, the same slice of step `k + 1` can be sent. Slices are sent in
+    /// order.
     pub(super) fn handle_arrival(&mut self, edge: u32, sequence: u64, sends: &mut Vec<Transfer>) {
         let Some(arrived) = self.arrived.get_mut(edge as usize) else {
             return;
@@ -115,7 +116,8 @@ impl RingPattern {
             .map_or(1, |slice| chunk.div_ceil(slice.max(1)).max(1))
     }
 
-    /// The rank at a position of a ring. Positions count node by node and begin at the GPU of the rail.
+    /// Returns the rank at a position of a ring. Positions are numbered node by node. In each node, the first
+    /// position is the GPU of the rail.
     fn rank_at_position(&self, rail: u32, position: u32) -> u32 {
         let gpus = self.shape.gpus;
         position - position % gpus + (rail + position % gpus) % gpus
@@ -134,8 +136,8 @@ impl RingPattern {
         Edge { from, to, network }
     }
 
-    /// The rank whose chunk an edge carries in a step. ReduceScatter begins one chunk earlier, so the last
-    /// chunk that reaches a rank is its own.
+    /// Returns the rank whose chunk an edge carries in a step. ReduceScatter begins one chunk earlier than
+    /// AllReduce, so that each rank receives its own chunk last.
     pub(super) fn chunk_owner(&self, edge: u32, step: u64) -> u32 {
         let ranks = u64::from(self.shape.ranks);
         let (rail, position) = (edge / self.shape.ranks, u64::from(edge % self.shape.ranks));

@@ -1,5 +1,5 @@
-//! Rings compute correct results: the tests move real vectors around them and deliver transfers in random
-//! order.
+//! Tests that rings compute correct results. The tests send real vectors around the rings and deliver
+//! transfers in random order.
 
 use super::*;
 use crate::random::RandomStream;
@@ -81,7 +81,7 @@ fn run(kind: RingKind, shape: RankLayout, slice_bytes: Option<u64>, bytes: u64, 
     data
 }
 
-/// Sizes that are divisible, sizes that are not, less than a byte per rank, and zero.
+/// The sizes are divisible by the number of ranks, not divisible, smaller than the number of ranks, and zero.
 const SIZES: [u64; 6] = [0, 1, 3, 48, 97, 240];
 
 fn sum(shape: RankLayout, at: u64) -> u64 {

@@ -23,7 +23,8 @@ struct TreeNode {
     parent_edge: u32,
     /// Indices of the edges from the children. The edge to a child has the next index.
     children: Vec<u32>,
-    /// Number of slices sent to the parent. At the root it is the number of slices that are complete.
+    /// Number of slices that were sent to the parent. The root has no parent, so at the root this is the
+    /// number of complete slices.
     summed: u64,
 }
 
@@ -134,13 +135,13 @@ impl TreePattern {
         )
     }
 
-    /// The tree of an edge. Every tree has a pair of edges for each rank except its root.
+    /// Returns the tree of an edge. In every tree, each rank except the root has a pair of edges.
     fn tree_of(&self, edge: u32) -> u32 {
         edge / (2 * (self.shape.ranks - 1))
     }
 
-    /// Sends the slices that all children have delivered to the parent. The root sends them to its children
-    /// instead.
+    /// If all children have delivered a slice, sends the slice to the parent. The root sends the slice to its
+    /// children instead.
     fn send_to_parent(&mut self, node: usize, sends: &mut Vec<Transfer>) {
         let here = &self.nodes[node];
         let arrived = here
@@ -174,7 +175,8 @@ impl TreePattern {
     }
 }
 
-/// The parent of a rank in a tree, and whether the edge uses the network. Returns `None` for the root.
+/// Returns the parent of a rank in a tree, and whether the edge to the parent uses the network. Returns
+/// `None` for the root.
 fn rank_parent(shape: RankLayout, number: u32, rank: u32) -> Option<(u32, bool)> {
     let (rail, node, gpu) = (number / 2, rank / shape.gpus, rank % shape.gpus);
     let along = (gpu + shape.gpus - rail) % shape.gpus;
@@ -195,8 +197,8 @@ fn node_parent(nodes: u32, which: u32, node: u32) -> Option<u32> {
     }
 }
 
-/// The parent of a node in the tree with root 0. The parent of `..01 0..0` is `..10 0..0` if such a node
-/// exists, and `..00 0..0` otherwise. The parent of `..11 0..0` is `..10 0..0`.
+/// Returns the parent of a node in the tree with root 0. In binary, the parent of `..01 0..0` is `..10 0..0`.
+/// If no node has this number, the parent is `..00 0..0`. The parent of `..11 0..0` is `..10 0..0`.
 fn bit_parent(nodes: u32, node: u32) -> Option<u32> {
     let lowest = node & node.wrapping_neg();
     let without = node ^ lowest;

@@ -27,8 +27,8 @@ const INTERFACES: &str = "ARS_INTERFACES";
 const NEXT_HOPS: &str = "ARS_NEXTHOPS";
 const PORTCHANNELS: &str = "ARS_PORTCHANNELS";
 
-/// Speed in Mb/s for a scaling factor of 1. A load is divided by the factor and then compared with the
-/// limits.
+/// Speed in Mb/s of a port with a scaling factor of 1. The load of a port is divided by its scaling factor
+/// and then compared with the limits.
 const MBPS_PER_FACTOR: u64 = 10_000;
 const IDLE_TIME_US: u64 = 256;
 const FLOWS_DEFAULT: u64 = 512;
@@ -120,7 +120,7 @@ struct ArsObjects<'a, 's> {
 }
 
 impl ArsObjects<'_, '_> {
-    /// Returns the scheme of an entry. Without a name of an object, the default object of the profile is
+    /// Returns the scheme of an entry. If the entry names no object, the default object of the profile is
     /// used.
     fn scheme_of(
         &mut self,

@@ -94,8 +94,8 @@ pub(super) fn resolve_balancing(context: &mut ResolveContext<'_>, lags: &[LagCon
     }
 }
 
-/// Returns the scheme of each LAG by its index in [`ResolveContext::lags`]. An own scheme takes precedence
-/// over ARS.
+/// Returns the scheme of each LAG by its index in [`ResolveContext::lags`]. If a LAG has a scheme of its own
+/// and an ARS object, its own scheme applies.
 fn resolve_lag_schemes(
     context: &mut ResolveContext<'_>,
     schemes: &mut SchemeList,
@@ -125,8 +125,8 @@ fn resolve_lag_schemes(
 
 /// Resolves the link quality messages of the switch.
 ///
-/// The messages list the sites that the switch cannot reach. They also contain the load of paths if the
-/// configuration says so, or if a scheme of the switch uses the load of other switches.
+/// The messages list the sites that the switch cannot reach. If the configuration enables it, or if a scheme
+/// of the switch uses the loads of other switches, the messages also contain the load of paths.
 fn resolve_advertising(
     context: &mut ResolveContext<'_>,
     schemes: &[SchemeConfig],

@@ -40,7 +40,8 @@ fn name_stem(profile: &LosslessProfileSpec, threshold: i64) -> String {
     stem
 }
 
-/// Whether SONiC marks eight lanes in the name. It does not at the speed that always has eight lanes.
+/// Whether the profile name of a port with eight lanes ends in `_8lane` in SONiC. At the highest speed of a
+/// chip, every port has eight lanes, so the name has no suffix.
 fn has_lane_suffix(asic: &str, speed_mbps: u32) -> bool {
     match asic {
         "spectrum3" => speed_mbps != 400_000,
