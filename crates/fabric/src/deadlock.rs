@@ -17,7 +17,7 @@ struct PausedQueue {
     queue: u8,
 }
 
-/// Searches for a deadlock. Returns the first one in the order of switches and ports.
+/// Searches for a deadlock. Returns the first deadlock in the order of switches and ports.
 pub fn find_deadlock(fabric: &Fabric) -> Option<Deadlock> {
     let mut waits: Vec<(PausedQueue, Vec<PausedQueue>)> = Vec::new();
     for switch in 0..fabric.switch_count() as u32 {
@@ -54,7 +54,7 @@ fn is_blocked(fabric: &Fabric, at: PausedQueue) -> bool {
         && !switch.priority_groups_in(QueueId::new(port, at.queue)).is_empty()
 }
 
-/// Returns the paused queues for which a paused queue waits. These queues of the peer hold frames of the
+/// Returns the paused queues of the peer for which a paused queue waits. These queues hold frames of the
 /// priority groups that have sent XOFF.
 fn queues_waited_for(fabric: &Fabric, at: PausedQueue) -> Vec<PausedQueue> {
     let from = LinkEnd::Switch {

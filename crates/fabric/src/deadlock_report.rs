@@ -4,11 +4,11 @@ use std::fmt;
 
 use xoff_units::Picos;
 
-/// A PFC deadlock: a cycle of ports, each of which has frames that wait for the next port.
+/// A PFC deadlock: a cycle of ports. Each port in the cycle has frames that wait for the next port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// Ports as `switch:port`. The peer of each port pauses it and waits for the next port in the list. The
-    /// last port waits for the first one.
+    /// The ports of the cycle as `switch:port`. Each port is paused by its peer, and the peer waits for the
+    /// next port in the list. The peer of the last port waits for the first port.
     pub ports: Vec<String>,
     /// Blocked queue of the first port.
     pub queue: u8,
@@ -30,7 +30,8 @@ impl fmt::Display for Deadlock {
 pub struct LastingDeadlock {
     /// Time of the first check that found the deadlock.
     pub since: Picos,
-    /// Time of the first check that no longer found the deadlock. `None` if the last check still found it.
+    /// Time of the first check that did not find the deadlock again. The value is `None` if the last check
+    /// still found the deadlock.
     pub until: Option<Picos>,
     /// Ports and priorities of the deadlock.
     pub deadlock: Deadlock,

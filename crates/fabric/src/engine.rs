@@ -30,17 +30,20 @@ mod running;
 /// Limit of events at one model time. More events indicate an endless loop.
 pub const SIMULTANEOUS_EVENTS_MAX: u64 = 10_000_000;
 
-/// Flags of an event source. Link directions count from 0. Timers of switches and hosts have one flag each.
-/// The same flags distinguish these events from arriving frames.
+/// Flags in the number of an event source. Numbers without a flag are link directions. One flag marks timers
+/// of switches, and another flag marks timers of hosts. These flags also distinguish timer events from
+/// arriving frames.
 const SWITCH_FLAG: u32 = 1 << 31;
 const HOST_FLAG: u32 = 1 << 30;
-/// Added to [`HOST_FLAG`]: the link of the host is free again. Only with ordering by insertion.
+/// Set together with [`HOST_FLAG`] if the link of the host is free again. This flag is used only if events
+/// are ordered by insertion.
 const LINK_FREE_FLAG: u32 = 1 << 29;
-/// Added to [`HOST_FLAG`]: a timer of the host that sends nothing by itself. Only with ordering by insertion.
+/// Set together with [`HOST_FLAG`] for a timer of the host that does not itself send a frame. This flag is
+/// used only if events are ordered by insertion.
 const HOST_TIMER_FLAG: u32 = 1 << 28;
 /// Mask of the host index in a source with [`HOST_FLAG`].
 const HOST_INDEX_MASK: u32 = !(SWITCH_FLAG | HOST_FLAG | LINK_FREE_FLAG | HOST_TIMER_FLAG);
-/// Bits of the timer in a source with [`SWITCH_FLAG`]. The switch index is above these bits.
+/// Number of bits for the timer in a source with [`SWITCH_FLAG`]. The bits above contain the switch index.
 const TIMER_BITS: u32 = 16;
 const SWITCHES_MAX: usize = 1 << 15;
 const HOSTS_MAX: usize = 1 << 24;
@@ -80,8 +83,8 @@ struct HostNode {
     armed: Picos,
     /// The link is busy until its release event. Only with ordering by insertion.
     busy: bool,
-    /// Time of the earliest timer event. Only with ordering by insertion, which separates timers from
-    /// departures.
+    /// Time of the earliest timer event. This field is used only if events are ordered by insertion, because
+    /// timers and departures are then separate events.
     timer_armed: Picos,
 }
 
@@ -91,8 +94,8 @@ pub struct Fabric {
     now: Picos,
     pending: PendingEvents,
     partitions: Partitions,
-    /// Shortest time that a frame needs between two partitions, with all hosts as one partition. Partitions
-    /// may be apart by this time.
+    /// Lookahead: the shortest time that a frame needs from one partition to another, where all hosts form
+    /// one partition. The times of two partitions may differ by the lookahead.
     lookahead: Picos,
     /// A link connects two hosts, so host groups cannot run separately.
     hosts_linked: bool,
@@ -113,11 +116,12 @@ pub struct Fabric {
 }
 
 impl Fabric {
-    /// Orders events of one time by their insertion, as ns-3 does. The default is the order of the plan.
+    /// Orders events of equal time by their insertion, as ns-3 does. The default is the order of the plan.
     ///
-    /// A link is then busy until its release event, which is inserted at the start of the transmission. Used
-    /// for comparisons with ns-3, where frames often leave and arrive in the same nanosecond. Insertion
-    /// numbers have 32 bits: fewer than 2^32 events may lie between two events of one time.
+    /// With this order, a link is busy until its release event. The release event is inserted at the start of
+    /// the transmission. The order is used for comparisons with ns-3, where frames often leave and arrive in
+    /// the same nanosecond. Insertion numbers have 32 bits, so fewer than 2^32 events may be inserted between
+    /// two events of equal time.
     pub fn order_by_insertion(&mut self) {
         self.insertions = Some(0);
         // Frames that were sent when a link came up are already in flight.
@@ -153,8 +157,8 @@ impl Fabric {
         self.events_max = events_max;
     }
 
-    /// Advances model time to `at`, or to the next event if that is earlier. Used after
-    /// [`RunStopReason::Idle`].
+    /// Advances model time to `at`, or to the next event if the event is earlier. Callers use this method
+    /// after [`RunStopReason::Idle`].
     pub fn advance_idle(&mut self, at: Picos) {
         let free = self.next_event().map_or(at, |next| next.min(at));
         self.advance_to(self.now.max(free));
@@ -226,8 +230,8 @@ impl Fabric {
         }
     }
 
-    /// Parses a frame and passes it to the switch. A separate function, because headers from two sources
-    /// would be copied through memory.
+    /// Parses a frame and passes it to the switch. This is a separate function because the compiler would
+    /// otherwise copy the headers through memory.
     #[inline(never)]
     fn parse_and_admit_to_switch(
         &mut self,

@@ -1,4 +1,4 @@
-//! Event log: one JSON object per line. The same plan and seed give the same bytes on every machine.
+//! Event log with one JSON object per line. The same plan and seed give the same bytes on every machine.
 //!
 //! `docs/events.md` documents the format.
 
@@ -29,8 +29,8 @@ pub struct EventLog<W> {
 }
 
 impl<W: Write> EventLog<W> {
-    /// Creates an event log for a plan. The first line contains the schema, the lab and the seed. With
-    /// `frames` the log contains each departure and arrival of a frame.
+    /// Creates an event log for a plan. The first line contains the schema, the lab and the seed. If `frames`
+    /// is true, the log contains each departure and each arrival of a frame.
     pub fn new(plan: &FabricPlan, lab: &str, seed: u64, frames: bool, out: W) -> EventLog<W> {
         let switch = |config: &xoff_dataplane::config::SwitchConfig| {
             let ports = config.ports.iter().map(|port| json_escaped(&port.name)).collect();

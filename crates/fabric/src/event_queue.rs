@@ -2,14 +2,14 @@
 //!
 //! Events are ordered by time and then by the number of their source, which the plan determines. The order
 //! does not depend on the time of insertion, so a run does not depend on the way in which events were
-//! scheduled. Two events of one timer at one time are allowed, and the second has no effect. Two frames never
-//! arrive over one link at the same time. A fabric that reproduces another simulator uses insertion numbers
-//! instead of source numbers.
+//! scheduled. Two events of the same timer may have the same time. The second event then has no effect. Two
+//! frames never arrive over the same link at the same time. A fabric that reproduces another simulator uses
+//! insertion numbers instead of source numbers.
 //!
-//! Nearly all events are one frame time or one link delay ahead. They are stored in a wheel, which is a ring
-//! of very short time slots with one or two events each. The accessed positions of the wheel advance with
-//! time, so few cache lines are in use although the wheel is large. Later events, such as timeouts, wait in a
-//! heap.
+//! Nearly all events are inserted one frame time or one link delay before they are due. They are stored in a
+//! wheel: a ring of very short time slots with one or two events each. The wheel is large, but at any time
+//! only a few neighbouring slots are accessed, so few cache lines are in use. Later events, such as timeouts,
+//! are stored in a heap.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
@@ -32,8 +32,8 @@ const NO_SLOT: u64 = u64::MAX;
 
 /// An event: its time, its rank among events of the same time, and its source or frame.
 ///
-/// The event has two 64-bit words, so that it is passed in two registers. Three fields would be written
-/// separately and then read together, which stalls.
+/// An event consists of two 64-bit words, so that it is passed in two registers. With three fields, the
+/// processor would write them separately and stall when it reads them together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Event {
     pub(super) at: Picos,
@@ -127,11 +127,11 @@ pub(super) struct EventQueue {
     now: Vec<Event>,
     /// Number of the current slot. No event is in an earlier one.
     slot: u64,
-    /// First event of each slot after the current one, unsorted. The index of a slot is its number modulo
-    /// [`SLOTS`].
+    /// First event of each slot after the current slot. The events of a slot are not sorted. The index of a
+    /// slot is its number modulo [`SLOTS`].
     wheel: Box<[u32; SLOTS]>,
-    /// Events of all slots, each with the index of the next event of its slot. Entries are reused, so that
-    /// they stay in the cache.
+    /// Events of all slots. Each entry contains an event and the index of the next event of the same slot.
+    /// Entries are reused, so that they stay in the cache.
     events: Vec<(Event, u32)>,
     /// First free entry of `events`.
     free: u32,
@@ -233,8 +233,8 @@ impl EventQueue {
         self.now.insert(self.now.len() - behind, event);
     }
 
-    /// Returns the earliest event if it is not later than `until`. Afterwards no event before `until` may be
-    /// added, unless an event was returned.
+    /// Returns the earliest event if the event is not later than `until`. If no event is returned, the caller
+    /// must not add an event before `until` afterwards.
     #[inline]
     pub(super) fn peek(&mut self, until: Picos) -> Option<Event> {
         if self.now.is_empty() {
@@ -279,8 +279,9 @@ impl EventQueue {
         first
     }
 
-    /// Makes the next slot with events the current slot, if it starts by `until`. A later slot would be
-    /// wrong, because all events that are added before it would be sorted into one slot.
+    /// Finds the next slot with events and makes it the current slot if it starts by `until`. A slot after
+    /// `until` must not become current, because all events that are added before this slot would be sorted
+    /// into one slot.
     #[inline]
     fn advance_wheel(&mut self, until: Picos) {
         let near = self.next_occupied_slot();
@@ -331,7 +332,7 @@ impl EventQueue {
         self.far_slot = NO_SLOT;
     }
 
-    /// Returns the number of the next slot with events after the current one, or [`NO_SLOT`].
+    /// Returns the number of the next slot with events after the current slot, or [`NO_SLOT`].
     #[inline]
     fn next_occupied_slot(&self) -> u64 {
         let start = (self.slot as usize + 1) % SLOTS;
@@ -345,8 +346,8 @@ impl EventQueue {
         }
     }
 
-    /// Returns the first slot with events in the words after `word`. The search wraps and ends with `word`
-    /// itself.
+    /// Returns the first slot with events in the words of the bit map after `word`. The search wraps around
+    /// and ends with `word` itself.
     fn next_occupied_after_word(&self, word: usize) -> Option<usize> {
         let start = (word + 1) % WORDS;
         let group = |n: usize| {
@@ -392,8 +393,8 @@ mod tests {
         queue.pop()
     }
 
-    /// Events leave the queue in the same order as from a heap. They are in one slot, in the wheel or after
-    /// it, and new events are added meanwhile.
+    /// Events leave the queue in the same order as from a heap. The test stores events in one slot, in many
+    /// slots and in the heap, and adds events between removals.
     #[test]
     fn events_leave_in_order() {
         for reach in [50, 1 << SLOT_BITS, 100_000, 40_000_000, 1 << 40] {
@@ -441,7 +442,7 @@ mod tests {
         assert_eq!(rest, [4, 5, 5, 9]);
     }
 
-    /// After a search up to `until`, events right after `until` can still be added at the usual cost.
+    /// After a search up to `until`, events shortly after `until` can still be added at the usual cost.
     #[test]
     fn peek_does_not_advance_the_wheel_beyond_its_limit() {
         let mut queue = EventQueue::default();

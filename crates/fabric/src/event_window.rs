@@ -1,8 +1,8 @@
 //! Calendar queue for the events of a short time window.
 //!
-//! The window is divided into slots that are so short that few contain more than one event. The whole queue
-//! has a few kilobytes and stays in the first-level cache. Adding or taking an event that is alone in its
-//! slot needs no comparison with other events.
+//! The window is divided into very short slots, so few slots contain more than one event. The whole queue has
+//! a few kilobytes and stays in the first-level cache. If an event is alone in its slot, it is added and
+//! taken without a comparison with other events.
 
 use xoff_dataplane::route::RouteHint;
 use xoff_units::Picos;
@@ -27,11 +27,12 @@ struct Entry {
     route_hint: RouteHint,
 }
 
-/// Pending events of a window, sorted by time. After an event has been taken, no earlier one may be added.
+/// Pending events of a window, sorted by time. After an event has been taken, no earlier event may be added.
 #[derive(Clone, Debug)]
 pub(super) struct EventWindow {
-    /// The earliest event. It is looked up while the previous event is processed. Otherwise five dependent
-    /// loads and a branch that cannot be predicted would delay the next event.
+    /// The earliest event. The queue finds this event while the caller processes the previous event. The
+    /// search takes five dependent loads and a branch that cannot be predicted, and would otherwise delay the
+    /// next event.
     next: Event,
     /// Route hint of the earliest event.
     route_hint: RouteHint,
@@ -207,8 +208,8 @@ mod tests {
     use super::*;
     use xoff_testing::random_generator;
 
-    /// Events leave the window in the same order as from a heap. They are alone in their slots or share one,
-    /// and new events are added meanwhile.
+    /// Events leave the window in the same order as from a heap. Some events are alone in their slots and
+    /// others share a slot. New events are added between removals.
     #[test]
     fn events_leave_in_order() {
         let mut draw = random_generator(1);

@@ -21,7 +21,8 @@ pub enum FrameSelector {
     All,
     /// Every *n*-th frame, with n at least 1.
     EveryNth(u64),
-    /// Each frame with this probability, in units of 2^-32. Each fault has its own random numbers.
+    /// Each frame is affected with this probability, in units of 2^-32. Each fault has its own random
+    /// numbers.
     Probability(u64),
     /// RoCE packets with this packet sequence number, of one queue pair or of all.
     Psn {
@@ -41,7 +42,8 @@ pub struct Fault {
     pub selector: FrameSelector,
     /// Maximum number of affected frames.
     pub frames_max: u64,
-    /// Length up to which frames are not affected: 0 affects all frames, and 127 excludes acknowledgements.
+    /// Frames up to this length are not affected. With 0, all frames are affected. With 127, acknowledgements
+    /// are not affected.
     pub spares_up_to_len: u32,
 }
 

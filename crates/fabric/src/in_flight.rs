@@ -1,8 +1,10 @@
-//! Number of frames in flight and its peak, independent of the order in which partitions are processed.
+//! Counts the frames in flight and their peak number. The result does not depend on the order in which
+//! partitions are processed.
 //!
-//! Time is divided into short slices. Each slice only counts its added and removed frames. The peak is
-//! computed as if all additions of a slice preceded its removals. The peak can be too high by the removals
-//! within one slice of a few nanoseconds.
+//! Time is divided into short slices. For each slice, only the numbers of added and removed frames are
+//! stored. The peak is computed as if all frames of a slice were added before any frame is removed. The
+//! computed peak can therefore be too high, at most by the number of frames that are removed within one slice
+//! of a few nanoseconds.
 
 use xoff_units::Picos;
 
@@ -61,8 +63,8 @@ impl FramesInFlight {
         ahead.peak
     }
 
-    /// Sets the time of the next changes. It must not be before the settled time, nor more than a window
-    /// after it.
+    /// Sets the time of the next changes. The time must be between the settled time and one window after the
+    /// settled time.
     #[inline]
     pub(super) fn set_time(&mut self, at: Picos) {
         debug_assert!((at.0 >> self.slice_bits).wrapping_sub(self.first) < SLICES as u64);
@@ -114,8 +116,8 @@ mod tests {
     use super::*;
     use xoff_testing::random_generator;
 
-    /// Applies the changes of each window in reverse order, and compares the result with the same changes in
-    /// time order.
+    /// Applies the changes of each window in reverse order, and compares the result with the result of the
+    /// same changes in time order.
     #[test]
     fn the_order_within_a_window_does_not_matter() {
         let mut draw = random_generator(1);

@@ -1,5 +1,5 @@
-//! Workloads on hosts, in virtual and in real time. Messages become work requests, and completions become
-//! results.
+//! Runs workloads on hosts, in virtual and in real time. Messages of a workload are posted as work requests,
+//! and completions are collected as results.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -35,7 +35,8 @@ pub struct JobTransport {
     pub congestion: ControllerFactory,
     /// DSCP of data packets, acknowledgements and CNPs.
     pub dscp: [u8; 3],
-    /// UDP source port of all queue pairs. `None` derives the port from the numbers of the queue pair.
+    /// UDP source port of all queue pairs. With `None`, the port is derived from the numbers of the queue
+    /// pair.
     pub source_port: Option<u16>,
     /// Entropy values: source ports that change with each packet.
     pub entropy: Option<Entropy>,
@@ -67,9 +68,11 @@ pub trait JobHosts {
     fn host_count(&self) -> usize;
     /// Returns a host by its index.
     fn host(&self, host: usize) -> &Host;
-    /// Changes a host at the current time. The host then sends the packets that it may send.
+    /// Calls a function that changes a host at the current time. The host then sends the packets that it may
+    /// send.
     fn change_host<R>(&mut self, host: usize, change: impl FnOnce(&mut Host, Picos) -> R) -> R;
-    /// Passes the completions since the last call to `take`, by host index, and in order for each host.
+    /// Passes the completions since the last call to the function `take`. The completions are in the order of
+    /// host indices, and in order of time for each host.
     fn take_completions(&mut self, take: impl FnMut(usize, Completion));
 }
 
@@ -284,8 +287,9 @@ impl Jobs {
         &self.data_flows
     }
 
-    /// Announces the paths of flows to switches. The flow of a hop is an index into [`Jobs::data_flows`].
-    /// Returns the number of accepted announcements. Announcements are withdrawn when their job ends.
+    /// Announces the paths of flows to switches. Each hop contains the index of its flow in
+    /// [`Jobs::data_flows`]. Returns the number of accepted announcements. Announcements are withdrawn when
+    /// their job ends.
     pub fn announce_flows(
         &mut self,
         fabric: &mut Fabric,
@@ -495,7 +499,7 @@ impl Jobs {
         }
     }
 
-    /// Returns the shortest possible time of a message of a connection, or `None` without a path. See
+    /// Returns the shortest possible time of a message of a connection, or `None` if no path exists. See
     /// [`ReferenceTimes`].
     pub fn least_time(&self, connection: &Connection, bytes: u64) -> Option<Picos> {
         let transport = self.transports.get(connection.transport)?;

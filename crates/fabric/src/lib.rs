@@ -1,24 +1,25 @@
 //! Virtual time: switches, hosts and links whose model time advances only with events.
 //!
-//! The switches are those of `xoff_dataplane` and the hosts those of [`xoff_host`], the same code that
-//! forwards frames in real time. A [`FabricPlan`] describes switches, hosts and links. A [`Fabric`] is built
-//! from the plan, and [`Fabric::run`] processes its events. A [`Simulation`] adds jobs. An [`Observer`]
-//! receives every event.
+//! The fabric uses the switches of `xoff_dataplane` and the hosts of [`xoff_host`]. The same code forwards
+//! frames in real time. A [`FabricPlan`] describes switches, hosts and links. A [`Fabric`] is built from the
+//! plan, and [`Fabric::run`] processes its events. A [`Simulation`] adds jobs. An [`Observer`] receives every
+//! event.
 //!
 //! The fabric reads no clock and takes random numbers only from seeds. The same plan and the same calls
 //! therefore give the same events, with any observer.
 //!
 //! Events are ordered by time. At the same time, arrivals of frames come first, then hosts, then timers of
 //! switches, each in the order of the plan. If no observer needs the total order, partitions of the fabric
-//! process their events separately for as long as no frame can pass between them. The results are the same.
+//! process their events separately in short time windows. A window is so short that no frame can pass from
+//! one partition to another within the window. The results are the same.
 //!
-//! A frame occupies its link for preamble, frame, FCS and gap. It arrives when its last bit has arrived: the
-//! gap does not count, and the delay of the link is added. The switch decides at this time (store and
-//! forward). The frame can leave after the pipeline latency of the switch.
+//! A frame occupies its link for preamble, frame, FCS and gap. The frame arrives when its last bit reaches
+//! the receiver. The arrival time includes the delay of the link, but not the gap. A switch processes the
+//! frame at this time (store and forward). The frame can leave after the pipeline latency of the switch.
 //!
 //! # Example
 //!
-//! Two hosts on one link. The first host sends ten frames to the second one:
+//! In this example, two hosts share one link. The first host sends ten frames to the second host:
 //!
 //! ```
 //! use xoff_fabric::{Fabric, FabricPlan, LinkEnd, LinkPlan};

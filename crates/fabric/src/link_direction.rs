@@ -5,7 +5,7 @@ use xoff_dataplane::{LinkRate, LinkTiming, Picos};
 use super::fault::FaultList;
 use super::plan::LinkEnd;
 
-/// One direction of a link. The fields that every frame needs are in one cache line.
+/// One direction of a link. All fields that are needed for each frame are in one cache line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct LinkDirection {
@@ -51,7 +51,7 @@ impl LinkDirection {
         }
     }
 
-    /// Adds a frame whose transmission ends at `end`, with its gap. Returns the arrival time.
+    /// Adds a frame whose transmission, including the gap, ends at `end`. Returns the arrival time.
     #[inline]
     pub(super) fn add_frame(&mut self, end: Picos) -> Picos {
         let last_bit = end.since(self.gap).saturating_add(self.delay);

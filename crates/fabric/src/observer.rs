@@ -21,7 +21,8 @@ pub struct FrameView<'a> {
 }
 
 impl<'a> FrameView<'a> {
-    /// Returns the ECN field of an IP packet, which is 3 for a marked packet. Returns 0 for other frames.
+    /// Returns the ECN field of an IP packet. The value is 3 if the packet is marked. Returns 0 for frames
+    /// that are not IP.
     pub fn ecn(&self) -> u8 {
         parse_prefix(self.prefix, self.frame_len as usize).tos & 3
     }
@@ -31,7 +32,8 @@ impl<'a> FrameView<'a> {
         Bth::new_checked(self.transport()?).ok()
     }
 
-    /// Returns the ACK extended transport header of a RoCEv2 packet, if it follows the base transport header.
+    /// Returns the ACK extended transport header of a RoCEv2 packet if this header follows the base transport
+    /// header.
     pub fn aeth(&self) -> Option<Aeth> {
         let kinds = self.bth()?.opcode().extensions();
         let bytes = self.transport()?.get(bth::LEN..)?;
@@ -59,14 +61,16 @@ impl<'a> FrameView<'a> {
 /// Receives the events of a fabric. All methods are optional. A method without an implementation costs
 /// nothing.
 pub trait Observer {
-    /// Whether any method is implemented. If not, the fabric does not read the headers of departing frames,
-    /// which would be cache misses.
+    /// True if any method of the observer is implemented. If false, the fabric does not read the headers of
+    /// departing frames and thereby avoids cache misses.
     const IS_ACTIVE: bool = true;
 
-    /// Returns whether the observer needs all events in the total order. Called at the start of each run.
+    /// Returns whether the observer needs all events in the total order. The fabric calls this method at the
+    /// start of each run.
     ///
-    /// With `false`, the events of each node arrive in order, but one node can be ahead of another by up to
-    /// one link delay. The events of a link belong to its sending node, and arrivals to the receiving node.
+    /// If the result is `false`, the events of each node arrive in order, but one node can be ahead of
+    /// another node by up to one link delay. Departures on a link are events of the sending node, and
+    /// arrivals are events of the receiving node.
     fn needs_total_order(&self) -> bool {
         true
     }
@@ -101,8 +105,8 @@ pub trait Observer {
         let _ = (at, port);
     }
 
-    /// A host has done all its work at `at`. All changes of its state since the previous call occurred at
-    /// `at`.
+    /// A host has completed all its work for the time `at`. All changes of its state since the previous call
+    /// occurred at `at`.
     #[inline]
     fn host_updated(&mut self, at: Picos, host: u32, state: &Host) {
         let _ = (at, host, state);

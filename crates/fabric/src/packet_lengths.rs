@@ -14,14 +14,14 @@ pub struct PacketLengths {
 }
 
 impl PacketLengths {
-    /// Creates the lengths of packets with telemetry of a format, or without telemetry for `None`.
+    /// Creates the packet lengths for a telemetry format. With `None`, packets have no telemetry.
     pub fn new(telemetry: Option<TelemetryFormat>) -> PacketLengths {
         PacketLengths {
             telemetry_bytes: telemetry.map_or(0, |format| u32::from(format.bytes)),
         }
     }
 
-    /// Returns the length of a packet as a frame without FCS, as a socket sees it.
+    /// Returns the length of a packet as an Ethernet frame without FCS.
     ///
     /// The length contains Ethernet, IPv4, UDP, BTH and the extension headers of `opcode`, payload with
     /// padding, ICRC, and the telemetry of data packets and acknowledgements. On a link the packet occupies

@@ -1,12 +1,13 @@
-//! Partitions of a fabric, which process short time windows separately: small groups of hosts, and single
-//! switches.
+//! Partitions of a fabric. A partition is a small group of hosts or a single switch. Each partition processes
+//! short time windows separately.
 
 use super::plan::LinkEnd;
 
 /// Number of hosts per group. Their state and the frames of a window fit into the first-level cache together.
 const HOSTS_PER_GROUP: usize = 2;
 
-/// Division of a fabric into partitions. Groups of hosts have the first numbers, and switches follow.
+/// Division of a fabric into partitions. The groups of hosts have the lowest partition numbers, and the
+/// switches have the numbers after them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Partitions {
     groups: usize,

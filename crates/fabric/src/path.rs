@@ -15,9 +15,9 @@ pub struct FabricPath {
     pub hops: u32,
     /// Timing of the slowest link.
     pub bottleneck: LinkTiming,
-    /// Time of one byte on all other links in picoseconds, and the sum of all link delays and switch
-    /// latencies.
+    /// Sum of the times of one byte on all links except the slowest link, in picoseconds.
     byte_ps: u64,
+    /// Sum of all link delays and switch latencies.
     fixed: Picos,
 }
 
@@ -51,8 +51,8 @@ pub struct Paths {
     /// Links by node, first switches and then hosts: neighbour, timing and delay.
     links: Vec<Vec<(u32, LinkTiming, Picos)>>,
     latency: Vec<Picos>,
-    /// Connected component of each node. Hosts do not forward, so two switches that only share a host are in
-    /// different components.
+    /// Returns the number of the connected component of each node. Hosts do not forward packets, so two
+    /// switches that are connected only through a host are in different components.
     components: Vec<u32>,
 }
 

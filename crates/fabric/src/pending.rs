@@ -1,13 +1,13 @@
 //! Pending events of a fabric, in one order or separately for each partition.
 //!
-//! A frame needs at least one link delay from one node to the next. This shortest time is the *lookahead* of
-//! conservative parallel simulation. The events of a node within the lookahead do not depend on other nodes.
-//! Each partition can therefore process the events of a time window alone. Its state, tables and code stay in
-//! the caches, and only its own few events are pending. The results are the same. Only the order of events of
-//! different nodes differs for an observer of the whole fabric.
+//! A frame needs at least one link delay from one node to the next. The shortest link delay is the
+//! *lookahead*, a term of conservative parallel simulation. The events of a node within the lookahead do not
+//! depend on other nodes. Each partition can therefore process the events of a time window alone. The state,
+//! tables and code of the partition stay in the caches, and few events are pending. The results do not
+//! change. Only an observer of the whole fabric sees the events of different nodes in another order.
 //!
-//! If a host may complete a request within a window, all hosts are one partition for this window. The reason
-//! is that the driver of the fabric can give new work to any host after a completion.
+//! If a host may complete a request within a window, all hosts form one partition for this window, because
+//! the driver of the fabric can give new work to any host after a completion.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,15 +20,15 @@ use xoff_units::Picos;
 use super::event_queue::{Event, EventQueue, first_key_at};
 use super::event_window::EventWindow;
 
-/// Pending events of a partition outside its window, except those that are [far](PendingEvents::far). The
-/// struct has half a cache line, because every frame to another partition accesses one.
+/// Pending events of a partition that are outside its window and not [far](PendingEvents::far) in the future.
+/// The struct has half a cache line, because every frame to another partition accesses such a struct.
 #[derive(Clone, Debug)]
 #[repr(align(32))]
 struct LaterEvents {
     /// Time of the earliest event, including far events, or [`Picos::NEVER`].
     first: Picos,
-    /// Events of the next windows, unsorted. Nearly all are arrivals of frames. A window reads each event
-    /// once or twice, while a heap would compare each event once per level.
+    /// Events of the next windows, unsorted. Nearly all of these events are arrivals of frames. Each event is
+    /// read once or twice. A heap would compare each event once per level.
     near: Vec<Event>,
 }
 
@@ -107,8 +107,8 @@ impl PendingEvents {
         }
     }
 
-    /// Adds an event of a partition. At each call site nearly all events are in the window, or nearly all are
-    /// not.
+    /// Adds an event of a partition. At some call sites nearly all events are within the window, and at the
+    /// other call sites nearly no event is.
     #[inline(always)]
     pub(super) fn push(&mut self, partition: usize, event: Event) {
         if event.key() < self.limit && self.open.contains(&partition) {
@@ -189,8 +189,8 @@ impl PendingEvents {
         self.later.len()
     }
 
-    /// Returns whether all events of a partition before the key `limit` satisfy a condition. Only for
-    /// separate partitions.
+    /// Returns whether all events of a partition before the key `limit` satisfy a condition. Used only if
+    /// partitions run separately.
     pub(super) fn all_before(
         &self,
         partition: usize,
@@ -204,7 +204,8 @@ impl PendingEvents {
             && (!first_is_far || far.iter().all(|Reverse(event)| fits(*event)))
     }
 
-    /// Returns whether a partition can have an event before the key `limit`. Only for separate partitions.
+    /// Returns whether a partition can have an event before the key `limit`. Used only if partitions run
+    /// separately.
     #[inline]
     pub(super) fn has_before(&self, partition: usize, limit: u128) -> bool {
         first_key_at(self.later[partition].first) < limit
@@ -216,9 +217,10 @@ impl PendingEvents {
         self.near_until = begin.saturating_add(near_span);
     }
 
-    /// Opens a window of some partitions: their events from `begin` up to the key `limit`, at most
-    /// [`PendingEvents::window_max`]. Only for separate partitions. First passes each event to `prefetch`,
-    /// then each event to `route_hint`, whose result is returned together with the event.
+    /// Opens a window of some partitions. The window contains their events from `begin` up to the key
+    /// `limit`, and is at most [`PendingEvents::window_max`] long. Used only if partitions run separately.
+    /// The method first passes each event to `prefetch`. It then passes each event to `route_hint` and
+    /// returns the results together with the events.
     pub(super) fn open_window(
         &mut self,
         partitions: Range<usize>,
@@ -280,7 +282,8 @@ impl PendingEvents {
         }
     }
 
-    /// Returns the earliest event if it is not later than `until`, with one order. See [`EventQueue::peek`].
+    /// Returns the earliest event of all partitions if the event is not later than `until`. Used only if all
+    /// events are processed in one order. See [`EventQueue::peek`].
     #[inline]
     pub(super) fn peek(&mut self, until: Picos) -> Option<Event> {
         self.in_order.peek(until)

@@ -13,11 +13,11 @@ pub struct FabricPlan {
     pub switches: Vec<SwitchConfig>,
     /// Configurations of the hosts.
     pub hosts: Vec<HostConfig>,
-    /// Links. Each switch port and each host is an end of at most one link.
+    /// The links of the fabric. Each switch port and each host is an end of at most one link.
     pub links: Vec<LinkPlan>,
 }
 
-/// A link in both directions. Each direction has the speed and framing of the sending port or NIC.
+/// A bidirectional link. Each direction has the speed and framing of the sending port or NIC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkPlan {
     /// Name in recordings and messages, such as `leaf1:Ethernet0--spine1:Ethernet4`.

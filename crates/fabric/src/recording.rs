@@ -30,9 +30,9 @@ pub enum RecordingError {
     },
 }
 
-/// Observer that records the frames of one link. Interface 0 is the first end of the link and interface 1 the
-/// second. A frame is recorded when it leaves an end. Frames without payload bytes are recorded with their
-/// headers only.
+/// Observer that records the frames of one link. In the recording, interface 0 is the first end of the link
+/// and interface 1 is the second end. A frame is recorded when it leaves an end. Frames without payload bytes
+/// are recorded with their headers only.
 #[derive(Debug)]
 pub struct LinkRecording {
     path: PathBuf,

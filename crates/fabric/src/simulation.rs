@@ -1,4 +1,4 @@
-//! A simulation: a fabric and its jobs, which run until the jobs end or cannot continue.
+//! A simulation of a fabric and its jobs. The simulation runs until all jobs have ended or cannot continue.
 
 use xoff_units::Picos;
 
@@ -10,8 +10,8 @@ use super::observer::Observer;
 
 /// Interval of the checks for progress.
 const CHECK_INTERVAL: Picos = Picos::from_millis(1);
-/// Time without progress after which a simulation ends if frames wait. Three pauses of maximum length at 10
-/// Gb/s fit in this time, and more at higher speeds.
+/// Time without progress after which a simulation ends if frames wait. At 10 Gb/s, three pauses of maximum
+/// length fit into this time. At higher speeds, more pauses fit.
 const STANDSTILL_TIME: Picos = Picos::from_millis(10);
 /// Limit of recorded deadlocks of a simulation.
 pub const DEADLOCKS_MAX: usize = 64;
@@ -55,8 +55,8 @@ struct DeadlockTracker {
 }
 
 impl DeadlockTracker {
-    /// Records the result of a check. Returns a deadlock when it has lasted as long as the standstill time.
-    /// Shorter cycles of pauses are not recorded, because pauses can form a cycle for a moment.
+    /// Records the result of a check. Returns a deadlock when the deadlock has lasted for the standstill
+    /// time. Shorter cycles of pauses are not recorded, because pauses can form a cycle for a moment.
     fn record_check(&mut self, now: Picos, deadlock: Option<Deadlock>) -> Option<&LastingDeadlock> {
         let same = match (&self.now, &deadlock) {
             (Some(known), Some(deadlock)) => known.deadlock == *deadlock,
@@ -97,8 +97,8 @@ impl Simulation {
         }
     }
 
-    /// Returns the deadlocks that lasted at least 10 ms, in the order of their start, at most
-    /// [`DEADLOCKS_MAX`].
+    /// Returns the deadlocks that lasted for at least 10 ms, in the order of their start. The list has at
+    /// most [`DEADLOCKS_MAX`] entries.
     pub fn deadlocks(&self) -> &[LastingDeadlock] {
         &self.deadlock_tracker.found
     }
@@ -109,8 +109,8 @@ impl Simulation {
         self.jobs.start(&mut ObservedFabric(&mut self.fabric, observer));
     }
 
-    /// Runs until a time, or until all jobs are finished if `stop_when_finished` is set. Checks for deadlocks
-    /// every millisecond.
+    /// Runs until a given time. If `stop_when_finished` is true, the run ends earlier when all jobs have
+    /// finished. Checks for deadlocks every millisecond.
     pub fn run(
         &mut self,
         until: Picos,
@@ -163,7 +163,8 @@ impl Simulation {
         event.min(self.jobs.next_start())
     }
 
-    /// Handles a reached time: starts due jobs, checks for progress, and returns a result at the end.
+    /// Handles a point in time that the run has reached. Starts due jobs and checks for progress. Returns a
+    /// result if the run has ended.
     fn handle_time_reached(&mut self, until: Picos, observer: &mut impl Observer) -> Option<SimulationEnd> {
         let now = self.fabric.now();
         if self.jobs.next_start() <= now {

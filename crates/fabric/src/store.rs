@@ -11,11 +11,11 @@ use super::in_flight::FramesInFlight;
 use xoff_host::{EmittedFrame, HEADERS_LEN_MAX};
 use xoff_rdma::Telemetry;
 
-/// Size of the bytes of a slot: the longest RoCEv2 headers (94 bytes: Ethernet, tag, IPv6, UDP, BTH, RETH)
-/// and space for a tag.
+/// Number of bytes in a slot. A slot has space for the longest RoCEv2 headers (94 bytes: Ethernet, tag, IPv6,
+/// UDP, BTH, RETH) and for one more tag.
 const SLOT_BYTES: usize = 108;
-/// Start of a frame in a fresh slot. There is space for a tag in front, and Ethernet, IPv4 and the UDP ports
-/// are in the first cache line.
+/// Start of a frame in a new slot. The space before the frame is for a tag. The Ethernet header, the IPv4
+/// header and the UDP ports are in the first cache line.
 const START: u8 = 5;
 /// Longest prefix that a slot can store.
 const PREFIX_MAX: usize = SLOT_BYTES - START as usize;
@@ -28,8 +28,8 @@ const DESTINATION: usize = ETHERNET_LEN + 16;
 const SECOND_LINE: usize = 64 - std::mem::offset_of!(FrameSlot, bytes);
 const NONE: u32 = u32::MAX;
 
-/// A stored frame in two cache lines. The first line has all fields of an untagged IPv4 packet that a switch
-/// reads or writes.
+/// A stored frame. The frame fills two cache lines. The first cache line contains all fields of an untagged
+/// IPv4 packet that a switch reads or writes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct FrameSlot {
@@ -52,8 +52,9 @@ struct FrameSlot {
 const IN_USE: u8 = 1;
 /// A link has corrupted the frame.
 const DAMAGED: u8 = 1 << 1;
-/// The headers have been parsed: a valid untagged IPv4 packet with its Ethernet header at [`START`]. Changes
-/// by switches (MAC addresses, TTL, DSCP, ECN) keep this property and the flow hash.
+/// The headers have been parsed, and the frame is a valid untagged IPv4 packet with its Ethernet header at
+/// [`START`]. Switches change the MAC addresses, the TTL, the DSCP and the ECN field. These changes affect
+/// neither this property nor the flow hash.
 const PARSED: u8 = 1 << 2;
 /// The arrival at a host causes no completion
 /// ([`Packet::completes_nothing`](xoff_rdma::Packet::completes_nothing)).
@@ -121,9 +122,9 @@ impl FabricStore {
         }
     }
 
-    /// Returns space for the headers of the next frame, which [`FabricStore::insert_written`] then stores.
-    /// The headers are written in place, because a copy would read them in larger pieces right after small
-    /// writes and stall.
+    /// Returns space for the headers of the next frame. The caller writes the headers and then calls
+    /// [`FabricStore::insert_written`]. The headers are written in place. A copy would read large words
+    /// directly after small writes, which stalls the processor.
     #[inline]
     pub(super) fn header_space(&mut self) -> &mut [u8] {
         let Slab { items, free } = &mut self.slots;
@@ -151,8 +152,8 @@ impl FabricStore {
         FrameHandle(index)
     }
 
-    /// Returns whether the arrival of a frame at a host certainly causes no completion. This is so if the
-    /// sender has said so or if it is a MAC control frame.
+    /// Returns whether it is certain that the arrival of a frame at a host causes no completion. This is
+    /// certain for MAC control frames and for frames that the sender has marked accordingly.
     #[inline]
     pub(super) fn completes_nothing(&self, frame: FrameHandle) -> bool {
         let slot = &self.slots.items[frame.0 as usize];
@@ -251,7 +252,8 @@ impl FabricStore {
         !self.telemetry.items.is_empty()
     }
 
-    /// Prefetches the part of a frame that a switch reads, or with `all_headers` the part that a host reads.
+    /// Prefetches the part of a frame that a switch reads. If `all_headers` is true, prefetches the part that
+    /// a host reads.
     #[inline]
     pub(super) fn prefetch(&self, frame: FrameHandle, all_headers: bool) {
         if let Some(slot) = self.slots.items.get(frame.0 as usize) {
@@ -300,7 +302,7 @@ impl FabricStore {
         self.in_flight.count()
     }
 
-    /// Returns the peak number of frames. It can be slightly too high (see the module `in_flight`).
+    /// Returns the peak number of frames. The result can be slightly too high (see the module `in_flight`).
     pub fn in_use_max(&self) -> usize {
         self.in_flight.peak()
     }

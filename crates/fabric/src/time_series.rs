@@ -10,8 +10,8 @@ use xoff_dataplane::{PgId, Picos, PortId, QueueId};
 use super::engine::Fabric;
 
 /// Samples all ports of all switches at a constant interval of model time. A port, queue or priority group is
-/// only written if it is active, or was active at the previous sample. The files stay small and contain every
-/// change.
+/// written only if it is active now or was active at the previous sample. The files are therefore small but
+/// contain every change.
 #[derive(Debug)]
 pub struct TimeSeries {
     queues: BufWriter<File>,
@@ -21,7 +21,8 @@ pub struct TimeSeries {
     next: Picos,
     /// Bytes sent until the previous sample, by switch and port.
     sent: Vec<Vec<u64>>,
-    /// Time that the peer has paused, and time that the peer has been paused, by switch, port and priority.
+    /// For each switch, port and priority: the time for which the peer has paused the port, and the time for
+    /// which the port has paused its peer.
     paused: Vec<Vec<[[u64; PRIORITIES]; 2]>>,
     /// Cells of queue and priority group at the previous sample, by switch and queue.
     cells: Vec<Vec<(u32, u32)>>,

@@ -1,17 +1,18 @@
-//! Load, queues and pauses over time, with a limited number of bins for a plot.
+//! Records load, queues and pauses over time for a plot. The number of bins is limited.
 
 use xoff_dataplane::ids::PRIORITIES;
 use xoff_dataplane::{Picos, PortId, QueueId};
 
 use super::engine::Fabric;
 
-/// Maximum number of bins. Beyond it, pairs of bins are merged and new bins are twice as long.
+/// Maximum number of bins. When more bins would be needed, pairs of bins are merged, and new bins are twice
+/// as long.
 const BINS_MAX: usize = 256;
 /// Initial length of a bin.
 const FIRST_BIN: Picos = Picos::from_micros(1);
 
-/// Load, queues and pauses of every switch port over time. A run of any length has at most 256 bins of the
-/// same length, except for the last one. The memory use does not grow with time.
+/// Load, queues and pauses of every switch port over time. A run of any length has at most 256 bins. All bins
+/// except the last bin have the same length. The memory use does not grow with time.
 #[derive(Clone, Debug)]
 pub struct Timeline {
     began: Picos,
@@ -33,11 +34,14 @@ pub struct PortTimeline {
     pub port: usize,
     /// Time that the link was busy with frames of this port, in picoseconds.
     pub busy_ps: Vec<u64>,
-    /// Bytes in all egress queues at the end of a bin. A merged bin has the larger value.
+    /// Number of bytes in all egress queues at the end of a bin. A merged bin has the larger of the two
+    /// values.
     pub queued_bytes: Vec<u64>,
-    /// Time that the peer paused this port, in picoseconds, for the priority with the longest pauses.
+    /// Time for which the peer paused this port, in picoseconds. The value is for the priority with the
+    /// longest pauses.
     pub paused_ps: Vec<u64>,
-    /// Time that this port paused its peer, in picoseconds, for the priority with the longest pauses.
+    /// Time for which this port paused its peer, in picoseconds. The value is for the priority with the
+    /// longest pauses.
     pub pausing_ps: Vec<u64>,
     previous: PreviousCounters,
 }

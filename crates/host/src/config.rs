@@ -40,14 +40,15 @@ pub struct HostConfig {
     /// Identifier of the run, written into each frame. The receiver uses it to recognise frames of an earlier
     /// run. All hosts of a run have the same token.
     pub token: u64,
-    /// Whether frames with another token count as flows. A receiver without knowledge of its senders needs
-    /// this. Otherwise such frames only count as stale.
+    /// If true, frames with another token are treated as frames of flows. A receiver that does not know its
+    /// senders needs this setting. If false, such frames are only counted as stale.
     pub accept_any_token: bool,
     /// Dilation: wall time divided by model time, at least 1. Latencies are measured in wall time and divided
     /// by this factor.
     pub dilate: u32,
     /// Interval of announcements (gratuitous ARP, unsolicited neighbour advertisement), which keep the
-    /// address of the host in the tables of switches. 0 means only at the start.
+    /// address of the host in the tables of switches. With 0, the host announces its addresses only at the
+    /// start.
     pub announce_interval: Picos,
     /// Frame lengths of another simulator, for comparisons with it. Only in virtual time.
     pub fixed_lengths: Option<FixedLengths>,
@@ -60,8 +61,8 @@ pub struct HostConfig {
 /// Frame lengths of another simulator, without FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedLengths {
-    /// Bytes of a data frame without its payload, at least 48. A frame is then longer than the real headers
-    /// with 64 bytes of payload.
+    /// Number of bytes in a data frame without its payload, at least 48. With this minimum, a frame with 64
+    /// bytes of payload is longer than the real headers.
     pub header_bytes: u32,
     /// Bytes of an acknowledgement or CNP, at least 58, the real length over IPv4.
     pub ack_bytes: u32,
@@ -99,7 +100,8 @@ pub struct Gateway {
 }
 
 impl HostConfig {
-    /// Returns the address to resolve for packets to `destination`: a gateway or the destination itself.
+    /// Returns the address whose MAC address is needed for packets to `destination`. This is a gateway or the
+    /// destination itself.
     pub fn next_hop(&self, destination: IpAddr) -> IpAddr {
         let of_family = |gateway: &&Gateway| gateway.address.is_ipv4() == destination.is_ipv4();
         match self.gateways.iter().find(of_family) {
@@ -116,25 +118,26 @@ pub struct NicConfig {
     pub link: LinkTiming,
     /// Bit *n*: the NIC honours PFC of priority *n*.
     pub pfc_honoured: u8,
-    /// Whether the NIC honours 802.3x PAUSE frames, which pause all classes. A link uses either PFC or 802.3x
+    /// True if the NIC honours 802.3x PAUSE frames, which pause all classes. A link uses either PFC or 802.3x
     /// (IEEE 802.1Q 36.1.1), so this field is for NICs without PFC.
     pub pause_honoured: bool,
     /// Response time of a pause in nanoseconds of model time. IEEE 802.3 31B.3.7 limits it to 2 quanta at 1
-    /// Gb/s and 394 quanta at 100 Gb/s. The response time delays the end of a pause too, so the pause keeps
-    /// its length.
+    /// Gb/s and 394 quanta at 100 Gb/s. The end of a pause is delayed by the same time, so the length of the
+    /// pause does not change.
     pub response_ns: u64,
     /// Weight of each class, 1 to 100. Classes with frames share the link in proportion to their weights.
     pub weights: [u8; PRIORITIES],
-    /// Receive buffer that is slower than the link. `None` means that the NIC receives at link speed.
+    /// Receive buffer of a NIC that receives more slowly than the link. `None` means that the NIC receives at
+    /// link speed.
     pub receive_buffer: Option<ReceiveBuffer>,
-    /// Whether a pause lasts until an XON frame, independent of its quanta, as in some simulators
-    /// ([`PauseModel::UntilResumed`](xoff_dataplane::config::PauseModel)).
+    /// True if a pause lasts until an XON frame arrives, independent of its quanta. Some simulators use this
+    /// model ([`PauseModel::UntilResumed`](xoff_dataplane::config::PauseModel)).
     pub pauses_until_resumed: bool,
 }
 
 impl NicConfig {
-    /// Creates a NIC that honours PFC of all priorities within two quanta, has equal weights and receives at
-    /// link speed.
+    /// Creates a NIC that receives at link speed. The NIC honours PFC of all priorities within two quanta,
+    /// and all classes have equal weights.
     pub fn new(link: LinkTiming) -> NicConfig {
         NicConfig {
             link,
@@ -151,7 +154,8 @@ impl NicConfig {
 /// A receive buffer that drains more slowly than the link fills it, and that sends PFC frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveBuffer {
-    /// Size in bytes of `mac_len`. Frames that do not fit are dropped and counted by the NIC.
+    /// Size of the buffer in bytes. A frame occupies its `mac_len`. The NIC drops and counts frames that do
+    /// not fit.
     pub buffer_bytes: u32,
     /// Drain rate in bits of `mac_len` per second of model time, at least 1.
     pub drain_bps: u64,
@@ -161,7 +165,7 @@ pub struct ReceiveBuffer {
     pub xon_bytes: u32,
     /// Bit *n*: the NIC sends PFC for priority *n*.
     pub pfc_enabled: u8,
-    /// Quanta of an XOFF frame, 1 to 65535. The frame is repeated after half of this time.
+    /// Number of quanta in an XOFF frame, 1 to 65535. The frame is repeated after half of this pause time.
     pub pause_quanta: u16,
     /// Class of each DSCP. Untagged frames without IP have class 0.
     pub dscp_to_class: [u8; 64],
@@ -190,7 +194,7 @@ impl ReceiveBuffer {
 }
 
 /// An open-loop flow: RDMA messages in one direction of a reliable connection. The sender does not wait for
-/// acknowledgements and repeats nothing.
+/// acknowledgements and does not retransmit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowConfig {
     /// Number of the flow, unique among all senders of a token.
@@ -199,7 +203,8 @@ pub struct FlowConfig {
     pub class: u8,
     /// Destination address. The source is the host's address of the same family.
     pub dst_ip: IpAddr,
-    /// MAC address of the destination. `None` resolves it by ARP or neighbour discovery before sending.
+    /// MAC address of the destination. With `None`, the host resolves the address by ARP or neighbour
+    /// discovery before it sends.
     pub dst_mac: Option<[u8; 6]>,
     /// DSCP, 0 to 63.
     pub dscp: u8,
@@ -215,13 +220,13 @@ pub struct FlowConfig {
     pub dst_qp: u32,
     /// First packet sequence number, 24 bits.
     pub first_psn: u32,
-    /// UDP source port. `None` derives it from the queue pair numbers as rdma-core does
+    /// UDP source port. With `None`, the port is derived from the queue pair numbers as in rdma-core
     /// (`rdma_flow_label_to_udp_sport`).
     pub udp_source_port: Option<u16>,
     /// Operation of the messages.
     pub operation: FlowOperation,
-    /// Length of a message in bytes. If it is no multiple of `path_mtu`, the last frame is shorter, but
-    /// contains at least the stamp of 40 bytes.
+    /// Length of a message in bytes. If the length is not a multiple of `path_mtu`, the last frame is
+    /// shorter. The last frame contains at least the stamp of 40 bytes.
     pub message_bytes: u32,
     /// Payload of a full frame in bytes, 40 to 8192. InfiniBand defines 256 to 4096.
     pub path_mtu: u16,
@@ -236,7 +241,8 @@ pub struct FlowConfig {
 }
 
 impl FlowConfig {
-    /// Creates a flow with DSCP 26, class 3, ECT(0), messages of 1 MiB in frames of 1082 bytes, at link rate.
+    /// Creates a flow with DSCP 26, class 3 and ECT(0) that sends at link rate. Messages have 1 MiB and are
+    /// sent in frames of 1082 bytes.
     pub fn lossless(id: u32, dst_ip: IpAddr, dst_mac: Option<[u8; 6]>) -> FlowConfig {
         FlowConfig {
             id,
@@ -276,15 +282,16 @@ impl FlowConfig {
         FlowConfig::headers_len_of(self.dst_ip.is_ipv6(), self.vlan.is_some())
     }
 
-    /// Returns the shortest and the longest middle frame. Lengths between them in steps of 4 bytes are
-    /// possible.
+    /// Returns the shortest and the longest permitted length of a middle frame (neither first nor last of a
+    /// message). Lengths between these limits are possible in steps of 4 bytes.
     pub fn frame_len_range(ipv6: bool, tagged: bool) -> (u32, u32) {
         let headers = FlowConfig::headers_len_of(ipv6, tagged);
         (headers + STAMP_BYTES as u32, headers + u32::from(PATH_MTU_MAX))
     }
 
-    /// Returns the path MTU for middle frames of `frame_len` bytes without FCS. Returns `None` if no payload
-    /// in the range of [`FlowConfig::path_mtu`] gives this length.
+    /// Returns the path MTU with which middle frames (neither first nor last of a message) have `frame_len`
+    /// bytes without FCS. Returns `None` if no payload in the range of [`FlowConfig::path_mtu`] gives this
+    /// length.
     pub fn path_mtu_for(frame_len: u32, ipv6: bool, tagged: bool) -> Option<u16> {
         let payload = frame_len.checked_sub(FlowConfig::headers_len_of(ipv6, tagged))?;
         let fits =
@@ -299,9 +306,9 @@ impl FlowConfig {
         (ETHERNET_LEN + tag + ip + UDP_LEN + bth::LEN + ICRC_LEN) as u32
     }
 
-    /// Returns this flow with frames of `frame_len` bytes, 98 to 8240 for untagged IPv4 in steps of 4. The
-    /// first frame of a message has 16 more bytes. Messages are shortened to full frames. Returns `None` if
-    /// no payload gives this length.
+    /// Returns this flow with frames of `frame_len` bytes. For untagged IPv4, the length is 98 to 8240 in
+    /// steps of 4. The first frame of a message has 16 more bytes. The message length is rounded down to full
+    /// frames. Returns `None` if no payload gives this length.
     pub fn with_frame_len(self, frame_len: u32) -> Option<FlowConfig> {
         let path_mtu = FlowConfig::path_mtu_for(frame_len, self.dst_ip.is_ipv6(), self.vlan.is_some())?;
         let frames = (self.message_bytes / u32::from(path_mtu)).max(1);
@@ -323,13 +330,14 @@ pub enum FlowOperation {
     Send,
 }
 
-/// A maximum sending rate. A flow that could not send because of a pause or a busy link catches up only a few
-/// frames.
+/// A maximum sending rate. If a flow could not send because of a pause or a busy link, it catches up only a
+/// few frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowRate {
     /// Share of the link's capacity in millionths, 1 to 1 000 000.
     LinkShare(u32),
-    /// Bits per second of model time including preamble and gap of each frame, at least 1.
+    /// Rate in bits per second of model time, at least 1. The rate includes the preamble and gap of each
+    /// frame.
     WireBitsPerSecond(u64),
 }
 
@@ -352,7 +360,8 @@ impl FlowRate {
 pub struct HostConfigError {
     /// Name of the host.
     pub host: String,
-    /// Field with the invalid value, with the flow number if it belongs to a flow.
+    /// Name of the field with the invalid value. If the field belongs to a flow, the name includes the flow
+    /// number.
     pub field: String,
     /// Invalid value.
     pub value: String,

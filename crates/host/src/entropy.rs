@@ -1,5 +1,5 @@
-//! Source ports that change with each packet. Switches that hash the five-tuple then spread a queue pair over
-//! all paths.
+//! Source ports that change with each packet. Switches that hash the five-tuple therefore spread the packets
+//! of a queue pair over all paths.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,20 +9,20 @@ pub const ENTROPY_VALUES_MAX: u16 = 0x4000;
 const PORT_FIRST: u16 = 0xc000;
 const PORT_BITS_MASK: u16 = ENTROPY_VALUES_MAX - 1;
 
-/// Distance of neighbouring values of a pool, the golden ratio of 2^14. It is odd, so that all values of a
-/// pool differ.
+/// Distance between consecutive values of a pool: 2^14 multiplied by the golden ratio. The distance is odd,
+/// so all values of a pool differ.
 const STRIDE: u16 = 10_125;
 
 /// Entropy values of a queue pair, as in the packet spraying of Ultra Ethernet (RUD). RoCEv2 can only vary
 /// the UDP source port.
 ///
-/// Each packet of requests and READ responses has a source port of a pool. Acknowledgements and CNPs have the
-/// first port of the pool.
+/// Each packet of a request or a READ response has a source port from the pool. Acknowledgements and CNPs
+/// have the first port of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entropy {
-    /// Number of source ports in the pool, 1 to [`ENTROPY_VALUES_MAX`]. Switches hash them to paths at
-    /// random. With four paths, the load of each path has a standard deviation of 2.7 % with 4 096 values and
-    /// 22 % with 64 values.
+    /// Number of source ports in the pool, 1 to [`ENTROPY_VALUES_MAX`]. Switches hash the ports to paths, so
+    /// the load of the paths is not exactly equal. With four paths, the standard deviation of the load of a
+    /// path is 2.7 % with 4 096 ports and 22 % with 64 ports.
     pub values: u16,
     /// Selection of the value of a packet.
     pub pick: EntropyPick,
@@ -75,7 +75,7 @@ impl SourcePortPool {
     }
 }
 
-/// Output function of SplitMix64 (Steele, Lea and Flood 2014) at a position of its sequence.
+/// Returns the SplitMix64 output (Steele, Lea and Flood 2014) at a given position of the sequence.
 #[inline]
 fn splitmix64(place: u64) -> u64 {
     let mut splitmix64 = place.wrapping_mul(0x9e37_79b9_7f4a_7c15);

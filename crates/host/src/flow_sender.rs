@@ -10,7 +10,8 @@ use super::config::{FlowConfig, FlowOperation, HostConfig, PATH_MTU_MAX};
 use super::pacer::Pacer;
 use super::stamp::Stamp;
 
-/// Payload after the stamp. The pattern has no zero runs, so that a shifted payload is visible.
+/// Payload after the stamp. The pattern contains no sequences of zeros, so that a shifted payload can be
+/// detected.
 pub(super) static PATTERN: [u8; PATH_MTU_MAX as usize] = pattern();
 
 const fn pattern() -> [u8; PATH_MTU_MAX as usize] {
@@ -219,7 +220,8 @@ impl FlowSender {
     }
 }
 
-/// Returns source and destination. `check` has made sure that the host has an address of this family.
+/// Returns the source and destination addresses. `check` has already ensured that the host has an address of
+/// this IP version.
 fn addresses(config: &FlowConfig, host: &HostConfig) -> Addresses {
     match config.dst_ip {
         std::net::IpAddr::V4(dst) => Addresses::V4 {

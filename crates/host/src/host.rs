@@ -24,35 +24,36 @@ mod results;
 
 pub use results::{HostResults, SentFlow, flow_report};
 
-/// Longest headers of a frame that is stored as headers only: Ethernet, tag, IPv6, UDP, BTH and RETH, in
-/// bytes.
+/// Maximum length in bytes of a frame that is stored as headers only. The headers are Ethernet, tag, IPv6,
+/// UDP, BTH and RETH.
 pub const HEADERS_LEN_MAX: usize = 94;
-/// Limit of PFC frames and given frames that wait for the link. The state that a discarded PFC frame would
-/// announce is announced later.
+/// Maximum number of PFC frames and frames of [`Host::send_frame`] that wait for the link. If a PFC frame is
+/// discarded, its pause state is announced later.
 const PFC_OUTBOX_MAX: usize = 64;
 /// Longest frame for [`Host::send_frame`], without FCS: the largest MTU of a veth or tap, an Ethernet header
 /// and a VLAN tag.
 pub const SENT_FRAME_LEN_MAX: usize = 65_535 + ETHERNET_LEN + TAG_LEN;
 
-/// A model host. Its behaviour depends only on arriving frames and on the passed time.
+/// A model host. Its behaviour depends only on the arriving frames and on the times that the caller passes.
 ///
 /// Call [`Host::receive`] for each arriving frame. Then call [`Host::transmit`] until it returns `None`.
-/// Repeat this at [`Host::next_deadline`] or at the next arrival, whichever is earlier.
+/// Repeat both calls at the time of [`Host::next_deadline`] or at the next arrival, whichever is earlier.
 ///
-/// A late call never makes the host exceed its link speed. The host catches up at most 32 frames and records
-/// the remaining lost link time.
+/// If a call is late, the host still does not exceed its link speed. The host catches up at most 32 frames
+/// and records the remaining time as lost link time.
 #[derive(Debug)]
 pub struct Host {
     config: HostConfig,
     nic: Nic,
     receive_buffer: Option<SlowReceiveBuffer>,
     neighbours: Neighbours,
-    /// PFC frames that wait for the frame in transmission. They leave first and in order.
+    /// PFC frames that wait until the present transmission ends. These frames leave before all other frames
+    /// and in order.
     pfc_outbox: VecDeque<ControlFrame>,
     flows: Vec<FlowSender>,
     queues: [ClassQueue; PRIORITIES],
     queue_pairs: QueuePairs,
-    /// The last frame was from a queue pair. Flows and queue pairs alternate if both have frames.
+    /// True if the last frame was from a queue pair. Flows and queue pairs alternate if both have frames.
     queue_pair_sent: bool,
     receiver: Receiver,
     sent_frames: u64,
@@ -159,16 +160,17 @@ impl Host {
         self.flows.is_empty() && self.next_control_frame().is_none()
     }
 
-    /// Returns the delay of a [`Host::transmit`] call that loses no link time: the time of 32 of the longest
-    /// frames. Returns [`Picos::NEVER`] for a host without flows.
+    /// Returns the longest delay of a [`Host::transmit`] call with which no link time is lost. The result is
+    /// the transmission time of 32 frames of maximum length. Returns [`Picos::NEVER`] for a host without
+    /// flows.
     pub fn catch_up_span(&self) -> Picos {
         let longest = self.flows.iter().map(FlowSender::frame_len_max).max();
         let longest = longest.max(Some(self.queue_pairs.frame_len_max).filter(|len| *len > 0));
         longest.map_or(Picos::NEVER, |frame_len| self.nic.catch_up_span(frame_len as u32))
     }
 
-    /// Starts the flows. The start time of each flow counts from `now`. The host also announces its addresses
-    /// again, because the network may not have been ready for the first announcement.
+    /// Starts the flows. The start time of each flow is relative to `now`. The host also announces its
+    /// addresses again, because the network may not have been ready for the first announcement.
     pub fn start(&mut self, now: Picos) {
         self.neighbours.announce_again(now);
         for index in 0..self.flows.len() {
@@ -178,8 +180,8 @@ impl Host {
         }
     }
 
-    /// Starts the flow with a number. Its start time counts from `now`. A running flow continues. Returns
-    /// `false` if there is no such flow.
+    /// Starts the flow with this number. The start time of the flow is relative to `now`. If the flow is
+    /// already running, it continues. Returns `false` if the flow does not exist.
     #[must_use = "false: there is no such flow"]
     pub fn start_flow(&mut self, now: Picos, flow: u32) -> bool {
         let index = self.flow_index(flow);
@@ -189,7 +191,8 @@ impl Host {
         index.is_some()
     }
 
-    /// Stops the flow with a number. A later start continues it. Returns `false` if there is no such flow.
+    /// Stops the flow with this number. A later start continues the flow. Returns `false` if the flow does
+    /// not exist.
     #[must_use = "false: there is no such flow"]
     pub fn stop_flow(&mut self, flow: u32) -> bool {
         let Some(index) = self.flow_index(flow) else {
@@ -239,7 +242,7 @@ impl Host {
         self.receiver.received_frames()
     }
 
-    /// Processes a frame that arrived at model time `now`. `wall_ns` is the wall clock at that time.
+    /// Processes a frame that arrived at model time `now`. `wall_ns` is the wall clock time of the arrival.
     pub fn receive(&mut self, now: Picos, wall_ns: u64, frame: &[u8], parsed: &ParsedHeaders) {
         let inbound = InboundFrame {
             prefix: frame,
@@ -301,8 +304,8 @@ impl Host {
         }
     }
 
-    /// Returns whether the NIC passes a frame on. It consumes pauses, and drops frames for other hosts and
-    /// frames that do not fit into the receive buffer.
+    /// Returns whether the NIC passes a frame to the host. The NIC consumes pause frames. The NIC drops
+    /// frames for other hosts and frames that do not fit into the receive buffer.
     #[inline]
     fn passes_nic(&mut self, now: Picos, inbound: &InboundFrame<'_>) -> bool {
         if inbound.parsed.payload == Payload::MacControl {
@@ -338,8 +341,8 @@ impl Host {
     /// Builds the next frame at the front of `buf` and returns its length. Returns `None` if nothing may be
     /// sent before [`Host::next_deadline`]. `wall_ns` is written into the stamp of the frame.
     ///
-    /// A returned frame counts as sent. `buf` must have [`Host::frame_len_max`] bytes. A frame that does not
-    /// fit is not sent.
+    /// The host counts a returned frame as sent. `buf` must have [`Host::frame_len_max`] bytes. A frame that
+    /// does not fit is not sent.
     pub fn transmit(&mut self, now: Picos, wall_ns: u64, buf: &mut [u8]) -> Option<usize> {
         self.emit_next(now, || wall_ns, buf, EmitMode::Whole)
             .map(|emitted| emitted.frame_len)
@@ -407,8 +410,9 @@ impl Host {
         }
     }
 
-    /// Returns the departure time of a queue pair's packet for its rate limiter. A late call within the
-    /// catch-up time does not change this time. In virtual time no call is late.
+    /// Returns the departure time of a packet, which the rate limiter of its queue pair uses. If a call is
+    /// late by at most the catch-up time, the departure time does not change. In virtual time, no call is
+    /// late.
     #[inline]
     fn departure_time(&self, slot: SendSlot, now: Picos) -> Picos {
         if slot.start == now {
@@ -436,8 +440,8 @@ impl Host {
         built
     }
 
-    /// Returns the time of the next [`Host::transmit`] call if nothing arrives. The time is not after now if
-    /// a frame is ready.
+    /// Returns the time of the next [`Host::transmit`] call if nothing arrives. If a frame is ready, the time
+    /// is not later than the current time.
     pub fn next_deadline(&self) -> Picos {
         self.next_departure().min(self.next_timer())
     }
@@ -556,8 +560,8 @@ impl Host {
         self.queue_before_data(now, control.to_frame(self.config.mac).to_vec())
     }
 
-    /// Sends a given frame without FCS before all data. The frame may be longer than those of the host, in
-    /// which case [`Host::frame_len_max`] grows.
+    /// Sends a frame (without FCS) before all data frames. If this frame is longer than all frames of the
+    /// host, [`Host::frame_len_max`] increases.
     ///
     /// # Errors
     /// Returns an error if the frame is shorter than an Ethernet header or longer than
@@ -611,7 +615,8 @@ impl Host {
 
 /// Methods for queue pairs.
 impl Host {
-    /// Creates a queue pair. Resolves the MAC address of the next hop if the setup does not contain it.
+    /// Creates a queue pair. If the setup does not contain the MAC address of the next hop, the host resolves
+    /// the address.
     pub fn create_queue_pair(&mut self, setup: QueuePairSetup) -> QpIndex {
         let (index, unresolved) = self.queue_pairs.create(setup, &self.config);
         if let Some(ip) = unresolved {

@@ -1,8 +1,8 @@
 //! Model hosts with an RDMA NIC and RoCEv2 queue pairs.
 //!
-//! A lossless path needs a host that honours PFC, and the network stack of a kernel does not. A [`Host`]
-//! performs no input or output and reads no clock: the caller passes arriving frames and the time, and takes
-//! frames to send.
+//! A lossless path needs hosts that honour PFC. The network stack of a kernel does not honour PFC. A [`Host`]
+//! performs no input or output and reads no clock. The caller passes arriving frames and the time to the
+//! host, and sends the frames that the host returns.
 //!
 //! A host has these parts:
 //!
@@ -12,12 +12,12 @@
 //! - a receiver that verifies each ICRC and counts loss, reordering, duplicates and latency
 //! - ARP, IPv6 neighbour discovery and echo replies
 //!
-//! An open-loop flow does not wait for acknowledgements and repeats nothing. Every lost frame of a flow is
-//! therefore visible in the results.
+//! An open-loop flow does not wait for acknowledgements and does not retransmit. Every lost frame of a flow
+//! is therefore visible in the results.
 //!
 //! # Example
 //!
-//! A host sends ten frames of one flow. The caller would put each frame on a link:
+//! In this example, a host sends ten frames of one flow. A real caller would send each frame on a link:
 //!
 //! ```
 //! use xoff_host::{FlowConfig, Host, HostConfig};

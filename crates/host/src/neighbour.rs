@@ -1,7 +1,8 @@
 //! ARP, IPv6 neighbour discovery and echo replies of a host.
 //!
 //! The host announces its addresses, answers requests and resolves the addresses of its destinations. These
-//! frames are rare, so they are built with smoltcp representations and may allocate.
+//! frames are rare. They are therefore built with the types of smoltcp, and building a frame may allocate
+//! memory.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,15 +18,15 @@ use xoff_wire::{ETHERTYPE_IPV6, MIN_FRAME_LEN, VlanTag};
 
 use super::config::HostConfig;
 
-/// Largest number of frames that wait for the link. Further frames are dropped, because the requester repeats
-/// them.
+/// Largest number of frames that wait for the link. Further frames are dropped, because the other side
+/// repeats its requests.
 const OUTBOX_MAX: usize = 64;
 /// Longest echo reply in bytes. Longer echo requests get no reply.
 pub(super) const REPLY_LEN_MAX: usize = 1518;
 /// Largest number of addresses that the host resolves at a time.
 const UNRESOLVED_MAX: usize = 4096;
 /// Interval between requests without a reply (RFC 4861 `RETRANS_TIMER`). The first announcement is repeated
-/// once after this interval, because a port may still come up.
+/// once after this interval, because a port may still be coming up.
 const RETRY_INTERVAL: Picos = Picos::from_millis(1_000);
 
 const BROADCAST: [u8; 6] = [0xff; 6];
@@ -163,8 +164,8 @@ impl Neighbours {
         }
     }
 
-    /// Processes a received frame that is not RoCE. Queues a reply to a request for this host. Returns the
-    /// address that the frame resolves.
+    /// Processes a received frame that is not RoCE. If the frame is a request for this host, queues a reply.
+    /// Returns the address that the frame resolves, if any.
     pub(super) fn receive(
         &mut self,
         now: Picos,

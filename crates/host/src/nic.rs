@@ -7,7 +7,8 @@ use xoff_dataplane::{LinkRate, LinkTiming, Picos};
 use super::config::NicConfig;
 use super::schedule::FairScheduler;
 
-/// Number of frames that leave at once after a late call. Link time before them is lost and recorded.
+/// Largest number of frames that leave at once after a late call. The remaining link time is lost and
+/// recorded.
 pub const CATCH_UP_FRAMES: u64 = 32;
 
 /// Counters of a NIC.
@@ -22,7 +23,8 @@ pub struct NicCounters {
     pub tx_other_frames: u64,
     /// Bytes (`mac_len`) of these frames.
     pub tx_other_bytes: u64,
-    /// Frames of the host, including pauses, that were discarded because too many were waiting for the link.
+    /// Number of frames of the host, including pause frames, that were discarded because too many frames
+    /// waited for the link.
     pub tx_dropped_frames: u64,
     /// Received PFC frames with enable bit *n*, XON included.
     pub pfc_rx: [u64; PRIORITIES],
@@ -42,11 +44,12 @@ pub struct NicCounters {
     pub pfc_tx: [u64; PRIORITIES],
     /// Frames that did not fit into the receive buffer, per class.
     pub rx_dropped_frames: [u64; PRIORITIES],
-    /// Delay of departures because calls were too late to catch up, in nanoseconds of model time.
+    /// Total delay of departures in nanoseconds of model time, caused by calls that were too late to catch
+    /// up.
     pub tx_deficit_ns: u64,
 }
 
-/// Selects the class and the time of the next frame. The NIC does not handle frames themselves.
+/// Selects the class and the time of the next frame. This type handles no frame contents.
 #[derive(Clone, Debug)]
 pub(super) struct Nic {
     link: LinkRate,
@@ -59,8 +62,8 @@ pub(super) struct Nic {
     stopped: u8,
     /// Next time at which a pause takes effect or ends.
     change_at: Picos,
-    /// Time at which each class was last resumed. No frame of the class may have an earlier departure, even
-    /// in a late call.
+    /// Time at which each class was last resumed. Even in a late call, no frame of the class may have a
+    /// departure time before this time.
     resumed_at: [Picos; PRIORITIES],
     link_free: Picos,
     share: FairScheduler,
@@ -90,7 +93,8 @@ pub(super) struct EarliestDepartures<'a> {
 }
 
 impl EarliestDepartures<'_> {
-    /// Merges the departure times with those of another kind of senders. The result is stored in `merged`.
+    /// Merges the departure times with the departure times of the other kind of senders. The result is stored
+    /// in `merged`.
     pub(super) fn merged_with<'b>(
         self,
         at: impl Fn(usize) -> Picos,
@@ -176,7 +180,8 @@ impl Nic {
         }
     }
 
-    /// Processes all starts and ends of pauses up to `now`, each at its own time.
+    /// Processes all starts and ends of pauses up to `now`. Each start and end is processed with its own
+    /// time.
     #[inline(never)]
     fn process_pause_changes(&mut self, now: Picos) {
         while self.change_at <= now && self.change_at != Picos::NEVER {
@@ -305,7 +310,8 @@ impl Nic {
         }
     }
 
-    /// Counts a frame of the host that is discarded because too many wait or the buffer is too short.
+    /// Counts a frame of the host that is discarded because too many frames wait or because the buffer is too
+    /// short.
     pub(super) fn count_tx_dropped(&mut self) {
         self.counters.tx_dropped_frames += 1;
     }

@@ -2,8 +2,8 @@
 
 use xoff_units::Picos;
 
-/// Number of frames that a flow can catch up after it was blocked. This is sufficient for a wait for the
-/// link, and too few for a large burst.
+/// Number of frames that a flow can catch up after it was blocked. This number is large enough to compensate
+/// a wait for the link, and small enough to avoid a large burst.
 const CREDIT_FRAMES: u64 = 4;
 
 /// Spaces the frames of a flow by its rate. Rounding errors do not accumulate.

@@ -29,7 +29,8 @@ pub struct QueuePairSetup {
     pub congestion: Box<dyn CongestionControl>,
     /// Address of the peer.
     pub dst_ip: IpAddr,
-    /// MAC address of the peer or of the gateway. `None` resolves it by ARP or neighbour discovery.
+    /// MAC address of the peer or of the gateway. With `None`, the host resolves the address by ARP or
+    /// neighbour discovery.
     pub dst_mac: Option<[u8; 6]>,
     /// DSCP of requests and READ responses, 0 to 63.
     pub dscp: u8,
@@ -43,8 +44,8 @@ pub struct QueuePairSetup {
     pub ttl: u8,
     /// UDP source port. `None` derives it from the queue pair numbers as rdma-core does.
     pub udp_source_port: Option<u16>,
-    /// Entropy values: source ports that change with each packet, starting with the one above. `None` keeps
-    /// one port.
+    /// Entropy values: source ports that change with each packet. The first port is the source port above.
+    /// With `None`, all packets have this source port.
     pub entropy: Option<Entropy>,
 }
 
@@ -83,8 +84,8 @@ pub struct EmittedFrame {
     pub stored: usize,
     /// Length of the frame without FCS.
     pub frame_len: usize,
-    /// Telemetry that the frame carries. Boxed, because few frames have telemetry and the struct is passed by
-    /// value.
+    /// Telemetry that the frame carries. The telemetry is boxed, because few frames have telemetry and the
+    /// struct is passed by value.
     pub telemetry: Option<Box<Telemetry>>,
     /// Format of the telemetry that the frame collects, or `None`.
     pub collects: Option<TelemetryFormat>,
@@ -125,7 +126,8 @@ struct QueuePairPath {
 /// Length of the longest lower headers: Ethernet, a tag, IPv6 and UDP.
 const LOWER_HEADERS_LEN_MAX: usize = 66;
 
-/// Headers below the transport. The next packet of the same opcode and length has the same ones.
+/// Headers below the transport header. The next packet of the same opcode and length has the same lower
+/// headers.
 #[derive(Clone, Copy, Debug)]
 struct LowerHeaders {
     opcode: Opcode,
@@ -166,7 +168,7 @@ impl QueuePairs {
         }
     }
 
-    /// Adds a queue pair. Also returns its next hop if the MAC address of the next hop is unknown.
+    /// Adds a queue pair. If the MAC address of its next hop is not known, the next hop is also returned.
     pub(super) fn create(&mut self, setup: QueuePairSetup, host: &HostConfig) -> (QpIndex, Option<IpAddr>) {
         let label = FlowHeaders::flow_label_of_queue_pairs(setup.config.number, setup.config.peer);
         let addresses = match setup.dst_ip {
@@ -327,9 +329,9 @@ impl QueuePairs {
         &self.endpoint
     }
 
-    /// Writes the next packet of a class to the front of `buf`. The packet leaves at `now`. Returns `None`
-    /// without a packet. Also returns `None` if the packet does not fit or its path is unknown; such a packet
-    /// counts as sent and is lost.
+    /// Writes the next packet of a class to the front of `buf`. The packet leaves at `now`. Returns `None` if
+    /// no packet is ready. Also returns `None` if the packet does not fit or its path is not known. In both
+    /// of these cases, the packet is counted as sent and is lost.
     #[inline]
     pub(super) fn emit_next(
         &mut self,
@@ -475,8 +477,8 @@ impl QueuePairPath {
         });
     }
 
-    /// Writes the headers of a packet that has the stored lower headers. Returns their length and the stored
-    /// headers. Returns `None` if the lower headers differ.
+    /// Writes the headers of a packet, if its lower headers are equal to the stored lower headers. Returns
+    /// the length of the headers and the stored headers. Returns `None` if the lower headers differ.
     #[inline]
     fn reuse_lower_headers(
         &self,
@@ -542,7 +544,8 @@ fn with_extensions<'a>(
 }
 
 /// Parses the headers of a RoCEv2 packet. Returns `None` for other frames and for packets that a switch has
-/// trimmed. `check_length` tells that lengths are those of the packets and not fixed ones.
+/// trimmed. `check_length` is true if frames have the real lengths of their packets, and not fixed lengths of
+/// a simulator.
 #[inline]
 fn parse_packet(prefix: &[u8], parsed: &ParsedHeaders, check_length: bool) -> Option<Packet> {
     let packet = parse_roce_datagram(prefix, parsed)?;

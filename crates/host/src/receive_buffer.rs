@@ -62,8 +62,8 @@ impl SlowReceiveBuffer {
         true
     }
 
-    /// Returns the PFC frame that is due at `now`, if any. It pauses classes, keeps them paused or resumes
-    /// them.
+    /// Returns the PFC frame that is due at `now`, if any. Such a frame pauses classes, extends pauses or
+    /// resumes classes.
     pub(super) fn next_pfc(&mut self, now: Picos) -> Option<Pfc> {
         self.drain(now);
         let enabled = |class: &usize| self.config.pfc_enabled & (1 << class) != 0;

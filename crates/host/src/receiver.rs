@@ -32,13 +32,13 @@ pub struct ReceivedFlow {
     pub dst_qp: u32,
     /// Class of the flow at the sender.
     pub class: u8,
-    /// Smallest number of sent frames: the newest sequence number plus one. Frames that were lost after the
-    /// newest one are not included.
+    /// Smallest possible number of sent frames: the newest sequence number plus one. Lost frames with larger
+    /// sequence numbers are not included.
     pub expected_frames: u64,
     /// Frames received with a valid ICRC, without duplicates.
     pub received_frames: u64,
-    /// Frames that arrived after a frame that was sent later. A frame more than
-    /// [`super::REORDER_WINDOW_FRAMES`] late counts here but not as received.
+    /// Number of reordered frames. For example, frame 7 is reordered if it arrives after frame 8. A frame
+    /// that is late by more than [`super::REORDER_WINDOW_FRAMES`] is counted here, but not as received.
     pub reordered_frames: u64,
     /// Duplicate frames.
     pub duplicate_frames: u64,
@@ -52,16 +52,19 @@ pub struct ReceivedFlow {
     pub payload_bytes: u64,
     /// Model time of the first and the last arrival in nanoseconds.
     pub arrivals_ns: (u64, u64),
-    /// Payload bits per second of model time between the first and the last arrival. The first frame is not
-    /// included, because its transmission was earlier. 0 for fewer than two frames.
+    /// Payload rate between the first and the last arrival, in bits per second of model time. The first frame
+    /// is not included, because it was transmitted before this period. The rate is 0 for fewer than two
+    /// frames.
     pub goodput_bps: u64,
     /// Latency from the stamp to the arrival in nanoseconds of model time.
     pub latency_ns: LatencyReport,
-    /// Frames that arrived before they were sent, because a clock was set. Not included in `latency_ns`.
+    /// Number of frames whose arrival time is before their sending time, because a clock was set. These
+    /// frames are not included in `latency_ns`.
     pub clock_errors: u64,
 }
 
-/// Results of a receiver for RoCE packets without a stamp, by source address and destination queue pair.
+/// Results of a receiver for RoCE packets without a stamp. The results are separate for each source address
+/// and destination queue pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForeignFlow {
     /// Source address.
@@ -70,7 +73,7 @@ pub struct ForeignFlow {
     pub dst_qp: u32,
     /// Packets with a valid ICRC.
     pub frames: u64,
-    /// Packets that are SEND or WRITE requests of RC or UC, which have consecutive PSNs.
+    /// Number of packets that are SEND or WRITE requests of RC or UC. These packets have consecutive PSNs.
     pub requests: u64,
     /// Number of skipped PSNs.
     pub missing_psns: u64,
@@ -93,7 +96,8 @@ pub struct ReceiveTotals {
     pub untracked_frames: u64,
     /// Frames for another host, which the switch has flooded.
     pub flooded_frames: u64,
-    /// RoCE packets that a switch has trimmed. They have no ICRC and are dropped, as a NIC does.
+    /// Number of RoCE packets that a switch has trimmed. These packets have no ICRC and are dropped, as by a
+    /// real NIC.
     pub trimmed_frames: u64,
     /// MAC control frames that cannot be parsed.
     pub malformed_control_frames: u64,
@@ -293,7 +297,8 @@ impl Receiver {
         self.totals.unattributed_icrc_errors + tracked.chain(foreign).sum::<u64>()
     }
 
-    /// Returns the stamped flows sorted by token and number, and the others sorted by address and queue pair.
+    /// Returns the flows with a stamp, sorted by token and number, and the flows without a stamp, sorted by
+    /// address and queue pair.
     pub(super) fn results(&self) -> (Vec<ReceivedFlow>, Vec<ForeignFlow>) {
         let mut tracked: Vec<ReceivedFlow> = self.tracked.iter().map(TrackedFlow::result).collect();
         tracked.sort_by_key(|flow| (flow.token, flow.flow));

@@ -1,4 +1,4 @@
-//! Detection of trimmed RoCEv2 packets. A switch has cut them, and RoCE cannot use them.
+//! Detection of trimmed RoCEv2 packets. A switch has truncated these packets, and RoCE cannot use them.
 
 use xoff_wire::parse::{ParsedHeaders, Payload};
 use xoff_wire::{IPV4_LEN, IPV6_LEN, PROTOCOL_UDP, ROCE_UDP_PORT, UDP_LEN};
@@ -22,8 +22,8 @@ impl RoceDatagram<'_> {
     }
 }
 
-/// Returns whether a frame is a trimmed RoCEv2 packet. It has lost its ICRC, so its contents cannot be
-/// trusted.
+/// Returns whether a frame is a trimmed RoCEv2 packet. A trimmed packet has no ICRC, so its contents cannot
+/// be verified.
 pub(super) fn is_trimmed(prefix: &[u8], parsed: &ParsedHeaders) -> bool {
     parse_roce_datagram(prefix, parsed).is_some_and(|datagram| datagram.is_trimmed())
 }

@@ -19,7 +19,7 @@ impl ClassQueue {
         self.waiting.push(Reverse((due, flow)));
     }
 
-    /// Returns the time of the first frame of this class, which is in the past if a flow is ready.
+    /// Returns the time of the first frame of this class. The time is in the past if a flow is ready.
     pub(super) fn earliest(&self) -> Picos {
         match (self.ready.is_empty(), self.waiting.peek()) {
             (false, _) => Picos::ZERO,
@@ -57,7 +57,7 @@ impl ClassQueue {
 const TAG_SCALE: u64 = 1 << 16;
 
 /// Start-time fair queueing (Goyal, Vin, Cheng 1996) of the classes. Each class gets a share of the bytes in
-/// proportion to its weight. An idle class earns no credit.
+/// proportion to its weight. A class collects no credit while it is idle.
 #[derive(Clone, Debug)]
 pub(super) struct FairScheduler {
     weights: [u8; PRIORITIES],

@@ -1,7 +1,7 @@
 //! Detection of lost, reordered and duplicate frames of a flow.
 
-/// Number of frames before the newest one for which arrivals are recorded. An older frame counts as lost and
-/// reordered, because a duplicate could not be recognised.
+/// Number of frames before the newest frame for which arrivals are recorded. An older frame is counted as
+/// lost and reordered, because the receiver cannot determine whether it is a duplicate.
 pub const REORDER_WINDOW_FRAMES: u64 = 16_384;
 
 const WORDS: usize = (REORDER_WINDOW_FRAMES / 64) as usize;

@@ -23,7 +23,7 @@ pub struct Stamp {
 }
 
 impl Stamp {
-    /// Writes the stamp to the front of a payload. Has no effect if the payload is too short.
+    /// Writes the stamp to the start of a payload. If the payload is too short, nothing is written.
     pub fn write(&self, payload: &mut [u8]) {
         let Some(room) = payload.first_chunk_mut::<STAMP_BYTES>() else {
             return;

@@ -14,12 +14,12 @@ use xoff_driver::journal::Journal;
 use xoff_host::Host;
 
 impl Fabric {
-    /// Builds a fabric at time 0 with all links up. `seed` is for random faults; switches have seeds of their
-    /// own.
+    /// Builds a fabric at time 0 with all links up. `seed` is the seed of random faults. Switches have their
+    /// own seeds.
     ///
     /// # Errors
-    /// Returns an error for a link end that does not exist or is used twice, for too many nodes, and for an
-    /// invalid host.
+    /// Returns an error if a link end does not exist or is used twice, if the plan has too many nodes, or if
+    /// a host is invalid.
     pub fn new(plan: FabricPlan, seed: u64) -> Result<Fabric, PlanError> {
         check_counts(&plan)?;
         let links = plan.links.len();
@@ -120,7 +120,7 @@ fn is_between_hosts(link: &LinkPlan) -> bool {
     link.ends.iter().all(|end| matches!(end, LinkEnd::Host(_)))
 }
 
-/// Returns the shortest delay of a link between two partitions, with all hosts as one partition.
+/// Returns the shortest delay of a link between two partitions, where all hosts form one partition.
 fn lookahead(plan: &FabricPlan) -> Picos {
     let partitions = Partitions::new(plan.hosts.len());
     let between = plan.links.iter().filter(|link| {

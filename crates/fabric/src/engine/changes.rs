@@ -13,7 +13,8 @@ use xoff_rdma::Completion;
 
 /// Changes between two runs.
 impl Fabric {
-    /// Sets a link up or down, by its index in the plan. A link that goes down loses the frames on it.
+    /// Sets a link up or down. `link` is the index of the link in the plan. If a link goes down, the frames
+    /// on the link are lost.
     pub fn set_link(&mut self, link: usize, up: bool, observer: &mut impl Observer) {
         for index in [2 * link, 2 * link + 1] {
             let Some(direction) = self.directions.get_mut(index) else {
@@ -62,10 +63,12 @@ impl Fabric {
         result
     }
 
-    /// Applies a new configuration to a running switch. The link directions take the speeds of its ports.
+    /// Applies a new configuration to a running switch. Each link direction gets the speed of its sending
+    /// port.
     ///
     /// # Errors
-    /// Returns an error if a running switch cannot accept the configuration. Nothing has changed then.
+    /// Returns an error if a running switch cannot accept the configuration. In this case, nothing has
+    /// changed.
     pub fn configure_switch(
         &mut self,
         switch: usize,
@@ -86,7 +89,8 @@ impl Fabric {
         Ok(())
     }
 
-    /// Changes a host at the current time. The host then sends the packets that it may send.
+    /// Calls a function that changes a host at the current time. The host then sends the packets that it may
+    /// send.
     pub fn change_host<R>(
         &mut self,
         host: usize,
@@ -98,7 +102,8 @@ impl Fabric {
         result
     }
 
-    /// Passes the completions since the last call to `take`, by host index, and in order for each host.
+    /// Passes the completions since the last call to the function `take`. The completions are in the order of
+    /// host indices, and in order of time for each host.
     pub fn take_completions(&mut self, mut take: impl FnMut(usize, Completion)) {
         for (index, node) in self.hosts.iter_mut().enumerate() {
             if node.host.has_completions() {
@@ -109,8 +114,9 @@ impl Fabric {
         }
     }
 
-    /// Sends a frame from a link end at once, in addition to the traffic of the device there. Used for pauses
-    /// of a faulty peer and for malformed frames. Returns `false` if there is no link or it is down.
+    /// Sends a frame from a link end immediately, in addition to the traffic of the device at this end. The
+    /// method is used for pauses of a faulty peer and for malformed frames. Returns `false` if the link does
+    /// not exist or is down.
     #[must_use = "false: the frame was not sent"]
     pub fn inject(&mut self, from: LinkEnd, frame: &[u8], observer: &mut impl Observer) -> bool {
         let Some(index) = self
@@ -126,7 +132,7 @@ impl Fabric {
         true
     }
 
-    /// Adds a fault to the link direction out of `from`. Returns `false` if there is no link.
+    /// Adds a fault to the link direction that starts at `from`. Returns `false` if the link does not exist.
     #[must_use = "false: there is no such direction"]
     pub fn add_fault(&mut self, from: LinkEnd, fault: Fault) -> bool {
         let Some(index) = self.direction_from(from) else {

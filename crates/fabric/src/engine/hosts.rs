@@ -35,7 +35,8 @@ impl Fabric {
         self.serve_host(host, false, observer)
     }
 
-    /// Processes a departure event of a host, unless it was replaced by an earlier one.
+    /// Processes a departure event of a host. Does nothing if an earlier departure event has replaced this
+    /// event.
     pub(super) fn process_host_departure(&mut self, host: usize, observer: &mut impl Observer) -> bool {
         let node = &mut self.hosts[host];
         if node.armed > self.now {
@@ -46,8 +47,8 @@ impl Fabric {
         self.serve_host(host, self.insertions.is_none(), observer)
     }
 
-    /// Processes a timer event of a host. A departure event that is due at the same time follows in its own
-    /// order.
+    /// Processes a timer event of a host. If a departure event is due at the same time, it is processed
+    /// separately, at its own place in the order.
     #[cold]
     pub(super) fn process_host_timer(&mut self, host: usize, observer: &mut impl Observer) -> bool {
         let node = &mut self.hosts[host];
@@ -77,8 +78,8 @@ impl Fabric {
         }
     }
 
-    /// Lets a host send the frames that it may send, and schedules its next event. `is_scheduled` tells that
-    /// the host requested this call, so nearly always it has a frame to send.
+    /// Lets a host send the frames that it may send, and schedules its next event. `is_scheduled` is true if
+    /// the host requested this call. In this case, the host nearly always has a frame to send.
     pub(super) fn serve_host(
         &mut self,
         host: usize,
@@ -136,8 +137,8 @@ impl Fabric {
         self.hosts[host].host.has_completions()
     }
 
-    /// Returns whether the host is waiting for its busy link and no timer is earlier. Then the host cannot
-    /// send now.
+    /// Returns whether the host waits for its busy link and has no earlier timer. In this case, the host
+    /// cannot send now.
     #[inline]
     fn awaits_link(&self, host: usize) -> bool {
         let node = &self.hosts[host];

@@ -38,7 +38,8 @@ impl Fabric {
         take_snapshot(&node.switch, &node.journal, |_| 0, &node.config, &facts, self.now)
     }
 
-    /// Returns the longest time until a PFC watchdog acts on a blocked queue, or 0 without such a watchdog.
+    /// Returns the longest time until a PFC watchdog acts on a blocked queue. Returns 0 if no switch has a
+    /// PFC watchdog.
     pub fn watchdog_reaction_time(&self) -> Picos {
         let acts = |port: &PortWatchdog| port.queues != 0 && port.action != WatchdogAction::Alert;
         let longest = |config: &SwitchConfig| {
@@ -71,7 +72,8 @@ impl Fabric {
         self.direction_from(end).map(|index| self.directions[index].to)
     }
 
-    /// Returns the frames that a link has lost in both directions, because it went down or by faults.
+    /// Returns the number of frames that a link has lost in both directions. Frames are lost when the link
+    /// goes down and by faults.
     pub fn lost_frames(&self, link: usize) -> u64 {
         let directions = self.directions.get(2 * link..2 * link + 2).unwrap_or_default();
         directions.iter().map(|direction| direction.lost_frames).sum()
@@ -99,8 +101,8 @@ impl Fabric {
         self.store.in_use_max()
     }
 
-    /// Returns the number of frames that have arrived at switches, without MAC control frames. A measure of
-    /// progress.
+    /// Returns the number of frames that have arrived at switches, without MAC control frames. This number
+    /// shows whether the run makes progress.
     pub fn frames_moved(&self) -> u64 {
         self.moves
     }

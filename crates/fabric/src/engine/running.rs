@@ -1,5 +1,5 @@
-//! Event loop: all events in one order, or window by window for each partition (see
-//! [`pending`](crate::pending)).
+//! Event loop. The loop processes all events in one order, or it processes a time window for one partition
+//! after the other (see [`pending`](crate::pending)).
 
 use std::ops::Range;
 
@@ -15,8 +15,8 @@ use crate::link_direction::LinkDirection;
 use crate::observer::Observer;
 use crate::partitions::Partitions;
 
-/// Shortest lookahead for separate partitions. With shorter links, a window would contain hardly one event
-/// per partition.
+/// Shortest lookahead with which partitions run separately. With a shorter lookahead, a window would often
+/// contain no event of a partition.
 const LOOKAHEAD_MIN: Picos = Picos::from_nanos(100);
 
 /// Reason why a partition has not processed its whole window.
@@ -30,8 +30,8 @@ enum PartitionStop {
 impl Fabric {
     /// Processes all events up to and including `until`.
     ///
-    /// Returns earlier when a host has a completion, and when no event is left. At a completion, all earlier
-    /// events have been processed and no later ones.
+    /// Returns earlier when a host has a completion or when no event is left. When the method returns at a
+    /// completion, it has processed all earlier events and no later events.
     pub fn run(&mut self, until: Picos, observer: &mut impl Observer) -> RunStopReason {
         let partitioned = self.lookahead >= LOOKAHEAD_MIN
             && self.insertions.is_none()
@@ -127,9 +127,9 @@ impl Fabric {
         }
     }
 
-    /// Returns whether no host can have a completion by an event before `limit`. All frames that arrive
-    /// before `limit` are pending already, because they left at least one link delay ago. An acknowledgement
-    /// in this window therefore belongs to a packet from before the window.
+    /// Returns whether no event before `limit` can cause a completion at a host. All frames that arrive
+    /// before `limit` are already pending, because they left at least one link delay ago. An acknowledgement
+    /// in this window therefore belongs to a packet that was sent before the window.
     fn hosts_complete_nothing_before(&self, limit: u128) -> bool {
         let until = time_of_key(limit);
         let causes_no_completion =
@@ -144,8 +144,8 @@ impl Fabric {
             })
     }
 
-    /// Processes the events of some partitions from `begin` up to the key `limit`. Returns the time of the
-    /// last event.
+    /// Processes the events of some partitions, from time `begin` up to the key `limit`. Returns the time of
+    /// the last event.
     fn run_partitions(
         &mut self,
         partitions: Range<usize>,
@@ -215,8 +215,8 @@ impl Fabric {
 /// Number of routes that are cached while a window is opened.
 const CACHED_ROUTES: usize = 64;
 
-/// Returns the cache slot of a destination. The multiplication by the golden ratio spreads neighbouring
-/// addresses.
+/// Returns the cache slot of a destination. Because of the multiplication by the golden ratio, neighbouring
+/// addresses have different slots.
 #[inline]
 fn route_cache_slot(destination: u32) -> usize {
     (destination.wrapping_mul(0x9e37_79b9) >> (u32::BITS - CACHED_ROUTES.ilog2())) as usize % CACHED_ROUTES

@@ -1,8 +1,8 @@
 //! Equitable edge colourings of bipartite multigraphs.
 //!
-//! Edges are flows from the sending leaf to the receiving leaf, and colours are spines. The *class* of an
-//! edge is the turn in which its flow sends. The numbers of edges of any two colours may differ by at most
-//! one in each of these *sets*:
+//! The placement of flows is an edge colouring. Each flow is an edge from the sending leaf to the receiving
+//! leaf, and each spine is a colour. The *class* of an edge is the turn in which its flow sends. In each of
+//! the following *sets* of edges, the numbers of edges of any two colours may differ by at most one:
 //!
 //! - all edges at a vertex
 //! - the edges of one class at a vertex
@@ -12,8 +12,8 @@
 //! such sets and any number of colours (de Werra 1971 for vertices). [`equitable_colouring`] finds one in two
 //! steps:
 //!
-//! 1. Each left vertex distributes its edges over the colours in turn, sorted by class and right end. The
-//!    left sets are equitable afterwards.
+//! 1. Each left vertex sorts its edges by class and right end, and assigns the colours in turn. After this
+//!    step, the sets of the left side are equitable.
 //! 2. While two colours differ by two or more edges in a set, their edges are distributed again. Each edge
 //!    gets a partner at its left end and one at its right end, which must have the other colour. The partner
 //!    comes from the innermost set with an unpaired edge, so each set has at most one edge with a partner
@@ -21,7 +21,7 @@
 //!    alternate between the two colours. The colours then differ by at most one in every set.
 //!
 //! Each step reduces the sum of the squared edge counts of all colours and sets, so the algorithm terminates.
-//! It uses no random numbers: the same edges get the same colours.
+//! The algorithm uses no random numbers, so the same edges always get the same colours.
 
 use std::collections::BTreeMap;
 
@@ -55,8 +55,8 @@ enum Side {
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
-/// Returns a colour below `colour_count` for each edge. Any two colours differ by at most one edge at every
-/// vertex, in each class of a vertex, and in each class between two vertices.
+/// Returns a colour below `colour_count` for each edge. The numbers of edges of any two colours differ by at
+/// most one at every vertex, in each class of a vertex, and in each class between two vertices.
 pub fn equitable_colouring(edges: &[Edge], colour_count: usize) -> Vec<u32> {
     let mut classes = distribute_edges(edges, colour_count);
     let mut balancer = ColourBalancer::new(edges);
@@ -219,8 +219,8 @@ mod tests {
         Edge { left, class, right }
     }
 
-    /// Returns the largest difference of two colours at a vertex, in a class of a vertex, or in a class
-    /// between two vertices.
+    /// Returns the largest difference between the edge counts of two colours. The counts are compared at each
+    /// vertex, in each class of a vertex, and in each class between two vertices.
     fn imbalance(edges: &[Edge], colour_count: usize, found: &[u32]) -> u32 {
         let mut counts: BTreeMap<(u8, u32, u32, u32), Vec<u32>> = BTreeMap::new();
         for (&Edge { left, class, right }, &colour) in edges.iter().zip(found) {

@@ -16,9 +16,10 @@
 //! between two switches also for the flows of each turn ([`PlannedFlow::turn`]). A next switch with `n` times
 //! the speed counts as `n` colours and gets `n` times the flows, with a difference of at most `n`.
 //!
-//! If links are missing or have different speeds, flows are assigned one by one. Each flow gets the next
-//! switch whose busier link has the lowest load with this flow, measured in flows of the same turn divided by
-//! the speed. This method has no bound for the difference.
+//! If links are missing or have different speeds, flows are assigned one by one. A flow through a next switch
+//! uses two links, and the busier of the two counts. Each flow gets the next switch for which this link has
+//! the lowest load. The load is the number of flows of the same turn, including the new flow, divided by the
+//! speed. This method guarantees no upper bound for the differences between links.
 
 mod colouring;
 mod walk;
@@ -43,8 +44,9 @@ pub struct PlannedFlow {
     pub from: usize,
     /// Destination address.
     pub destination: IpAddr,
-    /// Turn of the flow. Flows of the same turn send at the same time: the first queue pairs of all
-    /// connections, then the second ones, and so on, if messages use the queue pairs in turn.
+    /// Turn of the flow. Flows of the same turn send at the same time. If messages use the queue pairs of a
+    /// connection in turn, turn 0 contains the first queue pair of each connection, turn 1 the second queue
+    /// pair, and so on.
     pub turn: u16,
 }
 
@@ -71,8 +73,8 @@ struct FlowChoice {
     candidates: Vec<Candidate>,
 }
 
-/// Selects the path of each flow. Returns the next hop at every switch that has several next hops, in path
-/// order.
+/// Selects the path of each flow. For each flow, the result lists the next hop at every switch that has
+/// several next hops, in path order.
 pub fn place_flows(plan: &FabricPlan, flows: &[PlannedFlow]) -> Vec<PlannedHop> {
     let mut walk = RouteWalk::new(plan);
     let mut at: Vec<FlowLocation> = flows.iter().map(|flow| walk.first_switch(flow)).collect();
@@ -194,8 +196,8 @@ struct AssignedFlows {
 }
 
 impl AssignedFlows {
-    /// Returns the load of a candidate with one more flow: of the busier link, of both links, and of the pair
-    /// of switches.
+    /// Returns three loads of a candidate with one more flow: the load of the busier link, the load of both
+    /// links, and the load of the pair of switches.
     fn load_with(&self, choice: &FlowChoice, candidate: &Candidate) -> (u64, u64, u64) {
         // Flows divided by speed, in units that fit into integers.
         let busy = |flows: Option<&u64>, speed: u64| {
@@ -220,7 +222,8 @@ impl AssignedFlows {
     }
 }
 
-/// Assigns each flow to the candidate with the lowest load, first of the same turn and then of all flows.
+/// Assigns each flow to the candidate with the lowest load. The load of flows of the same turn is compared
+/// first, and the load of all flows second.
 fn choose_one_by_one(stage: &[FlowChoice]) -> Vec<usize> {
     let mut all = AssignedFlows::default();
     let mut turns: BTreeMap<u16, AssignedFlows> = BTreeMap::new();

@@ -15,7 +15,7 @@ use crate::plan::{FabricPlan, LinkEnd};
 pub(super) enum FlowLocation {
     /// At a switch.
     Switch(usize),
-    /// At the end: no further switch has several next hops, or the route is unknown.
+    /// The walk has ended, because no further switch has several next hops or because the route is unknown.
     Done,
 }
 
@@ -145,7 +145,8 @@ impl RouteWalk<'_> {
         front.first().copied().unwrap_or(switch)
     }
 
-    /// Returns the next hops of a switch. Empty if the destination is in a connected network or unknown.
+    /// Returns the next hops of a switch. The list is empty if the destination is in a connected network or
+    /// unknown.
     fn next_hops_to(&self, switch: usize, destination: IpAddr) -> Vec<NextHop> {
         let fib = &self.plan.switches[switch].routing.fib;
         let hop = |id: xoff_dataplane::NextHopId| fib.next_hops()[id.index()];

@@ -52,12 +52,13 @@ struct SwitchForwarding {
 pub(super) struct DestinationHost {
     pub(super) address: IpAddr,
     pub(super) node: usize,
-    /// Number of links from every node to the switch of the host, or [`u32::MAX`] without a path.
+    /// Number of links from every node to the switch of the host. The value is [`u32::MAX`] if no path
+    /// exists.
     pub(super) distances: Arc<Vec<u32>>,
 }
 
-/// Forwarding of all switches, and the links of all nodes. Switches have the first node numbers, and hosts
-/// follow.
+/// Forwarding of all switches, and the links of all nodes. Nodes are numbered from 0: first the switches,
+/// then the hosts.
 #[derive(Debug)]
 pub(super) struct FabricForwarding {
     switches: Vec<SwitchForwarding>,
@@ -129,8 +130,8 @@ impl FabricForwarding {
         &self.links[node][link]
     }
 
-    /// Returns the number of links from every node to `destination`, or [`u32::MAX`] without a path. Hosts do
-    /// not forward.
+    /// Returns the number of links from every node to `destination`. The value is [`u32::MAX`] if no path
+    /// exists. Hosts do not forward packets.
     pub(super) fn distances(&self, destination: usize) -> Vec<u32> {
         let mut distances = vec![u32::MAX; self.links.len()];
         distances[destination] = 0;
@@ -149,7 +150,7 @@ impl FabricForwarding {
         distances
     }
 
-    /// Returns the state of a packet that enters a switch at a port. `tag` is its VLAN id.
+    /// Returns the state of a packet that enters a switch at a port. `tag` is the VLAN id of the packet.
     pub(super) fn ingress(&self, switch: usize, port: u16, tag: Option<u16>) -> IngressState {
         let forwarder = &self.switches[switch];
         if forwarder.routed.get(usize::from(port)) == Some(&true) {

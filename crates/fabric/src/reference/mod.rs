@@ -1,19 +1,22 @@
-//! Shortest possible time of a message, from its posting to its last byte at the receiver.
+//! Computes the shortest possible time of a message, from its posting to the arrival of its last byte at the
+//! receiver.
 //!
-//! The time applies without other traffic, window and congestion control, over all paths and queue pairs that
-//! the message may use. The slowdown of a message is its completion time divided by this time. The reference
-//! must never exceed the time of a real message, and should equal the time of a message that is alone.
+//! This reference time applies if no other traffic exists and neither a window nor congestion control limits
+//! the sender. The message uses all paths and queue pairs that it may use. The slowdown of a message is its
+//! completion time divided by the reference time. The reference time must never exceed the time of a real
+//! message, and should equal the time of a message without other traffic.
 //!
 //! - **Path.** The forwarding of the switches determines the paths: routes, LAGs, VLANs, and shortest paths
-//!   for bridging ([`route`]). A queue pair with hashed packets uses one path, and the best one counts.
-//!   Parallel links count together if switches may spread its packets, if each packet has its own source
-//!   port, or if the message uses several queue pairs.
+//!   for bridging ([`route`]). If switches hash the flows, a queue pair uses one path, and the fastest path
+//!   is taken. Parallel links are used together if switches may spread the packets of a queue pair, if each
+//!   packet has its own source port, or if the message uses several queue pairs.
 //! - **Packets.** Each packet has the length that the host would give it: headers by verb and position in the
 //!   message, padding, FCS, minimum frame length, and a VLAN tag where required ([`train`]).
-//! - **Time.** Store and forward, exact to the picosecond. The computing time does not grow with the message
-//!   length ([`pipeline`]). A READ starts with the transfer of its request.
+//! - **Time.** The model is store and forward, exact to the picosecond. The computing time does not grow with
+//!   the message length ([`pipeline`]). The time of a READ includes the transfer of its request.
 //!
-//! A route is searched once for each source switch and destination. Equal routes share their computed times.
+//! Each route is searched once for each source switch and destination. Equal routes share their computed
+//! times.
 
 mod forwarding;
 mod pipeline;
@@ -90,7 +93,8 @@ struct ReferenceCache {
     times: HashMap<TimeKey, Picos>,
 }
 
-/// Key of a computed time: routes and host links of the data, and of the request for a READ.
+/// Key of a computed time. The key consists of the routes and host links of the data. For a READ, the key
+/// also contains the routes and host links of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct TimeKey {
     message: ReferenceMessage,
@@ -122,8 +126,8 @@ impl ReferenceTimes {
         }
     }
 
-    /// Returns the shortest time from the posting of a message to its last byte at the receiver. `None`
-    /// without a path.
+    /// Returns the shortest time from the posting of a message to the arrival of its last byte at the
+    /// receiver. Returns `None` if no path exists.
     pub fn least_time(&self, message: &ReferenceMessage) -> Option<Picos> {
         let mut cache = self.cache.borrow_mut();
         let there = self.path_key(&mut cache, message.from, message.to)?;
@@ -257,7 +261,7 @@ impl ReferenceTimes {
 }
 
 /// Returns the arrival time of the last packet of a train that leaves a host on the link `first`. `streams`
-/// is the number of queue pairs, and `entropy` tells that each packet has its own source port.
+/// is the number of queue pairs. `entropy` is true if each packet has its own source port.
 fn last_arrival(
     first: LinkHop,
     route: Option<&Route>,

@@ -1,16 +1,17 @@
-//! Arrival time of the last packet of a train: store and forward over links in series.
+//! Computes the arrival time of the last packet of a train. The packets pass several links in series by store
+//! and forward.
 //!
-//! The arithmetic equals that of the fabric: picoseconds, transmission times of [`LinkRate`], and a gap after
-//! each frame that does not delay its arrival.
+//! The arithmetic is the same as in the fabric. Times are in picoseconds, and [`LinkRate`] gives the
+//! transmission times. The gap after a frame does not delay the arrival of the frame.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use xoff_dataplane::{LinkRate, LinkTiming, Picos};
 
-/// Limit of the number of packets between two comparisons of the state of parallel links.
+/// Largest number of packets between two comparisons of the state of parallel links.
 const PERIOD_MAX: u64 = 4_096;
-/// Limit of the number of packets at the end of a message that are computed stage by stage.
+/// Largest number of packets at the end of a message that are computed stage by stage.
 const TAIL_MAX: u64 = 65_536;
 
 /// A link and the switch at its end.
@@ -31,7 +32,7 @@ impl LinkHop {
         line.transmission_time(line.mac_len(frame_len + self.tag_bytes)).0
     }
 
-    /// Returns the arrival time of a frame whose transmission, with the gap, ends at `end`.
+    /// Returns the arrival time of a frame whose transmission, including the gap, ends at `end`.
     fn arrival_ps(&self, end: u64) -> u64 {
         let gap = LinkRate::new(self.timing).timing().gap_duration().0;
         end.saturating_sub(gap).saturating_add(self.latency.0)
@@ -50,9 +51,9 @@ pub(super) struct PacketRun {
 /// `released`. The computing time does not depend on the number of packets.
 ///
 /// A packet leaves a link when it has arrived and the previous packet has left. The last departure is
-/// therefore a longest path through the table of links and packets. Each step of this path goes to the next
-/// link or to the next packet. In a run of `c` equal packets, the path has `c - 1` more cells than links, and
-/// all of these cells are on the slowest link.
+/// therefore a longest path through the table of links and packets. Each step of this longest path goes to
+/// the next link or to the next packet. In a run of `c` equal packets, the path therefore has `c - 1` more
+/// cells than there are links, and all of these extra cells are on the slowest link.
 pub(super) fn path_arrival(path: &[LinkHop], train: &[PacketRun], released: Picos) -> Picos {
     // Time at which each link is free, without the latencies of the links before it.
     let mut free = vec![0_u64; path.len()];
@@ -82,10 +83,12 @@ pub(super) fn path_arrival(path: &[LinkHop], train: &[PacketRun], released: Pico
 pub(super) enum QueueOrder {
     /// Each switch receives all packets from one link, so packets stay in sending order.
     AsSent,
-    /// Each switch sends into one link. Packets from several links queue in the order of their arrival.
+    /// Each switch sends all packets into one link. Packets from several links queue in the order of their
+    /// arrival.
     AsArrived,
-    /// Unknown, because several incoming links share the links of a switch or because hashes select links. A
-    /// packet that overtakes others does not wait for them, so no real order is faster.
+    /// The order is unknown, because several incoming links share the links of a switch or because hashes
+    /// select links. The computation assumes that a packet that overtakes other packets does not wait for
+    /// them. No real order is faster.
     Unknown,
 }
 
@@ -115,8 +118,8 @@ impl Stage {
 /// link that delivers it first.
 ///
 /// Equal packets stay in order and pass all stages one after the other. The last packets of a message can be
-/// shorter and can overtake longer ones. Their number is limited by the links of the widest stage. These
-/// packets are computed stage by stage, in the order of arrival.
+/// shorter and can overtake longer packets. The number of such packets is limited by the number of links in
+/// the widest stage. These packets are computed stage by stage, in the order of arrival.
 pub(super) fn stages_arrival(stages: &[Stage], train: &[PacketRun], released: Picos) -> Picos {
     let mut pipeline = Pipeline::new(stages, released.0);
     let packets: u64 = train.iter().map(|run| run.count).sum();
@@ -137,7 +140,7 @@ pub(super) fn stages_arrival(stages: &[Stage], train: &[PacketRun], released: Pi
 }
 
 /// Returns the number of packets at the end of a train that can overtake or be overtaken. These are the
-/// packets after the longest run, and as many packets before them as there are parallel links.
+/// packets after the longest run. If there are `n` parallel links, the last `n` packets of the run are added.
 fn tail_len(stages: &[Stage], train: &[PacketRun]) -> u64 {
     let width = stages.iter().map(Stage::link_count).max().unwrap_or(1);
     let longest = (0..train.len()).max_by_key(|run| train[*run].count).unwrap_or(0);
@@ -203,7 +206,8 @@ impl StageState {
         arrived
     }
 
-    /// Sends packets that arrive at `times`, and replaces the times by the arrivals after the stage.
+    /// Sends packets that arrive at `times` through the stage, and replaces `times` by the arrival times
+    /// after the stage.
     fn send_packets_through(&mut self, frame_lens: &[u32], times: &mut [u64]) {
         if self.order == QueueOrder::AsArrived && self.kinds.len() == 1 {
             self.send_in_arrival_order(frame_lens, times);
@@ -215,9 +219,9 @@ impl StageState {
         }
     }
 
-    /// Does the same for packets that queue in arrival order. Each packet uses the link that is free first
-    /// for packets in sending order. Equal packets therefore use the links in turn, and each link carries a
-    /// fixed set of paths.
+    /// Sends packets through a stage whose packets queue in the order of arrival. The link of each packet is
+    /// selected as if packets stayed in sending order: the packet uses the link that is free first. Equal
+    /// packets therefore use the links in turn, and each link carries a fixed set of paths.
     fn send_in_arrival_order(&mut self, frame_lens: &[u32], times: &mut [u64]) {
         let hop = self.kinds[0].hop;
         let mut free: Vec<u64> = self.kinds[0].free.iter().map(|Reverse(free)| *free).collect();
@@ -241,7 +245,8 @@ impl StageState {
         self.kinds[0].free = free.into_iter().map(Reverse).collect();
     }
 
-    /// Returns the sorted times at which the links are free. Only for stages with one kind of links.
+    /// Returns the sorted times at which the links are free. This method is only for stages whose links are
+    /// all of the same kind.
     fn sorted_free_times(&self) -> Vec<u64> {
         let mut all: Vec<u64> = self.kinds[0].free.iter().map(|Reverse(free)| *free).collect();
         all.sort_unstable();
@@ -314,8 +319,8 @@ impl Pipeline {
         self.last_arrival = self.last_arrival.max(last);
     }
 
-    /// Returns the number of equal packets after which all links of each stage have sent equally many. `None`
-    /// if the links differ or the number is too large.
+    /// Returns the number of equal packets after which all links of a stage have sent the same number of
+    /// packets, for every stage. Returns `None` if the links differ or the number is too large.
     fn packets_per_period(&self) -> Option<u64> {
         let mut period = 1_u64;
         for stage in &self.stages {
@@ -330,9 +335,9 @@ impl Pipeline {
         Some(period)
     }
 
-    /// Returns the growth of each stage over `period` packets, if it is the same for every further period.
-    /// This is the case if all links of a stage grow by the growth of the previous stage or by their own
-    /// transmission time, whichever is larger.
+    /// Returns by how much the times of each stage grow over `period` packets, if every further period adds
+    /// the same amount. This is the case if the times of all links of a stage grow by the larger of two
+    /// values: the growth of the previous stage, and the links' own transmission time.
     fn growth_per_period(&self, before: &[Vec<u64>], period: u64) -> Option<Vec<u64>> {
         let mut all = Vec::with_capacity(self.stages.len());
         let mut arrivals = 0;

@@ -1,4 +1,4 @@
-//! Compares the closed form and the skipping of periods with a simulation of single packets.
+//! Compares the closed formula, and the method that skips periods, with a simulation of single packets.
 
 use super::*;
 use xoff_testing::random_generator;
@@ -162,8 +162,8 @@ fn short_ending(below: &mut impl FnMut(u64) -> u64) -> Vec<PacketRun> {
     vec![run(full + 16, 1), run(full, count), run(short, 1)]
 }
 
-/// Compares stages with links that have their own queues. `path_of` returns the links of a packet by its
-/// index in the train.
+/// Compares stages in which each link has its own queue. `path_of` returns the links of the packet with a
+/// given index in the train.
 #[track_caller]
 fn assert_equals_separate_queues(
     stages: &[Stage],
@@ -213,7 +213,8 @@ fn spraying_over_spines_equals_separate_queues() {
     }
 }
 
-/// A fat tree with two aggregation switches in each pod and `cores` core switches for each of them.
+/// A fat tree with two aggregation switches in each pod and `cores` core switches for each aggregation
+/// switch.
 #[test]
 fn spraying_over_a_fat_tree_equals_separate_queues() {
     let mut below = random_generator(6);

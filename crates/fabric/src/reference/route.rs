@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::forwarding::{DestinationHost, FabricForwarding, IngressState};
 use super::pipeline::{LinkHop, QueueOrder, Stage};
 
-/// Limit of stored paths that differ in the speed, delay or order of their links.
+/// Largest number of stored paths that differ in the speed, delay or order of their links.
 const PATHS_MAX: usize = 32;
 /// Bytes of a VLAN tag.
 pub(super) const TAG_BYTES: u32 = 4;
@@ -64,8 +64,8 @@ impl Route {
         self.layers.is_none() && (streams > 1 || entropy) || layers.into_iter().any(spread)
     }
 
-    /// Returns the links that `streams` queue pairs can use at once, by distance, after `first`. With
-    /// `entropy`, each packet has its own hash.
+    /// Returns the links after `first` that `streams` queue pairs can use at the same time, sorted by
+    /// distance. If `entropy` is true, each packet has its own hash.
     pub(super) fn stages(&self, first: LinkHop, streams: usize, entropy: bool) -> Vec<Stage> {
         let mut stages = vec![Stage::single_link(first)];
         let Some(layers) = &self.layers else {
@@ -107,7 +107,8 @@ impl Route {
 }
 
 impl LinkLayer {
-    /// Returns the `count` fastest links. If there are more links, each one gets the shortest latency of all.
+    /// Returns the `count` fastest links. If more links exist, each returned link gets the shortest latency
+    /// of all links.
     fn fastest_links(&self, count: usize) -> Stage {
         let mut links = self.links.clone();
         links.sort_by_key(|(hop, _)| {

@@ -54,8 +54,8 @@ impl FrameFormat {
         }
     }
 
-    /// Returns the frames of `bytes` that are divided evenly over `queue_pairs` queue pairs, which send in
-    /// turn.
+    /// Returns the frames of a message of `bytes` bytes. The bytes are divided evenly over `queue_pairs`
+    /// queue pairs, and the queue pairs send in turn.
     pub(super) fn train(&self, bytes: u64, queue_pairs: u64) -> Vec<PacketRun> {
         let queue_pairs = queue_pairs.max(1);
         let longer = QueuePairShare::new(bytes / queue_pairs + 1, self.mtu);

@@ -64,7 +64,7 @@ impl Host {
             .map(|index| sent_flow_results(&self.flows[index]))
     }
 
-    /// Returns the results of one received flow of this run, or `None` if nothing has arrived.
+    /// Returns the results of one received flow of this run, or `None` if no frame of the flow has arrived.
     pub fn received_flow(&self, flow: u32) -> Option<ReceivedFlow> {
         self.receiver.received(self.config.token, flow)
     }
@@ -103,8 +103,8 @@ fn sent_flow_results(flow: &FlowSender) -> SentFlow {
     }
 }
 
-/// Creates the report of a flow from the results of sender and receiver. `received` is `None` if nothing has
-/// arrived.
+/// Creates the report of a flow from the results of sender and receiver. `received` is `None` if no frame of
+/// the flow has arrived.
 pub fn flow_report(
     src: &str,
     dst: &str,
