@@ -33,7 +33,7 @@ impl Repository {
     ///
     /// # Errors
     ///
-    /// The folder is not a git directory, it has no such commit, or git cannot be started.
+    /// The folder is not a git directory, the commit does not exist, or git cannot be started.
     pub(crate) fn open_at(folder: &Path, commit: &str) -> Result<Repository, String> {
         let mut repository = Repository {
             folder: folder.to_owned(),
@@ -56,7 +56,7 @@ impl Repository {
         self.run_git(&["show", &format!("{}:{path}", self.commit)])
     }
 
-    /// Returns path and text of the regular files in these folders whose path `is_wanted`, sorted
+    /// Returns the path and text of regular files in these folders, sorted by path. `is_wanted` selects files
     /// by path.
     pub(crate) fn read_texts(
         &self,
@@ -73,8 +73,8 @@ impl Repository {
             .collect()
     }
 
-    /// Writes the files whose content `is_wanted` to the folder `target`, with their paths. Objects
-    /// that the git directory lacks are skipped.
+    /// Writes files to the folder `target` and keeps their paths. `is_wanted` selects files by content.
+    /// Objects that are missing in the git directory are skipped.
     ///
     /// # Errors
     ///
@@ -93,8 +93,8 @@ impl Repository {
         Ok(())
     }
 
-    /// Returns the paths and object ids of the regular files in these folders, or of all regular
-    /// files.
+    /// Returns the paths and object ids of the regular files in these folders. Without folders, returns those
+    /// of all regular files.
     fn regular_files(&self, folders: &[&str]) -> Result<Vec<(String, String)>, String> {
         let mut arguments = vec!["ls-tree", "-r", "-z", &self.commit, "--"];
         arguments.extend(folders);

@@ -1,4 +1,4 @@
-//! Runs public inputs through xoff and reports which of them load and give the expected result.
+//! Runs public inputs through xoff. Reports which inputs load, and which give the expected result.
 //!
 //! - `cargo run -p field -- skus GITDIR` renders and loads the buffer and QoS templates of all SKUs
 //!   of a bare git directory of sonic-net/sonic-buildimage.

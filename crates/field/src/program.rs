@@ -4,7 +4,7 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the `xoff` program in the build profile of this tool and returns its path.
+/// Builds the `xoff` program with the same build profile as this tool. Returns the path of the program.
 ///
 /// # Errors
 ///

@@ -10,7 +10,7 @@ use crate::references;
 use crate::source::SourceFile;
 use crate::tree::{CrateTree, Module};
 
-/// Builds the module trees of the crate roots below `folder`. The second result lists the files that only tests use.
+/// Builds the module trees of all crate roots below `folder`. Also returns the files that only tests use.
 pub fn build_crates(
     name: &str,
     folder: &Path,
@@ -85,7 +85,7 @@ impl TreeBuilder<'_> {
         );
     }
 
-    /// Adds the modules of a file. Returns the index of the module that the file is.
+    /// Adds the module of a file and its submodules. Returns the index of the file's module.
     fn add_file(
         &mut self,
         location: ModuleLocation,

@@ -1,9 +1,9 @@
 //! Import cycles between the modules and between the files of a crate.
 //!
-//! A file imports another file if its production code names an item that the other file defines. A re-export is
-//! followed to the file of the definition. A `mod` declaration and a re-export are no imports themselves.
-//! A module and its submodules are one unit: imports between a module and the modules below it are not counted.
-//! A cycle is a strongly connected component with more than one module or file.
+//! A file imports another file if its production code uses an item that the other file defines. If the item
+//! is re-exported, the file with the definition counts. A `mod` declaration or a re-export alone is not an
+//! import. Imports between a module and its own submodules are not counted. A cycle is a strongly connected
+//! component with more than one module or file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -108,7 +108,8 @@ fn is_submodule(path: &[String], ancestor: &[String]) -> bool {
     path.len() > ancestor.len() && path.starts_with(ancestor)
 }
 
-/// Returns the line, the item and the defining module of everything that a module uses.
+/// Returns all uses of items in a module. Each entry has the line, the item and the module that defines the
+/// item.
 fn imported_items(tree: &CrateTree, from: usize) -> Vec<(usize, String, usize)> {
     let Some(module) = tree.modules.get(from) else {
         return Vec::new();
@@ -177,7 +178,8 @@ pub struct AllowedCycle {
 
 /// Reads the table of allowed cycles.
 ///
-/// A line has three columns, separated by tabs: package, files (separated by a comma and a space), reason.
+/// Each line has three columns, separated by tabs: package, files and reason. The files are separated by a
+/// comma and a space.
 pub fn read_allowed_cycles(path: &Path) -> Result<Vec<AllowedCycle>, String> {
     let text = files::read_text(path)?;
     let row = |cells: Vec<&str>| match cells.as_slice() {
@@ -206,8 +208,8 @@ pub fn module_findings(crates: &[CrateCycles]) -> Vec<Finding> {
         .collect()
 }
 
-/// Returns a finding for each cycle between files that the table does not allow, and for each line of the table
-/// without such a cycle.
+/// Returns a finding for each cycle between files that the table does not allow. Also returns a finding for
+/// each line of the table whose cycle does not exist.
 pub fn file_findings(crates: &[CrateCycles], allowed: &[AllowedCycle]) -> Vec<Finding> {
     let matches = |allowed: &AllowedCycle, own: &CrateCycles, cycle: &Cycle| {
         allowed.name == own.name && allowed.files == cycle.members

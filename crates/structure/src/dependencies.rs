@@ -32,7 +32,7 @@ pub fn layer_findings(workspace: &Workspace) -> Vec<Finding> {
     findings
 }
 
-/// Returns a finding for each member other than `xoff` and the tools that depends on clap.
+/// Returns a finding for each member that depends on clap. `xoff` and the tools may depend on clap.
 pub fn clap_findings(workspace: &Workspace) -> Vec<Finding> {
     let libraries = workspace
         .members
@@ -60,7 +60,7 @@ fn dependency_finding(member: &Member, name: &str) -> Finding {
     }
 }
 
-/// Returns the names of the packages in the given sections, with the sections of every target.
+/// Returns the names of the packages in the given sections. The sections of all targets are included.
 fn dependencies(member: &Member, sections: &[&str]) -> Vec<String> {
     let targets = member.manifest.get("target").and_then(toml::Value::as_table);
     let targets = targets

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Returns every file below `folder` with the extension `extension`, sorted by path.
 ///
-/// Hidden folders and folders named `target` are skipped. A folder that does not exist has no files.
+/// Hidden folders and folders named `target` are skipped. If a folder does not exist, the result is empty.
 pub(crate) fn files_below(folder: &Path, extension: &str) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
     if folder.is_dir() {

@@ -17,7 +17,8 @@ impl<N: Ord + Clone, L> Default for Graph<N, L> {
 }
 
 impl<N: Ord + Clone, L> Graph<N, L> {
-    /// Adds an edge. An edge that exists keeps its first label. An edge from a node to itself is ignored.
+    /// Adds an edge. If the edge exists already, its first label is kept. An edge from a node to itself is
+    /// ignored.
     pub fn add_edge(&mut self, from: N, to: N, label: L) {
         if from != to {
             self.edges.entry(to.clone()).or_default();
@@ -66,7 +67,7 @@ impl<N: Ord + Clone, L> Graph<N, L> {
         components
     }
 
-    /// Returns a shortest cycle in a component, without a repetition of the first node at the end.
+    /// Returns a shortest cycle in a component. The first node is not repeated at the end.
     pub fn shortest_cycle(&self, component: &[N]) -> Vec<N> {
         let cycles = component
             .iter()
@@ -111,7 +112,8 @@ impl<N: Ord + Clone, L> Graph<N, L> {
     }
 }
 
-/// Follows the predecessors of `node` to the start of a search. Returns the path from the start to `node`.
+/// Returns the path from the start of a search to `node`. The function follows the predecessors of `node`
+/// back to the start.
 fn path_to<N: Ord + Clone>(node: &N, before: &BTreeMap<&N, &N>) -> Vec<N> {
     let mut path = vec![node.clone()];
     let mut current = node;

@@ -2,10 +2,10 @@
 //!
 //! The library reads the source files of every workspace member and answers four questions.
 //!
-//! - [`lines`]: how many lines of production code a member has.
-//! - [`cycles`]: which modules and which files of a crate import each other.
-//! - [`terms`] and [`style`]: which names, comments and pages break the rules for terms and line lengths.
-//! - [`dependencies`]: which members depend on a crate that their layer must not use.
+//! - [`lines`]: the number of lines of production code of each member.
+//! - [`cycles`]: import cycles between the modules and the files of a crate.
+//! - [`terms`] and [`style`]: names, comments and pages that break the rules for terms and line lengths.
+//! - [`dependencies`]: members that depend on a crate that their layer must not use.
 //!
 //! Every check works on the syntax tree and needs no build of the workspace.
 

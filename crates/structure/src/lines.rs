@@ -24,8 +24,9 @@ impl MemberLines {
 
 /// Counts the production lines of every member of the workspace.
 ///
-/// A production line is a line of a `.rs` file below `src/` that is not blank, not only a comment and not test code.
-/// Test code is every item with `#[cfg(test)]`, every file that such a module includes, and every folder `tests/`.
+/// Production lines are the lines of `.rs` files below `src/`, without blank lines, comment lines and test
+/// code. Test code is every item with `#[cfg(test)]`, every file that such a module includes, and every
+/// folder `tests/`.
 pub fn count_lines(workspace: &Workspace) -> Result<Vec<MemberLines>, String> {
     let mut members = Vec::new();
     for member in &workspace.members {

@@ -9,7 +9,7 @@ use syn::{Attribute, ImplItem, Item, TraitItem};
 use crate::imports::{self, UseLeaf};
 use crate::tree::{GlobImport, Module, PathReference};
 
-/// Keys of attributes whose value is a path in a string, as serde uses them.
+/// Keys of attributes whose value is a string with a path, such as attributes of serde.
 const PATH_KEYS: [&str; 8] = [
     "default",
     "deserialize_with",
@@ -94,7 +94,7 @@ impl ReferenceCollector<'_> {
     }
 }
 
-/// Reads the path `a::b::c` that starts at `index`. Returns it with the index of the next token.
+/// Reads a path such as `a::b::c` that starts at `index`. Returns the path and the index of the next token.
 fn read_path_at(trees: &[TokenTree], index: usize) -> (Vec<String>, usize) {
     let is_colon =
         |index: usize| matches!(trees.get(index), Some(TokenTree::Punct(punct)) if punct.as_char() == ':');
@@ -201,7 +201,8 @@ impl<'ast> Visit<'ast> for ReferenceCollector<'_> {
     }
 }
 
-/// Returns the names that an item declares for its own code: for a function all of them, else the type parameters.
+/// Returns the local names that an item declares. For a function, these are all names that it declares. For
+/// any other item, these are the type parameters.
 fn declared_names(item: &Item) -> BTreeSet<String> {
     let mut names = LocalNames::default();
     match item {

@@ -9,7 +9,7 @@ pub(crate) enum PathTarget {
     Module(usize),
     /// An item that the module with this index defines.
     Item(usize),
-    /// Something of another crate, or a name that is not in scope as an item.
+    /// An item of another crate, or a name that does not refer to an item.
     Outside,
 }
 
@@ -22,11 +22,12 @@ enum NameSpace {
     All,
 }
 
-/// Lookups that are in progress. They break the recursion of imports that name each other.
+/// Lookups that are in progress. They end the recursion if two imports refer to each other.
 type PendingLookups = Vec<(usize, String, NameSpace)>;
 
 impl CrateTree {
-    /// Returns the targets of a path in the module `from`. Re-exports are followed to the definition.
+    /// Returns the targets of a path in the module `from`. If a target is re-exported, returns its
+    /// definition.
     pub(crate) fn resolve(&self, from: usize, path: &[String]) -> Vec<PathTarget> {
         self.resolve_from(from, path, NameSpace::All, &mut Vec::new())
     }
@@ -111,7 +112,7 @@ impl CrateTree {
         }
     }
 
-    /// Looks up a name in a module, in its imports, and then in its glob imports.
+    /// Looks up a name in a module: first in its items and imports, then in its glob imports.
     fn look_up_name(
         &self,
         module: usize,

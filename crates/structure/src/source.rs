@@ -83,7 +83,8 @@ impl SourceFile {
         self.test_lines.iter().any(|range| range.contains(&line))
     }
 
-    /// Returns the numbers of the lines with production code: not blank, not only a comment, not test code.
+    /// Returns the numbers of the lines with production code. Blank lines, comment lines and test code are
+    /// left out.
     pub fn code_lines(&self) -> Vec<usize> {
         let texts: Vec<&str> = self.text.lines().collect();
         let mut marked = vec![false; texts.len()];
@@ -172,7 +173,8 @@ struct TextBlockBuilder {
 }
 
 impl TextBlockBuilder {
-    /// Adds a comment or literal. A comment on the line after a comment of the same kind continues its block.
+    /// Adds a comment or literal. If the previous line is a comment of the same kind, the comment continues
+    /// the block of the previous line.
     fn add_text(&mut self, kind: TextKind, line: usize, raw: &str) {
         let text = if kind == TextKind::Literal {
             raw.to_owned()
@@ -191,7 +193,8 @@ impl TextBlockBuilder {
     }
 }
 
-/// Removes `//`, `///`, `//!`, `/*`, `*/` and the space after the marker from every line of a comment.
+/// Removes the comment markers (`//`, `///`, `//!`, `/*` and `*/`) from every line of a comment. The space
+/// after a marker is removed too.
 fn strip_comment_markers(raw: &str) -> String {
     let strip = |line: &str| {
         let line = line.trim_start().trim_end_matches("*/").trim_end();
@@ -202,7 +205,7 @@ fn strip_comment_markers(raw: &str) -> String {
     raw.lines().map(strip).collect::<Vec<_>>().join("\n")
 }
 
-/// Appends the tokens of a stream in the order of the text, with the tokens of groups in place.
+/// Appends the tokens of a stream in the order of the text. A group is replaced by its tokens.
 fn flatten_tokens(stream: TokenStream, text: &str, out: &mut Vec<Lexeme>) {
     let mut doc_end = 0;
     for tree in stream {

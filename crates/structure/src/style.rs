@@ -36,7 +36,8 @@ pub fn one_word_docs(workspace: &Workspace) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
-/// Returns a finding for each comment line and each line of Markdown prose that is longer than [`WIDTH_MAX`].
+/// Returns a finding for each line that is longer than [`WIDTH_MAX`]. Comment lines and lines of Markdown
+/// prose are checked.
 ///
 /// Tables and code blocks have no limit. The target of a link does not count.
 pub fn long_lines(workspace: &Workspace) -> Result<Vec<Finding>, String> {
@@ -57,7 +58,8 @@ pub fn long_lines(workspace: &Workspace) -> Result<Vec<Finding>, String> {
     Ok(findings)
 }
 
-/// Adds a finding for each comment line that is too long. The indentation and the marker count.
+/// Adds a finding for each comment line that is too long. The length includes the indentation and the comment
+/// marker.
 fn add_long_comments(source: &SourceFile, findings: &mut Vec<Finding>) {
     let lines: Vec<&str> = source.text.lines().collect();
     for block in source

@@ -1,4 +1,4 @@
-//! Terms that must not appear, because the field has a standard term for the same thing.
+//! Terms that must not appear, because networking has a standard term with the same meaning.
 
 use std::path::Path;
 
@@ -59,8 +59,8 @@ pub struct AllowedTerm {
 
 /// Reads the table of terms.
 ///
-/// A line has three columns, separated by tabs: scopes, regular expression, replacement. Scopes are separated by
-/// commas. `SCOPES@PATH` limits the term to paths that start with `PATH`.
+/// Each line has three columns, separated by tabs: scopes, regular expression, replacement. Scopes are
+/// separated by commas. With `SCOPES@PATH`, the term applies only to paths that start with `PATH`.
 pub fn read_terms(path: &Path) -> Result<Vec<Term>, String> {
     let text = files::read_text(path)?;
     let failed = |message: String| format!("{}: {message}", path.display());
@@ -108,7 +108,8 @@ fn parse_term(cells: &[&str]) -> Result<Term, String> {
 
 /// Reads the table of allowed terms.
 ///
-/// A line has three columns, separated by tabs: the expression of the term, the start of a path, the reason.
+/// Each line has three columns, separated by tabs: the regular expression of the term, the start of a path,
+/// and the reason.
 pub fn read_allowed_terms(path: &Path) -> Result<Vec<AllowedTerm>, String> {
     let text = files::read_text(path)?;
     let row = |cells: Vec<&str>| match cells.as_slice() {

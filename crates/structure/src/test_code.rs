@@ -43,7 +43,8 @@ struct TestLineCollector {
 }
 
 impl TestLineCollector {
-    /// Records the lines of `node` if its attributes mark test code. Returns whether they do.
+    /// Checks whether the attributes of `node` mark test code. If so, records the lines of `node` and returns
+    /// true.
     fn record_if_test(&mut self, attributes: &[Attribute], node: &impl Spanned) -> bool {
         let test = has_test_attribute(attributes);
         if test {

@@ -23,7 +23,7 @@ pub struct Module {
     pub file: usize,
     /// Index of the parent module.
     pub parent: Option<usize>,
-    /// Indexes of the child modules by name. A name has several modules if `cfg` selects one of them.
+    /// Indexes of the child modules by name. A name can have several modules, from which `cfg` selects one.
     pub children: BTreeMap<String, Vec<usize>>,
     /// Items that the module defines. The value tells whether the name is a type or a trait.
     pub items: BTreeMap<String, bool>,

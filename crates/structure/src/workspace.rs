@@ -31,7 +31,7 @@ pub struct Member {
 /// The parsed source files of a member.
 #[derive(Clone, Debug)]
 pub struct MemberSources {
-    /// Every `.rs` file below `src/`. Keys are paths relative to the root of the workspace.
+    /// All `.rs` files below `src/`. The keys are paths relative to the root of the workspace.
     pub files: BTreeMap<PathBuf, SourceFile>,
     /// Module trees: one for the library and one for each binary.
     pub crates: Vec<CrateTree>,
@@ -95,7 +95,8 @@ impl Workspace {
 }
 
 impl Member {
-    /// Returns whether the member is a tool of the developers: its manifest says `publish = false`.
+    /// Returns whether the member is a tool for developers. The manifest of such a tool contains `publish =
+    /// false`.
     pub fn is_tool(&self) -> bool {
         let publish = self
             .manifest
@@ -124,7 +125,8 @@ fn package_name(manifest: &toml::Table) -> Option<String> {
     Some(manifest.get("package")?.get("name")?.as_str()?.to_owned())
 }
 
-/// Returns the folders that a member pattern selects: the folder itself, or every package below `FOLDER/*`.
+/// Returns the folders that a member pattern selects. A pattern is the path of a folder, or `FOLDER/*` for
+/// every package below `FOLDER`.
 fn member_folders(root: &Path, pattern: &str) -> Result<Vec<PathBuf>, String> {
     let Some(parent) = pattern.strip_suffix("/*") else {
         return Ok(vec![PathBuf::from(pattern)]);

@@ -25,10 +25,12 @@ const DAMAGED_PERCENT_MAX: usize = 3;
 /// Options of the sweep.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Folders, or bare git directories of which the newest commit is read; `NAME=DIR` is called NAME in the table.
+    /// Folders or bare git directories with captures. Of a git directory, the newest commit is read.
+    /// `NAME=DIR` sets the name in the table.
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<String>,
-    /// Python interpreter that has scapy; without it scapy is installed into a temporary virtual environment.
+    /// Python interpreter that has scapy. Without this option, scapy is installed into a temporary virtual
+    /// environment.
     #[arg(long, value_name = "PYTHON")]
     python: Option<PathBuf>,
 }

@@ -11,7 +11,7 @@ pub(super) struct ListedCapture {
     pub(super) path: PathBuf,
     /// The last record or block ends at the end of the file.
     pub(super) is_whole: bool,
-    /// The capture has an Ethernet frame, or it has no frame and its link type is Ethernet.
+    /// The capture has at least one Ethernet frame, or the capture is empty and its link type is Ethernet.
     pub(super) is_ethernet: bool,
     /// scapy accepts the file as a capture.
     pub(super) is_read: bool,
@@ -53,10 +53,9 @@ pub(super) struct ReplayOutput<'a> {
 /// The evaluation of a replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ReplayFinding {
-    /// The replay accounts for all frames. The sent and dropped frames have the bytes of the
-    /// capture.
+    /// The replay accounts for all frames. The sent and dropped frames have the same bytes as in the capture.
     Agrees(ReplayCounts),
-    /// The file has no Ethernet frames and is refused for this reason, or scapy cannot read it.
+    /// xoff refuses the file because it has no Ethernet frames, or scapy cannot read the file.
     NotEthernet,
     /// The file is damaged, and xoff reports the position.
     Damaged(String),

@@ -1,5 +1,5 @@
-//! Runs public configurations of the HPCC model of ns-3 and compares completion times with the
-//! published ones.
+//! Runs public configurations of the HPCC model of ns-3. Compares the completion times with the published
+//! completion times.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -30,13 +30,16 @@ const FILE_SETTINGS: [&str; 7] = [
 /// Options of the runs.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Bare git directories of the repositories, each as `OWNER/NAME=DIR`. Runs of other repositories are left out.
+    /// Bare git directories of the repositories, each as `OWNER/NAME=DIR`. Runs of repositories without a
+    /// directory are left out.
     #[arg(value_name = "OWNER/NAME=DIR", required = true)]
     repositories: Vec<String>,
-    /// Run those of more than two minutes, too (up to half an hour each in release).
+    /// Also run the configurations that take more than two minutes. In a release build, one of them takes up
+    /// to half an hour.
     #[arg(long)]
     long: bool,
-    /// Keep the result of each run in this folder, and do not repeat runs whose result is there.
+    /// Keep the result of each run in this folder. If the folder already contains the result of a run, the
+    /// run is not repeated.
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Write the table here.
@@ -44,8 +47,8 @@ pub(crate) struct Arguments {
     markdown: Option<PathBuf>,
 }
 
-/// Runs the configurations. Exit code 1 means that the completion times of a run differ by more
-/// than the bound without a known reason.
+/// Runs the configurations. Exit code 1 means that completion times of a run differ by more than the bound
+/// and no reason is known.
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, String> {
     let program = crate::program::build_xoff()?;
     let mut folders = BTreeMap::new();
@@ -109,8 +112,8 @@ impl OracleSweep<'_> {
         self.result_file(configuration).is_some_and(|file| file.exists())
     }
 
-    /// Returns the result of `xoff bench oracle --json`, from the folder of results or from a new
-    /// run.
+    /// Returns the result of `xoff bench oracle --json`. The result comes from the folder of results, or from
+    /// a new run if the folder does not contain it.
     fn result_of(&self, configuration: &PublicConfiguration) -> Result<Value, String> {
         let kept = self.result_file(configuration);
         let text = match &kept {
@@ -178,9 +181,8 @@ fn write_file(path: &Path, text: &str) -> Result<(), String> {
     fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns the flows of a file of results (`sip dip sport dport size start fct standalone_fct`),
-/// sorted by start, source port and sender. All flows get priority 3. Returns `None` if a row has
-/// another format.
+/// Returns the flows of a file of results (`sip dip sport dport size start fct standalone_fct`), sorted by
+/// start, source port and sender. All flows get priority 3. Returns `None` if a row has a different format.
 fn flows_from_results(results: &str) -> Option<String> {
     let mut flows = Vec::new();
     for row in results.lines().filter(|row| !row.trim().is_empty()) {

@@ -24,8 +24,8 @@ pub(super) struct PublicConfiguration {
     pub(super) commit: &'static str,
     pub(super) configuration: RepositoryFile,
     pub(super) topology: RepositoryFile,
-    /// File of the flows. With `None`, the flows follow from the results, which contain sender,
-    /// receiver, port, length and start.
+    /// File of the flows. With `None`, the flows are read from the results, which contain the sender,
+    /// receiver, port, length and start of each flow.
     pub(super) flows: Option<RepositoryFile>,
     pub(super) results: Option<RepositoryFile>,
     /// Whether the run takes more than two minutes.

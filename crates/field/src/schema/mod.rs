@@ -27,7 +27,7 @@ use table_names::TableNames;
 
 const MODELS: &str = "src/sonic-yang-models/";
 
-/// Table, fields and the SONiC source that uses them, for names that no other source contains.
+/// Names that no other source contains: the table, its fields, and the SONiC source that uses them.
 const READ_BY_PROGRAMS: &[(&str, &[&str], &str)] = &[
     (
         "PORT_QOS_MAP",
@@ -61,7 +61,8 @@ const READ_BY_PROGRAMS: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Tables of SONiC's design documents. Vendor releases have them, but no current source names them.
+/// Tables that appear only in SONiC's design documents. Vendor releases use these tables, but no current
+/// source contains their names.
 const TABLES_OF_DESIGNS: &[&str] = &["FC_TO_NHG_INDEX_MAP", "TAM_FEATURES"];
 
 /// Options of the generator.
@@ -131,8 +132,8 @@ fn read_models(buildimage: &Repository) -> Result<TableNames, String> {
     Ok(models.table_names())
 }
 
-/// Adds names that SONiC's documents use and the models lack. A name is a misprint if it differs in
-/// one letter from another name of the same table.
+/// Adds names that SONiC's documents use and that are missing in the YANG models. A name that differs by one
+/// letter from another name of the same table is a misprint and is not added.
 fn add_example_names(buildimage: &Repository, names: &mut TableNames) -> Result<(), String> {
     let sample = buildimage.read_text(&format!("{MODELS}tests/files/sample_config_db.json"))?;
     let manual = buildimage.read_text(&format!("{MODELS}doc/Configuration.md"))?;
@@ -178,8 +179,8 @@ fn add_command_names(utilities: &Repository, names: &mut TableNames) -> Result<(
     Ok(())
 }
 
-/// Adds the columns of `port_config.ini` as fields of `PORT`. A column that only one device has may
-/// be a misprint and is skipped.
+/// Adds the columns of `port_config.ini` as fields of `PORT`. If only one device has a column, it may be a
+/// misprint and is skipped.
 fn add_port_file_names(buildimage: &Repository, names: &mut TableNames) -> Result<(), String> {
     let mut uses: BTreeMap<String, usize> = BTreeMap::new();
     for (_, text) in buildimage.read_texts(&["device"], |path| path.ends_with("/port_config.ini"))? {

@@ -1,10 +1,11 @@
 //! Finds the tables and fields that a Python program writes, such as `config_db.set_entry('PORT',
 //! name, {'mtu': mtu})`.
 
-/// Returns the tables that a program writes with `set_entry` and `mod_entry`, with their fields.
-/// The call contains the fields, or the program assigns them to the variable of the call before.
+/// Returns the tables that a program writes with `set_entry` and `mod_entry`, and the fields of each table.
+/// The fields are in the call, or in a variable that the program passes to the call.
 ///
-/// A table may be a constant of the program. Tables that are known only at run time are skipped.
+/// The name of a table can be a constant of the program. If the name is known only at run time, the table is
+/// skipped.
 pub(super) fn written_entries(program: &str) -> Vec<(&str, Vec<&str>)> {
     let mut entries = Vec::new();
     for call in ["set_entry(", "mod_entry("] {

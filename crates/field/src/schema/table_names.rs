@@ -47,8 +47,8 @@ impl TableNames {
     }
 }
 
-/// Writes one line for each table: its name, then its fields. `*` means that the fields may have
-/// any name.
+/// Writes one line for each table. The line contains the name of the table and its fields. `*` means that
+/// fields may have any name.
 impl fmt::Display for TableNames {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, table) in &self.0 {

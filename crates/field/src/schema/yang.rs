@@ -1,10 +1,9 @@
 //! Reads tables and fields from SONiC's YANG models.
 //!
-//! A SONiC module has one container with the name of the module. This container has one container
-//! for each table. A table contains lists and containers. A list describes the entries with a key,
-//! and a container is an entry whose key is the name of the container. The leaves of an entry are
-//! its fields, except the leaves of the key. A list inside an entry means fields with free names,
-//! as in `DSCP_TO_TC_MAP`.
+//! A SONiC module has one container with the name of the module. This container has one container for each
+//! table. A table contains lists and containers. A list describes entries with a key. A container is a single
+//! entry, and its name is the key of the entry. All leaves of an entry are fields, except the leaves that
+//! form the key. If an entry contains a list, its fields can have any name, as in `DSCP_TO_TC_MAP`.
 
 use std::collections::BTreeMap;
 
@@ -113,7 +112,7 @@ impl YangStatement {
     }
 }
 
-/// The groupings by module and name, and the prefixes that each module uses for other modules.
+/// All groupings by module and name. Also contains the prefixes that each module uses for other modules.
 struct Groupings<'a> {
     groupings: BTreeMap<(&'a str, &'a str), &'a YangStatement>,
     prefixes: BTreeMap<(&'a str, &'a str), &'a str>,
@@ -146,7 +145,7 @@ impl<'a> Groupings<'a> {
         }
     }
 
-    /// Returns the children of a statement. `uses`, `choice` and `case` are replaced by their
+    /// Returns the children of a statement. The statements `uses`, `choice` and `case` are replaced by their
     /// contents.
     fn expanded_children<'s>(
         &self,

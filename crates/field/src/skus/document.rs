@@ -1,8 +1,8 @@
 //! Reads the JSON examples of SONiC's `Configuration.md`.
 //!
-//! An example shows one or two tables and may refer to objects that it does not show.
-//! [`missing_objects`] returns these objects. An object is an entry of another example of the
-//! document, or a bare port, LAG, VLAN, interface or buffer profile.
+//! An example shows one or two tables. It can refer to objects that are not in the example, and
+//! [`missing_objects`] returns these missing objects. A missing object is taken from another example of the
+//! document. Otherwise it is a new port, LAG, VLAN, interface or buffer profile without further settings.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ pub(super) struct DocumentExample {
     pub(super) repair: Option<String>,
 }
 
-/// Returns all fenced blocks that start like JSON. A block may lack its outer braces.
+/// Returns all fenced blocks that start like JSON. The outer braces of a block may be missing.
 pub(super) fn parse_examples(text: &str) -> Vec<DocumentExample> {
     let mut examples = Vec::new();
     let mut open: Option<(usize, String)> = None;
@@ -63,7 +63,7 @@ fn parse_block(line: usize, block: &str) -> DocumentExample {
     example(Err(format!("not JSON: {error}")), None)
 }
 
-/// Adds a comma after each value that is followed by another entry in the next line.
+/// Adds a missing comma after each value if the next line contains another entry.
 fn with_missing_commas(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let mut corrected = String::new();
@@ -78,8 +78,8 @@ fn with_missing_commas(text: &str) -> String {
     corrected
 }
 
-/// Removes commas before a closing brace or bracket. The strings of the document contain no such
-/// sequence.
+/// Removes commas before a closing brace or bracket. No string of the document contains such a comma, so
+/// strings do not change.
 fn without_trailing_commas(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
@@ -95,8 +95,8 @@ fn without_trailing_commas(text: &str) -> String {
     kept
 }
 
-/// Returns the objects that are missing according to the errors of an example, as tables. The
-/// result is empty for errors of another kind.
+/// Returns the objects that are missing according to the errors of an example, as tables. The result is empty
+/// if no error is about a missing object.
 pub(super) fn missing_objects(errors: &[String], document: &[DocumentExample]) -> Value {
     let mut tables = Map::new();
     let mut add = |table: &str, name: &str, fields: Value| {

@@ -30,7 +30,7 @@ pub(super) struct LosslessLink {
     pub(super) cell_bytes: u64,
 }
 
-/// The headroom that a link needs in the incast, with the terms of the sum.
+/// The headroom that a link needs in the incast. The fields are the terms of the sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HeadroomNeed {
     /// Bytes that arrive while the acknowledgement and the PFC frame are sent.
@@ -39,8 +39,8 @@ pub(super) struct HeadroomNeed {
     pub(super) response_bytes: u64,
     /// Bytes that arrive during two cable delays.
     pub(super) cable_bytes: u64,
-    /// Number of frames: the frame that did not fit into shared space, and the frames that arrive
-    /// afterwards.
+    /// Number of frames in headroom: the frame that did not fit into shared space, and all frames that arrive
+    /// after it.
     pub(super) frames: u64,
     /// Buffer space of these frames in whole cells, in bytes.
     pub(super) bytes: u64,
@@ -49,10 +49,10 @@ pub(super) struct HeadroomNeed {
 impl LosslessLink {
     /// Returns the largest headroom that the incast needs.
     ///
-    /// The first frame in headroom is the one that finds the shared space full. Then the pause
-    /// waits for an acknowledgement, passes the cable and takes effect in the host. The link
-    /// carries data during this time. The host completes a frame that it has started, and all sent
-    /// frames take the cable delay to arrive.
+    /// The first frame in headroom is the first frame that does not fit in shared space. Its arrival causes a
+    /// pause frame. The pause frame waits until the port has sent an acknowledgement, then passes the cable
+    /// and takes effect in the host. The host sends data during all this time, and completes the frame that
+    /// it has started. All these frames arrive after the cable delay and use headroom.
     pub(super) fn required_headroom(self) -> HeadroomNeed {
         let control_bytes = ACKNOWLEDGEMENT_BYTES + PFC_BYTES + 2 * OVERHEAD_BYTES;
         let response_bytes = RESPONSE_QUANTA * 512 / 8;

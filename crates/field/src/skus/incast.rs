@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 use super::headroom::{self, LosslessLink};
 use super::lossless::{HeadroomSource, LosslessPorts, cable_metres, parse_number};
 
-/// Largest message of a sender, in bytes. It is used when the switch does not pause the sender
-/// earlier.
+/// Size of the largest message of a sender, in bytes. This size is used if the switch does not pause the
+/// sender with smaller messages.
 const MESSAGE_BYTES_MAX: u64 = 1 << 30;
 /// Largest number of frames in a switch, for `XOFF_SWITCH|localhost frames`.
 const FRAMES_MAX: u64 = 1 << 20;
-/// Smallest message of a sender, in bytes. It is many times the headroom of a port.
+/// Size of the smallest message of a sender, in bytes. This size is many times the headroom of a port.
 const MESSAGE_BYTES_MIN: u64 = 8 << 20;
 
 /// The result of an incast.
@@ -25,7 +25,7 @@ pub(super) enum IncastResult {
     Passed { headroom_used: u64 },
     /// Frames were dropped, and the headroom calculation explains it.
     Explained(String),
-    /// The incast did not run, because there are too few ports or no DSCP for the lossless class.
+    /// The incast did not run, because the switch has too few ports or no DSCP selects the lossless class.
     NotRun(String),
     /// The result contradicts the calculation, or the program failed.
     Failed(String),
@@ -119,8 +119,8 @@ impl IncastRunner<'_> {
     }
 }
 
-/// Selects the ports of two senders and a receiver. If the group has only two ports, the slowest
-/// other port is the receiver. Both senders together must exceed its speed.
+/// Selects the ports of two senders and a receiver. If the group has only two ports, the slowest other port
+/// is the receiver. The speeds of both senders together must exceed the speed of the receiver.
 fn select_ports(config: &Value, group: &LosslessPorts) -> Option<[String; 3]> {
     if let [first, second, third, ..] = group.ports.as_slice() {
         return Some([first.clone(), second.clone(), third.clone()]);
@@ -275,8 +275,8 @@ fn evaluate_incast(
     }
 }
 
-/// Returns the headroom of the priority group of one sender, and the limit that sets it. Returns
-/// `None` if the dynamic model computes the headroom.
+/// Returns the headroom of the priority group of one sender, and the limit from which this headroom follows.
+/// Returns `None` if the dynamic model computes the headroom.
 fn available_headroom(group: &LosslessPorts, config: &Value) -> Option<(u64, &'static str)> {
     let (HeadroomSource::Row(sizes) | HeadroomSource::Profile(sizes)) = &group.headroom else {
         return None;

@@ -1,7 +1,7 @@
 //! The known errors of sonic-buildimage, with their reasons.
 //!
-//! A configuration with only known errors is reported as a true error. Any other error fails the
-//! sweep.
+//! If a configuration has only known errors, the report counts it as a true error of the configuration. Any
+//! other error makes the sweep fail.
 
 /// A known error of an input.
 struct KnownError {
@@ -90,7 +90,7 @@ const KNOWN_ERRORS: &[KnownError] = &[
     },
 ];
 
-/// Returns the reasons of these errors, or `None` if one of the errors is not known.
+/// Returns the reasons for these errors. Returns `None` if one of the errors is not known.
 pub(super) fn explain_errors(place: &str, messages: &[String]) -> Option<String> {
     let mut reasons: Vec<&str> = Vec::new();
     for message in messages {

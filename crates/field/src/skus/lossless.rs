@@ -50,13 +50,13 @@ pub(super) struct ProfileSizes {
     pub(super) pool: String,
 }
 
-/// Headroom and threshold of the rows of a lookup file, by speed and cable as written.
+/// Headroom and threshold of each row of a lookup file. The key is the speed and the cable length as written
+/// in the file.
 pub(super) type LookupRows = BTreeMap<(u64, String), (u64, i64)>;
 
 /// Reads the rows of a `pg_profile_lookup.ini`. A later row replaces an earlier one.
 ///
-/// This is a separate reader, so that the sweep does not depend on the reader of the program under
-/// test.
+/// The sweep has its own reader for this file, so that its results do not depend on the program under test.
 pub(super) fn parse_lookup_rows(text: &str) -> LookupRows {
     let mut rows = LookupRows::new();
     for line in text.lines().filter(|line| !line.starts_with('#')) {

@@ -1,10 +1,10 @@
 //! Loads the buffer and QoS configurations of all SKUs of sonic-buildimage, and the examples of
 //! SONiC's documentation.
 //!
-//! `render.py` renders the templates of each SKU. `xoff config check` loads each result with the
-//! lookup file of the SKU. Each speed and cable with headroom then runs a lossless incast in
-//! virtual time. The resulting table contains counts, one line for each folder, and the reason for
-//! each input that does not load or loses frames.
+//! `render.py` renders the templates of each SKU. `xoff config check` loads each result with the lookup file
+//! of the SKU. Then a lossless incast runs in virtual time for each combination of speed and cable length
+//! that has headroom. The resulting table contains one line with counts for each folder. It also contains the
+//! reason for each input that does not load or loses frames.
 
 mod check;
 mod document;
@@ -30,7 +30,8 @@ use self::lossless::{HeadroomSource, LosslessPorts};
 
 /// Number of programs that run at the same time.
 const WORKERS: usize = 2;
-/// Largest number of completions of an example. An added object may refer to further objects.
+/// Largest number of times that missing objects are added to an example. More than one time can be necessary,
+/// because an added object may refer to further objects.
 const COMPLETIONS_MAX: usize = 4;
 
 /// Options of the sweep.
@@ -50,7 +51,7 @@ pub(crate) struct Arguments {
     /// Use this xoff program instead of building one
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
-    /// Render into this folder and keep it; a folder with an index.json is not rendered again
+    /// Render into this folder and keep it. Nothing is rendered if the folder already has an index.json
     #[arg(long, value_name = "DIR")]
     work: Option<PathBuf>,
 }
@@ -250,7 +251,7 @@ impl SkuSweep<'_> {
         Ok(cases)
     }
 
-    /// Loads an example. Objects that the example refers to are added if they are missing.
+    /// Loads an example. If the example refers to missing objects, adds these objects.
     fn load_example(
         &self,
         name: &str,

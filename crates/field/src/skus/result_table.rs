@@ -387,7 +387,7 @@ pub(super) fn failure_lines(cases: &[ConfigCase]) -> String {
     text
 }
 
-/// Joins names to a list. A long list ends with the number of further names.
+/// Joins names to a text. If there are many names, the text ends with the number of further names.
 pub(super) fn join_limited(names: &[String]) -> String {
     let shown = names.len().min(LISTED_MAX);
     let mut text = names[..shown].join(", ");

@@ -24,8 +24,8 @@ use xoff_telemetry::{FlowReport, Taint};
 
 /// Address of a host without a configured address.
 pub const DEFAULT_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
-/// Fill levels of the receive buffer in percent: at the first level the NIC sends XOFF, and at the second
-/// level XON. The space above the XOFF level is for frames in flight.
+/// Fill level of the receive buffer at which the NIC sends XOFF, in percent. The space above this level is
+/// for frames in flight. `XON_PERCENT` is the level for XON.
 const XOFF_PERCENT: u32 = 50;
 const XON_PERCENT: u32 = 25;
 /// Time without arrivals after which no more frames are expected.
