@@ -1,7 +1,8 @@
-//! The fields of a lab file, `*.xoff.yml`. Its structure is similar to a topology file of containerlab.
+//! The fields of a lab file, `*.xoff.yml`. A lab file has a structure similar to a topology file of
+//! containerlab.
 //!
-//! serde checks the structure of the file. The module `resolve` checks names and values. A field that can
-//! have an invalid value is a [`Spanned`] value, which contains its location in the file.
+//! serde checks the structure of the file, and the module `resolve` checks names and values. Fields that can
+//! have an invalid value are of type [`Spanned`], so that error messages can contain the line.
 
 mod jobs;
 mod script;
@@ -21,11 +22,12 @@ pub(super) use script::{
 };
 pub(super) use tree::{YamlTree, deserialize_tree};
 
-/// The maximum number of parser events from YAML aliases. Thousands of switches can share a configuration.
+/// The maximum number of parser events from YAML aliases. The number is large, because thousands of switches
+/// can share a configuration through an alias.
 const ALIAS_EVENTS_MAX: usize = 8_000_000;
 
-/// Parses a YAML document. The number of nodes is limited by the length of the text, because a list of flows
-/// can be long. The number of events from aliases is limited separately.
+/// Parses a YAML document. The limit for the number of YAML nodes grows with the length of the text, so that
+/// a lab file can contain a long list of flows. YAML aliases have a separate limit.
 pub(super) fn from_yaml<T: DeserializeOwned>(text: &str) -> Result<T, serde_saphyr::Error> {
     let default = serde_saphyr::Budget::default();
     let options = serde_saphyr::options! {
@@ -62,7 +64,8 @@ pub(super) struct LabFile {
 #[serde(deny_unknown_fields)]
 pub(super) struct TopologyFields {
     pub(super) defaults: Option<NodeDefaults>,
-    /// One template and its name. The template adds nodes and links to the lists below.
+    /// One template, such as a leaf-spine fabric, with its name. The template adds nodes and links to the
+    /// fields `nodes` and `links`.
     pub(super) fabric: Option<Spanned<OrderedMap<TemplateFields>>>,
     #[serde(default)]
     pub(super) nodes: OrderedMap<NodeFields>,
@@ -123,7 +126,8 @@ pub(super) struct RouteOverride {
     pub(super) via: Spanned<OneOrMore>,
 }
 
-/// The fields of all kinds of nodes. The resolver checks which fields a kind can have.
+/// The fields of a node. This type has the fields of every kind of node. The resolver reports fields that the
+/// kind of the node does not have.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NodeFields {
@@ -202,14 +206,16 @@ pub(super) struct FlowFields {
     pub(super) start: Option<Spanned<String>>,
 }
 
-/// One end of a link: `"h1:eth0"`, or an existing device as `external: eth1` or `"external:eth1"`.
+/// One end of a link. An end is an interface of a node, such as `"h1:eth0"`, or an existing network device,
+/// such as `external: eth1` or `"external:eth1"`.
 #[derive(Clone, Debug)]
 pub(super) enum Endpoint {
     Node { node: String, interface: String },
     External { device: String },
 }
 
-/// A switch configuration: a path, an inline `config_db`, `preset: NAME`, or a list of these.
+/// A switch configuration: the path of a file, an inline `config_db`, `preset: NAME`, or a list of such
+/// configurations.
 #[derive(Clone, Debug)]
 pub(super) enum ConfigSource {
     Path(String),
@@ -383,8 +389,8 @@ impl<'de> Deserialize<'de> for ConfigSource {
     }
 }
 
-/// Converts scalars to strings. All scalars of a `config_db.json` are strings, but YAML parses `3` as a
-/// number.
+/// Converts numbers and booleans to strings, because all values of a `config_db.json` are strings. For
+/// example, YAML parses `3` as a number.
 fn to_config_db_value(value: Value) -> Value {
     match value {
         Value::Bool(flag) => Value::String(flag.to_string()),

@@ -1,4 +1,5 @@
-//! Creates the jobs of a lab on its hosts, and collects their results. Used in virtual time and in real time.
+//! Creates the jobs of a lab on its hosts, and collects their results. Runs in virtual time and in real time
+//! use this module.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,10 +16,11 @@ use xoff_workload::{Workload, WorkloadResults};
 /// Largest number of failed messages in a report.
 const FAILED_MESSAGES_LISTED_MAX: usize = 8;
 
-/// Creates the jobs of a plan with their queue pairs. Jobs that the script starts wait for the script.
+/// Creates the jobs of a plan and their queue pairs. If a script step starts a job, the job waits for this
+/// step.
 ///
 /// # Errors
-/// Fails if a job is invalid, or if it connects two hosts without a path of links between them.
+/// Fails if a job is invalid. Fails if a job connects two hosts and no path of links exists between them.
 pub(super) fn create_jobs(
     plan: &LabPlan,
     fabric_plan: &FabricPlan,
@@ -89,8 +91,8 @@ impl fmt::Display for UnconnectedPair<'_> {
     }
 }
 
-/// Returns the first pair of hosts of a workload without a path, and the number of other such pairs of the
-/// job.
+/// Returns the first pair of hosts that communicate but have no path. Also returns the number of other such
+/// pairs in the same job.
 fn first_unconnected_pair<'a>(
     plan: &'a LabPlan,
     workload: &Workload,
@@ -126,8 +128,8 @@ pub(super) fn workload_results(jobs: &Jobs) -> WorkloadResults {
         .results(&|connection, bytes| jobs.least_time(connection, bytes))
 }
 
-/// Returns the connections with packets that arrived out of order. `received` has the packets of each
-/// connection.
+/// Returns the connections on which packets arrived out of order. `received` contains the packet counts of
+/// each connection.
 pub(super) fn reordered_connections(
     plan: &LabPlan,
     jobs: &Jobs,
@@ -147,7 +149,7 @@ pub(super) fn reordered_connections(
         .collect()
 }
 
-/// Describes the first failed messages. Their times are relative to the start of the workload.
+/// Describes the first failed messages, one line each. Times are counted from the start of the workload.
 pub(super) fn describe_failed_messages(plan: &LabPlan, jobs: &Jobs, workload_start: Picos) -> Vec<String> {
     let first = jobs.failed().iter().take(FAILED_MESSAGES_LISTED_MAX);
     first
@@ -165,7 +167,8 @@ pub(super) fn describe_failed_messages(plan: &LabPlan, jobs: &Jobs, workload_sta
         .collect()
 }
 
-/// Describes the unfinished jobs as the end of a sentence. Returns an empty text if all jobs are finished.
+/// Describes the unfinished jobs in a text that can be appended to a message. Returns an empty text if all
+/// jobs are finished.
 pub(super) fn describe_unfinished_jobs(jobs: &Jobs) -> String {
     match jobs.is_finished() {
         true => String::new(),
@@ -180,7 +183,8 @@ mod tests {
     use crate::plan::TimeMode;
     use crate::{LabOptions, VirtualLab, parse_lab};
 
-    /// Sets up a lab of four nodes with two GPUs each. The rails have no links between them.
+    /// Sets up a lab of four nodes with two GPUs each. GPU 1 of each node is connected to one switch, and GPU
+    /// 2 to another switch. The switches are not connected.
     fn rail_lab(routes: &str, job: &str, seed: u64) -> Result<VirtualLab, String> {
         let text = format!(
             "name: rails\ntopology:\n  fabric:\n    rail: {{nodes: 4, gpus: 2, spines: 0, speed: 100g, config: {{preset: roce-lossless}}}}\n{routes}\

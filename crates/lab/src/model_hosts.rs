@@ -19,7 +19,8 @@ const FIRST_SEND_QP: u32 = 0x80_0000;
 
 /// Returns the configuration of the host with index `index` in the plan.
 ///
-/// `speed_mbps` is the speed of its link. `port_has_pfc` states whether PFC is enabled at the switch port.
+/// `speed_mbps` is the link speed of the host. `port_has_pfc` is true if PFC is enabled at the switch port of
+/// the host.
 pub(super) fn host_config(
     lab: &LabPlan,
     options: &LabOptions,
@@ -74,7 +75,8 @@ pub(super) fn host_config(
     config
 }
 
-/// Returns the flow of a `send` step. Each SEND message is one frame, so all frames have the same length.
+/// Returns the flow configuration of a `send` step. Each frame is a complete SEND message, so all frames have
+/// the same length.
 fn send_config(plan: &LabPlan, id: usize, send: &SendPlan) -> FlowConfig {
     let ipv6 = send.flow.ip == IpVersion::V6;
     let base = flow_config(plan, id, &send.flow);
@@ -106,7 +108,8 @@ fn gateway_config(plan: &HostPlan, address: IpAddr) -> Option<Gateway> {
     Some(Gateway { network, address })
 }
 
-/// Returns the receive buffer of a slow receiver. Half of the buffer is headroom for frames after XOFF.
+/// Returns the receive buffer of a host that receives slower than its link. Half of the buffer is headroom
+/// for frames that arrive after XOFF.
 fn receive_buffer(plan: &HostPlan, buffer_bytes: u32, link: &LinkTiming) -> ReceiveBuffer {
     let mut dscp_to_class = [0; 64];
     dscp_to_class
@@ -149,7 +152,8 @@ fn flow_config(plan: &LabPlan, id: usize, flow: &FlowPlan) -> FlowConfig {
     }
 }
 
-/// Returns the MAC address of the gateway on the path from one host to another, if the lab configures it.
+/// Returns the MAC address of the gateway that a host uses to reach another host, if the lab has configured
+/// this address.
 ///
 /// The address is `None` for hosts in the same network and for IPv6.
 pub(super) fn next_hop_mac(plan: &LabPlan, from: usize, to: usize, ip: IpVersion) -> Option<[u8; 6]> {

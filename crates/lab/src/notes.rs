@@ -1,5 +1,5 @@
-//! Notes about settings of the lab file and of the switch configurations without effect, printed before a
-//! run.
+//! Creates the notes that are printed before a run. Each note names a setting of the lab file or of a switch
+//! configuration that has no effect.
 
 use super::config::SwitchSetup;
 use super::plan::LabPlan;
@@ -7,8 +7,8 @@ use super::plan::LabPlan;
 /// Largest number of switches that a note names.
 const SWITCHES_NAMED_MAX: usize = 3;
 
-/// Returns the notes about a lab file and the configurations of its switches, one line each. A note of
-/// several switches appears once.
+/// Returns the notes about a lab file and the configurations of its switches, one line each. If several
+/// switches have the same note, it appears once with their names.
 pub(super) fn lab_notes(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<String> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     let mut group_indices = std::collections::HashMap::new();
@@ -27,7 +27,7 @@ pub(super) fn lab_notes(plan: &LabPlan, setups: &[SwitchSetup]) -> Vec<String> {
     plan.notes.iter().cloned().chain(switch_notes).collect()
 }
 
-/// Formats names of switches: `a`, `a, b and c`, or `a, b, c and 77 more switches`.
+/// Formats a list of switch names for a note, for example `a, b and c` or `a, b, c and 77 more switches`.
 fn format_switch_names(switches: &[&str]) -> String {
     match switches {
         [] => String::new(),

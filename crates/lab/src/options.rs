@@ -40,7 +40,7 @@ pub struct LabUpArgs {
 pub struct LabOptions {
     /// Path of the JSON report. The path is made absolute before any process starts.
     pub report: Option<PathBuf>,
-    /// Dilation: the factor by which model time runs slower than wall time, at least 1.
+    /// Dilation, at least 1. With dilation 10, model time runs ten times slower than wall time.
     pub dilate: u32,
     /// Number of worker threads. `None`: see [`LabOptions::driver_options`].
     pub workers: Option<usize>,
@@ -52,14 +52,14 @@ pub struct LabOptions {
     pub seed: u64,
     /// Port backend of the links to hosts.
     ///
-    /// With `tap`, the switch has a tap device per host instead of a veth pair. External devices have their
-    /// own backend.
+    /// With `tap`, the switch uses a tap device for each host instead of a veth pair. This option does not
+    /// apply to external devices.
     pub backend: Backend,
-    /// Time limit for jobs in nanoseconds of model time, from the start of the workload. The run ends then
-    /// even if a job is not complete.
+    /// Time limit for jobs in nanoseconds of model time, from the start of the workload. At this time, the
+    /// run ends even if a job is not complete.
     pub until_ns: Option<u64>,
-    /// Recordings of each switch, by switch index of the plan. Paths are made absolute before any process
-    /// starts.
+    /// Packet recordings of each switch, in the order of the switches of the plan. Paths are made absolute
+    /// before any process starts.
     pub pcap: Vec<PcapOptions>,
 }
 
@@ -87,8 +87,9 @@ impl LabOptions {
 
     /// Returns the options of the driver.
     ///
-    /// `other_threads` is the number of threads of the hosts. By default, each of several switches has a
-    /// worker thread of its own if enough cores are free. Otherwise the switches share the free cores.
+    /// `other_threads` is the number of threads of the hosts. By default, a lab with several switches has one
+    /// worker thread for each switch. If fewer cores are free, the lab has one worker thread for each free
+    /// core.
     pub fn driver_options(&self, other_threads: usize, switch_count: usize) -> WorkerOptions {
         let default = WorkerOptions::default();
         let free = allowed_cpus().len().saturating_sub(other_threads);

@@ -9,8 +9,8 @@ use xoff_telemetry::failure::Failure;
 /// The recordings of a command line, before they are checked with the lab file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabRecordings {
-    /// The files with their targets. A target is `SWITCH:PORT` or `SWITCH`. In a lab with one switch, it can
-    /// also be a port or `None` for the whole switch.
+    /// The recording files and their targets. A target is `SWITCH:PORT`, or `SWITCH` for all ports. In a lab
+    /// with one switch, a target can also be `PORT`, or `None` for all ports.
     pub files: Vec<(Option<String>, PathBuf)>,
     /// Largest number of recorded bytes of each frame. The value 0 means whole frames.
     pub snaplen: u32,
@@ -19,7 +19,8 @@ pub struct LabRecordings {
 /// Returns the recordings of each switch of a plan.
 ///
 /// # Errors
-/// Fails if a target is not a switch and not a port with a link, or if a file is standard output.
+/// Fails if a target is neither a switch nor a port with a link. Fails if a file is `-`, because a lab cannot
+/// record to standard output.
 pub(super) fn resolve_recordings(
     plan: &LabPlan,
     recordings: &LabRecordings,
@@ -54,7 +55,7 @@ pub(super) fn resolve_recordings(
     Ok(all)
 }
 
-/// Returns the switch and the port of a target. Without a port, all ports are recorded.
+/// Returns the switch and the port of a target. If the port is `None`, all ports of the switch are recorded.
 fn find_target(plan: &LabPlan, target: Option<&str>) -> Result<(usize, Option<String>), Failure> {
     let Some(target) = target else {
         return only_switch(plan).map(|switch| (switch, None));

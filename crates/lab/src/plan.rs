@@ -1,4 +1,4 @@
-//! The plan of a lab: a checked lab file with all defaults and resolved names.
+//! The plan of a lab. A plan is a checked lab file in which all names are resolved and all defaults are set.
 //!
 //! The command line passes the plan to the processes of the lab as JSON.
 
@@ -19,9 +19,10 @@ pub use transport::TransportPlan;
 
 use xoff_workload::WorkloadSpec;
 
-/// The default port speed in Mb/s, if neither the lab file nor the switch configuration sets a speed.
+/// The default port speed in Mb/s. It applies if neither the lab file nor the switch configuration sets a
+/// speed.
 pub const SPEED_MBPS_DEFAULT: u32 = 1000;
-/// The default MTU of the veth devices of a link, in bytes. RoCE packets with an MTU of 4096 fit.
+/// The default MTU of a link in bytes. It is large enough for RoCE packets with an RDMA MTU of 4096 bytes.
 pub const MTU_DEFAULT: u32 = 9216;
 
 /// The mode of time in a run.
@@ -36,7 +37,7 @@ pub enum TimeMode {
 /// All parts of a lab.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LabPlan {
-    /// The name of the lab. It is unique among the running labs of a user.
+    /// The name of the lab. A user cannot run two labs with the same name.
     pub name: String,
     /// The switches in the order of the lab file.
     pub switches: Vec<SwitchPlan>,
@@ -47,16 +48,16 @@ pub struct LabPlan {
     /// The transports of jobs. [`JobSpec::transport`](xoff_workload::JobSpec::transport) is an index of this
     /// list.
     pub transports: Vec<TransportPlan>,
-    /// Whether the queue pairs of jobs are announced to the switches before their first packet, with a path
-    /// for each.
+    /// Whether the lab announces each queue pair of a job to the switches before its first packet, together
+    /// with a path for the queue pair.
     #[serde(default)]
     pub announce: bool,
     /// The traffic of the hosts.
     pub workload: WorkloadPlan,
     /// The steps of the script. Empty without a script.
     pub script: ScriptPlan,
-    /// Settings of the input without effect, such as unused columns of a flow list. They are printed before a
-    /// run.
+    /// Notes that are printed before a run. Each note names an input that has no effect, such as an unused
+    /// column of a flow list.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -117,13 +118,16 @@ pub struct HostPlan {
     pub ipv4: Ipv4Addr,
     /// The IPv6 address.
     pub ipv6: Ipv6Addr,
-    /// The length of the on-link IPv4 prefix. A model host without a gateway treats all addresses as on-link.
+    /// The length of the IPv4 prefix of the link. A model host without a gateway treats all addresses as
+    /// on-link.
     pub ipv4_prefix: u8,
     /// The length of the on-link IPv6 prefix.
     pub ipv6_prefix: u8,
-    /// The gateways of a model host, at most one for each address family. A plain host has routes instead.
+    /// The gateways of a model host, at most one for IPv4 and one for IPv6. A plain host has routes instead
+    /// of gateways.
     pub gateways: Vec<IpAddr>,
-    /// The MAC address of the IPv4 gateway, if the lab knows it. The host then sends no ARP request for it.
+    /// The MAC address of the IPv4 gateway, if the lab knows the address. In this case, the host sends no ARP
+    /// request.
     pub gateway_mac: Option<[u8; 6]>,
     /// The implementation of the host.
     pub kind: HostKind,
@@ -147,7 +151,7 @@ pub enum HostKind {
 pub struct PlainPlan {
     /// The routes in addition to the routes of its link.
     pub routes: Vec<RoutePlan>,
-    /// The commands for `sh -c`. They run one after the other as soon as the lab is up.
+    /// The commands of the host, which `sh -c` runs one after the other as soon as the lab is up.
     pub exec: Vec<String>,
 }
 
@@ -190,11 +194,11 @@ pub struct VmPlan {
 /// The options of the NIC of a model host. `None` means the default of the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NicPlan {
-    /// The time from the arrival of a pause to its effect, in nanoseconds of model time.
+    /// The time from the arrival of a pause frame until the NIC stops sending, in nanoseconds of model time.
     pub response_ns: Option<u64>,
-    /// The size of the receive buffer in bytes, for a NIC that receives slower than its link.
+    /// The size of the receive buffer in bytes. A host with this option receives more slowly than its link.
     pub buffer_bytes: Option<u32>,
-    /// The rate at which the receive buffer drains, in bits per second of model time.
+    /// The rate at which the host reads its receive buffer, in bits per second of model time.
     pub drain_bps: Option<u64>,
     /// The priorities for which the NIC honours PFC, one bit for each priority.
     pub pfc_honoured: Option<u8>,
@@ -203,7 +207,7 @@ pub struct NicPlan {
 /// One link of a lab.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkPlan {
-    /// The name of the link, unique in the lab. The default consists of the two ends,
+    /// The name of the link, unique in the lab. The default contains both ends, for example
     /// `h1:eth0--sw1:Ethernet0`.
     pub name: String,
     /// The index of the switch in [`LabPlan::switches`].
@@ -212,8 +216,8 @@ pub struct LinkPlan {
     pub port: String,
     /// The other end of the link.
     pub far: FarEnd,
-    /// The speed in Mb/s, if the lab file sets it. Otherwise the port configuration decides, with the default
-    /// [`SPEED_MBPS_DEFAULT`].
+    /// The speed in Mb/s, if the lab file sets the speed. `None` means the speed in the port configuration,
+    /// or [`SPEED_MBPS_DEFAULT`].
     pub speed_mbps: Option<u32>,
     /// The propagation delay in nanoseconds of model time.
     pub delay_ns: u64,
@@ -240,7 +244,8 @@ pub enum FarEnd {
 }
 
 impl LinkPlan {
-    /// Returns the port name of the link at a switch, if the switch is one of its ends.
+    /// Returns the name of the port that connects the link to a switch. Returns `None` if the switch is not
+    /// at an end of the link.
     pub fn port_at_switch(&self, switch_index: usize) -> Option<&str> {
         match &self.far {
             _ if self.switch == switch_index => Some(&self.port),
@@ -253,8 +258,8 @@ impl LinkPlan {
 /// The traffic of a lab and its duration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadPlan {
-    /// The time in which the flows send, in nanoseconds of model time. With 0, no flow sends and jobs run
-    /// until they are finished.
+    /// The time during which open-loop flows send, in nanoseconds of model time. With 0, the workload
+    /// consists of jobs only, which run until they are finished.
     pub duration_ns: u64,
     /// The time after the duration for frames in flight, in nanoseconds of model time.
     pub drain_ns: u64,
@@ -279,7 +284,8 @@ pub struct FlowPlan {
     pub dscp: u8,
     /// Whether the frames are ECN-capable, so switches may mark them.
     pub ecn_capable: bool,
-    /// The transmit queue of the sender and the PFC priority that pauses it, 0 to 7.
+    /// The class of the frames, 0 to 7: their transmit queue in the sender, and the PFC priority that pauses
+    /// this queue.
     pub class: u8,
     /// Whether a lost frame makes the run fail.
     pub lossless: bool,
@@ -298,7 +304,7 @@ pub struct FlowPlan {
 /// The offered rate of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RatePlan {
-    /// A share of the link speed of the sender in millionths, 1 to 1 000 000.
+    /// A share of the sender's link speed. The value 1 000 000 is the full link speed.
     LinkShare(u32),
     /// Bits per second of model time, with preamble and interframe gap.
     WireBitsPerSecond(u64),

@@ -10,7 +10,8 @@ use serde_saphyr::Spanned;
 use super::OneOrMore;
 use xoff_rdma::congestion::ParameterValue;
 
-/// The fields of all kinds of jobs. The resolver checks which fields a kind can have.
+/// The fields of a job. This type has the fields of every kind of job. The resolver reports fields that the
+/// kind of the job does not have.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct JobFields {
@@ -96,7 +97,8 @@ pub(crate) struct TransportFields {
     pub(crate) spread: Option<Spanned<String>>,
 }
 
-/// A congestion control: the name of an algorithm, or a mapping with `name` and parameters.
+/// A congestion control in a lab file. The value is the name of an algorithm, or a mapping with `name` and
+/// parameters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CongestionFields {
     pub(crate) name: Option<String>,

@@ -1,8 +1,8 @@
 //! YAML trees with locations, and a deserializer that reads values from such a tree.
 //!
-//! The steps of a script are stored as trees, because `$(...)` has a value only after the expansion of
-//! `repeat`. The fields of a step are parsed after the expansion. Error messages still contain the locations
-//! in the file.
+//! The steps of a script are stored as trees, because a formula `$(...)` has a value only after the expansion
+//! of `repeat`. The fields of a step are parsed after the expansion. Each tree node keeps its location in the
+//! file for error messages.
 
 use std::fmt;
 
@@ -12,10 +12,10 @@ use serde::de::{self, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess
 use serde::forward_to_deserialize_any;
 use serde_saphyr::{Location, Spanned};
 
-/// The name of the newtype struct by which [`Spanned`] requests a value with its location.
+/// The name of the newtype struct that [`Spanned`] passes to serde to request a value with its location.
 const SPANNED: &str = "__yaml_spanned";
-/// The first key of a mapping that [`Spanned`] accepts as a value with its location. A test checks that
-/// locations are preserved.
+/// The first key of the mapping from which [`Spanned`] reads a value and its location. The key is private to
+/// `serde_saphyr`, so a test checks that it still works.
 const SPANNED_MARKER: &str = "__serde_saphyr_private_spanned";
 
 /// A YAML value.
@@ -109,7 +109,7 @@ impl<'de> Deserialize<'de> for YamlTree {
 /// Deserializes a value from a tree.
 ///
 /// # Errors
-/// The tree does not match the type. The error contains the location in the file.
+/// The tree does not have the structure of the type. The error contains the location in the file.
 pub(crate) fn deserialize_tree<T: de::DeserializeOwned>(tree: &Spanned<YamlTree>) -> Result<T, TreeError> {
     T::deserialize(TreeDeserializer(tree)).map_err(|error| error.with_default_location(tree.referenced))
 }

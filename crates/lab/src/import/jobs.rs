@@ -8,7 +8,9 @@ use crate::ns3::{CongestionMode, PairTimings, Scenario};
 
 /// Largest number of queue pairs of a connection.
 const QPS_MAX: usize = 4_096;
-/// Largest ratio of queue pairs to flows in one job. A flow group with a larger ratio has several jobs.
+/// Largest number of queue pairs per flow in one job. All connections of a job have the same number of queue
+/// pairs, so some queue pairs can be unused. If a flow group exceeds this ratio, it is divided into several
+/// jobs.
 const UNUSED_QPS_MAX: usize = 2;
 
 /// Default end of the run of the model in seconds (`simulator_stop_time`).
@@ -32,8 +34,8 @@ pub(super) struct FlowGroup {
 impl FlowGroup {
     /// Returns the flow groups of a scenario.
     ///
-    /// The flows of a group have one priority. With `GLOBAL_T` 0, their pairs of hosts also have the same
-    /// round-trip time.
+    /// All flows of a group have the same priority. With `GLOBAL_T` 0, they also have the same round-trip
+    /// time.
     pub(super) fn groups_of(scenario: &Scenario) -> Vec<FlowGroup> {
         let parameters = &scenario.parameters;
         let uses_timing = parameters.window.is_used || parameters.mode != CongestionMode::Dcqcn;
@@ -69,8 +71,8 @@ impl FlowGroup {
     }
 }
 
-/// Writes the jobs. In the model each flow has its own queue pair. A connection therefore has as many queue
-/// pairs as its pair of hosts has flows.
+/// Writes the jobs. In the model, each flow has its own queue pair. If a pair of hosts has *n* flows, its
+/// connection in the lab therefore has *n* queue pairs.
 pub(super) fn write_jobs(
     text: &mut String,
     scenario: &Scenario,
@@ -108,7 +110,8 @@ pub(super) fn write_jobs(
     }
 }
 
-/// Writes a script for `xoff lab check`: all flows end before the end of the model run, without a drop.
+/// Writes a script for `xoff lab check`. The script checks that no frame is dropped and that all flows end
+/// before the run of the model ends.
 fn write_script(text: &mut String, scenario: &Scenario, jobs: &[String]) {
     let stop_ns = stop_after_ns(scenario);
     if stop_ns == 0 {
@@ -125,7 +128,8 @@ fn write_script(text: &mut String, scenario: &Scenario, jobs: &[String]) {
     text.push_str("  - name: nothing is dropped\n    expect: sum(*.dropped_packets) == 0\n");
 }
 
-/// Returns the time from the start of the first flow to the end of the model run, or 0.
+/// Returns the time from the start of the first flow to the end of the model run, in nanoseconds. Returns 0
+/// if the model run ends earlier.
 fn stop_after_ns(scenario: &Scenario) -> u64 {
     let stop_ns = scenario.parameters.stop_s.unwrap_or(STOP_S_DEFAULT) * 1e9;
     (stop_ns.clamp(0.0, 1e18) as u64).saturating_sub(first_start_ns(scenario))
@@ -146,10 +150,11 @@ fn write_flow(text: &mut String, scenario: &Scenario, index: usize) {
     };
 }
 
-/// Returns the flows of each job of a group, by the number of queue pairs of a connection.
+/// Divides a flow group into jobs. Returns the flows of each job, with the number of queue pairs per
+/// connection as the key.
 ///
-/// A group has one job. If this leaves too many queue pairs unused, the group has a job for each power of two
-/// of queue pairs.
+/// A group usually becomes one job. If too many queue pairs of this job would be unused, the group becomes
+/// several jobs with 1, 2, 4, 8 and so on queue pairs per connection.
 fn split_by_queue_pairs(scenario: &Scenario, group: &FlowGroup) -> BTreeMap<usize, Vec<usize>> {
     let pair = |index: usize| (scenario.flows[index].src, scenario.flows[index].dst);
     let mut counts: BTreeMap<(u32, u32), usize> = BTreeMap::new();

@@ -1,7 +1,7 @@
 //! Converts a scenario of the HPCC model of ns-3 into a lab file.
 //!
-//! The lab has switches with SONiC tables, model hosts, transports and jobs of kind `flows`. Notes name the
-//! features of the model that a lab does not have (docs/import.md).
+//! The lab has switches with SONiC tables, model hosts, transports and jobs of kind `flows`. For each feature
+//! of the model that a lab does not support, the import returns a note (docs/import.md).
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -31,7 +31,7 @@ pub struct ImportedLab {
 /// `path` is a folder or a configuration file that names the other files.
 ///
 /// # Errors
-/// Returns an error if a file is missing or invalid, or if no path connects the hosts of a flow.
+/// Fails if a file is missing or invalid, or if a flow has no path from its sender to its receiver.
 pub fn import_ns3(path: &Path) -> Result<ImportedLab, Failure> {
     let scenario = Scenario::read(path)?;
     import_scenario(&scenario)
@@ -79,7 +79,7 @@ pub(super) fn first_start_ns(scenario: &Scenario) -> u64 {
     scenario.flows.first().map_or(0, |flow| flow.start_ns)
 }
 
-/// Returns the name of the lab: the name of the scenario, with `-` for characters that are not allowed.
+/// Returns the name of the lab. This is the name of the scenario, in which `-` replaces invalid characters.
 fn lab_name(name: &str) -> String {
     let stem = name.strip_suffix(".txt").unwrap_or(name);
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
@@ -94,7 +94,8 @@ fn lab_name(name: &str) -> String {
     }
 }
 
-/// Returns the name of a node: `s` or `h` and the node number. ns-3 flow lists find nodes by this number.
+/// Returns the name of a node, for example `s12` for a switch or `h3` for a host. The number is the node
+/// number, which ns-3 flow lists refer to.
 pub(super) fn node_name(topology: &Topology, node: u32) -> String {
     match topology.nodes[node as usize].is_switch {
         true => format!("s{node}"),
@@ -102,7 +103,8 @@ pub(super) fn node_name(topology: &Topology, node: u32) -> String {
     }
 }
 
-/// Returns the SONiC name of a port with four lanes, for an interface number of the model from 1.
+/// Returns the SONiC port name for an interface number of the model. For example, interface 1 is `Ethernet0`
+/// and interface 2 is `Ethernet4`.
 pub(super) fn port_name(interface: u32) -> String {
     format!("Ethernet{}", 4 * interface.saturating_sub(1))
 }
@@ -136,7 +138,8 @@ pub(super) fn format_speed(speed_mbps: u32) -> String {
     }
 }
 
-/// Formats a duration for a lab file in the largest unit without a fraction, such as `2us`.
+/// Formats a duration for a lab file, such as `2us`. The unit is the largest one in which the duration is a
+/// whole number.
 pub(super) fn format_duration(ns: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
     let unit = UNITS

@@ -1,4 +1,5 @@
-//! Writes switches and hosts: SONiC tables with the buffers, ECN thresholds and priorities of the model.
+//! Writes switches and hosts. The switches get SONiC tables with the buffers, ECN thresholds and priorities
+//! of the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -6,7 +7,8 @@ use std::fmt::Write;
 use super::lab_file::{format_duration, format_speed, node_name, port_name};
 use crate::ns3::{EcnThresholds, Link, ModelParameters, Scenario, SwitchBuffer, Topology};
 
-/// Range of the number of frames of a switch. The number is twice the number of full packets in the buffer.
+/// Smallest and largest number of frame slots of a switch. A switch gets twice as many frame slots as full
+/// packets fit into its buffer, within this range.
 const FRAME_COUNT_RANGE: std::ops::RangeInclusive<u64> = 4_096..=1_048_576;
 
 /// Writes the switches and then the hosts.
@@ -26,7 +28,8 @@ pub(super) fn write_nodes(text: &mut String, scenario: &Scenario, notes: &mut Ve
     note_rounded_percentages(&scenario.parameters, notes);
 }
 
-/// Configuration layers that are already in the lab file. Later switches refer to them by YAML aliases.
+/// Configuration layers that have already been written to the lab file. Later switches with the same layer
+/// use a YAML alias.
 #[derive(Default)]
 struct WrittenLayers {
     /// Whether the common layer is written.
@@ -154,7 +157,8 @@ fn note_rounded_percentages(parameters: &ModelParameters, notes: &mut Vec<String
 /// The layer with the tables of the ports and the buffer of one switch.
 struct PortLayer<'a> {
     scenario: &'a Scenario,
-    /// Ports by link speed in Mb/s and delay in nanoseconds. Ports of one entry have the same buffer profile.
+    /// The ports of the switch, grouped by link speed in Mb/s and delay in nanoseconds. All ports of a group
+    /// have the same buffer profile.
     ports: BTreeMap<(u32, u64), Vec<String>>,
     buffer: SwitchBuffer,
     /// Priorities of the flows.

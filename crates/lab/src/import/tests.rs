@@ -86,10 +86,10 @@ fn imported_lab_has_the_nodes_links_and_flows_of_the_scenario() {
     }
 }
 
-/// The shared buffer is 16 MiB minus 4 KiB and three times the bandwidth-delay product of each port
-/// (`third.cc`).
+/// In the model (`third.cc`), each port takes 4 KiB and three times its bandwidth-delay product from the
+/// buffer of 16 MiB. The rest of the buffer is shared.
 ///
-/// The limit of a priority group is 1/8 of the free buffer, and more for faster ports.
+/// A priority group can use 1/8 of the free buffer. On faster ports, the share is larger.
 #[test]
 fn buffers_and_ecn_thresholds_equal_those_of_the_model() {
     let imported = import_with("");
@@ -112,7 +112,8 @@ fn buffers_and_ecn_thresholds_equal_those_of_the_model() {
     parse_imported(&small);
 }
 
-/// Every congestion control with every window setting gives a valid lab, with notes about the differences.
+/// The import supports every combination of congestion control and window settings. It prints notes about
+/// differences from the model.
 #[test]
 fn every_congestion_control_and_window_setting_is_imported() {
     for (mode, name) in [
@@ -143,7 +144,7 @@ fn every_congestion_control_and_window_setting_is_imported() {
     }
 }
 
-/// With `GLOBAL_T` 0, flows use the round-trip time of their own pair of hosts and have different windows.
+/// With `GLOBAL_T` 0, each flow uses the round-trip time of its own pair of hosts, so the windows differ.
 #[test]
 fn global_t_zero_gives_each_pair_of_hosts_its_own_window() {
     let global = import_with("HAS_WIN 1");

@@ -82,8 +82,8 @@ impl TransportWriter<'_> {
 
     /// Returns `none` and adds a note with the reason.
     ///
-    /// Without marks, a congestion control that depends on them never decreases a rate. A lab refuses this
-    /// case.
+    /// A congestion control that depends on ECN marks never decreases a rate without marks. A lab rejects
+    /// such a setting.
     fn value_without_marks(&mut self) -> String {
         let reason = match (self.parameters.ecn, self.parameters.rate_bound) {
             (false, _) => "ENABLE_QCN 0: nothing is marked",
@@ -190,7 +190,7 @@ impl TransportWriter<'_> {
         )
     }
 
-    /// Returns a value limited to the range of the parameter in xoff. Adds a note if the value changes.
+    /// Limits a value to the range that xoff allows for the parameter. Adds a note if this changes the value.
     fn clamp_with_note<T: PartialOrd + Display + Copy>(
         &mut self,
         setting: &str,

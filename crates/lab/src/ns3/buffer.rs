@@ -5,16 +5,19 @@ use super::topology::Topology;
 
 /// Reserved bytes of each port.
 const RESERVE_BYTES: u64 = 4_096;
-/// Distance in bytes between the shared limit of a priority group and its XON threshold.
+/// Offset of the XON threshold: the number of bytes between the shared limit of a priority group and the
+/// lower XON threshold.
 const RESUME_OFFSET_BYTES: u64 = 3_072;
-/// Shift of a port to a host: its shared limit is the free buffer divided by 2^3. Faster ports have less.
+/// Shift of a port to a host. With shift 3, the shared limit is the free buffer divided by 2^3. Faster ports
+/// have a smaller shift.
 const HOST_PORT_SHIFT: u8 = 3;
 
 /// The buffer of one switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchBuffer {
-    /// Bytes of the buffer that are neither reserved nor headroom. `None` if reserved and headroom exceed the
-    /// buffer. The model subtracts modulo 2^32, so its limits have no effect in this case.
+    /// Bytes of the buffer that are neither reserved nor headroom. `None` if reserved space and headroom
+    /// together exceed the buffer. In this case, the subtraction of the model overflows (modulo 2^32), and
+    /// its limits have no effect.
     pub shared_bytes: Option<u64>,
     nic_rate_bps: u64,
 }
@@ -79,8 +82,8 @@ fn headroom_bytes(rate_bps: u64, delay_ns: u64) -> u32 {
     bytes.wrapping_mul(3) as u32
 }
 
-/// Returns the shift of a port. A port that is 2^n times as fast as a host link has a shift that is smaller
-/// by n.
+/// Returns the shift of a port. If the port is 2^n times as fast as a host link, the shift is
+/// [`HOST_PORT_SHIFT`] - n, at least 0.
 fn limit_shift(mut rate_bps: u64, nic_rate_bps: u64) -> u8 {
     let mut shift = HOST_PORT_SHIFT;
     while rate_bps > nic_rate_bps && shift > 0 {

@@ -1,4 +1,5 @@
-//! Finds the files of a scenario: files that the configuration names, or files with default names.
+//! Finds the files of a scenario. The configuration can contain their paths. Otherwise the files have default
+//! names.
 
 use std::path::{Path, PathBuf};
 
@@ -55,9 +56,9 @@ impl InputFiles {
 
 /// Returns the file that a setting names. The last setting with the name counts.
 ///
-/// The path is relative to the working directory of the simulator. This directory is the folder of the
-/// configuration or one of the three folders above it. If the file is in none of them, the folder of the
-/// configuration is searched for the file name.
+/// The path is relative to the working directory of the simulator, which is not known. The function therefore
+/// tries the folder of the configuration and the three folders above it. If none of these paths exists, the
+/// function returns the file name in the folder of the configuration.
 fn named_file(configuration: &InputText, setting: &str, folder: &Path) -> Option<PathBuf> {
     let words: Vec<InputWord<'_>> = configuration.words().collect();
     let index = words.iter().rposition(|word| word.text == setting)?;

@@ -30,8 +30,8 @@ pub struct ModelParameters {
     pub ecn: bool,
     /// Payload of a full packet in bytes (`PACKET_PAYLOAD_SIZE`).
     pub payload_bytes: u32,
-    /// The congestion control limits the rate of a flow (`RATE_BOUND`). Otherwise only its link limits the
-    /// rate.
+    /// Whether the congestion control limits the rate of a flow (`RATE_BOUND`). If not, only the link speed
+    /// limits the rate.
     pub rate_bound: bool,
     /// Buffer of each switch in bytes, modulo 2^32 (`BUFFER_SIZE`, in MiB).
     pub buffer_bytes: u32,
@@ -57,7 +57,8 @@ pub enum CongestionMode {
 }
 
 impl CongestionMode {
-    /// Returns the algorithm with a number. `None` for a number that the model does not have.
+    /// Returns the algorithm for a value of `CC_MODE`. Returns `None` if the model does not have this
+    /// algorithm.
     pub(super) fn from_number(text: &str) -> Option<CongestionMode> {
         Some(match text {
             "1" => CongestionMode::Dcqcn,
@@ -90,8 +91,8 @@ impl CongestionMode {
 pub struct WindowSettings {
     /// The window limits the unacknowledged bytes of a flow (`HAS_WIN`).
     pub is_used: bool,
-    /// All flows use the largest window and round-trip time of all pairs of hosts (`GLOBAL_T`). Otherwise
-    /// each flow uses the values of its own pair.
+    /// Whether all flows use the largest window and round-trip time of the network (`GLOBAL_T`). If not, each
+    /// flow uses the values of its own pair of hosts.
     pub of_largest_pair: bool,
     /// The window is proportional to the rate (`VAR_WIN`).
     pub follows_rate: bool,
@@ -106,7 +107,8 @@ pub struct HpccSettings {
     pub target_utilisation: f64,
     /// Largest number of consecutive additive increases (`MI_THRESH`).
     pub stages_max: u64,
-    /// Factor of the telemetry units (`INT_MULTI`): bytes in units of 128, queues in units of 80 bytes.
+    /// Multiplier of the units in HPCC telemetry (`INT_MULTI`). With 1, byte counts are in units of 128
+    /// bytes, and queue lengths are in units of 80 bytes.
     pub unit_multiple: u64,
     /// The flow has a rate for each hop and uses the lowest one (`MULTI_RATE`).
     pub rate_per_hop: bool,
@@ -200,21 +202,23 @@ impl ModelParameters {
         self.marking.iter().find(|marking| marking.rate_bps == rate_bps)
     }
 
-    /// Returns the bytes that headers add to a payload: 48 and the telemetry of the algorithm.
+    /// Returns the length of the headers of a data packet in bytes: 48 plus the telemetry of the algorithm.
     ///
     /// The 48 bytes are Ethernet 14, IPv4 20, UDP 8 and sequence number 6.
     pub fn header_bytes(&self) -> u32 {
         48 + self.mode.telemetry_bytes()
     }
 
-    /// Returns the bytes of an acknowledgement: 46 and the telemetry of the algorithm, padded to 60.
+    /// Returns the length of an acknowledgement in bytes: 46 plus the telemetry of the algorithm, and at
+    /// least 60.
     ///
     /// The 46 bytes are Ethernet 14, IPv4 20 and acknowledgement header 12.
     pub fn ack_bytes(&self) -> u32 {
         (46 + self.mode.telemetry_bytes()).max(60)
     }
 
-    /// Returns whether a queue can reach a marking threshold and the algorithm reacts to marks.
+    /// Returns whether ECN marks have an effect: a queue can reach a marking threshold, and the algorithm
+    /// reacts to marks.
     pub fn can_mark(&self) -> bool {
         let reachable = |marking: &EcnThresholds| marking.min_bytes < u64::from(self.buffer_bytes);
         matches!(self.mode, CongestionMode::Dcqcn | CongestionMode::Dctcp)
@@ -224,7 +228,8 @@ impl ModelParameters {
     }
 }
 
-/// The three threshold maps, each with a value per link speed in bits per second.
+/// The three threshold maps (`KMIN_MAP`, `KMAX_MAP`, `PMAX_MAP`). Each entry is a link speed in bits per
+/// second and its value.
 #[derive(Default)]
 pub(super) struct ThresholdMaps {
     pub(super) min: Vec<(u64, u64)>,
@@ -234,8 +239,8 @@ pub(super) struct ThresholdMaps {
 
 /// Reads the settings in the same way as `third.cc`.
 ///
-/// The file is a sequence of names and values, and line ends have no meaning. A later value replaces an
-/// earlier value of the same setting. Unknown words are skipped.
+/// The file is a sequence of names and values. Line ends have no meaning. If a setting occurs twice, the last
+/// value applies. Unknown words are skipped.
 pub(super) fn read_parameters(text: &InputText) -> Result<ModelParameters, ReadError> {
     let mut parameters = ModelParameters::new();
     let mut maps = ThresholdMaps::default();
@@ -292,7 +297,8 @@ pub(super) fn read_parameters(text: &InputText) -> Result<ModelParameters, ReadE
     Ok(parameters)
 }
 
-/// Returns whether a word has the form of a setting name: capital letters, digits and underscores.
+/// Returns whether a word looks like the name of a setting, with only capital letters, digits and
+/// underscores.
 fn is_setting_name(word: &str) -> bool {
     let is_name_character = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
     word.starts_with(|c: char| c.is_ascii_uppercase())
@@ -511,8 +517,8 @@ BUFFER_SIZE 32
         );
     }
 
-    /// The model reads with the operator `>>`. It ignores line ends and skips unknown words. Later values
-    /// count.
+    /// The model reads words with the C++ operator `>>`. It ignores line ends and skips unknown words. If a
+    /// setting occurs twice, the last value applies.
     #[test]
     fn line_ends_and_unknown_words_are_ignored() {
         let expected = parse_settings(VALID_SETTINGS).unwrap();

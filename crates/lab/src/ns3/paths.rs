@@ -1,11 +1,11 @@
-//! Computes the paths of flows in the model: shortest paths, selected by the ECMP hash of the model.
+//! Computes the paths of flows in the model. The ECMP hash of the model selects one of the shortest paths.
 
 use std::collections::BTreeMap;
 
 use super::scenario::Flow;
 use super::topology::Topology;
 
-/// UDP source port of the first flow between two hosts. Each further flow has the next port.
+/// UDP source port of the first flow between two hosts. The second flow has this port plus 1, and so on.
 pub(super) const FIRST_SOURCE_PORT: u16 = 10_000;
 
 /// Returns the IPv4 address of a node in the model.
@@ -20,7 +20,7 @@ pub(super) fn node_of_model_address(address: u32) -> u32 {
 
 /// The paths of the data packets and of the acknowledgements of a flow.
 ///
-/// A path contains each node except the last one, with the egress link of the node.
+/// A path is a list of nodes with their egress links. The last node of the path is not in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowPaths {
     /// Path of the data packets, from the sender.
@@ -38,7 +38,7 @@ pub struct PathStep {
     pub link: usize,
 }
 
-/// Returns the paths of all flows, which are in the order of their starts. `None` for a flow without a path.
+/// Returns the path of each flow, or `None` if the flow has no path. `flows` must be sorted by start time.
 pub fn flow_paths(topology: &Topology, flows: &[Flow]) -> Vec<Option<FlowPaths>> {
     let mut hops: BTreeMap<u32, Vec<Vec<usize>>> = BTreeMap::new();
     let mut source_ports: BTreeMap<(u32, u32), u16> = BTreeMap::new();
@@ -72,11 +72,12 @@ pub fn flow_paths(topology: &Topology, flows: &[Flow]) -> Vec<Option<FlowPaths>>
     all
 }
 
-/// Returns the egress links of each node on its shortest paths to a host, in the order of the model.
+/// Returns for each node the egress links of its shortest paths to a host. The links have the same order as
+/// in the model.
 ///
 /// The order matters only for nodes with several shortest paths. The model visits neighbours in the order of
-/// their memory addresses. Switches are large objects with a memory mapping of their own, and mappings are
-/// allocated at decreasing addresses. The switch with the highest number therefore comes first.
+/// their memory addresses. A switch is a large object with its own memory mapping, and the kernel allocates
+/// mappings at decreasing addresses. The model therefore visits the switch with the highest number first.
 fn shortest_path_links(topology: &Topology, host: u32) -> Vec<Vec<usize>> {
     let mut hops = vec![Vec::new(); topology.nodes.len()];
     let mut distance = vec![u32::MAX; topology.nodes.len()];
@@ -109,7 +110,8 @@ pub fn has_equal_paths(topology: &Topology, host: u32) -> bool {
         .any(|links| links.len() > 1)
 }
 
-/// Returns the links of a node that the model uses for routes, in the order of its neighbour map (`nbr2if`).
+/// Returns the links that the model uses for the routes of a node, in the order of its neighbour map
+/// (`nbr2if`).
 ///
 /// The map keeps only the last of several links between two nodes.
 fn usable_links(topology: &Topology, node: u32) -> Vec<usize> {
@@ -125,10 +127,11 @@ fn usable_links(topology: &Topology, node: u32) -> Vec<usize> {
     of_neighbour.into_values().collect()
 }
 
-/// Round-trip time and bandwidth-delay product of a pair of hosts, as `pairRtt` and `pairBdp` in `third.cc`.
+/// Round-trip time and bandwidth-delay product of a pair of hosts. The model computes the same values as
+/// `pairRtt` and `pairBdp` in `third.cc`.
 ///
-/// The model uses one shortest path and adds the serialization time of a full payload on each link in one
-/// direction.
+/// The round-trip time is twice the sum of the link delays on a shortest path, plus the serialization time of
+/// a full payload on each link of the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairTiming {
     /// Round-trip time in nanoseconds.
@@ -137,7 +140,7 @@ pub struct PairTiming {
     pub window_bytes: u32,
 }
 
-/// The timings of all pairs of hosts. The timings to a receiver are computed at the first request.
+/// The timings of all pairs of hosts. The timings to a receiver are computed when they are first requested.
 #[derive(Debug)]
 pub struct PairTimings<'a> {
     topology: &'a Topology,
@@ -175,7 +178,7 @@ impl<'a> PairTimings<'a> {
     }
 }
 
-/// Returns the timings from all nodes to a host. Pairs without a path and switches have timing 0.
+/// Returns the timing from each node to a host. Switches, and hosts without a path, have timing 0.
 fn timings_to_host(topology: &Topology, payload_bytes: u32, host: u32) -> Vec<PairTiming> {
     let hops = shortest_path_links(topology, host);
     let hosts = topology.nodes.iter().enumerate();
@@ -215,7 +218,8 @@ fn largest_timing(topology: &Topology, payload_bytes: u32) -> PairTiming {
     })
 }
 
-/// Returns the path of packets with these UDP ports. The hash selects among several shortest paths.
+/// Returns the path of packets with these UDP ports. At a node with several shortest paths, the ECMP hash
+/// selects the link.
 fn follow_path(
     topology: &Topology,
     hops: &[Vec<usize>],
@@ -364,7 +368,7 @@ mod tests {
         assert_eq!(hops[0], [0]);
     }
 
-    /// Nodes 4 and 5 have two links. The neighbour map of the model keeps the later link.
+    /// Two links connect nodes 4 and 5. The neighbour map of the model keeps only the second link.
     #[test]
     fn last_of_several_parallel_links_is_used() {
         let links = "0 4 1Gbps 1us 0\n4 5 1Gbps 1us 0\n3 5 1Gbps 1us 0\n5 4 1Gbps 1us 0\n";

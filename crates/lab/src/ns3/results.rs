@@ -1,6 +1,6 @@
 //! Reads the results of the model: completion times and pauses.
 //!
-//! Both files have either the native format of the model or the format of a CSV table with a header.
+//! Each file has the native format of the model or is a CSV table with a header.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,8 @@ use super::scenario::{Flow, PauseEvent};
 use super::text::{InputText, ReadError};
 use super::topology::Topology;
 
-/// Largest difference between the start of a flow and the start in its completion. ns-3 rounds times down.
+/// Largest difference between the start of a flow in the flow list and in the results. The times can differ
+/// because ns-3 rounds times down.
 const START_SLACK_NS: u64 = 1;
 /// Columns of the CSV table of completions.
 const COMPLETION_COLUMNS: [&str; 6] = ["src", "dst", "bytes", "start_ns", "fct_ns", "ideal_fct_ns"];
@@ -31,8 +32,8 @@ pub(super) fn read_completions(text: &InputText, flows: &mut [(Flow, usize)]) ->
 
 /// Reads completions in the native format: `sip dip sport dport size start fct standalone_fct`.
 ///
-/// The file has a row for each completed flow. The source port identifies the flow among the flows of a
-/// pair of hosts.
+/// The file has one row for each completed flow. If a pair of hosts has several flows, the source port
+/// identifies the flow.
 fn read_native_completions(text: &InputText, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
     const ROW: &str = "`sip dip sport dport size start fct standalone_fct`, such as `0b000101 0b000201 10000 100 5000 2000000000 8910 8937`";
     let mut flows_of_pair: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
@@ -77,7 +78,8 @@ fn read_native_completions(text: &InputText, flows: &mut [(Flow, usize)]) -> Res
 
 /// Reads completions from a CSV table with [`COMPLETION_COLUMNS`] and one row for each flow.
 ///
-/// Flows with the same hosts, size and start get their completions in the order of the completion times.
+/// Several flows can have the same hosts, size and start. Such flows get the completion times in increasing
+/// order.
 fn read_completion_table(text: &InputText, flows: &mut [(Flow, usize)]) -> Result<(), ReadError> {
     let mut open_flows: BTreeMap<[u64; 3], Vec<usize>> = BTreeMap::new();
     for (index, (flow, _)) in flows.iter().enumerate().rev() {

@@ -58,7 +58,8 @@ pub struct Flow {
     pub bytes: u64,
     /// Start time in nanoseconds.
     pub start_ns: u64,
-    /// Time from the start to the last acknowledgement in the model. `None` if it is not known.
+    /// Time from the start of the flow to its last acknowledgement in the model. `None` if the time is
+    /// unknown.
     pub reference_ns: Option<u64>,
     /// The same time without other flows in the model.
     pub ideal_ns: Option<u64>,
@@ -78,10 +79,11 @@ pub struct PauseEvent {
 }
 
 impl Scenario {
-    /// Reads the scenario in a folder or of a configuration file, and checks that its files are consistent.
+    /// Reads a scenario and checks that its files are consistent. `path` is a folder or a configuration file.
     ///
     /// # Errors
-    /// Returns an error if a file is missing or invalid, with the position and the expected text.
+    /// Fails if a file is missing or invalid. The error contains the position in the file and the expected
+    /// text.
     pub fn read(path: &Path) -> Result<Scenario, ReadError> {
         let files = InputFiles::find(path)?;
         let topology = topology::read_topology(&InputText::read(files.topology)?)?;
@@ -154,8 +156,8 @@ fn scenario_name(path: &Path) -> String {
 
 /// Reads the flows and their line numbers, in the order of their starts.
 ///
-/// The file is read in the same way as by `third.cc`. The first word is the number of flows, and words after
-/// this number of flows are ignored.
+/// The first word of the file is the number of flows. The function reads this number of flows and ignores
+/// later words. The program `third.cc` of the model does the same.
 fn read_flows(text: &InputText, topology: &Topology) -> Result<Vec<(Flow, usize)>, ReadError> {
     const COUNT: &str = "the number of flows, then the flows";
     let mut words = text.words();
@@ -267,8 +269,8 @@ mod tests {
         }
     }
 
-    /// The model reads with the operator `>>`. It ignores line ends and stops after the announced number of
-    /// flows.
+    /// The model reads words with the C++ operator `>>`. It ignores line ends and stops after the number of
+    /// flows at the start of the file.
     #[test]
     fn words_after_the_announced_flows_are_ignored() {
         let sorted_flows = parse_flows("2\n0 1 3 100 5000 2.5\n1 0 3 200 7 2\n").unwrap();

@@ -6,7 +6,8 @@ use super::parameters::{CongestionMode, ModelParameters, ThresholdMaps};
 use super::text::{InputText, InputWord, ReadError, quote};
 use super::units;
 
-/// Settings of files, traces and pauses that have no effect in xoff. Their values are not checked.
+/// Settings for files, traces and pauses that have no effect in xoff. The values of these settings are not
+/// checked.
 const WITHOUT_EFFECT: [&str; 16] = [
     "DATA_RATE",
     "ENABLE_TRACE",
@@ -78,7 +79,7 @@ impl<'a, W: Iterator<Item = InputWord<'a>>> SettingReader<'a, '_, W> {
         })
     }
 
-    /// Reads a value that must be 0. `expected` explains the value 0 in the error.
+    /// Reads a value that must be 0. `expected` is a text for the error that explains the meaning of 0.
     fn require_zero(&mut self, expected: &str) -> Result<(), ReadError> {
         let word = self.next_value()?;
         if word.text.parse::<f64>() == Ok(0.0) {
@@ -99,7 +100,8 @@ impl<'a, W: Iterator<Item = InputWord<'a>>> SettingReader<'a, '_, W> {
         })
     }
 
-    /// Stores the value of the setting. Returns `false` for a name that the model does not know.
+    /// Stores the value of the setting in the parameters. Returns `false` if the model has no setting with
+    /// this name.
     ///
     /// The reader of the model skips unknown words.
     pub(super) fn apply_to(
@@ -167,7 +169,8 @@ impl<'a, W: Iterator<Item = InputWord<'a>>> SettingReader<'a, '_, W> {
         self.integer_value(1, u64::from(u32::MAX))
     }
 
-    /// Reads a map in the form `count rate value rate value ...`. A later entry replaces an earlier one.
+    /// Reads a map in the form `count rate value rate value ...`. If a rate occurs twice, the last value
+    /// applies.
     fn rate_pairs<T>(&mut self, min: T, max: T) -> Result<Vec<(u64, T)>, ReadError>
     where
         T: FromStr + PartialOrd + std::fmt::Display + Copy,

@@ -1,4 +1,4 @@
-//! Reads text files of words and of table columns. Every error contains file, line and column.
+//! Reads text files that consist of words or of table rows. Every error contains the file, line and column.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -28,7 +28,8 @@ pub enum ReadError {
         file: PathBuf,
         /// Line, from 1.
         line: usize,
-        /// Column in characters, from 1. In a table, the column is the first character of the field.
+        /// Column in characters, from 1. In a table, this is the position of the first character of the
+        /// field.
         column: usize,
         /// Reason, with the invalid value.
         what: String,
@@ -110,7 +111,8 @@ impl InputText {
         self.lines().flat_map(|line| line.words)
     }
 
-    /// Returns the next of `words`, or an error at the end of the file. `form` is the expected text.
+    /// Returns the next word. Returns an error at the end of the file, and `form` describes the expected
+    /// text.
     pub(super) fn next_word<'a>(
         &self,
         words: &mut impl Iterator<Item = InputWord<'a>>,
@@ -133,7 +135,8 @@ impl InputText {
             .filter(|line| !line.words.is_empty())
     }
 
-    /// Returns the rows of a table with comma-separated fields. The first line must equal `header`.
+    /// Returns the rows of a table with comma-separated fields. The first line must contain the column names
+    /// in `header`.
     pub(super) fn table_rows(&self, header: &[&str]) -> Result<Vec<TextLine<'_>>, ReadError> {
         let split = |text: &str| text.split(',').map(str::len).collect::<Vec<_>>();
         let mut lines = self
@@ -177,8 +180,8 @@ impl InputText {
             .collect()
     }
 
-    /// Splits each line into words. `lengths` returns the lengths of the words, which one character
-    /// separates.
+    /// Splits each line into words that are separated by one character. `lengths` returns the lengths of the
+    /// words of a line.
     fn split_lines(&self, lengths: impl Fn(&str) -> Vec<usize>) -> impl Iterator<Item = TextLine<'_>> {
         self.content.lines().enumerate().map(move |(index, text)| {
             let number = index + 1;
@@ -244,7 +247,7 @@ impl InputText {
         self.error_at(self.content.lines().count() + 1, 1, what, expected)
     }
 
-    /// Parses a word as a number within `range`. `name` names the number in the error.
+    /// Parses a word as a number within `range`. `name` is the name of the number in an error message.
     pub(super) fn parse_number<T>(
         &self,
         word: &InputWord<'_>,

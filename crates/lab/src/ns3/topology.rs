@@ -34,7 +34,8 @@ pub struct Topology {
 pub struct Node {
     /// Whether the node is a switch. All other nodes are hosts.
     pub is_switch: bool,
-    /// Indices of the links of the node. Interface *n* of the model is the *n*-th link, from 1.
+    /// Indices of the links of the node. The model numbers interfaces from 1, so the first link belongs to
+    /// interface 1.
     pub links: Vec<usize>,
 }
 
@@ -94,8 +95,8 @@ impl Topology {
 
 /// Reads the file in the same way as `third.cc` of the model.
 ///
-/// The file is a sequence of words, and line ends have no meaning. Words after the announced number of links
-/// are ignored.
+/// The file is a sequence of words, and line ends have no meaning. The function reads the number of links
+/// from the file and ignores words after these links.
 pub(super) fn read_topology(text: &InputText) -> Result<Topology, ReadError> {
     let mut words = text.words();
     let mut count = |name: &str, max: u32| {
@@ -225,8 +226,8 @@ mod tests {
         assert_eq!(topology.links[1].peer_of(3), 2);
     }
 
-    /// The model reads with the operator `>>`. It ignores line ends and stops after the announced number of
-    /// links.
+    /// The model reads words with the C++ operator `>>`. It ignores line ends and stops after the number of
+    /// links at the start of the file.
     #[test]
     fn words_after_the_announced_links_are_ignored() {
         let expected = parse_topology("3 1 2\n2\n0 2 1Gbps 5ms 0\n1 2 1Gbps 5ms 0\n").unwrap();

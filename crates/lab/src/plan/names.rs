@@ -5,8 +5,8 @@ use crate::expr::NameDirectory;
 use xoff_workload::{Endpoints, JobKind};
 
 impl LabPlan {
-    /// Returns the names that expressions can contain: switches with their connected ports, hosts, flows,
-    /// `send` steps, jobs and links.
+    /// Returns the names that expressions can contain. These are the names of switches, connected ports,
+    /// hosts, flows, `send` steps, jobs and links.
     pub fn name_directory(&self) -> NameDirectory {
         let ports = |switch: usize| {
             self.links

@@ -14,14 +14,16 @@ pub struct ScriptPlan {
 }
 
 impl ScriptPlan {
-    /// Returns whether a step starts a job or a flow. Such a job or flow does not start automatically.
+    /// Returns whether a script step starts this job or flow. If so, the job or flow does not start
+    /// automatically.
     pub fn has_start_step(&self, target: WorkloadTarget) -> bool {
         self.steps
             .iter()
             .any(|step| matches!(&step.action, ActionPlan::Start(targets) if targets.contains(&target)))
     }
 
-    /// Returns the `send` steps in order. Their flow numbers follow the flow numbers of the workload.
+    /// Returns the `send` steps in order. Their flow numbers start after the last flow number of the
+    /// workload.
     pub fn send_steps(&self) -> impl Iterator<Item = &SendPlan> {
         self.steps.iter().filter_map(|step| match &step.action {
             ActionPlan::Send(send) => Some(send),
@@ -33,12 +35,12 @@ impl ScriptPlan {
 /// One step of a script.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StepPlan {
-    /// The model time of the step in nanoseconds. `None` means the end of the previous step. The times of
-    /// steps never decrease.
+    /// The model time of the step in nanoseconds. `None` means the end of the previous step. No step is
+    /// earlier than the step before it.
     pub at_ns: Option<u64>,
     /// The name of the step in results.
     pub name: Option<String>,
-    /// The condition of the step. The step is skipped if the condition does not hold.
+    /// The condition of the step. If the condition is false, the step is skipped.
     pub when: Option<Expression>,
     /// The action of the step.
     pub action: ActionPlan,
@@ -70,7 +72,7 @@ pub enum ActionPlan {
         /// Whether the link goes up.
         up: bool,
     },
-    /// A link loses or damages frames from this step on, in addition to earlier faults.
+    /// A link loses or damages frames from this step on. Faults of earlier steps continue.
     Fault(FaultPlan),
     /// All faults of a link end.
     Heal(LinkDirectionPlan),
@@ -104,11 +106,11 @@ pub enum ActionPlan {
 /// Frames of a host at a constant rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SendPlan {
-    /// The sender, the receiver and the fields of the frames. The name of the flow is used in expressions.
+    /// The sender, the receiver and the header fields of the frames. Expressions use the name of this flow.
     pub flow: FlowPlan,
     /// The number of frames.
     pub frames: u64,
-    /// The ECN field: 0 is Not-ECT, 1 is ECT(1), 2 is ECT(0) and 3 is CE. It overrides
+    /// The ECN field of the frames: 0 is Not-ECT, 1 is ECT(1), 2 is ECT(0) and 3 is CE. This value overrides
     /// [`FlowPlan::ecn_capable`].
     pub ecn: u8,
     /// The PCP and the VLAN ID of the 802.1Q tag. `None` means untagged frames.
@@ -157,13 +159,15 @@ pub struct EgressBlockPlan {
 pub struct PausePlan {
     /// The index of the host in [`super::LabPlan::hosts`].
     pub host: usize,
-    /// The classes of PFC frames, one bit for each class. `None` means 802.3x PAUSE frames.
+    /// The paused classes of a PFC frame, one bit for each class. `None` means that the host sends 802.3x
+    /// PAUSE frames.
     pub classes: Option<u8>,
     /// The pause time in quanta of 512 bit times. 0 ends a pause.
     pub quanta: u16,
     /// The interval of the frames in nanoseconds. `None` means a single frame.
     pub every_ns: Option<u64>,
-    /// The time from the first to the last frame in nanoseconds. `None` means until the end of the run.
+    /// The time from the first to the last pause frame in nanoseconds. `None` means that the host sends
+    /// frames until the end of the run.
     pub for_ns: Option<u64>,
 }
 

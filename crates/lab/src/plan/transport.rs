@@ -17,30 +17,32 @@ const FRAME_OVERHEAD_BYTES: u32 = 20;
 pub struct TransportPlan {
     /// The name of the transport in the lab file.
     pub name: String,
-    /// The configuration of each queue pair. The queue pair numbers in it are not used.
+    /// The configuration of each queue pair. The queue pair numbers in this configuration are ignored.
     pub qp: QpConfig,
     /// The congestion control of each queue pair.
     pub congestion: CongestionConfig,
     /// The DSCP of data packets, of acknowledgements and of CNPs.
     pub dscp: [u8; 3],
-    /// The UDP source port of all queue pairs. `None` means that the numbers of a queue pair decide its port.
+    /// The UDP source port of all queue pairs. `None` means that the port of each queue pair is computed from
+    /// its queue pair numbers.
     pub source_port: Option<u16>,
-    /// The rule that changes the UDP source port with each packet. `None` means that the port does not
-    /// change.
+    /// The rule by which the UDP source port changes from packet to packet. `None` means that the port does
+    /// not change.
     pub entropy: Option<Entropy>,
     /// Whether switches may mark the packets.
     pub ecn_capable: bool,
-    /// The number of queue pairs of each connection, if the job does not set it.
+    /// The number of queue pairs of each connection, for jobs that do not set this number.
     pub qps: u16,
-    /// The distribution of messages over the queue pairs, if the job does not set it.
+    /// The distribution of messages over the queue pairs, for jobs that do not set the distribution.
     pub spread: MessageSpread,
 }
 
 impl TransportPlan {
     /// Creates a transport with the default options.
     ///
-    /// The defaults are RC, ECN-capable packets with DSCP 26, CNPs with DSCP 48, no congestion control, one
-    /// queue pair and the values of [`QpConfig::new`].
+    /// By default, a transport has RC queue pairs with the values of [`QpConfig::new`], one for each
+    /// connection. Packets are ECN-capable and have DSCP 26, and CNPs have DSCP 48. There is no congestion
+    /// control.
     pub fn new(name: impl Into<String>) -> TransportPlan {
         TransportPlan {
             name: name.into(),
@@ -55,7 +57,8 @@ impl TransportPlan {
         }
     }
 
-    /// Returns the payload of a full packet and its size on a link, with preamble and interframe gap.
+    /// Returns the payload length of a full packet and the number of bytes that the packet occupies on a
+    /// link, with preamble and interframe gap.
     pub fn packet_framing(&self) -> Framing {
         Framing {
             payload_bytes: self.qp.mtu,
@@ -63,7 +66,8 @@ impl TransportPlan {
         }
     }
 
-    /// Returns the size of the telemetry in a data packet and in its acknowledgement, in bytes.
+    /// Returns the number of telemetry bytes that a data packet contains. The acknowledgement of the packet
+    /// contains the same number.
     pub fn telemetry_bytes(&self) -> u32 {
         let factory = self.congestion.factory();
         let format = factory.ok().and_then(|factory| factory.telemetry_format());
@@ -73,7 +77,7 @@ impl TransportPlan {
     /// Converts the options for a fabric.
     ///
     /// # Errors
-    /// A parameter of the congestion control is invalid. The parameters of a resolved plan are valid.
+    /// A parameter of the congestion control is invalid. This error does not occur for a resolved plan.
     pub fn to_job_transport(&self) -> Result<JobTransport, ParameterError> {
         Ok(JobTransport {
             qp: self.qp.clone(),
