@@ -72,7 +72,8 @@ fn format_changes(applied: &ConfigApplyReply, dry_run: bool) -> String {
 /// Reads a configuration file.
 ///
 /// # Errors
-/// The file cannot be read, is too long, or is not a JSON object. The switch checks the content.
+/// The file cannot be read, is too long, or is not a JSON object. Other errors in the content are found later
+/// by the switch.
 fn read_config_file(path: &Path) -> Result<Value, Failure> {
     let failure = |what: &str| Failure::configuration(what).at(path.display().to_string());
     let metadata = std::fs::metadata(path)

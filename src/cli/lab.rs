@@ -324,8 +324,8 @@ fn list_running_labs() -> Result<Vec<RunningLab>, Failure> {
     })
 }
 
-/// Returns the address of the control socket of a running lab. A lab of the calling user is preferred to labs
-/// of other users, which only root can reach.
+/// Returns the address of the control socket of a running lab. If several labs match, a lab of the calling
+/// user is preferred. Only root can reach the labs of other users.
 ///
 /// # Errors
 /// No lab of this name runs.

@@ -32,7 +32,7 @@ impl Log for StderrLogger {
     fn flush(&self) {}
 }
 
-/// The line of a log record, without the line end. Errors and switch events have no prefix.
+/// The text line of a log record, without the line end. The lines of errors and switch events have no prefix.
 struct LogLine<'a>(&'a Record<'a>);
 
 impl Display for LogLine<'_> {

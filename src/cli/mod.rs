@@ -1,4 +1,4 @@
-//! The command line of xoff. Data goes to standard output, progress and errors to standard error.
+//! The command line of xoff. Data goes to standard output. Progress and errors go to standard error.
 
 mod args;
 mod bench;

@@ -42,7 +42,7 @@ pub(super) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// Checks before a long run that the file of an option can be written after it.
+/// Checks before a long run that the file of an option can be written after the run.
 ///
 /// # Errors
 /// The folder does not exist, the path is a folder, or the file cannot be written.
@@ -74,9 +74,9 @@ pub(super) fn check_report_path(option: &str, path: &Path) -> Result<(), Failure
         .fix(fix))
 }
 
-/// Tests whether [`write_result_file`](xoff_telemetry::write_result_file) can write a path. A regular file is
-/// replaced by a temporary file in the same folder, any other file is written directly. Leaves no file
-/// behind.
+/// Tests whether [`write_result_file`](xoff_telemetry::write_result_file) can write a path. That function
+/// replaces a regular file by a temporary file of the same folder, and writes any other file directly. The
+/// test leaves no file behind.
 fn check_writable(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
         Ok(existing) if !existing.is_file() => {

@@ -22,7 +22,7 @@ use xoff_telemetry::failure::{Exit, Failure};
 const DEFAULT_MTU: &str = "9216";
 /// The MAC address that `--port` accepts although no station can have it.
 const ZERO_MAC: &str = "00:00:00:00:00:00";
-/// Speed in Mb/s of ports without a speed in the command line or in the configuration.
+/// Speed in Mb/s of ports whose speed is neither on the command line nor in the configuration.
 const DEFAULT_SPEED_MBPS: u32 = 1_000;
 
 pub(super) const HELP: &str = "\

@@ -15,7 +15,8 @@ use xoff_runtime::workers::{StoppedSwitch, TaintLedger, WorkerOptions};
 use xoff_telemetry::failure::{Exit, Failure};
 use xoff_telemetry::{Environment, StealMeter, Taint, allowed_cpus};
 
-/// Time between two checks for a stop request. The switch does not wait for it.
+/// Time between two checks for a stop request. Only this thread waits, and the threads of the switch continue
+/// to work.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Largest default number of workers. A switch worker cannot supply more I/O workers.
 const DEFAULT_WORKERS_MAX: usize = 4;
@@ -135,7 +136,8 @@ fn worker_options(arguments: &SwitchRun) -> WorkerOptions {
     }
 }
 
-/// Returns the default number of workers. One core is left to the programs that send and receive the frames.
+/// Returns the default number of workers. One core remains free for the programs that send and receive the
+/// frames.
 fn default_worker_count(core_count: usize, port_count: usize) -> usize {
     core_count
         .saturating_sub(1)

@@ -307,7 +307,7 @@ pub(super) fn parse_speed_mbps(text: &str) -> Result<u32, String> {
     units::parse_speed_mbps(text).ok_or_else(|| format!("write {}", units::SPEED))
 }
 
-/// Parses a span of model time such as `10us`. It must be greater than zero.
+/// Parses a duration in model time, such as `10us`. The duration must be greater than zero.
 pub(super) fn parse_model_time(text: &str) -> Result<Picos, String> {
     let ns = xoff_lab::units::parse_duration_ns(text).filter(|ns| *ns > 0);
     ns.map(Picos::from_nanos)

@@ -1,6 +1,6 @@
 //! Checks of the structure of this workspace.
 //!
-//! The library reads the source files of every workspace member and answers four questions.
+//! The library reads the source files of every workspace member. Its modules report:
 //!
 //! - [`lines`]: the number of lines of production code of each member.
 //! - [`cycles`]: import cycles between the modules and the files of a crate.

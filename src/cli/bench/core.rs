@@ -1,4 +1,5 @@
-//! `xoff bench core`: what a frame costs the switch with your configuration or lab, in time and in instructions.
+//! `xoff bench core`: measures the cost of a frame in the switch, in time and in instructions. The frames
+//! pass through a configuration or a lab of the user.
 
 use std::path::PathBuf;
 

@@ -138,7 +138,7 @@ impl DutArguments {
     /// Opens the device for trials.
     ///
     /// # Errors
-    /// A file cannot be read, or the switch does not have a port or class.
+    /// A file cannot be read, or the switch does not have the given port or class.
     pub(super) fn open(&self) -> Result<Subject, Failure> {
         if self.file.is_none() && self.ports.is_empty() {
             return Err(Failure::usage("nothing is named that could be measured")
@@ -233,7 +233,8 @@ pub(super) fn percent(text: &str) -> Result<f64, String> {
 }
 
 impl TrialArguments {
-    /// Returns the largest load as a share: the argument, or the limit of a generator in real time.
+    /// Returns the largest load as a share of the line rate. The share is the argument or, in real time, the
+    /// limit of the generator.
     ///
     /// # Errors
     /// As [`Dut::run`].
@@ -289,7 +290,7 @@ impl TrialArguments {
         }
     }
 
-    /// Returns the sizes that the ports accept, in order. Other sizes are noted in the result.
+    /// Returns the frame sizes that the ports accept, in order. The result gets a note about each other size.
     ///
     /// # Errors
     /// No size fits, a size is repeated or cannot be offered, the pattern needs more ports, or a duration is
@@ -314,7 +315,8 @@ impl TrialArguments {
         Ok(sizes)
     }
 
-    /// Returns the sizes of the argument, or the default sizes for this kind of device.
+    /// Returns the frame sizes of the argument. Without the argument, returns the default sizes for this kind
+    /// of device.
     fn sizes(&self, is_real: bool, result: &mut BenchResult) -> Vec<FrameSize> {
         if !self.sizes.is_empty() {
             return self.sizes.clone();
@@ -357,7 +359,8 @@ pub(super) fn check_ports(dut: &impl Dut, pattern: TrafficPattern) -> Result<(),
     }
 }
 
-/// Returns the sizes that the ports accept. Others are noted in the result and on standard error.
+/// Returns the frame sizes that the ports accept. The result and standard error get a note about each other
+/// size.
 ///
 /// # Errors
 /// No size fits, or a size is repeated.

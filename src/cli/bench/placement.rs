@@ -18,10 +18,11 @@ use xoff_telemetry::failure::{Exit, Failure};
 
 /// Time in which queues and pauses settle without congestion control.
 const SETTLE_PFC: Picos = Picos::from_millis(1);
-/// Time of the measurement without congestion control. A host with 100 Gb/s sends 6000 packets in it.
+/// Duration of the measurement without congestion control. A host with 100 Gb/s sends 6000 packets in this
+/// time.
 const MEASURE_PFC: Picos = Picos::from_millis(2);
-/// Time in which congestion control settles. DCQCN takes longer because its increases are small and tens of
-/// microseconds apart.
+/// Time in which congestion control settles. This time is long enough for DCQCN, which increases a rate in
+/// small steps tens of microseconds apart.
 const SETTLE: Picos = Picos::from_millis(20);
 const MEASURE: Picos = Picos::from_millis(20);
 

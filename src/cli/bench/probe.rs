@@ -15,9 +15,11 @@ use xoff_measure::probe::{
 };
 use xoff_telemetry::failure::{Exit, Failure};
 
-/// Number of frames of the first attempt if the pool has no size: 1024 cells.
+/// Number of frames of the first attempt if the pool has no size. With one cell per frame, they occupy 1024
+/// cells.
 const FIRST_ATTEMPT_FRAMES: u32 = 1_024;
-/// Largest file in bytes. A longer input, such as a device, may have no end.
+/// Size of the largest file in bytes. The limit is necessary because an input such as a device may have no
+/// end.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// `xoff bench probe`
@@ -113,7 +115,7 @@ pub(super) fn is_lab(path: &Path) -> bool {
     path.extension().is_some_and(|ext| ext == "yml" || ext == "yaml")
 }
 
-/// Reads a file up to the size limit. The length of a pipe is known only after reading.
+/// Reads a file up to the size limit. Before reading, the length is unknown if the file is a pipe.
 fn read(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?
@@ -129,8 +131,8 @@ fn file_too_long_error() -> io::Error {
     io::Error::other(format!("it is longer than {} MiB", FILE_BYTES_MAX >> 20))
 }
 
-/// Refuses a lab file that is not a regular file or is too long. A missing file is reported later, when it is
-/// read.
+/// Refuses a lab file that is not a regular file or is too long. A missing file is not reported here, but
+/// when the file is read.
 pub(super) fn check_lab(path: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::FileTypeExt;
     let Ok(there) = path.metadata() else { return Ok(()) };
@@ -281,7 +283,8 @@ fn probe(
     })
 }
 
-/// Returns the number of frames of the first attempt: as many as the ingress pool holds, like SONiC's probe.
+/// Returns the number of frames of the first attempt. Like SONiC's probe, the first attempt sends as many
+/// frames as the ingress pool holds.
 fn first_attempt_frames(config: &SwitchConfig, ports: &ProbedPorts, class: u8, frame_cells: u32) -> u32 {
     let ingress = &config.ports[ports.ingress];
     let pg = usize::from(ingress.classify.tc_to_pg[usize::from(class)]);

@@ -50,7 +50,7 @@ impl ResultArguments {
 
     /// Prints and saves a result. Returns exit code 0, or 5 for a tainted result.
     ///
-    /// The result is printed first. A file that cannot be written does not prevent the others, so no
+    /// The result is printed first. If one file cannot be written, the other files are still written, so no
     /// measurement is lost.
     pub(super) fn give(&self, result: &BenchResult) -> Result<Exit, Failure> {
         let form = if self.json {

@@ -31,8 +31,8 @@ pub(crate) struct SuiteArguments {
     result: ResultArguments,
 }
 
-/// Changes an argument for commands that measure only switches in virtual time: the file is required, and
-/// options of network devices are hidden.
+/// Changes an argument for commands that measure only switches in virtual time. The file is required for
+/// these commands, and options of network devices are hidden.
 fn in_virtual_time(argument: Arg) -> Arg {
     match argument.get_id().as_str() {
         "file" => argument.required(true).help(
@@ -126,7 +126,8 @@ Examples:
   xoff bench rfc8239 config_db.json buffer,microburst --sizes 64,256,1024
   xoff bench rfc8239 config_db.json hol --class 3 --sizes 1082 --json";
 
-/// An RFC with its benchmarks, the benchmarks that a number of ports permits, and the function that runs one.
+/// The benchmarks of an RFC. `check` tells whether a device has enough ports for a benchmark, and `measure`
+/// runs a benchmark.
 struct RfcSuite<T: 'static> {
     name: &'static str,
     measured: &'static [T],
@@ -182,7 +183,8 @@ pub(super) fn run_8239(options: &BenchRfc8239) -> Result<Exit, Failure> {
     )
 }
 
-/// Runs the named tests, or all. Tests that need more ports than the device has are reported.
+/// Runs the named tests, or all tests. If a test needs more ports than the device has, the result gets a
+/// note.
 fn run<T: NamedChoice>(
     document: &RfcSuite<T>,
     named: &[T],

@@ -1,5 +1,5 @@
-//! Checks of privileges, cores, clocks and socket buffers. No finding prevents a lab, but some findings make
-//! tainted runs likely.
+//! Checks of privileges, cores, clocks and socket buffers. A lab can run in spite of any finding. However,
+//! some findings make it likely that runs are tainted and prove nothing.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,8 @@ const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
 /// The default reaction budget. A longer stall taints a run.
 const REACTION_BUDGET: Duration = Duration::from_millis(20);
-/// Socket buffer in bytes that holds a burst of jumbo frames, for backends without a ring.
+/// Size in bytes of a socket buffer that holds a burst of jumbo frames. Backends without a ring need such a
+/// buffer.
 const RMEM_MIN: u64 = 4 << 20;
 
 /// Runs all checks of the machine.
@@ -135,8 +136,8 @@ fn check_clocksource(current: Option<&str>, available: &str) -> Check {
     }
 }
 
-/// Sleeps in short steps for 0.3 s. Measures the longest wake-up delay and the CPU time that the hypervisor
-/// took.
+/// Sleeps in short steps for 0.3 s. Measures the longest wake-up delay, and the CPU time that the hypervisor
+/// gave to other virtual machines.
 fn measure_stalls() -> [Check; 2] {
     const STEP: Duration = Duration::from_millis(1);
     let (meter, begin) = (StealMeter::start(), Instant::now());

@@ -1,5 +1,5 @@
-//! Checks of namespaces, links, tap devices and packet sockets by trying them. They run in a child process,
-//! because `unshare(2)` cannot be undone, and in namespaces that disappear with the process.
+//! Checks whether namespaces, links, tap devices and packet sockets can be created. The checks run in a child
+//! process, because `unshare(2)` cannot be undone. The created namespaces disappear with the child process.
 
 use std::process::{Command, Stdio};
 
@@ -13,7 +13,8 @@ use xoff_ports::net;
 use xoff_ports::{Backend, Port, PortError, PortSpec};
 use xoff_telemetry::failure::Exit;
 
-/// Results of the attempts. A field has the error text, or none if the attempt succeeded.
+/// Results of the attempts. Each field contains the error text of an attempt, or `None` if the attempt
+/// succeeded.
 #[derive(Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
 struct Findings {
     namespaces: Option<String>,
@@ -101,7 +102,8 @@ fn run_child(kind: &str) -> Findings {
     }
 }
 
-/// Runs the checks. Labs need namespaces with the present privileges or in a user namespace.
+/// Runs the checks. A lab can run if namespaces can be created, either with the present privileges or in a
+/// user namespace.
 pub(super) fn check_namespaces_and_links() -> Vec<Check> {
     evaluate_findings(&run_child("privileged"), &run_child("user"))
 }

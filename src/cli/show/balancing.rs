@@ -85,7 +85,8 @@ fn print_switches_of_report(options: &ShowLoadBalancing, path: &Path) -> Result<
     }
 }
 
-/// Prints a part of the report of each switch, as JSON with names or as tables with titles.
+/// Prints a part of the report of each switch. The form is either JSON with the names of the switches, or
+/// tables with titles.
 fn print_for_each_switch<T: serde::Serialize>(
     json: bool,
     switches: &BTreeMap<&str, LoadBalancingReport>,
@@ -128,7 +129,7 @@ fn groups_table(groups: &[GroupReport]) -> String {
     text
 }
 
-/// Returns a line with the settings of a group, and a line with its moves.
+/// Returns two lines of text: one with the settings of a group, and one with the flow moves of the group.
 fn group_headline(group: &GroupReport) -> String {
     let mut text = group.name.clone();
     if group.routes > 1 {
